@@ -1,0 +1,3 @@
+//! The process inside a node, and its framed protocol.
+
+pub mod message;

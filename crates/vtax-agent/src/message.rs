@@ -1,0 +1,161 @@
+//! What controller and agent say to each other.
+//!
+//! Both ends are the same binary, but a guest may still run an older one after an upgrade, so
+//! [`Hello`](Request::Hello) comes first and carries [`PROTOCOL_VERSION`].
+
+use std::net::{IpAddr, SocketAddr};
+
+use serde::{Deserialize, Serialize};
+use vtax_load::{LoadResult, LoadSpec};
+use vtax_plan::model::Service;
+use vtax_probe::Snapshot;
+use vtax_units::Nanos;
+
+/// Version of the protocol; both ends must have the same.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// A request from the controller; each is answered by exactly one [`Reply`] with its id.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "kebab-case")]
+pub enum Request {
+    /// Who are you?
+    Hello {
+        /// The controller's [`PROTOCOL_VERSION`].
+        version: u32,
+    },
+    /// Bring interfaces up with addresses and routes.
+    ConfigureNetwork {
+        /// The interfaces; loopback is always brought up.
+        interfaces: Vec<InterfaceSetup>,
+    },
+    /// Start a service; answered once it is ready.
+    StartService {
+        /// What to start.
+        service: Service,
+        /// Address it must listen on.
+        address: IpAddr,
+    },
+    /// Stop the service that runs.
+    StopService,
+    /// Start sampling.
+    StartProbes {
+        /// Time between two samples.
+        interval: Nanos,
+    },
+    /// Stop sampling and hand over the samples.
+    StopProbes,
+    /// One snapshot now.
+    Snapshot,
+    /// Run a load; progress comes as [`Event::LoadProgress`].
+    RunLoad {
+        /// The load.
+        spec: LoadSpec,
+    },
+    /// Stop everything and exit.
+    Shutdown,
+}
+
+/// One interface of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterfaceSetup {
+    /// How the interface is found: its present name or, in a guest, its MAC address (`52:54:00:..`).
+    pub find: FindInterface,
+    /// Name it gets.
+    pub name: String,
+    /// Addresses with prefix length.
+    pub addresses: Vec<(IpAddr, u8)>,
+    /// MTU.
+    pub mtu: u32,
+}
+
+/// How an interface is found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FindInterface {
+    /// By its present name.
+    Name(String),
+    /// By its MAC address.
+    Mac([u8; 6]),
+}
+
+/// The answer to a [`Request`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "kebab-case")]
+pub enum Reply {
+    /// To [`Request::Hello`].
+    Hello(NodeFacts),
+    /// Done, nothing to say.
+    Done,
+    /// To [`Request::StartService`].
+    ServiceReady(ServiceReady),
+    /// To [`Request::StopProbes`] and [`Request::Snapshot`].
+    Snapshots {
+        /// In order of time.
+        snapshots: Vec<Snapshot>,
+    },
+    /// To [`Request::RunLoad`]; samples follow as data frames.
+    Load {
+        /// What the generator recorded.
+        result: Box<LoadResult>,
+    },
+    /// It could not be done.
+    Failed {
+        /// The whole chain of causes.
+        error: String,
+    },
+}
+
+/// Facts about the node, for provenance.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeFacts {
+    /// [`PROTOCOL_VERSION`] of the agent.
+    pub version: u32,
+    /// `uname -r`.
+    pub kernel: String,
+    /// CPUs the agent may use.
+    pub cpus: u32,
+    /// Memory of the node's kernel in bytes.
+    pub memory_bytes: u64,
+}
+
+/// A service that got ready.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceReady {
+    /// From start to readiness.
+    pub startup: Nanos,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Its own version line, such as `nginx/1.22.1`.
+    pub version: String,
+    /// The command line that was run.
+    pub command: Vec<String>,
+}
+
+/// Something an agent says unasked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// A line of the service's output.
+    ServiceOutput {
+        /// The service's name.
+        service: String,
+        /// `stdout`, `stderr` or a log file's name.
+        stream: String,
+        /// The line, invalid UTF-8 replaced, at most 4 KiB.
+        line: String,
+    },
+    /// The service ended without being asked to.
+    ServiceDied {
+        /// The service's name.
+        service: String,
+        /// `exit code 1` or `signal 11`.
+        status: String,
+    },
+    /// A load goes on.
+    LoadProgress {
+        /// Time since its start.
+        elapsed: Nanos,
+        /// Requests answered.
+        answered: u64,
+    },
+}

@@ -1,0 +1,1 @@
+//! Testbeds: nodes, links, switches; deploy and destroy.

@@ -1,0 +1,310 @@
+//! What a plan means once every default is filled in and every list has become cells.
+//!
+//! The resolved plan is stored in the run directory, so these types are part of the format
+//! described in docs/formats.md: a change that old readers can't take raises [`PLAN_VERSION`].
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use vtax_units::{BitRate, Bytes, Nanos, Rate, Share};
+
+/// The version a plan names in its first key, `vtax: 1`.
+pub const PLAN_VERSION: u32 = 1;
+
+/// A resolved plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Format version, [`PLAN_VERSION`].
+    pub version: u32,
+    /// Short name; letters, digits, `-` and `_`.
+    pub name: String,
+    /// What question the plan answers, in a sentence.
+    pub description: String,
+    /// Seed of every random choice: trial order, arrivals, bootstrap.
+    pub seed: u64,
+    /// Every combination of environment, path, service and parameters, in plan order.
+    pub cells: Vec<Cell>,
+    /// What is measured in each cell, in order.
+    pub measures: Vec<Measure>,
+    /// How often.
+    pub repeat: Repeat,
+    /// What each side of the testbed gets.
+    pub budget: Budget,
+    /// A tax within 1 ± margin counts as equivalent.
+    pub margin: Share,
+}
+
+/// One combination of environment, path, service and parameters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Unique in the plan, stable across runs, safe in file names: `vm.bridge.nginx.target-100`.
+    pub id: String,
+    /// How the system under test is hosted.
+    pub environment: Environment,
+    /// The network between client and system under test.
+    pub path: NetPath,
+    /// The software under test.
+    pub service: Service,
+    /// What the generator does.
+    pub workload: Workload,
+    /// The parameters that vary in this plan, for labels: name to value as written.
+    pub parameters: BTreeMap<String, String>,
+    /// Id of the cell this one is compared with; `None` for a baseline cell.
+    pub baseline: Option<String>,
+}
+
+/// How the system under test is hosted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Name in the plan; the kind's name unless the plan gives another.
+    pub name: String,
+    /// The kind with its options.
+    pub kind: EnvironmentKind,
+}
+
+/// The kinds of environment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum EnvironmentKind {
+    /// A process in its own network namespace on the SUT's CPUs.
+    Native,
+    /// An OCI container: host root read-only under a private upper layer.
+    Container,
+    /// A QEMU guest that runs the host's binaries.
+    Vm(VmOptions),
+}
+
+/// Options of a virtual machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VmOptions {
+    /// Virtual CPUs; they share the SUT's CPU set with QEMU's other threads.
+    pub vcpus: u32,
+    /// Guest memory.
+    pub memory: Bytes,
+}
+
+/// The network between client and system under test.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NetPath {
+    /// Name in the plan.
+    pub name: String,
+    /// The kind.
+    pub kind: PathKind,
+    /// Wire rate of each bridge port, where limited.
+    pub rate: Option<BitRate>,
+    /// Maximum transmission unit of every interface on the path.
+    pub mtu: u32,
+}
+
+/// The kinds of path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PathKind {
+    /// One virtual cable; a VM's tap is bridged to its end.
+    Direct,
+    /// Both ends on a software bridge.
+    Bridge,
+}
+
+/// The software under test.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Service {
+    /// Name in the plan.
+    pub name: String,
+    /// Which software, with its options.
+    pub kind: ServiceKind,
+    /// How long it may take to become ready.
+    pub ready_timeout: Nanos,
+    /// How long it may take to stop before it is killed.
+    pub stop_timeout: Nanos,
+}
+
+/// The kinds of service.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum ServiceKind {
+    /// vtax's own HTTP server: `/bytes/N` (static) and `/page/ROWS` (rendered at each request).
+    Http(WebOptions),
+    /// Apache httpd with the event MPM.
+    Apache(WebOptions),
+    /// nginx.
+    Nginx(WebOptions),
+    /// A service of the user's own.
+    Command(CommandService),
+}
+
+/// Options of the web servers of the catalogue.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WebOptions {
+    /// TCP port.
+    pub port: u16,
+    /// Worker threads or processes; `None`: one per CPU of the environment.
+    pub workers: Option<u32>,
+}
+
+/// A service of the user's own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CommandService {
+    /// Program and arguments; no shell is involved. `{address}`, `{port}` and `{dir}` are replaced.
+    pub command: Vec<String>,
+    /// TCP or UDP port the workload talks to.
+    pub port: u16,
+    /// When it is ready.
+    pub ready: Ready,
+    /// Environment variables added to a minimal set.
+    pub env: BTreeMap<String, String>,
+    /// Files written into `{dir}` before the start: relative path to content.
+    pub files: BTreeMap<String, String>,
+}
+
+/// When a service of the user's own is ready.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ready {
+    /// The port accepts a TCP connection.
+    Port,
+    /// A line of its output contains this text.
+    Log(String),
+    /// This command exits with 0.
+    Command(Vec<String>),
+}
+
+/// What the generator does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Workload {
+    /// HTTP/1.1 requests.
+    Http(HttpWorkload),
+}
+
+/// An HTTP workload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HttpWorkload {
+    /// Request target in origin form, `/bytes/100` (RFC 9112 section 3.2.1).
+    pub target: String,
+    /// Connections; in an open loop the most that may be open at once.
+    pub connections: u32,
+    /// Requests on one connection before it is closed; `None`: no limit.
+    pub requests_per_connection: Option<u32>,
+    /// A request not answered within this time, counted from its intended start, has failed.
+    pub timeout: Nanos,
+}
+
+/// One kind of measurement, made in every cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measure {
+    /// Unique in the plan: `capacity`, `latency`, `latency@lowest`.
+    pub name: String,
+    /// What is measured.
+    pub kind: MeasureKind,
+}
+
+/// The kinds of measurement.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum MeasureKind {
+    /// The highest open-loop rate within limits, as a bracket.
+    Capacity(CapacityMeasure),
+    /// Latency at a given open-loop rate.
+    Latency(LatencyMeasure),
+    /// Completed requests per second in a closed loop.
+    Throughput(ThroughputMeasure),
+}
+
+/// A search for the highest rate within limits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CapacityMeasure {
+    /// Rate of the first step.
+    pub start: Rate,
+    /// No step goes above this rate.
+    pub max: Rate,
+    /// The search ends when the bracket is narrower than this share of its lower bound.
+    pub precision: Share,
+    /// Length of one step that counts.
+    pub step: Nanos,
+    /// Time at the start of each step that doesn't count.
+    pub settle: Nanos,
+    /// Arrival process.
+    pub arrivals: Arrivals,
+    /// What a step must keep to pass.
+    pub limits: Limits,
+}
+
+/// What a step must keep to pass.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Share of requests that may fail or stay unanswered.
+    pub errors: Share,
+    /// The 99th percentile of latency from the intended start.
+    pub p99: Nanos,
+}
+
+/// Latency at a given load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LatencyMeasure {
+    /// Offered load.
+    pub load: Load,
+    /// Arrival process.
+    pub arrivals: Arrivals,
+    /// Time at the start that never counts; more is cut where warm-up is found to last longer.
+    pub warmup: Nanos,
+    /// Time that counts.
+    pub duration: Nanos,
+    /// Keep every request's latency besides histograms.
+    pub samples: bool,
+}
+
+/// Completed requests per second in a closed loop.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ThroughputMeasure {
+    /// Time at the start that never counts.
+    pub warmup: Nanos,
+    /// Time that counts.
+    pub duration: Nanos,
+}
+
+/// Offered load of a latency measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Load {
+    /// This many requests per second in every cell.
+    Rate(Rate),
+    /// This share of the cell's own capacity.
+    OwnCapacity(Share),
+    /// This share of the lowest capacity among the cells it is compared with: the same rate for all of them.
+    LowestCapacity(Share),
+}
+
+/// Arrival process of an open loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrivals {
+    /// Exponential gaps.
+    Poisson,
+    /// Equal gaps.
+    Constant,
+}
+
+/// How often each cell is measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Repeat {
+    /// At least this many trials per cell and measure.
+    pub min: u32,
+    /// At most this many.
+    pub max: u32,
+    /// Beyond `min`, stop once the tax's interval is narrower than ± this share.
+    pub until: Share,
+    /// Start no trial after this much time; `None`: no limit.
+    pub budget: Option<Nanos>,
+}
+
+/// What each side of the testbed gets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Budget {
+    /// CPUs of the system under test, whole VM included; `None`: half of the host's, at least one.
+    pub sut_cpus: Option<u32>,
+    /// Memory of the system under test.
+    pub sut_memory: Bytes,
+    /// CPUs of the generator; `None`: the rest.
+    pub client_cpus: Option<u32>,
+}

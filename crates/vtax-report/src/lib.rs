@@ -1,0 +1,1 @@
+//! Stored run to HTML, XLSX, CSV and JSON.

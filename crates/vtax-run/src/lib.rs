@@ -1,0 +1,1 @@
+//! Runs a plan: trial order, repetition, journal, resume.

@@ -1,0 +1,1 @@
+//! Pure statistics: bootstrap, intervals, verdicts.

@@ -1,0 +1,217 @@
+//! Journal entries and trial records.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use vtax_load::LoadResult;
+use vtax_units::{Nanos, Rate};
+
+/// One line of `journal.jsonl`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum JournalEntry {
+    /// The first line: which format this is.
+    Opened {
+        /// Journal format version.
+        version: u32,
+        /// Milliseconds since 1970.
+        at_unix_ms: u64,
+    },
+    /// A trial is about to be built.
+    TrialStarted {
+        /// Index of the trial in this run, from 0; names its directory.
+        index: u32,
+        /// Cell id.
+        cell: String,
+        /// Measure name.
+        measure: String,
+        /// Repetition of this cell and measure, from 0.
+        repetition: u32,
+        /// Milliseconds since 1970.
+        at_unix_ms: u64,
+    },
+    /// A trial ended, for better or worse; once this line is on disk the trial is never lost.
+    TrialEnded(Box<TrialRecord>),
+    /// Something the report must mention: a budget that could not be kept, an environment left out.
+    Note {
+        /// Milliseconds since 1970.
+        at_unix_ms: u64,
+        /// Cell id it concerns, if one.
+        cell: Option<String>,
+        /// What a reader must know.
+        text: String,
+    },
+    /// A later `--resume` went on from here.
+    Resumed {
+        /// Milliseconds since 1970.
+        at_unix_ms: u64,
+    },
+    /// Nothing is missing any more.
+    Completed {
+        /// Milliseconds since 1970.
+        at_unix_ms: u64,
+    },
+}
+
+/// One finished trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrialRecord {
+    /// Index of the trial in this run, from 0; names its directory `trials/NNN`.
+    pub index: u32,
+    /// Cell id.
+    pub cell: String,
+    /// Measure name.
+    pub measure: String,
+    /// Repetition of this cell and measure, from 0.
+    pub repetition: u32,
+    /// Milliseconds since 1970.
+    pub started_unix_ms: u64,
+    /// Whether it counts.
+    pub validity: Validity,
+    /// What it found; `None` where it never got to measuring.
+    pub outcome: Option<Outcome>,
+    /// How long its parts took.
+    pub timings: Timings,
+    /// CPU time spent while `requests` were answered, by layer.
+    pub cpu: Option<CpuBreakdown>,
+    /// `tcg` or `kvm` for VM cells.
+    pub accelerator: Option<String>,
+    /// Facts about this trial that a reader may want: address, CPU sets, limits really set.
+    pub facts: BTreeMap<String, String>,
+}
+
+/// Whether a trial counts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "validity", rename_all = "kebab-case")]
+pub enum Validity {
+    /// It counts.
+    Valid,
+    /// It doesn't, and why.
+    Invalid {
+        /// The kind of reason.
+        reason: InvalidReason,
+        /// The details, for people.
+        detail: String,
+    },
+}
+
+/// Why a trial doesn't count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum InvalidReason {
+    /// The generator could not carry the load.
+    GeneratorLimited,
+    /// The testbed could not be built.
+    TestbedFailed,
+    /// The service did not start, died or never became ready.
+    ServiceFailed,
+    /// The measurement itself failed.
+    MeasureFailed,
+    /// No request succeeded.
+    NothingSucceeded,
+    /// It needed another measure's result that is missing.
+    PrerequisiteMissing,
+}
+
+/// How long the parts of a trial took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timings {
+    /// Nodes and links, until every agent answered.
+    pub testbed: Nanos,
+    /// From the service's start to its readiness.
+    pub service: Nanos,
+    /// The measurement.
+    pub measure: Nanos,
+    /// Tear-down.
+    pub teardown: Nanos,
+}
+
+/// What a trial found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Outcome {
+    /// The result of a capacity search.
+    Capacity(CapacityOutcome),
+    /// The result of a latency measurement.
+    Latency {
+        /// Offered load.
+        offered: Rate,
+        /// What the generator recorded.
+        load: LoadResult,
+    },
+    /// The result of a closed-loop throughput measurement.
+    Throughput {
+        /// What the generator recorded.
+        load: LoadResult,
+    },
+}
+
+/// The bracket a capacity search ended with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CapacityOutcome {
+    /// Highest rate that passed; zero where none did.
+    pub lower: Rate,
+    /// Lowest rate that failed; `None` where none did (the search met its maximum or the generator's limit).
+    pub upper: Option<Rate>,
+    /// Every step, in order.
+    pub steps: Vec<CapacityStep>,
+}
+
+/// One step of a capacity search.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CapacityStep {
+    /// Offered rate.
+    pub offered: Rate,
+    /// Successful answers per second.
+    pub goodput: Rate,
+    /// Share of intended requests that failed or stayed unanswered.
+    pub loss: f64,
+    /// 99th percentile of latency from the intended start.
+    pub p99: Nanos,
+    /// Whether it kept to the limits.
+    pub passed: bool,
+    /// Why not, or why it doesn't count.
+    pub reason: Option<String>,
+}
+
+/// CPU time spent while `requests` were answered, by layer.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuBreakdown {
+    /// Successful requests over the same time.
+    pub requests: u64,
+    /// Length of that time.
+    pub duration: Nanos,
+    /// Layers, innermost first. They never overlap: their sum is the CPU time of the SUT's side.
+    pub layers: Vec<LayerTime>,
+}
+
+/// CPU time of one layer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LayerTime {
+    /// The layer.
+    pub layer: Layer,
+    /// CPU time.
+    pub time: Nanos,
+}
+
+/// Where CPU time can go, innermost first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layer {
+    /// The service in user mode.
+    ServiceUser,
+    /// The kernel on behalf of the service (inside the guest for a VM).
+    ServiceSystem,
+    /// Interrupts of the kernel the service runs on (the guest's for a VM).
+    ServiceInterrupts,
+    /// Anything else inside the guest: its kernel threads and the agent.
+    GuestOther,
+    /// vCPU threads beyond what the guest accounted: emulation and exits.
+    Vcpu,
+    /// The hypervisor's other threads: devices, tap, event loop.
+    HypervisorIo,
+    /// The container runtime's or the agent's own share.
+    Supervisor,
+    /// The host's interrupts on the SUT's CPUs.
+    HostInterrupts,
+}

@@ -1,0 +1,131 @@
+//! `summary.json`: the contract for scripts (docs/formats.md).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Version of `summary.json`.
+pub const SUMMARY_VERSION: u32 = 1;
+
+/// `summary.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Format version, [`SUMMARY_VERSION`].
+    pub version: u32,
+    /// Name of the plan.
+    pub plan: String,
+    /// True once no trial is missing.
+    pub complete: bool,
+    /// The verdict in one sentence.
+    pub headline: String,
+    /// Per cell and measure.
+    pub cells: Vec<CellSummary>,
+    /// Candidates against baselines, one per cell, measure and metric.
+    pub comparisons: Vec<Comparison>,
+    /// Every trial with its validity.
+    pub trials: Vec<TrialSummary>,
+    /// What a reader must know: what was left out, degraded or emulated.
+    pub notes: Vec<String>,
+}
+
+/// One cell and measure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CellSummary {
+    /// Cell id.
+    pub cell: String,
+    /// Environment name.
+    pub environment: String,
+    /// `tcg` or `kvm` for VM cells.
+    pub accelerator: Option<String>,
+    /// Parameters that vary.
+    pub parameters: BTreeMap<String, String>,
+    /// Measure name.
+    pub measure: String,
+    /// Metric name to its figures.
+    pub metrics: BTreeMap<String, MetricSummary>,
+}
+
+/// One metric over the valid trials of a cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MetricSummary {
+    /// Unit, `req/s`, `ns`, `ns/req`, `1`.
+    pub unit: String,
+    /// Which way is better.
+    pub better: Better,
+    /// Valid trials.
+    pub n: u32,
+    /// Mean over trials.
+    pub mean: f64,
+    /// Standard deviation over trials (n - 1); `None` below two trials.
+    pub sd: Option<f64>,
+    /// Median over trials.
+    pub median: f64,
+    /// 95 % interval of the median; `None` where there are too few trials for one.
+    pub interval: Option<(f64, f64)>,
+    /// The value of each trial, in trial order.
+    pub values: Vec<f64>,
+    /// Percentiles of the merged histogram, `"50"`, `"99.9"`; latency only.
+    pub percentiles: BTreeMap<String, f64>,
+}
+
+/// Which way is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Better {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+}
+
+/// A candidate against its baseline in one metric.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Candidate's cell id.
+    pub cell: String,
+    /// Baseline's cell id.
+    pub baseline: String,
+    /// Measure name.
+    pub measure: String,
+    /// Metric name.
+    pub metric: String,
+    /// The tax: cost ratio, above 1 where the candidate is worse whichever way the metric runs.
+    pub tax: Option<f64>,
+    /// 95 % interval of the tax.
+    pub interval: Option<(f64, f64)>,
+    /// What it comes to.
+    pub verdict: Verdict,
+    /// Why, in words for people.
+    pub reason: String,
+}
+
+/// What a comparison comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The candidate costs less.
+    Better,
+    /// The candidate costs more.
+    Worse,
+    /// The difference is within the margin.
+    Equivalent,
+    /// The data can't tell.
+    Inconclusive,
+}
+
+/// One trial in the summary.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrialSummary {
+    /// Index.
+    pub index: u32,
+    /// Cell id.
+    pub cell: String,
+    /// Measure name.
+    pub measure: String,
+    /// Repetition.
+    pub repetition: u32,
+    /// Whether it counts.
+    pub valid: bool,
+    /// Why not.
+    pub reason: Option<String>,
+}

@@ -1,0 +1,12 @@
+//! Quantities with units: durations, sizes, rates, shares and CPU sets.
+//!
+//! Every quantity that crosses a crate, a file or a wire is one of these types, so that no
+//! bare number needs a comment to say what it is. Each parses from the text a plan uses
+//! (`"40ms"`, `"256MiB"`, `"1000/s"`, `"50%"`, `"0-1,3"`), prints the same way, and travels
+//! through serde as that text.
+
+mod cpuset;
+mod quantity;
+
+pub use cpuset::CpuSet;
+pub use quantity::{BitRate, Bytes, Nanos, Rate, Share, UnitError};

@@ -1,0 +1,343 @@
+//! Scalar quantities.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// Why a text is not the quantity that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not {what}: {reason}")]
+pub struct UnitError {
+    /// The text as given.
+    pub text: String,
+    /// What was expected, with an example.
+    pub what: &'static str,
+    /// Why it was refused.
+    pub reason: String,
+}
+
+impl UnitError {
+    pub(crate) fn new(text: &str, what: &'static str, reason: impl Into<String>) -> Self {
+        Self { text: text.to_owned(), what, reason: reason.into() }
+    }
+}
+
+/// A duration or a moment on a monotonic clock, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nanos(pub u64);
+
+impl Nanos {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+
+    /// A whole number of seconds.
+    #[must_use]
+    pub const fn from_secs(secs: u64) -> Self {
+        Self(secs * 1_000_000_000)
+    }
+
+    /// A whole number of milliseconds.
+    #[must_use]
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis * 1_000_000)
+    }
+
+    /// A non-negative number of seconds; negative and NaN become zero.
+    #[must_use]
+    pub fn from_secs_f64(secs: f64) -> Self {
+        Self((secs * 1e9) as u64)
+    }
+
+    /// Seconds as a float.
+    #[must_use]
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// The difference, or zero where `other` is later.
+    #[must_use]
+    pub const fn saturating_sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl From<Duration> for Nanos {
+    fn from(d: Duration) -> Self {
+        Self(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Nanos> for Duration {
+    fn from(n: Nanos) -> Self {
+        Self::from_nanos(n.0)
+    }
+}
+
+/// A size or an amount of data, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bytes(pub u64);
+
+impl Bytes {
+    /// A whole number of mebibytes.
+    #[must_use]
+    pub const fn from_mib(mib: u64) -> Self {
+        Self(mib << 20)
+    }
+
+    /// Whole mebibytes, rounded down.
+    #[must_use]
+    pub const fn mib(self) -> u64 {
+        self.0 >> 20
+    }
+}
+
+/// Events per second.
+#[derive(Debug, Clone, Copy, Default, PartialEq, PartialOrd)]
+pub struct Rate(pub f64);
+
+/// Bits per second on a link.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BitRate(pub u64);
+
+/// A share of a whole: 0.5 is 50 %. Never negative, may exceed 1.
+#[derive(Debug, Clone, Copy, Default, PartialEq, PartialOrd)]
+pub struct Share(pub f64);
+
+const DURATION: &str = "a duration such as 40ms, 2s or 1m30s";
+const SIZE: &str = "a size such as 100, 10KB, 64KiB or 256MiB";
+const RATE: &str = "a rate such as 1000/s or 20k/s";
+const BITS: &str = "a bit rate such as 1gbit or 100mbit";
+const SHARE: &str = "a share such as 50% or 0.5";
+
+/// Splits `12.5ms` into 12.5 and `ms`; the number must be finite and not negative.
+fn split(text: &str, what: &'static str) -> Result<(f64, String), UnitError> {
+    let t = text.trim();
+    let end = t.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(t.len());
+    let (digits, unit) = t.split_at(end);
+    let digits = digits.replace('_', "");
+    let number: f64 = digits.parse().map_err(|_| UnitError::new(text, what, "it has no number"))?;
+    if !number.is_finite() {
+        return Err(UnitError::new(text, what, "the number is too large"));
+    }
+    Ok((number, unit.trim().to_owned()))
+}
+
+impl FromStr for Nanos {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let mut total = 0.0;
+        let mut rest = text.trim();
+        if rest.is_empty() {
+            return Err(UnitError::new(text, DURATION, "it is empty"));
+        }
+        while !rest.is_empty() {
+            let number_end =
+                rest.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(rest.len());
+            let unit_end = rest[number_end..]
+                .find(|c: char| c.is_ascii_digit() || c == '.')
+                .map_or(rest.len(), |i| number_end + i);
+            let (number, unit) =
+                split(&rest[..unit_end], DURATION).map_err(|e| UnitError { text: text.to_owned(), ..e })?;
+            let factor = match unit.as_str() {
+                "ns" => 1.0,
+                "us" | "µs" => 1e3,
+                "ms" => 1e6,
+                "s" => 1e9,
+                "m" | "min" => 60e9,
+                "h" => 3600e9,
+                "" if number == 0.0 => 0.0,
+                "" => return Err(UnitError::new(text, DURATION, "the unit is missing")),
+                u => return Err(UnitError::new(text, DURATION, format!("`{u}` is not a unit of time"))),
+            };
+            total += number * factor;
+            rest = &rest[unit_end..];
+        }
+        if total > 1e18 {
+            return Err(UnitError::new(text, DURATION, "it is longer than 30 years"));
+        }
+        Ok(Self(total.round() as u64))
+    }
+}
+
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let n = self.0;
+        match n {
+            0 => f.write_str("0s"),
+            _ if n.is_multiple_of(1_000_000_000) => write!(f, "{}s", n / 1_000_000_000),
+            _ if n.is_multiple_of(1_000_000) => write!(f, "{}ms", n / 1_000_000),
+            _ if n.is_multiple_of(1_000) => write!(f, "{}us", n / 1_000),
+            _ => write!(f, "{n}ns"),
+        }
+    }
+}
+
+impl FromStr for Bytes {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let (number, unit) = split(text, SIZE)?;
+        let factor: f64 = match unit.as_str() {
+            "" | "B" => 1.0,
+            "k" | "kB" | "KB" => 1e3,
+            "MB" => 1e6,
+            "GB" => 1e9,
+            "K" | "KiB" => 1024.0,
+            "M" | "MiB" => 1_048_576.0,
+            "G" | "GiB" => 1_073_741_824.0,
+            u => return Err(UnitError::new(text, SIZE, format!("`{u}` is not a unit of size"))),
+        };
+        let bytes = number * factor;
+        if bytes > 1e18 {
+            return Err(UnitError::new(text, SIZE, "it is over an exabyte"));
+        }
+        Ok(Self(bytes.round() as u64))
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let n = self.0;
+        for (shift, unit) in [(30, "GiB"), (20, "MiB"), (10, "KiB")] {
+            if n != 0 && n.is_multiple_of(1 << shift) {
+                return write!(f, "{}{unit}", n >> shift);
+            }
+        }
+        for (factor, unit) in [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "KB")] {
+            if n != 0 && n.is_multiple_of(factor) {
+                return write!(f, "{}{unit}", n / factor);
+            }
+        }
+        write!(f, "{n}B")
+    }
+}
+
+impl FromStr for Rate {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let (number, unit) = split(text, RATE)?;
+        let factor = match unit.as_str() {
+            "" | "/s" => 1.0,
+            "k" | "k/s" => 1e3,
+            "M" | "M/s" => 1e6,
+            "/m" | "/min" => 1.0 / 60.0,
+            u => return Err(UnitError::new(text, RATE, format!("`{u}` is not a unit of rate"))),
+        };
+        Ok(Self(number * factor))
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/s", self.0)
+    }
+}
+
+impl FromStr for BitRate {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let (number, unit) = split(text, BITS)?;
+        let factor = match unit.as_str() {
+            "bit" | "bit/s" => 1.0,
+            "kbit" | "kbit/s" => 1e3,
+            "mbit" | "Mbit" | "Mbit/s" => 1e6,
+            "gbit" | "Gbit" | "Gbit/s" => 1e9,
+            "" => return Err(UnitError::new(text, BITS, "the unit is missing")),
+            u => return Err(UnitError::new(text, BITS, format!("`{u}` is not a unit of bit rate"))),
+        };
+        Ok(Self((number * factor).round() as u64))
+    }
+}
+
+impl fmt::Display for BitRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (factor, unit) in [(1_000_000_000, "gbit"), (1_000_000, "mbit"), (1_000, "kbit")] {
+            if self.0 != 0 && self.0.is_multiple_of(factor) {
+                return write!(f, "{}{unit}", self.0 / factor);
+            }
+        }
+        write!(f, "{}bit", self.0)
+    }
+}
+
+impl FromStr for Share {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let (number, unit) = split(text, SHARE)?;
+        match unit.as_str() {
+            "" => Ok(Self(number)),
+            "%" => Ok(Self(number / 100.0)),
+            u => Err(UnitError::new(text, SHARE, format!("`{u}` is not `%`"))),
+        }
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Rounded so that 0.07 * 100 prints as 7, not 7.000000000000001.
+        write!(f, "{}%", (self.0 * 1e8).round() / 1e6)
+    }
+}
+
+macro_rules! as_text {
+    ($type:ident, $name:literal, $what:expr, $example:literal, $number:expr) => {
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+                s.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+                struct Visitor;
+                impl de::Visitor<'_> for Visitor {
+                    type Value = $type;
+
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str($what)
+                    }
+
+                    fn visit_str<E: de::Error>(self, v: &str) -> Result<$type, E> {
+                        v.parse().map_err(E::custom)
+                    }
+
+                    fn visit_u64<E: de::Error>(self, v: u64) -> Result<$type, E> {
+                        v.to_string().parse().map_err(E::custom)
+                    }
+
+                    fn visit_i64<E: de::Error>(self, v: i64) -> Result<$type, E> {
+                        v.to_string().parse().map_err(E::custom)
+                    }
+
+                    fn visit_f64<E: de::Error>(self, v: f64) -> Result<$type, E> {
+                        v.to_string().parse().map_err(E::custom)
+                    }
+                }
+                d.deserialize_any(Visitor)
+            }
+        }
+
+        impl JsonSchema for $type {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                $name.into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": $number, "description": $what, "examples": [$example] })
+            }
+        }
+    };
+}
+
+as_text!(Nanos, "Duration", DURATION, "40ms", "string");
+as_text!(Bytes, "Size", SIZE, "256MiB", ["string", "integer"]);
+as_text!(Rate, "Rate", RATE, "1000/s", ["string", "number"]);
+as_text!(BitRate, "BitRate", BITS, "1gbit", "string");
+as_text!(Share, "Share", SHARE, "50%", ["string", "number"]);

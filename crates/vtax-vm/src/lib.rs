@@ -1,0 +1,1 @@
+//! Virtual machines: accelerator proof, guest kernel and initrd, QEMU, QMP.

@@ -1,0 +1,3 @@
+//! The vtax command.
+
+fn main() {}
