@@ -77,8 +77,9 @@ pub enum EnvironmentKind {
 /// Options of a virtual machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VmOptions {
-    /// Virtual CPUs; they share the SUT's CPU set with QEMU's other threads.
-    pub vcpus: u32,
+    /// Virtual CPUs; they share the SUT's CPU set with QEMU's other threads. `None`: as many as the
+    /// SUT has CPUs.
+    pub vcpus: Option<u32>,
     /// Guest memory.
     pub memory: Bytes,
 }
