@@ -1,3 +1,25 @@
-//! Everything that make and CI call.
+//! Everything that `make` and CI call.
 
-fn main() {}
+#![expect(clippy::print_stdout, reason = "a developer's tool: its output is its purpose")]
+
+mod bench;
+mod tasks;
+
+use anyhow::{Result, bail};
+
+const USAGE: &str = "usage: cargo xtask build|check|test|bench [NAME..]|fuzz [SECONDS]|ci";
+
+fn main() -> Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args.as_slice() {
+        ["build"] => tasks::build(),
+        ["check"] => tasks::check(),
+        ["test"] => tasks::test(),
+        ["bench", names @ ..] => bench::run(names),
+        ["fuzz"] => tasks::fuzz("20"),
+        ["fuzz", seconds] => tasks::fuzz(seconds),
+        ["ci"] => tasks::check().and_then(|()| tasks::test()),
+        _ => bail!(USAGE),
+    }
+}

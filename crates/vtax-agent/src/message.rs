@@ -6,7 +6,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
-use vtax_load::{LoadResult, LoadSpec};
+use vtax_load::{LoadResult, LoadSpec, Sample};
 use vtax_plan::model::Service;
 use vtax_probe::Snapshot;
 use vtax_units::Nanos;
@@ -53,6 +53,24 @@ pub enum Request {
     },
     /// Stop everything and exit.
     Shutdown,
+}
+
+impl Request {
+    /// Its name, for messages.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Hello { .. } => "hello",
+            Self::ConfigureNetwork { .. } => "configure-network",
+            Self::StartService { .. } => "start-service",
+            Self::StopService => "stop-service",
+            Self::StartProbes { .. } => "start-probes",
+            Self::StopProbes => "stop-probes",
+            Self::Snapshot => "snapshot",
+            Self::RunLoad { .. } => "run-load",
+            Self::Shutdown => "shutdown",
+        }
+    }
 }
 
 /// One interface of a node.
@@ -158,4 +176,33 @@ pub enum Event {
         /// Requests answered.
         answered: u64,
     },
+}
+
+/// Bytes of one sample in a data frame: start, latency, outcome, little-endian.
+const SAMPLE_BYTES: usize = 13;
+
+/// Samples as the bytes of data frames.
+#[must_use]
+pub fn samples_to_bytes(samples: &[Sample]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(samples.len() * SAMPLE_BYTES);
+    for sample in samples {
+        out.extend_from_slice(&sample.start_ns.to_le_bytes());
+        out.extend_from_slice(&sample.latency_ns.to_le_bytes());
+        out.push(sample.outcome);
+    }
+    out
+}
+
+/// The inverse of [`samples_to_bytes`]; a torn last sample is dropped.
+#[must_use]
+pub fn samples_from_bytes(bytes: &[u8]) -> Vec<Sample> {
+    let (samples, _) = bytes.as_chunks::<SAMPLE_BYTES>();
+    samples
+        .iter()
+        .map(|b| Sample {
+            start_ns: u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]),
+            latency_ns: u32::from_le_bytes([b[8], b[9], b[10], b[11]]),
+            outcome: b[12],
+        })
+        .collect()
 }

@@ -1,3 +1,33 @@
-//! The vtax command.
+//! The `vtax` command: arguments, terminal, exit codes. The logic is in the other crates.
 
-fn main() {}
+mod cmd;
+mod exit;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::exit::Exit;
+
+fn main() -> ExitCode {
+    let cli = match cmd::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let exit = if error.use_stderr() { Exit::BadInput } else { Exit::Done };
+            // Nothing more can be said where even the terminal is gone.
+            let _ = error.print();
+            return exit.into();
+        }
+    };
+    match cmd::run(&cli.command) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            let _ = writeln!(std::io::stderr(), "vtax: {failure}");
+            if failure.exit == Exit::Bug {
+                let _ = writeln!(std::io::stderr(), "vtax: this is a bug; please report it with the command");
+            }
+            failure.exit.into()
+        }
+    }
+}

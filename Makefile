@@ -1,0 +1,24 @@
+# Thin on purpose: the logic is in xtask (crate `xtask`) and in vtax itself.
+.PHONY: build run test bench check fuzz clean
+
+build: ## the static binary, target/vtax
+	@cargo xtask build
+
+run: build ## set up what is missing and do the main job
+	@target/vtax setup
+	@target/vtax run plans/quick.yaml
+
+test: build ## the whole test suite; installs the services it tests
+	@cargo xtask test
+
+bench: build ## compare with the peers; writes target/bench.json
+	@cargo xtask bench
+
+check: ## format, lints, licences
+	@cargo xtask check
+
+fuzz: ## a short run of every fuzz target (needs cargo-fuzz and a nightly compiler)
+	@cargo xtask fuzz
+
+clean:
+	@cargo clean

@@ -1,0 +1,82 @@
+//! Exit codes, and errors that know theirs.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// How the command ended (README, "Exit codes").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// What was asked for is done.
+    Done,
+    /// A comparison or gate said no.
+    VerdictFailed,
+    /// The input is at fault: arguments, plan, run directory.
+    BadInput,
+    /// This host can't do it.
+    HostCannot,
+    /// A bug of vtax's own.
+    Bug,
+    /// Ctrl-C or SIGTERM; 128 + SIGINT, as shells expect.
+    Interrupted,
+}
+
+impl Exit {
+    /// The code as a number.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::VerdictFailed => 1,
+            Self::BadInput => 2,
+            Self::HostCannot => 3,
+            Self::Bug => 70,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// An error with the exit code it leads to. Printed once, in `main`, with its chain of causes.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    pub(crate) error: anyhow::Error,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#}", self.error)
+    }
+}
+
+/// Errors that nobody classified are bugs: every expected one goes through [`Classify`].
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self { exit: Exit::Bug, error }
+    }
+}
+
+/// What a subcommand returns.
+pub(crate) type Outcome = Result<Exit, Failure>;
+
+/// Says whose fault an error is.
+pub(crate) trait Classify<T> {
+    /// The input is at fault: exit code 2.
+    fn bad_input(self) -> Result<T, Failure>;
+    /// The host can't do it: exit code 3.
+    fn host_cannot(self) -> Result<T, Failure>;
+}
+
+impl<T, E: Into<anyhow::Error>> Classify<T> for Result<T, E> {
+    fn bad_input(self) -> Result<T, Failure> {
+        self.map_err(|e| Failure { exit: Exit::BadInput, error: e.into() })
+    }
+
+    fn host_cannot(self) -> Result<T, Failure> {
+        self.map_err(|e| Failure { exit: Exit::HostCannot, error: e.into() })
+    }
+}

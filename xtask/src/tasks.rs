@@ -1,0 +1,112 @@
+//! Building, checking and testing.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// Licences a dependency may have; each is compatible with Apache-2.0 OR MIT in a binary.
+const LICENCES: &[&str] = &[
+    "Apache-2.0", "MIT", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Zlib", "Unicode-3.0", "0BSD",
+    "Unlicense", "CC0-1.0", "MIT-0", "BSL-1.0", "LLVM-exception",
+];
+
+/// The workspace's root.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(PathBuf::new, Path::to_path_buf)
+}
+
+/// The binary that `make build` leaves.
+pub(crate) fn vtax() -> PathBuf {
+    root().join("target/vtax")
+}
+
+fn cargo(args: &[&str]) -> Result<()> {
+    run(Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())).args(args))
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let status = command.current_dir(root()).status().with_context(|| format!("starting {command:?}"))?;
+    ensure!(status.success(), "{command:?} ended with {status}");
+    Ok(())
+}
+
+/// Builds the release binary and puts it at `target/vtax`.
+pub(crate) fn build() -> Result<()> {
+    cargo(&["build", "--release", "--package", "vtax"])?;
+    let built = newest_release()?;
+    let to = vtax();
+    // A running vtax keeps its old file: replace by rename, never write into it.
+    let new = to.with_extension("new");
+    std::fs::copy(&built, &new).with_context(|| format!("copying {}", built.display()))?;
+    std::fs::rename(&new, &to).with_context(|| format!("renaming to {}", to.display()))?;
+    Ok(())
+}
+
+/// `target/TRIPLE/release/vtax`; the triple is the host's, whatever it is.
+fn newest_release() -> Result<PathBuf> {
+    let target = root().join("target");
+    let entries = std::fs::read_dir(&target).with_context(|| format!("reading {}", target.display()))?;
+    let mut found: Vec<PathBuf> =
+        entries.flatten().map(|e| e.path().join("release/vtax")).filter(|p| p.is_file()).collect();
+    found.sort_by_key(|p| p.metadata().and_then(|m| m.modified()).ok());
+    found.pop().context("cargo built no release binary")
+}
+
+/// Formatting, lints, licences.
+pub(crate) fn check() -> Result<()> {
+    cargo(&["fmt", "--all", "--check"])?;
+    cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])?;
+    licences()
+}
+
+fn licences() -> Result<()> {
+    let out = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["metadata", "--format-version", "1"])
+        .current_dir(root())
+        .output()
+        .context("starting cargo metadata")?;
+    ensure!(out.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&out.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&out.stdout)?;
+    let mut refused = Vec::new();
+    for package in metadata["packages"].as_array().context("no packages in cargo metadata")? {
+        let licence = package["license"].as_str().unwrap_or("none");
+        if !acceptable(licence) {
+            refused.push(format!("{} {}: {licence}", package["name"], package["version"]));
+        }
+    }
+    if !refused.is_empty() {
+        bail!("licences that are not on the list:\n  {}", refused.join("\n  "));
+    }
+    println!("licences: fine");
+    Ok(())
+}
+
+/// True where one alternative of an SPDX expression is made of known licences only.
+fn acceptable(expression: &str) -> bool {
+    let plain = expression.replace(['(', ')'], " ").replace('/', " OR ");
+    plain.split(" OR ").any(|alternative| {
+        alternative
+            .split(" AND ")
+            .flat_map(|part| part.split(" WITH "))
+            .all(|licence| LICENCES.contains(&licence.trim()))
+    })
+}
+
+/// Installs what the tests need and runs them all.
+pub(crate) fn test() -> Result<()> {
+    run(Command::new(vtax()).args(["setup", "--tests"]))?;
+    cargo(&["test", "--workspace"])
+}
+
+/// A short run of every fuzz target.
+pub(crate) fn fuzz(seconds: &str) -> Result<()> {
+    let targets = root().join("fuzz/fuzz_targets");
+    for entry in std::fs::read_dir(&targets).with_context(|| format!("reading {}", targets.display()))? {
+        let path = entry?.path();
+        let Some(name) = path.file_stem().and_then(|n| n.to_str()) else { continue };
+        let limit = format!("-max_total_time={seconds}");
+        run(Command::new("cargo").args(["+nightly", "fuzz", "run", name, "--", &limit]))?;
+    }
+    Ok(())
+}
