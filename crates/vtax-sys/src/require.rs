@@ -1,0 +1,95 @@
+//! What a test needs of its host.
+//!
+//! A test that needs namespaces, root or a bootable guest starts with
+//! `if !need(&[Need::Root]) { return; }`. Where the need isn't met the test says why on stderr
+//! and ends; with `VTAX_REQUIRE=ns,root,vm` (CI sets it) a need that isn't met fails the test
+//! instead, so that a layer of tests can't vanish silently.
+
+use std::path::Path;
+
+/// Something of the host that a test needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// New namespaces may be created, as root or through a user namespace.
+    Ns,
+    /// Root of the initial user namespace.
+    Root,
+    /// `qemu-system-x86_64` and a kernel that can be booted in it.
+    Vm,
+}
+
+impl Need {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Ns => "ns",
+            Self::Root => "root",
+            Self::Vm => "vm",
+        }
+    }
+
+    /// Why the host doesn't meet the need; `None` where it does.
+    #[must_use]
+    pub fn lack(self) -> Option<String> {
+        match self {
+            Self::Root => (!is_root()).then(|| "not root".to_owned()),
+            Self::Ns => namespaces_lack(),
+            Self::Vm => vm_lack(),
+        }
+    }
+}
+
+fn is_root() -> bool {
+    // A mapped root has fewer than all uids in its map.
+    rustix::process::geteuid().is_root()
+        && std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| map.contains("4294967295"))
+}
+
+fn namespaces_lack() -> Option<String> {
+    // Asked of a program of its own: the test runner has threads, and a thread that made a
+    // user namespace could not be undone.
+    let found = std::process::Command::new("unshare").args(["-Urnmp", "--fork", "true"]).output();
+    match found {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => Some(format!("unshare: {}", String::from_utf8_lossy(&output.stderr).trim())),
+        Err(e) => Some(format!("unshare (util-linux): {e}")),
+    }
+}
+
+fn vm_lack() -> Option<String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let qemu = std::env::split_paths(&path).any(|dir| dir.join("qemu-system-x86_64").is_file());
+    if !qemu {
+        return Some("qemu-system-x86_64 is not installed".to_owned());
+    }
+    let cache = std::env::var_os("VTAX_CACHE")
+        .map(Into::into)
+        .or_else(|| std::env::var_os("XDG_CACHE_HOME").map(|d| Path::new(&d).join("vtax")))
+        .or_else(|| std::env::var_os("HOME").map(|d| Path::new(&d).join(".cache/vtax")));
+    let cached = cache.is_some_and(|dir| std::fs::read_dir(dir).is_ok_and(|mut d| d.next().is_some()));
+    let release = rustix::system::uname();
+    let own = format!("/boot/vmlinuz-{}", release.release().to_string_lossy());
+    (!cached && std::fs::File::open(&own).is_err())
+        .then(|| format!("no guest kernel: {own} can't be read and the cache is empty (`vtax setup`)"))
+}
+
+/// Whether the host meets all `needs`; prints why not.
+///
+/// # Panics
+///
+/// Where a need isn't met and `VTAX_REQUIRE` names it.
+#[must_use]
+#[allow(clippy::print_stderr, reason = "a skipped test must say why on the test's own output")]
+pub fn need(needs: &[Need]) -> bool {
+    let required = std::env::var("VTAX_REQUIRE").unwrap_or_default();
+    for need in needs {
+        let Some(lack) = need.lack() else { continue };
+        let word = need.word();
+        assert!(
+            !required.split(',').any(|r| r.trim() == word),
+            "VTAX_REQUIRE names `{word}`, but this host lacks it: {lack}"
+        );
+        eprintln!("skipped, needs `{word}`: {lack}");
+        return false;
+    }
+    true
+}
