@@ -9,7 +9,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use vtax_load::{LoadResult, LoadSpec, Sample};
+use vtax_load::{LoadResult, LoadSpec};
 use vtax_plan::model::Service;
 use vtax_probe::Snapshot;
 use vtax_units::Nanos;

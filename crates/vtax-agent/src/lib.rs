@@ -1,6 +1,6 @@
 //! The process inside a node, and its framed protocol.
 //!
-//! [`serve`] is the agent: it runs as PID 1 of a node and does what the controller asks.
+//! The agent runs as PID 1 of a node and does what the controller asks.
 //! [`Client`] is the controller's end. Between them is any byte stream that needs no port: a
 //! socket pair, a container runtime's standard input and output, a guest's virtio-serial port.
 
@@ -8,9 +8,7 @@ mod client;
 mod error;
 mod frame;
 pub mod message;
-mod serve;
 
 pub use client::{Client, EventHandler, LoadAnswer};
 pub use error::AgentError;
 pub use frame::{Decoder, Frame, Kind, MAX_PAYLOAD};
-pub use serve::{Role, serve};
