@@ -12,6 +12,10 @@ pub struct Snapshot {
     pub cpus: Vec<CpuTimes>,
     /// Processes or threads in the probe's scope.
     pub tasks: Vec<TaskTimes>,
+    /// Processes left out of the scope by name: the agent. Their own time is not the service's;
+    /// the time of the children they waited for is, because orphans of the service end as theirs.
+    #[serde(default)]
+    pub supervisors: Vec<TaskTimes>,
     /// Memory of the probed kernel.
     pub memory: Memory,
     /// Interfaces of the probe's network namespace (`/proc/net/dev`).
@@ -54,6 +58,12 @@ pub struct TaskTimes {
     pub system: Nanos,
     /// Running a guest (KVM vCPU threads).
     pub guest: Nanos,
+    /// User mode of all its children that ended and were waited for, and of theirs; zero for threads.
+    #[serde(default)]
+    pub reaped_user: Nanos,
+    /// Kernel time of the same.
+    #[serde(default)]
+    pub reaped_system: Nanos,
     /// Resident memory in bytes; 0 for threads.
     pub resident_bytes: u64,
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use vtax_load::LoadResult;
+pub use vtax_probe::layers::{CpuBreakdown, Layer, LayerTime};
 use vtax_units::{Nanos, Rate};
 
 /// One line of `journal.jsonl`.
@@ -172,46 +173,4 @@ pub struct CapacityStep {
     pub passed: bool,
     /// Why not, or why it doesn't count.
     pub reason: Option<String>,
-}
-
-/// CPU time spent while `requests` were answered, by layer.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct CpuBreakdown {
-    /// Successful requests over the same time.
-    pub requests: u64,
-    /// Length of that time.
-    pub duration: Nanos,
-    /// Layers, innermost first. They never overlap: their sum is the CPU time of the SUT's side.
-    pub layers: Vec<LayerTime>,
-}
-
-/// CPU time of one layer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LayerTime {
-    /// The layer.
-    pub layer: Layer,
-    /// CPU time.
-    pub time: Nanos,
-}
-
-/// Where CPU time can go, innermost first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Layer {
-    /// The service in user mode.
-    ServiceUser,
-    /// The kernel on behalf of the service (inside the guest for a VM).
-    ServiceSystem,
-    /// Interrupts of the kernel the service runs on (the guest's for a VM).
-    ServiceInterrupts,
-    /// Anything else inside the guest: its kernel threads and the agent.
-    GuestOther,
-    /// vCPU threads beyond what the guest accounted: emulation and exits.
-    Vcpu,
-    /// The hypervisor's other threads: devices, tap, event loop.
-    HypervisorIo,
-    /// The container runtime's or the agent's own share.
-    Supervisor,
-    /// The host's interrupts on the SUT's CPUs.
-    HostInterrupts,
 }
