@@ -100,3 +100,16 @@ impl<T, E: Into<io::Error>> Context<T> for std::result::Result<T, E> {
         self.map_err(|e| SysError::call(operation, object, e))
     }
 }
+
+/// The message of an error with all its causes, `a: b: c`.
+#[must_use]
+pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    text
+}

@@ -6,8 +6,24 @@
 
 #![allow(unsafe_code, reason = "this crate exists so that no other needs unsafe")]
 
+pub mod caps;
 pub mod check;
+mod clone;
+pub mod controller;
 mod error;
+pub mod inherit;
+pub mod launch;
+pub mod mount;
+pub mod netns;
+pub mod pidfd;
+mod refusal;
 pub mod require;
+pub mod sched;
+pub mod signals;
+pub mod spawn;
+pub mod usage;
 
-pub use error::{Context, Result, SysError};
+pub use clone::Namespaces;
+pub use error::{Context, Result, SysError, chain};
+pub use netns::NetNs;
+pub use pidfd::{Ended, PidFd};

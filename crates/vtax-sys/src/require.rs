@@ -39,9 +39,7 @@ impl Need {
 }
 
 fn is_root() -> bool {
-    // A mapped root has fewer than all uids in its map.
-    rustix::process::geteuid().is_root()
-        && std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| map.contains("4294967295"))
+    rustix::process::geteuid().is_root() && crate::caps::in_initial_user_namespace()
 }
 
 fn namespaces_lack() -> Option<String> {

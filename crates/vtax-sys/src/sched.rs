@@ -1,0 +1,138 @@
+//! CPUs, clocks and limits.
+
+use rustix::process::{Pid, Resource, Rlimit};
+use vtax_units::{CpuSet, Nanos};
+
+use crate::error::{Context, Result};
+
+pub(crate) fn to_kernel_set(cpus: &CpuSet) -> rustix::thread::CpuSet {
+    let mut set = rustix::thread::CpuSet::new();
+    for cpu in cpus.iter().filter(|c| *c < rustix::thread::CpuSet::MAX_CPU) {
+        set.set(cpu);
+    }
+    set
+}
+
+fn from_kernel_set(set: &rustix::thread::CpuSet) -> CpuSet {
+    CpuSet::of((0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)))
+}
+
+fn pid_of(pid: i32) -> Result<Pid> {
+    Pid::from_raw(pid).ok_or(rustix::io::Errno::SRCH).context("find process", pid.to_string())
+}
+
+/// The CPUs this thread may run on.
+///
+/// # Errors
+///
+/// Where the kernel refuses, which it doesn't.
+pub fn allowed_cpus() -> Result<CpuSet> {
+    rustix::thread::sched_getaffinity(None).map(|s| from_kernel_set(&s)).context("get CPUs of", "this thread")
+}
+
+/// Binds this thread, and those it starts from now on, to `cpus`.
+///
+/// # Errors
+///
+/// EINVAL where none of them may be used.
+pub fn bind_this_thread(cpus: &CpuSet) -> Result<()> {
+    rustix::thread::sched_setaffinity(None, &to_kernel_set(cpus))
+        .context("bind this thread to CPUs", cpus.to_string())
+}
+
+/// The CPUs a process's first thread may run on.
+///
+/// # Errors
+///
+/// Where there is no such process.
+pub fn cpus_of(pid: i32) -> Result<CpuSet> {
+    rustix::thread::sched_getaffinity(Some(pid_of(pid)?))
+        .map(|s| from_kernel_set(&s))
+        .context("get CPUs of process", pid.to_string())
+}
+
+/// Binds every thread of a process to `cpus`, also those that it starts meanwhile.
+///
+/// # Errors
+///
+/// Where the process is gone, isn't ours, or none of the CPUs may be used.
+pub fn bind_process(pid: i32, cpus: &CpuSet) -> Result<()> {
+    let set = to_kernel_set(cpus);
+    let object = || format!("{pid} to {cpus}");
+    // A thread started while we go through the list inherits from one we may not have reached;
+    // the second pass finds those.
+    for _ in 0..2 {
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).context("bind process", object())?;
+        for thread in threads.flatten() {
+            let Some(id) = thread.file_name().to_str().and_then(|n| n.parse().ok()) else { continue };
+            match rustix::thread::sched_setaffinity(Some(pid_of(id)?), &set) {
+                Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+                Err(e) => return Err(e).context("bind process", object()),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The CPUs that share a core with `cpu`, itself included; only itself where that isn't known.
+#[must_use]
+pub fn core_siblings(cpu: usize) -> CpuSet {
+    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+    let list = std::fs::read_to_string(path).ok().and_then(|text| text.parse::<CpuSet>().ok());
+    list.filter(|set| set.contains(cpu)).unwrap_or_else(|| CpuSet::of([cpu]))
+}
+
+/// CLOCK_MONOTONIC: the clock all intended starts and samples of one host are given in.
+#[must_use]
+pub fn monotonic() -> Nanos {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Nanos(now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs())
+}
+
+/// Raises the limit on open descriptors as far as allowed, at most to `wanted`; returns the limit.
+///
+/// # Errors
+///
+/// Where the kernel refuses.
+pub fn raise_open_files(wanted: u64) -> Result<u64> {
+    let now = rustix::process::getrlimit(Resource::Nofile);
+    if now.current.is_none_or(|c| c >= wanted) {
+        return Ok(now.current.unwrap_or(u64::MAX));
+    }
+    let beyond = now.maximum.is_some_and(|m| m < wanted);
+    if beyond {
+        // Root may raise the hard limit too.
+        let both = Rlimit { current: Some(wanted), maximum: Some(wanted) };
+        if rustix::process::setrlimit(Resource::Nofile, both).is_ok() {
+            return Ok(wanted);
+        }
+    }
+    let reachable = now.maximum.map_or(wanted, |m| m.min(wanted));
+    rustix::process::setrlimit(Resource::Nofile, Rlimit { current: Some(reachable), maximum: now.maximum })
+        .context("raise limit on", "open files")?;
+    Ok(reachable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernel_sets_round_trip() {
+        let set = CpuSet::of([0, 3, 64, 1023]);
+        assert_eq!(from_kernel_set(&to_kernel_set(&set)), set);
+    }
+
+    #[test]
+    fn this_process_may_run_somewhere() {
+        let cpus = allowed_cpus().unwrap();
+        assert!(!cpus.is_empty());
+        assert!(!cpus_of(i32::try_from(std::process::id()).unwrap()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn the_clock_goes_on() {
+        let before = monotonic();
+        assert!(monotonic() >= before && before > Nanos::ZERO);
+    }
+}

@@ -1,0 +1,186 @@
+//! The controller and programs in namespaces of their own.
+//!
+//! Not under the test harness, which has threads: a controller is forked from a process with one.
+#![allow(clippy::print_stdout, reason = "a test's report")]
+
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use vtax_sys::controller::{ControllerOptions, Inside, probe, start_controller};
+use vtax_sys::require::{Need, need};
+use vtax_sys::signals::SignalFd;
+use vtax_sys::spawn::Spawn;
+use vtax_sys::{Ended, Namespaces, NetNs, PidFd};
+
+fn main() {
+    if !need(&[Need::Ns]) {
+        return;
+    }
+    let own = ControllerOptions::for_this_process();
+    let mut kinds = vec![own];
+    if !own.user_namespace {
+        kinds.push(ControllerOptions { user_namespace: true, ..own });
+    }
+    for options in kinds {
+        println!("user namespace: {}", options.user_namespace);
+        probe(options).expect("a controller can be started");
+        exit_code_comes_back(options);
+        panic_is_a_bug(options);
+        is_first_and_alone(options);
+        signals_reach_it(options);
+        everything_dies_with_it(options);
+        programs_start_in_namespaces(options);
+        a_missing_program_is_an_error(options);
+    }
+    threads_are_refused(own);
+    println!("ok");
+}
+
+fn within(options: ControllerOptions, work: impl FnOnce(&Inside)) {
+    let ended = start_controller(options, |inside| {
+        work(&inside);
+        0
+    });
+    assert_eq!(ended.unwrap().wait().unwrap(), Ended::Exited(0));
+}
+
+fn exit_code_comes_back(options: ControllerOptions) {
+    assert_eq!(start_controller(options, |_| 42).unwrap().wait().unwrap(), Ended::Exited(42));
+}
+
+fn panic_is_a_bug(options: ControllerOptions) {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let ended = start_controller(options, |_| panic!("on purpose")).unwrap().wait().unwrap();
+    std::panic::set_hook(hook);
+    assert_eq!(ended, Ended::Exited(70));
+}
+
+fn is_first_and_alone(options: ControllerOptions) {
+    let outside = NetNs::current().unwrap().inode().unwrap();
+    within(options, |inside| {
+        assert_eq!(std::process::id(), 1);
+        assert!(rustix::process::geteuid().is_root());
+        assert_ne!(NetNs::current().unwrap().inode().unwrap(), outside);
+        if inside.foreign_proc.is_none() {
+            let others = std::fs::read_dir("/proc").unwrap().flatten();
+            let pids = others.filter(|e| e.file_name().to_str().is_some_and(|n| n.parse::<u32>().is_ok()));
+            assert_eq!(pids.count(), 1);
+        }
+        vtax_sys::mount::tmpfs(Path::new("/mnt"), "mode=700").unwrap();
+        std::fs::write("/mnt/seen-only-here", "x").unwrap();
+    });
+    assert!(!Path::new("/mnt/seen-only-here").exists());
+}
+
+fn signals_reach_it(options: ControllerOptions) {
+    let (ready_in, ready_out) = rustix::pipe::pipe().unwrap();
+    let controller = start_controller(options, |_| {
+        let signals = SignalFd::new(&[Signal::TERM]).unwrap();
+        rustix::io::write(&ready_out, b"!").unwrap();
+        let mut poll = [rustix::event::PollFd::new(&signals, rustix::event::PollFlags::IN)];
+        rustix::event::poll(&mut poll, None).unwrap();
+        u8::from(signals.next().unwrap() != Some(Signal::TERM))
+    });
+    let controller = controller.unwrap();
+    rustix::io::read(&ready_in, &mut [0_u8; 1]).unwrap();
+    controller.signal(Signal::TERM).unwrap();
+    assert_eq!(controller.wait().unwrap(), Ended::Exited(0));
+}
+
+fn sleeper(name: &str) -> Spawn {
+    Spawn::new(Path::new("/bin/sleep"), [name, "1000"])
+}
+
+fn running(mark: &str) -> usize {
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = all.filter_map(|e| std::fs::read(e.path().join("cmdline")).ok());
+    lines.filter(|line| line.starts_with(mark.as_bytes())).count()
+}
+
+fn everything_dies_with_it(options: ControllerOptions) {
+    let mark = format!("vtax-test-{}", std::process::id());
+    let (ready_in, ready_out) = rustix::pipe::pipe().unwrap();
+    let controller = start_controller(options, |_| {
+        sleeper(&mark).start(|_| Ok(())).unwrap();
+        sleeper(&mark).namespaces(Namespaces::NODE).mount_proc().start(|_| Ok(())).unwrap();
+        rustix::io::write(&ready_out, b"!").unwrap();
+        std::thread::sleep(Duration::from_secs(60));
+        0
+    });
+    let controller = controller.unwrap();
+    rustix::io::read(&ready_in, &mut [0_u8; 1]).unwrap();
+    assert_eq!(running(&mark), 2);
+    drop(controller);
+    let until = Instant::now() + Duration::from_secs(5);
+    while running(&mark) != 0 {
+        assert!(Instant::now() < until, "programs outlived their controller");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn programs_start_in_namespaces(options: ControllerOptions) {
+    within(options, |_| {
+        let (out, out_child) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+        let script = "echo $$ $(hostname) $(ls /proc/self/fd | wc -l) $(ls /tmp | wc -l) $WORD; \
+                      echo through >&5";
+        let program = Spawn::new(Path::new("/bin/sh"), ["sh", "-c", script])
+            .env("PATH", "/usr/bin:/bin")
+            .env("WORD", "word")
+            .namespaces(Namespaces::NODE)
+            .mount_proc()
+            .mount_tmpfs("/tmp", "mode=1777", false)
+            .host_name("node7")
+            .cpus(&vtax_units::CpuSet::of([0]))
+            .fd(out_child.try_clone().unwrap(), 1)
+            .fd(out_child, 5);
+        let mut seen = 0;
+        let child = program.start(|pid| {
+            seen = pid;
+            Ok(())
+        });
+        let child = child.unwrap();
+        assert_eq!(child.pid(), seen);
+        let mut text = String::new();
+        std::fs::File::from(out).read_to_string(&mut text).unwrap();
+        // ls has 0, 1, 2, the inherited 5 and the directory it reads.
+        assert_eq!(text, "1 node7 5 0 word\nthrough\n");
+        assert_eq!(child.wait().unwrap(), Ended::Exited(0));
+
+        let child = Spawn::new(Path::new("/bin/sleep"), ["sleep", "1000"]).start(|_| Ok(())).unwrap();
+        assert!(!child.ended_within(Duration::from_millis(20)).unwrap());
+        child.kill_and_reap(Duration::from_secs(5)).unwrap();
+
+        let other = NetNs::create().unwrap();
+        let wanted = other.inode().unwrap();
+        let fd: OwnedFd = other.try_clone().unwrap().into();
+        let child = sleeper("sleep").join_net(fd).start(|_| Ok(())).unwrap();
+        assert_eq!(NetNs::of_process(child.pid()).unwrap().inode().unwrap(), wanted);
+        assert_eq!(other.run(|| NetNs::current()?.inode()).unwrap(), wanted);
+        child.kill_and_reap(Duration::from_secs(5)).unwrap();
+    });
+}
+
+fn a_missing_program_is_an_error(options: ControllerOptions) {
+    within(options, |_| {
+        let e = Spawn::new(Path::new("/no/such"), ["such"]).start(|_| Ok(())).unwrap_err();
+        assert_eq!(vtax_sys::chain(&e), "execute /no/such: No such file or directory (os error 2)");
+        let refused = sleeper("sleep")
+            .start(|_| Err(vtax_sys::SysError::Unexpected { operation: "test", what: "refused".into() }));
+        assert!(refused.unwrap_err().to_string().contains("refused"));
+        assert!(PidFd::open(i32::MAX).is_err());
+        assert!(vtax_sys::signals::reap_all().is_empty(), "no child is left unreaped");
+    });
+}
+
+fn threads_are_refused(options: ControllerOptions) {
+    let (wait_in, wait_out) = rustix::pipe::pipe().unwrap();
+    let other = std::thread::spawn(move || rustix::io::read(&wait_in, &mut [0_u8; 1]));
+    let e = start_controller(options, |_| 0).unwrap_err();
+    assert!(e.to_string().contains("this process has 2"), "{e}");
+    drop(wait_out);
+    other.join().unwrap().unwrap();
+}
