@@ -1,1 +1,20 @@
-//! Pure statistics: bootstrap, intervals, verdicts.
+//! Pure statistics: descriptions, intervals over trials, cost ratios and verdicts.
+//!
+//! The unit of statistics is the trial: requests within one trial share a boot, a memory layout
+//! and a noisy neighbour, so their number says nothing about how far the next trial may be off
+//! (Kalibera and Jones, "Rigorous benchmarking in reasonable time", ISMM 2013). All work is done
+//! on logarithms where values are positive, since taxes are ratios. docs/methodology.md explains
+//! every choice to the reader of a report.
+
+mod describe;
+mod interval;
+mod ratio;
+mod rng;
+mod student;
+mod verdict;
+
+pub use describe::{Description, describe, quantile};
+pub use interval::{Estimate, Group, MIN_TRIALS, estimate};
+pub use ratio::{Bound, Direction, NoRatio, Ratio, tax};
+pub use student::t_quantile;
+pub use verdict::{Judgement, Verdict, judge};

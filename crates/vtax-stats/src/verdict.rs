@@ -1,0 +1,203 @@
+//! From an interval to a word.
+
+use crate::interval::MIN_TRIALS;
+use crate::ratio::{Bound, Ratio};
+
+/// What a comparison comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The candidate costs less.
+    Better,
+    /// The candidate costs more.
+    Worse,
+    /// Any difference is within the margin.
+    Equivalent,
+    /// The data can't tell.
+    Inconclusive,
+}
+
+/// A verdict with its reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    /// The word.
+    pub verdict: Verdict,
+    /// Why, for people.
+    pub reason: String,
+}
+
+/// Judges a tax; `margin` 0.05 lets anything between 1/1.05 and 1.05 count as equal.
+///
+/// - *equivalent*: the whole interval lies within the margin, even where it excludes 1. Two
+///   one-sided tests at 2.5 % each (Schuirmann 1987, as an interval).
+/// - *worse* (*better*): the whole interval lies above (below) 1 and reaches beyond the margin.
+/// - *inconclusive*: anything else, or no interval.
+#[must_use]
+pub fn judge(ratio: &Ratio, margin: f64) -> Judgement {
+    let margin = if margin.is_finite() { margin.max(0.0) } else { 0.0 };
+    let edge = 1.0 + margin;
+    let Some((low, high)) = ratio.interval else {
+        let (n, who) = match (ratio.candidate_trials, ratio.baseline_trials) {
+            (c, b) if b < c => (b, "of the baseline"),
+            (c, _) => (c, "of this environment"),
+        };
+        return inconclusive(format!("too few trials: {n} valid {who}, at least {MIN_TRIALS} are needed"));
+    };
+    match ratio.bound {
+        Bound::Exact => {}
+        Bound::AtLeast if low > 1.0 => {
+            let reason = "a lower bound: the baseline was never driven to its limit";
+            return Judgement { verdict: Verdict::Worse, reason: reason.to_owned() };
+        }
+        Bound::AtMost if high < 1.0 => {
+            let reason = "an upper bound: this environment was never driven to its limit";
+            return Judgement { verdict: Verdict::Better, reason: reason.to_owned() };
+        }
+        Bound::AtLeast => return inconclusive("the baseline was never driven to its limit".to_owned()),
+        Bound::AtMost => return inconclusive("this environment was never driven to its limit".to_owned()),
+        Bound::Unknown => return inconclusive("neither side was driven to its limit".to_owned()),
+    }
+    let within = percent(margin);
+    if low >= 1.0 / edge && high <= edge {
+        let reason = format!("the whole interval lies within the margin of {within}");
+        return Judgement { verdict: Verdict::Equivalent, reason };
+    }
+    // Seen from the side where the cost is, so that better and worse mirror each other.
+    let (verdict, near) = match (low > 1.0, high < 1.0) {
+        (true, _) => (Verdict::Worse, low),
+        (_, true) => (Verdict::Better, 1.0 / high),
+        _ => return inconclusive(undecided(ratio, low, high, edge)),
+    };
+    let reason = if near > edge {
+        format!("the whole interval lies beyond the margin of {within}")
+    } else {
+        format!("certainly a difference, though it may be within the margin of {within}")
+    };
+    Judgement { verdict, reason }
+}
+
+fn inconclusive(reason: String) -> Judgement {
+    Judgement { verdict: Verdict::Inconclusive, reason }
+}
+
+/// Why an interval around 1 that is wider than the margin decides nothing, and what would.
+fn undecided(ratio: &Ratio, low: f64, high: f64, edge: f64) -> String {
+    let half = (high / low).ln() / 2.0;
+    let distance = ratio.tax.ln().abs();
+    // Narrow enough is what either excludes 1 or fits into the margin, whichever comes first.
+    let target = (edge.ln() - distance).max(distance);
+    let trials = ratio.candidate_trials.min(ratio.baseline_trials) as f64;
+    let needed = (trials * (half / target).powi(2) * 1.1).ceil();
+    let span = format!("anything from {} to {}", change(low), change(high));
+    if needed.is_finite() && needed <= 200.0 {
+        format!("{span} fits; about {needed:.0} trials each would tell")
+    } else {
+        format!("{span} fits; more than 200 trials each would be needed to tell")
+    }
+}
+
+/// `12 % more`, `3.1x more`, `4 % less`.
+fn change(ratio: f64) -> String {
+    match ratio {
+        r if r >= 2.0 => format!("{r:.1}x"),
+        r if r >= 1.0 => format!("{} more", percent(r - 1.0)),
+        r => format!("{} less", percent(1.0 - r)),
+    }
+}
+
+fn percent(share: f64) -> String {
+    let p = share * 100.0;
+    if p >= 9.95 || (p - p.round()).abs() < 0.05 { format!("{p:.0} %") } else { format!("{p:.1} %") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interval::Group;
+    use crate::ratio::{Direction, NoRatio, tax};
+    use proptest::prelude::*;
+
+    fn ratio(low: f64, high: f64) -> Ratio {
+        Ratio {
+            tax: (low * high).sqrt(),
+            interval: Some((low, high)),
+            bound: Bound::Exact,
+            detectable: None,
+            candidate_trials: 5,
+            baseline_trials: 5,
+        }
+    }
+
+    #[test]
+    fn the_four_words() {
+        for (low, high, expected) in [
+            (0.99, 1.02, Verdict::Equivalent),
+            (1.01, 1.04, Verdict::Equivalent),
+            (1.01, 1.08, Verdict::Worse),
+            (1.2, 1.3, Verdict::Worse),
+            (0.7, 0.8, Verdict::Better),
+            (0.9, 0.99, Verdict::Better),
+            (0.9, 1.1, Verdict::Inconclusive),
+            (0.99, 1.2, Verdict::Inconclusive),
+        ] {
+            assert_eq!(judge(&ratio(low, high), 0.05).verdict, expected, "{low} {high}");
+        }
+    }
+
+    #[test]
+    fn bounds_decide_only_their_side() {
+        let at = |bound, low, high| judge(&Ratio { bound, ..ratio(low, high) }, 0.05).verdict;
+        assert_eq!(at(Bound::AtLeast, 3.0, 4.0), Verdict::Worse);
+        assert_eq!(at(Bound::AtLeast, 0.99, 1.01), Verdict::Inconclusive);
+        assert_eq!(at(Bound::AtLeast, 0.3, 0.4), Verdict::Inconclusive);
+        assert_eq!(at(Bound::AtMost, 0.3, 0.4), Verdict::Better);
+        assert_eq!(at(Bound::AtMost, 3.0, 4.0), Verdict::Inconclusive);
+        assert_eq!(at(Bound::Unknown, 3.0, 4.0), Verdict::Inconclusive);
+    }
+
+    #[test]
+    fn censored_groups_give_bounds() {
+        let values = [10.0, 11.0, 10.5];
+        let open = Group { values: &values, resolution: 0.0, censored: true };
+        let exact = Group::exact(&values);
+        let bound = |c: &Group<'_>, b: &Group<'_>| tax(c, b, Direction::Higher, 1).unwrap().bound;
+        assert_eq!(bound(&exact, &open), Bound::AtLeast);
+        assert_eq!(bound(&open, &exact), Bound::AtMost);
+        assert_eq!(bound(&open, &open), Bound::Unknown);
+        assert_eq!(tax(&Group::exact(&[]), &exact, Direction::Lower, 1), Err(NoRatio::NoCandidate));
+        assert_eq!(tax(&exact, &Group::exact(&[0.0]), Direction::Lower, 1), Err(NoRatio::NotPositive));
+    }
+
+    #[test]
+    fn too_few_trials_say_so() {
+        let r = tax(&Group::exact(&[2.0, 2.1]), &Group::exact(&[1.0; 4]), Direction::Lower, 1).unwrap();
+        let j = judge(&r, 0.05);
+        assert_eq!(j.verdict, Verdict::Inconclusive);
+        assert!(j.reason.starts_with("too few trials: 2 valid of this environment"), "{}", j.reason);
+    }
+
+    proptest! {
+        #[test]
+        fn exchanging_sides_mirrors_the_verdict(
+            c in prop::collection::vec(1.0..3.0f64, 3..6),
+            b in prop::collection::vec(1.0..3.0f64, 3..6),
+        ) {
+            let (c, b) = (Group::exact(&c), Group::exact(&b));
+            let there = tax(&c, &b, Direction::Lower, 1).unwrap();
+            let back = tax(&b, &c, Direction::Lower, 1).unwrap();
+            prop_assert!((there.tax * back.tax - 1.0).abs() < 1e-9);
+            let mirrored = match judge(&back, 0.05).verdict {
+                Verdict::Better => Verdict::Worse,
+                Verdict::Worse => Verdict::Better,
+                other => other,
+            };
+            prop_assert_eq!(judge(&there, 0.05).verdict, mirrored);
+        }
+
+        #[test]
+        fn more_margin_never_finds_more_difference(low in 0.5..1.5f64, width in 1.0..1.5f64, a in 0.0..0.3f64, b in 0.0..0.3f64) {
+            let r = ratio(low, low * width);
+            let (small, large) = (judge(&r, a.min(b)).verdict, judge(&r, a.max(b)).verdict);
+            prop_assert!(small == large || large == Verdict::Equivalent, "{:?} {:?}", small, large);
+        }
+    }
+}
