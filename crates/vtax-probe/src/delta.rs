@@ -37,11 +37,12 @@ impl Split {
         Nanos(self.user.0.saturating_add(self.system.0))
     }
 
+    /// The total is what is known well; how ticks fell on user and kernel may shift a little from
+    /// one reading to the next.
     fn minus(self, earlier: Self) -> Self {
-        Self {
-            user: self.user.saturating_sub(earlier.user),
-            system: self.system.saturating_sub(earlier.system),
-        }
+        let total = self.total().saturating_sub(earlier.total());
+        let system = self.system.saturating_sub(earlier.system).min(total);
+        Self { user: total.saturating_sub(system), system }
     }
 
     fn plus(self, other: Self) -> Self {

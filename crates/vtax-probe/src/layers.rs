@@ -26,7 +26,7 @@ impl CpuBreakdown {
     /// CPU time of the SUT's side, all layers together.
     #[must_use]
     pub fn total(&self) -> Nanos {
-        Nanos(self.layers.iter().map(|l| l.time.0).sum())
+        Nanos(add(self.layers.iter().map(|l| l.time.0)))
     }
 
     /// CPU time of one layer; zero where it doesn't occur.
@@ -110,12 +110,13 @@ fn processes(
     let service = delta::service_time(node);
     let mut supervisor = delta::own_time(&node.start.supervisors, &node.end.supervisors).total().0;
     if let Some(runtime) = runtime {
-        supervisor += delta::family_time(&runtime.start.tasks, &runtime.end.tasks).total().0;
+        supervisor =
+            add([supervisor, delta::family_time(&runtime.start.tasks, &runtime.end.tasks).total().0]);
     }
     let mut layers = [service.user.0, service.system.0, supervisor];
     let interrupts = Interrupts::of(node, Some(sut_cpus));
     // Kernel time first: interrupts hide in it on kernels that charge them to whom they met.
-    let mut overlap = interrupts.overlap(layers.iter().sum());
+    let mut overlap = interrupts.overlap(add(layers));
     for place in [1, 2, 0] {
         let take = overlap.min(layers[place]);
         layers[place] -= take;
@@ -140,14 +141,14 @@ fn virtual_machine(
     let mut notes = Vec::new();
     let (mut vcpu_total, mut io) = hypervisor_times(hypervisor, vcpus, &mut notes);
     let interrupts = Interrupts::of(hypervisor, Some(sut_cpus));
-    let overlap = interrupts.overlap(vcpu_total + io);
+    let overlap = interrupts.overlap(add([vcpu_total, io]));
     // Packets to the tap are handled in the event loop's context, so its share goes first.
     let from_io = overlap.min(io);
     io -= from_io;
     vcpu_total -= (overlap - from_io).min(vcpu_total);
 
     let mut inner = guest_times(guest);
-    let inside: u64 = inner.iter().sum();
+    let inside = add(inner);
     if inside > vcpu_total {
         // A guest's clock runs on while its vCPU waits for the host's CPU, and a guest that isn't
         // told of stolen time accounts that wait as its own work.
@@ -161,7 +162,7 @@ fn virtual_machine(
             ));
         }
     }
-    let vcpu = vcpu_total - inner.iter().sum::<u64>().min(vcpu_total);
+    let vcpu = vcpu_total.saturating_sub(add(inner));
     let named = [
         (Layer::ServiceUser, inner[0]),
         (Layer::ServiceSystem, inner[1]),
@@ -201,8 +202,8 @@ fn guest_times(guest: Interval<'_>) -> [u64; 4] {
     let service = delta::service_time(guest);
     let interrupts = Interrupts::of(guest, None);
     let (user, mut system) = (service.user.0, service.system.0);
-    system -= interrupts.overlap(user + system).min(system);
-    let rest = interrupts.busy.saturating_sub(user + system + interrupts.time);
+    system -= interrupts.overlap(add([user, system])).min(system);
+    let rest = interrupts.busy.saturating_sub(add([user, system, interrupts.time]));
     [user, system, interrupts.time, rest]
 }
 
@@ -218,9 +219,9 @@ impl Interrupts {
         let mut this = Self { time: 0, busy: 0 };
         for cpu in delta::cpu_times(interval) {
             if cpus.is_none_or(|set| set.contains(cpu.cpu as usize)) {
-                let interrupts = cpu.irq.0 + cpu.softirq.0;
-                this.time += interrupts;
-                this.busy += interrupts + cpu.user.0 + cpu.system.0 + cpu.guest.0;
+                let interrupts = add([cpu.irq.0, cpu.softirq.0]);
+                this.time = add([this.time, interrupts]);
+                this.busy = add([this.busy, interrupts, cpu.user.0, cpu.system.0, cpu.guest.0]);
             }
         }
         this
@@ -230,8 +231,13 @@ impl Interrupts {
     /// `CONFIG_IRQ_TIME_ACCOUNTING` charge interrupts to the task they met, and there tasks and
     /// interrupts together exceed what the CPUs were busy.
     fn overlap(&self, tasks: u64) -> u64 {
-        (tasks + self.time).saturating_sub(self.busy).min(self.time)
+        add([tasks, self.time]).saturating_sub(self.busy).min(self.time)
     }
+}
+
+/// A sum that stays at the largest number where a guest sends figures that no clock can show.
+fn add(times: impl IntoIterator<Item = u64>) -> u64 {
+    times.into_iter().fold(0, u64::saturating_add)
 }
 
 /// `part * to / from` without overflow.

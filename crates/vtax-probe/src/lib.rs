@@ -1,7 +1,21 @@
 //! Samplers of CPU, memory, network and disk over time.
+//!
+//! [`Probe`] takes a [`Snapshot`] of cumulative counters, [`Sampler`] takes them at an interval,
+//! [`delta`] turns two into times and rates, [`layers`] into the breakdown of CPU time by layer,
+//! and [`noise`] says what else happened on the host. What each figure means and where it is
+//! blind is in docs/probes.md.
 
 pub mod delta;
+mod error;
 pub mod layers;
+pub mod noise;
+mod parse;
+mod probe;
+mod sampler;
+mod tasks;
 mod types;
 
+pub use error::ProbeError;
+pub use probe::{Probe, Scope};
+pub use sampler::{Sampler, Samples};
 pub use types::*;

@@ -1,0 +1,182 @@
+//! What disturbed the host while something was measured.
+//!
+//! The thresholds say from when on a reader is told; they don't make a trial invalid.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use vtax_units::{CpuSet, Nanos};
+
+use crate::delta::{self, Interval};
+use crate::error::ProbeError;
+use crate::parse;
+use crate::probe::{Probe, Scope};
+use crate::tasks::{optional, read_file};
+use crate::types::Snapshot;
+
+/// Stolen time worth telling: 1 % of the SUT's CPUs. A hypervisor that takes more shifts medians
+/// by as much as the taxes of interest.
+pub const STEAL_SHARE: f64 = 0.01;
+/// Others' CPU time worth telling: 3 % of the SUT's CPUs, above what tick-based accounting errs by.
+pub const FOREIGN_SHARE: f64 = 0.03;
+/// A drop of clock frequency worth telling: 5 %.
+pub const FREQUENCY_DROP: f64 = 0.05;
+
+/// The host at one moment, for [`disturbance`].
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct HostState {
+    /// CPU times; no tasks.
+    pub snapshot: Snapshot,
+    /// Pages read from swap since boot.
+    pub swapped_in_pages: u64,
+    /// Pages written to swap since boot.
+    pub swapped_out_pages: u64,
+    /// Times the SUT's CPUs were throttled for heat, since boot; `None` where the host doesn't say.
+    pub throttles: Option<u64>,
+    /// Mean clock frequency of the SUT's CPUs in kHz; `None` where the host doesn't say.
+    pub frequency_khz: Option<u64>,
+}
+
+/// Reads [`HostState`].
+#[derive(Debug)]
+pub struct HostProbe {
+    probe: Probe,
+    vmstat: Option<File>,
+    cpu_dir: PathBuf,
+    sut_cpus: CpuSet,
+    buffer: Vec<u8>,
+}
+
+impl HostProbe {
+    /// A probe of this host and the CPUs of the system under test.
+    ///
+    /// # Errors
+    ///
+    /// [`ProbeError::Read`] where `/proc/stat` can't be opened.
+    pub fn new(sut_cpus: CpuSet) -> Result<Self, ProbeError> {
+        Self::with_roots(sut_cpus, Path::new("/proc"), Path::new("/sys"))
+    }
+
+    /// The same, from recorded directories.
+    ///
+    /// # Errors
+    ///
+    /// [`ProbeError::Read`] where `stat` in `proc` can't be opened.
+    pub fn with_roots(sut_cpus: CpuSet, proc: &Path, sys: &Path) -> Result<Self, ProbeError> {
+        Ok(Self {
+            probe: Probe::with_proc(Scope::Processes(Vec::new()), proc)?,
+            vmstat: optional(proc, "vmstat"),
+            cpu_dir: sys.join("devices/system/cpu"),
+            sut_cpus,
+            buffer: Vec::new(),
+        })
+    }
+
+    /// Reads the host's state.
+    ///
+    /// # Errors
+    ///
+    /// [`ProbeError::Read`] where `/proc/stat` can't be read.
+    pub fn read(&mut self) -> Result<HostState, ProbeError> {
+        let snapshot = self.probe.snapshot()?;
+        let pages = match self.vmstat.as_ref().map(|f| read_file(f, &mut self.buffer)) {
+            Some(Ok(text)) => parse::swapped_pages(text),
+            _ => (0, 0),
+        };
+        let frequencies = self.of_each_cpu("cpufreq/scaling_cur_freq");
+        Ok(HostState {
+            snapshot,
+            swapped_in_pages: pages.0,
+            swapped_out_pages: pages.1,
+            throttles: sum(&self.of_each_cpu("thermal_throttle/core_throttle_count")),
+            frequency_khz: sum(&frequencies).map(|s| s / frequencies.len() as u64),
+        })
+    }
+
+    fn of_each_cpu(&self, file: &str) -> Vec<u64> {
+        let read = |cpu: usize| {
+            let text = std::fs::read_to_string(self.cpu_dir.join(format!("cpu{cpu}")).join(file)).ok()?;
+            text.trim().parse().ok()
+        };
+        self.sut_cpus.iter().filter_map(read).collect()
+    }
+}
+
+fn sum(values: &[u64]) -> Option<u64> {
+    (!values.is_empty()).then(|| values.iter().fold(0u64, |a, b| a.saturating_add(*b)))
+}
+
+/// What disturbed the host between two states.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Disturbance {
+    /// Share of the SUT's CPU time that the hypervisor above the host took.
+    pub steal: f64,
+    /// Share of the SUT's CPU time that went to tasks that are not ours.
+    pub foreign: f64,
+    /// Pages that went to or came from swap.
+    pub swapped_pages: u64,
+    /// Times the SUT's CPUs were throttled for heat.
+    pub throttles: u64,
+    /// Drop of the SUT's CPUs' clock frequency; negative for a rise, 0 where unknown.
+    pub frequency_drop: f64,
+    /// What of this is worth telling, for people; empty on a quiet host.
+    pub reasons: Vec<String>,
+}
+
+/// Compares two states of the host. `ours` is the CPU time that the SUT's side is known to have
+/// used on these CPUs, [`crate::layers::CpuBreakdown::total`].
+#[must_use]
+pub fn disturbance(start: &HostState, end: &HostState, sut_cpus: &CpuSet, ours: Nanos) -> Disturbance {
+    let (mut all, mut steal, mut busy) = (0u64, 0u64, 0u64);
+    let interval = Interval { start: &start.snapshot, end: &end.snapshot };
+    for cpu in delta::cpu_times(interval).filter(|c| sut_cpus.contains(c.cpu as usize)) {
+        let parts = [cpu.user, cpu.system, cpu.irq, cpu.softirq, cpu.guest];
+        let this = parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.0));
+        busy = busy.saturating_add(this);
+        steal = steal.saturating_add(cpu.steal.0);
+        all = all.saturating_add(this).saturating_add(cpu.steal.0).saturating_add(cpu.idle.0);
+    }
+    let share = |part: u64| if all == 0 { 0.0 } else { part as f64 / all as f64 };
+    let swapped = delta::counter(start.swapped_in_pages, end.swapped_in_pages)
+        .saturating_add(delta::counter(start.swapped_out_pages, end.swapped_out_pages));
+    let throttles = match (start.throttles, end.throttles) {
+        (Some(start), Some(end)) => delta::counter(start, end),
+        _ => 0,
+    };
+    let frequency_drop = match (start.frequency_khz, end.frequency_khz) {
+        (Some(start), Some(end)) if start > 0 => 1.0 - end as f64 / start as f64,
+        _ => 0.0,
+    };
+    let mut found = Disturbance {
+        steal: share(steal),
+        foreign: share(busy.saturating_sub(ours.0)),
+        swapped_pages: swapped,
+        throttles,
+        frequency_drop,
+        reasons: Vec::new(),
+    };
+    found.reasons = reasons(&found);
+    found
+}
+
+fn reasons(found: &Disturbance) -> Vec<String> {
+    let mut reasons = Vec::new();
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    if found.steal > STEAL_SHARE {
+        reasons.push(format!("a hypervisor took {} of the SUT's CPUs", percent(found.steal)));
+    }
+    if found.foreign > FOREIGN_SHARE {
+        reasons.push(format!("other processes used {} of the SUT's CPUs", percent(found.foreign)));
+    }
+    if found.swapped_pages > 0 {
+        reasons.push(format!("the host swapped {} pages", found.swapped_pages));
+    }
+    if found.throttles > 0 {
+        reasons.push(format!("the SUT's CPUs were throttled {} times for heat", found.throttles));
+    }
+    if found.frequency_drop > FREQUENCY_DROP {
+        reasons.push(format!("the clock of the SUT's CPUs fell by {}", percent(found.frequency_drop)));
+    }
+    reasons
+}

@@ -1,0 +1,204 @@
+//! Reading the CPU time of tasks, with descriptors kept open between snapshots.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use vtax_units::Nanos;
+
+use crate::parse;
+use crate::types::TaskTimes;
+
+/// Descriptors are kept open for at most this many tasks (two each), so that a probe never uses
+/// up its process's limit.
+const MOST_KEPT: usize = 200;
+/// No `/proc` file that is read here is larger, whatever it claims.
+const LARGEST_FILE: usize = 4 << 20;
+/// More processes or threads are not looked at.
+const MOST_IDS: usize = 65_536;
+
+/// One task as it was found.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) times: TaskTimes,
+    /// When it started, in ticks since boot; with the id it names a task for good.
+    pub(crate) start: u64,
+    pub(crate) kernel_thread: bool,
+}
+
+/// Reads `<dir>/<id>/stat` and `schedstat`.
+#[derive(Debug)]
+pub(crate) struct TaskReader {
+    dir: PathBuf,
+    /// True where the entries are threads, each with a run time of its own.
+    threads: bool,
+    kept: BTreeMap<u32, Files>,
+    buffer: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Files {
+    stat: File,
+    run_time: Option<File>,
+}
+
+impl TaskReader {
+    /// Of the processes below `proc`.
+    pub(crate) fn processes(proc: &Path) -> Self {
+        Self { dir: proc.to_owned(), threads: false, kept: BTreeMap::new(), buffer: vec![0; 4 << 10] }
+    }
+
+    /// Of the threads of one process below `proc`.
+    pub(crate) fn threads(proc: &Path, pid: u32) -> Self {
+        Self { dir: proc.join(pid.to_string()).join("task"), threads: true, ..Self::processes(proc) }
+    }
+
+    /// The ids below the directory, ascending. Descriptors of tasks that went are closed.
+    pub(crate) fn ids(&mut self) -> Vec<u32> {
+        let mut ids: Vec<u32> = std::fs::read_dir(&self.dir)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .take(MOST_IDS)
+            .collect();
+        ids.sort_unstable();
+        self.kept.retain(|id, _| ids.binary_search(id).is_ok());
+        ids
+    }
+
+    /// Reads a task; `None` where there is none any more.
+    pub(crate) fn read(&mut self, id: u32) -> Option<Seen> {
+        if let Some(files) = self.kept.get(&id) {
+            // A descriptor refers to the task it was opened for: once that is gone it reads
+            // ESRCH, even where the id was given away again.
+            if let Some(seen) = read_task(files, id, self.threads, &mut self.buffer) {
+                return Some(seen);
+            }
+            self.kept.remove(&id);
+        }
+        let base = self.dir.join(id.to_string());
+        let stat = File::open(base.join("stat")).ok()?;
+        let files = Files { stat, run_time: File::open(base.join("schedstat")).ok() };
+        let seen = read_task(&files, id, self.threads, &mut self.buffer)?;
+        if self.kept.len() < MOST_KEPT {
+            self.kept.insert(id, files);
+        }
+        Some(seen)
+    }
+
+    /// Parent and start time of a task, without keeping descriptors.
+    pub(crate) fn glance(&mut self, id: u32) -> Option<(u32, u64)> {
+        let file = File::open(self.dir.join(id.to_string()).join("stat")).ok()?;
+        let task = parse::task(read_file(&file, &mut self.buffer).ok()?)?;
+        Some((task.parent, task.start))
+    }
+
+    /// Closes the descriptors of a task.
+    pub(crate) fn forget(&mut self, id: u32) {
+        self.kept.remove(&id);
+    }
+}
+
+/// Length of the clock tick that `/proc` counts in.
+pub(crate) fn tick() -> Nanos {
+    Nanos(1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))
+}
+
+fn read_task(files: &Files, id: u32, is_thread: bool, buffer: &mut Vec<u8>) -> Option<Seen> {
+    let (tick, page_bytes) = (tick(), rustix::param::page_size() as u64);
+    let task = parse::task(read_file(&files.stat, buffer).ok()?)?;
+    let time = |ticks: u64| Nanos(ticks.saturating_mul(tick.0));
+    let mut seen = Seen {
+        times: TaskTimes {
+            id,
+            name: String::from_utf8_lossy(&task.name[..task.name.len().min(64)]).into_owned(),
+            user: time(task.user.saturating_sub(task.guest)),
+            system: time(task.system),
+            guest: time(task.guest.min(task.user)),
+            reaped_user: time(task.reaped_user),
+            reaped_system: time(task.reaped_system),
+            resident_bytes: task.resident_pages.saturating_mul(page_bytes),
+        },
+        start: task.start,
+        kernel_thread: task.kernel_thread,
+    };
+    if is_thread || task.threads <= 1 {
+        let run_time = files.run_time.as_ref().and_then(|f| parse::run_time(read_file(f, buffer).ok()?));
+        refine(&mut seen.times, run_time, tick);
+    }
+    Some(seen)
+}
+
+/// Makes the total exact where the scheduler's own figure agrees with the ticks.
+///
+/// The kernel rounds user and system time down to ticks of 10 ms each; `schedstat` has their sum
+/// in nanoseconds, but of one thread only. So it is taken where it lies within the rounding, which
+/// a process that ever had other threads fails.
+fn refine(times: &mut TaskTimes, run_time: Option<Nanos>, tick: Nanos) {
+    let Some(run_time) = run_time else { return };
+    let counted = times.user.0.saturating_add(times.system.0).saturating_add(times.guest.0);
+    let Some(extra) = run_time.0.checked_sub(counted) else { return };
+    if extra >= tick.0.saturating_mul(2) {
+        return;
+    }
+    let system = match counted {
+        0 => 0,
+        _ => u64::try_from(u128::from(extra) * u128::from(times.system.0) / u128::from(counted)).unwrap_or(0),
+    };
+    times.system.0 = times.system.0.saturating_add(system);
+    // A vCPU thread spends its time in the guest; anything else, in user mode.
+    let place = if times.guest > times.user { &mut times.guest } else { &mut times.user };
+    place.0 = place.0.saturating_add(extra - system);
+}
+
+/// Reads a `/proc` file from its start into `buffer`, which grows as needed up to a limit; what
+/// lies beyond is left out.
+pub(crate) fn read_file<'b>(file: &File, buffer: &'b mut Vec<u8>) -> io::Result<&'b [u8]> {
+    let mut len = 0;
+    loop {
+        if len == buffer.len() {
+            if len >= LARGEST_FILE {
+                break;
+            }
+            buffer.resize((len * 2).max(4 << 10), 0);
+        }
+        match file.read_at(&mut buffer[len..], len as u64) {
+            Ok(0) => break,
+            Ok(n) => len += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(&buffer[..len])
+}
+
+/// Opens a file below `dir` that some kernels lack.
+pub(crate) fn optional(dir: &Path, name: &str) -> Option<File> {
+    File::open(dir.join(name)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(user: u64, system: u64) -> TaskTimes {
+        TaskTimes { user: Nanos(user), system: Nanos(system), ..TaskTimes::default() }
+    }
+
+    #[test]
+    fn run_time_refines_only_within_the_rounding() {
+        let tick = Nanos(10);
+        let total = |mut t: TaskTimes, run| {
+            refine(&mut t, run, tick);
+            t.user.0 + t.system.0
+        };
+        assert_eq!(total(times(30, 10), Some(Nanos(55))), 55);
+        assert_eq!(total(times(30, 10), Some(Nanos(60))), 40, "another thread ended here");
+        assert_eq!(total(times(30, 10), Some(Nanos(39))), 40);
+        assert_eq!(total(times(30, 10), None), 40);
+        assert_eq!(total(times(0, 0), Some(Nanos(7))), 7);
+    }
+}
