@@ -1,0 +1,111 @@
+//! Requests about queueing disciplines: rate limit and impairment.
+
+use std::time::Duration;
+
+use super::message::{NLM_F_CREATE, Request};
+
+const RTM_NEWQDISC: u16 = 36;
+const RTM_DELQDISC: u16 = 37;
+const TCA_KIND: u16 = 1;
+const TCA_OPTIONS: u16 = 2;
+const TCA_TBF_PARMS: u16 = 1;
+const TCA_TBF_RATE64: u16 = 4;
+const TCA_TBF_BURST: u16 = 6;
+const TCA_NETEM_LATENCY64: u16 = 10;
+const TCA_NETEM_JITTER64: u16 = 11;
+const TC_H_ROOT: u32 = 0xffff_ffff;
+const LINKLAYER_ETHERNET: u8 = 1;
+const NLM_F_REPLACE: u16 = 0x100;
+
+/// A token bucket: limits what leaves an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tbf {
+    /// Bytes per second, counted as the interface sees frames: without preamble, gap and checksum.
+    pub rate_bytes: u64,
+    /// Bytes that may leave at once after a pause.
+    pub burst_bytes: u32,
+    /// The longest a frame may wait before frames are dropped.
+    pub latency: Duration,
+}
+
+/// Impairment of what leaves an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Netem {
+    /// Every frame is held back this long.
+    pub delay: Duration,
+    /// Plus or minus up to this.
+    pub jitter: Duration,
+    /// Share of frames that are lost, 0 to 1.
+    pub loss: f64,
+    /// Frames that may be held back at once; more are dropped.
+    pub limit: u32,
+}
+
+/// `struct tcmsg`: family, index, handle, parent, info.
+fn tcmsg(index: u32, handle: u32, parent: u32) -> [u8; 20] {
+    let mut bytes = [0; 20];
+    bytes[4..8].copy_from_slice(&index.to_ne_bytes());
+    bytes[8..12].copy_from_slice(&handle.to_ne_bytes());
+    bytes[12..16].copy_from_slice(&parent.to_ne_bytes());
+    bytes
+}
+
+fn root(operation: &'static str, index: u32, kind: &str) -> Request {
+    let object = format!("interface {index}");
+    let flags = NLM_F_CREATE | NLM_F_REPLACE;
+    Request::new(operation, object, RTM_NEWQDISC, flags, &tcmsg(index, 0x1_0000, TC_H_ROOT))
+        .name(TCA_KIND, kind)
+}
+
+/// Limits the rate of an interface, in place of what its root was before.
+#[must_use]
+pub fn add_tbf(index: u32, tbf: &Tbf) -> Request {
+    let queue = tbf.rate_bytes as f64 * tbf.latency.as_secs_f64();
+    let limit = (queue as u64).saturating_add(tbf.burst_bytes.into());
+    // struct tc_tbf_qopt: rate and peak rate (struct tc_ratespec: cell_log, linklayer, overhead,
+    // cell_align, mpu, rate), limit, buffer, mtu. The link layer tells the kernel not to want the
+    // rate tables of old; the buffer comes as TCA_TBF_BURST, in bytes instead of ticks.
+    let mut parameters = [0_u8; 36];
+    parameters[1] = LINKLAYER_ETHERNET;
+    let rate32 = u32::try_from(tbf.rate_bytes).unwrap_or(u32::MAX);
+    parameters[8..12].copy_from_slice(&rate32.to_ne_bytes());
+    parameters[24..28].copy_from_slice(&u32::try_from(limit).unwrap_or(u32::MAX).to_ne_bytes());
+    root("limit the rate of", index, "tbf").needs("token bucket filter (module sch_tbf)").nest(
+        TCA_OPTIONS,
+        &[],
+        |options| {
+            let mut options =
+                options.attribute(TCA_TBF_PARMS, &parameters).u32(TCA_TBF_BURST, tbf.burst_bytes);
+            if tbf.rate_bytes > u64::from(u32::MAX) {
+                options = options.u64(TCA_TBF_RATE64, tbf.rate_bytes);
+            }
+            options
+        },
+    )
+}
+
+/// Delays and loses what leaves an interface, in place of what its root was before.
+#[must_use]
+pub fn add_netem(index: u32, netem: &Netem) -> Request {
+    let nanos = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
+    // struct tc_netem_qopt: latency, limit, loss, gap, duplicate, jitter. Times come below in
+    // nanoseconds instead of ticks.
+    let mut parameters = [0_u8; 24];
+    let loss = (netem.loss.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32;
+    parameters[4..8].copy_from_slice(&netem.limit.to_ne_bytes());
+    parameters[8..12].copy_from_slice(&loss.to_ne_bytes());
+    root("impair", index, "netem").needs("netem (module sch_netem)").nest(
+        TCA_OPTIONS,
+        &parameters,
+        |options| {
+            options.u64(TCA_NETEM_LATENCY64, nanos(netem.delay)).u64(TCA_NETEM_JITTER64, nanos(netem.jitter))
+        },
+    )
+}
+
+/// Takes rate limit or impairment off an interface.
+#[must_use]
+pub fn delete_root_qdisc(index: u32) -> Request {
+    let object = format!("interface {index}");
+    Request::new("take the queueing discipline off", object, RTM_DELQDISC, 0, &tcmsg(index, 0, TC_H_ROOT))
+}

@@ -1,0 +1,38 @@
+//! tap interfaces: a cable whose other end is a descriptor, for a virtual machine.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use crate::error::{Context, Result, SysError};
+
+const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
+
+/// Creates the tap interface `name` in the network namespace of this thread. It exists as long as
+/// the descriptor does.
+///
+/// Frames come with a `struct virtio_net_hdr` before them, so that a guest's large segments and
+/// missing checksums pass unchanged.
+///
+/// # Errors
+///
+/// Where `/dev/net/tun` is missing or may not be opened, or the name is taken.
+pub fn create(name: &str) -> Result<OwnedFd> {
+    use rustix::fs::{Mode, OFlags};
+    let path = "/dev/net/tun";
+    let tun = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())
+        .context("open", path)?;
+    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+    // struct ifreq: a name of 16 bytes, then a union whose first member here is the flags.
+    let mut request = [0_u8; 40];
+    if name.is_empty() || name.len() > 15 {
+        let what = format!("`{name}` is not a name of 1 to 15 bytes");
+        return Err(SysError::Unexpected { operation: "create tap", what });
+    }
+    request[..name.len()].copy_from_slice(name.as_bytes());
+    request[16..18].copy_from_slice(&(flags as u16).to_ne_bytes());
+    // SAFETY: TUNSETIFF reads and writes one `struct ifreq`, 40 bytes, which `request` is.
+    if unsafe { libc::ioctl(tun.as_raw_fd(), TUNSETIFF as _, request.as_mut_ptr()) } < 0 {
+        return Err(io::Error::last_os_error()).context("create tap", name);
+    }
+    Ok(tun)
+}

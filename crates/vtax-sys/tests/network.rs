@@ -1,0 +1,176 @@
+//! Interfaces, addresses and rate limits, in namespaces that end with the test.
+//!
+//! Not under the test harness, which has threads: a controller is forked from a process with one.
+#![allow(clippy::print_stdout, reason = "a test's report")]
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use vtax_sys::controller::{ControllerOptions, start_controller};
+use vtax_sys::netlink::{self as nl, BridgeOptions, Mac, Netem, Netlink, Tbf, Veth, VethEnd};
+use vtax_sys::require::{Need, need};
+use vtax_sys::{Ended, NetNs, SysError};
+
+fn main() {
+    if !need(&[Need::Ns]) {
+        return;
+    }
+    let own = ControllerOptions::for_this_process();
+    let mut kinds = vec![own];
+    if !own.user_namespace {
+        kinds.push(ControllerOptions { user_namespace: true, ..own });
+    }
+    for options in kinds {
+        println!("user namespace: {}", options.user_namespace);
+        let ended = start_controller(options, |_| {
+            links_can_be_made_changed_and_deleted();
+            a_cable_carries_tcp_and_tbf_limits_it();
+            optional_features_work_or_are_said_to_be_missing();
+            refusals_name_the_request();
+            a_group_goes_at_once();
+            if !options.user_namespace {
+                a_tap_lives_as_long_as_its_descriptor();
+            }
+            0
+        });
+        assert_eq!(ended.unwrap().wait().unwrap(), Ended::Exited(0));
+    }
+    println!("ok");
+}
+
+const fn end<'a>(name: &'a str, last: u8, namespace: Option<&'a NetNs>) -> VethEnd<'a> {
+    VethEnd { name, mac: Mac([2, 0, 0, 0, 0, last]), namespace, group: 0, switch: None }
+}
+
+fn cable(one: &str, other: &str) -> nl::Request {
+    nl::create_veth(&Veth { ends: [end(one, 1, None), end(other, 2, None)], near_up: true, mtu: 1500 })
+}
+
+fn bridge_options() -> BridgeOptions {
+    BridgeOptions { mac: Mac([2, 0, 0, 0, 1, 1]), mtu: 1400, ageing_seconds: 60 }
+}
+
+fn links_can_be_made_changed_and_deleted() {
+    let mut netlink = Netlink::open().unwrap();
+    netlink.send(nl::create_bridge("br0", bridge_options())).unwrap();
+    let bridge = netlink.link("br0").unwrap();
+    assert_eq!((bridge.kind.as_str(), bridge.mtu, bridge.mac), ("bridge", 1400, bridge_options().mac));
+    netlink
+        .send_all([
+            cable("d0", "d9"),
+            nl::set_mac("d0", Mac([2, 0, 0, 0, 0, 9])),
+            nl::set_mtu("d0", 1280),
+            nl::set_switch("d0", bridge.index),
+            nl::set_up("d0"),
+            nl::set_up("br0"),
+        ])
+        .unwrap();
+    let port = netlink.link("d0").unwrap();
+    assert_eq!((port.mtu, port.up, port.switch), (1280, true, Some(bridge.index)));
+    assert_eq!(port.mac.to_string(), "02:00:00:00:00:09");
+    let other = NetNs::create().unwrap();
+    netlink
+        .send_all([
+            nl::leave_switch("d0"),
+            nl::set_down("d0"),
+            nl::rename(port.index, "d1"),
+            nl::move_to("d1", &other),
+            nl::delete_link("br0"),
+        ])
+        .unwrap();
+    assert!(netlink.link("d1").is_err());
+    assert_eq!(Netlink::open_in(&other).unwrap().link("d1").unwrap().name, "d1");
+}
+
+fn a_cable_carries_tcp_and_tbf_limits_it() {
+    let (a, b) = (NetNs::create().unwrap(), NetNs::create().unwrap());
+    let veth = Veth { ends: [end("eth0", 1, Some(&a)), end("eth0", 2, Some(&b))], near_up: true, mtu: 1500 };
+    Netlink::open().unwrap().send(nl::create_veth(&veth)).unwrap();
+    let address = |last| IpAddr::V4(Ipv4Addr::new(10, 0, 0, last));
+    for (namespace, last) in [(&a, 1), (&b, 2)] {
+        let mut netlink = Netlink::open_in(namespace).unwrap();
+        let index = netlink.link("eth0").unwrap().index;
+        let everything = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        let tbf = Tbf { rate_bytes: 12_500_000, burst_bytes: 16_384, latency: Duration::from_millis(10) };
+        netlink
+            .send_all([
+                nl::set_up("eth0"),
+                nl::add_address(index, address(last), 24),
+                nl::add_route(everything, 0, Some(address(254)), None),
+                nl::add_tbf(index, &tbf),
+            ])
+            .unwrap();
+    }
+    let listener = b.run(|| Ok(TcpListener::bind((address(2), 80)).unwrap())).unwrap();
+    let sender = std::thread::spawn(move || {
+        let sent = a.run(|| {
+            let mut stream = TcpStream::connect((address(2), 80)).unwrap();
+            stream.write_all(&vec![0; 5_000_000]).unwrap();
+            Ok(())
+        });
+        // The cable goes with the namespace of either end.
+        sent.map(|()| a)
+    });
+    let (mut stream, _) = listener.accept().unwrap();
+    let start = Instant::now();
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    let _a = sender.join().unwrap().unwrap();
+    // 5 MB at 12.5 MB/s take 0.4 s.
+    let seconds = start.elapsed().as_secs_f64();
+    println!("5 MB at 100 Mbit/s: {seconds:.3} s");
+    assert!(bytes.len() == 5_000_000 && (0.35..3.0).contains(&seconds), "{seconds}");
+    let mut netlink = Netlink::open_in(&b).unwrap();
+    let link = netlink.link("eth0").unwrap();
+    assert!(link.running && link.stats.received_bytes > 5_000_000);
+    netlink.send(nl::delete_root_qdisc(link.index)).unwrap();
+}
+
+fn optional_features_work_or_are_said_to_be_missing() {
+    let mut netlink = Netlink::open().unwrap();
+    netlink.send(cable("d0", "d9")).unwrap();
+    let index = netlink.link("d0").unwrap().index;
+    let netem = Netem { delay: Duration::from_millis(5), limit: 1000, ..Netem::default() };
+    match netlink.send(nl::add_netem(index, &netem)) {
+        Ok(()) => println!("netem: yes"),
+        Err(e @ SysError::NoFeature { .. }) => println!("netem: {e}"),
+        Err(e) => panic!("{e:?}"),
+    }
+    match netlink.send(nl::create_dummy("d1")) {
+        Ok(()) => netlink.send(nl::delete_link("d1")).unwrap(),
+        Err(e @ SysError::NoFeature { .. }) => println!("dummy: {e}"),
+        Err(e) => panic!("{e:?}"),
+    }
+    netlink.send(nl::delete_link("d0")).unwrap();
+}
+
+fn refusals_name_the_request() {
+    let mut netlink = Netlink::open().unwrap();
+    let requests = (0..200).map(|i| if i == 150 { nl::set_up("nobody") } else { nl::set_up("lo") });
+    let e = netlink.send_all(requests).unwrap_err();
+    assert_eq!(vtax_sys::chain(&e), "bring up nobody: No such device (os error 19)");
+    assert!(netlink.link("lo").unwrap().up);
+    assert!(vtax_sys::tap::create("a-name-that-is-too-long").is_err());
+}
+
+fn a_group_goes_at_once() {
+    let mut netlink = Netlink::open().unwrap();
+    let names: Vec<String> = (0..300).map(|i| format!("g{i}")).collect();
+    netlink.send_all(names.iter().map(|n| cable(n, &n.replace('g', "h")))).unwrap();
+    netlink.send_all(names.iter().map(|n| nl::set_group(n, 7))).unwrap();
+    let count = |links: &[nl::Link]| links.iter().filter(|l| l.name.starts_with('g')).count();
+    assert_eq!(count(&netlink.links().unwrap()), 300);
+    netlink.send(nl::delete_group(7)).unwrap();
+    assert_eq!(count(&netlink.links().unwrap()), 0);
+}
+
+fn a_tap_lives_as_long_as_its_descriptor() {
+    let mut netlink = Netlink::open().unwrap();
+    let tap = vtax_sys::tap::create("tap0").unwrap();
+    netlink.send(nl::set_up("tap0")).unwrap();
+    vtax_sys::ethtool::set("tap0", vtax_sys::ethtool::Offload::Receive, false).unwrap();
+    assert_eq!(netlink.link("tap0").unwrap().kind, "tun");
+    drop(tap);
+    assert!(netlink.link("tap0").is_err());
+}
