@@ -1,0 +1,491 @@
+//! Tree to typed raw plan, noting every error and going on.
+//!
+//! [`raw!`] and [`kinds!`] declare the raw types once, and from one declaration come the type, its
+//! decoder, its list of known keys, its defaults and its JSON Schema, so that these can't drift apart.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use vtax_units::{BitRate, Bytes, Nanos, Rate, Share};
+
+use crate::diagnose::{Report, listed, nearest};
+use crate::source::{Span, Spanned};
+use crate::tree::{Key, Node, Value};
+
+/// Items of a list; every one makes a cell, so more could not be measured anyway.
+const MAX_LIST: usize = 10_000;
+
+/// Something that can be read from a node of the tree.
+pub(crate) trait Decode: JsonSchema + Sized {
+    /// Reads it; `None` where that failed, which has then been reported.
+    fn decode(node: &Node, report: &mut Report) -> Option<Self>;
+}
+
+/// The options of a kind.
+pub(crate) trait Options: Decode {
+    /// True where some key must be given, so that the kind's name alone is not enough.
+    const HAS_REQUIRED: bool;
+}
+
+/// One value or a non-empty list of them.
+#[derive(Debug, Clone)]
+pub(crate) struct Many<T> {
+    /// The values that could be read.
+    pub(crate) items: Vec<Item<T>>,
+    /// False where some could not.
+    pub(crate) complete: bool,
+}
+
+/// One value of a [`Many`].
+#[derive(Debug, Clone)]
+pub(crate) struct Item<T> {
+    pub(crate) value: T,
+    pub(crate) span: Span,
+    /// As written, for labels; empty unless a scalar.
+    pub(crate) text: String,
+}
+
+impl<T: Decode> Decode for Many<T> {
+    fn decode(node: &Node, report: &mut Report) -> Option<Self> {
+        let nodes = match &node.value {
+            Value::Sequence(nodes) if nodes.is_empty() => {
+                report.error(node.span, "an empty list leaves nothing to measure");
+                return None;
+            }
+            Value::Sequence(nodes) if nodes.len() > MAX_LIST => {
+                report.error(node.span, format!("this list has more than {MAX_LIST} items"));
+                return None;
+            }
+            Value::Sequence(nodes) => nodes.as_slice(),
+            _ => std::slice::from_ref(node),
+        };
+        let items: Vec<Item<T>> = nodes
+            .iter()
+            .filter_map(|node| {
+                let text = node.text().map(ToString::to_string).unwrap_or_default();
+                T::decode(node, report).map(|value| Item { value, span: node.span, text })
+            })
+            .collect();
+        Some(Self { complete: items.len() == nodes.len(), items })
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Many<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("{}OrList", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let one = generator.subschema_for::<T>();
+        json_schema!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }] })
+    }
+}
+
+/// Gives the text of a scalar, or reports what is there instead.
+pub(crate) fn scalar<'a>(node: &'a Node, what: &str, report: &mut Report) -> Option<&'a str> {
+    match node.text() {
+        Some(text) if !node.is_null() => Some(text),
+        _ => {
+            report.error(node.span, format!("{what} is needed here, not {}", node.describe()));
+            None
+        }
+    }
+}
+
+impl Decode for String {
+    fn decode(node: &Node, report: &mut Report) -> Option<Self> {
+        scalar(node, "a text", report).map(str::to_owned)
+    }
+}
+
+impl Decode for bool {
+    fn decode(node: &Node, report: &mut Report) -> Option<Self> {
+        match scalar(node, "`true` or `false`", report)? {
+            "true" => Some(true),
+            "false" => Some(false),
+            _ => {
+                report.error(node.span, format!("{} is neither `true` nor `false`", node.describe()));
+                None
+            }
+        }
+    }
+}
+
+macro_rules! decode_whole_number {
+    ($($type:ident)*) => { $(
+        impl Decode for $type {
+            fn decode(node: &Node, report: &mut Report) -> Option<Self> {
+                let number = scalar(node, "a whole number", report)?.parse();
+                if number.is_err() {
+                    let most = $type::MAX;
+                    report.error(node.span, format!("{} is not a whole number from 0 to {most}", node.describe()));
+                }
+                number.ok()
+            }
+        }
+    )* };
+}
+decode_whole_number!(u16 u32 u64);
+
+macro_rules! decode_quantity {
+    ($($type:ident: $what:literal),* $(,)?) => { $(
+        impl Decode for $type {
+            fn decode(node: &Node, report: &mut Report) -> Option<Self> {
+                match scalar(node, $what, report)?.parse() {
+                    Ok(quantity) => Some(quantity),
+                    Err(error) => {
+                        report.error(node.span, vtax_units::UnitError::to_string(&error));
+                        None
+                    }
+                }
+            }
+        }
+    )* };
+}
+decode_quantity! {
+    Nanos: "a duration such as `2s`",
+    Bytes: "a size such as `512MiB`",
+    Rate: "a rate such as `1000/s`",
+    BitRate: "a bit rate such as `1gbit`",
+    Share: "a share such as `50%`",
+}
+
+/// A command: program and arguments.
+#[derive(Debug, Clone)]
+pub(crate) struct Argv(pub(crate) Vec<Spanned<String>>);
+
+impl Decode for Argv {
+    fn decode(node: &Node, report: &mut Report) -> Option<Self> {
+        let Value::Sequence(words) = &node.value else {
+            report
+                .error(
+                    node.span,
+                    format!("a command is a list of program and arguments, not {}", node.describe()),
+                )
+                .help("no shell is involved: write `[python3, -m, http.server]`");
+            return None;
+        };
+        let decoded: Vec<_> = words
+            .iter()
+            .filter_map(|n| String::decode(n, report).map(|value| Spanned { value, span: n.span }))
+            .collect();
+        (decoded.len() == words.len()).then_some(Self(decoded))
+    }
+}
+
+impl JsonSchema for Argv {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Argv".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "array", "items": { "type": ["string", "number"] }, "minItems": 1 })
+    }
+}
+
+/// A mapping from free names to texts.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TextMap(pub(crate) Vec<(Key, Spanned<String>)>);
+
+impl Decode for TextMap {
+    fn decode(node: &Node, report: &mut Report) -> Option<Self> {
+        let entries = match &node.value {
+            Value::Mapping(entries) => entries.as_slice(),
+            _ if node.is_null() => &[],
+            _ => {
+                report.error(
+                    node.span,
+                    format!("a mapping of names to texts is needed here, not {}", node.describe()),
+                );
+                return None;
+            }
+        };
+        let text = |node: &Node, report: &mut Report| match node.text() {
+            Some(text) => Some(Spanned { value: text.to_string(), span: node.span }),
+            None => String::decode(node, report).map(|value| Spanned { value, span: node.span }),
+        };
+        Some(Self(entries.iter().filter_map(|(k, v)| Some((k.clone(), text(v, report)?))).collect()))
+    }
+}
+
+impl JsonSchema for TextMap {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "TextMap".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "object", "additionalProperties": { "type": ["string", "number", "boolean"] } })
+    }
+}
+
+/// The entries of a mapping whose keys are known.
+pub(crate) struct Fields<'a> {
+    entries: Cow<'a, [(Key, Node)]>,
+    title: &'static str,
+    span: Span,
+}
+
+impl<'a> Fields<'a> {
+    /// Opens `node` as a mapping with these keys, reporting unknown ones. A scalar stands for the
+    /// keys in `shorthand`, where there are any; nothing at all stands for an empty mapping.
+    pub(crate) fn open(
+        node: &'a Node,
+        title: &'static str,
+        known: &[&'static str],
+        shorthand: &[&'static str],
+        report: &mut Report,
+    ) -> Option<Self> {
+        let entries: Cow<'a, [(Key, Node)]> = match &node.value {
+            Value::Mapping(entries) => entries.as_slice().into(),
+            _ if node.is_null() => Vec::new().into(),
+            Value::Scalar { .. } if !shorthand.is_empty() => {
+                let entry = |key: &&str| (Spanned { value: (*key).into(), span: node.span }, node.clone());
+                shorthand.iter().map(entry).collect::<Vec<_>>().into()
+            }
+            _ => {
+                report
+                    .error(node.span, format!("{title} must be a mapping, not {}", node.describe()))
+                    .help(format!("its keys are {}", listed(known.iter().copied())));
+                return None;
+            }
+        };
+        for (key, _) in entries.iter().filter(|(key, _)| !known.contains(&&*key.value)) {
+            unknown(key, &format!("key in {title}"), "keys", known, report);
+        }
+        Some(Self { entries, title, span: node.span })
+    }
+
+    fn find(&self, key: &str) -> Option<&Node> {
+        self.entries.iter().find(|(k, _)| &*k.value == key).map(|(_, v)| v)
+    }
+
+    pub(crate) fn required<T: Decode>(&self, key: &str, report: &mut Report) -> Option<Spanned<T>> {
+        if self.find(key).is_none() {
+            report.error(self.span.at_start(), format!("{} needs the key `{key}`", self.title));
+        }
+        self.optional(key, report)
+    }
+
+    pub(crate) fn optional<T: Decode>(&self, key: &str, report: &mut Report) -> Option<Spanned<T>> {
+        let node = self.find(key)?;
+        T::decode(node, report).map(|value| Spanned { value, span: node.span })
+    }
+
+    /// The value given, or the default where none was given or it was refused.
+    pub(crate) fn or_default<T: Decode>(
+        &self,
+        key: &str,
+        default: &str,
+        report: &mut Report,
+    ) -> Option<Spanned<T>> {
+        if let Some(given) = self.optional(key, report) {
+            return Some(given);
+        }
+        let span = self.span.at_start();
+        T::decode(&Node::scalar(default, span), report).map(|value| Spanned { value, span })
+    }
+}
+
+/// Reports a word that is not among the known ones, with the one that was probably meant.
+pub(crate) fn unknown(word: &Key, what: &str, plural: &str, known: &[&str], report: &mut Report) {
+    let text = crate::diagnose::shorten(&word.value);
+    let guess = nearest(&word.value, known.iter().copied());
+    let guess = guess.map_or(String::new(), |g| format!("did you mean `{g}`? "));
+    let allowed = match known {
+        [] => format!("there are no {plural} here"),
+        known => format!("allowed {plural}: {}", listed(known.iter().copied())),
+    };
+    report.error(word.span, format!("unknown {what}: `{text}`")).help(format!("{guess}{allowed}"));
+}
+
+/// Opens a `kind` or `kind: {options}` item: which of `known` it is, and the node of its options.
+pub(crate) fn open_kind<'a>(
+    node: &'a Node,
+    title: &str,
+    known: &[&'static str],
+    report: &mut Report,
+) -> Option<(usize, Cow<'a, Node>)> {
+    let (kind, options) = match &node.value {
+        Value::Mapping(entries) if entries.len() == 1 => (entries[0].0.clone(), Cow::Borrowed(&entries[0].1)),
+        Value::Scalar { text, .. } if !node.is_null() => {
+            (Spanned { value: text.clone(), span: node.span }, Cow::Owned(Node::mapping(node.span)))
+        }
+        _ => {
+            report
+                .error(
+                    node.span,
+                    format!("{title} is written `kind` or `kind: {{options}}`, not as {}", node.describe()),
+                )
+                .help(format!("kinds: {}", listed(known.iter().copied())));
+            return None;
+        }
+    };
+    match known.iter().position(|k| **k == *kind.value) {
+        Some(index) => Some((index, options)),
+        None => {
+            unknown(&kind, title, "kinds", known, report);
+            None
+        }
+    }
+}
+
+/// The schema of one field: its type's, with description and default.
+pub(crate) fn field_schema<T: JsonSchema>(
+    generator: &mut SchemaGenerator,
+    docs: &[&str],
+    default: Option<&str>,
+) -> Schema {
+    let mut schema = generator.subschema_for::<T>();
+    if !docs.is_empty() {
+        schema.insert("description".into(), prose(docs).into());
+    }
+    if let Some(default) = default.filter(|d| !d.is_empty()) {
+        let value = serde_json::from_str(default).unwrap_or_else(|_| default.into());
+        schema.insert("default".into(), value);
+    }
+    schema
+}
+
+/// Doc comment lines as one paragraph.
+pub(crate) fn prose(lines: &[&str]) -> String {
+    lines.iter().map(|l| l.trim()).collect::<Vec<_>>().join(" ").trim().to_owned()
+}
+
+/// Declares mappings with known keys. Fields are `required`, `optional` or have a `default`;
+/// `short [a, b]` lets a scalar stand for these keys.
+macro_rules! raw {
+    (@type required $type:ty) => { Option<Spanned<$type>> };
+    (@type optional $type:ty) => { Option<Spanned<$type>> };
+    (@type default $type:ty) => { Spanned<$type> };
+    (@read required $fields:ident $key:expr, $report:ident) => { Some($fields.required($key, $report)) };
+    (@read optional $fields:ident $key:expr, $report:ident) => { Some($fields.optional($key, $report)) };
+    (@read default $fields:ident $key:expr, $report:ident, $default:literal) => {
+        $fields.or_default($key, $default, $report)
+    };
+    (@is_required required) => { true };
+    (@is_required $other:ident) => { false };
+    (@default) => { None };
+    (@default $default:literal) => { Some($default) };
+    ($(
+        $(#[doc = $doc:literal])*
+        struct $name:ident = $title:literal $(, short [$first:ty; $($short:ident),*])? {
+            $( $(#[doc = $field_doc:literal])* $mode:ident $field:ident: $type:ty $(= $default:literal)?, )*
+        }
+    )*) => { $(
+        $(#[doc = $doc])*
+        #[derive(Debug, Clone)]
+        pub(crate) struct $name {
+            $( $(#[doc = $field_doc])* pub(crate) $field: raw!(@type $mode $type), )*
+        }
+
+        impl $crate::decode::Decode for $name {
+            fn decode(node: &$crate::tree::Node, report: &mut $crate::diagnose::Report) -> Option<Self> {
+                let known = [$(stringify!($field)),*];
+                let short: &[&'static str] = &[$($(stringify!($short)),*)?];
+                let fields = $crate::decode::Fields::open(node, $title, &known, short, report)?;
+                // Every field is read before any can fail, so that all errors are found.
+                $( let $field = raw!(@read $mode fields stringify!($field), report $(, $default)?); )*
+                Some(Self { $( $field: $field? ),* })
+            }
+        }
+
+        impl $crate::decode::Options for $name {
+            const HAS_REQUIRED: bool = $( raw!(@is_required $mode) || )* false;
+        }
+
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).trim_end_matches("Raw").into()
+            }
+
+            fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                let properties: serde_json::Map<String, serde_json::Value> = [$(
+                    (stringify!($field).to_owned(), $crate::decode::field_schema::<$type>(
+                        generator, &[$($field_doc),*], raw!(@default $($default)?),
+                    ).to_value()),
+                )*].into_iter().collect();
+                let required: Vec<&str> = [$( (stringify!($field), raw!(@is_required $mode)) ),*]
+                    .into_iter().filter_map(|(name, required)| required.then_some(name)).collect();
+                let mut object = schemars::json_schema!({
+                    "type": "object",
+                    "properties": properties,
+                    "additionalProperties": false,
+                });
+                if !required.is_empty() {
+                    object.insert("required".into(), required.into());
+                }
+                $( object = schemars::json_schema!({ "anyOf": [generator.subschema_for::<$first>(), object] }); )?
+                object.insert("description".into(), $crate::decode::prose(&[$($doc),*]).into());
+                object
+            }
+        }
+    )* };
+}
+
+/// Declares a choice that is written `kind` or `kind: {options}`.
+macro_rules! kinds {
+    ($(
+        $(#[doc = $doc:literal])*
+        enum $name:ident = $title:literal {
+            $( $(#[doc = $kind_doc:literal])* $kind:ident: $variant:ident($options:ident), )*
+        }
+    )*) => { $(
+        $(#[doc = $doc])*
+        #[derive(Debug, Clone)]
+        pub(crate) enum $name {
+            $( $(#[doc = $kind_doc])* $variant($options), )*
+        }
+
+        impl $crate::decode::Decode for $name {
+            fn decode(node: &$crate::tree::Node, report: &mut $crate::diagnose::Report) -> Option<Self> {
+                let known = [$(stringify!($kind)),*];
+                let (index, options) = $crate::decode::open_kind(node, $title, &known, report)?;
+                let kind = known[index];
+                $( if kind == stringify!($kind) {
+                    return <$options as $crate::decode::Decode>::decode(&options, report).map(Self::$variant);
+                } )*
+                None
+            }
+        }
+
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).trim_end_matches("Raw").into()
+            }
+
+            fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                let mut choices = Vec::new();
+                $(
+                    let about = $crate::decode::prose(&[$($kind_doc),*]);
+                    if !<$options as $crate::decode::Options>::HAS_REQUIRED {
+                        choices.push(serde_json::json!({ "const": stringify!($kind), "description": about }));
+                    }
+                    choices.push(serde_json::json!({
+                        "type": "object",
+                        "description": about,
+                        "properties": { stringify!($kind): $crate::decode::field_schema::<$options>(
+                            generator, &[$($kind_doc),*], None) },
+                        "required": [stringify!($kind)],
+                        "additionalProperties": false,
+                    }));
+                )*
+                schemars::json_schema!({
+                    "description": $crate::decode::prose(&[$($doc),*]),
+                    "oneOf": choices,
+                })
+            }
+        }
+    )* };
+}

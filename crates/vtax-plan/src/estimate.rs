@@ -1,0 +1,370 @@
+//! What a plan would take: time, things built, privileges. Pure arithmetic on the plan; nothing is probed.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use vtax_units::{Nanos, Rate};
+
+use crate::model::{
+    CapacityMeasure, Cell, EnvironmentKind, Measure, MeasureKind, PathKind, Plan, ServiceKind,
+};
+
+/// What an estimate takes for granted about the host, as the plan can't know it.
+///
+/// The figures were measured on two cores of a server CPU and are orders of magnitude.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Assumptions {
+    /// Building and tearing down a native testbed.
+    pub native: Nanos,
+    /// The same with a container.
+    pub container: Nanos,
+    /// The same with a VM, until its agent answers.
+    pub vm: Nanos,
+    /// Start of a service, natively or in a container.
+    pub service: Nanos,
+    /// Start of a service in a VM.
+    pub service_in_vm: Nanos,
+    /// Capacity of a small web service, natively or in a container.
+    pub capacity: Rate,
+    /// Capacity of the same in a VM.
+    pub capacity_in_vm: Rate,
+}
+
+impl Assumptions {
+    /// VMs with hardware virtualization.
+    pub const KVM: Self = Self {
+        native: Nanos::from_millis(100),
+        container: Nanos::from_millis(300),
+        vm: Nanos::from_millis(2_000),
+        service: Nanos::from_millis(50),
+        service_in_vm: Nanos::from_millis(100),
+        capacity: Rate(20_000.0),
+        capacity_in_vm: Rate(10_000.0),
+    };
+
+    /// VMs under software emulation.
+    pub const TCG: Self = Self {
+        vm: Nanos::from_millis(5_000),
+        service_in_vm: Nanos::from_millis(500),
+        capacity_in_vm: Rate(1_000.0),
+        ..Self::KVM
+    };
+
+    /// Building and tearing down the cell's testbed, service included.
+    fn build(&self, cell: &Cell) -> u64 {
+        match cell.environment.kind {
+            EnvironmentKind::Native => self.native.0 + self.service.0,
+            EnvironmentKind::Container => self.container.0 + self.service.0,
+            EnvironmentKind::Vm(_) => self.vm.0 + self.service_in_vm.0,
+        }
+    }
+
+    fn capacity(&self, cell: &Cell) -> Rate {
+        match cell.environment.kind {
+            EnvironmentKind::Vm(_) => self.capacity_in_vm,
+            EnvironmentKind::Native | EnvironmentKind::Container => self.capacity,
+        }
+    }
+}
+
+/// How long a plan would take.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Estimate {
+    /// Trials where every cell needs only `repeat.min`.
+    pub trials_min: u64,
+    /// Trials where every cell needs `repeat.max`.
+    pub trials_max: u64,
+    /// Time for `trials_min`.
+    pub time_min: Nanos,
+    /// Time for `trials_max`, or until the budget ends where that is sooner.
+    pub time_max: Nanos,
+    /// True where the budget may end before `trials_max`.
+    pub budget_limits: bool,
+    /// One trial of each cell and measure.
+    pub trials: Vec<TrialEstimate>,
+}
+
+/// How long one trial takes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TrialEstimate {
+    /// Cell id.
+    pub cell: String,
+    /// Measure name.
+    pub measure: String,
+    /// From the start of the build to the end of the tear-down.
+    pub time: Nanos,
+}
+
+/// Estimates the time a plan takes.
+#[must_use]
+pub fn estimate(plan: &Plan, assumptions: &Assumptions) -> Estimate {
+    let mut trials = Vec::with_capacity(plan.cells.len() * plan.measures.len());
+    for cell in &plan.cells {
+        for measure in &plan.measures {
+            let time =
+                assumptions.build(cell).saturating_add(measuring(measure, assumptions.capacity(cell)).0);
+            trials.push(TrialEstimate {
+                cell: cell.id.clone(),
+                measure: measure.name.clone(),
+                time: Nanos(time),
+            });
+        }
+    }
+    let once = trials.iter().fold(0u64, |sum, t| sum.saturating_add(t.time.0));
+    let longest = trials.iter().map(|t| t.time.0).max().unwrap_or(0);
+    let all = once.saturating_mul(u64::from(plan.repeat.max));
+    // The trial that runs when the budget ends is finished.
+    let within_budget = plan.repeat.budget.map_or(u64::MAX, |b| b.0.saturating_add(longest));
+    Estimate {
+        trials_min: trials.len() as u64 * u64::from(plan.repeat.min),
+        trials_max: trials.len() as u64 * u64::from(plan.repeat.max),
+        time_min: Nanos(once.saturating_mul(u64::from(plan.repeat.min)).min(within_budget)),
+        time_max: Nanos(all.min(within_budget)),
+        budget_limits: plan.repeat.budget.is_some_and(|b| all > b.0),
+        trials,
+    }
+}
+
+/// Time of a measurement on a service of this capacity.
+fn measuring(measure: &Measure, capacity: Rate) -> Nanos {
+    match &measure.kind {
+        MeasureKind::Capacity(search) => {
+            let step = search.settle.0.saturating_add(search.step.0);
+            Nanos(step.saturating_mul(search_steps(search, capacity)))
+        }
+        MeasureKind::Latency(m) => Nanos(m.warmup.0.saturating_add(m.duration.0)),
+        MeasureKind::Throughput(m) => Nanos(m.warmup.0.saturating_add(m.duration.0)),
+    }
+}
+
+/// Steps of a search that doubles the rate until a step fails and then halves the bracket.
+fn search_steps(search: &CapacityMeasure, capacity: Rate) -> u64 {
+    let doublings = (capacity.0.min(search.max.0) / search.start.0).log2().ceil().max(0.0);
+    // After the doublings the bracket is as wide as its lower bound.
+    let halvings = (1.0 / search.precision.0).log2().ceil().max(0.0);
+    1 + doublings as u64 + halvings as u64
+}
+
+/// Something a trial of the plan would build, with the cells that need it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Piece {
+    /// What, in a few words.
+    pub what: String,
+    /// How it is made.
+    pub how: String,
+}
+
+/// Everything the plan's trials would build, each kind once.
+#[must_use]
+pub fn pieces(plan: &Plan) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    let mut add = |what: String, how: &str| {
+        let piece = Piece { what, how: how.to_owned() };
+        if !pieces.contains(&piece) {
+            pieces.push(piece);
+        }
+    };
+    add("client".into(), "load generator in a network namespace of its own");
+    for cell in &plan.cells {
+        let path = &cell.path;
+        let limit = path.rate.map_or(String::new(), |rate| format!(", {rate} per port"));
+        let mtu = if path.mtu == 1500 { String::new() } else { format!(", MTU {}", path.mtu) };
+        let how = match path.kind {
+            PathKind::Direct => "one virtual cable",
+            PathKind::Bridge => "software bridge",
+        };
+        add(format!("path {}", path.name), &format!("{how}{limit}{mtu}"));
+        let environment = &cell.environment;
+        let how = match &environment.kind {
+            EnvironmentKind::Native => "processes in a network namespace, host binaries".to_owned(),
+            EnvironmentKind::Container => "OCI container on the host's root, read-only".to_owned(),
+            EnvironmentKind::Vm(vm) => {
+                let vcpus = vm.vcpus.or(plan.budget.sut_cpus);
+                let vcpus = vcpus.map_or("one vCPU per CPU".to_owned(), |n| format!("{n} vCPU"));
+                format!("QEMU guest on the host's root, read-only; {vcpus}, {}", vm.memory)
+            }
+        };
+        add(format!("environment {}", environment.name), &how);
+        let how = match &cell.service.kind {
+            ServiceKind::Http(_) => "embedded HTTP server".to_owned(),
+            ServiceKind::Apache(_) => "Apache httpd, event MPM, private configuration".to_owned(),
+            ServiceKind::Nginx(_) => "nginx, private configuration".to_owned(),
+            ServiceKind::Command(c) => c.command.join(" "),
+        };
+        add(format!("service {}", cell.service.name), &how);
+    }
+    pieces
+}
+
+/// Something the host must allow or have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Requirement {
+    /// Network, PID, mount namespaces: root, or user namespaces for everyone.
+    Namespaces,
+    /// Containers: root, and an OCI runtime (`crun` or `runc`).
+    Container,
+    /// Guests: QEMU, a guest kernel, and `/dev/net/tun`.
+    Vm,
+    /// Guests at full speed: a working `/dev/kvm`; without it they are emulated, and the report says so.
+    Kvm,
+    /// Rate limits: the kernel's `tbf` queueing discipline.
+    Tbf,
+    /// CPU and memory limits that hold: cgroups that may be written; without them, affinity only, and
+    /// the report says so.
+    Cgroups,
+    /// The `apache2` package.
+    Apache,
+    /// The `nginx` package.
+    Nginx,
+}
+
+impl Requirement {
+    /// What is needed, for people.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Namespaces => "namespaces: root, or user namespaces allowed; else loopback and native only",
+            Self::Container => "containers: root, and an OCI runtime (crun or runc)",
+            Self::Vm => "guests: qemu-system-x86_64, a guest kernel, /dev/net/tun",
+            Self::Kvm => "guests at full speed: a /dev/kvm that works; else emulated, and the report says so",
+            Self::Tbf => "rate limits: the kernel's tbf queueing discipline",
+            Self::Cgroups => {
+                "memory limits: cgroups that may be written; else CPU affinity only, and the report says so"
+            }
+            Self::Apache => "the service apache: package apache2",
+            Self::Nginx => "the service nginx: package nginx",
+        }
+    }
+}
+
+/// What the host must allow or have for the whole plan.
+#[must_use]
+pub fn requirements(plan: &Plan) -> Vec<Requirement> {
+    let mut needed = BTreeSet::from([Requirement::Namespaces, Requirement::Cgroups]);
+    for cell in &plan.cells {
+        match cell.environment.kind {
+            EnvironmentKind::Native => {}
+            EnvironmentKind::Container => _ = needed.insert(Requirement::Container),
+            EnvironmentKind::Vm(_) => needed.extend([Requirement::Vm, Requirement::Kvm]),
+        }
+        if cell.path.rate.is_some() {
+            needed.insert(Requirement::Tbf);
+        }
+        match cell.service.kind {
+            ServiceKind::Apache(_) => _ = needed.insert(Requirement::Apache),
+            ServiceKind::Nginx(_) => _ = needed.insert(Requirement::Nginx),
+            ServiceKind::Http(_) | ServiceKind::Command(_) => {}
+        }
+    }
+    needed.into_iter().collect()
+}
+
+/// What is allowed but probably not meant, one sentence each.
+#[must_use]
+pub fn cautions(plan: &Plan, estimate: &Estimate) -> Vec<String> {
+    let mut cautions = Vec::new();
+    let mut seen = BTreeSet::new();
+    for cell in &plan.cells {
+        let EnvironmentKind::Vm(vm) = &cell.environment.kind else { continue };
+        let name = &cell.environment.name;
+        let memory = plan.budget.sut_memory;
+        if vm.memory != memory && seen.insert((name, vm.memory.0, 0)) {
+            cautions.push(format!("`{name}` has {} of memory, the other environments {memory}", vm.memory));
+        }
+        if let (Some(vcpus), Some(cpus)) = (vm.vcpus, plan.budget.sut_cpus)
+            && vcpus != cpus
+            && seen.insert((name, u64::from(vcpus), 1))
+        {
+            cautions.push(format!("`{name}` has {vcpus} vCPUs, the other environments {cpus} CPUs"));
+        }
+    }
+    if plan.cells.iter().all(|c| c.baseline.is_none()) {
+        cautions.push("there is nothing but the baseline: figures, but no comparison".to_owned());
+    }
+    if plan.repeat.max < 3 {
+        cautions
+            .push("fewer than 3 trials make no interval: every comparison will be inconclusive".to_owned());
+    }
+    if let Some(budget) = plan.repeat.budget
+        && estimate.time_min > budget
+    {
+        cautions.push(format!(
+            "the budget of {budget} will probably end before every cell has {} trials",
+            plan.repeat.min
+        ));
+    }
+    cautions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse;
+
+    const PLAN: &str = "\
+vtax: 1
+name: t
+baseline: native
+environments: [native, container, {vm: {memory: 1GiB}}]
+paths: gigabit
+services: nginx
+workload: {http: {target: /100b}}
+measure:
+  - capacity: {start: 1000/s, precision: 10%, step: 1s, settle: 0s}
+  - latency: {warmup: 1s, duration: 9s}
+repeat: {min: 2, max: 4}
+";
+
+    fn plan(overrides: &[&str]) -> Plan {
+        parse("p", PLAN.as_bytes(), overrides).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    #[test]
+    fn time_is_build_and_measurement() {
+        let estimate = estimate(&plan(&[]), &Assumptions::TCG);
+        assert_eq!((estimate.trials_min, estimate.trials_max), (12, 24));
+        // 20,000/s: 1 + 5 doublings + 4 halvings of a second each, and the build.
+        assert_eq!(estimate.trials[0].time, Nanos::from_millis(10_150));
+        // In an emulated VM the first step fails at 1,000/s.
+        assert_eq!(estimate.trials[4].time, Nanos::from_millis(10_500));
+        assert_eq!(estimate.trials[5].time, Nanos::from_millis(15_500));
+        let once: u64 = estimate.trials.iter().map(|t| t.time.0).sum();
+        assert_eq!((estimate.time_min, estimate.time_max), (Nanos(2 * once), Nanos(4 * once)));
+        assert!(!estimate.budget_limits);
+    }
+
+    #[test]
+    fn a_budget_limits_the_time() {
+        let plan = plan(&["repeat.budget=1m"]);
+        let estimate = estimate(&plan, &Assumptions::TCG);
+        assert!(estimate.budget_limits);
+        assert_eq!(estimate.time_max, Nanos::from_millis(75_500));
+        assert!(cautions(&plan, &estimate).iter().any(|c| c.contains("will probably end before")));
+    }
+
+    #[test]
+    fn unequal_budgets_are_pointed_out() {
+        let plan = plan(&[]);
+        let cautions = cautions(&plan, &estimate(&plan, &Assumptions::KVM));
+        assert_eq!(cautions, ["`vm` has 1GiB of memory, the other environments 512MiB"]);
+    }
+
+    #[test]
+    fn requirements_follow_from_the_cells() {
+        use Requirement as R;
+        assert_eq!(
+            requirements(&plan(&[])),
+            [R::Namespaces, R::Container, R::Vm, R::Kvm, R::Tbf, R::Cgroups, R::Nginx]
+        );
+        let native = plan(&["environments=native", "paths=direct", "services=http"]);
+        assert_eq!(requirements(&native), [R::Namespaces, R::Cgroups]);
+    }
+
+    #[test]
+    fn pieces_come_once() {
+        let pieces = pieces(&plan(&[]));
+        assert_eq!(pieces.iter().filter(|p| p.what == "path gigabit").count(), 1);
+        assert!(pieces.iter().any(|p| p.how.contains("984400kbit per port")), "{pieces:?}");
+    }
+}

@@ -1,0 +1,216 @@
+//! The matrix: every combination as a cell, and which cell it is compared with.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{Variant, Variants, sut::Named};
+use crate::diagnose::{Report, listed, nearest};
+use crate::model::{Cell, Environment, NetPath, Service, Workload};
+use crate::raw::BaselineRaw;
+use crate::source::{Span, Spanned};
+
+/// More cells than this are taken for a slip: at a trial of one second they'd take days.
+pub(super) const MAX_CELLS: usize = 10_000;
+/// Bytes that the cells' copies of services and workloads may take.
+const MAX_CELL_TEXT: usize = 64 << 20;
+/// The longest slug of one parameter value in a cell id.
+const SLUG_LENGTH: usize = 40;
+
+pub(super) struct Parts<'a> {
+    pub(super) environments: Vec<Named<Environment>>,
+    pub(super) paths: Vec<Named<NetPath>>,
+    pub(super) services: Vec<Named<Service>>,
+    pub(super) workloads: Variants<Workload>,
+    pub(super) baseline: &'a Spanned<BaselineRaw>,
+    /// False where environments or paths are missing because of errors already reported.
+    pub(super) complete: bool,
+}
+
+/// Every combination with its baseline; environments vary fastest, so that compared cells are neighbours.
+pub(super) fn cells(parts: &Parts<'_>, services_span: Span, report: &mut Report) -> Vec<Cell> {
+    let baseline = baseline(parts, report);
+    let count = size(&parts.environments)
+        .saturating_mul(size(&parts.paths))
+        .saturating_mul(size(&parts.services))
+        .saturating_mul(parts.workloads.0.len());
+    if count > MAX_CELLS {
+        too_many(services_span, report).help(format!("the lists multiply to {count} cells"));
+        return Vec::new();
+    }
+    let texts = parts.services.iter().flat_map(|s| &s.variants.0).map(|v| service_text(&v.value)).max();
+    if texts.unwrap_or(0).saturating_mul(count) > MAX_CELL_TEXT {
+        report.error(services_span, "this service's texts are too large for so many cells");
+        return Vec::new();
+    }
+    let mut cells = Vec::with_capacity(count);
+    let mut keys = Vec::with_capacity(count);
+    let mut ids = Ids::default();
+    for (s, service) in all(&parts.services) {
+        for (p, path) in all(&parts.paths) {
+            for (w, workload) in parts.workloads.0.iter().enumerate() {
+                for (e, environment) in all(&parts.environments) {
+                    let named = [&environment.parameters, &path.parameters, &service.parameters];
+                    let parameters: Vec<_> =
+                        named.into_iter().chain([&workload.parameters]).flatten().cloned().collect();
+                    let names = [&environment.value.name, &path.value.name, &service.value.name];
+                    let id = ids.make(&names, &parameters);
+                    keys.push(Key { environment: e, path: p, rest: (s, w) });
+                    cells.push(Cell {
+                        id,
+                        environment: environment.value.clone(),
+                        path: path.value.clone(),
+                        service: service.value.clone(),
+                        workload: workload.value.clone(),
+                        parameters: parameters.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect(),
+                        baseline: None,
+                    });
+                }
+            }
+        }
+    }
+    if let Some(baseline) = baseline {
+        pair(&mut cells, &keys, &baseline);
+    }
+    cells
+}
+
+pub(super) fn too_many(span: Span, report: &mut Report) -> &mut crate::diagnose::Entry {
+    report.error(span, format!("the plan has more than {MAX_CELLS} cells"))
+}
+
+/// Which combination a cell is, by variant number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    environment: usize,
+    path: usize,
+    rest: (usize, usize),
+}
+
+/// What cells are compared with, by variant number.
+struct Baseline {
+    environment: usize,
+    path: Option<usize>,
+}
+
+fn all<T>(named: &[Named<T>]) -> impl Iterator<Item = (usize, &Variant<T>)> {
+    named.iter().flat_map(|n| &n.variants.0).enumerate()
+}
+
+fn size<T>(named: &[Named<T>]) -> usize {
+    named.iter().map(|n| n.variants.0.len()).sum()
+}
+
+/// Finds the variant the baseline names.
+fn baseline(parts: &Parts<'_>, report: &mut Report) -> Option<Baseline> {
+    let raw = &parts.baseline.value;
+    let environment = raw.environment.as_ref()?;
+    let environment = select("environment", environment, &parts.environments, parts.complete, report)?;
+    let path = match &raw.path {
+        Some(path) => Some(select("path", path, &parts.paths, parts.complete, report)?),
+        None => None,
+    };
+    Some(Baseline { environment, path })
+}
+
+/// The number of the only variant with this name.
+fn select<T>(
+    what: &str,
+    name: &Spanned<String>,
+    named: &[Named<T>],
+    complete: bool,
+    report: &mut Report,
+) -> Option<usize> {
+    let mut before = 0;
+    for candidate in named {
+        let variants = candidate.variants.0.len();
+        if candidate.name == name.value {
+            if variants > 1 {
+                report
+                    .error(
+                        name.span,
+                        format!("the baseline `{}` is {variants} cells of different options", name.value),
+                    )
+                    .help(format!(
+                        "a baseline is one {what}: give it single values, and what varies another name"
+                    ));
+                return None;
+            }
+            return Some(before);
+        }
+        before += variants;
+    }
+    if complete {
+        let names = || named.iter().map(|n| n.name.as_str());
+        let guess = nearest(&name.value, names()).map_or(String::new(), |g| format!("did you mean `{g}`? "));
+        let shown = crate::diagnose::shorten(&name.value);
+        report
+            .error(name.span, format!("the baseline `{shown}` is no {what} of this plan"))
+            .help(format!("{guess}{what}s: {}", listed(names())));
+    }
+    None
+}
+
+/// Tells every cell which one it is compared with: the baseline's with everything else equal.
+fn pair(cells: &mut [Cell], keys: &[Key], baseline: &Baseline) {
+    let by_key: HashMap<Key, usize> = keys.iter().enumerate().map(|(i, key)| (*key, i)).collect();
+    for (i, key) in keys.iter().enumerate() {
+        let against = Key {
+            environment: baseline.environment,
+            path: baseline.path.unwrap_or(key.path),
+            rest: key.rest,
+        };
+        let found = by_key.get(&against).copied().filter(|found| *found != i);
+        cells[i].baseline = found.map(|found| cells[found].id.clone());
+    }
+}
+
+/// Cell ids, and how often each was wanted.
+#[derive(Default)]
+struct Ids(HashMap<String, usize>);
+
+impl Ids {
+    /// `environment.path.service` and `.name-value` for each parameter; a number where values look alike.
+    fn make(&mut self, names: &[&String; 3], parameters: &[(&str, String)]) -> String {
+        let mut id = format!("{}.{}.{}", names[0], names[1], names[2]);
+        for (name, value) in parameters {
+            id.push_str(&format!(".{name}-{}", slug(value)));
+        }
+        loop {
+            let wanted = self.0.entry(id.clone()).or_default();
+            *wanted += 1;
+            if *wanted == 1 {
+                return id;
+            }
+            id = format!("{id}-{wanted}");
+        }
+    }
+}
+
+/// Letters, digits and `_` of a value, everything else as single hyphens.
+fn slug(value: &str) -> String {
+    let mut slug = String::new();
+    for c in value.chars() {
+        if c.is_ascii_alphanumeric() || c == '_' {
+            slug.push(c);
+        } else if !slug.is_empty() && !slug.ends_with('-') {
+            slug.push('-');
+        }
+        if slug.len() >= SLUG_LENGTH {
+            break;
+        }
+    }
+    match slug.trim_end_matches('-') {
+        "" => "root".to_owned(),
+        slug => slug.to_owned(),
+    }
+}
+
+/// Bytes of text in a service, roughly.
+fn service_text(service: &Service) -> usize {
+    let map = |m: &BTreeMap<String, String>| m.iter().map(|(k, v)| k.len() + v.len()).sum::<usize>();
+    match &service.kind {
+        crate::model::ServiceKind::Command(c) => {
+            c.command.iter().map(String::len).sum::<usize>() + map(&c.env) + map(&c.files)
+        }
+        _ => 0,
+    }
+}

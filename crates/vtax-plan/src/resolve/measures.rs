@@ -1,0 +1,195 @@
+//! Measures: what is measured, and whether it can be.
+
+use vtax_units::{Nanos, Rate, Share};
+
+use super::{LONGEST, check_name, duration_in, share_in};
+use crate::decode::{Item, Many};
+use crate::diagnose::Report;
+use crate::model::{CapacityMeasure, LatencyMeasure, Limits, Load, Measure, MeasureKind, ThroughputMeasure};
+use crate::raw::{CapacityRaw, LatencyRaw, LoadRaw, MeasureRaw, PlanRaw, WorkloadRaw};
+use crate::source::{Span, Spanned};
+
+/// No single machine offers more.
+const HIGHEST_RATE: Rate = Rate(1e8);
+/// A step shorter than this holds too few requests to judge.
+const SHORTEST_STEP: Nanos = Nanos::from_millis(50);
+/// More measures than this are taken for a slip.
+const MAX_MEASURES: usize = 100;
+
+/// A measure with where it was written.
+struct Placed {
+    measure: Measure,
+    span: Span,
+    /// Appended where the name alone is taken by a measure at another load.
+    detail: Option<String>,
+}
+
+pub(super) fn measures(raw: &Many<MeasureRaw>, plan: &PlanRaw, report: &mut Report) -> Vec<Measure> {
+    let mut placed: Vec<Placed> = Vec::new();
+    let mut capacity_found = false;
+    for item in &raw.items {
+        let span = item.span;
+        match &item.value {
+            MeasureRaw::Capacity(raw) => {
+                capacity_found = true;
+                placed.push(Placed { measure: capacity(raw, plan, report), span, detail: None });
+            }
+            MeasureRaw::Latency(raw) => latency(raw, span, capacity_found, &mut placed, report),
+            MeasureRaw::Throughput(raw) => {
+                let name = raw.name.as_ref().map_or_else(|| "throughput".into(), |n| check_name(n, report));
+                duration_in(&raw.warmup, "warmup", Nanos::ZERO, LONGEST, report);
+                let kind = ThroughputMeasure {
+                    warmup: raw.warmup.value,
+                    duration: duration_in(&raw.duration, "duration", SHORTEST_STEP, LONGEST, report),
+                };
+                let measure = Measure { name, kind: MeasureKind::Throughput(kind) };
+                placed.push(Placed { measure, span, detail: None });
+            }
+        }
+    }
+    if let Some(first_beyond) = placed.get(MAX_MEASURES) {
+        report.error(first_beyond.span, format!("the plan has more than {MAX_MEASURES} measures"));
+        placed.truncate(MAX_MEASURES);
+    }
+    if let Some(budget) = &plan.repeat.value.budget {
+        check_budget(budget, &placed, report);
+    }
+    named(placed, report)
+}
+
+fn capacity(raw: &CapacityRaw, plan: &PlanRaw, report: &mut Report) -> Measure {
+    let limits = &raw.limits.value;
+    rate_in(&raw.start, report);
+    rate_in(&raw.max, report);
+    if raw.start.value > raw.max.value {
+        let (start, max) = (raw.start.value, raw.max.value);
+        report.error(raw.start.span, format!("the search starts at {start}, above its `max` of {max}"));
+    }
+    share_in(&limits.errors, "errors", -1e-9, 1.0, report);
+    let p99 = duration_in(&limits.p99, "p99", Nanos(1), LONGEST, report);
+    if let Some(WorkloadRaw::Http(http)) = plan.workload.as_ref().map(|w| &w.value) {
+        for timeout in http.timeout.value.items.iter().filter(|t| t.value <= p99) {
+            report
+                .error(
+                    limits.p99.span,
+                    format!("the limit of {p99} is never exceeded, as requests fail after {}", timeout.text),
+                )
+                .help("raise the workload's `timeout` or lower the limit");
+        }
+    }
+    duration_in(&raw.settle, "settle", Nanos::ZERO, LONGEST, report);
+    let kind = CapacityMeasure {
+        start: raw.start.value,
+        max: raw.max.value,
+        precision: share_in(&raw.precision, "precision", 0.0, 1.0, report),
+        step: duration_in(&raw.step, "step", SHORTEST_STEP, LONGEST, report),
+        settle: raw.settle.value,
+        arrivals: raw.arrivals.value.0,
+        limits: Limits { errors: limits.errors.value, p99 },
+    };
+    let name = raw.name.as_ref().map_or_else(|| "capacity".into(), |n| check_name(n, report));
+    Measure { name, kind: MeasureKind::Capacity(kind) }
+}
+
+fn latency(
+    raw: &LatencyRaw,
+    span: Span,
+    capacity_found: bool,
+    placed: &mut Vec<Placed>,
+    report: &mut Report,
+) {
+    let loads = &raw.load.value.items;
+    let given = raw.name.as_ref().map(|name| {
+        if loads.len() > 1 {
+            report
+                .error(name.span, "one name can't serve several loads")
+                .help("leave `name` out, and each load gets its own");
+        }
+        check_name(name, report)
+    });
+    duration_in(&raw.warmup, "warmup", Nanos::ZERO, LONGEST, report);
+    let duration = duration_in(&raw.duration, "duration", SHORTEST_STEP, LONGEST, report);
+    for load in loads {
+        check_load(load, capacity_found, report);
+        let (name, detail) = match load.value.0 {
+            Load::OwnCapacity(share) => ("latency".to_owned(), share.to_string()),
+            Load::LowestCapacity(share) => ("latency@lowest".to_owned(), share.to_string()),
+            Load::Rate(rate) => ("latency@rate".to_owned(), rate.0.to_string()),
+        };
+        let kind = LatencyMeasure {
+            load: load.value.0,
+            arrivals: raw.arrivals.value.0,
+            warmup: raw.warmup.value,
+            duration,
+            samples: raw.samples.value,
+        };
+        let detail = given.is_none().then_some(detail);
+        let measure = Measure { name: given.clone().unwrap_or(name), kind: MeasureKind::Latency(kind) };
+        let span = if loads.len() > 1 { load.span } else { span };
+        placed.push(Placed { measure, span, detail });
+    }
+}
+
+fn check_load(load: &Item<LoadRaw>, capacity_found: bool, report: &mut Report) {
+    let share = match load.value.0 {
+        Load::Rate(rate) => return rate_in(&Spanned { value: rate, span: load.span }, report),
+        Load::OwnCapacity(share) | Load::LowestCapacity(share) => share,
+    };
+    if !(share.0 > 0.0 && share.0 <= 5.0) {
+        report.error(load.span, format!("a load is above 0% and at most {} of the capacity", Share(5.0)));
+    }
+    if !capacity_found {
+        report
+            .error(load.span, "no capacity is measured before this, so a share of it means nothing")
+            .help("put `- capacity` above it in `measure`, or give a rate such as `1000/s`");
+    }
+}
+
+fn rate_in(rate: &Spanned<Rate>, report: &mut Report) {
+    if !(rate.value.0 > 0.0 && rate.value <= HIGHEST_RATE) {
+        report.error(rate.span, format!("a rate is above 0/s and at most {HIGHEST_RATE}"));
+    }
+}
+
+/// A budget below one single measurement could never be kept.
+fn check_budget(budget: &Spanned<Nanos>, placed: &[Placed], report: &mut Report) {
+    let shortest = |measure: &Measure| match &measure.kind {
+        MeasureKind::Capacity(m) => m.settle.0.saturating_add(m.step.0).saturating_mul(2),
+        MeasureKind::Latency(m) => m.warmup.0.saturating_add(m.duration.0),
+        MeasureKind::Throughput(m) => m.warmup.0.saturating_add(m.duration.0),
+    };
+    let longest = placed.iter().max_by_key(|p| shortest(&p.measure));
+    if let Some(longest) = longest.filter(|p| shortest(&p.measure) >= budget.value.0) {
+        let (name, takes) = (&longest.measure.name, Nanos(shortest(&longest.measure)));
+        report.error(
+            budget.span,
+            format!(
+                "a budget of {} is over before one trial of `{name}` ends: it takes at least {takes}",
+                budget.value
+            ),
+        );
+    }
+}
+
+/// Makes names unique: measures at different loads get the load appended; what is still equal is an error.
+fn named(mut placed: Vec<Placed>, report: &mut Report) -> Vec<Measure> {
+    let names: Vec<String> = placed.iter().map(|p| p.measure.name.clone()).collect();
+    for p in &mut placed {
+        let shared = names.iter().filter(|n| **n == p.measure.name).count() > 1;
+        let by_rate = p.measure.name == "latency@rate";
+        match &p.detail {
+            Some(detail) if by_rate => p.measure.name = format!("latency@{detail}"),
+            Some(detail) if shared => p.measure.name = format!("{}@{detail}", p.measure.name),
+            _ => {}
+        }
+    }
+    for (i, p) in placed.iter().enumerate() {
+        if let Some(other) = placed[..i].iter().find(|other| other.measure.name == p.measure.name) {
+            report
+                .error(p.span, format!("measure `{}` is in the plan twice", p.measure.name))
+                .help("give this one a `name` of its own")
+                .first_at(other.span);
+        }
+    }
+    placed.into_iter().map(|p| p.measure).collect()
+}

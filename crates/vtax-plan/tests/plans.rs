@@ -1,0 +1,410 @@
+//! Plans of the repository, errors with their places, overrides, the matrix.
+
+use std::path::{Path, PathBuf};
+
+use vtax_plan::model::{EnvironmentKind, Load, MeasureKind, PathKind, Plan, Ready, ServiceKind, Workload};
+use vtax_plan::{PlanErrors, load, parse};
+use vtax_units::{BitRate, Bytes, Nanos, Share};
+
+const NONE: &[&str] = &[];
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A small valid plan with `change` (old, new) applied.
+fn plan_with(changes: &[(&str, &str)]) -> String {
+    let mut text = "\
+vtax: 1
+name: t
+baseline: native
+environments: [native, vm]
+services: http
+workload:
+  http: {target: /bytes/100}
+measure:
+  - capacity
+  - latency: {load: 50% of capacity}
+"
+    .to_owned();
+    for (old, new) in changes {
+        assert!(text.contains(old), "`{old}` is not in the plan");
+        text = text.replace(old, new);
+    }
+    text
+}
+
+fn ok(text: &str) -> Plan {
+    parse("plan.yaml", text.as_bytes(), NONE).unwrap_or_else(|e| panic!("{}", e.to_text(false)))
+}
+
+/// The errors of a plan as `line:column message [help]`.
+fn errors_with(text: &[u8], overrides: &[&str]) -> Vec<String> {
+    match parse("plan.yaml", text, overrides) {
+        Ok(plan) => panic!("no error in\n{}\n{plan:?}", String::from_utf8_lossy(text)),
+        Err(PlanErrors::Invalid(diagnostics)) => diagnostics
+            .iter()
+            .map(|d| {
+                let file = if d.file == "plan.yaml" { String::new() } else { format!("{}:", d.file) };
+                let help = d.help.map_or(String::new(), |h| format!(" [{h}]"));
+                format!("{file}{}:{} {}{help}", d.line, d.column, d.message)
+            })
+            .collect(),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+fn errors(text: &str) -> Vec<String> {
+    errors_with(text.as_bytes(), &[])
+}
+
+/// The only error of a plan.
+fn error(text: &str) -> String {
+    let mut all = errors(text);
+    assert_eq!(all.len(), 1, "{all:#?}");
+    all.remove(0)
+}
+
+fn ids(plan: &Plan) -> Vec<&str> {
+    plan.cells.iter().map(|c| c.id.as_str()).collect()
+}
+
+#[test]
+fn every_plan_of_the_repository_loads() {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(repository().join("plans")).unwrap() {
+        let path = entry.unwrap().path();
+        let plan = load(&path, NONE).unwrap_or_else(|e| panic!("{}", e.to_text(false)));
+        assert_eq!(Some(plan.name.as_str()), path.file_stem().and_then(|s| s.to_str()));
+        names.push(plan.name);
+    }
+    assert!(names.len() >= 3, "{names:?}");
+}
+
+#[test]
+fn the_quick_plan_has_three_cells_and_three_measures() {
+    let plan = load(&repository().join("plans/quick.yaml"), NONE).unwrap();
+    assert_eq!(ids(&plan), ["native.bridge.http", "container.bridge.http", "vm.bridge.http"]);
+    assert_eq!(plan.cells[0].baseline, None);
+    assert_eq!(plan.cells[2].baseline.as_deref(), Some("native.bridge.http"));
+    let names: Vec<_> = plan.measures.iter().map(|m| m.name.as_str()).collect();
+    assert_eq!(names, ["capacity", "latency", "latency@lowest"]);
+    let EnvironmentKind::Vm(vm) = &plan.cells[2].environment.kind else { panic!("not a vm") };
+    assert_eq!((vm.vcpus, vm.memory), (None, Bytes::from_mib(512)), "the VM gets the SUT's budget");
+}
+
+#[test]
+fn the_web_plan_pairs_cells_with_equal_parameters() {
+    let plan = load(&repository().join("plans/web.yaml"), NONE).unwrap();
+    assert_eq!(plan.cells.len(), 18);
+    let cell = plan.cells.iter().find(|c| c.id == "vm.bridge.nginx.target-10k").unwrap();
+    assert_eq!(cell.baseline.as_deref(), Some("native.bridge.nginx.target-10k"));
+    assert_eq!(cell.parameters["target"], "/10k");
+}
+
+#[test]
+fn the_custom_plan_says_what_it_means() {
+    let plan = load(&repository().join("plans/custom.yaml"), NONE).unwrap();
+    assert_eq!(
+        ids(&plan),
+        ["native.bridge.python", "vm.bridge.python.memory-256MiB", "vm.bridge.python.memory-1GiB"]
+    );
+    assert!(plan.cells[1..].iter().all(|c| c.baseline.as_deref() == Some("native.bridge.python")));
+    let ServiceKind::Command(command) = &plan.cells[0].service.kind else { panic!("not a command") };
+    assert_eq!(command.ready, Ready::Port);
+    assert_eq!(command.env["PYTHONUNBUFFERED"], "1");
+    assert!(command.files["index.html"].ends_with("by vtax.\n"));
+    assert_eq!(plan.measures[1].name, "latency@30%");
+    assert_eq!((plan.repeat.min, plan.repeat.max), (5, 5));
+}
+
+#[test]
+fn a_resolved_plan_survives_json() {
+    for name in ["quick", "web", "custom"] {
+        let plan = load(&repository().join(format!("plans/{name}.yaml")), NONE).unwrap();
+        let text = serde_json::to_string(&plan).unwrap();
+        assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);
+    }
+}
+
+#[test]
+fn all_errors_come_at_once_with_their_places() {
+    let text = plan_with(&[
+        ("vtax: 1", "vtax: 7"),
+        ("native, vm]", "native, vn]"),
+        ("target: /bytes/100", "target: bytes, conections: 3, timeout: 5"),
+        ("- capacity\n", "- capacity: {start: 10/h, precision: 0}\n"),
+    ]);
+    assert_eq!(
+        errors(&text),
+        [
+            "1:7 this vtax reads plans of version 1, not 7 [a newer vtax is needed]",
+            "4:24 unknown environment: `vn` [did you mean `vm`? allowed kinds: `native`, `container` and `vm`]",
+            "7:18 `bytes` is not a target in origin form [it starts with a slash: `/bytes`]",
+            "7:25 unknown key in `http`: `conections` [did you mean `connections`? allowed keys: `target`, \
+             `connections`, `requests_per_connection` and `timeout`]",
+            "7:49 `5` is not a duration such as 40ms, 2s or 1m30s: the unit is missing",
+            "9:23 `10/h` is not a rate such as 1000/s or 20k/s: `/h` is not a unit of rate",
+            "9:40 `precision` must be above 0% and below 100%",
+        ]
+    );
+}
+
+#[test]
+fn the_text_shows_snippet_and_caret() {
+    let text = plan_with(&[("baseline: native", "baselin: native")]);
+    let Err(errors) = parse("plans/t.yaml", text.as_bytes(), NONE) else { panic!("no error") };
+    let expected = "\
+error: the plan needs the key `baseline`
+ --> plans/t.yaml:1:1
+  |
+1 | vtax: 1
+  | ^
+
+error: unknown key in the plan: `baselin`
+ --> plans/t.yaml:3:1
+  |
+3 | baselin: native
+  | ^^^^^^^
+  = did you mean `baseline`? allowed keys: `vtax`, `name`, `description`, `baseline`, `environments`, \
+`paths`, `services`, `workload`, `measure`, `repeat`, `margin`, `budget` and `seed`
+
+2 errors
+";
+    assert_eq!(errors.to_text(false), expected);
+    assert!(errors.to_text(true).contains("\x1b[1;31merror\x1b[0m"));
+    assert_eq!(errors.to_json()["errors"][1]["line"], 3);
+}
+
+#[test]
+fn bad_yaml_is_one_clear_error() {
+    assert!(error("vtax: 1\nname: [a, b\n").contains("this is not YAML"));
+    assert!(error("").starts_with("1:1 the plan is empty"));
+    assert!(error("# nothing\n").starts_with("1:1 the plan is empty"));
+    assert!(error("just text").contains("the plan must be a mapping, not `just text`"));
+    assert!(errors_with(b"vtax: 1\nname: \xff\n", &[])[0].starts_with("2:7 the file is not UTF-8"));
+    assert!(error(&format!("{}---\nvtax: 1\n", plan_with(&[]))).contains("a second one starts here"));
+}
+
+#[test]
+fn keys_given_twice_name_the_first_place() {
+    let text = plan_with(&[("name: t", "name: t\nname: u")]);
+    assert_eq!(error(&text), "3:1 key `name` is given twice [first at plan.yaml:2]");
+    let text = plan_with(&[("[native, vm]", "[native, vm, vm]")]);
+    let message = error(&text);
+    assert!(
+        message.starts_with("4:28 environment `vm` is in the plan twice [first at plan.yaml:4; give"),
+        "{message}"
+    );
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused() {
+    for (old, new, expected) in [
+        ("baseline: native", "baseline: nativ", "did you mean `native`?"),
+        ("baseline: native", "baseline: {environment: native, path: direct}", "is no path of this plan"),
+        ("[native, vm]", "[]", "an empty list leaves nothing to measure"),
+        ("[native, vm]", "[native, {vm: {memory: 1MiB}}]", "too little: at least 128MiB"),
+        ("[native, vm]", "[native, {vm: {vcpus: 0}}]", "a guest needs a virtual CPU"),
+        ("services: http", "services: {http: {port: 0}}", "0 is no port"),
+        ("services: http", "services: {http: {port: 70000}}", "not a whole number from 0 to 65535"),
+        ("services: http", "services: {command: {port: 1}}", "`command` needs the key `run`"),
+        ("services: http", "services: {command: {run: python3 -m x, port: 1}}", "no shell is involved"),
+        ("services: http", "services: {command: {run: [a], port: 1, files: {../x: y}}}", "not a path within"),
+        (
+            "services: http",
+            "services: {command: {run: [a], port: 1, env: {A=B: y}}}",
+            "no name of an environment",
+        ),
+        ("services: http", "services: {command: {run: [a], port: 1, ready: lod}}", "unknown ready condition"),
+        ("/bytes/100", "http://example.org/x", "write only the path: `/x`"),
+        ("/bytes/100", "\"/a b\"", "can't contain ' '"),
+        ("/bytes/100", "[/a, /b, /a]", "`/a` is in the list twice"),
+        ("  - capacity\n", "", "no capacity is measured before this"),
+        ("50% of capacity", "50%", "write `50% of capacity`"),
+        ("50% of capacity", "50% of capcity", "did you mean `capacity`?"),
+        ("50% of capacity", "0% of capacity", "a load is above 0%"),
+        ("50% of capacity", "0/s", "a rate is above 0/s"),
+        ("50% of capacity}", "50% of capacity, duration: 0s}", "`duration` must be at least 50ms"),
+        ("50% of capacity}", "50% of capacity, arrivals: poison}", "did you mean `poisson`?"),
+        ("- capacity\n", "- capacity: {start: 2k/s, max: 1k/s}\n", "above its `max`"),
+        ("- capacity\n", "- capacity: {limits: {p99: 3s}}\n", "never exceeded, as requests fail after 2s"),
+        ("- capacity\n", "- capacity: {limits: {errors: 100%}}\n", "`errors` must be above"),
+        ("vtax: 1", "vtax: 1\nrepeat: 0", "at least one trial is needed"),
+        ("vtax: 1", "vtax: 1\nrepeat: {min: 5, max: 3}", "`max` (3) is below `min` (5)"),
+        ("vtax: 1", "vtax: 1\nrepeat: {budget: 5s}", "is over before one trial of `latency` ends"),
+        ("vtax: 1", "vtax: 1\nmargin: 0%", "`margin` must be above 0%"),
+        ("vtax: 1", "vtax: 1\nbudget: {sut_cpus: 0}", "at least one CPU is needed"),
+        ("vtax: 1", "vtax: 1\npaths: {direct: {rate: 1gbit}}", "unknown key in this path: `rate`"),
+        ("vtax: 1", "vtax: 1\npaths: {bridge: {mtu: 9}}", "it is 576 to 65535"),
+        ("name: t", "name: a/b", "`a/b` can't be a name"),
+        ("name: t", "name:", "a text is needed here, not nothing"),
+    ] {
+        let message = error(&plan_with(&[(old, new)]));
+        assert!(message.contains(expected), "{new}: {message}");
+    }
+}
+
+#[test]
+fn a_baseline_is_one_cell() {
+    let text = plan_with(&[
+        ("[native, vm]", "[native, {vm: {memory: [1GiB, 2GiB]}}]"),
+        ("baseline: native", "baseline: vm"),
+    ]);
+    assert!(error(&text).contains("is 2 cells of different options"));
+}
+
+#[test]
+fn too_many_cells_are_refused_before_they_are_made() {
+    let list: Vec<String> = (0..200).map(|i| format!("/bytes/{i}")).collect();
+    let counts: Vec<String> = (1..=100).map(|i| i.to_string()).collect();
+    let http = format!("[{}], connections: [{}]", list.join(", "), counts.join(", "));
+    assert!(error(&plan_with(&[("/bytes/100", &http)])).contains("more than 10000 cells"));
+}
+
+#[test]
+fn a_list_makes_cells_and_labels() {
+    let plan = ok(&plan_with(&[
+        ("/bytes/100", "[/bytes/100, /bytes/10000], connections: [8, 64]"),
+        ("[native, vm]", "[native, {vm: {vcpus: [1, 2]}}]"),
+    ]));
+    assert_eq!(plan.cells.len(), 2 * 2 * 3);
+    let cell = &plan.cells[1];
+    assert_eq!(cell.id, "vm.bridge.http.vcpus-1.target-bytes-100.connections-8");
+    assert_eq!(cell.baseline.as_deref(), Some("native.bridge.http.target-bytes-100.connections-8"));
+    assert_eq!(cell.parameters.len(), 3);
+}
+
+#[test]
+fn ids_stay_apart_where_values_look_alike() {
+    let plan = ok(&plan_with(&[("/bytes/100", "[/a/b, /a-b, /]")]));
+    let native: Vec<_> = ids(&plan).into_iter().filter(|id| id.starts_with("native")).collect();
+    assert_eq!(
+        native,
+        [
+            "native.bridge.http.target-a-b",
+            "native.bridge.http.target-a-b-2",
+            "native.bridge.http.target-root"
+        ]
+    );
+}
+
+#[test]
+fn a_baseline_path_compares_across_paths() {
+    let plan = ok(&plan_with(&[(
+        "baseline: native",
+        "baseline: {environment: native, path: direct}\npaths: [direct, gigabit]",
+    )]));
+    let baselines: Vec<_> = plan.cells.iter().map(|c| (c.id.as_str(), c.baseline.as_deref())).collect();
+    assert_eq!(
+        baselines,
+        [
+            ("native.direct.http", None),
+            ("vm.direct.http", Some("native.direct.http")),
+            ("native.gigabit.http", Some("native.direct.http")),
+            ("vm.gigabit.http", Some("native.direct.http")),
+        ]
+    );
+    assert_eq!(plan.cells[2].path.kind, PathKind::Bridge);
+    assert_eq!(plan.cells[2].path.rate, Some(BitRate(984_400_000)));
+}
+
+#[test]
+fn defaults_are_filled_in() {
+    let plan = ok(&plan_with(&[]));
+    assert_eq!((plan.repeat.min, plan.repeat.max, plan.repeat.budget), (3, 10, None));
+    assert_eq!((plan.margin, plan.seed), (Share(0.05), 1));
+    assert_eq!(plan.budget.sut_memory, Bytes::from_mib(512));
+    let Workload::Http(http) = &plan.cells[0].workload;
+    assert_eq!((http.connections, http.timeout), (64, Nanos::from_secs(2)));
+    let MeasureKind::Latency(latency) = &plan.measures[1].kind else { panic!("not latency") };
+    assert_eq!(latency.load, Load::OwnCapacity(Share(0.5)));
+}
+
+#[test]
+fn aliases_work_and_cannot_explode() {
+    let text = plan_with(&[("name: t", "name: &n t")]);
+    let plan = ok(&text.replace("services: http", "services: {http: {name: *n}}"));
+    assert_eq!(plan.cells[0].service.name, "t");
+
+    let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for i in 1..12 {
+        let item = format!("*a{}", i - 1);
+        bomb.push_str(&format!("a{i}: &a{i} [{}]\n", vec![item; 10].join(", ")));
+    }
+    assert!(error(&bomb).contains("more than 100000 values, aliases expanded"));
+    assert!(errors("a: &a [*a]\n").iter().any(|e| e.contains("refers to the value that contains it")));
+    assert!(errors("a: *b\n").iter().any(|e| e.contains("`*b` has no anchor `&b` before it")));
+}
+
+#[test]
+fn depth_and_size_are_bounded() {
+    for deep in ["[".repeat(100_000), "- ".repeat(100_000), "{a: ".repeat(50_000), "? ".repeat(100_000)] {
+        assert!(error(&deep).contains("this is not YAML"), "{}", &deep[..8]);
+    }
+    let dir = std::env::temp_dir().join(format!("vtax-plan-{}", std::process::id()));
+    std::fs::write(&dir, vec![b'#'; (1 << 20) + 1]).unwrap();
+    let result = load(&dir, NONE);
+    std::fs::remove_file(&dir).unwrap();
+    assert!(matches!(result, Err(PlanErrors::TooLarge { .. })));
+    assert!(
+        load(Path::new("/nonexistent/plan.yaml"), NONE).unwrap_err().to_text(false).contains("No such file")
+    );
+}
+
+#[test]
+fn hundreds_of_errors_are_counted_not_kept() {
+    let keys: String = (0..500).map(|i| format!("k{i}: x\n")).collect();
+    let Err(PlanErrors::Invalid(found)) = parse("p", keys.as_bytes(), NONE) else { panic!("no errors") };
+    assert_eq!(found.iter().count(), 50);
+    assert!(found.count() >= 500);
+    assert!(found.to_text(false).ends_with("of them not shown\n"));
+}
+
+#[test]
+fn snippets_cannot_touch_the_terminal() {
+    let text = "vtax: 1\n\"na\\u001b[31mme\": 1\n";
+    let Err(errors) = parse("p\x1b]0;x", text.as_bytes(), NONE) else { panic!("no errors") };
+    assert!(!errors.to_text(false).contains('\x1b'));
+}
+
+#[test]
+fn overrides_change_the_tree() {
+    let text = plan_with(&[]);
+    let set = |overrides: &[&str]| {
+        parse("plan.yaml", text.as_bytes(), overrides).unwrap_or_else(|e| panic!("{}", e.to_text(false)))
+    };
+    let plan = set(&["repeat.min=10", "margin=2%", "seed=7", "environments.1.vm.memory=1GiB"]);
+    assert_eq!((plan.repeat.min, plan.margin, plan.seed), (10, Share(0.02), 7));
+    let EnvironmentKind::Vm(vm) = &plan.cells[1].environment.kind else { panic!("not a vm") };
+    assert_eq!(vm.memory, Bytes::from_mib(1024));
+
+    let plan = set(&["environments.vm.vcpus=2", "environments.vm.name=big", "environments.big.memory=2GiB"]);
+    let EnvironmentKind::Vm(vm) = &plan.cells[1].environment.kind else { panic!("not a vm") };
+    assert_eq!((vm.vcpus, vm.memory), (Some(2), Bytes::from_mib(2048)));
+
+    let plan = set(&["workload.http.target=[/bytes/100, /bytes/10k]", "services.http.port=81"]);
+    assert_eq!(plan.cells.len(), 4);
+    let plan = set(&["measure.capacity.step=300ms", "measure.1.latency.duration=3s"]);
+    let MeasureKind::Capacity(capacity) = &plan.measures[0].kind else { panic!("not capacity") };
+    assert_eq!(capacity.step, Nanos::from_millis(300));
+}
+
+#[test]
+fn errors_in_overrides_name_the_override() {
+    let text = plan_with(&[]);
+    for (set, expected) in [
+        ("repeat.mni=10", "--set:1:8 unknown key in `repeat`: `mni` [did you mean `min`?"),
+        ("repat.min=10", "--set:1:1 unknown key in the plan: `repat` [did you mean `repeat`?"),
+        ("repeat.min=many", "--set:1:12 `many` is not a whole number"),
+        ("repeat", "--set:1:1 an override is written `path=value`"),
+        ("a..b=1", "--set:1:1 `a..b` is not a path"),
+        ("environments.7=vm", "--set:1:14 there is no item 7: they are numbered 0 to 1"),
+        ("environments.vn.memory=1GiB", "--set:1:14 no item of this list is `vn` [did you mean `vm`?"),
+        ("name.x=1", "--set:1:6 there is no `x` here, for the plan says only `t`"),
+        ("workload.http.target=[a", "--set:1:22 this is not YAML"),
+    ] {
+        let found = errors_with(text.as_bytes(), &[set]);
+        assert!(found[0].starts_with(expected), "{set}: {found:#?}");
+    }
+}
