@@ -1,1 +1,32 @@
 //! Virtual machines: accelerator proof, guest kernel and initrd, QEMU, QMP.
+//!
+//! [`Guest::prepare`] finds out once per run what guests are started from; [`Vm::start`] starts
+//! one. The other half, what happens inside, is `vtax_agent::guest`; what both agree on is in
+//! [`contract`]. `docs/vm.md` tells the whole story.
+
+pub mod accel;
+mod bzimage;
+mod cache;
+pub mod contract;
+mod cpio;
+mod decompress;
+mod elf;
+mod error;
+mod guest;
+mod initrd;
+mod kernel;
+mod modules;
+mod process;
+mod qemu;
+mod qmp;
+mod vm;
+
+pub use accel::Proof;
+pub use cache::Cache;
+pub use error::{Evidence, Result, VmError};
+pub use guest::{Guest, GuestOptions};
+pub use kernel::{GuestKernel, Origin};
+pub use modules::NEEDED as NEEDED_MODULES;
+pub use qemu::{Accelerator, Qemu};
+pub use qmp::{Qmp, QmpEvent};
+pub use vm::{ThreadRole, Vm, VmConfig, VmNic};

@@ -1,0 +1,234 @@
+//! Which accelerator really runs guests on this host.
+//!
+//! `/dev/kvm` may be there, answer every question rightly and still not run a stock kernel (a
+//! paravirtual or crippled nested KVM: the guest spins). So the only proof that counts is a kernel
+//! that got as far as running a program.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use vtax_sys::inherit::Inherit;
+use vtax_units::{Bytes, Nanos};
+
+use crate::cache::Cache;
+use crate::error::{Result, VmError};
+use crate::initrd::{self, HELLO};
+use crate::kernel::GuestKernel;
+use crate::process::Process;
+use crate::qemu::{self, Accelerator, Machine, Qemu};
+
+/// A kernel that KVM runs says its line within half a second, even nested; this leaves room for a
+/// busy host and still decides within 5 seconds.
+const KVM_PATIENCE: Duration = Duration::from_secs(4);
+/// Under emulation it takes some 1.5 s on an idle host.
+const TCG_PATIENCE: Duration = Duration::from_secs(40);
+/// Enough for any kernel to boot.
+const MEMORY: Bytes = Bytes::from_mib(256);
+/// File in the cache with the last proof.
+const CACHE_FILE: &str = "accelerator.json";
+
+/// What a host proved to be able to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proof {
+    /// What guests run on.
+    pub accelerator: Accelerator,
+    /// Why it isn't KVM; `None` where it is.
+    pub kvm_unusable: Option<String>,
+    /// From QEMU's start to the first line of the program the kernel ran; `None` where nothing was
+    /// booted because there is no KVM to be tried.
+    pub boot: Option<Nanos>,
+    /// Whether this is an earlier proof, made since the host booted with the same QEMU and kernel.
+    #[serde(skip)]
+    pub cached: bool,
+}
+
+impl Proof {
+    /// The proof in one line: `KVM unusable (...), using TCG`.
+    #[must_use]
+    pub fn line(&self) -> String {
+        match &self.kvm_unusable {
+            None => "KVM: proved by booting a kernel".to_owned(),
+            Some(reason) => format!("KVM unusable ({reason}), using TCG"),
+        }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Cached {
+    key: String,
+    proof: Proof,
+}
+
+/// Finds out what runs `kernel`; within 5 seconds, or at once where it was found out before.
+///
+/// # Errors
+///
+/// [`VmError::Io`] where not even a socket or a process can be made. That KVM doesn't work is no
+/// error but a [`Proof`].
+pub fn prove(qemu: &Qemu, kernel: &GuestKernel, cache: &Cache, refresh: bool) -> Result<Proof> {
+    if let Err(reason) = kvm_opens(Path::new("/dev/kvm")) {
+        let accelerator = Accelerator::Tcg;
+        return Ok(Proof { accelerator, kvm_unusable: Some(reason), boot: None, cached: false });
+    }
+    let key = key(qemu, kernel);
+    if !refresh && let Some(proof) = earlier(cache, &key) {
+        return Ok(proof);
+    }
+    let proof = match boot(qemu, &kernel.image, Accelerator::Kvm, KVM_PATIENCE)? {
+        Ok(boot) => {
+            Proof { accelerator: Accelerator::Kvm, kvm_unusable: None, boot: Some(boot), cached: false }
+        }
+        Err(reason) => {
+            let accelerator = Accelerator::Tcg;
+            Proof { accelerator, kvm_unusable: Some(reason), boot: None, cached: false }
+        }
+    };
+    let text = serde_json::to_vec(&Cached { key, proof: proof.clone() }).unwrap_or_default();
+    // A cache that can't be written only means that the next run proves it again.
+    let _ = cache.write(CACHE_FILE, &text);
+    Ok(proof)
+}
+
+/// Boots `kernel` on `accelerator` to the smallest program: the time that took, or why it didn't
+/// get there.
+///
+/// # Errors
+///
+/// [`VmError::Io`] where not even a socket or a process can be made.
+pub fn boot_bare(
+    qemu: &Qemu,
+    kernel: &GuestKernel,
+    accelerator: Accelerator,
+) -> Result<std::result::Result<Nanos, String>> {
+    let patience = match accelerator {
+        Accelerator::Kvm => KVM_PATIENCE,
+        Accelerator::Tcg => TCG_PATIENCE,
+    };
+    boot(qemu, &kernel.image, accelerator, patience)
+}
+
+fn boot(
+    qemu: &Qemu,
+    kernel: &Path,
+    accelerator: Accelerator,
+    patience: Duration,
+) -> Result<std::result::Result<Nanos, String>> {
+    let initrd = initrd::memory_file(&initrd::probe()).map_err(VmError::io("create", "initrd in memory"))?;
+    let (ours, theirs) = UnixStream::pair().map_err(VmError::io("create", "console socket"))?;
+    let machine = Machine {
+        name: "probe",
+        accelerator,
+        memory: MEMORY,
+        vcpus: 1,
+        sandbox: qemu.sandbox,
+        kernel,
+        command_line: &qemu::probe_command_line(mitigations_off(accelerator)),
+        initrd: initrd.as_raw_fd(),
+        console: theirs.as_raw_fd(),
+        node: None,
+    };
+    let mut command = Command::new(&qemu.program);
+    command.args(qemu::arguments(&machine));
+    let inherit = Inherit { descriptors: vec![initrd, theirs.into()], ..Inherit::default() };
+    let started = Instant::now();
+    let process = Process::start(command, inherit, ours)
+        .map_err(VmError::io("start", qemu.program.display().to_string()))?;
+    let outcome = process.wait_for(started + patience, |seen| {
+        let booted = seen.console_has(HELLO).then(|| Ok(started.elapsed().into()));
+        booted.or_else(|| seen.status().map(|status| Err(format!("QEMU ended with {status}"))))
+    });
+    Ok(match outcome {
+        Some(Ok(time)) => Ok(time),
+        Some(Err(ended)) => Err(match process.evidence().stderr.lines().last() {
+            Some(line) => format!("{ended}: {line}"),
+            None => ended,
+        }),
+        None => Err(format!("a stock kernel did not boot within {} s", patience.as_secs())),
+    })
+}
+
+/// Whether guests on `accelerator` run without mitigations of CPU faults: under emulation always,
+/// since translated code can't be attacked that way and the workarounds would be emulated too;
+/// under KVM as the host does, so that native and guest code pay the same.
+#[must_use]
+pub fn mitigations_off(accelerator: Accelerator) -> bool {
+    match accelerator {
+        Accelerator::Tcg => true,
+        Accelerator::Kvm => {
+            let line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
+            line.split_whitespace().any(|word| word == "mitigations=off")
+        }
+    }
+}
+
+fn kvm_opens(device: &Path) -> std::result::Result<(), String> {
+    match OpenOptions::new().read(true).write(true).open(device) {
+        Ok(_) => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Err(format!("no {}", device.display())),
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+            Err(format!("{} may not be opened; join the group `kvm`", device.display()))
+        }
+        Err(e) => Err(format!("{}: {e}", device.display())),
+    }
+}
+
+/// Everything the outcome depends on. The host's KVM can only change with a boot.
+fn key(qemu: &Qemu, kernel: &GuestKernel) -> String {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let facts = fs::metadata(&kernel.image).ok();
+    let modified = facts.as_ref().and_then(|f| f.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok());
+    format!(
+        "{} | {} {} | {} {} {}",
+        boot.trim(),
+        qemu.program.display(),
+        qemu.version,
+        kernel.image.display(),
+        facts.map_or(0, |f| f.len()),
+        modified.unwrap_or_default().as_nanos(),
+    )
+}
+
+fn earlier(cache: &Cache, key: &str) -> Option<Proof> {
+    let text = fs::read(cache.entry(CACHE_FILE)).ok()?;
+    let cached: Cached = serde_json::from_slice(&text).ok()?;
+    (cached.key == key).then_some(Proof { cached: true, ..cached.proof })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proof() -> Proof {
+        let kvm_unusable = Some("a stock kernel did not boot within 4 s".to_owned());
+        Proof { accelerator: Accelerator::Tcg, kvm_unusable, boot: None, cached: false }
+    }
+
+    #[test]
+    fn the_line_says_why() {
+        let expected = "KVM unusable (a stock kernel did not boot within 4 s), using TCG";
+        assert_eq!(proof().line(), expected);
+    }
+
+    #[test]
+    fn a_proof_is_used_again_only_for_the_same_host_qemu_and_kernel() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::at(dir.path());
+        let text = serde_json::to_vec(&Cached { key: "a".into(), proof: proof() }).unwrap();
+        cache.write(CACHE_FILE, &text).unwrap();
+        assert_eq!(earlier(&cache, "a"), Some(Proof { cached: true, ..proof() }));
+        assert_eq!(earlier(&cache, "b"), None);
+        cache.write(CACHE_FILE, b"{damaged").unwrap();
+        assert_eq!(earlier(&cache, "a"), None);
+    }
+
+    #[test]
+    fn a_missing_device_is_named() {
+        assert_eq!(kvm_opens(Path::new("/dev/no-kvm")), Err("no /dev/no-kvm".to_owned()));
+    }
+}

@@ -1,0 +1,119 @@
+//! What all guests of a run share: QEMU, accelerator, kernel and initrd.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use crate::accel::{self, Proof};
+use crate::cache::Cache;
+use crate::error::{Result, VmError};
+use crate::initrd;
+use crate::kernel::{GuestKernel, Origin};
+use crate::qemu::{self, Accelerator, Qemu};
+
+/// How guests are to be prepared.
+#[derive(Debug, Clone)]
+pub struct GuestOptions {
+    /// Where kernels and proofs are kept.
+    pub cache: Cache,
+    /// The program that becomes the guest's `/init`: vtax itself.
+    pub init: PathBuf,
+    /// Prove the accelerator anew.
+    pub refresh: bool,
+}
+
+impl GuestOptions {
+    /// The user's cache and the running program.
+    #[must_use]
+    pub fn of_user() -> Self {
+        Self { cache: Cache::of_user(), init: PathBuf::from("/proc/self/exe"), refresh: false }
+    }
+}
+
+/// Everything that a guest is started from. Prepared once; any number of guests share it.
+#[derive(Debug)]
+pub struct Guest {
+    qemu: Qemu,
+    proof: Proof,
+    kernel: GuestKernel,
+    initrd: OwnedFd,
+    initrd_bytes: usize,
+}
+
+impl Guest {
+    /// Finds QEMU and a kernel, proves the accelerator and builds the initrd. The first time on a
+    /// host this takes seconds, later some 100 ms.
+    ///
+    /// # Errors
+    ///
+    /// [`VmError::NoQemu`], [`VmError::NoKernel`], [`VmError::BadFile`] where `init` can't be a
+    /// guest's program, or [`VmError::Io`].
+    pub fn prepare(options: &GuestOptions) -> Result<Self> {
+        let qemu = Qemu::find()?;
+        let kernel = GuestKernel::find(&options.cache)?;
+        let proof = accel::prove(&qemu, &kernel, &options.cache, options.refresh)?;
+        let archive = initrd::build(&options.init, kernel.modules())?;
+        let initrd = initrd::memory_file(&archive).map_err(VmError::io("create", "initrd in memory"))?;
+        Ok(Self { qemu, proof, kernel, initrd, initrd_bytes: archive.len() })
+    }
+
+    /// What guests run on, and why.
+    #[must_use]
+    pub fn proof(&self) -> &Proof {
+        &self.proof
+    }
+
+    /// What guests run on.
+    #[must_use]
+    pub fn accelerator(&self) -> Accelerator {
+        self.proof.accelerator
+    }
+
+    /// The QEMU that runs guests.
+    #[must_use]
+    pub fn qemu(&self) -> &Qemu {
+        &self.qemu
+    }
+
+    /// The kernel guests boot.
+    #[must_use]
+    pub fn kernel(&self) -> &GuestKernel {
+        &self.kernel
+    }
+
+    pub(crate) fn initrd(&self) -> &OwnedFd {
+        &self.initrd
+    }
+
+    /// Whether the host's kernel moves a guest's packets itself (vhost-net). Under emulation that
+    /// has nothing to gain.
+    #[must_use]
+    pub fn vhost(&self) -> bool {
+        self.accelerator() == Accelerator::Kvm && Path::new("/dev/vhost-net").exists()
+    }
+
+    /// What a reader of the results must know about the guests: a name and a value each.
+    #[must_use]
+    pub fn facts(&self) -> BTreeMap<String, String> {
+        let origin = match self.kernel.origin {
+            Origin::Host => "the host's own".to_owned(),
+            Origin::Cached => self.kernel.packages.join(", "),
+        };
+        let entry = if self.kernel.pvh { "PVH" } else { "bzImage" };
+        let off = accel::mitigations_off(self.accelerator());
+        let facts = [
+            ("vm.accelerator", self.accelerator().word().to_owned()),
+            ("vm.accelerator.proof", self.proof.line()),
+            ("vm.qemu", self.qemu.version.clone()),
+            ("vm.kernel", self.kernel.release.clone()),
+            ("vm.kernel.origin", origin),
+            ("vm.kernel.entry", entry.to_owned()),
+            ("vm.kernel.command_line", qemu::node_command_line("NAME", off)),
+            ("vm.kernel.modules", self.kernel.module_names().collect::<Vec<_>>().join(" ")),
+            ("vm.initrd_bytes", self.initrd_bytes.to_string()),
+            ("vm.vhost_net", self.vhost().to_string()),
+            ("vm.mitigations", if off { "off" } else { "the kernel's default" }.to_owned()),
+        ];
+        facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+}

@@ -1,0 +1,352 @@
+//! QEMU's command line.
+
+use std::ffi::OsString;
+use std::os::fd::RawFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde::{Deserialize, Serialize};
+use vtax_units::Bytes;
+
+use crate::contract::{AGENT_PORT, HOSTNAME_KEY, ROLE_AGENT, ROLE_KEY, ROOT_TAG};
+use crate::error::{Result, VmError};
+
+/// What executes the guest's instructions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Accelerator {
+    /// The CPU itself.
+    Kvm,
+    /// Software: every instruction is translated. An order of magnitude slower.
+    Tcg,
+}
+
+impl Accelerator {
+    /// `kvm` or `tcg`, as reports name it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Kvm => "kvm",
+            Self::Tcg => "tcg",
+        }
+    }
+}
+
+impl std::fmt::Display for Accelerator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// An installed QEMU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Qemu {
+    /// The program.
+    pub program: PathBuf,
+    /// Its version, such as `7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)`.
+    pub version: String,
+    /// Whether it was built with a system-call filter.
+    pub sandbox: bool,
+}
+
+/// Name of the program that emulates x86-64 PCs.
+const PROGRAM: &str = "qemu-system-x86_64";
+/// What QEMU may not do once it runs. The guest runs nothing but what the host runs too, so this is
+/// a second fence, and what production set-ups (libvirt) have as well.
+const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
+
+impl Qemu {
+    /// The QEMU in `PATH`.
+    ///
+    /// # Errors
+    ///
+    /// [`VmError::NoQemu`] where there is none or it doesn't start.
+    pub fn find() -> Result<Self> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let program = std::env::split_paths(&path).map(|dir| dir.join(PROGRAM)).find(|file| file.is_file());
+        let program = program.ok_or_else(|| VmError::NoQemu { reason: format!("no {PROGRAM} in PATH") })?;
+        Self::at(program)
+    }
+
+    /// This QEMU.
+    ///
+    /// # Errors
+    ///
+    /// [`VmError::NoQemu`] where it doesn't start or doesn't tell its version.
+    pub fn at(program: PathBuf) -> Result<Self> {
+        // Without the filter compiled in, the option itself is refused.
+        let with_sandbox = version_line(&program, &["-sandbox", "on"]);
+        let sandbox = with_sandbox.is_ok();
+        let line = with_sandbox.or_else(|_| version_line(&program, &[]))?;
+        let version = line.split_once("version ").map_or(line.as_str(), |(_, version)| version);
+        Ok(Self { program, version: version.trim().to_owned(), sandbox })
+    }
+
+    /// Major and minor version; `None` where the version line is unusual.
+    #[must_use]
+    pub fn number(&self) -> Option<(u32, u32)> {
+        let mut parts = self.version.split(|c: char| !c.is_ascii_digit());
+        Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    }
+}
+
+fn version_line(program: &Path, first: &[&str]) -> Result<String> {
+    let failed = |reason: String| VmError::NoQemu { reason: format!("{}: {reason}", program.display()) };
+    let output = Command::new(program)
+        .args(first)
+        .arg("-version")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| failed(e.to_string()))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    match text.lines().next() {
+        Some(line) if output.status.success() => Ok(line.to_owned()),
+        _ => Err(failed(format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim()))),
+    }
+}
+
+/// Everything that QEMU's command line depends on.
+#[derive(Debug, Clone)]
+pub(crate) struct Machine<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) accelerator: Accelerator,
+    pub(crate) memory: Bytes,
+    pub(crate) vcpus: u32,
+    pub(crate) sandbox: bool,
+    pub(crate) kernel: &'a Path,
+    pub(crate) command_line: &'a str,
+    pub(crate) initrd: RawFd,
+    pub(crate) console: RawFd,
+    /// What a node has and a probe hasn't.
+    pub(crate) node: Option<NodeDevices<'a>>,
+}
+
+/// The devices of a guest that is a node.
+#[derive(Debug, Clone)]
+pub(crate) struct NodeDevices<'a> {
+    pub(crate) root: &'a Path,
+    pub(crate) agent: RawFd,
+    pub(crate) qmp: RawFd,
+    pub(crate) nics: &'a [(RawFd, [u8; 6])],
+    pub(crate) vhost: bool,
+}
+
+/// QEMU's arguments, program name excluded.
+pub(crate) fn arguments(machine: &Machine<'_>) -> Vec<OsString> {
+    let mut out = Arguments::default();
+    // Controllers that nothing is attached to only cost probing time in the guest.
+    out.pair("-machine", "q35,i8042=off,sata=off,smbus=off,vmport=off");
+    match machine.accelerator {
+        Accelerator::Kvm => out.pair("-accel", "kvm").pair("-cpu", "host"),
+        Accelerator::Tcg => out.pair("-accel", "tcg,thread=multi").pair("-cpu", "max"),
+    };
+    out.pair("-name", format!("vtax-{}", escaped(machine.name)))
+        .pair("-smp", machine.vcpus.max(1).to_string())
+        .pair("-m", format!("{}M", machine.memory.mib()))
+        .flag("-nodefaults")
+        .flag("-no-user-config")
+        .flag("-no-reboot")
+        .pair("-display", "none");
+    if machine.sandbox {
+        out.pair("-sandbox", SANDBOX);
+    }
+    out.pair("-kernel", machine.kernel)
+        .pair("-initrd", format!("/proc/self/fd/{}", machine.initrd))
+        .pair("-append", machine.command_line)
+        .pair("-chardev", format!("socket,id=console,fd={}", machine.console))
+        .pair("-serial", "chardev:console");
+    if let Some(node) = &machine.node {
+        node_devices(&mut out, node);
+    }
+    out.0
+}
+
+fn node_devices(out: &mut Arguments, node: &NodeDevices<'_>) {
+    let mut root = OsString::from("local,id=root,security_model=none,readonly=on,multidevs=remap,path=");
+    root.push(escaped_path(node.root));
+    out.pair("-chardev", format!("socket,id=qmp,fd={}", node.qmp))
+        .pair("-mon", "chardev=qmp,mode=control")
+        .pair("-chardev", format!("socket,id=agent,fd={}", node.agent))
+        .pair("-device", "virtio-serial-pci,id=serial,max_ports=2,disable-legacy=on")
+        .pair("-device", format!("virtserialport,id=agent,bus=serial.0,chardev=agent,name={AGENT_PORT}"))
+        .pair("-fsdev", root)
+        .pair("-device", format!("virtio-9p-pci,fsdev=root,mount_tag={ROOT_TAG},disable-legacy=on"));
+    for (index, (tap, mac)) in node.nics.iter().enumerate() {
+        let vhost = if node.vhost { "on" } else { "off" };
+        let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
+        out.pair("-netdev", format!("tap,id=net{index},fd={tap},vhost={vhost}")).pair(
+            "-device",
+            format!("virtio-net-pci,netdev=net{index},mac={mac},romfile=,disable-legacy=on"),
+        );
+    }
+}
+
+#[derive(Debug, Default)]
+struct Arguments(Vec<OsString>);
+
+impl Arguments {
+    fn flag(&mut self, flag: &str) -> &mut Self {
+        self.0.push(flag.into());
+        self
+    }
+
+    fn pair(&mut self, option: &str, value: impl Into<OsString>) -> &mut Self {
+        self.0.push(option.into());
+        self.0.push(value.into());
+        self
+    }
+}
+
+/// In QEMU's option lists a comma is written twice.
+fn escaped(value: &str) -> String {
+    value.replace(',', ",,")
+}
+
+fn escaped_path(path: &Path) -> OsString {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    let mut bytes = Vec::new();
+    for &byte in path.as_os_str().as_bytes() {
+        bytes.extend(std::iter::repeat_n(byte, if byte == b',' { 2 } else { 1 }));
+    }
+    OsString::from_vec(bytes)
+}
+
+/// What every guest's kernel is told.
+///
+/// - `panic=-1` with `-no-reboot`: a kernel that panics ends QEMU, so nobody waits for a dead guest.
+/// - `tsc=reliable`, `no_timer_check`: no watch over clocks that QEMU derives from the host's anyway;
+///   the checks take 0.3 s under emulation.
+/// - one UART: the other three don't exist, and asking them takes time.
+/// - `cryptomgr.notests`: no self-tests of ciphers that nobody uses.
+const COMMON: &str =
+    "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check 8250.nr_uarts=1 cryptomgr.notests";
+
+/// The kernel command line that a guest with the smallest `/init` gets.
+pub(crate) fn probe_command_line(mitigations_off: bool) -> String {
+    let mitigations = if mitigations_off { " mitigations=off" } else { "" };
+    format!("{COMMON}{mitigations}")
+}
+
+/// The kernel command line of a node. What the kernel doesn't know (`PATH`, `HOME`) becomes
+/// `/init`'s environment.
+pub(crate) fn node_command_line(hostname: &str, mitigations_off: bool) -> String {
+    let common = probe_command_line(mitigations_off);
+    let hostname: String = hostname.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+    format!(
+        "{common} {ROLE_KEY}={ROLE_AGENT} {HOSTNAME_KEY}={hostname} HOME=/root \
+         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(machine: &Machine<'_>) -> String {
+        let arguments: Vec<_> = arguments(machine).into_iter().map(|a| a.into_string().unwrap()).collect();
+        arguments.iter().fold(String::new(), |text, argument| match argument.starts_with('-') {
+            true if text.is_empty() => argument.clone(),
+            true => format!("{text}\n{argument}"),
+            false => format!("{text} {argument}"),
+        })
+    }
+
+    #[test]
+    fn golden_node_under_emulation() {
+        let nics = [(7, [0x52, 0x54, 0, 0, 0, 1]), (8, [0x52, 0x54, 0, 0, 0, 0xff])];
+        let node = NodeDevices { root: Path::new("/a,b"), agent: 5, qmp: 6, nics: &nics, vhost: false };
+        let command_line = node_command_line("sut one", true);
+        let machine = Machine {
+            name: "sut,1",
+            accelerator: Accelerator::Tcg,
+            memory: Bytes::from_mib(256),
+            vcpus: 2,
+            sandbox: true,
+            kernel: Path::new("/cache/vmlinux"),
+            command_line: &command_line,
+            initrd: 3,
+            console: 4,
+            node: Some(node),
+        };
+        let expected = "\
+-machine q35,i8042=off,sata=off,smbus=off,vmport=off
+-accel tcg,thread=multi
+-cpu max
+-name vtax-sut,,1
+-smp 2
+-m 256M
+-nodefaults
+-no-user-config
+-no-reboot
+-display none
+-sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny
+-kernel /cache/vmlinux
+-initrd /proc/self/fd/3
+-append console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check 8250.nr_uarts=1 cryptomgr.notests \
+mitigations=off vtax.role=agent vtax.hostname=sutone HOME=/root \
+PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+-chardev socket,id=console,fd=4
+-serial chardev:console
+-chardev socket,id=qmp,fd=6
+-mon chardev=qmp,mode=control
+-chardev socket,id=agent,fd=5
+-device virtio-serial-pci,id=serial,max_ports=2,disable-legacy=on
+-device virtserialport,id=agent,bus=serial.0,chardev=agent,name=vtax.agent
+-fsdev local,id=root,security_model=none,readonly=on,multidevs=remap,path=/a,,b
+-device virtio-9p-pci,fsdev=root,mount_tag=vtax.root,disable-legacy=on
+-netdev tap,id=net0,fd=7,vhost=off
+-device virtio-net-pci,netdev=net0,mac=52:54:00:00:00:01,romfile=,disable-legacy=on
+-netdev tap,id=net1,fd=8,vhost=off
+-device virtio-net-pci,netdev=net1,mac=52:54:00:00:00:ff,romfile=,disable-legacy=on";
+        assert_eq!(shown(&machine), expected);
+    }
+
+    #[test]
+    fn golden_probe_under_kvm() {
+        let machine = Machine {
+            name: "probe",
+            accelerator: Accelerator::Kvm,
+            memory: Bytes::from_mib(256),
+            vcpus: 1,
+            sandbox: false,
+            kernel: Path::new("/boot/vmlinuz"),
+            command_line: &probe_command_line(false),
+            initrd: 10,
+            console: 11,
+            node: None,
+        };
+        let expected = "\
+-machine q35,i8042=off,sata=off,smbus=off,vmport=off
+-accel kvm
+-cpu host
+-name vtax-probe
+-smp 1
+-m 256M
+-nodefaults
+-no-user-config
+-no-reboot
+-display none
+-kernel /boot/vmlinuz
+-initrd /proc/self/fd/10
+-append console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check 8250.nr_uarts=1 cryptomgr.notests
+-chardev socket,id=console,fd=11
+-serial chardev:console";
+        assert_eq!(shown(&machine), expected);
+    }
+
+    #[test]
+    fn versions_are_read_as_distributions_write_them() {
+        let number = |version: &str| {
+            Qemu { program: PathBuf::new(), version: version.to_owned(), sandbox: true }.number()
+        };
+        assert_eq!(number("7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)"), Some((7, 2)));
+        assert_eq!(number("11.1.0"), Some((11, 1)));
+        assert_eq!(number("custom"), None);
+    }
+
+    #[test]
+    fn a_program_that_is_no_qemu_is_named() {
+        let error = Qemu::at(PathBuf::from("/bin/false")).unwrap_err().to_string();
+        assert!(error.starts_with("QEMU can't be used: /bin/false: exit status: 1"), "{error}");
+    }
+}
