@@ -1,4 +1,27 @@
-//! The run directory: versioned formats, readers and writers.
+//! The run directory: versioned formats, readers and writers (docs/formats.md).
+//!
+//! [`RunDir::create`] and [`RunDir::resume`] give the one [`RunWriter`] a run may have;
+//! [`RunDir::open`] reads, also while the run goes on. What a finished trial wrote survives
+//! `kill -9` and power failure: its files are synced and renamed into place before the line of
+//! the journal that makes it count.
 
+mod error;
+mod files;
+mod hlog;
+mod journal;
+mod parquet_file;
+mod probes;
+pub mod provenance;
 pub mod record;
+mod run;
+mod samples;
 pub mod summary;
+mod trial;
+
+pub use error::StoreError;
+pub use journal::{JOURNAL_VERSION, Journal};
+pub use probes::{PROBES_VERSION, ProbeRow};
+pub use provenance::{PROVENANCE_VERSION, Provenance};
+pub use run::{RunDir, RunWriter, unix_ms, write_file};
+pub use samples::SAMPLES_VERSION;
+pub use trial::{TrialDir, TrialEvent, TrialWriter};

@@ -54,13 +54,16 @@ pub struct MetricSummary {
     pub better: Better,
     /// Valid trials.
     pub n: u32,
+    /// The typical value: geometric mean over trials where all are positive, else the mean.
+    /// Taxes are ratios of these.
+    pub center: f64,
     /// Mean over trials.
     pub mean: f64,
     /// Standard deviation over trials (n - 1); `None` below two trials.
     pub sd: Option<f64>,
     /// Median over trials.
     pub median: f64,
-    /// 95 % interval of the median; `None` where there are too few trials for one.
+    /// 95 % interval of `center`; `None` where there are too few trials for one.
     pub interval: Option<(f64, f64)>,
     /// The value of each trial, in trial order.
     pub values: Vec<f64>,
@@ -89,10 +92,20 @@ pub struct Comparison {
     pub measure: String,
     /// Metric name.
     pub metric: String,
-    /// The tax: cost ratio, above 1 where the candidate is worse whichever way the metric runs.
+    /// The tax: cost ratio, above 1 where the candidate is worse whichever way the metric runs;
+    /// `None` where only a bound is known or no ratio exists.
     pub tax: Option<f64>,
     /// 95 % interval of the tax.
     pub interval: Option<(f64, f64)>,
+    /// The tax is at least this (97.5 % confidence): the baseline was never driven to its limit.
+    #[serde(default)]
+    pub at_least: Option<f64>,
+    /// The tax is at most this (97.5 % confidence): the candidate was never driven to its limit.
+    #[serde(default)]
+    pub at_most: Option<f64>,
+    /// The smallest tax that as many trials with this much scatter would show in 4 of 5 runs.
+    #[serde(default)]
+    pub detectable: Option<f64>,
     /// What it comes to.
     pub verdict: Verdict,
     /// Why, in words for people.

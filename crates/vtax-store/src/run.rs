@@ -1,0 +1,344 @@
+//! The run directory as a whole: create, open, resume, lock.
+
+use std::fs::{self, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::de::DeserializeOwned;
+use vtax_plan::model::{PLAN_VERSION, Plan};
+
+use crate::StoreError;
+use crate::files;
+use crate::journal::{Appender, JOURNAL_VERSION, Journal};
+use crate::provenance::{PROVENANCE_VERSION, Provenance};
+use crate::record::{JournalEntry, TrialRecord};
+use crate::summary::{SUMMARY_VERSION, Summary};
+use crate::trial::{TrialDir, TrialWriter};
+
+const PLAN: &str = "plan.yaml";
+const PROVENANCE: &str = "provenance.json";
+const JOURNAL: &str = "journal.jsonl";
+const TRIALS: &str = "trials";
+const SUMMARY: &str = "summary.json";
+
+/// Largest plan, provenance or summary read.
+const TEXT_LIMIT: u64 = 64 << 20;
+
+/// A run directory, for reading; also while a run is writing to it.
+#[derive(Debug, Clone)]
+pub struct RunDir {
+    path: PathBuf,
+}
+
+impl RunDir {
+    /// Makes a new run directory and locks it. `path` must not exist or be empty.
+    pub fn create(
+        path: impl Into<PathBuf>,
+        plan: &Plan,
+        provenance: &Provenance,
+    ) -> Result<RunWriter, StoreError> {
+        let run = Self { path: path.into() };
+        fs::create_dir_all(&run.path).map_err(|e| StoreError::io("create", &run.path, e))?;
+        let mut entries = fs::read_dir(&run.path).map_err(|e| StoreError::io("read", &run.path, e))?;
+        if entries.next().is_some() {
+            return Err(StoreError::Exists { path: run.path });
+        }
+        let trials = run.path.join(TRIALS);
+        fs::create_dir(&trials).map_err(|e| StoreError::io("create", &trials, e))?;
+        files::write_atomic(&run.path.join(PLAN), plan_to_yaml(plan, &run.path)?.as_bytes())?;
+        run.write_json(PROVENANCE, provenance)?;
+        // The journal comes last: with its first line the directory is a run.
+        let journal = run.path.join(JOURNAL);
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&journal)
+            .map_err(|e| StoreError::io("create", &journal, e))?;
+        lock(&file, &run.path)?;
+        let mut journal = Appender::new(&journal, file, 0)?;
+        journal.append(&JournalEntry::Opened { version: JOURNAL_VERSION, at_unix_ms: unix_ms() })?;
+        files::sync_directory(&run.path)?;
+        if let Some(parent) = run.path.parent().filter(|p| !p.as_os_str().is_empty()) {
+            files::sync_directory(parent)?;
+        }
+        Ok(RunWriter { run, journal, next_index: 0 })
+    }
+
+    /// Opens a run for reading, once every version in it is one that this vtax knows.
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self, StoreError> {
+        let run = Self { path: path.into() };
+        let not = |reason| StoreError::NotARun { path: run.path.clone(), reason };
+        match fs::metadata(&run.path) {
+            Ok(meta) if meta.is_dir() => {}
+            Ok(_) => return Err(not("it is not a directory")),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(not("it does not exist")),
+            Err(e) => return Err(StoreError::io("open", &run.path, e)),
+        }
+        if !run.path.join(JOURNAL).exists() {
+            return Err(not("it has no journal.jsonl"));
+        }
+        match run.journal()?.next() {
+            None => return Err(not("its journal is empty: the run ended before it began; start a new one")),
+            Some(entry) => entry?,
+        };
+        run.plan()?;
+        run.provenance()?;
+        Ok(run)
+    }
+
+    /// Opens a run to go on with it: locks it, cuts off a torn last line, removes the remains of an
+    /// unfinished trial and journals [`JournalEntry::Resumed`].
+    pub fn resume(path: impl Into<PathBuf>) -> Result<RunWriter, StoreError> {
+        let run = Self::open(path)?;
+        let path = run.path.join(JOURNAL);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .map_err(|e| StoreError::io("open", &path, e))?;
+        lock(&file, &run.path)?;
+        let mut journal = run.journal()?;
+        let mut next_index = 0;
+        for entry in journal.by_ref() {
+            if let JournalEntry::TrialStarted { index, .. } = entry? {
+                next_index = next_index.max(index.saturating_add(1));
+            }
+        }
+        let whole = journal.whole;
+        run.sweep()?;
+        let mut journal = Appender::new(&path, file, whole)?;
+        journal.append(&JournalEntry::Resumed { at_unix_ms: unix_ms() })?;
+        Ok(RunWriter { run, journal, next_index })
+    }
+
+    /// Removes what a killed writer left: unfinished trials and temporary files.
+    fn sweep(&self) -> Result<(), StoreError> {
+        for directory in [self.path.clone(), self.path.join(TRIALS)] {
+            let entries = fs::read_dir(&directory).map_err(|e| StoreError::io("read", &directory, e))?;
+            for entry in entries {
+                let entry = entry.map_err(|e| StoreError::io("read", &directory, e))?;
+                let path = entry.path();
+                if path.extension().is_none_or(|e| e != "tmp") {
+                    continue;
+                }
+                let is_dir = entry.file_type().is_ok_and(|t| t.is_dir());
+                if is_dir { fs::remove_dir_all(&path) } else { fs::remove_file(&path) }
+                    .map_err(|e| StoreError::io("remove", &path, e))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The resolved plan.
+    pub fn plan(&self) -> Result<Plan, StoreError> {
+        let path = self.path.join(PLAN);
+        let text = files::read_text(&path, TEXT_LIMIT)?;
+        check_version(&path, PLAN_VERSION, serde_saphyr::from_str(&text))?;
+        serde_saphyr::from_str(&text).map_err(|e| damaged(&path, &e))
+    }
+
+    /// Where the numbers come from.
+    pub fn provenance(&self) -> Result<Provenance, StoreError> {
+        self.read_json(PROVENANCE, PROVENANCE_VERSION)
+    }
+
+    /// The last summary written; [`StoreError::Io`] with `NotFound` where there is none yet.
+    pub fn summary(&self) -> Result<Summary, StoreError> {
+        self.read_json(SUMMARY, SUMMARY_VERSION)
+    }
+
+    /// The journal from its start.
+    pub fn journal(&self) -> Result<Journal, StoreError> {
+        Journal::open(&self.path.join(JOURNAL))
+    }
+
+    /// Every finished trial, in the order they ended. Their [`intervals`](vtax_load::LoadResult::intervals)
+    /// are empty: [`TrialDir::intervals`] streams them.
+    pub fn trials(&self) -> Result<Vec<TrialRecord>, StoreError> {
+        let mut trials = Vec::new();
+        for entry in self.journal()? {
+            if let JournalEntry::TrialEnded(record) = entry? {
+                trials.push(*record);
+            }
+        }
+        Ok(trials)
+    }
+
+    /// The files of one trial; they may be missing where it never got to measuring.
+    #[must_use]
+    pub fn trial(&self, index: u32) -> TrialDir {
+        TrialDir::new(trial_path(&self.path, index))
+    }
+
+    /// Replaces `summary.json`.
+    pub fn write_summary(&self, summary: &Summary) -> Result<(), StoreError> {
+        self.write_json(SUMMARY, summary)
+    }
+
+    fn write_json<T: serde::Serialize + DeserializeOwned>(
+        &self,
+        name: &str,
+        value: &T,
+    ) -> Result<(), StoreError> {
+        let path = self.path.join(name);
+        let unwritable =
+            |e: serde_json::Error| StoreError::Unwritable { path: path.clone(), reason: e.to_string() };
+        let mut text = serde_json::to_vec_pretty(value).map_err(unwritable)?;
+        serde_json::from_slice::<T>(&text).map_err(unwritable)?;
+        text.push(b'\n');
+        files::write_atomic(&path, &text)
+    }
+
+    fn read_json<T: DeserializeOwned>(&self, name: &str, known: u32) -> Result<T, StoreError> {
+        let path = self.path.join(name);
+        let text = files::read_text(&path, TEXT_LIMIT)?;
+        check_version(&path, known, serde_json::from_str(&text))?;
+        serde_json::from_str(&text).map_err(|e| damaged(&path, &e))
+    }
+}
+
+/// Writes `bytes` to `path` so that a reader or a crash sees the old file or the new one, whole.
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    files::write_atomic(path, bytes)
+}
+
+/// The one writer of a run; the lock is held as long as it lives.
+#[derive(Debug)]
+pub struct RunWriter {
+    run: RunDir,
+    journal: Appender,
+    next_index: u32,
+}
+
+impl RunWriter {
+    /// The run, for reading.
+    #[must_use]
+    pub fn run(&self) -> &RunDir {
+        &self.run
+    }
+
+    /// Index that the next trial gets.
+    #[must_use]
+    pub fn next_index(&self) -> u32 {
+        self.next_index
+    }
+
+    /// Replaces `provenance.json`: facts such as service versions are known only later.
+    pub fn write_provenance(&self, provenance: &Provenance) -> Result<(), StoreError> {
+        self.run.write_json(PROVENANCE, provenance)
+    }
+
+    /// Journals something that the report must mention.
+    pub fn note(&mut self, cell: Option<&str>, text: impl Into<String>) -> Result<(), StoreError> {
+        self.journal.append(&JournalEntry::Note {
+            at_unix_ms: unix_ms(),
+            cell: cell.map(str::to_owned),
+            text: text.into(),
+        })
+    }
+
+    /// Journals the start of a trial and opens its files; `repetition` counts from 0.
+    pub fn begin_trial(
+        &mut self,
+        cell: &str,
+        measure: &str,
+        repetition: u32,
+    ) -> Result<TrialWriter, StoreError> {
+        let index = self.next_index;
+        self.journal.append(&JournalEntry::TrialStarted {
+            index,
+            cell: cell.to_owned(),
+            measure: measure.to_owned(),
+            repetition,
+            at_unix_ms: unix_ms(),
+        })?;
+        self.next_index += 1;
+        TrialWriter::create(trial_path(&self.run.path, index), index)
+    }
+
+    /// Puts a trial's files in place and then journals it. Once this returns, the trial is never lost.
+    ///
+    /// The record's index becomes the writer's. Intervals and samples go to the trial's files; what
+    /// is left of the record, as the journal has it, comes back.
+    pub fn finish_trial(
+        &mut self,
+        trial: TrialWriter,
+        mut record: TrialRecord,
+    ) -> Result<TrialRecord, StoreError> {
+        record.index = trial.index();
+        trial.finish(&mut record)?;
+        files::sync_directory(&self.run.path.join(TRIALS))?;
+        let entry = JournalEntry::TrialEnded(Box::new(record));
+        self.journal.append(&entry)?;
+        let JournalEntry::TrialEnded(record) = entry else { unreachable!("it was just made") };
+        Ok(*record)
+    }
+
+    /// Journals that nothing is missing any more.
+    pub fn completed(&mut self) -> Result<(), StoreError> {
+        self.journal.append(&JournalEntry::Completed { at_unix_ms: unix_ms() })
+    }
+}
+
+fn trial_path(run: &Path, index: u32) -> PathBuf {
+    run.join(TRIALS).join(format!("{index:03}"))
+}
+
+fn lock(file: &fs::File, run: &Path) -> Result<(), StoreError> {
+    file.try_lock().map_err(|e| match e {
+        TryLockError::WouldBlock => StoreError::Locked { path: run.to_owned() },
+        TryLockError::Error(e) => StoreError::io("lock", run, e),
+    })
+}
+
+/// Milliseconds since 1970.
+#[must_use]
+pub fn unix_ms() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn plan_to_yaml(plan: &Plan, run: &Path) -> Result<String, StoreError> {
+    let unwritable = |reason: String| StoreError::Unwritable { path: run.join(PLAN), reason };
+    let text = serde_saphyr::to_string(plan).map_err(|e| unwritable(e.to_string()))?;
+    match serde_saphyr::from_str::<Plan>(&text) {
+        Ok(again) if &again == plan => Ok(text),
+        Ok(_) => Err(unwritable("it reads back differently".to_owned())),
+        Err(e) => Err(unwritable(e.to_string())),
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct Versioned {
+    version: u32,
+}
+
+fn check_version<E: std::fmt::Display>(
+    path: &Path,
+    known: u32,
+    parsed: Result<Versioned, E>,
+) -> Result<(), StoreError> {
+    match parsed {
+        Ok(Versioned { version }) if version > known => {
+            Err(StoreError::Newer { path: path.to_owned(), found: version, known })
+        }
+        Ok(_) => Ok(()),
+        Err(e) => Err(damaged(path, &e)),
+    }
+}
+
+fn damaged(path: &Path, reason: &impl std::fmt::Display) -> StoreError {
+    StoreError::Damaged {
+        path: path.to_owned(),
+        place: String::new(),
+        reason: reason.to_string(),
+        way_out: "restore it from a copy of the run",
+    }
+}

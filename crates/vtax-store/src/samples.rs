@@ -1,0 +1,121 @@
+//! `samples.parquet`: every recorded request.
+
+use std::path::{Path, PathBuf};
+
+use parquet::basic::Encoding;
+use parquet::column::reader::ColumnReader;
+use parquet::column::writer::ColumnWriter;
+use parquet::file::reader::FileReader;
+use parquet::schema::types::ColumnPath;
+use vtax_load::Sample;
+
+use crate::StoreError;
+use crate::parquet_file::{self, Writer, columns, read_column};
+
+/// Version of `samples.parquet`.
+pub const SAMPLES_VERSION: u32 = 1;
+
+const SCHEMA: &str = "message samples {
+    required int64 start_ns (INTEGER(64,false));
+    required int32 latency_ns (INTEGER(32,false));
+    required int32 outcome (INTEGER(8,false));
+}";
+
+/// Rows per row group: bounds what a writer or a reader holds.
+const GROUP: usize = 1 << 19;
+/// Rows a reader holds decoded.
+const BATCH: usize = 1 << 14;
+
+#[derive(Debug)]
+pub(crate) struct SampleWriter {
+    file: Writer,
+    pending: Vec<Sample>,
+}
+
+impl SampleWriter {
+    pub(crate) fn create(path: PathBuf) -> Result<Self, StoreError> {
+        // Starts and latencies are nearly all different: delta packing beats both plain and dictionary.
+        let mut properties = parquet_file::properties(SAMPLES_VERSION);
+        for name in ["start_ns", "latency_ns"] {
+            let column = ColumnPath::from(name);
+            properties = properties
+                .set_column_dictionary_enabled(column.clone(), false)
+                .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
+        }
+        Ok(Self { file: Writer::create(path, SCHEMA, properties.build())?, pending: Vec::new() })
+    }
+
+    pub(crate) fn append(&mut self, mut samples: &[Sample]) -> Result<(), StoreError> {
+        while !samples.is_empty() {
+            let (now, rest) = samples.split_at(samples.len().min(GROUP - self.pending.len()));
+            self.pending.extend_from_slice(now);
+            samples = rest;
+            if self.pending.len() == GROUP {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), StoreError> {
+        let rows = &self.pending;
+        self.file.row_group(|column, writer| {
+            match writer {
+                ColumnWriter::Int64ColumnWriter(w) => {
+                    let values: Vec<i64> = rows.iter().map(|s| s.start_ns.cast_signed()).collect();
+                    w.write_batch(&values, None, None)?;
+                }
+                ColumnWriter::Int32ColumnWriter(w) => {
+                    let value = |s: &Sample| match column {
+                        1 => s.latency_ns.cast_signed(),
+                        _ => i32::from(s.outcome),
+                    };
+                    let values: Vec<i32> = rows.iter().map(value).collect();
+                    w.write_batch(&values, None, None)?;
+                }
+                _ => unreachable!("the schema has only integers"),
+            }
+            Ok(())
+        })?;
+        self.pending.clear();
+        Ok(())
+    }
+
+    pub(crate) fn finish(mut self) -> Result<(), StoreError> {
+        if !self.pending.is_empty() {
+            self.flush()?;
+        }
+        self.file.finish()
+    }
+}
+
+pub(crate) fn read_samples(path: &Path, mut each: impl FnMut(Sample)) -> Result<u64, StoreError> {
+    let reader = parquet_file::open(path, SCHEMA, SAMPLES_VERSION)?;
+    let mut total = 0;
+    let mut starts: Vec<i64> = Vec::with_capacity(BATCH);
+    let mut latencies: Vec<i32> = Vec::with_capacity(BATCH);
+    let mut outcomes: Vec<i32> = Vec::with_capacity(BATCH);
+    for group in 0..reader.num_row_groups() {
+        let [mut start, mut latency, mut outcome] = columns(path, &reader, group)?;
+        loop {
+            let n = read_column!(path, start, Int64ColumnReader, BATCH, starts)?;
+            let m = read_column!(path, latency, Int32ColumnReader, BATCH, latencies)?;
+            let o = read_column!(path, outcome, Int32ColumnReader, BATCH, outcomes)?;
+            if n != m || n != o {
+                return Err(StoreError::damaged_trial(path, "its columns differ in length"));
+            }
+            if n == 0 {
+                break;
+            }
+            total += n as u64;
+            for ((s, l), o) in starts.iter().zip(&latencies).zip(&outcomes) {
+                each(Sample {
+                    start_ns: s.cast_unsigned(),
+                    latency_ns: l.cast_unsigned(),
+                    outcome: o.cast_unsigned().to_le_bytes()[0],
+                });
+            }
+        }
+    }
+    Ok(total)
+}

@@ -1,0 +1,77 @@
+//! The disk fills up in the middle of a run: the error names the file, finished trials stay.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use support::{load, plan, record};
+use vtax_load::Sample;
+use vtax_store::{Provenance, RunDir, StoreError};
+use vtax_sys::require::{Need, need};
+
+/// Set for the copy of this test that runs with the small file system mounted.
+const INNER: &str = "VTAX_TEST_SMALL_DISK";
+
+#[test]
+fn finished_trials_survive_a_full_disk() {
+    if let Some(path) = std::env::var_os(INNER) {
+        return fill(&PathBuf::from(path));
+    }
+    if !need(&[Need::Ns]) {
+        return;
+    }
+    // The mount lives in a namespace of its own and ends with it.
+    let dir = tempfile::tempdir().unwrap();
+    let output = Command::new("unshare")
+        .args(["-Urm", "sh", "-c", "mount -t tmpfs -o size=2m none \"$0\" && exec \"$@\""])
+        .arg(dir.path())
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "finished_trials_survive_a_full_disk", "--nocapture"])
+        .env(INNER, dir.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn fill(disk: &Path) {
+    let path = disk.join("run");
+    let mut run = RunDir::create(&path, &plan(), &Provenance::default()).unwrap();
+    let mut finished = 0;
+    let error = loop {
+        match one_trial(&mut run) {
+            Ok(()) => finished += 1,
+            Err(e) => break e,
+        }
+        assert!(finished < 1000);
+    };
+    assert!(finished > 0);
+    let text = error.to_string();
+    assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+    assert!(text.contains(path.to_str().unwrap()) && text.contains("--resume"), "{text}");
+    drop(run);
+
+    let read = RunDir::open(&path).unwrap();
+    assert_eq!(read.trials().unwrap().len(), finished);
+    for trial in read.trials().unwrap() {
+        assert!(read.trial(trial.index).for_each_sample(|_| ()).unwrap() > 0);
+    }
+    // Some space again: the run goes on.
+    std::fs::remove_dir_all(read.trial(0).path()).unwrap();
+    let mut run = RunDir::resume(&path).unwrap();
+    run.note(None, "disk was full").unwrap();
+}
+
+fn one_trial(run: &mut vtax_store::RunWriter) -> Result<(), StoreError> {
+    let mut trial = run.begin_trial("native.bridge.http", "latency", 0)?;
+    let noise = |i: u32| i.wrapping_mul(2_654_435_761);
+    let samples: Vec<Sample> = (0..20_000)
+        .map(|i| Sample { start_ns: u64::from(noise(i)), latency_ns: noise(i + 1), outcome: 0 })
+        .collect();
+    trial.samples(&samples)?;
+    let mut record = record();
+    if let Some(vtax_store::record::Outcome::Latency { load: l, .. }) = &mut record.outcome {
+        *l = load();
+    }
+    run.finish_trial(trial, record).map(drop)
+}

@@ -1,0 +1,277 @@
+//! A run is written, read, interrupted, damaged and resumed.
+
+mod support;
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+
+use proptest::prelude::*;
+use support::{load, plan, record};
+use vtax_plan::model::{CommandService, Plan, Ready, ServiceKind};
+use vtax_probe::{CpuTimes, InterfaceCounters, Snapshot, TaskTimes};
+use vtax_store::record::{CapacityOutcome, JournalEntry, Outcome};
+use vtax_store::{PROVENANCE_VERSION, Provenance, RunDir, RunWriter, StoreError, TrialEvent};
+use vtax_units::{Nanos, Rate};
+
+fn provenance() -> Provenance {
+    Provenance { version: PROVENANCE_VERSION, vtax_version: "0.1.0".to_owned(), ..Provenance::default() }
+}
+
+fn create(path: &Path) -> RunWriter {
+    RunDir::create(path, &plan(), &provenance()).unwrap()
+}
+
+fn snapshot(at: u64) -> Snapshot {
+    Snapshot {
+        at: Nanos(at),
+        cpus: vec![CpuTimes { user: Nanos(at / 2), ..CpuTimes::default() }],
+        tasks: vec![TaskTimes {
+            id: 7,
+            name: "nginx\n\u{1F980}".to_owned(),
+            resident_bytes: 1,
+            ..TaskTimes::default()
+        }],
+        interfaces: vec![InterfaceCounters {
+            name: "eth0".to_owned(),
+            rx_bytes: at,
+            ..InterfaceCounters::default()
+        }],
+        ..Snapshot::default()
+    }
+}
+
+fn one_trial(run: &mut RunWriter) {
+    let mut trial = run.begin_trial("native.bridge.http", "latency", 0).unwrap();
+    trial.snapshot("sut", &snapshot(1_000)).unwrap();
+    trial.snapshot("sut", &snapshot(2_000)).unwrap();
+    let event = TrialEvent {
+        at: Nanos(5),
+        node: "sut".to_owned(),
+        kind: "service-ready".to_owned(),
+        text: "\u{7}<b>\n".to_owned(),
+    };
+    trial.event(&event).unwrap();
+    trial.log("sut.nginx.stderr", "first").unwrap();
+    trial.log("../../../etc/passwd", "second").unwrap();
+    run.finish_trial(trial, record()).unwrap();
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a/run");
+    let mut run = create(&path);
+    run.note(Some("vm.bridge.http"), "software emulation").unwrap();
+    one_trial(&mut run);
+    run.completed().unwrap();
+
+    let run = RunDir::open(&path).unwrap();
+    assert_eq!(run.plan().unwrap(), plan());
+    assert_eq!(run.provenance().unwrap(), provenance());
+    let entries: Vec<_> = run.journal().unwrap().map(Result::unwrap).collect();
+    assert_eq!(entries.len(), 5);
+    assert!(matches!(&entries[1], JournalEntry::Note { text, .. } if text == "software emulation"));
+    assert!(matches!(entries[4], JournalEntry::Completed { .. }));
+
+    let trials = run.trials().unwrap();
+    let Some(Outcome::Latency { load: stored, .. }) = &trials[0].outcome else { panic!("{trials:?}") };
+    assert_eq!(stored.latency, load().latency);
+    assert_eq!(stored.lateness, load().lateness);
+    assert!(stored.intervals.is_empty());
+
+    let trial = run.trial(0);
+    let mut samples = Vec::new();
+    assert_eq!(trial.for_each_sample(|s| samples.push(s)).unwrap(), 1000);
+    assert_eq!(samples, load().samples);
+    let mut intervals = Vec::new();
+    trial.for_each_interval(|i| intervals.push(i)).unwrap();
+    assert_eq!(intervals.len(), 3);
+    for (read, written) in intervals.iter().zip(load().intervals) {
+        assert_eq!((read.start, &read.counts), (written.start, &written.counts));
+        assert_eq!(read.latency.0, written.latency.0);
+    }
+    let mut rows = Vec::new();
+    trial
+        .for_each_probe_row(|r| {
+            rows.push(format!("{} {} {} {} {}", r.at_ns, r.node, r.source, r.metric, r.value))
+        })
+        .unwrap();
+    assert!(rows.contains(&"2000 sut cpu0 user 1000".to_owned()), "{rows:?}");
+    assert!(rows.contains(&"1000 sut if:eth0 rx_bytes 1000".to_owned()));
+    assert!(rows.contains(&"1000 sut task:7:nginx\n\u{1F980} resident 1".to_owned()));
+    assert_eq!(trial.events().unwrap()[0].text, "\u{7}<b>\n");
+    let logs = trial.logs().unwrap();
+    let names: Vec<_> = logs.iter().map(|(n, _)| n.as_str()).collect();
+    assert_eq!(names, ["_.._.._etc_passwd", "sut.nginx.stderr"]);
+    assert_eq!(trial.log_tail(&logs[1].1, 100).unwrap(), "first\n");
+}
+
+#[test]
+fn one_writer_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    let writer = create(&path);
+    assert!(matches!(RunDir::create(&path, &plan(), &provenance()), Err(StoreError::Exists { .. })));
+    assert!(matches!(RunDir::resume(&path), Err(StoreError::Locked { .. })));
+    RunDir::open(&path).unwrap();
+    drop(writer);
+    RunDir::resume(&path).unwrap();
+}
+
+#[test]
+fn a_killed_writer_loses_only_what_it_was_at() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    let mut run = create(&path);
+    one_trial(&mut run);
+    let trial = run.begin_trial("vm.bridge.http", "latency", 0).unwrap();
+    std::mem::forget(trial);
+    drop(run);
+    fs::write(path.join("summary.json.tmp"), "{").unwrap();
+    let journal = path.join("journal.jsonl");
+    let whole = fs::metadata(&journal).unwrap().len();
+    let mut file = OpenOptions::new().append(true).open(&journal).unwrap();
+    file.write_all(b"{\"event\":\"trial-en").unwrap();
+
+    // A report may read it as it is.
+    assert_eq!(RunDir::open(&path).unwrap().trials().unwrap().len(), 1);
+    let mut run = RunDir::resume(&path).unwrap();
+    assert_eq!(run.next_index(), 2);
+    assert!(!path.join("trials/001.tmp").exists() && !path.join("summary.json.tmp").exists());
+    one_trial(&mut run);
+    assert_eq!(run.run().trials().unwrap().iter().map(|t| t.index).collect::<Vec<_>>(), [0, 2]);
+    assert!(fs::metadata(&journal).unwrap().len() > whole);
+}
+
+#[test]
+fn a_dropped_trial_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut run = create(&dir.path().join("run"));
+    let mut trial = run.begin_trial("native.bridge.http", "latency", 0).unwrap();
+    trial.log("x", "y").unwrap();
+    let path = trial.path().to_owned();
+    assert!(path.exists());
+    drop(trial);
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_number_json_lacks_is_refused_before_it_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut run = create(&dir.path().join("run"));
+    let trial = run.begin_trial("native.bridge.http", "latency", 0).unwrap();
+    let mut bad = record();
+    let nan = CapacityOutcome { lower: Rate(f64::NAN), upper: None, steps: Vec::new() };
+    bad.outcome = Some(Outcome::Capacity(nan));
+    assert!(matches!(run.finish_trial(trial, bad), Err(StoreError::Unwritable { .. })));
+    one_trial(&mut run);
+    assert_eq!(run.run().trials().unwrap().len(), 1);
+}
+
+/// The error of opening a run after `change`, as text.
+fn opened_after(change: impl FnOnce(&Path)) -> (StoreError, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    let mut run = create(&path);
+    one_trial(&mut run);
+    drop(run);
+    change(&path);
+    let error = RunDir::open(&path).and_then(|r| r.trials()).unwrap_err();
+    let text = error.to_string();
+    (error, text)
+}
+
+fn edit(path: &Path, from: &str, to: &str) {
+    let text = fs::read_to_string(path).unwrap();
+    assert!(text.contains(from), "{text}");
+    fs::write(path, text.replacen(from, to, 1)).unwrap();
+}
+
+#[test]
+fn a_newer_run_says_so() {
+    for (file, from, to) in [
+        ("journal.jsonl", "\"version\":1", "\"version\":9"),
+        ("plan.yaml", "version: 1", "version: 9"),
+        ("provenance.json", "\"version\": 1", "\"version\": 9"),
+    ] {
+        let (error, text) = opened_after(|run| edit(&run.join(file), from, to));
+        assert!(matches!(error, StoreError::Newer { found: 9, known: 1, .. }), "{text}");
+        assert!(text.contains(file) && text.contains("newer vtax") && error.is_bad_input());
+    }
+}
+
+#[test]
+fn a_damaged_run_names_file_and_line() {
+    let (error, text) =
+        opened_after(|run| edit(&run.join("journal.jsonl"), "{\"event\":\"trial-started\"", "{"));
+    assert!(
+        matches!(error, StoreError::Damaged { .. }) && text.contains("journal.jsonl:2: damaged"),
+        "{text}"
+    );
+    let (_, text) = opened_after(|run| fs::write(run.join("plan.yaml"), "\u{0}").unwrap());
+    assert!(text.contains("plan.yaml: damaged"), "{text}");
+    let (_, text) = opened_after(|run| fs::write(run.join("provenance.json"), [0xff]).unwrap());
+    assert!(text.contains("not UTF-8"), "{text}");
+    let (_, text) = opened_after(|run| fs::write(run.join("journal.jsonl"), "").unwrap());
+    assert!(text.contains("start a new one"), "{text}");
+    let (error, _) = opened_after(|run| fs::remove_file(run.join("journal.jsonl")).unwrap());
+    assert!(matches!(error, StoreError::NotARun { .. }));
+    let (error, text) = opened_after(|run| {
+        fs::remove_file(run.join("provenance.json")).unwrap();
+        fs::create_dir(run.join("provenance.json")).unwrap();
+    });
+    assert!(matches!(error, StoreError::Damaged { .. }), "{text}");
+    assert!(matches!(RunDir::open("/nonexistent"), Err(StoreError::NotARun { .. })));
+    assert!(matches!(RunDir::open("/etc"), Err(StoreError::NotARun { .. })));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// Whatever a file holds: an error or data, never a panic, and quickly.
+    #[test]
+    fn damaged_trial_files_are_errors(file in 0usize..5, at in 0.0..1.0f64, bytes in prop::collection::vec(any::<u8>(), 1..20), cut: bool) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut run = create(&dir.path().join("run"));
+        one_trial(&mut run);
+        let trial = run.run().trial(0);
+        let name = ["samples.parquet", "probes.parquet", "histograms.hlog", "intervals.jsonl", "events.jsonl"][file];
+        let path = trial.path().join(name);
+        let mut content = fs::read(&path).unwrap();
+        let from = (at * content.len() as f64) as usize;
+        if cut {
+            content.truncate(from);
+        } else {
+            for (old, new) in content[from..].iter_mut().zip(&bytes) {
+                *old = *new;
+            }
+        }
+        fs::write(&path, content).unwrap();
+        let mut errors = Vec::new();
+        errors.extend(trial.for_each_sample(|_| ()).err());
+        errors.extend(trial.for_each_probe_row(|_| ()).err());
+        errors.extend(trial.for_each_interval(|_| ()).err());
+        errors.extend(trial.events().err());
+        for error in errors {
+            prop_assert!(error.to_string().contains(name), "{}", error);
+        }
+    }
+
+    #[test]
+    fn any_text_in_a_plan_survives(texts in prop::collection::vec(any::<String>(), 4), odd in "[-?:,\\[\\]{}#&*!|>'\"%@` \t0-9a-z~]{0,12}") {
+        let mut plan: Plan = plan();
+        let files = [(texts[0].clone(), texts[1].clone())].into();
+        plan.cells[0].service.kind = ServiceKind::Command(CommandService {
+            command: texts.clone(),
+            port: 80,
+            ready: Ready::Log(odd.clone()),
+            env: [(odd.clone(), odd.clone())].into(),
+            files,
+        });
+        plan.description.clone_from(&odd);
+        let dir = tempfile::tempdir().unwrap();
+        let run = RunDir::create(dir.path().join("run"), &plan, &provenance()).unwrap();
+        prop_assert_eq!(run.run().plan().unwrap(), plan);
+    }
+}

@@ -1,0 +1,103 @@
+//! A small plan and trials to store.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::collections::BTreeMap;
+
+use vtax_load::{Counts, GeneratorUse, Interval, LatencyHistogram, LoadResult, Sample};
+use vtax_plan::model::*;
+use vtax_store::record::{Outcome, Timings, TrialRecord, Validity};
+use vtax_units::{Bytes, Nanos, Rate, Share};
+
+pub(crate) fn plan() -> Plan {
+    let cell = |name: &str, kind, baseline: Option<&str>| Cell {
+        id: format!("{name}.bridge.http"),
+        environment: Environment { name: name.to_owned(), kind },
+        path: NetPath { name: "bridge".to_owned(), kind: PathKind::Bridge, rate: None, mtu: 1500 },
+        service: Service {
+            name: "http".to_owned(),
+            kind: ServiceKind::Http(WebOptions { port: 8080, workers: None }),
+            ready_timeout: Nanos::from_secs(10),
+            stop_timeout: Nanos::from_secs(5),
+        },
+        workload: Workload::Http(HttpWorkload {
+            target: "/bytes/100".to_owned(),
+            connections: 64,
+            requests_per_connection: None,
+            timeout: Nanos::from_secs(1),
+        }),
+        parameters: BTreeMap::new(),
+        baseline: baseline.map(str::to_owned),
+    };
+    Plan {
+        version: PLAN_VERSION,
+        name: "quick".to_owned(),
+        description: "What does hosting cost?".to_owned(),
+        seed: u64::MAX,
+        cells: vec![
+            cell("native", EnvironmentKind::Native, None),
+            cell(
+                "vm",
+                EnvironmentKind::Vm(VmOptions { vcpus: Some(1), memory: Bytes::from_mib(256) }),
+                Some("native.bridge.http"),
+            ),
+        ],
+        measures: vec![Measure {
+            name: "latency".to_owned(),
+            kind: MeasureKind::Latency(LatencyMeasure {
+                load: Load::LowestCapacity(Share(0.5)),
+                arrivals: Arrivals::Poisson,
+                warmup: Nanos::from_secs(1),
+                duration: Nanos::from_secs(3),
+                samples: true,
+            }),
+        }],
+        repeat: Repeat { min: 3, max: 5, until: Share(0.05), budget: None },
+        budget: Budget { sut_cpus: Some(1), sut_memory: Bytes::from_mib(256), client_cpus: None },
+        margin: Share(0.05),
+    }
+}
+
+fn histogram(values: impl IntoIterator<Item = u64>) -> LatencyHistogram {
+    let mut h = LatencyHistogram::new();
+    values.into_iter().for_each(|v| h.record(Nanos(v)));
+    h
+}
+
+pub(crate) fn load() -> LoadResult {
+    let interval = |i: u64| Interval {
+        start: Nanos(i * 1_000_000_007),
+        counts: Counts { ok: 100 + i, sent: 100 + i, intended: 100 + i, ..Counts::default() },
+        latency: histogram((0..100).map(|v| 50_000 + v * 1000 * (i + 1))),
+    };
+    LoadResult {
+        duration: Nanos::from_secs(3),
+        counts: Counts { ok: 303, sent: 303, intended: 303, ..Counts::default() },
+        latency: histogram((0..300).map(|v| 50_000 + v * 1000)),
+        lateness: histogram(0..300),
+        intervals: (0..3).map(interval).collect(),
+        generator: GeneratorUse::default(),
+        samples: (0..1000)
+            .map(|i| Sample {
+                start_ns: u64::from(i) * 1_000_000,
+                latency_ns: u32::MAX - i,
+                outcome: (i % 9) as u8,
+            })
+            .collect(),
+    }
+}
+
+pub(crate) fn record() -> TrialRecord {
+    TrialRecord {
+        index: 0,
+        cell: "native.bridge.http".to_owned(),
+        measure: "latency".to_owned(),
+        repetition: 0,
+        started_unix_ms: 1_700_000_000_000,
+        validity: Validity::Valid,
+        outcome: Some(Outcome::Latency { offered: Rate(1000.0), load: load() }),
+        timings: Timings::default(),
+        cpu: None,
+        accelerator: None,
+        facts: BTreeMap::new(),
+    }
+}
