@@ -7,11 +7,13 @@
 #![allow(unsafe_code, reason = "this crate exists so that no other needs unsafe")]
 
 pub mod caps;
+pub mod cgroup;
 pub mod check;
 mod clone;
 pub mod controller;
 mod error;
 pub mod ethtool;
+mod fds;
 pub mod inherit;
 pub mod launch;
 pub mod mount;

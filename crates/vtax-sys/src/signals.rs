@@ -44,6 +44,14 @@ pub(crate) fn unblock_all() -> io::Result<()> {
     change_mask(libc::SIG_SETMASK, &set_of(&[]))
 }
 
+/// Blocks every signal that can be blocked, in this thread.
+pub(crate) fn block_all() -> io::Result<()> {
+    let mut set = set_of(&[]);
+    // SAFETY: the set is initialised.
+    unsafe { libc::sigfillset(&raw mut set) };
+    change_mask(libc::SIG_SETMASK, &set)
+}
+
 /// Gives SIGPIPE its default back, which Rust's runtime ignores and execve(2) would pass on.
 pub(crate) fn default_sigpipe() {
     // SAFETY: SIG_DFL is a valid disposition and no handler is installed.

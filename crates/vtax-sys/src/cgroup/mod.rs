@@ -1,0 +1,371 @@
+//! Control groups: CPU set and memory limit of a node, on cgroup v2 or v1, whichever this host
+//! has; what is enforced is read back rather than believed.
+//!
+//! The groups of a run are made below the group vtax was started in, so that limits set from
+//! outside go on to hold. On cgroup v2 that group must be empty of other processes (the rule of
+//! cgroups(7) against processes in inner groups); root takes the hierarchy's root instead.
+
+mod hierarchy;
+mod keeper;
+mod tree;
+mod v2;
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use vtax_units::{Bytes, CpuSet};
+
+use crate::error::{Context, Result, SysError};
+use hierarchy::{Controller, Hierarchy};
+pub use keeper::Keeper;
+pub use tree::{start_time, sweep};
+
+/// The groups of one run, owned by the front process.
+#[derive(Debug, Clone)]
+pub struct RunGroups {
+    name: String,
+    cpuset: Option<Place>,
+    memory: Option<Place>,
+    /// Every directory the run's name may appear in, also those only an OCI runtime writes to.
+    trees: Vec<PathBuf>,
+    /// Group this process left to make room, and goes back to at the end (cgroup v2).
+    home: Option<PathBuf>,
+    notes: Vec<String>,
+}
+
+/// Where the groups of one controller are made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    dir: PathBuf,
+    unified: bool,
+    /// Path in the hierarchy, as an OCI runtime wants it.
+    oci: String,
+}
+
+/// What a group may use.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Limits {
+    /// CPUs; `None`: all of the run's.
+    pub cpus: Option<CpuSet>,
+    /// Memory, swap included; `None`: no limit.
+    pub memory: Option<Bytes>,
+}
+
+/// What is enforced, read back from the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Enforced {
+    /// CPUs, where a control group holds the processes to them.
+    pub cpus: Option<CpuSet>,
+    /// Memory, where a control group limits it.
+    pub memory: Option<Bytes>,
+}
+
+/// What a group has used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Memory in use now.
+    pub memory: Option<Bytes>,
+    /// The most that was in use.
+    pub memory_peak: Option<Bytes>,
+    /// Processes that were killed for exceeding the limit.
+    pub killed: Option<u64>,
+}
+
+/// The group of one node.
+#[derive(Debug)]
+pub struct NodeGroup {
+    cpuset: Option<(PathBuf, bool)>,
+    memory: Option<(PathBuf, bool)>,
+}
+
+impl RunGroups {
+    /// Makes the groups of this process's run. Never fails: where a controller can't be used, a
+    /// note says why.
+    #[must_use]
+    pub fn create() -> Self {
+        let name = tree::run_name();
+        let mut run =
+            Self { name, cpuset: None, memory: None, trees: Vec::new(), home: None, notes: Vec::new() };
+        let hierarchies = hierarchy::find();
+        for h in &hierarchies {
+            run.trees.push(h.own.join(&run.name));
+        }
+        run.cpuset = run.place(Controller::Cpuset, &hierarchies);
+        run.memory = run.place(Controller::Memory, &hierarchies);
+        run
+    }
+
+    fn place(&mut self, controller: Controller, hierarchies: &[Hierarchy]) -> Option<Place> {
+        let name = controller.name();
+        let made = match hierarchies.iter().find(|h| h.controllers.iter().any(|c| c == name)) {
+            Some(v1) => self.place_v1(controller, v1),
+            None => match hierarchies.iter().find(|h| h.unified) {
+                Some(unified) => self.place_v2(controller, unified),
+                None => Err("no hierarchy is mounted".to_owned()),
+            },
+        };
+        made.map_err(|why| self.notes.push(format!("{name} control group: {why}"))).ok()
+    }
+
+    fn place_v1(&self, controller: Controller, h: &Hierarchy) -> Result<Place, String> {
+        let dir = h.own.join(&self.name);
+        let made = fs::create_dir(&dir).context("create", dir.display().to_string());
+        let made = made.and_then(|()| match controller {
+            Controller::Cpuset => inherit_cpuset(&h.own, &dir),
+            Controller::Memory => Ok(()),
+        });
+        made.map_err(|e| {
+            let _ = fs::remove_dir(&dir);
+            crate::error::chain(&e)
+        })?;
+        // Relative: below the group the runtime itself is in, in each hierarchy.
+        Ok(Place { dir, unified: false, oci: self.name.clone() })
+    }
+
+    fn place_v2(&mut self, controller: Controller, h: &Hierarchy) -> Result<Place, String> {
+        let found = match (&self.cpuset, &self.memory) {
+            (Some(place), _) | (_, Some(place)) if place.unified => place.dir.clone(),
+            _ => {
+                let (dir, home) = v2::make_room(h, &self.name)?;
+                self.trees.push(dir.clone());
+                self.home = home;
+                dir
+            }
+        };
+        v2::offer(&found, controller)?;
+        let inside = found.strip_prefix(&h.mount).unwrap_or(&found);
+        Ok(Place { oci: format!("/{}", inside.display()), dir: found, unified: true })
+    }
+
+    /// Name of the run's groups.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Why a controller can't be used here.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Which controllers can be used, such as `cpuset and memory (cgroup v1)`.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let version = |p: &Place| if p.unified { "cgroup v2" } else { "cgroup v1" };
+        match (&self.cpuset, &self.memory) {
+            (Some(c), Some(_)) => format!("cpuset and memory ({})", version(c)),
+            (Some(c), None) => format!("cpuset ({})", version(c)),
+            (None, Some(m)) => format!("memory ({})", version(m)),
+            (None, None) => "none".to_owned(),
+        }
+    }
+
+    /// Forks the process that removes these groups when this process and the controller are gone.
+    ///
+    /// # Errors
+    ///
+    /// Where this process has threads or can't fork.
+    pub fn keep(&self) -> Result<Keeper> {
+        Keeper::start(self)
+    }
+
+    /// Removes the groups in the ordinary course; the controller must have ended.
+    ///
+    /// # Errors
+    ///
+    /// Where something could not be removed.
+    pub fn finish(self, keeper: Keeper) -> Result<()> {
+        if let Some(home) = &self.home {
+            v2::go_home(home, &self.name);
+        }
+        keeper.finish(&self)
+    }
+
+    /// Kills what is left in the groups and removes them.
+    ///
+    /// # Errors
+    ///
+    /// Where something is still there after `timeout`.
+    pub(crate) fn remove(&self, timeout: Duration) -> Result<()> {
+        let mut first_error = None;
+        if let Some(home) = &self.home {
+            v2::go_home(home, &self.name);
+        }
+        for tree in self.trees.iter().filter(|t| t.exists()) {
+            first_error = tree::remove(tree, timeout).err().or(first_error);
+        }
+        first_error.map_or(Ok(()), Err)
+    }
+
+    /// The path for an OCI runtime's `linux.cgroupsPath`, where it makes the group of `node`
+    /// itself; `None` where no controller can be used.
+    #[must_use]
+    pub fn oci_path(&self, node: &str) -> Option<String> {
+        let place = self.cpuset.as_ref().or(self.memory.as_ref())?;
+        Some(format!("{}/{node}", place.oci))
+    }
+
+    /// The group an OCI runtime has made at [`oci_path`](Self::oci_path), to read from.
+    #[must_use]
+    pub fn made_by_runtime(&self, node: &str) -> NodeGroup {
+        let of = |place: &Option<Place>| place.as_ref().map(|p| (p.dir.join(node), p.unified));
+        NodeGroup { cpuset: of(&self.cpuset), memory: of(&self.memory) }
+    }
+
+    /// Makes the group of `node` with these limits, on the controllers that can be used.
+    ///
+    /// # Errors
+    ///
+    /// Where a controller that could be used refuses a limit.
+    pub fn node(&self, node: &str, limits: &Limits) -> Result<NodeGroup> {
+        let group = self.made_by_runtime(node);
+        let made = group.make(limits);
+        if made.is_err() {
+            let _ = group.remove();
+        }
+        made.map(|()| group)
+    }
+}
+
+fn read(path: &Path) -> Result<String> {
+    let text = fs::read_to_string(path).context("read", path.display().to_string())?;
+    Ok(text.trim().to_owned())
+}
+
+fn write(path: &Path, value: &str) -> Result<()> {
+    fs::write(path, value).context("write", format!("`{value}` to {}", path.display()))
+}
+
+/// A v1 cpuset is born empty, and takes no process until it has CPUs and memory nodes.
+fn inherit_cpuset(from: &Path, to: &Path) -> Result<()> {
+    for file in ["cpuset.cpus", "cpuset.mems"] {
+        write(&to.join(file), &read(&from.join(file))?)?;
+    }
+    Ok(())
+}
+
+impl NodeGroup {
+    fn make(&self, limits: &Limits) -> Result<()> {
+        for (dir, _) in [&self.cpuset, &self.memory].into_iter().flatten() {
+            match fs::create_dir(dir) {
+                // On cgroup v2 both controllers share a directory.
+                Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
+                    return Err(e).context("create", dir.display().to_string());
+                }
+                _ => {}
+            }
+        }
+        if let Some((dir, unified)) = &self.cpuset {
+            if !unified && let Some(parent) = dir.parent() {
+                inherit_cpuset(parent, dir)?;
+            }
+            if let Some(cpus) = &limits.cpus {
+                write(&dir.join("cpuset.cpus"), &cpus.to_string())?;
+            }
+        }
+        if let (Some((dir, unified)), Some(memory)) = (&self.memory, limits.memory) {
+            let bytes = memory.0.to_string();
+            if *unified {
+                write(&dir.join("memory.max"), &bytes)?;
+                write_if_there(&dir.join("memory.swap.max"), "0")?;
+            } else {
+                write(&dir.join("memory.limit_in_bytes"), &bytes)?;
+                write_if_there(&dir.join("memory.memsw.limit_in_bytes"), &bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn directories(&self) -> Vec<&Path> {
+        let mut dirs: Vec<&Path> =
+            [&self.cpuset, &self.memory].into_iter().flatten().map(|(d, _)| d.as_path()).collect();
+        dirs.dedup();
+        dirs
+    }
+
+    /// Puts a process, with what it starts from now on, into the group.
+    ///
+    /// # Errors
+    ///
+    /// Where the process is gone or may not be moved.
+    pub fn attach(&self, pid: i32) -> Result<()> {
+        for dir in self.directories() {
+            write(&dir.join("cgroup.procs"), &pid.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// The open `cgroup.procs` files: a process that writes `0` to each is in the group.
+    ///
+    /// # Errors
+    ///
+    /// Where they may not be opened.
+    pub fn procs_files(&self) -> Result<Vec<OwnedFd>> {
+        let open = |dir: &Path| {
+            let path = dir.join("cgroup.procs");
+            let file = fs::File::options().write(true).open(&path);
+            file.map(OwnedFd::from).context("open", path.display().to_string())
+        };
+        self.directories().into_iter().map(open).collect()
+    }
+
+    /// What the kernel says is enforced.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel's answer can't be read.
+    pub fn enforced(&self) -> Result<Enforced> {
+        let mut enforced = Enforced::default();
+        if let Some((dir, unified)) = &self.cpuset {
+            let file = if *unified { "cpuset.cpus.effective" } else { "cpuset.cpus" };
+            let text = read(&dir.join(file))?;
+            let cpus: CpuSet = text
+                .parse()
+                .map_err(|e| SysError::Unexpected { operation: "read CPU set", what: format!("{e}") })?;
+            enforced.cpus = Some(cpus);
+        }
+        if let Some((dir, unified)) = &self.memory {
+            let file = if *unified { "memory.max" } else { "memory.limit_in_bytes" };
+            // `max`, or in v1 a number near 2^63, stands for no limit.
+            let limit = read(&dir.join(file))?.parse().ok().filter(|n| *n < 1 << 60);
+            enforced.memory = limit.map(Bytes);
+        }
+        Ok(enforced)
+    }
+
+    /// What the group has used so far.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        let Some((dir, unified)) = &self.memory else { return Usage::default() };
+        let [now, peak, events] = if *unified {
+            ["memory.current", "memory.peak", "memory.events"]
+        } else {
+            ["memory.usage_in_bytes", "memory.max_usage_in_bytes", "memory.oom_control"]
+        };
+        let number = |file: &str| read(&dir.join(file)).ok()?.parse().ok().map(Bytes);
+        let killed = read(&dir.join(events)).ok().and_then(|text| {
+            text.lines().find_map(|l| l.strip_prefix("oom_kill ")).and_then(|n| n.trim().parse().ok())
+        });
+        Usage { memory: number(now), memory_peak: number(peak), killed }
+    }
+
+    /// Kills what is left in the group and removes it.
+    ///
+    /// # Errors
+    ///
+    /// Where something is still there after a few seconds.
+    pub fn remove(&self) -> Result<()> {
+        let mut first_error = None;
+        for dir in self.directories().into_iter().filter(|d| d.exists()) {
+            first_error = tree::remove(dir, Duration::from_secs(5)).err().or(first_error);
+        }
+        first_error.map_or(Ok(()), Err)
+    }
+}
+
+fn write_if_there(path: &Path, value: &str) -> Result<()> {
+    if path.exists() { write(path, value) } else { Ok(()) }
+}

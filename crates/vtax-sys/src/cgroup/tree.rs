@@ -1,0 +1,152 @@
+//! Removing whole trees of groups, and telling which are left over.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+
+use super::hierarchy;
+use crate::error::{Context, Result, SysError};
+
+const PREFIX: &str = "vtax-";
+/// Groups of containers in user sessions of containers are hardly deeper.
+const DEEPEST: usize = 8;
+
+/// When a process was started, in clock ticks since boot; with its id this names a process for good.
+#[must_use]
+pub fn start_time(pid: i32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may contain anything; the 20th field after it is the 22nd of all.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+fn pid_namespace() -> u64 {
+    rustix::fs::stat("/proc/self/ns/pid").map_or(0, |s| s.st_ino)
+}
+
+/// The name of the groups of the run that this process owns.
+pub(super) fn run_name() -> String {
+    let pid = std::process::id().cast_signed();
+    format!("{PREFIX}{pid}-{}-{}", start_time(pid).unwrap_or(0), pid_namespace())
+}
+
+/// Whether a directory name is that of a run whose owner, of this PID namespace, is gone.
+fn is_left_over(name: &str, namespace: u64) -> bool {
+    let Some(rest) = name.strip_prefix(PREFIX) else { return false };
+    let numbers: Vec<u64> = rest.split('-').filter_map(|n| n.parse().ok()).collect();
+    match numbers[..] {
+        [pid, started, home] if home == namespace && rest.split('-').count() == 3 => {
+            i32::try_from(pid).is_ok_and(|pid| start_time(pid) != Some(started))
+        }
+        _ => false,
+    }
+}
+
+fn subdirectories(dir: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
+    entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|e| e.path()).collect()
+}
+
+fn find_left_over(dir: &Path, depth: usize, namespace: u64, found: &mut Vec<PathBuf>) {
+    for path in subdirectories(dir) {
+        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+        if is_left_over(name, namespace) {
+            found.push(path);
+        } else if depth < DEEPEST {
+            find_left_over(&path, depth + 1, namespace, found);
+        }
+    }
+}
+
+/// Removes the groups of runs whose owner is gone; returns how many trees were removed.
+///
+/// # Errors
+///
+/// The first tree that could not be removed; the others are removed all the same.
+pub fn sweep() -> Result<usize> {
+    let namespace = pid_namespace();
+    let mut found = Vec::new();
+    for hierarchy in hierarchy::find() {
+        find_left_over(&hierarchy.mount, 0, namespace, &mut found);
+    }
+    let mut first_error = None;
+    let mut removed = 0;
+    for tree in found {
+        match remove(&tree, Duration::from_secs(5)) {
+            Ok(()) => removed += 1,
+            Err(e) => first_error = first_error.or(Some(e)),
+        }
+    }
+    first_error.map_or(Ok(removed), Err)
+}
+
+fn kill_members(dir: &Path, own: Pid) {
+    let procs = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+    for pid in procs.lines().filter_map(|l| l.parse().ok()).filter_map(Pid::from_raw) {
+        if pid != own {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+/// Kills what is left in a tree and removes what can be removed; says what stood in the way.
+fn remove_once(dir: &Path, own: Pid) -> io::Result<()> {
+    let mut result = Ok(());
+    for child in subdirectories(dir) {
+        result = result.and(remove_once(&child, own));
+    }
+    kill_members(dir, own);
+    match fs::remove_dir(dir) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => result.and(Err(e)),
+        _ => result,
+    }
+}
+
+/// Removes a tree of groups, killing what is still in it except this process.
+///
+/// # Errors
+///
+/// Where something is still there after `timeout`.
+pub(super) fn remove(tree: &Path, timeout: Duration) -> Result<()> {
+    let until = Instant::now() + timeout;
+    let own = rustix::process::getpid();
+    let mut pause = Duration::from_millis(1);
+    loop {
+        match remove_once(tree, own) {
+            Ok(()) => return Ok(()),
+            // A group is busy until the last process in it is reaped.
+            Err(e) if e.kind() == io::ErrorKind::ResourceBusy => {}
+            Err(e) => return Err(e).context("remove control group", tree.display().to_string()),
+        }
+        if Instant::now() > until {
+            return Err(SysError::TimedOut {
+                operation: "remove control group",
+                object: tree.display().to_string(),
+                seconds: timeout.as_secs_f64(),
+            });
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(50));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_runs_of_the_dead_are_left_over() {
+        let here = pid_namespace();
+        let own = std::process::id().cast_signed();
+        let started = start_time(own).unwrap();
+        assert!(!is_left_over(&format!("vtax-{own}-{started}-{here}"), here), "alive");
+        assert!(is_left_over(&format!("vtax-{own}-{}-{here}", started + 1), here), "id given anew");
+        assert!(!is_left_over(&format!("vtax-{own}-{}-{}", started + 1, here + 1), here), "elsewhere");
+        assert!(is_left_over(&format!("vtax-{}-5-{here}", i32::MAX), here), "gone");
+        for other in ["vtax-", "vtax-a-b-c", "vtax-1-2", "user.slice", "vtax-5--1", "vtax-5-5-5-x"] {
+            assert!(!is_left_over(other, here), "{other}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! cgroup v2: making room under the rule that a group with processes has no controllers for its
+//! children (cgroups(7), "no internal processes").
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::hierarchy::{Controller, Hierarchy};
+
+/// Where this process goes while its own group serves as the parent of the run's.
+const FRONT: &str = "front";
+
+fn lists(file: &Path, word: &str) -> bool {
+    fs::read_to_string(file).is_ok_and(|text| text.split_whitespace().any(|w| w == word))
+}
+
+fn offers_any(dir: &Path) -> bool {
+    [Controller::Cpuset, Controller::Memory].iter().any(|c| lists(&dir.join("cgroup.controllers"), c.name()))
+}
+
+/// Makes the run's group: in the hierarchy's root where that is ours to use, else in this
+/// process's own group, which then is left for the time of the run. Returns the group, and the
+/// one that was left.
+pub(super) fn make_room(h: &Hierarchy, name: &str) -> Result<(PathBuf, Option<PathBuf>), String> {
+    if !offers_any(&h.mount) {
+        return Err("the unified hierarchy offers neither cpuset nor memory here".to_owned());
+    }
+    let top = h.mount.join(name);
+    let at_top = fs::create_dir(&top);
+    if at_top.is_ok() {
+        if enable_all(&h.mount) {
+            return Ok((top, None));
+        }
+        let _ = fs::remove_dir(&top);
+    }
+    let delegated = "start vtax in a group of its own: `systemd-run --user --scope -p Delegate=yes vtax ...`";
+    if !offers_any(&h.own) {
+        return Err(format!("neither cpuset nor memory is delegated to {}; {delegated}", h.own.display()));
+    }
+    let dir = h.own.join(name);
+    fs::create_dir(&dir).map_err(|e| format!("create {}: {e}; {delegated}", dir.display()))?;
+    match move_in(&h.own, &dir) {
+        Ok(()) => Ok((dir, Some(h.own.clone()))),
+        Err(why) => {
+            go_home(&h.own, name);
+            let _ = fs::remove_dir(dir.join(FRONT));
+            let _ = fs::remove_dir(&dir);
+            Err(format!("{why}; {delegated}"))
+        }
+    }
+}
+
+fn move_in(own: &Path, dir: &Path) -> Result<(), String> {
+    let front = dir.join(FRONT);
+    fs::create_dir(&front).map_err(|e| format!("create {}: {e}", front.display()))?;
+    fs::write(front.join("cgroup.procs"), "0").map_err(|e| format!("leave {}: {e}", own.display()))?;
+    if enable_all(own) { Ok(()) } else { Err(format!("{} has other processes in it", own.display())) }
+}
+
+/// Passes every controller that is offered on to the children; true where any could be.
+fn enable_all(dir: &Path) -> bool {
+    let mut any = false;
+    for controller in ["cpuset", "memory", "cpu", "pids", "io"] {
+        if lists(&dir.join("cgroup.subtree_control"), controller) {
+            any |= matches!(controller, "cpuset" | "memory");
+        } else if lists(&dir.join("cgroup.controllers"), controller) {
+            let done = fs::write(dir.join("cgroup.subtree_control"), format!("+{controller}")).is_ok();
+            any |= done && matches!(controller, "cpuset" | "memory");
+        }
+    }
+    any
+}
+
+/// Has the run's group pass `controller` on to the groups of its nodes.
+pub(super) fn offer(dir: &Path, controller: Controller) -> Result<(), String> {
+    enable_all(dir);
+    if lists(&dir.join("cgroup.subtree_control"), controller.name()) {
+        Ok(())
+    } else {
+        Err(format!("not delegated to {}", dir.display()))
+    }
+}
+
+/// Undoes [`make_room`] for this process, as far as its own group is concerned.
+pub(super) fn go_home(home: &Path, name: &str) {
+    let dir = home.join(name);
+    for at in [&dir, home] {
+        for controller in ["cpuset", "memory", "cpu", "pids", "io"] {
+            if lists(&at.join("cgroup.subtree_control"), controller) {
+                // Refused while a run of somebody else uses it; then the next line is too.
+                let _ = fs::write(at.join("cgroup.subtree_control"), format!("-{controller}"));
+            }
+        }
+    }
+    let _ = fs::write(home.join("cgroup.procs"), "0");
+}

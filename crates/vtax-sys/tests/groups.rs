@@ -1,0 +1,167 @@
+//! Control groups: limits are real, and go when their owner does, however it ends.
+//!
+//! Not under the test harness, which has threads: the keeper is forked from a process with one.
+#![allow(clippy::print_stdout, reason = "a test's report")]
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use vtax_sys::cgroup::{Limits, RunGroups, start_time, sweep};
+use vtax_sys::controller::{ControllerOptions, start_controller};
+use vtax_sys::require::{Need, need};
+use vtax_sys::spawn::Spawn;
+use vtax_sys::{Ended, Namespaces};
+use vtax_units::{Bytes, CpuSet};
+
+fn main() {
+    if !need(&[Need::Root]) {
+        return;
+    }
+    let started = start_time(1).expect("every process has a start time");
+    assert!(started < start_time(std::process::id().cast_signed()).unwrap());
+    limits_are_enforced_and_go();
+    a_killed_owner_leaves_nothing();
+    what_a_lost_keeper_leaves_is_swept();
+    println!("ok");
+}
+
+fn named(name: &str) -> Vec<PathBuf> {
+    fn walk(dir: &Path, depth: usize, name: &str, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if entry.file_name().to_string_lossy().contains(name) {
+                found.push(path.clone());
+            }
+            if depth < 8 && entry.file_type().is_ok_and(|t| t.is_dir()) {
+                walk(&path, depth + 1, name, found);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(Path::new("/sys/fs/cgroup"), 0, name, &mut found);
+    found
+}
+
+fn sleeper() -> Spawn {
+    Spawn::new(Path::new("/bin/sleep"), ["sleep", "1000"])
+}
+
+fn limits_are_enforced_and_go() {
+    let groups = RunGroups::create();
+    println!("{} {:?}", groups.describe(), groups.notes());
+    let name = groups.name().to_owned();
+    let keeper = groups.keep().unwrap();
+    let inside = groups.clone();
+    let ended = start_controller(ControllerOptions::for_this_process(), move |_| {
+        let limits = Limits { cpus: Some(CpuSet::of([0])), memory: Some(Bytes::from_mib(64)) };
+        let node = inside.node("sut", &limits).unwrap();
+        let enforced = node.enforced().unwrap();
+        println!("{enforced:?}");
+        if enforced.cpus.is_some() {
+            assert_eq!(enforced.cpus, limits.cpus);
+        }
+        let script = "grep Cpus_allowed_list /proc/self/status | grep -qw 0 && \
+                      dd if=/dev/zero of=/dev/null bs=200M count=1 2>/dev/null";
+        let greedy = Spawn::new(Path::new("/bin/sh"), ["sh", "-c", script])
+            .namespaces(Namespaces::NODE)
+            .start(|pid| node.attach(pid))
+            .unwrap();
+        let end = greedy.wait().unwrap();
+        if enforced.memory.is_some() {
+            assert_eq!(enforced.memory, limits.memory);
+            assert!(!end.success(), "200 MB fitted into 64 MiB");
+            println!("{:?}", node.usage());
+            assert!(node.usage().killed.is_none_or(|k| k > 0));
+        }
+        assert_eq!(node.procs_files().unwrap().is_empty(), groups_none(&inside));
+        node.remove().unwrap();
+        inside.node("left-to-the-keeper", &limits).unwrap();
+        0
+    });
+    assert_eq!(ended.unwrap().wait().unwrap(), Ended::Exited(0));
+    groups.finish(keeper).unwrap();
+    assert_eq!(named(&name), Vec::<PathBuf>::new());
+}
+
+fn groups_none(groups: &RunGroups) -> bool {
+    groups.describe() == "none"
+}
+
+/// Forks a front process with keeper and controller, and a node in a group; returns the front
+/// process once all is up, and the name of its groups.
+fn front(with_keeper: bool) -> (vtax_sys::controller::Controller, String) {
+    let (out, child_out) = rustix::pipe::pipe().unwrap();
+    // A controller serves as the front process here: a fork that can be killed.
+    let options = ControllerOptions { user_namespace: false, own_session: true };
+    let front = start_controller(options, |_| {
+        let groups = RunGroups::create();
+        let keeper = with_keeper.then(|| groups.keep().unwrap());
+        let inner = start_controller(options, |_| {
+            let node = groups.node("sut", &Limits::default()).unwrap();
+            sleeper().start(|pid| node.attach(pid)).unwrap();
+            rustix::io::write(&child_out, groups.name().as_bytes()).unwrap();
+            std::thread::sleep(Duration::from_secs(60));
+            0
+        });
+        let _ = inner.unwrap().wait();
+        drop(keeper);
+        0
+    });
+    let mut buffer = [0_u8; 100];
+    let length = rustix::io::read(&out, &mut buffer).unwrap();
+    (front.unwrap(), String::from_utf8_lossy(&buffer[..length]).into_owned())
+}
+
+fn a_killed_owner_leaves_nothing() {
+    // The keeper must outlive the front process's PID namespace, so it is kept by this process.
+    let groups = RunGroups::create();
+    let keeper = groups.keep().unwrap();
+    let (out, child_out) = rustix::pipe::pipe().unwrap();
+    let inside = groups.clone();
+    let controller = start_controller(ControllerOptions::for_this_process(), move |_| {
+        let node = inside.node("sut", &Limits::default()).unwrap();
+        sleeper().start(|pid| node.attach(pid)).unwrap();
+        rustix::io::write(&child_out, b"!").unwrap();
+        std::thread::sleep(Duration::from_secs(60));
+        0
+    });
+    rustix::io::read(&out, &mut [0_u8; 1]).unwrap();
+    assert_eq!(named(groups.name()).is_empty(), groups_none(&groups));
+    drop(controller);
+    let name = groups.name().to_owned();
+    // Only the pipe is closed, as when the front process is killed.
+    drop(keeper);
+    let until = Instant::now() + Duration::from_secs(10);
+    while !named(&name).is_empty() {
+        assert!(Instant::now() < until, "the keeper removed nothing");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    vtax_sys::signals::become_subreaper().unwrap();
+    while vtax_sys::signals::reap_all().is_empty() {
+        assert!(Instant::now() < until, "the keeper didn't end");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn what_a_lost_keeper_leaves_is_swept() {
+    let (front, name) = front(false);
+    drop(front);
+    // Its owner was PID 1 of another PID namespace, which a sweep leaves alone; rename to a dead
+    // owner of this one by making such a group by hand.
+    let left = named(&name);
+    let own_namespace = rustix::fs::stat("/proc/self/ns/pid").unwrap().st_ino;
+    let mine: Vec<PathBuf> = left
+        .iter()
+        .filter(|p| p.file_name().is_some_and(|n| n.to_string_lossy() == name))
+        .map(|p| p.with_file_name(format!("vtax-{}-7-{own_namespace}", i32::MAX)))
+        .collect();
+    for dir in &mine {
+        std::fs::create_dir_all(dir.join("sut")).unwrap();
+    }
+    // Another run may have left something too.
+    assert!(sweep().unwrap() >= mine.len());
+    assert!(mine.iter().all(|d| !d.exists()));
+    for dir in left.iter().rev() {
+        std::fs::remove_dir(dir).unwrap();
+    }
+}
