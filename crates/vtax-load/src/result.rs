@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use vtax_units::Nanos;
 
+use crate::LatencyHistogram;
+
 /// What one burst of load found, all workers merged; warm-up excluded everywhere.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadResult {
@@ -30,7 +32,7 @@ pub struct Counts {
     pub intended: u64,
     /// Requests sent.
     pub sent: u64,
-    /// Starts that found no free connection until their timeout had passed.
+    /// Starts that found no free connection until their timeout had passed or the load ended.
     pub missed: u64,
     /// Answers with a 2xx or 3xx status.
     pub ok: u64,
@@ -69,12 +71,70 @@ pub struct Errors {
     pub other: u64,
 }
 
-/// A mergeable latency histogram in nanoseconds with 3 significant digits.
-///
-/// Serialises as the base64 text of HdrHistogram's V2 compressed format, the same text a
-/// `.hlog` file holds.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LatencyHistogram(pub hdrhistogram::Histogram<u64>);
+impl Errors {
+    /// All failures.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.client_timeout
+            + self.refused
+            + self.reset
+            + self.no_descriptors
+            + self.no_addresses
+            + self.protocol
+            + self.status
+            + self.other
+    }
+
+    /// The classes with their names, in the order of the fields; [`Sample::outcome`] counts from 1.
+    #[must_use]
+    pub fn classes(&self) -> [(&'static str, u64); 8] {
+        [
+            ("client-timeout", self.client_timeout),
+            ("refused", self.refused),
+            ("reset", self.reset),
+            ("no-descriptors", self.no_descriptors),
+            ("no-addresses", self.no_addresses),
+            ("protocol", self.protocol),
+            ("status", self.status),
+            ("other", self.other),
+        ]
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.client_timeout += other.client_timeout;
+        self.refused += other.refused;
+        self.reset += other.reset;
+        self.no_descriptors += other.no_descriptors;
+        self.no_addresses += other.no_addresses;
+        self.protocol += other.protocol;
+        self.status += other.status;
+        self.other += other.other;
+    }
+}
+
+impl Counts {
+    /// Adds another's counts.
+    pub fn add(&mut self, other: &Self) {
+        self.intended += other.intended;
+        self.sent += other.sent;
+        self.missed += other.missed;
+        self.ok += other.ok;
+        self.errors.add(&other.errors);
+        self.unfinished += other.unfinished;
+        for (sum, more) in self.status.iter_mut().zip(other.status) {
+            *sum += more;
+        }
+        self.connects += other.connects;
+        self.bytes_received += other.bytes_received;
+        self.bytes_sent += other.bytes_sent;
+    }
+
+    /// The share of intended starts that did not end in a successful answer, 0 to 1.
+    #[must_use]
+    pub fn loss(&self) -> f64 {
+        if self.intended == 0 { 0.0 } else { 1.0 - self.ok as f64 / self.intended as f64 }
+    }
+}
 
 /// One interval of the recorded time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -107,20 +167,8 @@ pub struct GeneratorUse {
 pub struct Sample {
     /// Intended start, from the start of the recorded time, in nanoseconds.
     pub start_ns: u64,
-    /// Latency in nanoseconds, saturated at about 4.29 s... `u32::MAX` means 4.29 s or more.
+    /// Latency in nanoseconds; `u32::MAX` means about 4.29 s or more.
     pub latency_ns: u32,
     /// 0 for success, else the class of failure in the order of [`Errors`], from 1.
     pub outcome: u8,
-}
-
-impl Serialize for LatencyHistogram {
-    fn serialize<S: serde::Serializer>(&self, _s: S) -> Result<S::Ok, S::Error> {
-        Err(serde::ser::Error::custom("not yet"))
-    }
-}
-
-impl<'de> Deserialize<'de> for LatencyHistogram {
-    fn deserialize<D: serde::Deserializer<'de>>(_d: D) -> Result<Self, D::Error> {
-        Err(serde::de::Error::custom("not yet"))
-    }
 }

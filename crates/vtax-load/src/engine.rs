@@ -1,0 +1,194 @@
+//! Carries out a load: sets workers up, waits for them, merges what they found.
+
+use std::thread;
+
+use hdrhistogram::Histogram;
+use vtax_sys::sched;
+use vtax_units::{CpuSet, Nanos};
+
+use crate::limit::{Evidence, judge};
+use crate::recorder::{Recorder, Window};
+use crate::worker::{Finding, Job, Worker};
+use crate::{
+    Arrivals, Control, Counts, GeneratorUse, HttpLoad, Interval, LatencyHistogram, LoadError, LoadResult,
+    LoadSpec, Model, Protocol,
+};
+
+/// Longest wait for answers after the last start.
+const DRAIN: Nanos = Nanos::from_secs(1);
+/// From now to the epoch: time for all threads to be there.
+const LEAD_IN: Nanos = Nanos::from_millis(20);
+
+/// Carries out a load and returns what it found.
+///
+/// Takes about `warmup + duration`, and up to one second more for the last answers. Failed
+/// requests are part of the result; a load during which every connection is refused is `Ok`.
+///
+/// # Errors
+/// The specification is invalid, the kernel refuses what the engine needs, or the load was
+/// cancelled before its warm-up had passed.
+pub fn run(spec: &LoadSpec, control: &Control) -> Result<LoadResult, LoadError> {
+    spec.check()?;
+    // Where the limit can't be raised and is too low, requests show it: no-descriptors.
+    let _ = sched::raise_open_files(u64::from(spec.connections) + 256);
+    let cpus = worker_cpus(spec)?;
+    let workers = cpus.len();
+    let job = job(spec);
+    let mut ready = Vec::with_capacity(workers);
+    for (number, cpu) in cpus.iter().enumerate() {
+        let arrivals = match &spec.model {
+            Model::Open { arrivals, profile } => {
+                Some(Arrivals::new(*arrivals, profile, spec.seed, number, workers))
+            }
+            Model::Closed => None,
+        };
+        let recorder = Recorder::new(job.window, spec.timeout, spec.samples);
+        let share = share_of(spec.connections, number, workers);
+        let worker = Worker::new(&job, control, share, arrivals, recorder)
+            .map_err(|source| LoadError::System { operation: "create an epoll", source })?;
+        ready.push((number, *cpu, worker));
+    }
+    let findings = launch(ready, control)?;
+    merge(spec, &job, findings)
+}
+
+/// Runs each worker in a thread on its CPU and waits for all.
+fn launch(ready: Vec<(usize, usize, Worker<'_>)>, control: &Control) -> Result<Vec<Finding>, LoadError> {
+    thread::scope(|scope| {
+        let mut threads = Vec::with_capacity(ready.len());
+        for (number, cpu, worker) in ready {
+            let work = move || {
+                sched::bind_this_thread(&CpuSet::of([cpu]))
+                    .and_then(|()| worker.run())
+                    .map_err(|source| LoadError::Worker { worker: number, source })
+            };
+            match thread::Builder::new().name(format!("load-{number}")).spawn_scoped(scope, work) {
+                Ok(thread) => threads.push(thread),
+                Err(source) => {
+                    control.cancel();
+                    return Err(LoadError::System { operation: "start a thread", source });
+                }
+            }
+        }
+        let join = |(worker, thread): (usize, thread::ScopedJoinHandle<'_, _>)| {
+            thread.join().map_err(|_| LoadError::Panicked { worker })?
+        };
+        threads.into_iter().enumerate().map(join).collect()
+    })
+}
+
+fn job(spec: &LoadSpec) -> Job {
+    let Protocol::Http(http) = &spec.protocol;
+    let window = Window {
+        from: spec.warmup.0,
+        to: spec.warmup.0 + spec.duration.0,
+        interval: spec.interval.0.min(spec.duration.0),
+    };
+    Job {
+        target: spec.target,
+        request: request(http, false),
+        last_request: request(http, true),
+        requests_per_connection: http.requests_per_connection.unwrap_or(u32::MAX),
+        window,
+        drain: spec.timeout.min(DRAIN).0,
+        timeout: spec.timeout.0,
+        epoch: Nanos(sched::monotonic().0 + LEAD_IN.0),
+    }
+}
+
+fn request(http: &HttpLoad, last: bool) -> Vec<u8> {
+    // RFC 9112 section 9.6: whoever will send no more on a connection says so.
+    let close = if last { "Connection: close\r\n" } else { "" };
+    format!("GET {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: vtax\r\n{close}\r\n", http.target, http.host)
+        .into_bytes()
+}
+
+/// One CPU per worker.
+fn worker_cpus(spec: &LoadSpec) -> Result<Vec<usize>, LoadError> {
+    let set = if spec.cpus.is_empty() {
+        sched::allowed_cpus().map_err(|source| LoadError::Worker { worker: 0, source })?
+    } else {
+        spec.cpus.clone()
+    };
+    let most = spec.connections.max(1) as usize;
+    Ok(set.iter().take(most).collect())
+}
+
+/// Connections of one worker.
+fn share_of(connections: u32, worker: usize, workers: usize) -> u32 {
+    let (workers, worker) = (workers as u32, worker as u32);
+    connections / workers + u32::from(worker < connections % workers)
+}
+
+fn merge(spec: &LoadSpec, job: &Job, findings: Vec<Finding>) -> Result<LoadResult, LoadError> {
+    let end = findings.iter().map(|f| f.end).min().unwrap_or(0);
+    if end <= job.window.from {
+        return Err(LoadError::Cancelled { after: Nanos(end), warmup: spec.warmup });
+    }
+    let duration = Nanos(end - job.window.from);
+    let intervals = merge_intervals(job, duration, &findings);
+    let mut counts = Counts::default();
+    let mut latency = LatencyHistogram::new();
+    for interval in &intervals {
+        counts.add(&interval.counts);
+        latency.add(&interval.latency);
+    }
+    let mut lateness = LatencyHistogram::new();
+    let mut own_lateness = LatencyHistogram::new();
+    let mut generator = GeneratorUse { workers: findings.len() as u32, ..GeneratorUse::default() };
+    let mut missed_own = 0;
+    for finding in &findings {
+        add(&mut lateness, &finding.recorder.lateness);
+        add(&mut own_lateness, &finding.recorder.own_lateness);
+        missed_own += finding.recorder.missed_own;
+        generator.cpu_user.0 += finding.cpu.user.0;
+        generator.cpu_system.0 += finding.cpu.system.0;
+        generator.busiest = generator.busiest.max(finding.busy);
+    }
+    generator.limited = judge(&Evidence {
+        open: matches!(spec.model, Model::Open { .. }),
+        busy: findings.iter().map(|f| f.busy).collect(),
+        displaced: findings.iter().map(|f| f.displaced).collect(),
+        intended: counts.intended,
+        missed: counts.missed,
+        missed_own,
+        no_descriptors: counts.errors.no_descriptors,
+        no_addresses: counts.errors.no_addresses,
+        latency_p99: latency.quantile(0.99),
+        lateness_p99: lateness.quantile(0.99),
+        own_lateness_p99: own_lateness.quantile(0.99),
+    });
+    let mut samples: Vec<_> =
+        findings.into_iter().filter_map(|f| f.recorder.samples).flatten().flatten().collect();
+    samples.sort_unstable_by_key(|sample| sample.start_ns);
+    Ok(LoadResult { duration, counts, latency, lateness, intervals, generator, samples })
+}
+
+fn add(to: &mut LatencyHistogram, from: &Histogram<u64>) {
+    for value in from.iter_recorded() {
+        to.record_n(value.value_iterated_to(), value.count_since_last_iteration());
+    }
+}
+
+/// The intervals of all workers; where the load was cancelled, up to the one it ended in.
+fn merge_intervals(job: &Job, duration: Nanos, findings: &[Finding]) -> Vec<Interval> {
+    let length = duration.0.div_ceil(job.window.interval) as usize;
+    let mut intervals: Vec<Interval> = (0..length as u64)
+        .map(|i| Interval {
+            start: Nanos(i * job.window.interval),
+            counts: Counts::default(),
+            latency: LatencyHistogram::new(),
+        })
+        .collect();
+    for finding in findings {
+        for (i, sparse) in finding.recorder.intervals.iter().enumerate() {
+            // Workers may see a cancellation some milliseconds apart, across a boundary.
+            let Some(interval) = intervals.get_mut(i.min(length - 1)) else { continue };
+            interval.counts.add(&sparse.counts);
+            for (value, count) in &sparse.latency {
+                interval.latency.record_n(*value, *count);
+            }
+        }
+    }
+    intervals
+}

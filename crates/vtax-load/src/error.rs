@@ -1,0 +1,49 @@
+//! What can keep a load from running at all. Failed requests are results, not errors.
+
+use vtax_sys::SysError;
+use vtax_units::Nanos;
+
+/// Why a load could not run.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The specification makes no sense.
+    #[error("{field}: {reason}")]
+    Spec {
+        /// The field of [`crate::LoadSpec`].
+        field: &'static str,
+        /// What is wrong and what would be right.
+        reason: String,
+    },
+    /// The system refused something the engine needs.
+    #[error("load generator: {operation}")]
+    System {
+        /// What was tried.
+        operation: &'static str,
+        /// What the kernel said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A worker could not be bound to its CPU, or its CPU time not be read.
+    #[error("load generator: worker {worker}")]
+    Worker {
+        /// Number of the worker, from 0.
+        worker: usize,
+        /// What failed.
+        #[source]
+        source: SysError,
+    },
+    /// The load was cancelled before anything was recorded.
+    #[error("cancelled after {after}, before the warm-up of {warmup} had passed")]
+    Cancelled {
+        /// Time since the start.
+        after: Nanos,
+        /// The warm-up asked for.
+        warmup: Nanos,
+    },
+    /// A worker panicked.
+    #[error("load generator: worker {worker} panicked")]
+    Panicked {
+        /// Number of the worker, from 0.
+        worker: usize,
+    },
+}

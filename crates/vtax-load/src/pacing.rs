@@ -1,0 +1,100 @@
+//! When to sleep and for how long, so that a request starts when it should.
+
+/// The kernel wakes a thread some microseconds late. The pacer learns by how much and asks to be
+/// woken that much earlier, then polls until the start is due. Polling costs CPU, so the lead is
+/// bounded by a share of the gap between starts: at high rates requests start a wake-up late
+/// rather than burn the core.
+#[derive(Debug)]
+pub(crate) struct Pacer {
+    /// Smoothed wake-up delay, in nanoseconds.
+    overshoot: u64,
+    /// Smoothed gap between two starts, in nanoseconds.
+    gap: u64,
+    last_start: u64,
+    /// Time spent polling for a start that was not due yet, in nanoseconds.
+    pub(crate) polled: u64,
+}
+
+/// Longest lead: a wake-up that takes longer is noise to be seen, not to be hidden.
+const LEAD_MAX: u64 = 60_000;
+/// Share of the gap that the lead may take.
+const LEAD_SHARE: u64 = 4;
+/// Going to sleep for less takes longer than polling.
+const SLEEP_MIN: u64 = 3_000;
+
+impl Pacer {
+    pub(crate) fn new() -> Self {
+        Self { overshoot: 0, gap: 0, last_start: 0, polled: 0 }
+    }
+
+    /// Notes a start, for the gap.
+    pub(crate) fn started(&mut self, start: u64) {
+        self.gap = smooth(self.gap, start.saturating_sub(self.last_start), 32);
+        self.last_start = start;
+    }
+
+    /// How long to sleep where the next start is due at `due`; 0: don't sleep, poll.
+    pub(crate) fn sleep(&self, now: u64, due: u64) -> u64 {
+        let lead = self.overshoot.min(self.gap / LEAD_SHARE).min(LEAD_MAX);
+        let sleep = due.saturating_sub(now).saturating_sub(lead);
+        if sleep < SLEEP_MIN { 0 } else { sleep }
+    }
+
+    /// Notes a sleep that lasted from `now` to `woken` instead of for `asked`.
+    pub(crate) fn slept(&mut self, now: u64, asked: u64, woken: u64) {
+        let overshoot = (woken - now).saturating_sub(asked).min(4 * LEAD_MAX);
+        self.overshoot = smooth(self.overshoot, overshoot, 16);
+    }
+}
+
+fn smooth(average: u64, value: u64, weight: u64) -> u64 {
+    (average * (weight - 1) + value) / weight
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine that wakes up 20 us late; returns lateness of each start and the time polled.
+    fn simulate(gap: u64, starts: usize) -> (Vec<u64>, u64) {
+        let mut pacer = Pacer::new();
+        let (mut now, mut polled, mut lateness) = (0, 0, Vec::new());
+        for i in 1..=starts as u64 {
+            let due = i * gap;
+            while now < due {
+                match pacer.sleep(now, due) {
+                    0 => (now, polled) = (now + 200, polled + 200),
+                    sleep => {
+                        pacer.slept(now, sleep, now + sleep + 20_000);
+                        now += sleep + 20_000;
+                    }
+                }
+            }
+            lateness.push(now - due);
+            pacer.started(due);
+        }
+        (lateness, polled)
+    }
+
+    #[test]
+    fn low_rates_start_on_time() {
+        let (lateness, polled) = simulate(1_000_000, 500);
+        assert!(lateness[200..].iter().all(|l| *l <= 1_000), "{:?}", &lateness[200..210]);
+        assert!(polled < 500 * 1_000_000 / 100, "polled {polled} ns of 500 ms");
+    }
+
+    #[test]
+    fn high_rates_do_not_burn_the_core() {
+        let (lateness, polled) = simulate(20_000, 50_000);
+        assert!(lateness[200..].iter().all(|l| *l <= 41_000), "{:?}", lateness[200..].iter().max());
+        assert!(polled < 50_000 * 20_000 / 2, "polled {polled} ns of 1 s");
+    }
+
+    #[test]
+    fn the_past_and_the_present_are_not_slept_for() {
+        let pacer = Pacer::new();
+        assert_eq!(pacer.sleep(10, 5), 0);
+        assert_eq!(pacer.sleep(10, 10), 0);
+        assert_eq!(pacer.sleep(0, 100_000), 100_000);
+    }
+}

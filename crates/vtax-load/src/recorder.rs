@@ -1,0 +1,277 @@
+//! What one worker writes down.
+
+use hdrhistogram::Histogram;
+use vtax_units::Nanos;
+
+use crate::histogram::bounded;
+use crate::{Counts, Errors, Progress, Sample};
+
+/// Samples are kept in pieces of this many, so that growing never copies.
+const SAMPLES_PER_PIECE: usize = 1 << 16;
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Ok,
+    ClientTimeout,
+    Refused,
+    Reset,
+    NoDescriptors,
+    NoAddresses,
+    Protocol,
+    Status,
+    Other,
+}
+
+/// The recorded stretch of time, in nanoseconds since the load's epoch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Window {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    pub(crate) interval: u64,
+}
+
+/// One interval with its histogram as the few buckets that are not empty.
+#[derive(Debug)]
+pub(crate) struct SparseInterval {
+    pub(crate) counts: Counts,
+    pub(crate) latency: Vec<(u64, u64)>,
+}
+
+/// One worker's recorder. Nothing in it is shared; workers are merged when all have ended.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    window: Window,
+    next_flush: u64,
+    counts: Counts,
+    latency: Histogram<u64>,
+    pub(crate) intervals: Vec<SparseInterval>,
+    pub(crate) lateness: Histogram<u64>,
+    /// Lateness while a connection was free: the part that only the generator can have caused.
+    pub(crate) own_lateness: Histogram<u64>,
+    /// Missed starts while a connection was free.
+    pub(crate) missed_own: u64,
+    pub(crate) samples: Option<Vec<Vec<Sample>>>,
+    /// Since it was last handed over.
+    progress: Progress,
+}
+
+impl Recorder {
+    pub(crate) fn new(window: Window, timeout: Nanos, samples: bool) -> Self {
+        let intervals = (window.to - window.from).div_ceil(window.interval) as usize;
+        // A request may end a little after its timeout; clearing touches the memory now, so that
+        // no page fault happens during the load.
+        let histogram = || {
+            let mut histogram = bounded(timeout.0.saturating_add(1_000_000_000));
+            histogram.clear();
+            histogram
+        };
+        Self {
+            window,
+            next_flush: window.from + window.interval,
+            counts: Counts::default(),
+            latency: histogram(),
+            intervals: Vec::with_capacity(intervals),
+            lateness: histogram(),
+            own_lateness: histogram(),
+            missed_own: 0,
+            samples: samples.then(|| vec![Vec::with_capacity(SAMPLES_PER_PIECE)]),
+            progress: Progress::default(),
+        }
+    }
+
+    /// When [`tick`](Self::tick) has something to do next.
+    pub(crate) fn next_flush(&self) -> u64 {
+        self.next_flush
+    }
+
+    /// Closes the intervals that have ended.
+    pub(crate) fn tick(&mut self, now: u64) {
+        while now >= self.next_flush && self.next_flush < self.window.to {
+            self.flush();
+        }
+    }
+
+    /// Closes the last interval; what came after the window's end is in it.
+    pub(crate) fn close(&mut self) {
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        let latency = self.latency.iter_recorded();
+        let latency =
+            latency.map(|v| (v.value_iterated_to(), v.count_since_last_iteration())).collect::<Vec<_>>();
+        self.intervals.push(SparseInterval { counts: std::mem::take(&mut self.counts), latency });
+        self.latency.clear();
+        self.next_flush += self.window.interval;
+    }
+
+    fn recorded(&self, start: u64) -> bool {
+        start >= self.window.from
+    }
+
+    /// A request starts. `late` is the lateness and the part of it that is the generator's own.
+    pub(crate) fn started(&mut self, start: u64, late: Option<(u64, u64)>) {
+        self.progress.sent += 1;
+        if self.recorded(start) {
+            self.counts.intended += 1;
+            self.counts.sent += 1;
+            if let Some((lateness, own)) = late {
+                self.lateness.saturating_record(lateness);
+                self.own_lateness.saturating_record(own);
+            }
+        }
+    }
+
+    /// A start was given up; `own` says that a connection would have been free.
+    pub(crate) fn missed(&mut self, start: u64, own: bool) {
+        self.progress.failed += 1;
+        if self.recorded(start) {
+            self.counts.intended += 1;
+            self.counts.missed += 1;
+            self.missed_own += u64::from(own);
+        }
+    }
+
+    /// A request ended. `status` is 0 where there was no answer.
+    pub(crate) fn ended(&mut self, start: u64, now: u64, outcome: Outcome, status: u16) {
+        let latency = now.saturating_sub(start);
+        if outcome == Outcome::Ok {
+            self.progress.ok += 1;
+            self.progress.latency_sum.0 += latency;
+        } else {
+            self.progress.failed += 1;
+        }
+        if !self.recorded(start) {
+            return;
+        }
+        if status >= 100 {
+            // RFC 9110 section 15: an unknown status is treated as a 5xx.
+            self.counts.status[usize::from(status / 100 - 1).min(4)] += 1;
+        }
+        match outcome {
+            Outcome::Ok => {
+                self.counts.ok += 1;
+                self.latency.saturating_record(latency);
+            }
+            failure => count_failure(&mut self.counts.errors, failure),
+        }
+        if let Some(pieces) = &mut self.samples {
+            let sample = Sample {
+                start_ns: start - self.window.from,
+                latency_ns: u32::try_from(latency).unwrap_or(u32::MAX),
+                outcome: outcome as u8,
+            };
+            keep(pieces, sample);
+        }
+    }
+
+    /// A request had neither ended nor timed out when the load ended.
+    pub(crate) fn unfinished(&mut self, start: u64) {
+        if self.recorded(start) {
+            self.counts.unfinished += 1;
+        }
+    }
+
+    pub(crate) fn connected(&mut self, now: u64) {
+        if self.recorded(now) {
+            self.counts.connects += 1;
+        }
+    }
+
+    pub(crate) fn received(&mut self, now: u64, bytes: usize) {
+        if self.recorded(now) {
+            self.counts.bytes_received += bytes as u64;
+        }
+    }
+
+    pub(crate) fn sent(&mut self, now: u64, bytes: usize) {
+        if self.recorded(now) {
+            self.counts.bytes_sent += bytes as u64;
+        }
+    }
+
+    /// What happened since the last call.
+    pub(crate) fn take_progress(&mut self, now: u64) -> Progress {
+        Progress { elapsed: Nanos(now), ..std::mem::take(&mut self.progress) }
+    }
+}
+
+fn count_failure(errors: &mut Errors, failure: Outcome) {
+    let class = match failure {
+        Outcome::Ok => return,
+        Outcome::ClientTimeout => &mut errors.client_timeout,
+        Outcome::Refused => &mut errors.refused,
+        Outcome::Reset => &mut errors.reset,
+        Outcome::NoDescriptors => &mut errors.no_descriptors,
+        Outcome::NoAddresses => &mut errors.no_addresses,
+        Outcome::Protocol => &mut errors.protocol,
+        Outcome::Status => &mut errors.status,
+        Outcome::Other => &mut errors.other,
+    };
+    *class += 1;
+}
+
+fn keep(pieces: &mut Vec<Vec<Sample>>, sample: Sample) {
+    match pieces.last_mut() {
+        Some(piece) if piece.len() < SAMPLES_PER_PIECE => piece.push(sample),
+        _ => {
+            let mut piece = Vec::with_capacity(SAMPLES_PER_PIECE);
+            piece.push(sample);
+            pieces.push(piece);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_starts_in_the_warm_up_is_not_recorded() {
+        let window = Window { from: 100, to: 300, interval: 100 };
+        let mut recorder = Recorder::new(window, Nanos::from_millis(1), true);
+        for (start, end) in [(0, 50), (99, 150), (100, 120), (199, 250), (299, 400)] {
+            recorder.tick(end);
+            recorder.started(start, Some((2, 1)));
+            recorder.ended(start, end, Outcome::Ok, 200);
+        }
+        recorder.started(250, None);
+        recorder.unfinished(250);
+        recorder.missed(260, true);
+        recorder.close();
+        let by_interval: Vec<u64> = recorder.intervals.iter().map(|i| i.counts.ok).collect();
+        assert_eq!(by_interval, [1, 2]);
+        let mut all = Counts::default();
+        recorder.intervals.iter().for_each(|i| all.add(&i.counts));
+        assert_eq!((all.intended, all.sent, all.missed, all.ok, all.unfinished), (5, 4, 1, 3, 1));
+        assert_eq!(all.status, [0, 3, 0, 0, 0]);
+        assert_eq!((recorder.lateness.len(), recorder.missed_own), (3, 1));
+        let samples = recorder.samples.unwrap().concat();
+        assert_eq!(samples[0], Sample { start_ns: 0, latency_ns: 20, outcome: 0 });
+    }
+
+    #[test]
+    fn every_failure_has_its_class() {
+        let window = Window { from: 0, to: 10, interval: 10 };
+        let mut recorder = Recorder::new(window, Nanos::from_millis(1), true);
+        let failures = [
+            Outcome::ClientTimeout,
+            Outcome::Refused,
+            Outcome::Reset,
+            Outcome::NoDescriptors,
+            Outcome::NoAddresses,
+            Outcome::Protocol,
+            Outcome::Status,
+            Outcome::Other,
+        ];
+        for failure in failures {
+            recorder.ended(1, 2, failure, 0);
+        }
+        recorder.close();
+        let classes = recorder.intervals[0].counts.errors.classes();
+        assert!(classes.iter().all(|(_, count)| *count == 1), "{classes:?}");
+        let outcomes: Vec<u8> = recorder.samples.unwrap()[0].iter().map(|s| s.outcome).collect();
+        assert_eq!(outcomes, [1, 2, 3, 4, 5, 6, 7, 8]);
+    }
+}

@@ -1,0 +1,412 @@
+//! The search for the capacity of a service: the highest rate it carries within limits.
+//!
+//! Pure: the caller asks for the [`next`](Search::next) rate, offers it for a while, and
+//! [`record`](Search::record)s what came of it. From the start rate the search goes up or down by
+//! a growing factor until one rate has passed and a higher one has failed, then halves the
+//! bracket (geometrically) until it is narrow enough. A failure that is not gross is tried once
+//! more before it counts, as a moment's noise must not pass for a bound.
+
+use serde::{Deserialize, Serialize};
+use vtax_units::{Nanos, Rate, Share};
+
+/// What is searched for, and where to begin.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct SearchSpec {
+    /// First rate tried.
+    pub start: Rate,
+    /// First step up or down, as a factor above 1. It is squared with each further step in the
+    /// same direction, up to 4.
+    pub factor: f64,
+    /// Rate that is not exceeded.
+    pub max: Rate,
+    /// The bracket is narrow enough once its upper rate is at most this share above the lower.
+    pub precision: Share,
+    /// A step passes where at most this share of its intended starts did not succeed...
+    pub loss_max: Share,
+    /// ... and, if given, the 99th percentile of latency is at most this.
+    pub p99_max: Option<Nanos>,
+    /// Most steps, repeated ones included.
+    pub steps_max: u32,
+}
+
+/// Below this rate a service is said to carry nothing.
+const RATE_MIN: f64 = 0.5;
+/// Largest factor between two steps.
+const FACTOR_MAX: f64 = 4.0;
+/// A failure is gross, and not tried again, from this loss on or this many times the p99 limit.
+const GROSS_LOSS: f64 = 0.2;
+const GROSS_P99: f64 = 8.0;
+
+impl SearchSpec {
+    /// A search that knows nothing: from 1000/s, doubling; 5 % precision, 1 % loss.
+    #[must_use]
+    pub fn blind(max: Rate) -> Self {
+        Self {
+            start: Rate(1_000.0_f64.min(max.0)),
+            factor: 2.0,
+            max,
+            precision: Share(0.05),
+            loss_max: Share(0.01),
+            p99_max: None,
+            steps_max: 40,
+        }
+    }
+
+    /// Begins near a closed loop's throughput, which is a little above what an open loop gets.
+    #[must_use]
+    pub fn near_throughput(self, throughput: Rate) -> Self {
+        Self { start: Rate((throughput.0 * 0.8).clamp(RATE_MIN, self.max.0)), factor: 1.25, ..self }
+    }
+
+    /// Begins with the bracket that an earlier search of the same cell found: two steps
+    /// where it still holds.
+    #[must_use]
+    pub fn near_bracket(self, lower: Rate, upper: Rate) -> Self {
+        let factor = (upper.0 / lower.0).clamp(1.0 + self.precision.0.max(0.001), FACTOR_MAX);
+        Self { start: Rate(lower.0.clamp(RATE_MIN, self.max.0)), factor, ..self }
+    }
+}
+
+/// What came of one step.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct StepOutcome {
+    /// The rate offered.
+    pub rate: Rate,
+    /// Share of intended starts that did not succeed ([`crate::Counts::loss`]).
+    pub loss: Share,
+    /// 99th percentile of the latency.
+    pub latency_p99: Nanos,
+    /// The generator could not carry the step ([`crate::GeneratorUse::limited`]).
+    pub generator_limited: bool,
+}
+
+/// How one step was judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StepVerdict {
+    /// Within the limits.
+    Passed,
+    /// Beyond them.
+    Failed,
+    /// The generator could not offer it.
+    GeneratorLimited,
+}
+
+/// Why a search ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ending {
+    /// The bracket is narrow enough.
+    Found,
+    /// The highest rate allowed passed: the capacity is at least that.
+    AtMax,
+    /// The generator could not offer more: the capacity is at least the lower rate.
+    GeneratorLimited,
+    /// Not even the lowest rate tried passed.
+    NothingPassed,
+    /// The most steps were made; the bracket is what is known.
+    StepsSpent,
+    /// The caller stopped asking.
+    Unfinished,
+}
+
+/// What a search found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Bracket {
+    /// Highest rate that passed.
+    pub lower: Option<Rate>,
+    /// Lowest rate that failed.
+    pub upper: Option<Rate>,
+    /// Why the search ended.
+    pub ending: Ending,
+    /// Every step in order.
+    pub steps: Vec<(StepOutcome, StepVerdict)>,
+}
+
+/// A search under way.
+#[derive(Debug, Clone)]
+pub struct Search {
+    spec: SearchSpec,
+    lower: Option<f64>,
+    upper: Option<f64>,
+    factor: f64,
+    /// The rate to offer next; `None` once the search has ended.
+    pending: Option<f64>,
+    /// The pending rate was tried already and is tried once more.
+    retry: bool,
+    ending: Ending,
+    steps: Vec<(StepOutcome, StepVerdict)>,
+}
+
+impl Search {
+    /// A search at its beginning. Nonsensical numbers are brought within sense: a factor of at
+    /// least 1.01, a precision of at least 0.1 %.
+    #[must_use]
+    pub fn new(spec: SearchSpec) -> Self {
+        let max = if spec.max.0 > RATE_MIN { spec.max.0 } else { RATE_MIN };
+        let start = if spec.start.0 > 0.0 { spec.start.0.clamp(RATE_MIN, max) } else { max };
+        let spec = SearchSpec {
+            max: Rate(max),
+            precision: Share(spec.precision.0.max(0.001)),
+            factor: spec.factor.clamp(1.01, FACTOR_MAX),
+            ..spec
+        };
+        Self {
+            spec,
+            lower: None,
+            upper: None,
+            factor: spec.factor,
+            pending: Some(start),
+            retry: false,
+            ending: Ending::Unfinished,
+            steps: Vec::new(),
+        }
+    }
+
+    /// The rate to offer next, the same until it is recorded; `None` once the search has ended.
+    #[must_use]
+    pub fn next(&self) -> Option<Rate> {
+        self.pending.map(Rate)
+    }
+
+    /// Says what came of the rate that [`next`](Self::next) gave. Without effect after the end.
+    pub fn record(&mut self, outcome: StepOutcome) -> StepVerdict {
+        let verdict = self.judge(&outcome);
+        let Some(rate) = self.pending else { return verdict };
+        self.steps.push((outcome, verdict));
+        if verdict != StepVerdict::Passed && !self.retry && !self.is_gross(&outcome) && !self.is_spent() {
+            self.retry = true;
+            return verdict;
+        }
+        self.retry = false;
+        match verdict {
+            StepVerdict::Passed => {
+                self.lower = Some(rate);
+                if rate >= self.spec.max.0 {
+                    self.end(Ending::AtMax);
+                    return verdict;
+                }
+            }
+            StepVerdict::Failed => self.upper = Some(rate),
+            // With a rate that passed, that is all this generator can tell; otherwise look below.
+            StepVerdict::GeneratorLimited if self.lower.is_some() => {
+                self.end(Ending::GeneratorLimited);
+                return verdict;
+            }
+            StepVerdict::GeneratorLimited => {}
+        }
+        self.choose(rate);
+        verdict
+    }
+
+    /// What was found, also before the end.
+    #[must_use]
+    pub fn finish(self) -> Bracket {
+        Bracket {
+            lower: self.lower.map(Rate),
+            upper: self.upper.map(Rate),
+            ending: self.ending,
+            steps: self.steps,
+        }
+    }
+
+    fn judge(&self, outcome: &StepOutcome) -> StepVerdict {
+        let slow = self.spec.p99_max.is_some_and(|limit| outcome.latency_p99 > limit);
+        if outcome.generator_limited {
+            StepVerdict::GeneratorLimited
+        } else if outcome.loss.0 > self.spec.loss_max.0 || slow {
+            StepVerdict::Failed
+        } else {
+            StepVerdict::Passed
+        }
+    }
+
+    fn is_gross(&self, outcome: &StepOutcome) -> bool {
+        let p99 = outcome.latency_p99.as_secs_f64();
+        let far = |limit: Nanos| p99 > GROSS_P99 * limit.as_secs_f64();
+        outcome.loss.0 > GROSS_LOSS.max(2.0 * self.spec.loss_max.0) || self.spec.p99_max.is_some_and(far)
+    }
+
+    fn is_spent(&self) -> bool {
+        self.steps.len() >= self.spec.steps_max as usize
+    }
+
+    fn end(&mut self, ending: Ending) {
+        self.ending = ending;
+        self.pending = None;
+    }
+
+    /// Chooses the rate after `rate`.
+    fn choose(&mut self, rate: f64) {
+        let next = match (self.lower, self.upper) {
+            (Some(lower), Some(upper)) if upper <= lower * (1.0 + self.spec.precision.0) => {
+                return self.end(Ending::Found);
+            }
+            (Some(lower), Some(upper)) => (lower * upper).sqrt(),
+            (Some(lower), None) => (lower * self.factor).min(self.spec.max.0),
+            (None, _) => rate / self.factor,
+        };
+        self.factor = (self.factor * self.factor).min(FACTOR_MAX);
+        if next < RATE_MIN {
+            let limited = self.upper.is_none();
+            return self.end(if limited { Ending::GeneratorLimited } else { Ending::NothingPassed });
+        }
+        if self.is_spent() {
+            return self.end(Ending::StepsSpent);
+        }
+        self.pending = Some(next);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rand::rngs::Xoshiro256PlusPlus;
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+
+    /// A queue with this capacity and a p99 that grows as an M/M/1 queue's.
+    fn server(capacity: f64, rate: Rate) -> StepOutcome {
+        let share = rate.0 / capacity;
+        let p99 = if share < 0.999 { 0.001 / (1.0 - share) } else { 5.0 };
+        StepOutcome {
+            rate,
+            loss: Share((1.0 - 1.0 / share).max(0.0)),
+            latency_p99: Nanos::from_secs_f64(p99),
+            generator_limited: false,
+        }
+    }
+
+    fn search(spec: SearchSpec, mut offer: impl FnMut(Rate) -> StepOutcome) -> Bracket {
+        let mut search = Search::new(spec);
+        while let Some(rate) = search.next() {
+            search.record(offer(rate));
+        }
+        search.finish()
+    }
+
+    fn spec() -> SearchSpec {
+        SearchSpec { p99_max: Some(Nanos::from_millis(20)), ..SearchSpec::blind(Rate(1e6)) }
+    }
+
+    /// With a p99 of 1 ms / (1 - share), 20 ms are reached at 95 % of the capacity.
+    const AT_LIMIT: f64 = 0.95;
+
+    #[test]
+    fn a_blind_search_finds_the_capacity() {
+        for capacity in [3.0, 470.0, 8_000.0, 123_456.0] {
+            let found = search(spec(), |rate| server(capacity, rate));
+            let (lower, upper) = (found.lower.unwrap().0, found.upper.unwrap().0);
+            assert_eq!(found.ending, Ending::Found);
+            assert!(
+                lower <= capacity * AT_LIMIT && capacity * AT_LIMIT <= upper,
+                "{lower} {upper} {capacity}"
+            );
+            assert!(upper / lower <= 1.05 + 1e-9);
+            assert!(found.steps.len() <= 20, "{} steps for {capacity}", found.steps.len());
+        }
+    }
+
+    #[test]
+    fn a_hint_saves_steps() {
+        let capacity = 10_000.0;
+        let near = search(spec().near_throughput(Rate(capacity)), |rate| server(capacity, rate));
+        assert_eq!(near.ending, Ending::Found);
+        assert!(near.steps.len() <= 7, "{:?}", near.steps);
+        let (lower, upper) = (near.lower.unwrap(), near.upper.unwrap());
+        let again = search(spec().near_bracket(lower, upper), |rate| server(capacity, rate));
+        assert_eq!(again.ending, Ending::Found);
+        // One that passes, one that fails twice.
+        assert!(again.steps.len() <= 3, "{:?}", again.steps);
+        let moved = search(spec().near_bracket(lower, upper), |rate| server(capacity * 0.6, rate));
+        assert_eq!(moved.ending, Ending::Found);
+        assert!(moved.upper.unwrap().0 >= capacity * 0.6 * AT_LIMIT);
+        assert!(moved.steps.len() <= 16, "{:?}", moved.steps.len());
+    }
+
+    #[test]
+    fn the_maximum_ends_it() {
+        let found = search(SearchSpec { max: Rate(5_000.0), ..spec() }, |rate| server(1e5, rate));
+        assert_eq!((found.lower, found.upper, found.ending), (Some(Rate(5_000.0)), None, Ending::AtMax));
+    }
+
+    #[test]
+    fn a_dead_server_ends_it() {
+        let dead = |rate| StepOutcome { loss: Share(1.0), ..server(1.0, rate) };
+        let found = search(spec(), dead);
+        assert_eq!((found.lower, found.ending), (None, Ending::NothingPassed));
+        assert!(found.upper.unwrap().0 >= RATE_MIN);
+    }
+
+    #[test]
+    fn a_limited_generator_ends_it() {
+        let weak = |rate: Rate| StepOutcome { generator_limited: rate.0 > 50_000.0, ..server(1e5, rate) };
+        let found = search(spec(), weak);
+        assert_eq!((found.upper, found.ending), (None, Ending::GeneratorLimited));
+        assert!(found.lower.unwrap().0 <= 50_000.0);
+        // Starting beyond the generator's reach, it looks below first.
+        let found = search(SearchSpec { start: Rate(200_000.0), ..spec() }, weak);
+        assert!(found.lower.unwrap().0 > 10_000.0, "{found:?}");
+    }
+
+    #[test]
+    fn one_bad_moment_is_forgiven() {
+        let mut calls = 0;
+        let found = search(spec(), |rate| {
+            calls += 1;
+            let outcome = server(10_000.0, rate);
+            // The second step, far below the capacity, hits a hiccup.
+            if calls == 2 { StepOutcome { loss: Share(0.05), ..outcome } } else { outcome }
+        });
+        assert!(found.upper.unwrap().0 > 9_000.0);
+        assert_eq!(found.steps[1].0.rate, found.steps[2].0.rate);
+    }
+
+    #[test]
+    fn noise_moves_the_bracket_little() {
+        let capacity = 20_000.0;
+        let mut near = 0;
+        for seed in 0..200 {
+            let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+            let found = search(spec(), |rate| {
+                let outcome = server(capacity * rng.random_range(0.98..1.02), rate);
+                // One step in twelve is disturbed.
+                if rng.random_bool(1.0 / 12.0) {
+                    StepOutcome { latency_p99: Nanos::from_millis(60), ..outcome }
+                } else {
+                    outcome
+                }
+            });
+            let lower = found.lower.unwrap().0;
+            near += u32::from((capacity * 0.85..capacity).contains(&lower));
+        }
+        assert!(near >= 185, "{near} of 200");
+    }
+
+    proptest! {
+        #[test]
+        fn it_always_ends(
+            start in -1e3_f64..1e7, factor in 0.0_f64..100.0, max in -1.0_f64..1e7,
+            precision in 0.0_f64..1.0, steps in 0_u32..60, answers in proptest::collection::vec(0_u8..3, 1..20),
+        ) {
+            let spec = SearchSpec {
+                start: Rate(start), factor, max: Rate(max), precision: Share(precision),
+                loss_max: Share(0.01), p99_max: None, steps_max: steps,
+            };
+            let mut count = 0;
+            let found = search(spec, |rate| {
+                count += 1;
+                let answer = answers[count % answers.len()];
+                StepOutcome {
+                    rate, loss: Share(if answer == 1 { 0.1 } else { 0.0 }),
+                    latency_p99: Nanos::ZERO, generator_limited: answer == 2,
+                }
+            });
+            prop_assert!(found.steps.len() <= steps.max(1) as usize);
+            if let (Some(lower), Some(upper)) = (found.lower, found.upper) {
+                prop_assert!(lower.0 < upper.0);
+            }
+        }
+    }
+}
