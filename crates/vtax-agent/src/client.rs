@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use vtax_load::{LoadResult, LoadSpec};
@@ -51,6 +51,8 @@ struct Call {
 pub struct LoadAnswer {
     /// What the generator recorded, with its samples where they were asked for.
     pub result: LoadResult,
+    /// Successful answers since the load's start, warm-up included.
+    pub answered: u64,
 }
 
 impl Client {
@@ -143,9 +145,9 @@ impl Client {
         let within = load + Duration::from(spec.timeout) + PROMPT;
         let request = Request::RunLoad { spec: spec.clone() };
         match self.call(&request, within)? {
-            (Reply::Load { mut result }, data) => {
+            (Reply::Load { mut result, answered }, data) => {
                 result.samples = samples_from_bytes(&data);
-                Ok(LoadAnswer { result: *result })
+                Ok(LoadAnswer { result: *result, answered })
             }
             _ => Err(self.confused(&request)),
         }
@@ -261,5 +263,5 @@ impl Reader {
 
 /// A panic of another thread while it held the lock leaves nothing half-done in these structures.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -7,6 +7,7 @@
 mod client;
 mod error;
 mod frame;
+pub mod guest;
 pub mod message;
 
 pub use client::{Client, EventHandler, LoadAnswer};

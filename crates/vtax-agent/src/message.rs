@@ -115,6 +115,9 @@ pub enum Reply {
     Load {
         /// What the generator recorded.
         result: Box<LoadResult>,
+        /// Successful answers since the load's start, warm-up included: what the CPU time between
+        /// two snapshots around the load was spent on.
+        answered: u64,
     },
     /// It could not be done.
     Failed {

@@ -103,11 +103,11 @@ fn dispatch(
         Request::RunLoad { spec } => {
             let (node, writer) = (Arc::clone(node), writer.clone());
             std::thread::Builder::new().name("load".into()).spawn(move || match node.run_load(&spec) {
-                Ok(result) => {
+                Ok((result, answered)) => {
                     for chunk in samples_to_bytes(&result.samples).chunks(MAX_PAYLOAD) {
                         writer.send(Kind::Data, id, chunk.to_vec());
                     }
-                    writer.reply(id, &Reply::Load { result: Box::new(result) });
+                    writer.reply(id, &Reply::Load { result: Box::new(result), answered });
                 }
                 Err(error) => writer.reply(id, &Reply::Failed { error }),
             })?;

@@ -1,0 +1,126 @@
+//! vtax as the first process of a guest.
+//!
+//! The kernel starts `/init` from the initrd that `vtax_vm` built; what both sides agree on is in
+//! [`vtax_vm::contract`]. From there to the agent's first answer every step costs start-up time
+//! under emulation, so there are few: modules, the host's root, the port.
+
+mod modules;
+mod port;
+mod root;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit};
+use rustix::system::RebootCommand;
+use vtax_vm::contract::{HOSTNAME_KEY, MODULE_DIR, ROLE_AGENT, ROLE_KEY};
+
+use crate::serve::{Role, serve};
+
+/// Why a guest did not get as far as its agent.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GuestError {
+    /// The kernel refused something.
+    #[error("{operation} {object}: {source}")]
+    Call {
+        operation: &'static str,
+        object: String,
+        #[source]
+        source: io::Error,
+    },
+    /// The kernel command line asks for something else.
+    #[error("{ROLE_KEY}={found:?} on the kernel command line, expected `{ROLE_AGENT}`")]
+    Role { found: Option<String> },
+    /// The agent's port did not appear.
+    #[error("no virtio-serial port `{name}` within {} s", waited.as_secs())]
+    NoPort { name: &'static str, waited: Duration },
+}
+
+impl GuestError {
+    fn call<E: Into<io::Error>>(operation: &'static str, object: impl Into<String>) -> impl FnOnce(E) -> Self {
+        let object = object.into();
+        move |source| Self::Call { operation, object, source: source.into() }
+    }
+}
+
+/// Open files a process may have: what systemd gives services (soft, hard). The kernel's own limit
+/// for the first process, 4096 at most, would be the guest's only difference that a server notices.
+const OPEN_FILES: (u64, u64) = (1024, 524_288);
+/// Where services keep their private files.
+const SERVICE_DIR: &str = "/run/vtax/services";
+
+/// Whether this process is the first of a guest that was started with vtax as its `/init`.
+#[must_use]
+pub fn is_init() -> bool {
+    std::process::id() == 1
+        && std::env::args_os().next().is_some_and(|name| name == "/init")
+        && Path::new(MODULE_DIR).is_dir()
+}
+
+/// Makes the guest a node, serves its agent until the controller is gone, and powers off.
+/// What goes wrong is said on the console.
+pub fn run() -> ! {
+    if let Err(error) = become_node().and_then(serve_port) {
+        let _ = writeln!(io::stderr(), "vtax in the guest: {error}");
+        // The console is a slow wire, and what isn't through by the power-off is lost.
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    loop {
+        // There is nothing to sync: all that can be written is memory.
+        let _ = rustix::system::reboot(RebootCommand::PowerOff);
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+fn become_node() -> Result<OwnedFd, GuestError> {
+    root::mount_kernel_interfaces()?;
+    let line = fs::read_to_string("/proc/cmdline").map_err(GuestError::call("read", "/proc/cmdline"))?;
+    let keys = keys(&line);
+    match keys.get(ROLE_KEY) {
+        Some(&ROLE_AGENT) => {}
+        other => return Err(GuestError::Role { found: other.map(|s| (*s).to_owned()) }),
+    }
+    modules::load_all(Path::new(MODULE_DIR))?;
+    root::switch_to_host_root()?;
+    if let Some(name) = keys.get(HOSTNAME_KEY).filter(|name| !name.is_empty()) {
+        rustix::system::sethostname(name.as_bytes()).map_err(GuestError::call("set host name", *name))?;
+    }
+    let limit = Rlimit { current: Some(OPEN_FILES.0), maximum: Some(OPEN_FILES.1) };
+    rustix::process::setrlimit(Resource::Nofile, limit)
+        .map_err(GuestError::call("set limit of", "open files"))?;
+    port::open()
+}
+
+fn serve_port(port: OwnedFd) -> Result<(), GuestError> {
+    let directory = PathBuf::from(SERVICE_DIR);
+    fs::create_dir_all(&directory).map_err(GuestError::call("create directory", SERVICE_DIR))?;
+    let write = port.try_clone().map_err(GuestError::call("duplicate", "the agent's port"))?;
+    serve(port, write, Role { init: true, directory }).map_err(GuestError::call("serve", "the agent's port"))
+}
+
+/// The `key=value` words of the kernel command line; the last of equal keys counts.
+fn keys(line: &str) -> BTreeMap<&str, &str> {
+    line.split_ascii_whitespace().filter_map(|word| word.split_once('=')).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_words_with_a_value() {
+        let keys = keys("quiet vtax.role=probe console=ttyS0 vtax.role=agent vtax.hostname=\n");
+        assert_eq!(keys.get(ROLE_KEY), Some(&"agent"));
+        assert_eq!(keys.get(HOSTNAME_KEY), Some(&""));
+        assert_eq!(keys.get("quiet"), None);
+    }
+
+    #[test]
+    fn a_test_is_no_guest() {
+        assert!(!is_init());
+    }
+}

@@ -1,0 +1,67 @@
+//! From a plan's workload to the load engine's spec.
+
+use std::net::SocketAddr;
+
+use vtax_load::{ArrivalProcess, HttpLoad, LoadSpec, Model, Protocol, Segment};
+use vtax_plan::model::{Arrivals, Workload};
+use vtax_units::{CpuSet, Nanos, Rate};
+
+/// When the requests of a burst are sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Pace {
+    /// Open loop at a constant rate.
+    Open(Rate, Arrivals),
+    /// Closed loop.
+    Closed,
+}
+
+/// One burst of a trial's load.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Burst {
+    pub(crate) pace: Pace,
+    /// Time at its start that isn't recorded.
+    pub(crate) warmup: Nanos,
+    /// Time that is recorded.
+    pub(crate) duration: Nanos,
+    pub(crate) seed: u64,
+    pub(crate) samples: bool,
+}
+
+impl Burst {
+    /// The engine's spec for this burst of `workload` against `target`.
+    pub(crate) fn spec(&self, workload: &Workload, target: SocketAddr) -> LoadSpec {
+        let Workload::Http(http) = workload;
+        let model = match self.pace {
+            Pace::Closed => Model::Closed,
+            Pace::Open(rate, arrivals) => Model::Open {
+                arrivals: match arrivals {
+                    Arrivals::Poisson => ArrivalProcess::Poisson,
+                    Arrivals::Constant => ArrivalProcess::Constant,
+                },
+                profile: vec![Segment {
+                    from: rate,
+                    to: rate,
+                    duration: Nanos(self.warmup.0 + self.duration.0),
+                }],
+            },
+        };
+        LoadSpec {
+            target,
+            protocol: Protocol::Http(HttpLoad {
+                target: http.target.clone(),
+                host: target.to_string(),
+                requests_per_connection: http.requests_per_connection,
+            }),
+            model,
+            warmup: self.warmup,
+            duration: self.duration,
+            timeout: http.timeout,
+            connections: http.connections,
+            // The client's agent is bound to its CPUs already: one worker on each.
+            cpus: CpuSet::default(),
+            seed: self.seed,
+            samples: self.samples,
+            interval: Nanos::from_secs(1),
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What a run tells whoever watches it.
+
+use std::time::Duration;
+
+use vtax_store::record::{CapacityStep, TrialRecord};
+
+/// Something happened. Times are wall-clock.
+#[derive(Debug, Clone)]
+pub enum RunEvent<'a> {
+    /// The run is about to start or go on.
+    Started {
+        /// Trials already in the journal.
+        finished: u32,
+        /// Trials at least still to make.
+        owed: u32,
+        /// Estimate of the time they take.
+        remaining: Duration,
+    },
+    /// A trial begins.
+    TrialStarted {
+        /// Index of the trial in the run.
+        index: u32,
+        /// Cell id.
+        cell: &'a str,
+        /// Measure name.
+        measure: &'a str,
+        /// Attempt at this cell and measure, from 0.
+        repetition: u32,
+        /// Trials at least still to make, this one included.
+        owed: u32,
+        /// Estimate of the time they take.
+        remaining: Duration,
+    },
+    /// A trial's next part begins.
+    Phase {
+        /// What is being done.
+        what: &'a str,
+    },
+    /// A step of a capacity search ended.
+    Step {
+        /// The step.
+        step: &'a CapacityStep,
+    },
+    /// A trial ended and is in the journal.
+    TrialEnded {
+        /// The trial.
+        record: &'a TrialRecord,
+    },
+    /// Something the user must know; it is in the journal too.
+    Note {
+        /// What.
+        text: &'a str,
+    },
+}
+
+/// Watches a run.
+pub trait Observer: Send + Sync {
+    /// Called in order, between the run's own steps: must be quick.
+    fn observe(&self, event: &RunEvent<'_>);
+}

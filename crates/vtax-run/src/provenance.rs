@@ -1,0 +1,114 @@
+//! Where the numbers come from: facts about this machine.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+
+use vtax_plan::model::{Plan, ServiceKind};
+use vtax_store::provenance::HostFacts;
+use vtax_store::{PROVENANCE_VERSION, Provenance, unix_ms};
+
+/// Environment variables that change what the programs of a run do.
+const VARIABLES: &[&str] = &["LANG", "LC_ALL", "MALLOC_ARENA_MAX", "GLIBC_TUNABLES", "VTAX_CACHE", "LD_PRELOAD"];
+
+/// Everything that is known before the first trial.
+#[must_use]
+pub fn provenance(plan: &Plan, plan_file: Option<String>, vtax_version: &str) -> Provenance {
+    Provenance {
+        version: PROVENANCE_VERSION,
+        vtax_version: vtax_version.to_owned(),
+        command_line: std::env::args().collect(),
+        plan_file,
+        seed: plan.seed,
+        started_unix_ms: unix_ms(),
+        host: host(),
+        packages: packages(plan),
+        environment: VARIABLES
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)))
+            .collect(),
+        ..Provenance::default()
+    }
+}
+
+fn host() -> HostFacts {
+    let uname = rustix::system::uname();
+    HostFacts {
+        kernel: uname.release().to_string_lossy().into_owned(),
+        architecture: uname.machine().to_string_lossy().into_owned(),
+        distribution: field("/etc/os-release", "PRETTY_NAME", '=').unwrap_or_default(),
+        cpu_model: field("/proc/cpuinfo", "model name", ':').unwrap_or_default(),
+        cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+        threads_per_core: threads_per_core(),
+        memory_bytes: field("/proc/meminfo", "MemTotal", ':')
+            .and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok())
+            .map_or(0, |kib| kib * 1024),
+        load_average: load_average(),
+        virtualization: virtualization(),
+        governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+    }
+}
+
+fn read(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+/// The first `name SEPARATOR value` line of a file, without quotes.
+fn field(path: &str, name: &str, separator: char) -> Option<String> {
+    fs::read_to_string(path).ok()?.lines().find_map(|line| {
+        let (key, value) = line.split_once(separator)?;
+        (key.trim() == name).then(|| value.trim().trim_matches('"').to_owned())
+    })
+}
+
+fn threads_per_core() -> Option<u32> {
+    let siblings = read("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list")?;
+    siblings.parse::<vtax_units::CpuSet>().ok().map(|set| set.len() as u32)
+}
+
+fn load_average() -> Option<[f64; 3]> {
+    let text = read("/proc/loadavg")?;
+    let mut numbers = text.split_whitespace().map_while(|word| word.parse().ok());
+    Some([numbers.next()?, numbers.next()?, numbers.next()?])
+}
+
+/// `systemd-detect-virt` where it is installed, else the CPU's own hypervisor flag.
+fn virtualization() -> Option<String> {
+    let told = Command::new("systemd-detect-virt").output().ok().map(|out| {
+        String::from_utf8_lossy(&out.stdout).trim().to_owned()
+    });
+    if let Some(told) = told.filter(|t| !t.is_empty()) {
+        return Some(told);
+    }
+    let flags = field("/proc/cpuinfo", "flags", ':')?;
+    flags.split_whitespace().any(|flag| flag == "hypervisor").then(|| "a hypervisor".to_owned())
+}
+
+/// Versions of the distribution's packages that take part in this plan.
+fn packages(plan: &Plan) -> BTreeMap<String, String> {
+    let mut names = vec!["qemu-system-x86", "runc", "crun"];
+    for cell in &plan.cells {
+        match cell.service.kind {
+            ServiceKind::Apache(_) => names.push("apache2-bin"),
+            ServiceKind::Nginx(_) => names.push("nginx"),
+            ServiceKind::Http(_) | ServiceKind::Command(_) => {}
+        }
+    }
+    names.sort_unstable();
+    names.dedup();
+    let listing = Command::new("dpkg-query")
+        .args(["--show", "--showformat=${db:Status-Status} ${Package} ${Version}\n"])
+        .args(&names)
+        .output();
+    // Not a Debian: the services' own version lines have to do.
+    let Ok(listing) = listing else { return BTreeMap::new() };
+    String::from_utf8_lossy(&listing.stdout)
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split(' ').filter(|w| !w.is_empty());
+            let installed = words.next()? == "installed";
+            installed.then_some(())?;
+            Some((words.next()?.to_owned(), words.next()?.to_owned()))
+        })
+        .collect()
+}

@@ -1,0 +1,273 @@
+//! The loop: which trial, make it, write it down.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use vtax_plan::model::{Cell, Measure, MeasureKind, Plan};
+use vtax_store::record::{InvalidReason, JournalEntry, TrialRecord, Validity};
+use vtax_store::{RunWriter, TrialWriter, unix_ms};
+use vtax_units::Rate;
+
+use crate::error::RunError;
+use crate::observe::{Observer, RunEvent};
+use crate::offered::{capacity, offered};
+use crate::precision::Precision;
+use crate::schedule::{Schedule, Slot};
+
+/// A trial as it is ordered from an [`Executor`].
+#[derive(Debug)]
+pub struct Order<'a> {
+    /// What is built and run.
+    pub cell: &'a Cell,
+    /// What is measured.
+    pub measure: &'a Measure,
+    /// Attempt at this cell and measure, from 0.
+    pub repetition: u32,
+    /// Seed of everything random in the trial.
+    pub seed: u64,
+    /// Offered load of a latency measurement; [`Rate`] zero for the other kinds.
+    pub offered: Rate,
+    /// What earlier trials say the capacity is about.
+    pub capacity_hint: Option<Rate>,
+}
+
+/// Makes trials. The real one builds testbeds; tests use a fake.
+pub trait Executor {
+    /// Makes one trial, writing its files as it goes; `None` where it was interrupted.
+    ///
+    /// Whatever goes wrong inside is part of the record; an error means that the trial could not be
+    /// written down.
+    fn trial(
+        &mut self,
+        order: &Order<'_>,
+        files: &mut TrialWriter,
+        observer: &dyn Observer,
+    ) -> Result<Option<TrialRecord>, RunError>;
+}
+
+/// Asks a run to stop after what it is doing; shared with signal handlers.
+#[derive(Debug, Clone, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Asks.
+    pub fn ask(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    /// True once asked.
+    #[must_use]
+    pub fn asked(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// Nothing is missing.
+    Completed,
+    /// It was asked to stop; it can be resumed.
+    Interrupted,
+}
+
+/// One execution of a plan.
+pub struct Runner<'a> {
+    plan: &'a Plan,
+    store: &'a mut RunWriter,
+    observer: &'a dyn Observer,
+    stop: Stop,
+    schedule: Schedule,
+    records: Vec<TrialRecord>,
+    /// Wall time of trials made by earlier sessions of the same run; counts against the budget.
+    spent_before: Duration,
+    durations: HashMap<(usize, usize), Duration>,
+    /// Estimate of a trial's length before one of its kind was made.
+    estimate: &'a dyn Fn(&Cell, &Measure) -> Duration,
+}
+
+impl<'a> Runner<'a> {
+    /// A runner that goes on from what the journal holds.
+    pub fn new(
+        plan: &'a Plan,
+        store: &'a mut RunWriter,
+        observer: &'a dyn Observer,
+        stop: Stop,
+        estimate: &'a dyn Fn(&Cell, &Measure) -> Duration,
+    ) -> Result<Self, RunError> {
+        let mut runner = Self {
+            plan,
+            schedule: Schedule::new(plan),
+            records: Vec::new(),
+            spent_before: Duration::ZERO,
+            durations: HashMap::new(),
+            store,
+            observer,
+            stop,
+            estimate,
+        };
+        for record in runner.store.run().trials()? {
+            let (cell, measure) = runner.place(&record)?;
+            runner.spent_before += length(&record);
+            runner.take(cell, measure, record);
+        }
+        Ok(runner)
+    }
+
+    /// Leaves a cell out, with the reason in the journal and the report.
+    pub fn leave_out(&mut self, cell: usize, reason: &str) -> Result<(), RunError> {
+        self.schedule.abandon(cell);
+        let id = &self.plan.cells[cell].id;
+        let text = format!("{id} is left out: {reason}");
+        let noted = self.notes()?;
+        if !noted.contains(&text) {
+            self.store.note(Some(id), text.clone())?;
+        }
+        self.observer.observe(&RunEvent::Note { text: &text });
+        Ok(())
+    }
+
+    /// Journals something the report must mention, once.
+    pub fn note(&mut self, text: &str) -> Result<(), RunError> {
+        if !self.notes()?.iter().any(|t| t == text) {
+            self.store.note(None, text)?;
+            self.observer.observe(&RunEvent::Note { text });
+        }
+        Ok(())
+    }
+
+    fn notes(&self) -> Result<Vec<String>, RunError> {
+        let mut notes = Vec::new();
+        for entry in self.store.run().journal()? {
+            if let JournalEntry::Note { text, .. } = entry? {
+                notes.push(text);
+            }
+        }
+        Ok(notes)
+    }
+
+    /// Makes trials until nothing is missing or the run is asked to stop.
+    pub fn run(&mut self, executor: &mut dyn Executor) -> Result<Ended, RunError> {
+        let started = Instant::now();
+        let (owed, remaining) = self.remaining();
+        let finished = self.records.len() as u32;
+        self.observer.observe(&RunEvent::Started { finished, owed, remaining });
+        while let Some(slot) = self.next(started.elapsed()) {
+            if self.stop.asked() || !self.make(slot, executor)? {
+                return Ok(Ended::Interrupted);
+            }
+        }
+        self.store.completed()?;
+        Ok(Ended::Completed)
+    }
+
+    fn next(&self, elapsed: Duration) -> Option<Slot> {
+        let spent = self.spent_before + elapsed;
+        let precision = Precision::new(self.plan, &self.records);
+        let wide = |cell: usize, measure: usize| precision.wide(cell, measure);
+        let more = |slot: &Slot| {
+            let next = self.duration(slot.cell, slot.measure);
+            self.plan.repeat.budget.is_none_or(|budget| spent + next <= Duration::from(budget))
+        };
+        // Extra trials only where the next one still fits the budget.
+        let next = self.schedule.next(true, wide)?;
+        if more(&next) { Some(next) } else { self.schedule.next(false, wide) }
+    }
+
+    /// Makes one trial; false where it was interrupted.
+    fn make(&mut self, slot: Slot, executor: &mut dyn Executor) -> Result<bool, RunError> {
+        let plan = self.plan;
+        let (cell, measure) = (&plan.cells[slot.cell], &plan.measures[slot.measure]);
+        let (owed, remaining) = self.remaining();
+        let mut files = self.store.begin_trial(&cell.id, &measure.name, slot.repetition)?;
+        self.observer.observe(&RunEvent::TrialStarted {
+            index: files.index(),
+            cell: &cell.id,
+            measure: &measure.name,
+            repetition: slot.repetition,
+            owed,
+            remaining,
+        });
+        let began = Instant::now();
+        let record = match self.order(slot) {
+            Ok(order) => executor.trial(&order, &mut files, self.observer)?,
+            Err(missing) => Some(self.unmade(slot, &missing)),
+        };
+        let Some(record) = record else { return Ok(false) };
+        let record = self.store.finish_trial(files, record)?;
+        self.durations.insert((slot.cell, slot.measure), began.elapsed());
+        self.observer.observe(&RunEvent::TrialEnded { record: &record });
+        self.take(slot.cell, slot.measure, record);
+        Ok(true)
+    }
+
+    fn order(&self, slot: Slot) -> Result<Order<'a>, String> {
+        let (cell, measure) = (&self.plan.cells[slot.cell], &self.plan.measures[slot.measure]);
+        let offered = match &measure.kind {
+            MeasureKind::Latency(latency) => offered(self.plan, &self.records, cell, latency.load)?,
+            MeasureKind::Capacity(_) | MeasureKind::Throughput(_) => Rate(0.0),
+        };
+        // Neighbouring trials must not share arrival times: mix the whole slot into the seed.
+        let place = (slot.cell as u64) << 40 | (slot.measure as u64) << 20 | u64::from(slot.repetition);
+        Ok(Order {
+            cell,
+            measure,
+            repetition: slot.repetition,
+            seed: self.plan.seed ^ place.wrapping_mul(0x9E37_79B9_7F4A_7C15),
+            offered,
+            capacity_hint: capacity(self.plan, &self.records, &cell.id).map(Rate),
+        })
+    }
+
+    fn unmade(&self, slot: Slot, missing: &str) -> TrialRecord {
+        TrialRecord {
+            index: 0,
+            cell: self.plan.cells[slot.cell].id.clone(),
+            measure: self.plan.measures[slot.measure].name.clone(),
+            repetition: slot.repetition,
+            started_unix_ms: unix_ms(),
+            validity: Validity::Invalid {
+                reason: InvalidReason::PrerequisiteMissing,
+                detail: missing.to_owned(),
+            },
+            outcome: None,
+            timings: Default::default(),
+            cpu: None,
+            accelerator: None,
+            facts: Default::default(),
+        }
+    }
+
+    fn take(&mut self, cell: usize, measure: usize, record: TrialRecord) {
+        self.schedule.record(cell, measure, record.validity == Validity::Valid);
+        self.records.push(record);
+    }
+
+    fn place(&self, record: &TrialRecord) -> Result<(usize, usize), RunError> {
+        let cell = self.plan.cells.iter().position(|c| c.id == record.cell);
+        let measure = self.plan.measures.iter().position(|m| m.name == record.measure);
+        cell.zip(measure).ok_or_else(|| RunError::ForeignTrial {
+            what: format!("{} / {}", record.cell, record.measure),
+        })
+    }
+
+    fn duration(&self, cell: usize, measure: usize) -> Duration {
+        self.durations.get(&(cell, measure)).copied().unwrap_or_else(|| {
+            (self.estimate)(&self.plan.cells[cell], &self.plan.measures[measure])
+        })
+    }
+
+    /// Trials owed and the time they are likely to take.
+    fn remaining(&self) -> (u32, Duration) {
+        self.schedule.owed().into_iter().fold((0, Duration::ZERO), |(trials, time), (cell, measure, n)| {
+            (trials + n, time + self.duration(cell, measure) * n)
+        })
+    }
+}
+
+fn length(record: &TrialRecord) -> Duration {
+    let t = record.timings;
+    Duration::from_nanos(t.testbed.0 + t.service.0 + t.measure.0 + t.teardown.0)
+}

@@ -1,0 +1,154 @@
+//! The runner with a fake executor: order, resume, left-out cells, loads.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use vtax_plan::model::{MeasureKind, Plan};
+use vtax_run::{Ended, Executor, Observer, Order, RunError, RunEvent, Runner, Stop};
+use vtax_store::record::{CapacityOutcome, InvalidReason, Outcome, Timings, TrialRecord, Validity};
+use vtax_store::{Provenance, RunDir, RunWriter, TrialWriter};
+use vtax_units::Rate;
+
+const PLAN: &str = "
+vtax: 1
+name: test
+baseline: native
+environments: [native, vm]
+services: [http]
+workload:
+  http: {target: /bytes/100}
+measure:
+  - capacity: {}
+  - latency: {load: 50% of lowest, duration: 1s}
+repeat: {min: 3, max: 3}
+";
+
+fn plan() -> Plan {
+    vtax_plan::parse("test", PLAN.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e:?}"))
+}
+
+struct Silent;
+
+impl Observer for Silent {
+    fn observe(&self, _: &RunEvent<'_>) {}
+}
+
+/// Answers with fixed capacities; latency trials are remembered and found invalid, because a
+/// recorded load has no place in this test.
+struct Fake {
+    capacities: BTreeMap<&'static str, f64>,
+    made: RefCell<Vec<String>>,
+    offered: RefCell<Vec<f64>>,
+    stop_after: usize,
+    stop: Stop,
+}
+
+impl Fake {
+    fn new(stop: Stop, stop_after: usize) -> Self {
+        Self {
+            capacities: BTreeMap::from([("native", 10_000.0), ("vm", 400.0)]),
+            made: RefCell::default(),
+            offered: RefCell::default(),
+            stop_after,
+            stop,
+        }
+    }
+}
+
+impl Executor for Fake {
+    fn trial(
+        &mut self,
+        order: &Order<'_>,
+        _: &mut TrialWriter,
+        _: &dyn Observer,
+    ) -> Result<Option<TrialRecord>, RunError> {
+        if self.made.borrow().len() == self.stop_after {
+            self.stop.ask();
+            return Ok(None);
+        }
+        let name = format!("{}/{}/{}", order.cell.id, order.measure.name, order.repetition);
+        self.made.borrow_mut().push(name);
+        let outcome = matches!(order.measure.kind, MeasureKind::Capacity(_)).then(|| {
+            let lower = Rate(self.capacities[order.cell.environment.name.as_str()]);
+            Outcome::Capacity(CapacityOutcome { lower, upper: Some(Rate(lower.0 * 1.05)), steps: vec![] })
+        });
+        let validity = if outcome.is_some() {
+            Validity::Valid
+        } else {
+            self.offered.borrow_mut().push(order.offered.0);
+            Validity::Invalid { reason: InvalidReason::MeasureFailed, detail: "fake".into() }
+        };
+        Ok(Some(TrialRecord {
+            index: 0,
+            cell: order.cell.id.clone(),
+            measure: order.measure.name.clone(),
+            repetition: order.repetition,
+            started_unix_ms: 0,
+            validity,
+            outcome,
+            timings: Timings::default(),
+            cpu: None,
+            accelerator: None,
+            facts: BTreeMap::new(),
+        }))
+    }
+}
+
+fn go(plan: &Plan, store: &mut RunWriter, fake: &mut Fake, left_out: Option<usize>) -> Ended {
+    let stop = fake.stop.clone();
+    let estimate = |_: &_, _: &_| Duration::from_secs(1);
+    let mut runner = Runner::new(plan, store, &Silent, stop, &estimate).expect("the journal reads");
+    if let Some(cell) = left_out {
+        runner.leave_out(cell, "no QEMU").expect("noted");
+    }
+    runner.run(fake).expect("the run directory is writable")
+}
+
+fn create(plan: &Plan, directory: &tempfile::TempDir) -> RunWriter {
+    RunDir::create(directory.path().join("run"), plan, &Provenance::default()).expect("created")
+}
+
+#[test]
+fn latency_is_measured_at_a_share_of_the_lowest_capacity() {
+    let (plan, directory) = (plan(), tempfile::tempdir().expect("a directory"));
+    let mut fake = Fake::new(Stop::default(), usize::MAX);
+    assert_eq!(go(&plan, &mut create(&plan, &directory), &mut fake, None), Ended::Completed);
+    assert!(fake.offered.borrow().iter().all(|rate| *rate == 200.0), "{:?}", fake.offered);
+    // 2 cells: 3 capacity trials each; latency is invalid each time and tried 3 + 2 times.
+    assert_eq!(fake.made.borrow().len(), 2 * 3 + 2 * 5);
+}
+
+#[test]
+fn a_resumed_run_makes_exactly_what_is_missing() {
+    let plan = plan();
+    let whole = {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut fake = Fake::new(Stop::default(), usize::MAX);
+        go(&plan, &mut create(&plan, &directory), &mut fake, None);
+        fake.made.into_inner()
+    };
+    for cut in [0, 1, 4, 9, whole.len() - 1] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut first = Fake::new(Stop::default(), cut);
+        assert_eq!(go(&plan, &mut create(&plan, &directory), &mut first, None), Ended::Interrupted);
+        let mut store = RunDir::resume(directory.path().join("run")).expect("resumable");
+        let mut rest = Fake::new(Stop::default(), usize::MAX);
+        assert_eq!(go(&plan, &mut store, &mut rest, None), Ended::Completed);
+        let made: Vec<String> = first.made.into_inner().into_iter().chain(rest.made.into_inner()).collect();
+        assert_eq!(made, whole, "interrupted after {cut} trials");
+    }
+}
+
+#[test]
+fn a_cell_that_is_left_out_is_noted_once_and_not_tried() {
+    let (plan, directory) = (plan(), tempfile::tempdir().expect("a directory"));
+    let mut fake = Fake::new(Stop::default(), usize::MAX);
+    let mut store = create(&plan, &directory);
+    go(&plan, &mut store, &mut fake, Some(1));
+    go(&plan, &mut store, &mut fake, Some(1));
+    assert!(fake.made.borrow().iter().all(|t| t.starts_with("native")), "{:?}", fake.made);
+    assert!(fake.offered.borrow().iter().all(|rate| *rate == 5_000.0));
+    let journal = std::fs::read_to_string(directory.path().join("run/journal.jsonl")).expect("a journal");
+    assert_eq!(journal.matches("is left out: no QEMU").count(), 1, "{journal}");
+}

@@ -1,0 +1,127 @@
+//! Progress of a run: a live line on a terminal, plain lines in a pipe.
+
+use std::io::{IsTerminal, Write};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use vtax_run::{Observer, RunEvent};
+use vtax_store::record::{Outcome, TrialRecord, Validity};
+
+/// Draws a run's progress on standard error.
+pub(crate) struct Progress {
+    bar: Option<ProgressBar>,
+    trial: Mutex<String>,
+}
+
+impl Progress {
+    /// A live line where standard error is a terminal.
+    pub(crate) fn new() -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new_spinner();
+            let style = ProgressStyle::with_template("{spinner} {wide_msg}");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+            bar.enable_steady_tick(Duration::from_millis(200));
+            bar
+        });
+        Self { bar, trial: Mutex::new(String::new()) }
+    }
+
+    /// Prints a line that stays.
+    pub(crate) fn line(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(text),
+            // Progress that nobody can read any more must not end the run.
+            None => drop(writeln!(std::io::stderr(), "{text}")),
+        }
+    }
+
+    /// Takes the live line away.
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn status(&self, text: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(text.to_owned());
+        }
+    }
+
+    fn trial(&self) -> std::sync::MutexGuard<'_, String> {
+        self.trial.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Observer for Progress {
+    fn observe(&self, event: &RunEvent<'_>) {
+        match event {
+            RunEvent::Started { finished, owed, remaining } => {
+                let resumed =
+                    if *finished > 0 { format!("{finished} trials done, ") } else { String::new() };
+                self.line(&format!("{resumed}{owed} trials to go, about {}", span(*remaining)));
+            }
+            RunEvent::TrialStarted { index, cell, measure, repetition, owed, remaining } => {
+                *self.trial() = format!(
+                    "trial {} · {cell} · {measure} · repetition {} · {owed} to go, about {}",
+                    index + 1,
+                    repetition + 1,
+                    span(*remaining)
+                );
+                self.status(&self.trial());
+            }
+            RunEvent::Phase { what } => self.status(&format!("{} · {what}", self.trial())),
+            RunEvent::Step { step } => {
+                let mark = if step.passed { "passed" } else { "failed" };
+                self.status(&format!("{} · {:.0}/s {mark}", self.trial(), step.offered.0));
+            }
+            RunEvent::TrialEnded { record } => self.line(&ended(record)),
+            RunEvent::Note { text } => self.line(&format!("note: {text}")),
+        }
+    }
+}
+
+/// One line about a finished trial.
+fn ended(record: &TrialRecord) -> String {
+    let found = match &record.outcome {
+        Some(Outcome::Capacity(c)) => match c.upper {
+            Some(upper) => format!("{:.0} to {:.0} requests/s", c.lower.0, upper.0),
+            None => format!("at least {:.0} requests/s", c.lower.0),
+        },
+        Some(Outcome::Latency { offered, load }) => format!(
+            "at {:.0}/s: median {}, p99 {}",
+            offered.0,
+            latency(load.latency.0.value_at_quantile(0.5)),
+            latency(load.latency.0.value_at_quantile(0.99))
+        ),
+        Some(Outcome::Throughput { load }) => {
+            format!("{:.0} requests/s", load.counts.ok as f64 / load.duration.as_secs_f64())
+        }
+        None => "nothing measured".to_owned(),
+    };
+    let validity = match &record.validity {
+        Validity::Valid => String::new(),
+        Validity::Invalid { detail, .. } => format!("  INVALID: {detail}"),
+    };
+    let label = record.accelerator.as_deref().map_or_else(String::new, |a| format!(" [{}]", a.to_uppercase()));
+    format!("{:>4}  {:<34} {:<18} {found}{label}{validity}", record.index + 1, record.cell, record.measure)
+}
+
+/// Nanoseconds with a unit that keeps three digits readable.
+fn latency(ns: u64) -> String {
+    match ns {
+        0..10_000 => format!("{ns} ns"),
+        10_000..10_000_000 => format!("{:.0} µs", ns as f64 / 1e3),
+        _ => format!("{:.1} ms", ns as f64 / 1e6),
+    }
+}
+
+/// A rough span of time: `45 s`, `3 min 20 s`.
+fn span(d: Duration) -> String {
+    match d.as_secs() {
+        s @ 0..90 => format!("{s} s"),
+        s @ 90..600 => format!("{} min {} s", s / 60, s % 60 / 10 * 10),
+        s => format!("{} min", s.div_ceil(60)),
+    }
+}
