@@ -165,8 +165,7 @@ pub fn pieces(plan: &Plan) -> Vec<Piece> {
         }
     };
     add("client".into(), "load generator in a network namespace of its own");
-    for cell in &plan.cells {
-        let path = &cell.path;
+    for path in plan.cells.iter().map(|c| &c.path) {
         let limit = path.rate.map_or(String::new(), |rate| format!(", {rate} per port"));
         let mtu = if path.mtu == 1500 { String::new() } else { format!(", MTU {}", path.mtu) };
         let how = match path.kind {
@@ -174,7 +173,8 @@ pub fn pieces(plan: &Plan) -> Vec<Piece> {
             PathKind::Bridge => "software bridge",
         };
         add(format!("path {}", path.name), &format!("{how}{limit}{mtu}"));
-        let environment = &cell.environment;
+    }
+    for environment in plan.cells.iter().map(|c| &c.environment) {
         let how = match &environment.kind {
             EnvironmentKind::Native => "processes in a network namespace, host binaries".to_owned(),
             EnvironmentKind::Container => "OCI container on the host's root, read-only".to_owned(),
@@ -185,13 +185,15 @@ pub fn pieces(plan: &Plan) -> Vec<Piece> {
             }
         };
         add(format!("environment {}", environment.name), &how);
-        let how = match &cell.service.kind {
+    }
+    for service in plan.cells.iter().map(|c| &c.service) {
+        let how = match &service.kind {
             ServiceKind::Http(_) => "embedded HTTP server".to_owned(),
             ServiceKind::Apache(_) => "Apache httpd, event MPM, private configuration".to_owned(),
             ServiceKind::Nginx(_) => "nginx, private configuration".to_owned(),
             ServiceKind::Command(c) => c.command.join(" "),
         };
-        add(format!("service {}", cell.service.name), &how);
+        add(format!("service {}", service.name), &how);
     }
     pieces
 }

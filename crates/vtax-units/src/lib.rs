@@ -6,6 +6,7 @@
 //! through serde as that text.
 
 mod cpuset;
+mod decimal;
 mod quantity;
 
 pub use cpuset::CpuSet;

@@ -7,6 +7,8 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use crate::decimal::{is_numeric, split};
+
 /// Why a text is not the quantity that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {what}: {reason}")]
@@ -112,54 +114,67 @@ const RATE: &str = "a rate such as 1000/s or 20k/s";
 const BITS: &str = "a bit rate such as 1gbit or 100mbit";
 const SHARE: &str = "a share such as 50% or 0.5";
 
-/// Splits `12.5ms` into 12.5 and `ms`; the number must be finite and not negative.
-fn split(text: &str, what: &'static str) -> Result<(f64, String), UnitError> {
-    let t = text.trim();
-    let end = t.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(t.len());
-    let (digits, unit) = t.split_at(end);
-    let digits = digits.replace('_', "");
-    let number: f64 = digits.parse().map_err(|_| UnitError::new(text, what, "it has no number"))?;
-    if !number.is_finite() {
-        return Err(UnitError::new(text, what, "the number is too large"));
+/// Looks a unit up; without one, the reason says so, and a wrong one is answered with the known ones.
+fn factor<F: Copy>(
+    unit: &str,
+    known: &[(&str, F)],
+    text: &str,
+    what: &'static str,
+    of: &str,
+) -> Result<F, UnitError> {
+    if let Some((_, factor)) = known.iter().find(|(name, _)| *name == unit) {
+        return Ok(*factor);
     }
-    Ok((number, unit.trim().to_owned()))
+    if unit.is_empty() {
+        return Err(UnitError::new(text, what, "the unit is missing"));
+    }
+    let names: Vec<&str> = known.iter().map(|(name, _)| *name).filter(|name| !name.is_empty()).collect();
+    let reason = format!("`{unit}` is not a unit of {of} ({})", names.join(", "));
+    Err(UnitError::new(text, what, reason))
 }
+
+fn too_large(text: &str, what: &'static str) -> UnitError {
+    UnitError::new(text, what, "it is too large")
+}
+
+const TIME_UNITS: [(&str, u64); 9] = [
+    ("ns", 1),
+    ("us", 1_000),
+    // The micro sign, U+00B5, and the Greek letter, U+03BC: keyboards have either.
+    ("\u{b5}s", 1_000),
+    ("\u{3bc}s", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
+    ("min", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+];
 
 impl FromStr for Nanos {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let mut total = 0.0;
+        let mut total = 0u64;
         let mut rest = text.trim();
-        if rest.is_empty() {
-            return Err(UnitError::new(text, DURATION, "it is empty"));
-        }
-        while !rest.is_empty() {
-            let number_end =
-                rest.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(rest.len());
+        loop {
+            let number_end = rest.find(|c: char| !is_numeric(c)).unwrap_or(rest.len());
             let unit_end = rest[number_end..]
                 .find(|c: char| c.is_ascii_digit() || c == '.')
                 .map_or(rest.len(), |i| number_end + i);
             let (number, unit) =
                 split(&rest[..unit_end], DURATION).map_err(|e| UnitError { text: text.to_owned(), ..e })?;
-            let factor = match unit.as_str() {
-                "ns" => 1.0,
-                "us" | "µs" => 1e3,
-                "ms" => 1e6,
-                "s" => 1e9,
-                "m" | "min" => 60e9,
-                "h" => 3600e9,
-                "" if number == 0.0 => 0.0,
-                "" => return Err(UnitError::new(text, DURATION, "the unit is missing")),
-                u => return Err(UnitError::new(text, DURATION, format!("`{u}` is not a unit of time"))),
+            // Zero is zero in any unit.
+            let factor = match unit {
+                "" if number.is_zero() => 0,
+                unit => factor(unit, &TIME_UNITS, text, DURATION, "time")?,
             };
-            total += number * factor;
+            let sum = number.times(factor).and_then(|part| total.checked_add(part));
+            total = sum.ok_or_else(|| too_large(text, DURATION))?;
             rest = &rest[unit_end..];
+            if rest.is_empty() {
+                return Ok(Self(total));
+            }
         }
-        if total > 1e18 {
-            return Err(UnitError::new(text, DURATION, "it is longer than 30 years"));
-        }
-        Ok(Self(total.round() as u64))
     }
 }
 
@@ -176,26 +191,30 @@ impl fmt::Display for Nanos {
     }
 }
 
+const SIZE_UNITS: [(&str, u64); 14] = [
+    ("", 1),
+    ("B", 1),
+    ("kB", 1_000),
+    ("KB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+    ("k", 1_000),
+    ("K", 1 << 10),
+    ("M", 1 << 20),
+    ("G", 1 << 30),
+];
+
 impl FromStr for Bytes {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let (number, unit) = split(text, SIZE)?;
-        let factor: f64 = match unit.as_str() {
-            "" | "B" => 1.0,
-            "k" | "kB" | "KB" => 1e3,
-            "MB" => 1e6,
-            "GB" => 1e9,
-            "K" | "KiB" => 1024.0,
-            "M" | "MiB" => 1_048_576.0,
-            "G" | "GiB" => 1_073_741_824.0,
-            u => return Err(UnitError::new(text, SIZE, format!("`{u}` is not a unit of size"))),
-        };
-        let bytes = number * factor;
-        if bytes > 1e18 {
-            return Err(UnitError::new(text, SIZE, "it is over an exabyte"));
-        }
-        Ok(Self(bytes.round() as u64))
+        let factor = factor(unit, &SIZE_UNITS, text, SIZE, "size")?;
+        number.times(factor).map(Self).ok_or_else(|| too_large(text, SIZE))
     }
 }
 
@@ -216,19 +235,24 @@ impl fmt::Display for Bytes {
     }
 }
 
+const RATE_UNITS: [(&str, f64); 8] = [
+    ("", 1.0),
+    ("/s", 1.0),
+    ("k/s", 1e3),
+    ("M/s", 1e6),
+    ("/m", 1.0 / 60.0),
+    ("/min", 1.0 / 60.0),
+    ("k", 1e3),
+    ("M", 1e6),
+];
+
 impl FromStr for Rate {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let (number, unit) = split(text, RATE)?;
-        let factor = match unit.as_str() {
-            "" | "/s" => 1.0,
-            "k" | "k/s" => 1e3,
-            "M" | "M/s" => 1e6,
-            "/m" | "/min" => 1.0 / 60.0,
-            u => return Err(UnitError::new(text, RATE, format!("`{u}` is not a unit of rate"))),
-        };
-        Ok(Self(number * factor))
+        let factor = factor(unit, &RATE_UNITS, text, RATE, "rate")?;
+        number.as_f64().map(|n| Self(n * factor)).ok_or_else(|| too_large(text, RATE))
     }
 }
 
@@ -238,20 +262,26 @@ impl fmt::Display for Rate {
     }
 }
 
+const BIT_UNITS: [(&str, u64); 10] = [
+    ("bit", 1),
+    ("bit/s", 1),
+    ("kbit", 1_000),
+    ("kbit/s", 1_000),
+    ("mbit", 1_000_000),
+    ("Mbit", 1_000_000),
+    ("Mbit/s", 1_000_000),
+    ("gbit", 1_000_000_000),
+    ("Gbit", 1_000_000_000),
+    ("Gbit/s", 1_000_000_000),
+];
+
 impl FromStr for BitRate {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let (number, unit) = split(text, BITS)?;
-        let factor = match unit.as_str() {
-            "bit" | "bit/s" => 1.0,
-            "kbit" | "kbit/s" => 1e3,
-            "mbit" | "Mbit" | "Mbit/s" => 1e6,
-            "gbit" | "Gbit" | "Gbit/s" => 1e9,
-            "" => return Err(UnitError::new(text, BITS, "the unit is missing")),
-            u => return Err(UnitError::new(text, BITS, format!("`{u}` is not a unit of bit rate"))),
-        };
-        Ok(Self((number * factor).round() as u64))
+        let factor = factor(unit, &BIT_UNITS, text, BITS, "bit rate")?;
+        number.times(factor).map(Self).ok_or_else(|| too_large(text, BITS))
     }
 }
 
@@ -271,11 +301,8 @@ impl FromStr for Share {
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let (number, unit) = split(text, SHARE)?;
-        match unit.as_str() {
-            "" => Ok(Self(number)),
-            "%" => Ok(Self(number / 100.0)),
-            u => Err(UnitError::new(text, SHARE, format!("`{u}` is not `%`"))),
-        }
+        let factor = factor(unit, &[("", 1.0), ("%", 100.0)], text, SHARE, "share")?;
+        number.as_f64().map(|n| Self(n / factor)).ok_or_else(|| too_large(text, SHARE))
     }
 }
 

@@ -1,0 +1,249 @@
+//! `vtax check`: what a plan would do.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+
+use anyhow::Context;
+use vtax_plan::PlanErrors;
+use vtax_plan::estimate::{Assumptions, Estimate, cautions, estimate, pieces, requirements};
+use vtax_plan::model::{Arrivals, Load, Measure, MeasureKind, Plan};
+use vtax_units::Nanos;
+
+use crate::exit::{Exit, Outcome};
+
+/// The text lists at most this many cells; `--json` lists all.
+const CELLS_SHOWN: usize = 100;
+
+/// A plan and changes to it.
+#[derive(clap::Args)]
+pub(crate) struct PlanArgs {
+    /// The plan, a YAML file (docs/plan.md).
+    plan: PathBuf,
+    /// Change a value of the plan, such as `repeat.min=10` or `environments.vm.memory=1GiB`. May be repeated.
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    overrides: Vec<String>,
+}
+
+impl PlanArgs {
+    /// Reads the plan with its changes.
+    pub(crate) fn load(&self) -> Result<Plan, PlanErrors> {
+        vtax_plan::load(&self.plan, &self.overrides)
+    }
+
+    /// Reads the plan; prints what is wrong with it to standard error and gives `None`.
+    pub(crate) fn load_or_print(&self) -> Option<Plan> {
+        match self.load() {
+            Ok(plan) => Some(plan),
+            Err(errors) => {
+                let mut err = std::io::stderr().lock();
+                let colour = err.is_terminal() && std::env::var_os("NO_COLOR").is_none();
+                // Nothing more can be said where even standard error is gone.
+                let _ = err.write_all(errors.to_text(colour).as_bytes());
+                None
+            }
+        }
+    }
+}
+
+/// Validate a plan and print what it would measure, build and need. Starts nothing, needs no privileges.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    plan: PlanArgs,
+    /// Print JSON: the resolved plan with its estimates, or the errors.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    if args.json {
+        let (value, exit) = match args.plan.load() {
+            Ok(plan) => (to_json(&plan), Exit::Done),
+            Err(errors) => (errors.to_json(), Exit::BadInput),
+        };
+        let mut out = std::io::stdout().lock();
+        serde_json::to_writer_pretty(&mut out, &value).context("printing")?;
+        writeln!(out).context("printing")?;
+        return Ok(exit);
+    }
+    let Some(plan) = args.plan.load_or_print() else {
+        return Ok(Exit::BadInput);
+    };
+    std::io::stdout().lock().write_all(to_text(&plan).as_bytes()).context("printing")?;
+    Ok(Exit::Done)
+}
+
+fn to_json(plan: &Plan) -> serde_json::Value {
+    let kvm = estimate(plan, &Assumptions::KVM);
+    let tcg = estimate(plan, &Assumptions::TCG);
+    serde_json::json!({
+        "plan": plan,
+        "estimate": { "kvm": kvm, "tcg": tcg },
+        "builds": pieces(plan),
+        "needs": requirements(plan),
+        "cautions": cautions(plan, &tcg),
+    })
+}
+
+fn to_text(plan: &Plan) -> String {
+    let kvm = estimate(plan, &Assumptions::KVM);
+    let tcg = estimate(plan, &Assumptions::TCG);
+    let mut text = plan.name.clone();
+    if !plan.description.is_empty() {
+        text += &format!(": {}", plan.description);
+    }
+    text += &format!("\n\n{}\n", counted(plan.cells.len() as u64, "cell"));
+    let cells = plan.cells.iter().take(CELLS_SHOWN);
+    text +=
+        &table(cells.map(|c| {
+            (c.id.clone(), c.baseline.as_ref().map_or("baseline".into(), |b| format!("against {b}")))
+        }));
+    if plan.cells.len() > CELLS_SHOWN {
+        text += &format!("  and {} more (--json lists all)\n", plan.cells.len() - CELLS_SHOWN);
+    }
+    text += &format!(
+        "\n{}, {} in each cell: {}\n",
+        counted(plan.measures.len() as u64, "measure"),
+        times(plan),
+        trials(&kvm)
+    );
+    text += &table(plan.measures.iter().map(|m| (m.name.clone(), describe(m))));
+    text += &format!("\n{}\n", time(plan, &kvm, &tcg));
+    text += "\nwould build, afresh for each trial\n";
+    text += &table(pieces(plan).into_iter().map(|p| (p.what, p.how)));
+    text += "\nneeds\n";
+    for requirement in requirements(plan) {
+        text += &format!("  {}\n", requirement.text());
+    }
+    let cautions = cautions(plan, &tcg);
+    if !cautions.is_empty() {
+        text += "\nnote\n";
+    }
+    for caution in cautions {
+        text += &format!("  {caution}\n");
+    }
+    text
+}
+
+/// Two aligned columns.
+fn table(rows: impl Iterator<Item = (String, String)>) -> String {
+    let rows: Vec<_> = rows.collect();
+    let width = rows.iter().map(|(left, _)| left.chars().count()).max().unwrap_or(0);
+    rows.iter().map(|(left, right)| format!("  {left:<width$}  {right}\n")).collect()
+}
+
+fn counted(n: u64, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+fn times(plan: &Plan) -> String {
+    let repeat = &plan.repeat;
+    match (repeat.min, repeat.max) {
+        (1, 1) => "once".to_owned(),
+        (min, max) if min == max => format!("{min} times"),
+        (min, max) => format!("{min} to {max} times"),
+    }
+}
+
+fn trials(estimate: &Estimate) -> String {
+    match (estimate.trials_min, estimate.trials_max) {
+        (min, max) if min == max => counted(min, "trial"),
+        (min, max) => format!("{min} to {max} trials"),
+    }
+}
+
+/// What a measure does, in a line.
+fn describe(measure: &Measure) -> String {
+    match &measure.kind {
+        MeasureKind::Capacity(m) => format!(
+            "highest rate with p99 at most {} and errors at most {}, to within {}; {}, steps of {}",
+            m.limits.p99,
+            m.limits.errors,
+            m.precision,
+            arrivals(m.arrivals),
+            m.step
+        ),
+        MeasureKind::Latency(m) => {
+            let load = match m.load {
+                Load::Rate(rate) => rate.to_string(),
+                Load::OwnCapacity(share) => format!("{share} of the cell's own capacity"),
+                Load::LowestCapacity(share) => format!("{share} of the lowest capacity compared"),
+            };
+            format!("latency at {load}; {}, {} after {}", arrivals(m.arrivals), m.duration, m.warmup)
+        }
+        MeasureKind::Throughput(m) => {
+            format!("requests per second in a closed loop, {} after {}", m.duration, m.warmup)
+        }
+    }
+}
+
+fn arrivals(arrivals: Arrivals) -> &'static str {
+    match arrivals {
+        Arrivals::Poisson => "Poisson arrivals",
+        Arrivals::Constant => "constant arrivals",
+    }
+}
+
+/// The time a run takes, as far as it can be known.
+fn time(plan: &Plan, kvm: &Estimate, tcg: &Estimate) -> String {
+    let span = |e: &Estimate| match (about(e.time_min), about(e.time_max)) {
+        (min, max) if min == max => min,
+        (min, max) => format!("{min} to {max}"),
+    };
+    let mut text = match (span(kvm), span(tcg)) {
+        (kvm, tcg) if kvm == tcg => format!("takes about {tcg}"),
+        (kvm, tcg) => format!("takes about {kvm} with hardware virtualization, {tcg} under emulation"),
+    };
+    if let Some(budget) = plan.repeat.budget {
+        text += &format!("; no trial starts after {}", about(budget));
+    }
+    text
+}
+
+/// A duration as people say it, in two units at most.
+fn about(time: Nanos) -> String {
+    let secs = time.as_secs_f64().round() as u64;
+    match secs {
+        0..=99 => format!("{secs} s"),
+        100..=5_999 if secs % 60 < 10 => format!("{} min", secs / 60),
+        100..=5_999 => format!("{} min {} s", secs / 60, secs % 60 / 10 * 10),
+        6_000..=359_999 => format!("{} h {} min", secs / 3600, secs % 3600 / 60),
+        _ => format!("{} days", secs / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_read_well() {
+        for (secs, text) in [
+            (5, "5 s"),
+            (99, "99 s"),
+            (245, "4 min"),
+            (250, "4 min 10 s"),
+            (7_300, "2 h 1 min"),
+            (400_000, "4 days"),
+        ] {
+            assert_eq!(about(Nanos::from_secs(secs)), text);
+        }
+    }
+
+    #[test]
+    fn the_text_names_cells_measures_time_and_needs() {
+        let plan = b"vtax: 1\nname: t\nbaseline: native\nenvironments: [native, vm]\nservices: http\n\
+            workload: {http: {target: /}}\nmeasure: [capacity, latency]\nrepeat: 5\n";
+        let text = to_text(&vtax_plan::parse("t.yaml", plan, &[] as &[&str]).unwrap());
+        for part in [
+            "2 cells\n  native.bridge.http  baseline\n  vm.bridge.http      against native.bridge.http\n",
+            "2 measures, 5 times in each cell: 20 trials\n",
+            "latency at 50% of the cell's own capacity; Poisson arrivals, 10s after 1s",
+            "under emulation",
+            "QEMU guest on the host's root, read-only; one vCPU per CPU, 512MiB",
+            "namespaces: root, or user namespaces allowed",
+        ] {
+            assert!(text.contains(part), "{part:?} is missing in\n{text}");
+        }
+    }
+}
