@@ -19,6 +19,7 @@ use crate::frame::{Decoder, Frame, Kind};
 use crate::message::{
     Event, InterfaceSetup, NodeFacts, PROTOCOL_VERSION, Reply, Request, ServiceReady, samples_from_bytes,
 };
+use crate::node::lock;
 
 /// Called with each event, on the client's reader thread: must be quick.
 pub type EventHandler = Box<dyn Fn(Event) + Send>;
@@ -180,9 +181,7 @@ impl Client {
             return Err(self.gone());
         }
         match receiver.recv_timeout(within) {
-            Ok((Reply::Failed { error }, _)) => {
-                Err(AgentError::Refused { node: self.node.clone(), error })
-            }
+            Ok((Reply::Failed { error }, _)) => Err(AgentError::Refused { node: self.node.clone(), error }),
             Ok(answer) => Ok(answer),
             Err(RecvTimeoutError::Disconnected) => Err(self.gone()),
             Err(RecvTimeoutError::Timeout) => {
@@ -259,9 +258,4 @@ impl Reader {
             Kind::Request => {}
         }
     }
-}
-
-/// A panic of another thread while it held the lock leaves nothing half-done in these structures.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -9,7 +9,13 @@ mod error;
 mod frame;
 pub mod guest;
 pub mod message;
+mod network;
+mod node;
+mod reaper;
+mod serve;
+mod services;
 
 pub use client::{Client, EventHandler, LoadAnswer};
 pub use error::AgentError;
 pub use frame::{Decoder, Frame, Kind, MAX_PAYLOAD};
+pub use serve::{Role, serve};
