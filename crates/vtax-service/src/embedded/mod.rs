@@ -1,0 +1,6 @@
+//! Services that vtax brings itself, so that a measurement needs nothing installed.
+
+mod connection;
+mod date;
+mod document;
+pub mod http;
