@@ -1,0 +1,112 @@
+//! Apache httpd with the event MPM. Every setting and its reason is in docs/services.md.
+
+use std::path::Path;
+
+use crate::catalogue::{Condition, Job, Recipe};
+use crate::documents;
+use crate::error::ServiceError;
+use crate::identity::Identity;
+use crate::packages;
+
+/// Where distributions keep modules: Debian, Fedora, Arch, Alpine.
+const MODULE_DIRECTORIES: &[&str] = &[
+    "/usr/lib/apache2/modules",
+    "/usr/lib64/httpd/modules",
+    "/usr/lib64/apache2",
+    "/usr/lib/httpd/modules",
+    "/usr/lib/apache2",
+];
+/// What is loaded where it isn't compiled in.
+const MODULES: &[&str] = &["mpm_event", "unixd", "authz_core", "mime", "dir"];
+/// Threads of each process; `ThreadLimit`'s default, so no second limit matters.
+const THREADS: u32 = 64;
+
+/// Writes documents and configuration.
+pub(crate) fn prepare(job: &Job<'_>) -> Result<Recipe, ServiceError> {
+    let root = job.directory.join("documents");
+    documents::write(&root).map_err(job.file("writing documents below", &root))?;
+    let modules = MODULE_DIRECTORIES.iter().map(Path::new).find(|d| d.join("mod_mime.so").is_file());
+    let path = job.directory.join("httpd.conf");
+    documents::write_file(&path, configuration(job, modules).as_bytes())
+        .map_err(job.file("writing", &path))?;
+    let types = job.directory.join("mime.types");
+    documents::write_file(&types, b"text/html html\n").map_err(job.file("writing", &types))?;
+    let command =
+        [packages::apache().program, "-d", &job.path(""), "-f", &job.path("httpd.conf"), "-DFOREGROUND"];
+    Ok(Recipe {
+        command: command.map(str::to_owned).to_vec(),
+        env: Vec::new(),
+        address: job.address,
+        ready: Condition::Http("/100b"),
+        identity: job.identity.clone(),
+    })
+}
+
+fn configuration(job: &Job<'_>, modules: Option<&Path>) -> String {
+    let user = match &job.identity {
+        Identity::DropTo(account) => format!("User {}\nGroup {}\n", account.user, account.group),
+        Identity::Present | Identity::AppearAs(_) => String::new(),
+    };
+    let load: String = modules
+        .into_iter()
+        .flat_map(|directory| {
+            MODULES.iter().map(move |name| (name, directory.join(format!("mod_{name}.so"))))
+        })
+        .filter(|(_, file)| file.is_file())
+        .map(|(name, file)| format!("LoadModule {name}_module \"{}\"\n", file.display()))
+        .collect();
+    let (processes, listen, all_threads) = (job.workers, job.address, job.workers.saturating_mul(THREADS));
+    let (directory, root) = (job.path(""), job.path("documents"));
+    format!(
+        "{load}\
+         {user}\
+         ServerName localhost\n\
+         DefaultRuntimeDir \"{directory}\"\n\
+         PidFile \"{directory}/httpd.pid\"\n\
+         Listen {listen}\n\
+         ListenBacklog 4096\n\
+         ErrorLog /proc/self/fd/2\n\
+         LogLevel warn\n\
+         StartServers {processes}\n\
+         ServerLimit {processes}\n\
+         ThreadsPerChild {THREADS}\n\
+         MaxRequestWorkers {all_threads}\n\
+         MinSpareThreads {THREADS}\n\
+         MaxSpareThreads {all_threads}\n\
+         MaxConnectionsPerChild 0\n\
+         AsyncRequestWorkerFactor 100\n\
+         KeepAlive On\n\
+         KeepAliveTimeout 300\n\
+         MaxKeepAliveRequests 0\n\
+         EnableSendfile On\n\
+         TypesConfig \"{directory}/mime.types\"\n\
+         DirectoryIndex index.html\n\
+         DocumentRoot \"{root}\"\n\
+         <Directory \"{root}\">\n  AllowOverride None\n  Options None\n  Require all granted\n</Directory>\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::Account;
+
+    #[test]
+    fn the_number_of_processes_never_changes() {
+        let account = Account { user: "www-data".into(), group: "www-data".into(), uid: 33, gid: 33 };
+        let address = "[::1]:8080".parse().expect("an address");
+        let job = Job {
+            service: "apache",
+            directory: Path::new("/run/x"),
+            address,
+            workers: 2,
+            identity: Identity::DropTo(account),
+        };
+        let text = configuration(&job, None);
+        for line in ["StartServers 2", "ServerLimit 2", "MaxRequestWorkers 128", "MaxSpareThreads 128"] {
+            assert!(text.lines().any(|l| l == line), "{line} is missing in\n{text}");
+        }
+        assert!(text.contains("User www-data\nGroup www-data\n"));
+        assert!(text.contains("PidFile \"/run/x/httpd.pid\"\nListen [::1]:8080\n"), "{text}");
+    }
+}

@@ -1,0 +1,158 @@
+//! From a plan's service to files, a command line and a condition for readiness.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use vtax_plan::model::{Service, ServiceKind, WebOptions};
+
+use crate::error::ServiceError;
+use crate::identity::Identity;
+use crate::packages::PATH;
+use crate::{apache, command, nginx};
+
+/// Where and how a service is to run.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// Address it must listen on.
+    pub address: IpAddr,
+    /// Its private directory. It must be empty or not exist yet, and its parent must exist; the
+    /// service's stop removes it. Where the service drops privileges, every directory above must
+    /// be open to all users.
+    pub directory: PathBuf,
+    /// CPUs of the environment: the number of workers unless the plan says otherwise.
+    pub cpus: u32,
+    /// vtax itself, which the embedded server is part of: `/proc/self/exe`.
+    pub vtax: PathBuf,
+    /// Kill the service when the thread that starts it ends. For an agent that isn't the first
+    /// process of a PID namespace, where the kernel wouldn't.
+    pub die_with_starter: bool,
+    /// Set to call the start off.
+    pub call_off: Option<Arc<AtomicBool>>,
+}
+
+/// When a service is ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Condition {
+    /// A GET of this path is answered with 200.
+    Http(&'static str),
+    /// The port accepts a connection.
+    Port,
+    /// A line of output contains this text.
+    Log(String),
+    /// This command exits with 0.
+    Command(Vec<String>),
+}
+
+/// Everything needed to start a service whose files are written.
+#[derive(Debug, Clone)]
+pub(crate) struct Recipe {
+    pub(crate) command: Vec<String>,
+    pub(crate) env: Vec<(String, String)>,
+    pub(crate) address: SocketAddr,
+    pub(crate) ready: Condition,
+    pub(crate) identity: Identity,
+}
+
+/// What the entries of the catalogue work from.
+pub(crate) struct Job<'a> {
+    pub(crate) service: &'a str,
+    pub(crate) directory: &'a Path,
+    pub(crate) address: SocketAddr,
+    pub(crate) workers: u32,
+    pub(crate) identity: Identity,
+}
+
+impl Job<'_> {
+    /// Names operation and file of an error.
+    pub(crate) fn file<'p>(
+        &self,
+        operation: &'static str,
+        path: &'p Path,
+    ) -> impl FnOnce(io::Error) -> ServiceError + use<'p, '_> {
+        let service = self.service.to_owned();
+        move |source| ServiceError::File { service, operation, path: path.to_owned(), source }
+    }
+
+    /// A path below the private directory, or that itself for an empty name, as text for a
+    /// configuration file.
+    pub(crate) fn path(&self, name: &str) -> String {
+        let path = if name.is_empty() { self.directory.to_owned() } else { self.directory.join(name) };
+        path.to_string_lossy().into_owned()
+    }
+}
+
+/// Writes a service's files into its private directory, which is there and empty, and says how to
+/// start it.
+pub(crate) fn prepare(service: &Service, place: &Place) -> Result<Recipe, ServiceError> {
+    let port = match &service.kind {
+        ServiceKind::Http(web) | ServiceKind::Apache(web) | ServiceKind::Nginx(web) => web.port,
+        ServiceKind::Command(command) => command.port,
+    };
+    let identity = match &service.kind {
+        ServiceKind::Apache(_) | ServiceKind::Nginx(_) => Identity::here(),
+        ServiceKind::Http(_) | ServiceKind::Command(_) => Identity::Present,
+    };
+    let job = Job {
+        service: &service.name,
+        directory: &place.directory,
+        address: SocketAddr::new(place.address, port),
+        workers: workers(&service.kind, place.cpus),
+        identity,
+    };
+    let mut recipe = match &service.kind {
+        ServiceKind::Http(_) => embedded(&job, place),
+        ServiceKind::Apache(_) => apache::prepare(&job)?,
+        ServiceKind::Nginx(_) => nginx::prepare(&job)?,
+        ServiceKind::Command(own) => command::prepare(&job, own)?,
+    };
+    if let Identity::DropTo(account) = &recipe.identity {
+        reachable(&job, &account.user)?;
+    }
+    let minimal = [("PATH", PATH), ("LANG", "C.UTF-8"), ("HOME", &job.path("")), ("TMPDIR", &job.path(""))]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+    recipe.env.splice(0..0, minimal);
+    Ok(recipe)
+}
+
+fn workers(kind: &ServiceKind, cpus: u32) -> u32 {
+    let (ServiceKind::Http(WebOptions { workers, .. })
+    | ServiceKind::Apache(WebOptions { workers, .. })
+    | ServiceKind::Nginx(WebOptions { workers, .. })) = kind
+    else {
+        return cpus.max(1);
+    };
+    workers.unwrap_or(cpus).max(1)
+}
+
+/// vtax's own server, a process of its own so that its CPU time is its own too.
+fn embedded(job: &Job<'_>, place: &Place) -> Recipe {
+    let vtax = place.vtax.to_string_lossy().into_owned();
+    let (listen, workers) = (job.address.to_string(), job.workers.to_string());
+    let arguments = ["service", "http", "--listen", &listen, "--workers", &workers];
+    Recipe {
+        command: std::iter::once(vtax).chain(arguments.map(str::to_owned)).collect(),
+        env: Vec::new(),
+        address: job.address,
+        ready: Condition::Http("/bytes/100"),
+        identity: Identity::Present,
+    }
+}
+
+/// Sees that a user without privileges can enter every directory above the private one.
+fn reachable(job: &Job<'_>, user: &str) -> Result<(), ServiceError> {
+    use std::os::unix::fs::PermissionsExt;
+    for path in job.directory.ancestors().filter(|p| !p.as_os_str().is_empty()) {
+        let metadata = std::fs::metadata(path).map_err(job.file("looking at", path))?;
+        if metadata.permissions().mode() & 0o001 == 0 {
+            return Err(ServiceError::Unreachable {
+                service: job.service.to_owned(),
+                user: user.to_owned(),
+                path: path.to_owned(),
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! A service of the user's own.
+
+use std::net::SocketAddr;
+use std::path::{Component, Path, PathBuf};
+
+use vtax_plan::model::{CommandService, Ready};
+
+use crate::catalogue::{Condition, Job, Recipe};
+use crate::documents::write_file;
+use crate::error::ServiceError;
+use crate::identity::Identity;
+
+/// Writes its files; replaces `{address}`, `{port}` and `{dir}` everywhere.
+pub(crate) fn prepare(job: &Job<'_>, own: &CommandService) -> Result<Recipe, ServiceError> {
+    let fill = |text: &String| fill(text, job.address, job.directory);
+    for (name, content) in &own.files {
+        let path = inside(job, name)?;
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).map_err(job.file("making", parent))?;
+        }
+        write_file(&path, fill(content).as_bytes()).map_err(job.file("writing", &path))?;
+    }
+    let ready = match &own.ready {
+        Ready::Port => Condition::Port,
+        Ready::Log(text) => Condition::Log(text.clone()),
+        Ready::Command(command) => Condition::Command(command.iter().map(fill).collect()),
+    };
+    Ok(Recipe {
+        command: own.command.iter().map(fill).collect(),
+        env: own.env.iter().map(|(name, value)| (name.clone(), fill(value))).collect(),
+        address: job.address,
+        ready,
+        identity: Identity::Present,
+    })
+}
+
+/// The place of one of the plan's files; it must lie below the private directory.
+fn inside(job: &Job<'_>, name: &str) -> Result<PathBuf, ServiceError> {
+    let path = Path::new(name);
+    // The directory was made empty a moment ago, so there are no links in it that could lead out.
+    let ordinary = path.components().all(|c| matches!(c, Component::Normal(_)));
+    if name.is_empty() || name.contains('\0') || name.ends_with('/') || !ordinary {
+        return Err(ServiceError::PathOutside { service: job.service.to_owned(), path: name.to_owned() });
+    }
+    Ok(job.directory.join(path))
+}
+
+/// Replaces the placeholders in one pass, so that what was put in is never replaced again. Other
+/// braces stay as they are: files may be JSON.
+fn fill(text: &str, address: SocketAddr, directory: &Path) -> String {
+    let values = [
+        ("{address}", address.ip().to_string()),
+        ("{port}", address.port().to_string()),
+        ("{dir}", directory.to_string_lossy().into_owned()),
+    ];
+    let mut filled = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(brace) = rest.find('{') {
+        filled.push_str(&rest[..brace]);
+        rest = &rest[brace..];
+        if let Some((name, value)) = values.iter().find(|(name, _)| rest.starts_with(name)) {
+            filled.push_str(value);
+            rest = &rest[name.len()..];
+        } else {
+            filled.push('{');
+            rest = &rest[1..];
+        }
+    }
+    filled.push_str(rest);
+    filled
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ADDRESS: &str = "10.0.0.2:8080";
+
+    fn filled(text: &str) -> String {
+        fill(text, ADDRESS.parse().expect("an address"), Path::new("/run/{port}"))
+    }
+
+    #[test]
+    fn placeholders_are_replaced_once() {
+        assert_eq!(
+            filled("{\"at\": \"{address}:{port}\", {dir} {x} {"),
+            "{\"at\": \"10.0.0.2:8080\", /run/{port} {x} {"
+        );
+    }
+
+    fn place(name: &str) -> Result<PathBuf, ServiceError> {
+        let job = Job {
+            service: "own",
+            directory: Path::new("/run/own"),
+            address: ADDRESS.parse().expect("an address"),
+            workers: 1,
+            identity: Identity::Present,
+        };
+        inside(&job, name)
+    }
+
+    #[test]
+    fn files_stay_below_the_private_directory() {
+        assert_eq!(place("etc/a.conf").expect("inside"), Path::new("/run/own/etc/a.conf"));
+        for name in ["", "/etc/passwd", "../x", "a/../../x", "a/..", ".", "a\0b", "x/"] {
+            assert!(matches!(place(name), Err(ServiceError::PathOutside { .. })), "{name:?} was accepted");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_name_leads_out(name in "(\\.|/|\\.\\.|[a-z]){0,12}") {
+            if let Ok(path) = place(&name) {
+                prop_assert!(path.starts_with("/run/own") && path != Path::new("/run/own"));
+                prop_assert!(path.components().all(|c| c != Component::ParentDir));
+            }
+        }
+
+        #[test]
+        fn text_without_placeholders_stays(text in "[a-z{}\" ]{0,40}") {
+            prop_assume!(!["{address}", "{port}", "{dir}"].iter().any(|p| text.contains(p)));
+            prop_assert_eq!(filled(&text), text);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The documents every web server of the catalogue serves.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// Names and sizes in bytes. The second names are those of the embedded server, so that one plan's
+/// target works with all of them.
+pub const DOCUMENTS: &[(&str, &str, usize)] =
+    &[("100b", "bytes/100", 100), ("10k", "bytes/10000", 10_000), ("1m", "bytes/1000000", 1_000_000)];
+
+const INDEX: &str = "<!doctype html>\n<title>vtax</title>\n<p>Documents: /100b, /10k, /1m\n";
+
+/// Writes the documents into `root`, readable for every user.
+///
+/// Their bytes are the same in every run and don't compress, so that no layer in between can
+/// carry fewer of them than the next.
+pub(crate) fn write(root: &Path) -> io::Result<()> {
+    make_directory(root)?;
+    make_directory(&root.join("bytes"))?;
+    for (name, second_name, size) in DOCUMENTS {
+        write_file(&root.join(name), &noise(*size))?;
+        fs::hard_link(root.join(name), root.join(second_name))?;
+    }
+    write_file(&root.join("index.html"), INDEX.as_bytes())
+}
+
+/// Makes a directory that every user may enter, whatever the umask.
+pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
+    fs::create_dir(path)?;
+    fs::set_permissions(path, Permissions::from_mode(0o755))
+}
+
+/// Writes a file that every user may read, whatever the umask.
+pub(crate) fn write_file(path: &Path, content: &[u8]) -> io::Result<()> {
+    fs::write(path, content)?;
+    fs::set_permissions(path, Permissions::from_mode(0o644))
+}
+
+/// Pseudo-random bytes by xorshift64 (Marsaglia, "Xorshift RNGs", 2003).
+fn noise(size: usize) -> Vec<u8> {
+    let mut state: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut bytes = Vec::with_capacity(size + 8);
+    while bytes.len() < size {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(size);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn noise_is_the_same_each_time_and_even() {
+        let bytes = noise(100_000);
+        assert_eq!(bytes, noise(100_000));
+        assert_eq!(bytes.len(), 100_000);
+        let mut counts = [0u32; 256];
+        for byte in &bytes {
+            counts[usize::from(*byte)] += 1;
+        }
+        // 390 expected each; six standard deviations are 119.
+        assert!(counts.iter().all(|c| (271..=510).contains(c)), "{counts:?}");
+    }
+}

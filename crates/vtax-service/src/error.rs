@@ -1,0 +1,173 @@
+//! What can go wrong with a service.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use vtax_sys::{Ended, SysError};
+use vtax_units::Nanos;
+
+use crate::packages::Missing;
+
+/// Why a service could not be prepared, started or stopped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServiceError {
+    /// Its program is not installed.
+    #[error("service {service}: {missing}")]
+    NotInstalled {
+        /// The service's name.
+        service: String,
+        /// What is missing, and the way out.
+        missing: Missing,
+    },
+    /// A private file could not be made.
+    #[error("service {service}: {operation} {}", path.display())]
+    File {
+        /// The service's name.
+        service: String,
+        /// What was tried, such as `writing`.
+        operation: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The private directory holds something already.
+    #[error(
+        "service {service}: its private directory {} is not empty; each start needs a fresh one",
+        path.display()
+    )]
+    DirectoryInUse {
+        /// The service's name.
+        service: String,
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A file of the plan would be written elsewhere than in the private directory.
+    #[error(
+        "service {service}: file `{path}` is outside the private directory; use a relative path without `..`"
+    )]
+    PathOutside {
+        /// The service's name.
+        service: String,
+        /// The path as the plan has it.
+        path: String,
+    },
+    /// The user a server drops to can't reach its documents.
+    #[error(
+        "service {service}: user {user} can't enter {}, which is above its documents; allow it with `chmod o+x`",
+        path.display()
+    )]
+    Unreachable {
+        /// The service's name.
+        service: String,
+        /// The user.
+        user: String,
+        /// The directory without search permission.
+        path: PathBuf,
+    },
+    /// Another process listens there.
+    #[error("service {service}: port {} is in use{}; stop that process or choose another port",
+        address.port(), by.as_ref().map(|b| format!(" by {b}")).unwrap_or_default())]
+    PortInUse {
+        /// The service's name.
+        service: String,
+        /// Where the service was to listen.
+        address: SocketAddr,
+        /// Name and id of the process that listens, where it can be seen.
+        by: Option<String>,
+    },
+    /// The port may not be opened by this user.
+    #[error(
+        "service {service}: port {} may not be opened without privileges; choose one above 1023",
+        address.port()
+    )]
+    PortForbidden {
+        /// The service's name.
+        service: String,
+        /// Where the service was to listen.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The node has no such address, or refuses it in another way.
+    #[error("service {service}: nothing can listen on {address} in this node; is its interface up?")]
+    NoAddress {
+        /// The service's name.
+        service: String,
+        /// Where the service was to listen.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The program could not be run.
+    #[error("service {service}: running {}", command.join(" "))]
+    Spawn {
+        /// The service's name.
+        service: String,
+        /// The command line.
+        command: Vec<String>,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// It ended before it was ready.
+    #[error("service {service} ended with {status} before it was ready{}", said(lines))]
+    DiedAtStart {
+        /// The service's name.
+        service: String,
+        /// How it ended.
+        status: Ended,
+        /// Its last lines of output.
+        lines: Vec<String>,
+    },
+    /// It did not get ready in time.
+    #[error("service {service} was not ready within {timeout}: {reason}{}", said(lines))]
+    NeverReady {
+        /// The service's name.
+        service: String,
+        /// The plan's `ready_timeout`.
+        timeout: Nanos,
+        /// What was still missing.
+        reason: String,
+        /// Its last lines of output.
+        lines: Vec<String>,
+    },
+    /// The start was called off.
+    #[error("service {service}: its start was called off")]
+    CalledOff {
+        /// The service's name.
+        service: String,
+    },
+    /// Some of its processes could not be ended.
+    #[error("service {service}: processes {pids:?} are still there after SIGKILL")]
+    Unkillable {
+        /// The service's name.
+        service: String,
+        /// Their ids.
+        pids: Vec<i32>,
+    },
+    /// A system call failed.
+    #[error("service {service}: {operation}")]
+    System {
+        /// The service's name.
+        service: String,
+        /// What was tried.
+        operation: &'static str,
+        /// Why.
+        #[source]
+        source: SysError,
+    },
+}
+
+/// The end of an error message: what the service said last.
+fn said(lines: &[String]) -> String {
+    match lines {
+        [] => "; it wrote nothing".to_owned(),
+        lines => format!("; its last lines:\n  {}", lines.join("\n  ")),
+    }
+}

@@ -1,0 +1,141 @@
+//! All processes that a service became, and their end.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use vtax_sys::PidFd;
+
+/// Environment variable that marks a service's processes.
+pub(crate) const MARK: &str = "VTAX_SERVICE";
+/// The kernel needs moments to end what was killed.
+const END_WITHIN: Duration = Duration::from_secs(5);
+
+/// A service's processes: its leader, the leader's session and group, all descendants, and
+/// everything that carries its mark, such as a daemon that left session and parent behind.
+#[derive(Debug, Clone)]
+pub(crate) struct Family {
+    /// Process id of the leader, which leads a session and a process group of the same id.
+    pub(crate) leader: i32,
+    /// Start of the leader in ticks since boot: nothing older belongs to it.
+    pub(crate) born: u64,
+    /// Value of [`MARK`] in the environment of its processes.
+    pub(crate) mark: String,
+}
+
+/// What `/proc/<pid>/stat` says about kinship.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Kin {
+    zombie: bool,
+    parent: i32,
+    group: i32,
+    session: i32,
+    born: u64,
+}
+
+impl Family {
+    /// The family of a leader just started.
+    pub(crate) fn of(leader: i32, mark: String) -> Self {
+        Self { leader, born: kin_of(leader).map_or(0, |kin| kin.born), mark }
+    }
+
+    /// Every living process of the family.
+    pub(crate) fn members(&self) -> Vec<i32> {
+        let own = i32::try_from(std::process::id()).unwrap_or(0);
+        let all: BTreeMap<i32, Kin> = fs::read_dir("/proc")
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .filter(|pid| *pid != own)
+            .filter_map(|pid| Some((pid, kin_of(pid)?)))
+            .filter(|(_, kin)| kin.born >= self.born)
+            .collect();
+        all.iter()
+            .filter(|(pid, kin)| !kin.zombie && self.owns(**pid, **kin, &all))
+            .map(|(pid, _)| *pid)
+            .collect()
+    }
+
+    fn owns(&self, pid: i32, kin: Kin, all: &BTreeMap<i32, Kin>) -> bool {
+        if pid == self.leader || kin.group == self.leader || kin.session == self.leader {
+            return true;
+        }
+        let mut parent = kin.parent;
+        // A chain longer than there are processes would be a circle of ids given away again.
+        for _ in 0..all.len() {
+            if parent == self.leader {
+                return true;
+            }
+            let Some(next) = all.get(&parent) else { break };
+            parent = next.parent;
+        }
+        let mark = format!("{MARK}={}", self.mark);
+        fs::read(format!("/proc/{pid}/environ"))
+            .is_ok_and(|environ| environ.split(|b| *b == 0).any(|entry| entry == mark.as_bytes()))
+    }
+
+    /// Kills every process of the family; the ids of those that are still there after 5 s.
+    pub(crate) fn kill(&self) -> Result<(), Vec<i32>> {
+        let until = Instant::now() + END_WITHIN;
+        loop {
+            let members = self.members();
+            if members.is_empty() {
+                return Ok(());
+            }
+            for pid in &members {
+                self.kill_one(*pid);
+            }
+            if Instant::now() > until {
+                return Err(members);
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn kill_one(&self, pid: i32) {
+        // Held first and looked at again then, so that no process that got the id later is hit.
+        let Ok(held) = PidFd::open(pid) else { return };
+        if kin_of(pid).is_some_and(|kin| kin.born >= self.born) {
+            // One that may not be killed is still a member at the next look, and reported then.
+            let _ = held.kill();
+        }
+    }
+}
+
+fn kin_of(pid: i32) -> Option<Kin> {
+    parse_kin(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Parses `/proc/<pid>/stat` (`proc_pid_stat(5)`); the name in parentheses may hold anything.
+fn parse_kin(stat: &str) -> Option<Kin> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    let id = |index: usize| fields.get(index)?.parse::<i32>().ok();
+    Some(Kin {
+        zombie: matches!(*fields.first()?, "Z" | "X"),
+        parent: id(1)?,
+        group: id(2)?,
+        session: id(3)?,
+        born: fields.get(19)?.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinship_is_read_past_hostile_names() {
+        let stat = "7 (a) Z 1) S 3 4 5 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 0";
+        assert_eq!(parse_kin(stat), Some(Kin { zombie: false, parent: 3, group: 4, session: 5, born: 99 }));
+        assert_eq!(parse_kin("7 (a) Z 1"), None);
+        assert_eq!(parse_kin(""), None);
+    }
+
+    #[test]
+    fn this_process_has_kin() {
+        let own = i32::try_from(std::process::id()).expect("small");
+        assert!(kin_of(own).is_some_and(|kin| kin.born > 0 && !kin.zombie));
+    }
+}

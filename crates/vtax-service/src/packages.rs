@@ -1,0 +1,227 @@
+//! Which packages the services of the catalogue come from.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use vtax_plan::model::{Service, ServiceKind};
+
+/// Where programs are looked for, and the `PATH` of every service.
+pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// A package that a service of the catalogue needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Package {
+    /// Kind of service, as a plan names it.
+    pub service: &'static str,
+    /// Where its program is, or would be.
+    pub program: &'static str,
+    /// Name of the package in this distribution.
+    pub name: &'static str,
+    /// The command that installs it.
+    pub install: &'static str,
+    present: bool,
+}
+
+impl Package {
+    /// True where its program is not installed.
+    #[must_use]
+    pub const fn missing(&self) -> bool {
+        !self.present
+    }
+}
+
+/// Apache httpd's program by distribution: Debian's name first, it is the one that is tested.
+const APACHE: &[&str] = &["/usr/sbin/apache2", "/usr/sbin/httpd", "/usr/bin/httpd"];
+const NGINX: &[&str] = &["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"];
+
+/// Families of distributions that differ in package names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Family {
+    Debian,
+    Fedora,
+    Suse,
+    Arch,
+    Alpine,
+}
+
+impl Family {
+    fn of_this_host() -> Self {
+        Self::from_os_release(&std::fs::read_to_string("/etc/os-release").unwrap_or_default())
+    }
+
+    /// Reads `ID` and `ID_LIKE` of os-release(5); Debian where neither is known.
+    fn from_os_release(text: &str) -> Self {
+        let value = |key: &str| {
+            let line = text.lines().find_map(|l| l.strip_prefix(key)?.strip_prefix('='));
+            line.unwrap_or("").trim_matches('"').to_owned()
+        };
+        let ids = format!("{} {}", value("ID"), value("ID_LIKE"));
+        for id in ids.split_whitespace() {
+            match id {
+                "debian" | "ubuntu" => return Self::Debian,
+                "fedora" | "rhel" | "centos" => return Self::Fedora,
+                "suse" | "opensuse" => return Self::Suse,
+                "arch" => return Self::Arch,
+                "alpine" => return Self::Alpine,
+                _ => {}
+            }
+        }
+        Self::Debian
+    }
+
+    /// Package and install command of Apache httpd.
+    const fn apache(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Debian => ("apache2-bin", "apt-get install apache2-bin"),
+            Self::Fedora => ("httpd", "dnf install httpd"),
+            Self::Suse => ("apache2", "zypper install apache2"),
+            Self::Arch => ("apache", "pacman -S apache"),
+            Self::Alpine => ("apache2", "apk add apache2"),
+        }
+    }
+
+    /// Package and install command of nginx.
+    const fn nginx(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Debian => ("nginx-light", "apt-get install nginx-light"),
+            Self::Fedora => ("nginx", "dnf install nginx"),
+            Self::Suse => ("nginx", "zypper install nginx"),
+            Self::Arch => ("nginx", "pacman -S nginx"),
+            Self::Alpine => ("nginx", "apk add nginx"),
+        }
+    }
+}
+
+fn package(service: &'static str, programs: &[&'static str], of: (&'static str, &'static str)) -> Package {
+    let found = first_present(programs);
+    Package {
+        service,
+        program: found.unwrap_or(programs[0]),
+        name: of.0,
+        install: of.1,
+        present: found.is_some(),
+    }
+}
+
+fn first_present(programs: &[&'static str]) -> Option<&'static str> {
+    programs.iter().copied().find(|p| Path::new(p).is_file())
+}
+
+/// Apache httpd's package.
+pub(crate) fn apache() -> Package {
+    package("apache", APACHE, Family::of_this_host().apache())
+}
+
+/// nginx's package.
+pub(crate) fn nginx() -> Package {
+    package("nginx", NGINX, Family::of_this_host().nginx())
+}
+
+/// The packages of all services of the catalogue, present or not.
+#[must_use]
+pub fn packages() -> Vec<Package> {
+    vec![apache(), nginx()]
+}
+
+/// A program that is not installed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// The program.
+    pub program: String,
+    /// The package it comes from, where the catalogue knows it.
+    pub package: Option<&'static str>,
+    /// The command that installs it, where the catalogue knows it.
+    pub install: Option<&'static str>,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is not installed", self.program)?;
+        match self.install {
+            Some(install) => write!(f, "; install it with `{install}`"),
+            None => f.write_str("; install it, or give its full path in `command`"),
+        }
+    }
+}
+
+/// What `service` needs and this host lacks; `None` where nothing is missing.
+///
+/// Only the host's own files are looked at, and nothing is started. The environments share the
+/// host's root file system, so the answer holds for them all.
+#[must_use]
+pub fn missing(service: &Service) -> Option<Missing> {
+    let of = |package: Package| {
+        package.missing().then(|| Missing {
+            program: package.program.to_owned(),
+            package: Some(package.name),
+            install: Some(package.install),
+        })
+    };
+    match &service.kind {
+        ServiceKind::Http(_) => None,
+        ServiceKind::Apache(_) => of(apache()),
+        ServiceKind::Nginx(_) => of(nginx()),
+        ServiceKind::Command(command) => {
+            let program = command.command.first().map_or("", String::as_str);
+            // A program in the private directory exists only once that is written.
+            let written = program.contains("{dir}");
+            (!written && find_program(program).is_none()).then(|| Missing {
+                program: if program.is_empty() { "an empty command".into() } else { program.into() },
+                package: None,
+                install: None,
+            })
+        }
+    }
+}
+
+/// Finds a program as execvp(3) would with [`PATH`].
+fn find_program(program: &str) -> Option<PathBuf> {
+    if program.contains('/') {
+        return Some(PathBuf::from(program)).filter(|p| p.is_file());
+    }
+    PATH.split(':').map(|dir| Path::new(dir).join(program)).find(|p| !program.is_empty() && p.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use vtax_plan::model::{CommandService, Ready};
+    use vtax_units::Nanos;
+
+    use super::*;
+
+    #[test]
+    fn the_family_comes_from_os_release() {
+        let of = Family::from_os_release;
+        assert_eq!(of("ID=ubuntu\nID_LIKE=debian\n"), Family::Debian);
+        assert_eq!(of("NAME=x\nID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\n"), Family::Fedora);
+        assert_eq!(of("ID=alpine"), Family::Alpine);
+        assert_eq!(of("ID=opensuse-leap\nID_LIKE=\"suse opensuse\""), Family::Suse);
+        assert_eq!(of("ID=manjaro\nID_LIKE=arch"), Family::Arch);
+        assert_eq!(of(""), Family::Debian);
+    }
+
+    fn command(program: &str) -> Service {
+        Service {
+            name: "own".into(),
+            kind: ServiceKind::Command(CommandService {
+                command: vec![program.into()],
+                port: 8000,
+                ready: Ready::Port,
+                env: BTreeMap::new(),
+                files: BTreeMap::new(),
+            }),
+            ready_timeout: Nanos::from_secs(1),
+            stop_timeout: Nanos::from_secs(1),
+        }
+    }
+
+    #[test]
+    fn a_missing_program_is_named_with_the_way_out() {
+        assert_eq!(missing(&command("sh")), None);
+        assert_eq!(missing(&command("{dir}/server")), None);
+        let missing = missing(&command("no-such-program")).expect("it is missing");
+        assert!(missing.to_string().starts_with("no-such-program is not installed; "), "{missing}");
+    }
+}

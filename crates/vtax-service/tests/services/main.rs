@@ -1,0 +1,5 @@
+//! Real services on loopback ports: started, ready, asked, stopped, gone.
+
+mod common;
+mod own_services;
+mod web_servers;
