@@ -19,3 +19,4 @@ pub use client::{Client, EventHandler, LoadAnswer};
 pub use error::AgentError;
 pub use frame::{Decoder, Frame, Kind, MAX_PAYLOAD};
 pub use serve::{Role, serve};
+

@@ -113,8 +113,7 @@ impl Node {
             load.cancel();
         }
         drop(lock(&self.sampler).take());
-        // A service that won't stop dies with the node.
-        let _ = self.services.stop();
+        self.services.end();
     }
 }
 

@@ -5,6 +5,8 @@
 
 mod burst;
 mod error;
+
+mod measure;
 mod observe;
 mod offered;
 mod precision;

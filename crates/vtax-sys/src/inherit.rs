@@ -6,7 +6,7 @@
 //! cleared after the fork, so a child started at the same moment by another thread never gets them.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
@@ -64,6 +64,26 @@ impl Inherit {
         unsafe { command.pre_exec(prepare) };
         command.spawn()
     }
+}
+
+/// Takes over the descriptor of this number that the parent process left open, once.
+///
+/// # Errors
+///
+/// EBADF where nothing is open under this number; EINVAL for the standard streams, which the
+/// standard library owns.
+pub fn take(number: i32) -> io::Result<OwnedFd> {
+    if number < 3 {
+        return Err(rustix::io::Errno::INVAL.into());
+    }
+    // SAFETY: F_GETFD takes numbers only and fails on one that isn't open.
+    if unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: open, as just seen; inherited descriptors have no other owner in a fresh process.
+    let fd = unsafe { OwnedFd::from_raw_fd(number) };
+    rustix::io::fcntl_setfd(&fd, FdFlags::CLOEXEC)?;
+    Ok(fd)
 }
 
 /// Asks for SIGKILL at the parent's end; refuses to go on where that has already happened.

@@ -1,5 +1,10 @@
 //! The command line: one module per subcommand.
 
+mod agent;
+mod check;
+mod schema;
+mod service;
+
 use clap::{Parser, Subcommand};
 
 use crate::exit::Outcome;
@@ -14,9 +19,20 @@ pub(crate) struct Cli {
 
 /// The subcommands.
 #[derive(Subcommand)]
-pub(crate) enum Command {}
+pub(crate) enum Command {
+    Check(check::Args),
+    Schema(schema::Args),
+    Service(service::Args),
+    #[command(hide = true)]
+    Agent(agent::Args),
+}
 
 /// Runs a subcommand.
 pub(crate) fn run(command: &Command) -> Outcome {
-    match *command {}
+    match command {
+        Command::Check(args) => check::run(args),
+        Command::Schema(args) => schema::run(args),
+        Command::Service(args) => service::run(args),
+        Command::Agent(args) => agent::run(args),
+    }
 }

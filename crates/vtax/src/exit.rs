@@ -32,6 +32,19 @@ impl Exit {
             Self::Interrupted => 130,
         }
     }
+
+    /// The exit of another vtax process by its code.
+    pub(crate) fn from_code(code: u8) -> Option<Self> {
+        let all = [
+            Self::Done,
+            Self::VerdictFailed,
+            Self::BadInput,
+            Self::HostCannot,
+            Self::Bug,
+            Self::Interrupted,
+        ];
+        all.into_iter().find(|exit| exit.code() == code)
+    }
 }
 
 impl From<Exit> for ExitCode {

@@ -11,6 +11,9 @@ use clap::Parser;
 use crate::exit::Exit;
 
 fn main() -> ExitCode {
+    if vtax_agent::guest::is_init() {
+        vtax_agent::guest::run();
+    }
     let cli = match cmd::Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

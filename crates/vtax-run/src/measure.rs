@@ -1,0 +1,193 @@
+//! Makes one measurement on a testbed that stands.
+
+use std::net::SocketAddr;
+
+use vtax_agent::{AgentError, Client, LoadAnswer};
+use vtax_load::LoadResult;
+use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome, StepVerdict};
+use vtax_plan::model::{CapacityMeasure, MeasureKind, Workload};
+use vtax_store::record::{CapacityOutcome, CapacityStep, InvalidReason, Outcome, Validity};
+use vtax_units::{Nanos, Rate, Share};
+
+use crate::burst::{Burst, Pace};
+use crate::observe::{Observer, RunEvent};
+use crate::runner::Order;
+
+/// Steps of one search, repeated ones included; a search that needs more meets a system whose
+/// capacity moves faster than it can be searched.
+const MOST_STEPS: u32 = 30;
+/// How much closer than the precision asked for an earlier trial's result is trusted.
+const HINT_SLACK: f64 = 1.5;
+
+/// The two ends of a testbed that stands, with its service running.
+pub(crate) struct Site<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) target: SocketAddr,
+    pub(crate) observer: &'a dyn Observer,
+}
+
+/// What a measurement found.
+pub(crate) struct Measured {
+    pub(crate) outcome: Outcome,
+    pub(crate) validity: Validity,
+    /// Successful answers over everything that was sent, for CPU time per request.
+    pub(crate) answered: u64,
+}
+
+impl Site<'_> {
+    /// Makes the measurement that `order` asks for.
+    pub(crate) fn measure(&self, order: &Order<'_>) -> Result<Measured, AgentError> {
+        match &order.measure.kind {
+            MeasureKind::Capacity(capacity) => self.capacity(order, capacity),
+            MeasureKind::Latency(latency) => {
+                let pace = Pace::Open(order.offered, latency.arrivals);
+                let (warmup, duration) = (latency.warmup, latency.duration);
+                let burst = Burst { pace, warmup, duration, seed: order.seed, samples: latency.samples };
+                let answer = self.burst(&order.cell.workload, burst)?;
+                let validity = judge(&answer.result);
+                let outcome = Outcome::Latency { offered: order.offered, load: answer.result };
+                Ok(Measured { outcome, validity, answered: answer.answered })
+            }
+            MeasureKind::Throughput(throughput) => {
+                let (warmup, duration) = (throughput.warmup, throughput.duration);
+                let burst =
+                    Burst { pace: Pace::Closed, warmup, duration, seed: order.seed, samples: false };
+                let answer = self.burst(&order.cell.workload, burst)?;
+                let validity = judge(&answer.result);
+                let outcome = Outcome::Throughput { load: answer.result };
+                Ok(Measured { outcome, validity, answered: answer.answered })
+            }
+        }
+    }
+
+    fn burst(&self, workload: &Workload, burst: Burst) -> Result<LoadAnswer, AgentError> {
+        self.client.run_load(&burst.spec(workload, self.target))
+    }
+
+    fn capacity(&self, order: &Order<'_>, measure: &CapacityMeasure) -> Result<Measured, AgentError> {
+        let mut answered = 0;
+        let mut search = Search::new(self.search_spec(order, measure, &mut answered)?);
+        let mut steps = Vec::new();
+        while let Some(rate) = search.next() {
+            let seed = order.seed.wrapping_add(steps.len() as u64 + 1);
+            let burst = step(measure, Pace::Open(rate, measure.arrivals), seed);
+            let answer = self.burst(&order.cell.workload, burst)?;
+            answered += answer.answered;
+            let outcome = step_outcome(rate, &answer.result);
+            let verdict = search.record(outcome);
+            let step = capacity_step(measure, &outcome, verdict, &answer.result);
+            self.observer.observe(&RunEvent::Step { step: &step });
+            steps.push(step);
+        }
+        let bracket = search.finish();
+        let validity = judge_bracket(bracket.ending, bracket.lower, &steps);
+        // A limit that the generator set is no upper bound of the service.
+        let upper = bracket.upper.filter(|_| bracket.ending != Ending::GeneratorLimited);
+        let lower = bracket.lower.unwrap_or(Rate(0.0));
+        Ok(Measured { outcome: Outcome::Capacity(CapacityOutcome { lower, upper, steps }), validity, answered })
+    }
+
+    /// Where the search begins: at an earlier trial's result, else at what a closed loop gets.
+    fn search_spec(
+        &self,
+        order: &Order<'_>,
+        measure: &CapacityMeasure,
+        answered: &mut u64,
+    ) -> Result<SearchSpec, AgentError> {
+        let spec = SearchSpec {
+            start: measure.start,
+            precision: measure.precision,
+            loss_max: measure.limits.errors,
+            p99_max: Some(measure.limits.p99),
+            steps_max: MOST_STEPS,
+            ..SearchSpec::blind(measure.max)
+        };
+        if let Some(hint) = order.capacity_hint {
+            let width = 1.0 + measure.precision.0 * HINT_SLACK;
+            return Ok(spec.near_bracket(hint, Rate(hint.0 * width)));
+        }
+        let answer = self.burst(&order.cell.workload, step(measure, Pace::Closed, order.seed))?;
+        *answered += answer.answered;
+        let throughput = answer.result.counts.ok as f64 / answer.result.duration.as_secs_f64().max(1e-9);
+        // A service that answers nothing in a closed loop is searched from the plan's start.
+        Ok(if throughput > 0.0 { spec.near_throughput(Rate(throughput)) } else { spec })
+    }
+}
+
+fn step(measure: &CapacityMeasure, pace: Pace, seed: u64) -> Burst {
+    Burst { pace, warmup: measure.settle, duration: measure.step, seed, samples: false }
+}
+
+fn step_outcome(rate: Rate, result: &LoadResult) -> StepOutcome {
+    StepOutcome {
+        rate,
+        loss: Share(result.counts.loss()),
+        latency_p99: Nanos(result.latency.0.value_at_quantile(0.99)),
+        generator_limited: result.generator.limited.is_some(),
+    }
+}
+
+fn capacity_step(
+    measure: &CapacityMeasure,
+    outcome: &StepOutcome,
+    verdict: StepVerdict,
+    result: &LoadResult,
+) -> CapacityStep {
+    let limits = &measure.limits;
+    let reason = match verdict {
+        StepVerdict::Passed => None,
+        StepVerdict::GeneratorLimited => result.generator.limited.clone(),
+        StepVerdict::Failed if outcome.loss.0 > limits.errors.0 => {
+            Some(format!("{} of the requests failed, more than {}", percent(outcome.loss), limits.errors))
+        }
+        StepVerdict::Failed => Some(format!(
+            "the 99th percentile of latency was {:.1} ms, over the limit of {}",
+            outcome.latency_p99.as_secs_f64() * 1e3,
+            limits.p99
+        )),
+    };
+    CapacityStep {
+        offered: outcome.rate,
+        goodput: Rate(result.counts.ok as f64 / result.duration.as_secs_f64().max(1e-9)),
+        loss: outcome.loss.0,
+        p99: outcome.latency_p99,
+        passed: verdict == StepVerdict::Passed,
+        reason,
+    }
+}
+
+fn percent(share: Share) -> String {
+    format!("{:.2} %", share.0 * 100.0)
+}
+
+fn judge_bracket(ending: Ending, lower: Option<Rate>, steps: &[CapacityStep]) -> Validity {
+    let last_reason = || steps.last().and_then(|s| s.reason.clone()).unwrap_or_default();
+    match (ending, lower) {
+        (Ending::GeneratorLimited, _) => invalid(InvalidReason::GeneratorLimited, last_reason()),
+        (_, None) => invalid(
+            InvalidReason::NothingSucceeded,
+            format!("no rate kept to the limits, not even the lowest tried: {}", last_reason()),
+        ),
+        (Ending::StepsSpent, Some(_)) => invalid(
+            InvalidReason::MeasureFailed,
+            format!("the capacity moved: no stable bracket after {} steps", steps.len()),
+        ),
+        (Ending::Found | Ending::AtMax | Ending::NothingPassed | Ending::Unfinished, Some(_)) => Validity::Valid,
+    }
+}
+
+fn judge(result: &LoadResult) -> Validity {
+    if let Some(why) = &result.generator.limited {
+        return invalid(InvalidReason::GeneratorLimited, why.clone());
+    }
+    if result.counts.ok == 0 {
+        let errors = serde_json::to_string(&result.counts.errors).unwrap_or_default();
+        let sent = result.counts.sent;
+        return invalid(InvalidReason::NothingSucceeded, format!("{sent} requests sent, errors: {errors}"));
+    }
+    Validity::Valid
+}
+
+fn invalid(reason: InvalidReason, detail: String) -> Validity {
+    Validity::Invalid { reason, detail }
+}

@@ -1,0 +1,35 @@
+//! `vtax agent`: the part that runs inside a node.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use vtax_agent::Role;
+
+use crate::exit::{Classify, Exit, Outcome};
+
+/// Serves a controller on an inherited stream. Started by vtax itself, never by hand.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The node's name, which makes the agent easy to find in a list of processes.
+    #[arg(long)]
+    node: String,
+    /// Number of the descriptor that leads to the controller.
+    #[arg(long)]
+    fd: i32,
+    /// Directory for the services' private files; made where it is missing.
+    #[arg(long)]
+    dir: PathBuf,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    std::fs::create_dir_all(&args.dir)
+        .with_context(|| format!("node {}: create directory {}", args.node, args.dir.display()))
+        .host_cannot()?;
+    let read = vtax_sys::inherit::take(args.fd)
+        .with_context(|| format!("node {}: the controller's stream, descriptor {}", args.node, args.fd))
+        .bad_input()?;
+    let write = read.try_clone().context("the controller's stream").host_cannot()?;
+    let role = Role { init: std::process::id() == 1, directory: args.dir.clone() };
+    vtax_agent::serve(read, write, role).context("serve the controller").host_cannot()?;
+    Ok(Exit::Done)
+}

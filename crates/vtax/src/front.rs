@@ -1,0 +1,76 @@
+//! The front process: starts the controller, passes signals on, says how it ended.
+//!
+//! It has one thread and starts none, because the controller is a fork of it.
+
+use std::os::fd::AsFd;
+
+use anyhow::Context;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::Signal;
+use vtax_sys::SysError;
+use vtax_sys::cgroup::{RunGroups, sweep};
+use vtax_sys::controller::{Controller, ControllerOptions, Inside, start_controller};
+use vtax_sys::signals::SignalFd;
+
+use crate::exit::{Classify, Exit, Failure, Outcome};
+
+/// Signals that ask for an orderly end.
+pub(crate) const ENDING: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
+
+/// Where the controller's work runs.
+pub(crate) enum Place {
+    /// Inside namespaces of its own.
+    Inside(Inside),
+    /// On the host as it is, because namespaces are refused; the reason with the way out.
+    Outside(String),
+}
+
+/// Runs `main` in a controller, or in this process where the host refuses namespaces.
+///
+/// `main`'s exit code becomes this process's. It gets the run's control groups, which are removed
+/// after it by whoever outlives it.
+pub(crate) fn in_controller(main: impl Fn(Place, &RunGroups) -> Exit) -> Outcome {
+    // What a killed run left; where it can't be removed, this run works all the same.
+    let _ = sweep();
+    let groups = RunGroups::create();
+    let keeper = groups.keep().context("watch over control groups").host_cannot()?;
+    let signals = SignalFd::new(&ENDING).context("receive signals").host_cannot()?;
+    let options = ControllerOptions::for_this_process();
+    let outcome = match start_controller(options, |inside| main(Place::Inside(inside), &groups).code()) {
+        Ok(controller) => attend(controller, &signals),
+        Err(SysError::NamespacesRefused { reason, fix, .. }) => {
+            drop(signals);
+            Ok(main(Place::Outside(format!("{reason}; {fix}")), &groups))
+        }
+        Err(error) => Err(error).context("start the controller").host_cannot(),
+    };
+    let removed = groups.finish(keeper).context("remove control groups").host_cannot();
+    outcome.and_then(|exit| removed.map(|()| exit))
+}
+
+/// Waits for the controller's end and passes signals on meanwhile.
+fn attend(controller: Controller, signals: &SignalFd) -> Outcome {
+    loop {
+        let mut fds = [
+            PollFd::new(signals, PollFlags::IN),
+            PollFd::from_borrowed_fd(controller.pidfd().as_fd(), PollFlags::IN),
+        ];
+        match poll(&mut fds, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(e) => return Err(e).context("wait for the controller").host_cannot(),
+        }
+        let ended = !fds[1].revents().is_empty();
+        while let Ok(Some(signal)) = signals.next() {
+            // One that has just ended needs no signal any more.
+            let _ = controller.signal(signal);
+        }
+        if ended {
+            let code = controller.wait().context("wait for the controller").host_cannot()?.code();
+            return Exit::from_code(code).ok_or_else(|| Failure {
+                exit: Exit::Bug,
+                error: anyhow::anyhow!("the controller ended with code {code}"),
+            });
+        }
+    }
+}
