@@ -89,8 +89,12 @@ impl GuestKernel {
 
     /// The kernel `release` that `vtax setup` put into the cache.
     pub(crate) fn of_cache(cache: &Cache, release: &str) -> Result<Self> {
-        let root = cache.kernels().join(release);
-        let modules = needed_modules(release, &root)?;
+        Self::in_dir(&cache.kernels().join(release), release)
+    }
+
+    /// The kernel `release` whose packages are unpacked below `root`.
+    pub(crate) fn in_dir(root: &Path, release: &str) -> Result<Self> {
+        let modules = needed_modules(release, root)?;
         let packages = fs::read_to_string(root.join(PACKAGES)).unwrap_or_default();
         let packages = packages.lines().map(str::to_owned).collect();
         let vmlinux = root.join(VMLINUX);

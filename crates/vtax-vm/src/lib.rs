@@ -7,6 +7,7 @@
 pub mod accel;
 mod bzimage;
 mod cache;
+pub mod checks;
 pub mod contract;
 mod cpio;
 mod decompress;
@@ -19,6 +20,7 @@ mod modules;
 mod process;
 mod qemu;
 mod qmp;
+pub mod setup;
 mod vm;
 
 pub use accel::Proof;

@@ -1,0 +1,129 @@
+//! `vtax setup`: packages that are missing, and a kernel for guests.
+
+mod apt;
+mod fetch;
+
+use std::fs::File;
+use std::path::Path;
+
+use rustix::fs::FlockOperation;
+
+use crate::cache::Cache;
+use crate::error::{Result, VmError};
+use crate::kernel::{GuestKernel, Origin};
+
+/// A distribution package and how to see that it is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Package {
+    /// Its name in Debian and Ubuntu.
+    pub name: String,
+    /// Programs, by name or path; any of them makes the package unnecessary.
+    pub programs: Vec<String>,
+}
+
+impl Package {
+    /// The package `name`, unnecessary where any of `programs` is there.
+    #[must_use]
+    pub fn new(name: &str, programs: &[&str]) -> Self {
+        Self { name: name.to_owned(), programs: programs.iter().map(|&p| p.to_owned()).collect() }
+    }
+
+    /// What guests need.
+    #[must_use]
+    pub fn qemu() -> Self {
+        Self::new("qemu-system-x86", &["qemu-system-x86_64"])
+    }
+
+    /// Whether none of its programs is there.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        // Daemons are in sbin, which an ordinary user's PATH often lacks.
+        let places: Vec<_> = std::env::split_paths(&path)
+            .chain(["/usr/local/sbin", "/usr/sbin", "/sbin"].map(Into::into))
+            .collect();
+        !self.programs.iter().any(|program| places.iter().any(|dir| dir.join(program).is_file()))
+    }
+}
+
+/// What to set up.
+#[derive(Debug, Clone)]
+pub struct SetupOptions {
+    /// Where the kernel goes.
+    pub cache: Cache,
+    /// Packages that are wanted.
+    pub packages: Vec<Package>,
+    /// Fetch the archive's present kernel even where a usable one is there.
+    pub renew: bool,
+}
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// Packages that were installed.
+    pub installed: Vec<String>,
+    /// The command that installs what this user may not; `None` where nothing is missing.
+    pub to_install: Option<String>,
+    /// The kernel guests will boot, such as `6.1.0-56-amd64`.
+    pub kernel: String,
+    /// Whether that is the host's own.
+    pub kernel_of_host: bool,
+    /// Whether it was fetched now.
+    pub kernel_fetched: bool,
+}
+
+/// Installs missing packages where this user may, and makes sure that there is a kernel guests can
+/// boot. `progress` gets one line for each thing that takes long. It may be killed at any time and
+/// be run again; two at a time wait for each other.
+///
+/// # Errors
+///
+/// [`VmError::Tool`] with the words of the program that failed, [`VmError::NoArchive`] where no
+/// kernel is to be had by apt, [`VmError::Io`] where the cache can't be written.
+pub fn run(options: &SetupOptions, progress: &mut dyn FnMut(&str)) -> Result<Report> {
+    let _lock = lock(&options.cache)?;
+    options.cache.sweep()?;
+    let missing: Vec<String> =
+        options.packages.iter().filter(|p| p.is_missing()).map(|p| p.name.clone()).collect();
+    let mut archive = apt::Archive::new();
+    let (installed, to_install) = match missing.is_empty() {
+        true => (Vec::new(), None),
+        false if apt::may_install() => {
+            progress(&format!("installing {}", missing.join(" ")));
+            archive.install(&missing)?;
+            (missing, None)
+        }
+        false => (Vec::new(), Some(apt::install_command(&missing))),
+    };
+    let found = GuestKernel::find(&options.cache);
+    let (kernel, kernel_fetched) = match found {
+        Ok(kernel) if !options.renew => (kernel, false),
+        _ => (fetch::kernel(&options.cache, &mut archive, progress)?, true),
+    };
+    let kernel_of_host = kernel.origin == Origin::Host;
+    Ok(Report { installed, to_install, kernel: kernel.release, kernel_of_host, kernel_fetched })
+}
+
+/// Held until it is dropped; the kernel drops it for a process that is killed.
+fn lock(cache: &Cache) -> Result<File> {
+    let dir = cache.dir();
+    std::fs::create_dir_all(dir).map_err(VmError::path("create directory", dir))?;
+    let path = dir.join("setup.lock");
+    let open = |path: &Path| File::options().create(true).append(true).open(path);
+    let file = open(&path).map_err(VmError::path("open", &path))?;
+    rustix::fs::flock(&file, FlockOperation::LockExclusive)
+        .map_err(|e| VmError::path("lock", &path)(e.into()))?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_program_makes_a_package_unnecessary() {
+        assert!(!Package::new("dash", &["no-such-program", "sh"]).is_missing());
+        assert!(!Package::new("dash", &["/bin/sh"]).is_missing());
+        assert!(Package::new("none", &["no-such-program"]).is_missing());
+    }
+}

@@ -1,0 +1,154 @@
+//! The distribution's package tools, run as children without a shell.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use vtax_sys::inherit::Inherit;
+
+use crate::error::{Result, VmError};
+
+/// How much of a failed tool's stderr an error shows.
+const SHOWN_LINES: usize = 8;
+
+/// Debian's or Ubuntu's archive, as apt on this host knows it.
+#[derive(Debug)]
+pub(super) struct Archive {
+    updated: bool,
+}
+
+/// Whether packages can be installed by this user.
+pub(super) fn may_install() -> bool {
+    rustix::process::geteuid().is_root() && Path::new("/usr/bin/apt-get").exists()
+}
+
+/// The command for a user who may.
+pub(super) fn install_command(packages: &[String]) -> String {
+    format!("sudo apt-get install -y --no-install-recommends {}", packages.join(" "))
+}
+
+impl Archive {
+    pub(super) fn new() -> Self {
+        Self { updated: false }
+    }
+
+    /// Reads the archive's index anew, once; `false` where that was done before or isn't allowed.
+    pub(super) fn update(&mut self) -> Result<bool> {
+        if self.updated || !may_install() {
+            return Ok(false);
+        }
+        self.updated = true;
+        run(command("apt-get").args(["-q", "update"]), Life::Own)?;
+        Ok(true)
+    }
+
+    /// Installs packages, after an update of the index.
+    pub(super) fn install(&mut self, packages: &[String]) -> Result<()> {
+        self.update()?;
+        let mut install = command("apt-get");
+        install.args(["-q", "install", "-y", "--no-install-recommends"]).args(packages);
+        // Killing dpkg in the middle would leave the host half-configured.
+        run(&mut install, Life::Own).map(drop)
+    }
+
+    /// What `package` depends on; `None` where the archive doesn't have it.
+    pub(super) fn depends(&self, package: &str) -> Result<Option<Vec<String>>> {
+        let mut depends = command("apt-cache");
+        depends.args(["depends", "--no-recommends", "--no-suggests", "--no-enhances", package]);
+        match run(&mut depends, Life::Bound) {
+            Ok(text) => Ok(Some(parse_depends(&text))),
+            Err(VmError::Tool { stderr, .. }) if stderr.contains("No packages found") => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The version of `package` that would be fetched.
+    pub(super) fn version(&self, package: &str) -> Result<String> {
+        let text = run(command("apt-cache").args(["show", "--no-all-versions", package]), Life::Bound)?;
+        let version = text.lines().find_map(|line| line.strip_prefix("Version: "));
+        Ok(version.unwrap_or("unknown").to_owned())
+    }
+
+    /// Fetches packages into `dir`. apt checks their signatures.
+    pub(super) fn download(&self, packages: &[String], dir: &Path) -> Result<()> {
+        let mut download = command("apt-get");
+        // apt's own user can't write into a private directory; without this it warns about that.
+        download.args(["-q", "-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=2", "download"]);
+        run(download.args(packages).current_dir(dir), Life::Bound).map(drop)
+    }
+}
+
+/// Unpacks the package `file` below `root`.
+pub(super) fn unpack(file: &Path, root: &Path) -> Result<()> {
+    run(command("dpkg-deb").arg("-x").args([file, root]), Life::Bound).map(drop)
+}
+
+/// The lines `  Depends: name` of `apt-cache depends`. Of alternatives (`|Depends`) each is listed.
+fn parse_depends(text: &str) -> Vec<String> {
+    let name = |line: &str| {
+        let (kind, name) = line.trim().trim_start_matches('|').split_once(": ")?;
+        (kind == "Depends" || kind == "PreDepends").then(|| name.trim().to_owned())
+    };
+    text.lines().filter_map(name).filter(|name| !name.starts_with('<')).collect()
+}
+
+fn command(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env("LC_ALL", "C.UTF-8").env("DEBIAN_FRONTEND", "noninteractive");
+    command
+}
+
+/// Whether a child may outlive us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Life {
+    /// It finishes even if we are killed.
+    Own,
+    /// It is killed with us.
+    Bound,
+}
+
+/// Runs a tool to its end and returns its stdout.
+fn run(command: &mut Command, life: Life) -> Result<String> {
+    let shown = std::iter::once(command.get_program()).chain(command.get_args());
+    let shown = shown.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ");
+    let mut own = Command::new(command.get_program());
+    own.args(command.get_args());
+    own.envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))));
+    if let Some(dir) = command.get_current_dir() {
+        own.current_dir(dir);
+    }
+    own.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let inherit = Inherit { die_with_thread: life == Life::Bound, ..Inherit::default() };
+    let output = inherit
+        .spawn(own)
+        .and_then(std::process::Child::wait_with_output)
+        .map_err(VmError::io("run", shown.as_str()))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<&str> = stderr.lines().collect();
+    let stderr = lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n");
+    Err(VmError::Tool { command: shown, status: output.status.to_string(), stderr })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dependencies_are_read_as_debian_and_ubuntu_list_them() {
+        let debian = "linux-image-amd64\n  Depends: linux-image-6.1.0-56-amd64\n";
+        assert_eq!(parse_depends(debian), ["linux-image-6.1.0-56-amd64"]);
+        let ubuntu = "linux-image-6.8.0-31-generic\n  Depends: kmod\n |Depends: linux-base\n  Depends: \
+                      linux-modules-6.8.0-31-generic\n  Conflicts: linux-image-unsigned-6.8.0-31-generic\n  \
+                      Depends: <initramfs-tool>\n    initramfs-tools\n";
+        assert_eq!(parse_depends(ubuntu), ["kmod", "linux-base", "linux-modules-6.8.0-31-generic"]);
+    }
+
+    #[test]
+    fn a_tool_that_fails_is_told_with_its_command_and_words() {
+        let error = run(command("ls").arg("/no/such"), Life::Bound).unwrap_err().to_string();
+        assert!(error.starts_with("ls /no/such: exit status: 2\n    ls: cannot access"), "{error}");
+    }
+}
