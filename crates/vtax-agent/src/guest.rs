@@ -41,7 +41,10 @@ pub(crate) enum GuestError {
 }
 
 impl GuestError {
-    fn call<E: Into<io::Error>>(operation: &'static str, object: impl Into<String>) -> impl FnOnce(E) -> Self {
+    fn call<E: Into<io::Error>>(
+        operation: &'static str,
+        object: impl Into<String>,
+    ) -> impl FnOnce(E) -> Self {
         let object = object.into();
         move |source| Self::Call { operation, object, source: source.into() }
     }

@@ -19,9 +19,7 @@ pub(super) fn open() -> Result<OwnedFd, GuestError> {
     loop {
         if let Some(device) = device_of(Path::new("/sys/class/virtio-ports")) {
             let opened = OpenOptions::new().read(true).write(true).open(&device);
-            return opened
-                .map(Into::into)
-                .map_err(GuestError::call("open", device.display().to_string()));
+            return opened.map(Into::into).map_err(GuestError::call("open", device.display().to_string()));
         }
         if started.elapsed() > PATIENCE {
             return Err(GuestError::NoPort { name: AGENT_PORT, waited: PATIENCE });

@@ -94,8 +94,7 @@ fn mount_private_places() -> Result<(), GuestError> {
     Mount::new("cgroup2", "/newroot/sys/fs/cgroup", "cgroup2").flags(no_exec).mount()?;
     create("/newroot/run/lock")?;
     // Devtmpfs has only devices; these links are user space's part (kernel document `devices`).
-    let links =
-        [("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")];
+    let links = [("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")];
     for (name, target) in links {
         let link = Path::new("/newroot/dev").join(name);
         symlink(target, &link).map_err(GuestError::call("create link", link.display().to_string()))?;

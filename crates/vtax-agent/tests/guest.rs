@@ -1,0 +1,125 @@
+//! A guest, from QEMU's start to its agent's answers. This program is also the guest's `/init`, so
+//! it has no test harness: it runs its cases one after the other and ends with the first failure.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a test without a harness reports by itself")]
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use vtax_agent::Client;
+use vtax_plan::model::{CommandService, Ready, Service, ServiceKind};
+use vtax_sys::require::{Need, need};
+use vtax_units::{Bytes, CpuSet, Nanos};
+use vtax_vm::{Guest, GuestOptions, ThreadRole, Vm, VmConfig};
+
+/// No case may take longer, whatever the host is busy with.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn main() {
+    if vtax_agent::guest::is_init() {
+        vtax_agent::guest::run();
+    }
+    if !need(&[Need::Vm]) {
+        return;
+    }
+    let guest = Guest::prepare(&GuestOptions::of_user()).expect("this host can prepare guests");
+    println!("{}", guest.proof().line());
+    let cases: [(&str, fn(&Guest)); 3] = [
+        ("a guest becomes a node with the host's files", becomes_a_node),
+        ("a machine that QEMU refuses is told in QEMU's words", refused_by_qemu),
+        ("a guest that is killed leaves its evidence", killed),
+    ];
+    for (name, case) in cases {
+        let started = Instant::now();
+        case(&guest);
+        println!("test {name} ... ok ({:.1} s)", started.elapsed().as_secs_f64());
+        assert!(started.elapsed() < LIMIT, "{name}: too slow");
+    }
+}
+
+fn config() -> VmConfig {
+    VmConfig {
+        name: "sut".to_owned(),
+        memory: Bytes::from_mib(384),
+        vcpus: 1,
+        nics: Vec::new(),
+        cpus: CpuSet::default(),
+        control_groups: Vec::new(),
+        root: PathBuf::from("/"),
+    }
+}
+
+fn client(vm: &Vm) -> Client {
+    let stream = vm.agent_stream().unwrap();
+    let read = stream.try_clone().unwrap();
+    Client::start(vm.name(), read.into(), stream.into(), Box::new(|_| {})).unwrap()
+}
+
+/// A service that gets ready only where the guest is what it should be.
+fn witness() -> Service {
+    let conditions = [
+        "test -x /run/vtax/vtax",                 // vtax is reachable by name
+        "test \"$(uname -n)\" = sut",             // host name
+        "test -e /dev/stdout",                    // links that logs are written to
+        "touch /usr/vtax-was-here /tmp/x /run/x", // a layer of its own over the host's files
+        "test -w /sys/fs/cgroup",
+        "test ! -e /modules",
+        "test \"$(ulimit -Hn)\" -ge 100000",
+        "cat /proc/self/cgroup",
+        "test -n \"$PATH\"",
+    ];
+    Service {
+        name: "witness".to_owned(),
+        kind: ServiceKind::Command(CommandService {
+            command: vec!["/bin/sleep".to_owned(), "600".to_owned()],
+            port: 1,
+            ready: Ready::Command(vec!["/bin/sh".to_owned(), "-ec".to_owned(), conditions.join("\n")]),
+            env: BTreeMap::new(),
+            files: BTreeMap::new(),
+        }),
+        ready_timeout: Nanos::from_secs(20),
+        stop_timeout: Nanos::from_secs(5),
+    }
+}
+
+fn becomes_a_node(guest: &Guest) {
+    let vm = Vm::start(guest, config()).unwrap();
+    let client = client(&vm);
+    let facts = client.hello(LIMIT).unwrap_or_else(|e| panic!("{e}\n{}", vm.failure("no answer")));
+    println!("the agent answered after {:.2} s", vm.started().elapsed().as_secs_f64());
+    assert_eq!(facts.kernel, guest.kernel().release);
+    assert_eq!(facts.cpus, 1);
+    vm.wait_ready(Instant::now() + LIMIT).unwrap();
+    let threads = vm.threads().unwrap();
+    assert_eq!(threads.iter().filter(|(_, role)| *role == ThreadRole::Vcpu(0)).count(), 1);
+    assert!(threads.contains(&(vm.pid(), ThreadRole::Io)), "{threads:?}");
+    if let Err(e) = client.start_service(&witness(), IpAddr::V4(Ipv4Addr::LOCALHOST)) {
+        panic!("{e}\n{}", vm.failure("the witness failed"));
+    }
+    client.stop_service(Nanos::from_secs(5)).unwrap();
+    assert!(!std::path::Path::new("/usr/vtax-was-here").exists(), "the host's files are never written");
+    assert_eq!(vm.console().trim(), "", "nothing to complain about");
+    let pid = vm.pid();
+    vm.quit();
+    assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+}
+
+fn refused_by_qemu(guest: &Guest) {
+    let error = Vm::start(guest, VmConfig { root: PathBuf::from("/no/such/dir"), ..config() }).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("virtual machine `sut`: did not start"), "{text}");
+    assert!(text.contains("/no/such/dir") && text.contains("exit status: 1"), "{text}");
+}
+
+fn killed(guest: &Guest) {
+    let vm = Vm::start(guest, config()).unwrap();
+    assert!(vm.ended().is_none());
+    let pid = rustix::process::Pid::from_raw(i32::try_from(vm.pid()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    let error = vm.wait_ready(Instant::now() + LIMIT).unwrap_err().to_string();
+    assert!(error.contains("ended before its agent answered (QEMU: signal: 9"), "{error}");
+    assert!(client(&vm).hello(LIMIT).is_err());
+    assert!(vm.ended().is_some());
+}
