@@ -311,7 +311,7 @@ baseline: native
 environments: [native, container, {vm: {memory: 1GiB}}]
 paths: gigabit
 services: nginx
-workload: {http: {target: /100b}}
+workload: {http: {target: /bytes/100}}
 measure:
   - capacity: {start: 1000/s, precision: 10%, step: 1s, settle: 0s}
   - latency: {warmup: 1s, duration: 9s}

@@ -146,7 +146,8 @@ pub struct WebOptions {
 /// A service of the user's own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CommandService {
-    /// Program and arguments; no shell is involved. `{address}`, `{port}` and `{dir}` are replaced.
+    /// Program and arguments; no shell is involved. `{address}`, `{port}` and `{dir}` are replaced,
+    /// as in `ready`, `env` and `files`.
     pub command: Vec<String>,
     /// TCP or UDP port the workload talks to.
     pub port: u16,

@@ -93,7 +93,7 @@ const GOOD: [(&str, &str); 11] = [
     ("environments", "[native, container, {vm: {memory: [512MiB, 1GiB], vcpus: 1}}]"),
     ("paths", "[direct, {bridge: {rate: [1gbit, 100mbit]}}]"),
     ("services", "[http, {nginx: {workers: [1, 2]}}]"),
-    ("workload", "{http: {target: [/bytes/100, /page/10], connections: [1, 64]}}"),
+    ("workload", "{http: {target: [/bytes/100, /bytes/10000], connections: [1, 64]}}"),
     ("measure", "[capacity, {latency: {load: [20% of capacity, 80% of capacity]}}, throughput]"),
     ("repeat", "{min: 2, max: 9, budget: 10m}"),
     ("budget", "{sut_cpus: 1, sut_memory: 512MiB}"),

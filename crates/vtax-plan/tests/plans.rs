@@ -220,7 +220,13 @@ fn what_cannot_be_measured_is_refused() {
         ("services: http", "services: {command: {run: [a], port: 1, ready: lod}}", "unknown ready condition"),
         ("/bytes/100", "http://example.org/x", "write only the path: `/x`"),
         ("/bytes/100", "\"/a b\"", "can't contain ' '"),
-        ("/bytes/100", "[/a, /b, /a]", "`/a` is in the list twice"),
+        ("/bytes/100", "[/bytes/1, /bytes/2, /bytes/1]", "`/bytes/1` is in the list twice"),
+        ("/bytes/100", "/bytes/10k", "`http` does not serve `/bytes/10k`"),
+        (
+            "services: http\nworkload:\n  http: {target: /bytes/100}",
+            "services: nginx\nworkload:\n  http: {target: /page/9}",
+            "`nginx` does not serve `/page/9`",
+        ),
         ("  - capacity\n", "", "no capacity is measured before this"),
         ("50% of capacity", "50%", "write `50% of capacity`"),
         ("50% of capacity", "50% of capcity", "did you mean `capacity`?"),
@@ -278,7 +284,8 @@ fn a_list_makes_cells_and_labels() {
 
 #[test]
 fn ids_stay_apart_where_values_look_alike() {
-    let plan = ok(&plan_with(&[("/bytes/100", "[/a/b, /a-b, /]")]));
+    let command = ("services: http", "services: {command: {name: http, run: [a], port: 1}}");
+    let plan = ok(&plan_with(&[command, ("/bytes/100", "[/a/b, /a-b, /]")]));
     let native: Vec<_> = ids(&plan).into_iter().filter(|id| id.starts_with("native")).collect();
     assert_eq!(
         native,
@@ -384,7 +391,7 @@ fn overrides_change_the_tree() {
     let EnvironmentKind::Vm(vm) = &plan.cells[1].environment.kind else { panic!("not a vm") };
     assert_eq!((vm.vcpus, vm.memory), (Some(2), Bytes::from_mib(2048)));
 
-    let plan = set(&["workload.http.target=[/bytes/100, /bytes/10k]", "services.http.port=81"]);
+    let plan = set(&["workload.http.target=[/bytes/100, /bytes/10000]", "services.http.port=81"]);
     assert_eq!(plan.cells.len(), 4);
     let plan = set(&["measure.capacity.step=300ms", "measure.1.latency.duration=3s"]);
     let MeasureKind::Capacity(capacity) = &plan.measures[0].kind else { panic!("not capacity") };

@@ -1,11 +1,13 @@
 //! Workloads: what the generator does.
 
+use vtax_units::Nanos;
+
+use super::sut::Named;
 use super::{LONGEST, Variants, counts_in, duration_in};
 use crate::diagnose::{Report, shorten};
-use crate::model::{HttpWorkload, Workload};
+use crate::model::{HttpWorkload, Service, ServiceKind, Workload};
 use crate::raw::{HttpWorkloadRaw, WorkloadRaw};
 use crate::source::Spanned;
-use vtax_units::Nanos;
 
 /// One machine has no more ports towards one address.
 const MOST_CONNECTIONS: u32 = 60_000;
@@ -66,5 +68,50 @@ fn check_target(target: &Spanned<String>, report: &mut Report) {
             .help("encode it as `%` and two hexadecimal digits");
     } else if text.len() > 4096 {
         report.error(target.span, "a request target is at most 4096 characters long");
+    }
+}
+
+/// True for an absolute path, perhaps with a query, of visible ASCII.
+fn is_origin_form(target: &str) -> bool {
+    target.starts_with('/') && target.chars().all(|c| c.is_ascii_graphic() && c != '#')
+}
+
+/// Reports targets that a service of the catalogue would answer with 404: every trial would fail.
+pub(super) fn check_served(raw: &WorkloadRaw, services: &[Named<Service>], report: &mut Report) {
+    let WorkloadRaw::Http(http) = raw;
+    for target in http.target.iter().flat_map(|t| &t.value.items).filter(|t| is_origin_form(&t.value)) {
+        let path = target.value.split('?').next().unwrap_or_default();
+        for service in services {
+            let Some(first) = service.variants.0.first() else { continue };
+            let (served, help) = match &first.value.kind {
+                ServiceKind::Http(_) => (embedded_serves(path), EMBEDDED_DOCUMENTS),
+                ServiceKind::Apache(_) | ServiceKind::Nginx(_) => {
+                    (FILES.contains(&path), "it serves `/100b`, `/10k` and `/1m`")
+                }
+                ServiceKind::Command(_) => continue,
+            };
+            if !served {
+                let message = format!("`{}` does not serve `{}`", service.name, shorten(&target.value));
+                report.error(target.span, message).help(help);
+            }
+        }
+    }
+}
+
+/// What Apache and nginx serve here; the embedded server's names work too where it has the same.
+const FILES: [&str; 8] =
+    ["/", "/index.html", "/100b", "/10k", "/1m", "/bytes/100", "/bytes/10000", "/bytes/1000000"];
+
+const EMBEDDED_DOCUMENTS: &str =
+    "it serves `/bytes/N`, N up to 67108864, and `/page/ROWS`, ROWS up to 100000, in plain digits";
+
+fn embedded_serves(path: &str) -> bool {
+    let within = |digits: &str, most: u32| {
+        digits.bytes().all(|b| b.is_ascii_digit()) && digits.parse::<u32>().is_ok_and(|n| n <= most)
+    };
+    match (path.strip_prefix("/bytes/"), path.strip_prefix("/page/")) {
+        (Some(bytes), _) => within(bytes, 64 << 20),
+        (_, Some(rows)) => within(rows, 100_000),
+        _ => false,
     }
 }

@@ -205,9 +205,10 @@ fn about(time: Nanos) -> String {
     let secs = time.as_secs_f64().round() as u64;
     match secs {
         0..=99 => format!("{secs} s"),
-        100..=5_999 if secs % 60 < 10 => format!("{} min", secs / 60),
-        100..=5_999 => format!("{} min {} s", secs / 60, secs % 60 / 10 * 10),
-        6_000..=359_999 => format!("{} h {} min", secs / 3600, secs % 3600 / 60),
+        100..=3_599 if secs % 60 < 10 => format!("{} min", secs / 60),
+        100..=3_599 => format!("{} min {} s", secs / 60, secs % 60 / 10 * 10),
+        3_600..=359_999 if secs % 3600 < 60 => format!("{} h", secs / 3600),
+        3_600..=359_999 => format!("{} h {} min", secs / 3600, secs % 3600 / 60),
         _ => format!("{} days", secs / 86_400),
     }
 }
@@ -223,6 +224,7 @@ mod tests {
             (99, "99 s"),
             (245, "4 min"),
             (250, "4 min 10 s"),
+            (3_600, "1 h"),
             (7_300, "2 h 1 min"),
             (400_000, "4 days"),
         ] {
@@ -233,7 +235,7 @@ mod tests {
     #[test]
     fn the_text_names_cells_measures_time_and_needs() {
         let plan = b"vtax: 1\nname: t\nbaseline: native\nenvironments: [native, vm]\nservices: http\n\
-            workload: {http: {target: /}}\nmeasure: [capacity, latency]\nrepeat: 5\n";
+            workload: {http: {target: /page/1}}\nmeasure: [capacity, latency]\nrepeat: 5\n";
         let text = to_text(&vtax_plan::parse("t.yaml", plan, &[] as &[&str]).unwrap());
         for part in [
             "2 cells\n  native.bridge.http  baseline\n  vm.bridge.http      against native.bridge.http\n",
