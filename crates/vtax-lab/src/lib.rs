@@ -1,1 +1,28 @@
 //! Testbeds: nodes, links, switches; deploy and destroy.
+//!
+//! A [`Lab`] is made inside a controller ([`vtax_sys::controller`]), whose namespaces it fills:
+//! [`Lab::build`] makes the [`Testbed`] of one trial, and underneath it native, container and
+//! virtual machine nodes are added one by one and plugged into the switches of a [`Fabric`].
+//! Everything is a guard: what is dropped is taken down, and what isn't goes with the controller.
+
+pub mod budget;
+mod container;
+pub mod doctor;
+mod error;
+mod fabric;
+mod lab;
+mod naming;
+mod netns_node;
+mod node;
+pub mod residue;
+mod scratch;
+mod shape;
+pub mod star;
+mod testbed;
+
+pub use error::{LabError, Result};
+pub use fabric::{Fabric, Switch, VmPort, configure_from_outside};
+pub use lab::{Isolation, Lab, LabOptions, NodeSpec};
+pub use node::Node;
+pub use shape::Shape;
+pub use testbed::{Testbed, TestbedSpec};

@@ -13,7 +13,7 @@ mod clone;
 pub mod controller;
 mod error;
 pub mod ethtool;
-mod fds;
+pub mod fds;
 pub mod inherit;
 pub mod launch;
 pub mod mount;

@@ -1,0 +1,264 @@
+//! The `config.json` of a container.
+//!
+//! It is meant to be what a container usually is, because its cost is what is measured: the
+//! capabilities, masked paths and refused system calls that container engines use by default.
+//! docs/privileges.md lists where it differs: CAP_NET_ADMIN for the agent, which configures the
+//! container's interfaces, and the host's root as the image.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use vtax_sys::NetNs;
+
+use super::{AGENT, ContainerSpec};
+
+/// What container engines grant by default, and NET_ADMIN.
+const CAPABILITIES: [&str; 15] = [
+    "CAP_AUDIT_WRITE",
+    "CAP_CHOWN",
+    "CAP_DAC_OVERRIDE",
+    "CAP_FOWNER",
+    "CAP_FSETID",
+    "CAP_KILL",
+    "CAP_MKNOD",
+    "CAP_NET_ADMIN",
+    "CAP_NET_BIND_SERVICE",
+    "CAP_NET_RAW",
+    "CAP_SETFCAP",
+    "CAP_SETGID",
+    "CAP_SETPCAP",
+    "CAP_SETUID",
+    "CAP_SYS_CHROOT",
+];
+
+const MASKED: [&str; 10] = [
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/sys/firmware",
+];
+
+const READ_ONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+
+/// System calls that container engines refuse. They list what they allow; for a call that is
+/// allowed the kernel caches the answer (since 5.11), so that both ways cost the same.
+const REFUSED: [&str; 42] = [
+    "acct",
+    "add_key",
+    "bpf",
+    "clock_adjtime",
+    "clock_settime",
+    "create_module",
+    "delete_module",
+    "finit_module",
+    "fsconfig",
+    "fsmount",
+    "fsopen",
+    "fspick",
+    "get_mempolicy",
+    "init_module",
+    "ioperm",
+    "iopl",
+    "kcmp",
+    "kexec_file_load",
+    "kexec_load",
+    "keyctl",
+    "lookup_dcookie",
+    "mbind",
+    "mount",
+    "mount_setattr",
+    "move_mount",
+    "move_pages",
+    "open_by_handle_at",
+    "open_tree",
+    "perf_event_open",
+    "pivot_root",
+    "quotactl",
+    "reboot",
+    "request_key",
+    "set_mempolicy",
+    "setns",
+    "settimeofday",
+    "swapoff",
+    "swapon",
+    "umount2",
+    "unshare",
+    "userfaultfd",
+    "vhangup",
+];
+
+/// What a configuration is made from.
+pub(super) struct Bundle<'a> {
+    pub(super) spec: &'a ContainerSpec<'a>,
+    pub(super) rootfs: &'a Path,
+    pub(super) agent: &'a Path,
+    pub(super) netns: &'a NetNs,
+    pub(super) seccomp: bool,
+    /// Mounts of the host that the overlay of its root doesn't show.
+    pub(super) binds: &'a [PathBuf],
+}
+
+fn mount(target: &str, kind: &str, options: &[&str]) -> Value {
+    json!({ "destination": target, "type": kind, "source": kind, "options": options })
+}
+
+fn bind(source: &Path, target: &str) -> Value {
+    json!({
+        "destination": target,
+        "type": "bind",
+        "source": source.to_string_lossy(),
+        "options": ["rbind", "rprivate", "ro"],
+    })
+}
+
+fn mounts(bundle: &Bundle<'_>) -> Vec<Value> {
+    let tmpfs = ["nosuid", "nodev", "mode=1777"];
+    let mut mounts: Vec<Value> = vec![
+        mount("/proc", "proc", &["nosuid", "noexec", "nodev"]),
+        mount("/dev", "tmpfs", &["nosuid", "strictatime", "mode=755", "size=65536k"]),
+        mount("/dev/pts", "devpts", &["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"]),
+        mount("/dev/shm", "tmpfs", &["nosuid", "noexec", "nodev", "mode=1777", "size=65536k"]),
+        mount("/dev/mqueue", "mqueue", &["nosuid", "noexec", "nodev"]),
+        mount("/sys", "sysfs", &["nosuid", "noexec", "nodev", "ro"]),
+        mount("/tmp", "tmpfs", &tmpfs),
+        mount("/run", "tmpfs", &["nosuid", "nodev", "mode=755"]),
+    ];
+    mounts.extend(bundle.binds.iter().map(|path| bind(path, &path.to_string_lossy())));
+    mounts.push(bind(bundle.agent, AGENT));
+    mounts
+}
+
+fn resources(spec: &ContainerSpec<'_>) -> Value {
+    let mut resources = json!({ "devices": [{ "allow": false, "access": "rwm" }] });
+    if let Some(memory) = spec.memory {
+        // Swap counts memory and swap together: none beyond the memory.
+        resources["memory"] = json!({ "limit": memory.0, "swap": memory.0 });
+    }
+    if !spec.cpus.is_empty() {
+        resources["cpu"] = json!({ "cpus": spec.cpus.to_string() });
+    }
+    resources
+}
+
+fn seccomp() -> Value {
+    let native = if cfg!(target_arch = "aarch64") { "SCMP_ARCH_AARCH64" } else { "SCMP_ARCH_X86_64" };
+    json!({
+        "defaultAction": "SCMP_ACT_ALLOW",
+        "architectures": [native],
+        "syscalls": [{ "names": REFUSED.as_slice(), "action": "SCMP_ACT_ERRNO", "errnoRet": 1 }],
+    })
+}
+
+/// The configuration.
+pub(super) fn config(bundle: &Bundle<'_>) -> Value {
+    let spec = bundle.spec;
+    let netns = format!("/proc/{}/fd/{}", std::process::id(), bundle.netns.as_fd().as_raw_fd());
+    let mut linux = json!({
+        "namespaces": [
+            { "type": "pid" },
+            { "type": "ipc" },
+            { "type": "uts" },
+            { "type": "mount" },
+            { "type": "network", "path": netns },
+        ],
+        "resources": resources(spec),
+        "maskedPaths": MASKED,
+        "readonlyPaths": READ_ONLY,
+        "rootfsPropagation": "private",
+    });
+    if let Some(group) = &spec.group {
+        linux["cgroupsPath"] = json!(group);
+    }
+    if bundle.seccomp {
+        linux["seccomp"] = seccomp();
+    }
+    json!({
+        "ociVersion": "1.0.2",
+        "hostname": spec.name,
+        "root": { "path": bundle.rootfs.to_string_lossy(), "readonly": false },
+        "mounts": mounts(bundle),
+        "process": {
+            "terminal": false,
+            "user": { "uid": 0, "gid": 0 },
+            "args": spec.args,
+            "env": crate::netns_node::ENVIRONMENT.map(|(name, value)| format!("{name}={value}")),
+            "cwd": "/",
+            "noNewPrivileges": false,
+            "capabilities": {
+                "bounding": CAPABILITIES,
+                "effective": CAPABILITIES,
+                "permitted": CAPABILITIES,
+            },
+            "rlimits": [{ "type": "RLIMIT_NOFILE", "hard": 1_048_576, "soft": 1_048_576 }],
+        },
+        "linux": linux,
+    })
+}
+
+/// Mounts of the host that hold files a service may need: an overlay of `/` shows only the file
+/// system of `/` itself.
+pub(super) fn host_mounts() -> Vec<PathBuf> {
+    real_mounts(&std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default())
+}
+
+fn real_mounts(mountinfo: &str) -> Vec<PathBuf> {
+    let real = |kind: &str| {
+        matches!(kind, "ext2" | "ext3" | "ext4" | "xfs" | "btrfs" | "zfs" | "f2fs" | "overlay" | "squashfs")
+            || matches!(kind, "nfs" | "nfs4" | "9p" | "virtiofs" | "erofs" | "bcachefs")
+    };
+    let own = ["/", "/boot", "/dev", "/proc", "/run", "/sys", "/tmp"];
+    let kept = |target: &str| {
+        target != "/" && !own.iter().skip(1).any(|o| target == *o || target.starts_with(&format!("{o}/")))
+    };
+    let mut found: Vec<PathBuf> = mountinfo
+        .lines()
+        .filter_map(|line| {
+            let (place, source) = line.split_once(" - ")?;
+            let target = place.split(' ').nth(4)?;
+            // A name with a space or the like is written as \040; such a mount is left out.
+            (real(source.split(' ').next()?) && kept(target) && !target.contains('\\'))
+                .then(|| PathBuf::from(target))
+        })
+        // A file that is mounted, as containers do with /etc/hosts, is part of no service.
+        .filter(|target| target.is_dir() || cfg!(test))
+        .collect();
+    found.sort();
+    found.dedup();
+    // What lies below a mount comes along with it.
+    let all = found.clone();
+    found.retain(|path| !all.iter().any(|other| path != other && path.starts_with(other)));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_file_systems_with_files_are_shown() {
+        let info = "\
+27 1 254:0 / / rw - ext4 /dev/vda rw
+22 27 0:21 / /proc rw - proc proc rw
+30 27 8:1 / /home rw - xfs /dev/sda1 rw
+31 30 8:2 / /home/data rw - ext4 /dev/sda2 rw
+32 27 8:3 / /usr ro - squashfs /dev/loop0 ro
+33 27 8:4 / /boot/efi rw - vfat /dev/sda3 rw
+34 27 0:44 / /srv/lab rw - tmpfs tmpfs rw
+35 27 8:5 / /opt/with\\040space rw - ext4 /dev/sdb rw
+36 27 8:6 / /tmp/x rw - ext4 /dev/sdc rw
+37 27 8:6 / /runner rw - ext4 /dev/sdc rw";
+        assert_eq!(real_mounts(info), ["/home", "/runner", "/usr"].map(PathBuf::from));
+    }
+
+    #[test]
+    fn refused_calls_are_sorted_and_once() {
+        assert!(REFUSED.is_sorted() && CAPABILITIES.is_sorted() && MASKED.is_sorted());
+    }
+}

@@ -1,0 +1,132 @@
+//! Finding and calling an OCI runtime.
+
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use vtax_sys::PidFd;
+use vtax_sys::spawn::Spawn;
+
+use crate::error::{LabError, OnPath, Result, While};
+
+/// In order of preference: crun starts faster.
+const KNOWN: [&str; 2] = ["crun", "runc"];
+/// How long a runtime may take to start or delete a container.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An OCI runtime.
+#[derive(Debug, Clone)]
+pub(crate) struct Runtime {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    /// Whether it was built with, and the kernel has, seccomp filters.
+    pub(crate) seccomp: bool,
+    program: PathBuf,
+}
+
+impl Runtime {
+    /// The first known runtime with which `works` succeeds.
+    pub(crate) fn find(works: impl Fn(&Self) -> Result<()>) -> Result<Self> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let mut reasons = Vec::new();
+        for name in KNOWN {
+            let places = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/bin".into()]);
+            let Some(program) = places.map(|dir| dir.join(name)).find(|p| p.is_file()) else {
+                reasons.push(format!("{name} is not installed"));
+                continue;
+            };
+            let version = version(&program);
+            for seccomp in [true, false] {
+                let runtime = Self {
+                    name: name.to_owned(),
+                    version: version.clone(),
+                    seccomp,
+                    program: program.clone(),
+                };
+                match works(&runtime) {
+                    Ok(()) => return Ok(runtime),
+                    // The second try is only for hosts without seccomp; its words add nothing.
+                    Err(e) if seccomp => reasons.push(format!("{name} {version}: {}", vtax_sys::chain(&e))),
+                    Err(_) => {}
+                }
+            }
+        }
+        let fix = if reasons.iter().all(|r| r.ends_with("not installed")) {
+            "install one with `apt-get install crun`, or `runc`"
+        } else {
+            "run as root on a kernel with overlay, or see what `vtax doctor` says about containers"
+        };
+        Err(LabError::NoContainers { reason: reasons.join("; "), fix: fix.to_owned() })
+    }
+
+    fn command(&self, scratch: &Path, args: &[&str]) -> Spawn {
+        let state = scratch.join("runtime");
+        let own = [self.name.as_str(), "--root", &state.to_string_lossy()].map(str::to_owned);
+        let args = own.into_iter().chain(args.iter().map(|a| (*a).to_owned()));
+        Spawn::new(&self.program, args)
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            .env("XDG_RUNTIME_DIR", &state)
+            .env("HOME", "/")
+    }
+
+    fn finish(&self, node: &str, spawn: Spawn, output: &File) -> Result<()> {
+        let null = Path::new("/dev/null");
+        let input: OwnedFd = File::open(null).on("open", null)?.into();
+        let copy = || output.try_clone().map(OwnedFd::from).on("duplicate", Path::new("output"));
+        let what = || format!("call {} for {node}", self.name);
+        let spawn = spawn.fd(input, 0).fd(copy()?, 1).fd(copy()?, 2);
+        let process = spawn.start(|_| Ok(())).during(what)?;
+        if !process.ended_within(PATIENCE).during(what)? {
+            process.kill_and_reap(PATIENCE).during(what)?;
+            return Err(self.refusal(node, format!("took over {} s", PATIENCE.as_secs()), output));
+        }
+        let ended = process.wait().during(what)?;
+        if ended.success() { Ok(()) } else { Err(self.refusal(node, ended.to_string(), output)) }
+    }
+
+    fn refusal(&self, node: &str, how: String, output: &File) -> LabError {
+        let output = crate::node::tail(output);
+        LabError::Runtime { node: node.to_owned(), runtime: self.name.clone(), how, output }
+    }
+
+    /// Starts the container whose `config.json` is in `bundle` and returns its first process.
+    pub(super) fn run(
+        &self,
+        node: &str,
+        scratch: &Path,
+        bundle: &Path,
+        channel: Option<OwnedFd>,
+        output: &File,
+    ) -> Result<PidFd> {
+        let pid_file = bundle.join("pid");
+        let (bundle, pid_path) = (bundle.to_string_lossy(), pid_file.to_string_lossy());
+        let mut args = vec!["run", "--detach", "--bundle", &bundle, "--pid-file", &pid_path];
+        if channel.is_some() {
+            args.extend(["--preserve-fds", "1"]);
+        }
+        args.push(node);
+        let mut spawn = self.command(scratch, &args);
+        if let Some(channel) = channel {
+            spawn = spawn.fd(channel, 3);
+        }
+        self.finish(node, spawn, output)?;
+        let text = fs::read_to_string(&pid_file).on("read", &pid_file)?;
+        let pid = text.trim().parse().unwrap_or(0);
+        PidFd::open(pid).during(|| format!("find the first process of container {node}"))
+    }
+
+    /// Removes what the runtime keeps about a container, control groups included.
+    pub(super) fn delete(&self, node: &str, scratch: &Path) -> Result<()> {
+        let output = crate::netns_node::output_file(node)?;
+        self.finish(node, self.command(scratch, &["delete", "--force", node]), &output)
+    }
+}
+
+fn version(program: &Path) -> String {
+    let output = std::process::Command::new(program).arg("--version").output();
+    let text = output.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
+    // `crun version 1.8.1` and `runc version 1.1.5+ds1`.
+    let first = text.lines().next().unwrap_or_default();
+    first.split_whitespace().last().unwrap_or("of unknown version").to_owned()
+}

@@ -1,0 +1,266 @@
+//! What this host can do for a lab, each point proved by doing it.
+
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::pipe::{PipeFlags, pipe_with};
+use serde::{Deserialize, Serialize};
+use vtax_sys::cgroup::{Limits, RunGroups};
+use vtax_sys::check::{Check, State};
+use vtax_sys::controller::{ControllerOptions, Inside, start_controller};
+use vtax_sys::mount::{self, Overlay};
+use vtax_sys::netlink::{
+    BridgeOptions, Mac, Netem, Netlink, Request, Tbf, Veth, VethEnd, add_netem, add_tbf, create_bridge,
+    create_veth, delete_link, set_switch, set_up,
+};
+use vtax_sys::{NetNs, SysError, chain, sched, tap};
+use vtax_units::{Bytes, CpuSet};
+
+use crate::error::LabError;
+use crate::lab::{Isolation, Lab, LabOptions};
+use crate::scratch::Scratch;
+
+/// What the controller of the checks tells the process that prints them.
+#[derive(Serialize, Deserialize)]
+struct Line {
+    name: String,
+    state: u8,
+    found: String,
+    fix: Option<String>,
+}
+
+impl From<Check> for Line {
+    fn from(check: Check) -> Self {
+        Self { name: check.name, state: check.state as u8, found: check.found, fix: check.fix }
+    }
+}
+
+impl From<Line> for Check {
+    fn from(line: Line) -> Self {
+        let states = [State::Ok, State::Degraded, State::Missing];
+        let state = states.into_iter().find(|s| *s as u8 == line.state).unwrap_or(State::Missing);
+        Self { name: line.name, state, found: line.found, fix: line.fix }
+    }
+}
+
+/// Checks CPUs, namespaces, network, mounts, control groups and containers. Call it before this
+/// process starts its first thread.
+#[must_use]
+pub fn checks() -> Vec<Check> {
+    let mut checks = vec![cpus(), control_groups()];
+    let own = ControllerOptions::for_this_process();
+    if !own.user_namespace {
+        let inside = ControllerOptions { user_namespace: true, ..own };
+        checks.push(match vtax_sys::controller::probe(inside) {
+            Ok(()) => Check::ok("user namespace", "can be made (not needed: this is root)"),
+            Err(e) => refused("user namespace", &e, "only ordinary users need it"),
+        });
+    }
+    match inside_checks(own) {
+        Ok(more) => {
+            let how = if own.user_namespace { "in a user namespace" } else { "as root" };
+            checks
+                .push(Check::ok("namespaces", format!("network, PID, mount, IPC and UTS namespaces {how}")));
+            checks.extend(more);
+        }
+        Err(e) => {
+            let fix = "without them only native nodes over loopback can be measured";
+            checks.push(refused("namespaces", &e, fix));
+        }
+    }
+    checks
+}
+
+fn refused(name: &str, error: &SysError, fix: &str) -> Check {
+    let fix = match error {
+        SysError::NamespacesRefused { fix, .. } => fix.clone(),
+        _ => fix.to_owned(),
+    };
+    Check::missing(name, chain(error), fix)
+}
+
+fn cpus() -> Check {
+    let name = "CPUs";
+    match sched::allowed_cpus() {
+        Err(e) => Check::missing(name, chain(&e), "mount /proc"),
+        Ok(cpus) if cpus.len() < 2 => Check::degraded(
+            name,
+            format!("CPU {cpus}: load generator and system under test share it"),
+            "give this host a second CPU",
+        ),
+        Ok(cpus) => Check::ok(name, format!("{} may be used: {cpus}", cpus.len())),
+    }
+}
+
+/// Makes a group with limits, reads them back, removes it.
+fn control_groups() -> Check {
+    let name = "control groups";
+    let without = "without them CPUs are held by affinity and memory is not limited";
+    let groups = RunGroups::create();
+    let keeper = match groups.keep() {
+        Ok(keeper) => keeper,
+        Err(e) => return Check::degraded(name, chain(&e), without),
+    };
+    let cpu = sched::allowed_cpus().ok().and_then(|cpus| cpus.iter().next()).unwrap_or(0);
+    let limits = Limits { cpus: Some(CpuSet::of([cpu])), memory: Some(Bytes::from_mib(64)) };
+    let held = groups.node("doctor", &limits).and_then(|node| {
+        let held = node.enforced();
+        node.remove()?;
+        held
+    });
+    let described = groups.describe();
+    let notes = groups.notes().join("; ");
+    let finished = groups.finish(keeper);
+    match held.and_then(|held| finished.map(|()| held)) {
+        Err(e) => Check::degraded(name, chain(&e), without),
+        Ok(held) if held.cpus == limits.cpus && held.memory == limits.memory => Check::ok(name, described),
+        Ok(_) => {
+            let fix = "run as root, or with `systemd-run --user --scope -p Delegate=yes vtax ...`";
+            Check::degraded(name, format!("{described}; {notes}; {without}"), fix)
+        }
+    }
+}
+
+/// Runs the checks that need namespaces in a controller and brings their results back.
+fn inside_checks(options: ControllerOptions) -> Result<Vec<Check>, SysError> {
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| SysError::call("open", "pipe", e))?;
+    let groups = RunGroups::create();
+    let keeper = groups.keep()?;
+    let inside_groups = groups.clone();
+    let controller = start_controller(options, move |inside| {
+        let lines: Vec<Line> = in_namespaces(&inside, inside_groups).into_iter().map(Line::from).collect();
+        let text = serde_json::to_vec(&lines).unwrap_or_default();
+        u8::from(std::io::Write::write_all(&mut std::fs::File::from(write), &text).is_err())
+    });
+    let mut text = Vec::new();
+    let received = controller.and_then(|controller| {
+        // The controller's end of the pipe is closed when it ends, whatever happens.
+        let read = std::fs::File::from(read).read_to_end(&mut text);
+        read.map_err(|e| SysError::call("read", "results of the checks", e))?;
+        controller.wait()
+    });
+    groups.finish(keeper)?;
+    received?;
+    let lines: Vec<Line> = serde_json::from_slice(&text)
+        .map_err(|e| SysError::Unexpected { operation: "check namespaces", what: e.to_string() })?;
+    Ok(lines.into_iter().map(Check::from).collect())
+}
+
+fn in_namespaces(inside: &Inside, groups: RunGroups) -> Vec<Check> {
+    let mut checks = vec![match &inside.foreign_proc {
+        None => Check::ok("/proc", "can be mounted anew for a PID namespace"),
+        Some(why) => Check::degraded(
+            "/proc",
+            format!("{why}: nodes see the host's processes"),
+            "start the container with `--privileged` or `--security-opt systempaths=unconfined`",
+        ),
+    }];
+    checks.extend(network());
+    checks.push(overlay());
+    checks.push(container(groups));
+    checks
+}
+
+/// A point that a list of requests proves.
+fn proved(name: &str, found: &str, fix: &str, done: Result<(), SysError>) -> Check {
+    match done {
+        Ok(()) => Check::ok(name, found),
+        Err(e) => Check::missing(name, chain(&e), fix),
+    }
+}
+
+fn cable() -> Request {
+    let end = |name, last| VethEnd {
+        name,
+        mac: Mac([2, 0, 0, 0, 0, last]),
+        namespace: None,
+        group: 0,
+        switch: None,
+    };
+    create_veth(&Veth { ends: [end("vc0", 1), end("vc1", 2)], near_up: true, mtu: 1500 })
+}
+
+fn network() -> Vec<Check> {
+    let mut netlink = match Netlink::open() {
+        Ok(netlink) => netlink,
+        Err(e) => return vec![Check::missing("netlink", chain(&e), "use a kernel with rtnetlink")],
+    };
+    let mut checks = vec![proved(
+        "network namespace",
+        "can be made and entered",
+        "see `namespaces` above",
+        NetNs::create().and_then(|n| n.run(|| Netlink::open()?.send(set_up("lo")))),
+    )];
+    checks.push(proved("veth", "a virtual cable was made", "sudo modprobe veth", netlink.send(cable())));
+    let options = BridgeOptions { mac: Mac([2, 0, 0, 0, 0, 3]), mtu: 1500, ageing_seconds: 300 };
+    let bridge = netlink.send(create_bridge("vb0", options)).and_then(|()| {
+        let index = netlink.link("vb0")?.index;
+        netlink.send_all([set_switch("vc0", index), set_up("vb0")])
+    });
+    checks.push(proved("bridge", "a cable was plugged into a bridge", "sudo modprobe bridge", bridge));
+    let index = netlink.link("vc0").map_or(0, |l| l.index);
+    let tbf = Tbf { rate_bytes: 12_500_000, burst_bytes: 16_384, latency: Duration::from_millis(10) };
+    let limited = netlink.send(add_tbf(index, &tbf));
+    checks.push(match limited {
+        Ok(()) => Check::ok("rate limit", "tbf limits a cable"),
+        Err(e) => Check::degraded("rate limit", chain(&e), "sudo modprobe sch_tbf"),
+    });
+    let netem = Netem { delay: Duration::from_millis(1), limit: 1000, ..Netem::default() };
+    checks.push(match netlink.send(add_netem(index, &netem)) {
+        Ok(()) => Check::ok("impairment", "netem delays a cable"),
+        Err(e) => Check::degraded(
+            "impairment",
+            format!("{}: no delay or loss on paths", chain(&e)),
+            "sudo modprobe sch_netem, or use a kernel with CONFIG_NET_SCH_NETEM",
+        ),
+    });
+    checks.push(tap_check());
+    // They end with the namespace anyway.
+    let _ = netlink.send_all([delete_link("vc0"), delete_link("vb0")]);
+    checks
+}
+
+fn tap_check() -> Check {
+    let fix = if Path::new("/dev/net/tun").exists() {
+        "sudo chmod 0666 /dev/net/tun; without it no virtual machine can be plugged in"
+    } else {
+        "sudo modprobe tun; in a container, start it with `--device /dev/net/tun`"
+    };
+    proved("tap", "a tap was made from /dev/net/tun", fix, tap::create("vt0").map(|_| ()))
+}
+
+fn overlay() -> Check {
+    let name = "overlay";
+    let fix = "run as root, or use a kernel from 5.11 on that allows overlay in user namespaces; needed by \
+               containers and guests' roots";
+    let scratch = match Scratch::mount() {
+        Ok(scratch) => scratch,
+        Err(e) => return Check::missing(name, chain(&e), fix),
+    };
+    let [upper, work, target] = ["upper", "work", "target"].map(|d| scratch.path().join(d));
+    for dir in [&upper, &work, &target] {
+        if let Err(e) = std::fs::create_dir(dir) {
+            return Check::missing(name, format!("create {}: {e}", dir.display()), fix);
+        }
+    }
+    let made = mount::overlay(Overlay { lower: Path::new("/"), upper: &upper, work: &work }, &target);
+    let check = proved(name, "a private layer over the host's root", fix, made);
+    if check.state == State::Ok {
+        // It ends with the mount namespace anyway.
+        let _ = mount::detach(&target);
+    }
+    check
+}
+
+fn container(groups: RunGroups) -> Check {
+    let name = "containers";
+    let mut options = LabOptions::new(Isolation::Namespaces);
+    options.groups = Some(groups);
+    let runtime = Lab::new(options).and_then(|mut lab| lab.container_runtime());
+    match runtime {
+        Ok(runtime) => Check::ok(name, format!("{runtime} ran `true`")),
+        Err(LabError::NoContainers { reason, fix }) => Check::missing(name, reason, fix),
+        Err(e) => Check::missing(name, chain(&e), "see the points above"),
+    }
+}

@@ -1,0 +1,112 @@
+//! The one error type of this crate.
+
+use std::io;
+use std::path::Path;
+
+use vtax_sys::SysError;
+use vtax_vm::VmError;
+
+/// A result of this crate.
+pub type Result<T, E = LabError> = std::result::Result<T, E>;
+
+/// Why a testbed could not be built or taken down.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// The kernel refused something.
+    #[error("{what}")]
+    Sys {
+        /// What was being built.
+        what: String,
+        /// What the kernel said.
+        #[source]
+        source: SysError,
+    },
+    /// A file or directory of the lab's own could not be used.
+    #[error("{operation} {object}")]
+    Io {
+        /// What was tried.
+        operation: &'static str,
+        /// On what.
+        object: String,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// The virtual machine could not be started.
+    #[error("virtual machine {node}")]
+    Vm {
+        /// The node.
+        node: String,
+        /// Why.
+        #[source]
+        source: VmError,
+    },
+    /// No guest was prepared, so there is nothing to boot.
+    #[error("virtual machine {node}: no guest kernel was prepared for this lab")]
+    NoGuest {
+        /// The node.
+        node: String,
+    },
+    /// No OCI runtime works here.
+    #[error("containers can't be run here: {reason}; {fix}")]
+    NoContainers {
+        /// What each runtime said.
+        reason: String,
+        /// The way out.
+        fix: String,
+    },
+    /// The runtime refused this container.
+    #[error("container {node}: {runtime} {how}: {output}")]
+    Runtime {
+        /// The node.
+        node: String,
+        /// The runtime's name.
+        runtime: String,
+        /// How it ended.
+        how: String,
+        /// The last lines it wrote.
+        output: String,
+    },
+    /// Without namespaces only native nodes can be built.
+    #[error("{kind} nodes need namespaces, which are refused here; `vtax doctor` says how to allow them")]
+    OnlyNative {
+        /// The kind that was asked for.
+        kind: &'static str,
+    },
+    /// A bridge has no port left.
+    #[error("bridge {switch} has {ports} ports, the most a Linux bridge can have; use several bridges")]
+    SwitchFull {
+        /// The bridge.
+        switch: String,
+        /// Its ports.
+        ports: usize,
+    },
+    /// The lab has no empty directory to mount its scratch space on.
+    #[error("no empty directory for scratch space among {tried}; make one, such as /mnt")]
+    NoScratch {
+        /// The directories that were tried.
+        tried: String,
+    },
+}
+
+/// Adds to a failed system call what was being built.
+pub(crate) trait While<T> {
+    fn during(self, what: impl FnOnce() -> String) -> Result<T>;
+}
+
+impl<T> While<T> for vtax_sys::Result<T> {
+    fn during(self, what: impl FnOnce() -> String) -> Result<T> {
+        self.map_err(|source| LabError::Sys { what: what(), source })
+    }
+}
+
+/// Adds to a failed file operation what was tried on what.
+pub(crate) trait OnPath<T> {
+    fn on(self, operation: &'static str, path: &Path) -> Result<T>;
+}
+
+impl<T> OnPath<T> for io::Result<T> {
+    fn on(self, operation: &'static str, path: &Path) -> Result<T> {
+        self.map_err(|source| LabError::Io { operation, object: path.display().to_string(), source })
+    }
+}

@@ -1,0 +1,323 @@
+//! The lab: what all testbeds of a controller share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use vtax_sys::cgroup::RunGroups;
+use vtax_sys::netlink::{Netlink, set_up};
+use vtax_sys::{NetNs, sched};
+use vtax_units::{Bytes, CpuSet};
+use vtax_vm::{Guest, Vm, VmConfig, VmNic};
+
+use crate::container::{ContainerSpec, Containers};
+use crate::error::{LabError, Result, While};
+use crate::fabric::{Fabric, VmPort};
+use crate::netns_node::{self, AgentProgram, DIRECTORY};
+use crate::node::{Host, Node};
+use crate::scratch::Scratch;
+
+/// Memory QEMU itself may take beside the guest's: its heap, the code it generates under
+/// emulation (up to 1 GiB would be allowed; 256 MiB is what a guest of this size uses), page tables.
+const QEMU_OVERHEAD: Bytes = Bytes::from_mib(512);
+
+/// How nodes are kept apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Isolation {
+    /// Each in namespaces of its own. The lab must be made inside a controller.
+    Namespaces,
+    /// Not at all: plain processes on this host's loopback, for hosts that refuse namespaces.
+    Loopback {
+        /// Where the nodes' directories are made; it must exist, and whoever made it removes it.
+        directory: PathBuf,
+    },
+}
+
+/// What a lab is made from.
+#[derive(Debug, Clone)]
+pub struct LabOptions {
+    /// How nodes are kept apart.
+    pub isolation: Isolation,
+    /// Control groups of the run; `None`: nodes are held by affinity only.
+    pub groups: Option<RunGroups>,
+    /// The program that is the agent.
+    pub agent_program: PathBuf,
+    /// The start of the agent's command line, its name included.
+    pub agent_args: Vec<String>,
+    /// What virtual machines boot; `None`: none can be built.
+    pub guest: Option<Arc<Guest>>,
+}
+
+impl LabOptions {
+    /// This program is the agent, `vtax agent ...`.
+    #[must_use]
+    pub fn new(isolation: Isolation) -> Self {
+        Self {
+            isolation,
+            groups: None,
+            agent_program: "/proc/self/exe".into(),
+            agent_args: vec!["vtax".into(), "agent".into()],
+            guest: None,
+        }
+    }
+}
+
+/// A node to be built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeSpec {
+    /// Its name: also host name and name of its control group.
+    pub name: String,
+    /// CPUs it runs on; empty: as the controller.
+    pub cpus: CpuSet,
+    /// Memory it may use; for a virtual machine the guest's memory.
+    pub memory: Option<Bytes>,
+}
+
+impl NodeSpec {
+    /// A node that is held to nothing.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), cpus: CpuSet::default(), memory: None }
+    }
+}
+
+/// What all testbeds of a controller share.
+#[derive(Debug)]
+pub struct Lab {
+    options: LabOptions,
+    agent: AgentProgram,
+    containers: Option<Containers>,
+    scratch: Option<Scratch>,
+    next_group: u32,
+    notes: Vec<String>,
+}
+
+impl Lab {
+    /// Makes a lab. With [`Isolation::Namespaces`] this process must be a controller: interfaces
+    /// and mounts of its namespaces are changed.
+    ///
+    /// # Errors
+    ///
+    /// Where the namespaces aren't this process's own.
+    pub fn new(options: LabOptions) -> Result<Self> {
+        let mut notes = Vec::new();
+        match &options.groups {
+            Some(groups) => notes.extend(groups.notes().iter().cloned()),
+            None => {
+                notes.push("control groups are not used: CPUs by affinity, memory not limited".to_owned())
+            }
+        }
+        if options.isolation == Isolation::Namespaces {
+            let what = || "prepare the lab's network".to_owned();
+            // No packets of the host's own on the lab's bridge.
+            for which in ["all", "default"] {
+                // Kernels without IPv6 have no such file, and nothing to switch off.
+                let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6"), "1");
+            }
+            Netlink::open().and_then(|mut n| n.send(set_up("lo"))).during(what)?;
+            vtax_sys::signals::become_subreaper().during(what)?;
+        } else {
+            notes.push("no namespaces: client and system under test share this host's loopback".to_owned());
+        }
+        let agent = AgentProgram { program: options.agent_program.clone(), args: options.agent_args.clone() };
+        Ok(Self { options, agent, containers: None, scratch: None, next_group: 1, notes })
+    }
+
+    /// What has to be said about every testbed of this lab.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Whether nodes have namespaces of their own.
+    #[must_use]
+    pub fn has_namespaces(&self) -> bool {
+        self.options.isolation == Isolation::Namespaces
+    }
+
+    /// What virtual machines boot.
+    #[must_use]
+    pub fn guest(&self) -> Option<&Arc<Guest>> {
+        self.options.guest.as_ref()
+    }
+
+    /// A network to plug nodes into. One at a time.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel refuses a socket.
+    pub fn fabric(&mut self) -> Result<Fabric> {
+        if !self.has_namespaces() {
+            return Err(LabError::OnlyNative { kind: "networked" });
+        }
+        let group = self.next_group;
+        self.next_group += 1;
+        Fabric::new(group)
+    }
+
+    /// Builds a native node.
+    ///
+    /// # Errors
+    ///
+    /// Where a namespace, a limit or the agent's program is refused.
+    pub fn add_native_node(&self, spec: &NodeSpec) -> Result<Node> {
+        let groups = self.options.groups.as_ref();
+        match &self.options.isolation {
+            Isolation::Namespaces => netns_node::start(&self.agent, groups, spec),
+            Isolation::Loopback { directory } => {
+                netns_node::start_plain(&self.agent, groups, spec, directory)
+            }
+        }
+    }
+
+    /// Builds many native nodes, several at a time. The first error ends it, and with it the nodes
+    /// that were built.
+    ///
+    /// # Errors
+    ///
+    /// As [`add_native_node`](Self::add_native_node).
+    pub fn add_native_nodes(&self, specs: &[NodeSpec]) -> Result<Vec<Node>> {
+        let workers = sched::allowed_cpus().map_or(1, |c| c.len()).clamp(1, 8);
+        let share = specs.len().div_ceil(workers).max(1);
+        let build =
+            |part: &[NodeSpec]| part.iter().map(|s| self.add_native_node(s)).collect::<Result<Vec<_>>>();
+        let parts: Vec<Result<Vec<Node>>> = std::thread::scope(|scope| {
+            let running: Vec<_> = specs.chunks(share).map(|part| scope.spawn(move || build(part))).collect();
+            running.into_iter().map(|r| r.join().unwrap_or_else(|p| std::panic::resume_unwind(p))).collect()
+        });
+        let mut nodes = Vec::with_capacity(specs.len());
+        for part in parts {
+            nodes.extend(part?);
+        }
+        Ok(nodes)
+    }
+
+    fn containers(&mut self) -> Result<&Containers> {
+        if !self.has_namespaces() {
+            return Err(LabError::OnlyNative { kind: "container" });
+        }
+        if self.containers.is_none() {
+            let scratch = match self.scratch.take() {
+                Some(scratch) => scratch,
+                None => Scratch::mount()?,
+            };
+            let group = self.options.groups.as_ref().and_then(|g| g.oci_path("probe"));
+            let prepared = Containers::prepare(scratch.path(), &self.agent.program, group.as_deref());
+            self.scratch = Some(scratch);
+            self.containers = Some(prepared?);
+        }
+        self.containers.as_ref().ok_or(LabError::OnlyNative { kind: "container" })
+    }
+
+    /// Name and version of the OCI runtime that works here, such as `runc 1.1.5`; found out by
+    /// running a container.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::NoContainers`] with what each runtime said.
+    pub fn container_runtime(&mut self) -> Result<String> {
+        let runtime = self.containers()?.runtime();
+        Ok(format!("{} {}", runtime.name, runtime.version))
+    }
+
+    /// Builds a container node.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::NoContainers`] where none can be run, [`LabError::Runtime`] where this one is
+    /// refused.
+    pub fn add_container_node(&mut self, spec: &NodeSpec) -> Result<Node> {
+        let args = Containers::agent_args(&self.agent.args_for(&spec.name, DIRECTORY.as_ref()));
+        let groups = self.options.groups.clone();
+        let containers = self.containers()?;
+        let what = || format!("build node {}", spec.name);
+        let netns = NetNs::create().during(what)?;
+        let quiet = netns.run(|| {
+            for which in ["all", "default"] {
+                let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6"), "1");
+            }
+            Ok(())
+        });
+        quiet.during(what)?;
+        let (channel, theirs) = netns_node::stream()?;
+        let output = netns_node::output_file(&spec.name)?;
+        let container = ContainerSpec {
+            name: &spec.name,
+            args,
+            cpus: &spec.cpus,
+            memory: spec.memory,
+            group: groups.as_ref().and_then(|g| g.oci_path(&spec.name)),
+        };
+        let running = containers.start(&container, &netns, Some(theirs), &output)?;
+        let runtime = containers.runtime();
+        let facts = [
+            ("container.runtime", format!("{} {}", runtime.name, runtime.version)),
+            ("container.seccomp", if runtime.seccomp { "on" } else { "refused here" }.to_owned()),
+        ];
+        let group = groups.as_ref().map(|g| g.made_by_runtime(&spec.name));
+        if !spec.cpus.is_empty() {
+            // Also where the runtime could use no control group.
+            vtax_sys::sched::bind_process(running.pid(), &spec.cpus).during(what)?;
+        }
+        let enforced = netns_node::enforced(running.pid(), group.as_ref(), &spec.name)?;
+        Ok(Node {
+            name: spec.name.clone(),
+            host: Some(Host::Container(Box::new(running))),
+            channel: Some(channel),
+            netns: Some(netns),
+            group,
+            output: Some(output),
+            interfaces: Some(Vec::new()),
+            directory: DIRECTORY.into(),
+            enforced,
+            facts: facts.into_iter().map(|(k, v)| (k.to_owned(), v)).collect(),
+            on_host: None,
+        })
+    }
+
+    /// Starts a virtual machine node with these ports. It goes on booting; its agent answers when
+    /// it is up.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no guest to boot or QEMU doesn't start.
+    pub fn add_vm_node(&self, spec: &NodeSpec, vcpus: u32, ports: Vec<VmPort>) -> Result<Node> {
+        if !self.has_namespaces() {
+            return Err(LabError::OnlyNative { kind: "vm" });
+        }
+        let node = || spec.name.clone();
+        let guest = self.options.guest.as_ref().ok_or_else(|| LabError::NoGuest { node: node() })?;
+        let what = || format!("build node {}", spec.name);
+        let memory = spec.memory.unwrap_or(Bytes::from_mib(256));
+        let limit = NodeSpec { memory: Some(Bytes(memory.0 + QEMU_OVERHEAD.0)), ..spec.clone() };
+        let group = netns_node::group_for(self.options.groups.as_ref(), &limit)?;
+        let control_groups = group.as_ref().map_or(Ok(Vec::new()), |g| g.procs_files()).during(what)?;
+        let (nics, interfaces): (Vec<VmNic>, Vec<_>) =
+            ports.into_iter().map(|p| (VmNic { tap: p.tap, mac: p.mac.0 }, p.setup)).unzip();
+        let config = VmConfig {
+            name: node(),
+            memory,
+            vcpus,
+            nics,
+            cpus: spec.cpus.clone(),
+            control_groups,
+            root: "/".into(),
+        };
+        let started = Vm::start(guest, config).and_then(|vm| Ok((vm.agent_stream()?, vm)));
+        let (channel, vm) = started.map_err(|source| LabError::Vm { node: node(), source })?;
+        let mut facts = guest.facts();
+        facts.insert("vm.command".to_owned(), vm.command().join(" "));
+        facts.insert("vm.memory_overhead_allowed".to_owned(), QEMU_OVERHEAD.to_string());
+        Ok(Node {
+            name: node(),
+            enforced: netns_node::enforced(vm.pid().cast_signed(), group.as_ref(), &spec.name)?,
+            host: Some(Host::Vm(Box::new(vm))),
+            channel: Some(channel.into()),
+            netns: None,
+            group,
+            output: None,
+            interfaces: Some(interfaces),
+            directory: DIRECTORY.into(),
+            facts,
+            on_host: None,
+        })
+    }
+}

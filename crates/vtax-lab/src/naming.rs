@@ -1,0 +1,37 @@
+//! Names and addresses, the same in every build of the same testbed.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use vtax_sys::netlink::Mac;
+
+/// Network of the lab: 10.97.0.0/16. It exists only inside the lab's namespaces.
+pub(crate) const PREFIX: u8 = 16;
+
+/// Address of the host with this number, from 1 to 65,534.
+pub(crate) const fn address(number: u16) -> IpAddr {
+    let [high, low] = number.to_be_bytes();
+    IpAddr::V4(Ipv4Addr::new(10, 97, high, low))
+}
+
+/// MAC address of the host with this number, locally administered (`02:`).
+pub(crate) const fn mac(number: u16) -> Mac {
+    let [high, low] = number.to_be_bytes();
+    Mac([0x02, 0x76, 0x74, 0x00, high, low])
+}
+
+/// MAC address of the lab's end of the cable to the host with this number.
+pub(crate) const fn port_mac(number: u16) -> Mac {
+    let [high, low] = number.to_be_bytes();
+    Mac([0x02, 0x76, 0x74, 0x01, high, low])
+}
+
+/// MAC address of the switch with this number.
+pub(crate) const fn switch_mac(number: u16) -> Mac {
+    let [high, low] = number.to_be_bytes();
+    Mac([0x02, 0x76, 0x74, 0x02, high, low])
+}
+
+/// Name of the lab's end of the cable to the host with this number.
+pub(crate) fn port_name(number: u16) -> String {
+    format!("p{number}")
+}

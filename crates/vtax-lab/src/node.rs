@@ -1,0 +1,203 @@
+//! A node: something that runs the agent, and through it everything else.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use vtax_agent::message::InterfaceSetup;
+use vtax_sys::cgroup::{NodeGroup, Usage};
+use vtax_sys::{NetNs, PidFd};
+use vtax_vm::Vm;
+
+use crate::budget::Enforced;
+use crate::container::Container;
+use crate::error::{LabError, OnPath, Result, While};
+
+/// How long a killed process may take to be gone.
+const GONE_WITHIN: Duration = Duration::from_secs(10);
+/// How much of what a node's first process wrote is shown in an error.
+const TAIL: u64 = 4096;
+
+/// What hosts a node.
+#[derive(Debug)]
+pub(crate) enum Host {
+    /// A process, in namespaces of its own or (loopback) without.
+    Process(PidFd),
+    /// An OCI container.
+    Container(Box<Container>),
+    /// A virtual machine.
+    Vm(Box<Vm>),
+}
+
+/// A node; destroyed when dropped.
+#[derive(Debug)]
+pub struct Node {
+    pub(crate) name: String,
+    pub(crate) host: Option<Host>,
+    pub(crate) channel: Option<OwnedFd>,
+    pub(crate) netns: Option<NetNs>,
+    pub(crate) group: Option<NodeGroup>,
+    pub(crate) output: Option<File>,
+    pub(crate) interfaces: Option<Vec<InterfaceSetup>>,
+    pub(crate) directory: PathBuf,
+    pub(crate) enforced: Enforced,
+    pub(crate) facts: BTreeMap<String, String>,
+    /// A directory of the host's that has to be removed (loopback).
+    pub(crate) on_host: Option<PathBuf>,
+}
+
+impl Node {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// `native`, `container` or `vm`; what hosts it, not what the plan calls it.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match &self.host {
+            Some(Host::Container(_)) => "container",
+            Some(Host::Vm(_)) => "vm",
+            _ => "native",
+        }
+    }
+
+    /// The stream to the agent; can be taken once.
+    pub const fn take_channel(&mut self) -> Option<OwnedFd> {
+        self.channel.take()
+    }
+
+    /// What the agent must bring up; `None` where there is nothing it could (loopback).
+    #[must_use]
+    pub fn interfaces(&self) -> Option<&[InterfaceSetup]> {
+        self.interfaces.as_deref()
+    }
+
+    /// An empty directory inside the node for the agent's private files.
+    #[must_use]
+    pub fn directory(&self) -> &std::path::Path {
+        &self.directory
+    }
+
+    /// What it is held to.
+    #[must_use]
+    pub const fn enforced(&self) -> &Enforced {
+        &self.enforced
+    }
+
+    /// What has to be said about it in a report: runtime, versions, command line.
+    #[must_use]
+    pub const fn facts(&self) -> &BTreeMap<String, String> {
+        &self.facts
+    }
+
+    /// Id, in the controller's PID namespace, of its first process: the agent, or QEMU.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        match &self.host {
+            Some(Host::Process(process)) => process.pid(),
+            Some(Host::Container(container)) => container.pid(),
+            Some(Host::Vm(vm)) => vm.pid().cast_signed(),
+            None => 0,
+        }
+    }
+
+    /// The virtual machine, where it is one.
+    #[must_use]
+    pub fn vm(&self) -> Option<&Vm> {
+        match &self.host {
+            Some(Host::Vm(vm)) => Some(vm),
+            _ => None,
+        }
+    }
+
+    /// Its network namespace, unless it is a virtual machine or shares the host's.
+    #[must_use]
+    pub const fn netns(&self) -> Option<&NetNs> {
+        self.netns.as_ref()
+    }
+
+    /// Memory its control group has counted.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.group.as_ref().map(NodeGroup::usage).unwrap_or_default()
+    }
+
+    /// The last lines that its first process, or the container runtime, wrote to stderr.
+    #[must_use]
+    pub fn output(&self) -> String {
+        if let Some(vm) = self.vm() {
+            return vm.console();
+        }
+        self.output.as_ref().map(tail).unwrap_or_default()
+    }
+
+    /// Ends everything in it. Goes on after an error and returns all of them.
+    pub fn destroy(&mut self) -> Vec<LabError> {
+        let mut errors = Vec::new();
+        self.channel = None;
+        match self.host.take() {
+            None => return errors,
+            Some(Host::Process(process)) => {
+                if self.on_host.is_some() {
+                    // Without a PID namespace only the agent can end what it started; it does so
+                    // when its stream ends.
+                    let _ = process.ended_within(GONE_WITHIN);
+                }
+                let gone = process.kill_and_reap(GONE_WITHIN);
+                errors.extend(gone.during(|| format!("end node {}", self.name)).err());
+            }
+            Some(Host::Container(container)) => errors.extend(container.destroy(GONE_WITHIN)),
+            Some(Host::Vm(vm)) => vm.quit(),
+        }
+        self.netns = None;
+        if let Some(directory) = self.on_host.take() {
+            errors.extend(std::fs::remove_dir_all(&directory).on("remove", &directory).err());
+        }
+        if let Some(group) = self.group.take() {
+            errors.extend(group.remove().during(|| format!("end node {}", self.name)).err());
+        }
+        errors
+    }
+
+    /// Whether its first process is still there.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel can't say.
+    pub fn alive(&self) -> Result<bool> {
+        let ended = |process: &PidFd| {
+            process.ended_within(Duration::ZERO).during(|| format!("watch node {}", self.name))
+        };
+        match &self.host {
+            None => Ok(false),
+            Some(Host::Process(process)) => Ok(!ended(process)?),
+            Some(Host::Container(container)) => Ok(!ended(container.process())?),
+            Some(Host::Vm(vm)) => Ok(vm.ended().is_none()),
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // Whoever wants the errors calls `destroy`; the controller's end cleans up what is left.
+        let _ = self.destroy();
+    }
+}
+
+/// The last lines of a file that others write to.
+pub(crate) fn tail(file: &File) -> String {
+    let read = || -> std::io::Result<String> {
+        let length = file.metadata()?.len();
+        let mut bytes = vec![0; usize::try_from(length.min(TAIL)).unwrap_or_default()];
+        // Not by seeking: the writer shares the position.
+        let read = file.read_at(&mut bytes, length.saturating_sub(TAIL))?;
+        bytes.truncate(read);
+        Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
+    };
+    read().unwrap_or_default()
+}

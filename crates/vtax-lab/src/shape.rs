@@ -1,0 +1,63 @@
+//! How a cable behaves: rate and MTU.
+
+use std::time::Duration;
+
+use vtax_sys::netlink::Tbf;
+use vtax_units::BitRate;
+
+/// Preamble, start of frame, checksum and gap: bytes on the wire that an interface doesn't count
+/// (IEEE 802.3, clauses 3 and 4).
+const WIRE_ONLY: f64 = 24.0;
+/// Ethernet header, which it does count.
+const HEADER: f64 = 14.0;
+/// Bytes that may leave at once, as time at the full rate. At 1 Gbit/s this is 128 KiB: a quarter
+/// of it loses 10 % of TCP's goodput, as one 64 KiB segment no longer fits.
+const BURST: Duration = Duration::from_micros(1065);
+/// The longest a frame waits before frames are dropped, as on a switch port with a small buffer.
+const QUEUE: Duration = Duration::from_millis(10);
+
+/// How a cable behaves, the same in both directions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// MTU of both ends in bytes.
+    pub mtu: u32,
+    /// Rate of the emulated wire, preamble and gaps included; `None`: as fast as the host can.
+    pub rate: Option<BitRate>,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self { mtu: 1500, rate: None }
+    }
+}
+
+impl Shape {
+    /// The token bucket that gives full-size frames the rate they would have on the wire.
+    #[must_use]
+    pub fn tbf(&self) -> Option<Tbf> {
+        let wire_bytes = self.rate?.0 as f64 / 8.0;
+        let frame = f64::from(self.mtu) + HEADER;
+        let rate = wire_bytes * frame / (frame + WIRE_ONLY);
+        let burst = (rate * BURST.as_secs_f64()).max(2.0 * frame);
+        Some(Tbf { rate_bytes: rate as u64, burst_bytes: burst as u32, latency: QUEUE })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gigabit_is_what_a_gigabit_wire_carries() {
+        let tbf = Shape { mtu: 1500, rate: Some(BitRate(1_000_000_000)) }.tbf().unwrap();
+        assert_eq!(tbf.rate_bytes * 8 / 1000, 984_395);
+        assert!((130_000..132_000).contains(&tbf.burst_bytes), "{tbf:?}");
+        assert!(Shape::default().tbf().is_none());
+    }
+
+    #[test]
+    fn slow_wires_still_pass_whole_frames() {
+        let tbf = Shape { mtu: 1500, rate: Some(BitRate(1_000_000)) }.tbf().unwrap();
+        assert!(tbf.burst_bytes >= 3000);
+    }
+}
