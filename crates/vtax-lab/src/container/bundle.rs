@@ -156,9 +156,16 @@ fn seccomp() -> Value {
     })
 }
 
+/// Open descriptors: what container engines allow, as far as this process may.
+fn most_open_files() -> u64 {
+    let own = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    own.maximum.map_or(1_048_576, |most| most.min(1_048_576))
+}
+
 /// The configuration.
 pub(super) fn config(bundle: &Bundle<'_>) -> Value {
     let spec = bundle.spec;
+    let open_files = most_open_files();
     let netns = format!("/proc/{}/fd/{}", std::process::id(), bundle.netns.as_fd().as_raw_fd());
     let mut linux = json!({
         "namespaces": [
@@ -196,16 +203,18 @@ pub(super) fn config(bundle: &Bundle<'_>) -> Value {
                 "effective": CAPABILITIES,
                 "permitted": CAPABILITIES,
             },
-            "rlimits": [{ "type": "RLIMIT_NOFILE", "hard": 1_048_576, "soft": 1_048_576 }],
+            "rlimits": [{ "type": "RLIMIT_NOFILE", "hard": open_files, "soft": open_files }],
         },
         "linux": linux,
     })
 }
 
 /// Mounts of the host that hold files a service may need: an overlay of `/` shows only the file
-/// system of `/` itself.
-pub(super) fn host_mounts() -> Vec<PathBuf> {
-    real_mounts(&std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default())
+/// system of `/` itself. What is mounted below `scratch` is the lab's own.
+pub(super) fn host_mounts(scratch: &Path) -> Vec<PathBuf> {
+    let mut found = real_mounts(&std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
+    found.retain(|path| !path.starts_with(scratch));
+    found
 }
 
 fn real_mounts(mountinfo: &str) -> Vec<PathBuf> {

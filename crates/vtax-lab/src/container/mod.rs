@@ -158,7 +158,7 @@ impl Containers {
             agent: &self.scratch.join("vtax"),
             netns,
             seccomp: self.runtime.seccomp,
-            binds: &bundle::host_mounts(),
+            binds: &bundle::host_mounts(&self.scratch),
         });
         let path = place.dir.join("config.json");
         fs::write(&path, config.to_string()).on("write", &path)?;
