@@ -148,17 +148,22 @@ fn virtual_machine(
     vcpu_total -= (overlap - from_io).min(vcpu_total);
 
     let mut inner = guest_times(guest);
-    let inside = add(inner);
-    if inside > vcpu_total {
+    // Wider, because a guest may say anything.
+    let inside: u128 = inner.iter().copied().map(u128::from).sum();
+    let got = u128::from(vcpu_total);
+    if inside > got {
         // A guest's clock runs on while its vCPU waits for the host's CPU, and a guest that isn't
         // told of stolen time accounts that wait as its own work.
         for part in &mut inner {
-            *part = scale(*part, vcpu_total, inside);
+            *part = u64::try_from(u128::from(*part) * got / inside).unwrap_or(u64::MAX);
         }
-        let excess = (inside - vcpu_total) as f64 / inside as f64 * 100.0;
-        if excess >= 1.0 {
+        // Ticks alone make a difference of a few.
+        if inside - got > got / 100 {
+            let seconds = |ns: u128| ns as f64 / 1e9;
             notes.push(format!(
-                "the guest accounted {excess:.0} % more CPU time than its vCPU threads got; its parts are scaled down to what they got"
+                "the guest accounted {:.2} s of CPU time, but its vCPU threads got {:.2} s; its parts are scaled down to that",
+                seconds(inside),
+                seconds(got)
             ));
         }
     }
@@ -238,11 +243,6 @@ impl Interrupts {
 /// A sum that stays at the largest number where a guest sends figures that no clock can show.
 fn add(times: impl IntoIterator<Item = u64>) -> u64 {
     times.into_iter().fold(0, u64::saturating_add)
-}
-
-/// `part * to / from` without overflow.
-fn scale(part: u64, to: u64, from: u64) -> u64 {
-    u64::try_from(u128::from(part) * u128::from(to) / u128::from(from.max(1))).unwrap_or(u64::MAX)
 }
 
 fn breakdown(

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use vtax_plan::model::Service;
+use vtax_plan::model::{Service, ServiceKind};
 use vtax_sys::launch::Launch;
 use vtax_sys::{Ended, PidFd, SysError};
 use vtax_units::Nanos;
@@ -77,7 +77,11 @@ impl RunningService {
         Ok(Self {
             name: service.name.clone(),
             address: recipe.address,
-            version: version.unwrap_or_else(|| recipe.command.first().cloned().unwrap_or_default()),
+            version: match (&service.kind, version) {
+                (ServiceKind::Http(_), _) => concat!("vtax/", env!("CARGO_PKG_VERSION")).to_owned(),
+                (_, Some(version)) => version,
+                (_, None) => recipe.command.first().cloned().unwrap_or_default(),
+            },
             command: recipe.command,
             startup,
             stop_timeout: service.stop_timeout.into(),
@@ -175,6 +179,8 @@ impl Drop for PrivateDirectory {
 /// The started process with all that became of it.
 #[derive(Debug)]
 struct Process {
+    /// Held for as long as it may be signalled: its id may be another's once it was reaped.
+    leader: Arc<PidFd>,
     family: Family,
     shared: Arc<Shared>,
     watcher: Option<JoinHandle<()>>,
@@ -193,20 +199,28 @@ impl Process {
         let name = || service.name.clone();
         let failed =
             |source| ServiceError::Spawn { service: name(), command: recipe.command.clone(), source };
+        let system =
+            |operation| move |source: SysError| ServiceError::System { service: name(), operation, source };
         let mark = mark();
         let mut child = command(recipe, place, &mark).spawn().map_err(failed)?;
         let pid = i32::try_from(child.id()).unwrap_or(0);
+        let leader = match PidFd::open(pid) {
+            Ok(leader) => Arc::new(leader),
+            Err(e) => {
+                // Not reaped yet, so it is still the child's id; what failed first is what counts.
+                let _ = child.kill().and_then(|()| child.wait());
+                return Err(system("holding its process")(e));
+            }
+        };
         let shared = Arc::new(Shared::default());
         // From here on a failure drops this, which kills what was started.
         let mut this = Self {
+            leader: Arc::clone(&leader),
             family: Family::of(pid, mark),
             shared: Arc::clone(&shared),
             watcher: None,
             _directory: directory,
         };
-        let system =
-            |operation| move |source: SysError| ServiceError::System { service: name(), operation, source };
-        let process = PidFd::open(pid).map_err(system("holding its process"))?;
         let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
             return Err(failed(io::Error::other("its output was not piped")));
         };
@@ -214,7 +228,7 @@ impl Process {
             Condition::Log(text) => Some(text.clone()),
             _ => None,
         };
-        let watch = Watch::new(process, OwnedFd::from(stdout), OwnedFd::from(stderr), needle, sink, shared)
+        let watch = Watch::new(leader, OwnedFd::from(stdout), OwnedFd::from(stderr), needle, sink, shared)
             .map_err(failed)?;
         let thread = std::thread::Builder::new().name("service".into()).spawn(|| watch.run());
         this.watcher = Some(thread.map_err(failed)?);
@@ -225,10 +239,8 @@ impl Process {
         let mut status = self.shared.enter(Phase::Stopping);
         let mut killed = false;
         if status.is_none() && self.watcher.is_some() {
-            if let Ok(leader) = PidFd::open(self.family.leader) {
-                // One that is gone meanwhile is what was wanted.
-                let _ = leader.signal(Signal::TERM);
-            }
+            // One that is gone meanwhile is what was wanted.
+            let _ = self.leader.signal(Signal::TERM);
             status = self.shared.wait_for_end(timeout);
             killed = status.is_none();
         }

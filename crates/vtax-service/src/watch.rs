@@ -106,7 +106,7 @@ struct Stream {
 
 /// What the watching thread works on.
 pub(crate) struct Watch {
-    process: PidFd,
+    process: Arc<PidFd>,
     streams: [Stream; 2],
     needle: Option<String>,
     allowance: Allowance,
@@ -121,7 +121,7 @@ const READS_IN_TURN: usize = 16;
 
 impl Watch {
     pub(crate) fn new(
-        process: PidFd,
+        process: Arc<PidFd>,
         stdout: OwnedFd,
         stderr: OwnedFd,
         needle: Option<String>,
@@ -171,7 +171,7 @@ impl Watch {
             .map(|p| PollFd::new(p, PollFlags::IN))
             .collect();
         if !ended {
-            polled.push(PollFd::new(&self.process, PollFlags::IN));
+            polled.push(PollFd::new(&*self.process, PollFlags::IN));
         }
         let timeout = rustix::event::Timespec { tv_sec: 0, tv_nsec: LONGEST_SLEEP_MS * 1_000_000 };
         // An interrupted or failed poll costs one turn; the reads below don't block.

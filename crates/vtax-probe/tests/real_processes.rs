@@ -1,0 +1,172 @@
+//! Probes of real processes: CPU time is neither lost nor invented.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use vtax_probe::delta::{Interval, family_time, interface_rates, own_time};
+use vtax_probe::{Probe, ProbeError, Scope, Snapshot};
+
+/// A process that is killed when it goes out of scope.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn snapshot(scope: &Scope) -> Snapshot {
+    Probe::new(scope.clone()).expect("/proc").snapshot().expect("it is readable")
+}
+
+/// Uses CPU time on the calling thread.
+fn burn(time: Duration) {
+    let until = own_cpu() + time;
+    while own_cpu() < until {
+        std::hint::black_box((0..1000u64).sum::<u64>());
+    }
+}
+
+fn own_cpu() -> Duration {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(t.tv_sec.unsigned_abs(), u32::try_from(t.tv_nsec).unwrap_or(0))
+}
+
+#[test]
+fn time_of_children_that_ended_is_not_lost() {
+    // Each child counts to use some CPU time and ends; the shell waits for it.
+    let script = "read go; for i in 1 2 3 4; do sh -c 'i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done'; done; \
+                  echo done; read end";
+    let mut shell = Killed(
+        Command::new("sh")
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a shell"),
+    );
+    let mut probe = Probe::new(Scope::Processes(vec![shell.0.id()])).expect("/proc");
+    let start = probe.snapshot().expect("readable");
+    assert_eq!(start.tasks.len(), 1);
+    let mut stdin = shell.0.stdin.take().expect("piped");
+    std::io::Write::write_all(&mut stdin, b"\n").expect("it reads");
+    let mut word = [0; 4];
+    let mut stdout = shell.0.stdout.take().expect("piped");
+    std::io::Read::read_exact(&mut stdout, &mut word).expect("it ends");
+    let end = probe.snapshot().expect("readable");
+    let (own, all) = (own_time(&start.tasks, &end.tasks), family_time(&start.tasks, &end.tasks));
+    assert!(all.total().0 > own.total().0 + 20_000_000, "{own:?} {all:?}");
+    assert!(end.at > start.at);
+}
+
+#[test]
+fn descendants_are_found_and_stay_members_without_their_parent() {
+    // The inner shell ends at once; its sleep becomes an orphan.
+    let script = "sh -c 'sleep 30 & echo up'; read end";
+    let mut shell = Killed(
+        Command::new("sh")
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a shell"),
+    );
+    let mut words = [0; 3];
+    std::io::Read::read_exact(&mut shell.0.stdout.take().expect("piped"), &mut words).expect("it says up");
+    let mut sleeper = Killed(Command::new("sleep").arg("30").spawn().expect("sleep"));
+    let mut probe = Probe::new(Scope::Processes(vec![std::process::id()])).expect("/proc");
+    let names = |s: &Snapshot| s.tasks.iter().map(|t| t.name.clone()).collect::<Vec<_>>();
+    let seen = names(&probe.snapshot().expect("readable"));
+    assert!(seen.iter().any(|n| n == "sleep") && seen.iter().any(|n| n == "sh"), "{seen:?}");
+    let _ = sleeper.0.kill();
+    let _ = sleeper.0.wait();
+    let seen = names(&probe.snapshot().expect("readable"));
+    assert!(seen.iter().any(|n| n == "sh"), "{seen:?}");
+}
+
+#[test]
+fn time_of_threads_that_ended_is_not_lost() {
+    let scope = Scope::Threads(std::process::id());
+    let start = snapshot(&scope);
+    std::thread::Builder::new()
+        .name("burner".into())
+        .spawn(|| burn(Duration::from_millis(150)))
+        .expect("a thread")
+        .join()
+        .expect("it ends");
+    let end = snapshot(&scope);
+    assert!(end.tasks.iter().all(|t| t.name != "burner"));
+    let time = own_time(&start.tasks, &end.tasks).total();
+    assert!(time.0 >= 120_000_000, "{time}");
+}
+
+#[test]
+fn threads_are_told_by_name_and_timed_finely() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let (finish, finished) = std::sync::mpsc::channel::<()>();
+    let thread = std::thread::Builder::new()
+        .name("CPU 0/TCG".into())
+        .spawn(move || {
+            let before = own_cpu();
+            burn(Duration::from_millis(33));
+            tell.send(own_cpu().saturating_sub(before)).expect("somebody listens");
+            // A task's run time is brought up to date when it is switched out.
+            finished.recv().expect("somebody tells");
+        })
+        .expect("a thread");
+    let used = told.recv().expect("it runs");
+    std::thread::sleep(Duration::from_millis(20));
+    let seen = snapshot(&Scope::Threads(std::process::id()));
+    finish.send(()).expect("it waits");
+    thread.join().expect("it ends");
+    let task = seen.tasks.iter().find(|t| t.name == "CPU 0/TCG").expect("it is there");
+    let time = Duration::from_nanos(task.user.0 + task.system.0);
+    // Ticks alone are off by up to 20 ms; without schedstat that is all there is.
+    let slack =
+        Duration::from_millis(if std::path::Path::new("/proc/self/schedstat").exists() { 5 } else { 21 });
+    assert!(time + slack >= used && time <= used + slack, "{time:?} {used:?}");
+}
+
+#[test]
+fn a_process_that_ended_is_told() {
+    let mut child = Killed(Command::new("sleep").arg("30").spawn().expect("sleep"));
+    let mut probe = Probe::new(Scope::Threads(child.0.id())).expect("/proc");
+    assert_eq!(probe.snapshot().expect("it lives").tasks.len(), 1);
+    let _ = child.0.kill();
+    let _ = child.0.wait();
+    assert!(matches!(probe.snapshot(), Err(ProbeError::Gone { .. })));
+}
+
+#[test]
+fn memory_and_loopback_are_seen() {
+    let start = snapshot(&Scope::Processes(vec![std::process::id()]));
+    assert!(start.memory.total_bytes > start.memory.available_bytes && start.memory.available_bytes > 0);
+    assert!(!start.cpus.is_empty());
+    assert!(start.tasks[0].resident_bytes > 100_000);
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
+    for _ in 0..50 {
+        socket.send_to(&[0; 1000], socket.local_addr().expect("bound")).expect("loopback takes it");
+    }
+    let end = snapshot(&Scope::Processes(vec![std::process::id()]));
+    let rates: Vec<_> = interface_rates(Interval { start: &start, end: &end }).collect();
+    let lo = rates.iter().find(|i| i.name == "lo").expect("loopback");
+    assert!(lo.rx_bytes > 0.0 && lo.tx_packets > 0.0);
+}
+
+#[test]
+fn a_hundred_processes_cost_less_than_a_hundredth_of_a_core() {
+    let sleepers: Vec<Killed> =
+        (0..100).map(|_| Killed(Command::new("sleep").arg("60").spawn().expect("sleep"))).collect();
+    let roots = sleepers.iter().map(|s| s.0.id()).collect();
+    let mut probe = Probe::new(Scope::Processes(roots)).expect("/proc");
+    assert_eq!(probe.snapshot().expect("readable").tasks.len(), 100);
+    let (rounds, begun, wall) = (20, own_cpu(), Instant::now());
+    for _ in 0..rounds {
+        probe.snapshot().expect("readable");
+    }
+    let each = (own_cpu() - begun) / rounds;
+    // Debug builds and busy machines included; `make bench` has the figure of a release build.
+    assert!(each < Duration::from_millis(10), "{each:?}");
+    assert!(wall.elapsed() < Duration::from_secs(20));
+}
