@@ -6,6 +6,7 @@
 use anyhow::{Context, Result};
 use serde::Serialize;
 
+use crate::bench_vm;
 use crate::tasks::root;
 
 /// One row of `target/bench.json`.
@@ -22,7 +23,7 @@ pub(crate) struct Row {
 
 type Suite = (&'static str, fn() -> Result<Vec<Row>>);
 
-const SUITES: &[Suite] = &[];
+const SUITES: &[Suite] = &[("probe", crate::bench_probe::rows), ("vm", bench_vm::rows)];
 
 /// Runs the suites named, or all; prints a table and writes `target/bench.json`.
 pub(crate) fn run(names: &[&str]) -> Result<()> {

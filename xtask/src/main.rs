@@ -3,6 +3,8 @@
 #![expect(clippy::print_stdout, reason = "a developer's tool: its output is its purpose")]
 
 mod bench;
+mod bench_probe;
+mod bench_vm;
 mod tasks;
 
 use anyhow::{Result, bail};
