@@ -1,5 +1,6 @@
 //! Removing whole trees of groups, and telling which are left over.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -32,15 +33,42 @@ pub(super) fn run_name() -> String {
     format!("{PREFIX}{pid}-{}-{}", start_time(pid).unwrap_or(0), pid_namespace())
 }
 
-/// Whether a directory name is that of a run whose owner, of this PID namespace, is gone.
-fn is_left_over(name: &str, namespace: u64) -> bool {
-    let Some(rest) = name.strip_prefix(PREFIX) else { return false };
-    let numbers: Vec<u64> = rest.split('-').filter_map(|n| n.parse().ok()).collect();
-    match numbers[..] {
-        [pid, started, home] if home == namespace && rest.split('-').count() == 3 => {
-            i32::try_from(pid).is_ok_and(|pid| start_time(pid) != Some(started))
+/// Inode of the initial PID namespace (PROC_PID_INIT_INO of `include/linux/proc_ns.h`), from which
+/// every process of the host is seen.
+const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
+
+/// Tells runs whose owner is gone from those that go on.
+struct Living {
+    /// This process's PID namespace.
+    own: u64,
+    /// All that have a process in them, where this can be known.
+    all: Option<BTreeSet<u64>>,
+}
+
+impl Living {
+    fn find() -> Self {
+        let own = pid_namespace();
+        let all = || -> BTreeSet<u64> {
+            let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+            let namespace = |p: fs::DirEntry| rustix::fs::stat(p.path().join("ns/pid")).ok();
+            processes.filter_map(namespace).map(|s| s.st_ino).collect()
+        };
+        Self { own, all: (own == INITIAL_PID_NAMESPACE).then(all) }
+    }
+
+    /// Whether a directory name is that of a run whose owner is gone.
+    fn lacks(&self, name: &str) -> bool {
+        let Some(rest) = name.strip_prefix(PREFIX) else { return false };
+        let numbers: Vec<u64> = rest.split('-').filter_map(|n| n.parse().ok()).collect();
+        match numbers[..] {
+            _ if rest.split('-').count() != 3 => false,
+            [pid, started, home] if home == self.own => {
+                i32::try_from(pid).is_ok_and(|pid| start_time(pid) != Some(started))
+            }
+            // Of a namespace that ended with everything in it, as when a container is killed.
+            [_, _, home] => self.all.as_ref().is_some_and(|all| !all.contains(&home)),
+            _ => false,
         }
-        _ => false,
     }
 }
 
@@ -49,13 +77,13 @@ fn subdirectories(dir: &Path) -> Vec<PathBuf> {
     entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|e| e.path()).collect()
 }
 
-fn find_left_over(dir: &Path, depth: usize, namespace: u64, found: &mut Vec<PathBuf>) {
+fn find_left_over(dir: &Path, depth: usize, living: &Living, found: &mut Vec<PathBuf>) {
     for path in subdirectories(dir) {
         let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-        if is_left_over(name, namespace) {
+        if living.lacks(name) {
             found.push(path);
         } else if depth < DEEPEST {
-            find_left_over(&path, depth + 1, namespace, found);
+            find_left_over(&path, depth + 1, living, found);
         }
     }
 }
@@ -66,10 +94,10 @@ fn find_left_over(dir: &Path, depth: usize, namespace: u64, found: &mut Vec<Path
 ///
 /// The first tree that could not be removed; the others are removed all the same.
 pub fn sweep() -> Result<usize> {
-    let namespace = pid_namespace();
+    let living = Living::find();
     let mut found = Vec::new();
     for hierarchy in hierarchy::find() {
-        find_left_over(&hierarchy.mount, 0, namespace, &mut found);
+        find_left_over(&hierarchy.mount, 0, &living, &mut found);
     }
     let mut first_error = None;
     let mut removed = 0;
@@ -141,12 +169,17 @@ mod tests {
         let here = pid_namespace();
         let own = std::process::id().cast_signed();
         let started = start_time(own).unwrap();
-        assert!(!is_left_over(&format!("vtax-{own}-{started}-{here}"), here), "alive");
-        assert!(is_left_over(&format!("vtax-{own}-{}-{here}", started + 1), here), "id given anew");
-        assert!(!is_left_over(&format!("vtax-{own}-{}-{}", started + 1, here + 1), here), "elsewhere");
-        assert!(is_left_over(&format!("vtax-{}-5-{here}", i32::MAX), here), "gone");
-        for other in ["vtax-", "vtax-a-b-c", "vtax-1-2", "user.slice", "vtax-5--1", "vtax-5-5-5-x"] {
-            assert!(!is_left_over(other, here), "{other}");
+        let blind = Living { own: here, all: None };
+        let seeing = Living { own: here, all: Some(BTreeSet::from([here, 77])) };
+        for living in [&blind, &seeing] {
+            assert!(!living.lacks(&format!("vtax-{own}-{started}-{here}")), "alive");
+            assert!(living.lacks(&format!("vtax-{own}-{}-{here}", started + 1)), "id given anew");
+            assert!(living.lacks(&format!("vtax-{}-5-{here}", i32::MAX)), "gone");
+            assert!(!living.lacks("vtax-1-5-77"), "alive elsewhere");
+            for other in ["vtax-", "vtax-a-b-c", "vtax-1-2", "user.slice", "vtax-5--1", "vtax-5-5-5-x"] {
+                assert!(!living.lacks(other), "{other}");
+            }
         }
+        assert!(!blind.lacks("vtax-1-5-78") && seeing.lacks("vtax-1-5-78"));
     }
 }

@@ -53,8 +53,7 @@ fn tcmsg(index: u32, handle: u32, parent: u32) -> [u8; 20] {
 fn root(operation: &'static str, index: u32, kind: &str) -> Request {
     let object = format!("interface {index}");
     let flags = NLM_F_CREATE | NLM_F_REPLACE;
-    Request::new(operation, object, RTM_NEWQDISC, flags, &tcmsg(index, 0x1_0000, TC_H_ROOT))
-        .name(TCA_KIND, kind)
+    Request::new(operation, object, RTM_NEWQDISC, flags, &tcmsg(index, 0, TC_H_ROOT)).name(TCA_KIND, kind)
 }
 
 /// Limits the rate of an interface, in place of what its root was before.
