@@ -1,1 +1,24 @@
 //! Stored run to HTML, XLSX, CSV and JSON.
+//!
+//! [`Report::read`] reads a run once, reduced to what a report shows; its methods write it down.
+//! Nothing here measures, and nothing here writes into a run but the report's own files.
+
+mod csv;
+mod data;
+mod error;
+#[cfg(feature = "fixture")]
+pub mod fixture;
+mod format;
+mod headline;
+mod html;
+mod markup;
+mod metric;
+mod plot;
+mod report;
+mod series;
+mod summarise;
+mod table;
+mod xlsx;
+
+pub use error::ReportError;
+pub use report::{Format, Report, write_all};

@@ -22,6 +22,6 @@ pub use error::StoreError;
 pub use journal::{JOURNAL_VERSION, Journal};
 pub use probes::{PROBES_VERSION, ProbeRow};
 pub use provenance::{PROVENANCE_VERSION, Provenance};
-pub use run::{RunDir, RunWriter, unix_ms, write_file};
+pub use run::{RunDir, RunWriter, create_directory, unix_ms, write_file};
 pub use samples::SAMPLES_VERSION;
 pub use trial::{TrialDir, TrialEvent, TrialWriter};

@@ -208,6 +208,11 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     files::write_atomic(path, bytes)
 }
 
+/// Makes a directory with its parents; one that exists is fine.
+pub fn create_directory(path: &Path) -> Result<(), StoreError> {
+    fs::create_dir_all(path).map_err(|e| StoreError::io("create", path, e))
+}
+
 /// The one writer of a run; the lock is held as long as it lives.
 #[derive(Debug)]
 pub struct RunWriter {

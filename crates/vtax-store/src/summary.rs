@@ -65,6 +65,9 @@ pub struct MetricSummary {
     pub median: f64,
     /// 95 % interval of `center`; `None` where there are too few trials for one.
     pub interval: Option<(f64, f64)>,
+    /// True where `center` is only a lower bound: the system was never driven to its limit.
+    #[serde(default)]
+    pub at_least: bool,
     /// The value of each trial, in trial order.
     pub values: Vec<f64>,
     /// Percentiles of the merged histogram, `"50"`, `"99.9"`; latency only.

@@ -1,0 +1,175 @@
+//! A run, read once and reduced to what a report shows.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use vtax_load::{LatencyHistogram, LoadResult};
+use vtax_plan::model::{Cell, EnvironmentKind, Plan};
+use vtax_store::record::{JournalEntry, Outcome, TrialRecord};
+use vtax_store::{Provenance, RunDir};
+
+use crate::ReportError;
+use crate::metric::{self, LIFECYCLE, Value};
+
+/// A run without its bulk: per trial some figures, per cell and measure one histogram.
+#[derive(Debug)]
+pub(crate) struct RunData {
+    pub(crate) plan: Plan,
+    pub(crate) provenance: Provenance,
+    pub(crate) complete: bool,
+    /// With the cell they concern, if one.
+    pub(crate) notes: Vec<(Option<String>, String)>,
+    /// Their histograms are emptied.
+    pub(crate) trials: Vec<TrialRecord>,
+    /// Figures of valid trials by cell and measure, one list per trial.
+    pub(crate) values: BTreeMap<(String, String), Vec<Vec<Value>>>,
+    /// Latency of all valid trials by cell and measure.
+    pub(crate) latency: BTreeMap<(String, String), Histogram<u64>>,
+}
+
+impl RunData {
+    /// Reads the journal, one trial in memory at a time.
+    pub(crate) fn read(run: &RunDir) -> Result<Self, ReportError> {
+        let mut data = Self {
+            plan: run.plan()?,
+            provenance: run.provenance()?,
+            complete: false,
+            notes: Vec::new(),
+            trials: Vec::new(),
+            values: BTreeMap::new(),
+            latency: BTreeMap::new(),
+        };
+        for entry in run.journal()? {
+            match entry? {
+                JournalEntry::TrialEnded(record) => data.add(*record),
+                JournalEntry::Note { cell, text, .. } => {
+                    // A resumed run may note the same again.
+                    let note = (cell, text);
+                    if !data.notes.contains(&note) {
+                        data.notes.push(note);
+                    }
+                }
+                JournalEntry::Completed { .. } => data.complete = true,
+                JournalEntry::Resumed { .. } => data.complete = false,
+                JournalEntry::Opened { .. } | JournalEntry::TrialStarted { .. } => {}
+            }
+        }
+        Ok(data)
+    }
+
+    fn add(&mut self, mut record: TrialRecord) {
+        let of_measure = metric::of_trial(&record);
+        if !of_measure.is_empty() {
+            let key = (record.cell.clone(), record.measure.clone());
+            if let Some(load) = load(&record) {
+                let merged = self.latency.entry(key.clone()).or_insert_with(|| LatencyHistogram::new().0);
+                // Can't fail: the histogram grows by itself.
+                let _ = merged.add(&load.latency.0);
+            }
+            self.values.entry(key).or_default().push(of_measure);
+        }
+        let of_lifecycle = metric::of_lifecycle(&record);
+        if !of_lifecycle.is_empty() {
+            let key = (record.cell.clone(), LIFECYCLE.to_owned());
+            self.values.entry(key).or_default().push(of_lifecycle);
+        }
+        if let Some(Outcome::Latency { load, .. } | Outcome::Throughput { load }) = &mut record.outcome {
+            load.latency = LatencyHistogram::new();
+            load.lateness = LatencyHistogram::new();
+        }
+        self.trials.push(record);
+    }
+
+    /// The values of one metric, one per valid trial that has it.
+    pub(crate) fn metric(&self, cell: &str, measure: &str, metric: &str) -> Vec<Value> {
+        self.values
+            .get(&(cell.to_owned(), measure.to_owned()))
+            .into_iter()
+            .flatten()
+            .filter_map(|trial| trial.iter().find(|v| v.metric == metric).copied())
+            .collect()
+    }
+
+    /// Names of the plan's measures, then [`LIFECYCLE`].
+    pub(crate) fn measures(&self) -> impl Iterator<Item = &str> {
+        self.plan.measures.iter().map(|m| m.name.as_str()).chain([LIFECYCLE])
+    }
+
+    /// The plan's cell of that id.
+    pub(crate) fn cell(&self, id: &str) -> Option<&Cell> {
+        self.plan.cells.iter().find(|c| c.id == id)
+    }
+
+    /// `tcg` or `kvm` for a VM cell, from its trials or from provenance.
+    pub(crate) fn accelerator(&self, cell: &Cell) -> Option<String> {
+        if !matches!(cell.environment.kind, EnvironmentKind::Vm(_)) {
+            return None;
+        }
+        let of_trials = self.trials.iter().filter(|t| t.cell == cell.id).find_map(|t| t.accelerator.clone());
+        of_trials.or_else(|| self.provenance.accelerator.as_ref().map(|a| a.kind.clone()))
+    }
+
+    /// Name of a cell's environment, with the accelerator for a VM: `vm (TCG)`.
+    pub(crate) fn environment_label(&self, cell: &Cell) -> String {
+        match self.accelerator(cell) {
+            Some(a) => format!("{} ({})", cell.environment.name, a.to_uppercase()),
+            None => cell.environment.name.clone(),
+        }
+    }
+
+    /// Cells that are compared with each other: each baseline with its candidates, in plan order.
+    pub(crate) fn groups(&self) -> Vec<Group<'_>> {
+        let mut groups: Vec<Group<'_>> = Vec::new();
+        for cell in &self.plan.cells {
+            let baseline = cell.baseline.as_deref().unwrap_or(&cell.id);
+            match groups.iter_mut().find(|g| g.baseline == baseline) {
+                Some(g) => g.cells.push(cell),
+                None => groups.push(Group { baseline, label: String::new(), cells: vec![cell] }),
+            }
+        }
+        for group in &mut groups {
+            // The baseline first, so that it leads every table and has the first colour.
+            group.cells.sort_by_key(|c| c.id != group.baseline);
+            group.label = self.group_label(group.cells[0]);
+        }
+        groups
+    }
+
+    /// What tells a group from the others: those of path, service and parameters that vary.
+    fn group_label(&self, cell: &Cell) -> String {
+        let cells = &self.plan.cells;
+        let mut parts = Vec::new();
+        if cells.iter().any(|c| c.service.name != cell.service.name) {
+            parts.push(cell.service.name.clone());
+        }
+        if cells.iter().any(|c| c.path.name != cell.path.name) {
+            parts.push(cell.path.name.clone());
+        }
+        for (name, value) in &cell.parameters {
+            let varies = cells.iter().any(|c| c.parameters.get(name) != Some(value));
+            if varies && value != &cell.service.name && value != &cell.path.name {
+                parts.push(format!("{name} {value}"));
+            }
+        }
+        parts.join(", ")
+    }
+}
+
+/// What the generator recorded, where the trial is of a kind that has it.
+pub(crate) fn load(record: &TrialRecord) -> Option<&LoadResult> {
+    match &record.outcome {
+        Some(Outcome::Latency { load, .. } | Outcome::Throughput { load }) => Some(load),
+        _ => None,
+    }
+}
+
+/// Cells that are compared with each other.
+#[derive(Debug)]
+pub(crate) struct Group<'a> {
+    /// Id of the baseline cell.
+    pub(crate) baseline: &'a str,
+    /// What tells this group from the others; empty where there is one only.
+    pub(crate) label: String,
+    /// Baseline first, then candidates in plan order.
+    pub(crate) cells: Vec<&'a Cell>,
+}

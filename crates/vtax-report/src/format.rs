@@ -1,0 +1,161 @@
+//! Numbers for people: three significant digits, one unit, one style everywhere.
+
+/// A value with its unit, as `24.1k req/s`, `1.23 ms`, `41.2 µs/req`, `0.4 %`.
+pub(crate) fn quantity(value: f64, unit: &str) -> String {
+    match unit {
+        "ns" => duration(value),
+        "ns/req" => format!("{}/req", duration(value)),
+        "1" => format!("{} %", digits(value * 100.0)),
+        "B" => scaled(value, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"]),
+        "" => digits(value),
+        _ => scaled_suffix(value, unit),
+    }
+}
+
+/// An interval around a value that is printed beside it, in the same unit where that is possible:
+/// `23.5k–24.8k`, `1.10–1.32`, else with units of its own: `905 µs–1.01 ms`.
+pub(crate) fn range(center: f64, (low, high): (f64, f64), unit: &str) -> String {
+    let texts = [quantity(low, unit), quantity(high, unit), quantity(center, unit)];
+    let parts: Vec<_> = texts.iter().filter_map(|t| t.split_once(' ')).collect();
+    match parts.as_slice() {
+        [(low, a), (high, b), (_, c)] if a == b && b == c => format!("{low}–{high}"),
+        _ => format!("{}–{}", texts[0], texts[1]),
+    }
+}
+
+/// A duration in nanoseconds.
+pub(crate) fn duration(ns: f64) -> String {
+    scaled(ns, 1000.0, &["ns", "µs", "ms", "s"])
+}
+
+/// A tax, as `1.02x`, `38x`.
+pub(crate) fn tax(ratio: f64) -> String {
+    format!("{}x", ratio_digits(ratio))
+}
+
+/// The interval of a tax, as `0.98–1.06`.
+pub(crate) fn tax_range(low: f64, high: f64) -> String {
+    format!("{}–{}", ratio_digits(low), ratio_digits(high))
+}
+
+/// Near 1 two decimals matter; far from it three digits are plenty.
+fn ratio_digits(ratio: f64) -> String {
+    match ratio {
+        r if r >= 99.5 => digits(r),
+        r if r >= 9.95 => format!("{r:.0}"),
+        r if r >= 1.995 => format!("{r:.1}"),
+        r if r >= 0.0995 => format!("{r:.2}"),
+        r => digits(r),
+    }
+}
+
+fn scaled(value: f64, step: f64, units: &[&str]) -> String {
+    let mut value = value;
+    let mut unit = 0;
+    // 999.6 would print as 1000 of the smaller unit.
+    while value.abs() >= step * 0.9995 && unit + 1 < units.len() {
+        value /= step;
+        unit += 1;
+    }
+    format!("{} {}", digits(value), units[unit])
+}
+
+fn scaled_suffix(value: f64, unit: &str) -> String {
+    let (mut value, mut suffix) = (value, "");
+    // Below ten thousand a plain number reads better than a `k`.
+    if value.abs() >= 9999.5 {
+        for s in ["k", "M", "G", "T"] {
+            value /= 1000.0;
+            suffix = s;
+            if value.abs() < 999.5 {
+                break;
+            }
+        }
+    }
+    format!("{}{suffix} {unit}", digits(value))
+}
+
+/// Three significant digits without an exponent; a whole number keeps all of its digits.
+pub(crate) fn digits(value: f64) -> String {
+    let size = value.abs();
+    if !value.is_finite() {
+        return "—".to_owned();
+    }
+    if size == 0.0 {
+        return "0".to_owned();
+    }
+    let decimals = match size {
+        s if s >= 99.95 => 0,
+        s if s >= 9.995 => 1,
+        s if s >= 0.9995 => 2,
+        s => (2.0 - s.log10().floor()).clamp(0.0, 9.0) as usize,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// A round value at an axis: as a [`quantity`], without zeros that say nothing.
+pub(crate) fn tick(value: f64, unit: &str) -> String {
+    let text = quantity(value, unit);
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let (digits, rest) = text.split_at(end);
+    match digits.contains('.') {
+        true => format!("{}{rest}", digits.trim_end_matches('0').trim_end_matches('.')),
+        false => text,
+    }
+}
+
+/// A tax at an axis: `0.5x`, `1.05x`, `20x`.
+pub(crate) fn tax_tick(ratio: f64) -> String {
+    format!("{}x", tick(ratio, "").trim_end())
+}
+
+/// Seconds of a day and a date from milliseconds since 1970, in UTC: `2026-11-20 16:35:48 UTC`.
+pub(crate) fn utc(unix_ms: u64) -> String {
+    let seconds = unix_ms / 1000;
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Civil date from days, after Howard Hinnant's `civil_from_days` (years start in March).
+    let z = days + 719_468;
+    let era = z / 146_097;
+    let day_of_era = z % 146_097;
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (h, m, s) = (rest / 3600, rest / 60 % 60, rest % 60);
+    format!("{year:04}-{month:02}-{day:02} {h:02}:{m:02}:{s:02} UTC")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_read_these() {
+        for (value, unit, text) in [
+            (24_123.0, "req/s", "24.1k req/s"),
+            (640.0, "req/s", "640 req/s"),
+            (9_999.4, "req/s", "9999 req/s"),
+            (999_960.0, "req/s", "1.00M req/s"),
+            (1_234_567.0, "ns", "1.23 ms"),
+            (999_960.0, "ns", "1.00 ms"),
+            (41_230.0, "ns/req", "41.2 µs/req"),
+            (0.004, "1", "0.400 %"),
+            (0.0, "1", "0 %"),
+            (1_572_864.0, "B", "1.50 MiB"),
+        ] {
+            assert_eq!(quantity(value, unit), text);
+        }
+        assert_eq!(range(1.2e6, (1.1e6, 1.3e6), "ns"), "1.10–1.30");
+        assert_eq!(range(1.2e6, (0.9e6, 1.3e6), "ns"), "900 µs–1.30 ms");
+        assert_eq!(tick(2e6, "ns"), "2 ms");
+        assert_eq!(tick(20_000.0, "req/s"), "20k req/s");
+        assert_eq!(tax_tick(1.05), "1.05x");
+        assert_eq!(tax(1.018), "1.02x");
+        assert_eq!(tax(38.4), "38x");
+        assert_eq!(tax(0.0123), "0.0123x");
+        assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(utc(1_709_208_000_000), "2024-02-29 12:00:00 UTC");
+    }
+}

@@ -1,0 +1,121 @@
+//! A writer of HTML and SVG that escapes everything.
+//!
+//! Service names, log lines and notes come from outside: text and attribute values can reach the
+//! page only through methods that escape them. What is not escaped is `&'static str`.
+
+/// A piece of HTML or SVG.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Markup(String);
+
+/// Attributes as name and value.
+pub(crate) type Attributes<'a> = &'a [(&'static str, &'a str)];
+
+impl Markup {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Opens an element.
+    pub(crate) fn open(&mut self, tag: &'static str, attributes: Attributes<'_>) -> &mut Self {
+        self.tag(tag, attributes, ">")
+    }
+
+    /// Closes an element.
+    pub(crate) fn close(&mut self, tag: &'static str) -> &mut Self {
+        for part in ["</", tag, ">"] {
+            self.0.push_str(part);
+        }
+        self
+    }
+
+    /// An element without content.
+    pub(crate) fn empty(&mut self, tag: &'static str, attributes: Attributes<'_>) -> &mut Self {
+        self.tag(tag, attributes, "/>")
+    }
+
+    /// An element with text in it.
+    pub(crate) fn element(&mut self, tag: &'static str, attributes: Attributes<'_>, text: &str) -> &mut Self {
+        self.open(tag, attributes).text(text).close(tag)
+    }
+
+    /// Text.
+    pub(crate) fn text(&mut self, text: &str) -> &mut Self {
+        escape(text, &mut self.0);
+        self
+    }
+
+    /// Another piece.
+    pub(crate) fn add(&mut self, other: &Self) -> &mut Self {
+        self.0.push_str(&other.0);
+        self
+    }
+
+    /// Markup that is part of this program: style, script, fixed sentences.
+    pub(crate) fn fixed(&mut self, markup: &'static str) -> &mut Self {
+        self.0.push_str(markup);
+        self
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn into_string(self) -> String {
+        self.0
+    }
+
+    fn tag(&mut self, tag: &str, attributes: Attributes<'_>, end: &str) -> &mut Self {
+        self.0.push('<');
+        self.0.push_str(tag);
+        for (name, value) in attributes {
+            for part in [" ", name, "=\""] {
+                self.0.push_str(part);
+            }
+            escape(value, &mut self.0);
+            self.0.push('"');
+        }
+        self.0.push_str(end);
+        self
+    }
+}
+
+/// Escapes what HTML and XML give a meaning to, and replaces control characters, which XML forbids.
+fn escape(text: &str, out: &mut String) {
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\n' | '\t' => out.push(c),
+            c if c.is_control() => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn nests() {
+        let mut m = Markup::new();
+        m.open("p", &[("class", "a")]).text("1 < 2").element("b", &[], "&").close("p").empty("br", &[]);
+        assert_eq!(m.into_string(), "<p class=\"a\">1 &lt; 2<b>&amp;</b></p><br/>");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_breaks_out(text in any::<String>()) {
+            let mut m = Markup::new();
+            m.element("p", &[("title", &text)], &text);
+            let s = m.into_string();
+            prop_assert_eq!(s.matches('<').count(), 2);
+            prop_assert_eq!(s.matches('>').count(), 2);
+            prop_assert_eq!(s.matches('"').count(), 2);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What is computed from a trial.
+
+use vtax_store::record::{CapacityOutcome, Layer, Outcome, TrialRecord, Validity};
+use vtax_store::summary::Better;
+
+/// Pseudo-measure that collects what every trial tells, whichever measure it was for.
+pub(crate) const LIFECYCLE: &str = "lifecycle";
+
+/// What a metric is, apart from its values.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Info {
+    pub(crate) name: &'static str,
+    /// For people.
+    pub(crate) label: &'static str,
+    pub(crate) unit: &'static str,
+    pub(crate) better: Better,
+    /// Whether a ratio to the baseline means something.
+    pub(crate) compared: bool,
+    /// Whether it belongs to the first table.
+    pub(crate) primary: bool,
+}
+
+const fn info(name: &'static str, label: &'static str, unit: &'static str, rank: u8) -> Info {
+    Info { name, label, unit, better: Better::Lower, compared: rank > 0, primary: rank > 1 }
+}
+
+/// Every metric, in the order of tables.
+pub(crate) const METRICS: [Info; 24] = [
+    Info { better: Better::Higher, ..info("capacity", "capacity", "req/s", 2) },
+    Info { better: Better::Higher, ..info("throughput", "throughput", "req/s", 2) },
+    info("latency_p50", "latency, median", "ns", 2),
+    info("latency_p90", "latency, p90", "ns", 1),
+    info("latency_p99", "latency, p99", "ns", 2),
+    info("latency_p99.9", "latency, p99.9", "ns", 1),
+    info("latency_mean", "latency, mean", "ns", 1),
+    info("cpu_per_request", "CPU time per request", "ns/req", 2),
+    info("cpu_per_request.service-user", "… service, user mode", "ns/req", 0),
+    info("cpu_per_request.service-system", "… service, kernel", "ns/req", 0),
+    info("cpu_per_request.service-interrupts", "… interrupts of its kernel", "ns/req", 0),
+    info("cpu_per_request.guest-other", "… rest of the guest", "ns/req", 0),
+    info("cpu_per_request.vcpu", "… vCPU beyond the guest", "ns/req", 0),
+    info("cpu_per_request.hypervisor-io", "… hypervisor's I/O", "ns/req", 0),
+    info("cpu_per_request.supervisor", "… runtime and agent", "ns/req", 0),
+    info("cpu_per_request.host-interrupts", "… host interrupts", "ns/req", 0),
+    Info { better: Better::Higher, ..info("offered", "offered load", "req/s", 0) },
+    Info { better: Better::Higher, ..info("goodput", "goodput", "req/s", 0) },
+    info("error_share", "failed or missed", "1", 0),
+    info("lateness_p99", "generator's lateness, p99", "ns", 0),
+    info("generator_busiest", "generator's busiest worker", "1", 0),
+    info("startup", "service start to ready", "ns", 1),
+    info("build", "environment built in", "ns", 1),
+    info("latency_max", "latency, maximum", "ns", 0),
+];
+
+/// The metric of that name.
+pub(crate) fn named(name: &str) -> Option<&'static Info> {
+    METRICS.iter().find(|m| m.name == name)
+}
+
+/// Words for a layer.
+pub(crate) fn layer_label(layer: Layer) -> &'static str {
+    match layer {
+        Layer::ServiceUser => "service, user mode",
+        Layer::ServiceSystem => "service, kernel",
+        Layer::ServiceInterrupts => "interrupts of its kernel",
+        Layer::GuestOther => "rest of the guest",
+        Layer::Vcpu => "vCPU beyond the guest (emulation, exits)",
+        Layer::HypervisorIo => "hypervisor's I/O threads",
+        Layer::Supervisor => "runtime and agent",
+        Layer::HostInterrupts => "host interrupts",
+    }
+}
+
+/// Every layer, innermost first.
+pub(crate) const LAYERS: [(Layer, &str); 8] = [
+    (Layer::ServiceUser, "cpu_per_request.service-user"),
+    (Layer::ServiceSystem, "cpu_per_request.service-system"),
+    (Layer::ServiceInterrupts, "cpu_per_request.service-interrupts"),
+    (Layer::GuestOther, "cpu_per_request.guest-other"),
+    (Layer::Vcpu, "cpu_per_request.vcpu"),
+    (Layer::HypervisorIo, "cpu_per_request.hypervisor-io"),
+    (Layer::Supervisor, "cpu_per_request.supervisor"),
+    (Layer::HostInterrupts, "cpu_per_request.host-interrupts"),
+];
+
+/// One figure of one trial.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Value {
+    pub(crate) metric: &'static str,
+    pub(crate) value: f64,
+    /// Relative width within which it could lie ([`vtax_stats::Group::resolution`]).
+    pub(crate) resolution: f64,
+    /// Only a lower bound.
+    pub(crate) censored: bool,
+}
+
+/// HDR histograms of three significant digits tell values apart down to this.
+const HISTOGRAM_RESOLUTION: f64 = 0.001;
+
+/// The figures of a valid trial under its own measure; none where it doesn't count.
+pub(crate) fn of_trial(record: &TrialRecord) -> Vec<Value> {
+    let mut values = Vec::new();
+    if record.validity != Validity::Valid {
+        return values;
+    }
+    let mut put = |metric, value: f64, resolution| {
+        if value.is_finite() {
+            values.push(Value { metric, value, resolution, censored: false });
+        }
+    };
+    if let Some(cpu) = record.cpu.as_ref().filter(|c| c.requests > 0) {
+        let per_request = |ns: u64| ns as f64 / cpu.requests as f64;
+        put("cpu_per_request", per_request(cpu.layers.iter().map(|l| l.time.0).sum()), 0.0);
+        for (layer, metric) in LAYERS {
+            let times = || cpu.layers.iter().filter(|l| l.layer == layer);
+            if times().count() > 0 {
+                put(metric, per_request(times().map(|l| l.time.0).sum()), 0.0);
+            }
+        }
+    }
+    match &record.outcome {
+        Some(Outcome::Capacity(c)) => values.extend(capacity(c)),
+        Some(Outcome::Latency { load, offered }) => {
+            put("offered", offered.0, 0.0);
+            of_load(load, "goodput", put);
+        }
+        Some(Outcome::Throughput { load }) => of_load(load, "throughput", put),
+        None => {}
+    }
+    values
+}
+
+fn of_load(load: &vtax_load::LoadResult, rate: &'static str, mut put: impl FnMut(&'static str, f64, f64)) {
+    let seconds = load.duration.as_secs_f64();
+    put(rate, load.counts.ok as f64 / seconds, 0.0);
+    // In a closed loop nothing is intended beforehand.
+    let asked = load.counts.intended.max(load.counts.sent);
+    put("error_share", asked.saturating_sub(load.counts.ok) as f64 / asked as f64, 0.0);
+    put("generator_busiest", load.generator.busiest, 0.0);
+    if !load.lateness.0.is_empty() {
+        put("lateness_p99", load.lateness.0.value_at_quantile(0.99) as f64, HISTOGRAM_RESOLUTION);
+    }
+    let h = &load.latency.0;
+    if h.is_empty() {
+        return;
+    }
+    for (metric, q) in
+        [("latency_p50", 0.5), ("latency_p90", 0.9), ("latency_p99", 0.99), ("latency_p99.9", 0.999)]
+    {
+        // A percentile with fewer than ten requests beyond it is a lottery ticket.
+        if h.len() as f64 * (1.0 - q) >= 10.0 {
+            put(metric, h.value_at_quantile(q) as f64, HISTOGRAM_RESOLUTION);
+        }
+    }
+    put("latency_mean", h.mean(), HISTOGRAM_RESOLUTION);
+    put("latency_max", h.max() as f64, HISTOGRAM_RESOLUTION);
+}
+
+/// The geometric middle of the bracket: the error is then the same factor either way, which is
+/// what a ratio needs. The bracket's width becomes the value's resolution.
+fn capacity(c: &CapacityOutcome) -> Option<Value> {
+    let lower = c.lower.0;
+    if !(lower.is_finite() && lower > 0.0) {
+        return None;
+    }
+    let metric = "capacity";
+    Some(match c.upper.map(|u| u.0).filter(|u| u.is_finite() && *u >= lower) {
+        Some(upper) => {
+            Value { metric, value: (lower * upper).sqrt(), resolution: (upper / lower).ln(), censored: false }
+        }
+        None => Value { metric, value: lower, resolution: 0.0, censored: true },
+    })
+}
+
+/// What a valid trial tells whichever measure it was for.
+pub(crate) fn of_lifecycle(record: &TrialRecord) -> Vec<Value> {
+    if record.validity != Validity::Valid {
+        return Vec::new();
+    }
+    let value = |metric, ns: u64| Value { metric, value: ns as f64, resolution: 0.0, censored: false };
+    [value("startup", record.timings.service.0), value("build", record.timings.testbed.0)]
+        .into_iter()
+        .filter(|v| v.value > 0.0)
+        .collect()
+}

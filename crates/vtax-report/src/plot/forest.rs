@@ -1,0 +1,148 @@
+//! Taxes with their intervals on one logarithmic axis.
+
+use vtax_store::summary::Verdict;
+
+use super::frame::Frame;
+use super::scale::Scale;
+use super::svg::{Anchor, Svg, number};
+use super::{is_narrow, series};
+use crate::format::tax_tick;
+use crate::headline::word;
+use crate::markup::Markup;
+use crate::table::Row;
+
+/// Height of a heading or a tax, in pixels.
+const ROW: f64 = 26.0;
+
+/// Draws the taxes of `rows`, each metric under its name; `margin` is the zone that counts as equal.
+pub(crate) fn forest(rows: &[&Row], margin: f64, width: f64) -> Markup {
+    let narrow = is_narrow(width);
+    let lines = lines(rows);
+    // On a phone a tax has its label on a line of its own.
+    let heights = lines.iter().map(|l| if narrow && matches!(l, Line::Tax(_)) { 1.6 * ROW } else { ROW });
+    let height = 24.0 + heights.sum::<f64>() + 44.0;
+    let ends = rows.iter().filter_map(|r| r.comparison.as_ref()).flat_map(|c| {
+        let (low, high) = c.interval.unzip();
+        [c.tax, low, high, c.at_least, c.at_most].into_iter().flatten()
+    });
+    // An interval without end, or nearly, must not flatten all others.
+    let ends = ends.filter(|v| (1e-4..1e4).contains(v)).chain([1.0 / (1.0 + margin), 1.0 + margin]);
+    let frame = Frame {
+        left: if narrow { 8.0 } else { 190.0 },
+        right: if narrow { width - 8.0 } else { width - 170.0 },
+        top: 24.0,
+        bottom: height - 44.0,
+        x: Scale::log_around(ends),
+        y: Scale::Linear { low: 0.0, high: 1.0 },
+    };
+    let mut svg = Svg::new(
+        width,
+        height,
+        "Tax of each environment in each metric",
+        "Dots are taxes, bars their 95 % intervals, on a logarithmic axis; 1 is the baseline. The shaded zone counts as equal.",
+    );
+    let zone = (frame.x(1.0 / (1.0 + margin)), frame.x(1.0 + margin));
+    svg.rect("zone", (zone.0, frame.top), (zone.1 - zone.0, frame.bottom - frame.top), "");
+    frame.x_axis(&mut svg, if narrow { 4 } else { 8 }, tax_tick);
+    let one = frame.x(1.0);
+    svg.line("one", (one, frame.top), (one, frame.bottom));
+    svg.text("tick", (one, frame.top - 8.0), Anchor::Middle, "baseline");
+    svg.text(
+        "name",
+        (frame.right, height - 8.0),
+        Anchor::End,
+        "tax: cost over the baseline's, 95 % interval",
+    );
+    let mut y = frame.top;
+    for line in &lines {
+        match line {
+            Line::Heading(text) => {
+                svg.text("heading", (0.0, y + 18.0), Anchor::Start, text);
+                y += ROW;
+            }
+            Line::Tax(row) => {
+                tax(&mut svg, &frame, row, y, narrow);
+                y += if narrow { 1.6 * ROW } else { ROW };
+            }
+        }
+    }
+    svg.finish()
+}
+
+enum Line<'a> {
+    Heading(String),
+    Tax(&'a Row),
+}
+
+fn lines<'a>(rows: &[&'a Row]) -> Vec<Line<'a>> {
+    let mut lines = Vec::new();
+    let mut last = String::new();
+    for row in rows.iter().filter(|r| r.comparison.is_some()) {
+        let heading = match row.group.as_str() {
+            "" => row.label.to_owned(),
+            group => format!("{group}: {}", row.label),
+        };
+        if heading != last {
+            lines.push(Line::Heading(heading.clone()));
+            last = heading;
+        }
+        lines.push(Line::Tax(row));
+    }
+    lines
+}
+
+fn tax(svg: &mut Svg, frame: &Frame, row: &Row, y: f64, narrow: bool) {
+    let Some(c) = &row.comparison else { return };
+    let value = match (row.tax_text(), row.tax_interval_text()) {
+        (t, i) if i.is_empty() => t,
+        (t, i) => format!("{t} ({i})"),
+    };
+    let words = match c.verdict {
+        Verdict::Inconclusive if value.is_empty() => "can't tell".to_owned(),
+        _ => value,
+    };
+    let tip = format!("{}, {}: {words}, {}. {}", row.environment, row.label, word(c.verdict), c.reason);
+    let middle = if narrow { y + 1.1 * ROW } else { y + ROW / 2.0 };
+    if narrow {
+        svg.text("label", (8.0, y + 14.0), Anchor::Start, &row.environment);
+        svg.text("value", (frame.right, y + 14.0), Anchor::End, &words);
+    } else {
+        svg.text("label", (frame.left - 14.0, middle + 4.0), Anchor::End, &row.environment);
+        svg.text("value", (frame.right + 12.0, middle + 4.0), Anchor::Start, &words);
+    }
+    let color = series(row.position);
+    let whisker = |svg: &mut Svg, low: f64, high: f64| {
+        let (a, b) = (frame.x(low), frame.x(high));
+        svg.path(
+            &format!("{color} whisker"),
+            &format!("M{} {m}H{}", number(a), number(b.max(a + 1.0)), m = number(middle)),
+            &tip,
+        );
+    };
+    if let Some((low, high)) = c.interval {
+        whisker(svg, low, high);
+    }
+    // A bound is an arrow that points to where the truth may be.
+    let arrow = |svg: &mut Svg, at: f64, way: f64| {
+        let x = frame.x(at);
+        let d = format!(
+            "M{x0} {m}h{}m{} -5l{} 5l{} 5",
+            number(34.0 * way),
+            number(-6.0 * way),
+            number(6.0 * way),
+            number(-6.0 * way),
+            x0 = number(x),
+            m = number(middle)
+        );
+        svg.path(&format!("{color} arrow"), &d, &tip);
+    };
+    if let Some(least) = c.at_least {
+        arrow(svg, least, 1.0);
+    }
+    if let Some(most) = c.at_most {
+        arrow(svg, most, -1.0);
+    }
+    if let Some(t) = c.tax {
+        svg.mark(&format!("{color} mark"), row.position, (frame.x(t), middle), 5.0, &tip);
+    }
+}

@@ -1,0 +1,93 @@
+//! The box a picture is drawn in: scales, axes, grid.
+
+use super::scale::Scale;
+use super::svg::{Anchor, Svg};
+
+/// The box with its margins, in pixels.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Frame {
+    pub(crate) left: f64,
+    pub(crate) right: f64,
+    pub(crate) top: f64,
+    pub(crate) bottom: f64,
+    pub(crate) x: Scale,
+    pub(crate) y: Scale,
+}
+
+impl Frame {
+    pub(crate) fn x(&self, value: f64) -> f64 {
+        self.left + (self.right - self.left) * self.x.at(value)
+    }
+
+    pub(crate) fn y(&self, value: f64) -> f64 {
+        self.bottom - (self.bottom - self.top) * self.y.at(value)
+    }
+
+    /// Vertical grid lines with their labels below; `label` words a value.
+    pub(crate) fn x_axis(&self, svg: &mut Svg, count: usize, label: impl Fn(f64) -> String) {
+        svg.line("axis", (self.left, self.bottom), (self.right, self.bottom));
+        let mut free = f64::NEG_INFINITY;
+        for tick in self.x.ticks(count) {
+            let x = self.x(tick);
+            let text = label(tick);
+            svg.line("grid", (x, self.top), (x, self.bottom));
+            // Labels that would run into each other are left out; the grid line stays.
+            let half = width(&text) / 2.0;
+            if x - half >= free {
+                svg.text("tick", (x, self.bottom + 16.0), Anchor::Middle, &text);
+                free = x + half + 6.0;
+            }
+        }
+    }
+
+    /// Horizontal grid lines with their labels at the left.
+    pub(crate) fn y_axis(&self, svg: &mut Svg, count: usize, label: impl Fn(f64) -> String) {
+        for tick in self.y.ticks(count) {
+            let y = self.y(tick);
+            svg.line("grid", (self.left, y), (self.right, y));
+            svg.text("tick", (self.left - 6.0, y + 4.0), Anchor::End, &label(tick));
+        }
+    }
+
+    /// Names of the axes: the y axis's above its labels, where it reads without turning the head.
+    pub(crate) fn names(&self, svg: &mut Svg, x: &str, y: &str) {
+        svg.text("name", (0.0, self.top - 10.0), Anchor::Start, y);
+        svg.text("name", (self.right, self.bottom + 33.0), Anchor::End, x);
+    }
+}
+
+/// About how wide a text is in the labels' size.
+pub(crate) fn width(text: &str) -> f64 {
+    text.chars().count() as f64 * 6.9
+}
+
+/// Moves label positions apart to at least `gap`, keeping their order and within `low..high`.
+pub(crate) fn spread(positions: &mut [f64], gap: f64, low: f64, high: f64) {
+    let mut order: Vec<usize> = (0..positions.len()).collect();
+    order.sort_by(|a, b| positions[*a].total_cmp(&positions[*b]));
+    let mut floor = low;
+    for &i in &order {
+        positions[i] = positions[i].max(floor);
+        floor = positions[i] + gap;
+    }
+    let mut ceiling = high;
+    for &i in order.iter().rev() {
+        positions[i] = positions[i].min(ceiling);
+        ceiling = positions[i] - gap;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_keep_their_distance() {
+        let mut at = [50.0, 49.0, 51.0, 98.0];
+        spread(&mut at, 10.0, 0.0, 100.0);
+        assert_eq!(at, [59.0, 49.0, 69.0, 98.0]);
+        let mut at = [99.0, 100.0];
+        spread(&mut at, 10.0, 0.0, 100.0);
+        assert_eq!(at, [90.0, 100.0]);
+    }
+}

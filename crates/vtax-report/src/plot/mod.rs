@@ -1,0 +1,41 @@
+//! Pictures as SVG, drawn for one width each; [`responsive`] gives a page both.
+
+pub(crate) mod capacity;
+pub(crate) mod curves;
+pub(crate) mod forest;
+mod frame;
+pub(crate) mod panel;
+mod scale;
+pub(crate) mod stack;
+mod svg;
+
+use crate::markup::Markup;
+
+/// Width on a desktop, in CSS pixels.
+const WIDE: f64 = 900.0;
+/// Width on a phone.
+const NARROW: f64 = 350.0;
+
+/// Draws a picture for desktop and phone; style shows the one that fits.
+pub(crate) fn responsive(draw: impl Fn(f64) -> Markup) -> Markup {
+    let mut both = Markup::new();
+    for (class, width) in [("wide", WIDE), ("narrow", NARROW)] {
+        both.open("div", &[("class", class)]).add(&draw(width)).close("div");
+    }
+    both
+}
+
+/// True where a picture of that width is for a phone.
+fn is_narrow(width: f64) -> bool {
+    width < 500.0
+}
+
+/// The class that gives a series its colour: the baseline is 0.
+pub(crate) fn series(index: usize) -> &'static str {
+    ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"][index % 8]
+}
+
+/// A logarithmic scale between two positive values.
+pub(crate) fn log_scale(low: f64, high: f64) -> scale::Scale {
+    scale::Scale::Log { low, high }
+}

@@ -1,0 +1,102 @@
+//! CPU time per request, stacked by the layer it is spent in.
+
+use vtax_store::record::Layer;
+
+use super::frame::{Frame, width as text_width};
+use super::is_narrow;
+use super::scale::Scale;
+use super::svg::{Anchor, Svg};
+use crate::format::{quantity, tick};
+use crate::markup::Markup;
+use crate::metric::layer_label;
+
+/// One environment's bar.
+#[derive(Debug)]
+pub(crate) struct Bar {
+    /// Name of the environment.
+    pub(crate) label: String,
+    /// CPU nanoseconds per request by layer, innermost first.
+    pub(crate) layers: Vec<(Layer, f64)>,
+}
+
+impl Bar {
+    pub(crate) fn total(&self) -> f64 {
+        self.layers.iter().map(|l| l.1).sum()
+    }
+}
+
+const ROW: f64 = 30.0;
+
+/// The class that gives a layer its colour.
+pub(crate) fn layer_class(layer: Layer) -> &'static str {
+    match layer {
+        Layer::ServiceUser => "l0",
+        Layer::ServiceSystem => "l1",
+        Layer::ServiceInterrupts => "l2",
+        Layer::GuestOther => "l3",
+        Layer::Vcpu => "l4",
+        Layer::HypervisorIo => "l5",
+        Layer::Supervisor => "l6",
+        Layer::HostInterrupts => "l7",
+    }
+}
+
+/// Draws bars to one scale, or with `shares` each as parts of its own whole.
+pub(crate) fn stack(bars: &[Bar], shares: bool, title: &str, width: f64) -> Markup {
+    let narrow = is_narrow(width);
+    // On a phone the label stands above its bar.
+    let row = if narrow { 1.7 * ROW } else { ROW };
+    let height = 4.0 + bars.len() as f64 * row + 40.0;
+    let longest = bars.iter().map(Bar::total).fold(0.0, f64::max);
+    let x = if shares { Scale::Linear { low: 0.0, high: 1.0 } } else { Scale::from_zero(longest) };
+    let frame = Frame {
+        left: if narrow { 2.0 } else { 110.0 },
+        right: width - if narrow { 14.0 } else { 110.0 },
+        top: 4.0,
+        bottom: height - 40.0,
+        x,
+        y: Scale::Linear { low: 0.0, high: 1.0 },
+    };
+    let what = if shares { "Shares of each environment's own CPU time." } else { "All bars to one scale." };
+    let mut svg = Svg::new(width, height, title, what);
+    frame.x_axis(&mut svg, if narrow { 4 } else { 6 }, |v| tick(v, if shares { "1" } else { "ns" }));
+    let name = if shares { "share of CPU time" } else { "CPU time per request" };
+    svg.text("name", (frame.right, height - 5.0), Anchor::End, name);
+    for (i, bar) in bars.iter().enumerate() {
+        let top = frame.top + i as f64 * row;
+        let (y, middle) = if narrow { (top + 20.0, top + 14.0) } else { (top + 5.0, top + ROW / 2.0 + 4.0) };
+        let total = bar.total();
+        let value = quantity(total, "ns");
+        if narrow {
+            svg.text("label", (frame.left, middle), Anchor::Start, &bar.label);
+            svg.text("value", (frame.right, middle), Anchor::End, &value);
+        } else {
+            svg.text("label", (frame.left - 12.0, middle), Anchor::End, &bar.label);
+        }
+        let mut from = 0.0;
+        for (layer, time) in &bar.layers {
+            let unit = if shares { total } else { 1.0 };
+            let (a, b) = (frame.x(from / unit), frame.x((from + time) / unit));
+            from += time;
+            let share = quantity(time / total, "1");
+            let tip =
+                format!("{}, {}: {}, {share}", bar.label, layer_label(*layer), quantity(*time, "ns/req"));
+            // A thin gap tells neighbours apart without their colours.
+            svg.rect(
+                &format!("layer {}", layer_class(*layer)),
+                (a, y),
+                ((b - a - 1.0).max(0.4), ROW - 10.0),
+                &tip,
+            );
+            let text = if shares { format!("{:.0} %", time / total * 100.0) } else { quantity(*time, "ns") };
+            if !narrow && b - a > text_width(&text) + 8.0 {
+                let class = format!("inside {}", layer_class(*layer));
+                svg.text(&class, (f64::midpoint(a, b), middle), Anchor::Middle, &text);
+            }
+        }
+        if !narrow && !shares {
+            svg.text("value", (frame.x(total) + 8.0, middle), Anchor::Start, &value);
+        }
+    }
+    svg.finish()
+}

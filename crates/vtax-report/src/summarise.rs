@@ -1,0 +1,210 @@
+//! From a run to `summary.json`.
+
+use std::collections::BTreeMap;
+
+use vtax_plan::model::Cell;
+use vtax_stats::{Bound, Direction, Group, judge};
+use vtax_store::record::{InvalidReason, TrialRecord, Validity};
+use vtax_store::summary::{
+    Better, CellSummary, Comparison, MetricSummary, SUMMARY_VERSION, Summary, TrialSummary, Verdict,
+};
+
+use crate::data::RunData;
+use crate::headline;
+use crate::metric::{Info, METRICS, Value};
+
+/// Percentiles stored of merged histograms.
+const PERCENTILES: [(&str, f64); 7] =
+    [("50", 0.5), ("75", 0.75), ("90", 0.9), ("95", 0.95), ("99", 0.99), ("99.9", 0.999), ("99.99", 0.9999)];
+
+pub(crate) fn summary(data: &RunData) -> Summary {
+    let mut summary = Summary {
+        version: SUMMARY_VERSION,
+        plan: data.plan.name.clone(),
+        complete: data.complete,
+        headline: String::new(),
+        cells: cells(data),
+        comparisons: comparisons(data),
+        trials: data.trials.iter().map(trial).collect(),
+        notes: notes(data),
+    };
+    summary.headline = headline::headline(data, &summary.comparisons);
+    summary
+}
+
+fn cells(data: &RunData) -> Vec<CellSummary> {
+    let mut summaries = Vec::new();
+    for cell in &data.plan.cells {
+        for measure in data.measures() {
+            let metrics: BTreeMap<String, MetricSummary> = METRICS
+                .iter()
+                .filter_map(|m| Some((m.name.to_owned(), metric(data, cell, measure, m)?)))
+                .collect();
+            if metrics.is_empty() {
+                continue;
+            }
+            summaries.push(CellSummary {
+                cell: cell.id.clone(),
+                environment: cell.environment.name.clone(),
+                accelerator: data.accelerator(cell),
+                parameters: cell.parameters.clone(),
+                measure: measure.to_owned(),
+                metrics,
+            });
+        }
+    }
+    summaries
+}
+
+fn metric(data: &RunData, cell: &Cell, measure: &str, info: &Info) -> Option<MetricSummary> {
+    let found = data.metric(&cell.id, measure, info.name);
+    let values: Vec<f64> = found.iter().map(|v| v.value).collect();
+    let group = group(&values, &found);
+    let estimate = vtax_stats::estimate(&group, data.plan.seed)?;
+    let described = vtax_stats::describe(&values)?;
+    let mut percentiles = BTreeMap::new();
+    let merged = data.latency.get(&(cell.id.clone(), measure.to_owned()));
+    if let Some(h) = merged.filter(|h| info.name == "latency_mean" && !h.is_empty()) {
+        percentiles.extend(PERCENTILES.map(|(name, q)| (name.to_owned(), h.value_at_quantile(q) as f64)));
+        percentiles.insert("100".to_owned(), h.max() as f64);
+    }
+    Some(MetricSummary {
+        unit: info.unit.to_owned(),
+        better: info.better,
+        n: u32::try_from(values.len()).unwrap_or(u32::MAX),
+        center: estimate.center,
+        mean: described.mean,
+        sd: described.sd,
+        median: described.median,
+        // The upper end of lower bounds is not known.
+        interval: estimate.interval.filter(|_| !group.censored),
+        at_least: group.censored,
+        values,
+        percentiles,
+    })
+}
+
+/// Values with the widest of their resolutions: a bracket that stayed wide once may be the one that is off.
+fn group<'a>(values: &'a [f64], found: &[Value]) -> Group<'a> {
+    let resolution = found.iter().map(|v| v.resolution).fold(0.0, f64::max);
+    Group { values, resolution, censored: found.iter().any(|v| v.censored) }
+}
+
+fn comparisons(data: &RunData) -> Vec<Comparison> {
+    let mut comparisons = Vec::new();
+    for cell in &data.plan.cells {
+        let Some(baseline) = cell.baseline.as_deref().and_then(|id| data.cell(id)) else { continue };
+        for measure in data.measures() {
+            for info in METRICS.iter().filter(|m| m.compared) {
+                comparisons.extend(comparison(data, cell, baseline, measure, info));
+            }
+        }
+    }
+    comparisons
+}
+
+/// `None` where neither side has the metric at all.
+fn comparison(
+    data: &RunData,
+    cell: &Cell,
+    baseline: &Cell,
+    measure: &str,
+    info: &Info,
+) -> Option<Comparison> {
+    let candidate = data.metric(&cell.id, measure, info.name);
+    let base = data.metric(&baseline.id, measure, info.name);
+    if candidate.is_empty() && base.is_empty() {
+        return None;
+    }
+    let (cv, bv): (Vec<f64>, Vec<f64>) =
+        (candidate.iter().map(|v| v.value).collect(), base.iter().map(|v| v.value).collect());
+    let mut comparison = Comparison {
+        cell: cell.id.clone(),
+        baseline: baseline.id.clone(),
+        measure: measure.to_owned(),
+        metric: info.name.to_owned(),
+        tax: None,
+        interval: None,
+        at_least: None,
+        at_most: None,
+        detectable: None,
+        verdict: Verdict::Inconclusive,
+        reason: String::new(),
+    };
+    let direction = match info.better {
+        Better::Higher => Direction::Higher,
+        Better::Lower => Direction::Lower,
+    };
+    match vtax_stats::tax(&group(&cv, &candidate), &group(&bv, &base), direction, data.plan.seed) {
+        Err(none) => comparison.reason = none.to_string(),
+        Ok(ratio) => {
+            let judgement = judge(&ratio, data.plan.margin.0);
+            comparison.verdict = verdict(judgement.verdict);
+            comparison.reason = judgement.reason;
+            comparison.detectable = ratio.detectable;
+            match ratio.bound {
+                Bound::Exact => (comparison.tax, comparison.interval) = (Some(ratio.tax), ratio.interval),
+                Bound::AtLeast => comparison.at_least = ratio.interval.map(|i| i.0),
+                Bound::AtMost => comparison.at_most = ratio.interval.map(|i| i.1),
+                Bound::Unknown => {}
+            }
+        }
+    }
+    Some(comparison)
+}
+
+fn verdict(v: vtax_stats::Verdict) -> Verdict {
+    match v {
+        vtax_stats::Verdict::Better => Verdict::Better,
+        vtax_stats::Verdict::Worse => Verdict::Worse,
+        vtax_stats::Verdict::Equivalent => Verdict::Equivalent,
+        vtax_stats::Verdict::Inconclusive => Verdict::Inconclusive,
+    }
+}
+
+fn trial(record: &TrialRecord) -> TrialSummary {
+    TrialSummary {
+        index: record.index,
+        cell: record.cell.clone(),
+        measure: record.measure.clone(),
+        repetition: record.repetition,
+        valid: record.validity == Validity::Valid,
+        reason: invalid(&record.validity),
+    }
+}
+
+/// `generator-limited: details`.
+pub(crate) fn invalid(validity: &Validity) -> Option<String> {
+    let Validity::Invalid { reason, detail } = validity else { return None };
+    let word = match reason {
+        InvalidReason::GeneratorLimited => "generator-limited",
+        InvalidReason::TestbedFailed => "testbed failed",
+        InvalidReason::ServiceFailed => "service failed",
+        InvalidReason::MeasureFailed => "measurement failed",
+        InvalidReason::NothingSucceeded => "nothing succeeded",
+        InvalidReason::PrerequisiteMissing => "prerequisite missing",
+    };
+    Some(if detail.is_empty() { word.to_owned() } else { format!("{word}: {detail}") })
+}
+
+fn notes(data: &RunData) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !data.complete {
+        notes.push("The run is not complete: trials are missing, and --resume goes on with them.".to_owned());
+    }
+    if data.plan.cells.iter().any(|c| data.accelerator(c).as_deref() == Some("tcg")) {
+        let reason = data.provenance.accelerator.as_ref().map_or("", |a| a.reason.as_str());
+        let because = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+        notes.push(format!(
+            "VMs ran under software emulation (TCG){because}: their taxes are those of emulation, \
+             far above what hardware virtualization (KVM) costs."
+        ));
+    }
+    for (cell, text) in &data.notes {
+        notes.push(match cell {
+            Some(cell) => format!("{cell}: {text}"),
+            None => text.clone(),
+        });
+    }
+    notes
+}
