@@ -5,7 +5,7 @@
 
 mod burst;
 mod error;
-
+mod executor;
 mod measure;
 mod observe;
 mod offered;
@@ -13,9 +13,13 @@ mod precision;
 mod provenance;
 mod runner;
 mod schedule;
+mod stop;
+mod trial;
 
 pub use error::RunError;
+pub use executor::LabExecutor;
 pub use observe::{Observer, RunEvent};
 pub use provenance::provenance;
-pub use runner::{Ended, Executor, Order, Runner, Stop};
+pub use runner::{Ended, Executor, Order, Runner};
 pub use schedule::{Schedule, Slot};
+pub use stop::Stop;

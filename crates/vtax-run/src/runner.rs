@@ -1,13 +1,11 @@
 //! The loop: which trial, make it, write it down.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use vtax_plan::model::{Cell, Measure, MeasureKind, Plan};
 use vtax_store::record::{InvalidReason, JournalEntry, TrialRecord, Validity};
-use vtax_store::{RunWriter, TrialWriter, unix_ms};
+use vtax_store::{Provenance, RunWriter, TrialWriter, unix_ms};
 use vtax_units::Rate;
 
 use crate::error::RunError;
@@ -15,6 +13,7 @@ use crate::observe::{Observer, RunEvent};
 use crate::offered::{capacity, offered};
 use crate::precision::Precision;
 use crate::schedule::{Schedule, Slot};
+use crate::stop::Stop;
 
 /// A trial as it is ordered from an [`Executor`].
 #[derive(Debug)]
@@ -45,23 +44,12 @@ pub trait Executor {
         files: &mut TrialWriter,
         observer: &dyn Observer,
     ) -> Result<Option<TrialRecord>, RunError>;
-}
 
-/// Asks a run to stop after what it is doing; shared with signal handlers.
-#[derive(Debug, Clone, Default)]
-pub struct Stop(Arc<AtomicBool>);
+    /// What the report must mention since it was last asked.
+    fn take_notes(&mut self) -> Vec<String>;
 
-impl Stop {
-    /// Asks.
-    pub fn ask(&self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-
-    /// True once asked.
-    #[must_use]
-    pub fn asked(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
-    }
+    /// Adds what trials have found out about where the numbers come from.
+    fn describe(&self, provenance: &mut Provenance);
 }
 
 /// How a run ended.
@@ -159,6 +147,9 @@ impl<'a> Runner<'a> {
                 return Ok(Ended::Interrupted);
             }
         }
+        let mut provenance = self.store.run().provenance()?;
+        provenance.ended_unix_ms = Some(unix_ms());
+        self.store.write_provenance(&provenance)?;
         self.store.completed()?;
         Ok(Ended::Completed)
     }
@@ -200,7 +191,22 @@ impl<'a> Runner<'a> {
         self.durations.insert((slot.cell, slot.measure), began.elapsed());
         self.observer.observe(&RunEvent::TrialEnded { record: &record });
         self.take(slot.cell, slot.measure, record);
+        for note in executor.take_notes() {
+            self.note(&note)?;
+        }
+        self.describe(executor)?;
         Ok(true)
+    }
+
+    /// Provenance grows with the first trials of each environment and then stays.
+    fn describe(&mut self, executor: &dyn Executor) -> Result<(), RunError> {
+        let before = self.store.run().provenance()?;
+        let mut after = before.clone();
+        executor.describe(&mut after);
+        if after != before {
+            self.store.write_provenance(&after)?;
+        }
+        Ok(())
     }
 
     fn order(&self, slot: Slot) -> Result<Order<'a>, String> {

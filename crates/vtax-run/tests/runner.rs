@@ -93,6 +93,12 @@ impl Executor for Fake {
             facts: BTreeMap::new(),
         }))
     }
+
+    fn take_notes(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn describe(&self, _: &mut Provenance) {}
 }
 
 fn go(plan: &Plan, store: &mut RunWriter, fake: &mut Fake, left_out: Option<usize>) -> Ended {

@@ -2,8 +2,12 @@
 
 mod agent;
 mod check;
+mod doctor;
+mod load;
+mod run;
 mod schema;
 mod service;
+mod setup;
 
 use clap::{Parser, Subcommand};
 
@@ -20,7 +24,11 @@ pub(crate) struct Cli {
 /// The subcommands.
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    Run(run::Args),
     Check(check::Args),
+    Doctor(doctor::Args),
+    Setup(setup::Args),
+    Load(load::Args),
     Schema(schema::Args),
     Service(service::Args),
     #[command(hide = true)]
@@ -30,7 +38,11 @@ pub(crate) enum Command {
 /// Runs a subcommand.
 pub(crate) fn run(command: &Command) -> Outcome {
     match command {
+        Command::Run(args) => run::run(args),
         Command::Check(args) => check::run(args),
+        Command::Doctor(args) => doctor::run(args),
+        Command::Setup(args) => setup::run(args),
+        Command::Load(args) => load::run(args),
         Command::Schema(args) => schema::run(args),
         Command::Service(args) => service::run(args),
         Command::Agent(args) => agent::run(args),

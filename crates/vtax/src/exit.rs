@@ -1,6 +1,7 @@
 //! Exit codes, and errors that know theirs.
 
 use std::fmt;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// How the command ended (README, "Exit codes").
@@ -71,6 +72,17 @@ impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
         Self { exit: Exit::Bug, error }
     }
+}
+
+/// Says on standard error what went wrong; the one place where errors are printed.
+pub(crate) fn report(failure: &Failure) -> Exit {
+    let mut err = std::io::stderr().lock();
+    // Nothing more can be said where even standard error is gone.
+    let _ = writeln!(err, "vtax: {failure}");
+    if failure.exit == Exit::Bug {
+        let _ = writeln!(err, "vtax: this is a bug; please report it with the command");
+    }
+    failure.exit
 }
 
 /// What a subcommand returns.

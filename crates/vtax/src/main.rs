@@ -2,8 +2,11 @@
 
 mod cmd;
 mod exit;
+mod front;
+mod progress;
+mod signals;
+mod time;
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -25,12 +28,6 @@ fn main() -> ExitCode {
     };
     match cmd::run(&cli.command) {
         Ok(exit) => exit.into(),
-        Err(failure) => {
-            let _ = writeln!(std::io::stderr(), "vtax: {failure}");
-            if failure.exit == Exit::Bug {
-                let _ = writeln!(std::io::stderr(), "vtax: this is a bug; please report it with the command");
-            }
-            failure.exit.into()
-        }
+        Err(failure) => exit::report(&failure).into(),
     }
 }

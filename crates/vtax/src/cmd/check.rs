@@ -25,6 +25,11 @@ pub(crate) struct PlanArgs {
 }
 
 impl PlanArgs {
+    /// The plan's file.
+    pub(crate) fn file(&self) -> &std::path::Path {
+        &self.plan
+    }
+
     /// Reads the plan with its changes.
     pub(crate) fn load(&self) -> Result<Plan, PlanErrors> {
         vtax_plan::load(&self.plan, &self.overrides)

@@ -1,0 +1,147 @@
+//! The real executor: a fresh testbed for each trial.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use vtax_agent::message::{NodeFacts, ServiceReady};
+use vtax_lab::{Lab, LabOptions};
+use vtax_plan::model::{Budget, Cell, EnvironmentKind, Plan};
+use vtax_store::provenance::{self, AcceleratorFacts, ProgramFacts};
+use vtax_store::record::TrialRecord;
+use vtax_store::{Provenance, TrialWriter};
+use vtax_sys::chain;
+use vtax_vm::{Guest, GuestOptions};
+
+use crate::error::RunError;
+use crate::observe::Observer;
+use crate::runner::{Executor, Order};
+use crate::stop::Stop;
+use crate::trial::Trial;
+
+/// Builds testbeds and measures on them.
+pub struct LabExecutor {
+    lab: Lab,
+    budget: Budget,
+    stop: Stop,
+    /// Why there are no guests, where the plan needs some.
+    no_guest: Option<String>,
+    notes: Vec<String>,
+    services: BTreeMap<String, ServiceReady>,
+    nodes: BTreeMap<String, NodeFacts>,
+    limits: BTreeMap<String, String>,
+    facts: BTreeMap<String, String>,
+}
+
+impl LabExecutor {
+    /// An executor for this plan. Guests are prepared now, where the plan has any.
+    pub fn new(plan: &Plan, mut options: LabOptions, stop: Stop) -> Result<Self, RunError> {
+        let wants_guest = plan.cells.iter().any(|c| matches!(c.environment.kind, EnvironmentKind::Vm(_)));
+        let mut no_guest = None;
+        if wants_guest {
+            match Guest::prepare(&GuestOptions::of_user()) {
+                Ok(guest) => options.guest = Some(Arc::new(guest)),
+                Err(error) => no_guest = Some(chain(&error)),
+            }
+        }
+        let mut notes = Vec::new();
+        if let Some(guest) = &options.guest {
+            notes.push(format!("virtual machines: {}", guest.proof().line()));
+        }
+        let lab = Lab::new(options).map_err(|e| RunError::Lab(Box::new(e)))?;
+        Ok(Self {
+            lab,
+            budget: plan.budget.clone(),
+            stop,
+            no_guest,
+            notes,
+            services: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            limits: BTreeMap::new(),
+            facts: BTreeMap::new(),
+        })
+    }
+
+    /// Why this cell can't be measured on this host, with the way out; `None` where it can.
+    pub fn obstacle(&mut self, cell: &Cell) -> Option<String> {
+        if let Some(missing) = vtax_service::missing(&cell.service) {
+            return Some(missing.to_string());
+        }
+        let needs = match &cell.environment.kind {
+            EnvironmentKind::Native => return None,
+            EnvironmentKind::Container => "containers",
+            EnvironmentKind::Vm(_) => "virtual machines",
+        };
+        if !self.lab.has_namespaces() {
+            return Some(format!("{needs} need namespaces, which are refused here"));
+        }
+        match &cell.environment.kind {
+            EnvironmentKind::Container => self.lab.container_runtime().err().map(|e| chain(&e)),
+            _ => self.no_guest.clone(),
+        }
+    }
+}
+
+impl Executor for LabExecutor {
+    fn trial(
+        &mut self,
+        order: &Order<'_>,
+        files: &mut TrialWriter,
+        observer: &dyn Observer,
+    ) -> Result<Option<TrialRecord>, RunError> {
+        let mut trial = Trial::new(order, &self.budget, observer, &self.stop);
+        trial.make(&mut self.lab);
+        if self.stop.asked() {
+            return Ok(None);
+        }
+        self.notes.append(&mut trial.notes);
+        self.nodes.append(&mut trial.nodes);
+        if let Some(service) = trial.service.take() {
+            self.services.insert(order.cell.id.clone(), service);
+        }
+        let record = trial.write(files)?;
+        for (key, value) in &record.facts {
+            match key.strip_suffix(".limits") {
+                Some(node) => {
+                    self.limits.insert(format!("{}/{node}", order.cell.environment.name), value.clone());
+                }
+                None if key.starts_with("vm.") || key.starts_with("container.") => {
+                    self.facts.insert(key.clone(), value.clone());
+                }
+                None => {}
+            }
+        }
+        Ok(Some(record))
+    }
+
+    fn take_notes(&mut self) -> Vec<String> {
+        let unique: BTreeSet<String> = std::mem::take(&mut self.notes).into_iter().collect();
+        unique.into_iter().collect()
+    }
+
+    fn describe(&self, provenance: &mut Provenance) {
+        for (cell, ready) in &self.services {
+            let facts = ProgramFacts { version: ready.version.clone(), command: ready.command.clone() };
+            provenance.services.insert(cell.clone(), facts);
+        }
+        for (node, facts) in &self.nodes {
+            let facts = provenance::NodeFacts {
+                kernel: facts.kernel.clone(),
+                cpus: facts.cpus,
+                memory_bytes: facts.memory_bytes,
+            };
+            provenance.nodes.insert(node.clone(), facts);
+        }
+        provenance.limits.extend(self.limits.clone());
+        provenance.facts.extend(self.facts.clone());
+        if let Some(guest) = self.lab.guest() {
+            let kind = guest.accelerator().word().to_owned();
+            provenance.accelerator = Some(AcceleratorFacts { kind, reason: guest.proof().line() });
+            let command = self.facts.get("vm.command").map(|c| vec![c.clone()]).unwrap_or_default();
+            provenance.qemu = Some(ProgramFacts { version: guest.qemu().version.clone(), command });
+        }
+        if let Some(runtime) = self.facts.get("container.runtime") {
+            let version = runtime.clone();
+            provenance.container_runtime = Some(ProgramFacts { version, command: Vec::new() });
+        }
+    }
+}

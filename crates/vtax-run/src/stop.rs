@@ -1,0 +1,47 @@
+//! Asking a run to stop.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use vtax_sys::PidFd;
+
+/// Asks a run to stop and ends the trial that is being made; shared with whoever gets signals.
+#[derive(Debug, Clone, Default)]
+pub struct Stop(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    asked: AtomicBool,
+    /// First processes of the nodes of the present trial. Ending them makes every call on their
+    /// agents fail at once, however long it would have waited.
+    nodes: Mutex<Vec<PidFd>>,
+}
+
+impl Stop {
+    /// Asks.
+    pub fn ask(&self) {
+        self.0.asked.store(true, Ordering::SeqCst);
+        for node in self.nodes().drain(..) {
+            // One that has ended already is what is wanted.
+            let _ = node.kill();
+        }
+    }
+
+    /// True once asked.
+    #[must_use]
+    pub fn asked(&self) -> bool {
+        self.0.asked.load(Ordering::SeqCst)
+    }
+
+    /// These are the nodes to end when asked; they replace those of the trial before.
+    pub(crate) fn watch(&self, pids: &[i32]) {
+        *self.nodes() = pids.iter().filter_map(|pid| PidFd::open(*pid).ok()).collect();
+        if self.asked() {
+            self.ask();
+        }
+    }
+
+    fn nodes(&self) -> std::sync::MutexGuard<'_, Vec<PidFd>> {
+        self.0.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

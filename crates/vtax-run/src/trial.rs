@@ -1,0 +1,356 @@
+//! One trial from its testbed to its record.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use vtax_agent::message::{Event, NodeFacts, ServiceReady};
+use vtax_agent::{AgentError, Client};
+use vtax_lab::{Lab, Node, Testbed, TestbedSpec};
+use vtax_plan::model::{Budget, MeasureKind};
+use vtax_probe::layers::{CpuBreakdown, Hosting, break_down};
+use vtax_probe::delta::Interval;
+use vtax_probe::noise::{HostProbe, HostState, disturbance};
+use vtax_probe::{Probe, Sampler, Scope, Snapshot};
+use vtax_store::record::{InvalidReason, Timings, TrialRecord, Validity};
+use vtax_store::{StoreError, TrialEvent, TrialWriter, unix_ms};
+use vtax_sys::chain;
+use vtax_units::{CpuSet, Nanos};
+
+use crate::measure::{Measured, Site};
+use crate::observe::{Observer, RunEvent};
+use crate::runner::Order;
+use crate::stop::Stop;
+
+/// A guest under emulation on a busy host has been seen to take 20 s to its first answer.
+const BOOT_WITHIN: Duration = Duration::from_secs(90);
+/// Time between two samples of every probe.
+const PROBE_EVERY: Nanos = Nanos::from_secs(1);
+
+/// Why a trial has no result.
+struct Failed {
+    reason: InvalidReason,
+    detail: String,
+}
+
+fn failed(reason: InvalidReason) -> impl Fn(&(dyn std::error::Error + 'static)) -> Failed {
+    move |error| Failed { reason, detail: chain(error) }
+}
+
+/// What the agents said unasked, with the time since the trial's start.
+type Heard = Arc<Mutex<Vec<(Nanos, String, Event)>>>;
+
+/// One trial under way.
+pub(crate) struct Trial<'a> {
+    pub(crate) order: &'a Order<'a>,
+    pub(crate) budget: &'a Budget,
+    pub(crate) observer: &'a dyn Observer,
+    pub(crate) stop: &'a Stop,
+    began: Instant,
+    heard: Heard,
+    record: TrialRecord,
+    /// Nodes as they see themselves, and what ran in them: for provenance.
+    pub(crate) nodes: BTreeMap<String, NodeFacts>,
+    pub(crate) service: Option<ServiceReady>,
+    pub(crate) notes: Vec<String>,
+    snapshots: Vec<(String, Vec<Snapshot>)>,
+}
+
+/// The testbed with both agents answering.
+struct Stage {
+    client: Client,
+    sut: Client,
+}
+
+impl<'a> Trial<'a> {
+    pub(crate) fn new(
+        order: &'a Order<'a>,
+        budget: &'a Budget,
+        observer: &'a dyn Observer,
+        stop: &'a Stop,
+    ) -> Self {
+        let record = TrialRecord {
+            index: 0,
+            cell: order.cell.id.clone(),
+            measure: order.measure.name.clone(),
+            repetition: order.repetition,
+            started_unix_ms: unix_ms(),
+            validity: Validity::Valid,
+            outcome: None,
+            timings: Timings::default(),
+            cpu: None,
+            accelerator: None,
+            facts: BTreeMap::new(),
+        };
+        Self {
+            order,
+            budget,
+            observer,
+            stop,
+            began: Instant::now(),
+            heard: Heard::default(),
+            record,
+            nodes: BTreeMap::new(),
+            service: None,
+            notes: Vec::new(),
+            snapshots: Vec::new(),
+        }
+    }
+
+    /// Builds, measures, takes down; what went wrong is in the record.
+    pub(crate) fn make(&mut self, lab: &mut Lab) {
+        if let Err(Failed { reason, detail }) = self.attempt(lab) {
+            self.record.validity = Validity::Invalid { reason, detail };
+        }
+    }
+
+    /// Writes the trial's files; the record is what is left.
+    pub(crate) fn write(self, files: &mut TrialWriter) -> Result<TrialRecord, StoreError> {
+        for (node, snapshots) in &self.snapshots {
+            for snapshot in snapshots {
+                files.snapshot(node, snapshot)?;
+            }
+        }
+        let heard = std::mem::take(&mut *self.heard.lock().unwrap_or_else(PoisonError::into_inner));
+        for (at, node, event) in heard {
+            match event {
+                Event::ServiceOutput { service, stream, line } => {
+                    files.log(&format!("{node}-{service}-{stream}"), &line)?;
+                }
+                Event::ServiceDied { service, status } => {
+                    let text = format!("{service} ended by itself: {status}");
+                    files.event(&TrialEvent { at, node, kind: "service-died".into(), text })?;
+                }
+                Event::LoadProgress { .. } => {}
+            }
+        }
+        Ok(self.record)
+    }
+
+    fn phase(&self, what: &str) {
+        self.observer.observe(&RunEvent::Phase { what });
+    }
+
+    fn attempt(&mut self, lab: &mut Lab) -> Result<(), Failed> {
+        self.phase("building the testbed");
+        let spec = TestbedSpec {
+            environment: self.order.cell.environment.clone(),
+            path: self.order.cell.path.clone(),
+            budget: self.budget.clone(),
+        };
+        let mut testbed = lab.build(&spec).map_err(|e| failed(InvalidReason::TestbedFailed)(&e))?;
+        self.stop.watch(&[testbed.client.pid(), testbed.sut.pid()]);
+        let result = self.on_testbed(&mut testbed);
+        let tearing_down = Instant::now();
+        self.phase("taking the testbed down");
+        let left: Vec<String> = testbed.destroy().iter().map(|e| chain(e)).collect();
+        self.record.timings.teardown = tearing_down.elapsed().into();
+        if !left.is_empty() {
+            self.record.facts.insert("teardown".into(), left.join("; "));
+        }
+        result
+    }
+
+    fn on_testbed(&mut self, testbed: &mut Testbed) -> Result<(), Failed> {
+        self.notes.append(&mut testbed.notes);
+        self.note_node(&testbed.sut, "sut");
+        self.note_node(&testbed.client, "client");
+        let stage = self.meet(testbed)?;
+        self.record.timings.testbed = self.began.elapsed().into();
+        self.phase("starting the service");
+        let starting = Instant::now();
+        let service = &self.order.cell.service;
+        let ready = stage
+            .sut
+            .start_service(service, testbed.service_address)
+            .map_err(|e| failed(InvalidReason::ServiceFailed)(&e))?;
+        self.record.timings.service = starting.elapsed().into();
+        self.record.facts.insert("service.version".into(), ready.version.clone());
+        self.record.facts.insert("service.startup_ns".into(), ready.startup.0.to_string());
+        let target = ready.address;
+        self.service = Some(ready);
+        self.phase("measuring");
+        let measuring = Instant::now();
+        let measured = self.measure(&stage, testbed, target)?;
+        self.record.timings.measure = measuring.elapsed().into();
+        self.record.validity = measured.validity;
+        self.record.outcome = Some(measured.outcome);
+        self.judge_service();
+        // Both may be past saying anything; the tear-down ends them either way.
+        let _ = stage.sut.stop_service(service.stop_timeout);
+        let _ = stage.sut.shutdown();
+        let _ = stage.client.shutdown();
+        Ok(())
+    }
+
+    fn note_node(&mut self, node: &Node, name: &str) {
+        for (key, value) in node.facts() {
+            self.record.facts.insert(key.clone(), value.clone());
+        }
+        self.record.facts.insert(format!("{name}.limits"), node.enforced().describe());
+        if node.kind() == "vm" {
+            self.record.accelerator = node.facts().get("vm.accelerator").cloned();
+        }
+    }
+
+    /// Says hello to both agents and has them bring up their interfaces.
+    fn meet(&mut self, testbed: &mut Testbed) -> Result<Stage, Failed> {
+        // The system under test first: a guest boots while the client is spoken to.
+        let sut = self.talk(&mut testbed.sut)?;
+        let client = self.talk(&mut testbed.client)?;
+        self.greet(&client, &testbed.client)?;
+        if testbed.sut.kind() == "vm" {
+            self.phase("booting the guest");
+        }
+        self.greet(&sut, &testbed.sut)?;
+        Ok(Stage { client, sut })
+    }
+
+    fn talk(&self, node: &mut Node) -> Result<Client, Failed> {
+        let read = node.take_channel().ok_or_else(|| Failed {
+            reason: InvalidReason::TestbedFailed,
+            detail: format!("node {}: no stream to its agent", node.name()),
+        })?;
+        let write = read.try_clone().map_err(|e| failed(InvalidReason::TestbedFailed)(&e))?;
+        let name = node.name().to_owned();
+        let (heard, began) = (Arc::clone(&self.heard), self.began);
+        let listen = move |event| {
+            if !matches!(event, Event::LoadProgress { .. }) {
+                let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+                heard.push((began.elapsed().into(), name.clone(), event));
+            }
+        };
+        Client::start(node.name(), read, write, Box::new(listen))
+            .map_err(|e| failed(InvalidReason::TestbedFailed)(&e))
+    }
+
+    fn greet(&mut self, client: &Client, node: &Node) -> Result<(), Failed> {
+        let meet = || -> Result<NodeFacts, AgentError> {
+            let facts = client.hello(BOOT_WITHIN)?;
+            if let Some(interfaces) = node.interfaces() {
+                client.configure_network(interfaces.to_vec())?;
+            }
+            Ok(facts)
+        };
+        let facts = meet().map_err(|e| {
+            let detail = match node.vm() {
+                Some(vm) => chain(&vm.failure(chain(&e))),
+                None => format!("{}: {}", chain(&e), node.output()),
+            };
+            Failed { reason: InvalidReason::TestbedFailed, detail }
+        })?;
+        self.nodes.insert(format!("{}/{}", self.order.cell.environment.name, node.name()), facts);
+        Ok(())
+    }
+
+    fn measure(&mut self, stage: &Stage, testbed: &Testbed, target: SocketAddr) -> Result<Measured, Failed> {
+        let broken = failed(InvalidReason::MeasureFailed);
+        let mut probes = Probes::start(stage, testbed).map_err(|detail| Failed {
+            reason: InvalidReason::MeasureFailed,
+            detail,
+        })?;
+        let site = Site { client: &stage.client, target, observer: self.observer };
+        let measured = site.measure(self.order).map_err(|e| broken(&e))?;
+        // Probes that fail cost the breakdown, not the trial.
+        match probes.stop(stage, measured.answered) {
+            Ok((cpu, noise)) => {
+                // A search passes through overload; its CPU time per request describes no load.
+                if !matches!(self.order.measure.kind, MeasureKind::Capacity(_)) {
+                    self.record.cpu = cpu;
+                }
+                if !noise.is_empty() {
+                    self.record.facts.insert("noise".into(), noise.join("; "));
+                }
+            }
+            Err(error) => drop(self.record.facts.insert("probes".into(), error)),
+        }
+        self.snapshots = probes.series;
+        Ok(measured)
+    }
+
+    /// A service that died in the middle makes the trial invalid, whatever was counted.
+    fn judge_service(&mut self) {
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let died = heard.iter().find_map(|(_, _, event)| match event {
+            Event::ServiceDied { service, status } => Some(format!("{service} ended by itself: {status}")),
+            _ => None,
+        });
+        if let Some(detail) = died {
+            self.record.validity = Validity::Invalid { reason: InvalidReason::ServiceFailed, detail };
+        }
+    }
+}
+
+/// The probes of one measurement: inside the node, and outside on the host.
+struct Probes {
+    host: HostProbe,
+    host_start: HostState,
+    hypervisor: Option<Hypervisor>,
+    inner_start: Snapshot,
+    sut_cpus: CpuSet,
+    series: Vec<(String, Vec<Snapshot>)>,
+}
+
+/// QEMU as the host sees it.
+struct Hypervisor {
+    probe: Probe,
+    start: Snapshot,
+    sampler: Sampler,
+    vcpus: Vec<u32>,
+}
+
+impl Hypervisor {
+    fn start(node: &Node) -> Result<Option<Self>, String> {
+        let Some(vm) = node.vm() else { return Ok(None) };
+        let probe = || Probe::new(Scope::Threads(vm.pid())).map_err(|e| chain(&e));
+        let sampler = Sampler::start(probe()?, PROBE_EVERY).map_err(|e| chain(&e))?;
+        let threads = vm.threads().map_err(|e| chain(&e))?;
+        let is_vcpu = |role: &vtax_vm::ThreadRole| matches!(role, vtax_vm::ThreadRole::Vcpu(_));
+        let vcpus = threads.iter().filter(|(_, role)| is_vcpu(role)).map(|(id, _)| *id).collect();
+        let mut probe = probe()?;
+        let start = probe.snapshot().map_err(|e| chain(&e))?;
+        Ok(Some(Self { probe, start, sampler, vcpus }))
+    }
+}
+
+impl Probes {
+    fn start(stage: &Stage, testbed: &Testbed) -> Result<Self, String> {
+        stage.sut.start_probes(PROBE_EVERY).map_err(|e| chain(&e))?;
+        stage.client.start_probes(PROBE_EVERY).map_err(|e| chain(&e))?;
+        let sut_cpus = testbed.allocation.sut.clone();
+        let mut host = HostProbe::new(sut_cpus.clone()).map_err(|e| chain(&e))?;
+        // The inner snapshot last and, at the end, first: it is the one that takes time in a guest.
+        let host_start = host.read().map_err(|e| chain(&e))?;
+        let hypervisor = Hypervisor::start(&testbed.sut)?;
+        let inner_start = stage.sut.snapshot().map_err(|e| chain(&e))?;
+        Ok(Self { host, host_start, hypervisor, inner_start, sut_cpus, series: Vec::new() })
+    }
+
+    /// CPU time by layer, and what else happened on the SUT's CPUs.
+    fn stop(&mut self, stage: &Stage, answered: u64) -> Result<(Option<CpuBreakdown>, Vec<String>), String> {
+        let inner_end = stage.sut.snapshot().map_err(|e| chain(&e))?;
+        let inner = Interval { start: &self.inner_start, end: &inner_end };
+        let cpu = match &mut self.hypervisor {
+            None => {
+                let hosting = Hosting::Processes { node: inner, runtime: None };
+                break_down(&hosting, &self.sut_cpus, answered)
+            }
+            Some(hypervisor) => {
+                let end = hypervisor.probe.snapshot().map_err(|e| chain(&e))?;
+                let hypervisor_interval = Interval { start: &hypervisor.start, end: &end };
+                let vcpus = &hypervisor.vcpus;
+                let hosting = Hosting::Guest { guest: inner, hypervisor: hypervisor_interval, vcpus };
+                break_down(&hosting, &self.sut_cpus, answered)
+            }
+        };
+        let host_end = self.host.read().map_err(|e| chain(&e))?;
+        let noise = disturbance(&self.host_start, &host_end, &self.sut_cpus, cpu.total()).reasons;
+        self.series.push(("sut".into(), stage.sut.stop_probes().map_err(|e| chain(&e))?));
+        self.series.push(("client".into(), stage.client.stop_probes().map_err(|e| chain(&e))?));
+        if let Some(hypervisor) = self.hypervisor.take() {
+            self.series.push(("hypervisor".into(), hypervisor.sampler.stop().snapshots));
+        }
+        Ok((Some(cpu), noise))
+    }
+}

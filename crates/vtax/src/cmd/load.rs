@@ -1,0 +1,262 @@
+//! `vtax load`: the load engine alone, against any server.
+
+mod output;
+mod profile;
+mod url;
+mod watch;
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome, StepVerdict};
+use vtax_load::{ArrivalProcess, HttpLoad, LoadError, LoadResult, LoadSpec, Model, Protocol, Segment};
+use vtax_units::{CpuSet, Nanos, Rate, Share};
+
+use self::profile::Profile;
+use self::url::Url;
+use self::watch::{Watch, Watched};
+use crate::exit::{Classify, Exit, Failure, Outcome};
+
+/// Offer a load to any server and measure what comes back.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    protocol: Load,
+}
+
+#[derive(clap::Subcommand)]
+enum Load {
+    Http(HttpArgs),
+}
+
+/// HTTP/1.1 GET requests: an open loop with --rate, a closed loop with --connections alone.
+#[derive(clap::Args)]
+#[group(id = "load", multiple = true, required = true, args = ["rate", "connections", "search"])]
+struct HttpArgs {
+    /// What to get: http://HOST[:PORT][/PATH].
+    url: Url,
+    /// Open loop: requests start at this rate, whatever the answers do. A rate (`5000/s`), or
+    /// steps and ramps: `1000/s:10s,1000/s..9000/s:30s`. The last rate holds to the end.
+    #[arg(long)]
+    rate: Option<Profile>,
+    /// Connections: with --rate the most at once [default: 1024], else how many send one request
+    /// after another.
+    #[arg(long)]
+    connections: Option<u32>,
+    /// Recorded time; with --search, of each step [default: 10s, with --search 3s].
+    #[arg(long)]
+    duration: Option<Nanos>,
+    /// Time before it that is not recorded.
+    #[arg(long, default_value = "1s")]
+    warmup: Nanos,
+    /// Gaps between requests of an open loop.
+    #[arg(long, value_enum, default_value_t = Arrivals::Poisson)]
+    arrivals: Arrivals,
+    /// Close each connection after this many requests; 1: a connection per request.
+    #[arg(long)]
+    requests_per_connection: Option<u32>,
+    /// A request not answered this long after its intended start has failed.
+    #[arg(long, default_value = "5s")]
+    timeout: Nanos,
+    /// CPUs to use, one worker each [default: all this process may use].
+    #[arg(long)]
+    cpus: Option<CpuSet>,
+    /// Seed of the arrival process.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Time between two lines of progress, and length of the intervals in the result.
+    #[arg(long, default_value = "1s")]
+    interval: Nanos,
+    /// Write every recorded request to this CSV file.
+    #[arg(long, value_name = "FILE", conflicts_with = "search")]
+    samples_out: Option<PathBuf>,
+    /// Search the highest rate within the limits, from --rate if given.
+    #[arg(long)]
+    search: bool,
+    /// With --search: share of requests that may fail.
+    #[arg(long, default_value = "1%", requires = "search")]
+    loss: Share,
+    /// With --search: limit of the 99th percentile of latency.
+    #[arg(long, requires = "search")]
+    p99: Option<Nanos>,
+    /// With --search: rate that is not exceeded.
+    #[arg(long, default_value = "1M/s", requires = "search")]
+    max: Rate,
+    /// With --search: how far the bounds of the answer may be apart.
+    #[arg(long, default_value = "5%", requires = "search")]
+    precision: Share,
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Print no progress.
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Arrivals {
+    /// Exponential gaps, as independent users make them.
+    Poisson,
+    /// Equal gaps.
+    Constant,
+}
+
+impl From<Arrivals> for ArrivalProcess {
+    fn from(arrivals: Arrivals) -> Self {
+        match arrivals {
+            Arrivals::Poisson => Self::Poisson,
+            Arrivals::Constant => Self::Constant,
+        }
+    }
+}
+
+/// Connections of the closed loop that tells a search where to begin.
+const HINT_CONNECTIONS: u32 = 64;
+const HINT_DURATION: Nanos = Nanos::from_millis(1_000);
+const HINT_WARMUP: Nanos = Nanos::from_millis(300);
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let Load::Http(args) = &args.protocol;
+    let spec = spec(args)?;
+    // Before the first thread, so that all have the signals blocked.
+    let watch = Watch::new(args.quiet).context("preparing for Ctrl-C")?;
+    if args.search { search(args, &spec, &watch) } else { once(args, &spec, &watch) }
+}
+
+fn spec(args: &HttpArgs) -> Result<LoadSpec, Failure> {
+    let target = args.url.resolve().host_cannot()?;
+    let model = match &args.rate {
+        Some(profile) => Model::Open { arrivals: args.arrivals.into(), profile: profile.segments.clone() },
+        None => Model::Closed,
+    };
+    let open = args.rate.is_some() || args.search;
+    let spec = LoadSpec {
+        target,
+        protocol: Protocol::Http(HttpLoad {
+            target: args.url.path.clone(),
+            host: args.url.host_field(),
+            requests_per_connection: args.requests_per_connection,
+        }),
+        model,
+        warmup: args.warmup,
+        duration: args.duration.unwrap_or(Nanos::from_secs(if args.search { 3 } else { 10 })),
+        timeout: args.timeout,
+        connections: args.connections.unwrap_or(if open { 1024 } else { HINT_CONNECTIONS }),
+        cpus: args.cpus.clone().unwrap_or_default(),
+        seed: args.seed,
+        samples: args.samples_out.is_some(),
+        interval: args.interval,
+    };
+    spec.check().map_err(anyhow::Error::from).bad_input()?;
+    Ok(spec)
+}
+
+/// Sorts the engine's errors by whose fault they are.
+fn carry_out(watch: &Watch, spec: &LoadSpec) -> Result<Watched, Failure> {
+    watch.run(spec).map_err(|error| {
+        let exit = match error {
+            LoadError::Spec { .. } => Exit::BadInput,
+            LoadError::Cancelled { .. } => Exit::Interrupted,
+            LoadError::System { .. } | LoadError::Worker { .. } => Exit::HostCannot,
+            LoadError::Panicked { .. } => Exit::Bug,
+        };
+        Failure { exit, error: error.into() }
+    })
+}
+
+fn once(args: &HttpArgs, spec: &LoadSpec, watch: &Watch) -> Outcome {
+    // Asked for first: a file that can't be written should not cost a measurement.
+    let samples = match &args.samples_out {
+        Some(path) => Some(output::Samples::create(path).bad_input()?),
+        None => None,
+    };
+    let watched = carry_out(watch, spec)?;
+    if let Some(samples) = samples {
+        samples.write(&watched.result.samples).host_cannot()?;
+    }
+    if args.json {
+        output::json(&args.url, spec, &watched.result)?;
+    } else {
+        output::table(&args.url, spec, &watched.result)?;
+    }
+    Ok(if watched.interrupted { Exit::Interrupted } else { Exit::Done })
+}
+
+fn search(args: &HttpArgs, spec: &LoadSpec, watch: &Watch) -> Outcome {
+    let limits = SearchSpec {
+        loss_max: args.loss,
+        p99_max: args.p99,
+        precision: args.precision,
+        ..SearchSpec::blind(args.max)
+    };
+    let start = match &args.rate {
+        Some(profile) => SearchSpec { start: profile.first(), ..limits },
+        None => {
+            let closed = LoadSpec {
+                model: Model::Closed,
+                connections: HINT_CONNECTIONS.min(spec.connections),
+                warmup: HINT_WARMUP,
+                duration: HINT_DURATION,
+                interval: HINT_DURATION,
+                ..spec.clone()
+            };
+            let throughput = rate_of(&carry_out(watch, &closed)?.result);
+            watch.line(&format!("closed loop: {:.0}/s, searching from there", throughput.0));
+            limits.near_throughput(throughput)
+        }
+    };
+    let mut search = Search::new(start);
+    let mut interrupted = false;
+    while let Some(rate) = search.next().filter(|_| !interrupted) {
+        let watched = carry_out(watch, &step(args, spec, rate))?;
+        interrupted = watched.interrupted;
+        let outcome = outcome_of(rate, &watched.result);
+        let verdict = search.record(outcome);
+        watch.line(&step_line(&outcome, verdict, &watched.result));
+    }
+    let bracket = search.finish();
+    if args.json {
+        output::search_json(&args.url, &bracket)?;
+    } else {
+        output::search_text(&bracket, args.p99, args.loss)?;
+    }
+    Ok(match bracket.ending {
+        _ if interrupted => Exit::Interrupted,
+        Ending::GeneratorLimited => Exit::HostCannot,
+        _ => Exit::Done,
+    })
+}
+
+fn step(args: &HttpArgs, spec: &LoadSpec, rate: Rate) -> LoadSpec {
+    let profile = vec![Segment { from: rate, to: rate, duration: spec.duration }];
+    LoadSpec { model: Model::Open { arrivals: args.arrivals.into(), profile }, ..spec.clone() }
+}
+
+fn outcome_of(rate: Rate, result: &LoadResult) -> StepOutcome {
+    StepOutcome {
+        rate,
+        loss: Share(result.counts.loss()),
+        latency_p99: result.latency.quantile(0.99),
+        generator_limited: result.generator.limited.is_some(),
+    }
+}
+
+fn step_line(outcome: &StepOutcome, verdict: StepVerdict, result: &LoadResult) -> String {
+    let word = match verdict {
+        StepVerdict::Passed => "passed",
+        StepVerdict::Failed => "failed",
+        StepVerdict::GeneratorLimited => "generator-limited",
+    };
+    let why = result.generator.limited.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
+    format!(
+        "{:>10.0}/s  {word}: {:.2} % lost, p99 {}{why}",
+        outcome.rate.0,
+        100.0 * outcome.loss.0,
+        output::millis(outcome.latency_p99),
+    )
+}
+
+/// Successful answers per second.
+fn rate_of(result: &LoadResult) -> Rate {
+    Rate(result.counts.ok as f64 / result.duration.as_secs_f64())
+}

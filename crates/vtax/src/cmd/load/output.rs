@@ -1,0 +1,219 @@
+//! What `vtax load` prints.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use vtax_load::search::{Bracket, Ending};
+use vtax_load::{LatencyHistogram, LoadResult, LoadSpec, Model, Sample};
+use vtax_units::{Nanos, Share};
+
+use super::rate_of;
+use super::url::Url;
+
+/// Quantiles that are printed.
+const QUANTILES: [(&str, f64); 6] =
+    [("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
+
+/// The file for `--samples-out`.
+pub(super) struct Samples {
+    path: PathBuf,
+    file: BufWriter<File>,
+}
+
+impl Samples {
+    pub(super) fn create(path: &Path) -> Result<Self> {
+        let file = File::create(path).with_context(|| format!("creating {}", path.display()))?;
+        Ok(Self { path: path.to_owned(), file: BufWriter::new(file) })
+    }
+
+    pub(super) fn write(mut self, samples: &[Sample]) -> Result<()> {
+        self.put(samples).with_context(|| format!("writing {}", self.path.display()))
+    }
+
+    fn put(&mut self, samples: &[Sample]) -> io::Result<()> {
+        const OUTCOMES: [&str; 9] = [
+            "ok",
+            "client-timeout",
+            "refused",
+            "reset",
+            "no-descriptors",
+            "no-addresses",
+            "protocol",
+            "status",
+            "other",
+        ];
+        writeln!(self.file, "start_ns,latency_ns,outcome")?;
+        for sample in samples {
+            let outcome = OUTCOMES.get(usize::from(sample.outcome)).copied().unwrap_or("other");
+            writeln!(self.file, "{},{},{outcome}", sample.start_ns, sample.latency_ns)?;
+        }
+        self.file.flush()
+    }
+}
+
+/// The result with the figures a script wants without decoding histograms.
+#[derive(Serialize)]
+struct Report<'a> {
+    url: String,
+    spec: &'a LoadSpec,
+    /// Successful answers per second.
+    rate: f64,
+    latency_ns: Summary,
+    lateness_ns: Summary,
+    result: &'a LoadResult,
+}
+
+#[derive(Serialize)]
+struct Summary {
+    mean: u64,
+    p50: u64,
+    p90: u64,
+    p99: u64,
+    p999: u64,
+    max: u64,
+}
+
+impl Summary {
+    fn of(histogram: &LatencyHistogram) -> Self {
+        Self {
+            mean: histogram.mean().0,
+            p50: histogram.quantile(0.5).0,
+            p90: histogram.quantile(0.9).0,
+            p99: histogram.quantile(0.99).0,
+            p999: histogram.quantile(0.999).0,
+            max: histogram.max().0,
+        }
+    }
+}
+
+pub(super) fn json(url: &Url, spec: &LoadSpec, result: &LoadResult) -> Result<()> {
+    print_json(&Report {
+        url: url.to_string(),
+        spec,
+        rate: rate_of(result).0,
+        latency_ns: Summary::of(&result.latency),
+        lateness_ns: Summary::of(&result.lateness),
+        result,
+    })
+}
+
+fn print_json(value: &impl Serialize) -> Result<()> {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, value).context("printing the result")?;
+    writeln!(out).context("printing the result")
+}
+
+/// A duration as people read latencies.
+pub(super) fn millis(duration: Nanos) -> String {
+    format!("{:.3} ms", duration.as_secs_f64() * 1e3)
+}
+
+pub(super) fn table(url: &Url, spec: &LoadSpec, result: &LoadResult) -> Result<()> {
+    put_table(&mut io::stdout().lock(), url, spec, result).context("printing the result")
+}
+
+fn put_table(out: &mut impl Write, url: &Url, spec: &LoadSpec, result: &LoadResult) -> io::Result<()> {
+    let counts = &result.counts;
+    let open = matches!(spec.model, Model::Open { .. });
+    let model = if open { "open loop" } else { "closed loop" };
+    writeln!(
+        out,
+        "{url}  {model}, {} connections, {:.1} s",
+        spec.connections,
+        result.duration.as_secs_f64()
+    )?;
+    writeln!(out, "\nanswered  {:.1}/s", rate_of(result).0)?;
+    if open {
+        let offered = counts.intended as f64 / result.duration.as_secs_f64();
+        writeln!(out, "offered   {offered:.1}/s, {:.3} % lost", 100.0 * counts.loss())?;
+    }
+    writeln!(
+        out,
+        "requests  {} intended, {} sent, {} ok, {} failed, {} missed, {} unfinished",
+        counts.intended,
+        counts.sent,
+        counts.ok,
+        counts.errors.total(),
+        counts.missed,
+        counts.unfinished
+    )?;
+    let failures = counts.errors.classes().into_iter().filter(|(_, n)| *n > 0);
+    let failures: Vec<String> = failures.map(|(class, n)| format!("{n} {class}")).collect();
+    if !failures.is_empty() {
+        writeln!(out, "failures  {}", failures.join(", "))?;
+    }
+    let status = (1..).zip(counts.status).filter(|(_, n)| *n > 0);
+    let status: Vec<String> = status.map(|(class, n)| format!("{n} x {class}xx")).collect();
+    writeln!(out, "answers   {}", if status.is_empty() { "none".to_owned() } else { status.join(", ") })?;
+    let per_second = |bytes: u64| bytes as f64 / result.duration.as_secs_f64() / 1e6;
+    writeln!(
+        out,
+        "transfer  {:.3} MB/s received, {:.3} MB/s sent, {} connections opened",
+        per_second(counts.bytes_received),
+        per_second(counts.bytes_sent),
+        counts.connects
+    )?;
+    write!(out, "\n{:<10}", "")?;
+    for (name, _) in QUANTILES {
+        write!(out, "{name:>11}")?;
+    }
+    writeln!(out, "{:>11}{:>11}", "max", "mean")?;
+    put_quantiles(out, "latency", &result.latency)?;
+    if open {
+        put_quantiles(out, "lateness", &result.lateness)?;
+    }
+    let generator = &result.generator;
+    writeln!(
+        out,
+        "\ngenerator {} workers, busiest {:.0} % of its CPU, {:.2} s user + {:.2} s system",
+        generator.workers,
+        100.0 * generator.busiest,
+        generator.cpu_user.as_secs_f64(),
+        generator.cpu_system.as_secs_f64()
+    )?;
+    if let Some(why) = &generator.limited {
+        writeln!(out, "invalid: generator-limited: {why}")?;
+    }
+    Ok(())
+}
+
+fn put_quantiles(out: &mut impl Write, name: &str, histogram: &LatencyHistogram) -> io::Result<()> {
+    write!(out, "{name:<10}")?;
+    let quantiles = QUANTILES.map(|(_, q)| histogram.quantile(q));
+    for duration in quantiles.into_iter().chain([histogram.max(), histogram.mean()]) {
+        write!(out, "{:>11}", format!("{:.3}", duration.as_secs_f64() * 1e3))?;
+    }
+    writeln!(out, "  ms")
+}
+
+pub(super) fn search_json(url: &Url, bracket: &Bracket) -> Result<()> {
+    #[derive(Serialize)]
+    struct Found<'a> {
+        url: String,
+        capacity: &'a Bracket,
+    }
+    print_json(&Found { url: url.to_string(), capacity: bracket })
+}
+
+pub(super) fn search_text(bracket: &Bracket, p99: Option<Nanos>, loss: Share) -> Result<()> {
+    let limits = match p99 {
+        Some(p99) => format!("p99 at most {}, loss at most {loss}", millis(p99)),
+        None => format!("loss at most {loss}"),
+    };
+    let lower = bracket.lower.map_or(0.0, |rate| rate.0);
+    let upper = bracket.upper.map_or(f64::INFINITY, |rate| rate.0);
+    let found = match bracket.ending {
+        Ending::Found => format!("between {lower:.0}/s and {upper:.0}/s"),
+        Ending::AtMax => format!("at least {lower:.0}/s, the highest rate allowed (--max)"),
+        Ending::GeneratorLimited => format!("at least {lower:.0}/s; the generator can't offer more"),
+        Ending::NothingPassed => format!("none; even {upper:.1}/s was too much"),
+        Ending::StepsSpent | Ending::Unfinished => {
+            format!("between {lower:.0}/s and {upper:.0}/s so far; the search did not end")
+        }
+    };
+    let steps = bracket.steps.len();
+    writeln!(io::stdout(), "capacity ({limits}): {found}; {steps} steps").context("printing the result")
+}

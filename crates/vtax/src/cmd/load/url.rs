@@ -1,0 +1,120 @@
+//! The URL of a load's target.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::str::FromStr;
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// An `http:` URL (RFC 9110 section 4.2.1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Url {
+    host: String,
+    port: u16,
+    /// Path and query, the request target.
+    pub(super) path: String,
+}
+
+impl FromStr for Url {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let rest = match text.split_once("://") {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
+            Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
+                bail!("TLS is not supported; measure the server behind it with http://")
+            }
+            _ => bail!("it must begin with http://"),
+        };
+        let (authority, path) = match rest.find(['/', '?']) {
+            Some(at) => rest.split_at(at),
+            None => (rest, "/"),
+        };
+        ensure!(!authority.contains('@'), "user names in URLs are not supported");
+        ensure!(!path.contains('#'), "a fragment (#...) is never sent to a server; leave it away");
+        ensure!(path.bytes().all(|b| b.is_ascii_graphic()), "spaces and non-ASCII must be %-encoded");
+        // The colons of an IPv6 address are inside its brackets.
+        let port_at = authority.rfind(':').filter(|at| !authority[*at..].contains(']'));
+        let (host, port) = match port_at {
+            Some(at) => {
+                let port = &authority[at + 1..];
+                (
+                    &authority[..at],
+                    port.parse()
+                        .ok()
+                        .filter(|p| *p > 0)
+                        .with_context(|| format!("`{port}` is not a port"))?,
+                )
+            }
+            None => (authority, 80),
+        };
+        let host = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
+        ensure!(!host.is_empty(), "the host is missing");
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        Ok(Self { host: host.to_owned(), port, path })
+    }
+}
+
+impl std::fmt::Display for Url {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "http://{}{}", self.host_field(), self.path)
+    }
+}
+
+impl Url {
+    /// The first address the host's name stands for.
+    pub(super) fn resolve(&self) -> Result<SocketAddr> {
+        let mut found = (self.host.as_str(), self.port)
+            .to_socket_addrs()
+            .with_context(|| format!("looking up `{}`", self.host))?;
+        found.next().with_context(|| format!("`{}` has no address", self.host))
+    }
+
+    /// The value of the Host field.
+    pub(super) fn host_field(&self) -> String {
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        if self.port == 80 { host } else { format!("{host}:{}", self.port) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_taken_apart() {
+        for (text, host, path) in [
+            ("http://a", "a", "/"),
+            ("HTTP://a:8080/b?c=d", "a:8080", "/b?c=d"),
+            ("http://[::1]:81/x", "[::1]:81", "/x"),
+            ("http://[::1]/x", "[::1]", "/x"),
+            ("http://127.0.0.1?q", "127.0.0.1", "/?q"),
+        ] {
+            let url: Url = text.parse().unwrap();
+            assert_eq!((url.host_field().as_str(), url.path.as_str()), (host, path));
+        }
+        assert_eq!(
+            "http://[::1]:81/".parse::<Url>().unwrap().resolve().unwrap(),
+            "[::1]:81".parse().unwrap()
+        );
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        for text in [
+            "",
+            "a",
+            "ftp://a",
+            "https://a",
+            "http://",
+            "http://:80",
+            "http://a:0",
+            "http://a:x",
+            "http://u@a",
+            "http://a/b c",
+            "http://a/#f",
+            "http://a:99999",
+        ] {
+            assert!(text.parse::<Url>().is_err(), "{text}");
+        }
+    }
+}

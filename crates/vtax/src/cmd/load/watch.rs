@@ -1,0 +1,130 @@
+//! Runs a load while showing its progress and listening for Ctrl-C.
+
+use std::io::{IsTerminal, Write};
+use std::thread;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use rustix::process::Signal;
+use vtax_load::{Control, LoadError, LoadResult, LoadSpec, Progress};
+use vtax_sys::SysError;
+use vtax_sys::signals::SignalFd;
+use vtax_units::Nanos;
+
+/// How often the screen is renewed and the signals are looked at.
+const TICK: Duration = Duration::from_millis(100);
+
+/// A terminal and its Ctrl-C.
+pub(super) struct Watch {
+    signals: SignalFd,
+    quiet: bool,
+    terminal: bool,
+}
+
+/// A load that ran.
+pub(super) struct Watched {
+    pub(super) result: LoadResult,
+    /// It was ended early by a signal.
+    pub(super) interrupted: bool,
+}
+
+impl Watch {
+    /// Call before the first thread is started.
+    pub(super) fn new(quiet: bool) -> Result<Self, SysError> {
+        let signals = SignalFd::new(&[Signal::INT, Signal::TERM])?;
+        Ok(Self { signals, quiet, terminal: std::io::stderr().is_terminal() })
+    }
+
+    /// Prints a line of progress.
+    pub(super) fn line(&self, text: &str) {
+        if !self.quiet {
+            // Progress that nobody can read any more must not end the measurement.
+            let _ = writeln!(std::io::stderr(), "{text}");
+        }
+    }
+
+    /// Carries out a load; the first signal ends it early.
+    pub(super) fn run(&self, spec: &LoadSpec) -> Result<Watched, LoadError> {
+        let control = Control::new();
+        let bar = (self.terminal && !self.quiet).then(bar);
+        let (result, interrupted) = thread::scope(|scope| {
+            let engine = scope.spawn(|| vtax_load::run(spec, &control));
+            let mut interrupted = false;
+            let mut line = IntervalLine::new(spec);
+            while !engine.is_finished() {
+                if self.signalled() {
+                    interrupted = true;
+                    control.cancel();
+                }
+                let progress = control.progress();
+                if let Some(text) = line.of(&progress) {
+                    match &bar {
+                        Some(bar) => bar.println(text),
+                        None => self.line(&text),
+                    }
+                }
+                if let Some(bar) = &bar {
+                    bar.set_message(live(spec, &progress));
+                }
+                thread::park_timeout(TICK);
+            }
+            (engine.join(), interrupted)
+        });
+        if let Some(bar) = bar {
+            bar.finish_and_clear();
+        }
+        let result = result.unwrap_or(Err(LoadError::Panicked { worker: 0 }))?;
+        Ok(Watched { result, interrupted })
+    }
+
+    fn signalled(&self) -> bool {
+        matches!(self.signals.next(), Ok(Some(_)))
+    }
+}
+
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    let style = ProgressStyle::with_template("{spinner} {wide_msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    bar.enable_steady_tick(TICK);
+    bar
+}
+
+fn live(spec: &LoadSpec, progress: &Progress) -> String {
+    let total = Nanos(spec.warmup.0 + spec.duration.0);
+    let left = total.saturating_sub(progress.elapsed).as_secs_f64();
+    format!("{} answered, {} failed, {left:.0} s to go", progress.ok, progress.failed)
+}
+
+/// Makes a line of what happened in each interval.
+struct IntervalLine {
+    interval: Nanos,
+    warmup: Nanos,
+    last: Progress,
+}
+
+impl IntervalLine {
+    fn new(spec: &LoadSpec) -> Self {
+        let interval = spec.interval.max(Nanos::from_millis(200));
+        Self { interval, warmup: spec.warmup, last: Progress::default() }
+    }
+
+    fn of(&mut self, now: &Progress) -> Option<String> {
+        let span = now.elapsed.saturating_sub(self.last.elapsed);
+        if span < self.interval {
+            return None;
+        }
+        let ok = now.ok - self.last.ok;
+        let mean = now.latency_sum.saturating_sub(self.last.latency_sum).as_secs_f64() / ok.max(1) as f64;
+        let line = format!(
+            "{:>6.1} s  {:>9.0} ok/s  {:>6} failed  mean {:.3} ms{}",
+            now.elapsed.as_secs_f64(),
+            ok as f64 / span.as_secs_f64(),
+            now.failed - self.last.failed,
+            mean * 1e3,
+            if now.elapsed <= self.warmup { "  (warm-up)" } else { "" },
+        );
+        self.last = *now;
+        Some(line)
+    }
+}

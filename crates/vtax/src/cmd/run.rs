@@ -1,0 +1,216 @@
+//! `vtax run`: build, measure, report.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use vtax_lab::{Isolation, LabOptions};
+use vtax_plan::estimate::{Assumptions, estimate};
+use vtax_plan::model::{Cell, Measure, Plan};
+use vtax_run::{Ended, LabExecutor, RunError, Runner, Stop};
+use vtax_store::{RunDir, RunWriter, StoreError, unix_ms};
+use vtax_sys::cgroup::RunGroups;
+
+use crate::cmd::check::PlanArgs;
+use crate::exit::{Classify, Exit, Failure, Outcome, report};
+use crate::front::{Place, in_controller};
+use crate::progress::Progress;
+use crate::signals::stop_on_signals;
+use crate::time::timestamp;
+
+/// Build the testbeds of a plan, measure, and write a report.
+#[derive(clap::Args)]
+#[command(group(clap::ArgGroup::new("what").required(true).args(["plan", "resume"])))]
+pub(crate) struct Args {
+    #[command(flatten)]
+    plan: Option<PlanArgs>,
+    /// Directory for the run; `runs/NAME-TIME` unless given. It must not exist or be empty.
+    #[arg(long, conflicts_with = "resume")]
+    out: Option<PathBuf>,
+    /// Go on with the run in this directory: only what is missing is measured.
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["plan", "overrides"])]
+    resume: Option<PathBuf>,
+    /// Measure nothing unless everything in the plan can be measured on this host.
+    #[arg(long)]
+    strict: bool,
+}
+
+/// What is to be done, found out before anything is started.
+struct Job {
+    plan: Plan,
+    directory: PathBuf,
+    plan_file: Option<String>,
+    resume: bool,
+    strict: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let job = match (&args.resume, &args.plan) {
+        (Some(directory), _) => {
+            let plan = RunDir::open(directory).and_then(|run| run.plan()).map_err(stored)?;
+            Job { plan, directory: directory.clone(), plan_file: None, resume: true, strict: args.strict }
+        }
+        (None, Some(plan_args)) => {
+            let Some(plan) = plan_args.load_or_print() else { return Ok(Exit::BadInput) };
+            let default = || PathBuf::from("runs").join(format!("{}-{}", plan.name, timestamp(unix_ms())));
+            let directory = args.out.clone().unwrap_or_else(default);
+            let plan_file = Some(plan_args.file().display().to_string());
+            Job { plan, directory, plan_file, resume: false, strict: args.strict }
+        }
+        (None, None) => return Ok(Exit::BadInput),
+    };
+    in_controller(|place, groups| job.control(place, groups).unwrap_or_else(|failure| report(&failure)))
+}
+
+/// Whose fault a trouble with the run directory is.
+fn stored(error: StoreError) -> Failure {
+    let exit = match &error {
+        StoreError::Io { .. } => Exit::HostCannot,
+        StoreError::Unwritable { .. } => Exit::Bug,
+        _ => Exit::BadInput,
+    };
+    Failure { exit, error: error.into() }
+}
+
+fn ran(error: RunError) -> Failure {
+    match error {
+        RunError::Store(error) => stored(error),
+        RunError::ForeignTrial { .. } => Failure { exit: Exit::BadInput, error: error.into() },
+        error => Failure { exit: Exit::HostCannot, error: error.into() },
+    }
+}
+
+impl Job {
+    /// The whole run, in the controller.
+    fn control(&self, place: Place, groups: &RunGroups) -> Outcome {
+        let stop = Stop::default();
+        // Before any other thread: signals must be blocked in all of them.
+        stop_on_signals(&stop).host_cannot()?;
+        let mut store = self.open_store()?;
+        let (options, outside) = self.lab_options(place, groups)?;
+        let progress = Progress::new();
+        let ended = self.measure(&mut store, options, outside, &stop, &progress);
+        progress.finish();
+        let run = store.run().clone();
+        drop(store);
+        let ended = ended?;
+        self.conclude(&run, ended)
+    }
+
+    fn open_store(&self) -> Result<RunWriter, Failure> {
+        if self.resume {
+            return RunDir::resume(&self.directory).map_err(stored);
+        }
+        let provenance =
+            vtax_run::provenance(&self.plan, self.plan_file.clone(), env!("CARGO_PKG_VERSION"));
+        RunDir::create(&self.directory, &self.plan, &provenance).map_err(stored)
+    }
+
+    /// How nodes are kept apart; and, outside of namespaces, why.
+    fn lab_options(&self, place: Place, groups: &RunGroups) -> Result<(LabOptions, Option<String>), Failure> {
+        let (isolation, outside) = match place {
+            Place::Inside(inside) => {
+                inside.end_with_front().context("watch the front process").host_cannot()?;
+                (Isolation::Namespaces, None)
+            }
+            Place::Outside(reason) => {
+                // A name that `--resume` cleans up, should this be killed.
+                let directory = self.directory.join("nodes.tmp");
+                std::fs::create_dir_all(&directory).context("create directory for nodes").host_cannot()?;
+                (Isolation::Loopback { directory }, Some(reason))
+            }
+        };
+        let groups = Some(groups.clone());
+        Ok((LabOptions { groups, ..LabOptions::new(isolation) }, outside))
+    }
+
+    fn measure(
+        &self,
+        store: &mut RunWriter,
+        options: LabOptions,
+        outside: Option<String>,
+        stop: &Stop,
+        progress: &Progress,
+    ) -> Result<Ended, Failure> {
+        progress.line(&format!("run directory: {}", self.directory.display()));
+        let nodes = match &options.isolation {
+            Isolation::Loopback { directory } => Some(directory.clone()),
+            Isolation::Namespaces => None,
+        };
+        let lengths = lengths(&self.plan);
+        let length = |cell: &Cell, measure: &Measure| {
+            lengths.get(&(cell.id.clone(), measure.name.clone())).copied().unwrap_or_default()
+        };
+        let mut executor = LabExecutor::new(&self.plan, options, stop.clone()).map_err(ran)?;
+        let mut runner =
+            Runner::new(&self.plan, store, progress, stop.clone(), &length).map_err(ran)?;
+        if let Some(reason) = outside {
+            runner.note(&format!("namespaces are refused on this host: {reason}")).map_err(ran)?;
+        }
+        self.leave_out(&mut runner, &mut executor)?;
+        let ended = runner.run(&mut executor).map_err(ran);
+        drop(executor);
+        if let Some(nodes) = nodes {
+            // What can't be removed is named when the run is resumed or looked at.
+            let _ = std::fs::remove_dir_all(nodes);
+        }
+        ended
+    }
+
+    /// Leaves out the cells that this host can't build; an error where none is left.
+    fn leave_out(&self, runner: &mut Runner<'_>, executor: &mut LabExecutor) -> Result<(), Failure> {
+        let mut known: HashMap<(String, String), Option<String>> = HashMap::new();
+        let mut left_out = Vec::new();
+        for (index, cell) in self.plan.cells.iter().enumerate() {
+            let key = (cell.environment.name.clone(), cell.service.name.clone());
+            let obstacle = known.entry(key).or_insert_with(|| executor.obstacle(cell));
+            if let Some(reason) = obstacle {
+                left_out.push((index, reason.clone()));
+            }
+        }
+        let all = left_out.len() == self.plan.cells.len();
+        if let Some((index, reason)) = left_out.first().filter(|_| all || self.strict) {
+            let reason = format!("{}: {reason}", self.plan.cells[*index].id);
+            return Err(ran(RunError::NothingPossible(reason)));
+        }
+        for (index, reason) in left_out {
+            runner.leave_out(index, &reason).map_err(ran)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the report and prints the verdicts.
+    fn conclude(&self, run: &RunDir, ended: Ended) -> Outcome {
+        let written = vtax_report::write_all(run).map_err(|error| {
+            let exit = if error.is_bad_input() { Exit::BadInput } else { Exit::HostCannot };
+            Failure { exit, error: error.into() }
+        })?;
+        let mut out = std::io::stdout().lock();
+        // The report is written; a closed pipe must not turn that into a failure.
+        let _ = writeln!(out, "\n{}", written.table());
+        let _ = writeln!(out, "report: {}", run.path().join("report.html").display());
+        match ended {
+            Ended::Completed => Ok(Exit::Done),
+            Ended::Interrupted => {
+                let directory = shell_word(&self.directory);
+                let _ = writeln!(out, "interrupted; go on with: vtax run --resume {directory}");
+                Ok(Exit::Interrupted)
+            }
+        }
+    }
+}
+
+/// Estimated length of a trial by cell id and measure name.
+fn lengths(plan: &Plan) -> HashMap<(String, String), Duration> {
+    let trials = estimate(plan, &Assumptions::TCG).trials;
+    trials.into_iter().map(|t| ((t.cell, t.measure), Duration::from(t.time))).collect()
+}
+
+/// A path as it can be pasted into a shell.
+fn shell_word(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@".contains(c);
+    if !text.is_empty() && text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}

@@ -1,0 +1,70 @@
+//! `vtax setup`: install and fetch what is missing.
+
+use std::io::Write;
+
+use anyhow::Context;
+use vtax_vm::Cache;
+use vtax_vm::setup::{Package, Report, SetupOptions};
+
+use crate::exit::{Classify, Exit, Outcome};
+
+/// What the tests and benchmarks need besides: each is run for real, beside or against vtax.
+const FOR_TESTS: &[(&str, &[&str])] = &[
+    ("nginx-light", &["nginx"]),
+    ("apache2-bin", &["apache2"]),
+    ("wrk", &["wrk"]),
+    ("httperf", &["httperf"]),
+    ("iproute2", &["ip"]),
+    ("procps", &["ps"]),
+];
+
+/// Install and fetch what is missing: QEMU, an OCI runtime, a kernel for guests.
+///
+/// Packages are installed where this user may (root, apt); otherwise the command that would is
+/// printed and the rest is done. Can be repeated and interrupted at any time.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Also what the test suite and the benchmarks need.
+    #[arg(long)]
+    tests: bool,
+    /// Also the services of the catalogue: Apache and nginx.
+    #[arg(long)]
+    services: bool,
+    /// Fetch the distribution's present kernel even where a usable one is there.
+    #[arg(long)]
+    renew: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let mut packages = vec![Package::qemu(), Package::new("runc", &["crun", "runc"])];
+    if args.services {
+        packages.extend(vtax_service::packages().iter().map(|p| Package::new(p.name, &[p.program])));
+    }
+    if args.tests {
+        packages.extend(FOR_TESTS.iter().map(|(name, programs)| Package::new(name, programs)));
+    }
+    let options = SetupOptions { cache: Cache::of_user(), packages, renew: args.renew };
+    let mut err = std::io::stderr();
+    let mut progress = |line: &str| drop(writeln!(err, "setup: {line}"));
+    match vtax_vm::setup::run(&options, &mut progress) {
+        Ok(report) => tell(&report).context("printing").host_cannot(),
+        Err(error) => Err(error).context("set up").host_cannot(),
+    }
+}
+
+fn tell(report: &Report) -> std::io::Result<Exit> {
+    let mut out = std::io::stdout().lock();
+    if !report.installed.is_empty() {
+        writeln!(out, "installed {}", report.installed.join(" "))?;
+    }
+    let origin = match (report.kernel_of_host, report.kernel_fetched) {
+        (true, _) => "the host's own",
+        (false, true) => "fetched now",
+        (false, false) => "in the cache",
+    };
+    writeln!(out, "guest kernel {} ({origin})", report.kernel)?;
+    if let Some(command) = &report.to_install {
+        writeln!(out, "still missing, and not installable by this user: {command}")?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,34 @@
+//! Ctrl-C and its relatives, in the controller.
+
+use rustix::event::{PollFd, PollFlags, poll};
+use vtax_run::Stop;
+use vtax_sys::signals::SignalFd;
+
+use crate::exit::Exit;
+use crate::front::ENDING;
+
+/// Has the first signal ask the run to stop, and the second end the process, and with it
+/// everything in its namespaces. Call it before any other thread is started.
+pub(crate) fn stop_on_signals(stop: &Stop) -> anyhow::Result<()> {
+    let signals = SignalFd::new(&ENDING)?;
+    let stop = stop.clone();
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        loop {
+            let mut fds = [PollFd::new(&signals, PollFlags::IN)];
+            // An interrupted poll is asked again.
+            let _ = poll(&mut fds, None);
+            while let Ok(Some(_)) = signals.next() {
+                if stop.asked() {
+                    end_at_once();
+                }
+                stop.ask();
+            }
+        }
+    })?;
+    Ok(())
+}
+
+#[expect(clippy::exit, reason = "whoever presses Ctrl-C twice wants no further clean-up; the kernel does it")]
+fn end_at_once() -> ! {
+    std::process::exit(Exit::Interrupted.code().into())
+}
