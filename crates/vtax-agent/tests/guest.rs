@@ -17,6 +17,9 @@ use vtax_vm::{Guest, GuestOptions, ThreadRole, Vm, VmConfig};
 /// No case may take longer, whatever the host is busy with.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// One case: panics where it fails.
+type Case = fn(&Guest);
+
 fn main() {
     if vtax_agent::guest::is_init() {
         vtax_agent::guest::run();
@@ -26,7 +29,7 @@ fn main() {
     }
     let guest = Guest::prepare(&GuestOptions::of_user()).expect("this host can prepare guests");
     println!("{}", guest.proof().line());
-    let cases: [(&str, fn(&Guest)); 3] = [
+    let cases: [(&str, Case); 3] = [
         ("a guest becomes a node with the host's files", becomes_a_node),
         ("a machine that QEMU refuses is told in QEMU's words", refused_by_qemu),
         ("a guest that is killed leaves its evidence", killed),

@@ -211,13 +211,14 @@ fn escaped_path(path: &Path) -> OsString {
     OsString::from_vec(bytes)
 }
 
-/// What every guest's kernel is told.
+/// What every guest's kernel is told. Nothing here changes how fast the guest runs once it is up;
+/// figures are of Debian's 6.1 under emulation.
 ///
 /// - `panic=-1` with `-no-reboot`: a kernel that panics ends QEMU, so nobody waits for a dead guest.
-/// - `tsc=reliable`, `no_timer_check`: no watch over clocks that QEMU derives from the host's anyway;
-///   the checks take 0.3 s under emulation.
-/// - one UART: the other three don't exist, and asking them takes time.
-/// - `cryptomgr.notests`: no self-tests of ciphers that nobody uses.
+/// - `cryptomgr.notests`: no self-tests of ciphers that nobody uses; saves 0.3 s.
+/// - `no_timer_check`, `tsc=reliable`: no test of, no watch over clocks that QEMU derives from the
+///   host's anyway; saves 0.05 s.
+/// - one UART: asking for the other three, which don't exist, takes 0.05 s.
 const COMMON: &str =
     "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check 8250.nr_uarts=1 cryptomgr.notests";
 
