@@ -8,7 +8,7 @@ use vtax_sys::netlink::{
     BridgeOptions, Mac, Netlink, Veth, VethEnd, add_address, add_tbf, create_bridge, create_veth,
     delete_group, set_group, set_mtu, set_switch, set_up,
 };
-use vtax_sys::tap;
+use vtax_sys::{NetNs, tap};
 
 use crate::error::{LabError, Result, While};
 use crate::naming::{PREFIX, address, mac, port_mac, port_name, switch_mac};
@@ -71,7 +71,8 @@ impl Fabric {
         number
     }
 
-    /// Adds a switch that forwards at once; the first is `br0`.
+    /// Adds a switch; the first is `br0`. It forwards once it is [started](Self::start): while it is
+    /// off, the kernel doesn't go through all its ports for each that is added.
     ///
     /// # Errors
     ///
@@ -82,10 +83,19 @@ impl Fabric {
         let name = format!("br{number}");
         let what = || format!("build switch {name}");
         let options = BridgeOptions { mac: switch_mac(number), mtu, ageing_seconds: 300 };
-        let requests = [create_bridge(&name, options), set_group(&name, self.group), set_up(&name)];
+        let requests = [create_bridge(&name, options), set_group(&name, self.group)];
         self.netlink.send_all(requests).during(what)?;
         let index = self.netlink.link(&name).during(what)?.index;
         Ok(Switch { name, index, ports: 0 })
+    }
+
+    /// Has a switch forward from now on.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel refuses.
+    pub fn start(&mut self, switch: &Switch) -> Result<()> {
+        self.netlink.send(set_up(&switch.name)).during(|| format!("start switch {}", switch.name))
     }
 
     /// Plugs a node of namespaces into a switch by its next interface (`eth0`, `eth1`, ...), and
@@ -246,21 +256,25 @@ fn add_interface(node: &mut Node, setup: InterfaceSetup) {
     node.interfaces.get_or_insert_default().push(setup);
 }
 
-/// Brings a node's interfaces up from outside, for nodes whose agent isn't asked to.
+/// Brings nodes' interfaces up from outside, for nodes whose agents aren't asked to.
 ///
 /// # Errors
 ///
-/// Where the node has no network namespace here or the kernel refuses.
-pub fn configure_from_outside(node: &Node) -> Result<()> {
-    let what = || format!("configure node {}", node.name);
-    let inside = node.netns.as_ref().ok_or(LabError::OnlyNative { kind: "networked" })?;
-    let mut netlink = Netlink::open_in(inside).during(what)?;
-    let links = netlink.links().during(what)?;
-    let mut requests = vec![set_up("lo")];
-    for setup in node.interfaces().unwrap_or_default() {
-        let index = links.iter().find(|l| l.name == setup.name).map_or(0, |l| l.index);
-        requests.push(set_up(&setup.name));
-        requests.extend(setup.addresses.iter().map(|(a, prefix)| add_address(index, *a, *prefix)));
-    }
-    netlink.send_all(requests).during(what)
+/// Where a node has no network namespace here or the kernel refuses.
+pub fn configure_from_outside(nodes: &[&Node]) -> Result<()> {
+    let namespaces: Option<Vec<&NetNs>> = nodes.iter().map(|node| node.netns.as_ref()).collect();
+    let namespaces = namespaces.ok_or(LabError::OnlyNative { kind: "networked" })?;
+    let setups: Vec<&[InterfaceSetup]> = nodes.iter().map(|n| n.interfaces().unwrap_or_default()).collect();
+    let done = vtax_sys::netns::visit(namespaces, |position| {
+        let mut netlink = Netlink::open()?;
+        let links = netlink.links()?;
+        let mut requests = vec![set_up("lo")];
+        for setup in setups[position] {
+            let index = links.iter().find(|l| l.name == setup.name).map_or(0, |l| l.index);
+            requests.push(set_up(&setup.name));
+            requests.extend(setup.addresses.iter().map(|(a, prefix)| add_address(index, *a, *prefix)));
+        }
+        netlink.send_all(requests)
+    });
+    done.during(|| format!("configure {} nodes", nodes.len()))
 }

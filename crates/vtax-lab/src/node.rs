@@ -136,6 +136,14 @@ impl Node {
         self.output.as_ref().map(tail).unwrap_or_default()
     }
 
+    /// Begins to end a native node, without waiting.
+    pub(crate) fn kill(&self) {
+        if let Some(Host::Process(process)) = &self.host {
+            // `destroy` says what is wrong.
+            let _ = process.kill();
+        }
+    }
+
     /// Ends everything in it. Goes on after an error and returns all of them.
     pub fn destroy(&mut self) -> Vec<LabError> {
         let mut errors = Vec::new();

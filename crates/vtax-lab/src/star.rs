@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::error::{LabError, Result};
 use crate::fabric::configure_from_outside;
 use crate::lab::{Lab, NodeSpec};
+use crate::node::Node;
 use crate::shape::Shape;
 
 /// How long a star took.
@@ -32,15 +33,16 @@ pub fn time_star(lab: &mut Lab, count: usize) -> Result<StarTimes> {
     let specs: Vec<NodeSpec> = (0..count).map(|i| NodeSpec::new(format!("n{i}"))).collect();
     let mut nodes = lab.add_native_nodes(&specs)?;
     fabric.plug_all(&mut nodes, &mut switch, Shape::default())?;
-    for node in &nodes {
-        configure_from_outside(node)?;
-    }
+    configure_from_outside(&nodes.iter().collect::<Vec<_>>())?;
+    fabric.start(&switch)?;
     let up_seconds = start.elapsed().as_secs_f64();
     let start = Instant::now();
     let mut errors: Vec<LabError> = Vec::new();
     // The cables first: one deletion for all of them, instead of one for each namespace that ends.
     errors.extend(fabric.destroy().err());
-    errors.extend(nodes.iter_mut().flat_map(|node| node.destroy()));
+    // All at once, so that one dies while the next is waited for.
+    nodes.iter().for_each(Node::kill);
+    errors.extend(nodes.iter_mut().flat_map(Node::destroy));
     errors.into_iter().next().map_or(Ok(()), Err)?;
     Ok(StarTimes { nodes: count, up_seconds, down_seconds: start.elapsed().as_secs_f64() })
 }

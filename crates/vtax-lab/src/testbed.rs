@@ -7,7 +7,7 @@ use vtax_sys::sched;
 
 use crate::budget::{Allocation, allocate};
 use crate::error::{LabError, Result, While};
-use crate::fabric::{Fabric, Switch, VmPort};
+use crate::fabric::{Fabric, VmPort};
 use crate::lab::{Lab, NodeSpec};
 use crate::node::Node;
 use crate::shape::Shape;
@@ -119,7 +119,7 @@ impl Lab {
                     "path direct: the virtual machine's tap is bridged to the client's cable".to_owned(),
                 );
             }
-            let (_switch, port, address) = bridged(fabric, client, shape)?;
+            let (port, address) = bridged(fabric, client, shape)?;
             let vcpus = vm.vcpus.unwrap_or_else(|| u32::try_from(sut.cpus.len()).unwrap_or(1)).max(1);
             return Ok((self.add_vm_node(sut, vcpus, vec![port])?, address));
         }
@@ -132,7 +132,9 @@ impl Lab {
             PathKind::Bridge => {
                 let mut switch = fabric.add_switch(shape.mtu)?;
                 fabric.plug(client, &mut switch, shape)?;
-                fabric.plug(&mut node, &mut switch, shape)?
+                let address = fabric.plug(&mut node, &mut switch, shape)?;
+                fabric.start(&switch)?;
+                address
             }
         };
         Ok((node, address))
@@ -140,11 +142,12 @@ impl Lab {
 }
 
 /// The client and a virtual machine's port on one switch.
-fn bridged(fabric: &mut Fabric, client: &mut Node, shape: Shape) -> Result<(Switch, VmPort, IpAddr)> {
+fn bridged(fabric: &mut Fabric, client: &mut Node, shape: Shape) -> Result<(VmPort, IpAddr)> {
     let mut switch = fabric.add_switch(shape.mtu)?;
     fabric.plug(client, &mut switch, shape)?;
     let (port, address) = fabric.vm_port(&mut switch, shape)?;
-    Ok((switch, port, address))
+    fabric.start(&switch)?;
+    Ok((port, address))
 }
 
 /// What isn't held by a control group although it should be.

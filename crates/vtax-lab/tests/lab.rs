@@ -25,6 +25,7 @@ fn main() {
     match args.next().as_deref() {
         Some("agent") => return agent(&args.collect::<Vec<_>>()),
         Some("front") => return busy_front(),
+        Some("star") => return star(args.next().unwrap().parse().unwrap()),
         _ => {}
     }
     loopback_needs_nothing();
@@ -39,6 +40,11 @@ fn main() {
     }
     doctor_finds_namespaces();
     println!("ok");
+}
+
+/// For measuring by hand: `cargo test --release --test lab -- star 1000`.
+fn star(nodes: usize) {
+    within(ControllerOptions::for_this_process(), |lab| println!("{:?}", time_star(lab, nodes).unwrap()));
 }
 
 /// Answers each line with what the command printed, up to a zero byte.
@@ -141,8 +147,7 @@ fn for_each_mode(own: ControllerOptions) {
 
 /// Has the client fetch a megabyte from the system under test; returns the milliseconds it took.
 fn fetch(testbed: &mut Testbed) -> u64 {
-    configure_from_outside(&testbed.client).unwrap();
-    configure_from_outside(&testbed.sut).unwrap();
+    configure_from_outside(&[&testbed.client, &testbed.sut]).unwrap();
     let (mut client, mut sut) = (Talk::to(&mut testbed.client), Talk::to(&mut testbed.sut));
     let address = testbed.service_address;
     assert_eq!(sut.ask(&format!("listen {address}")), "listening");

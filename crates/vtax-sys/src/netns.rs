@@ -85,6 +85,24 @@ impl NetNs {
     }
 }
 
+/// Calls `work` in each of these namespaces in turn, on one thread of its own.
+///
+/// # Errors
+///
+/// The first namespace that can't be entered, or the first error of `work`; the rest is not visited.
+pub fn visit<'a>(
+    namespaces: impl IntoIterator<Item = &'a NetNs> + Send,
+    mut work: impl FnMut(usize) -> Result<()> + Send,
+) -> Result<()> {
+    on_own_thread(|| {
+        for (position, namespace) in namespaces.into_iter().enumerate() {
+            enter(&namespace.0).context("enter", "network namespace")?;
+            work(position)?;
+        }
+        Ok(())
+    })
+}
+
 fn on_own_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("netns".into()).stack_size(128 << 10);
