@@ -23,7 +23,12 @@ pub(crate) struct Row {
 
 type Suite = (&'static str, fn() -> Result<Vec<Row>>);
 
-const SUITES: &[Suite] = &[("probe", crate::bench_probe::rows), ("vm", bench_vm::rows)];
+const SUITES: &[Suite] = &[
+    ("probe", crate::bench_probe::rows),
+    ("report", crate::bench_report::rows),
+    ("lab", crate::bench_lab::rows),
+    ("vm", bench_vm::rows),
+];
 
 /// Runs the suites named, or all; prints a table and writes `target/bench.json`.
 pub(crate) fn run(names: &[&str]) -> Result<()> {

@@ -3,7 +3,9 @@
 #![expect(clippy::print_stdout, reason = "a developer's tool: its output is its purpose")]
 
 mod bench;
+mod bench_lab;
 mod bench_probe;
+mod bench_report;
 mod bench_vm;
 mod tasks;
 

@@ -1,17 +1,22 @@
 //! A star of many nodes around one switch: how long the lab takes for N nodes.
 
+use std::io::Read;
+use std::path::Path;
 use std::time::Instant;
 
-use serde::Serialize;
+use rustix::pipe::{PipeFlags, pipe_with};
+use serde::{Deserialize, Serialize};
+use vtax_sys::SysError;
+use vtax_sys::controller::{ControllerOptions, start_controller};
 
-use crate::error::{LabError, Result};
+use crate::error::{LabError, Result, While};
 use crate::fabric::configure_from_outside;
-use crate::lab::{Lab, NodeSpec};
+use crate::lab::{Isolation, Lab, LabOptions, NodeSpec};
 use crate::node::Node;
 use crate::shape::Shape;
 
 /// How long a star took.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct StarTimes {
     /// Nodes around the switch.
     pub nodes: usize,
@@ -45,4 +50,41 @@ pub fn time_star(lab: &mut Lab, count: usize) -> Result<StarTimes> {
     errors.extend(nodes.iter_mut().flat_map(Node::destroy));
     errors.into_iter().next().map_or(Ok(()), Err)?;
     Ok(StarTimes { nodes: count, up_seconds, down_seconds: start.elapsed().as_secs_f64() })
+}
+
+/// Times a star in a controller of its own, from before the controller's start until every node is
+/// up, and from then until the controller and all in it is gone. `agent` is the vtax program. Call
+/// it from a process with one thread.
+///
+/// # Errors
+///
+/// Where the controller can't be started or the star can't be built.
+pub fn measure_star(agent: &Path, count: usize) -> Result<StarTimes> {
+    let what = || format!("time a star of {count} nodes");
+    let (read, write) =
+        pipe_with(PipeFlags::CLOEXEC).map_err(|e| SysError::call("open", "pipe", e)).during(what)?;
+    let start = Instant::now();
+    let mut options = LabOptions::new(Isolation::Namespaces);
+    options.agent_program = agent.to_owned();
+    let controller = start_controller(ControllerOptions::for_this_process(), move |_| {
+        let timed = Lab::new(options).and_then(|mut lab| {
+            let before = start.elapsed().as_secs_f64();
+            let times = time_star(&mut lab, count)?;
+            Ok(StarTimes { up_seconds: before + times.up_seconds, ..times })
+        });
+        let text = match &timed {
+            Ok(times) => serde_json::to_string(times).unwrap_or_default(),
+            Err(e) => vtax_sys::chain(e),
+        };
+        let written = std::io::Write::write_all(&mut std::fs::File::from(write), text.as_bytes());
+        u8::from(timed.is_err() || written.is_err())
+    });
+    let controller = controller.during(what)?;
+    let mut text = String::new();
+    // An answer cut short is no answer.
+    let _ = std::fs::File::from(read).read_to_string(&mut text);
+    controller.wait().during(what)?;
+    serde_json::from_str(&text)
+        .map_err(|_| SysError::Unexpected { operation: "build a star", what: text })
+        .during(what)
 }

@@ -10,9 +10,10 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use vtax_lab::configure_from_outside;
 use vtax_lab::residue::Snapshot;
+use vtax_lab::star::{measure_star, time_star};
 use vtax_lab::{Isolation, Lab, LabError, LabOptions, Node, Testbed, TestbedSpec};
-use vtax_lab::{configure_from_outside, star::time_star};
 use vtax_plan::model::{Budget, Environment, EnvironmentKind, NetPath, PathKind};
 use vtax_sys::Ended;
 use vtax_sys::cgroup::RunGroups;
@@ -44,13 +45,13 @@ fn main() {
 
 /// For measuring by hand: `cargo test --release --test lab -- star 1000`.
 fn star(nodes: usize) {
-    within(ControllerOptions::for_this_process(), |lab| println!("{:?}", time_star(lab, nodes).unwrap()));
+    println!("{:?}", measure_star(&std::env::current_exe().unwrap(), nodes).unwrap());
 }
 
 /// Answers each line with what the command printed, up to a zero byte.
 fn agent(args: &[String]) {
     assert_eq!(args[..4], ["--node", &args[1], "--fd", "3"].map(str::to_owned));
-    let stream = UnixStream::from(vtax_sys::fds::inherited(3).unwrap());
+    let stream = UnixStream::from(vtax_sys::inherit::take(3).unwrap());
     let mut answers = stream.try_clone().unwrap();
     for line in BufReader::new(stream).lines() {
         let line = line.unwrap();

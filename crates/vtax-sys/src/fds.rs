@@ -1,30 +1,7 @@
-//! Descriptors by number: what a child is given, and what it lets go of.
+//! Descriptors by number, for a child that lets go of what it inherited.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
-
-use crate::error::{Context, Result};
-
-/// A descriptor that this process was started with under an agreed number.
-///
-/// What is returned is a duplicate; the original stays open under its number as long as the
-/// process lives, but is passed on to no child.
-///
-/// # Errors
-///
-/// EBADF where nothing is open under this number.
-pub fn inherited(number: RawFd) -> Result<OwnedFd> {
-    let object = || format!("descriptor {number}");
-    if number < 0 {
-        return Err(rustix::io::Errno::BADF).context("take over", object());
-    }
-    // SAFETY: the number is not negative; it is only given to calls that refuse a number under
-    // which nothing is open, and nothing is closed.
-    let original = unsafe { BorrowedFd::borrow_raw(number) };
-    let copy = rustix::io::fcntl_dupfd_cloexec(original, 3).context("take over", object())?;
-    rustix::io::fcntl_setfd(original, rustix::io::FdFlags::CLOEXEC).context("take over", object())?;
-    Ok(copy)
-}
+use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Makes descriptor `number` a copy of `with`.
 pub(crate) fn replace(with: &OwnedFd, number: i32) -> io::Result<()> {
