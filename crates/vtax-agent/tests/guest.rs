@@ -45,7 +45,7 @@ fn main() {
 fn config() -> VmConfig {
     VmConfig {
         name: "sut".to_owned(),
-        memory: Bytes::from_mib(384),
+        memory: vtax_vm::LEAST_MEMORY,
         vcpus: 1,
         nics: Vec::new(),
         cpus: CpuSet::default(),
@@ -114,6 +114,9 @@ fn refused_by_qemu(guest: &Guest) {
     let text = error.to_string();
     assert!(text.contains("virtual machine `sut`: did not start"), "{text}");
     assert!(text.contains("/no/such/dir") && text.contains("exit status: 1"), "{text}");
+    let error = Vm::start(guest, VmConfig { memory: Bytes::from_mib(64), ..config() }).unwrap_err();
+    let expected = "virtual machine `sut`: a guest needs at least 128MiB of memory, not 64MiB";
+    assert_eq!(error.to_string(), expected);
 }
 
 fn killed(guest: &Guest) {

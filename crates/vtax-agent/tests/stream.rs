@@ -29,7 +29,13 @@ fn agent(on_event: impl Fn(Event) + Send + 'static) -> (Client, UnixStream, temp
 #[test]
 fn an_agent_answers_through_garbage() {
     let (client, mut intruder, _directory) = agent(|_| {});
-    for garbage in [&b"\x1b[2J login: "[..], b"VTAXVTAX", b"VTA", &[0xff; 5000], b"VTAX\x01\x01\0\0\0\0\0\0\xff\xff\xff\xff"] {
+    for garbage in [
+        &b"\x1b[2J login: "[..],
+        b"VTAXVTAX",
+        b"VTA",
+        &[0xff; 5000],
+        b"VTAX\x01\x01\0\0\0\0\0\0\xff\xff\xff\xff",
+    ] {
         intruder.write_all(garbage).expect("written");
         let facts = client.hello(SOON).expect("an answer");
         assert!(facts.cpus >= 1 && facts.memory_bytes > 0 && !facts.kernel.is_empty(), "{facts:?}");

@@ -31,4 +31,4 @@ pub use kernel::{GuestKernel, Origin};
 pub use modules::NEEDED as NEEDED_MODULES;
 pub use qemu::{Accelerator, Qemu};
 pub use qmp::{Qmp, QmpEvent};
-pub use vm::{ThreadRole, Vm, VmConfig, VmNic};
+pub use vm::{LEAST_MEMORY, ThreadRole, Vm, VmConfig, VmNic};

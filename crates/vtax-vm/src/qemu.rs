@@ -51,6 +51,9 @@ pub struct Qemu {
 
 /// Name of the program that emulates x86-64 PCs.
 const PROGRAM: &str = "qemu-system-x86_64";
+/// A thread per virtual CPU, and a bound (MiB) on the memory for translated code, which otherwise is
+/// up to 1 GiB and no part of the guest's budget.
+const TCG: &str = "tcg,thread=multi,tb-size=256";
 /// What QEMU may not do once it runs. The guest runs nothing but what the host runs too, so this is
 /// a second fence, and what production set-ups (libvirt) have as well.
 const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
@@ -138,7 +141,7 @@ pub(crate) fn arguments(machine: &Machine<'_>) -> Vec<OsString> {
     out.pair("-machine", "q35,i8042=off,sata=off,smbus=off,vmport=off");
     match machine.accelerator {
         Accelerator::Kvm => out.pair("-accel", "kvm").pair("-cpu", "host"),
-        Accelerator::Tcg => out.pair("-accel", "tcg,thread=multi").pair("-cpu", "max"),
+        Accelerator::Tcg => out.pair("-accel", TCG).pair("-cpu", "max"),
     };
     out.pair("-name", format!("vtax-{}", escaped(machine.name)))
         .pair("-smp", machine.vcpus.max(1).to_string())
@@ -271,7 +274,7 @@ mod tests {
         };
         let expected = "\
 -machine q35,i8042=off,sata=off,smbus=off,vmport=off
--accel tcg,thread=multi
+-accel tcg,thread=multi,tb-size=256
 -cpu max
 -name vtax-sut,,1
 -smp 2

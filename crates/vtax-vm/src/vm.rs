@@ -25,8 +25,8 @@ const QMP_PATIENCE: Duration = Duration::from_secs(5);
 const QUIT_PATIENCE: Duration = Duration::from_secs(2);
 /// How long to wait for QEMU's end once its sockets are closed, so that an error can say how it ended.
 const END_PATIENCE: Duration = Duration::from_secs(1);
-/// A guest with less can't unpack its initrd.
-const LEAST_MEMORY: Bytes = Bytes::from_mib(96);
+/// A guest with less can't unpack its initrd beside its kernel.
+pub const LEAST_MEMORY: Bytes = Bytes::from_mib(128);
 
 /// A network card.
 #[derive(Debug)]
@@ -42,7 +42,8 @@ pub struct VmNic {
 pub struct VmConfig {
     /// Name in messages; also the guest's host name.
     pub name: String,
-    /// The guest's memory. QEMU needs some 60 MiB on top, more under emulation.
+    /// The guest's memory, at least [`LEAST_MEMORY`]. QEMU needs some 60 MiB on top, under
+    /// emulation up to 350 MiB (translated code).
     pub memory: Bytes,
     /// Virtual CPUs.
     pub vcpus: u32,
@@ -87,10 +88,14 @@ impl Vm {
     ///
     /// # Errors
     ///
-    /// [`VmError::Guest`] with QEMU's words where it ends at once, [`VmError::Io`] where it can't
-    /// be started.
+    /// [`VmError::Guest`] with QEMU's words where it ends at once or the memory is too little,
+    /// [`VmError::Io`] where it can't be started.
     pub fn start(guest: &Guest, config: VmConfig) -> Result<Self> {
         let VmConfig { name, memory, vcpus, nics, cpus, control_groups, root } = config;
+        if memory < LEAST_MEMORY {
+            let reason = format!("a guest needs at least {LEAST_MEMORY} of memory, not {memory}");
+            return Err(VmError::Guest { name, reason, evidence: Box::default() });
+        }
         let (console, console_theirs) = pair("console socket")?;
         let (agent, agent_theirs) = pair("agent socket")?;
         let (qmp, qmp_theirs) = pair("QMP socket")?;
@@ -100,7 +105,7 @@ impl Vm {
         let machine = Machine {
             name: &name,
             accelerator: guest.accelerator(),
-            memory: memory.max(LEAST_MEMORY),
+            memory,
             vcpus,
             sandbox: guest.qemu().sandbox,
             kernel: &guest.kernel().image,
