@@ -7,8 +7,19 @@ use anyhow::{Context, Result, bail, ensure};
 
 /// Licences a dependency may have; each is compatible with Apache-2.0 OR MIT in a binary.
 const LICENCES: &[&str] = &[
-    "Apache-2.0", "MIT", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Zlib", "Unicode-3.0", "0BSD",
-    "Unlicense", "CC0-1.0", "MIT-0", "BSL-1.0", "LLVM-exception",
+    "Apache-2.0",
+    "MIT",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "Zlib",
+    "Unicode-3.0",
+    "0BSD",
+    "Unlicense",
+    "CC0-1.0",
+    "MIT-0",
+    "BSL-1.0",
+    "LLVM-exception",
 ];
 
 /// The workspace's root.

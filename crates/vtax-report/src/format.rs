@@ -95,6 +95,9 @@ pub(crate) fn digits(value: f64) -> String {
 
 /// A round value at an axis: as a [`quantity`], without zeros that say nothing.
 pub(crate) fn tick(value: f64, unit: &str) -> String {
+    if value == 0.0 && unit != "1" {
+        return "0".to_owned();
+    }
     let text = quantity(value, unit);
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     let (digits, rest) = text.split_at(end);
@@ -102,6 +105,12 @@ pub(crate) fn tick(value: f64, unit: &str) -> String {
         true => format!("{}{rest}", digits.trim_end_matches('0').trim_end_matches('.')),
         false => text,
     }
+}
+
+/// A quantile as a percentage with all of its nines: `50 %`, `99.99 %`.
+pub(crate) fn quantile_name(quantile: f64) -> String {
+    let percent = format!("{:.5}", quantile * 100.0);
+    format!("{} %", percent.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// A tax at an axis: `0.5x`, `1.05x`, `20x`.
@@ -152,6 +161,8 @@ mod tests {
         assert_eq!(tick(2e6, "ns"), "2 ms");
         assert_eq!(tick(20_000.0, "req/s"), "20k req/s");
         assert_eq!(tax_tick(1.05), "1.05x");
+        assert_eq!(quantile_name(0.9999), "99.99 %");
+        assert_eq!(quantile_name(0.5), "50 %");
         assert_eq!(tax(1.018), "1.02x");
         assert_eq!(tax(38.4), "38x");
         assert_eq!(tax(0.0123), "0.0123x");

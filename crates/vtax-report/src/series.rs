@@ -189,7 +189,7 @@ pub(crate) struct Probed {
     pub(crate) seconds: f64,
     /// CPUs busy, by node.
     pub(crate) cpu: Vec<(String, Points)>,
-    /// Memory in use in bytes, by node.
+    /// Memory in use in MiB, by node.
     pub(crate) memory: Vec<(String, Points)>,
     /// Bits per second received and sent over all interfaces but loopback, by node.
     pub(crate) network: Vec<(String, Points)>,
@@ -257,7 +257,9 @@ fn probed(record: &TrialRecord, trial: &TrialDir) -> Result<Option<Probed>, Stor
                 .collect()
         };
         probed.cpu.push((node.clone(), rate(|m| m.cpu_ns, 1e-9)));
-        probed.memory.push((node.clone(), moments.iter().map(|(t, m)| (*t, m.memory)).collect()));
+        probed
+            .memory
+            .push((node.clone(), moments.iter().map(|(t, m)| (*t, m.memory / 1_048_576.0)).collect()));
         probed.network.push((format!("{node} receives"), rate(|m| m.received, 8.0)));
         probed.network.push((format!("{node} sends"), rate(|m| m.sent, 8.0)));
     }

@@ -58,7 +58,7 @@ pub fn judge(ratio: &Ratio, margin: f64) -> Judgement {
     }
     let within = percent(margin);
     if low >= 1.0 / edge && high <= edge {
-        let reason = format!("the whole interval lies within the margin of {within}");
+        let reason = format!("within the margin of {within}");
         return Judgement { verdict: Verdict::Equivalent, reason };
     }
     // Seen from the side where the cost is, so that better and worse mirror each other.
@@ -68,9 +68,9 @@ pub fn judge(ratio: &Ratio, margin: f64) -> Judgement {
         _ => return inconclusive(undecided(ratio, low, high, edge)),
     };
     let reason = if near > edge {
-        format!("the whole interval lies beyond the margin of {within}")
+        format!("beyond the margin of {within}")
     } else {
-        format!("certainly a difference, though it may be within the margin of {within}")
+        format!("a real difference, though perhaps within the margin of {within}")
     };
     Judgement { verdict, reason }
 }
@@ -89,9 +89,9 @@ fn undecided(ratio: &Ratio, low: f64, high: f64, edge: f64) -> String {
     let needed = (trials * (half / target).powi(2) * 1.1).ceil();
     let span = format!("anything from {} to {}", change(low), change(high));
     if needed.is_finite() && needed <= 200.0 {
-        format!("{span} fits; about {needed:.0} trials each would tell")
+        format!("{span} is possible; about {needed:.0} trials each would tell")
     } else {
-        format!("{span} fits; more than 200 trials each would be needed to tell")
+        format!("{span} is possible; more than 200 trials each would be needed to tell")
     }
 }
 

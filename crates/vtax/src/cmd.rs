@@ -4,6 +4,7 @@ mod agent;
 mod check;
 mod doctor;
 mod load;
+mod report;
 mod run;
 mod schema;
 mod service;
@@ -25,6 +26,7 @@ pub(crate) struct Cli {
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Run(run::Args),
+    Report(report::Args),
     Check(check::Args),
     Doctor(doctor::Args),
     Setup(setup::Args),
@@ -39,6 +41,7 @@ pub(crate) enum Command {
 pub(crate) fn run(command: &Command) -> Outcome {
     match command {
         Command::Run(args) => run::run(args),
+        Command::Report(args) => report::run(args),
         Command::Check(args) => check::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Setup(args) => setup::run(args),

@@ -5,7 +5,7 @@ use vtax_store::summary::Summary;
 
 use super::{figure, head, scrolling};
 use crate::data::{Group, RunData};
-use crate::format::{duration, quantity, tick};
+use crate::format::{duration, quantile_name, quantity};
 use crate::markup::Markup;
 use crate::metric::{LAYERS, layer_label};
 use crate::plot::capacity::{Searches, searches, words};
@@ -48,7 +48,7 @@ fn percentile_table(curves: &[Curve<'_>]) -> Markup {
     let quantiles = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999];
     let mut table = Markup::new();
     table.open("table", &[]);
-    let names: Vec<String> = quantiles.iter().map(|q| tick(*q, "1")).collect();
+    let names: Vec<String> = quantiles.iter().map(|q| quantile_name(*q)).collect();
     let mut columns = vec![("Environment", false), ("Requests", true), ("Mean", true)];
     columns.extend(names.iter().map(|n| (n.as_str(), true)));
     columns.push(("Maximum", true));

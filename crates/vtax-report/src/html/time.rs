@@ -62,7 +62,7 @@ fn group_over_time(data: &RunData, all: &[TrialSeries], group: &Group<'_>, measu
         grid.add(&lines(&data.environment_label(cell), own, seconds, vertical));
     }
     grid.close("div");
-    let what = format!("Every trial over time, {measure}; one line each, those that don't count are dashed");
+    let what = format!("Every trial, {measure}: one line each, dashed where it doesn't count");
     figure(&titled(&what, group), &[], &grid)
 }
 
@@ -87,7 +87,7 @@ fn group_density(data: &RunData, all: &[Density], group: &Group<'_>, measure: &s
     }
     grid.close("div");
     let what = format!(
-        "Every single request by time and latency, {measure}, all valid trials together ({requests} requests); \
+        "Every single request of all valid trials, {measure}: {requests} of them, by time and latency; \
          the darker, the more"
     );
     figure(&titled(&what, group), &[], &grid)
@@ -116,7 +116,7 @@ pub(super) fn probes(data: &RunData, all: &[Probed]) -> Markup {
         type Pick = fn(&Probed) -> &Vec<(String, Points)>;
         let kinds: [(&str, &str, Pick); 3] = [
             ("CPUs busy", "", |p| &p.cpu),
-            ("memory in use", "B", |p| &p.memory),
+            ("memory in use", "MiB", |p| &p.memory),
             ("network", "bit/s", |p| &p.network),
         ];
         for (name, unit, pick) in kinds {

@@ -4,7 +4,7 @@ use vtax_store::record::{Outcome, TrialRecord, Validity};
 
 use super::{head, scrolling};
 use crate::data::load;
-use crate::format::{duration, quantity, utc};
+use crate::format::{duration, quantity, tick};
 use crate::markup::Markup;
 use crate::plot::capacity::words;
 use crate::report::Report;
@@ -23,14 +23,14 @@ pub(super) fn trials(report: &Report) -> Markup {
         &mut table,
         &[
             ("Trial", true),
+            ("Counts", false),
             ("Cell", false),
             ("Measure", false),
-            ("Repetition", true),
-            ("Started", false),
-            ("Found", false),
+            ("Rep.", true),
+            ("Start", true),
             ("Built in", true),
             ("Ready in", true),
-            ("Counts", false),
+            ("Found", false),
         ],
     );
     table.open("tbody", &[]);
@@ -45,16 +45,17 @@ pub(super) fn trials(report: &Report) -> Markup {
                 None => c.id.clone(),
             },
         );
+        table.element("td", &[], if valid { "✓ valid" } else { "✗ no" });
         table.element("td", &[], &label).element("td", &[], &t.measure);
         table.element("td", &[("class", "n")], &(u64::from(t.repetition) + 1).to_string());
-        table.element("td", &[], &utc(t.started_unix_ms));
-        table.element("td", &[], &found(t));
+        let since = t.started_unix_ms.saturating_sub(data.provenance.started_unix_ms) / 1000;
+        let clock = format!("+{}:{:02}:{:02}", since / 3600, since / 60 % 60, since % 60);
+        table.element("td", &[("class", "n"), ("data-v", &since.to_string())], &clock);
         for ns in [t.timings.testbed.0, t.timings.service.0] {
             let text = if ns == 0 { String::new() } else { duration(ns as f64) };
             table.element("td", &[("class", "n"), ("data-v", &ns.to_string())], &text);
         }
-        let counts = invalid(&t.validity).map_or_else(|| "✓ valid".to_owned(), |why| format!("✗ {why}"));
-        table.element("td", &[], &counts).close("tr");
+        table.element("td", &[], &invalid(&t.validity).unwrap_or_else(|| found(t))).close("tr");
     }
     table.close("tbody").close("table");
     let mut m = Markup::new();
@@ -72,7 +73,7 @@ fn found(t: &TrialRecord) -> String {
         Some(_) => load(t).map_or_else(String::new, |l| {
             let failed = l.counts.intended.max(l.counts.sent).saturating_sub(l.counts.ok);
             let rate = l.counts.ok as f64 / l.duration.as_secs_f64().max(1e-9);
-            let busiest = quantity(l.generator.busiest, "1");
+            let busiest = tick(l.generator.busiest, "1");
             format!("{} answered, {failed} not; generator {busiest} busy", quantity(rate, "req/s"))
         }),
     }

@@ -97,9 +97,10 @@ fn line(row: &Row) -> Markup {
     m.open("td", &[("class", "n value")]).element("b", &[], &row.value_text());
     interval(&mut m, &row.interval_text());
     m.close("td");
-    m.open("td", &[("class", "n tax")]);
+    let base = row.comparison.is_none() && row.position == 0;
+    m.open("td", &[("class", if base { "n tax base" } else { "n tax" })]);
     match &row.comparison {
-        None if row.position == 0 => {
+        None if base => {
             m.element("span", &[("class", "quiet")], "baseline");
         }
         _ => {
@@ -180,7 +181,7 @@ pub(super) fn taxes(report: &Report, rows: &[Row]) -> Markup {
     let picture = plot::responsive(|width| forest::forest(&primary, margin, width));
     let caption = format!(
         "What each environment costs over the baseline. The shaded zone, 1 ± {}, counts as equal.",
-        quantity(margin, "1")
+        crate::format::tick(margin, "1")
     );
     super::figure(&caption, &[], &picture)
 }

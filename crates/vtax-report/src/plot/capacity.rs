@@ -79,7 +79,7 @@ fn search(svg: &mut Svg, frame: &Frame, cell: &Searches<'_>, (index, o): (u32, &
     let low = frame.x(o.lower.0);
     let high = o.upper.map_or(frame.right, |u| frame.x(u.0));
     let tip = format!("trial {index:03}, {}: {}", cell.label, words(o));
-    svg.rect(&format!("{color} bracket"), (low, y - 5.0), ((high - low).max(2.0), 10.0), &tip);
+    svg.rect(&format!("{color} bracket"), (low, y - 6.5), ((high - low).max(2.0), 13.0), &tip);
     for (i, step) in o.steps.iter().enumerate() {
         let x = frame.x(step.offered.0);
         let outcome = match (&step.reason, step.passed) {
@@ -96,10 +96,10 @@ fn search(svg: &mut Svg, frame: &Frame, cell: &Searches<'_>, (index, o): (u32, &
             duration(step.p99.0 as f64),
         );
         if step.passed {
-            svg.mark(&format!("{color} mark"), 0, (x, y), 3.4, &tip);
+            svg.mark(&format!("{color} mark"), 0, (x, y), 3.2, &tip);
         } else {
-            let (a, b) = (number(x - 3.2), number(y - 3.2));
-            svg.path(&format!("{color} cross"), &format!("M{a} {b}l6.4 6.4m-6.4 0l6.4 -6.4"), &tip);
+            let (a, b) = (number(x - 2.6), number(y - 2.6));
+            svg.path(&format!("{color} cross"), &format!("M{a} {b}l5.2 5.2m-5.2 0l5.2 -5.2"), &tip);
         }
     }
 }

@@ -6,7 +6,7 @@ use super::frame::{Frame, spread};
 use super::scale::Scale;
 use super::svg::{Anchor, Svg, polyline};
 use super::{is_narrow, series};
-use crate::format::{duration, tick};
+use crate::format::{duration, quantile_name, tick};
 use crate::markup::Markup;
 
 /// One environment's latency.
@@ -48,8 +48,8 @@ pub(crate) fn percentiles(curves: &[Curve<'_>], title: &str, width: f64) -> Mark
     );
     frame.y_axis(&mut svg, 7, |v| tick(v, "ns"));
     frame.x_axis(&mut svg, 8, |q| match q {
-        0.0 => "fastest".to_owned(),
-        q => tick(q, "1"),
+        0.0 => "min".to_owned(),
+        q => quantile_name(q),
     });
     frame.names(&mut svg, "share of requests answered within", "latency");
     let mut ends: Vec<f64> = Vec::new();
@@ -67,7 +67,7 @@ pub(crate) fn percentiles(curves: &[Curve<'_>], title: &str, width: f64) -> Mark
         svg.path(&format!("{color} curve"), &polyline(points), &curve.label);
         for q in [0.5, 0.9, 0.99, 0.999, 0.9999].into_iter().filter(|q| nines_of(*q) <= last) {
             let value = h.value_at_quantile(q) as f64;
-            let tip = format!("{}: {} within {}", curve.label, tick(q, "1"), duration(value));
+            let tip = format!("{}: {} within {}", curve.label, quantile_name(q), duration(value));
             svg.mark(&format!("{color} mark"), curve.position, (frame.x(q), frame.y(value)), 4.0, &tip);
         }
     }

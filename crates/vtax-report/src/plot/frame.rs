@@ -34,8 +34,11 @@ impl Frame {
             // Labels that would run into each other are left out; the grid line stays.
             let half = width(&text) / 2.0;
             if x - half >= free {
-                svg.text("tick", (x, self.bottom + 16.0), Anchor::Middle, &text);
-                free = x + half + 6.0;
+                // At the very left a label starts at its line, clear of the y axis's labels.
+                let first = x <= self.left;
+                let anchor = if first { Anchor::Start } else { Anchor::Middle };
+                svg.text("tick", (x, self.bottom + 16.0), anchor, &text);
+                free = x + if first { 2.0 * half } else { half } + 6.0;
             }
         }
     }

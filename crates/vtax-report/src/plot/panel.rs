@@ -7,7 +7,7 @@ use crate::format::tick;
 use crate::markup::Markup;
 
 const WIDTH: f64 = 300.0;
-const HEIGHT: f64 = 170.0;
+const HEIGHT: f64 = 176.0;
 
 /// One line of a panel.
 #[derive(Debug, Clone)]
@@ -98,8 +98,8 @@ pub(crate) fn heat(title: &str, series: &str, heat: &Heat, seconds: f64, vertica
 fn frame(title: &str, seconds: f64, vertical: Vertical<'_>, label_width: f64) -> (Svg, Frame) {
     let frame = Frame {
         left: 54.0,
-        right: WIDTH - label_width.max(8.0),
-        top: 40.0,
+        right: WIDTH - label_width.max(14.0),
+        top: 44.0,
         bottom: HEIGHT - 22.0,
         x: Scale::Linear { low: 0.0, high: if seconds > 0.0 { seconds } else { 1.0 } },
         y: vertical.scale,
