@@ -203,4 +203,22 @@ mod tests {
         assert_eq!(kernel.image, root.join("boot/vmlinuz-6.9"));
         assert_eq!(kernel.module_names().count(), ALL.len());
     }
+
+    #[test]
+    fn a_distributions_kernel_is_extracted_with_its_direct_entry() {
+        use vtax_sys::require::{Need, need};
+        if !need(&[Need::Vm]) {
+            return;
+        }
+        let cache = Cache::of_user();
+        let kernel = GuestKernel::find(&cache).unwrap();
+        let name = format!("boot/vmlinuz-{}", kernel.release);
+        let bzimage = match kernel.origin {
+            Origin::Host => Path::new("/").join(name),
+            Origin::Cached => cache.kernels().join(&kernel.release).join(name),
+        };
+        let extracted = extract(&bzimage).unwrap();
+        assert!(kernel.pvh);
+        assert!(extracted == fs::read(&kernel.image).unwrap(), "what set-up left is what is extracted");
+    }
 }

@@ -1,0 +1,49 @@
+//! Real boots of a real kernel (layer `vm`).
+
+use std::time::{Duration, Instant};
+
+use vtax_sys::require::{Need, need};
+use vtax_units::Nanos;
+use vtax_vm::{Accelerator, Cache, GuestKernel, Qemu, accel};
+
+#[test]
+fn under_emulation_a_stock_kernel_runs_the_smallest_init() {
+    if !need(&[Need::Vm]) {
+        return;
+    }
+    let kernel = GuestKernel::find(&Cache::of_user()).unwrap();
+    let time = accel::boot_bare(&Qemu::find().unwrap(), &kernel, Accelerator::Tcg).unwrap().unwrap();
+    assert!(time < Nanos::from_secs(40), "{time}");
+}
+
+#[test]
+fn the_accelerator_is_decided_in_seconds_once_and_then_at_once() {
+    if !need(&[Need::Vm]) {
+        return;
+    }
+    let (qemu, kernel) = (Qemu::find().unwrap(), GuestKernel::find(&Cache::of_user()).unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let cache = Cache::at(dir.path());
+    let timed = |refresh| {
+        let started = Instant::now();
+        (accel::prove(&qemu, &kernel, &cache, refresh).unwrap(), started.elapsed())
+    };
+    let (first, took) = timed(false);
+    // 4 s for the kernel, the rest for a host that is busy with other tests.
+    assert!(took < Duration::from_secs(8), "{took:?}");
+    assert!(!first.cached);
+    let (second, took) = timed(false);
+    assert_eq!((second.accelerator, &second.kvm_unusable), (first.accelerator, &first.kvm_unusable));
+    assert!(took < Duration::from_millis(500), "{took:?}");
+    let kvm_was_tried = std::fs::File::open("/dev/kvm").is_ok();
+    assert_eq!(second.cached, kvm_was_tried);
+    match second.kvm_unusable {
+        Some(reason) => {
+            assert_eq!(second.accelerator, Accelerator::Tcg);
+            assert!(!reason.is_empty());
+        }
+        None => assert_eq!(second.accelerator, Accelerator::Kvm),
+    }
+    let (third, _) = timed(true);
+    assert!(!third.cached, "--refresh proves anew");
+}
