@@ -154,7 +154,7 @@ fn merge(spec: &LoadSpec, job: &Job, findings: Vec<Finding>) -> Result<LoadResul
         missed_own,
         no_descriptors: counts.errors.no_descriptors,
         no_addresses: counts.errors.no_addresses,
-        latency_p99: latency.quantile(0.99),
+        latency_p99: p99_with_timeouts(spec, &counts, &latency),
         lateness_p99: lateness.quantile(0.99),
         own_lateness_p99: own_lateness.quantile(0.99),
     });
@@ -162,6 +162,13 @@ fn merge(spec: &LoadSpec, job: &Job, findings: Vec<Finding>) -> Result<LoadResul
         findings.into_iter().filter_map(|f| f.recorder.samples).flatten().flatten().collect();
     samples.sort_unstable_by_key(|sample| sample.start_ns);
     Ok(LoadResult { duration, counts, latency, lateness, intervals, generator, samples })
+}
+
+/// The p99 of latency where requests that timed out or were missed count as their timeout.
+fn p99_with_timeouts(spec: &LoadSpec, counts: &Counts, latency: &LatencyHistogram) -> Nanos {
+    let too_late = counts.errors.client_timeout + counts.missed;
+    let p99 = latency.quantile(0.99);
+    if too_late * 100 > counts.intended { p99.max(spec.timeout) } else { p99 }
 }
 
 fn add(to: &mut LatencyHistogram, from: &Histogram<u64>) {

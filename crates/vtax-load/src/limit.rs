@@ -4,6 +4,9 @@ use vtax_units::Nanos;
 
 /// A worker that used or wanted its CPU for more than this share has no reserve left.
 const BUSY: f64 = 0.95;
+/// A worker whose CPU another program had for more than this share of the time it wanted to run
+/// saw answers later than they came.
+const DISPLACED: f64 = 0.2;
 /// Lateness the generator may always have: below it, timer and scheduler noise.
 const LATENESS_FLOOR: Nanos = Nanos::from_millis(1);
 /// Share of the measured p99 latency that the generator's own p99 lateness may reach.
@@ -36,7 +39,7 @@ pub(crate) struct Evidence {
 
 /// Why the generator could not carry the load; `None` where it could.
 pub(crate) fn judge(e: &Evidence) -> Option<String> {
-    resources(e).or_else(|| saturated(e)).or_else(|| late(e))
+    resources(e).or_else(|| saturated(e)).or_else(|| displaced(e)).or_else(|| late(e))
 }
 
 /// Descriptors and local ports are the generator's own to run out of.
@@ -62,8 +65,7 @@ fn resources(e: &Evidence) -> Option<String> {
 fn saturated(e: &Evidence) -> Option<String> {
     let wanted = e.busy.iter().zip(&e.displaced).map(|(busy, displaced)| busy + displaced);
     let (worker, wanted) = wanted.enumerate().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let late = e.lateness_p99 > LATENESS_FLOOR || e.missed > 0;
-    if wanted <= BUSY || (e.open && !late) {
+    if wanted <= BUSY || (e.open && !is_late(e)) {
         return None;
     }
     let (busy, displaced) = (100.0 * e.busy[worker], 100.0 * e.displaced[worker]);
@@ -72,6 +74,22 @@ fn saturated(e: &Evidence) -> Option<String> {
         why += &format!(" and waited for it {displaced:.0} % of the time");
     }
     Some(why + "; give the generator more CPUs or less load")
+}
+
+/// Starts waited for a connection, be it busy or not.
+fn is_late(e: &Evidence) -> bool {
+    e.lateness_p99 > LATENESS_FLOOR || e.missed > 0
+}
+
+/// Another program had the CPU so often that one can't tell who was late.
+fn displaced(e: &Evidence) -> Option<String> {
+    let (worker, displaced) = e.displaced.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1))?;
+    (*displaced > DISPLACED && e.open && is_late(e)).then(|| {
+        format!(
+            "another program had the CPU of worker {worker} for {:.0} % of the time; give the generator CPUs of its own",
+            100.0 * displaced
+        )
+    })
 }
 
 /// CPU to spare on average, but starts were late although a connection was free: something held
@@ -144,6 +162,10 @@ mod tests {
             ..good()
         };
         assert!(judge(&e).unwrap().contains("waited for it 48 %"));
+        // Also where it leaves the worker some reserve, as answers were seen late.
+        let e = Evidence { busy: vec![0.3], displaced: vec![0.4], ..e };
+        assert!(judge(&e).unwrap().contains("worker 0 for 40 % of the time"));
+        assert_eq!(judge(&Evidence { lateness_p99: Nanos(300_000), ..e }), None);
     }
 
     #[test]

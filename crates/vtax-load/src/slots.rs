@@ -11,6 +11,8 @@ const NONE: u32 = u32::MAX;
 pub(crate) enum Phase {
     /// No request is under way. It may be open, kept alive, or not.
     Ready,
+    /// Connecting ahead of the first request.
+    Opening,
     /// Connecting, or sending the request.
     Sending,
     /// Waiting for the answer, or within it.
@@ -102,6 +104,10 @@ impl Slots {
             next: NONE,
         };
         Self((0..count).map(slot).collect())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// The slot. Ids come from this worker alone, so there is always one.

@@ -84,6 +84,9 @@ pub(crate) struct Worker<'a> {
     in_flight: Queue,
     parked: Queue,
     connecting: u32,
+    /// A closed loop opens its connections before it sends on any: a server that is busy already
+    /// may take minutes to accept thousands of them.
+    opening: bool,
     /// `None` in a closed loop.
     arrivals: Option<Peekable<Arrivals>>,
     pacer: Pacer,
@@ -130,6 +133,7 @@ impl<'a> Worker<'a> {
             in_flight: Queue::new(),
             parked: Queue::new(),
             connecting: 0,
+            opening: arrivals.is_none() && job.window.from > 0,
             arrivals: arrivals.map(Iterator::peekable),
             pacer: Pacer::new(),
             recorder,
@@ -230,7 +234,26 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// Opens connections without a request until all are open or the warm-up has passed.
+    fn open_ahead(&mut self) {
+        while self.connecting < CONNECTING_MAX {
+            let Some(id) = self.free.pop() else { break };
+            self.slots.get(id).phase = Phase::Opening;
+            if self.connect(id).is_err() {
+                self.park(id, Phase::Paused);
+            }
+        }
+        let all_open = self.idle.len() == self.slots.len();
+        self.opening = !all_open && self.now < self.job.window.from;
+    }
+
     fn dispatch_closed(&mut self) {
+        if self.opening {
+            self.open_ahead();
+            if self.opening {
+                return;
+            }
+        }
         while self.now < self.stop {
             let next = match self.idle.pop() {
                 None if self.connecting < CONNECTING_MAX => self.free.pop(),
@@ -364,6 +387,16 @@ impl<'a> Worker<'a> {
         }
         match slot.phase {
             Phase::Sending | Phase::Receiving if readable => self.receive(id, ended),
+            Phase::Opening if broken => {
+                self.close(id);
+                self.park(id, Phase::Paused);
+            }
+            Phase::Opening => {
+                slot.fresh = false;
+                self.connecting -= 1;
+                self.recorder.connected(self.now);
+                self.release(id);
+            }
             Phase::Closing if readable => {
                 self.parked.remove(&mut self.slots, id);
                 self.close(id);
@@ -476,6 +509,7 @@ impl<'a> Worker<'a> {
 
     /// Counts what is left over.
     fn finish(mut self) -> Result<Finding, SysError> {
+        self.expire();
         while let Some(start) = self.next_start() {
             self.recorder.missed(start, false);
             self.arrivals.as_mut().and_then(Iterator::next);
