@@ -18,8 +18,11 @@ const MODULE_DIRECTORIES: &[&str] = &[
 ];
 /// What is loaded where it isn't compiled in.
 const MODULES: &[&str] = &["mpm_event", "unixd", "authz_core", "mime", "dir"];
-/// Threads of each process; `ThreadLimit`'s default, so no second limit matters.
-const THREADS: u32 = 64;
+/// Threads of all processes together. A request that waits for the CPU holds one, and once all are
+/// held the event MPM closes idle keep-alive connections, which a client that just sends sees as errors.
+const THREADS: u32 = 1024;
+/// Threads of one process where there are many: connections don't spread evenly.
+const THREADS_OF_ONE_LEAST: u32 = 128;
 
 /// Writes documents and configuration.
 pub(crate) fn prepare(job: &Job<'_>) -> Result<Recipe, ServiceError> {
@@ -55,7 +58,9 @@ fn configuration(job: &Job<'_>, modules: Option<&Path>) -> String {
         .filter(|(_, file)| file.is_file())
         .map(|(name, file)| format!("LoadModule {name}_module \"{}\"\n", file.display()))
         .collect();
-    let (processes, listen, all_threads) = (job.workers, job.address, job.workers.saturating_mul(THREADS));
+    let (processes, listen) = (job.workers, job.address);
+    let threads = (THREADS / processes).max(THREADS_OF_ONE_LEAST);
+    let all_threads = processes.saturating_mul(threads);
     let (directory, root) = (job.path(""), job.path("documents"));
     format!(
         "{load}\
@@ -69,9 +74,10 @@ fn configuration(job: &Job<'_>, modules: Option<&Path>) -> String {
          LogLevel warn\n\
          StartServers {processes}\n\
          ServerLimit {processes}\n\
-         ThreadsPerChild {THREADS}\n\
+         ThreadLimit {threads}\n\
+         ThreadsPerChild {threads}\n\
          MaxRequestWorkers {all_threads}\n\
-         MinSpareThreads {THREADS}\n\
+         MinSpareThreads 1\n\
          MaxSpareThreads {all_threads}\n\
          MaxConnectionsPerChild 0\n\
          AsyncRequestWorkerFactor 100\n\
@@ -103,7 +109,7 @@ mod tests {
             identity: Identity::DropTo(account),
         };
         let text = configuration(&job, None);
-        for line in ["StartServers 2", "ServerLimit 2", "MaxRequestWorkers 128", "MaxSpareThreads 128"] {
+        for line in ["StartServers 2", "ServerLimit 2", "ThreadsPerChild 512", "MaxRequestWorkers 1024"] {
             assert!(text.lines().any(|l| l == line), "{line} is missing in\n{text}");
         }
         assert!(text.contains("User www-data\nGroup www-data\n"));

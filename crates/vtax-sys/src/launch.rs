@@ -10,7 +10,8 @@ use std::process::Command;
 pub struct Launch {
     /// Become leader of a new session and process group, so that no terminal signal reaches it.
     pub new_session: bool,
-    /// Raise the soft limit of open files to the hard one.
+    /// Raise the soft limit of open files to the hard one, at most to 1,048,576: programs exist that
+    /// close every descriptor they could have.
     pub most_files: bool,
     /// Enter a nested user namespace in which the present user has this uid and gid and, after
     /// exec, no capability (`user_namespaces(7)`). For programs that refuse to run as uid 0
@@ -65,11 +66,13 @@ fn check(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+const MOST_FILES: libc::rlim_t = 1 << 20;
+
 fn raise_file_limit() -> io::Result<()> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a valid place for one rlimit.
     check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
-    limit.rlim_cur = limit.rlim_max;
+    limit.rlim_cur = limit.rlim_max.min(MOST_FILES).max(limit.rlim_cur);
     // SAFETY: `limit` is a valid rlimit.
     check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) })
 }
