@@ -158,9 +158,7 @@ fn header(bytes: &[u8]) -> Header {
     let length = word(12) as usize;
     match Kind::from_code(header[5]) {
         Some(kind)
-            if header[4] == FORMAT
-                && word(16) == crc32fast::hash(&header[..16])
-                && length <= MAX_PAYLOAD =>
+            if header[4] == FORMAT && word(16) == crc32fast::hash(&header[..16]) && length <= MAX_PAYLOAD =>
         {
             Header::Valid { kind, id: word(8), length }
         }

@@ -19,4 +19,3 @@ pub use client::{Client, EventHandler, LoadAnswer};
 pub use error::AgentError;
 pub use frame::{Decoder, Frame, Kind, MAX_PAYLOAD};
 pub use serve::{Role, serve};
-

@@ -1,7 +1,5 @@
 //! What an agent does for its node: network, service, probes, load.
 
-
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -132,7 +130,6 @@ fn facts() -> NodeFacts {
         memory_bytes,
     }
 }
-
 
 /// A panic of another thread while it held the lock leaves nothing half-done in these structures.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

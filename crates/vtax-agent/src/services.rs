@@ -24,13 +24,7 @@ pub(crate) struct Services {
 
 impl Services {
     pub(crate) fn new(role: Role, writer: Writer) -> Self {
-        Self {
-            role,
-            writer,
-            running: Mutex::default(),
-            call_off: Arc::default(),
-            started: AtomicU32::new(0),
-        }
+        Self { role, writer, running: Mutex::default(), call_off: Arc::default(), started: AtomicU32::new(0) }
     }
 
     /// Starts a service and returns once it is ready.

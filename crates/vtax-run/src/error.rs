@@ -15,7 +15,9 @@ pub enum RunError {
     #[error("nothing of this plan can be measured on this host: {0}")]
     NothingPossible(String),
     /// The journal names a cell or measure that the plan doesn't have.
-    #[error("the journal has a trial of `{what}`, which the run's plan doesn't have: the run directory was changed")]
+    #[error(
+        "the journal has a trial of `{what}`, which the run's plan doesn't have: the run directory was changed"
+    )]
     ForeignTrial {
         /// Cell and measure.
         what: String,

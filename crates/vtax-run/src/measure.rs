@@ -50,8 +50,7 @@ impl Site<'_> {
             }
             MeasureKind::Throughput(throughput) => {
                 let (warmup, duration) = (throughput.warmup, throughput.duration);
-                let burst =
-                    Burst { pace: Pace::Closed, warmup, duration, seed: order.seed, samples: false };
+                let burst = Burst { pace: Pace::Closed, warmup, duration, seed: order.seed, samples: false };
                 let answer = self.burst(&order.cell.workload, burst)?;
                 let validity = judge(&answer.result);
                 let outcome = Outcome::Throughput { load: answer.result };
@@ -84,7 +83,11 @@ impl Site<'_> {
         // A limit that the generator set is no upper bound of the service.
         let upper = bracket.upper.filter(|_| bracket.ending != Ending::GeneratorLimited);
         let lower = bracket.lower.unwrap_or(Rate(0.0));
-        Ok(Measured { outcome: Outcome::Capacity(CapacityOutcome { lower, upper, steps }), validity, answered })
+        Ok(Measured {
+            outcome: Outcome::Capacity(CapacityOutcome { lower, upper, steps }),
+            validity,
+            answered,
+        })
     }
 
     /// Where the search begins: at an earlier trial's result, else at what a closed loop gets.
@@ -172,7 +175,9 @@ fn judge_bracket(ending: Ending, lower: Option<Rate>, steps: &[CapacityStep]) ->
             InvalidReason::MeasureFailed,
             format!("the capacity moved: no stable bracket after {} steps", steps.len()),
         ),
-        (Ending::Found | Ending::AtMax | Ending::NothingPassed | Ending::Unfinished, Some(_)) => Validity::Valid,
+        (Ending::Found | Ending::AtMax | Ending::NothingPassed | Ending::Unfinished, Some(_)) => {
+            Validity::Valid
+        }
     }
 }
 

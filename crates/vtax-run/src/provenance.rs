@@ -9,7 +9,8 @@ use vtax_store::provenance::HostFacts;
 use vtax_store::{PROVENANCE_VERSION, Provenance, unix_ms};
 
 /// Environment variables that change what the programs of a run do.
-const VARIABLES: &[&str] = &["LANG", "LC_ALL", "MALLOC_ARENA_MAX", "GLIBC_TUNABLES", "VTAX_CACHE", "LD_PRELOAD"];
+const VARIABLES: &[&str] =
+    &["LANG", "LC_ALL", "MALLOC_ARENA_MAX", "GLIBC_TUNABLES", "VTAX_CACHE", "LD_PRELOAD"];
 
 /// Everything that is known before the first trial.
 #[must_use]
@@ -74,9 +75,10 @@ fn load_average() -> Option<[f64; 3]> {
 
 /// `systemd-detect-virt` where it is installed, else the CPU's own hypervisor flag.
 fn virtualization() -> Option<String> {
-    let told = Command::new("systemd-detect-virt").output().ok().map(|out| {
-        String::from_utf8_lossy(&out.stdout).trim().to_owned()
-    });
+    let told = Command::new("systemd-detect-virt")
+        .output()
+        .ok()
+        .map(|out| String::from_utf8_lossy(&out.stdout).trim().to_owned());
     if let Some(told) = told.filter(|t| !t.is_empty()) {
         return Some(told);
     }

@@ -190,12 +190,34 @@ impl<'a> Runner<'a> {
         let record = self.store.finish_trial(files, record)?;
         self.durations.insert((slot.cell, slot.measure), began.elapsed());
         self.observer.observe(&RunEvent::TrialEnded { record: &record });
+        let verdict = record.validity.clone();
         self.take(slot.cell, slot.measure, record);
+        self.give_up_where_hopeless(slot, &verdict)?;
         for note in executor.take_notes() {
             self.note(&note)?;
         }
         self.describe(executor)?;
         Ok(true)
+    }
+
+    /// A cell that can't be built, or whose service won't start, however often it is tried, won't do
+    /// better in its other measures.
+    fn give_up_where_hopeless(&mut self, slot: Slot, validity: &Validity) -> Result<(), RunError> {
+        use InvalidReason::{ServiceFailed, TestbedFailed};
+        match validity {
+            Validity::Invalid { reason: ServiceFailed | TestbedFailed, detail }
+                if self.schedule.hopeless(slot.cell, slot.measure) =>
+            {
+                self.leave_out(slot.cell, &format!("it failed each time; the last: {detail}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// True where at least one trial counts.
+    #[must_use]
+    pub fn found_anything(&self) -> bool {
+        self.records.iter().any(|r| r.validity == Validity::Valid)
     }
 
     /// Provenance grows with the first trials of each environment and then stays.
@@ -254,15 +276,15 @@ impl<'a> Runner<'a> {
     fn place(&self, record: &TrialRecord) -> Result<(usize, usize), RunError> {
         let cell = self.plan.cells.iter().position(|c| c.id == record.cell);
         let measure = self.plan.measures.iter().position(|m| m.name == record.measure);
-        cell.zip(measure).ok_or_else(|| RunError::ForeignTrial {
-            what: format!("{} / {}", record.cell, record.measure),
-        })
+        cell.zip(measure)
+            .ok_or_else(|| RunError::ForeignTrial { what: format!("{} / {}", record.cell, record.measure) })
     }
 
     fn duration(&self, cell: usize, measure: usize) -> Duration {
-        self.durations.get(&(cell, measure)).copied().unwrap_or_else(|| {
-            (self.estimate)(&self.plan.cells[cell], &self.plan.measures[measure])
-        })
+        self.durations
+            .get(&(cell, measure))
+            .copied()
+            .unwrap_or_else(|| (self.estimate)(&self.plan.cells[cell], &self.plan.measures[measure]))
     }
 
     /// Trials owed and the time they are likely to take.

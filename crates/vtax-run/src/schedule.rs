@@ -14,9 +14,10 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use vtax_plan::model::Plan;
 
-/// Invalid trials of one cell and measure that are repeated before vtax gives up on it: a cell
-/// that fails three times over its minimum fails for a reason that a fourth time won't change.
+/// Invalid trials of one cell and measure that are repeated before vtax gives up on it.
 const SPARE_ATTEMPTS: u32 = 2;
+/// Failures in a row, none valid before, after which trying again is idle.
+const HOPELESS_AFTER: u32 = 2;
 
 /// One trial to make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -105,11 +106,11 @@ impl Schedule {
             .collect()
     }
 
-    /// True where the cell and measure was given up without a single valid trial.
+    /// True where the cell and measure failed from the start, and often enough.
     #[must_use]
     pub fn hopeless(&self, cell: usize, measure: usize) -> bool {
         let tally = self.tally(cell, measure);
-        tally.valid == 0 && tally.attempts >= self.attempt_limit(self.min)
+        tally.valid == 0 && tally.attempts >= HOPELESS_AFTER
     }
 
     fn tally(&self, cell: usize, measure: usize) -> Tally {
@@ -137,7 +138,9 @@ impl Schedule {
     fn order(&self, measure: usize, round: u32) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.cells).collect();
         let stream = ((measure as u64) << 32) | u64::from(round);
-        order.shuffle(&mut StdRng::seed_from_u64(self.seed.wrapping_add(stream.wrapping_mul(0x9E37_79B9_7F4A_7C15))));
+        order.shuffle(&mut StdRng::seed_from_u64(
+            self.seed.wrapping_add(stream.wrapping_mul(0x9E37_79B9_7F4A_7C15)),
+        ));
         order
     }
 }

@@ -9,8 +9,8 @@ use vtax_agent::message::{Event, NodeFacts, ServiceReady};
 use vtax_agent::{AgentError, Client};
 use vtax_lab::{Lab, Node, Testbed, TestbedSpec};
 use vtax_plan::model::{Budget, MeasureKind};
-use vtax_probe::layers::{CpuBreakdown, Hosting, break_down};
 use vtax_probe::delta::Interval;
+use vtax_probe::layers::{CpuBreakdown, Hosting, break_down};
 use vtax_probe::noise::{HostProbe, HostState, disturbance};
 use vtax_probe::{Probe, Sampler, Scope, Snapshot};
 use vtax_store::record::{InvalidReason, Timings, TrialRecord, Validity};
@@ -246,10 +246,8 @@ impl<'a> Trial<'a> {
 
     fn measure(&mut self, stage: &Stage, testbed: &Testbed, target: SocketAddr) -> Result<Measured, Failed> {
         let broken = failed(InvalidReason::MeasureFailed);
-        let mut probes = Probes::start(stage, testbed).map_err(|detail| Failed {
-            reason: InvalidReason::MeasureFailed,
-            detail,
-        })?;
+        let mut probes = Probes::start(stage, testbed)
+            .map_err(|detail| Failed { reason: InvalidReason::MeasureFailed, detail })?;
         let site = Site { client: &stage.client, target, observer: self.observer };
         let measured = site.measure(self.order).map_err(|e| broken(&e))?;
         // Probes that fail cost the breakdown, not the trial.

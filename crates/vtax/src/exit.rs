@@ -36,14 +36,8 @@ impl Exit {
 
     /// The exit of another vtax process by its code.
     pub(crate) fn from_code(code: u8) -> Option<Self> {
-        let all = [
-            Self::Done,
-            Self::VerdictFailed,
-            Self::BadInput,
-            Self::HostCannot,
-            Self::Bug,
-            Self::Interrupted,
-        ];
+        let all =
+            [Self::Done, Self::VerdictFailed, Self::BadInput, Self::HostCannot, Self::Bug, Self::Interrupted];
         all.into_iter().find(|exit| exit.code() == code)
     }
 }

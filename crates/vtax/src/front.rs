@@ -8,10 +8,10 @@ use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
-use vtax_sys::SysError;
 use vtax_sys::cgroup::{RunGroups, sweep};
 use vtax_sys::controller::{Controller, ControllerOptions, Inside, start_controller};
 use vtax_sys::signals::SignalFd;
+use vtax_sys::{Ended, SysError};
 
 use crate::exit::{Classify, Exit, Failure, Outcome};
 
@@ -66,11 +66,17 @@ fn attend(controller: Controller, signals: &SignalFd) -> Outcome {
             let _ = controller.signal(signal);
         }
         if ended {
-            let code = controller.wait().context("wait for the controller").host_cannot()?.code();
-            return Exit::from_code(code).ok_or_else(|| Failure {
-                exit: Exit::Bug,
-                error: anyhow::anyhow!("the controller ended with code {code}"),
-            });
+            return match controller.wait().context("wait for the controller").host_cannot()? {
+                Ended::Exited(code) => u8::try_from(code).ok().and_then(Exit::from_code).ok_or_else(|| {
+                    let error = anyhow::anyhow!("the controller ended with exit code {code}");
+                    Failure { exit: Exit::Bug, error }
+                }),
+                Ended::Signalled(signal) => Err(anyhow::anyhow!(
+                    "the controller was killed by signal {signal} (9 is also what the kernel sends when memory \
+                     runs out); finished trials are kept, and --resume goes on"
+                ))
+                .host_cannot(),
+            };
         }
     }
 }

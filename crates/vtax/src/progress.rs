@@ -58,8 +58,7 @@ impl Observer for Progress {
     fn observe(&self, event: &RunEvent<'_>) {
         match event {
             RunEvent::Started { finished, owed, remaining } => {
-                let resumed =
-                    if *finished > 0 { format!("{finished} trials done, ") } else { String::new() };
+                let resumed = if *finished > 0 { format!("{finished} trials done, ") } else { String::new() };
                 self.line(&format!("{resumed}{owed} trials to go, about {}", span(*remaining)));
             }
             RunEvent::TrialStarted { index, cell, measure, repetition, owed, remaining } => {
@@ -104,7 +103,8 @@ fn ended(record: &TrialRecord) -> String {
         Validity::Valid => String::new(),
         Validity::Invalid { detail, .. } => format!("  INVALID: {detail}"),
     };
-    let label = record.accelerator.as_deref().map_or_else(String::new, |a| format!(" [{}]", a.to_uppercase()));
+    let label =
+        record.accelerator.as_deref().map_or_else(String::new, |a| format!(" [{}]", a.to_uppercase()));
     format!("{:>4}  {:<34} {:<18} {found}{label}{validity}", record.index + 1, record.cell, record.measure)
 }
 

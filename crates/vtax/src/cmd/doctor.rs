@@ -34,9 +34,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 fn to_json(checks: &[Check]) -> serde_json::Value {
-    let one = |c: &Check| {
-        serde_json::json!({ "name": c.name, "state": c.state.word(), "found": c.found, "fix": c.fix })
-    };
+    let one = |c: &Check| serde_json::json!({ "name": c.name, "state": c.state.word(), "found": c.found, "fix": c.fix });
     checks.iter().map(one).collect()
 }
 

@@ -95,16 +95,15 @@ impl Job {
         progress.finish();
         let run = store.run().clone();
         drop(store);
-        let ended = ended?;
-        self.conclude(&run, ended)
+        let (ended, found) = ended?;
+        self.conclude(&run, ended, found)
     }
 
     fn open_store(&self) -> Result<RunWriter, Failure> {
         if self.resume {
             return RunDir::resume(&self.directory).map_err(stored);
         }
-        let provenance =
-            vtax_run::provenance(&self.plan, self.plan_file.clone(), env!("CARGO_PKG_VERSION"));
+        let provenance = vtax_run::provenance(&self.plan, self.plan_file.clone(), env!("CARGO_PKG_VERSION"));
         RunDir::create(&self.directory, &self.plan, &provenance).map_err(stored)
     }
 
@@ -133,7 +132,7 @@ impl Job {
         outside: Option<String>,
         stop: &Stop,
         progress: &Progress,
-    ) -> Result<Ended, Failure> {
+    ) -> Result<(Ended, bool), Failure> {
         progress.line(&format!("run directory: {}", self.directory.display()));
         let nodes = match &options.isolation {
             Isolation::Loopback { directory } => Some(directory.clone()),
@@ -144,19 +143,19 @@ impl Job {
             lengths.get(&(cell.id.clone(), measure.name.clone())).copied().unwrap_or_default()
         };
         let mut executor = LabExecutor::new(&self.plan, options, stop.clone()).map_err(ran)?;
-        let mut runner =
-            Runner::new(&self.plan, store, progress, stop.clone(), &length).map_err(ran)?;
+        let mut runner = Runner::new(&self.plan, store, progress, stop.clone(), &length).map_err(ran)?;
         if let Some(reason) = outside {
             runner.note(&format!("namespaces are refused on this host: {reason}")).map_err(ran)?;
         }
         self.leave_out(&mut runner, &mut executor)?;
         let ended = runner.run(&mut executor).map_err(ran);
+        let found = runner.found_anything();
         drop(executor);
         if let Some(nodes) = nodes {
             // What can't be removed is named when the run is resumed or looked at.
             let _ = std::fs::remove_dir_all(nodes);
         }
-        ended
+        ended.map(|ended| (ended, found))
     }
 
     /// Leaves out the cells that this host can't build; an error where none is left.
@@ -182,7 +181,7 @@ impl Job {
     }
 
     /// Writes the report and prints the verdicts.
-    fn conclude(&self, run: &RunDir, ended: Ended) -> Outcome {
+    fn conclude(&self, run: &RunDir, ended: Ended, found: bool) -> Outcome {
         let written = vtax_report::write_all(run).map_err(|error| {
             let exit = if error.is_bad_input() { Exit::BadInput } else { Exit::HostCannot };
             Failure { exit, error: error.into() }
@@ -192,7 +191,11 @@ impl Job {
         let _ = writeln!(out, "\n{}", written.table());
         let _ = writeln!(out, "report: {}", run.path().join("report.html").display());
         match ended {
-            Ended::Completed => Ok(Exit::Done),
+            Ended::Completed if found => Ok(Exit::Done),
+            Ended::Completed => {
+                let _ = writeln!(out, "no trial succeeded; the notes above say why");
+                Ok(Exit::HostCannot)
+            }
             Ended::Interrupted => {
                 let directory = shell_word(&self.directory);
                 let _ = writeln!(out, "interrupted; go on with: vtax run --resume {directory}");
@@ -212,5 +215,9 @@ fn lengths(plan: &Plan) -> HashMap<(String, String), Duration> {
 fn shell_word(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@".contains(c);
-    if !text.is_empty() && text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+    if !text.is_empty() && text.chars().all(plain) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
 }

@@ -1,0 +1,161 @@
+//! `kill -9` at any moment leaves nothing behind, loses no finished trial, and the run can be
+//! resumed to its end.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use vtax_lab::residue::Snapshot;
+use vtax_sys::require::{Need, need};
+
+/// Kills during set-up, load and tear-down; the issue is rare races, so there are many.
+const KILLS: usize = 50;
+/// Longest time a run is let go on before it is killed: a guest's trial takes some 4 s.
+const LONGEST_MS: u64 = 4500;
+/// Time after a kill within which the kernel and the keeper must have removed everything.
+const GONE_WITHIN: Duration = Duration::from_secs(10);
+
+const PLAN: &str = "
+vtax: 1
+name: residue
+baseline: native
+environments: [native, container, vm]
+services: [http]
+workload:
+  http: {target: /bytes/100, connections: 4}
+measure:
+  - latency: {load: 200/s, duration: 300ms, warmup: 0s}
+repeat: 14
+";
+
+fn vtax(arguments: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_vtax"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("vtax starts")
+}
+
+/// A generator of moments that differ from run to run of the test but not in distribution.
+struct Moments(u64);
+
+impl Moments {
+    fn next(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % below
+    }
+}
+
+fn finished_trials(run: &Path) -> usize {
+    let journal = std::fs::read_to_string(run.join("journal.jsonl")).unwrap_or_default();
+    journal.lines().filter(|line| line.contains("\"trial-ended\"")).count()
+}
+
+/// The front process's only child that isn't the keeper is the controller.
+fn controller_of(front: u32) -> Option<u32> {
+    let processes = std::fs::read_dir("/proc").ok()?.flatten();
+    processes.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok()).find(|pid| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let Some((name, rest)) = stat.rsplit_once(')') else { return false };
+        name.ends_with("(vtax") && rest.split_whitespace().nth(1) == Some(&front.to_string())
+    })
+}
+
+fn kill(pid: u32) {
+    let status = Command::new("kill").args(["-9", &pid.to_string()]).stderr(Stdio::null()).status();
+    status.expect("kill runs");
+}
+
+/// True inside a PID namespace of the test's own, where every process there is was started by it.
+/// Outside, it runs the test there and passes its verdict on.
+fn alone(test: &str) -> bool {
+    const MARK: &str = "VTAX_TEST_ALONE";
+    if std::env::var_os(MARK).is_some() {
+        return true;
+    }
+    let status = Command::new("unshare")
+        .args(["--pid", "--mount", "--fork", "--kill-child", "--mount-proc"])
+        .arg(std::env::current_exe().expect("this program"))
+        .args(["--exact", test, "--nocapture"])
+        .env(MARK, "1")
+        .status();
+    assert!(status.expect("unshare runs").success(), "the test failed in its own PID namespace");
+    false
+}
+
+#[test]
+fn kill_at_any_moment_leaves_nothing_and_loses_nothing() {
+    if !need(&[Need::Root, Need::Vm]) || !alone("kill_at_any_moment_leaves_nothing_and_loses_nothing") {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let (plan, run) = (directory.path().join("plan.yaml"), directory.path().join("run"));
+    std::fs::write(&plan, PLAN).expect("the plan is written");
+    let (plan, run_text) = (plan.to_str().expect("UTF-8"), run.to_str().expect("UTF-8"));
+    let before = Snapshot::take();
+    let seed = u64::from(std::process::id()) << 20 | 0x5eed;
+    let mut moments = Moments(seed);
+    let mut kept = 0;
+    for number in 0..KILLS {
+        let arguments: Vec<&str> = if run.join("journal.jsonl").exists() {
+            vec!["run", "--resume", run_text]
+        } else {
+            vec!["run", plan, "--out", run_text]
+        };
+        let mut front = vtax(&arguments);
+        let after = Duration::from_millis(moments.next(LONGEST_MS));
+        std::thread::sleep(after);
+        // Mostly the process a user would kill; now and then the one behind it, or both at once.
+        match number % 5 {
+            3 => controller_of(front.id()).into_iter().for_each(kill),
+            4 => [controller_of(front.id()), Some(front.id())].into_iter().flatten().for_each(kill),
+            _ => kill(front.id()),
+        }
+        front.wait().expect("it ended");
+        expect_nothing_left(&before, number, after);
+        let finished = finished_trials(&run);
+        assert!(finished >= kept, "kill {number} lost a trial: {finished} of {kept} are left");
+        kept = finished;
+        // A kill before the first line of the journal leaves no run to resume, and nothing to lose.
+        if !run.join("journal.jsonl").exists() {
+            let _ = std::fs::remove_dir_all(&run);
+        }
+    }
+    assert!(kept > 0, "no trial was ever finished between two kills");
+    let status = vtax(&["run", "--resume", run_text]).wait().expect("it ends");
+    assert_eq!(status.code(), Some(0), "the resumed run did not complete");
+    assert!(run.join("report.html").exists());
+    let journal = std::fs::read_to_string(run.join("journal.jsonl")).expect("a journal");
+    assert!(journal.contains("\"event\":\"completed\""));
+    assert!(finished_trials(&run) >= 3 * 14);
+    expect_nothing_left(&before, KILLS, Duration::ZERO);
+}
+
+fn expect_nothing_left(before: &Snapshot, number: usize, after: Duration) {
+    let deadline = Instant::now() + GONE_WITHIN;
+    loop {
+        // The test is PID 1 here: the dead that nobody else waits for are its own to bury.
+        let _ = vtax_sys::signals::reap_all();
+        let residue = Snapshot::take().since(before);
+        let left: Vec<_> = residue.iter().filter(|(kind, what)| is_ours(kind, what)).collect();
+        if left.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < deadline, "kill {number} after {after:?} left behind:\n{left:#?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Control groups are the whole machine's; a group's name ends with its owner's PID namespace.
+fn is_ours(kind: &str, what: &str) -> bool {
+    let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    let namespace = namespace.to_string_lossy().replace(|c: char| !c.is_ascii_digit(), "");
+    match kind {
+        "control group" => what.contains(&format!("-{namespace}")),
+        _ => true,
+    }
+}
