@@ -30,6 +30,8 @@ pub struct RunGroups {
     memory: Option<Place>,
     /// Every directory the run's name may appear in, also those only an OCI runtime writes to.
     trees: Vec<PathBuf>,
+    /// The run's group in the unified hierarchy, once it was tried to make it; or why there is none.
+    unified: Option<Result<PathBuf, String>>,
     /// Group this process left to make room, and goes back to at the end (cgroup v2).
     home: Option<PathBuf>,
     notes: Vec<String>,
@@ -86,8 +88,15 @@ impl RunGroups {
     #[must_use]
     pub fn create() -> Self {
         let name = tree::run_name();
-        let mut run =
-            Self { name, cpuset: None, memory: None, trees: Vec::new(), home: None, notes: Vec::new() };
+        let mut run = Self {
+            name,
+            cpuset: None,
+            memory: None,
+            trees: Vec::new(),
+            unified: None,
+            home: None,
+            notes: Vec::new(),
+        };
         let hierarchies = hierarchy::find();
         for h in &hierarchies {
             run.trees.push(h.own.join(&run.name));
@@ -125,18 +134,20 @@ impl RunGroups {
     }
 
     fn place_v2(&mut self, controller: Controller, h: &Hierarchy) -> Result<Place, String> {
-        let found = match (&self.cpuset, &self.memory) {
-            (Some(place), _) | (_, Some(place)) if place.unified => place.dir.clone(),
-            _ => {
-                let (dir, home) = v2::make_room(h, &self.name)?;
+        let dir = match &self.unified {
+            Some(made) => made.clone()?,
+            None => {
+                let made = v2::make_room(h, &self.name);
+                self.unified = Some(made.as_ref().map(|(dir, _)| dir.clone()).map_err(Clone::clone));
+                let (dir, home) = made?;
                 self.trees.push(dir.clone());
                 self.home = home;
                 dir
             }
         };
-        v2::offer(&found, controller)?;
-        let inside = found.strip_prefix(&h.mount).unwrap_or(&found);
-        Ok(Place { oci: format!("/{}", inside.display()), dir: found, unified: true })
+        v2::offer(&dir, controller)?;
+        let inside = dir.strip_prefix(&h.mount).unwrap_or(&dir);
+        Ok(Place { oci: format!("/{}", inside.display()), dir, unified: true })
     }
 
     /// Name of the run's groups.

@@ -25,9 +25,8 @@ pub(super) fn make_room(h: &Hierarchy, name: &str) -> Result<(PathBuf, Option<Pa
         return Err("the unified hierarchy offers neither cpuset nor memory here".to_owned());
     }
     let top = h.mount.join(name);
-    let at_top = fs::create_dir(&top);
-    if at_top.is_ok() {
-        if enable_all(&h.mount) {
+    if fs::create_dir(&top).is_ok() {
+        if enable_all(&h.mount).is_ok() {
             return Ok((top, None));
         }
         let _ = fs::remove_dir(&top);
@@ -53,26 +52,29 @@ fn move_in(own: &Path, dir: &Path) -> Result<(), String> {
     let front = dir.join(FRONT);
     fs::create_dir(&front).map_err(|e| format!("create {}: {e}", front.display()))?;
     fs::write(front.join("cgroup.procs"), "0").map_err(|e| format!("leave {}: {e}", own.display()))?;
-    if enable_all(own) { Ok(()) } else { Err(format!("{} has other processes in it", own.display())) }
+    enable_all(own).map_err(|e| format!("{} has other processes in it ({e})", own.display()))
 }
 
-/// Passes every controller that is offered on to the children; true where any could be.
-fn enable_all(dir: &Path) -> bool {
-    let mut any = false;
-    for controller in ["cpuset", "memory", "cpu", "pids", "io"] {
-        if lists(&dir.join("cgroup.subtree_control"), controller) {
-            any |= matches!(controller, "cpuset" | "memory");
-        } else if lists(&dir.join("cgroup.controllers"), controller) {
-            let done = fs::write(dir.join("cgroup.subtree_control"), format!("+{controller}")).is_ok();
-            any |= done && matches!(controller, "cpuset" | "memory");
+/// Passes what is offered on to the children. Memory first: a group with processes refuses it,
+/// but would accept cpuset and thereby make its children unusable for processes (cgroups(7),
+/// "thread mode").
+fn enable_all(dir: &Path) -> std::io::Result<()> {
+    let control = dir.join("cgroup.subtree_control");
+    for controller in ["memory", "cpuset", "cpu", "pids", "io"] {
+        if lists(&dir.join("cgroup.controllers"), controller) && !lists(&control, controller) {
+            let done = fs::write(&control, format!("+{controller}"));
+            // The others are only what an OCI runtime would like to have.
+            if matches!(controller, "memory" | "cpuset") {
+                done?;
+            }
         }
     }
-    any
+    Ok(())
 }
 
 /// Has the run's group pass `controller` on to the groups of its nodes.
 pub(super) fn offer(dir: &Path, controller: Controller) -> Result<(), String> {
-    enable_all(dir);
+    enable_all(dir).map_err(|e| format!("pass {} on to nodes: {e}", controller.name()))?;
     if lists(&dir.join("cgroup.subtree_control"), controller.name()) {
         Ok(())
     } else {
