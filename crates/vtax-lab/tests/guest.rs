@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use vtax_agent::Client;
 use vtax_agent::message::Event;
+use vtax_lab::{Isolation, Lab, LabOptions};
 use vtax_plan::model::{CommandService, Ready, Service, ServiceKind};
 use vtax_sys::cgroup::{Limits, RunGroups, sweep};
 use vtax_sys::controller::{ControllerOptions, start_controller};
@@ -89,6 +90,18 @@ fn in_guest(guest: &Guest, name: &str, script: &str) {
     println!("cgroup v2, {name}: ok after {:?}", start.elapsed());
 }
 
+/// Which OCI runtime works on cgroup v2; where none is installed, that is said.
+fn containers(groups: &RunGroups) -> String {
+    let mut options = LabOptions::new(Isolation::Namespaces);
+    options.groups = Some(groups.clone());
+    let mut lab = Lab::new(options).unwrap();
+    lab.container_runtime().unwrap_or_else(|e| {
+        let text = e.to_string();
+        assert!(!text.contains("exit code"), "{text}");
+        text
+    })
+}
+
 /// The whole life of a run's groups, with a controller and a greedy program.
 fn groups_hold_and_go() {
     sweep().unwrap();
@@ -112,6 +125,7 @@ fn groups_hold_and_go() {
         assert!(!greedy.wait().unwrap().success(), "100 MB fitted into 32 MiB");
         let usage = node.usage();
         assert!(usage.killed.is_some_and(|k| k > 0) && usage.memory_peak.is_some(), "{usage:?}");
+        println!("containers: {}", containers(&inside));
         // For the keeper: a group with a process in it.
         let left = Spawn::new(Path::new("/bin/sleep"), ["sleep", "1000"]);
         left.start(|pid| node.attach(pid)).unwrap();
