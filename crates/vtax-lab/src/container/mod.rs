@@ -2,6 +2,7 @@
 //! root.
 
 mod bundle;
+mod root;
 mod runtime;
 
 use std::fs::{self, File};
@@ -9,11 +10,11 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use vtax_sys::mount::{self, Overlay};
 use vtax_sys::{NetNs, PidFd};
 use vtax_units::{Bytes, CpuSet};
 
 use crate::error::{LabError, OnPath, Result, While};
+use root::Place;
 pub(crate) use runtime::Runtime;
 
 /// Where the agent's program is seen inside a container.
@@ -45,35 +46,6 @@ pub(crate) struct Container {
     runtime: Runtime,
     /// What it needs on the host.
     place: Place,
-}
-
-/// Directories of one container below the lab's scratch space.
-#[derive(Debug)]
-struct Place {
-    dir: PathBuf,
-}
-
-impl Place {
-    fn make(scratch: &Path, name: &str) -> Result<Self> {
-        let place = Self { dir: scratch.join(name) };
-        for part in ["upper", "work", "rootfs"] {
-            let dir = place.dir.join(part);
-            fs::create_dir_all(&dir).on("create", &dir)?;
-        }
-        let (upper, work) = (place.dir.join("upper"), place.dir.join("work"));
-        let overlay = Overlay { lower: Path::new("/"), upper: &upper, work: &work };
-        mount::overlay(overlay, &place.rootfs()).during(|| format!("root of container {name}"))?;
-        Ok(place)
-    }
-
-    fn rootfs(&self) -> PathBuf {
-        self.dir.join("rootfs")
-    }
-
-    fn remove(&self) -> Result<()> {
-        mount::detach(&self.rootfs()).during(|| "remove a container's root".to_owned())?;
-        fs::remove_dir_all(&self.dir).on("remove", &self.dir)
-    }
 }
 
 impl Containers {
@@ -158,11 +130,11 @@ impl Containers {
             agent: &self.scratch.join("vtax"),
             netns,
             seccomp: self.runtime.seccomp,
-            binds: &bundle::host_mounts(&self.scratch),
+            binds: &if place.is_whole() { bundle::host_mounts(&self.scratch) } else { Vec::new() },
         });
-        let path = place.dir.join("config.json");
+        let path = place.dir().join("config.json");
         fs::write(&path, config.to_string()).on("write", &path)?;
-        self.runtime.run(spec.name, &self.scratch, &place.dir, channel, output)
+        self.runtime.run(spec.name, &self.scratch, place.dir(), channel, output)
     }
 }
 
@@ -178,7 +150,7 @@ impl Container {
     /// Ends it and removes what the runtime made. Goes on after an error and returns all of them.
     pub(crate) fn destroy(self, within: Duration) -> Vec<LabError> {
         let what = || format!("end container {}", self.name);
-        let scratch = self.place.dir.parent().unwrap_or(&self.place.dir);
+        let scratch = self.place.dir().parent().unwrap_or(self.place.dir());
         [
             self.process.kill_and_reap(within).during(what),
             self.runtime.delete(&self.name, scratch),

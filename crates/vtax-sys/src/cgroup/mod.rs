@@ -120,7 +120,7 @@ impl RunGroups {
 
     fn place_v1(&self, controller: Controller, h: &Hierarchy) -> Result<Place, String> {
         let dir = h.own.join(&self.name);
-        let made = fs::create_dir(&dir).context("create", dir.display().to_string());
+        let made = fs::create_dir(&dir).context("make a group in", h.own.display().to_string());
         let made = made.and_then(|()| match controller {
             Controller::Cpuset => inherit_cpuset(&h.own, &dir),
             Controller::Memory => Ok(()),

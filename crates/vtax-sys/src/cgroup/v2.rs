@@ -36,7 +36,7 @@ pub(super) fn make_room(h: &Hierarchy, name: &str) -> Result<(PathBuf, Option<Pa
         return Err(format!("neither cpuset nor memory is delegated to {}; {delegated}", h.own.display()));
     }
     let dir = h.own.join(name);
-    fs::create_dir(&dir).map_err(|e| format!("create {}: {e}; {delegated}", dir.display()))?;
+    fs::create_dir(&dir).map_err(|e| format!("make a group in {}: {e}; {delegated}", h.own.display()))?;
     match move_in(&h.own, &dir) {
         Ok(()) => Ok((dir, Some(h.own.clone()))),
         Err(why) => {
@@ -50,7 +50,7 @@ pub(super) fn make_room(h: &Hierarchy, name: &str) -> Result<(PathBuf, Option<Pa
 
 fn move_in(own: &Path, dir: &Path) -> Result<(), String> {
     let front = dir.join(FRONT);
-    fs::create_dir(&front).map_err(|e| format!("create {}: {e}", front.display()))?;
+    fs::create_dir(&front).map_err(|e| format!("make a group in {}: {e}", own.display()))?;
     fs::write(front.join("cgroup.procs"), "0").map_err(|e| format!("leave {}: {e}", own.display()))?;
     enable_all(own).map_err(|e| format!("{} has other processes in it ({e})", own.display()))
 }
@@ -78,7 +78,7 @@ pub(super) fn offer(dir: &Path, controller: Controller) -> Result<(), String> {
     if lists(&dir.join("cgroup.subtree_control"), controller.name()) {
         Ok(())
     } else {
-        Err(format!("not delegated to {}", dir.display()))
+        Err("not delegated to the group vtax was started in".to_owned())
     }
 }
 
