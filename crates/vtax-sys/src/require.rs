@@ -63,11 +63,13 @@ fn vm_lack() -> Option<String> {
         .map(Into::into)
         .or_else(|| std::env::var_os("XDG_CACHE_HOME").map(|d| Path::new(&d).join("vtax")))
         .or_else(|| std::env::var_os("HOME").map(|d| Path::new(&d).join(".cache/vtax")));
-    let cached = cache.is_some_and(|dir| std::fs::read_dir(dir).is_ok_and(|mut d| d.next().is_some()));
+    let cached = cache.is_some_and(|dir| {
+        std::fs::read_dir(dir.join("kernels")).is_ok_and(|mut kernels| kernels.next().is_some())
+    });
     let release = rustix::system::uname();
     let own = format!("/boot/vmlinuz-{}", release.release().to_string_lossy());
     (!cached && std::fs::File::open(&own).is_err())
-        .then(|| format!("no guest kernel: {own} can't be read and the cache is empty (`vtax setup`)"))
+        .then(|| format!("no guest kernel: {own} can't be read and the cache has none (`vtax setup`)"))
 }
 
 /// Whether the host meets all `needs`; prints why not.
