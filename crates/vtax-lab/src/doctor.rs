@@ -232,8 +232,7 @@ fn tap_check() -> Check {
 
 fn overlay() -> Check {
     let name = "overlay";
-    let fix = "run as root, or use a kernel from 5.11 on that allows overlay in user namespaces; needed by \
-               containers and guests' roots";
+    let fix = "sudo modprobe overlay, or use a kernel from 5.11 on; containers need it";
     let scratch = match Scratch::mount() {
         Ok(scratch) => scratch,
         Err(e) => return Check::missing(name, chain(&e), fix),
@@ -244,13 +243,18 @@ fn overlay() -> Check {
             return Check::missing(name, format!("create {}: {e}", dir.display()), fix);
         }
     }
-    let made = mount::overlay(Overlay { lower: Path::new("/"), upper: &upper, work: &work }, &target);
-    let check = proved(name, "a private layer over the host's root", fix, made);
-    if check.state == State::Ok {
+    // In a user namespace `/` as a whole is refused where something is mounted below it.
+    let layer =
+        |lower| mount::overlay(Overlay { lower: Path::new(lower), upper: &upper, work: &work }, &target);
+    let (found, made) = match layer("/") {
+        Ok(()) => ("a private layer over the host's root", Ok(())),
+        Err(_) => ("private layers over the directories of the host's root", layer("/usr")),
+    };
+    if made.is_ok() {
         // It ends with the mount namespace anyway.
         let _ = mount::detach(&target);
     }
-    check
+    proved(name, found, fix, made)
 }
 
 fn container(groups: RunGroups) -> Check {

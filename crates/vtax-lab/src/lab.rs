@@ -239,11 +239,15 @@ impl Lab {
         quiet.during(what)?;
         let (channel, theirs) = netns_node::stream()?;
         let output = netns_node::output_file(&spec.name)?;
+        // A runtime refuses limits that it has no control group for.
+        let no_cpus = CpuSet::default();
+        let holds_cpus = groups.as_ref().is_some_and(RunGroups::holds_cpus);
+        let holds_memory = groups.as_ref().is_some_and(RunGroups::holds_memory);
         let container = ContainerSpec {
             name: &spec.name,
             args,
-            cpus: &spec.cpus,
-            memory: spec.memory,
+            cpus: if holds_cpus { &spec.cpus } else { &no_cpus },
+            memory: spec.memory.filter(|_| holds_memory),
             group: groups.as_ref().and_then(|g| g.oci_path(&spec.name)),
         };
         let running = containers.start(&container, &netns, Some(theirs), &output)?;

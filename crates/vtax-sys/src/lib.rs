@@ -11,6 +11,7 @@ pub mod cgroup;
 pub mod check;
 mod clone;
 pub mod controller;
+pub mod cpu_clock;
 mod error;
 pub mod ethtool;
 mod fds;

@@ -219,6 +219,18 @@ impl RunGroups {
         Some(format!("{}/{node}", place.oci))
     }
 
+    /// Whether groups can hold nodes to CPUs.
+    #[must_use]
+    pub const fn holds_cpus(&self) -> bool {
+        self.cpuset.is_some()
+    }
+
+    /// Whether groups can limit nodes' memory.
+    #[must_use]
+    pub const fn holds_memory(&self) -> bool {
+        self.memory.is_some()
+    }
+
     /// The group an OCI runtime has made at [`oci_path`](Self::oci_path), to read from.
     #[must_use]
     pub fn made_by_runtime(&self, node: &str) -> NodeGroup {
