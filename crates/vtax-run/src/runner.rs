@@ -108,32 +108,24 @@ impl<'a> Runner<'a> {
     pub fn leave_out(&mut self, cell: usize, reason: &str) -> Result<(), RunError> {
         self.schedule.abandon(cell);
         let id = &self.plan.cells[cell].id;
-        let text = format!("{id} is left out: {reason}");
-        let noted = self.notes()?;
-        if !noted.contains(&text) {
-            self.store.note(Some(id), text.clone())?;
-        }
-        self.observer.observe(&RunEvent::Note { text: &text });
-        Ok(())
+        self.note_once(Some(id), &format!("left out: {reason}"))
     }
 
     /// Journals something the report must mention, once.
     pub fn note(&mut self, text: &str) -> Result<(), RunError> {
-        if !self.notes()?.iter().any(|t| t == text) {
-            self.store.note(None, text)?;
-            self.observer.observe(&RunEvent::Note { text });
-        }
-        Ok(())
+        self.note_once(None, text)
     }
 
-    fn notes(&self) -> Result<Vec<String>, RunError> {
-        let mut notes = Vec::new();
+    fn note_once(&mut self, about: Option<&str>, note: &str) -> Result<(), RunError> {
         for entry in self.store.run().journal()? {
-            if let JournalEntry::Note { text, .. } = entry? {
-                notes.push(text);
+            if matches!(entry?, JournalEntry::Note { cell, text, .. } if cell.as_deref() == about && text == note) {
+                return Ok(());
             }
         }
-        Ok(notes)
+        self.store.note(about, note)?;
+        let text = about.map_or_else(|| note.to_owned(), |cell| format!("{cell}: {note}"));
+        self.observer.observe(&RunEvent::Note { text: &text });
+        Ok(())
     }
 
     /// Makes trials until nothing is missing or the run is asked to stop.

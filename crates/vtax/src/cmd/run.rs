@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 /// Whose fault a trouble with the run directory is.
 fn stored(error: StoreError) -> Failure {
     let exit = match &error {
-        StoreError::Io { .. } => Exit::HostCannot,
+        StoreError::Io { .. } | StoreError::Full { .. } => Exit::HostCannot,
         StoreError::Unwritable { .. } => Exit::Bug,
         _ => Exit::BadInput,
     };

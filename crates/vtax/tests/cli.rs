@@ -1,0 +1,256 @@
+//! The command as its users meet it: exit codes, errors that name thing and way out, small runs.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use vtax_sys::require::{Need, need};
+
+const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
+
+fn vtax(arguments: &[&str]) -> Output {
+    Command::new(VTAX).args(arguments).output().expect("vtax starts")
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn expect(output: &Output, code: i32, words: &[&str]) {
+    let text = text(output);
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    for word in words {
+        assert!(text.contains(word), "`{word}` is not in:\n{text}");
+    }
+}
+
+struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        // Tests without root work in it too.
+        std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o777)).expect("opened");
+        Self(directory)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn file(&self, name: &str, content: &str) -> String {
+        let path = self.path(name);
+        std::fs::write(&path, content).expect("written");
+        path.to_str().expect("UTF-8").to_owned()
+    }
+
+    fn name(&self, name: &str) -> String {
+        self.path(name).to_str().expect("UTF-8").to_owned()
+    }
+}
+
+/// A plan that takes a second: latency at a low rate, so that a busy machine can carry it.
+fn plan(environments: &str, services: &str) -> String {
+    format!(
+        "vtax: 1\nname: small\nbaseline: native\nenvironments: {environments}\nservices: {services}\n\
+         workload:\n  http: {{target: /bytes/100, connections: 2}}\n\
+         measure:\n  - latency: {{load: 50/s, warmup: 0s, duration: 300ms}}\nrepeat: 1\n"
+    )
+}
+
+const OWN_HTTP: &str = r#"[{command: {name: own, run: [/proc/self/exe, none], port: 9000, ready: port}}]"#;
+
+fn journal(run: &Path) -> String {
+    std::fs::read_to_string(run.join("journal.jsonl")).expect("a journal")
+}
+
+#[test]
+fn bad_arguments_and_plans_are_bad_input() {
+    let scratch = Scratch::new();
+    expect(&vtax(&["run"]), 2, &["required", "--resume"]);
+    expect(&vtax(&["fly"]), 2, &["fly"]);
+    expect(&vtax(&["run", "/nowhere.yaml"]), 2, &["/nowhere.yaml", "No such file"]);
+    let bad = scratch.file("bad.yaml", &plan("[natve]", "[htpp]"));
+    let words = ["bad.yaml:4:16", "did you mean `native`?", "bad.yaml:5:", "did you mean `http`?"];
+    expect(&vtax(&["run", &bad]), 2, &words);
+    expect(&vtax(&["check", &bad]), 2, &words);
+    let good = scratch.file("good.yaml", &plan("[native]", "[http]"));
+    expect(&vtax(&["check", &good, "--set", "repeet=3"]), 2, &["--set", "did you mean `repeat`?"]);
+}
+
+#[test]
+fn a_directory_that_is_no_run_or_a_damaged_or_newer_one_is_named() {
+    let scratch = Scratch::new();
+    let run = scratch.name("run");
+    expect(&vtax(&["report", &run]), 2, &[&run, "does not exist"]);
+    expect(&vtax(&["run", "--resume", &scratch.name("")]), 2, &["no journal.jsonl"]);
+    std::fs::create_dir(&run).expect("made");
+    let opened = "{\"event\":\"opened\",\"version\":99,\"at_unix_ms\":0}\n";
+    std::fs::write(scratch.path("run/journal.jsonl"), opened).expect("written");
+    expect(&vtax(&["report", &run]), 2, &["journal.jsonl", "newer vtax"]);
+    std::fs::write(scratch.path("run/journal.jsonl"), "garbage\n{}\n").expect("written");
+    expect(&vtax(&["report", &run]), 2, &["journal.jsonl", "damaged"]);
+}
+
+#[test]
+fn a_run_never_overwrites() {
+    let scratch = Scratch::new();
+    let plan = scratch.file("plan.yaml", &plan("[native]", "[http]"));
+    scratch.file("precious", "");
+    expect(&vtax(&["run", &plan, "--out", &scratch.name("")]), 2, &["not empty", "--resume"]);
+    assert!(scratch.path("precious").exists());
+}
+
+#[test]
+fn a_service_that_is_not_there_dies_or_never_gets_ready_is_named() {
+    if !need(&[Need::Root]) {
+        return;
+    }
+    let cases = [
+        (r#"[/nowhere/server]"#, "5s", vec!["/nowhere/server"]),
+        (
+            r#"[/bin/sh, -c, "echo no database today >&2; exit 3"]"#,
+            "5s",
+            vec!["exit code 3", "no database today"],
+        ),
+        (r#"[/bin/sleep, "60"]"#, "300ms", vec!["not ready", "300"]),
+    ];
+    for (number, (command, within, words)) in cases.into_iter().enumerate() {
+        let scratch = Scratch::new();
+        let service = OWN_HTTP
+            .replace("[/proc/self/exe, none]", command)
+            .replace("}}]", &format!(", ready_timeout: {within}}}}}]"));
+        let plan = scratch.file("plan.yaml", &plan("[native]", &service));
+        let output = vtax(&["run", &plan, "--out", &scratch.name("run")]);
+        assert_eq!(output.status.code(), Some(3), "case {number}: {}", text(&output));
+        expect(&output, 3, &words);
+    }
+}
+
+#[test]
+fn the_web_service_works_for_root_in_a_container_too() {
+    if !need(&[Need::Root]) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let plan = scratch.file("plan.yaml", &plan("[native, container]", "[http]"));
+    let output = vtax(&["run", &plan, "--out", &scratch.name("run")]);
+    expect(&output, 0, &["report.html"]);
+    let journal = journal(&scratch.path("run"));
+    assert_eq!(
+        journal.matches("\"outcome\":{\"kind\":\"latency\"").count(),
+        journal.matches("trial-ended").count(),
+        "{journal}"
+    );
+    for file in ["summary.json", "report.html", "report.xlsx", "provenance.json", "plan.yaml", "trials/000"] {
+        assert!(scratch.path("run").join(file).exists(), "{file} is missing");
+    }
+}
+
+/// A user without any right: user namespaces, no control groups, no tap.
+#[test]
+fn a_plain_user_measures_natively_and_is_told_what_is_missing() {
+    if !need(&[Need::Root, Need::Ns]) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let binary = scratch.name("vtax");
+    std::fs::copy(VTAX, &binary).expect("copied");
+    let plan = scratch.file("plan.yaml", &plan("[native, container]", "[http]"));
+    let output = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "env"])
+        .arg(format!("HOME={}", scratch.name("")))
+        .args([&binary, "run", &plan, "--out", &scratch.name("run")])
+        .output()
+        .expect("setpriv runs");
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", text(&output));
+    assert!(journal(&scratch.path("run")).contains("native.bridge.http"), "{}", text(&output));
+    assert!(text(&output).contains("by affinity"), "{}", text(&output));
+}
+
+/// Namespaces refused altogether: native over loopback, with the reason.
+#[test]
+fn without_namespaces_loopback_is_measured() {
+    if !need(&[Need::Root, Need::Ns]) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let binary = scratch.name("vtax");
+    std::fs::copy(VTAX, &binary).expect("copied");
+    let plan = scratch.file("plan.yaml", &plan("[native, vm]", "[http]"));
+    let forbid = "echo 0 > /proc/sys/user/max_user_namespaces; \
+                  exec setpriv --inh-caps=-all --bounding-set=-all --no-new-privs \"$@\"";
+    let output = Command::new("unshare")
+        .args(["-Ur", "sh", "-c", forbid, "sh", &binary, "run", &plan, "--out", &scratch.name("run")])
+        .output()
+        .expect("unshare runs");
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", text(&output));
+    let told = text(&output);
+    assert!(told.contains("namespaces are refused") && told.contains("max_user_namespaces"), "{told}");
+    assert!(journal(&scratch.path("run")).contains("\"kind\":\"latency\""), "{told}");
+    assert!(!scratch.path("run/nodes.tmp").exists(), "the nodes' directories are left");
+}
+
+#[test]
+fn ctrl_c_stops_cleanly_and_the_run_can_be_resumed() {
+    if !need(&[Need::Root]) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let slow = plan("[native]", "[http]").replace("300ms", "2s").replace("repeat: 1", "repeat: 3");
+    let plan = scratch.file("plan.yaml", &slow);
+    let run = scratch.name("run");
+    let front = Command::new(VTAX)
+        .args(["run", &plan, "--out", &run])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("vtax starts");
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let signalled = Command::new("kill").args(["-INT", &front.id().to_string()]).status().expect("kill runs");
+    assert!(signalled.success());
+    let output = front.wait_with_output().expect("it ends");
+    expect(&output, 130, &["interrupted", "vtax run --resume"]);
+    let output = vtax(&["run", "--resume", &run]);
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", text(&output));
+    assert!(journal(&scratch.path("run")).contains("\"event\":\"completed\""), "{}", text(&output));
+}
+
+#[test]
+fn a_full_disk_is_named_and_finished_trials_stay() {
+    if !need(&[Need::Root]) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let long = plan("[native]", "[http]").replace("repeat: 1", "repeat: 200");
+    let plan = scratch.file("plan.yaml", &long);
+    // A small file system in a mount namespace of its own; what is on it is saved before it goes.
+    let script = "mount -t tmpfs -o size=600k tmpfs $1; run=$2; kept=$3; shift 3; \"$@\"; \
+                  code=$?; cp -r $run $kept; exit $code";
+    let (small, run, kept) = (scratch.name("small"), scratch.name("small/run"), scratch.name("kept"));
+    std::fs::create_dir(&small).expect("made");
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", script, "sh", &small, &run, &kept])
+        .args([VTAX, "run", &plan, "--out", &run])
+        .output()
+        .expect("unshare runs");
+    expect(&output, 3, &["No space left on device", "small/run"]);
+    let kept = journal(&scratch.path("kept"));
+    let finished = kept.matches("trial-ended").count();
+    assert!(finished >= 1, "{}", text(&output));
+    let trials = std::fs::read_dir(scratch.path("kept/trials")).expect("trials").count();
+    assert!(trials >= finished, "{finished} trials are in the journal, {trials} on disk");
+}
+
+#[test]
+fn doctor_proves_its_lines() {
+    let output = vtax(&["doctor", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let checks: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let checks = checks.as_array().expect("a list");
+    assert!(checks.len() > 8);
+    for check in checks {
+        let fine = check["state"] == "ok";
+        assert!(fine || check["fix"].as_str().is_some_and(|f| !f.is_empty()), "no way out: {check}");
+    }
+}
