@@ -23,8 +23,8 @@ use crate::kernel::GuestKernel;
 use crate::process::Process;
 use crate::qemu::{self, Accelerator, Machine, Qemu};
 
-/// A kernel that KVM runs says its line within half a second, even nested; this leaves room for a
-/// busy host and still decides within 5 seconds.
+/// Even under emulation an idle host gets there in less, so a KVM that doesn't is of no use; and the
+/// decision falls within 5 seconds.
 const KVM_PATIENCE: Duration = Duration::from_secs(4);
 /// Under emulation it takes some 1.5 s on an idle host.
 const TCG_PATIENCE: Duration = Duration::from_secs(40);

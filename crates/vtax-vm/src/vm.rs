@@ -42,8 +42,8 @@ pub struct VmNic {
 pub struct VmConfig {
     /// Name in messages; also the guest's host name.
     pub name: String,
-    /// The guest's memory, at least [`LEAST_MEMORY`]. QEMU needs some 60 MiB on top, under
-    /// emulation up to 350 MiB (translated code).
+    /// The guest's memory, at least [`LEAST_MEMORY`]. QEMU needs some 110 MiB on top, under
+    /// emulation up to 370 MiB (translated code).
     pub memory: Bytes,
     /// Virtual CPUs.
     pub vcpus: u32,
