@@ -24,6 +24,7 @@ pub(crate) struct Row {
 type Suite = (&'static str, fn() -> Result<Vec<Row>>);
 
 const SUITES: &[Suite] = &[
+    ("http", crate::bench_http::rows),
     ("probe", crate::bench_probe::rows),
     ("report", crate::bench_report::rows),
     ("lab", crate::bench_lab::rows),

@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, reason = "a developer's tool: its output is its purpose")]
 
 mod bench;
+mod bench_http;
 mod bench_lab;
 mod bench_probe;
 mod bench_report;

@@ -48,7 +48,13 @@ impl Watch {
         let control = Control::new();
         let bar = (self.terminal && !self.quiet).then(bar);
         let (result, interrupted) = thread::scope(|scope| {
-            let engine = scope.spawn(|| vtax_load::run(spec, &control));
+            let watcher = thread::current();
+            let control = &control;
+            let engine = scope.spawn(move || {
+                let result = vtax_load::run(spec, control);
+                watcher.unpark();
+                result
+            });
             let mut interrupted = false;
             let mut line = IntervalLine::new(spec);
             while !engine.is_finished() {
