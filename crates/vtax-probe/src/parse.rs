@@ -96,7 +96,6 @@ pub(crate) struct TaskStat<'a> {
     pub(crate) system: u64,
     pub(crate) reaped_user: u64,
     pub(crate) reaped_system: u64,
-    pub(crate) threads: u64,
     pub(crate) start: u64,
     pub(crate) resident_pages: u64,
     pub(crate) guest: u64,
@@ -113,8 +112,7 @@ pub(crate) fn task(text: &[u8]) -> Option<TaskStat<'_>> {
     let flags = fields.skip(4).next();
     let user = fields.skip(4).next();
     let (system, reaped_user, reaped_system) = (fields.next(), fields.next(), fields.next());
-    let threads = fields.skip(2).next();
-    let start = fields.skip(1).next();
+    let start = fields.skip(4).next();
     let resident_pages = fields.skip(1).next();
     let guest = fields.skip(18).next();
     Some(TaskStat {
@@ -125,7 +123,6 @@ pub(crate) fn task(text: &[u8]) -> Option<TaskStat<'_>> {
         system,
         reaped_user,
         reaped_system,
-        threads,
         start,
         resident_pages,
         guest,
@@ -258,7 +255,7 @@ mod tests {
         assert_eq!(task.name, b"a) b");
         assert_eq!((task.parent, task.kernel_thread), (7, false));
         assert_eq!((task.user, task.system, task.reaped_user, task.reaped_system), (11, 12, 13, 14));
-        assert_eq!((task.threads, task.start, task.resident_pages, task.guest), (3, 99, 25, 5));
+        assert_eq!((task.start, task.resident_pages, task.guest), (99, 25, 5));
     }
 
     #[test]

@@ -212,19 +212,21 @@ impl Probe {
         let stat = File::open(path).map_err(|_| ProbeError::Gone { pid })?;
         let text = read_file(&stat, &mut self.buffer).map_err(|_| ProbeError::Gone { pid })?;
         let process = parse::task(text).ok_or(ProbeError::Gone { pid })?;
-        snapshot.tasks.extend(ended_threads(&snapshot.tasks, process.user, process.system));
+        let ticks = |n: u64| Nanos(n.saturating_mul(tick().0));
+        let (all, system) = (ticks(process.user.saturating_add(process.system)), ticks(process.system));
+        let all = self.tasks.process_run_time(pid).map_or(all, |exact| exact.max(all));
+        snapshot.tasks.extend(ended_threads(&snapshot.tasks, all, system));
         Ok(())
     }
 }
 
-/// What a process used (in ticks) beyond its living threads, as a task of its own.
-fn ended_threads(living: &[TaskTimes], user: u64, system: u64) -> Option<TaskTimes> {
-    let ticks = |n: u64| n.saturating_mul(tick().0);
+/// What a process used beyond its living threads, as a task of its own.
+fn ended_threads(living: &[TaskTimes], all: Nanos, system: Nanos) -> Option<TaskTimes> {
     let sum = |times: &mut dyn Iterator<Item = Nanos>| times.fold(0u64, |sum, t| sum.saturating_add(t.0));
     let used = sum(&mut living.iter().flat_map(|t| [t.user, t.guest, t.system]));
     let used_system = sum(&mut living.iter().map(|t| t.system));
-    let ended = ticks(user.saturating_add(system)).checked_sub(used).filter(|ended| *ended > 0)?;
-    let system = ticks(system).saturating_sub(used_system).min(ended);
+    let ended = all.0.checked_sub(used).filter(|ended| *ended > 0)?;
+    let system = system.0.saturating_sub(used_system).min(ended);
     Some(TaskTimes {
         name: ENDED_THREADS.to_owned(),
         user: Nanos(ended - system),

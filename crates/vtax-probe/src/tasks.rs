@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use vtax_sys::cpu_clock::process_cpu;
 use vtax_units::Nanos;
 
 use crate::parse;
@@ -28,12 +29,22 @@ pub(crate) struct Seen {
     pub(crate) kernel_thread: bool,
 }
 
-/// Reads `<dir>/<id>/stat` and `schedstat`.
+/// Where a task's exact run time comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RunTime {
+    /// The CPU clock of the process: all its threads, those that ended included.
+    Clock,
+    /// `schedstat`: of one thread only.
+    Schedstat,
+    /// Nowhere: `/proc` is another PID namespace's, or made of plain files.
+    Nowhere,
+}
+
+/// Reads `<dir>/<id>/stat`, and the exact run time beside it.
 #[derive(Debug)]
 pub(crate) struct TaskReader {
     dir: PathBuf,
-    /// True where the entries are threads, each with a run time of its own.
-    threads: bool,
+    run_time: RunTime,
     kept: BTreeMap<u32, Files>,
     buffer: Vec<u8>,
 }
@@ -41,18 +52,20 @@ pub(crate) struct TaskReader {
 #[derive(Debug)]
 struct Files {
     stat: File,
-    run_time: Option<File>,
+    schedstat: Option<File>,
 }
 
 impl TaskReader {
     /// Of the processes below `proc`.
     pub(crate) fn processes(proc: &Path) -> Self {
-        Self { dir: proc.to_owned(), threads: false, kept: BTreeMap::new(), buffer: vec![0; 4 << 10] }
+        let run_time = if proc == Path::new("/proc") { RunTime::Clock } else { RunTime::Nowhere };
+        Self { dir: proc.to_owned(), run_time, kept: BTreeMap::new(), buffer: vec![0; 4 << 10] }
     }
 
     /// Of the threads of one process below `proc`.
     pub(crate) fn threads(proc: &Path, pid: u32) -> Self {
-        Self { dir: proc.join(pid.to_string()).join("task"), threads: true, ..Self::processes(proc) }
+        let dir = proc.join(pid.to_string()).join("task");
+        Self { dir, run_time: RunTime::Schedstat, ..Self::processes(proc) }
     }
 
     /// The ids below the directory, ascending. Descriptors of tasks that went are closed.
@@ -74,19 +87,28 @@ impl TaskReader {
         if let Some(files) = self.kept.get(&id) {
             // A descriptor refers to the task it was opened for: once that is gone it reads
             // ESRCH, even where the id was given away again.
-            if let Some(seen) = read_task(files, id, self.threads, &mut self.buffer) {
+            if let Some(seen) = read_task(files, id, self.run_time, &mut self.buffer) {
                 return Some(seen);
             }
             self.kept.remove(&id);
         }
         let base = self.dir.join(id.to_string());
         let stat = File::open(base.join("stat")).ok()?;
-        let files = Files { stat, run_time: File::open(base.join("schedstat")).ok() };
-        let seen = read_task(&files, id, self.threads, &mut self.buffer)?;
+        let schedstat = match self.run_time {
+            RunTime::Schedstat => File::open(base.join("schedstat")).ok(),
+            RunTime::Clock | RunTime::Nowhere => None,
+        };
+        let files = Files { stat, schedstat };
+        let seen = read_task(&files, id, self.run_time, &mut self.buffer)?;
         if self.kept.len() < MOST_KEPT {
             self.kept.insert(id, files);
         }
         Some(seen)
+    }
+
+    /// The exact run time of a whole process, where it can be had.
+    pub(crate) fn process_run_time(&self, pid: u32) -> Option<Nanos> {
+        (self.dir.starts_with("/proc")).then(|| process_cpu(pid)).flatten()
     }
 
     /// Parent and start time of a task, without keeping descriptors.
@@ -107,7 +129,7 @@ pub(crate) fn tick() -> Nanos {
     Nanos(1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))
 }
 
-fn read_task(files: &Files, id: u32, is_thread: bool, buffer: &mut Vec<u8>) -> Option<Seen> {
+fn read_task(files: &Files, id: u32, source: RunTime, buffer: &mut Vec<u8>) -> Option<Seen> {
     let (tick, page_bytes) = (tick(), rustix::param::page_size() as u64);
     let task = parse::task(read_file(&files.stat, buffer).ok()?)?;
     let time = |ticks: u64| Nanos(ticks.saturating_mul(tick.0));
@@ -125,25 +147,24 @@ fn read_task(files: &Files, id: u32, is_thread: bool, buffer: &mut Vec<u8>) -> O
         start: task.start,
         kernel_thread: task.kernel_thread,
     };
-    if is_thread || task.threads <= 1 {
-        let run_time = files.run_time.as_ref().and_then(|f| parse::run_time(read_file(f, buffer).ok()?));
-        refine(&mut seen.times, run_time, tick);
-    }
+    let run_time = match source {
+        RunTime::Clock => process_cpu(id),
+        RunTime::Schedstat => {
+            files.schedstat.as_ref().and_then(|f| parse::run_time(read_file(f, buffer).ok()?))
+        }
+        RunTime::Nowhere => None,
+    };
+    refine(&mut seen.times, run_time);
     Some(seen)
 }
 
-/// Makes the total exact where the scheduler's own figure agrees with the ticks.
+/// Makes the total exact.
 ///
-/// The kernel rounds user and system time down to ticks of 10 ms each; `schedstat` has their sum
-/// in nanoseconds, but of one thread only. So it is taken where it lies within the rounding, which
-/// a process that ever had other threads fails.
-fn refine(times: &mut TaskTimes, run_time: Option<Nanos>, tick: Nanos) {
-    let Some(run_time) = run_time else { return };
+/// The kernel rounds user and system time down to ticks of 10 ms each; their sum before that is
+/// the run time. It divides here as the ticks do. One that is smaller was not up to date.
+fn refine(times: &mut TaskTimes, run_time: Option<Nanos>) {
     let counted = times.user.0.saturating_add(times.system.0).saturating_add(times.guest.0);
-    let Some(extra) = run_time.0.checked_sub(counted) else { return };
-    if extra >= tick.0.saturating_mul(2) {
-        return;
-    }
+    let Some(extra) = run_time.and_then(|exact| exact.0.checked_sub(counted)) else { return };
     let system = match counted {
         0 => 0,
         _ => u64::try_from(u128::from(extra) * u128::from(times.system.0) / u128::from(counted)).unwrap_or(0),
@@ -189,16 +210,16 @@ mod tests {
     }
 
     #[test]
-    fn run_time_refines_only_within_the_rounding() {
-        let tick = Nanos(10);
-        let total = |mut t: TaskTimes, run| {
-            refine(&mut t, run, tick);
-            t.user.0 + t.system.0
+    fn the_run_time_is_the_total() {
+        let refined = |mut t: TaskTimes, run: Option<u64>| {
+            refine(&mut t, run.map(Nanos));
+            (t.user.0, t.system.0)
         };
-        assert_eq!(total(times(30, 10), Some(Nanos(55))), 55);
-        assert_eq!(total(times(30, 10), Some(Nanos(60))), 40, "another thread ended here");
-        assert_eq!(total(times(30, 10), Some(Nanos(39))), 40);
-        assert_eq!(total(times(30, 10), None), 40);
-        assert_eq!(total(times(0, 0), Some(Nanos(7))), 7);
+        assert_eq!(refined(times(30, 10), Some(60)), (45, 15));
+        assert_eq!(refined(times(30, 10), Some(39)), (30, 10));
+        assert_eq!(refined(times(30, 10), None), (30, 10));
+        assert_eq!(refined(times(0, 0), Some(7)), (7, 0));
+        let max = u64::MAX;
+        assert_eq!(refined(times(max, max), Some(max)), (max, max));
     }
 }

@@ -170,3 +170,20 @@ fn a_hundred_processes_cost_less_than_a_hundredth_of_a_core() {
     assert!(each < Duration::from_millis(10), "{each:?}");
     assert!(wall.elapsed() < Duration::from_secs(20));
 }
+
+#[test]
+fn a_process_with_threads_is_timed_by_its_clock() {
+    let own = std::process::id();
+    let mut probe = Probe::new(Scope::Processes(vec![own])).expect("/proc");
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| burn(Duration::from_millis(7)));
+        }
+    });
+    let before = vtax_sys::cpu_clock::process_cpu(own).expect("it lives");
+    let seen = probe.snapshot().expect("readable");
+    let after = vtax_sys::cpu_clock::process_cpu(own).expect("it lives");
+    let task = seen.tasks.iter().find(|t| t.id == own).expect("it is there");
+    let time = task.user.0 + task.system.0;
+    assert!((before.0..=after.0).contains(&time), "{before} <= {time}ns <= {after}");
+}
