@@ -271,7 +271,9 @@ fn load(
         let hiccup = if c.tail > 2.0 && second == seconds / 2 { 2.5 } else { 1.0 };
         for i in 0..rate {
             let latency = (noise.latency(c) as f64 * factor * hiccup) as u64;
-            let start_ns = second * 1_000_000_000 + i * 1_000_000_000 / rate;
+            // Scattered within its slot: equal gaps would pack into nothing.
+            let slot = i as f64 + noise.unit();
+            let start_ns = second * 1_000_000_000 + (slot * 1e9 / rate as f64) as u64;
             let outcome = if noise.unit() < 0.0004 * c.tail { 1 } else { 0 };
             pending.push(Sample {
                 start_ns,

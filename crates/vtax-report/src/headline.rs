@@ -81,6 +81,9 @@ fn costs(several: &[&&Comparison], label: &str) -> String {
         .collect();
     let counts = format!("over {} combinations ({})", several.len(), counts.join(", "));
     match (taxes.iter().copied().reduce(f64::min), taxes.iter().copied().reduce(f64::max)) {
+        (Some(low), Some(high)) if tax(low) == tax(high) => {
+            format!("costs {} in {label} {counts}", tax(low))
+        }
         (Some(low), Some(high)) => format!("costs {} to {} in {label} {counts}", tax(low), tax(high)),
         _ => format!("can't be judged in {label} {counts}"),
     }

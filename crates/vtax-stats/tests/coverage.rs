@@ -5,8 +5,8 @@ use rand::rngs::StdRng;
 use rand_distr::{Distribution, Gamma, LogNormal, Normal};
 use vtax_stats::{Direction, Group, tax};
 
-/// One standard error of a share of 0.95 is then 0.9 %; the limits below leave more than two.
-const SIMULATIONS: u32 = 600;
+/// One standard error of a share of 0.95 is then 1.1 %; the limits below leave more than two.
+const SIMULATIONS: u32 = 400;
 
 /// Share of simulated comparisons whose interval holds the true ratio of typical values.
 fn coverage(

@@ -11,6 +11,9 @@ use crate::plot::{self, forest};
 use crate::report::Report;
 use crate::table::{Row, sign};
 
+/// More rows than this are no longer one table to take in.
+const MOST_ROWS: usize = 24;
+
 /// Title, facts in one line, and the way to the sections.
 pub(super) fn header(report: &Report, sections: &[(&'static str, &'static str)]) -> Markup {
     let (plan, from) = (&report.data.plan, &report.data.provenance);
@@ -44,7 +47,14 @@ pub(super) fn verdict(report: &Report, rows: &[Row], damage: &[String]) -> Marku
     m.open("section", &[("id", "verdict")]);
     m.element("h1", &[], &summary.headline);
     let primary: Vec<&Row> = rows.iter().filter(|r| r.primary).collect();
-    if !primary.is_empty() {
+    if primary.len() > MOST_ROWS {
+        // With many combinations the first table is about what the headline is about.
+        let (first, rest): (Vec<&Row>, Vec<&Row>) =
+            primary.iter().partition(|r| r.metric == primary[0].metric && r.measure == primary[0].measure);
+        m.add(&table(report, &first));
+        m.open("details", &[]).element("summary", &[], "The other metrics, judged the same way");
+        m.add(&table(report, &rest)).close("details");
+    } else if !primary.is_empty() {
         m.add(&table(report, &primary));
     }
     let notes: Vec<&String> = summary.notes.iter().chain(damage).collect();

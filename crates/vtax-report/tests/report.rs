@@ -1,0 +1,173 @@
+//! Made-up runs, from the store to every form of the report.
+
+use std::fs;
+use std::path::Path;
+
+use vtax_report::fixture::{Options, create};
+use vtax_report::{Report, write_all};
+use vtax_store::RunDir;
+use vtax_store::summary::{Summary, Verdict};
+
+fn small() -> Options {
+    Options { repetitions: 4, seconds: 3, rate: 400, ..Options::default() }
+}
+
+fn make(dir: &Path, options: &Options) -> RunDir {
+    create(&dir.join("run"), options).unwrap()
+}
+
+#[test]
+fn every_form_is_written_and_agrees() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = make(dir.path(), &small());
+    let report = write_all(&run).unwrap();
+    for file in ["summary.json", "report.html", "report.xlsx", "csv/comparisons.csv", "csv/trials.csv"] {
+        assert!(fs::metadata(run.path().join(file)).unwrap().len() > 100, "{file}");
+    }
+    let stored: Summary = run.summary().unwrap();
+    assert_eq!(serde_json::from_str::<Summary>(&report.json()).unwrap(), stored);
+    assert_eq!(stored.headline, report.summary().headline);
+    assert_eq!(stored.comparisons.len(), report.summary().comparisons.len());
+    assert!(stored.complete);
+    assert_eq!(stored.trials.len(), 36);
+    assert!(stored.trials.iter().any(|t| !t.valid));
+
+    let find = |cell: &str, metric: &str| {
+        let cell = format!("{cell}.bridge.http");
+        let mut found = stored.comparisons.iter().filter(|c| c.cell == cell && c.metric == metric);
+        found.next().unwrap().clone()
+    };
+    let vm = find("vm", "capacity");
+    assert_eq!(vm.verdict, Verdict::Worse);
+    let (low, high) = vm.interval.unwrap();
+    assert!(low < vm.tax.unwrap() && vm.tax.unwrap() < high);
+    assert!((15.0..20.0).contains(&vm.tax.unwrap()), "{vm:?}");
+    // The tax is the ratio of the typical values that are printed.
+    let center = |cell: &str| {
+        let cells = stored.cells.iter().find(|c| c.environment == cell && c.measure == "capacity");
+        cells.unwrap().metrics["capacity"].center
+    };
+    assert!((center("native") / center("vm") / vm.tax.unwrap() - 1.0).abs() < 1e-9);
+    let csv = fs::read_to_string(run.path().join("csv/comparisons.csv")).unwrap();
+    assert_eq!(csv.lines().count(), stored.comparisons.len() + 1);
+}
+
+#[test]
+fn the_same_run_gives_the_same_report() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = make(dir.path(), &small());
+    let first = write_all(&run).unwrap();
+    let page = fs::read_to_string(run.path().join("report.html")).unwrap();
+    let second = write_all(&run).unwrap();
+    assert_eq!(first.summary(), second.summary());
+    assert_eq!(page, fs::read_to_string(run.path().join("report.html")).unwrap());
+}
+
+#[test]
+fn emulation_is_named_beside_every_vm() {
+    let dir = tempfile::tempdir().unwrap();
+    let report = write_all(&make(dir.path(), &small())).unwrap();
+    assert!(report.summary().headline.contains("TCG, software emulation"), "{}", report.summary().headline);
+    for line in report.table().lines().filter(|l| l.starts_with("  vm")) {
+        assert!(line.contains("TCG"), "{line}");
+    }
+}
+
+#[test]
+fn the_terminal_table_fits() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { targets: vec!["100".to_owned(), "1MB".to_owned()], ..small() };
+    let table = write_all(&make(dir.path(), &options)).unwrap().table();
+    for line in table.lines() {
+        assert!(line.chars().count() <= 100, "{}: {line}", line.chars().count());
+    }
+    assert!(table.contains("target 1MB"));
+}
+
+#[test]
+fn hostile_names_stay_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let evil = "</script><img src=x onerror=alert(1)>\"'&\u{1b}[31m";
+    let options =
+        Options { service: evil.to_owned(), targets: vec!["=1+1".to_owned(), evil.to_owned()], ..small() };
+    let run = make(dir.path(), &options);
+    let report = write_all(&run).unwrap();
+    let page = fs::read_to_string(run.path().join("report.html")).unwrap();
+    assert!(!page.contains("<img") && !page.contains('\u{1b}'));
+    assert_eq!(page.matches("<script>").count(), 1);
+    assert!(page.contains("&lt;img src=x"));
+    assert!(!report.table().contains('\u{1b}'));
+}
+
+/// Nothing on the page may point outside it.
+#[test]
+fn the_page_stands_alone_and_is_well_formed() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = make(dir.path(), &small());
+    write_all(&run).unwrap();
+    let page = fs::read_to_string(run.path().join("report.html")).unwrap();
+    for outside in ["http://", "https://", "@import", "url(", "src="] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    for id in
+        ["taxes", "latency", "capacity", "cpu", "time", "probes", "trials", "figures", "repeat", "words"]
+    {
+        assert!(page.contains(&format!("<section id=\"{id}\"")), "{id}");
+        assert!(page.contains(&format!("href=\"#{id}\"")), "{id}");
+    }
+    assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+    assert_eq!(page.matches("<svg").count(), page.matches("<desc>").count());
+    balanced(&page);
+}
+
+/// Every element that opens closes, in order.
+fn balanced(page: &str) {
+    const VOID: [&str; 2] = ["meta", "!doctype"];
+    let script = page.find("<script>").unwrap();
+    let mut open: Vec<&str> = Vec::new();
+    for piece in page[..script].split('<').skip(1) {
+        let (tag, _) = piece.split_once('>').unwrap_or_else(|| panic!("no end: {piece}"));
+        let name = tag.split([' ', '/', '\n']).find(|n| !n.is_empty()).unwrap();
+        if tag.starts_with('/') {
+            assert_eq!(open.pop(), Some(name), "before </{name}>");
+        } else if !tag.ends_with('/') && !VOID.contains(&name) {
+            open.push(name);
+        }
+    }
+    assert_eq!(open, ["html", "body"]);
+}
+
+#[test]
+fn a_damaged_trial_costs_only_its_own_pictures() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = make(dir.path(), &small());
+    let trial = run.trial(3);
+    fs::write(trial.path().join("samples.parquet"), "PAR1 no").unwrap();
+    fs::write(trial.path().join("intervals.jsonl"), "{}\n").unwrap();
+    fs::remove_dir_all(run.trial(4).path()).unwrap();
+    write_all(&run).unwrap();
+    let page = fs::read_to_string(run.path().join("report.html")).unwrap();
+    assert!(page.contains("samples.parquet: damaged") && page.contains("intervals.jsonl: damaged"));
+    assert!(page.contains("<section id=\"latency\""));
+}
+
+#[test]
+fn an_empty_run_has_a_report() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = make(dir.path(), &Options { repetitions: 0, ..small() });
+    let report = write_all(&run).unwrap();
+    assert_eq!(report.summary().headline, "Nothing was measured yet.");
+}
+
+#[test]
+fn two_trials_are_not_enough_for_a_verdict() {
+    let dir = tempfile::tempdir().unwrap();
+    let report = Report::read(&make(dir.path(), &Options { repetitions: 2, ..small() })).unwrap();
+    for c in &report.summary().comparisons {
+        // What every trial tells is pooled over measures, so there are more than two of those.
+        if c.measure != "lifecycle" {
+            assert_eq!(c.verdict, Verdict::Inconclusive, "{c:?}");
+            assert!(c.reason.contains("too few trials"), "{}", c.reason);
+        }
+    }
+}
