@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use vtax_sys::cgroup::RunGroups;
+use vtax_sys::cgroup::{NodeGroup, RunGroups};
 use vtax_sys::netlink::{Netlink, set_up};
 use vtax_sys::{NetNs, sched};
 use vtax_units::{Bytes, CpuSet};
 use vtax_vm::{Guest, Vm, VmConfig, VmNic};
 
+use crate::budget::Enforced;
 use crate::container::{ContainerSpec, Containers};
 use crate::error::{LabError, Result, While};
 use crate::fabric::{Fabric, VmPort};
@@ -16,8 +17,8 @@ use crate::netns_node::{self, AgentProgram, DIRECTORY};
 use crate::node::{Host, Node};
 use crate::scratch::Scratch;
 
-/// Memory QEMU itself may take beside the guest's: its heap, the code it generates under
-/// emulation (up to 1 GiB would be allowed; 256 MiB is what a guest of this size uses), page tables.
+/// Memory QEMU itself may take beside the guest's: some 60 MiB, and under emulation up to 256 MiB of
+/// translated code with its bookkeeping.
 const QEMU_OVERHEAD: Bytes = Bytes::from_mib(512);
 
 /// How nodes are kept apart.
@@ -256,25 +257,26 @@ impl Lab {
             ("container.runtime", format!("{} {}", runtime.name, runtime.version)),
             ("container.seccomp", if runtime.seccomp { "on" } else { "refused here" }.to_owned()),
         ];
-        let group = groups.as_ref().map(|g| g.made_by_runtime(&spec.name));
-        if !spec.cpus.is_empty() {
-            // Also where the runtime could use no control group.
-            vtax_sys::sched::bind_process(running.pid(), &spec.cpus).during(what)?;
-        }
-        let enforced = netns_node::enforced(running.pid(), group.as_ref(), &spec.name)?;
-        Ok(Node {
+        // From here on the node is a guard: what fails below takes it down.
+        let mut node = Node {
             name: spec.name.clone(),
+            group: groups.as_ref().map(|g| g.made_by_runtime(&spec.name)),
+            enforced: Enforced::default(),
             host: Some(Host::Container(Box::new(running))),
             channel: Some(channel),
             netns: Some(netns),
-            group,
             output: Some(output),
             interfaces: Some(Vec::new()),
             directory: DIRECTORY.into(),
-            enforced,
             facts: facts.into_iter().map(|(k, v)| (k.to_owned(), v)).collect(),
             on_host: None,
-        })
+        };
+        if !spec.cpus.is_empty() {
+            // Also where the runtime could use no control group.
+            vtax_sys::sched::bind_process(node.pid(), &spec.cpus).during(what)?;
+        }
+        node.read_back_limits()?;
+        Ok(node)
     }
 
     /// Starts a virtual machine node with these ports. It goes on booting; its agent answers when
@@ -306,13 +308,17 @@ impl Lab {
             root: "/".into(),
         };
         let started = Vm::start(guest, config).and_then(|vm| Ok((vm.agent_stream()?, vm)));
-        let (channel, vm) = started.map_err(|source| LabError::Vm { node: node(), source })?;
+        let (channel, vm) = started.map_err(|source| {
+            // The first error tells more than a group that can't be removed.
+            let _ = group.as_ref().map(NodeGroup::remove);
+            LabError::Vm { node: node(), source }
+        })?;
         let mut facts = guest.facts();
         facts.insert("vm.command".to_owned(), vm.command().join(" "));
         facts.insert("vm.memory_overhead_allowed".to_owned(), QEMU_OVERHEAD.to_string());
-        Ok(Node {
+        let mut node = Node {
             name: node(),
-            enforced: netns_node::enforced(vm.pid().cast_signed(), group.as_ref(), &spec.name)?,
+            enforced: Enforced::default(),
             host: Some(Host::Vm(Box::new(vm))),
             channel: Some(channel.into()),
             netns: None,
@@ -322,6 +328,8 @@ impl Lab {
             directory: DIRECTORY.into(),
             facts,
             on_host: None,
-        })
+        };
+        node.read_back_limits()?;
+        Ok(node)
     }
 }

@@ -67,15 +67,6 @@ pub(crate) fn group_for(groups: Option<&RunGroups>, spec: &NodeSpec) -> Result<O
     groups.node(&spec.name, &limits).map(Some).during(|| format!("limit node {}", spec.name))
 }
 
-/// What the kernel says the process is held to.
-pub(crate) fn enforced(pid: i32, group: Option<&NodeGroup>, name: &str) -> Result<Enforced> {
-    let what = || format!("read back the limits of node {name}");
-    let held = group.map_or_else(|| Ok(Default::default()), NodeGroup::enforced).during(what)?;
-    let affinity = vtax_sys::sched::cpus_of(pid).during(what)?;
-    let cpus_by_group = held.cpus.as_ref() == Some(&affinity);
-    Ok(Enforced { cpus: affinity, cpus_by_group, memory: held.memory })
-}
-
 /// Builds one native node.
 pub(crate) fn start(agent: &AgentProgram, groups: Option<&RunGroups>, spec: &NodeSpec) -> Result<Node> {
     let directory = PathBuf::from(DIRECTORY);
@@ -90,13 +81,13 @@ pub(crate) fn start(agent: &AgentProgram, groups: Option<&RunGroups>, spec: &Nod
         .write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1")
         .write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
     let (process, channel, output, group) = launch(spawn, groups, spec)?;
-    let netns = NetNs::of_process(process.pid()).during(|| format!("build node {}", spec.name));
-    let node = Node {
+    // From here on the node is a guard: what fails below takes it down.
+    let mut node = Node {
         name: spec.name.clone(),
-        enforced: enforced(process.pid(), group.as_ref(), &spec.name)?,
+        enforced: Enforced::default(),
         host: Some(Host::Process(process)),
         channel: Some(channel),
-        netns: Some(netns?),
+        netns: None,
         group,
         output: Some(output),
         interfaces: Some(Vec::new()),
@@ -104,6 +95,8 @@ pub(crate) fn start(agent: &AgentProgram, groups: Option<&RunGroups>, spec: &Nod
         facts: BTreeMap::new(),
         on_host: None,
     };
+    node.netns = Some(NetNs::of_process(node.pid()).during(|| format!("build node {}", spec.name))?);
+    node.read_back_limits()?;
     Ok(node)
 }
 
@@ -118,9 +111,9 @@ pub(crate) fn start_plain(
     fs::create_dir_all(&directory).on("create", &directory)?;
     let spawn = Spawn::new(&agent.program, agent.args_for(&spec.name, &directory));
     let (process, channel, output, group) = launch(spawn, groups, spec)?;
-    Ok(Node {
+    let mut node = Node {
         name: spec.name.clone(),
-        enforced: enforced(process.pid(), group.as_ref(), &spec.name)?,
+        enforced: Enforced::default(),
         host: Some(Host::Process(process)),
         channel: Some(channel),
         netns: None,
@@ -130,7 +123,9 @@ pub(crate) fn start_plain(
         directory: directory.clone(),
         facts: BTreeMap::new(),
         on_host: Some(directory),
-    })
+    };
+    node.read_back_limits()?;
+    Ok(node)
 }
 
 /// Both ends of a stream.

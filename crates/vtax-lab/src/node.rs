@@ -136,6 +136,17 @@ impl Node {
         self.output.as_ref().map(tail).unwrap_or_default()
     }
 
+    /// Asks the kernel what the node is held to.
+    pub(crate) fn read_back_limits(&mut self) -> Result<()> {
+        let what = || format!("read back the limits of node {}", self.name);
+        let held =
+            self.group.as_ref().map_or_else(|| Ok(Default::default()), NodeGroup::enforced).during(what)?;
+        let cpus = vtax_sys::sched::cpus_of(self.pid()).during(what)?;
+        let cpus_by_group = held.cpus.as_ref() == Some(&cpus);
+        self.enforced = Enforced { cpus, cpus_by_group, memory: held.memory };
+        Ok(())
+    }
+
     /// Begins to end a native node, without waiting.
     pub(crate) fn kill(&self) {
         if let Some(Host::Process(process)) = &self.host {

@@ -7,6 +7,7 @@ use std::time::Instant;
 use rustix::pipe::{PipeFlags, pipe_with};
 use serde::{Deserialize, Serialize};
 use vtax_sys::SysError;
+use vtax_sys::cgroup::{RunGroups, sweep};
 use vtax_sys::controller::{ControllerOptions, start_controller};
 
 use crate::error::{LabError, Result, While};
@@ -52,8 +53,8 @@ pub fn time_star(lab: &mut Lab, count: usize) -> Result<StarTimes> {
     Ok(StarTimes { nodes: count, up_seconds, down_seconds: start.elapsed().as_secs_f64() })
 }
 
-/// Times a star in a controller of its own, from before the controller's start until every node is
-/// up, and from then until the controller and all in it is gone. `agent` is the vtax program. Call
+/// Times a star in a run of its own: control groups, controller, lab, and every node up; then the
+/// time to take the star down. `agent` is the vtax program. Call
 /// it from a process with one thread.
 ///
 /// # Errors
@@ -64,7 +65,12 @@ pub fn measure_star(agent: &Path, count: usize) -> Result<StarTimes> {
     let (read, write) =
         pipe_with(PipeFlags::CLOEXEC).map_err(|e| SysError::call("open", "pipe", e)).during(what)?;
     let start = Instant::now();
+    // As every run does before its controller starts.
+    sweep().during(what)?;
+    let groups = RunGroups::create();
+    let keeper = groups.keep().during(what)?;
     let mut options = LabOptions::new(Isolation::Namespaces);
+    options.groups = Some(groups.clone());
     options.agent_program = agent.to_owned();
     let controller = start_controller(ControllerOptions::for_this_process(), move |_| {
         let timed = Lab::new(options).and_then(|mut lab| {
@@ -79,11 +85,14 @@ pub fn measure_star(agent: &Path, count: usize) -> Result<StarTimes> {
         let written = std::io::Write::write_all(&mut std::fs::File::from(write), text.as_bytes());
         u8::from(timed.is_err() || written.is_err())
     });
-    let controller = controller.during(what)?;
     let mut text = String::new();
-    // An answer cut short is no answer.
-    let _ = std::fs::File::from(read).read_to_string(&mut text);
-    controller.wait().during(what)?;
+    let ended = controller.and_then(|controller| {
+        // An answer cut short is no answer.
+        let _ = std::fs::File::from(read).read_to_string(&mut text);
+        controller.wait()
+    });
+    groups.finish(keeper).during(what)?;
+    ended.during(what)?;
     serde_json::from_str(&text)
         .map_err(|_| SysError::Unexpected { operation: "build a star", what: text })
         .during(what)
