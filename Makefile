@@ -17,7 +17,7 @@ bench: build ## compare with the peers; writes target/bench.json
 check: ## format, lints, licences
 	@cargo xtask check
 
-fuzz: ## a short run of every fuzz target (needs cargo-fuzz and a nightly compiler)
+fuzz: ## a short run of every fuzz target (needs a nightly compiler)
 	@cargo xtask fuzz
 
 clean:

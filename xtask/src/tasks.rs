@@ -45,7 +45,7 @@ fn run(command: &mut Command) -> Result<()> {
 /// Builds the release binary and puts it at `target/vtax`.
 pub(crate) fn build() -> Result<()> {
     cargo(&["build", "--release", "--package", "vtax"])?;
-    let built = newest_release()?;
+    let built = newest(&root().join("target"), "release/vtax")?;
     let to = vtax();
     // A running vtax keeps its old file: replace by rename, never write into it.
     let new = to.with_extension("new");
@@ -54,14 +54,13 @@ pub(crate) fn build() -> Result<()> {
     Ok(())
 }
 
-/// `target/TRIPLE/release/vtax`; the triple is the host's, whatever it is.
-fn newest_release() -> Result<PathBuf> {
-    let target = root().join("target");
-    let entries = std::fs::read_dir(&target).with_context(|| format!("reading {}", target.display()))?;
+/// `DIRECTORY/TRIPLE/FILE`; the triple is the host's, whatever it is.
+fn newest(directory: &Path, file: &str) -> Result<PathBuf> {
+    let entries = std::fs::read_dir(directory).with_context(|| format!("reading {}", directory.display()))?;
     let mut found: Vec<PathBuf> =
-        entries.flatten().map(|e| e.path().join("release/vtax")).filter(|p| p.is_file()).collect();
+        entries.flatten().map(|e| e.path().join(file)).filter(|p| p.is_file()).collect();
     found.sort_by_key(|p| p.metadata().and_then(|m| m.modified()).ok());
-    found.pop().context("cargo built no release binary")
+    found.pop().with_context(|| format!("cargo built no {file}"))
 }
 
 /// Formatting, lints, licences.
@@ -110,14 +109,29 @@ pub(crate) fn test() -> Result<()> {
     cargo(&["test", "--workspace"])
 }
 
-/// A short run of every fuzz target.
+/// What cargo-fuzz passes to a nightly compiler: coverage feedback and checked arithmetic.
+const FUZZ_FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+     -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions --cfg fuzzing";
+
+/// Builds every fuzz target with the nightly compiler and runs each for some seconds.
 pub(crate) fn fuzz(seconds: &str) -> Result<()> {
-    let targets = root().join("fuzz/fuzz_targets");
+    let fuzz = root().join("fuzz");
+    let target = fuzz.join("target");
+    let mut build = Command::new("cargo");
+    build.args(["+nightly", "build", "--release", "--bins", "--manifest-path"]).arg(fuzz.join("Cargo.toml"));
+    // Out of this workspace's settings: a static executable can't carry the fuzzer's runtime.
+    build.env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", FUZZ_FLAGS).env_remove("CARGO");
+    run(&mut build)?;
+    let targets = fuzz.join("fuzz_targets");
     for entry in std::fs::read_dir(&targets).with_context(|| format!("reading {}", targets.display()))? {
         let path = entry?.path();
         let Some(name) = path.file_stem().and_then(|n| n.to_str()) else { continue };
-        let limit = format!("-max_total_time={seconds}");
-        run(Command::new("cargo").args(["+nightly", "fuzz", "run", name, "--", &limit]))?;
+        let corpus = fuzz.join("corpus").join(name);
+        std::fs::create_dir_all(&corpus).with_context(|| format!("creating {}", corpus.display()))?;
+        println!("fuzz {name} for {seconds} s");
+        let program = newest(&target, &format!("release/{name}"))?;
+        run(Command::new(program).arg(corpus).args([&format!("-max_total_time={seconds}"), "-verbosity=0"]))?;
     }
     Ok(())
 }

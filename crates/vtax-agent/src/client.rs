@@ -207,6 +207,14 @@ impl Client {
     }
 }
 
+impl Drop for Client {
+    /// The reader thread holds a copy of the stream, so closing this one would not end it.
+    fn drop(&mut self) {
+        // A stream that is no socket ends with the agent.
+        let _ = rustix::net::shutdown(&*lock(&self.writer), rustix::net::Shutdown::Both);
+    }
+}
+
 struct Reader {
     stream: File,
     pending: Arc<Mutex<Pending>>,

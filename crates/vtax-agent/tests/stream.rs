@@ -98,3 +98,18 @@ fn an_agent_that_does_not_answer_is_named() {
     let error = client.hello(Duration::from_millis(50)).expect_err("nobody is there");
     assert!(error.to_string().contains("`mute` did not answer `hello`"), "{error}");
 }
+
+#[test]
+fn an_agent_ends_when_its_controller_lets_go() {
+    let (ours, theirs) = UnixStream::pair().expect("a socket pair");
+    let directory = tempfile::tempdir().expect("a directory");
+    let role = Role { init: false, directory: directory.path().to_owned() };
+    let (read, write) = (theirs.try_clone().expect("a copy"), theirs);
+    let (sender, ended) = mpsc::channel();
+    std::thread::spawn(move || sender.send(serve(read.into(), write.into(), role).is_ok()));
+    let read = ours.try_clone().expect("a copy");
+    let client = Client::start("test", read.into(), ours.into(), Box::new(|_| {})).expect("a client");
+    client.hello(SOON).expect("an answer");
+    drop(client);
+    assert_eq!(ended.recv_timeout(SOON), Ok(true));
+}
