@@ -35,7 +35,10 @@ pub(crate) fn tax(ratio: f64) -> String {
 
 /// The interval of a tax, as `0.98–1.06`.
 pub(crate) fn tax_range(low: f64, high: f64) -> String {
-    format!("{}–{}", ratio_digits(low), ratio_digits(high))
+    match (ratio_digits(low), ratio_digits(high)) {
+        (a, b) if a == b && low >= 1.995 => format!("{}–{}", digits(low), digits(high)),
+        (a, b) => format!("{a}–{b}"),
+    }
 }
 
 /// Near 1 two decimals matter; far from it three digits are plenty.
@@ -165,6 +168,8 @@ mod tests {
         assert_eq!(quantile_name(0.5), "50 %");
         assert_eq!(tax(1.018), "1.02x");
         assert_eq!(tax(38.4), "38x");
+        assert_eq!(tax_range(17.6, 18.4), "17.6–18.4");
+        assert_eq!(tax_range(35.1, 41.4), "35–41");
         assert_eq!(tax(0.0123), "0.0123x");
         assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
         assert_eq!(utc(1_709_208_000_000), "2024-02-29 12:00:00 UTC");

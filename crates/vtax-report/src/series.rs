@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use vtax_load::Sample;
 use vtax_store::record::{TrialRecord, Validity};
-use vtax_store::{RunDir, StoreError, TrialDir};
+use vtax_store::{ProbeRow, RunDir, StoreError, TrialDir};
 
 use crate::data::{RunData, load};
 use crate::plot::panel::Heat;
@@ -44,21 +44,23 @@ pub(crate) fn intervals(run: &RunDir, data: &RunData, damage: &mut Vec<String>) 
             seconds: load.duration.as_secs_f64(),
             ..TrialSeries::default()
         };
-        let mut starts = Vec::new();
-        let mut counts = Vec::new();
+        let mut found: Vec<(f64, f64, f64, f64)> = Vec::new();
         let read = run.trial(record.index).for_each_interval(|i| {
-            let start = i.start.as_secs_f64();
-            starts.push(start);
-            counts.push(i.counts.ok as f64);
             let h = &i.latency.0;
-            let at = |q: f64| if h.is_empty() { f64::NAN } else { h.value_at_quantile(q) as f64 };
-            series.p50.push((start, at(0.5)));
-            series.p99.push((start, at(0.99)));
+            // A percentile with not even one request beyond it would be the maximum.
+            let enough = |q: f64| h.len() as f64 * (1.0 - q) >= 1.0 - 1e-9;
+            let at = |q: f64| if enough(q) { h.value_at_quantile(q) as f64 } else { f64::NAN };
+            found.push((i.start.as_secs_f64(), i.counts.ok as f64, at(0.5), at(0.99)));
         });
         note(read, damage);
-        let ends = starts.iter().skip(1).copied().chain([series.seconds]);
-        let lengths = starts.iter().zip(ends).map(|(start, end)| end - start);
-        series.goodput = starts.iter().zip(counts).zip(lengths).map(|((s, c), l)| (*s, c / l)).collect();
+        let ends: Vec<f64> = found.iter().skip(1).map(|f| f.0).chain([series.seconds]).collect();
+        for ((start, ok, p50, p99), end) in found.into_iter().zip(ends) {
+            // A value holds for its whole interval: stairs, not slopes.
+            let stair = |points: &mut Points, value: f64| points.extend([(start, value), (end, value)]);
+            stair(&mut series.goodput, ok / (end - start));
+            stair(&mut series.p50, p50);
+            stair(&mut series.p99, p99);
+        }
         if !series.p50.is_empty() {
             all.push(series);
         }
@@ -187,11 +189,11 @@ pub(crate) struct Probed {
     pub(crate) cell: String,
     pub(crate) trial: u32,
     pub(crate) seconds: f64,
-    /// CPUs busy, by node.
+    /// CPUs busy: whole kernels, and nodes' own processes.
     pub(crate) cpu: Vec<(String, Points)>,
-    /// Memory in use in MiB, by node.
+    /// Memory in MiB: in use in a guest, resident in nodes' own processes.
     pub(crate) memory: Vec<(String, Points)>,
-    /// Bits per second received and sent over all interfaces but loopback, by node.
+    /// Bits per second over all interfaces but loopback, by node and direction.
     pub(crate) network: Vec<(String, Points)>,
 }
 
@@ -208,14 +210,42 @@ pub(crate) fn probes(run: &RunDir, data: &RunData, damage: &mut Vec<String>) -> 
     all
 }
 
+/// The node that watches a VM's process from outside, as the runner names it.
+const HYPERVISOR: &str = "hypervisor";
+/// The system under test; in a VM cell a guest with a kernel of its own.
+const SUT: &str = "sut";
+
 /// Sums of one node at one moment; counters are cumulative.
 #[derive(Debug, Default, Clone, Copy)]
 struct Moment {
+    /// All CPUs of the node's kernel.
     cpu_ns: f64,
+    /// The node's own processes or threads.
+    tasks_ns: f64,
+    resident: f64,
     memory: f64,
     received: f64,
     sent: f64,
 }
+
+impl Moment {
+    fn add(&mut self, r: ProbeRow<'_>) {
+        match (r.source.split_once(':').map_or(r.source, |s| s.0), r.metric) {
+            (s, "user" | "system" | "irq" | "softirq" | "guest") if s.starts_with("cpu") => {
+                self.cpu_ns += r.value;
+            }
+            ("task", "user" | "system" | "guest") => self.tasks_ns += r.value,
+            ("task", "resident") => self.resident += r.value,
+            ("memory", "total") => self.memory += r.value,
+            ("memory", "available") => self.memory -= r.value,
+            ("if", "rx_bytes") if r.source != "if:lo" => self.received += r.value,
+            ("if", "tx_bytes") if r.source != "if:lo" => self.sent += r.value,
+            _ => {}
+        }
+    }
+}
+
+type Moments = Vec<(f64, Moment)>;
 
 fn probed(record: &TrialRecord, trial: &TrialDir) -> Result<Option<Probed>, StoreError> {
     let mut nodes: BTreeMap<String, BTreeMap<u64, Moment>> = BTreeMap::new();
@@ -223,17 +253,8 @@ fn probed(record: &TrialRecord, trial: &TrialDir) -> Result<Option<Probed>, Stor
         if !nodes.contains_key(r.node) {
             nodes.insert(r.node.to_owned(), BTreeMap::new());
         }
-        let Some(node) = nodes.get_mut(r.node) else { return };
-        let moment = node.entry(r.at_ns).or_default();
-        match (r.source.split_once(':').map_or(r.source, |s| s.0), r.metric) {
-            (s, "user" | "system" | "irq" | "softirq" | "guest") if s.starts_with("cpu") => {
-                moment.cpu_ns += r.value;
-            }
-            ("memory", "total") => moment.memory += r.value,
-            ("memory", "available") => moment.memory -= r.value,
-            ("if", "rx_bytes") if r.source != "if:lo" => moment.received += r.value,
-            ("if", "tx_bytes") if r.source != "if:lo" => moment.sent += r.value,
-            _ => {}
+        if let Some(node) = nodes.get_mut(r.node) {
+            node.entry(r.at_ns).or_default().add(r);
         }
     })?;
     let mut probed = Probed {
@@ -244,26 +265,47 @@ fn probed(record: &TrialRecord, trial: &TrialDir) -> Result<Option<Probed>, Stor
         memory: Vec::new(),
         network: Vec::new(),
     };
+    let guest = nodes.contains_key(HYPERVISOR);
+    let mut host = false;
     for (node, moments) in nodes {
         // Each kernel has a clock of its own: what they share is the start of the trial.
         let Some((&first, _)) = moments.first_key_value() else { continue };
-        let moments: Vec<(f64, Moment)> =
-            moments.into_iter().map(|(at, m)| ((at - first) as f64 / 1e9, m)).collect();
+        let moments: Moments =
+            moments.into_iter().map(|(at, m)| ((at.saturating_sub(first)) as f64 / 1e9, m)).collect();
         probed.seconds = probed.seconds.max(moments.last().map_or(0.0, |m| m.0));
-        let rate = |of: fn(&Moment) -> f64, factor: f64| -> Points {
-            let pairs = moments.windows(2);
-            pairs
-                .map(|w| (w[1].0, (of(&w[1].1) - of(&w[0].1)).max(0.0) / (w[1].0 - w[0].0) * factor))
-                .collect()
-        };
-        probed.cpu.push((node.clone(), rate(|m| m.cpu_ns, 1e-9)));
-        probed
-            .memory
-            .push((node.clone(), moments.iter().map(|(t, m)| (*t, m.memory / 1_048_576.0)).collect()));
-        probed.network.push((format!("{node} receives"), rate(|m| m.received, 8.0)));
-        probed.network.push((format!("{node} sends"), rate(|m| m.sent, 8.0)));
+        // A node without a kernel of its own sees the host's figures: they are shown once.
+        if guest && node == SUT {
+            probed.cpu.push(("whole guest".to_owned(), rate(&moments, |m| m.cpu_ns, 1e-9)));
+            probed.memory.push(("whole guest".to_owned(), level(&moments, |m| m.memory)));
+        } else if !host {
+            host = true;
+            probed.cpu.push(("whole host".to_owned(), rate(&moments, |m| m.cpu_ns, 1e-9)));
+        }
+        let own = if node == HYPERVISOR { "QEMU".to_owned() } else { format!("{node}'s own") };
+        if moments.iter().any(|m| m.1.tasks_ns > 0.0) {
+            probed.cpu.push((own.clone(), rate(&moments, |m| m.tasks_ns, 1e-9)));
+        }
+        if moments.iter().any(|m| m.1.resident > 0.0) {
+            probed.memory.push((own, level(&moments, |m| m.resident)));
+        }
+        // The hypervisor's interfaces are the switch's ports, which say the same again.
+        if node != HYPERVISOR {
+            probed.network.push((format!("{node} receives"), rate(&moments, |m| m.received, 8.0)));
+            probed.network.push((format!("{node} sends"), rate(&moments, |m| m.sent, 8.0)));
+        }
     }
     Ok((!probed.cpu.is_empty()).then_some(probed))
+}
+
+/// A counter's growth per second, times `factor`.
+fn rate(moments: &Moments, of: fn(&Moment) -> f64, factor: f64) -> Points {
+    let growth = |w: &[(f64, Moment)]| (of(&w[1].1) - of(&w[0].1)).max(0.0) / (w[1].0 - w[0].0) * factor;
+    moments.windows(2).map(|w| (w[1].0, growth(w))).collect()
+}
+
+/// A level in MiB.
+fn level(moments: &Moments, of: fn(&Moment) -> f64) -> Points {
+    moments.iter().map(|(t, m)| (*t, of(m) / 1_048_576.0)).collect()
 }
 
 /// A trial's file that can't be read must not keep the rest of the run from its report.

@@ -176,15 +176,19 @@ fn trial(record: &TrialRecord) -> TrialSummary {
 /// `generator-limited: details`.
 pub(crate) fn invalid(validity: &Validity) -> Option<String> {
     let Validity::Invalid { reason, detail } = validity else { return None };
-    let word = match reason {
+    let word = reason_word(*reason);
+    Some(if detail.is_empty() { word.to_owned() } else { format!("{word}: {detail}") })
+}
+
+fn reason_word(reason: InvalidReason) -> &'static str {
+    match reason {
         InvalidReason::GeneratorLimited => "generator-limited",
         InvalidReason::TestbedFailed => "testbed failed",
         InvalidReason::ServiceFailed => "service failed",
         InvalidReason::MeasureFailed => "measurement failed",
         InvalidReason::NothingSucceeded => "nothing succeeded",
         InvalidReason::PrerequisiteMissing => "prerequisite missing",
-    };
-    Some(if detail.is_empty() { word.to_owned() } else { format!("{word}: {detail}") })
+    }
 }
 
 fn notes(data: &RunData) -> Vec<String> {
@@ -194,12 +198,15 @@ fn notes(data: &RunData) -> Vec<String> {
     }
     if data.plan.cells.iter().any(|c| data.accelerator(c).as_deref() == Some("tcg")) {
         let reason = data.provenance.accelerator.as_ref().map_or("", |a| a.reason.as_str());
-        let because = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+        // The run may have noted the reason itself.
+        let known = reason.is_empty() || data.notes.iter().any(|(_, text)| text.contains(reason));
+        let because = if known { String::new() } else { format!(": {reason}") };
         notes.push(format!(
-            "VMs ran under software emulation (TCG){because}: their taxes are those of emulation, \
+            "VMs ran under software emulation (TCG){because}. Their taxes are those of emulation, \
              far above what hardware virtualization (KVM) costs."
         ));
     }
+    notes.extend(rejected(data));
     for (cell, text) in &data.notes {
         notes.push(match cell {
             Some(cell) => format!("{cell}: {text}"),
@@ -207,4 +214,20 @@ fn notes(data: &RunData) -> Vec<String> {
         });
     }
     notes
+}
+
+/// How many trials don't count, by reason: a reader must not have to count them.
+fn rejected(data: &RunData) -> Option<String> {
+    let mut reasons: Vec<(&str, usize)> = Vec::new();
+    for trial in &data.trials {
+        let Validity::Invalid { reason, .. } = &trial.validity else { continue };
+        match reasons.iter_mut().find(|r| r.0 == reason_word(*reason)) {
+            Some(known) => known.1 += 1,
+            None => reasons.push((reason_word(*reason), 1)),
+        }
+    }
+    let total: usize = reasons.iter().map(|r| r.1).sum();
+    let list: Vec<String> = reasons.iter().map(|(word, n)| format!("{n} {word}")).collect();
+    let all = data.trials.len();
+    (total > 0).then(|| format!("{total} of {all} trials don't count: {}.", list.join(", ")))
 }

@@ -31,7 +31,7 @@ impl Row {
     /// `24.1k req/s`, `≥ 24.1k req/s`.
     pub(crate) fn value_text(&self) -> String {
         match &self.value {
-            None => "not measured".to_owned(),
+            None => "no figure".to_owned(),
             Some(m) if m.at_least => format!("≥ {}", quantity(m.center, &m.unit)),
             Some(m) => quantity(m.center, &m.unit),
         }

@@ -48,10 +48,10 @@ pub struct Ratio {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoRatio {
     /// The candidate has no valid trial.
-    #[error("no valid trial of this environment")]
+    #[error("no valid trial of this environment gave a figure")]
     NoCandidate,
     /// The baseline has no valid trial.
-    #[error("no valid trial of the baseline")]
+    #[error("no valid trial of the baseline gave a figure")]
     NoBaseline,
     /// A value is zero or negative.
     #[error("a ratio with zero means nothing")]

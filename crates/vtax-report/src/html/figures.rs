@@ -1,6 +1,6 @@
 //! Latency curves, capacity searches and CPU time by layer.
 
-use vtax_store::record::{Outcome, Validity};
+use vtax_store::record::{Outcome, TrialRecord, Validity};
 use vtax_store::summary::Summary;
 
 use super::{figure, head, scrolling};
@@ -160,8 +160,27 @@ pub(super) fn cpu(data: &RunData, summary: &Summary) -> Markup {
         let mut pictures = responsive(|w| stack(&bars, false, &caption, w));
         pictures.add(&responsive(|w| stack(&bars, true, "The same as shares", w)));
         m.add(&figure(&caption, &keys, &pictures)).add(&layer_table(&bars));
+        m.add(&accounting_notes(data, &group, &measure));
     }
     m
+}
+
+/// What the accounting could not know, trial by trial.
+fn accounting_notes(data: &RunData, group: &Group<'_>, measure: &str) -> Markup {
+    let mut m = Markup::new();
+    let own = |t: &&TrialRecord| t.measure == measure && group.cells.iter().any(|c| c.id == t.cell);
+    let valid = data.trials.iter().filter(own).filter(|t| t.validity == Validity::Valid);
+    for trial in valid {
+        for note in trial.cpu.iter().flat_map(|c| &c.notes) {
+            m.element("li", &[], &format!("trial {:03}, {}: {note}", trial.index, trial.cell));
+        }
+    }
+    let mut all = Markup::new();
+    if !m.is_empty() {
+        all.open("details", &[]).element("summary", &[], "What the accounting could not know");
+        all.open("ul", &[("class", "small-print")]).add(&m).close("ul").close("details");
+    }
+    all
 }
 
 fn bars(data: &RunData, summary: &Summary, group: &Group<'_>, measure: &str) -> Vec<Bar> {

@@ -128,7 +128,7 @@ fn line(row: &Row) -> Markup {
     if let Some(c) = &row.comparison {
         m.text(&c.reason);
         if let Some(detectable) = c.detectable.filter(|_| c.verdict != Verdict::Worse) {
-            m.element("small", &[], &format!("could show a tax of {}", tax(detectable)));
+            m.element("small", &[], &format!("smallest tax this could show: {}", tax(detectable)));
         }
     }
     m.close("td").close("tr");
