@@ -3,8 +3,9 @@
 //! Pure: the caller asks for the [`next`](Search::next) rate, offers it for a while, and
 //! [`record`](Search::record)s what came of it. From the start rate the search goes up or down by
 //! a growing factor until one rate has passed and a higher one has failed, then halves the
-//! bracket (geometrically) until it is narrow enough. A failure that is not gross is tried once
-//! more before it counts, as a moment's noise must not pass for a bound.
+//! bracket (geometrically) until it is narrow enough. A failure that is not gross, or that may be
+//! the generator's, is tried once more before it counts, as a moment's noise must not pass for a
+//! bound.
 
 use serde::{Deserialize, Serialize};
 use vtax_units::{Nanos, Rate, Share};
@@ -76,7 +77,8 @@ pub struct StepOutcome {
     pub loss: Share,
     /// 99th percentile of the latency.
     pub latency_p99: Nanos,
-    /// The generator could not carry the step ([`crate::GeneratorUse::limited`]).
+    /// The generator could not carry the step ([`crate::GeneratorUse::limited`]). Matters only
+    /// where the step did not pass.
     pub generator_limited: bool,
 }
 
@@ -88,7 +90,7 @@ pub enum StepVerdict {
     Passed,
     /// Beyond them.
     Failed,
-    /// The generator could not offer it.
+    /// Beyond them, but the generator may be the reason.
     GeneratorLimited,
 }
 
@@ -174,7 +176,12 @@ impl Search {
         let verdict = self.judge(&outcome);
         let Some(rate) = self.pending else { return verdict };
         self.steps.push((outcome, verdict));
-        if verdict != StepVerdict::Passed && !self.retry && !self.is_gross(&outcome) && !self.is_spent() {
+        let doubtful = match verdict {
+            StepVerdict::Passed => false,
+            StepVerdict::Failed => !self.is_gross(&outcome),
+            StepVerdict::GeneratorLimited => true,
+        };
+        if doubtful && !self.retry && !self.is_spent() {
             self.retry = true;
             return verdict;
         }
@@ -212,12 +219,13 @@ impl Search {
 
     fn judge(&self, outcome: &StepOutcome) -> StepVerdict {
         let slow = self.spec.p99_max.is_some_and(|limit| outcome.latency_p99 > limit);
-        if outcome.generator_limited {
-            StepVerdict::GeneratorLimited
-        } else if outcome.loss.0 > self.spec.loss_max.0 || slow {
-            StepVerdict::Failed
-        } else {
+        // A generator in trouble only makes things worse: what passed in spite of it has passed.
+        if outcome.loss.0 <= self.spec.loss_max.0 && !slow {
             StepVerdict::Passed
+        } else if outcome.generator_limited {
+            StepVerdict::GeneratorLimited
+        } else {
+            StepVerdict::Failed
         }
     }
 
@@ -341,13 +349,25 @@ mod tests {
 
     #[test]
     fn a_limited_generator_ends_it() {
-        let weak = |rate: Rate| StepOutcome { generator_limited: rate.0 > 50_000.0, ..server(1e5, rate) };
+        let weak = |rate: Rate| StepOutcome {
+            generator_limited: rate.0 > 50_000.0,
+            loss: Share((1.0 - 50_000.0 / rate.0).max(0.0)),
+            ..server(1e5, rate)
+        };
         let found = search(spec(), weak);
         assert_eq!((found.upper, found.ending), (None, Ending::GeneratorLimited));
         assert!(found.lower.unwrap().0 <= 50_000.0);
         // Starting beyond the generator's reach, it looks below first.
         let found = search(SearchSpec { start: Rate(200_000.0), ..spec() }, weak);
         assert!(found.lower.unwrap().0 > 10_000.0, "{found:?}");
+    }
+
+    #[test]
+    fn a_step_that_passes_counts_whatever_the_generator_says() {
+        let noisy = |rate| StepOutcome { generator_limited: true, ..server(10_000.0, rate) };
+        let found = search(spec(), noisy);
+        assert!(found.lower.unwrap().0 >= 8_000.0, "{found:?}");
+        assert_eq!(found.ending, Ending::GeneratorLimited);
     }
 
     #[test]
@@ -399,7 +419,7 @@ mod tests {
                 count += 1;
                 let answer = answers[count % answers.len()];
                 StepOutcome {
-                    rate, loss: Share(if answer == 1 { 0.1 } else { 0.0 }),
+                    rate, loss: Share(if answer == 0 { 0.0 } else { 0.1 }),
                     latency_p99: Nanos::ZERO, generator_limited: answer == 2,
                 }
             });

@@ -300,7 +300,7 @@ impl<'a> Worker<'a> {
             let available = !(self.idle.is_empty() && self.free.is_empty());
             let due = if available { start } else { start + self.job.timeout };
             if due <= wake {
-                return (now, self.pacer.sleep(now, due), available);
+                return (now, self.pacer.sleep(now, due), available && due > now);
             }
         }
         (now, wake.saturating_sub(now), false)
