@@ -149,6 +149,9 @@ impl<'a> Worker<'a> {
         // The default slack of 50 us would be added to every sleep. Refused nowhere known; where
         // it is, lateness shows it.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        // A worker that waits for its CPU measures the scheduler instead of the service. Not granted
+        // everywhere, and again lateness shows it.
+        let _ = sched::prefer_low_latency();
         let mut events = [MaybeUninit::uninit(); EVENTS];
         self.tell_time();
         while self.go_on()? {
