@@ -6,6 +6,10 @@ use vtax_load::{ArrivalProcess, HttpLoad, LoadSpec, Model, Protocol, Segment};
 use vtax_plan::model::{Arrivals, Workload};
 use vtax_units::{CpuSet, Nanos, Rate};
 
+/// Below this, CPU times counted in ticks of 10 ms are too coarse to draw.
+const SHORTEST_INTERVAL: Nanos = Nanos::from_millis(200);
+const LONGEST_INTERVAL: Nanos = Nanos::from_secs(1);
+
 /// When the requests of a burst are sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Pace {
@@ -61,7 +65,13 @@ impl Burst {
             cpus: CpuSet::default(),
             seed: self.seed,
             samples: self.samples,
-            interval: Nanos::from_secs(1),
+            interval: interval(self.duration),
         }
     }
+}
+
+/// Length of the parts in which a measurement is recorded and sampled: a second, shorter where
+/// that would leave fewer than eight parts to see a change in.
+pub(crate) fn interval(duration: Nanos) -> Nanos {
+    Nanos((duration.0 / 8).clamp(SHORTEST_INTERVAL.0, LONGEST_INTERVAL.0))
 }

@@ -118,7 +118,8 @@ impl<'a> Runner<'a> {
 
     fn note_once(&mut self, about: Option<&str>, note: &str) -> Result<(), RunError> {
         for entry in self.store.run().journal()? {
-            if matches!(entry?, JournalEntry::Note { cell, text, .. } if cell.as_deref() == about && text == note) {
+            if matches!(entry?, JournalEntry::Note { cell, text, .. } if cell.as_deref() == about && text == note)
+            {
                 return Ok(());
             }
         }

@@ -18,6 +18,7 @@ use vtax_store::{StoreError, TrialEvent, TrialWriter, unix_ms};
 use vtax_sys::chain;
 use vtax_units::{CpuSet, Nanos};
 
+use crate::burst::interval;
 use crate::measure::{Measured, Site};
 use crate::observe::{Observer, RunEvent};
 use crate::runner::Order;
@@ -25,8 +26,6 @@ use crate::stop::Stop;
 
 /// A guest under emulation on a busy host has been seen to take 20 s to its first answer.
 const BOOT_WITHIN: Duration = Duration::from_secs(90);
-/// Time between two samples of every probe.
-const PROBE_EVERY: Nanos = Nanos::from_secs(1);
 
 /// Why a trial has no result.
 struct Failed {
@@ -246,7 +245,13 @@ impl<'a> Trial<'a> {
 
     fn measure(&mut self, stage: &Stage, testbed: &Testbed, target: SocketAddr) -> Result<Measured, Failed> {
         let broken = failed(InvalidReason::MeasureFailed);
-        let mut probes = Probes::start(stage, testbed)
+        let every = interval(match &self.order.measure.kind {
+            MeasureKind::Latency(latency) => latency.duration,
+            MeasureKind::Throughput(throughput) => throughput.duration,
+            // A search takes seconds; nobody knows how many.
+            MeasureKind::Capacity(_) => Nanos::from_secs(8),
+        });
+        let mut probes = Probes::start(stage, testbed, every)
             .map_err(|detail| Failed { reason: InvalidReason::MeasureFailed, detail })?;
         let site = Site { client: &stage.client, target, observer: self.observer };
         let measured = site.measure(self.order).map_err(|e| broken(&e))?;
@@ -299,10 +304,10 @@ struct Hypervisor {
 }
 
 impl Hypervisor {
-    fn start(node: &Node) -> Result<Option<Self>, String> {
+    fn start(node: &Node, every: Nanos) -> Result<Option<Self>, String> {
         let Some(vm) = node.vm() else { return Ok(None) };
         let probe = || Probe::new(Scope::Threads(vm.pid())).map_err(|e| chain(&e));
-        let sampler = Sampler::start(probe()?, PROBE_EVERY).map_err(|e| chain(&e))?;
+        let sampler = Sampler::start(probe()?, every).map_err(|e| chain(&e))?;
         let threads = vm.threads().map_err(|e| chain(&e))?;
         let is_vcpu = |role: &vtax_vm::ThreadRole| matches!(role, vtax_vm::ThreadRole::Vcpu(_));
         let vcpus = threads.iter().filter(|(_, role)| is_vcpu(role)).map(|(id, _)| *id).collect();
@@ -313,14 +318,15 @@ impl Hypervisor {
 }
 
 impl Probes {
-    fn start(stage: &Stage, testbed: &Testbed) -> Result<Self, String> {
-        stage.sut.start_probes(PROBE_EVERY).map_err(|e| chain(&e))?;
-        stage.client.start_probes(PROBE_EVERY).map_err(|e| chain(&e))?;
+    /// Takes the first snapshots and starts sampling at this interval.
+    fn start(stage: &Stage, testbed: &Testbed, every: Nanos) -> Result<Self, String> {
+        stage.sut.start_probes(every).map_err(|e| chain(&e))?;
+        stage.client.start_probes(every).map_err(|e| chain(&e))?;
         let sut_cpus = testbed.allocation.sut.clone();
         let mut host = HostProbe::new(sut_cpus.clone()).map_err(|e| chain(&e))?;
         // The inner snapshot last and, at the end, first: it is the one that takes time in a guest.
         let host_start = host.read().map_err(|e| chain(&e))?;
-        let hypervisor = Hypervisor::start(&testbed.sut)?;
+        let hypervisor = Hypervisor::start(&testbed.sut, every)?;
         let inner_start = stage.sut.snapshot().map_err(|e| chain(&e))?;
         Ok(Self { host, host_start, hypervisor, inner_start, sut_cpus, series: Vec::new() })
     }

@@ -78,10 +78,11 @@ fn lines<'a>(rows: &[&'a Row]) -> Vec<Line<'a>> {
     let mut lines = Vec::new();
     let mut last = String::new();
     for row in rows.iter().filter(|r| r.comparison.is_some()) {
-        let heading = match row.group.as_str() {
-            "" => row.label.to_owned(),
-            group => format!("{group}: {}", row.label),
-        };
+        let group = if row.group.is_empty() { String::new() } else { format!("{}: ", row.group) };
+        // `latency, median` of the measure `latency` needs no more words, of `latency@lowest` it does.
+        let own = row.label.split(',').next() == Some(row.measure.as_str());
+        let measure = if own { String::new() } else { format!(" · {}", row.measure) };
+        let heading = format!("{group}{}{measure}", row.label);
         if heading != last {
             lines.push(Line::Heading(heading.clone()));
             last = heading;
