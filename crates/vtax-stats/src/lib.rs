@@ -8,13 +8,17 @@
 
 mod describe;
 mod interval;
+mod multiple;
 mod ratio;
 mod rng;
+mod steady;
 mod student;
 mod verdict;
 
 pub use describe::{Description, describe, quantile};
 pub use interval::{Estimate, Group, MIN_TRIALS, estimate};
+pub use multiple::{holm, judge_family, widened};
 pub use ratio::{Bound, Direction, NoRatio, Ratio, tax};
+pub use steady::{MIN_SERIES, NoSteadyState, Steady, steady};
 pub use student::t_quantile;
 pub use verdict::{Judgement, Verdict, judge};

@@ -38,6 +38,8 @@ pub struct Ratio {
     /// Smallest true tax that as many trials with this much scatter would tell from 1 with a
     /// probability of 80 %; `None` where there is no interval.
     pub detectable: Option<f64>,
+    /// Effective degrees of freedom of the interval; infinite where trials don't scatter.
+    pub df: f64,
     /// Trials of the candidate.
     pub candidate_trials: usize,
     /// Trials of the baseline.
@@ -93,6 +95,7 @@ pub fn tax(
         interval: spread.map(|s| ((log + s.low).exp(), (log + s.high).exp())),
         bound,
         detectable: detectable.filter(|d| d.is_finite()),
+        df: spread.map_or(f64::INFINITY, |s| s.df),
         candidate_trials: c.len(),
         baseline_trials: b.len(),
     })

@@ -19,8 +19,14 @@ pub fn t_quantile(p: f64, df: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
+/// The upper tail of Student's t at `t` >= 0.
+pub(crate) fn t_tail(t: f64, df: f64) -> f64 {
+    let df = df.clamp(0.5, 2000.0);
+    0.5 * incomplete_beta(df / (df + t * t), df / 2.0, 0.5)
+}
+
 fn t_cdf(t: f64, df: f64) -> f64 {
-    1.0 - 0.5 * incomplete_beta(df / (df + t * t), df / 2.0, 0.5)
+    1.0 - t_tail(t, df)
 }
 
 /// The upper tail of the standard normal distribution (Abramowitz and Stegun 7.1.26, error below 2e-7).

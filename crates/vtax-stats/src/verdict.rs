@@ -122,6 +122,7 @@ mod tests {
             interval: Some((low, high)),
             bound: Bound::Exact,
             detectable: None,
+            df: 8.0,
             candidate_trials: 5,
             baseline_trials: 5,
         }
