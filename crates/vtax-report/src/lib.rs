@@ -3,6 +3,7 @@
 //! [`Report::read`] reads a run once, reduced to what a report shows; its methods write it down.
 //! Nothing here measures, and nothing here writes into a run but the report's own files.
 
+pub mod compare;
 mod csv;
 mod data;
 mod error;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vtax_plan::model::Cell;
+use vtax_plan::model::{Cell, Plan};
 use vtax_stats::{Bound, Direction, Group, judge};
 use vtax_store::record::{InvalidReason, TrialRecord, Validity};
 use vtax_store::summary::{
@@ -116,11 +116,23 @@ fn comparison(
     if candidate.is_empty() && base.is_empty() {
         return None;
     }
+    let names = [&cell.id, &baseline.id, measure];
+    Some(compared(names, info, (&candidate, &base), &data.plan))
+}
+
+/// A candidate's values against its baseline's; `names` are cell, baseline and measure. The plan
+/// gives margin and seed.
+pub(crate) fn compared(
+    [cell, baseline, measure]: [&str; 3],
+    info: &Info,
+    (candidate, base): (&[Value], &[Value]),
+    plan: &Plan,
+) -> Comparison {
     let (cv, bv): (Vec<f64>, Vec<f64>) =
         (candidate.iter().map(|v| v.value).collect(), base.iter().map(|v| v.value).collect());
     let mut comparison = Comparison {
-        cell: cell.id.clone(),
-        baseline: baseline.id.clone(),
+        cell: cell.to_owned(),
+        baseline: baseline.to_owned(),
         measure: measure.to_owned(),
         metric: info.name.to_owned(),
         tax: None,
@@ -135,10 +147,10 @@ fn comparison(
         Better::Higher => Direction::Higher,
         Better::Lower => Direction::Lower,
     };
-    match vtax_stats::tax(&group(&cv, &candidate), &group(&bv, &base), direction, data.plan.seed) {
+    match vtax_stats::tax(&group(&cv, candidate), &group(&bv, base), direction, plan.seed) {
         Err(none) => comparison.reason = none.to_string(),
         Ok(ratio) => {
-            let judgement = judge(&ratio, data.plan.margin.0);
+            let judgement = judge(&ratio, plan.margin.0);
             comparison.verdict = verdict(judgement.verdict);
             comparison.reason = judgement.reason;
             comparison.detectable = ratio.detectable;
@@ -150,7 +162,7 @@ fn comparison(
             }
         }
     }
-    Some(comparison)
+    comparison
 }
 
 fn verdict(v: vtax_stats::Verdict) -> Verdict {

@@ -107,7 +107,7 @@ pub(crate) fn rows(data: &RunData, summary: &Summary) -> Vec<Row> {
 
 /// Whether a metric of that measure belongs to the first table: a search and a closed loop drive
 /// the system to its limit, where latency and CPU time per request say little.
-fn leads(data: &RunData, measure: &str, metric: &str) -> bool {
+pub(crate) fn leads(data: &RunData, measure: &str, metric: &str) -> bool {
     let kind = |name: &str| data.plan.measures.iter().find(|m| m.name == name).map(|m| &m.kind);
     match kind(measure) {
         Some(MeasureKind::Capacity(_)) => metric == "capacity",
@@ -162,7 +162,7 @@ fn line(row: &Row) -> String {
     out
 }
 
-fn shorten(text: &str, width: usize) -> String {
+pub(crate) fn shorten(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }
@@ -170,7 +170,7 @@ fn shorten(text: &str, width: usize) -> String {
 }
 
 /// Breaks at blanks; a word that is too long stays whole.
-fn wrap(text: &str, indent: &str) -> String {
+pub(crate) fn wrap(text: &str, indent: &str) -> String {
     let mut out = String::new();
     let mut line = String::new();
     let lead: String = text.chars().take_while(|c| *c == ' ').collect();

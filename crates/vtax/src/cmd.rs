@@ -2,6 +2,7 @@
 
 mod agent;
 mod check;
+mod compare;
 mod doctor;
 mod load;
 mod report;
@@ -27,6 +28,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Run(run::Args),
     Report(report::Args),
+    Compare(compare::Args),
     Check(check::Args),
     Doctor(doctor::Args),
     Setup(setup::Args),
@@ -42,6 +44,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
     match command {
         Command::Run(args) => run::run(args),
         Command::Report(args) => report::run(args),
+        Command::Compare(args) => compare::run(args),
         Command::Check(args) => check::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Setup(args) => setup::run(args),

@@ -1,0 +1,274 @@
+//! What two runs have in common, and what forbids to compare them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use vtax_plan::model::{Cell, Measure, MeasureKind, Plan};
+use vtax_store::StoreError;
+use vtax_store::provenance::{HostFacts, Provenance};
+use vtax_store::record::{JournalEntry, Validity};
+
+use super::{Cause, OnlyIn, Reason};
+use crate::Report;
+
+/// Every reason why B can't be compared with A, machines aside.
+pub(super) fn reasons(a: &Report, b: &Report) -> Result<Vec<Reason>, StoreError> {
+    let mut reasons = Vec::new();
+    let (version_a, version_b) = (journal_version(a)?, journal_version(b)?);
+    if version_a != version_b {
+        let text = format!("other format: the journal has version {version_a} in A, {version_b} in B");
+        reasons.push(Reason { cause: Cause::Format, text });
+    }
+    reasons.extend(loops(&a.data.plan, &b.data.plan));
+    let differing = plan_differences(&a.data.plan, &b.data.plan);
+    reasons.extend(
+        differing.into_iter().map(|d| Reason { cause: Cause::Plan, text: format!("other plan: {d}") }),
+    );
+    for (cell, _) in common_cells(&a.data.plan, &b.data.plan) {
+        let (in_a, in_b) = (accelerators(a, cell), accelerators(b, cell));
+        if in_a != in_b && !in_a.is_empty() && !in_b.is_empty() {
+            let text = format!("other accelerator: {} ran under {in_a} in A, {in_b} in B", cell.id);
+            reasons.push(Reason { cause: Cause::Accelerator, text });
+        }
+    }
+    Ok(reasons)
+}
+
+/// Under what a cell's trials ran, a resumed run perhaps under several; empty without a VM.
+fn accelerators(report: &Report, cell: &Cell) -> String {
+    let trials = report.data.trials.iter().filter(|t| t.cell == cell.id && t.validity == Validity::Valid);
+    let found: BTreeSet<String> = trials.filter_map(|t| t.accelerator.clone()).collect();
+    match found.is_empty() {
+        true => report.data.accelerator(cell).unwrap_or_default(),
+        false => found.into_iter().collect::<Vec<_>>().join(" and "),
+    }
+}
+
+fn journal_version(report: &Report) -> Result<u32, StoreError> {
+    match report.run.journal()?.next().transpose()? {
+        Some(JournalEntry::Opened { version, .. }) => Ok(version),
+        // The journal's reader takes nothing else for a first line.
+        _ => Ok(0),
+    }
+}
+
+/// Cells of both plans, as A and as B have them.
+fn common_cells<'a>(a: &'a Plan, b: &'a Plan) -> impl Iterator<Item = (&'a Cell, &'a Cell)> {
+    a.cells.iter().filter_map(|c| Some((c, b.cells.iter().find(|d| d.id == c.id)?)))
+}
+
+fn common_measures<'a>(a: &'a Plan, b: &'a Plan) -> impl Iterator<Item = (&'a Measure, &'a Measure)> {
+    a.measures.iter().filter_map(|m| Some((m, b.measures.iter().find(|n| n.name == m.name)?)))
+}
+
+fn is_closed(measure: &Measure) -> bool {
+    matches!(measure.kind, MeasureKind::Throughput(_))
+}
+
+/// Open against closed loop: under one name, or because one plan knows only the one kind.
+fn loops(a: &Plan, b: &Plan) -> Vec<Reason> {
+    let word = |closed| if closed { "a closed loop" } else { "an open loop" };
+    let reason = |text| Reason { cause: Cause::Loop, text };
+    if common_measures(a, b).next().is_none() && !a.measures.is_empty() && !b.measures.is_empty() {
+        let closed = |p: &Plan| p.measures.iter().all(is_closed);
+        let open = |p: &Plan| !p.measures.iter().any(is_closed);
+        if (closed(a) && open(b)) || (open(a) && closed(b)) {
+            return vec![reason(format!(
+                "open against closed loop: A measures in {} only, B in {}",
+                word(closed(a)),
+                word(closed(b))
+            ))];
+        }
+    }
+    common_measures(a, b)
+        .filter(|(m, n)| is_closed(m) != is_closed(n))
+        .map(|(m, n)| {
+            let (in_a, in_b) = (word(is_closed(m)), word(is_closed(n)));
+            reason(format!("open against closed loop: {} is {in_a} in A, {in_b} in B", m.name))
+        })
+        .collect()
+}
+
+/// Paths in the resolved plans whose difference changes what a figure means, with both values.
+///
+/// Left out: names of the plan, seed, repetitions and margin, which change how sure figures are;
+/// labels; whether samples are kept.
+pub(super) fn plan_differences(a: &Plan, b: &Plan) -> Vec<String> {
+    let mut found = Vec::new();
+    differences(&value(&a.budget), &value(&b.budget), "budget", &mut found);
+    for (m, n) in common_measures(a, b).filter(|(m, n)| is_closed(m) == is_closed(n)) {
+        let kind = |measure: &Measure| {
+            let mut kind = measure.kind.clone();
+            if let MeasureKind::Latency(latency) = &mut kind {
+                latency.samples = false;
+            }
+            value(&kind)
+        };
+        differences(&kind(m), &kind(n), &format!("measures[{}]", m.name), &mut found);
+    }
+    let mut texts: Vec<String> = found.iter().map(Difference::text).collect();
+
+    // The same difference in many cells is said once.
+    let mut of_cells: BTreeMap<Difference, Vec<&str>> = BTreeMap::new();
+    let mut cells = 0;
+    for (c, d) in common_cells(a, b) {
+        cells += 1;
+        let mut found = Vec::new();
+        let parts = |c: &Cell| [value(&c.environment), value(&c.path), value(&c.service), value(&c.workload)];
+        let names = ["environment", "path", "service", "workload"];
+        for ((x, y), name) in parts(c).iter().zip(&parts(d)).zip(names) {
+            differences(x, y, name, &mut found);
+        }
+        for difference in found {
+            of_cells.entry(difference).or_default().push(&c.id);
+        }
+    }
+    texts.extend(of_cells.iter().map(|(difference, ids)| {
+        let scope = if ids.len() == cells { "*".to_owned() } else { ids.join(", ") };
+        format!("cells[{scope}].{}", difference.text())
+    }));
+    texts
+}
+
+/// A path with its values in A and B.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Difference {
+    path: String,
+    a: String,
+    b: String,
+}
+
+impl Difference {
+    fn text(&self) -> String {
+        format!("{} is {} in A, {} in B", self.path, self.a, self.b)
+    }
+}
+
+/// Plans are made of strings, finite numbers and maps with string keys: this can't fail.
+fn value(part: &impl serde::Serialize) -> Value {
+    serde_json::to_value(part).unwrap_or_default()
+}
+
+fn differences(a: &Value, b: &Value, path: &str, found: &mut Vec<Difference>) {
+    match (a, b) {
+        (Value::Object(x), Value::Object(y)) => {
+            let keys: BTreeSet<&String> = x.keys().chain(y.keys()).collect();
+            for key in keys {
+                let of = |o: &serde_json::Map<String, Value>| o.get(key).cloned().unwrap_or(Value::Null);
+                differences(&of(x), &of(y), &format!("{path}.{key}"), found);
+            }
+        }
+        (Value::Array(x), Value::Array(y)) if x.len() == y.len() => {
+            for (i, (x, y)) in x.iter().zip(y).enumerate() {
+                differences(x, y, &format!("{path}[{i}]"), found);
+            }
+        }
+        _ if a == b => {}
+        _ => found.push(Difference { path: path.to_owned(), a: short(a), b: short(b) }),
+    }
+}
+
+fn short(value: &Value) -> String {
+    const WIDTH: usize = 60;
+    let text = match value {
+        Value::Null => "not given".to_owned(),
+        other => other.to_string(),
+    };
+    match text.chars().count() > WIDTH {
+        true => text.chars().take(WIDTH - 1).chain(['…']).collect(),
+        false => text,
+    }
+}
+
+/// What tells two machines apart, as far as it moves figures.
+pub(super) fn machine(a: &HostFacts, b: &HostFacts) -> Vec<String> {
+    let facts = |h: &HostFacts| {
+        let or = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
+        [
+            ("CPU", h.cpu_model.clone()),
+            ("architecture", h.architecture.clone()),
+            ("number of CPUs", h.cpus.to_string()),
+            ("threads per core", h.threads_per_core.map_or_else(|| "unknown".to_owned(), |t| t.to_string())),
+            ("kernel", h.kernel.clone()),
+            ("virtualization", or(&h.virtualization)),
+            ("frequency governor", or(&h.governor)),
+        ]
+    };
+    differing(facts(a).into_iter().zip(facts(b)).map(|((name, x), (_, y))| (name.to_owned(), x, y)))
+}
+
+/// What makes the comparison doubtful.
+pub(super) fn warnings(a: &Report, b: &Report, machine: &[String]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let place = |r: &Report| r.run.path().canonicalize().ok();
+    if place(a).is_some_and(|p| place(b) == Some(p)) {
+        warnings.push("A and B are the same run.".to_owned());
+    }
+    if !machine.is_empty() {
+        warnings.push(format!(
+            "Other machine: {}. A difference may be the machine's, not the service's.",
+            machine.join("; ")
+        ));
+    }
+    let limits = |r: &Report| r.data.provenance.limits.clone();
+    let limits = differing_maps(&limits(a), &limits(b), "none");
+    if !limits.is_empty() {
+        warnings.push(format!("Budgets were kept by other means: {}.", limits.join("; ")));
+    }
+    for (name, report) in [("A", a), ("B", b)] {
+        if !report.data.complete {
+            warnings.push(format!("Run {name} is not complete: trials are missing."));
+        }
+    }
+    let margin = |r: &Report| r.data.plan.margin;
+    if margin(a) != margin(b) {
+        warnings.push(format!(
+            "The margin is {} in A and {} in B; that of A was used.",
+            margin(a),
+            margin(b)
+        ));
+    }
+    warnings
+}
+
+/// What differs between the runs and may be what makes the difference.
+pub(super) fn changes(a: &Provenance, b: &Provenance) -> Vec<String> {
+    let programs = |p: &Provenance| {
+        let mut facts = p.packages.clone();
+        let vtax = format!("{} {}", p.vtax_version, p.vtax_commit.as_deref().unwrap_or_default());
+        facts.insert("vtax".to_owned(), vtax.trim_end().to_owned());
+        for (name, program) in [("QEMU", &p.qemu), ("container runtime", &p.container_runtime)] {
+            facts.extend(program.as_ref().map(|q| (name.to_owned(), q.version.clone())));
+        }
+        facts.extend(p.services.iter().map(|(cell, s)| (format!("service of {cell}"), s.version.clone())));
+        facts.extend(p.nodes.iter().map(|(node, n)| (format!("kernel of node {node}"), n.kernel.clone())));
+        facts.insert("distribution".to_owned(), p.host.distribution.clone());
+        facts
+    };
+    differing_maps(&programs(a), &programs(b), "none")
+}
+
+fn differing_maps(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>, none: &str) -> Vec<String> {
+    let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+    let of = |map: &BTreeMap<String, String>, name: &String| map.get(name).map_or(none, |v| v).to_owned();
+    differing(names.into_iter().map(|n| (n.clone(), of(a, n), of(b, n))))
+}
+
+fn differing(facts: impl Iterator<Item = (String, String, String)>) -> Vec<String> {
+    facts.filter(|(_, x, y)| x != y).map(|(name, x, y)| format!("{name} is {x} in A, {y} in B")).collect()
+}
+
+/// Cells and measures of one plan only.
+pub(super) fn only(a: &Plan, b: &Plan) -> Vec<OnlyIn> {
+    let mut only = Vec::new();
+    for (run, plan, other) in [("A", a, b), ("B", b, a)] {
+        let run = run.to_owned();
+        for cell in plan.cells.iter().filter(|c| other.cells.iter().all(|d| d.id != c.id)) {
+            only.push(OnlyIn { run: run.clone(), cell: Some(cell.id.clone()), measure: None });
+        }
+        for measure in plan.measures.iter().filter(|m| other.measures.iter().all(|n| n.name != m.name)) {
+            only.push(OnlyIn { run: run.clone(), cell: None, measure: Some(measure.name.clone()) });
+        }
+    }
+    only
+}

@@ -1,0 +1,131 @@
+//! Comparisons of two runs, metric by metric.
+
+use vtax_plan::model::MeasureKind;
+use vtax_store::summary::{Comparison, MetricSummary, Verdict};
+use vtax_units::Share;
+
+use super::{ALL_METRICS, GateVerdict, Options, Row};
+use crate::Report;
+use crate::data::RunData;
+use crate::format::quantity;
+use crate::metric::{Info, METRICS, Value};
+use crate::summarise::compared;
+use crate::table::leads;
+
+/// Loads further apart than this make latencies incomparable: near half of capacity, 5 % more load
+/// already moves a queue's delay by about as much.
+const LOAD_TOLERANCE: f64 = 0.05;
+
+/// One row per cell, measure and chosen metric that both plans have and at least one run measured.
+pub(super) fn rows(a: &Report, b: &Report, options: &Options) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let measures: Vec<&str> = a.data.measures().filter(|m| b.data.measures().any(|n| n == *m)).collect();
+    for group in a.data.groups() {
+        for measure in &measures {
+            for info in METRICS.iter().filter(|m| chosen(m, options) && leads(&a.data, measure, m.name)) {
+                for cell in group.cells.iter().filter(|c| b.data.cell(&c.id).is_some()) {
+                    let place = Place { cell: &cell.id, measure, info };
+                    let Some(row) = row(a, b, place, options) else { continue };
+                    let environment = a.data.environment_label(cell);
+                    rows.push(Row { group: group.label.clone(), environment, ..row });
+                }
+            }
+        }
+    }
+    rows
+}
+
+fn chosen(info: &Info, options: &Options) -> bool {
+    match options.metrics.as_slice() {
+        [] => info.primary,
+        names => info.compared && names.iter().any(|n| n == info.name || n == ALL_METRICS),
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    cell: &'a str,
+    measure: &'a str,
+    info: &'a Info,
+}
+
+/// `None` where neither run has a figure.
+fn row(a: &Report, b: &Report, place: Place<'_>, options: &Options) -> Option<Row> {
+    let Place { cell, measure, info } = place;
+    let values = |r: &Report| r.data.metric(cell, measure, info.name);
+    let (of_a, of_b): (Vec<Value>, Vec<Value>) = (values(a), values(b));
+    if of_a.is_empty() && of_b.is_empty() {
+        return None;
+    }
+    let mut comparison = compared([cell, cell, measure], info, (&of_b, &of_a), &a.data.plan);
+    comparison.reason = for_runs(&comparison.reason);
+    let apart = loads_apart(&a.data, &b.data, cell, measure);
+    if let Some(reason) = &apart {
+        comparison = Comparison {
+            tax: None,
+            interval: None,
+            at_least: None,
+            at_most: None,
+            detectable: None,
+            verdict: Verdict::Inconclusive,
+            reason: reason.clone(),
+            ..comparison
+        };
+    }
+    Some(Row {
+        group: String::new(),
+        environment: String::new(),
+        label: info.label.to_owned(),
+        a: figures(a, place),
+        b: figures(b, place),
+        comparable: apart.is_none(),
+        gate: options.max_tax.map(|max| held_to(&comparison, max)),
+        comparison,
+    })
+}
+
+/// The statistics speak of an environment and its baseline; here these are B and A.
+fn for_runs(reason: &str) -> String {
+    reason
+        .replace("of this environment", "in B")
+        .replace("this environment", "B")
+        .replace("the baseline", "A")
+}
+
+fn figures(report: &Report, place: Place<'_>) -> Option<MetricSummary> {
+    let mut cells = report.summary.cells.iter();
+    let found = cells.find(|c| c.cell == place.cell && c.measure == place.measure)?;
+    found.metrics.get(place.info.name).cloned()
+}
+
+/// Why figures of a latency measurement can't be compared: the loads differ, as shares of capacities do.
+fn loads_apart(a: &RunData, b: &RunData, cell: &str, measure: &str) -> Option<String> {
+    let mut measures = a.plan.measures.iter();
+    measures.find(|m| m.name == measure && matches!(m.kind, MeasureKind::Latency(_)))?;
+    let load = |data: &RunData| {
+        let loads: Vec<f64> = data.metric(cell, measure, "offered").iter().map(|v| v.value).collect();
+        vtax_stats::quantile(&loads, 0.5)
+    };
+    let (of_a, of_b) = (load(a)?, load(b)?);
+    // Also true of what is not a number.
+    if (of_b / of_a).ln().abs() <= LOAD_TOLERANCE {
+        return None;
+    }
+    let [of_a, of_b] = [of_a, of_b].map(|l| quantity(l, "req/s"));
+    Some(format!(
+        "measured under different loads: {of_a} in A, {of_b} in B; a load in requests per second, the same \
+         in both, would make them comparable"
+    ))
+}
+
+/// Whether a tax is shown to be within or beyond the limit.
+pub(super) fn held_to(comparison: &Comparison, max_tax: Share) -> GateVerdict {
+    let limit = 1.0 + max_tax.0;
+    let low = comparison.interval.map(|i| i.0).or(comparison.at_least);
+    let high = comparison.interval.map(|i| i.1).or(comparison.at_most);
+    match (low, high) {
+        (Some(low), _) if low > limit => GateVerdict::Fail,
+        (_, Some(high)) if high <= limit => GateVerdict::Pass,
+        _ => GateVerdict::CantTell,
+    }
+}

@@ -1,0 +1,181 @@
+//! The comparison as plain text for a terminal, at most 100 columns wide.
+
+use vtax_store::summary::{MetricSummary, Verdict};
+
+use super::{Gate, GateVerdict, OnlyIn, Row, RunComparison, Side, printable};
+use crate::format::{quantity, tax, tax_range, utc};
+use crate::headline::word;
+use crate::table::{shorten, sign, wrap};
+
+/// `B against A over 9 comparisons: 1 worse, 8 equivalent. FAIL: a tax above 10% is shown in 1.`
+pub(super) fn headline(c: &RunComparison) -> String {
+    let count = |test: &dyn Fn(&Row) -> bool| c.rows.iter().filter(|r| test(r)).count();
+    let of = |v: Verdict| count(&|r| r.comparable && r.comparison.verdict == v);
+    let counts = [
+        (of(Verdict::Worse), word(Verdict::Worse)),
+        (of(Verdict::Better), word(Verdict::Better)),
+        (of(Verdict::Equivalent), word(Verdict::Equivalent)),
+        (of(Verdict::Inconclusive), word(Verdict::Inconclusive)),
+        (count(&|r| !r.comparable), NOT_COMPARABLE),
+    ];
+    let counts: Vec<String> =
+        counts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
+    let n = c.rows.len();
+    let s = if n == 1 { "" } else { "s" };
+    let gate = c.gate.map(|g| format!(" {}", gate_sentence(g))).unwrap_or_default();
+    format!("B against A over {n} comparison{s}: {}.{gate}", counts.join(", "))
+}
+
+fn gate_sentence(g: Gate) -> String {
+    let limit = g.max_tax;
+    let unknown = match (g.cant_tell, g.strict) {
+        (0, _) => String::new(),
+        (n, true) => format!(" {n} can't tell, which --strict takes for a failure."),
+        (n, false) => format!(" {n} can't tell, which passes without --strict."),
+    };
+    let outcome = match (g.failed, g.pass) {
+        (0, true) => format!("PASS: no tax above {limit} is shown."),
+        (0, false) => format!("FAIL: no tax above {limit} is shown, but not all are shown to keep to it."),
+        (n, _) => format!("FAIL: a tax above {limit} is shown in {n}."),
+    };
+    outcome + &unknown
+}
+
+/// The word where two figures were measured under different conditions.
+const NOT_COMPARABLE: &str = "not comparable";
+
+/// The verdict in a word.
+pub(super) fn verdict_word(row: &Row) -> &'static str {
+    if row.comparable { word(row.comparison.verdict) } else { NOT_COMPARABLE }
+}
+
+/// The gate in a word; empty without one.
+pub(super) fn gate_word(row: &Row) -> &'static str {
+    match row.gate {
+        None => "",
+        Some(GateVerdict::Pass) => "pass",
+        Some(GateVerdict::Fail) => "FAIL",
+        Some(GateVerdict::CantTell) => "can't tell",
+    }
+}
+
+/// `24.1k req/s`, `≥ 24.1k req/s`.
+pub(super) fn value_text(value: Option<&MetricSummary>) -> String {
+    match value {
+        None => "no figure".to_owned(),
+        Some(m) if m.at_least => format!("≥ {}", quantity(m.center, &m.unit)),
+        Some(m) => quantity(m.center, &m.unit),
+    }
+}
+
+/// `1.02x`, `≥ 35x`, empty where there is none.
+pub(super) fn tax_text(row: &Row) -> String {
+    let c = &row.comparison;
+    match (c.tax, c.at_least, c.at_most) {
+        (Some(t), ..) => tax(t),
+        (_, Some(t), _) => format!("≥ {}", tax(t)),
+        (_, _, Some(t)) => format!("≤ {}", tax(t)),
+        _ => String::new(),
+    }
+}
+
+/// `(0.98–1.06)`, empty where there is none.
+pub(super) fn interval_text(row: &Row) -> String {
+    row.comparison.interval.map(|(low, high)| format!("({})", tax_range(low, high))).unwrap_or_default()
+}
+
+/// Why a row is inconclusive or held to be so by the gate; empty where its verdict says it all.
+pub(super) fn doubt(row: &Row) -> String {
+    match row.comparison.verdict {
+        Verdict::Inconclusive => row.comparison.reason.clone(),
+        _ if row.gate == Some(GateVerdict::CantTell) => "the interval holds the limit".to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// `group, environment`, or whichever there is.
+pub(super) fn place(row: &Row) -> String {
+    match row.group.as_str() {
+        "" => row.environment.clone(),
+        group => format!("{group}, {}", row.environment),
+    }
+}
+
+/// `runs/x, 2026-11-20 16:35:48 UTC, vtax 0.1.0; machine; 36 trials, 35 valid`.
+pub(super) fn side_text(side: &Side) -> String {
+    format!(
+        "{}: started {}, vtax {}, {}; {} of {} trials count",
+        side.path,
+        utc(side.started_unix_ms),
+        side.vtax,
+        side.machine,
+        side.valid_trials,
+        side.trials
+    )
+}
+
+/// `cell vm.bridge.http: only in A`.
+pub(super) fn only_text(only: &OnlyIn) -> String {
+    let (what, name) = match (&only.cell, &only.measure) {
+        (Some(cell), _) => ("cell", cell.as_str()),
+        (_, measure) => ("measure", measure.as_deref().unwrap_or_default()),
+    };
+    format!("{what} {name}: only in {}", only.run)
+}
+
+pub(super) fn render(c: &RunComparison) -> String {
+    let mut out = wrap(&c.headline, "");
+    out.push_str(&wrap(&format!("A {}", side_text(&c.a)), "  "));
+    out.push_str(&wrap(&format!("B {}", side_text(&c.b)), "  "));
+    for warning in &c.warnings {
+        out.push_str(&wrap(&format!("WARNING: {warning}"), "         "));
+    }
+    let gate = if c.gate.is_some() { "gate" } else { "" };
+    out.push_str(&format!("\n{}", columns(["", "A", "B", "tax", "", "verdict", gate])));
+    let mut last = (String::new(), String::new(), String::new());
+    for row in &c.rows {
+        if row.group != last.0 {
+            out.push_str(&format!("\n{}", wrap(&row.group, "")));
+        }
+        let key = (row.group.clone(), row.label.clone(), row.comparison.measure.clone());
+        if key != last {
+            out.push_str(&wrap(&format!("{} [{}]", row.label, row.comparison.measure), ""));
+        }
+        last = key;
+        out.push_str(&line(row));
+    }
+    if !c.only.is_empty() {
+        out.push_str("\nnot compared\n");
+    }
+    for only in &c.only {
+        out.push_str(&wrap(&format!("  {}", only_text(only)), "    "));
+    }
+    if !c.changes.is_empty() {
+        out.push_str("\nwhat changed besides\n");
+    }
+    for change in &c.changes {
+        out.push_str(&wrap(&format!("  {change}"), "    "));
+    }
+    out
+}
+
+fn line(row: &Row) -> String {
+    let verdict = match row.comparable {
+        true => format!("{} {}", sign(row.comparison.verdict), verdict_word(row)),
+        false => format!("? {NOT_COMPARABLE}"),
+    };
+    let (a, b) = (value_text(row.a.as_ref()), value_text(row.b.as_ref()));
+    let (tax, interval) = (tax_text(row), interval_text(row));
+    let mut out = columns([&row.environment, &a, &b, &tax, &interval, &verdict, gate_word(row)]);
+    let doubt = doubt(row);
+    if !doubt.is_empty() {
+        out.push_str(&wrap(&format!("    {doubt}"), "    "));
+    }
+    out
+}
+
+fn columns([first, a, b, tax, interval, verdict, gate]: [&str; 7]) -> String {
+    let first = shorten(&printable(first), 20);
+    let line = format!("  {first:<20} {a:>13} {b:>13} {tax:>7} {interval:<13} {verdict:<16} {gate}");
+    format!("{}\n", line.trim_end())
+}

@@ -1,0 +1,422 @@
+//! Made-up runs against each other.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use proptest::prelude::*;
+use vtax_plan::model::{MeasureKind, Plan, ServiceKind};
+use vtax_store::record::{Outcome, TrialRecord};
+use vtax_store::summary::{Comparison, Verdict};
+use vtax_store::{Provenance, RunDir};
+use vtax_units::{Rate, Share};
+
+use super::*;
+use crate::fixture;
+use crate::metric::{Value, named};
+use crate::summarise::compared;
+
+fn made(dir: &Path) -> RunDir {
+    let options = fixture::Options { repetitions: 4, seconds: 2, rate: 400, ..fixture::Options::default() };
+    fixture::create(&dir.join("a"), &options).unwrap()
+}
+
+/// Another run of the same plan, changed.
+fn changed(
+    of: &RunDir,
+    path: &Path,
+    setup: impl Fn(&mut Plan, &mut Provenance),
+    trial: impl Fn(&mut TrialRecord) -> bool,
+) -> Report {
+    let (mut plan, mut provenance) = (of.plan().unwrap(), of.provenance().unwrap());
+    setup(&mut plan, &mut provenance);
+    let mut run = RunDir::create(path, &plan, &provenance).unwrap();
+    for mut record in of.trials().unwrap() {
+        if trial(&mut record) {
+            let writer = run.begin_trial(&record.cell, &record.measure, record.repetition).unwrap();
+            run.finish_trial(writer, record).unwrap();
+        }
+    }
+    run.completed().unwrap();
+    Report::read(run.run()).unwrap()
+}
+
+/// A run in which `cell` has this share of its capacity.
+fn slower(of: &RunDir, path: &Path, cell: &'static str, share: f64) -> Report {
+    changed(
+        of,
+        path,
+        |_, _| {},
+        |record| {
+            if let (Some(Outcome::Capacity(c)), true) = (&mut record.outcome, record.cell == cell) {
+                c.lower = Rate(c.lower.0 * share);
+                c.upper = c.upper.map(|u| Rate(u.0 * share));
+            }
+            true
+        },
+    )
+}
+
+fn gated(max_tax: f64) -> Options {
+    Options { max_tax: Some(Share(max_tax)), ..Options::default() }
+}
+
+fn refused(a: &Report, b: &Report, options: &Options) -> String {
+    compare(a, b, options).unwrap_err().to_string()
+}
+
+#[test]
+fn a_run_equals_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = Report::read(&made(dir.path())).unwrap();
+    for metrics in [vec![], vec![ALL_METRICS.to_owned()]] {
+        let c = compare(&run, &run, &Options { metrics, ..gated(0.5) }).unwrap();
+        assert!(c.rows.len() >= 12, "{}", c.rows.len());
+        for row in &c.rows {
+            let found = &row.comparison;
+            assert!(matches!(found.verdict, Verdict::Equivalent | Verdict::Inconclusive), "{found:?}");
+            assert_eq!(found.tax, Some(1.0));
+        }
+        assert!(
+            c.passes()
+                && c.warnings == ["A and B are the same run."]
+                && c.changes.is_empty()
+                && c.only.is_empty()
+        );
+    }
+}
+
+#[test]
+fn the_gate_knows_three_answers() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = made(dir.path());
+    let a = Report::read(&run).unwrap();
+    let b = slower(&run, &dir.path().join("b"), "container.bridge.http", 0.7);
+    let options = |max| Options { metrics: vec!["capacity".to_owned()], ..gated(max) };
+    let c = compare(&a, &b, &options(0.1)).unwrap();
+    let of = |c: &RunComparison, cell: &str| {
+        c.rows.iter().find(|r| r.comparison.cell == cell).unwrap().gate.unwrap()
+    };
+    assert_eq!(of(&c, "container.bridge.http"), GateVerdict::Fail);
+    assert_eq!(of(&c, "native.bridge.http"), GateVerdict::Pass);
+    assert!(!c.passes());
+    assert!(c.headline.contains("1 worse") && c.headline.contains("FAIL"), "{}", c.headline);
+    // 1 / 0.7 itself: the interval holds it.
+    let c = compare(&a, &b, &options(1.0 / 0.7 - 1.0)).unwrap();
+    assert_eq!(of(&c, "container.bridge.http"), GateVerdict::CantTell);
+    assert!(c.passes() && c.headline.contains("PASS"), "{}", c.headline);
+    let strict = Options { strict: true, ..options(1.0 / 0.7 - 1.0) };
+    let c = compare(&a, &b, &strict).unwrap();
+    assert!(!c.passes() && c.junit().contains("type=\"cant-tell\""), "{}", c.junit());
+    assert!(compare(&a, &b, &options(1.0)).unwrap().passes());
+    // Without a limit nothing is held to one.
+    assert!(compare(&a, &b, &Options::default()).unwrap().passes());
+}
+
+#[test]
+fn every_reason_is_listed() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = made(dir.path());
+    let a = Report::read(&run).unwrap();
+    let change = |plan: &mut Plan, _: &mut Provenance| {
+        plan.budget.sut_cpus = Some(2);
+        if let MeasureKind::Capacity(c) = &mut plan.measures[0].kind {
+            c.limits.errors = Share(0.05);
+        }
+        for cell in &mut plan.cells {
+            let ServiceKind::Http(web) = &mut cell.service.kind else { continue };
+            web.workers = Some(4);
+        }
+        plan.cells[1].path.mtu = 9000;
+        // Sureness may differ.
+        (plan.seed, plan.repeat.max, plan.name) = (1, 99, "other".to_owned());
+    };
+    let b = changed(&run, &dir.path().join("b"), change, |record| {
+        record.accelerator = record.accelerator.is_some().then(|| "kvm".to_owned());
+        true
+    });
+    let text = refused(&a, &b, &Options::default());
+    for part in [
+        "budget.sut_cpus is 1 in A, 2 in B",
+        "measures[capacity].limits.errors is \"1%\" in A, \"5%\" in B",
+        "cells[*].service.kind.workers is not given in A, 4 in B",
+        "cells[container.bridge.http].path.mtu is 1500 in A, 9000 in B",
+        "vm.bridge.http ran under tcg in A, kvm in B",
+        "to compare them: run the same plan",
+        "to compare them: repeat one of them on a host",
+    ] {
+        assert!(text.contains(part), "`{part}` is not in:\n{text}");
+    }
+    assert_eq!(text.matches("\n  - ").count(), 5, "{text}");
+}
+
+#[test]
+fn open_and_closed_loops_never_meet() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = made(dir.path());
+    let a = Report::read(&run).unwrap();
+    let swapped = |plan: &mut Plan, _: &mut Provenance| plan.measures[1].kind = plan.measures[2].kind.clone();
+    let b = changed(&run, &dir.path().join("b"), swapped, |_| true);
+    let text = refused(&a, &b, &Options::default());
+    assert!(text.contains("latency is an open loop in A, a closed loop in B"), "{text}");
+    let open = changed(&run, &dir.path().join("open"), |p, _| p.measures.truncate(2), |_| true);
+    let closed = changed(&run, &dir.path().join("closed"), |p, _| drop(p.measures.drain(..2)), |_| true);
+    let text = refused(&open, &closed, &Options::default());
+    assert!(text.contains("A measures in an open loop only, B in a closed loop"), "{text}");
+}
+
+#[test]
+fn other_machines_are_shouted_about_or_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = made(dir.path());
+    let a = Report::read(&run).unwrap();
+    let setup = |_: &mut Plan, p: &mut Provenance| {
+        p.host.cpu_model = "Other CPU".to_owned();
+        p.packages.insert("crun".to_owned(), "1.9".to_owned());
+    };
+    let b = changed(&run, &dir.path().join("b"), setup, |_| true);
+    let c = compare(&a, &b, &Options::default()).unwrap();
+    let table = c.table();
+    assert!(table.contains("WARNING: Other machine: CPU is Example CPU"), "{table}");
+    assert!(table.contains("crun is 1.8.1-1+deb12u1 in A, 1.9 in B"), "{table}");
+    assert!(c.markdown().contains("> **Warning:** Other machine"));
+    let text = refused(&a, &b, &Options { same_machine: true, ..Options::default() });
+    assert!(text.contains("other machine: CPU is") && text.contains("--same-machine"), "{text}");
+}
+
+#[test]
+fn latency_under_another_load_is_no_comparison() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = made(dir.path());
+    let a = Report::read(&run).unwrap();
+    let b = changed(
+        &run,
+        &dir.path().join("b"),
+        |_, _| {},
+        |record| {
+            if let Some(Outcome::Latency { offered, .. }) = &mut record.outcome {
+                offered.0 *= 1.1;
+            }
+            true
+        },
+    );
+    let c = compare(&a, &b, &gated(10.0)).unwrap();
+    for row in &c.rows {
+        let latency = row.comparison.measure == "latency";
+        assert_eq!(row.comparable, !latency, "{row:?}");
+        assert_eq!(row.comparison.reason.contains("400 req/s in A, 440 req/s in B"), latency);
+        assert_eq!(row.gate == Some(GateVerdict::CantTell), latency, "{row:?}");
+    }
+    assert!(c.table().contains("? not comparable"));
+}
+
+#[test]
+fn what_only_one_has_is_listed() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = made(dir.path());
+    let a = Report::read(&run).unwrap();
+    let b = changed(
+        &run,
+        &dir.path().join("b"),
+        |p, _| drop(p.cells.pop()),
+        |r| {
+            // The service of B never started in the container.
+            r.cell == "native.bridge.http"
+        },
+    );
+    let c = compare(&a, &b, &gated(0.1)).unwrap();
+    assert_eq!(c.only.len(), 1);
+    assert!(c.table().contains("cell vm.bridge.http: only in A"), "{}", c.table());
+    let container = c.rows.iter().find(|r| r.comparison.cell == "container.bridge.http").unwrap();
+    assert_eq!((container.b.as_ref(), container.gate), (None, Some(GateVerdict::CantTell)));
+    assert_eq!(container.comparison.reason, "no valid trial in B gave a figure");
+    let none = changed(&run, &dir.path().join("none"), |_, _| {}, |_| false);
+    assert!(refused(&a, &none, &gated(0.1)).contains("no metric has a figure in both runs"));
+    let metrics = vec!["speed".to_owned()];
+    let text = refused(&a, &a, &Options { metrics, ..Options::default() });
+    assert!(text.contains("no metric `speed`") && text.contains("`capacity`"), "{text}");
+}
+
+#[test]
+fn the_table_fits_and_json_reads_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = made(dir.path());
+    let a = Report::read(&run).unwrap();
+    let b = slower(&run, &dir.path().join("b"), "vm.bridge.http", 0.01);
+    let c = compare(&a, &b, &gated(0.05)).unwrap();
+    // A path is one word that nothing can break.
+    for line in c.table().lines().filter(|l| !l.contains(dir.path().to_str().unwrap())) {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+    let again: RunComparison = serde_json::from_str(&c.json()).unwrap();
+    // Not the rows as they are: the last bit of a number may go.
+    let words = |c: &RunComparison| -> Vec<_> {
+        c.rows.iter().map(|r| (r.comparison.cell.clone(), r.comparison.verdict, r.gate)).collect()
+    };
+    assert_eq!((words(&again), &again.a, again.gate), (words(&c), &c.a, c.gate));
+}
+
+/// Two rows, one of which fails, with names that want to break out.
+fn hostile() -> RunComparison {
+    let side = |path: &str| Side {
+        path: path.to_owned(),
+        started_unix_ms: 1_709_208_000_000,
+        vtax: "0.1.0 (0123abc)".to_owned(),
+        machine: "Example CPU, 2 CPUs, Linux 6.1.0".to_owned(),
+        complete: true,
+        valid_trials: 10,
+        trials: 10,
+    };
+    let figures = |center: f64| MetricSummary {
+        unit: "req/s".to_owned(),
+        better: vtax_store::summary::Better::Higher,
+        n: 5,
+        center,
+        mean: center,
+        sd: None,
+        median: center,
+        interval: None,
+        at_least: false,
+        values: vec![center; 5],
+        percentiles: BTreeMap::new(),
+    };
+    let row = |cell: &str, tax: f64, gate, verdict, reason: &str| Row {
+        group: String::new(),
+        environment: cell.to_owned(),
+        label: "capacity".to_owned(),
+        a: Some(figures(24_000.0)),
+        b: Some(figures(24_000.0 / tax)),
+        comparable: true,
+        comparison: Comparison {
+            cell: cell.to_owned(),
+            baseline: cell.to_owned(),
+            measure: "capacity".to_owned(),
+            metric: "capacity".to_owned(),
+            tax: Some(tax),
+            interval: Some((tax * 0.95, tax * 1.05)),
+            at_least: None,
+            at_most: None,
+            detectable: None,
+            verdict,
+            reason: reason.to_owned(),
+        },
+        gate: Some(gate),
+    };
+    let rows = vec![
+        row("native", 1.5, GateVerdict::Fail, Verdict::Worse, "beyond"),
+        row("a\"<b>&|\u{1b}[31m", 1.1, GateVerdict::CantTell, Verdict::Inconclusive, "too ]]> few\u{ffff}"),
+    ];
+    let gate = Some(gate(&rows, Share(0.1), false));
+    let mut c = RunComparison {
+        version: COMPARISON_VERSION,
+        plan: "quick".to_owned(),
+        a: side("runs/a"),
+        b: side("runs/b_<script>"),
+        headline: String::new(),
+        warnings: vec!["Other machine: CPU is x in A, y in B.".to_owned()],
+        changes: Vec::new(),
+        rows,
+        only: vec![OnlyIn { run: "A".to_owned(), cell: None, measure: Some("latency".to_owned()) }],
+        gate,
+    };
+    c.headline = table::headline(&c);
+    c
+}
+
+#[test]
+fn junit_looks_like_this() {
+    assert_eq!(hostile().junit(), include_str!("golden.xml"));
+}
+
+#[test]
+fn markdown_looks_like_this() {
+    assert_eq!(hostile().markdown(), include_str!("golden.md"));
+}
+
+/// Whether every tag is closed in order and nothing is left unescaped; enough of XML for what is written here.
+fn well_formed(xml: &str) -> bool {
+    let mut open = Vec::new();
+    let body = xml.strip_prefix("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n").unwrap_or_default();
+    for piece in body.split('<').skip(1) {
+        let Some((tag, text)) = piece.split_once('>') else { return false };
+        let bad = |c: char| matches!(c, '\u{fffe}' | '\u{ffff}') || (c.is_control() && c != '\n');
+        if text.contains('>') || tag.matches('"').count() % 2 != 0 || piece.contains(bad) {
+            return false;
+        }
+        let name = tag.split([' ', '/']).find(|n| !n.is_empty()).unwrap_or_default();
+        match (tag.strip_prefix('/'), tag.ends_with('/')) {
+            (Some(name), _) if open.pop() != Some(name) => return false,
+            (Some(_), _) | (None, true) => {}
+            (None, false) => open.push(name),
+        }
+    }
+    open.is_empty() && !body.is_empty()
+}
+
+fn values(numbers: &[f64], resolution: f64) -> Vec<Value> {
+    numbers
+        .iter()
+        .map(|value| Value { metric: "capacity", value: *value, resolution, censored: false })
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn the_same_figures_are_never_better_or_worse(
+        numbers in prop::collection::vec(1e-3..1e9f64, 0..15),
+        resolution in 0.0..0.2f64,
+        turn in 0usize..15,
+        seed: u64,
+        margin in 0.0..0.2f64,
+    ) {
+        let plan = Plan { seed, margin: Share(margin), ..empty_plan() };
+        let mut turned = numbers.clone();
+        turned.rotate_left(turn % numbers.len().max(1));
+        let (a, b) = (values(&numbers, resolution), values(&turned, resolution));
+        let found = compared(["x", "x", "m"], named("capacity").unwrap(), (&b, &a), &plan);
+        prop_assert!(!matches!(found.verdict, Verdict::Better | Verdict::Worse), "{found:?}");
+        for max in [0.0, 0.1] {
+            prop_assert_ne!(rows::held_to(&found, Share(max)), GateVerdict::Fail);
+        }
+    }
+
+    #[test]
+    fn nothing_breaks_out(name in any::<String>(), reason in any::<String>(), plan in any::<String>()) {
+        let mut c = hostile();
+        c.plan = plan;
+        c.b.path = name.clone();
+        c.warnings.push(reason.clone());
+        c.changes.push(name.clone());
+        for row in &mut c.rows {
+            row.environment.clone_from(&name);
+            row.group.clone_from(&reason);
+            row.comparison.cell.clone_from(&name);
+            row.comparison.reason.clone_from(&reason);
+        }
+        prop_assert!(well_formed(&c.junit()), "{}", c.junit());
+        // One line per row, with as many cells as its head.
+        let markdown = c.markdown();
+        let table: Vec<&str> = markdown.lines().filter(|l| l.starts_with('|')).collect();
+        prop_assert_eq!(table.len(), 4);
+        for line in table {
+            prop_assert_eq!(line.replace("\\\\", "").replace("\\|", "").matches('|').count(), 8, "{}", line);
+        }
+        prop_assert!(!c.table().chars().any(|c| c.is_control() && c != '\n'));
+    }
+}
+
+fn empty_plan() -> Plan {
+    use vtax_plan::model::{Budget, PLAN_VERSION, Repeat};
+    Plan {
+        version: PLAN_VERSION,
+        name: "empty".to_owned(),
+        description: String::new(),
+        seed: 1,
+        cells: Vec::new(),
+        measures: Vec::new(),
+        repeat: Repeat { min: 1, max: 1, until: Share(0.05), budget: None },
+        budget: Budget { sut_cpus: None, sut_memory: vtax_units::Bytes::from_mib(256), client_cpus: None },
+        margin: Share(0.05),
+    }
+}

@@ -1,0 +1,82 @@
+//! `vtax compare`: two runs of one plan against each other.
+
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use vtax_report::compare::{Options, compare};
+use vtax_report::{Report, ReportError};
+use vtax_store::RunDir;
+use vtax_units::Share;
+
+use crate::exit::{Classify, Exit, Failure, Outcome};
+
+/// Compare two runs of one plan: what does run B cost over run A?
+///
+/// Refuses (exit code 2) what can't be compared, with every reason. With --max-tax it is a gate:
+/// exit code 1 where a tax is shown to exceed the limit (docs/compare.md).
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The baseline run's directory.
+    a: PathBuf,
+    /// The candidate run's directory.
+    b: PathBuf,
+    /// Fail (exit code 1) where a tax is shown to be higher: 10% lets B cost up to 1.1 times as much.
+    #[arg(long, value_name = "SHARE")]
+    max_tax: Option<Share>,
+    /// Also fail where the runs can't tell whether the limit is kept.
+    #[arg(long, requires = "max_tax")]
+    strict: bool,
+    /// Compare only these, such as capacity,latency_p99; `all`: every metric with a tax.
+    #[arg(long, value_delimiter = ',', value_name = "METRIC")]
+    metric: Vec<String>,
+    /// Refuse runs of different machines instead of warning.
+    #[arg(long)]
+    same_machine: bool,
+    /// Print JSON instead of the table (docs/compare.md).
+    #[arg(long)]
+    json: bool,
+    /// Write JUnit XML, one test case per comparison.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Write a summary in Markdown for a pull request.
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let (a, b) = (read(&args.a)?, read(&args.b)?);
+    let options = Options {
+        max_tax: args.max_tax,
+        strict: args.strict,
+        metrics: args.metric.clone(),
+        same_machine: args.same_machine,
+    };
+    let comparison = compare(&a, &b, &options).map_err(|e| classified(e.is_bad_input(), e))?;
+    for (path, text) in [(&args.junit, comparison.junit()), (&args.markdown, comparison.markdown())] {
+        if let Some(path) = path {
+            // Plainly, so that a pipe or a device may be named; a missing directory is the argument's fault.
+            let written = std::fs::write(path, text);
+            let missing = written.as_ref().is_err_and(|e| e.kind() == ErrorKind::NotFound);
+            let written = written.with_context(|| format!("cannot write {}", path.display()));
+            if missing { written.bad_input()? } else { written.host_cannot()? }
+        }
+    }
+    let text = if args.json { comparison.json() } else { comparison.table() };
+    // A reader that has seen enough, as `head`, is no failure; the verdict stays what it is.
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(e).context("printing the comparison")?,
+        _ => {}
+    }
+    Ok(if comparison.passes() { Exit::Done } else { Exit::VerdictFailed })
+}
+
+fn read(path: &Path) -> Result<Report, Failure> {
+    let run = RunDir::open(path).map_err(|e| classified(e.is_bad_input(), e))?;
+    Report::read(&run).map_err(|e: ReportError| classified(e.is_bad_input(), e))
+}
+
+fn classified(is_bad_input: bool, error: impl Into<anyhow::Error>) -> Failure {
+    let exit = if is_bad_input { Exit::BadInput } else { Exit::HostCannot };
+    Failure { exit, error: error.into() }
+}
