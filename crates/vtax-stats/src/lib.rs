@@ -17,9 +17,9 @@ mod student;
 mod verdict;
 
 pub use describe::{Description, describe, quantile};
-pub use interval::{Estimate, Group, MIN_TRIALS, estimate};
+pub use interval::{Estimate, Group, MIN_TRIALS, estimate, estimate_in_order};
 pub use multiple::{holm, judge_family, widened};
-pub use ratio::{Bound, Direction, NoRatio, Ratio, tax};
+pub use ratio::{Bound, Direction, NoRatio, Ratio, tax, tax_in_rounds};
 pub use scalability::{Load, NoScalability, Parameter, Peak, Scalability, scalability};
 pub use steady::{MIN_SERIES, NoSteadyState, Steady, steady};
 pub use student::t_quantile;
