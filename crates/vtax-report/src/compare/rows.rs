@@ -86,10 +86,13 @@ fn row(a: &Report, b: &Report, place: Place<'_>, options: &Options) -> Option<Ro
 
 /// The statistics speak of an environment and its baseline; here these are B and A.
 fn for_runs(reason: &str) -> String {
-    reason
-        .replace("of this environment", "in B")
-        .replace("this environment", "B")
-        .replace("the baseline", "A")
+    let words = [
+        ("of this environment", "in B"),
+        ("of the baseline", "in A"),
+        ("this environment", "B"),
+        ("the baseline", "A"),
+    ];
+    words.iter().fold(reason.to_owned(), |text, (of_cells, of_runs)| text.replace(of_cells, of_runs))
 }
 
 fn figures(report: &Report, place: Place<'_>) -> Option<MetricSummary> {

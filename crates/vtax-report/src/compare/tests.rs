@@ -229,6 +229,9 @@ fn what_only_one_has_is_listed() {
     let container = c.rows.iter().find(|r| r.comparison.cell == "container.bridge.http").unwrap();
     assert_eq!((container.b.as_ref(), container.gate), (None, Some(GateVerdict::CantTell)));
     assert_eq!(container.comparison.reason, "no valid trial in B gave a figure");
+    let back = compare(&b, &a, &gated(0.1)).unwrap();
+    let container = back.rows.iter().find(|r| r.comparison.cell == "container.bridge.http").unwrap();
+    assert_eq!(container.comparison.reason, "no valid trial in A gave a figure");
     let none = changed(&run, &dir.path().join("none"), |_, _| {}, |_| false);
     assert!(refused(&a, &none, &gated(0.1)).contains("no metric has a figure in both runs"));
     let metrics = vec!["speed".to_owned()];
