@@ -1,5 +1,5 @@
 # Thin on purpose: the logic is in xtask (crate `xtask`) and in vtax itself.
-.PHONY: build run test bench check fuzz clean
+.PHONY: build run test bench soundness check fuzz clean
 
 build: ## the static binary, target/vtax
 	@cargo xtask build
@@ -13,6 +13,9 @@ test: build ## the whole test suite; installs the services it tests
 
 bench: build ## compare with the peers; writes target/bench.json
 	@cargo xtask bench
+
+soundness: ## simulate whether intervals and verdicts keep their promises; writes target/soundness.json
+	@cargo xtask soundness
 
 check: ## format, lints, licences
 	@cargo xtask check

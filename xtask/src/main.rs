@@ -8,13 +8,17 @@ mod bench_lab;
 mod bench_probe;
 mod bench_report;
 mod bench_vm;
+mod soundness;
+mod soundness_coverage;
+mod soundness_load;
+mod soundness_verdicts;
 mod tasks;
 
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
-const USAGE: &str = "usage: cargo xtask build|check|test|bench [NAME..]|fuzz [SECONDS]|ci";
+const USAGE: &str = "usage: cargo xtask build|check|test|bench [NAME..]|soundness [NAME..]|fuzz [SECONDS]|ci";
 
 fn main() -> ExitCode {
     match run() {
@@ -34,6 +38,7 @@ fn run() -> Result<()> {
         ["check"] => tasks::check(),
         ["test"] => tasks::test(),
         ["bench", names @ ..] => bench::run(names),
+        ["soundness", names @ ..] => soundness::run(names),
         ["fuzz"] => tasks::fuzz("20"),
         ["fuzz", seconds] => tasks::fuzz(seconds),
         ["ci"] => tasks::check().and_then(|()| tasks::test()),

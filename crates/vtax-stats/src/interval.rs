@@ -216,13 +216,22 @@ fn bootstrap(parts: &[(f64, &Part)], half: f64, seed: u64) -> (f64, f64) {
             *sum += sign * (mean - part.mean);
         }
     }
-    sums.sort_by(f64::total_cmp);
     // Standard deviation of the bootstrap distribution, known without resampling.
     let sd: f64 = parts.iter().map(|(_, p)| p.variance * (p.n() - 1.0) / (p.n() * p.n())).sum::<f64>().sqrt();
     let tail = normal_tail(half / sd);
-    let low = crate::describe::at(&sums, tail);
-    let high = crate::describe::at(&sums, 1.0 - tail);
+    let low = pick(&mut sums, tail);
+    let high = pick(&mut sums, 1.0 - tail);
     (low.min(0.0), high.max(0.0))
+}
+
+/// [`at`](crate::describe::at) without sorting all for two quantiles; leaves `values` in another order.
+fn pick(values: &mut [f64], q: f64) -> f64 {
+    let position = q.clamp(0.0, 1.0) * (values.len() - 1) as f64;
+    let fraction = position.fract();
+    let (_, low, above) = values.select_nth_unstable_by(position as usize, f64::total_cmp);
+    let low = *low;
+    let high = above.iter().copied().min_by(f64::total_cmp).unwrap_or(low);
+    low * (1.0 - fraction) + high * fraction
 }
 
 #[cfg(test)]
@@ -271,6 +280,12 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn picking_is_sorting(mut v in prop::collection::vec(-1e6..1e6f64, 1..50), q in 0.0..=1.0f64) {
+            let expected = crate::describe::quantile(&v, q).unwrap();
+            prop_assert!((pick(&mut v, q) - expected).abs() < 1e-6);
+        }
+
         #[test]
         fn interval_holds_its_center(v in prop::collection::vec(0.0..1e9f64, 3..12), seed: u64) {
             let e = estimate(&Group::exact(&v), seed).unwrap();

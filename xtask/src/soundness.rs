@@ -1,0 +1,74 @@
+//! `make soundness`: does the measuring keep its promises? Simulated, with fixed seeds, where the truth
+//! is known.
+
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+
+use crate::tasks::root;
+
+/// One promise of `target/soundness.json`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    pub(crate) name: String,
+    /// What was found, in `unit`.
+    pub(crate) found: f64,
+    pub(crate) unit: &'static str,
+    pub(crate) goal: String,
+    pub(crate) ok: bool,
+}
+
+impl Row {
+    /// A figure that must lie between two others, both included.
+    pub(crate) fn within(name: String, found: f64, unit: &'static str, (low, high): (f64, f64)) -> Self {
+        let goal = match (low.is_finite(), high.is_finite()) {
+            (true, true) => format!("{low} to {high}"),
+            (false, _) => format!("at most {high}"),
+            _ => format!("at least {low}"),
+        };
+        Self { name, found, unit, goal, ok: (low..=high).contains(&found) }
+    }
+
+    /// A figure that must not be above `most`.
+    pub(crate) fn at_most(name: &str, found: f64, unit: &'static str, most: f64) -> Self {
+        Self::within(name.to_owned(), found, unit, (f64::NEG_INFINITY, most))
+    }
+
+    /// A figure that must not be below `least`.
+    pub(crate) fn at_least(name: &str, found: f64, unit: &'static str, least: f64) -> Self {
+        Self::within(name.to_owned(), found, unit, (least, f64::INFINITY))
+    }
+}
+
+type Suite = (&'static str, fn() -> Result<Vec<Row>>);
+
+const SUITES: &[Suite] = &[
+    ("load", crate::soundness_load::rows),
+    ("verdicts", crate::soundness_verdicts::rows),
+    ("coverage", crate::soundness_coverage::rows),
+];
+
+/// Runs the suites named, or all; prints a table and writes `target/soundness.json`. What is missed
+/// is said, and is no failure: the figures are the result.
+pub(crate) fn run(names: &[&str]) -> Result<()> {
+    if let Some(unknown) = names.iter().find(|n| SUITES.iter().all(|s| s.0 != **n)) {
+        bail!("no suite {unknown:?}: there are load, verdicts and coverage");
+    }
+    let mut rows = Vec::new();
+    for (name, suite) in SUITES {
+        if names.is_empty() || names.contains(name) {
+            println!("soundness {name} ...");
+            rows.extend(suite().with_context(|| format!("soundness {name}"))?);
+        }
+    }
+    let path = root().join("target/soundness.json");
+    std::fs::write(&path, serde_json::to_vec_pretty(&rows)?)
+        .with_context(|| format!("writing {}", path.display()))?;
+    println!("{:<68} {:>9} {:<5} goal", "", "found", "unit");
+    for row in &rows {
+        let mark = if row.ok { "ok" } else { "MISSED" };
+        println!("{:<68} {:>9.3} {:<5} {} {mark}", row.name, row.found, row.unit, row.goal);
+    }
+    let missed = rows.iter().filter(|r| !r.ok).count();
+    println!("{} of {} promises kept", rows.len() - missed, rows.len());
+    Ok(())
+}
