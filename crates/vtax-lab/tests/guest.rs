@@ -69,11 +69,12 @@ fn in_guest(guest: &Guest, name: &str, script: &str) {
     let read = stream.try_clone().unwrap();
     let client = Client::start("groups", read.into(), stream.into(), Box::new(print)).unwrap();
     client.hello(LIMIT).unwrap_or_else(|e| panic!("{e}\n{}", vm.failure("no answer")));
-    let program = std::env::current_exe().unwrap().display().to_string();
+    // This program is the guest's /init too; its own path may lie in /tmp, where the guest has its own.
+    let program = vtax_vm::contract::BINARY_IN_GUEST;
     let service = Service {
         name: "groups".to_owned(),
         kind: ServiceKind::Command(CommandService {
-            command: vec!["/bin/sh".into(), "-ec".into(), script.replace("{program}", &program)],
+            command: vec!["/bin/sh".into(), "-ec".into(), script.replace("{program}", program)],
             port: 1,
             ready: Ready::Log(DONE.to_owned()),
             env: BTreeMap::new(),

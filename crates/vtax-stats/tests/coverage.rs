@@ -1,9 +1,9 @@
 //! Do 95 % intervals hold the truth 95 times of 100? Simulated, with fixed seeds.
 
-use rand::SeedableRng;
 use rand::rngs::StdRng;
-use rand_distr::{Distribution, Gamma, LogNormal, Normal};
-use vtax_stats::{Direction, Group, tax};
+use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, Exp1, Gamma, LogNormal, Normal, StandardNormal};
+use vtax_stats::{Direction, Group, estimate, estimate_in_order, tax, tax_in_rounds};
 
 /// One standard error of a share of 0.95 is then 1.1 %; the limits below leave more than two.
 const SIMULATIONS: u32 = 400;
@@ -61,5 +61,65 @@ fn skewed_scatter() {
         let g = Gamma::new(4.0, 1.0).unwrap();
         let share = coverage(n, n, 1.0, || g.sample(&mut rng), || g.sample(&mut other));
         assert!((0.925..=0.99).contains(&share), "{n} trials: {share}");
+    }
+}
+
+#[test]
+fn one_group_with_a_tail() {
+    // The logarithm is exponential: Student's t alone holds 89 of 100.
+    for n in [8, 12, 20] {
+        let mut rng = StdRng::seed_from_u64(7);
+        let truth = 0.05f64.exp();
+        let hits = (0..SIMULATIONS)
+            .filter(|&seed| {
+                let values: Vec<f64> = (0..n)
+                    .map(|_| {
+                        let log: f64 = Exp1.sample(&mut rng);
+                        (0.05 * log).exp()
+                    })
+                    .collect();
+                let (low, high) =
+                    estimate(&Group::exact(&values), u64::from(seed)).unwrap().interval.unwrap();
+                low <= truth && truth <= high
+            })
+            .count();
+        let share = hits as f64 / f64::from(SIMULATIONS);
+        assert!((0.91..=0.98).contains(&share), "{n} trials: {share}");
+    }
+}
+
+#[test]
+fn a_machine_that_remembers() {
+    // Each trial inherits 0.4 of the one before, whichever side it was. The order within a
+    // round is drawn: were it ABBA, what a round's end hands on would favour one side twice in a row.
+    for n in [5, 8, 12, 20] {
+        let mut rng = StdRng::seed_from_u64(8);
+        let mut order = StdRng::seed_from_u64(9);
+        let mut state: f64 = 0.0;
+        let mut trial = || {
+            let news: f64 = StandardNormal.sample(&mut rng);
+            state = 0.4 * state + news;
+            (0.05 * state).exp()
+        };
+        let (mut rounds_hit, mut value_hit) = (0, 0);
+        for seed in 0..SIMULATIONS {
+            let rounds: Vec<(f64, f64)> = (0..n)
+                .map(|_| {
+                    let (first, second) = (trial(), trial());
+                    if order.random() { (first, second) } else { (second, first) }
+                })
+                .collect();
+            let (low, high) = tax_in_rounds(&rounds, 0.0, Direction::Lower).unwrap().interval.unwrap();
+            rounds_hit += u32::from(low <= 1.0 && 1.0 <= high);
+            let values: Vec<f64> = rounds.iter().map(|r| r.0).collect();
+            let found = estimate_in_order(&Group::exact(&values), u64::from(seed)).unwrap();
+            let (low, high) = found.interval.unwrap();
+            value_hit += u32::from(low <= 1.0 && 1.0 <= high);
+        }
+        let share = |hits: u32| f64::from(hits) / f64::from(SIMULATIONS);
+        let (rounds, value) = (share(rounds_hit), share(value_hit));
+        assert!((0.925..=0.98).contains(&rounds), "{n} rounds: {rounds}");
+        assert!((0.9..=0.98).contains(&value), "{n} values: {value}");
+        println!("{n}: {rounds} {value}");
     }
 }

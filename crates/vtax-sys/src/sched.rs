@@ -54,6 +54,9 @@ struct SchedAttr {
     period: u64,
 }
 
+/// Priority asked for: clearly above other programs, not the highest there is.
+const NICE: i32 = -15;
+
 /// Asks that this thread runs soon after it wakes, before other programs on its CPU: a short time
 /// slice (Linux 6.12 and later let it preempt longer ones) and, where this user may, a high
 /// priority. It stays an ordinary thread that can't starve the machine, as a real-time one could.
@@ -62,7 +65,6 @@ struct SchedAttr {
 ///
 /// Where neither is granted.
 pub fn prefer_low_latency() -> Result<()> {
-    const NICE: i32 = -15;
     /// The shortest slice the kernel takes, in nanoseconds (kernel document `sched-eevdf`).
     const SLICE_NS: u64 = 100_000;
     let ask = |nice: i32| {
@@ -73,7 +75,16 @@ pub fn prefer_low_latency() -> Result<()> {
         let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
         if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
     };
-    ask(NICE).or_else(|_| ask(0)).context("set priority of", "this thread")
+    ask(NICE).or_else(|_| ask(0)).context("set priority of", "this thread")?;
+    // With autogroups, priorities count only within a session, and sessions share a CPU equally
+    // (sched(7)). A session of this process's own may have a priority too; that of a user's shell
+    // must be left as it is.
+    let process = rustix::process::getpid();
+    if rustix::process::getsid(None) == Ok(process) {
+        // Kernels without autogroups have no such file.
+        let _ = std::fs::write("/proc/self/autogroup", NICE.to_string());
+    }
+    Ok(())
 }
 
 /// The CPUs a process's first thread may run on.
