@@ -120,6 +120,5 @@ fn a_machine_that_remembers() {
         let (rounds, value) = (share(rounds_hit), share(value_hit));
         assert!((0.925..=0.98).contains(&rounds), "{n} rounds: {rounds}");
         assert!((0.9..=0.98).contains(&value), "{n} values: {value}");
-        println!("{n}: {rounds} {value}");
     }
 }
