@@ -1,5 +1,7 @@
 //! Numbers for people: three significant digits, one unit, one style everywhere.
 
+use vtax_units::Utc;
+
 /// A value with its unit, as `24.1k req/s`, `1.23 ms`, `41.2 µs/req`, `0.4 %`.
 pub(crate) fn quantity(value: f64, unit: &str) -> String {
     match unit {
@@ -121,22 +123,10 @@ pub(crate) fn tax_tick(ratio: f64) -> String {
     format!("{}x", tick(ratio, "").trim_end())
 }
 
-/// Seconds of a day and a date from milliseconds since 1970, in UTC: `2026-11-20 16:35:48 UTC`.
+/// Date and time of milliseconds since 1970, in UTC: `2026-11-20 16:35:48 UTC`.
 pub(crate) fn utc(unix_ms: u64) -> String {
-    let seconds = unix_ms / 1000;
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Civil date from days, after Howard Hinnant's `civil_from_days` (years start in March).
-    let z = days + 719_468;
-    let era = z / 146_097;
-    let day_of_era = z % 146_097;
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let (h, m, s) = (rest / 3600, rest / 60 % 60, rest % 60);
-    format!("{year:04}-{month:02}-{day:02} {h:02}:{m:02}:{s:02} UTC")
+    let Utc { year, month, day, hour, minute, second, .. } = Utc::from_unix(unix_ms / 1000);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
 #[cfg(test)]

@@ -6,8 +6,10 @@
 //! through serde as that text.
 
 mod cpuset;
+mod date;
 mod decimal;
 mod quantity;
 
 pub use cpuset::CpuSet;
+pub use date::Utc;
 pub use quantity::{BitRate, Bytes, Nanos, Rate, Share, UnitError};
