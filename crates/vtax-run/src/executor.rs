@@ -76,9 +76,15 @@ impl LabExecutor {
         }
         match &cell.environment.kind {
             EnvironmentKind::Container => self.lab.container_runtime().err().map(|e| chain(&e)),
-            _ => self.no_guest.clone(),
+            _ => self.no_guest.clone().or_else(no_tap),
         }
     }
+}
+
+/// Why no tap can be made; found out by making one, which is gone when it is dropped.
+fn no_tap() -> Option<String> {
+    let error = vtax_sys::tap::create("vtaxprobe").err()?;
+    Some(format!("{}; allow it with `sudo modprobe tun; sudo chmod 666 /dev/net/tun`", chain(&error)))
 }
 
 impl Executor for LabExecutor {

@@ -32,7 +32,6 @@ pub fn checks(cache: &Cache, refresh: bool) -> Vec<Check> {
     if let (Ok(qemu), Ok(kernel)) = (&qemu, &kernel) {
         checks.push(accelerator(qemu, kernel, cache, refresh));
     }
-    checks.push(tun(Path::new("/dev/net/tun")));
     checks.push(vhost(Path::new("/dev/vhost-net")));
     if let Ok(qemu) = &qemu {
         checks.push(fault_tolerance(qemu));
@@ -73,17 +72,6 @@ fn accelerator(qemu: &Qemu, kernel: &GuestKernel, cache: &Cache, refresh: bool) 
         }
         Ok(Err(reason)) => Check::missing(NAME, format!("{}, but: {reason}", proof.line()), FIX),
         Err(e) => Check::missing(NAME, e.to_string(), FIX),
-    }
-}
-
-fn tun(device: &Path) -> Check {
-    const NAME: &str = "tap interfaces";
-    match OpenOptions::new().read(true).write(true).open(device) {
-        Ok(_) => Check::ok(NAME, format!("{} can be opened", device.display())),
-        Err(e) => {
-            let fix = "sudo modprobe tun; sudo chmod 666 /dev/net/tun";
-            Check::missing(NAME, format!("{}: {e}", device.display()), fix)
-        }
     }
 }
 
@@ -133,11 +121,10 @@ mod tests {
     }
 
     #[test]
-    fn every_point_that_is_not_ok_names_a_way_out() {
+    fn a_missing_vhost_names_a_way_out() {
         let dir = tempfile::tempdir().unwrap();
-        for check in [tun(&dir.path().join("tun")), vhost(&dir.path().join("vhost"))] {
-            assert_ne!(check.state, State::Ok);
-            assert!(check.fix.is_some(), "{check:?}");
-        }
+        let check = vhost(&dir.path().join("vhost"));
+        assert_ne!(check.state, State::Ok);
+        assert!(check.fix.is_some(), "{check:?}");
     }
 }
