@@ -44,7 +44,12 @@ fn run(command: &mut Command) -> Result<()> {
 
 /// Builds the release binary and puts it at `target/vtax`.
 pub(crate) fn build() -> Result<()> {
-    cargo(&["build", "--release", "--package", "vtax"])?;
+    let commit = Command::new("git").args(["describe", "--always", "--dirty", "--abbrev=12"]).output();
+    let commit = commit.ok().filter(|o| o.status.success()).map(|o| o.stdout).unwrap_or_default();
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    // A source tree without git builds all the same; runs then know only the version.
+    cargo.env("VTAX_COMMIT", String::from_utf8_lossy(&commit).trim());
+    run(cargo.args(["build", "--release", "--package", "vtax"]))?;
     let built = newest(&root().join("target"), "release/vtax")?;
     let to = vtax();
     // A running vtax keeps its old file: replace by rename, never write into it.

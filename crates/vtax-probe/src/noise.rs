@@ -110,6 +110,8 @@ fn sum(values: &[u64]) -> Option<u64> {
 /// What disturbed the host between two states.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Disturbance {
+    /// Time of all the SUT's CPUs together that the shares are of.
+    pub time: Nanos,
     /// Share of the SUT's CPU time that the hypervisor above the host took.
     pub steal: f64,
     /// Share of the SUT's CPU time that went to tasks that are not ours.
@@ -149,6 +151,7 @@ pub fn disturbance(start: &HostState, end: &HostState, sut_cpus: &CpuSet, ours: 
         _ => 0.0,
     };
     let mut found = Disturbance {
+        time: Nanos(all),
         steal: share(steal),
         foreign: share(busy.saturating_sub(ours.0)),
         swapped_pages: swapped,

@@ -195,6 +195,7 @@ pub(crate) fn invalid(validity: &Validity) -> Option<String> {
 fn reason_word(reason: InvalidReason) -> &'static str {
     match reason {
         InvalidReason::GeneratorLimited => "generator-limited",
+        InvalidReason::Disturbed => "disturbed",
         InvalidReason::TestbedFailed => "testbed failed",
         InvalidReason::ServiceFailed => "service failed",
         InvalidReason::MeasureFailed => "measurement failed",

@@ -15,7 +15,7 @@ use rand::seq::SliceRandom;
 use vtax_plan::model::Plan;
 
 /// Invalid trials of one cell and measure that are repeated before vtax gives up on it.
-const SPARE_ATTEMPTS: u32 = 2;
+const SPARE_ATTEMPTS: u32 = 3;
 /// Failures in a row, none valid before, after which trying again is idle.
 const HOPELESS_AFTER: u32 = 2;
 
@@ -191,9 +191,9 @@ mod tests {
 
     #[test]
     fn invalid_trials_are_repeated_but_not_for_ever() {
-        let made = play(schedule(2, 1, 3, 3), |s| s.cell == 0 || s.repetition == 4, |_, _| false);
+        let made = play(schedule(2, 1, 3, 3), |s| s.cell == 0 || s.repetition == 5, |_, _| false);
         assert_eq!(made.iter().filter(|s| s.cell == 0).count(), 3);
-        assert_eq!(made.iter().filter(|s| s.cell == 1).count(), 5);
+        assert_eq!(made.iter().filter(|s| s.cell == 1).count(), 6);
     }
 
     #[test]

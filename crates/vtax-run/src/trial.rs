@@ -11,7 +11,7 @@ use vtax_lab::{Lab, Node, Testbed, TestbedSpec};
 use vtax_plan::model::{Budget, MeasureKind};
 use vtax_probe::delta::Interval;
 use vtax_probe::layers::{CpuBreakdown, Hosting, break_down};
-use vtax_probe::noise::{HostProbe, HostState, disturbance};
+use vtax_probe::noise::{Disturbance, HostProbe, HostState, disturbance};
 use vtax_probe::{Probe, Sampler, Scope, Snapshot};
 use vtax_store::record::{InvalidReason, Timings, TrialRecord, Validity};
 use vtax_store::{StoreError, TrialEvent, TrialWriter, unix_ms};
@@ -26,6 +26,13 @@ use crate::stop::Stop;
 
 /// A guest under emulation on a busy host has been seen to take 20 s to its first answer.
 const BOOT_WITHIN: Duration = Duration::from_secs(90);
+
+/// Share of the SUT's CPUs that others may take before a trial no longer counts: as much as the
+/// usual margin of a verdict, which a larger one could turn. Less is only told.
+const DISTURBED_SHARE: f64 = 0.05;
+/// CPU time of others below which nothing is said to be disturbed: the kernel counts in ticks of
+/// 10 ms, and a few of them are a large share of a short trial.
+const DISTURBED_TIME: Nanos = Nanos::from_millis(50);
 
 /// Why a trial has no result.
 struct Failed {
@@ -54,6 +61,8 @@ pub(crate) struct Trial<'a> {
     pub(crate) service: Option<ServiceReady>,
     pub(crate) notes: Vec<String>,
     snapshots: Vec<(String, Vec<Snapshot>)>,
+    /// What took the SUT's CPUs, where it was too much.
+    disturbed: Option<String>,
 }
 
 /// The testbed with both agents answering.
@@ -94,6 +103,7 @@ impl<'a> Trial<'a> {
             service: None,
             notes: Vec::new(),
             snapshots: Vec::new(),
+            disturbed: None,
         }
     }
 
@@ -175,6 +185,9 @@ impl<'a> Trial<'a> {
         self.record.timings.measure = measuring.elapsed().into();
         self.record.validity = measured.validity;
         self.record.outcome = Some(measured.outcome);
+        if let (Validity::Valid, Some(detail)) = (&self.record.validity, self.disturbed.take()) {
+            self.record.validity = Validity::Invalid { reason: InvalidReason::Disturbed, detail };
+        }
         self.judge_service();
         // Both may be past saying anything; the tear-down ends them either way.
         let _ = stage.sut.stop_service(service.stop_timeout);
@@ -258,18 +271,31 @@ impl<'a> Trial<'a> {
         // Probes that fail cost the breakdown, not the trial.
         match probes.stop(stage, measured.answered) {
             Ok((cpu, noise)) => {
+                self.judge_noise(&noise);
                 // A search passes through overload; its CPU time per request describes no load.
                 if !matches!(self.order.measure.kind, MeasureKind::Capacity(_)) {
                     self.record.cpu = cpu;
-                }
-                if !noise.is_empty() {
-                    self.record.facts.insert("noise".into(), noise.join("; "));
                 }
             }
             Err(error) => drop(self.record.facts.insert("probes".into(), error)),
         }
         self.snapshots = probes.series;
         Ok(measured)
+    }
+
+    /// Tells what else happened on the SUT's CPUs; where it was much, the trial doesn't count.
+    fn judge_noise(&mut self, noise: &Disturbance) {
+        if noise.reasons.is_empty() {
+            return;
+        }
+        let detail = noise.reasons.join("; ");
+        self.record.facts.insert("noise".into(), detail.clone());
+        let much = |share: f64| {
+            share > DISTURBED_SHARE && share * noise.time.as_secs_f64() > DISTURBED_TIME.as_secs_f64()
+        };
+        if much(noise.foreign) || much(noise.steal) || noise.swapped_pages > 0 {
+            self.disturbed = Some(detail);
+        }
     }
 
     /// A service that died in the middle makes the trial invalid, whatever was counted.
@@ -332,7 +358,7 @@ impl Probes {
     }
 
     /// CPU time by layer, and what else happened on the SUT's CPUs.
-    fn stop(&mut self, stage: &Stage, answered: u64) -> Result<(Option<CpuBreakdown>, Vec<String>), String> {
+    fn stop(&mut self, stage: &Stage, answered: u64) -> Result<(Option<CpuBreakdown>, Disturbance), String> {
         let inner_end = stage.sut.snapshot().map_err(|e| chain(&e))?;
         let inner = Interval { start: &self.inner_start, end: &inner_end };
         let cpu = match &mut self.hypervisor {
@@ -349,7 +375,7 @@ impl Probes {
             }
         };
         let host_end = self.host.read().map_err(|e| chain(&e))?;
-        let noise = disturbance(&self.host_start, &host_end, &self.sut_cpus, cpu.total()).reasons;
+        let noise = disturbance(&self.host_start, &host_end, &self.sut_cpus, cpu.total());
         self.series.push(("sut".into(), stage.sut.stop_probes().map_err(|e| chain(&e))?));
         self.series.push(("client".into(), stage.client.stop_probes().map_err(|e| chain(&e))?));
         if let Some(hypervisor) = self.hypervisor.take() {

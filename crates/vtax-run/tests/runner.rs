@@ -121,8 +121,8 @@ fn latency_is_measured_at_a_share_of_the_lowest_capacity() {
     let mut fake = Fake::new(Stop::default(), usize::MAX);
     assert_eq!(go(&plan, &mut create(&plan, &directory), &mut fake, None), Ended::Completed);
     assert!(fake.offered.borrow().iter().all(|rate| *rate == 200.0), "{:?}", fake.offered);
-    // 2 cells: 3 capacity trials each; latency is invalid each time and tried 3 + 2 times.
-    assert_eq!(fake.made.borrow().len(), 2 * 3 + 2 * 5);
+    // 2 cells: 3 capacity trials each; latency is invalid each time and tried 3 + 3 times.
+    assert_eq!(fake.made.borrow().len(), 2 * 3 + 2 * 6);
 }
 
 #[test]

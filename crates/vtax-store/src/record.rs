@@ -102,6 +102,8 @@ pub enum Validity {
 pub enum InvalidReason {
     /// The generator could not carry the load.
     GeneratorLimited,
+    /// Something that is not part of the testbed took the SUT's CPUs, or the host swapped.
+    Disturbed,
     /// The testbed could not be built.
     TestbedFailed,
     /// The service did not start, died or never became ready.

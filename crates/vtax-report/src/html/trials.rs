@@ -1,6 +1,6 @@
 //! Every trial with its validity, and the last words of services that failed.
 
-use vtax_store::record::{Outcome, TrialRecord, Validity};
+use vtax_store::record::{InvalidReason, Outcome, TrialRecord, Validity};
 
 use super::{head, scrolling};
 use crate::data::load;
@@ -81,7 +81,13 @@ fn found(t: &TrialRecord) -> String {
 
 fn logs(report: &Report) -> Markup {
     let mut m = Markup::new();
-    let failed = report.data.trials.iter().filter(|t| t.validity != Validity::Valid);
+    // What limited the generator or disturbed the host is not in the service's logs.
+    let failed = report.data.trials.iter().filter(|t| match t.validity {
+        Validity::Valid => false,
+        Validity::Invalid { reason, .. } => {
+            !matches!(reason, InvalidReason::GeneratorLimited | InvalidReason::Disturbed)
+        }
+    });
     for t in failed.take(MOST_LOGS) {
         let trial = report.run.trial(t.index);
         // A log that can't be read is no reason to have no report.

@@ -103,7 +103,11 @@ impl Job {
         if self.resume {
             return RunDir::resume(&self.directory).map_err(stored);
         }
-        let provenance = vtax_run::provenance(&self.plan, self.plan_file.clone(), env!("CARGO_PKG_VERSION"));
+        let mut provenance =
+            vtax_run::provenance(&self.plan, self.plan_file.clone(), env!("CARGO_PKG_VERSION"));
+        // Set by `make build`; empty where the source tree has no git.
+        let commit = option_env!("VTAX_COMMIT").filter(|commit| !commit.is_empty());
+        provenance.vtax_commit = commit.map(str::to_owned);
         RunDir::create(&self.directory, &self.plan, &provenance).map_err(stored)
     }
 
