@@ -33,6 +33,7 @@ const SUITES: &[Suite] = &[
 
 /// Runs the suites named, or all; prints a table and writes `target/bench.json`.
 pub(crate) fn run(names: &[&str]) -> Result<()> {
+    crate::tasks::setup()?;
     let mut rows = Vec::new();
     for (name, suite) in SUITES {
         if names.is_empty() || names.contains(name) {

@@ -108,9 +108,14 @@ fn acceptable(expression: &str) -> bool {
     })
 }
 
+/// Installs the services and peers that tests and benchmarks run for real.
+pub(crate) fn setup() -> Result<()> {
+    run(Command::new(vtax()).args(["setup", "--tests"]))
+}
+
 /// Installs what the tests need and runs them all.
 pub(crate) fn test() -> Result<()> {
-    run(Command::new(vtax()).args(["setup", "--tests"]))?;
+    setup()?;
     cargo(&["test", "--workspace"])
 }
 
