@@ -50,10 +50,11 @@ pub(crate) fn rows() -> Result<Vec<Row>> {
         httperf.push(httperf_per_cpu_second(&server)?);
     }
     let rate = format!("{:.0}/s", OPEN_SHARE * median(rates));
-    // The best round: whatever else runs on the host can only make starts later.
-    let mut lateness = f64::INFINITY;
+    let mut lateness = Vec::new();
     for _ in 0..ROUNDS {
-        lateness = lateness.min(load(&server, &["--rate", &rate])?.lateness_us_p99);
+        // With a warm-up, as every latency measure of a plan has: while an open loop opens its
+        // first connections all at once, starts are late by milliseconds.
+        lateness.push(load(&server, &["--rate", &rate, "--warmup", "1s"])?.lateness_us_p99);
     }
     let many = load(&server, &["--connections", &MANY_CONNECTIONS.to_string(), "--warmup", "3s"])?;
     let versus = |peer_name: &str, peer: &[f64], goal: f64| {
@@ -81,7 +82,7 @@ pub(crate) fn rows() -> Result<Vec<Row>> {
     Ok(vec![
         versus("wrk", &wrk, WRK_GOAL),
         versus("httperf", &httperf, HTTPERF_GOAL),
-        at_most(format!("HTTP open loop, {rate}, p99 lateness"), lateness, "us", LATENESS_US_GOAL),
+        at_most(format!("HTTP open loop, {rate}, p99 lateness"), median(lateness), "us", LATENESS_US_GOAL),
         at_most(
             format!("HTTP, {MANY_CONNECTIONS} connections, memory"),
             many.memory_mib,

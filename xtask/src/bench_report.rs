@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use vtax_report::fixture;
+use vtax_store::record::Validity;
 
 use crate::bench::Row;
 use crate::tasks;
@@ -28,7 +29,13 @@ pub(crate) fn rows() -> Result<Vec<Row>> {
         rate: REQUESTS.div_ceil(u64::from(REPETITIONS) * CELLS * SECONDS),
         ..fixture::Options::default()
     };
-    fixture::create(&run, &options).context("making up a run")?;
+    let made = fixture::create(&run, &options).context("making up a run")?;
+    // Only valid trials' requests are drawn: a row about ten million must be about so many.
+    let mut requests = 0;
+    for trial in made.trials()?.iter().filter(|t| t.validity == Validity::Valid) {
+        requests += made.trial(trial.index).for_each_sample(|_| ())?;
+    }
+    ensure!(requests >= REQUESTS, "the run made up has {requests} requests in valid trials, not {REQUESTS}");
     // Twice: the first reads the files into the page cache, as a run that just ended has left them.
     let mut best = (f64::INFINITY, 0.0);
     for _ in 0..2 {
