@@ -79,12 +79,19 @@ pub fn prefer_low_latency() -> Result<()> {
     // With autogroups, priorities count only within a session, and sessions share a CPU equally
     // (sched(7)). A session of this process's own may have a priority too; that of a user's shell
     // must be left as it is.
-    let process = rustix::process::getpid();
-    if rustix::process::getsid(None) == Ok(process) {
+    if leads_its_session() {
         // Kernels without autogroups have no such file.
         let _ = std::fs::write("/proc/self/autogroup", NICE.to_string());
     }
     Ok(())
+}
+
+/// Whether this process leads its session. The leader may live outside this PID namespace, and then
+/// its id is 0 here (`pid_namespaces`(7)), which rustix takes for impossible.
+fn leads_its_session() -> bool {
+    // SAFETY: getsid takes a number, 0 for the calling process, and touches no memory.
+    let leader = unsafe { libc::getsid(0) };
+    leader == rustix::process::getpid().as_raw_nonzero().get()
 }
 
 /// The CPUs a process's first thread may run on.
