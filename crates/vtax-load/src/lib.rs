@@ -15,6 +15,7 @@ mod pacing;
 mod recorder;
 mod result;
 pub mod search;
+pub mod sip;
 mod slots;
 mod spec;
 mod worker;

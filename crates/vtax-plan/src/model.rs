@@ -3,10 +3,14 @@
 //! The resolved plan is stored in the run directory, so these types are part of the format
 //! described in docs/formats.md: a change that old readers can't take raises [`PLAN_VERSION`].
 
+mod sip;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use vtax_units::{BitRate, Bytes, Nanos, Rate, Share};
+
+pub use sip::*;
 
 /// The version a plan names in its first key, `vtax: 1`.
 pub const PLAN_VERSION: u32 = 1;

@@ -1,0 +1,130 @@
+//! What a SIP session found.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use vtax_plan::model::{Scenario, SipMetric};
+use vtax_units::{Nanos, Rate};
+
+use crate::{GeneratorUse, LatencyHistogram};
+
+/// What one profile found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SipResult {
+    /// The phases that were begun, in order.
+    pub phases: Vec<PhaseResult>,
+    /// Why the profile ended before its last phase, where it did.
+    pub stopped: Option<String>,
+    /// Messages that belonged to nothing or could not be used, by kind (`malformed`,
+    /// `unknown-transaction`, `unexpected-request`, ...).
+    pub stray: BTreeMap<String, u64>,
+    /// Subscribers by pool when it ended.
+    pub pools: Pools,
+}
+
+/// Subscribers by pool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pools {
+    /// Free and not registered.
+    pub unregistered: u64,
+    /// Free and registered.
+    pub registered: u64,
+    /// In a scenario.
+    pub busy: u64,
+}
+
+/// One phase. A scenario belongs to the phase and the second in which it was meant to start;
+/// everything but `seconds` leaves the transient out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PhaseResult {
+    /// As in the profile.
+    pub name: String,
+    /// Scenario attempts per second asked for.
+    pub requested: Rate,
+    /// Attempts per second really made.
+    pub effective: Rate,
+    /// Start, in milliseconds since 1970.
+    pub started_unix_ms: u64,
+    /// Its length, transient included.
+    pub duration: Nanos,
+    /// Time at its start that doesn't count.
+    pub transient: Nanos,
+    /// By scenario; those of the mix, in the order of [`Scenario::ALL`].
+    pub scenarios: Vec<ScenarioResult>,
+    /// By metric and scenario, those with at least one value.
+    pub metrics: Vec<MetricResult>,
+    /// Second by second from the start of the phase, transient included.
+    pub seconds: Vec<Second>,
+    /// Actual minus intended start of scenarios: how late the generator was.
+    pub lateness: LatencyHistogram,
+    /// What the generator itself used.
+    pub generator: GeneratorUse,
+}
+
+/// How one scenario fared.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ScenarioResult {
+    /// Which.
+    pub scenario: Scenario,
+    /// Attempts meant to start.
+    pub attempts: u64,
+    /// Handled adequately.
+    pub succeeded: u64,
+    /// Inadequately handled, by cause: `timeout`, `over-limit PX_TRT-SES1`, `status 503`, `no-free-subscriber`, ...
+    pub inadequate: BTreeMap<String, u64>,
+    /// Not ended when the profile was over.
+    pub unfinished: u64,
+    /// Requests and responses sent again by the generator.
+    pub retransmissions: u64,
+}
+
+impl ScenarioResult {
+    /// Inadequately handled attempts, all causes.
+    #[must_use]
+    pub fn inadequate_total(&self) -> u64 {
+        self.inadequate.values().sum()
+    }
+}
+
+/// One metric in one scenario.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MetricResult {
+    /// Which.
+    pub metric: SipMetric,
+    /// In which scenario it was taken.
+    pub scenario: Scenario,
+    /// Exact mean in nanoseconds.
+    pub mean_ns: f64,
+    /// Exact variance of the sample, in nanoseconds squared.
+    pub variance_ns2: f64,
+    /// Exact smallest value.
+    pub min: Nanos,
+    /// Exact largest value.
+    pub max: Nanos,
+    /// The distribution.
+    pub histogram: LatencyHistogram,
+}
+
+/// One second of a phase.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Second {
+    /// Attempts by scenario, in the order of [`PhaseResult::scenarios`].
+    pub attempts: Vec<u32>,
+    /// Of those, inadequately handled.
+    pub inadequate: Vec<u32>,
+    /// Retransmissions made in this second, by scenario.
+    pub retransmissions: Vec<u32>,
+    /// Metrics of scenarios meant to start in this second, in the order of [`PhaseResult::metrics`].
+    pub metrics: Vec<SecondMetric>,
+}
+
+/// One metric over one second.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct SecondMetric {
+    /// Values.
+    pub count: u32,
+    /// Their mean in microseconds.
+    pub mean_us: f32,
+    /// The largest, in microseconds.
+    pub max_us: f32,
+}

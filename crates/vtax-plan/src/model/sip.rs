@@ -1,0 +1,282 @@
+//! SIP: subscribers, scenarios and the time profile of the IMS benchmark (ETSI TS 186 008).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use vtax_units::{Bytes, Nanos, Rate, Share};
+
+use super::Arrivals;
+
+/// Who a SIP service knows. Subscriber `i` (from 0) has the identities and the password that the
+/// formats give for `i`: `%d` or `%06d` stands for it, at most once; `%%` is a percent sign.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subscribers {
+    /// How many.
+    pub count: u32,
+    /// User part of the public identity, `subs%06d`; the address of record is `sip:USER@DOMAIN`.
+    pub public: String,
+    /// Private identity: the user name of digest authentication.
+    pub private: String,
+    /// Password.
+    pub password: String,
+    /// Realm of digest authentication.
+    pub realm: String,
+    /// Domain of the addresses of record.
+    pub domain: String,
+}
+
+/// Options of vtax's own SIP registrar and proxy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SipOptions {
+    /// UDP and TCP port.
+    pub port: u16,
+    /// Worker threads; `None`: one per CPU of the environment.
+    pub workers: Option<u32>,
+}
+
+/// Options of Kamailio with MariaDB.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KamailioOptions {
+    /// UDP and TCP port.
+    pub port: u16,
+    /// Worker processes per transport; `None`: Kamailio's usual eight.
+    pub children: Option<u32>,
+    /// Shared memory of all its processes.
+    pub shared_memory: Bytes,
+    /// When registrations reach the database.
+    pub location: LocationMode,
+}
+
+/// When registrations reach the database: Kamailio's `usrloc` parameter `db_mode`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LocationMode {
+    /// Kept in memory only (0).
+    Memory,
+    /// Before the answer (1).
+    WriteThrough,
+    /// From a timer, as in the study (2).
+    WriteBack,
+}
+
+/// A SIP workload: which scenarios, by whom, how long their parts take.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SipWorkload {
+    /// Transport between generator and service.
+    pub transport: SipTransport,
+    /// Who may call. The service is provisioned with the same.
+    pub subscribers: Subscribers,
+    /// Share of the subscribers registered before the first step.
+    pub registered: Share,
+    /// Scenarios; the shares add up to 1.
+    pub mix: Vec<MixPart>,
+    /// From the callee's 180 to its 200.
+    pub ring_time: Spread,
+    /// From the caller's ACK to its BYE.
+    pub hold_time: Spread,
+    /// Bytes of a page-mode message's text, uniform between the two.
+    pub message_bytes: (Bytes, Bytes),
+    /// Registration time asked for.
+    pub expires: Nanos,
+    /// Source addresses of the generator; subscribers are spread over them.
+    pub addresses: u32,
+    /// Estimate of the round-trip time, T1 of RFC 3261 section 17.1.1.1; all timers follow from it.
+    pub t1: Nanos,
+    /// The longest a metric may take before its scenario is inadequately handled.
+    pub limits: BTreeMap<SipMetric, Nanos>,
+}
+
+/// Transport of SIP messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SipTransport {
+    /// Datagrams, with retransmission by the transactions.
+    Udp,
+    /// One connection per source address, messages framed by Content-Length.
+    Tcp,
+}
+
+/// One scenario's part in the mix.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct MixPart {
+    /// Which.
+    pub scenario: Scenario,
+    /// Its share of all attempts.
+    pub share: Share,
+    /// Share of its attempts that may be inadequately handled.
+    pub ihs_limit: Share,
+}
+
+/// What two subscribers, or one and the registrar, do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scenario {
+    /// REGISTER, 401, REGISTER with credentials, 200, by a subscriber who isn't registered.
+    Registration,
+    /// The same binding again.
+    ReRegistration,
+    /// Expires 0.
+    DeRegistration,
+    /// INVITE, 100, 180, ring time, 200, ACK, hold time, BYE, 200.
+    Calling,
+    /// MESSAGE, 200.
+    Messaging,
+    /// The callee answers 486.
+    CalleeRejects,
+    /// The caller cancels while it rings: CANCEL, 200, 487, ACK.
+    CallerAbandons,
+    /// The callee does not exist: 404.
+    CalleeUnknown,
+    /// MESSAGE to a subscriber who isn't registered: 404.
+    MessageUnregistered,
+    /// A call in which the caller sends a second INVITE before the BYE.
+    ReInvite,
+}
+
+impl Scenario {
+    /// All of them, in the order of reports.
+    pub const ALL: [Self; 10] = [
+        Self::Calling,
+        Self::Messaging,
+        Self::ReRegistration,
+        Self::Registration,
+        Self::DeRegistration,
+        Self::CalleeRejects,
+        Self::CallerAbandons,
+        Self::CalleeUnknown,
+        Self::MessageUnregistered,
+        Self::ReInvite,
+    ];
+
+    /// Its name in plans and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Registration => "registration",
+            Self::ReRegistration => "re-registration",
+            Self::DeRegistration => "de-registration",
+            Self::Calling => "calling",
+            Self::Messaging => "messaging",
+            Self::CalleeRejects => "callee-rejects",
+            Self::CallerAbandons => "caller-abandons",
+            Self::CalleeUnknown => "callee-unknown",
+            Self::MessageUnregistered => "message-unregistered",
+            Self::ReInvite => "re-invite",
+        }
+    }
+}
+
+/// What is timed (ETSI TS 186 008-2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SipMetric {
+    /// REGISTER to 401.
+    Reg1,
+    /// REGISTER with credentials to 200.
+    Reg2,
+    /// Re-REGISTER to 200.
+    Reg4,
+    /// INVITE sent to ACK received by the callee, ring time taken out.
+    Ses1,
+    /// INVITE sent to INVITE received.
+    Ses2,
+    /// First INVITE sent to second ACK received, ring time taken out.
+    Ses3,
+    /// BYE to 200.
+    Rel1,
+    /// MESSAGE to 200.
+    Pmm1,
+    /// MESSAGE to 404.
+    Pmm2,
+}
+
+impl SipMetric {
+    /// All of them, in the order of the standard.
+    pub const ALL: [Self; 9] = [
+        Self::Reg1,
+        Self::Reg2,
+        Self::Reg4,
+        Self::Ses1,
+        Self::Ses2,
+        Self::Ses3,
+        Self::Rel1,
+        Self::Pmm1,
+        Self::Pmm2,
+    ];
+
+    /// Its name in the standard.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Reg1 => "PX_TRT-REG1",
+            Self::Reg2 => "PX_TRT-REG2",
+            Self::Reg4 => "PX_TRT-REG4",
+            Self::Ses1 => "PX_TRT-SES1",
+            Self::Ses2 => "PX_TRT-SES2",
+            Self::Ses3 => "PX_TRT-SES3",
+            Self::Rel1 => "PX_TRT-REL1",
+            Self::Pmm1 => "PX_TRT-PMM1",
+            Self::Pmm2 => "PX_TRT-PMM2",
+        }
+    }
+}
+
+/// A random length of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "spread", content = "mean", rename_all = "kebab-case")]
+pub enum Spread {
+    /// Exponential with this mean.
+    Exponential(Nanos),
+    /// Always this.
+    Constant(Nanos),
+}
+
+/// The IMS benchmark: pre-registration, stir, then the load that finds the design objective
+/// capacity.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ImsMeasure {
+    /// Registrations per second before the first step.
+    pub registration_rate: Rate,
+    /// Share of those registrations that may be inadequately handled.
+    pub registration_ihs_limit: Share,
+    /// Time over which the load rises to that of the first step; zero: none.
+    pub stir: Nanos,
+    /// Steps of that rise.
+    pub stir_steps: u32,
+    /// Share of the stir's scenarios that may be inadequately handled.
+    pub stir_ihs_limit: Share,
+    /// How the capacity is found.
+    pub ramp: Ramp,
+    /// Length of one step.
+    pub step: Nanos,
+    /// Time at the start of each step that doesn't count.
+    pub transient: Nanos,
+    /// Arrival process.
+    pub arrivals: Arrivals,
+    /// Share of a step's scenarios that may be inadequately handled, all kinds together.
+    pub ihs_limit: Share,
+}
+
+/// How the design objective capacity is found.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Ramp {
+    /// Equal steps until one breaks a limit, as in the standard.
+    Steps {
+        /// Scenario attempts per second of the first step.
+        initial: Rate,
+        /// What each step adds.
+        increase: Rate,
+        /// At most this many.
+        count: u32,
+    },
+    /// A search, then a step of confirmation at the rate found.
+    Search {
+        /// Scenario attempts per second of the first step.
+        start: Rate,
+        /// No step goes above this rate.
+        max: Rate,
+        /// The search ends when the bracket is narrower than this share of its lower bound.
+        precision: Share,
+    },
+}
