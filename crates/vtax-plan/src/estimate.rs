@@ -3,11 +3,9 @@
 use std::collections::BTreeSet;
 
 use serde::Serialize;
-use vtax_units::{Nanos, Rate};
+use vtax_units::{Nanos, Rate, Share};
 
-use crate::model::{
-    CapacityMeasure, Cell, EnvironmentKind, Measure, MeasureKind, PathKind, Plan, ServiceKind,
-};
+use crate::model::{Cell, EnvironmentKind, Measure, MeasureKind, PathKind, Plan, ServiceKind};
 
 /// What an estimate takes for granted about the host, as the plan can't know it.
 ///
@@ -130,7 +128,7 @@ fn measuring(measure: &Measure, capacity: Rate) -> Nanos {
     match &measure.kind {
         MeasureKind::Capacity(search) => {
             let step = search.settle.0.saturating_add(search.step.0);
-            Nanos(step.saturating_mul(search_steps(search, capacity)))
+            Nanos(step.saturating_mul(search_steps(search.start, search.max, search.precision, capacity)))
         }
         MeasureKind::Latency(m) => Nanos(m.warmup.0.saturating_add(m.duration.0)),
         MeasureKind::Throughput(m) => Nanos(m.warmup.0.saturating_add(m.duration.0)),
@@ -138,10 +136,10 @@ fn measuring(measure: &Measure, capacity: Rate) -> Nanos {
 }
 
 /// Steps of a search that doubles the rate until a step fails and then halves the bracket.
-fn search_steps(search: &CapacityMeasure, capacity: Rate) -> u64 {
-    let doublings = (capacity.0.min(search.max.0) / search.start.0).log2().ceil().max(0.0);
+fn search_steps(start: Rate, max: Rate, precision: Share, capacity: Rate) -> u64 {
+    let doublings = (capacity.0.min(max.0) / start.0).log2().ceil().max(0.0);
     // After the doublings the bracket is as wide as its lower bound.
-    let halvings = (1.0 / search.precision.0).log2().ceil().max(0.0);
+    let halvings = (1.0 / precision.0).log2().ceil().max(0.0);
     1 + doublings as u64 + halvings as u64
 }
 
@@ -191,6 +189,7 @@ pub fn pieces(plan: &Plan) -> Vec<Piece> {
             ServiceKind::Http(_) => "embedded HTTP server".to_owned(),
             ServiceKind::Apache(_) => "Apache httpd, event MPM, private configuration".to_owned(),
             ServiceKind::Nginx(_) => "nginx, private configuration".to_owned(),
+            ServiceKind::Sip(_) => "embedded SIP registrar and proxy".to_owned(),
             ServiceKind::Command(c) => c.command.join(" "),
         };
         add(format!("service {}", service.name), &how);
@@ -256,7 +255,7 @@ pub fn requirements(plan: &Plan) -> Vec<Requirement> {
         match cell.service.kind {
             ServiceKind::Apache(_) => _ = needed.insert(Requirement::Apache),
             ServiceKind::Nginx(_) => _ = needed.insert(Requirement::Nginx),
-            ServiceKind::Http(_) | ServiceKind::Command(_) => {}
+            ServiceKind::Http(_) | ServiceKind::Sip(_) | ServiceKind::Command(_) => {}
         }
     }
     needed.into_iter().collect()

@@ -134,6 +134,8 @@ pub enum ServiceKind {
     Apache(WebOptions),
     /// nginx.
     Nginx(WebOptions),
+    /// vtax's own SIP registrar and proxy.
+    Sip(SipOptions),
     /// A service of the user's own.
     Command(CommandService),
 }
@@ -302,6 +304,35 @@ pub struct Repeat {
     pub until: Share,
     /// Start no trial after this much time; `None`: no limit.
     pub budget: Option<Nanos>,
+    /// Order of the cells within a round.
+    #[serde(default)]
+    pub order: TrialOrder,
+    /// Whether environments are measured one after the other or at the same time.
+    #[serde(default)]
+    pub trials: TrialKind,
+}
+
+/// Order of the cells within a round; a round holds each cell once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TrialOrder {
+    /// Drawn anew for each round (randomised complete blocks).
+    #[default]
+    Blocks,
+    /// Drawn for every other round; the round after it runs backwards, which cancels a linear drift.
+    Abba,
+}
+
+/// What is measured at one time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TrialKind {
+    /// One environment.
+    #[default]
+    Single,
+    /// The baseline and one candidate, so that both meet the same noise (Bulej et al., "Duet
+    /// benchmarking", ICPE 2020). Capacity searches are single even so.
+    Duet,
 }
 
 /// What each side of the testbed gets.

@@ -200,6 +200,12 @@ raw! {
         default until: Share = "3%",
         /// Start no trial after this much time; without it, no limit.
         optional budget: Nanos,
+        /// Order of the cells in a round, which holds each once: `blocks` (drawn anew for each
+        /// round) or `abba` (every other round runs the one before backwards).
+        default order: OrderRaw = "blocks",
+        /// `single` (one environment at a time) or `duet` (the baseline and a candidate at the
+        /// same time, so that both meet the same noise; not for capacity).
+        default trials: TrialsRaw = "single",
     }
 
     /// What each side of the testbed gets.
@@ -334,6 +340,55 @@ impl JsonSchema for ArrivalsRaw {
             { "const": "poisson", "description": "Exponential gaps, as independent clients make them." },
             { "const": "constant", "description": "Equal gaps." },
         ]})
+    }
+}
+
+/// Declares a choice of words without options.
+macro_rules! words {
+    ($( $(#[doc = $doc:literal])* $name:ident($model:ty) = $title:literal, $plural:literal {
+        $( $word:literal: $variant:ident, $about:literal; )*
+    } )*) => { $(
+        $(#[doc = $doc])*
+        #[derive(Debug, Clone, Copy)]
+        pub(crate) struct $name(pub(crate) $model);
+
+        impl Decode for $name {
+            fn decode(node: &Node, report: &mut Report) -> Option<Self> {
+                let known = [$($word),*];
+                let choices = known.map(|word| format!("`{word}`")).join(" or ");
+                match scalar(node, &choices, report)? {
+                    $( $word => Some(Self(<$model>::$variant)), )*
+                    text => {
+                        let word = Spanned { value: text.into(), span: node.span };
+                        unknown(&word, $title, $plural, &known, report);
+                        None
+                    }
+                }
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).trim_end_matches("Raw").into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "oneOf": [$( { "const": $word, "description": $about } ),*] })
+            }
+        }
+    )* };
+}
+
+words! {
+    /// Order of the cells within a round.
+    OrderRaw(model::TrialOrder) = "order", "orders" {
+        "blocks": Blocks, "Drawn anew for each round.";
+        "abba": Abba, "Every other round runs the one before backwards.";
+    }
+    /// What is measured at one time.
+    TrialsRaw(model::TrialKind) = "kind of trial", "kinds" {
+        "single": Single, "One environment at a time.";
+        "duet": Duet, "The baseline and a candidate at the same time.";
     }
 }
 

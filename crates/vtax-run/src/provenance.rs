@@ -93,7 +93,7 @@ fn packages(plan: &Plan) -> BTreeMap<String, String> {
         match cell.service.kind {
             ServiceKind::Apache(_) => names.push("apache2-bin"),
             ServiceKind::Nginx(_) => names.push("nginx"),
-            ServiceKind::Http(_) | ServiceKind::Command(_) => {}
+            ServiceKind::Http(_) | ServiceKind::Sip(_) | ServiceKind::Command(_) => {}
         }
     }
     names.sort_unstable();

@@ -248,6 +248,9 @@ impl<'a> Runner<'a> {
             cell: self.plan.cells[slot.cell].id.clone(),
             measure: self.plan.measures[slot.measure].name.clone(),
             repetition: slot.repetition,
+            round: None,
+            partner: None,
+            warm_up: None,
             started_unix_ms: unix_ms(),
             validity: Validity::Invalid {
                 reason: InvalidReason::PrerequisiteMissing,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use vtax_plan::model::{Service, ServiceKind, WebOptions};
+use vtax_plan::model::{Service, ServiceKind, SipOptions, WebOptions};
 
 use crate::error::ServiceError;
 use crate::identity::Identity;
@@ -89,11 +89,12 @@ impl Job<'_> {
 pub(crate) fn prepare(service: &Service, place: &Place) -> Result<Recipe, ServiceError> {
     let port = match &service.kind {
         ServiceKind::Http(web) | ServiceKind::Apache(web) | ServiceKind::Nginx(web) => web.port,
+        ServiceKind::Sip(sip) => sip.port,
         ServiceKind::Command(command) => command.port,
     };
     let identity = match &service.kind {
         ServiceKind::Apache(_) | ServiceKind::Nginx(_) => Identity::here(),
-        ServiceKind::Http(_) | ServiceKind::Command(_) => Identity::Present,
+        ServiceKind::Http(_) | ServiceKind::Sip(_) | ServiceKind::Command(_) => Identity::Present,
     };
     let job = Job {
         service: &service.name,
@@ -103,7 +104,8 @@ pub(crate) fn prepare(service: &Service, place: &Place) -> Result<Recipe, Servic
         identity,
     };
     let mut recipe = match &service.kind {
-        ServiceKind::Http(_) => embedded(&job, place),
+        ServiceKind::Http(_) => embedded(&job, place, "http", Condition::Http("/bytes/100")),
+        ServiceKind::Sip(_) => embedded(&job, place, "sip", Condition::Port),
         ServiceKind::Apache(_) => apache::prepare(&job)?,
         ServiceKind::Nginx(_) => nginx::prepare(&job)?,
         ServiceKind::Command(own) => command::prepare(&job, own)?,
@@ -120,7 +122,8 @@ pub(crate) fn prepare(service: &Service, place: &Place) -> Result<Recipe, Servic
 fn workers(kind: &ServiceKind, cpus: u32) -> u32 {
     let (ServiceKind::Http(WebOptions { workers, .. })
     | ServiceKind::Apache(WebOptions { workers, .. })
-    | ServiceKind::Nginx(WebOptions { workers, .. })) = kind
+    | ServiceKind::Nginx(WebOptions { workers, .. })
+    | ServiceKind::Sip(SipOptions { workers, .. })) = kind
     else {
         return cpus.max(1);
     };
@@ -128,15 +131,15 @@ fn workers(kind: &ServiceKind, cpus: u32) -> u32 {
 }
 
 /// vtax's own server, a process of its own so that its CPU time is its own too.
-fn embedded(job: &Job<'_>, place: &Place) -> Recipe {
+fn embedded(job: &Job<'_>, place: &Place, kind: &str, ready: Condition) -> Recipe {
     let vtax = place.vtax.to_string_lossy().into_owned();
     let (listen, workers) = (job.address.to_string(), job.workers.to_string());
-    let arguments = ["service", "http", "--listen", &listen, "--workers", &workers];
+    let arguments = ["service", kind, "--listen", &listen, "--workers", &workers];
     Recipe {
         command: std::iter::once(vtax).chain(arguments.map(str::to_owned)).collect(),
         env: Vec::new(),
         address: job.address,
-        ready: Condition::Http("/bytes/100"),
+        ready,
         identity: Identity::Present,
     }
 }

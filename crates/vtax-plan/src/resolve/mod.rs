@@ -75,7 +75,14 @@ fn repeat(raw: &RepeatRaw, report: &mut Report) -> Repeat {
     if let Some(budget) = &raw.budget {
         duration_in(budget, "budget", Nanos(1), Nanos(LONGEST.0 * 31), report);
     }
-    Repeat { min, max, until, budget: raw.budget.as_ref().map(|b| b.value) }
+    Repeat {
+        min,
+        max,
+        until,
+        budget: raw.budget.as_ref().map(|b| b.value),
+        order: raw.order.value.0,
+        trials: raw.trials.value.0,
+    }
 }
 
 fn budget(raw: &BudgetRaw, report: &mut Report) -> Budget {
