@@ -85,7 +85,7 @@ pub enum Better {
 }
 
 /// A candidate against its baseline in one metric.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// Candidate's cell id.
     pub cell: String,
@@ -113,10 +113,55 @@ pub struct Comparison {
     pub verdict: Verdict,
     /// Why, in words for people.
     pub reason: String,
+    /// The kind of reason why it can't be told; `None` where it can.
+    #[serde(default)]
+    pub doubt: Option<Doubt>,
+    /// Rounds that both sides were measured in, where the tax was taken within rounds; else `None`.
+    #[serde(default)]
+    pub rounds: Option<u32>,
+    /// Comparisons that were judged together with this one, this one included; `None` in older runs.
+    #[serde(default)]
+    pub family: Option<u32>,
+    /// The interval that the verdict was read off: `interval`, widened for the family.
+    #[serde(default)]
+    pub corrected: Option<(f64, f64)>,
+    /// How often `corrected` misses the truth: 0.05 where the family is one comparison.
+    #[serde(default)]
+    pub level: Option<f64>,
+    /// The smallest tax that this testbed was shown to tell from 1, from its calibration.
+    #[serde(default)]
+    pub minimum_detectable: Option<f64>,
+    /// What was compared, seen and concluded, for people who know no statistics.
+    #[serde(default)]
+    pub explanation: String,
+}
+
+/// Kinds of reasons why a comparison can't be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Doubt {
+    /// Too few valid trials for an interval.
+    TooFew,
+    /// The interval holds both equality and a difference that matters.
+    TooWide,
+    /// It would count alone, but not among the comparisons it is read with.
+    ManyComparisons,
+    /// Trials are missing because the generator could not carry the load.
+    GeneratorLimited,
+    /// Trials are missing because they never became steady.
+    NoSteadyState,
+    /// The order of trials explains their values: the machine changed on the way.
+    Drifted,
+    /// The testbed can't show an effect of this size, by its own calibration.
+    BelowDetectable,
+    /// A side was never driven to its limit.
+    NotAtLimit,
+    /// There is no ratio: a side has no figure, or one that is zero.
+    NoRatio,
 }
 
 /// What a comparison comes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The candidate costs less.
@@ -126,6 +171,7 @@ pub enum Verdict {
     /// The difference is within the margin.
     Equivalent,
     /// The data can't tell.
+    #[default]
     Inconclusive,
 }
 
