@@ -197,6 +197,9 @@ fn record(
         cell: cell.id.clone(),
         measure: measure.name.clone(),
         repetition: 0,
+        round: None,
+        partner: None,
+        warm_up: None,
         started_unix_ms: 1_795_000_000_000 + u64::from(trial.index()) * 31_000,
         validity: match limited {
             false => Validity::Valid,
@@ -399,6 +402,8 @@ fn plan(options: &Options) -> Plan {
             max: options.repetitions,
             until: Share(0.05),
             budget: Some(Nanos::from_secs(280)),
+            order: Default::default(),
+            trials: Default::default(),
         },
         budget: Budget { sut_cpus: Some(1), sut_memory: Bytes::from_mib(256), client_cpus: Some(1) },
         margin: Share(0.05),

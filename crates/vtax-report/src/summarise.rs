@@ -135,13 +135,7 @@ pub(crate) fn compared(
         baseline: baseline.to_owned(),
         measure: measure.to_owned(),
         metric: info.name.to_owned(),
-        tax: None,
-        interval: None,
-        at_least: None,
-        at_most: None,
-        detectable: None,
-        verdict: Verdict::Inconclusive,
-        reason: String::new(),
+        ..Comparison::default()
     };
     let direction = match info.better {
         Better::Higher => Direction::Higher,
@@ -201,6 +195,8 @@ fn reason_word(reason: InvalidReason) -> &'static str {
         InvalidReason::MeasureFailed => "measurement failed",
         InvalidReason::NothingSucceeded => "nothing succeeded",
         InvalidReason::PrerequisiteMissing => "prerequisite missing",
+        InvalidReason::NoSteadyState => "no steady state",
+        InvalidReason::PartnerInvalid => "partner doesn't count",
     }
 }
 

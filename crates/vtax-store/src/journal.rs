@@ -8,7 +8,8 @@ use crate::StoreError;
 use crate::record::JournalEntry;
 
 /// Version of the journal and with it of the whole run directory.
-pub const JOURNAL_VERSION: u32 = 1;
+/// 2: trials without a steady state, rounds, pairs.
+pub const JOURNAL_VERSION: u32 = 2;
 
 /// Longest line read. A trial's line holds two histograms, tens of KiB in practice.
 const LINE_LIMIT: u64 = 16 << 20;

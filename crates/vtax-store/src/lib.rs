@@ -5,6 +5,7 @@
 //! `kill -9` and power failure: its files are synced and renamed into place before the line of
 //! the journal that makes it count.
 
+pub mod calibration;
 mod error;
 mod files;
 mod hlog;
@@ -18,6 +19,7 @@ mod samples;
 pub mod summary;
 mod trial;
 
+pub use calibration::{CALIBRATION_VERSION, CalibratedEffect, Calibration};
 pub use error::StoreError;
 pub use journal::{JOURNAL_VERSION, Journal};
 pub use probes::{PROBES_VERSION, ProbeRow};

@@ -65,12 +65,23 @@ pub struct TrialRecord {
     pub measure: String,
     /// Repetition of this cell and measure, from 0.
     pub repetition: u32,
+    /// Round of this measure it belongs to, from 0: a round holds each cell once, close in time, and a
+    /// trial that is made again because one didn't count stays in its round. `None` in older runs.
+    #[serde(default)]
+    pub round: Option<u32>,
+    /// The trial that was made at the same time, where trials are pairs.
+    #[serde(default)]
+    pub partner: Option<Partner>,
     /// Milliseconds since 1970.
     pub started_unix_ms: u64,
     /// Whether it counts.
     pub validity: Validity,
     /// What it found; `None` where it never got to measuring.
     pub outcome: Option<Outcome>,
+    /// Whether warm-up lasted beyond the plan's, and what was done about it; `None` where the measure
+    /// has no course over time.
+    #[serde(default)]
+    pub warm_up: Option<WarmUp>,
     /// How long its parts took.
     pub timings: Timings,
     /// CPU time spent while `requests` were answered, by layer.
@@ -79,6 +90,45 @@ pub struct TrialRecord {
     pub accelerator: Option<String>,
     /// Facts about this trial that a reader may want: address, CPU sets, limits really set.
     pub facts: BTreeMap<String, String>,
+}
+
+/// The other half of a pair of trials made at the same time (Bulej et al., "Duet benchmarking", ICPE 2020).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Partner {
+    /// Its index.
+    pub index: u32,
+    /// Its cell.
+    pub cell: String,
+}
+
+/// What became of a trial's warm-up beyond the time that the plan gives it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WarmUp {
+    /// What was found.
+    pub state: SteadyState,
+    /// Time cut from the start of the recorded time; the outcome's load is of what was kept, the
+    /// trial's files hold everything.
+    pub cut: Nanos,
+    /// The series it was judged by: `median latency`, `requests answered`.
+    pub series: String,
+    /// Length of one value of the series.
+    pub interval: Nanos,
+    /// Values of the series, those cut included.
+    pub values: u32,
+    /// What was found, in words.
+    pub detail: String,
+}
+
+/// Whether a trial became steady.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SteadyState {
+    /// It did, after what was cut.
+    Steady,
+    /// It never did; the trial doesn't count.
+    Never,
+    /// Too short, or too few requests, to tell; everything recorded counts.
+    NotJudged,
 }
 
 /// Whether a trial counts.
@@ -114,6 +164,10 @@ pub enum InvalidReason {
     NothingSucceeded,
     /// It needed another measure's result that is missing.
     PrerequisiteMissing,
+    /// It warmed up, drifted or changed until its end.
+    NoSteadyState,
+    /// The trial made at the same time doesn't count, and a pair counts as a whole.
+    PartnerInvalid,
 }
 
 /// How long the parts of a trial took.

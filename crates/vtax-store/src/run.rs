@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use vtax_plan::model::{PLAN_VERSION, Plan};
 
 use crate::StoreError;
+use crate::calibration::{CALIBRATION_VERSION, Calibration};
 use crate::files;
 use crate::journal::{Appender, JOURNAL_VERSION, Journal};
 use crate::provenance::{PROVENANCE_VERSION, Provenance};
@@ -20,6 +21,7 @@ const PROVENANCE: &str = "provenance.json";
 const JOURNAL: &str = "journal.jsonl";
 const TRIALS: &str = "trials";
 const SUMMARY: &str = "summary.json";
+const CALIBRATION: &str = "calibration.json";
 
 /// Largest plan, provenance or summary read.
 const TEXT_LIMIT: u64 = 64 << 20;
@@ -181,6 +183,14 @@ impl RunDir {
         self.write_json(SUMMARY, summary)
     }
 
+    /// The calibration that the run took along; `None` where there was none that matched.
+    pub fn calibration(&self) -> Result<Option<Calibration>, StoreError> {
+        if !self.path.join(CALIBRATION).exists() {
+            return Ok(None);
+        }
+        self.read_json(CALIBRATION, CALIBRATION_VERSION).map(Some)
+    }
+
     fn write_json<T: serde::Serialize + DeserializeOwned>(
         &self,
         name: &str,
@@ -237,6 +247,11 @@ impl RunWriter {
     /// Replaces `provenance.json`: facts such as service versions are known only later.
     pub fn write_provenance(&self, provenance: &Provenance) -> Result<(), StoreError> {
         self.run.write_json(PROVENANCE, provenance)
+    }
+
+    /// Replaces `calibration.json`.
+    pub fn write_calibration(&self, calibration: &Calibration) -> Result<(), StoreError> {
+        self.run.write_json(CALIBRATION, calibration)
     }
 
     /// Journals something that the report must mention.

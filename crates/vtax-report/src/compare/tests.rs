@@ -418,7 +418,14 @@ fn empty_plan() -> Plan {
         seed: 1,
         cells: Vec::new(),
         measures: Vec::new(),
-        repeat: Repeat { min: 1, max: 1, until: Share(0.05), budget: None },
+        repeat: Repeat {
+            min: 1,
+            max: 1,
+            until: Share(0.05),
+            budget: None,
+            order: Default::default(),
+            trials: Default::default(),
+        },
         budget: Budget { sut_cpus: None, sut_memory: vtax_units::Bytes::from_mib(256), client_cpus: None },
         margin: Share(0.05),
     }
