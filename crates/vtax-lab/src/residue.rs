@@ -47,6 +47,13 @@ impl fmt::Display for Residue {
     }
 }
 
+/// Whether a process is over and only waits for its parent to ask how it ended: it holds nothing any
+/// more. The first process of many a container never asks about the orphans it gets.
+fn ended(process: &Path) -> bool {
+    let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
+}
+
 impl Snapshot {
     /// What is on this host now: processes whose program or name is vtax, QEMU or an OCI runtime's
     /// container; network, PID and mount namespaces; mounts and interfaces seen from here; control
@@ -88,7 +95,7 @@ impl Snapshot {
             let ours = |name: &str| {
                 ["vtax", "qemu-system", "rungroup-keep"].iter().any(|p| name.trim().starts_with(p))
             };
-            if ours(&comm) || ours(&program) {
+            if (ours(&comm) || ours(&program)) && !ended(&dir) {
                 self.add("process", format!("{pid} {program} ({})", comm.trim()));
             }
         }
