@@ -190,6 +190,7 @@ pub fn pieces(plan: &Plan) -> Vec<Piece> {
             ServiceKind::Apache(_) => "Apache httpd, event MPM, private configuration".to_owned(),
             ServiceKind::Nginx(_) => "nginx, private configuration".to_owned(),
             ServiceKind::Sip(_) => "embedded SIP registrar and proxy".to_owned(),
+            ServiceKind::Kamailio(_) => "Kamailio with MariaDB, private configuration".to_owned(),
             ServiceKind::Command(c) => c.command.join(" "),
         };
         add(format!("service {}", service.name), &how);
@@ -218,6 +219,8 @@ pub enum Requirement {
     Apache,
     /// The `nginx` package.
     Nginx,
+    /// Kamailio with MariaDB.
+    Kamailio,
 }
 
 impl Requirement {
@@ -235,6 +238,9 @@ impl Requirement {
             }
             Self::Apache => "the service apache: package apache2",
             Self::Nginx => "the service nginx: package nginx",
+            Self::Kamailio => {
+                "the service kamailio: packages kamailio, kamailio-mysql-modules and mariadb-server"
+            }
         }
     }
 }
@@ -255,6 +261,7 @@ pub fn requirements(plan: &Plan) -> Vec<Requirement> {
         match cell.service.kind {
             ServiceKind::Apache(_) => _ = needed.insert(Requirement::Apache),
             ServiceKind::Nginx(_) => _ = needed.insert(Requirement::Nginx),
+            ServiceKind::Kamailio(_) => _ = needed.insert(Requirement::Kamailio),
             ServiceKind::Http(_) | ServiceKind::Sip(_) | ServiceKind::Command(_) => {}
         }
     }

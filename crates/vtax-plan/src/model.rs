@@ -3,6 +3,7 @@
 //! The resolved plan is stored in the run directory, so these types are part of the format
 //! described in docs/formats.md: a change that old readers can't take raises [`PLAN_VERSION`].
 
+mod identity;
 mod sip;
 
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use vtax_units::{BitRate, Bytes, Nanos, Rate, Share};
 
+pub use identity::*;
 pub use sip::*;
 
 /// The version a plan names in its first key, `vtax: 1`.
@@ -136,6 +138,8 @@ pub enum ServiceKind {
     Nginx(WebOptions),
     /// vtax's own SIP registrar and proxy.
     Sip(SipOptions),
+    /// Kamailio with MariaDB.
+    Kamailio(KamailioOptions),
     /// A service of the user's own.
     Command(CommandService),
 }

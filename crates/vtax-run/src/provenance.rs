@@ -93,6 +93,9 @@ fn packages(plan: &Plan) -> BTreeMap<String, String> {
         match cell.service.kind {
             ServiceKind::Apache(_) => names.push("apache2-bin"),
             ServiceKind::Nginx(_) => names.push("nginx"),
+            ServiceKind::Kamailio(_) => {
+                names.extend(["kamailio", "kamailio-mysql-modules", "mariadb-server"])
+            }
             ServiceKind::Http(_) | ServiceKind::Sip(_) | ServiceKind::Command(_) => {}
         }
     }

@@ -90,11 +90,14 @@ pub(crate) fn prepare(service: &Service, place: &Place) -> Result<Recipe, Servic
     let port = match &service.kind {
         ServiceKind::Http(web) | ServiceKind::Apache(web) | ServiceKind::Nginx(web) => web.port,
         ServiceKind::Sip(sip) => sip.port,
+        ServiceKind::Kamailio(kamailio) => kamailio.port,
         ServiceKind::Command(command) => command.port,
     };
     let identity = match &service.kind {
         ServiceKind::Apache(_) | ServiceKind::Nginx(_) => Identity::here(),
-        ServiceKind::Http(_) | ServiceKind::Sip(_) | ServiceKind::Command(_) => Identity::Present,
+        ServiceKind::Http(_) | ServiceKind::Sip(_) | ServiceKind::Kamailio(_) | ServiceKind::Command(_) => {
+            Identity::Present
+        }
     };
     let job = Job {
         service: &service.name,
@@ -108,6 +111,9 @@ pub(crate) fn prepare(service: &Service, place: &Place) -> Result<Recipe, Servic
         ServiceKind::Sip(_) => embedded(&job, place, "sip", Condition::Port),
         ServiceKind::Apache(_) => apache::prepare(&job)?,
         ServiceKind::Nginx(_) => nginx::prepare(&job)?,
+        ServiceKind::Kamailio(_) => {
+            return Err(job.file("preparing", &place.directory)(io::Error::other("interim")));
+        }
         ServiceKind::Command(own) => command::prepare(&job, own)?,
     };
     if let Identity::DropTo(account) = &recipe.identity {

@@ -158,7 +158,7 @@ pub fn missing(service: &Service) -> Option<Missing> {
         })
     };
     match &service.kind {
-        ServiceKind::Http(_) | ServiceKind::Sip(_) => None,
+        ServiceKind::Http(_) | ServiceKind::Sip(_) | ServiceKind::Kamailio(_) => None,
         ServiceKind::Apache(_) => of(apache()),
         ServiceKind::Nginx(_) => of(nginx()),
         ServiceKind::Command(command) => {

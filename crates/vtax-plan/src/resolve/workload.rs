@@ -88,7 +88,7 @@ pub(super) fn check_served(raw: &WorkloadRaw, services: &[Named<Service>], repor
                 ServiceKind::Apache(_) | ServiceKind::Nginx(_) => {
                     (FILES.contains(&path), "it serves `/100b`, `/10k` and `/1m`")
                 }
-                ServiceKind::Sip(_) | ServiceKind::Command(_) => continue,
+                ServiceKind::Sip(_) | ServiceKind::Kamailio(_) | ServiceKind::Command(_) => continue,
             };
             if !served {
                 let message = format!("`{}` does not serve `{}`", service.name, shorten(&target.value));
