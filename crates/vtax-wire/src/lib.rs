@@ -5,3 +5,4 @@
 //! one lives in each of a load generator's connections.
 
 pub mod http;
+pub mod sip;
