@@ -239,7 +239,6 @@ impl<'a> Message<'a> {
 
     /// The head without the start line and without the empty line: every header line as it is
     /// written, folds and all.
-    #[must_use]
     pub fn header_lines(&self) -> impl Iterator<Item = (Name, &'a [u8], &'a [u8])> + '_ {
         self.lines[..usize::from(self.count)].iter().map(|line| {
             let name = &self.bytes[usize::from(line.name_start)..][..usize::from(line.name_length)];
