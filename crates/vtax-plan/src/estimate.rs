@@ -132,6 +132,7 @@ fn measuring(measure: &Measure, capacity: Rate) -> Nanos {
         }
         MeasureKind::Latency(m) => Nanos(m.warmup.0.saturating_add(m.duration.0)),
         MeasureKind::Throughput(m) => Nanos(m.warmup.0.saturating_add(m.duration.0)),
+        MeasureKind::Ims(m) => Nanos(m.step.0),
     }
 }
 

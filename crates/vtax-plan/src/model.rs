@@ -187,6 +187,8 @@ pub enum Ready {
 pub enum Workload {
     /// HTTP/1.1 requests.
     Http(HttpWorkload),
+    /// SIP subscribers who register, call and write to each other.
+    Sip(Box<SipWorkload>),
 }
 
 /// An HTTP workload.
@@ -221,6 +223,8 @@ pub enum MeasureKind {
     Latency(LatencyMeasure),
     /// Completed requests per second in a closed loop.
     Throughput(ThroughputMeasure),
+    /// The IMS benchmark: the design objective capacity of a SIP service.
+    Ims(ImsMeasure),
 }
 
 /// A search for the highest rate within limits.

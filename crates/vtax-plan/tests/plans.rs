@@ -323,7 +323,7 @@ fn defaults_are_filled_in() {
     assert_eq!((plan.repeat.min, plan.repeat.max, plan.repeat.budget), (3, 10, None));
     assert_eq!((plan.margin, plan.seed), (Share(0.05), 1));
     assert_eq!(plan.budget.sut_memory, Bytes::from_mib(512));
-    let Workload::Http(http) = &plan.cells[0].workload;
+    let Workload::Http(http) = &plan.cells[0].workload else { panic!("not HTTP") };
     assert_eq!((http.connections, http.timeout), (64, Nanos::from_secs(2)));
     let MeasureKind::Latency(latency) = &plan.measures[1].kind else { panic!("not latency") };
     assert_eq!(latency.load, Load::OwnCapacity(Share(0.5)));

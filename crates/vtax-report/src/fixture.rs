@@ -184,6 +184,7 @@ fn record(
             let rate = noise.around(c.capacity * 1.05, 0.02) as u64;
             Outcome::Throughput { load: closed(c, rate, options.seconds, noise) }
         }
+        MeasureKind::Ims(_) => unreachable!("these plans have no IMS benchmark"),
     };
     probes(trial, c, options, noise)?;
     let requests = 12_000;

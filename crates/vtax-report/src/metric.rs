@@ -1,5 +1,6 @@
 //! What is computed from a trial.
 
+use vtax_store::ims::ImsOutcome;
 use vtax_store::record::{CapacityOutcome, Layer, Outcome, TrialRecord, Validity};
 use vtax_store::summary::Better;
 
@@ -25,7 +26,8 @@ const fn info(name: &'static str, label: &'static str, unit: &'static str, rank:
 }
 
 /// Every metric, in the order of tables.
-pub(crate) const METRICS: [Info; 24] = [
+pub(crate) const METRICS: [Info; 25] = [
+    Info { better: Better::Higher, ..info("doc", "design objective capacity", "SAPS", 2) },
     Info { better: Better::Higher, ..info("capacity", "capacity", "req/s", 2) },
     Info { better: Better::Higher, ..info("throughput", "throughput", "req/s", 2) },
     info("latency_p50", "latency, median", "ns", 2),
@@ -125,6 +127,7 @@ pub(crate) fn of_trial(record: &TrialRecord) -> Vec<Value> {
             of_load(load, "goodput", put);
         }
         Some(Outcome::Throughput { load }) => of_load(load, "throughput", put),
+        Some(Outcome::Ims(ims)) => values.extend(doc(ims)),
         None => {}
     }
     values
@@ -170,6 +173,18 @@ fn capacity(c: &CapacityOutcome) -> Option<Value> {
         }
         None => Value { metric, value: lower, resolution: 0.0, censored: true },
     })
+}
+
+/// The effective load of the last step within the limits; the next step's request bounds it from above.
+fn doc(ims: &ImsOutcome) -> Option<Value> {
+    let doc = ims.doc?;
+    let value = doc.effective.0;
+    if !(value.is_finite() && value > 0.0) {
+        return None;
+    }
+    let width = ims.failed.map_or(0.0, |failed| (failed.0 / doc.requested.0).max(1.0).ln());
+    let resolution = if width.is_finite() { width } else { 0.0 };
+    Some(Value { metric: "doc", value, resolution, censored: ims.failed.is_none() })
 }
 
 /// What a valid trial tells whichever measure it was for.

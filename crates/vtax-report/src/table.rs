@@ -112,6 +112,7 @@ pub(crate) fn leads(data: &RunData, measure: &str, metric: &str) -> bool {
     match kind(measure) {
         Some(MeasureKind::Capacity(_)) => metric == "capacity",
         Some(MeasureKind::Throughput(_)) => metric == "throughput",
+        Some(MeasureKind::Ims(_)) => metric == "doc",
         Some(MeasureKind::Latency(_)) | None => true,
     }
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use vtax_load::{ArrivalProcess, HttpLoad, LoadSpec, Model, Protocol, Segment};
-use vtax_plan::model::{Arrivals, Workload};
+use vtax_plan::model::{Arrivals, HttpWorkload};
 use vtax_units::{CpuSet, Nanos, Rate};
 
 /// Below this, CPU times counted in ticks of 10 ms are too coarse to draw.
@@ -32,9 +32,8 @@ pub(crate) struct Burst {
 }
 
 impl Burst {
-    /// The engine's spec for this burst of `workload` against `target`.
-    pub(crate) fn spec(&self, workload: &Workload, target: SocketAddr) -> LoadSpec {
-        let Workload::Http(http) = workload;
+    /// The engine's spec for this burst of `http` against `target`.
+    pub(crate) fn spec(&self, http: &HttpWorkload, target: SocketAddr) -> LoadSpec {
         let model = match self.pace {
             Pace::Closed => Model::Closed,
             Pace::Open(rate, arrivals) => Model::Open {

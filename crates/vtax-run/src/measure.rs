@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use vtax_agent::{AgentError, Client, LoadAnswer};
 use vtax_load::LoadResult;
 use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome, StepVerdict};
-use vtax_plan::model::{CapacityMeasure, MeasureKind, Workload};
+use vtax_plan::model::{CapacityMeasure, HttpWorkload, MeasureKind, Workload};
 use vtax_store::record::{CapacityOutcome, CapacityStep, InvalidReason, Outcome, Validity};
 use vtax_units::{Nanos, Rate, Share};
 
@@ -37,13 +37,17 @@ pub(crate) struct Measured {
 impl Site<'_> {
     /// Makes the measurement that `order` asks for.
     pub(crate) fn measure(&self, order: &Order<'_>) -> Result<Measured, AgentError> {
+        let Workload::Http(http) = &order.cell.workload else {
+            let error = "this generator has no SIP yet".to_owned();
+            return Err(AgentError::Refused { node: "client".to_owned(), error });
+        };
         match &order.measure.kind {
-            MeasureKind::Capacity(capacity) => self.capacity(order, capacity),
+            MeasureKind::Capacity(capacity) => self.capacity(order, http, capacity),
             MeasureKind::Latency(latency) => {
                 let pace = Pace::Open(order.offered, latency.arrivals);
                 let (warmup, duration) = (latency.warmup, latency.duration);
                 let burst = Burst { pace, warmup, duration, seed: order.seed, samples: latency.samples };
-                let answer = self.burst(&order.cell.workload, burst)?;
+                let answer = self.burst(http, burst)?;
                 let validity = judge(&answer.result);
                 let outcome = Outcome::Latency { offered: order.offered, load: answer.result };
                 Ok(Measured { outcome, validity, answered: answer.answered })
@@ -51,26 +55,35 @@ impl Site<'_> {
             MeasureKind::Throughput(throughput) => {
                 let (warmup, duration) = (throughput.warmup, throughput.duration);
                 let burst = Burst { pace: Pace::Closed, warmup, duration, seed: order.seed, samples: false };
-                let answer = self.burst(&order.cell.workload, burst)?;
+                let answer = self.burst(http, burst)?;
                 let validity = judge(&answer.result);
                 let outcome = Outcome::Throughput { load: answer.result };
                 Ok(Measured { outcome, validity, answered: answer.answered })
             }
+            MeasureKind::Ims(_) => {
+                let error = "an IMS benchmark needs a SIP workload".to_owned();
+                Err(AgentError::Refused { node: "client".to_owned(), error })
+            }
         }
     }
 
-    fn burst(&self, workload: &Workload, burst: Burst) -> Result<LoadAnswer, AgentError> {
-        self.client.run_load(&burst.spec(workload, self.target))
+    fn burst(&self, http: &HttpWorkload, burst: Burst) -> Result<LoadAnswer, AgentError> {
+        self.client.run_load(&burst.spec(http, self.target))
     }
 
-    fn capacity(&self, order: &Order<'_>, measure: &CapacityMeasure) -> Result<Measured, AgentError> {
+    fn capacity(
+        &self,
+        order: &Order<'_>,
+        http: &HttpWorkload,
+        measure: &CapacityMeasure,
+    ) -> Result<Measured, AgentError> {
         let mut answered = 0;
-        let mut search = Search::new(self.search_spec(order, measure, &mut answered)?);
+        let mut search = Search::new(self.search_spec(order, http, measure, &mut answered)?);
         let mut steps = Vec::new();
         while let Some(rate) = search.next() {
             let seed = order.seed.wrapping_add(steps.len() as u64 + 1);
             let burst = step(measure, Pace::Open(rate, measure.arrivals), seed);
-            let answer = self.burst(&order.cell.workload, burst)?;
+            let answer = self.burst(http, burst)?;
             answered += answer.answered;
             let outcome = step_outcome(rate, &answer.result);
             let verdict = search.record(outcome);
@@ -94,6 +107,7 @@ impl Site<'_> {
     fn search_spec(
         &self,
         order: &Order<'_>,
+        http: &HttpWorkload,
         measure: &CapacityMeasure,
         answered: &mut u64,
     ) -> Result<SearchSpec, AgentError> {
@@ -109,7 +123,7 @@ impl Site<'_> {
             let width = 1.0 + measure.precision.0 * HINT_SLACK;
             return Ok(spec.near_bracket(hint, Rate(hint.0 * width)));
         }
-        let answer = self.burst(&order.cell.workload, step(measure, Pace::Closed, order.seed))?;
+        let answer = self.burst(http, step(measure, Pace::Closed, order.seed))?;
         *answered += answer.answered;
         let throughput = answer.result.counts.ok as f64 / answer.result.duration.as_secs_f64().max(1e-9);
         // A service that answers nothing in a closed loop is searched from the plan's start.

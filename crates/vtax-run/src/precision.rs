@@ -64,6 +64,7 @@ impl<'a> Precision<'a> {
                     Some(load.latency.0.value_at_quantile(0.5) as f64)
                 }
                 Outcome::Throughput { load } => Some(load.counts.ok as f64 / load.duration.as_secs_f64()),
+                Outcome::Ims(ims) => ims.doc.map(|doc| doc.effective.0),
             })
             .collect();
         (better, values)

@@ -228,7 +228,7 @@ impl<'a> Runner<'a> {
         let (cell, measure) = (&self.plan.cells[slot.cell], &self.plan.measures[slot.measure]);
         let offered = match &measure.kind {
             MeasureKind::Latency(latency) => offered(self.plan, &self.records, cell, latency.load)?,
-            MeasureKind::Capacity(_) | MeasureKind::Throughput(_) => Rate(0.0),
+            MeasureKind::Capacity(_) | MeasureKind::Throughput(_) | MeasureKind::Ims(_) => Rate(0.0),
         };
         // Neighbouring trials must not share arrival times: mix the whole slot into the seed.
         let place = (slot.cell as u64) << 40 | (slot.measure as u64) << 20 | u64::from(slot.repetition);

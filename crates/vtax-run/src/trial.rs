@@ -265,7 +265,7 @@ impl<'a> Trial<'a> {
             MeasureKind::Latency(latency) => latency.duration,
             MeasureKind::Throughput(throughput) => throughput.duration,
             // A search takes seconds; nobody knows how many.
-            MeasureKind::Capacity(_) => Nanos::from_secs(8),
+            MeasureKind::Capacity(_) | MeasureKind::Ims(_) => Nanos::from_secs(8),
         });
         let mut probes = Probes::start(stage, testbed, every)
             .map_err(|detail| Failed { reason: InvalidReason::MeasureFailed, detail })?;

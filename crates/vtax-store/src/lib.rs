@@ -9,6 +9,7 @@ pub mod calibration;
 mod error;
 mod files;
 mod hlog;
+pub mod ims;
 mod journal;
 mod parquet_file;
 mod probes;

@@ -7,6 +7,8 @@ use vtax_load::LoadResult;
 pub use vtax_probe::layers::{CpuBreakdown, Layer, LayerTime};
 use vtax_units::{Nanos, Rate};
 
+use crate::ims::ImsOutcome;
+
 /// One line of `journal.jsonl`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
@@ -201,6 +203,8 @@ pub enum Outcome {
         /// What the generator recorded.
         load: LoadResult,
     },
+    /// The result of an IMS benchmark, or of its mix at a given rate.
+    Ims(Box<ImsOutcome>),
 }
 
 /// The bracket a capacity search ended with.

@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use vtax_load::sip::PhaseResult;
 use vtax_load::{Interval, LoadResult, Sample};
 use vtax_probe::Snapshot;
 use vtax_units::Nanos;
@@ -13,13 +14,14 @@ use vtax_units::Nanos;
 use crate::probes::{ProbeRow, ProbeWriter, read_probes};
 use crate::record::{Outcome, TrialRecord};
 use crate::samples::{SampleWriter, read_samples};
-use crate::{StoreError, files, hlog};
+use crate::{StoreError, files, hlog, ims};
 
 pub(crate) const SAMPLES: &str = "samples.parquet";
 pub(crate) const PROBES: &str = "probes.parquet";
 pub(crate) const HISTOGRAMS: &str = "histograms.hlog";
 pub(crate) const INTERVALS: &str = "intervals.jsonl";
 pub(crate) const EVENTS: &str = "events.jsonl";
+pub(crate) const PHASES: &str = "phases.jsonl";
 const LOGS: &str = "logs";
 
 /// All logs of a trial together; a service gone wild must not fill the disk.
@@ -49,6 +51,7 @@ pub struct TrialWriter {
     samples: Option<SampleWriter>,
     probes: Option<ProbeWriter>,
     events: Option<BufWriter<File>>,
+    phases: Option<BufWriter<File>>,
     logs: BTreeMap<String, BufWriter<File>>,
     log_bytes: u64,
     finished: bool,
@@ -73,6 +76,7 @@ impl TrialWriter {
             samples: None,
             probes: None,
             events: None,
+            phases: None,
             logs: BTreeMap::new(),
             log_bytes: 0,
             finished: false,
@@ -119,6 +123,18 @@ impl TrialWriter {
         file.write_all(b"\n").map_err(error)
     }
 
+    /// Appends a phase of an IMS benchmark to `phases.jsonl`.
+    pub fn phase(&mut self, phase: &PhaseResult) -> Result<(), StoreError> {
+        let path = self.path.join(PHASES);
+        if self.phases.is_none() {
+            let file = File::create(&path).map_err(|e| StoreError::io("create", &path, e))?;
+            let mut file = BufWriter::new(file);
+            ims::write_head(&mut file, &path)?;
+            self.phases = Some(file);
+        }
+        self.phases.as_mut().map_or(Ok(()), |file| ims::write_phase(file, phase, &path))
+    }
+
     /// Appends a line to `logs/NAME.log`; characters that don't belong in a file name become `_`.
     ///
     /// Beyond 64 MiB over all logs of the trial, lines are dropped.
@@ -157,10 +173,12 @@ impl TrialWriter {
         if let Some(w) = self.probes.take() {
             w.finish()?;
         }
-        let events = self.events.take().map(|f| (self.path.join(EVENTS), f));
-        let logs = std::mem::take(&mut self.logs).into_iter();
-        for (path, file) in events.into_iter().chain(logs.map(|(n, f)| (self.path.join(LOGS).join(n), f))) {
-            close(file, &path)?;
+        let lines = [(EVENTS, self.events.take()), (PHASES, self.phases.take())];
+        for (name, file) in lines.into_iter().filter_map(|(name, file)| Some((name, file?))) {
+            close(file, &self.path.join(name))?;
+        }
+        for (name, file) in std::mem::take(&mut self.logs) {
+            close(file, &self.path.join(LOGS).join(name))?;
         }
         if self.log_bytes > 0 {
             files::sync_directory(&self.path.join(LOGS))?;
@@ -249,6 +267,11 @@ impl TrialDir {
             (Some(counts), Some(histograms)) => hlog::read_intervals(&counts, &histograms, interval),
             _ => Ok(()),
         }
+    }
+
+    /// Streams the phases of an IMS benchmark in order of time, one in memory at a time.
+    pub fn for_each_phase(&self, phase: impl FnMut(PhaseResult)) -> Result<(), StoreError> {
+        self.existing(PHASES).map_or(Ok(()), |path| ims::read_phases(&path, phase))
     }
 
     /// What happened, in order of time.

@@ -97,6 +97,15 @@ fn ended(record: &TrialRecord) -> String {
         Some(Outcome::Throughput { load }) => {
             format!("{:.0} requests/s", load.counts.ok as f64 / load.duration.as_secs_f64())
         }
+        Some(Outcome::Ims(ims)) => match (ims.doc, ims.decisive()) {
+            (Some(doc), _) => {
+                format!("DOC {:.1} scenario attempts/s (asked for {:.1})", doc.effective.0, doc.requested.0)
+            }
+            (None, Some(phase)) => {
+                format!("at {:.1} scenario attempts/s: IHS {:.2} %", phase.effective.0, phase.ihs * 100.0)
+            }
+            (None, None) => "no step kept to its limits".to_owned(),
+        },
         None => "nothing measured".to_owned(),
     };
     let validity = match &record.validity {

@@ -278,5 +278,7 @@ pub enum Ramp {
         max: Rate,
         /// The search ends when the bracket is narrower than this share of its lower bound.
         precision: Share,
+        /// Length of one step of the search, transient included; the confirmation has the measure's own.
+        step: Nanos,
     },
 }

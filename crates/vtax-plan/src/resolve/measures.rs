@@ -157,6 +157,7 @@ fn check_budget(budget: &Spanned<Nanos>, placed: &[Placed], report: &mut Report)
         MeasureKind::Capacity(m) => m.settle.0.saturating_add(m.step.0).saturating_mul(2),
         MeasureKind::Latency(m) => m.warmup.0.saturating_add(m.duration.0),
         MeasureKind::Throughput(m) => m.warmup.0.saturating_add(m.duration.0),
+        MeasureKind::Ims(m) => m.step.0,
     };
     let longest = placed.iter().max_by_key(|p| shortest(&p.measure));
     if let Some(longest) = longest.filter(|p| shortest(&p.measure) >= budget.value.0) {

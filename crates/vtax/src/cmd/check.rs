@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use vtax_plan::PlanErrors;
 use vtax_plan::estimate::{Assumptions, Estimate, cautions, estimate, pieces, requirements};
-use vtax_plan::model::{Arrivals, Load, Measure, MeasureKind, Plan};
+use vtax_plan::model::{Arrivals, ImsMeasure, Load, Measure, MeasureKind, Plan, Ramp};
 use vtax_units::Nanos;
 
 use crate::exit::{Exit, Outcome};
@@ -179,7 +179,23 @@ fn describe(measure: &Measure) -> String {
         MeasureKind::Throughput(m) => {
             format!("requests per second in a closed loop, {} after {}", m.duration, m.warmup)
         }
+        MeasureKind::Ims(m) => ims(m),
     }
+}
+
+/// What an IMS benchmark does, in a line.
+fn ims(m: &ImsMeasure) -> String {
+    let how = match m.ramp {
+        Ramp::Steps { initial, increase, count } => {
+            format!("at most {count} steps of {} from {initial} up by {increase}", m.step)
+        }
+        Ramp::Search { start, max, precision, step } => format!(
+            "a search in steps of {step} from {start} to at most {max}, to within {precision}, confirmed for {}",
+            m.step
+        ),
+    };
+    let limit = m.ihs_limit;
+    format!("design objective capacity with IHS at most {limit}; {}, {how}", arrivals(m.arrivals))
 }
 
 fn arrivals(arrivals: Arrivals) -> &'static str {
