@@ -12,6 +12,7 @@ pub mod check;
 mod clone;
 pub mod controller;
 pub mod cpu_clock;
+pub mod datagrams;
 mod error;
 pub mod ethtool;
 mod fds;
