@@ -59,8 +59,8 @@ fn cells(data: &RunData) -> Vec<CellSummary> {
 fn metric(data: &RunData, cell: &Cell, measure: &str, info: &Info) -> Option<MetricSummary> {
     let found = data.metric(&cell.id, measure, info.name);
     let values: Vec<f64> = found.iter().map(|v| v.value).collect();
-    let group = group(&values, &found);
-    let estimate = vtax_stats::estimate(&group, data.plan.seed)?;
+    let group = group(&values, &[], &found);
+    let estimate = vtax_stats::estimate(&group)?;
     let described = vtax_stats::describe(&values)?;
     let mut percentiles = BTreeMap::new();
     let merged = data.latency.get(&(cell.id.clone(), measure.to_owned()));
@@ -85,9 +85,9 @@ fn metric(data: &RunData, cell: &Cell, measure: &str, info: &Info) -> Option<Met
 }
 
 /// Values with the widest of their resolutions: a bracket that stayed wide once may be the one that is off.
-fn group<'a>(values: &'a [f64], found: &[Value]) -> Group<'a> {
+fn group<'a>(values: &'a [f64], rounds: &'a [u32], found: &[Value]) -> Group<'a> {
     let resolution = found.iter().map(|v| v.resolution).fold(0.0, f64::max);
-    Group { values, resolution, censored: found.iter().any(|v| v.censored) }
+    Group { values, rounds, resolution, censored: found.iter().any(|v| v.censored) }
 }
 
 fn comparisons(data: &RunData) -> Vec<Comparison> {
@@ -141,7 +141,7 @@ pub(crate) fn compared(
         Better::Higher => Direction::Higher,
         Better::Lower => Direction::Lower,
     };
-    match vtax_stats::tax(&group(&cv, candidate), &group(&bv, base), direction, plan.seed) {
+    match vtax_stats::tax(&group(&cv, &[], candidate), &group(&bv, &[], base), direction, plan.seed) {
         Err(none) => comparison.reason = none.to_string(),
         Ok(ratio) => {
             let judgement = judge(&ratio, plan.margin.0);

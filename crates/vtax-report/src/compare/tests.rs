@@ -296,11 +296,9 @@ fn hostile() -> RunComparison {
             metric: "capacity".to_owned(),
             tax: Some(tax),
             interval: Some((tax * 0.95, tax * 1.05)),
-            at_least: None,
-            at_most: None,
-            detectable: None,
             verdict,
             reason: reason.to_owned(),
+            ..Comparison::default()
         },
         gate: Some(gate),
     };
