@@ -1,11 +1,13 @@
 //! What a plan would take: time, things built, privileges. Pure arithmetic on the plan; nothing is probed.
 
+mod sip;
+
 use std::collections::BTreeSet;
 
 use serde::Serialize;
 use vtax_units::{Nanos, Rate, Share};
 
-use crate::model::{Cell, EnvironmentKind, Measure, MeasureKind, PathKind, Plan, ServiceKind};
+use crate::model::{Cell, EnvironmentKind, Measure, MeasureKind, PathKind, Plan, ServiceKind, Workload};
 
 /// What an estimate takes for granted about the host, as the plan can't know it.
 ///
@@ -26,6 +28,10 @@ pub struct Assumptions {
     pub capacity: Rate,
     /// Capacity of the same in a VM.
     pub capacity_in_vm: Rate,
+    /// SIP scenarios per second of a registrar and proxy, natively or in a container.
+    pub scenarios: Rate,
+    /// The same in a VM.
+    pub scenarios_in_vm: Rate,
 }
 
 impl Assumptions {
@@ -38,6 +44,8 @@ impl Assumptions {
         service_in_vm: Nanos::from_millis(100),
         capacity: Rate(20_000.0),
         capacity_in_vm: Rate(10_000.0),
+        scenarios: Rate(2_000.0),
+        scenarios_in_vm: Rate(1_000.0),
     };
 
     /// VMs under software emulation.
@@ -45,6 +53,7 @@ impl Assumptions {
         vm: Nanos::from_millis(5_000),
         service_in_vm: Nanos::from_millis(500),
         capacity_in_vm: Rate(1_000.0),
+        scenarios_in_vm: Rate(100.0),
         ..Self::KVM
     };
 
@@ -61,6 +70,13 @@ impl Assumptions {
         match cell.environment.kind {
             EnvironmentKind::Vm(_) => self.capacity_in_vm,
             EnvironmentKind::Native | EnvironmentKind::Container => self.capacity,
+        }
+    }
+
+    fn scenarios(&self, cell: &Cell) -> Rate {
+        match cell.environment.kind {
+            EnvironmentKind::Vm(_) => self.scenarios_in_vm,
+            EnvironmentKind::Native | EnvironmentKind::Container => self.scenarios,
         }
     }
 }
@@ -99,8 +115,11 @@ pub fn estimate(plan: &Plan, assumptions: &Assumptions) -> Estimate {
     let mut trials = Vec::with_capacity(plan.cells.len() * plan.measures.len());
     for cell in &plan.cells {
         for measure in &plan.measures {
-            let time =
-                assumptions.build(cell).saturating_add(measuring(measure, assumptions.capacity(cell)).0);
+            let measuring = match &cell.workload {
+                Workload::Http(_) => measuring(measure, assumptions.capacity(cell)),
+                Workload::Sip(workload) => sip::measuring(measure, workload, assumptions.scenarios(cell)),
+            };
+            let time = assumptions.build(cell).saturating_add(measuring.0);
             trials.push(TrialEstimate {
                 cell: cell.id.clone(),
                 measure: measure.name.clone(),
@@ -132,7 +151,8 @@ fn measuring(measure: &Measure, capacity: Rate) -> Nanos {
         }
         MeasureKind::Latency(m) => Nanos(m.warmup.0.saturating_add(m.duration.0)),
         MeasureKind::Throughput(m) => Nanos(m.warmup.0.saturating_add(m.duration.0)),
-        MeasureKind::Ims(m) => Nanos(m.step.0),
+        // Only SIP services have it, and those are estimated elsewhere.
+        MeasureKind::Ims(m) => m.step,
     }
 }
 
@@ -288,6 +308,7 @@ pub fn cautions(plan: &Plan, estimate: &Estimate) -> Vec<String> {
             cautions.push(format!("`{name}` has {vcpus} vCPUs, the other environments {cpus} CPUs"));
         }
     }
+    cautions.extend(sip::cautions(plan));
     if plan.cells.iter().all(|c| c.baseline.is_none()) {
         cautions.push("there is nothing but the baseline: figures, but no comparison".to_owned());
     }

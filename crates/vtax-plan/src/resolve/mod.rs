@@ -2,6 +2,7 @@
 
 mod matrix;
 mod measures;
+mod sip;
 mod sut;
 mod workload;
 
@@ -37,7 +38,7 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
     let services = raw.services.as_ref().map(|s| sut::services(&s.value, report));
     let workloads = raw.workload.as_ref().map(|w| workload::workloads(&w.value, report));
     if let (Some(workload), Some(services)) = (&raw.workload, &services) {
-        workload::check_served(&workload.value, services, report);
+        workload::check_served(workload, services, report);
     }
     let measures = raw.measure.as_ref().map(|m| measures::measures(&m.value, raw, report));
     let parts = matrix::Parts {
