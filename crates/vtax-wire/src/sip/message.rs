@@ -55,6 +55,8 @@ pub struct Message<'a> {
     start: StartLine<'a>,
     /// Length of the start line with its line end.
     start_length: u16,
+    /// Where the empty line begins that ends the head.
+    head_end: u16,
     body_start: u16,
     count: u8,
     /// Index of the first line of each known name, or [`NONE`].
@@ -87,6 +89,7 @@ impl<'a> Message<'a> {
             bytes,
             start: StartLine::parse(&bytes[..first.text_end])?,
             start_length: first.next as u16,
+            head_end: 0,
             body_start: 0,
             count: 0,
             firsts: [NONE; KNOWN],
@@ -108,6 +111,7 @@ impl<'a> Message<'a> {
         loop {
             let mut line = end_of_line(bytes, at)?;
             if line.text_end == at {
+                self.head_end = at as u16;
                 return Ok(line.next);
             }
             let (name, after_name) = split_token(&bytes[at..line.text_end]);
@@ -237,8 +241,7 @@ impl<'a> Message<'a> {
         &self.bytes[usize::from(self.body_start)..]
     }
 
-    /// The head without the start line and without the empty line: every header line as it is
-    /// written, folds and all.
+    /// Every header line in order: what it is, its name as written, its value with its folds.
     pub fn header_lines(&self) -> impl Iterator<Item = (Name, &'a [u8], &'a [u8])> + '_ {
         self.lines[..usize::from(self.count)].iter().map(|line| {
             let name = &self.bytes[usize::from(line.name_start)..][..usize::from(line.name_length)];
@@ -246,10 +249,30 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// Where the first header line begins.
+    /// Every header line as it is written, with its line end, and its value.
+    pub fn raw_lines(&self) -> impl Iterator<Item = (Name, &'a [u8], &'a [u8])> + '_ {
+        self.lines[..usize::from(self.count)].iter().enumerate().map(|(index, line)| {
+            let raw = &self.bytes[usize::from(line.name_start)..self.line_start(index + 1)];
+            (line.name, raw, self.value(line))
+        })
+    }
+
+    /// The start line with its line end.
     #[must_use]
-    pub const fn headers_start(&self) -> usize {
-        self.start_length as usize
+    pub fn raw_start(&self) -> &'a [u8] {
+        &self.bytes[..usize::from(self.start_length)]
+    }
+
+    /// Everything from a header line on, by its number from 0: the rest of the head, the empty
+    /// line, the body. After the last header line, from the empty line on.
+    #[must_use]
+    pub fn tail(&self, line: usize) -> &'a [u8] {
+        &self.bytes[self.line_start(line)..]
+    }
+
+    fn line_start(&self, line: usize) -> usize {
+        let known = self.lines[..usize::from(self.count)].get(line);
+        usize::from(known.map_or(self.head_end, |line| line.name_start))
     }
 
     fn value(&self, line: &Line) -> &'a [u8] {
