@@ -114,12 +114,15 @@ pub struct TrialEstimate {
 pub fn estimate(plan: &Plan, assumptions: &Assumptions) -> Estimate {
     let mut trials = Vec::with_capacity(plan.cells.len() * plan.measures.len());
     for cell in &plan.cells {
-        for measure in &plan.measures {
+        for measure in plan.measures.iter().filter(|m| !plan.is_duet(m) || !plan.accompanies(cell)) {
             let measuring = match &cell.workload {
                 Workload::Http(_) => measuring(measure, assumptions.capacity(cell)),
                 Workload::Sip(workload) => sip::measuring(measure, workload, assumptions.scenarios(cell)),
             };
-            let time = assumptions.build(cell).saturating_add(measuring.0);
+            // In a pair the testbeds are built one after the other and loaded at the same time.
+            let partner = if plan.is_duet(measure) { plan.baseline_of(cell) } else { None };
+            let builds = assumptions.build(cell) + partner.map_or(0, |c| assumptions.build(c));
+            let time = builds.saturating_add(measuring.0);
             trials.push(TrialEstimate {
                 cell: cell.id.clone(),
                 measure: measure.name.clone(),
@@ -132,14 +135,27 @@ pub fn estimate(plan: &Plan, assumptions: &Assumptions) -> Estimate {
     let all = once.saturating_mul(u64::from(plan.repeat.max));
     // The trial that runs when the budget ends is finished.
     let within_budget = plan.repeat.budget.map_or(u64::MAX, |b| b.0.saturating_add(longest));
+    let each = trials_each_round(plan);
     Estimate {
-        trials_min: trials.len() as u64 * u64::from(plan.repeat.min),
-        trials_max: trials.len() as u64 * u64::from(plan.repeat.max),
+        trials_min: each * u64::from(plan.repeat.min),
+        trials_max: each * u64::from(plan.repeat.max),
         time_min: Nanos(once.saturating_mul(u64::from(plan.repeat.min)).min(within_budget)),
         time_max: Nanos(all.min(within_budget)),
         budget_limits: plan.repeat.budget.is_some_and(|b| all > b.0),
         trials,
     }
+}
+
+/// Trials of one round of every measure. A pair is two; the baselines it holds have none of their own.
+fn trials_each_round(plan: &Plan) -> u64 {
+    let each = (plan.cells.len() * plan.measures.len()) as u64;
+    let duets = plan.measures.iter().filter(|m| plan.is_duet(m)).count() as u64;
+    if duets == 0 {
+        return each;
+    }
+    let pairs = plan.cells.iter().filter(|c| c.baseline.is_some()).count() as u64;
+    let accompanied = plan.cells.iter().filter(|c| plan.accompanies(c)).count() as u64;
+    each + duets * pairs - duets * accompanied
 }
 
 /// Time of a measurement on a service of this capacity.
@@ -371,6 +387,17 @@ repeat: {min: 2, max: 4}
         assert!(estimate.budget_limits);
         assert_eq!(estimate.time_max, Nanos::from_millis(75_500));
         assert!(cautions(&plan, &estimate).iter().any(|c| c.contains("will probably end before")));
+    }
+
+    #[test]
+    fn a_duet_is_two_trials_in_the_time_of_one() {
+        let alone = plan(&["measure=[{latency: {load: 100/s, duration: 9s}}]"]);
+        let duet = plan(&["measure=[{latency: {load: 100/s, duration: 9s}}]", "repeat.trials=duet"]);
+        let [alone, duet] = [alone, duet].map(|p| estimate(&p, &Assumptions::KVM));
+        // The baseline once more for the second candidate.
+        assert_eq!((alone.trials_min, duet.trials_min), (6, 8));
+        assert_eq!((alone.trials.len(), duet.trials.len()), (3, 2));
+        assert!(duet.time_min < alone.time_min);
     }
 
     #[test]

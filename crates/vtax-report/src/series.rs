@@ -41,7 +41,8 @@ pub(crate) fn intervals(run: &RunDir, data: &RunData, damage: &mut Vec<String>) 
             cell: record.cell.clone(),
             measure: record.measure.clone(),
             valid: record.validity == Validity::Valid,
-            seconds: load.duration.as_secs_f64(),
+            // Intervals are of everything recorded, the load of what was kept.
+            seconds: load.duration.as_secs_f64() + record.cut().as_secs_f64(),
             ..TrialSeries::default()
         };
         let mut found: Vec<(f64, f64, f64, f64)> = Vec::new();
@@ -166,7 +167,8 @@ pub(crate) fn densities(run: &RunDir, data: &RunData, damage: &mut Vec<String>) 
 }
 
 fn density(record: &TrialRecord, trial: &TrialDir) -> Result<Density, StoreError> {
-    let seconds = load(record).map_or(0.0, |l| l.duration.as_secs_f64()).max(1e-3);
+    let kept = load(record).map_or(0.0, |l| l.duration.as_secs_f64());
+    let seconds = (kept + record.cut().as_secs_f64()).max(1e-3);
     let mut density = Density {
         cell: record.cell.clone(),
         measure: record.measure.clone(),

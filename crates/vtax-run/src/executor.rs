@@ -16,7 +16,7 @@ use crate::error::RunError;
 use crate::observe::Observer;
 use crate::runner::{Executor, Order};
 use crate::stop::Stop;
-use crate::trial::Trial;
+use crate::trial::{Trial, make_pair};
 
 /// Builds testbeds and measures on them.
 pub struct LabExecutor {
@@ -87,28 +87,21 @@ fn no_tap() -> Option<String> {
     Some(format!("{}; allow it with `sudo modprobe tun; sudo chmod 666 /dev/net/tun`", chain(&error)))
 }
 
-impl Executor for LabExecutor {
-    fn trial(
-        &mut self,
-        order: &Order<'_>,
-        files: &mut TrialWriter,
-        observer: &dyn Observer,
-    ) -> Result<Option<TrialRecord>, RunError> {
-        let mut trial = Trial::new(order, &self.budget, observer, &self.stop);
-        trial.make(&mut self.lab);
-        if self.stop.asked() {
-            return Ok(None);
-        }
+impl LabExecutor {
+    /// Writes a trial's files and takes note of what it tells about all.
+    fn write(&mut self, mut trial: Trial<'_>, files: &mut TrialWriter) -> Result<TrialRecord, RunError> {
+        let cell = &trial.order.cell;
+        let environment = cell.environment.name.clone();
         self.notes.append(&mut trial.notes);
         self.nodes.append(&mut trial.nodes);
         if let Some(service) = trial.service.take() {
-            self.services.insert(order.cell.id.clone(), service);
+            self.services.insert(cell.id.clone(), service);
         }
         let record = trial.write(files)?;
         for (key, value) in &record.facts {
             match key.strip_suffix(".limits") {
                 Some(node) => {
-                    self.limits.insert(format!("{}/{node}", order.cell.environment.name), value.clone());
+                    self.limits.insert(format!("{environment}/{node}"), value.clone());
                 }
                 None if key.starts_with("vm.") || key.starts_with("container.") => {
                     self.facts.insert(key.clone(), value.clone());
@@ -116,7 +109,41 @@ impl Executor for LabExecutor {
                 None => {}
             }
         }
-        Ok(Some(record))
+        Ok(record)
+    }
+}
+
+impl Executor for LabExecutor {
+    fn trial(
+        &mut self,
+        order: &Order<'_>,
+        files: &mut TrialWriter,
+        observer: &dyn Observer,
+    ) -> Result<Option<TrialRecord>, RunError> {
+        let (budget, stop) = (self.budget.clone(), self.stop.clone());
+        let mut trial = Trial::new(order, &budget, observer, &stop);
+        trial.make(&mut self.lab);
+        if self.stop.asked() {
+            return Ok(None);
+        }
+        self.write(trial, files).map(Some)
+    }
+
+    fn pair(
+        &mut self,
+        orders: [&Order<'_>; 2],
+        [first, second]: [&mut TrialWriter; 2],
+        observer: &dyn Observer,
+    ) -> Result<Option<[TrialRecord; 2]>, RunError> {
+        let (budget, stop) = (self.budget.clone(), self.stop.clone());
+        let mut pair = orders.map(|order| Trial::new(order, &budget, observer, &stop));
+        // Sides change halves from round to round: no two CPUs are quite the same.
+        make_pair(&mut pair, &mut self.lab, orders[0].round % 2 == 1);
+        if self.stop.asked() {
+            return Ok(None);
+        }
+        let [one, other] = pair;
+        Ok(Some([self.write(one, first)?, self.write(other, second)?]))
     }
 
     fn take_notes(&mut self) -> Vec<String> {

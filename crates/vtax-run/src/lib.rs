@@ -6,6 +6,7 @@
 mod burst;
 mod error;
 mod executor;
+mod gate;
 mod measure;
 mod observe;
 mod offered;
@@ -13,6 +14,7 @@ mod precision;
 mod provenance;
 mod runner;
 mod schedule;
+mod settle;
 mod stop;
 mod trial;
 

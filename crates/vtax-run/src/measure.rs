@@ -6,12 +6,13 @@ use vtax_agent::{AgentError, Client, LoadAnswer};
 use vtax_load::LoadResult;
 use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome, StepVerdict};
 use vtax_plan::model::{CapacityMeasure, HttpWorkload, MeasureKind, Workload};
-use vtax_store::record::{CapacityOutcome, CapacityStep, InvalidReason, Outcome, Validity};
+use vtax_store::record::{CapacityOutcome, CapacityStep, InvalidReason, Outcome, Validity, WarmUp};
 use vtax_units::{Nanos, Rate, Share};
 
 use crate::burst::{Burst, Pace};
 use crate::observe::{Observer, RunEvent};
 use crate::runner::Order;
+use crate::settle::{Course, settle};
 
 /// Steps of one search, repeated ones included; a search that needs more meets a system whose
 /// capacity moves faster than it can be searched.
@@ -30,6 +31,8 @@ pub(crate) struct Site<'a> {
 pub(crate) struct Measured {
     pub(crate) outcome: Outcome,
     pub(crate) validity: Validity,
+    /// What was cut off the course of a burst; `None` where the measure has none.
+    pub(crate) warm_up: Option<WarmUp>,
     /// Successful answers over everything that was sent, for CPU time per request.
     pub(crate) answered: u64,
 }
@@ -47,18 +50,18 @@ impl Site<'_> {
                 let pace = Pace::Open(order.offered, latency.arrivals);
                 let (warmup, duration) = (latency.warmup, latency.duration);
                 let burst = Burst { pace, warmup, duration, seed: order.seed, samples: latency.samples };
-                let answer = self.burst(http, burst)?;
-                let validity = judge(&answer.result);
+                let mut answer = self.burst(http, burst)?;
+                let (validity, warm_up) = judge_course(&mut answer.result, Course::Latency, order.tolerance);
                 let outcome = Outcome::Latency { offered: order.offered, load: answer.result };
-                Ok(Measured { outcome, validity, answered: answer.answered })
+                Ok(Measured { outcome, validity, warm_up, answered: answer.answered })
             }
             MeasureKind::Throughput(throughput) => {
                 let (warmup, duration) = (throughput.warmup, throughput.duration);
                 let burst = Burst { pace: Pace::Closed, warmup, duration, seed: order.seed, samples: false };
-                let answer = self.burst(http, burst)?;
-                let validity = judge(&answer.result);
+                let mut answer = self.burst(http, burst)?;
+                let (validity, warm_up) = judge_course(&mut answer.result, Course::Pace, order.tolerance);
                 let outcome = Outcome::Throughput { load: answer.result };
-                Ok(Measured { outcome, validity, answered: answer.answered })
+                Ok(Measured { outcome, validity, warm_up, answered: answer.answered })
             }
             MeasureKind::Ims(_) => {
                 let error = "an IMS benchmark needs a SIP workload".to_owned();
@@ -99,6 +102,7 @@ impl Site<'_> {
         Ok(Measured {
             outcome: Outcome::Capacity(CapacityOutcome { lower, upper, steps }),
             validity,
+            warm_up: None,
             answered,
         })
     }
@@ -192,6 +196,17 @@ fn judge_bracket(ending: Ending, lower: Option<Rate>, steps: &[CapacityStep]) ->
         (Ending::Found | Ending::AtMax | Ending::NothingPassed | Ending::Unfinished, Some(_)) => {
             Validity::Valid
         }
+    }
+}
+
+/// What a burst is worth, its warm-up cut off; how it went along tells nothing where it doesn't count anyway.
+fn judge_course(load: &mut LoadResult, course: Course, tolerance: Share) -> (Validity, Option<WarmUp>) {
+    match judge(load) {
+        Validity::Valid => {
+            let (warm_up, validity) = settle(load, course, tolerance);
+            (validity, Some(warm_up))
+        }
+        invalid => (invalid, None),
     }
 }
 

@@ -3,7 +3,7 @@
 use vtax_plan::model::{Cell, Load, MeasureKind, Plan};
 use vtax_stats::quantile;
 use vtax_store::record::{Outcome, TrialRecord};
-use vtax_units::Rate;
+use vtax_units::{Rate, Share};
 
 /// The rate that `load` means for `cell`, or why it can't be known.
 ///
@@ -30,6 +30,16 @@ pub(crate) fn offered(plan: &Plan, records: &[TrialRecord], cell: &Cell, load: L
                 Err(format!("no capacity is known among the cells compared with {}", cell.id))
             }
         }
+    }
+}
+
+/// What each of two that share their CPUs is offered: half of a share of the capacity, which each has by
+/// itself; a rate is a rate.
+pub(crate) fn halved(load: Load) -> Load {
+    match load {
+        Load::Rate(rate) => Load::Rate(rate),
+        Load::OwnCapacity(share) => Load::OwnCapacity(Share(share.0 / 2.0)),
+        Load::LowestCapacity(share) => Load::LowestCapacity(Share(share.0 / 2.0)),
     }
 }
 

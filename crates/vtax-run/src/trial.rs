@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use vtax_agent::message::{Event, NodeFacts, ServiceReady};
+use vtax_agent::message::{Event, NodeFacts, Provisioning, ServiceReady};
 use vtax_agent::{AgentError, Client};
-use vtax_lab::{Lab, Node, Testbed, TestbedSpec};
+use vtax_lab::{Lab, Node, Seat, Testbed, TestbedSpec};
 use vtax_plan::model::{Budget, MeasureKind};
 use vtax_probe::delta::Interval;
 use vtax_probe::layers::{CpuBreakdown, Hosting, break_down};
@@ -19,6 +19,7 @@ use vtax_sys::chain;
 use vtax_units::{CpuSet, Nanos};
 
 use crate::burst::interval;
+use crate::gate;
 use crate::measure::{Measured, Site};
 use crate::observe::{Observer, RunEvent};
 use crate::runner::Order;
@@ -83,7 +84,7 @@ impl<'a> Trial<'a> {
             cell: order.cell.id.clone(),
             measure: order.measure.name.clone(),
             repetition: order.repetition,
-            round: None,
+            round: Some(order.round),
             partner: None,
             warm_up: None,
             started_unix_ms: unix_ms(),
@@ -112,7 +113,12 @@ impl<'a> Trial<'a> {
 
     /// Builds, measures, takes down; what went wrong is in the record.
     pub(crate) fn make(&mut self, lab: &mut Lab) {
-        if let Err(Failed { reason, detail }) = self.attempt(lab) {
+        let result = self.attempt(lab);
+        self.judge_end(result);
+    }
+
+    fn judge_end(&mut self, result: Result<(), Failed>) {
+        if let Err(Failed { reason, detail }) = result {
             self.record.validity = Validity::Invalid { reason, detail };
         }
     }
@@ -145,15 +151,24 @@ impl<'a> Trial<'a> {
     }
 
     fn attempt(&mut self, lab: &mut Lab) -> Result<(), Failed> {
+        let mut testbed = self.build(lab, Seat::Alone)?;
+        self.stop.watch(&[testbed.client.pid(), testbed.sut.pid()]);
+        let result = self.on_testbed(&mut testbed, None);
+        self.take_down(testbed);
+        result
+    }
+
+    fn build(&mut self, lab: &mut Lab, seat: Seat) -> Result<Testbed, Failed> {
         self.phase("building the testbed");
         let spec = TestbedSpec {
             environment: self.order.cell.environment.clone(),
             path: self.order.cell.path.clone(),
             budget: self.budget.clone(),
         };
-        let mut testbed = lab.build(&spec).map_err(|e| failed(InvalidReason::TestbedFailed)(&e))?;
-        self.stop.watch(&[testbed.client.pid(), testbed.sut.pid()]);
-        let result = self.on_testbed(&mut testbed);
+        lab.build_at(&spec, seat).map_err(|e| failed(InvalidReason::TestbedFailed)(&e))
+    }
+
+    fn take_down(&mut self, testbed: Testbed) {
         let tearing_down = Instant::now();
         self.phase("taking the testbed down");
         let left: Vec<String> = testbed.destroy().iter().map(|e| chain(e)).collect();
@@ -161,10 +176,10 @@ impl<'a> Trial<'a> {
         if !left.is_empty() {
             self.record.facts.insert("teardown".into(), left.join("; "));
         }
-        result
     }
 
-    fn on_testbed(&mut self, testbed: &mut Testbed) -> Result<(), Failed> {
+    /// Measures on a testbed that stands; with a partner, at the same time as it.
+    fn on_testbed(&mut self, testbed: &mut Testbed, partner: Option<gate::Seat>) -> Result<(), Failed> {
         self.notes.append(&mut testbed.notes);
         self.note_node(&testbed.sut, "sut");
         self.note_node(&testbed.client, "client");
@@ -175,7 +190,7 @@ impl<'a> Trial<'a> {
         let service = &self.order.cell.service;
         let ready = stage
             .sut
-            .start_service(service, testbed.service_address)
+            .start_service(service, testbed.service_address, &Provisioning::default())
             .map_err(|e| failed(InvalidReason::ServiceFailed)(&e))?;
         self.record.timings.service = starting.elapsed().into();
         self.record.facts.insert("service.version".into(), ready.version.clone());
@@ -184,13 +199,12 @@ impl<'a> Trial<'a> {
         self.service = Some(ready);
         self.phase("measuring");
         let measuring = Instant::now();
-        let measured = self.measure(&stage, testbed, target)?;
+        let measured = self.measure(&stage, testbed, target, partner)?;
         self.record.timings.measure = measuring.elapsed().into();
         self.record.validity = measured.validity;
         self.record.outcome = Some(measured.outcome);
-        if let (Validity::Valid, Some(detail)) = (&self.record.validity, self.disturbed.take()) {
-            self.record.validity = Validity::Invalid { reason: InvalidReason::Disturbed, detail };
-        }
+        self.record.warm_up = measured.warm_up;
+        self.judge_disturbance();
         self.judge_service();
         // Both may be past saying anything; the tear-down ends them either way.
         let _ = stage.sut.stop_service(service.stop_timeout);
@@ -228,7 +242,7 @@ impl<'a> Trial<'a> {
             detail: format!("node {}: no stream to its agent", node.name()),
         })?;
         let write = read.try_clone().map_err(|e| failed(InvalidReason::TestbedFailed)(&e))?;
-        let name = node.name().to_owned();
+        let name = role(node.name()).to_owned();
         let (heard, began) = (Arc::clone(&self.heard), self.began);
         let listen = move |event| {
             if !matches!(event, Event::LoadProgress { .. }) {
@@ -255,11 +269,17 @@ impl<'a> Trial<'a> {
             };
             Failed { reason: InvalidReason::TestbedFailed, detail }
         })?;
-        self.nodes.insert(format!("{}/{}", self.order.cell.environment.name, node.name()), facts);
+        self.nodes.insert(format!("{}/{}", self.order.cell.environment.name, role(node.name())), facts);
         Ok(())
     }
 
-    fn measure(&mut self, stage: &Stage, testbed: &Testbed, target: SocketAddr) -> Result<Measured, Failed> {
+    fn measure(
+        &mut self,
+        stage: &Stage,
+        testbed: &Testbed,
+        target: SocketAddr,
+        partner: Option<gate::Seat>,
+    ) -> Result<Measured, Failed> {
         let broken = failed(InvalidReason::MeasureFailed);
         let every = interval(match &self.order.measure.kind {
             MeasureKind::Latency(latency) => latency.duration,
@@ -267,14 +287,20 @@ impl<'a> Trial<'a> {
             // A search takes seconds; nobody knows how many.
             MeasureKind::Capacity(_) | MeasureKind::Ims(_) => Nanos::from_secs(8),
         });
+        // Probes start when both of a pair stand, or the other's start would pass for noise.
+        meet(partner.as_ref())?;
         let mut probes = Probes::start(stage, testbed, every)
             .map_err(|detail| Failed { reason: InvalidReason::MeasureFailed, detail })?;
+        meet(partner.as_ref())?;
         let site = Site { client: &stage.client, target, observer: self.observer };
         let measured = site.measure(self.order).map_err(|e| broken(&e))?;
         // Probes that fail cost the breakdown, not the trial.
         match probes.stop(stage, measured.answered) {
-            Ok((cpu, noise)) => {
-                self.judge_noise(&noise);
+            Ok((cpu, host_end)) => {
+                let used = cpu.as_ref().map_or(Nanos::ZERO, CpuBreakdown::total);
+                let theirs = partner.and_then(|p| p.meet(used)).filter(|_| testbed.allocation.shared);
+                let ours = Nanos(used.0.saturating_add(theirs.unwrap_or_default().0));
+                self.judge_noise(&disturbance(&probes.host_start, &host_end, &probes.sut_cpus, ours));
                 // A search passes through overload; its CPU time per request describes no load.
                 if !matches!(self.order.measure.kind, MeasureKind::Capacity(_)) {
                     self.record.cpu = cpu;
@@ -301,6 +327,16 @@ impl<'a> Trial<'a> {
         }
     }
 
+    /// What disturbed a trial explains why it never became steady, so it goes first.
+    fn judge_disturbance(&mut self) {
+        use InvalidReason::{Disturbed, NoSteadyState};
+        let open =
+            matches!(self.record.validity, Validity::Valid | Validity::Invalid { reason: NoSteadyState, .. });
+        if let (true, Some(detail)) = (open, self.disturbed.take()) {
+            self.record.validity = Validity::Invalid { reason: Disturbed, detail };
+        }
+    }
+
     /// A service that died in the middle makes the trial invalid, whatever was counted.
     fn judge_service(&mut self) {
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -312,6 +348,46 @@ impl<'a> Trial<'a> {
             self.record.validity = Validity::Invalid { reason: InvalidReason::ServiceFailed, detail };
         }
     }
+}
+
+/// What a node is in its testbed, whichever of two that is: `client` or `sut`.
+fn role(name: &str) -> &str {
+    name.split('-').next().unwrap_or(name)
+}
+
+/// Waits for the partner, where there is one.
+fn meet(partner: Option<&gate::Seat>) -> Result<(), Failed> {
+    match partner.map(|p| p.meet(Nanos::ZERO)) {
+        Some(None) => Err(Failed {
+            reason: InvalidReason::PartnerInvalid,
+            detail: "the trial that was to be made at the same time could not be".to_owned(),
+        }),
+        Some(Some(_)) | None => Ok(()),
+    }
+}
+
+/// Makes two trials at the same time, each on a testbed of its own; what went wrong is in their records. The
+/// first has the upper half of the CPUs where `upper` says so.
+pub(crate) fn make_pair(pair: &mut [Trial<'_>; 2], lab: &mut Lab, upper: bool) {
+    let [one, other] = pair;
+    let built = [
+        one.build(lab, Seat::Paired { second: false, upper }),
+        other.build(lab, Seat::Paired { second: true, upper: !upper }),
+    ];
+    let pids = built.iter().flatten().flat_map(|t| [t.client.pid(), t.sut.pid()]).collect::<Vec<_>>();
+    one.stop.watch(&pids);
+    std::thread::scope(|scope| {
+        for ((trial, built), seat) in pair.iter_mut().zip(built).zip(gate::seats()) {
+            scope.spawn(move || {
+                let result = built.and_then(|mut testbed| {
+                    let result = trial.on_testbed(&mut testbed, Some(seat));
+                    trial.take_down(testbed);
+                    result
+                });
+                trial.judge_end(result);
+            });
+        }
+    });
 }
 
 /// The probes of one measurement: inside the node, and outside on the host.
@@ -360,8 +436,8 @@ impl Probes {
         Ok(Self { host, host_start, hypervisor, inner_start, sut_cpus, series: Vec::new() })
     }
 
-    /// CPU time by layer, and what else happened on the SUT's CPUs.
-    fn stop(&mut self, stage: &Stage, answered: u64) -> Result<(Option<CpuBreakdown>, Disturbance), String> {
+    /// CPU time by layer, and the host as it is now.
+    fn stop(&mut self, stage: &Stage, answered: u64) -> Result<(Option<CpuBreakdown>, HostState), String> {
         let inner_end = stage.sut.snapshot().map_err(|e| chain(&e))?;
         let inner = Interval { start: &self.inner_start, end: &inner_end };
         let cpu = match &mut self.hypervisor {
@@ -378,12 +454,11 @@ impl Probes {
             }
         };
         let host_end = self.host.read().map_err(|e| chain(&e))?;
-        let noise = disturbance(&self.host_start, &host_end, &self.sut_cpus, cpu.total());
         self.series.push(("sut".into(), stage.sut.stop_probes().map_err(|e| chain(&e))?));
         self.series.push(("client".into(), stage.client.stop_probes().map_err(|e| chain(&e))?));
         if let Some(hypervisor) = self.hypervisor.take() {
             self.series.push(("hypervisor".into(), hypervisor.sampler.stop().snapshots));
         }
-        Ok((Some(cpu), noise))
+        Ok((Some(cpu), host_end))
     }
 }
