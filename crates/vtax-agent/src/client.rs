@@ -17,7 +17,8 @@ use vtax_units::Nanos;
 use crate::error::AgentError;
 use crate::frame::{Decoder, Frame, Kind};
 use crate::message::{
-    Event, InterfaceSetup, NodeFacts, PROTOCOL_VERSION, Reply, Request, ServiceReady, samples_from_bytes,
+    Event, InterfaceSetup, NodeFacts, PROTOCOL_VERSION, Provisioning, Reply, Request, ServiceReady,
+    samples_from_bytes,
 };
 use crate::node::lock;
 
@@ -26,6 +27,8 @@ pub type EventHandler = Box<dyn Fn(Event) + Send>;
 
 /// Time a request that does no lasting work may take, also on a guest under software emulation.
 const PROMPT: Duration = Duration::from_secs(20);
+/// Time a service with subscribers has for its files: their database is copied from the host.
+const PROVISIONED: Duration = Duration::from_secs(120);
 
 /// The controller's end of one agent's stream. Requests may come from several threads.
 pub struct Client {
@@ -102,9 +105,13 @@ impl Client {
         &self,
         service: &Service,
         address: std::net::IpAddr,
+        provisioning: &Provisioning,
     ) -> Result<ServiceReady, AgentError> {
-        let within = Duration::from(service.ready_timeout) + PROMPT;
-        let request = Request::StartService { service: service.clone(), address };
+        // Files are put in place before the service's own time begins.
+        let files = if provisioning.subscribers.is_some() { PROVISIONED } else { PROMPT };
+        let within = Duration::from(service.ready_timeout) + files;
+        let provisioning = provisioning.clone();
+        let request = Request::StartService { service: service.clone(), address, provisioning };
         match self.call(&request, within)?.0 {
             Reply::ServiceReady(ready) => Ok(ready),
             _ => Err(self.confused(&request)),

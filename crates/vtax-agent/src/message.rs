@@ -4,15 +4,16 @@
 //! [`Hello`](Request::Hello) comes first and carries [`PROTOCOL_VERSION`].
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use vtax_load::{LoadResult, LoadSpec, Sample};
-use vtax_plan::model::Service;
+use vtax_plan::model::{Service, Subscribers};
 use vtax_probe::Snapshot;
 use vtax_units::Nanos;
 
 /// Version of the protocol; both ends must have the same.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// A request from the controller; each is answered by exactly one [`Reply`] with its id.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,6 +35,8 @@ pub enum Request {
         service: Service,
         /// Address it must listen on.
         address: IpAddr,
+        /// Whom it knows.
+        provisioning: Provisioning,
     },
     /// Stop the service that runs.
     StopService,
@@ -71,6 +74,15 @@ impl Request {
             Self::Shutdown => "shutdown",
         }
     }
+}
+
+/// Whom a service knows, where it knows anybody.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Provisioning {
+    /// Its subscribers.
+    pub subscribers: Option<Subscribers>,
+    /// Where `vtax_service::prepare` put what was made of them, under the path it has in the node.
+    pub prepared: Option<PathBuf>,
 }
 
 /// One interface of a node.

@@ -33,8 +33,8 @@ impl Node {
     /// Service operations, one at a time on the operator's thread.
     pub(crate) fn operate(&self, request: &Request) -> Reply {
         let result = match request {
-            Request::StartService { service, address } => {
-                self.services.start(service, *address).map(Reply::ServiceReady)
+            Request::StartService { service, address, provisioning } => {
+                self.services.start(service, *address, provisioning).map(Reply::ServiceReady)
             }
             _ => self.services.stop().map(|()| Reply::Done),
         };

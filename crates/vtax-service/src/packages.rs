@@ -34,6 +34,18 @@ impl Package {
 const APACHE: &[&str] = &["/usr/sbin/apache2", "/usr/sbin/httpd", "/usr/bin/httpd"];
 const NGINX: &[&str] = &["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"];
 
+const KAMAILIO: &[&str] = &["/usr/sbin/kamailio", "/usr/bin/kamailio", "/usr/local/sbin/kamailio"];
+/// Kamailio's way to MariaDB is a package of its own.
+const KAMAILIO_DATABASE: &[&str] = &[
+    "/usr/lib/x86_64-linux-gnu/kamailio/modules/db_mysql.so",
+    "/usr/lib/aarch64-linux-gnu/kamailio/modules/db_mysql.so",
+    "/usr/lib64/kamailio/modules/db_mysql.so",
+    "/usr/lib/kamailio/modules/db_mysql.so",
+    "/usr/local/lib64/kamailio/modules/db_mysql.so",
+];
+const MARIADB: &[&str] =
+    &["/usr/sbin/mariadbd", "/usr/libexec/mariadbd", "/usr/bin/mariadbd", "/usr/local/sbin/mariadbd"];
+
 /// Families of distributions that differ in package names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Family {
@@ -92,6 +104,31 @@ impl Family {
     }
 }
 
+impl Family {
+    /// Packages and install command of Kamailio, of its way to MariaDB, and of MariaDB.
+    const fn kamailio(self) -> ([&'static str; 3], &'static str) {
+        match self {
+            Self::Debian => (
+                ["kamailio", "kamailio-mysql-modules", "mariadb-server"],
+                "apt-get install --no-install-recommends kamailio kamailio-mysql-modules mariadb-server",
+            ),
+            Self::Fedora => (
+                ["kamailio", "kamailio-mysql", "mariadb-server"],
+                "dnf install kamailio kamailio-mysql mariadb-server",
+            ),
+            Self::Suse => {
+                (["kamailio", "kamailio-mysql", "mariadb"], "zypper install kamailio kamailio-mysql mariadb")
+            }
+            Self::Arch => {
+                (["kamailio", "kamailio", "mariadb"], "pacman -S mariadb, and kamailio from the AUR")
+            }
+            Self::Alpine => {
+                (["kamailio", "kamailio-mysql", "mariadb"], "apk add kamailio kamailio-mysql mariadb")
+            }
+        }
+    }
+}
+
 fn package(service: &'static str, programs: &[&'static str], of: (&'static str, &'static str)) -> Package {
     let found = first_present(programs);
     Package {
@@ -117,10 +154,27 @@ pub(crate) fn nginx() -> Package {
     package("nginx", NGINX, Family::of_this_host().nginx())
 }
 
+/// Packages of Kamailio with MariaDB.
+fn kamailio_packages() -> [Package; 3] {
+    let (names, install) = Family::of_this_host().kamailio();
+    let programs = [KAMAILIO, KAMAILIO_DATABASE, MARIADB];
+    std::array::from_fn(|i| package("kamailio", programs[i], (names[i], install)))
+}
+
+/// Kamailio's package.
+pub(crate) fn kamailio() -> Package {
+    kamailio_packages()[0]
+}
+
+/// MariaDB's package.
+pub(crate) fn mariadb() -> Package {
+    kamailio_packages()[2]
+}
+
 /// The packages of all services of the catalogue, present or not.
 #[must_use]
 pub fn packages() -> Vec<Package> {
-    vec![apache(), nginx()]
+    [apache(), nginx()].into_iter().chain(kamailio_packages()).collect()
 }
 
 /// A program that is not installed.
@@ -158,7 +212,8 @@ pub fn missing(service: &Service) -> Option<Missing> {
         })
     };
     match &service.kind {
-        ServiceKind::Http(_) | ServiceKind::Sip(_) | ServiceKind::Kamailio(_) => None,
+        ServiceKind::Http(_) | ServiceKind::Sip(_) => None,
+        ServiceKind::Kamailio(_) => kamailio_packages().into_iter().find_map(of),
         ServiceKind::Apache(_) => of(apache()),
         ServiceKind::Nginx(_) => of(nginx()),
         ServiceKind::Command(command) => {
