@@ -209,6 +209,12 @@ impl<'a> Benchmark<'a> {
             let why = self.details[last].generator.limited.clone().unwrap_or_default();
             return Ok(self.conclude(None, None, invalid(InvalidReason::GeneratorLimited, why)));
         }
+        let broke = |p: &ImsPhase| !p.passed && Some(p.requested) == upper;
+        if let Some(index) = self.phases.iter().position(broke)
+            && let why @ Validity::Invalid { .. } = self.judge_limit(index, true)
+        {
+            return Ok(self.conclude(None, None, why));
+        }
         for _ in 0..MOST_CONFIRMATIONS {
             let (kind, name) = (ImsPhaseKind::Confirmation, "confirmation".to_owned());
             let lengths = (measure.step, measure.transient);
@@ -225,7 +231,9 @@ impl<'a> Benchmark<'a> {
         }
         let why = invalid(
             InvalidReason::MeasureFailed,
-            format!("the capacity moved: {MOST_CONFIRMATIONS} rates kept to the limits in short steps, none for longer"),
+            format!(
+                "the capacity moved: {MOST_CONFIRMATIONS} rates kept to the limits in short steps, none for longer"
+            ),
         );
         Ok(self.conclude(None, upper, why))
     }

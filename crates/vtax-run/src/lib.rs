@@ -7,6 +7,7 @@ mod burst;
 mod error;
 mod executor;
 mod gate;
+mod ims;
 mod measure;
 mod observe;
 mod offered;

@@ -77,7 +77,9 @@ fn broken(detail: &PhaseResult, ihs: f64, limits: &Limits, workload: &SipWorkloa
         let attempts: u64 = detail.scenarios.iter().map(|s| s.attempts).sum();
         if attempts > 0 && ended(&detail.scenarios).0 == 0 {
             let all = workload.t1.as_secs_f64() * 64.0;
-            return Some(format!("none of {attempts} scenarios ended within {all:.0} s and their own length"));
+            return Some(format!(
+                "none of {attempts} scenarios ended within {all:.0} s and their own length"
+            ));
         }
         if ihs > limit.0 {
             return Some(format!("IHS {}, over the limit of {limit}", percent(ihs)));
