@@ -9,6 +9,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use vtax_load::sip::{SipProfile, SipResult, SipSpec};
 use vtax_load::{LoadResult, LoadSpec};
 use vtax_plan::model::Service;
 use vtax_probe::Snapshot;
@@ -159,6 +160,25 @@ impl Client {
             }
             _ => Err(self.confused(&request)),
         }
+    }
+
+    /// Opens a SIP session in place of the one before.
+    pub fn open_sip(&self, spec: &SipSpec) -> Result<(), AgentError> {
+        self.done(&Request::OpenSip { spec: Box::new(spec.clone()) }, PROMPT)
+    }
+
+    /// Drives the SIP session through a profile, which takes at most `within`.
+    pub fn run_sip(&self, profile: &SipProfile, within: Duration) -> Result<SipResult, AgentError> {
+        let request = Request::RunSip { profile: profile.clone() };
+        match self.call(&request, within)? {
+            (Reply::SipRan, data) => serde_json::from_slice(&data).map_err(|_| self.confused(&request)),
+            _ => Err(self.confused(&request)),
+        }
+    }
+
+    /// Closes the SIP session.
+    pub fn close_sip(&self) -> Result<(), AgentError> {
+        self.done(&Request::CloseSip, PROMPT)
     }
 
     /// Asks the agent to stop everything and exit. An agent that is gone already is no error.

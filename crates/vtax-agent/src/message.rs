@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use vtax_load::sip::{SipProfile, SipSpec};
 use vtax_load::{LoadResult, LoadSpec, Sample};
 use vtax_plan::model::{Service, Subscribers};
 use vtax_probe::Snapshot;
@@ -54,6 +55,18 @@ pub enum Request {
         /// The load.
         spec: LoadSpec,
     },
+    /// Open a SIP session in place of the one before.
+    OpenSip {
+        /// Who calls whom.
+        spec: Box<SipSpec>,
+    },
+    /// Drive the SIP session through a profile; progress comes as [`Event::SipProgress`].
+    RunSip {
+        /// The profile.
+        profile: SipProfile,
+    },
+    /// Close the SIP session.
+    CloseSip,
     /// Stop everything and exit.
     Shutdown,
 }
@@ -71,6 +84,9 @@ impl Request {
             Self::StopProbes => "stop-probes",
             Self::Snapshot => "snapshot",
             Self::RunLoad { .. } => "run-load",
+            Self::OpenSip { .. } => "open-sip",
+            Self::RunSip { .. } => "run-sip",
+            Self::CloseSip => "close-sip",
             Self::Shutdown => "shutdown",
         }
     }
@@ -131,6 +147,9 @@ pub enum Reply {
         /// two snapshots around the load was spent on.
         answered: u64,
     },
+    /// To [`Request::RunSip`]; the result, which may have many megabytes, came before as data: the
+    /// JSON of a [`vtax_load::sip::SipResult`].
+    SipRan,
     /// It could not be done.
     Failed {
         /// The whole chain of causes.
@@ -190,6 +209,15 @@ pub enum Event {
         elapsed: Nanos,
         /// Requests answered.
         answered: u64,
+    },
+    /// A SIP profile goes on.
+    SipProgress {
+        /// Time since its start.
+        elapsed: Nanos,
+        /// Scenarios that succeeded since the last report.
+        succeeded: u64,
+        /// Scenarios that were inadequately handled since then.
+        inadequate: u64,
     },
 }
 

@@ -21,8 +21,8 @@ use crate::source::Spanned;
 
 /// Calls longer than this are taken for a slip.
 const LONGEST_CALL: Nanos = Nanos::from_secs(3600);
-/// A message with its header fields must fit a datagram (RFC 768).
-const LONGEST_MESSAGE: Bytes = Bytes(60_000);
+/// A page-mode message (RFC 3428 section 8).
+const LONGEST_MESSAGE: Bytes = Bytes(1_300);
 /// Source addresses of one generator: they share a subnet with the service.
 const MOST_ADDRESSES: u32 = 100;
 /// The mix of the study that the IMS benchmark follows (docs/ims.md).
