@@ -12,6 +12,7 @@ pub mod fixture;
 mod format;
 mod headline;
 mod html;
+mod ims;
 mod markup;
 mod metric;
 mod plot;

@@ -92,7 +92,7 @@ pub(super) fn repeat(report: &Report) -> Markup {
 }
 
 /// Words joined so that a POSIX shell takes them apart again.
-fn shell(words: &[String]) -> String {
+pub(super) fn shell(words: &[String]) -> String {
     words.iter().map(|w| quote(w)).collect::<Vec<_>>().join(" ")
 }
 

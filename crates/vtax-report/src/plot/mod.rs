@@ -5,9 +5,11 @@ pub(crate) mod curves;
 pub(crate) mod forest;
 mod frame;
 pub(crate) mod panel;
-mod scale;
+pub(crate) mod scale;
 pub(crate) mod stack;
 mod svg;
+pub(crate) mod timeline;
+pub(crate) mod xy;
 
 use crate::markup::Markup;
 
