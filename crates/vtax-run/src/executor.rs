@@ -14,6 +14,7 @@ use vtax_vm::{Guest, GuestOptions};
 
 use crate::error::RunError;
 use crate::observe::Observer;
+use crate::provision::Provisions;
 use crate::runner::{Executor, Order};
 use crate::stop::Stop;
 use crate::trial::{Trial, make_pair};
@@ -30,6 +31,7 @@ pub struct LabExecutor {
     nodes: BTreeMap<String, NodeFacts>,
     limits: BTreeMap<String, String>,
     facts: BTreeMap<String, String>,
+    provisions: Provisions,
 }
 
 impl LabExecutor {
@@ -58,6 +60,7 @@ impl LabExecutor {
             nodes: BTreeMap::new(),
             limits: BTreeMap::new(),
             facts: BTreeMap::new(),
+            provisions: Provisions::default(),
         })
     }
 
@@ -122,6 +125,7 @@ impl Executor for LabExecutor {
     ) -> Result<Option<TrialRecord>, RunError> {
         let (budget, stop) = (self.budget.clone(), self.stop.clone());
         let mut trial = Trial::new(order, &budget, observer, &stop);
+        trial.provisioning = self.provisions.for_cell(order.cell, observer, &mut self.notes);
         trial.make(&mut self.lab);
         if self.stop.asked() {
             return Ok(None);
@@ -137,6 +141,9 @@ impl Executor for LabExecutor {
     ) -> Result<Option<[TrialRecord; 2]>, RunError> {
         let (budget, stop) = (self.budget.clone(), self.stop.clone());
         let mut pair = orders.map(|order| Trial::new(order, &budget, observer, &stop));
+        for trial in &mut pair {
+            trial.provisioning = self.provisions.for_cell(trial.order.cell, observer, &mut self.notes);
+        }
         // Sides change halves from round to round: no two CPUs are quite the same.
         make_pair(&mut pair, &mut self.lab, orders[0].round % 2 == 1);
         if self.stop.asked() {

@@ -1,6 +1,7 @@
 //! The IMS benchmark on a testbed that stands: pre-registration, stir, then the steps or the search
 //! that finds the design objective capacity (ETSI TS 186 008-1).
 
+mod client;
 mod judge;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use vtax_store::record::{InvalidReason, Validity};
 use vtax_units::{Nanos, Rate, Share};
 
 use crate::observe::{Observer, RunEvent};
+pub(crate) use client::{Live, Report, sources};
 use judge::{Limits, judge};
 
 /// Steps of one search, repeated ones included; a search that needs more meets a system whose

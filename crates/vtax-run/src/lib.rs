@@ -13,6 +13,7 @@ mod observe;
 mod offered;
 mod precision;
 mod provenance;
+mod provision;
 mod runner;
 mod schedule;
 mod settle;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use vtax_agent::{AgentError, Client, LoadAnswer};
 use vtax_load::LoadResult;
 use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome, StepVerdict};
-use vtax_plan::model::{CapacityMeasure, HttpWorkload, MeasureKind, Workload};
+use vtax_plan::model::{CapacityMeasure, HttpWorkload, MeasureKind};
 use vtax_store::record::{CapacityOutcome, CapacityStep, InvalidReason, Outcome, Validity, WarmUp};
 use vtax_units::{Nanos, Rate, Share};
 
@@ -38,12 +38,8 @@ pub(crate) struct Measured {
 }
 
 impl Site<'_> {
-    /// Makes the measurement that `order` asks for.
-    pub(crate) fn measure(&self, order: &Order<'_>) -> Result<Measured, AgentError> {
-        let Workload::Http(http) = &order.cell.workload else {
-            let error = "this generator has no SIP yet".to_owned();
-            return Err(AgentError::Refused { node: "client".to_owned(), error });
-        };
+    /// Makes the measurement that `order` asks for with HTTP requests.
+    pub(crate) fn http(&self, order: &Order<'_>, http: &HttpWorkload) -> Result<Measured, AgentError> {
         match &order.measure.kind {
             MeasureKind::Capacity(capacity) => self.capacity(order, http, capacity),
             MeasureKind::Latency(latency) => {

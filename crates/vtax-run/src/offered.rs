@@ -51,13 +51,16 @@ fn group(cell: &Cell) -> &str {
 /// Median of the highest rates that passed, over the trials that found one.
 pub(crate) fn capacity(plan: &Plan, records: &[TrialRecord], cell: &str) -> Option<f64> {
     let is_capacity = |name: &str| {
-        plan.measures.iter().any(|m| m.name == name && matches!(m.kind, MeasureKind::Capacity(_)))
+        plan.measures
+            .iter()
+            .any(|m| m.name == name && matches!(m.kind, MeasureKind::Capacity(_) | MeasureKind::Ims(_)))
     };
     let found: Vec<f64> = records
         .iter()
         .filter(|r| r.cell == cell && is_capacity(&r.measure) && r.repetition < plan.repeat.min)
         .filter_map(|r| match &r.outcome {
             Some(Outcome::Capacity(c)) if c.lower.0 > 0.0 => Some(c.lower.0),
+            Some(Outcome::Ims(ims)) => ims.doc.map(|doc| doc.requested.0),
             _ => None,
         })
         .collect();

@@ -1,25 +1,27 @@
 //! One trial from its testbed to its record.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use vtax_agent::message::{Event, NodeFacts, Provisioning, ServiceReady};
+use vtax_agent::message::{Event, InterfaceSetup, NodeFacts, Provisioning, ServiceReady};
 use vtax_agent::{AgentError, Client};
 use vtax_lab::{Lab, Node, Seat, Testbed, TestbedSpec};
-use vtax_plan::model::{Budget, MeasureKind};
+use vtax_load::sip::PhaseResult;
+use vtax_plan::model::{Budget, MeasureKind, Workload};
 use vtax_probe::delta::Interval;
 use vtax_probe::layers::{CpuBreakdown, Hosting, break_down};
 use vtax_probe::noise::{Disturbance, HostProbe, HostState, disturbance};
 use vtax_probe::{Probe, Sampler, Scope, Snapshot};
-use vtax_store::record::{InvalidReason, Timings, TrialRecord, Validity};
+use vtax_store::record::{InvalidReason, Outcome, Timings, TrialRecord, Validity};
 use vtax_store::{StoreError, TrialEvent, TrialWriter, unix_ms};
 use vtax_sys::chain;
 use vtax_units::{CpuSet, Nanos};
 
 use crate::burst::interval;
 use crate::gate;
+use crate::ims::{Live, Report, sources};
 use crate::measure::{Measured, Site};
 use crate::observe::{Observer, RunEvent};
 use crate::runner::Order;
@@ -64,6 +66,12 @@ pub(crate) struct Trial<'a> {
     snapshots: Vec<(String, Vec<Snapshot>)>,
     /// What took the SUT's CPUs, where it was too much.
     disturbed: Option<String>,
+    /// Whom the service knows, or why that can't be.
+    pub(crate) provisioning: Result<Provisioning, String>,
+    /// Addresses of the generator.
+    sources: Vec<IpAddr>,
+    phases: Vec<PhaseResult>,
+    live: Live,
 }
 
 /// The testbed with both agents answering.
@@ -108,6 +116,10 @@ impl<'a> Trial<'a> {
             notes: Vec::new(),
             snapshots: Vec::new(),
             disturbed: None,
+            provisioning: Ok(Provisioning::default()),
+            sources: Vec::new(),
+            phases: Vec::new(),
+            live: Live::default(),
         }
     }
 
@@ -130,6 +142,9 @@ impl<'a> Trial<'a> {
                 files.snapshot(node, snapshot)?;
             }
         }
+        for phase in &self.phases {
+            files.phase(phase)?;
+        }
         let heard = std::mem::take(&mut *self.heard.lock().unwrap_or_else(PoisonError::into_inner));
         for (at, node, event) in heard {
             match event {
@@ -140,7 +155,7 @@ impl<'a> Trial<'a> {
                     let text = format!("{service} ended by itself: {status}");
                     files.event(&TrialEvent { at, node, kind: "service-died".into(), text })?;
                 }
-                Event::LoadProgress { .. } => {}
+                Event::LoadProgress { .. } | Event::SipProgress { .. } => {}
             }
         }
         Ok(self.record)
@@ -188,9 +203,14 @@ impl<'a> Trial<'a> {
         self.phase("starting the service");
         let starting = Instant::now();
         let service = &self.order.cell.service;
+        let unprovided = |detail: &String| Failed {
+            reason: InvalidReason::ServiceFailed,
+            detail: format!("its subscribers can't be provided: {detail}"),
+        };
+        let provisioning = self.provisioning.as_ref().map_err(unprovided)?;
         let ready = stage
             .sut
-            .start_service(service, testbed.service_address, &Provisioning::default())
+            .start_service(service, testbed.service_address, provisioning)
             .map_err(|e| failed(InvalidReason::ServiceFailed)(&e))?;
         self.record.timings.service = starting.elapsed().into();
         self.record.facts.insert("service.version".into(), ready.version.clone());
@@ -228,7 +248,7 @@ impl<'a> Trial<'a> {
         // The system under test first: a guest boots while the client is spoken to.
         let sut = self.talk(&mut testbed.sut)?;
         let client = self.talk(&mut testbed.client)?;
-        self.greet(&client, &testbed.client)?;
+        self.greet_client(&client, &testbed.client)?;
         if testbed.sut.kind() == "vm" {
             self.phase("booting the guest");
         }
@@ -243,9 +263,14 @@ impl<'a> Trial<'a> {
         })?;
         let write = read.try_clone().map_err(|e| failed(InvalidReason::TestbedFailed)(&e))?;
         let name = role(node.name()).to_owned();
-        let (heard, began) = (Arc::clone(&self.heard), self.began);
-        let listen = move |event| {
-            if !matches!(event, Event::LoadProgress { .. }) {
+        let (heard, live, began) = (Arc::clone(&self.heard), Arc::clone(&self.live), self.began);
+        let listen = move |event| match event {
+            Event::LoadProgress { .. } => {}
+            Event::SipProgress { elapsed, succeeded, inadequate } => {
+                let report = Report { elapsed, succeeded, inadequate };
+                *live.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+            }
+            event => {
                 let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
                 heard.push((began.elapsed().into(), name.clone(), event));
             }
@@ -254,11 +279,29 @@ impl<'a> Trial<'a> {
             .map_err(|e| failed(InvalidReason::TestbedFailed)(&e))
     }
 
+    /// The client may have more addresses than one.
+    fn greet_client(&mut self, client: &Client, node: &Node) -> Result<(), Failed> {
+        let mut interfaces = node.interfaces().map(<[InterfaceSetup]>::to_vec);
+        if let Workload::Sip(workload) = &self.order.cell.workload {
+            self.sources = sources(interfaces.as_deref_mut(), workload.addresses);
+        }
+        self.greet_with(client, node, interfaces)
+    }
+
     fn greet(&mut self, client: &Client, node: &Node) -> Result<(), Failed> {
+        self.greet_with(client, node, node.interfaces().map(<[InterfaceSetup]>::to_vec))
+    }
+
+    fn greet_with(
+        &mut self,
+        client: &Client,
+        node: &Node,
+        interfaces: Option<Vec<InterfaceSetup>>,
+    ) -> Result<(), Failed> {
         let meet = || -> Result<NodeFacts, AgentError> {
             let facts = client.hello(BOOT_WITHIN)?;
-            if let Some(interfaces) = node.interfaces() {
-                client.configure_network(interfaces.to_vec())?;
+            if let Some(interfaces) = interfaces {
+                client.configure_network(interfaces)?;
             }
             Ok(facts)
         };
@@ -293,7 +336,19 @@ impl<'a> Trial<'a> {
             .map_err(|detail| Failed { reason: InvalidReason::MeasureFailed, detail })?;
         meet(partner.as_ref())?;
         let site = Site { client: &stage.client, target, observer: self.observer };
-        let measured = site.measure(self.order).map_err(|e| broken(&e))?;
+        let measured = match &self.order.cell.workload {
+            Workload::Http(http) => site.http(self.order, http),
+            Workload::Sip(sip) => {
+                site.sip(self.order, sip, &self.sources, &self.live).map(|(measured, phases)| {
+                    self.phases = phases;
+                    measured
+                })
+            }
+        };
+        let mut measured = measured.map_err(|e| broken(&e))?;
+        if let Outcome::Ims(ims) = &mut measured.outcome {
+            ims.probe_clocks = probes.clocks.clone();
+        }
         // Probes that fail cost the breakdown, not the trial.
         match probes.stop(stage, measured.answered) {
             Ok((cpu, host_end)) => {
@@ -302,7 +357,7 @@ impl<'a> Trial<'a> {
                 let ours = Nanos(used.0.saturating_add(theirs.unwrap_or_default().0));
                 self.judge_noise(&disturbance(&probes.host_start, &host_end, &probes.sut_cpus, ours));
                 // A search passes through overload; its CPU time per request describes no load.
-                if !matches!(self.order.measure.kind, MeasureKind::Capacity(_)) {
+                if measured.answered > 0 && !matches!(self.order.measure.kind, MeasureKind::Capacity(_)) {
                     self.record.cpu = cpu;
                 }
             }
@@ -348,6 +403,12 @@ impl<'a> Trial<'a> {
             self.record.validity = Validity::Invalid { reason: InvalidReason::ServiceFailed, detail };
         }
     }
+}
+
+/// Nanoseconds since 1970.
+fn unix_ns() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// What a node is in its testbed, whichever of two that is: `client` or `sut`.
@@ -398,6 +459,8 @@ struct Probes {
     inner_start: Snapshot,
     sut_cpus: CpuSet,
     series: Vec<(String, Vec<Snapshot>)>,
+    /// By node: nanoseconds from its clock to the time since 1970.
+    clocks: BTreeMap<String, i64>,
 }
 
 /// QEMU as the host sees it.
@@ -432,8 +495,18 @@ impl Probes {
         // The inner snapshot last and, at the end, first: it is the one that takes time in a guest.
         let host_start = host.read().map_err(|e| chain(&e))?;
         let hypervisor = Hypervisor::start(&testbed.sut, every)?;
+        let outer = stage.client.snapshot().map_err(|e| chain(&e))?;
+        let asked = unix_ns();
         let inner_start = stage.sut.snapshot().map_err(|e| chain(&e))?;
-        Ok(Self { host, host_start, hypervisor, inner_start, sut_cpus, series: Vec::new() })
+        // A guest has a clock of its own: its answer is as old as half of the time it took.
+        let answered = asked + (unix_ns() - asked) / 2;
+        let host_clock = asked - outer.at.0.cast_signed();
+        let clocks = BTreeMap::from([
+            ("sut".to_owned(), answered - inner_start.at.0.cast_signed()),
+            ("client".to_owned(), host_clock),
+            ("hypervisor".to_owned(), host_clock),
+        ]);
+        Ok(Self { host, host_start, hypervisor, inner_start, sut_cpus, series: Vec::new(), clocks })
     }
 
     /// CPU time by layer, and the host as it is now.
