@@ -11,7 +11,7 @@ pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin
 /// A package that a service of the catalogue needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Package {
-    /// Kind of service, as a plan names it.
+    /// Kind of service, as a plan names it; of one that needs several packages, also which part.
     pub service: &'static str,
     /// Where its program is, or would be.
     pub program: &'static str,
@@ -19,6 +19,8 @@ pub struct Package {
     pub name: &'static str,
     /// The command that installs it.
     pub install: &'static str,
+    /// The system's own service that Debian's package brings along; vtax starts its own.
+    pub unit: Option<&'static str>,
     present: bool,
 }
 
@@ -136,6 +138,7 @@ fn package(service: &'static str, programs: &[&'static str], of: (&'static str, 
         program: found.unwrap_or(programs[0]),
         name: of.0,
         install: of.1,
+        unit: None,
         present: found.is_some(),
     }
 }
@@ -151,14 +154,18 @@ pub(crate) fn apache() -> Package {
 
 /// nginx's package.
 pub(crate) fn nginx() -> Package {
-    package("nginx", NGINX, Family::of_this_host().nginx())
+    Package { unit: Some("nginx.service"), ..package("nginx", NGINX, Family::of_this_host().nginx()) }
 }
 
-/// Packages of Kamailio with MariaDB.
+/// Packages of Kamailio with MariaDB: Kamailio, its way to the database, and that.
 fn kamailio_packages() -> [Package; 3] {
-    let (names, install) = Family::of_this_host().kamailio();
-    let programs = [KAMAILIO, KAMAILIO_DATABASE, MARIADB];
-    std::array::from_fn(|i| package("kamailio", programs[i], (names[i], install)))
+    let ([kamailio, module, mariadb], install) = Family::of_this_host().kamailio();
+    let of = |part, programs, name| package(part, programs, (name, install));
+    [
+        Package { unit: Some("kamailio.service"), ..of("kamailio", KAMAILIO, kamailio) },
+        of("kamailio (database module)", KAMAILIO_DATABASE, module),
+        Package { unit: Some("mariadb.service"), ..of("kamailio (MariaDB)", MARIADB, mariadb) },
+    ]
 }
 
 /// Kamailio's package.

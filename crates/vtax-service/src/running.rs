@@ -145,8 +145,10 @@ impl RunningService {
         for process in &self.processes {
             process.shared.enter(Phase::Stopping);
         }
+        let deadline = Instant::now() + self.stop_timeout;
         for (index, process) in self.processes.iter_mut().rev().enumerate() {
-            let stopped = process.stop(&self.name, self.stop_timeout);
+            let left = deadline.saturating_duration_since(Instant::now());
+            let stopped = process.stop(&self.name, left);
             result = match (result, stopped) {
                 (Ok(so_far), Ok(stopped)) => Ok(Stopped {
                     status: if index == 0 { stopped.status } else { so_far.status },
