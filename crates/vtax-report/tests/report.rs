@@ -1,5 +1,7 @@
 //! Made-up runs, from the store to every form of the report.
 
+mod support;
+
 use std::fs;
 use std::path::Path;
 
@@ -117,24 +119,7 @@ fn the_page_stands_alone_and_is_well_formed() {
     }
     assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
     assert_eq!(page.matches("<svg").count(), page.matches("<desc>").count());
-    balanced(&page);
-}
-
-/// Every element that opens closes, in order.
-fn balanced(page: &str) {
-    const VOID: [&str; 2] = ["meta", "!doctype"];
-    let script = page.find("<script>").unwrap();
-    let mut open: Vec<&str> = Vec::new();
-    for piece in page[..script].split('<').skip(1) {
-        let (tag, _) = piece.split_once('>').unwrap_or_else(|| panic!("no end: {piece}"));
-        let name = tag.split([' ', '/', '\n']).find(|n| !n.is_empty()).unwrap();
-        if tag.starts_with('/') {
-            assert_eq!(open.pop(), Some(name), "before </{name}>");
-        } else if !tag.ends_with('/') && !VOID.contains(&name) {
-            open.push(name);
-        }
-    }
-    assert_eq!(open, ["html", "body"]);
+    support::balanced(&page);
 }
 
 #[test]

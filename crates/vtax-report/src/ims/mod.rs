@@ -6,8 +6,10 @@ pub(crate) mod shape;
 pub(crate) mod stats;
 pub(crate) mod steps;
 pub(crate) mod study;
+pub(crate) mod tables;
 mod usage;
 pub(crate) mod what;
+pub(crate) mod workbook;
 
 use vtax_plan::model::{Cell, EnvironmentKind, MeasureKind};
 use vtax_store::RunDir;

@@ -1,6 +1,7 @@
 //! Mean, variance, extremes and percentiles of one measurement in one step.
 
 use vtax_load::sip::MetricResult;
+use vtax_store::ims::ImsMetric;
 
 /// The percentiles of every table.
 pub(crate) const QUANTILES: [(&str, f64); 5] =
@@ -69,6 +70,17 @@ impl Stats {
         let histogram = merged.as_ref().unwrap_or(&first.result.histogram);
         let percentiles = QUANTILES.map(|(_, q)| histogram.quantile(q).0 as f64 / NS_PER_MS);
         Some(Self::ordered(count, (mean, squares / (n - 1.0).max(1.0)), (min, max), percentiles))
+    }
+
+    /// Of what the journal keeps of a metric, in milliseconds; `None` where it has no value.
+    pub(crate) fn of_journal(m: &ImsMetric) -> Option<Self> {
+        let ms = |ns: u64| ns as f64 / NS_PER_MS;
+        let (min, max) = (ms(m.min_ns.min(m.max_ns)), ms(m.max_ns));
+        let names = ["50", "90", "95", "99", "99.9"];
+        let percentiles = names.map(|n| m.percentiles_ns.get(n).map_or(min, |v| ms(*v)));
+        let finite = |v: f64| if v.is_finite() { v } else { 0.0 };
+        let moments = (finite(m.mean_ns / NS_PER_MS), finite((m.sd_ns / NS_PER_MS).powi(2)));
+        (m.count > 0).then(|| Self::ordered(m.count, moments, (min, max), percentiles))
     }
 
     /// Puts figures of several sources (exact extremes, percentiles of a histogram with three digits)
@@ -207,6 +219,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn any_values_are_in_order(values in proptest::collection::vec(any::<f64>(), 0..80)) {
             let finite = values.iter().filter(|v| v.is_finite() && v.abs() < 1e150).copied();
@@ -227,6 +240,10 @@ mod tests {
             (hostile.min, hostile.max) = (Nanos(min), Nanos(max));
             sound(&Stats::of_metric(&[&hostile]).unwrap());
             sound(&Stats::of_metric(&[&hostile, &metric(&also)]).unwrap());
+            sound(&Stats::of_journal(&ImsMetric::from(&hostile)).unwrap());
+            let falling = [("50", max), ("90", min), ("99", 0)].map(|(n, v)| (n.to_owned(), v));
+            let torn = ImsMetric { percentiles_ns: falling.into(), ..ImsMetric::from(&hostile) };
+            sound(&Stats::of_journal(&torn).unwrap());
         }
 
         #[test]
