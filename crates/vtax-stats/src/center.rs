@@ -57,21 +57,29 @@ fn enclose(n: usize, k: usize) -> f64 {
     1.0 - 2.0 * outside
 }
 
-/// How many times larger the variance of a mean or median is than for independent values, from values in
-/// the order of time; 1 or more.
+/// How many times larger the variance of a mean or median is than for independent values, from groups of
+/// values, each in the order of time; 1 or more.
 ///
 /// (1 + r) / (1 - r) for a first-order autoregression (Bayley and Hammersley, 1946). The usual estimate of
 /// r is too low by about (1 + 4r) / n (Kendall; Marriott and Pope, Biometrika 41, 1954), which is made up
-/// for, with a quarter to spare, as too wide is the better mistake. Never below 0: alternation may be chance.
-pub(crate) fn memory(values: &[f64]) -> f64 {
-    let (mean, variance) = moments(values);
-    let n = values.len() as f64;
-    let all = variance * (n - 1.0);
-    if all <= 0.0 || values.len() < 3 {
+/// for, with `spare` / n on top, as too wide is the better mistake. r is the machine's, so groups are
+/// averaged. Never below 0: alternation may be chance.
+pub(crate) fn memory(groups: &[&[f64]], spare: f64) -> f64 {
+    let (mut sum, mut n, mut moving) = (0.0, 0.0, 0.0);
+    for values in groups {
+        let (mean, variance) = moments(values);
+        let all = variance * (values.len() as f64 - 1.0);
+        if all > 0.0 && values.len() >= 3 {
+            sum += values.windows(2).map(|w| (w[0] - mean) * (w[1] - mean)).sum::<f64>() / all;
+            n += values.len() as f64;
+            moving += 1.0;
+        }
+    }
+    if moving == 0.0 {
         return 1.0;
     }
-    let neighbours: f64 = values.windows(2).map(|w| (w[0] - mean) * (w[1] - mean)).sum();
-    let r = (neighbours / all + 1.25 / n) * n / (n - 4.0).max(1.0);
+    let n = n / moving;
+    let r = (sum / moving + (1.0 + spare) / n) * n / (n - 4.0).max(1.0);
     let r = r.clamp(0.0, MAX_MEMORY);
     (1.0 + r) / (1.0 - r)
 }
@@ -94,9 +102,10 @@ mod tests {
 
     #[test]
     fn alternation_is_not_a_reason_to_know_more() {
-        assert!((memory(&[1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0]) - 1.0).abs() < 1e-12);
-        assert!(memory(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]) > 10.0);
-        assert!((memory(&[5.0; 8]) - 1.0).abs() < 1e-12);
+        let of = |v: &[f64]| memory(&[v], 0.2);
+        assert!((of(&[1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0]) - 1.0).abs() < 1e-12);
+        assert!(of(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]) > 10.0);
+        assert!((of(&[5.0; 8]) - 1.0).abs() < 1e-12);
     }
 
     proptest! {

@@ -12,9 +12,8 @@ pub const MIN_TRIALS: usize = 3;
 /// different resamples, and Student's t on logarithms is closer to its promise.
 const BOOTSTRAP_TRIALS: usize = 6;
 
-/// From this many trials a ratio of groups heeds their order: what fewer show of it is mostly chance, and
-/// would cost width where there is nothing to heed.
-const REMEMBERING: usize = 8;
+/// Added to the autocorrelation of a single group, over the number of its trials; half of it for two.
+const SPARE: f64 = 0.2;
 
 /// Resamples: at the far tail used for 6 trials (about 0.7 %) some 28 lie beyond the limit.
 const RESAMPLES: usize = 4000;
@@ -72,7 +71,7 @@ pub fn estimate(group: &Group<'_>) -> Option<Estimate> {
     let scaled: Vec<f64> = values.iter().map(scale).collect();
     let ordered: Vec<f64> = group.values.iter().map(scale).collect();
     let (median, (low, high)) = median_interval(&scaled);
-    let stretch = memory(&ordered).sqrt();
+    let stretch = memory(&[&ordered], SPARE).sqrt();
     // 1.96 standard deviations of a rectangle, which more trials don't cure.
     let unseen = if positive { 1.96 * usable(group.resolution) / 12f64.sqrt() } else { 0.0 };
     let below = ((median - low) * stretch).hypot(unseen);
@@ -87,27 +86,21 @@ fn usable(resolution: f64) -> f64 {
 /// One group on the logarithmic scale that ratios are made on.
 #[derive(Debug)]
 pub(crate) struct Part {
+    /// In the order of time.
     values: Vec<f64>,
     pub(crate) mean: f64,
     variance: f64,
     resolution: f64,
-    /// What the variance of the mean is to be multiplied by.
-    memory: f64,
 }
 
 impl Part {
-    /// Of positive values in the order of time.
     pub(crate) fn of_logs(positive: &[f64], resolution: f64) -> Self {
-        let mut values: Vec<f64> = positive.iter().map(|v| v.ln()).collect();
-        let memory = if values.len() >= REMEMBERING { memory(&values) } else { 1.0 };
-        // Sorted, so that only neighbourhood depends on the order.
-        values.sort_by(f64::total_cmp);
-        Self { memory, ..Self::new(values, resolution) }
+        Self::new(positive.iter().map(|v| v.ln()).collect(), resolution)
     }
 
     pub(crate) fn new(values: Vec<f64>, resolution: f64) -> Self {
         let (mean, variance) = moments(&values);
-        Self { values, mean, variance, resolution: usable(resolution), memory: 1.0 }
+        Self { values, mean, variance, resolution: usable(resolution) }
     }
 
     fn n(&self) -> f64 {
@@ -138,10 +131,12 @@ impl Spread {
         if parts.iter().any(|(_, p)| p.values.len() < MIN_TRIALS) {
             return None;
         }
+        let groups: Vec<&[f64]> = parts.iter().map(|(_, p)| p.values.as_slice()).collect();
+        let memory = memory(&groups, SPARE / 2.0);
         let plain: f64 = parts.iter().map(|(_, p)| p.variance / p.n()).sum();
-        let scatter: f64 = parts.iter().map(|(_, p)| p.memory * p.variance / p.n()).sum();
+        let scatter = memory * plain;
         let fourth: f64 =
-            parts.iter().map(|(_, p)| (p.memory * p.variance / p.n()).powi(2) / (p.n() - 1.0)).sum();
+            parts.iter().map(|(_, p)| (memory * p.variance / p.n()).powi(2) / (p.n() - 1.0)).sum();
         let resolution: f64 = parts.iter().map(|(_, p)| p.resolution.powi(2) / 12.0).sum();
         let total = scatter + resolution;
         let df = if fourth > 0.0 { total * total / fourth } else { f64::INFINITY };
@@ -149,7 +144,7 @@ impl Spread {
         if plain > 0.0 && parts.iter().all(|(_, p)| p.values.len() >= BOOTSTRAP_TRIALS) {
             let half = t_quantile(0.975, scatter * scatter / fourth) * plain.sqrt();
             let (low, high) = bootstrap(parts, half, seed);
-            let stretch = (scatter / plain).sqrt();
+            let stretch = memory.sqrt();
             // 1.96 standard errors, as infinitely many degrees of freedom are credited to resolution.
             let widen = |end: f64| (end * stretch).hypot(1.96 * resolution.sqrt());
             return Some(Self { low: -widen(low), high: widen(high), error, df });
@@ -215,7 +210,7 @@ mod tests {
         // Logarithms -0.1, 0, 0.1 in an order without memory: sd 0.1, t(0.975, 2) = 4.302653.
         let values = [1.0, 0.1f64.exp(), (-0.1f64).exp()];
         let e = estimate(&Group::exact(&values)).unwrap();
-        let stretch = memory(&[0.0, 0.1, -0.1]).sqrt();
+        let stretch = memory(&[&[0.0, 0.1, -0.1]], SPARE).sqrt();
         let half = 4.302_653 * 0.1 / 3f64.sqrt() * stretch;
         let (low, high) = e.interval.unwrap();
         assert!((e.center - 1.0).abs() < 1e-12);
