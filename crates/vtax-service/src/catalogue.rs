@@ -130,7 +130,10 @@ pub(crate) fn prepare(
     };
     let mut recipes = match &service.kind {
         ServiceKind::Http(_) => vec![embedded(&job, place, "http", Condition::Http("/bytes/100"))],
-        ServiceKind::Sip(_) => vec![embedded(&job, place, "sip", Condition::Port)],
+        ServiceKind::Sip(_) => {
+            let missing = || ServiceError::NoSubscribers { service: service.name.clone() };
+            vec![embedded_sip(&job, place, subscribers.ok_or_else(missing)?)]
+        }
         ServiceKind::Apache(_) => vec![apache::prepare(&job)?],
         ServiceKind::Nginx(_) => vec![nginx::prepare(&job)?],
         ServiceKind::Kamailio(options) => {
@@ -175,6 +178,22 @@ fn embedded(job: &Job<'_>, place: &Place, kind: &str, ready: Condition) -> Recip
         ready,
         identity: Identity::Present,
     }
+}
+
+/// vtax's own SIP server, told who its subscribers are.
+fn embedded_sip(job: &Job<'_>, place: &Place, subscribers: &Subscribers) -> Recipe {
+    // Written once both transports are open.
+    let mut recipe = embedded(job, place, "sip", Condition::Log("listening on sip:".to_owned()));
+    // In one word each: a password may begin with a dash.
+    recipe.command.extend([
+        format!("--subscribers={}", subscribers.count),
+        format!("--public-format={}", subscribers.public),
+        format!("--private-format={}", subscribers.private),
+        format!("--password={}", subscribers.password),
+        format!("--realm={}", subscribers.realm),
+        format!("--domain={}", subscribers.domain),
+    ]);
+    recipe
 }
 
 /// Sees that a user without privileges can enter every directory above the private one.

@@ -205,8 +205,8 @@ fn a_response_copies_what_it_has_to() {
     assert_eq!(response.to().unwrap().tag, Some(&b"t1"[..]));
     assert_eq!(response.from(), request.from());
     out.clear();
-    Writer::respond_via(&mut out, &request, b"SIP/2.0/UDP h;received=192.0.2.9", 404, "Not Found", None)
-        .end();
+    let top = |out: &mut Vec<u8>| out.extend_from_slice(b"SIP/2.0/UDP h;received=192.0.2.9");
+    Writer::respond_with(&mut out, &request, 404, "Not Found", None, top).end();
     let response = Message::parse(&out).unwrap();
     assert_eq!(response.values(Name::Via).count(), 3);
     assert_eq!(response.via().unwrap().received, Some(&b"192.0.2.9"[..]));
