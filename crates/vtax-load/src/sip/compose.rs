@@ -37,6 +37,13 @@ impl Sender {
     }
 }
 
+impl Sender {
+    /// A session description, as offer or answer.
+    pub(crate) fn sdp(&self) -> &[u8] {
+        &self.sdp
+    }
+}
+
 /// Writes messages for one worker.
 #[derive(Debug)]
 pub(crate) struct Composer {

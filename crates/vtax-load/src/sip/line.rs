@@ -13,7 +13,7 @@ use super::stray::{Kind, Stray};
 use crate::LoadError;
 
 /// Room for what arrives while the worker is busy; the kernel may give less.
-const BUFFER_BYTES: usize = 16 << 20;
+pub(crate) const BUFFER_BYTES: usize = 16 << 20;
 
 /// A local address.
 #[derive(Debug)]
