@@ -4,6 +4,7 @@
 //! real executor is [`LabExecutor`], which builds a fresh testbed for each trial.
 
 mod burst;
+pub mod calibration;
 mod error;
 mod executor;
 mod gate;
@@ -23,7 +24,7 @@ mod trial;
 pub use error::RunError;
 pub use executor::LabExecutor;
 pub use observe::{Observer, RunEvent};
-pub use provenance::provenance;
+pub use provenance::{host, provenance};
 pub use runner::{Ended, Executor, Order, Runner};
 pub use schedule::{Schedule, Slot};
 pub use stop::Stop;

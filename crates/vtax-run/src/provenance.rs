@@ -32,7 +32,9 @@ pub fn provenance(plan: &Plan, plan_file: Option<String>, vtax_version: &str) ->
     }
 }
 
-fn host() -> HostFacts {
+/// This machine.
+#[must_use]
+pub fn host() -> HostFacts {
     let uname = rustix::system::uname();
     HostFacts {
         kernel: uname.release().to_string_lossy().into_owned(),
