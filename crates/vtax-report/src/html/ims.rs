@@ -81,11 +81,11 @@ fn capacities(report: &Report, bench: &Bench) -> Markup {
     table.open("table", &[("class", "doc")]);
     let mut columns = vec![
         ("Environment", false),
-        ("Trials", true),
-        ("Requested, SAPS", true),
-        ("DOC: effective, SAPS", true),
+        ("DOC, SAPS", true),
         ("Tax", true),
         ("Verdict", false),
+        ("Requested, SAPS", true),
+        ("Trials", true),
     ];
     if with_study {
         columns.extend([("Study, SAPS", true), ("Study, tax", true)]);
@@ -95,10 +95,10 @@ fn capacities(report: &Report, bench: &Bench) -> Markup {
     for e in &bench.environments {
         table.open("tr", &[]).open("th", &[("scope", "row"), ("class", series(e.position))]);
         table.fixed("<i class=\"dot\"></i>").text(&e.label).close("th");
+        capacity_cells(&mut table, &found(report, bench, e), e.position == 0);
+        table.element("td", &[("class", "n")], &requested(report, e));
         let valid = e.trials.iter().filter(|i| data.trials[**i].validity == Validity::Valid).count();
         table.element("td", &[("class", "n")], &format!("{valid} of {}", e.trials.len()));
-        table.element("td", &[("class", "n")], &requested(report, e));
-        capacity_cells(&mut table, &found(report, bench, e), e.position == 0);
         if with_study {
             let study = of_study(e);
             table.element("td", &[("class", "n quiet")], &study.map_or_else(String::new, digits));
@@ -109,7 +109,7 @@ fn capacities(report: &Report, bench: &Bench) -> Markup {
     }
     table.close("tbody").close("table");
     let mut m = scrolling(&table);
-    m.fixed("<p class=\"small-print\">The design objective capacity is the load of the last step within the limits (ETSI TS 186 008). Requested: what that step asked for; effective: what the generator really started in it, as the typical value over trials with its 95&nbsp;% interval.");
+    m.fixed("<p class=\"small-print\">The design objective capacity is the load of the last step within the limits (ETSI TS 186 008). The figure is what the generator really started in that step, as the typical value over trials with its 95&nbsp;% interval; requested is what the step asked for.");
     if with_study {
         m.fixed(" The last columns are the study's, on hardware of its time: its loads don't compare with these, its taxes may.");
     }
@@ -235,7 +235,7 @@ fn when(report: &Report, bench: &Bench) -> String {
 fn parameters(report: &Report, bench: &Bench) -> Markup {
     let Some(cell) = report.data.cell(&bench.environments[0].cell) else { return Markup::new() };
     let mut table = Markup::new();
-    table.open("table", &[]);
+    table.open("table", &[("class", "words-wrap")]);
     head(&mut table, &[("Parameter", false), ("Value", false), ("Meaning", false)]);
     table.open("tbody", &[]);
     for p in all(&report.data.plan, cell, &bench.measure) {

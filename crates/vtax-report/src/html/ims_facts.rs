@@ -47,13 +47,16 @@ fn causes(e: &Environment) -> Markup {
         m.element("p", &[], &format!("{}: every scenario of every phase was handled adequately.", e.label));
         return m;
     }
+    // Phases without a failure would be columns of zeros.
+    let used: Vec<usize> = (0..phases.len()).filter(|i| rows.values().any(|n| n[*i] > 0)).collect();
     let mut table = Markup::new();
-    table.open("table", &[("class", "steps")]).element("caption", &[], &format!("{}, scenarios", e.label));
+    let caption = format!("{}: scenarios by phase; {} of {} phases had any", e.label, used.len(), phases.len());
+    table.open("table", &[("class", "steps causes")]).element("caption", &[], &caption);
     table.open("thead", &[]).open("tr", &[]);
     for name in ["Scenario", "Cause"] {
         table.element("th", &[("scope", "col")], name);
     }
-    for p in phases {
+    for p in used.iter().map(|i| &phases[*i]) {
         let class = format!("n {}", class(standing(p)));
         table.element("th", &[("scope", "col"), ("class", &class)], &p.name);
     }
@@ -61,14 +64,14 @@ fn causes(e: &Environment) -> Markup {
     for ((scenario, cause), counts) in rows {
         let name = vtax_plan::model::Scenario::ALL.get(scenario).map_or("", |s| s.name());
         table.open("tr", &[]).element("th", &[("scope", "row")], name).element("td", &[], cause);
-        for n in counts {
+        for n in used.iter().map(|i| counts[*i]) {
             let class = if n == 0 { "n quiet" } else { "n" };
             table.element("td", &[("class", class)], &n.to_string());
         }
         table.close("tr");
     }
     table.close("tbody").close("table");
-    m.add(&wide(&table, phases.len()));
+    m.add(&wide(&table, used.len()));
     m
 }
 
@@ -180,7 +183,7 @@ pub(super) fn appendix(report: &Report, ims: &Ims) -> Markup {
 fn parameters(report: &Report, bench: &Bench) -> Markup {
     let Some(cell) = report.data.cell(&bench.environments[0].cell) else { return Markup::new() };
     let mut table = Markup::new();
-    table.open("table", &[]);
+    table.open("table", &[("class", "words-wrap")]);
     head(
         &mut table,
         &[("Parameter", false), ("In the study's tool", false), ("Value", false), ("Meaning", false)],
@@ -198,7 +201,7 @@ fn parameters(report: &Report, bench: &Bench) -> Markup {
 fn commands(report: &Report, bench: &Bench) -> Markup {
     let p = &report.data.provenance;
     let mut table = Markup::new();
-    table.open("table", &[]);
+    table.open("table", &[("class", "words-wrap")]);
     head(&mut table, &[("System", false), ("Version", false), ("Command line", false)]);
     table.open("tbody", &[]);
     let mut row = |system: &str, version: &str, command: &[String]| {

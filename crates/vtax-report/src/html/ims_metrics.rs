@@ -96,12 +96,13 @@ fn step_table(e: &Environment, m: &Measurement) -> Markup {
     let mut table = Markup::new();
     table.open("table", &[("class", "by-step")]);
     table.element("caption", &[], &format!("{}, {unit}", e.label));
-    let mut columns = vec![
+    let variance = format!("Variance, {unit}²");
+    let mut columns: Vec<(&str, bool)> = vec![
         ("Step", false),
         ("Requested, SAPS", true),
         (m.what.values(), true),
         ("Mean", true),
-        ("Variance", true),
+        (&variance, true),
         ("SD", true),
         ("Min", true),
     ];
@@ -291,7 +292,8 @@ fn pictures(e: &Environment, m: &Measurement, poisson: bool) -> Markup {
     let mut grid = Markup::new();
     let over_time = match what {
         What::Delay(..) => "Over time: mean, up to the largest",
-        What::Saps | What::Ihs(_) | What::Retransmissions(_) => "Over time: every second",
+        What::Saps => "Over time: every second; dashed: requested",
+        What::Ihs(_) | What::Retransmissions(_) => "Over time: every second",
         _ => "Over time",
     };
     grid.add(&course(e, m, over_time, m.moments(), true));
@@ -420,6 +422,11 @@ fn course(
     let left = Track { class: series(e.position), name: &axis, unit: m.what.unit(), scale, bins, band };
     let description = format!("{}, {}", m.what.title(), e.label);
     let zones = zones(e);
+    let rates = e.shown.outcome.phases.iter().map(|p| p.requested.0);
+    let goal: Vec<(f64, f64, f64)> = match m.what {
+        What::Saps => zones.iter().zip(rates).map(|(z, rate)| (z.from, z.to, rate)).collect(),
+        _ => Vec::new(),
+    };
     let timeline = Timeline {
         title,
         description: &description,
@@ -427,6 +434,7 @@ fn course(
         zones: &zones,
         left,
         right: None,
+        goal: &goal,
         heading: true,
     };
     timeline.draw(SMALL, HEIGHT)
@@ -462,6 +470,7 @@ pub(super) fn cpu_over_time(e: &Environment, title: &str) -> Markup {
             zones: &zones,
             left,
             right: Some(right),
+            goal: &[],
             heading: false,
         };
         timeline.draw(width, 270.0)

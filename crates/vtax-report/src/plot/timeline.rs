@@ -43,6 +43,8 @@ pub(crate) struct Timeline<'a> {
     pub(crate) zones: &'a [Zone],
     pub(crate) left: Track<'a>,
     pub(crate) right: Option<Track<'a>>,
+    /// What was asked for, at the left axis: from, to, value.
+    pub(crate) goal: &'a [(f64, f64, f64)],
     /// Whether the title stands in the picture.
     pub(crate) heading: bool,
 }
@@ -91,7 +93,19 @@ impl Timeline<'_> {
             course(&mut svg, &other, right);
         }
         course(&mut svg, &frame, &self.left);
+        self.goal(&mut svg, &frame, length / self.seconds.max(1e-9));
         svg.finish()
+    }
+
+    fn goal(&self, svg: &mut Svg, frame: &Frame, factor: f64) {
+        let mut path = String::new();
+        for (from, to, value) in self.goal {
+            let (a, b) = (number(frame.x(from * factor)), number(frame.x(to * factor)));
+            path.push_str(&format!("M{a} {}H{b}", number(frame.y(*value))));
+        }
+        if !path.is_empty() {
+            svg.path("goal", &path, "requested");
+        }
     }
 
     /// The phases, green and red, above the course.
