@@ -10,15 +10,23 @@ use vtax_wire::sip::Transport;
 
 use super::compose::Sender;
 use super::stray::{Kind, Stray};
+use super::stream::Stream;
 use crate::LoadError;
 
 /// Room for what arrives while the worker is busy; the kernel may give less.
 pub(crate) const BUFFER_BYTES: usize = 16 << 20;
 
+/// How messages leave and arrive.
+#[derive(Debug)]
+pub(crate) enum Wire {
+    Udp(UdpSocket),
+    Tcp(Box<Stream>),
+}
+
 /// A local address.
 #[derive(Debug)]
 pub(crate) struct Line {
-    socket: UdpSocket,
+    pub(crate) wire: Wire,
     pub(crate) sender: Sender,
     /// Messages one after the other, and where each ends.
     out: Vec<u8>,
@@ -30,7 +38,7 @@ pub(crate) struct Line {
 impl Line {
     /// A socket at `local`, connected to `target`: the kernel then finds the route once, and says
     /// when nobody listens there.
-    pub(crate) fn open(local: IpAddr, target: SocketAddr) -> Result<Self, LoadError> {
+    pub(crate) fn udp(local: IpAddr, target: SocketAddr) -> Result<Self, LoadError> {
         let refused = |source| LoadError::System { operation: "open a UDP socket", source };
         let socket = UdpSocket::bind((local, 0)).map_err(refused)?;
         socket.connect(target).map_err(refused)?;
@@ -41,13 +49,18 @@ impl Line {
         }
         let _ = sockopt::set_socket_send_buffer_size(&socket, BUFFER_BYTES);
         let address = socket.local_addr().map_err(refused)?;
-        Ok(Self {
-            sender: Sender::new(address, Transport::Udp),
-            socket,
-            out: Vec::new(),
-            ends: Vec::new(),
-            dropped: 0,
-        })
+        Ok(Self::new(Wire::Udp(socket), Sender::new(address, Transport::Udp)))
+    }
+
+    /// A connection to `target`, made when there is something to send.
+    pub(crate) fn tcp(local: IpAddr, target: SocketAddr) -> Result<Self, LoadError> {
+        let stream = Stream::open(local, target)?;
+        let sender = Sender::new(stream.local(), Transport::Tcp);
+        Ok(Self::new(Wire::Tcp(Box::new(stream)), sender))
+    }
+
+    fn new(wire: Wire, sender: Sender) -> Self {
+        Self { wire, sender, out: Vec::new(), ends: Vec::new(), dropped: 0 }
     }
 
     /// Has `write` append one message.
@@ -62,12 +75,28 @@ impl Line {
     }
 
     /// Sends what waits. What the kernel doesn't take is lost, as on any network.
-    pub(crate) fn flush(&mut self, outbox: &mut Outbox, stray: &mut Stray) {
+    pub(crate) fn flush(&mut self, now: u64, outbox: &mut Outbox, stray: &mut Stray) {
+        match &mut self.wire {
+            Wire::Udp(_) => self.flush_datagrams(outbox, stray),
+            Wire::Tcp(stream) => {
+                stream.send(&self.out, now, stray);
+                // After a failure the local port may be another.
+                if stream.changed {
+                    self.sender = Sender::new(stream.local(), Transport::Tcp);
+                }
+            }
+        }
+        self.out.clear();
+        self.ends.clear();
+    }
+
+    fn flush_datagrams(&mut self, outbox: &mut Outbox, stray: &mut Stray) {
+        let Wire::Udp(socket) = &self.wire else { return };
         let (mut first, mut start) = (0, 0);
         while first < self.ends.len() {
             let rest = &self.out[start..];
             let ends = &mut self.ends[first..];
-            let sent = outbox.send(self.socket.as_fd(), rest, ends, &[]);
+            let sent = outbox.send(socket.as_fd(), rest, ends, &[]);
             let done = match sent {
                 Ok(sent) => sent,
                 Err(e) if matches!(e.kind(), ErrorKind::Interrupted) => 0,
@@ -88,13 +117,12 @@ impl Line {
                 (first, start) = (first + done, start + step);
             }
         }
-        self.out.clear();
-        self.ends.clear();
     }
 
     /// Datagrams dropped since this was last asked.
     pub(crate) fn newly_dropped(&mut self) -> u64 {
-        let now = vtax_sys::datagrams::dropped(self.socket.as_fd());
+        let Wire::Udp(socket) = &self.wire else { return 0 };
+        let now = vtax_sys::datagrams::dropped(socket.as_fd());
         let more = now.wrapping_sub(std::mem::replace(&mut self.dropped, now));
         u64::from(more)
     }
@@ -106,7 +134,10 @@ impl Line {
 
 impl AsFd for Line {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        match &self.wire {
+            Wire::Udp(socket) => socket.as_fd(),
+            Wire::Tcp(stream) => stream.as_fd(),
+        }
     }
 }
 

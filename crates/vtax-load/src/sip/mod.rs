@@ -18,6 +18,7 @@ mod setup;
 mod spec;
 mod station;
 mod stray;
+mod stream;
 mod token;
 mod uas;
 mod users;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1};
-use vtax_plan::model::{Scenario, SipMetric, Spread};
+use vtax_plan::model::{Scenario, SipMetric, SipTransport, Spread};
 use vtax_sys::datagrams::Outbox;
 use vtax_wire::sip::Method;
 
@@ -68,7 +68,10 @@ impl Station {
     pub(crate) fn open(setup: &Arc<Setup>, session: u32, worker: u32, now: u64) -> Result<Self, LoadError> {
         let count = setup.users_of(worker);
         let (spec, workload) = (&setup.spec, &setup.spec.workload);
-        let open = |local: &std::net::IpAddr| Line::open(*local, spec.target);
+        let open = |local: &std::net::IpAddr| match workload.transport {
+            SipTransport::Udp => Line::udp(*local, spec.target),
+            SipTransport::Tcp => Line::tcp(*local, spec.target),
+        };
         let lines = spec.local.iter().map(open).collect::<Result<_, _>>()?;
         let origin = Origin::new(session, worker as usize);
         let text_bytes = workload.message_bytes.1.0 as usize;
@@ -133,7 +136,7 @@ impl Station {
     /// Sends all that waits.
     pub(crate) fn flush(&mut self) {
         for line in self.lines.iter_mut().filter(|line| line.has_waiting()) {
-            line.flush(&mut self.outbox, &mut self.stray);
+            line.flush(self.now, &mut self.outbox, &mut self.stray);
         }
     }
 
@@ -142,7 +145,7 @@ impl Station {
         let line = &mut self.lines[line];
         line.send(write);
         if line.is_full() {
-            line.flush(&mut self.outbox, &mut self.stray);
+            line.flush(self.now, &mut self.outbox, &mut self.stray);
         }
     }
 
@@ -246,11 +249,11 @@ impl Station {
     fn transmit(&mut self, slot: u32) {
         let line = self.line_of(self.attempts[slot as usize].caller);
         self.traffic.requests_sent += 1;
-        let Self { setup, attempts, composer, lines, outbox, stray, .. } = self;
+        let Self { setup, attempts, composer, lines, outbox, stray, now, .. } = self;
         let line = &mut lines[line];
         line.send(|sender, out| composer.request(setup, sender, out, slot, &attempts[slot as usize]));
         if line.is_full() {
-            line.flush(outbox, stray);
+            line.flush(*now, outbox, stray);
         }
     }
 

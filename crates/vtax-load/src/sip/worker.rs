@@ -15,7 +15,7 @@ use vtax_wire::sip::{Message, StartLine};
 
 use super::PhaseKind;
 use super::course::Course;
-use super::line::receive_error;
+use super::line::{Wire, receive_error};
 use super::recorder::{Layout, Place, Record};
 use super::station::{Present, Station};
 use super::stray::Kind;
@@ -65,6 +65,8 @@ pub(crate) struct Worker<'a> {
     course: &'a Course<'a>,
     control: &'a Control,
     epoll: OwnedFd,
+    /// The lines are connections.
+    streams: bool,
     inbox: Inbox,
     due: Vec<u32>,
     pacer: Pacer,
@@ -103,10 +105,16 @@ impl<'a> Worker<'a> {
         epoch: u64,
     ) -> Result<Self, std::io::Error> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        for (i, line) in station.lines.iter().enumerate() {
-            epoll::add(&epoll, line.as_fd(), epoll::EventData::new_u64(i as u64), epoll::EventFlags::IN)?;
+        for (i, line) in station.lines.iter_mut().enumerate() {
+            match &mut line.wire {
+                Wire::Udp(socket) => epoll::add(&epoll, socket, number_of(i), epoll::EventFlags::IN)?,
+                // Where the last profile has left a connection.
+                Wire::Tcp(stream) => stream.changed = true,
+            }
         }
+        let streams = station.lines.iter().any(|line| matches!(line.wire, Wire::Tcp(_)));
         Ok(Self {
+            streams,
             station,
             course,
             control,
@@ -140,6 +148,9 @@ impl<'a> Worker<'a> {
             self.dispatch();
             self.expire();
             self.station.flush();
+            if self.streams {
+                self.watch_streams();
+            }
             let (before, sleep, precise) = self.next_sleep();
             let ready = match epoll::wait(&self.epoll, &mut events[..], Some(&timespec(sleep))) {
                 Ok((ready, _)) => ready,
@@ -154,7 +165,12 @@ impl<'a> Worker<'a> {
                 }
             }
             for event in ready {
-                self.receive(event.data.u64() as usize);
+                let line = event.data.u64() as usize;
+                if self.streams {
+                    self.stream_ready(line, event.flags);
+                } else {
+                    self.receive(line);
+                }
             }
         }
         self.finish()
@@ -333,6 +349,49 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// Has the kernel tell what connections wait for, where that has changed.
+    fn watch_streams(&mut self) {
+        for (i, line) in self.station.lines.iter_mut().enumerate() {
+            let Wire::Tcp(stream) = &mut line.wire else { continue };
+            if !std::mem::take(&mut stream.changed) || !stream.is_open() {
+                continue;
+            }
+            let mut flags = epoll::EventFlags::IN;
+            flags.set(epoll::EventFlags::OUT, stream.wants_to_write());
+            // A connection that is new to epoll is added; one that ended has left by itself.
+            if epoll::modify(&self.epoll, stream.as_fd(), number_of(i), flags).is_err()
+                && epoll::add(&self.epoll, stream.as_fd(), number_of(i), flags).is_err()
+            {
+                self.station.stray.count(Kind::ReceiveFailed);
+            }
+        }
+    }
+
+    /// A connection can be read from or written to.
+    fn stream_ready(&mut self, line: usize, flags: epoll::EventFlags) {
+        let now = self.station.now;
+        let writable =
+            flags.intersects(epoll::EventFlags::OUT | epoll::EventFlags::ERR | epoll::EventFlags::HUP);
+        for round in 0..BATCHES_MAX {
+            let station = &mut *self.station;
+            let Wire::Tcp(stream) = &mut station.lines[line].wire else { return };
+            if round == 0 && writable && stream.wants_to_write() {
+                stream.writable(now, &mut station.stray);
+            }
+            let more = stream.read(now, &mut station.stray);
+            let taken = stream.take();
+            for (from, to) in &taken.messages {
+                handle(station, line, &taken.bytes[*from..*to]);
+            }
+            if let Wire::Tcp(stream) = &mut self.station.lines[line].wire {
+                stream.give_back(taken);
+            }
+            if !more {
+                return;
+            }
+        }
+    }
+
     /// Hands progress over and asks for dropped datagrams.
     fn report(&mut self) {
         let since = self.station.now.saturating_sub(self.epoch);
@@ -353,6 +412,10 @@ impl<'a> Worker<'a> {
         self.report();
         Ok(self.uses)
     }
+}
+
+fn number_of(line: usize) -> epoll::EventData {
+    epoll::EventData::new_u64(line as u64)
 }
 
 /// Handles one message.

@@ -103,7 +103,10 @@ fn check_metrics(phase: &PhaseResult) {
         assert!(quantiles.is_sorted(), "{:?}: {quantiles:?}", m.metric);
         assert!(m.min.0 > 0 && m.min.0 as f64 <= m.mean_ns && m.mean_ns <= m.max.0 as f64, "{m:?}");
         // Three significant digits.
-        assert!(quantiles[0] <= 1.001 * m.min.0 as f64 + 1.0 && quantiles[6] >= 0.999 * m.max.0 as f64, "{m:?}");
+        assert!(
+            quantiles[0] <= 1.001 * m.min.0 as f64 + 1.0 && quantiles[6] >= 0.999 * m.max.0 as f64,
+            "{m:?}"
+        );
         let spread = (m.max.0 - m.min.0) as f64;
         assert!(m.variance_ns2 >= 0.0 && m.variance_ns2 <= spread * spread + 1.0, "{m:?}");
         if phase.transient == Nanos::ZERO {
