@@ -11,6 +11,7 @@ mod ims_metrics;
 mod time;
 mod trials;
 mod verdict;
+mod why;
 
 use vtax_plan::model::{Arrivals, MeasureKind};
 
@@ -39,6 +40,7 @@ pub(crate) fn page(report: &Report) -> String {
     let benches = report.ims();
     section("ims", "IMS benchmark", ims::summary(report, benches));
     section("taxes", "Taxes", verdict::taxes(report, &rows));
+    section("why", "Why these verdicts", why::why(report, &rows));
     section("latency", "Latency", figures::latency(data));
     section("capacity", "Capacity", figures::capacity(data));
     section("cpu", "Where the tax is paid", figures::cpu(data, &report.summary));
@@ -48,6 +50,7 @@ pub(crate) fn page(report: &Report) -> String {
     section("ims-measurements", "IMS measurements", ims_metrics::metrics(benches, arrivals));
     section("ims-failures", "IMS failures and generator", ims_facts::failures(benches));
     section("ims-appendix", "IMS parameters and command lines", ims_facts::appendix(report, benches));
+    section("left-out", "What doesn't count", why::left_out(report));
     section("trials", "Trials", trials::trials(report));
     section("figures", "All figures", verdict::all_figures(&rows, &report.summary));
     section("provenance", "Where the numbers come from", facts::provenance(report));

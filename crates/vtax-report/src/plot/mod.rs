@@ -2,8 +2,10 @@
 
 pub(crate) mod capacity;
 pub(crate) mod curves;
+pub(crate) mod dots;
 pub(crate) mod forest;
 mod frame;
+pub(crate) mod narrowing;
 pub(crate) mod panel;
 pub(crate) mod scale;
 pub(crate) mod stack;
