@@ -13,7 +13,7 @@ use vtax_plan::model::{Budget, MeasureKind, Workload};
 use vtax_probe::delta::Interval;
 use vtax_probe::layers::{CpuBreakdown, Hosting, break_down};
 use vtax_probe::noise::{Disturbance, HostProbe, HostState, disturbance};
-use vtax_probe::{Probe, Sampler, Scope, Snapshot};
+use vtax_probe::{FrequencyWatch, Probe, Sampler, Scope, Snapshot};
 use vtax_store::record::{InvalidReason, Outcome, Timings, TrialRecord, Validity};
 use vtax_store::{StoreError, TrialEvent, TrialWriter, unix_ms};
 use vtax_sys::chain;
@@ -33,6 +33,9 @@ const BOOT_WITHIN: Duration = Duration::from_secs(90);
 /// Share of the SUT's CPUs that others may take before a trial no longer counts: as much as the
 /// usual margin of a verdict, which a larger one could turn. Less is only told.
 const DISTURBED_SHARE: f64 = 0.05;
+/// Drop of the clock between a trial's first and last third beyond which it no longer counts: what was
+/// measured before and after are two machines.
+const DISTURBED_CLOCK: f64 = 0.10;
 /// CPU time of others below which nothing is said to be disturbed: the kernel counts in ticks of
 /// 10 ms, and a few of them are a large share of a short trial.
 const DISTURBED_TIME: Nanos = Nanos::from_millis(50);
@@ -355,7 +358,9 @@ impl<'a> Trial<'a> {
                 let used = cpu.as_ref().map_or(Nanos::ZERO, CpuBreakdown::total);
                 let theirs = partner.and_then(|p| p.meet(used)).filter(|_| testbed.allocation.shared);
                 let ours = Nanos(used.0.saturating_add(theirs.unwrap_or_default().0));
-                self.judge_noise(&disturbance(&probes.host_start, &host_end, &probes.sut_cpus, ours));
+                let noise = disturbance(&probes.host_start, &host_end, &probes.sut_cpus, ours);
+                let shared = testbed.allocation.shared;
+                self.judge_noise(&noise.with_frequencies(&probes.frequencies), shared);
                 // A search passes through overload; its CPU time per request describes no load.
                 if measured.answered > 0 && !matches!(self.order.measure.kind, MeasureKind::Capacity(_)) {
                     self.record.cpu = cpu;
@@ -368,7 +373,10 @@ impl<'a> Trial<'a> {
     }
 
     /// Tells what else happened on the SUT's CPUs; where it was much, the trial doesn't count.
-    fn judge_noise(&mut self, noise: &Disturbance) {
+    ///
+    /// Sides of a duet that share their CPUs share what disturbs them, which is what they are for: load
+    /// of others is only told there.
+    fn judge_noise(&mut self, noise: &Disturbance, shared: bool) {
         if noise.reasons.is_empty() {
             return;
         }
@@ -377,7 +385,11 @@ impl<'a> Trial<'a> {
         let much = |share: f64| {
             share > DISTURBED_SHARE && share * noise.time.as_secs_f64() > DISTURBED_TIME.as_secs_f64()
         };
-        if much(noise.foreign) || much(noise.steal) || noise.swapped_pages > 0 {
+        let contended = !shared && (much(noise.foreign) || much(noise.steal));
+        let slowed = noise.throttles > 0 || noise.frequency_drop > DISTURBED_CLOCK;
+        let starved =
+            noise.swapped_pages > 0 || (noise.short_of_memory && noise.memory_wait > DISTURBED_SHARE);
+        if contended || slowed || starved {
             self.disturbed = Some(detail);
         }
     }
@@ -458,6 +470,8 @@ struct Probes {
     hypervisor: Option<Hypervisor>,
     inner_start: Snapshot,
     sut_cpus: CpuSet,
+    clock: Option<FrequencyWatch>,
+    frequencies: Vec<u64>,
     series: Vec<(String, Vec<Snapshot>)>,
     /// By node: nanoseconds from its clock to the time since 1970.
     clocks: BTreeMap<String, i64>,
@@ -506,7 +520,9 @@ impl Probes {
             ("client".to_owned(), host_clock),
             ("hypervisor".to_owned(), host_clock),
         ]);
-        Ok(Self { host, host_start, hypervisor, inner_start, sut_cpus, series: Vec::new(), clocks })
+        let clock = FrequencyWatch::start(&sut_cpus);
+        let (frequencies, series) = (Vec::new(), Vec::new());
+        Ok(Self { host, host_start, hypervisor, inner_start, sut_cpus, clock, frequencies, series, clocks })
     }
 
     /// CPU time by layer, and the host as it is now.
@@ -526,6 +542,7 @@ impl Probes {
                 break_down(&hosting, &self.sut_cpus, answered)
             }
         };
+        self.frequencies = self.clock.take().map(FrequencyWatch::stop).unwrap_or_default();
         let host_end = self.host.read().map_err(|e| chain(&e))?;
         self.series.push(("sut".into(), stage.sut.stop_probes().map_err(|e| chain(&e))?));
         self.series.push(("client".into(), stage.client.stop_probes().map_err(|e| chain(&e))?));
