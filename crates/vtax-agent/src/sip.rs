@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use vtax_load::Control;
-use vtax_load::sip::{SipProfile, SipResult, SipSpec};
+use vtax_load::sip::{SipProfile, SipResult, SipSession, SipSpec};
 use vtax_sys::chain;
 
 use crate::message::Event;
@@ -18,14 +18,14 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// The session, where one is open, and what ends the profile that runs.
 #[derive(Default)]
 pub(crate) struct SipSessions {
-    open: Mutex<Option<Session>>,
+    open: Mutex<Option<SipSession>>,
     running: Mutex<Option<Arc<Control>>>,
 }
 
 impl SipSessions {
     /// Opens a session in place of the one before.
     pub(crate) fn open(&self, spec: &SipSpec) -> Result<(), String> {
-        let session = Session::open(spec).map_err(|e| chain(&e))?;
+        let session = SipSession::open(spec).map_err(|e| chain(&e))?;
         *lock(&self.open) = Some(session);
         Ok(())
     }
@@ -75,18 +75,5 @@ fn report(control: &Control, ended: &AtomicBool, writer: &Writer) {
             inadequate: now.failed - last.failed,
         });
         last = now;
-    }
-}
-
-/// Until the generator has its own.
-enum Session {}
-
-impl Session {
-    fn open(_: &SipSpec) -> Result<Self, vtax_load::LoadError> {
-        Err(vtax_load::LoadError::Spec { field: "sip", reason: "this generator has no SIP yet".to_owned() })
-    }
-
-    fn run(&mut self, _: &SipProfile, _: &Control) -> Result<SipResult, vtax_load::LoadError> {
-        match *self {}
     }
 }
