@@ -6,7 +6,7 @@ use vtax_store::record::Validity;
 use vtax_store::summary::{Comparison, MetricSummary};
 
 use super::{figure, head, ims_metrics, scrolling};
-use crate::format::{digits, range, tax, tax_range, utc};
+use crate::format::{digits, range, tax, tax_range, utc, whole};
 use crate::headline::word;
 use crate::ims::parameters::{FIRST, all};
 use crate::ims::steps::{Steps, fixed, steps};
@@ -101,7 +101,7 @@ fn capacities(report: &Report, bench: &Bench) -> Markup {
         table.element("td", &[("class", "n")], &format!("{valid} of {}", e.trials.len()));
         if with_study {
             let study = of_study(e);
-            table.element("td", &[("class", "n quiet")], &study.map_or_else(String::new, digits));
+            table.element("td", &[("class", "n quiet")], &study.map_or_else(String::new, whole));
             let cost = study.map_or_else(String::new, |s| tax(study::NATIVE / s));
             table.element("td", &[("class", "n quiet")], &cost);
         }
@@ -163,8 +163,8 @@ fn requested(report: &Report, e: &Environment) -> String {
     let valid = trials.filter(|t| t.validity == Validity::Valid);
     let rates: Vec<f64> = valid.filter_map(|t| Some(outcome(t)?.decisive()?.requested.0)).collect();
     match (rates.iter().copied().reduce(f64::min), rates.iter().copied().reduce(f64::max)) {
-        (Some(low), Some(high)) if digits(low) == digits(high) => digits(low),
-        (Some(low), Some(high)) => format!("{}–{}", digits(low), digits(high)),
+        (Some(low), Some(high)) if whole(low) == whole(high) => whole(low),
+        (Some(low), Some(high)) => format!("{}–{}", whole(low), whole(high)),
         _ => "none".to_owned(),
     }
 }
@@ -289,18 +289,18 @@ pub(super) fn conclusion(o: &ImsOutcome) -> String {
         (Some(d), Some(f)) => format!(
             "design objective capacity {} SAPS (requested {}), {} SAPS broke a limit",
             fixed(d.effective.0),
-            digits(d.requested.0),
-            digits(f.0)
+            whole(d.requested.0),
+            whole(f.0)
         ),
         (Some(d), None) => format!(
             "design objective capacity at least {} SAPS (requested {}): no step broke a limit",
             fixed(d.effective.0),
-            digits(d.requested.0)
+            whole(d.requested.0)
         ),
-        (None, Some(f)) => format!("no step kept to the limits, not even {} SAPS", digits(f.0)),
+        (None, Some(f)) => format!("no step kept to the limits, not even {} SAPS", whole(f.0)),
         (None, None) => match o.decisive() {
             Some(p) => {
-                format!("{} SAPS at the plan's rate of {}", fixed(p.effective.0), digits(p.requested.0))
+                format!("{} SAPS at the plan's rate of {}", fixed(p.effective.0), whole(p.requested.0))
             }
             None => "it didn't get as far as its first step".to_owned(),
         },

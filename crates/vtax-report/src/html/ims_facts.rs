@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::ims::{class, heading, titled, wide};
 use super::{facts, head, scrolling};
-use crate::format::digits;
+use crate::format::{digits, whole};
 use crate::ims::parameters::all;
 use crate::ims::steps::fixed;
 use crate::ims::{Bench, Environment, Ims, standing};
@@ -50,7 +50,8 @@ fn causes(e: &Environment) -> Markup {
     // Phases without a failure would be columns of zeros.
     let used: Vec<usize> = (0..phases.len()).filter(|i| rows.values().any(|n| n[*i] > 0)).collect();
     let mut table = Markup::new();
-    let caption = format!("{}: scenarios by phase; {} of {} phases had any", e.label, used.len(), phases.len());
+    let caption =
+        format!("{}: scenarios by phase; {} of {} phases had any", e.label, used.len(), phases.len());
     table.open("table", &[("class", "steps causes")]).element("caption", &[], &caption);
     table.open("thead", &[]).open("tr", &[]);
     for name in ["Scenario", "Cause"] {
@@ -152,7 +153,7 @@ fn generator(e: &Environment) -> Markup {
         let mut put = |text: &str| {
             table.element("td", &[("class", "n")], text);
         };
-        put(&digits(r.requested.0));
+        put(&whole(r.requested.0));
         put(&fixed(r.effective.0));
         match &phase.lateness {
             Some(s) => {

@@ -7,7 +7,7 @@ use vtax_store::ims::ImsPhase;
 
 use super::ims::{class, heading, titled};
 use super::{head, key, scrolling};
-use crate::format::digits;
+use crate::format::{digits, whole};
 use crate::ims::shape::{Bin, Moment, bands, count_bars, exceedance, poisson_share};
 use crate::ims::stats::{QUANTILES, Stats};
 use crate::ims::what::{Chapter, What};
@@ -113,17 +113,18 @@ fn step_table(e: &Environment, m: &Measurement) -> Markup {
     for (phase, stats) in e.shown.outcome.phases.iter().zip(&m.steps) {
         let Some(stats) = stats else { continue };
         table.open("tr", &[("class", class(standing(phase)))]);
-        table.element("th", &[("scope", "row")], &phase.name);
-        table.element("td", &[("class", "n")], &digits(phase.requested.0));
-        table.element("td", &[("class", "n")], &stats.count.to_string());
-        for v in [stats.mean, stats.variance, stats.sd(), stats.min] {
-            table.element("td", &[("class", "n")], &digits(v));
+        // Their style is the table's: a class for each of thousands of cells would be half of the page.
+        table.element("th", &[], &phase.name).element("td", &[], &whole(phase.requested.0));
+        table.element("td", &[], &stats.count.to_string());
+        for v in [stats.mean, stats.variance, stats.sd()] {
+            table.element("td", &[], &digits(v));
         }
+        table.element("td", &[], &whole(stats.min));
         for ((_, q), v) in QUANTILES.iter().zip(stats.percentiles) {
-            let class = if stats.resolves(*q) { "n" } else { "n quiet" };
-            table.element("td", &[("class", class)], &digits(v));
+            let quiet: &[_] = if stats.resolves(*q) { &[] } else { &[("class", "quiet")] };
+            table.element("td", quiet, &whole(v));
         }
-        table.element("td", &[("class", "n")], &digits(stats.max)).close("tr");
+        table.element("td", &[], &whole(stats.max)).close("tr");
     }
     table.close("tbody").close("table");
     scrolling(&table)
@@ -305,7 +306,7 @@ fn pictures(e: &Environment, m: &Measurement, poisson: bool) -> Markup {
     let (mut bars, mut curves) = (Vec::new(), Vec::new());
     for (i, place, phase) in &picks {
         let (color, which) = PICKED[*i];
-        let label = format!("{which}: {}, {} SAPS", phase.name, digits(phase.requested.0));
+        let label = format!("{which}: {}, {} SAPS", phase.name, whole(phase.requested.0));
         let own = histogram(m, *place, phase, poisson, color, &label);
         let points = probability(m, *place);
         if own.is_empty() || points.is_empty() {

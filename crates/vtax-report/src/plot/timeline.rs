@@ -3,7 +3,7 @@
 use super::frame::{Frame, width as text_width};
 use super::is_narrow;
 use super::scale::Scale;
-use super::svg::{Anchor, Svg, number};
+use super::svg::{Anchor, Svg, Trace, number};
 use crate::ims::shape::Bin;
 use crate::markup::Markup;
 
@@ -141,29 +141,32 @@ fn course(svg: &mut Svg, frame: &Frame, track: &Track<'_>) {
     let n = track.bins.len().max(1) as f64;
     let width = (frame.right - frame.left) / n;
     let x = |i: usize| frame.left + (i as f64 + 0.5) * width;
-    let mut band = String::new();
-    let mut line = String::new();
+    let (mut band, mut line) = (Trace::new(), Trace::new());
     let mut last: Option<usize> = None;
     for (i, bin) in track.bins.iter().enumerate() {
         let Some(bin) = bin else { continue };
         if track.band && bin.high > bin.low {
             let (from, to) = (frame.y(bin.low), frame.y(bin.high));
-            band.push_str(&format!("M{} {}V{}", number(x(i)), number(from), number(to)));
+            // Whole pixels are enough for what is only shaded.
+            band.lift();
+            band.to((x(i).round(), from.round()));
+            band.to((x(i).round(), to.round().min(from.round() - 1.0)));
         }
         let joined = last.is_some_and(|l| i - l <= BRIDGE);
-        let y = number(frame.y(bin.mean));
-        match joined {
-            true => line.push_str(&format!("L{} {y}", number(x(i)))),
-            // A point without neighbours is a dot.
-            false => line.push_str(&format!("M{} {y}h.1", number(x(i)))),
+        if !joined {
+            line.lift();
+        }
+        line.to((x(i), frame.y(bin.mean)));
+        if !joined {
+            line.dot();
         }
         last = Some(i);
     }
     if !band.is_empty() {
-        svg.path(&format!("{} extremes", track.class), &band, "");
+        svg.path(&format!("{} extremes", track.class), &band.into_path(), "");
     }
     if !line.is_empty() {
-        svg.path(&format!("{} firm", track.class), &line, track.name);
+        svg.path(&format!("{} firm", track.class), &line.into_path(), track.name);
     }
 }
 
