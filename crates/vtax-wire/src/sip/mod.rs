@@ -36,7 +36,7 @@ pub use write::Writer;
 pub const MESSAGE_BYTES_MAX: usize = 65_535;
 
 /// Most header lines of one message; folded lines count once.
-pub const HEADERS_MAX: usize = 128;
+pub const HEADERS_MAX: usize = 64;
 
 /// Why bytes are not a SIP message that can be acted upon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
