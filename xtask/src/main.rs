@@ -11,14 +11,15 @@ mod bench_vm;
 mod soundness;
 mod soundness_coverage;
 mod soundness_load;
+mod soundness_real;
 mod soundness_verdicts;
 mod tasks;
 
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
-const USAGE: &str = "usage: cargo xtask build|check|test|bench [NAME..]|soundness [NAME..]|fuzz [SECONDS]|ci";
+const USAGE: &str = "usage: cargo xtask build|check|test|bench [NAME..]|soundness [NAME..|--real [N]]|fuzz [SECONDS]|ci";
 
 fn main() -> ExitCode {
     match run() {
@@ -38,6 +39,8 @@ fn run() -> Result<()> {
         ["check"] => tasks::check(),
         ["test"] => tasks::test(),
         ["bench", names @ ..] => bench::run(names),
+        ["soundness", "--real"] => soundness_real::run(soundness_real::DEFAULT),
+        ["soundness", "--real", n] => soundness_real::run(n.parse().context("a number of comparisons")?),
         ["soundness", names @ ..] => soundness::run(names),
         ["fuzz"] => tasks::fuzz("20"),
         ["fuzz", seconds] => tasks::fuzz(seconds),

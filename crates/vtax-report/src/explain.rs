@@ -3,7 +3,7 @@
 use vtax_store::summary::{Better, Comparison, Doubt, Verdict};
 
 use crate::data::RunData;
-use crate::format::{digits, tick};
+use crate::format::tick;
 use crate::metric::{self, LIFECYCLE};
 
 /// What was compared, what was seen, what it means and how sure that is, in two or three sentences.
@@ -38,7 +38,8 @@ fn compared(data: &RunData, c: &Comparison, candidate: &str, baseline: &str, lab
             format!("with {} against {} trials", n(&c.cell), n(&c.baseline))
         }
     };
-    let measure = if c.measure == LIFECYCLE { String::new() } else { format!(" (measure {})", c.measure) };
+    let own = c.measure == LIFECYCLE || label.split(',').next() == Some(c.measure.as_str());
+    let measure = if own { String::new() } else { format!(" ({})", c.measure) };
     format!("{candidate} was compared with {baseline} in {label}{measure} {how}.")
 }
 
@@ -70,8 +71,12 @@ fn meaning(data: &RunData, c: &Comparison, candidate: &str, baseline: &str) -> S
         Verdict::Better if c.tax.is_none() => {
             format!("{candidate} costs less: how much can't be said, as it never met its limit.{family}")
         }
-        Verdict::Worse => format!("No difference is ruled out, so {candidate} really costs more.{family}"),
-        Verdict::Better => format!("No difference is ruled out, so {candidate} really costs less.{family}"),
+        Verdict::Worse => format!(
+            "Even the end nearest to {baseline} is a difference: {candidate} really costs more.{family}"
+        ),
+        Verdict::Better => format!(
+            "Even the end nearest to {baseline} is a difference: {candidate} really costs less.{family}"
+        ),
         Verdict::Equivalent => format!(
             "All of that is within the {margin} that the plan counts as no difference, so the two are equal for \
              its purpose.{family}"
@@ -84,10 +89,8 @@ fn meaning(data: &RunData, c: &Comparison, candidate: &str, baseline: &str) -> S
 fn unknown(c: &Comparison) -> String {
     match c.doubt {
         Some(Doubt::TooWide) => {
-            format!(
-                "That holds both no difference and one that matters, so nobody can tell yet: {}.",
-                c.reason
-            )
+            let help = c.reason.rsplit("; ").next().unwrap_or_default();
+            format!("That holds both no difference and one that matters, so nobody can tell yet: {help}.")
         }
         Some(Doubt::ManyComparisons) => {
             let n = c.family.unwrap_or_default();
@@ -103,12 +106,16 @@ fn unknown(c: &Comparison) -> String {
 /// `12 % higher`, `4 % lower`, `18 times as high`, `1/18 as high`, `the same`.
 fn change(ratio: f64) -> String {
     match ratio {
-        r if r >= 2.0 => format!("{} times as high", digits(r)),
-        r if r <= 0.5 => format!("1/{} as high", digits(1.0 / r)),
+        r if r >= 2.0 => format!("{} times as high", times(r)),
+        r if r <= 0.5 => format!("1/{} as high", times(1.0 / r)),
         r if (r - 1.0).abs() < 0.000_5 => "the same".to_owned(),
         r if r > 1.0 => format!("{} % higher", share(r - 1.0)),
         r => format!("{} % lower", share(1.0 - r)),
     }
+}
+
+fn times(ratio: f64) -> String {
+    if ratio < 9.95 { format!("{ratio:.1}") } else { format!("{ratio:.0}") }
 }
 
 fn share(v: f64) -> String {
@@ -125,8 +132,9 @@ mod tests {
         for (ratio, text) in [
             (1.12, "12 % higher"),
             (0.962, "3.8 % lower"),
-            (18.04, "18.0 times as high"),
-            (0.05, "1/20.0 as high"),
+            (18.04, "18 times as high"),
+            (0.05, "1/20 as high"),
+            (2.345, "2.3 times as high"),
             (1.000_1, "the same"),
         ] {
             assert_eq!(change(ratio), text);

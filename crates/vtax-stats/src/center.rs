@@ -15,6 +15,9 @@ const ENCLOSING: usize = 6;
 /// The largest autocorrelation believed: beyond it, so few values only show that they all went one way.
 const MAX_MEMORY: f64 = 0.9;
 
+/// The same below 6 trials, where three in a row that rise are no news.
+const MAX_MEMORY_OF_FEW: f64 = 0.5;
+
 /// The median of sorted values and its 95 % interval, for 3 values or more.
 ///
 /// From 6 values on: two order statistics, interpolated between the pair that holds the median just more
@@ -80,7 +83,7 @@ pub(crate) fn memory(groups: &[&[f64]], spare: f64) -> f64 {
     }
     let n = n / moving;
     let r = (sum / moving + (1.0 + spare) / n) * n / (n - 4.0).max(1.0);
-    let r = r.clamp(0.0, MAX_MEMORY);
+    let r = r.clamp(0.0, if n < ENCLOSING as f64 { MAX_MEMORY_OF_FEW } else { MAX_MEMORY });
     (1.0 + r) / (1.0 - r)
 }
 

@@ -83,6 +83,29 @@ fn steady_trials_are_rarely_refused() {
 }
 
 #[test]
+fn bursts_of_noise_are_no_change_of_level() {
+    for (every, longest, height) in [(0.05, 3, 1.3), (0.02, 3, 1.5), (0.02, 6, 1.3)] {
+        let (refused, cut) = shares(|rng| {
+            let mut left = 0;
+            let mut series = scatter(rng, 0.03, 0.0);
+            for value in &mut series {
+                if left == 0 && rng.random::<f64>() < every {
+                    left = rng.random_range(1..=longest);
+                }
+                if left > 0 {
+                    left -= 1;
+                    *value *= height;
+                }
+            }
+            series
+        });
+        let bound = if longest > 3 { 8.0 } else { 3.0 };
+        assert!(refused < bound, "bursts of up to {longest}: {refused} % refused");
+        assert!(cut < 10.0, "bursts of up to {longest}: {cut} % cut");
+    }
+}
+
+#[test]
 fn warm_up_is_cut_and_what_never_settles_is_refused() {
     let shaped = |sigma: f64, shape: &'static dyn Fn(f64) -> f64| {
         move |rng: &mut StdRng| -> Vec<f64> {

@@ -8,6 +8,7 @@ mod figures;
 mod ims;
 mod ims_facts;
 mod ims_metrics;
+mod scalability;
 mod time;
 mod trials;
 mod verdict;
@@ -43,6 +44,7 @@ pub(crate) fn page(report: &Report) -> String {
     section("why", "Why these verdicts", why::why(report, &rows));
     section("latency", "Latency", figures::latency(data));
     section("capacity", "Capacity", figures::capacity(data));
+    section("scalability", "Scalability", scalability::sweeps(data));
     section("cpu", "Where the tax is paid", figures::cpu(data, &report.summary));
     section("time", "Over time", time::over_time(data, &intervals, &densities));
     section("probes", "What the probes saw", time::probes(data, &probes));

@@ -81,7 +81,9 @@ fn metric(report: &Report, rows: &[&Row]) -> Markup {
     let data = &report.data;
     let first = rows[0];
     let group = if first.group.is_empty() { String::new() } else { format!("{} · ", first.group) };
-    let title = format!("{group}{}, {}", first.label, first.measure);
+    let own = first.label.split(',').next() == Some(first.measure.as_str());
+    let measure = if own { String::new() } else { format!(" · {}", first.measure) };
+    let title = format!("{group}{}{measure}", first.label);
     let mut m = Markup::new();
     m.open("div", &[("class", "why-metric")]).element("h3", &[], &title);
     let all: Vec<Dots> = rows

@@ -8,6 +8,7 @@ mod frame;
 pub(crate) mod narrowing;
 pub(crate) mod panel;
 pub(crate) mod scale;
+pub(crate) mod scaling;
 pub(crate) mod stack;
 mod svg;
 pub(crate) mod timeline;

@@ -30,7 +30,10 @@ pub(crate) fn narrowing(steps: &[Step], what: Narrowing<'_>) -> Markup {
     // The first intervals may span everything; what matters is where they end.
     let settled = steps.iter().rev().take(steps.len().div_ceil(2) + 1);
     let ends = settled.flat_map(|s| [s.interval.0, s.interval.1]);
-    let ends = ends.chain([1.0 / (1.0 + what.margin), 1.0 + what.margin]).filter(|v| (1e-4..1e4).contains(v));
+    // Far from 1 the zone of equality would leave no room for what narrows.
+    let near = steps.last().is_some_and(|s| (0.7..1.4).contains(&s.tax));
+    let zone = [1.0 / (1.0 + what.margin), 1.0 + what.margin];
+    let ends = ends.chain(zone.into_iter().filter(|_| near)).filter(|v| (1e-4..1e4).contains(v));
     let frame = Frame {
         left: 48.0,
         right: WIDTH - 12.0,
@@ -48,10 +51,12 @@ pub(crate) fn narrowing(steps: &[Step], what: Narrowing<'_>) -> Markup {
     };
     svg.text("name", (0.0, 29.0), Anchor::Start, &rule);
     let (top, bottom) = (frame.y(1.0 + what.margin), frame.y(1.0 / (1.0 + what.margin)));
-    svg.rect("zone", (frame.left, top), (frame.right - frame.left, bottom - top), "");
+    if near {
+        svg.rect("zone", (frame.left, top), (frame.right - frame.left, bottom - top), "");
+        svg.line("one", (frame.left, frame.y(1.0)), (frame.right, frame.y(1.0)));
+    }
     frame.y_axis(&mut svg, 4, tax_tick);
     frame.x_axis(&mut svg, 5, |v| if v.fract() == 0.0 { format!("{v:.0}") } else { String::new() });
-    svg.line("one", (frame.left, frame.y(1.0)), (frame.right, frame.y(1.0)));
     svg.text("name", (frame.right, HEIGHT - 4.0), Anchor::End, "rounds");
     let color = series(what.position);
     let at = |s: &Step, v: f64| (frame.x(s.trials as f64), frame.y(v));
