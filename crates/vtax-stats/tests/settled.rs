@@ -7,7 +7,7 @@ use rand_distr::{Distribution, Exp1, StandardNormal};
 use vtax_stats::settled;
 
 const VALUES: usize = 40;
-const EACH: u32 = 1000;
+const EACH: u32 = 600;
 /// The usual margin of a plan.
 const TOLERANCE: f64 = 0.05;
 
