@@ -1,4 +1,5 @@
-//! What is to be sent: datagrams gathered for one system call, streams written at once.
+//! What is to be sent, gathered: many datagrams, or all that goes to one connection, are one
+//! system call.
 
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -7,6 +8,9 @@ use std::sync::Arc;
 use vtax_sys::datagrams::{self, BATCH_MAX};
 
 use super::stream::Stream;
+
+/// Bytes for connections that are gathered before they are sent.
+const STREAM_BYTES: usize = 64 * 1024;
 
 /// Where a message came from, or where it goes.
 #[derive(Debug, Clone)]
@@ -39,8 +43,9 @@ pub(super) struct Output {
     outbox: datagrams::Outbox,
     /// Connections begun here, for the worker to watch.
     pub(super) dialled: Vec<Arc<Stream>>,
-    /// Datagrams that the socket didn't take, as they would if the network had lost them.
-    pub(super) lost: u64,
+    /// Connections that have something to send.
+    streams: Vec<Arc<Stream>>,
+    stream_bytes: usize,
 }
 
 impl Output {
@@ -57,7 +62,10 @@ impl Output {
                 self.to.push(*address);
             }
             Peer::Tcp(stream) => {
-                stream.send(&self.bytes[start..]);
+                self.stream_bytes += self.bytes.len() - start;
+                if stream.push(&self.bytes[start..]) {
+                    self.streams.push(Arc::clone(stream));
+                }
                 self.bytes.truncate(start);
             }
         }
@@ -65,11 +73,15 @@ impl Output {
 
     /// A whole batch waits.
     pub(super) fn is_full(&self) -> bool {
-        self.ends.len() >= BATCH_MAX
+        self.ends.len() >= BATCH_MAX || self.stream_bytes >= STREAM_BYTES
     }
 
-    /// Sends the datagrams that wait. One that the kernel refuses is lost, as on a network.
+    /// Sends what waits. A datagram that the kernel refuses is lost, as on a network.
     pub(super) fn flush(&mut self, socket: BorrowedFd<'_>) {
+        for stream in self.streams.drain(..) {
+            stream.flush();
+        }
+        self.stream_bytes = 0;
         let (mut first, mut start) = (0, 0);
         while first < self.ends.len() {
             // The outbox counts from the beginning of the bytes it is given.
@@ -80,14 +92,8 @@ impl Output {
             }
             let sent =
                 self.outbox.send(socket, &self.bytes[start..], &ends[..last], &self.to[first..][..last]);
-            let sent = match sent {
-                Ok(sent) if sent > 0 => sent,
-                // The first is refused; the others may not be.
-                _ => {
-                    self.lost += 1;
-                    1
-                }
-            };
+            // Where the first is refused, the others may not be.
+            let sent = sent.unwrap_or(0).max(1);
             for end in &mut ends[..last] {
                 *end += start;
             }

@@ -23,6 +23,9 @@ const RING_MS: u64 = 185_000;
 /// 64 T1 since the first; as none comes later than T2 after the one before, this is as good.
 const LINGER_MS: u64 = 5_000;
 
+/// About what this server adds to a request.
+const HEADERS_BYTES: usize = 256;
+
 const BAD_REQUEST: Status = (400, "Bad Request");
 const OK: Status = (200, "OK");
 
@@ -186,11 +189,13 @@ impl<'s> Proxy<'s> {
         let id = self.open(&mut table, key, is_invite, request.back(), target.peer.clone());
         if is_invite {
             let transaction = table.get(id);
+            transaction.response.reserve(request.message.bytes().len());
             request.begin((100, "Trying"), None, &mut transaction.response).end();
             output.send(&transaction.upstream, |out| out.extend_from_slice(&transaction.response));
         }
         let branch = table.get(id).branch();
         let mut forwarded = std::mem::take(&mut table.get(id).request);
+        forwarded.reserve(request.message.bytes().len() + HEADERS_BYTES);
         self.forward(&mut forwarded, request, &target, &branch, opens_dialog);
         output.send(&target.peer, |out| out.extend_from_slice(&forwarded));
         let transaction = table.get(id);

@@ -8,7 +8,9 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketFlags, SocketType, ipproto, sockopt};
 
 /// Most bytes that wait for a peer who doesn't read; beyond it the connection is closed.
-const UNSENT_MAX: usize = 1 << 20;
+const UNSENT_MAX: usize = 4 << 20;
+/// Room that a connection keeps for what it will send next.
+const KEPT_BYTES_MAX: usize = 64 * 1024;
 
 /// A connection.
 #[derive(Debug)]
@@ -46,30 +48,35 @@ impl Stream {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends, or keeps what the peer doesn't take yet. What goes to a closed connection is lost.
-    pub(super) fn send(&self, bytes: &[u8]) {
+    /// Adds to what is to be sent; true where nothing waited before, so that whoever added it has
+    /// to [`flush`](Self::flush). What goes to a closed connection is lost.
+    pub(super) fn push(&self, bytes: &[u8]) -> bool {
         let mut state = self.lock();
         if state.closed {
-            return;
+            return false;
         }
-        let sent = if state.unsent.is_empty() { self.try_send(bytes) } else { Ok(0) };
-        match sent {
-            Ok(sent) if state.unsent.len() + bytes.len() - sent <= UNSENT_MAX => {
-                state.unsent.extend_from_slice(&bytes[sent..]);
-            }
-            Ok(_) | Err(_) => self.close_locked(&mut state),
+        if state.unsent.len() + bytes.len() > UNSENT_MAX {
+            self.close_locked(&mut state);
+            return false;
         }
+        let is_first = state.unsent.is_empty();
+        state.unsent.extend_from_slice(bytes);
+        is_first
     }
 
-    /// Sends on, once there is room.
+    /// Sends what waits, as far as there is room.
     pub(super) fn flush(&self) {
         let mut state = self.lock();
         if state.unsent.is_empty() || state.closed {
             return;
         }
         match self.try_send(&state.unsent) {
-            Ok(sent) if sent == state.unsent.len() => state.unsent = Vec::new(),
-            Ok(sent) => drop(state.unsent.drain(..sent)),
+            Ok(sent) => {
+                state.unsent.drain(..sent);
+                if state.unsent.is_empty() && state.unsent.capacity() > KEPT_BYTES_MAX {
+                    state.unsent = Vec::new();
+                }
+            }
             Err(_) => self.close_locked(&mut state),
         }
     }

@@ -134,7 +134,7 @@ impl Hasher for AsItIs {
 #[derive(Debug)]
 pub(super) struct Table {
     by_key: HashMap<u64, u32, BuildHasherDefault<AsItIs>>,
-    /// `None` only while one is looked at outside.
+    /// Open and free ones, by their number.
     slots: Vec<Transaction>,
     free: Vec<u32>,
     wheel: Wheel,

@@ -36,7 +36,8 @@ const BACKLOG: i32 = 4096;
 const DATAGRAMS: u32 = u32::MAX;
 const LISTENER: u32 = u32::MAX - 1;
 /// How often a worker looks at its timers while there are any.
-const BUSY_TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+const TICK_MS: u64 = 20;
+const BUSY_TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: TICK_MS as i64 * 1_000_000 };
 /// How often it looks at the stop flag otherwise.
 const IDLE_TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
@@ -172,7 +173,8 @@ impl<'s> Worker<'s> {
                     id => self.serve(id, (token >> 32) as u32, event.flags, now_ms),
                 }
             }
-            if now_ms - ticked_ms >= 20 || !is_busy {
+            // A timer that was set meanwhile is far enough away to be found at the next tick.
+            if now_ms - ticked_ms >= TICK_MS {
                 ticked_ms = now_ms;
                 is_busy = self.proxy.tick(now_ms, workers, &mut self.output);
                 self.sweep(now_ms);
@@ -275,6 +277,7 @@ impl<'s> Worker<'s> {
 
     /// Handles all that came; false where that was all.
     fn read(&mut self, connection: &mut Connection, now_ms: u64) -> bool {
+        let peer = Peer::Tcp(Arc::clone(&connection.stream));
         loop {
             let got = match rustix::net::recv(&connection.stream.fd, &mut self.input[..], RecvFlags::empty())
             {
@@ -284,33 +287,42 @@ impl<'s> Worker<'s> {
                 Err(Errno::INTR) => continue,
                 Err(_) => return false,
             };
-            if connection.held.is_empty() {
-                connection.active_ms = now_ms;
-            }
-            connection.held.extend_from_slice(&self.input[..got]);
+            let Connection { held, framer, active_ms, .. } = connection;
+            let is_fresh = held.is_empty();
+            let stream = if is_fresh {
+                &self.input[..got]
+            } else {
+                held.extend_from_slice(&self.input[..got]);
+                &held[..]
+            };
             let mut done = 0;
-            let peer = Peer::Tcp(Arc::clone(&connection.stream));
             loop {
-                let held = &connection.held[done..];
-                match connection.framer.scan(held) {
-                    Ok(Framed::Message(length)) => {
-                        self.proxy.message(now_ms, &held[..length], &peer, &mut self.output);
-                        connection.active_ms = now_ms;
+                let length = match framer.scan(&stream[done..]) {
+                    Ok(Framed::Message(length)) => length,
+                    Ok(Framed::Empty(length)) => {
                         done += length;
+                        continue;
                     }
-                    Ok(Framed::Empty(length)) => done += length,
                     Ok(Framed::Incomplete) => break,
                     // Where the next message begins can't be known.
                     Err(_) => return false,
-                }
+                };
+                self.proxy.message(now_ms, &stream[done..done + length], &peer, &mut self.output);
+                done += length;
                 if self.output.is_full() {
                     self.output.flush(self.pair.udp.as_fd());
                 }
             }
-            if done == connection.held.len() {
-                connection.held = Vec::new();
+            if done > 0 || is_fresh {
+                *active_ms = now_ms;
+            }
+            if is_fresh {
+                held.extend_from_slice(&self.input[done..got]);
             } else {
-                connection.held.drain(..done);
+                held.drain(..done);
+            }
+            if held.is_empty() && held.capacity() > 0 {
+                *held = Vec::new();
             }
         }
     }
