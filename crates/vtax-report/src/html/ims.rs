@@ -2,7 +2,7 @@
 
 use vtax_plan::model::Workload;
 use vtax_store::ims::ImsOutcome;
-use vtax_store::record::Validity;
+use vtax_store::record::{TrialRecord, Validity};
 use vtax_store::summary::{Comparison, MetricSummary};
 
 use super::{figure, head, ims_metrics, scrolling};
@@ -10,7 +10,7 @@ use crate::format::{digits, range, tax, tax_range, utc, whole};
 use crate::headline::word;
 use crate::ims::parameters::{FIRST, all};
 use crate::ims::steps::{Steps, fixed, steps};
-use crate::ims::{Bench, Environment, Ims, Standing, outcome, study};
+use crate::ims::{Bench, Environment, Ims, Standing, cpus, outcome, study};
 use crate::markup::Markup;
 use crate::plot::series;
 use crate::report::Report;
@@ -194,7 +194,7 @@ fn systems(report: &Report, bench: &Bench) -> Markup {
             .or_else(|| record.facts.get("service.version").cloned())
             .unwrap_or_else(|| data.cell(&e.cell).map_or_else(String::new, |c| c.service.name.clone()));
         let system = format!("{} with {service}", e.label);
-        row("SUT", &system, fact("address"), fact("sut_cpus"), "");
+        row("SUT", &system, fact("address"), &cpus_text(record, "sut"), "");
     }
     let first = &bench.environments[0];
     let record = &data.trials[first.shown.record];
@@ -206,13 +206,17 @@ fn systems(report: &Report, bench: &Bench) -> Markup {
         };
         let name = format!("vtax {} (callers and callees)", data.provenance.vtax_version);
         let users = w.subscribers.count.to_string();
-        row("Test system", &name, &addresses, fact("client_cpus"), &users);
+        row("Test system", &name, &addresses, &cpus_text(record, "client"), &users);
     }
     table.close("tbody").close("table");
     let mut m = scrolling(&table);
     m.element("p", &[("class", "small-print")], &when(report, bench));
     m.add(&parameters(report, bench));
     m
+}
+
+fn cpus_text(record: &TrialRecord, node: &str) -> String {
+    cpus(record, node).map_or_else(String::new, |set| set.to_string())
 }
 
 /// Start and length of each shown trial.

@@ -182,6 +182,14 @@ fn by_load(shown: &[(&Environment, &Measurement)], what: What) -> Markup {
             .filter(|(rate, _)| *rate > 0.0)
             .collect();
         steps.sort_by(|a, b| a.0.total_cmp(&b.0));
+        // A confirmation repeats a rate: the longer step is the better witness.
+        steps.dedup_by(|later, kept| {
+            let same = later.0 == kept.0;
+            if same && later.1.count > kept.1.count {
+                *kept = *later;
+            }
+            same
+        });
         let mut put = |class: &str, name: &str, stroke, of: &dyn Fn(&Stats) -> f64| {
             let points: Vec<(f64, f64)> = steps.iter().map(|(rate, s)| (*rate, of(s))).collect();
             if !points.is_empty() {
@@ -325,7 +333,12 @@ fn pictures(e: &Environment, m: &Measurement, poisson: bool) -> Markup {
         grid.add(&histograms(what, &bars, poisson)).add(&probabilities("Probability of more", what, &curves));
     }
     let mut figure = Markup::new();
-    figure.open("figure", &[]).element("figcaption", &[], &e.label).add(&key(&keys));
+    // A single step needs no key, but its name.
+    let caption = match keys.as_slice() {
+        [(_, only)] => format!("{}; distributions {only}", e.label),
+        _ => e.label.clone(),
+    };
+    figure.open("figure", &[]).element("figcaption", &[], &caption).add(&key(&keys));
     figure.open("div", &[("class", "pair")]).add(&grid).close("div").close("figure");
     figure
 }
@@ -410,7 +423,7 @@ fn course(
     band: bool,
 ) -> Markup {
     let seconds = e.shown.seconds();
-    let bins = bands(moments, seconds, columns(SMALL));
+    let bins = bands(moments, seconds, columns(SMALL, seconds));
     if bins.iter().all(Option::is_none) {
         return Markup::new();
     }
@@ -446,7 +459,7 @@ pub(super) fn cpu_over_time(e: &Environment, title: &str) -> Markup {
     let (Some(saps), Some(cpu)) = (of(e, What::Saps), of(e, What::SutCpu)) else { return Markup::new() };
     let (seconds, zones) = (e.shown.seconds(), zones(e));
     responsive(|width| {
-        let n = columns(width);
+        let n = columns(width, seconds);
         let load = bands(saps.moments(), seconds, n);
         let left = Track {
             class: "load",

@@ -170,6 +170,15 @@ fn representative(data: &RunData, trials: &[usize]) -> Option<usize> {
     valid.get(middle).map(|v| v.0).or_else(|| trials.last().copied())
 }
 
+/// The host's CPUs that a node was given: a fact of the trial, else the first words of its limits,
+/// `CPUs 0-1 (...)`.
+pub(crate) fn cpus(record: &TrialRecord, node: &str) -> Option<CpuSet> {
+    let fact = record.facts.get(&format!("{node}_cpus")).map(String::as_str);
+    let limits = record.facts.get(&format!("{node}.limits")).map(String::as_str);
+    let within = limits.and_then(|l| l.strip_prefix("CPUs ")?.split(" (").next());
+    fact.or(within)?.parse::<CpuSet>().ok().filter(|set| !set.is_empty())
+}
+
 fn detail(
     run: &RunDir,
     data: &RunData,
@@ -183,17 +192,15 @@ fn detail(
     if let Err(e) = trial.for_each_phase(|phase| reduction.add(phase)) {
         damage.push(e.to_string());
     }
-    let cpus = |name: &str| record.facts.get(name).and_then(|text| text.parse::<CpuSet>().ok());
-    let count = |set: Option<&CpuSet>, budget: Option<u32>| match set {
-        Some(set) if !set.is_empty() => set.len() as f64,
-        _ => f64::from(budget.unwrap_or(1).max(1)),
-    };
-    let (sut_cpus, client_cpus) = (cpus("sut_cpus"), cpus("client_cpus"));
+    let sut_cpus = cpus(record, "sut");
     let site = Site {
         guest: matches!(cell.environment.kind, EnvironmentKind::Vm(_)),
-        sut_count: count(sut_cpus.as_ref(), data.plan.budget.sut_cpus),
-        client_count: count(client_cpus.as_ref(), data.plan.budget.client_cpus),
+        sut_count: match &sut_cpus {
+            Some(set) => set.len() as f64,
+            None => f64::from(data.plan.budget.sut_cpus.unwrap_or(1).max(1)),
+        },
         sut_cpus,
+        client_cpus: cpus(record, "client"),
         clocks: outcome.probe_clocks.clone(),
         first_unix_ms: outcome.phases.first().map_or(record.started_unix_ms, |p| p.started_unix_ms),
     };

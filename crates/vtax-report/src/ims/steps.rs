@@ -60,10 +60,12 @@ pub(crate) fn steps(outcome: &ImsOutcome, detail: Option<&Detail>) -> Steps {
         ("CPU SUT, seen from the host", "%", What::HypervisorCpu),
         ("Memory SUT, available", "MiB", What::SutMemory),
         ("Memory SUT, in use", "MiB", What::SutUsed),
-        ("CPU generator", "%", What::GeneratorCpu),
         ("Memory generator, available", "MiB", What::GeneratorMemory),
     ];
     for (name, unit, what) in usage {
+        if what == What::GeneratorMemory {
+            put("CPU generator", "%", "", false, &|i, _| workers(detail?, i));
+        }
         put(name, unit, "", false, &|i, _| mean(detail?, what, i));
     }
     for s in &scenarios {
@@ -115,6 +117,15 @@ pub(crate) fn ihs(phase: &ImsPhase, scenario: Scenario) -> Option<f64> {
 fn mean(detail: &Detail, what: What, phase: usize) -> Option<f64> {
     let found = detail.measurements.iter().find(|m| m.what == what)?;
     Some((*found.steps.get(phase)?)?.mean)
+}
+
+/// What the generator's workers used of their CPUs, in percent.
+fn workers(detail: &Detail, phase: usize) -> Option<f64> {
+    let r = &detail.phases.get(phase)?.result;
+    let g = &r.generator;
+    let most = r.duration.as_secs_f64() * f64::from(g.workers);
+    let used = g.cpu_user.as_secs_f64() + g.cpu_system.as_secs_f64();
+    (most > 0.0).then(|| used / most * 100.0)
 }
 
 fn purpose(phase: &ImsPhase) -> &'static str {

@@ -1,6 +1,6 @@
 //! The study whose experiment this is, and the names that its test tool gave to parameters.
 
-use vtax_plan::model::{Cell, EnvironmentKind, Scenario, SipWorkload, Workload};
+use vtax_plan::model::{Cell, EnvironmentKind, Scenario, ServiceKind, SipWorkload, Workload};
 
 /// Design objective capacities of the study, in SAPS: natively, in a VM, in a fault-tolerant VM.
 pub(crate) const NATIVE: f64 = 139.0;
@@ -19,7 +19,8 @@ const MIX: [(Scenario, f64); 5] = [
 /// What the study found in an environment like this one, where its experiment is the same.
 pub(crate) fn capacity(cell: &Cell) -> Option<f64> {
     let Workload::Sip(workload) = &cell.workload else { return None };
-    if !is_its_mix(workload) {
+    // It measured a proxy with a database.
+    if !is_its_mix(workload) || !matches!(cell.service.kind, ServiceKind::Kamailio(_)) {
         return None;
     }
     let name = cell.environment.name.to_lowercase();

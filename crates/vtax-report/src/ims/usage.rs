@@ -19,8 +19,8 @@ pub(crate) struct Site {
     pub(crate) sut_cpus: Option<CpuSet>,
     /// How many they are.
     pub(crate) sut_count: f64,
-    /// How many CPUs the generator has.
-    pub(crate) client_count: f64,
+    /// The host's CPUs that the generator was given, where known.
+    pub(crate) client_cpus: Option<CpuSet>,
     /// By node: nanoseconds from its clock to 1970.
     pub(crate) clocks: BTreeMap<String, i64>,
     /// Start of the first phase, in milliseconds since 1970.
@@ -32,6 +32,8 @@ pub(crate) struct Site {
 struct Sums {
     /// CPU time of the node's CPUs.
     cpus_ns: f64,
+    /// Of that, interrupts.
+    interrupts_ns: f64,
     /// How many these are.
     cpus: f64,
     /// CPU time of the node's own processes or threads.
@@ -55,8 +57,11 @@ impl Sums {
                 };
                 if cpus.is_none_or(|set| set.contains(number)) {
                     match metric {
-                        // The host counts a guest's time as its process's; a kernel's own is all of these.
-                        "user" | "system" | "irq" | "softirq" | "guest" => self.cpus_ns += row.value,
+                        "user" | "system" | "guest" => self.cpus_ns += row.value,
+                        "irq" | "softirq" => {
+                            self.cpus_ns += row.value;
+                            self.interrupts_ns += row.value;
+                        }
                         "idle" => self.cpus += 1.0,
                         _ => {}
                     }
@@ -76,7 +81,11 @@ pub(crate) fn read(trial: &TrialDir, site: &Site) -> Result<Vec<(What, Samples)>
         if !nodes.contains_key(row.node) {
             nodes.insert(row.node.to_owned(), Course::new());
         }
-        let own = if row.node == "sut" && !site.guest { site.sut_cpus.as_ref() } else { None };
+        let own = match row.node {
+            "sut" if !site.guest => site.sut_cpus.as_ref(),
+            "client" => site.client_cpus.as_ref(),
+            _ => None,
+        };
         if let Some(course) = nodes.get_mut(row.node) {
             course.entry(row.at_ns).or_default().add(&row, own);
         }
@@ -87,12 +96,11 @@ pub(crate) fn read(trial: &TrialDir, site: &Site) -> Result<Vec<(What, Samples)>
         course.iter().map(|(at, sums)| (site.seconds(node, *at, course), *sums)).collect::<Vec<_>>()
     };
     let (sut, client, hypervisor) = (course("sut"), course("client"), course("hypervisor"));
-    // Natively the CPUs' own time holds the kernel's work for the service too; without their numbers
-    // there is only what its processes used.
-    let known = site.guest || site.sut_cpus.is_some();
-    let sut_cpu = match known {
-        true => percent(&sut, |s| s.cpus_ns, |s| s.cpus.max(1.0)),
-        false => percent(&sut, |s| s.tasks_ns, |_| site.sut_count),
+    let sut_cpu = match (site.guest, &site.sut_cpus) {
+        (true, _) => percent(&sut, |s| s.cpus_ns, |s| s.cpus.max(1.0)),
+        // Packets are received in interrupts, which no process is charged for.
+        (false, Some(_)) => percent(&sut, |s| s.tasks_ns + s.interrupts_ns, |_| site.sut_count),
+        (false, None) => percent(&sut, |s| s.tasks_ns, |_| site.sut_count),
     };
     let used = |s: &Sums| if site.guest { s.total - s.available } else { s.resident };
     let all = [
@@ -100,7 +108,7 @@ pub(crate) fn read(trial: &TrialDir, site: &Site) -> Result<Vec<(What, Samples)>
         (What::HypervisorCpu, percent(&hypervisor, |s| s.tasks_ns, |_| site.sut_count)),
         (What::SutMemory, level(&sut, |s| s.available)),
         (What::SutUsed, level(&sut, used)),
-        (What::GeneratorCpu, percent(&client, |s| s.tasks_ns, |_| site.client_count)),
+        (What::GeneratorCpu, percent(&client, |s| s.cpus_ns, |s| s.cpus.max(1.0))),
         (What::GeneratorMemory, level(&client, |s| s.available)),
     ];
     Ok(all.into_iter().filter(|(_, samples)| samples.iter().any(|s| s.1 > 0.0)).collect())

@@ -144,11 +144,11 @@ impl What {
         };
         match self {
             Self::Saps => "Scenarios that the generator started in each second.".to_owned(),
-            Self::SutCpu => "CPU time of the system under test in percent of its CPUs: natively the CPUs given to it, in a VM those of the guest as the guest counts them.".to_owned(),
+            Self::SutCpu => "CPU time of the system under test in percent of its CPUs: natively of the service's processes and of the interrupts on its CPUs, in a VM of the whole guest as the guest counts it.".to_owned(),
             Self::HypervisorCpu => "CPU time of QEMU, the guest's included, in percent of the CPUs given to the system under test.".to_owned(),
             Self::SutUsed => "Natively the resident memory of the service's processes, in a VM all that the guest uses.".to_owned(),
             Self::SutMemory => "Memory available in the system under test: natively in the whole host, in a VM in the guest.".to_owned(),
-            Self::GeneratorCpu => "CPU time of the generator's process in percent of the CPUs it works on.".to_owned(),
+            Self::GeneratorCpu => "CPU time spent on the generator's CPUs, whatever ran there; what its workers used themselves is in the table of steps.".to_owned(),
             Self::GeneratorMemory => "Memory available where the generator runs.".to_owned(),
             Self::Ihs(s) => format!("Share {} in each second and failed, timed out or took longer than a limit. The mean over seconds isn't the step's IHS, which is in the table of steps.", of(s)),
             Self::Retransmissions(None) => "Requests and responses that the generator sent again in each second.".to_owned(),

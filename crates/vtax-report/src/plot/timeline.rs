@@ -52,13 +52,13 @@ pub(crate) struct Timeline<'a> {
 /// Width of a small picture, which stands beside others.
 pub(crate) const SMALL: f64 = 400.0;
 
-/// How many columns a picture of that width has room for: three pixels each.
-pub(crate) fn columns(width: f64) -> usize {
-    ((width - 70.0) / 3.0) as usize
+/// How many columns a picture of that width has: three pixels each, and none without a second of its own.
+pub(crate) fn columns(width: f64, seconds: f64) -> usize {
+    ((width - 70.0) / 3.0).min(seconds.ceil()).max(1.0) as usize
 }
 
-/// Longest gap that a line bridges, in columns: probes look less often than columns pass.
-const BRIDGE: usize = 6;
+/// Longest gap that a line bridges, in seconds: probes look less often than columns pass.
+const BRIDGE: f64 = 5.0;
 
 impl Timeline<'_> {
     pub(crate) fn draw(&self, width: f64, height: f64) -> Markup {
@@ -90,9 +90,9 @@ impl Timeline<'_> {
             }
             let class = format!("{} axis-name", right.class);
             svg.text(&class, (width, top - 13.0), Anchor::End, right.name);
-            course(&mut svg, &other, right);
+            course(&mut svg, &other, right, self.seconds);
         }
-        course(&mut svg, &frame, &self.left);
+        course(&mut svg, &frame, &self.left, self.seconds);
         self.goal(&mut svg, &frame, length / self.seconds.max(1e-9));
         svg.finish()
     }
@@ -137,8 +137,10 @@ impl Timeline<'_> {
     }
 }
 
-fn course(svg: &mut Svg, frame: &Frame, track: &Track<'_>) {
+fn course(svg: &mut Svg, frame: &Frame, track: &Track<'_>, seconds: f64) {
     let n = track.bins.len().max(1) as f64;
+    // Neighbouring columns always belong together.
+    let bridge = (BRIDGE * n / seconds.max(1e-9)).max(1.0) as usize;
     let width = (frame.right - frame.left) / n;
     let x = |i: usize| frame.left + (i as f64 + 0.5) * width;
     let (mut band, mut line) = (Trace::new(), Trace::new());
@@ -152,7 +154,7 @@ fn course(svg: &mut Svg, frame: &Frame, track: &Track<'_>) {
             band.to((x(i).round(), from.round()));
             band.to((x(i).round(), to.round().min(from.round() - 1.0)));
         }
-        let joined = last.is_some_and(|l| i - l <= BRIDGE);
+        let joined = last.is_some_and(|l| i - l <= bridge);
         if !joined {
             line.lift();
         }
