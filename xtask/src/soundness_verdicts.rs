@@ -87,7 +87,8 @@ fn equals() -> Result<Vec<Row>> {
         ("no margin, heavy tails", World { margin: 0.0, heavy: true, ..EQUAL }),
         ("no margin, 3 to 7 rounds (quick.yaml)", World { margin: 0.0, min: 3, max: 7, ..EQUAL }),
     ] {
-        let tally = compare(world, COMPARISONS)?;
+        // Without a margin the promise is a matter of coverage alone, and as close.
+        let tally = compare(world, if world.margin > 0.0 { COMPARISONS } else { MANY })?;
         rows.push(Row::at_most(
             &format!("A/A called different, {name}"),
             tally.percent(tally.different),

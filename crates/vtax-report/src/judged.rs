@@ -174,7 +174,7 @@ pub(crate) fn close(family: &mut [Open], margin: f64) {
     }
 }
 
-/// A verdict stands only where it holds from one end of a drift to the other.
+/// A verdict stands only where it holds from one end of a drift to the other; without one, a drift is why.
 fn drifted(c: &mut Comparison, ratio: &Ratio, drift: Option<Drift>, judgement: &Judgement, margin: f64) {
     let (Some(drift), Some((low, high))) = (drift, judgement.interval) else { return };
     let middle = f64::midpoint(drift.from, drift.to);
@@ -184,7 +184,10 @@ fn drifted(c: &mut Comparison, ratio: &Ratio, drift: Option<Drift>, judgement: &
         judge(&there, margin).verdict
     };
     let (first, last) = (at(drift.from), at(drift.to));
-    if c.verdict == Verdict::Inconclusive || (first == judgement.verdict && last == judgement.verdict) {
+    let stands = first == judgement.verdict && last == judgement.verdict;
+    // Where it can't be told for want of certainty, what took the certainty away is the better reason.
+    let other = !matches!(c.doubt, None | Some(Doubt::TooWide | Doubt::ManyComparisons));
+    if other || (stands && c.verdict != Verdict::Inconclusive) {
         return;
     }
     let moved = (drift.to - drift.from).exp();

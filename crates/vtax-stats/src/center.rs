@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn alternation_is_not_a_reason_to_know_more() {
-        let of = |v: &[f64]| memory(&[v], 0.2);
+        let of = |v: &[f64]| memory(&[v], 0.15);
         assert!((of(&[1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0]) - 1.0).abs() < 1e-12);
         assert!(of(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]) > 10.0);
         assert!((of(&[5.0; 8]) - 1.0).abs() < 1e-12);

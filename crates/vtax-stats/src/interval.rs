@@ -13,7 +13,7 @@ pub const MIN_TRIALS: usize = 3;
 const BOOTSTRAP_TRIALS: usize = 6;
 
 /// Added to the autocorrelation of a single group, over the number of its trials; half of it for two.
-const SPARE: f64 = 0.2;
+const SPARE: f64 = 0.15;
 
 /// Resamples: at the far tail used for 6 trials (about 0.7 %) some 28 lie beyond the limit.
 const RESAMPLES: usize = 4000;
