@@ -122,7 +122,7 @@ impl Station {
         attempt.callee_cseq = cseq;
         let (scenario, begun, ring_time) = (attempt.scenario, attempt.begun, attempt.ring_time);
         self.note_invite(slot, message);
-        self.measured(slot, SipMetric::Ses2, now - begun);
+        self.measured(slot, SipMetric::Ses2, begun);
         if scenario == Scenario::CalleeRejects {
             return self.answer(slot, 486);
         }
@@ -179,7 +179,6 @@ impl Station {
     /// ACK.
     fn acknowledged(&mut self, slot: u32, message: &Message<'_>) {
         let Ok(cseq) = message.cseq() else { return self.stray.count(Kind::Malformed) };
-        let now = self.now;
         let attempt = self.at(slot);
         let Callee::Answered(status) = attempt.callee_stage else {
             return self.stray.count(Kind::Late);
@@ -188,14 +187,15 @@ impl Station {
             return self.stray.count(Kind::WrongCSeq);
         }
         attempt.callee_stage = Callee::Confirmed;
-        let since_begin = (now - attempt.begun).saturating_sub(attempt.ring_took);
+        // As if it had begun later by the time it rang.
+        let begun = attempt.begun + attempt.ring_took;
         self.cancel_timer(slot, CALLEE);
         if status == 200 {
             let attempt = self.at(slot);
             attempt.acks += 1;
             let second = attempt.acks > 1;
             let metric = if second { SipMetric::Ses3 } else { SipMetric::Ses1 };
-            self.measured(slot, metric, since_begin);
+            self.measured(slot, metric, begun);
             if !second {
                 self.ask_again(slot);
             }

@@ -168,7 +168,7 @@ impl Station {
             return self.end(slot, Some(Cause::Challenge));
         }
         if method == Method::Register && refused == 0 {
-            self.measured(slot, SipMetric::Reg1, self.now - sent);
+            self.measured(slot, SipMetric::Reg1, sent);
         }
         self.ask(slot, method);
     }
@@ -178,7 +178,6 @@ impl Station {
         if status != 200 {
             return self.end(slot, Some(Cause::Status(status)));
         }
-        let now = self.now;
         let attempt = &self.attempts[slot as usize];
         let (scenario, begun, sent) = (attempt.scenario, attempt.begun, attempt.transaction.sent);
         let let_in = attempt.auth.count > 0;
@@ -186,9 +185,9 @@ impl Station {
             self.kept.keep(attempt.caller, &attempt.auth);
         }
         if scenario == Scenario::ReRegistration {
-            self.measured(slot, SipMetric::Reg4, now - begun);
+            self.measured(slot, SipMetric::Reg4, begun);
         } else if let_in {
-            self.measured(slot, SipMetric::Reg2, now - sent);
+            self.measured(slot, SipMetric::Reg2, sent);
         }
         self.caller_done(slot);
     }
@@ -238,8 +237,8 @@ impl Station {
             (Scenario::MessageUnregistered, 404) => SipMetric::Pmm2,
             _ => return self.end(slot, Some(Cause::Status(status))),
         };
-        let took = self.now - attempt.begun;
-        self.measured(slot, metric, took);
+        let begun = attempt.begun;
+        self.measured(slot, metric, begun);
         self.caller_done(slot);
     }
 
@@ -248,8 +247,8 @@ impl Station {
         if status != 200 {
             return self.end(slot, Some(Cause::Status(status)));
         }
-        let took = self.now - self.attempts[slot as usize].transaction.sent;
-        self.measured(slot, SipMetric::Rel1, took);
+        let sent = self.attempts[slot as usize].transaction.sent;
+        self.measured(slot, SipMetric::Rel1, sent);
         self.caller_done(slot);
     }
 

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::net::sockopt;
-use vtax_sys::datagrams::{BATCH_MAX, Outbox};
+use vtax_sys::datagrams::{BATCH_MAX, Outbox, stamp_arrivals};
 use vtax_wire::sip::Transport;
 
 use super::compose::Sender;
@@ -48,6 +48,7 @@ impl Line {
             let _ = sockopt::set_socket_recv_buffer_size(&socket, BUFFER_BYTES);
         }
         let _ = sockopt::set_socket_send_buffer_size(&socket, BUFFER_BYTES);
+        stamp_arrivals(socket.as_fd()).map_err(refused)?;
         let address = socket.local_addr().map_err(refused)?;
         Ok(Self::new(Wire::Udp(socket), Sender::new(address, Transport::Udp)))
     }

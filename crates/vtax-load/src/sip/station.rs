@@ -15,7 +15,7 @@ use super::attempt::{Attempt, Callee, Stage, Transaction};
 use super::auth::Kept;
 use super::compose::{Composer, Sender};
 use super::line::Line;
-use super::recorder::{Cause, Place, Record};
+use super::recorder::{Cause, Place, Record, metric_number};
 use super::setup::Setup;
 use super::stray::Stray;
 use super::token::{Origin, Token};
@@ -55,6 +55,8 @@ pub(crate) struct Station {
     /// CSeq of the last REGISTER: rising over all users, so rising for each.
     register_cseq: u32,
     pub(crate) now: u64,
+    /// When the message that is being handled arrived.
+    pub(crate) arrived: u64,
     // What is counted during one profile.
     pub(crate) stray: Stray,
     pub(crate) traffic: Traffic,
@@ -89,6 +91,7 @@ impl Station {
             rng: Xoshiro256PlusPlus::seed_from_u64(spec.seed.wrapping_add(u64::from(worker) << 32) ^ 0x5149),
             register_cseq: 0,
             now,
+            arrived: now,
             stray: Stray::default(),
             traffic: Traffic::default(),
             records: Vec::new(),
@@ -296,10 +299,11 @@ impl Station {
         }
     }
 
-    /// Notes a metric of the attempt.
-    pub(crate) fn measured(&mut self, slot: u32, metric: SipMetric, value: u64) {
-        let number = SipMetric::ALL.iter().position(|m| *m == metric).unwrap_or_default();
-        let limit = self.setup.limits[number];
+    /// Notes a metric of the attempt: the time from `since` to the arrival of the present message.
+    pub(crate) fn measured(&mut self, slot: u32, metric: SipMetric, since: u64) {
+        // Two clocks are behind it; nothing takes no time at all.
+        let value = self.arrived.saturating_sub(since).max(1);
+        let limit = self.setup.limits[metric_number(metric)];
         let attempt = &mut self.attempts[slot as usize];
         if value > limit && attempt.fault.is_none() {
             attempt.fault = Some(Cause::OverLimit(metric));

@@ -37,6 +37,13 @@ const SLEEP_WAITING: u64 = 200_000;
 /// How often progress is handed over, and dropped datagrams are asked for.
 const PROGRESS: u64 = 20_000_000;
 const SECOND: u64 = 1_000_000_000;
+/// Wake-ups within the time of [`PROGRESS`] beyond which they are batched: 8,000 per second.
+const TURNS_MAX: u64 = 160;
+/// How long a batch is waited for. It adds to the time in which the generator answers, so it is far
+/// below what any service takes for a call.
+const NAP: u64 = 150_000;
+/// Attempts per second and worker up to which starts are polled for.
+const POLLED_RATE_MAX: f64 = 2_000.0;
 
 /// What one worker found in one phase, besides its record.
 #[derive(Debug, Clone, Copy, Default)]
@@ -86,6 +93,12 @@ pub(crate) struct Worker<'a> {
     usage_from: Option<Usage>,
     uses: Vec<PhaseUse>,
     next_progress: u64,
+    /// The rate is low enough to poll for starts.
+    polls: bool,
+    /// Wake-ups, and messages and starts handled, since batching was last decided about.
+    turns: u64,
+    work: u64,
+    batching: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -134,6 +147,10 @@ impl<'a> Worker<'a> {
             usage_from: None,
             uses: Vec::new(),
             next_progress: 0,
+            polls: true,
+            turns: 0,
+            work: 0,
+            batching: false,
         })
     }
 
@@ -151,7 +168,7 @@ impl<'a> Worker<'a> {
             if self.streams {
                 self.watch_streams();
             }
-            let (before, sleep, precise) = self.next_sleep();
+            let (before, sleep, precise) = self.rest();
             let ready = match epoll::wait(&self.epoll, &mut events[..], Some(&timespec(sleep))) {
                 Ok((ready, _)) => ready,
                 Err(Errno::INTR) => continue,
@@ -186,6 +203,7 @@ impl<'a> Worker<'a> {
         if now >= self.next_progress {
             self.next_progress = now + PROGRESS;
             self.report();
+            self.judge_turns();
         }
         if self.control.is_cancelled() {
             return Ok(false);
@@ -242,6 +260,7 @@ impl<'a> Worker<'a> {
         let seed = station.setup.spec.seed.wrapping_add(self.phase as u64 + 1);
         let arrivals = Arrivals::new(self.course.profile.arrivals, &profile, seed, number, workers);
         self.arrivals = Some(arrivals.peekable());
+        self.polls = phase.rate.0 / workers as f64 <= POLLED_RATE_MAX;
         self.usage_from = None;
         self.state = State::Driving;
     }
@@ -275,6 +294,8 @@ impl<'a> Worker<'a> {
         for _ in 0..STARTS_MAX {
             let Some(at) = self.next_start().filter(|at| *at <= self.station.now) else { return };
             self.arrivals.as_mut().and_then(Iterator::next);
+            self.tell_time();
+            self.work += 1;
             if self.end == u64::MAX {
                 self.left -= 1;
             }
@@ -310,6 +331,25 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// Where waking up for each message would cost more than the messages do, sleeps for a while
+    /// whatever comes; the kernel's stamps tell when it came. Otherwise as
+    /// [`next_sleep`](Self::next_sleep), which sleeps until something comes.
+    fn rest(&mut self) -> (u64, u64, bool) {
+        self.turns += 1;
+        if self.batching {
+            // A signal may end it early; then the batch is smaller.
+            let _ = rustix::thread::nanosleep(&timespec(NAP));
+            return (self.station.now, 0, false);
+        }
+        self.next_sleep()
+    }
+
+    /// Decides about batching after the turns of the last while.
+    fn judge_turns(&mut self) {
+        self.batching = if self.batching { self.work * 2 > self.turns * 3 } else { self.turns > TURNS_MAX };
+        (self.turns, self.work) = (0, 0);
+    }
+
     /// The present, how long to sleep, and whether that is for the sake of a start.
     fn next_sleep(&mut self) -> (u64, u64, bool) {
         let now = self.station.now;
@@ -321,7 +361,12 @@ impl<'a> Worker<'a> {
         if let Some(start) = self.next_start()
             && start <= wake
         {
-            return (now, self.pacer.sleep(now, start), start > now);
+            // Polling until a start is due, as the pacer does, is for low rates.
+            let (sleep, precise) = match self.polls {
+                true => (self.pacer.sleep(now, start), start > now),
+                false => (start.saturating_sub(now), false),
+            };
+            return (now, sleep, precise);
         }
         (now, wake.saturating_sub(now), false)
     }
@@ -335,13 +380,18 @@ impl<'a> Worker<'a> {
                 Err(_) => return,
             };
             self.tell_time();
+            self.work += got as u64;
+            let now = self.station.now;
+            let ahead = sched::realtime().0.saturating_sub(now);
             for i in 0..got {
                 let Some(datagram) = self.inbox.get(i) else { continue };
                 if datagram.truncated {
                     self.station.stray.count(Kind::Oversize);
-                } else {
-                    handle(self.station, line, datagram.bytes);
+                    continue;
                 }
+                let stamp = self.inbox.arrival(&datagram);
+                self.station.arrived = stamp.map_or(now, |stamp| stamp.0.saturating_sub(ahead).min(now));
+                handle(self.station, line, datagram.bytes);
             }
             if got < BATCH_MAX {
                 return;
@@ -380,6 +430,8 @@ impl<'a> Worker<'a> {
             }
             let more = stream.read(now, &mut station.stray);
             let taken = stream.take();
+            station.arrived = now;
+            self.work += taken.messages.len() as u64;
             for (from, to) in &taken.messages {
                 handle(station, line, &taken.bytes[*from..*to]);
             }
