@@ -268,8 +268,8 @@ fn probabilities(title: &str, what: What, lines: &[Series]) -> Markup {
     let (low, high) = extremes(&values);
     let scale = match what {
         w if w.logarithmic() => Scale::log_around(values),
-        What::Saps => Scale::Linear { low, high },
-        _ => Scale::from_zero(high),
+        What::Ihs(_) | What::Retransmissions(_) => Scale::from_zero(high),
+        _ => Scale::Linear { low, high },
     };
     let x = Axis { name: &unit_name(what), unit: what.unit(), scale };
     let y = Axis { name: "share above", unit: "%", scale: Scale::Log { low: least * 80.0, high: 100.0 } };
@@ -291,7 +291,9 @@ fn unit_name(what: What) -> String {
         What::Saps => "attempts in a second".to_owned(),
         What::Retransmissions(_) => "retransmissions in a second".to_owned(),
         What::Ihs(_) => "inadequate in a second".to_owned(),
-        _ => "time".to_owned(),
+        What::SutCpu | What::HypervisorCpu | What::GeneratorCpu => "CPU".to_owned(),
+        What::SutMemory | What::SutUsed | What::GeneratorMemory => "memory".to_owned(),
+        What::Delay(..) => "time".to_owned(),
     }
 }
 
@@ -394,7 +396,8 @@ fn histograms(what: What, lines: &[Series], poisson: bool) -> Markup {
     let name = match what {
         What::Delay(..) => "share of values",
         What::Saps if poisson => "share of seconds; dashed: Poisson",
-        _ => "share of seconds",
+        What::Saps | What::Ihs(_) | What::Retransmissions(_) => "share of seconds",
+        _ => "share of samples",
     };
     let y = Axis { name, unit: "%", scale: Scale::from_zero(most) };
     xy("Histogram", &format!("{}: histogram", what.title()), (SMALL, HEIGHT), x, y, lines)

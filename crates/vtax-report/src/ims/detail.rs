@@ -64,7 +64,7 @@ pub(crate) struct Measurement {
 pub(crate) enum Shape {
     /// Nothing to tell.
     None,
-    /// One value per second: these places of the course.
+    /// One value per second or sample: these places of the course.
     Seconds(Range<usize>),
     /// Response times.
     Delays(LogBins),
@@ -242,17 +242,26 @@ impl Reduction {
             });
         }
         for (what, samples) in probes {
-            let of = |p: &Phase| {
-                let inside = samples.iter().filter(|(at, _)| *at > p.counts_from() && *at <= p.end());
-                Stats::of_values(inside.map(|s| s.1))
+            let places = |p: &Phase| {
+                let until = |at: f64| samples.partition_point(|s| s.0 <= at);
+                let from = until(p.counts_from());
+                from..until(p.end()).max(from)
+            };
+            let shape = |p: &Phase| match places(p) {
+                places if places.is_empty() => Shape::None,
+                places => Shape::Seconds(places),
             };
             detail.measurements.push(Measurement {
                 what,
-                steps: detail.phases.iter().map(of).collect(),
+                steps: detail
+                    .phases
+                    .iter()
+                    .map(|p| Stats::of_values(samples[places(p)].iter().map(|s| s.1)))
+                    .collect(),
+                shapes: detail.phases.iter().map(shape).collect(),
                 at: Arc::new(samples.iter().map(|s| s.0 as f32).collect()),
                 mean: samples.iter().map(|s| s.1 as f32).collect(),
                 high: Vec::new(),
-                shapes: (0..n).map(|_| Shape::None).collect(),
             });
         }
         detail.measurements.sort_by_key(|m| m.what);
