@@ -293,3 +293,119 @@ fn lateness(histogram: &LatencyHistogram) -> Option<Stats> {
     };
     Stats::of_metric(&[&alone])
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use vtax_load::GeneratorUse;
+    use vtax_load::sip::{ScenarioResult, Second, SecondMetric};
+    use vtax_units::{Nanos, Rate};
+
+    use super::*;
+
+    fn scenario(scenario: Scenario) -> ScenarioResult {
+        let inadequate = BTreeMap::new();
+        ScenarioResult { scenario, attempts: 9, succeeded: 9, inadequate, unfinished: 0, retransmissions: 0 }
+    }
+
+    fn metric(metric: SipMetric, scenario: Scenario, ms: &[u64]) -> MetricResult {
+        let mut histogram = LatencyHistogram::new();
+        ms.iter().for_each(|v| histogram.record(Nanos::from_millis(*v)));
+        let (min, max) = (Nanos(histogram.0.min()), histogram.max());
+        let mean_ns = histogram.0.mean();
+        MetricResult { metric, scenario, mean_ns, variance_ns2: 0.0, min, max, histogram }
+    }
+
+    fn phase(name: &str, seconds: Vec<Second>, started_unix_ms: u64) -> PhaseResult {
+        PhaseResult {
+            name: name.to_owned(),
+            requested: Rate(10.0),
+            effective: Rate(10.0),
+            started_unix_ms,
+            duration: Nanos::from_secs(seconds.len() as u64),
+            transient: Nanos::from_secs(1),
+            scenarios: [Scenario::Registration, Scenario::DeRegistration].map(scenario).into(),
+            metrics: vec![
+                metric(SipMetric::Reg1, Scenario::Registration, &[4, 6]),
+                metric(SipMetric::Reg1, Scenario::DeRegistration, &[20]),
+                metric(SipMetric::Reg2, Scenario::Registration, &[7]),
+            ],
+            seconds,
+            lateness: LatencyHistogram::new(),
+            generator: GeneratorUse::default(),
+        }
+    }
+
+    fn second(attempts: u32) -> Second {
+        let of = |count, mean_us| SecondMetric { count, mean_us, max_us: mean_us };
+        Second {
+            attempts: vec![attempts, 10],
+            inadequate: vec![attempts / 2, 0],
+            retransmissions: vec![1, 0],
+            metrics: vec![of(2, 5000.0), of(1, 20_000.0), of(0, 0.0)],
+        }
+    }
+
+    #[test]
+    fn the_transient_does_not_count() {
+        let mut reduction = Reduction::new();
+        reduction.add(phase("step 1", vec![second(1000), second(10), second(30)], 5_000));
+        let cpu = vec![(0.5, 90.0), (1.5, 10.0), (2.5, 30.0), (3.5, 90.0)];
+        let detail = reduction.finish(vec![(What::SutCpu, cpu)]);
+        let of = |what| detail.measurements.iter().find(|m| m.what == what);
+        let step = |what| of(what).and_then(|m| m.steps[0]).unwrap();
+        assert_eq!((step(What::Saps).min, step(What::Saps).max, step(What::Saps).count), (20.0, 40.0, 2));
+        assert_eq!((step(What::SutCpu).min, step(What::SutCpu).max), (10.0, 30.0));
+        assert_eq!(step(What::Ihs(Some(Scenario::Registration))).max, 50.0);
+        // What was drawn holds the transient.
+        assert_eq!(of(What::Saps).unwrap().means().map(|m| m.mean).fold(0.0, f64::max), 1010.0);
+        // A metric of two scenarios has a whole, one of a single scenario is its own.
+        let all = step(What::Delay(SipMetric::Reg1, None));
+        assert_eq!((all.count, all.max.round()), (3, 20.0));
+        assert!((all.mean - 10.0).abs() < 0.01, "{all:?}");
+        assert!(of(What::Delay(SipMetric::Reg2, None)).is_none());
+        let mean = of(What::Delay(SipMetric::Reg1, None)).unwrap().means().next().unwrap().mean;
+        assert!((mean - 10.0).abs() < 0.01);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        /// Phases as no generator would write them.
+        #[test]
+        fn hostile_phases_are_reduced(
+            rows in proptest::collection::vec(
+                (proptest::collection::vec(any::<u32>(), 0..4), proptest::collection::vec(any::<(u32, f32, f32)>(), 0..5)),
+                0..9,
+            ),
+            started in any::<u64>(), later in any::<u64>(),
+            duration in any::<u64>(), transient in any::<u64>(),
+            cpu in proptest::collection::vec((any::<f64>(), any::<f64>()), 0..9),
+        ) {
+            let seconds: Vec<Second> = rows
+                .into_iter()
+                .map(|(counts, metrics)| Second {
+                    attempts: counts.clone(),
+                    inadequate: counts.iter().rev().copied().collect(),
+                    retransmissions: counts,
+                    metrics: metrics
+                        .into_iter()
+                        .map(|(count, mean_us, max_us)| SecondMetric { count, mean_us, max_us })
+                        .collect(),
+                })
+                .collect();
+            let mut reduction = Reduction::new();
+            for (name, at) in [("a", started), ("b", later)] {
+                let whole = phase(name, seconds.clone(), at);
+                reduction.add(PhaseResult { duration: Nanos(duration), transient: Nanos(transient), ..whole });
+            }
+            let detail = reduction.finish(vec![(What::SutCpu, cpu)]);
+            for m in &detail.measurements {
+                prop_assert_eq!(m.steps.len(), 2);
+                prop_assert_eq!(m.shapes.len(), 2);
+                for s in m.steps.iter().flatten() {
+                    prop_assert!(s.min <= s.percentiles[0] && s.percentiles[4] <= s.max, "{:?}", s);
+                }
+            }
+        }
+    }
+}
