@@ -29,7 +29,7 @@ const MODULES: &[&str] = &[
     "auth",
     "auth_db",
 ];
-/// Connections of a process that isn't a child: timers, the main process.
+/// Processes that aren't children, such as timers: each may have a connection to the database.
 const OTHER_PROCESSES: u32 = 32;
 
 /// Writes the configuration, puts the database in place.
@@ -60,6 +60,11 @@ pub(crate) fn prepare(
         "-E",
         "-m",
         &shared_memory,
+        // The allocator for production; the default one looks for faults in every block.
+        "-x",
+        "fm",
+        "-X",
+        "fm",
         "-w",
         &directory,
         "-Y",

@@ -34,7 +34,7 @@ pub struct Prepared {
 /// So many databases are kept, each of them 40 MB and more.
 const KEPT: usize = 4;
 /// Part of every key: raised whenever the same subscribers are to get another database.
-const LAYOUT: &str = "vtax database 1";
+const LAYOUT: &str = "vtax database 2";
 /// Prefix of what isn't finished.
 const UNFINISHED: &str = "unfinished";
 /// A database in its directory of the cache, and the file that tells who uses it, and when last.

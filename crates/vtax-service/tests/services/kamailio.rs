@@ -90,7 +90,8 @@ impl Agent {
     fn new(server: SocketAddr) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
         socket.connect(server).expect("loopback");
-        socket.set_read_timeout(Some(Duration::from_secs(5))).expect("a socket");
+        // Each registration waits for a disk that compilers may be writing to.
+        socket.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
         let port = socket.local_addr().expect("bound").port();
         Self { socket, port, count: 0 }
     }
