@@ -4,9 +4,11 @@
 
 mod bench;
 mod bench_http;
+mod bench_kamailio;
 mod bench_lab;
 mod bench_probe;
 mod bench_report;
+mod bench_sip;
 mod bench_vm;
 mod soundness;
 mod soundness_coverage;

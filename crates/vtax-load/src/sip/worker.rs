@@ -41,7 +41,7 @@ const SECOND: u64 = 1_000_000_000;
 const TURNS_MAX: u64 = 160;
 /// How long a batch is waited for. It adds to the time in which the generator answers, so it is far
 /// below what any service takes for a call.
-const NAP: u64 = 150_000;
+const NAP: u64 = 200_000;
 /// Attempts per second and worker up to which starts are polled for.
 const POLLED_RATE_MAX: f64 = 2_000.0;
 
