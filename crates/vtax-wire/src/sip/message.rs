@@ -48,6 +48,25 @@ pub struct CSeq<'a> {
     pub method_text: &'a [u8],
 }
 
+/// What every element needs of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parts<'a> {
+    /// The topmost Via.
+    pub via: Via<'a>,
+    /// From.
+    pub from: Address<'a>,
+    /// To.
+    pub to: Address<'a>,
+    /// Call-ID.
+    pub call_id: &'a [u8],
+    /// CSeq.
+    pub cseq: CSeq<'a>,
+    /// Max-Forwards, where it is given.
+    pub max_forwards: Option<u8>,
+    /// The Request-URI of a request.
+    pub uri: Option<Uri<'a>>,
+}
+
 /// A view of one message's bytes.
 #[derive(Debug, Clone)]
 pub struct Message<'a> {
@@ -151,45 +170,61 @@ impl<'a> Message<'a> {
         Ok(())
     }
 
-    /// What RFC 3261 section 8.2 and RFC 4475 ask a server to check first: each header that must
-    /// be there is, once, and well formed; CSeq names the request's method; Max-Forwards and
-    /// Expires, where given, are numbers; a request's URI is one.
+    /// What every element needs of a message, parsed once: each header that must be there is,
+    /// once, and well formed; CSeq names the request's method; Max-Forwards, where given, is a
+    /// number; a request's URI is one.
     ///
     /// # Errors
     /// What to answer 400 to, or for a response, what to drop it for.
-    pub fn check(&self) -> Result<(), SipError> {
-        for name in [
+    pub fn parts(&self) -> Result<Parts<'a>, SipError> {
+        const ONCE: [Name; 7] = [
             Name::From,
             Name::To,
             Name::CallId,
             Name::CSeq,
             Name::MaxForwards,
             Name::Expires,
-            Name::ContentLength,
             Name::ContentType,
-        ] {
-            if self.is_repeated(name) {
-                return Err(SipError::Repeated(name));
-            }
+        ];
+        if self.repeated != 0
+            && let Some(name) = ONCE.into_iter().find(|name| self.is_repeated(*name))
+        {
+            return Err(SipError::Repeated(name));
         }
-        for via in self.values(Name::Via) {
-            Via::parse(via)?;
-        }
-        self.via()?;
-        self.from()?;
-        self.to()?;
-        self.call_id()?;
-        let cseq = self.cseq()?;
-        self.max_forwards()?;
-        self.expires()?;
-        for contact in self.contacts() {
-            contact.map_err(|_| SipError::Value(Name::Contact))?;
-        }
-        if let StartLine::Request { method, method_text, uri } = self.start {
-            Uri::parse(uri)?;
+        let parts = Parts {
+            via: self.via()?,
+            from: self.from()?,
+            to: self.to()?,
+            call_id: self.call_id()?,
+            cseq: self.cseq()?,
+            max_forwards: self.max_forwards()?,
+            uri: match self.start {
+                StartLine::Request { uri, .. } => Some(Uri::parse(uri)?),
+                StartLine::Status { .. } => None,
+            },
+        };
+        if let StartLine::Request { method, method_text, .. } = self.start {
+            let cseq = parts.cseq;
             if method != cseq.method || (method == Method::Other && method_text != cseq.method_text) {
                 return Err(SipError::MethodMismatch);
             }
+        }
+        Ok(parts)
+    }
+
+    /// As [`parts`](Self::parts), and further what RFC 4475 asks a server to refuse: every Via,
+    /// every Contact and Expires, where given, is well formed.
+    ///
+    /// # Errors
+    /// What to answer 400 to, or for a response, what to drop it for.
+    pub fn check(&self) -> Result<(), SipError> {
+        self.parts()?;
+        for via in self.values(Name::Via) {
+            Via::parse(via)?;
+        }
+        self.expires()?;
+        for contact in self.contacts() {
+            contact.map_err(|_| SipError::Value(Name::Contact))?;
         }
         Ok(())
     }

@@ -165,7 +165,7 @@ impl<'b> Writer<'b> {
 }
 
 /// Appends a number in decimal digits.
-fn decimal(out: &mut Vec<u8>, mut value: u32) {
+pub fn decimal(out: &mut Vec<u8>, mut value: u32) {
     let mut digits = [0; 10];
     let mut at = digits.len();
     loop {
