@@ -264,7 +264,7 @@ fn steps_of(report: &Report, bench: &Bench, e: &Environment) -> Markup {
     let caption = format!("Trial {:03}: {}.", shown.index, conclusion(&e.shown.outcome));
     m.element("p", &[], &caption);
     m.add(&table(&steps(&e.shown.outcome, Some(&e.shown.detail))));
-    m.fixed("<p class=\"small-print\">Green: within the limits; red: beyond one, which the last line names; grey: preparation. IHS: inadequately handled scenarios of a step over those that started in it, its transient left out; not the mean over seconds.</p>");
+    m.fixed("<p class=\"small-print\">Green: within the limits; red: beyond one, which the last line names; grey: preparation. IHS: inadequately handled scenarios among those that started in the step, its transient left out, and ended; not the mean over seconds.</p>");
     let caption = format!("SUT CPU and load over time, {}", e.label);
     let picture = ims_metrics::cpu_over_time(e, &caption);
     if !picture.is_empty() {

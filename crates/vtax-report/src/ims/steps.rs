@@ -108,10 +108,13 @@ pub(crate) fn ratio(phase: &ImsPhase, scenario: Scenario) -> f64 {
     if all > 0.0 { of(Some(scenario)) / all * 100.0 + 0.0 } else { 0.0 }
 }
 
-/// Inadequately handled attempts of one scenario in percent; `None` without an attempt.
+/// Inadequately handled attempts of one scenario in percent of those that ended, as steps are judged;
+/// `None` where none ended.
 pub(crate) fn ihs(phase: &ImsPhase, scenario: Scenario) -> Option<f64> {
-    let own = phase.scenarios.iter().find(|s| s.scenario == scenario && s.attempts > 0)?;
-    Some(own.inadequate_total() as f64 / own.attempts as f64 * 100.0)
+    let own = phase.scenarios.iter().find(|s| s.scenario == scenario)?;
+    let inadequate = own.inadequate_total();
+    let ended = own.succeeded.saturating_add(inadequate);
+    (ended > 0).then(|| inadequate as f64 / ended as f64 * 100.0)
 }
 
 fn mean(detail: &Detail, what: What, phase: usize) -> Option<f64> {
