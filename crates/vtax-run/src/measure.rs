@@ -10,6 +10,7 @@ use vtax_store::record::{CapacityOutcome, CapacityStep, InvalidReason, Outcome, 
 use vtax_units::{Nanos, Rate, Share};
 
 use crate::burst::{Burst, Pace};
+use crate::gate;
 use crate::observe::{Observer, RunEvent};
 use crate::runner::Order;
 use crate::settle::{Course, settle};
@@ -25,6 +26,8 @@ pub(crate) struct Site<'a> {
     pub(crate) client: &'a Client,
     pub(crate) target: SocketAddr,
     pub(crate) observer: &'a dyn Observer,
+    /// Who is measured at the same time.
+    pub(crate) partner: Option<&'a gate::Seat>,
 }
 
 /// What a measurement found.
@@ -47,7 +50,7 @@ impl Site<'_> {
                 let (warmup, duration) = (latency.warmup, latency.duration);
                 let burst = Burst { pace, warmup, duration, seed: order.seed, samples: latency.samples };
                 let mut answer = self.burst(http, burst)?;
-                let (validity, warm_up) = judge_course(&mut answer.result, Course::Latency, order.tolerance);
+                let (validity, warm_up) = self.judge(&mut answer.result, Course::Latency, order.tolerance);
                 let outcome = Outcome::Latency { offered: order.offered, load: answer.result };
                 Ok(Measured { outcome, validity, warm_up, answered: answer.answered })
             }
@@ -55,13 +58,31 @@ impl Site<'_> {
                 let (warmup, duration) = (throughput.warmup, throughput.duration);
                 let burst = Burst { pace: Pace::Closed, warmup, duration, seed: order.seed, samples: false };
                 let mut answer = self.burst(http, burst)?;
-                let (validity, warm_up) = judge_course(&mut answer.result, Course::Pace, order.tolerance);
+                let (validity, warm_up) = self.judge(&mut answer.result, Course::Pace, order.tolerance);
                 let outcome = Outcome::Throughput { load: answer.result };
                 Ok(Measured { outcome, validity, warm_up, answered: answer.answered })
             }
             MeasureKind::Ims(_) => {
                 let error = "an IMS benchmark needs a SIP workload".to_owned();
                 Err(AgentError::Refused { node: "client".to_owned(), error })
+            }
+        }
+    }
+
+    /// What a burst is worth, its warm-up cut off; how it went along tells nothing where it doesn't count
+    /// anyway. Of two at the same time, both lose what either has to.
+    fn judge(&self, load: &mut LoadResult, course: Course, tolerance: Share) -> (Validity, Option<WarmUp>) {
+        let agree = |own: Nanos| {
+            self.partner.and_then(|partner| partner.meet(own)).map_or(own, |other| own.max(other))
+        };
+        match judge(load) {
+            Validity::Valid => {
+                let (warm_up, validity) = settle(load, course, tolerance, agree);
+                (validity, Some(warm_up))
+            }
+            invalid => {
+                agree(Nanos::ZERO);
+                (invalid, None)
             }
         }
     }
@@ -192,17 +213,6 @@ fn judge_bracket(ending: Ending, lower: Option<Rate>, steps: &[CapacityStep]) ->
         (Ending::Found | Ending::AtMax | Ending::NothingPassed | Ending::Unfinished, Some(_)) => {
             Validity::Valid
         }
-    }
-}
-
-/// What a burst is worth, its warm-up cut off; how it went along tells nothing where it doesn't count anyway.
-fn judge_course(load: &mut LoadResult, course: Course, tolerance: Share) -> (Validity, Option<WarmUp>) {
-    match judge(load) {
-        Validity::Valid => {
-            let (warm_up, validity) = settle(load, course, tolerance);
-            (validity, Some(warm_up))
-        }
-        invalid => (invalid, None),
     }
 }
 

@@ -55,7 +55,15 @@ impl Course {
 
 /// Cuts warm-up off `load`, whose intervals stay whole; where it never became steady, says why it
 /// doesn't count. Changes of level below `tolerance` don't matter.
-pub(crate) fn settle(load: &mut LoadResult, course: Course, tolerance: Share) -> (WarmUp, Validity) {
+///
+/// `agree` is asked once, with the time that this burst would cut, for the time to be cut: two bursts that are
+/// compared moment by moment must keep the same moments.
+pub(crate) fn settle(
+    load: &mut LoadResult,
+    course: Course,
+    tolerance: Share,
+    agree: impl FnOnce(Nanos) -> Nanos,
+) -> (WarmUp, Validity) {
     let group = group_size(load, course);
     let length = load.intervals.get(1).map_or(load.duration, |second| second.start);
     let found = |state, cut, values: usize, detail: String| WarmUp {
@@ -69,27 +77,36 @@ pub(crate) fn settle(load: &mut LoadResult, course: Course, tolerance: Share) ->
     let series = series(&load.intervals, group, course);
     let values = series.len();
     if values < LEAST_VALUES {
+        let cut = cut(load, intervals_of(load, agree(Nanos::ZERO)));
         let detail = format!(
             "not judged: {values} intervals of {REQUESTS_PER_VALUE} requests or more, {LEAST_VALUES} are needed"
         );
-        return (found(SteadyState::NotJudged, Nanos::ZERO, values, detail), Validity::Valid);
+        return (found(SteadyState::NotJudged, cut, values, detail), Validity::Valid);
     }
     match settled(&series, tolerance.0) {
-        Ok(steady) if steady.from == 0 => {
-            let detail = "steady from the start of the recorded time".to_owned();
-            (found(SteadyState::Steady, Nanos::ZERO, values, detail), Validity::Valid)
-        }
         Ok(steady) => {
-            let cut = cut(load, steady.from * group);
-            let detail = format!("the first {:.2} s were still warm-up", cut.as_secs_f64());
+            let own = load.intervals.get(steady.from * group).map_or(Nanos::ZERO, |i| i.start);
+            let cut = cut(load, intervals_of(load, agree(own)));
+            let seconds = cut.as_secs_f64();
+            let detail = match cut {
+                Nanos::ZERO => "steady from the start of the recorded time".to_owned(),
+                _ if cut > own => format!("the first {seconds:.2} s were still warm-up of its partner"),
+                _ => format!("the first {seconds:.2} s were still warm-up"),
+            };
             (found(SteadyState::Steady, cut, values, detail), Validity::Valid)
         }
         Err(why) => {
+            agree(Nanos::ZERO);
             let detail = format!("no steady state: by the {} of each interval, {why}", course.name());
             let validity = Validity::Invalid { reason: InvalidReason::NoSteadyState, detail: detail.clone() };
             (found(SteadyState::Never, Nanos::ZERO, values, detail), validity)
         }
     }
+}
+
+/// Intervals that begin before this time.
+fn intervals_of(load: &LoadResult, time: Nanos) -> usize {
+    load.intervals.iter().take_while(|i| i.start < time).count()
 }
 
 /// How many neighbouring intervals make one value.
@@ -115,7 +132,10 @@ fn series(intervals: &[Interval], group: usize, course: Course) -> Vec<f64> {
 
 /// Reduces `load` to what came after its first `from` intervals; returns the time cut.
 fn cut(load: &mut LoadResult, from: usize) -> Nanos {
-    let Some(start) = load.intervals.get(from).map(|i| i.start) else { return Nanos::ZERO };
+    let start = load.intervals.get(from).map_or(Nanos::ZERO, |i| i.start);
+    if start == Nanos::ZERO {
+        return start;
+    }
     let sum = |intervals: &[Interval]| {
         let mut counts = Counts::default();
         intervals.iter().for_each(|i| counts.add(&i.counts));
@@ -183,7 +203,7 @@ mod tests {
     #[test]
     fn a_slow_start_is_cut_and_nothing_else() {
         let mut burst = load(40, 50, |i| if i < 10 { 9_000_000 } else { 3_000_000 });
-        let (warm_up, validity) = settle(&mut burst, Course::Latency, TOLERANCE);
+        let (warm_up, validity) = settle(&mut burst, Course::Latency, TOLERANCE, |cut| cut);
         assert_eq!((warm_up.state, validity), (SteadyState::Steady, Validity::Valid));
         assert_eq!((warm_up.cut, warm_up.values), (Nanos::from_millis(500), 40));
         assert_eq!((burst.duration, burst.intervals.len()), (Nanos::from_millis(1_500), 40));
@@ -199,7 +219,7 @@ mod tests {
         let before = load(40, 50, |_| 3_000_000);
         for course in [Course::Latency, Course::Pace] {
             let mut after = before.clone();
-            let (warm_up, validity) = settle(&mut after, course, TOLERANCE);
+            let (warm_up, validity) = settle(&mut after, course, TOLERANCE, |cut| cut);
             assert_eq!(
                 (warm_up.state, warm_up.cut, validity),
                 (SteadyState::Steady, Nanos::ZERO, Validity::Valid)
@@ -211,7 +231,7 @@ mod tests {
     #[test]
     fn a_burst_that_never_settles_does_not_count_and_says_why() {
         let mut burst = load(40, 50, |i| if i < 34 { 3_000_000 } else { 6_000_000 });
-        let (warm_up, validity) = settle(&mut burst, Course::Latency, TOLERANCE);
+        let (warm_up, validity) = settle(&mut burst, Course::Latency, TOLERANCE, |cut| cut);
         assert_eq!((warm_up.state, warm_up.cut), (SteadyState::Never, Nanos::ZERO));
         let Validity::Invalid { reason: InvalidReason::NoSteadyState, detail } = validity else {
             panic!("{validity:?}")
@@ -229,7 +249,7 @@ mod tests {
                 burst.latency = LatencyHistogram::new();
             }
             let before = burst.clone();
-            let (warm_up, validity) = settle(&mut burst, Course::Latency, TOLERANCE);
+            let (warm_up, validity) = settle(&mut burst, Course::Latency, TOLERANCE, |cut| cut);
             assert_eq!((warm_up.state, validity), (SteadyState::NotJudged, Validity::Valid), "{intervals}");
             assert_eq!(burst, before);
         }
@@ -238,8 +258,18 @@ mod tests {
     #[test]
     fn neighbours_make_up_for_few_requests() {
         let mut burst = load(200, 2, |i| if i < 40 { 9_000_000 } else { 3_000_000 });
-        let (warm_up, _) = settle(&mut burst, Course::Latency, TOLERANCE);
+        let (warm_up, _) = settle(&mut burst, Course::Latency, TOLERANCE, |cut| cut);
         assert_eq!((warm_up.values, warm_up.interval), (40, Nanos::from_millis(250)));
         assert_eq!(warm_up.cut, Nanos::from_secs(2));
+    }
+
+    #[test]
+    fn partners_keep_the_same_moments() {
+        let mut burst = load(40, 50, |_| 3_000_000);
+        let agree = |own: Nanos| own.max(Nanos::from_millis(400));
+        let (warm_up, validity) = settle(&mut burst, Course::Latency, TOLERANCE, agree);
+        assert_eq!((warm_up.cut, validity), (Nanos::from_millis(400), Validity::Valid));
+        assert!(warm_up.detail.contains("of its partner"), "{}", warm_up.detail);
+        assert_eq!(burst.duration, Nanos::from_millis(1_600));
     }
 }

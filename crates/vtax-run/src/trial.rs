@@ -338,7 +338,7 @@ impl<'a> Trial<'a> {
         let mut probes = Probes::start(stage, testbed, every)
             .map_err(|detail| Failed { reason: InvalidReason::MeasureFailed, detail })?;
         meet(partner.as_ref())?;
-        let site = Site { client: &stage.client, target, observer: self.observer };
+        let site = Site { client: &stage.client, target, observer: self.observer, partner: partner.as_ref() };
         let measured = match &self.order.cell.workload {
             Workload::Http(http) => site.http(self.order, http),
             Workload::Sip(sip) => {

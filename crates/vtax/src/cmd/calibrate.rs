@@ -123,9 +123,8 @@ fn text(made: &Calibration, kept: &Path) -> String {
     }
     let told = made.effects.iter().filter(|e| e.told_apart).count();
     text += &format!(
-        "{told} of {} comparisons of equals were told apart; about {:.0} would be by chance\nkept: {}\n",
+        "{told} of {} comparisons of equals were told apart; chance does that to one in twenty\nkept: {}\n",
         made.effects.len(),
-        made.effects.len() as f64 * 0.05,
         kept.display()
     );
     text
