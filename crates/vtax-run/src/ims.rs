@@ -261,7 +261,7 @@ impl<'a> Benchmark<'a> {
         if let Some(why) = &detail.generator.limited {
             return invalid(InvalidReason::GeneratorLimited, why.clone());
         }
-        if let Some(why) = judge::too_few_subscribers(detail) {
+        if let Some(why) = judge::too_few_subscribers(detail, self.workload) {
             return invalid(InvalidReason::MeasureFailed, why);
         }
         if some_passed {
@@ -326,7 +326,7 @@ impl<'a> Benchmark<'a> {
         let time = |phase: &SipPhase| match phase.kind {
             PhaseKind::Mix { duration } => Duration::from(duration),
             PhaseKind::PreRegistration => {
-                let all = f64::from(self.workload.subscribers.count) * self.workload.registered.0;
+                let all = self.workload.registered_count();
                 // Registrations that fail are made again by other subscribers.
                 Duration::from_secs_f64((4.0 * all / phase.rate.0).clamp(0.0, 1e8))
             }

@@ -45,7 +45,7 @@ pub(super) fn measuring(measure: &Measure, workload: &SipWorkload, capacity: Rat
 
 /// Seconds until the plan's share of subscribers is registered.
 fn registering(workload: &SipWorkload, rate: Rate) -> f64 {
-    f64::from(workload.subscribers.count) * workload.registered.0 / rate.0
+    workload.registered_count() / rate.0
 }
 
 /// Time in which the last calls of a step end: of exponential times, the longest among some hundreds.
@@ -81,7 +81,7 @@ pub(super) fn cautions(plan: &Plan) -> Vec<String> {
                 },
                 MeasureKind::Capacity(_) | MeasureKind::Throughput(_) => continue,
             };
-            let (busy, registered) = (busy(workload, rate), registered(workload));
+            let (busy, registered) = (workload.busy_at(rate), workload.registered_count());
             if busy > registered * 0.5 {
                 cautions.insert(format!(
                     "`{}`: at {rate} about {busy:.0} subscribers are in calls at a time, of {registered:.0} that are registered",
@@ -91,22 +91,4 @@ pub(super) fn cautions(plan: &Plan) -> Vec<String> {
         }
     }
     cautions.into_iter().collect()
-}
-
-fn registered(workload: &SipWorkload) -> f64 {
-    f64::from(workload.subscribers.count) * workload.registered.0
-}
-
-/// Subscribers in calls at a time at this rate: by Little's law, two for each call.
-fn busy(workload: &SipWorkload, rate: Rate) -> f64 {
-    let mean = |spread: Spread| match spread {
-        Spread::Constant(time) | Spread::Exponential(time) => time.as_secs_f64(),
-    };
-    let (ring, hold) = (mean(workload.ring_time), mean(workload.hold_time));
-    let seconds = |scenario| match scenario {
-        Scenario::Calling | Scenario::ReInvite => ring + hold,
-        Scenario::CallerAbandons => ring,
-        _ => 0.0,
-    };
-    workload.mix.iter().map(|p| 2.0 * rate.0 * p.share.0 * seconds(p.scenario)).sum()
 }

@@ -119,7 +119,7 @@ impl Site<'_> {
             seed: order.seed,
         };
         self.client.open_sip(&spec)?;
-        let registrations = f64::from(workload.subscribers.count) * workload.registered.0;
+        let registrations = workload.registered_count();
         let mut session = OnClient { client: self.client, observer: self.observer, live, registrations };
         let found = match &order.measure.kind {
             MeasureKind::Ims(ims) => Benchmark::new(&mut session, workload, ims.arrivals, self.observer)

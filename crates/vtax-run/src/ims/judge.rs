@@ -12,6 +12,8 @@ use vtax_units::Share;
 const FEWEST_FAILURES: f64 = 2.0;
 /// Cause of an attempt that found nobody to make it.
 const NOBODY: &str = "no-free-subscriber";
+/// Share of the registered subscribers that may be in calls on a service that takes no time.
+const MOST_BUSY: f64 = 0.5;
 
 /// What a phase must keep.
 pub(super) struct Limits {
@@ -95,13 +97,16 @@ fn broken(detail: &PhaseResult, ihs: f64, limits: &Limits, workload: &SipWorkloa
     })
 }
 
-/// Says so where most of what went wrong is that nobody was free to do it.
-pub(super) fn too_few_subscribers(detail: &PhaseResult) -> Option<String> {
+/// Says so where most of what went wrong is that nobody was free to do it, and the plan is why: an
+/// overloaded service keeps its subscribers busy as well, which is its own failure.
+pub(super) fn too_few_subscribers(detail: &PhaseResult, workload: &SipWorkload) -> Option<String> {
     let nobody: u64 = detail.scenarios.iter().filter_map(|s| s.inadequate.get(NOBODY)).sum();
     let (_, all) = ended(&detail.scenarios);
-    (nobody * 2 > all && all > 0).then(|| {
+    let (busy, registered) = (workload.busy_at(detail.requested), workload.registered_count());
+    (all > 0 && nobody * 2 > all && busy > registered * MOST_BUSY).then(|| {
         format!(
-            "too few subscribers for {}: {nobody} attempts of {} found nobody free; provision more, or shorten calls",
+            "too few subscribers for {}: {nobody} attempts of {} found nobody free; at that rate about {busy:.0} are in \
+             calls, of {registered:.0} that are registered; provision more, or shorten calls",
             detail.requested, detail.name
         )
     })

@@ -252,6 +252,21 @@ fn what_goes_wrong_is_named() {
 }
 
 #[test]
+fn an_overloaded_service_is_not_the_plans_fault() {
+    let short = plan("{ims: {ramp: {search: {start: 50/s, max: 5000/s}}}}");
+    let mut workload = workload(&short);
+    workload.ring_time = vtax_plan::model::Spread::Constant(Nanos::from_millis(100));
+    workload.hold_time = workload.ring_time;
+    // Nobody is free above 120/s, although calls as short as these keep few subscribers busy.
+    let service = Service { subscribers: 120.0, ..Service::of(1e4) };
+    let mut session = Simulated { service, workload: workload.clone() };
+    let benchmark = Benchmark::new(&mut session, &workload, Arrivals::Poisson, &Silent);
+    let found = benchmark.find(&measure(&short), None).expect("no failure");
+    assert_eq!(found.validity, Validity::Valid);
+    assert!(found.outcome.doc.expect("found").requested.0 <= 120.0);
+}
+
+#[test]
 fn one_scenarios_own_limit_counts_where_it_can_be_judged() {
     let strict = plan("{ims: {ramp: {search: {start: 50/s}}}}");
     let mut workload = workload(&strict);
