@@ -1,6 +1,6 @@
 //! What becomes of each message: registrar and proxy without the sockets.
 
-use vtax_wire::sip::{Message, Method, Name, SipError, StartLine};
+use vtax_wire::sip::{Message, Method, Name, Parts, SipError};
 
 use super::guard::Denial;
 use super::output::{Output, Peer};
@@ -8,7 +8,7 @@ use super::registrar::{Refusal, Registration};
 use super::response::{Request, own_tag};
 use super::rewrite::{self, Forward};
 use super::routing::{self, Status, Target};
-use super::shared::{Shared, TABLES};
+use super::shared::Shared;
 use super::transactions::{self, Cancel, State, Table};
 
 /// RFC 3261 section 17.1.1.1: estimate of the round-trip time, in milliseconds.
@@ -58,41 +58,36 @@ impl<'s> Proxy<'s> {
         self.now_ms = now_ms;
         // What can't be parsed can't be answered: its Via is not to be trusted.
         let Ok(message) = Message::parse(bytes) else { return };
-        let checked = message.check();
         let Some(method) = message.method() else {
-            if checked.is_ok() {
-                self.response(&message, output);
-            }
-            return;
+            return self.response(&message, output);
         };
-        let Some(request) = Request::new(&message, source) else { return };
-        match (checked, method) {
-            (Ok(()), Method::Ack) => self.ack(&request, output),
-            (Ok(()), Method::Cancel) => self.cancel(&request, output),
-            (Ok(()), Method::Register) => self.register(&request, output),
-            (Ok(()), Method::Options) if self.is_for_server(&message) => {
+        let Ok(via) = message.via() else { return };
+        let request = Request { message: &message, via, source };
+        match (message.parts(), method) {
+            (Ok(parts), Method::Ack) => self.ack(&request, &parts, output),
+            (Ok(parts), Method::Cancel) => self.cancel(&request, &parts, output),
+            (Ok(parts), Method::Register) => self.register(&request, &parts, output),
+            (Ok(parts), Method::Options) if self.is_for_server(&message, &parts) => {
                 request.refuse(self.shared, OK, output);
             }
-            (Ok(()), _) => self.request(&request, method, output),
+            (Ok(parts), _) => self.request(&request, &parts, method, output),
             // An ACK is never answered.
             (Err(_), Method::Ack) => {}
             (Err(error), _) => request.refuse(self.shared, (400, reason(error)), output),
         }
     }
 
-    fn is_for_server(&self, message: &Message<'_>) -> bool {
-        message.request_uri().is_ok_and(|uri| uri.user.is_none() && self.shared.is_own(&uri))
+    fn is_for_server(&self, message: &Message<'_>, parts: &Parts<'_>) -> bool {
+        parts.uri.is_some_and(|uri| uri.user.is_none() && self.shared.is_own(&uri))
             && message.header(Name::Route).is_none()
     }
 
     /// The transaction a request belongs to (RFC 3261 section 17.2.3): the same for an INVITE and
     /// for its ACK and CANCEL.
-    fn key(&self, request: &Request<'_>, method: Method) -> u64 {
-        let message = request.message;
-        let method = match (method, message.start()) {
-            (Method::Ack | Method::Cancel, _) => b"INVITE",
-            (_, StartLine::Request { method_text, .. }) => method_text,
-            (_, StartLine::Status { .. }) => b"",
+    fn key(&self, request: &Request<'_>, parts: &Parts<'_>, method: Method) -> u64 {
+        let method = match method {
+            Method::Ack | Method::Cancel => b"INVITE",
+            _ => parts.cseq.method_text,
         };
         let via = request.via;
         let port = via.port.unwrap_or(5060).to_be_bytes();
@@ -101,20 +96,19 @@ impl<'s> Proxy<'s> {
             return self.shared.hash(&[branch, via.host, &port, method]);
         }
         // A client of RFC 2543: its branch, if any, says nothing.
-        let from = message.from().ok().and_then(|from| from.tag).unwrap_or_default();
-        let number = message.cseq().map_or(0, |cseq| cseq.number).to_be_bytes();
-        let call_id = message.call_id().unwrap_or_default();
-        self.shared.hash(&[b"2543", via.host, &port, call_id, from, &number, method])
+        let from = parts.from.tag.unwrap_or_default();
+        let number = parts.cseq.number.to_be_bytes();
+        self.shared.hash(&[b"2543", via.host, &port, parts.call_id, from, &number, method])
     }
 
-    fn register(&mut self, request: &Request<'_>, output: &mut Output) {
+    fn register(&mut self, request: &Request<'_>, parts: &Parts<'_>, output: &mut Output) {
         let (shared, now_s) = (self.shared, self.now_s());
         let message = request.message;
-        if !message.request_uri().is_ok_and(|uri| shared.is_own(&uri)) {
+        if !parts.uri.is_some_and(|uri| shared.is_own(&uri)) {
             return request.refuse(shared, (403, "Forbidden"), output);
         }
-        let to = message.to().and_then(|to| to.parse_uri());
-        let Some(subscriber) = to.ok().and_then(|uri| shared.users.public(&uri)) else {
+        let to = parts.to.parse_uri().ok();
+        let Some(subscriber) = to.and_then(|uri| shared.users.public(&uri)) else {
             return request.refuse(shared, routing::NOT_FOUND, output);
         };
         let who =
@@ -128,8 +122,7 @@ impl<'s> Proxy<'s> {
             Peer::Tcp(stream) => Some(stream),
             Peer::Udp(_) => None,
         };
-        let call_id = shared.hash(&[message.call_id().unwrap_or_default()]);
-        let cseq = message.cseq().map_or(0, |cseq| cseq.number);
+        let (call_id, cseq) = (shared.hash(&[parts.call_id]), parts.cseq.number);
         let of = Registration { subscriber, now_s, call_id, cseq, flow };
         let updated = shared.registrar.update(message, &of, |uri| shared.is_own_address(uri));
         match updated {
@@ -156,11 +149,11 @@ impl<'s> Proxy<'s> {
     }
 
     /// A request to be proxied.
-    fn request(&mut self, request: &Request<'_>, method: Method, output: &mut Output) {
-        let (shared, key) = (self.shared, self.key(request, method));
+    fn request(&mut self, request: &Request<'_>, parts: &Parts<'_>, method: Method, output: &mut Output) {
+        let (shared, key) = (self.shared, self.key(request, parts, method));
         let mut table = shared.table(key as usize);
         if let Some(id) = table.find(key) {
-            return self.retransmitted(table.get(id), output);
+            return self.retransmitted(&mut table, id, output);
         }
         if table.is_full() {
             return request.refuse(shared, (503, "Service Unavailable"), output);
@@ -170,18 +163,16 @@ impl<'s> Proxy<'s> {
                 writer.header(Name::Unsupported, options)
             });
         }
-        let is_new = request.message.to().is_ok_and(|to| to.tag.is_none());
+        let (now_s, is_new) = (self.now_s(), parts.to.tag.is_none());
         if shared.authenticate_calls && is_new {
-            let (users, now_s) = (&shared.users, self.now_s());
-            let header = Name::ProxyAuthorization;
+            let (users, header) = (&shared.users, Name::ProxyAuthorization);
             let who = shared.guard.identify(users, request.message, header, now_s, &mut self.scratch);
             if let Err(denial) = who {
                 let status = (407, "Proxy Authentication Required");
                 return self.challenge(request, denial, status, output);
             }
         }
-        let now_s = self.now_s();
-        let target = match routing::route(shared, request.message, now_s, &mut self.contact, output) {
+        let target = match routing::route(shared, request.message, parts, now_s, &mut self.contact, output) {
             Ok(target) => target,
             Err(status) => return request.refuse(shared, status, output),
         };
@@ -196,7 +187,7 @@ impl<'s> Proxy<'s> {
         let branch = table.get(id).branch();
         let mut forwarded = std::mem::take(&mut table.get(id).request);
         forwarded.reserve(request.message.bytes().len() + HEADERS_BYTES);
-        self.forward(&mut forwarded, request, &target, &branch, opens_dialog);
+        self.forward(&mut forwarded, request, parts, &target, &branch, opens_dialog);
         output.send(&target.peer, |out| out.extend_from_slice(&forwarded));
         let transaction = table.get(id);
         transaction.request = forwarded;
@@ -218,7 +209,8 @@ impl<'s> Proxy<'s> {
         let serial = self.opened.to_be_bytes();
         let random = self.shared.hash(&[b"branch", &serial, &self.worker.to_be_bytes()]);
         // The token says which table its transaction is in.
-        let token = random - random % TABLES as u64 + key % TABLES as u64;
+        let tables = self.shared.tables() as u64;
+        let token = random - random % tables + key % tables;
         table.open(key, token, is_invite, upstream, downstream)
     }
 
@@ -227,6 +219,7 @@ impl<'s> Proxy<'s> {
         &mut self,
         out: &mut Vec<u8>,
         request: &Request<'_>,
+        parts: &Parts<'_>,
         target: &Target,
         branch: &[u8],
         opens_dialog: bool,
@@ -234,7 +227,7 @@ impl<'s> Proxy<'s> {
         let is_datagram = target.peer.is_datagram();
         if opens_dialog {
             let is_tcp = !is_datagram && !request.source.is_datagram();
-            routing::record_route(self.shared, request.message, is_tcp, &mut self.record_route);
+            routing::record_route(self.shared, parts.call_id, is_tcp, &mut self.record_route);
         }
         let change = Forward {
             uri: target.is_contact.then_some(&self.contact[..]),
@@ -243,7 +236,7 @@ impl<'s> Proxy<'s> {
             branch,
             source: request.source,
             via: request.via,
-            max_forwards: request.message.max_forwards().ok().flatten().unwrap_or(71).saturating_sub(1),
+            max_forwards: parts.max_forwards.unwrap_or(71).saturating_sub(1),
             routes_passed: target.routes_passed,
             record_route: opens_dialog.then_some(&self.record_route[..]),
             drop_credentials: self.shared.authenticate_calls,
@@ -252,17 +245,18 @@ impl<'s> Proxy<'s> {
     }
 
     /// The same request again: it is answered as before, and not forwarded.
-    fn retransmitted(&self, transaction: &mut transactions::Transaction, output: &mut Output) {
-        if transaction.state == State::Lingering {
-            transaction.postpone(self.now_ms + LINGER_MS);
-        }
+    fn retransmitted(&self, table: &mut Table, id: u32, output: &mut Output) {
+        let transaction = table.get(id);
         if transaction.state != State::Accepted {
             output.send(&transaction.upstream, |out| out.extend_from_slice(&transaction.response));
         }
+        if transaction.state == State::Lingering {
+            table.schedule(id, self.now_ms + LINGER_MS);
+        }
     }
 
-    fn ack(&mut self, request: &Request<'_>, output: &mut Output) {
-        let (shared, key) = (self.shared, self.key(request, Method::Ack));
+    fn ack(&mut self, request: &Request<'_>, parts: &Parts<'_>, output: &mut Output) {
+        let (shared, key) = (self.shared, self.key(request, parts, Method::Ack));
         let mut table = shared.table(key as usize);
         if let Some(id) = table.find(key) {
             let transaction = table.get(id);
@@ -276,23 +270,22 @@ impl<'s> Proxy<'s> {
             }
         }
         drop(table);
-        let own = own_tag(shared, request.message);
-        if request.message.to().is_ok_and(|to| to.tag == Some(own.bytes())) {
+        if parts.to.tag == Some(own_tag(shared, request.message).bytes()) {
             // Of a refusal of this server's own.
             return;
         }
         let now_s = self.now_s();
-        let target = routing::route(shared, request.message, now_s, &mut self.contact, output);
+        let target = routing::route(shared, request.message, parts, now_s, &mut self.contact, output);
         if let Ok(target) = target {
             // The same branch for a retransmission.
             let token = shared.hash(&[b"ack", request.via.text]);
             let branch = transactions::branch(token, u32::MAX);
-            output.send(&target.peer, |out| self.forward(out, request, &target, &branch, false));
+            output.send(&target.peer, |out| self.forward(out, request, parts, &target, &branch, false));
         }
     }
 
-    fn cancel(&mut self, request: &Request<'_>, output: &mut Output) {
-        let (shared, key) = (self.shared, self.key(request, Method::Cancel));
+    fn cancel(&mut self, request: &Request<'_>, parts: &Parts<'_>, output: &mut Output) {
+        let (shared, key) = (self.shared, self.key(request, parts, Method::Cancel));
         let mut table = shared.table(key as usize);
         let Some(id) = table.find(key).filter(|id| table.get(*id).is_invite) else {
             return request.refuse(shared, (481, "Call/Transaction Does Not Exist"), output);
@@ -349,7 +342,6 @@ impl<'s> Proxy<'s> {
         if !matches!(transaction.state, State::Trying | State::Proceeding) {
             return;
         }
-        let is_first = transaction.state == State::Trying;
         transaction.state = State::Proceeding;
         if code > 100 {
             pass_on(transaction, message, output);
@@ -360,7 +352,7 @@ impl<'s> Proxy<'s> {
             let until = self.now_ms + RING_MS;
             transaction.give_up_ms = until;
             // Each provisional response starts timer C again (section 16.7 item 2).
-            if is_first { table.schedule(id, until) } else { transaction.postpone(until) }
+            table.schedule(id, until);
         } else {
             transaction.interval_ms = T2_MS;
         }
@@ -386,11 +378,8 @@ impl<'s> Proxy<'s> {
                 transaction.state = State::Accepted;
                 transaction.request.clear();
                 transaction.response.clear();
-                table.schedule(id, self.now_ms + LINGER_MS);
-            } else {
-                transaction.postpone(self.now_ms + LINGER_MS);
             }
-            return;
+            return table.schedule(id, self.now_ms + LINGER_MS);
         }
         if is_open {
             pass_on(transaction, message, output);
@@ -424,10 +413,11 @@ impl<'s> Proxy<'s> {
     /// Does what is due in this worker's share of the tables; true where something is still to
     /// come.
     pub(super) fn tick(&mut self, now_ms: u64, workers: usize, output: &mut Output) -> bool {
+        let tables = self.shared.tables();
         self.now_ms = now_ms;
         let mut is_busy = false;
         let mut due = std::mem::take(&mut self.due);
-        for index in (self.worker..TABLES).step_by(workers) {
+        for index in (self.worker..tables).step_by(workers) {
             let mut table = self.shared.table(index);
             table.pass(now_ms, &mut due);
             for id in due.drain(..) {

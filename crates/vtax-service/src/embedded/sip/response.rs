@@ -16,12 +16,6 @@ pub(super) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// `None` where it can't even be answered.
-    pub(super) fn new(message: &'a Message<'a>, source: &'a Peer) -> Option<Self> {
-        let via = message.via().ok()?;
-        Some(Self { message, via, source })
-    }
-
     /// Where responses go (RFC 3261 section 18.2.2, RFC 3581 section 4).
     pub(super) fn back(&self) -> Peer {
         match self.source {

@@ -1,8 +1,6 @@
 //! What a proxy changes in a message that it passes on (RFC 3261 sections 16.6 and 16.7).
 
-use std::io::Write as _;
-
-use vtax_wire::sip::{Message, Method, Name, StartLine, Values, Via, Writer};
+use vtax_wire::sip::{Message, Method, Name, StartLine, Values, Via, Writer, decimal};
 
 use super::output::Peer;
 
@@ -42,8 +40,9 @@ pub(super) fn request(out: &mut Vec<u8>, message: &Message<'_>, change: &Forward
             out.extend_from_slice(part);
         }
     }
-    // Writing to a Vec can't fail.
-    let _ = write!(out, "Max-Forwards: {}\r\n", change.max_forwards);
+    out.extend_from_slice(b"Max-Forwards: ");
+    decimal(out, change.max_forwards.into());
+    out.extend_from_slice(b"\r\n");
     let (mut is_top, mut routes_left) = (true, change.routes_passed);
     let mut has_length = false;
     for (name, raw, value) in message.raw_lines() {
@@ -73,7 +72,9 @@ pub(super) fn request(out: &mut Vec<u8>, message: &Message<'_>, change: &Forward
         }
     }
     if !has_length {
-        let _ = write!(out, "Content-Length: {}\r\n", message.body().len());
+        out.extend_from_slice(b"Content-Length: ");
+        decimal(out, message.body().len() as u32);
+        out.extend_from_slice(b"\r\n");
     }
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(message.body());
@@ -81,9 +82,11 @@ pub(super) fn request(out: &mut Vec<u8>, message: &Message<'_>, change: &Forward
 
 /// Ends a line with the values of a list from that one on.
 fn rest_of_list(out: &mut Vec<u8>, value: &[u8], from: usize) {
-    for more in Values::new(value).skip(from) {
-        out.extend_from_slice(b", ");
-        out.extend_from_slice(more);
+    if value.contains(&b',') {
+        for more in Values::new(value).skip(from) {
+            out.extend_from_slice(b", ");
+            out.extend_from_slice(more);
+        }
     }
     out.extend_from_slice(b"\r\n");
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use vtax_wire::sip::{Hex, Message, Name, Scheme, Uri};
+use vtax_wire::sip::{Hex, Message, Name, Parts, Scheme, Uri};
 
 use super::output::{Output, Peer};
 use super::shared::Shared;
@@ -30,14 +30,15 @@ pub(super) struct Target {
 pub(super) fn route(
     shared: &Shared,
     message: &Message<'_>,
+    parts: &Parts<'_>,
     now_s: u32,
     contact: &mut Vec<u8>,
     output: &mut Output,
 ) -> Result<Target, Status> {
-    if message.max_forwards() == Ok(Some(0)) {
+    if parts.max_forwards == Some(0) {
         return Err((483, "Too Many Hops"));
     }
-    let uri = message.request_uri().map_err(|_| (400, "Bad Request-URI"))?;
+    let uri = parts.uri.ok_or((400, "Bad Request-URI"))?;
     if uri.scheme == Scheme::Other {
         return Err((416, "Unsupported URI Scheme"));
     }
@@ -50,7 +51,7 @@ pub(super) fn route(
             break;
         }
         routes_passed += 1;
-        is_recorded |= is_recorded_route(shared, &route, message);
+        is_recorded |= is_recorded_route(shared, &route, parts.call_id);
     }
     if let Some(next) = next {
         // Whoever was recorded behind this server is its to reach; the rest of the world isn't.
@@ -108,21 +109,20 @@ fn towards(
 }
 
 /// What proves that this server recorded a route for a call: nobody else can make it.
-fn proof(shared: &Shared, message: &Message<'_>) -> Hex {
-    let call_id = message.call_id().unwrap_or_default();
+fn proof(shared: &Shared, call_id: &[u8]) -> Hex {
     Hex::of(&shared.hash(&[b"route", call_id]).to_be_bytes())
 }
 
-fn is_recorded_route(shared: &Shared, route: &Uri<'_>, message: &Message<'_>) -> bool {
-    route.param(b"k").flatten() == Some(proof(shared, message).bytes())
+fn is_recorded_route(shared: &Shared, route: &Uri<'_>, call_id: &[u8]) -> bool {
+    route.param(b"k").flatten() == Some(proof(shared, call_id).bytes())
 }
 
 /// Writes this server's value of Record-Route for a call. Without a transport where the two sides
 /// differ: each then comes back over its own.
-pub(super) fn record_route(shared: &Shared, message: &Message<'_>, is_tcp: bool, out: &mut Vec<u8>) {
+pub(super) fn record_route(shared: &Shared, call_id: &[u8], is_tcp: bool, out: &mut Vec<u8>) {
     out.clear();
     let transport: &[u8] = if is_tcp { b";transport=tcp" } else { b"" };
-    let proof = proof(shared, message);
+    let proof = proof(shared, call_id);
     for part in [b"<sip:", &shared.sent_by[..], transport, b";lr;k=", proof.bytes(), b">"] {
         out.extend_from_slice(part);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
@@ -15,8 +15,9 @@ use super::registrar::Registrar;
 use super::stream::Stream;
 use super::transactions::Table;
 
-/// Shards of transactions: enough that two workers rarely meet in one.
-pub(super) const TABLES: usize = 64;
+/// Shards of transactions for each worker, where there are several: enough that two rarely meet
+/// in one.
+const TABLES_PER_WORKER: usize = 8;
 
 /// The subscribers, computed from their formats: none takes memory before it registers.
 #[derive(Debug)]
@@ -46,6 +47,8 @@ pub(super) struct Shared {
     pub(super) address: SocketAddr,
     /// The address as it stands in Via and Record-Route.
     pub(super) sent_by: Vec<u8>,
+    /// Its host alone.
+    host: Vec<u8>,
     pub(super) users: Users,
     pub(super) registrar: Registrar,
     pub(super) guard: Guard,
@@ -62,9 +65,15 @@ impl Shared {
     pub(super) fn new(options: &Options, address: SocketAddr) -> Result<Self, SubscribersError> {
         let subscribers = &options.subscribers;
         let formats = subscribers.formats()?;
+        let tables = if options.workers == 1 { 1 } else { options.workers as usize * TABLES_PER_WORKER };
         Ok(Self {
             address,
             sent_by: address.to_string().into_bytes(),
+            host: match address.ip() {
+                IpAddr::V4(ip) => ip.to_string(),
+                IpAddr::V6(ip) => format!("[{ip}]"),
+            }
+            .into_bytes(),
             users: Users {
                 formats,
                 count: subscribers.count,
@@ -74,7 +83,7 @@ impl Shared {
             registrar: Registrar::new(subscribers.count),
             guard: Guard::new(),
             authenticate_calls: options.authenticate_calls,
-            tables: (0..TABLES).map(|_| Mutex::new(Table::new(0))).collect(),
+            tables: (0..tables).map(|_| Mutex::new(Table::new(tables))).collect(),
             streams: Mutex::default(),
             hasher: RandomState::new(),
             started: Instant::now(),
@@ -86,10 +95,15 @@ impl Shared {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
+    /// How many shards of transactions there are.
+    pub(super) fn tables(&self) -> usize {
+        self.tables.len()
+    }
+
     /// The transactions of that shard.
     pub(super) fn table(&self, index: usize) -> MutexGuard<'_, Table> {
         // A worker that panicked takes the server with it anyway.
-        self.tables[index % TABLES].lock().unwrap_or_else(PoisonError::into_inner)
+        self.tables[index % self.tables.len()].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A keyed hash of parts that are kept apart.
@@ -114,7 +128,8 @@ impl Shared {
 
     /// Whether a message to this URI comes back here.
     pub(super) fn is_own_address(&self, uri: &Uri<'_>) -> bool {
-        uri.port.unwrap_or(5060) == self.address.port() && uri.address() == Some(self.address.ip())
+        uri.port.unwrap_or(5060) == self.address.port()
+            && (uri.host == self.host || uri.address() == Some(self.address.ip()))
     }
 
     fn streams(&self) -> MutexGuard<'_, HashMap<SocketAddr, Weak<Stream>>> {

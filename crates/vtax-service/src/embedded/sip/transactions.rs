@@ -5,13 +5,12 @@ use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use super::output::Peer;
-use super::shared::TABLES;
 use super::wheel::{Timer, Wheel};
 
-/// Most transactions of one shard.
-const TRANSACTIONS_MAX: usize = 1_000_000 / TABLES;
-/// Most bytes that the messages of one shard's transactions take.
-const BYTES_MAX: usize = (1 << 30) / TABLES;
+/// Most transactions, all shards together.
+const TRANSACTIONS_MAX: usize = 1_000_000;
+/// Most bytes that the messages of transactions take, all shards together.
+const BYTES_MAX: usize = 1 << 30;
 /// A free transaction keeps buffers up to this size for the next one.
 const KEPT_BYTES_MAX: usize = 4096;
 /// How many digits of a branch follow the cookie: 16 of token, 8 of number.
@@ -69,6 +68,8 @@ pub(super) struct Transaction {
     pub(super) response: Vec<u8>,
     /// When something is to be done, in milliseconds.
     due_ms: u64,
+    /// When the timer passes that looks after it; `u64::MAX`: there is none.
+    armed_ms: u64,
     /// When the other side is given up.
     pub(super) give_up_ms: u64,
     /// Time between retransmissions.
@@ -81,11 +82,6 @@ impl Transaction {
     /// The branch under which it was forwarded.
     pub(super) fn branch(&self) -> Branch {
         branch(self.token, self.id)
-    }
-
-    /// Puts off what is due; nothing becomes due earlier by this.
-    pub(super) fn postpone(&mut self, due_ms: u64) {
-        self.due_ms = self.due_ms.max(due_ms);
     }
 }
 
@@ -140,17 +136,22 @@ pub(super) struct Table {
     wheel: Wheel,
     due: Vec<Timer>,
     bytes: usize,
+    transactions_max: usize,
+    bytes_max: usize,
 }
 
 impl Table {
-    pub(super) fn new(now_ms: u64) -> Self {
+    /// One of so many shards, at time 0.
+    pub(super) fn new(shards: usize) -> Self {
         Self {
             by_key: HashMap::default(),
             slots: Vec::new(),
             free: Vec::new(),
-            wheel: Wheel::new(now_ms),
+            wheel: Wheel::new(0),
             due: Vec::new(),
             bytes: 0,
+            transactions_max: TRANSACTIONS_MAX / shards.max(1),
+            bytes_max: BYTES_MAX / shards.max(1),
         }
     }
 
@@ -171,7 +172,7 @@ impl Table {
 
     /// There is no room for one more.
     pub(super) fn is_full(&self) -> bool {
-        self.by_key.len() >= TRANSACTIONS_MAX || self.bytes >= BYTES_MAX
+        self.by_key.len() >= self.transactions_max || self.bytes >= self.bytes_max
     }
 
     /// Opens a transaction; its request and response are empty, and nothing is due.
@@ -203,7 +204,8 @@ impl Table {
             downstream,
             request,
             response,
-            due_ms: 0,
+            due_ms: u64::MAX,
+            armed_ms: u64::MAX,
             give_up_ms: 0,
             interval_ms: 0,
             counted: 0,
@@ -221,9 +223,13 @@ impl Table {
     /// Makes something due at that time, instead of what was.
     pub(super) fn schedule(&mut self, id: u32, due_ms: u64) {
         let slot = &mut self.slots[id as usize];
-        slot.stamp = slot.stamp.wrapping_add(1);
         slot.due_ms = due_ms;
-        self.wheel.set(Timer { slot: id, stamp: slot.stamp }, due_ms);
+        // A timer that passes before finds what is due later.
+        if due_ms < slot.armed_ms {
+            slot.stamp = slot.stamp.wrapping_add(1);
+            slot.armed_ms = due_ms;
+            self.wheel.set(Timer { slot: id, stamp: slot.stamp }, due_ms);
+        }
         let bytes = slot.request.len() + slot.response.len();
         self.bytes = self.bytes + bytes - slot.counted;
         slot.counted = bytes;
@@ -257,14 +263,16 @@ impl Table {
         let mut timers = std::mem::take(&mut self.due);
         self.wheel.pass(now_ms, &mut timers);
         for timer in timers.drain(..) {
-            let slot = &self.slots[timer.slot as usize];
+            let slot = &mut self.slots[timer.slot as usize];
             if slot.stamp != timer.stamp {
                 continue;
             }
             if slot.due_ms > now_ms {
-                // Postponed, or further away than a turn of the wheel.
+                // Put off meanwhile, or further away than a turn of the wheel.
+                slot.armed_ms = slot.due_ms;
                 self.wheel.set(timer, slot.due_ms);
             } else {
+                slot.armed_ms = u64::MAX;
                 due.push(timer.slot);
             }
         }
@@ -290,7 +298,7 @@ mod tests {
     #[test]
     fn branches_name_their_transaction() {
         let nowhere = Peer::Udp(([127, 0, 0, 1], 1).into());
-        let mut table = Table::new(0);
+        let mut table = Table::new(1);
         let id = table.open(7, u64::MAX - 1, true, nowhere.clone(), nowhere.clone());
         let text = table.get(id).branch();
         assert_eq!(&text[..], b"z9hG4bKfffffffffffffffe00000000");
@@ -310,12 +318,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_postponed_is_due_later() {
+    fn what_is_put_off_is_due_later() {
         let nowhere = Peer::Udp(([127, 0, 0, 1], 1).into());
-        let mut table = Table::new(0);
+        let mut table = Table::new(1);
         let id = table.open(7, 1, true, nowhere.clone(), nowhere);
         table.schedule(id, 100);
-        table.get(id).postpone(300);
+        table.schedule(id, 300);
         let mut due = Vec::new();
         table.pass(200, &mut due);
         assert!(due.is_empty() && !table.is_idle());
@@ -331,7 +339,7 @@ mod tests {
     #[test]
     fn bytes_are_counted_and_given_back() {
         let nowhere = Peer::Udp(([127, 0, 0, 1], 1).into());
-        let mut table = Table::new(0);
+        let mut table = Table::new(1);
         for key in 0..10 {
             let id = table.open(key, 1, true, nowhere.clone(), nowhere.clone());
             table.get(id).request.resize(60_000, 0);
