@@ -20,6 +20,8 @@ use crate::plot::{responsive, series};
 
 /// Height of a small picture.
 const HEIGHT: f64 = 210.0;
+/// Most steps whose values are marked one by one.
+const MOST_MARKS: usize = 24;
 /// Steps whose distributions are drawn: class of their colour, and which they are.
 const PICKED: [(&str, &str); 4] =
     [("k0", "first step"), ("k1", "halfway to the DOC"), ("k2", "at the DOC"), ("k3", "first beyond it")];
@@ -197,7 +199,8 @@ fn by_load(shown: &[(&Environment, &Measurement)], what: What) -> Markup {
                 lines.push(Series { class: format!("{color} {class}"), label, stroke, points });
             }
         };
-        let marked = Stroke::Marked(e.position);
+        // Marks that touch each other only hide the line.
+        let marked = if steps.len() > MOST_MARKS { Stroke::Line } else { Stroke::Marked(e.position) };
         match what {
             What::Delay(..) => {
                 put("firm", "median", marked, &|s| s.percentiles[0]);

@@ -17,7 +17,7 @@ use vtax_store::ims::{ImsOutcome, ImsPhase, ImsPhaseKind};
 use vtax_store::record::{Outcome, TrialRecord, Validity};
 use vtax_units::CpuSet;
 
-use crate::data::RunData;
+use crate::data::{Group, RunData};
 use detail::Reduction;
 pub(crate) use detail::{Detail, Measurement, Shape};
 use usage::Site;
@@ -115,12 +115,7 @@ pub(crate) fn read(run: &RunDir, data: &RunData) -> Ims {
     let groups = data.groups();
     for group in &groups {
         for measure in data.plan.measures.iter().filter(|m| matters(&m.kind)) {
-            let environments: Vec<Environment> = group
-                .cells
-                .iter()
-                .enumerate()
-                .filter_map(|(i, cell)| environment(run, data, cell, i, &measure.name, &mut ims.damage))
-                .collect();
+            let environments = environments(run, data, group, &measure.name, &mut ims.damage);
             if environments.is_empty() {
                 continue;
             }
@@ -138,6 +133,38 @@ pub(crate) fn read(run: &RunDir, data: &RunData) -> Ims {
 fn matters(kind: &MeasureKind) -> bool {
     // A given rate is measured with the same phases.
     matches!(kind, MeasureKind::Ims(_) | MeasureKind::Latency(_))
+}
+
+/// The cells of a group that have trials, a few at a time: decoding is all there is to do.
+fn environments(
+    run: &RunDir,
+    data: &RunData,
+    group: &Group<'_>,
+    measure: &str,
+    damage: &mut Vec<String>,
+) -> Vec<Environment> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
+    let cells: Vec<(usize, &Cell)> = group.cells.iter().copied().enumerate().collect();
+    let mut all = Vec::new();
+    for some in cells.chunks(threads) {
+        let read = |(position, cell): (usize, &Cell)| {
+            let mut damage = Vec::new();
+            (environment(run, data, cell, position, measure, &mut damage), damage)
+        };
+        let results = std::thread::scope(|scope| {
+            let handles: Vec<_> = some.iter().map(|job| scope.spawn(move || read(*job))).collect();
+            let failed =
+                |cell: &Cell| (None, vec![format!("the IMS trials of {} could not be shown", cell.id)]);
+            let joined =
+                handles.into_iter().zip(some).map(|(h, job)| h.join().unwrap_or_else(|_| failed(job.1)));
+            joined.collect::<Vec<_>>()
+        });
+        for (environment, told) in results {
+            all.extend(environment);
+            damage.extend(told);
+        }
+    }
+    all
 }
 
 fn environment(

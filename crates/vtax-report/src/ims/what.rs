@@ -132,6 +132,7 @@ impl What {
             Self::Ihs(s) => with("Inadequately handled", s),
             Self::Retransmissions(None) => "Retransmissions, all scenarios".to_owned(),
             Self::Retransmissions(s) => with("Retransmissions", s),
+            Self::Delay(m, None) => format!("{}: {}, all scenarios", m.name(), delay_name(m)),
             Self::Delay(m, s) => with(&format!("{}: {}", m.name(), delay_name(m)), s),
         }
     }
