@@ -177,3 +177,40 @@ fn every_verdict_is_explained_and_a_closed_loop_warned_of() {
     let page = fs::read_to_string(run.path().join("report.html")).unwrap();
     assert!(page.contains("<section id=\"why\"") && page.contains("coordinated"));
 }
+
+/// A sweep of six values of one parameter, with throughputs by a law whose peak is at 20.
+#[test]
+fn a_sweep_gets_its_law_or_the_reason_why_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let targets = ["1", "2", "4", "8", "16", "32"].map(str::to_owned).to_vec();
+    let options = Options { repetitions: 2, seconds: 1, rate: 20, targets, ..Options::default() };
+    let run = create(&dir.path().join("run"), &options).unwrap();
+    let path = run.path().join("journal.jsonl");
+    let original = fs::read_to_string(&path).unwrap();
+    let section = |bend: &dyn Fn(f64, usize) -> f64| {
+        let mut lines = String::new();
+        for (i, line) in original.lines().enumerate() {
+            let mut entry: Value = serde_json::from_str(line).unwrap();
+            if entry["event"] == "trial-ended" && entry["measure"] == "throughput" {
+                let n: f64 = entry["cell"].as_str().unwrap().rsplit('-').next().unwrap().parse().unwrap();
+                entry["validity"] = json!({"validity": "valid"});
+                let noise = 1.0 + 0.004 * ((i * 7) % 5) as f64;
+                entry["outcome"]["load"]["counts"]["ok"] = json!((bend(n, i) * noise) as u64);
+            }
+            lines.push_str(&(entry.to_string() + "\n"));
+        }
+        fs::write(&path, lines).unwrap();
+        write_all(&run).unwrap();
+        let page = fs::read_to_string(run.path().join("report.html")).unwrap();
+        let part = page.split("<section id=\"scalability\"").nth(1).expect("a section").to_owned();
+        part.split("</section>").next().unwrap().to_owned()
+    };
+    // sqrt((1 - 0.04) / 0.0024) = 20.
+    let law = section(&|n, _| 1e5 * n / (1.0 + 0.04 * (n - 1.0) + 0.0024 * n * (n - 1.0)));
+    assert!(
+        law.contains("predicted to peak at 20 target") || law.contains("predicted to peak at 19 target"),
+        "{law}"
+    );
+    let chance = section(&|_, i| if i * 37 % 11 < 5 { 1e5 } else { 3e5 });
+    assert!(chance.contains("support a law"), "{chance}");
+}

@@ -5,13 +5,16 @@ use vtax_stats::{Load, Parameter, Peak, Scalability, scalability};
 
 use super::{figure, head, scrolling};
 use crate::data::RunData;
-use crate::format::quantity;
+use crate::format::{quantity, range};
 use crate::markup::Markup;
 use crate::plot::scaling::{Sweep, scaling};
 use crate::plot::{responsive, series};
 
 /// Metrics that tell how much a load gets through, best first.
 const METRICS: [&str; 2] = ["throughput", "capacity"];
+
+/// Contention beyond this leaves nothing that grows.
+const FLAT: f64 = 0.9;
 
 /// Fewer values of a parameter are a comparison, not a sweep.
 const MIN_VALUES: usize = 3;
@@ -139,13 +142,16 @@ fn section(found: &[(Sweep, String)], (parameter, measure): (&str, &str), of: &s
     for (_, words) in found {
         m.element("p", &[("class", "verdict-words")], words);
     }
+    if found.iter().all(|(s, _)| s.law.is_none()) {
+        return m;
+    }
     let mut table = Markup::new();
     table.open("table", &[]);
     let columns = [
         ("Environment", false),
-        ("One alone (λ)", true),
-        ("Contention (σ)", true),
-        ("Coherency (κ)", true),
+        ("One alone, λ", true),
+        ("Contention σ, %", true),
+        ("Coherency κ, %", true),
         ("Peak at", true),
         ("Peak", true),
     ];
@@ -160,16 +166,17 @@ fn section(found: &[(Sweep, String)], (parameter, measure): (&str, &str), of: &s
         let mut cell = |text: &str| {
             table.element("td", &[("class", "n")], text);
         };
-        cell(&with(law.lambda, |v| quantity(v, "req/s")));
-        cell(&with(law.sigma, |v| format!("{:.1} %", v * 100.0)));
-        cell(&with(law.kappa, |v| format!("{:.3} %", v * 100.0)));
+        let (one, ends) = (law.lambda.value, law.lambda.interval);
+        cell(&format!("{} ({})", quantity(one, "req/s"), range(one, ends, "req/s")));
+        cell(&with(law.sigma, |v| format!("{:.1}", v * 100.0)));
+        cell(&with(law.kappa, |v| format!("{:.3}", v * 100.0)));
         match law.peak {
             Peak::At { n, throughput } => {
                 cell(&with(n, whole));
                 cell(&quantity(throughput, "req/s"));
             }
             Peak::Beyond => {
-                cell("beyond twice the largest");
+                cell("not within reach");
                 cell("");
             }
         }
@@ -194,8 +201,11 @@ fn in_words(label: &str, parameter: &str, law: &Scalability) -> String {
         "{label}: with each more of {parameter}, {:.1} % of the work waits for something shared",
         law.sigma.value * 100.0
     );
+    if law.sigma.value > FLAT {
+        return format!("{label}: throughput hardly depends on {parameter}.");
+    }
     match law.peak {
-        Peak::At { n, throughput } => format!(
+        Peak::At { n, throughput } if n.interval.1.is_finite() => format!(
             "{shared}, and throughput is predicted to peak at {} {parameter} (between {} and {}) with {}; more makes it \
              slower.",
             whole(n.value),
@@ -203,6 +213,8 @@ fn in_words(label: &str, parameter: &str, law: &Scalability) -> String {
             whole(n.interval.1),
             quantity(throughput, "req/s")
         ),
-        Peak::Beyond => format!("{shared}; a peak lies beyond twice what was measured, if there is one."),
+        Peak::At { .. } | Peak::Beyond => {
+            format!("{shared}; a peak can't be predicted from these loads, if there is one.")
+        }
     }
 }
