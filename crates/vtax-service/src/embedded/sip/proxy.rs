@@ -482,6 +482,7 @@ impl<'s> Proxy<'s> {
 /// Passes a response on, and keeps it for retransmissions.
 fn pass_on(transaction: &mut transactions::Transaction, message: &Message<'_>, output: &mut Output) {
     transaction.response.clear();
+    transaction.response.reserve(message.bytes().len());
     if rewrite::response(&mut transaction.response, message) {
         output.send(&transaction.upstream, |out| out.extend_from_slice(&transaction.response));
     }
