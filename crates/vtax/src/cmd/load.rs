@@ -27,7 +27,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Load {
-    Http(HttpArgs),
+    Http(Box<HttpArgs>),
     Sip(Box<sip::Args>),
 }
 
