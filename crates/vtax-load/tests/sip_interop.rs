@@ -24,6 +24,7 @@ use vtax_sys::require::{Need, need};
 use vtax_units::Nanos;
 
 /// Whether a program can be started; says so where it can't.
+#[allow(clippy::print_stderr, reason = "a skipped test must say why on the test's own output")]
 fn installed(program: &str, package: &str) -> bool {
     let found = Command::new(program).arg("-v").output().is_ok();
     if !found {
@@ -214,7 +215,7 @@ fn wireshark_counts_the_same_retransmissions() {
     let mut number = 0_u64;
     let mut proxy = Proxy::new(false, move |_| {
         number += 1;
-        if number % 9 == 0 { Fate::Lose } else { Fate::Pass }
+        if number.is_multiple_of(9) { Fate::Lose } else { Fate::Pass }
     });
     let peer = Peer::start(move |socket, bytes, from| proxy.act(socket, bytes, from));
     let capture = Capture::start(peer.address.port());
