@@ -182,6 +182,13 @@ impl Capture {
     }
 }
 
+impl Drop for Capture {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 fn can_capture() -> bool {
     installed("tshark", "tshark") && need(&[Need::Root])
 }
