@@ -76,7 +76,7 @@ fn launch(ready: Vec<(usize, usize, Worker<'_>)>, control: &Control) -> Result<V
             }
         }
         let join = |(worker, thread): (usize, thread::ScopedJoinHandle<'_, _>)| {
-            thread.join().map_err(|_| LoadError::Panicked { worker })?
+            thread.join().map_err(|payload| LoadError::panicked(worker, &*payload))?
         };
         threads.into_iter().enumerate().map(join).collect()
     })

@@ -41,9 +41,21 @@ pub enum LoadError {
         warmup: Nanos,
     },
     /// A worker panicked.
-    #[error("load generator: worker {worker} panicked")]
+    #[error("load generator: worker {worker} panicked: {message}")]
     Panicked {
         /// Number of the worker, from 0.
         worker: usize,
+        /// What it said.
+        message: String,
     },
+}
+
+impl LoadError {
+    /// From what the thread of a worker left when it panicked.
+    #[must_use]
+    pub fn panicked(worker: usize, payload: &(dyn std::any::Any + Send)) -> Self {
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        Self::Panicked { worker, message: text.unwrap_or("without a word").to_owned() }
+    }
 }

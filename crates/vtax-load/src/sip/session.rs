@@ -187,7 +187,7 @@ fn launch(
             }
         }
         let join = |(worker, thread): (usize, thread::ScopedJoinHandle<'_, _>)| {
-            thread.join().map_err(|_| LoadError::Panicked { worker })?
+            thread.join().map_err(|payload| LoadError::panicked(worker, &*payload))?
         };
         // All of them, before the first error is told.
         let found: Vec<_> = threads.into_iter().enumerate().map(join).collect();

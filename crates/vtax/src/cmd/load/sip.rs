@@ -398,7 +398,7 @@ fn answer(args: &Args) -> Outcome {
         stop.store(true, Relaxed);
         uas.join()
     });
-    let traffic = answered.map_err(|_| failure(vtax_load::LoadError::Panicked { worker: 0 }))?;
+    let traffic = answered.map_err(|payload| failure(vtax_load::LoadError::panicked(0, &*payload)))?;
     let traffic = traffic.map_err(failure)?;
     if args.json {
         output::traffic_json(&traffic)?;

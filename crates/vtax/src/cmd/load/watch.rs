@@ -99,7 +99,7 @@ impl Watch {
         if let Some(bar) = bar {
             bar.finish_and_clear();
         }
-        let result = result.unwrap_or(Err(LoadError::Panicked { worker: 0 }))?;
+        let result = result.unwrap_or_else(|payload| Err(LoadError::panicked(0, &*payload)))?;
         Ok((result, interrupted))
     }
 
