@@ -9,7 +9,6 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -133,7 +132,7 @@ fn boot(
         console: theirs.as_raw_fd(),
         node: None,
     };
-    let mut command = Command::new(&qemu.program);
+    let mut command = qemu.command();
     command.args(qemu::arguments(&machine));
     let inherit = Inherit { descriptors: vec![initrd, theirs.into()], ..Inherit::default() };
     let started = Instant::now();

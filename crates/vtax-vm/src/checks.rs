@@ -112,7 +112,7 @@ mod tests {
     fn fault_tolerance_goes_by_version() {
         let state = |version: &str| {
             let version = version.to_owned();
-            fault_tolerance(&Qemu { program: PathBuf::new(), version, sandbox: true }).state
+            fault_tolerance(&Qemu { program: PathBuf::new(), version, sandbox: true, unpacked_in: None }).state
         };
         assert_eq!(state("7.2.22 (Debian)"), State::Degraded);
         assert_eq!(state("11.0.5"), State::Degraded);

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use serde::{Deserialize, Serialize};
 use vtax_units::Bytes;
 
+use crate::cache::Cache;
 use crate::contract::{AGENT_PORT, HOSTNAME_KEY, ROLE_AGENT, ROLE_KEY, ROOT_TAG};
 use crate::error::{Result, VmError};
 
@@ -47,6 +48,9 @@ pub struct Qemu {
     pub version: String,
     /// Whether it was built with a system-call filter.
     pub sandbox: bool,
+    /// The directory its packages are unpacked in, where it is a private copy that runs with its own
+    /// loader, libraries and firmware; `None` for an installed one.
+    pub unpacked_in: Option<PathBuf>,
 }
 
 /// Name of the program that emulates x86-64 PCs.
@@ -77,13 +81,69 @@ impl Qemu {
     ///
     /// [`VmError::NoQemu`] where it doesn't start or doesn't tell its version.
     pub fn at(program: PathBuf) -> Result<Self> {
-        // Without the filter compiled in, the option itself is refused.
-        let with_sandbox = version_line(&program, &["-sandbox", "on"]);
-        let sandbox = with_sandbox.is_ok();
-        let line = with_sandbox.or_else(|_| version_line(&program, &[]))?;
-        let version = line.split_once("version ").map_or(line.as_str(), |(_, version)| version);
-        Ok(Self { program, version: version.trim().to_owned(), sandbox })
+        Self { program, version: String::new(), sandbox: false, unpacked_in: None }.asked()
     }
+
+    /// The private copy that `vtax setup` put into the cache.
+    ///
+    /// # Errors
+    ///
+    /// [`VmError::NoQemu`] where there is none or it doesn't start.
+    pub fn private(cache: &Cache) -> Result<Self> {
+        let place = Self::place(cache);
+        if !place.is_dir() {
+            return Err(VmError::NoQemu { reason: format!("no private copy in {}", cache.dir().display()) });
+        }
+        Self::unpacked(&place)
+    }
+
+    /// Name of the list of packages in the directory of a private copy.
+    pub(crate) const PACKAGES: &str = "packages";
+
+    /// Where the private copy is.
+    pub(crate) fn place(cache: &Cache) -> PathBuf {
+        cache.entry("qemu")
+    }
+
+    /// The QEMU whose packages are unpacked below `root`.
+    pub(crate) fn unpacked(root: &Path) -> Result<Self> {
+        let program = root.join("usr/bin").join(PROGRAM);
+        Self { program, version: String::new(), sandbox: false, unpacked_in: Some(root.to_owned()) }.asked()
+    }
+
+    /// The same with what it says about itself.
+    fn asked(mut self) -> Result<Self> {
+        // Without the filter compiled in, the option itself is refused.
+        let with_sandbox = self.version_line(&["-sandbox", "on"]);
+        self.sandbox = with_sandbox.is_ok();
+        let line = with_sandbox.or_else(|_| self.version_line(&[]))?;
+        let version = line.split_once("version ").map_or(line.as_str(), |(_, version)| version);
+        self.version = version.trim().to_owned();
+        Ok(self)
+    }
+
+    /// A command that runs it.
+    pub(crate) fn command(&self) -> Command {
+        let Some(root) = &self.unpacked_in else { return Command::new(&self.program) };
+        let libraries = root.join("usr/lib/x86_64-linux-gnu");
+        let mut command = Command::new(root.join("usr/lib64/ld-linux-x86-64.so.2"));
+        command.env("QEMU_MODULE_DIR", libraries.join("qemu"));
+        command.arg("--library-path").arg(&libraries).arg(&self.program);
+        for firmware in ["usr/share/qemu", "usr/share/seabios"] {
+            command.arg("-L").arg(root.join(firmware));
+        }
+        command
+    }
+
+    /// Whether it is of a version whose checkpoints are known to be sound also under emulation.
+    /// 7.2 deadlocks and damages memory, 10.0 never gets to its first checkpoint or stalls.
+    #[must_use]
+    pub fn new_enough_for_pairs(&self) -> bool {
+        self.number().is_some_and(|number| number >= Self::FIRST_FOR_PAIRS)
+    }
+
+    /// The first version that [`new_enough_for_pairs`](Self::new_enough_for_pairs).
+    pub const FIRST_FOR_PAIRS: (u32, u32) = (11, 1);
 
     /// Major and minor version; `None` where the version line is unusual.
     #[must_use]
@@ -91,20 +151,21 @@ impl Qemu {
         let mut parts = self.version.split(|c: char| !c.is_ascii_digit());
         Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
     }
-}
 
-fn version_line(program: &Path, first: &[&str]) -> Result<String> {
-    let failed = |reason: String| VmError::NoQemu { reason: format!("{}: {reason}", program.display()) };
-    let output = Command::new(program)
-        .args(first)
-        .arg("-version")
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|e| failed(e.to_string()))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    match text.lines().next() {
-        Some(line) if output.status.success() => Ok(line.to_owned()),
-        _ => Err(failed(format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim()))),
+    fn version_line(&self, first: &[&str]) -> Result<String> {
+        let failed = |reason: String| VmError::NoQemu { reason: format!("{}: {reason}", self.program.display()) };
+        let output = self
+            .command()
+            .args(first)
+            .arg("-version")
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|e| failed(e.to_string()))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        match text.lines().next() {
+            Some(line) if output.status.success() => Ok(line.to_owned()),
+            _ => Err(failed(format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim()))),
+        }
     }
 }
 
@@ -341,7 +402,7 @@ PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
     #[test]
     fn versions_are_read_as_distributions_write_them() {
         let number = |version: &str| {
-            Qemu { program: PathBuf::new(), version: version.to_owned(), sandbox: true }.number()
+            Qemu { program: PathBuf::new(), version: version.to_owned(), sandbox: true, unpacked_in: None }.number()
         };
         assert_eq!(number("7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)"), Some((7, 2)));
         assert_eq!(number("11.1.0"), Some((11, 1)));
