@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use vtax_units::Bytes;
 
 use crate::cache::Cache;
-use crate::contract::{AGENT_PORT, HOSTNAME_KEY, ROLE_AGENT, ROLE_KEY, ROOT_TAG};
+use crate::contract::{AGENT_PORT, DATA_DISK, HOSTNAME_KEY, ROLE_AGENT, ROLE_KEY, ROOT_DISK, ROOT_TAG};
 use crate::error::{Result, VmError};
 
 /// What executes the guest's instructions.
@@ -53,6 +53,8 @@ pub struct Qemu {
     pub unpacked_in: Option<PathBuf>,
 }
 
+/// Name of QEMU's process: a private copy's would be its loader's.
+const PROCESS: &str = "qemu-system-x86";
 /// Name of the program that emulates x86-64 PCs.
 const PROGRAM: &str = "qemu-system-x86_64";
 /// A thread per virtual CPU, and a bound (MiB) on the memory for translated code, which otherwise is
@@ -195,6 +197,60 @@ pub(crate) struct NodeDevices<'a> {
     pub(crate) vhost: bool,
 }
 
+/// The devices of a guest that is one of a pair.
+#[derive(Debug, Clone)]
+pub(crate) struct PairDevices<'a> {
+    pub(crate) agent: RawFd,
+    pub(crate) qmp: RawFd,
+    pub(crate) tap: RawFd,
+    pub(crate) mac: [u8; 6],
+    /// The file system with the guest's files.
+    pub(crate) image: Option<&'a Path>,
+    /// Options of the replicated disk.
+    pub(crate) disks: &'a [String],
+    /// Whether it waits for the other's state.
+    pub(crate) standby: bool,
+}
+
+/// The rest of a pair member's arguments. Every device has an id: both must be told apart by the same
+/// name on both sides.
+pub(crate) fn pair_arguments(pair: &PairDevices<'_>) -> Vec<OsString> {
+    let mut out = Arguments::default();
+    out.pair("-chardev", format!("socket,id=qmp,fd={}", pair.qmp))
+        .pair("-mon", "chardev=qmp,mode=control")
+        .pair("-chardev", format!("socket,id=agent,fd={}", pair.agent))
+        .pair("-device", "virtio-serial-pci,id=serial,max_ports=2,disable-legacy=on")
+        .pair("-device", format!("virtserialport,id=agent,bus=serial.0,chardev=agent,name={AGENT_PORT}"));
+    // The host's kernel must not move the packets: they have to wait for a checkpoint.
+    out.pair("-netdev", format!("tap,id=net0,fd={},vhost=off", pair.tap)).pair(
+        "-device",
+        format!("virtio-net-pci,id=nic0,netdev=net0,mac={},romfile=,disable-legacy=on", mac_words(pair.mac)),
+    );
+    if let Some(image) = pair.image {
+        // Both open it, and neither writes.
+        let mut drive = OsString::from("if=none,id=root,format=raw,readonly=on,file.locking=off,file.filename=");
+        drive.push(escaped_path(image));
+        out.pair("-drive", drive);
+        let device = format!("virtio-blk-pci,id=rootdisk,drive=root,serial={ROOT_DISK},disable-legacy=on");
+        out.pair("-device", device);
+    }
+    for drive in pair.disks {
+        out.pair("-drive", drive);
+    }
+    if !pair.disks.is_empty() {
+        let device = format!("virtio-blk-pci,id=datadisk,drive=data,serial={DATA_DISK},disable-legacy=on");
+        out.pair("-device", device);
+    }
+    if pair.standby {
+        out.pair("-incoming", "defer");
+    }
+    out.0
+}
+
+fn mac_words(mac: [u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
 /// QEMU's arguments, program name excluded.
 pub(crate) fn arguments(machine: &Machine<'_>) -> Vec<OsString> {
     let mut out = Arguments::default();
@@ -204,7 +260,7 @@ pub(crate) fn arguments(machine: &Machine<'_>) -> Vec<OsString> {
         Accelerator::Kvm => out.pair("-accel", "kvm").pair("-cpu", "host"),
         Accelerator::Tcg => out.pair("-accel", TCG).pair("-cpu", "max"),
     };
-    out.pair("-name", format!("vtax-{}", escaped(machine.name)))
+    out.pair("-name", format!("vtax-{},process={PROCESS}", escaped(machine.name)))
         .pair("-smp", machine.vcpus.max(1).to_string())
         .pair("-m", format!("{}M", machine.memory.mib()))
         .flag("-nodefaults")
@@ -237,7 +293,7 @@ fn node_devices(out: &mut Arguments, node: &NodeDevices<'_>) {
         .pair("-device", format!("virtio-9p-pci,fsdev=root,mount_tag={ROOT_TAG},disable-legacy=on"));
     for (index, (tap, mac)) in node.nics.iter().enumerate() {
         let vhost = if node.vhost { "on" } else { "off" };
-        let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
+        let mac = mac_words(*mac);
         out.pair("-netdev", format!("tap,id=net{index},fd={tap},vhost={vhost}")).pair(
             "-device",
             format!("virtio-net-pci,netdev=net{index},mac={mac},romfile=,disable-legacy=on"),
@@ -337,7 +393,7 @@ mod tests {
 -machine q35,i8042=off,sata=off,smbus=off,vmport=off
 -accel tcg,thread=multi,tb-size=256
 -cpu max
--name vtax-sut,,1
+-name vtax-sut,,1,process=qemu-system-x86
 -smp 2
 -m 256M
 -nodefaults
@@ -384,7 +440,7 @@ PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 -machine q35,i8042=off,sata=off,smbus=off,vmport=off
 -accel kvm
 -cpu host
--name vtax-probe
+-name vtax-probe,process=qemu-system-x86
 -smp 1
 -m 256M
 -nodefaults
