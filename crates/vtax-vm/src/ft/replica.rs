@@ -17,6 +17,7 @@ use crate::accel;
 use crate::contract::{ROLE_WITNESS, WITNESS_ADDRESS_KEY};
 use crate::error::{Result, VmError};
 use crate::guest::{Guest, GuestRoot};
+use crate::initrd;
 use crate::process::{Process, Seen};
 use crate::qemu::{self, Machine, PairDevices};
 
@@ -90,7 +91,15 @@ impl Replica {
         let (console, console_theirs) = pair("console socket")?;
         let (agent, agent_theirs) = pair("agent socket")?;
         let (qmp, qmp_theirs) = pair("QMP socket")?;
-        let initrd = guest.initrd().try_clone().map_err(VmError::io("duplicate", "initrd"))?;
+        let memory = |bytes: &[u8]| initrd::memory_file(bytes).map_err(VmError::io("create", "file in memory"));
+        let (initrd, kernel) = match config.standby && guest.kernel().pvh {
+            false => (guest.initrd().try_clone().map_err(VmError::io("duplicate", "initrd"))?, None),
+            true => (memory(&[0; 512])?, Some(memory(&initrd::standby_kernel())?)),
+        };
+        let kernel_place = match &kernel {
+            None => guest.kernel().image.clone(),
+            Some(standby) => format!("/proc/self/fd/{}", standby.as_raw_fd()).into(),
+        };
         let off = accel::mitigations_off(guest.accelerator());
         let root = guest.root().words();
         let command_line = match config.task {
@@ -109,7 +118,7 @@ impl Replica {
             memory: config.memory,
             vcpus: config.vcpus,
             sandbox: guest.qemu().sandbox,
-            kernel: &guest.kernel().image,
+            kernel: &kernel_place,
             command_line: &command_line,
             initrd: initrd.as_raw_fd(),
             console: console_theirs.as_raw_fd(),
@@ -133,7 +142,7 @@ impl Replica {
         let shown = shown.map(|word| word.to_string_lossy().into_owned()).collect();
         let mut descriptors =
             vec![initrd, console_theirs.into(), agent_theirs.into(), qmp_theirs.into(), config.tap];
-        descriptors.extend(disk_descriptors);
+        descriptors.extend(disk_descriptors.into_iter().chain(kernel));
         let (cpus, control_groups) = (config.cpus.iter().collect(), config.control_groups);
         let network = config.network.map(OwnedFd::from);
         let inherit = Inherit { descriptors, cpus, control_groups, network, ..Inherit::default() };
