@@ -89,7 +89,8 @@ impl Witness {
 
     /// Writes to so many KiB of memory.
     fn dirty(&self, kib: &[u8]) {
-        let wanted = std::str::from_utf8(kib).ok().and_then(|text| text.trim().parse::<usize>().ok());
+        let text = std::str::from_utf8(kib).unwrap_or_default();
+        let wanted = text.split_whitespace().next().and_then(|word| word.parse::<usize>().ok());
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = wanted.unwrap_or(0).min(64 << 10) << 10;
         if memory.len() < bytes {

@@ -108,6 +108,12 @@ impl PairNetwork {
         gone_is_fine(self.netlink().send_all(requests)).during(|| format!("cut {tap} off the service network"))
     }
 
+    /// Bytes that have left a switch by this port.
+    pub(crate) fn sent_to(&self, port: &str) -> Result<u64> {
+        let link = self.netlink().link(port).during(|| format!("read the counters of {port}"))?;
+        Ok(link.stats.sent_bytes)
+    }
+
     /// Switches ports on or off.
     pub(crate) fn switch_ports<'a>(&self, ports: impl Iterator<Item = (&'a str, bool)>) -> Result<()> {
         let requests: Vec<Request> =

@@ -569,10 +569,14 @@ impl FtPair {
     pub fn wake_host(&self, name: &str) -> Result<()> {
         let host = self.by_name(name)?;
         self.fault(host, "wake");
+        self.wake(host)
+    }
+
+    fn wake(&self, host: usize) -> Result<()> {
+        self.signal_all(host, Signal::CONT);
         if self.shared.hosts[host].state() == HostState::Hung {
             self.shared.hosts[host].signal(Signal::CONT, HostState::Up)?;
         }
-        self.signal_all(host, Signal::CONT);
         Ok(())
     }
 

@@ -16,8 +16,6 @@ use vtax_units::Nanos;
 const MAGIC: [u8; 4] = *b"VTHB";
 /// A beat on the wire: magic, sequence number (little-endian).
 const BEAT: usize = 8;
-/// Above what measurements and other programs have, so that a busy host doesn't look like a dead one.
-const PRIORITY: i32 = -15;
 
 /// The two ways between hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,7 +55,8 @@ impl Default for DetectorSettings {
 ///
 /// Where the kernel has no timer. A broken path is none: the beats go on.
 pub fn beat_forever(sockets: &[OwnedFd], interval: Duration) -> std::io::Result<()> {
-    raise_priority();
+    // Refused to ordinary users; then a busy host is more easily taken for a dead one.
+    let _ = vtax_sys::sched::react_at_once();
     let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;
     let every = Timespec::try_from(interval).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 20_000_000 });
     let spec = Itimerspec { it_interval: every, it_value: every };
@@ -75,12 +74,6 @@ pub fn beat_forever(sockets: &[OwnedFd], interval: Duration) -> std::io::Result<
         let mut expired = [0; 8];
         rustix::io::read(&timer, &mut expired)?;
     }
-}
-
-/// Gives the calling thread precedence over what it watches, where that is allowed.
-pub fn raise_priority() {
-    // Refused to ordinary users; then a busy host is more easily taken for a dead one.
-    let _ = rustix::process::setpriority_process(None, PRIORITY);
 }
 
 /// The process on a host: beats with the command line `--interval-us N` on the datagram sockets it
