@@ -8,6 +8,7 @@ mod bench_lab;
 mod bench_probe;
 mod bench_report;
 mod bench_vm;
+mod ft_soak;
 mod soundness;
 mod soundness_coverage;
 mod soundness_load;
@@ -18,7 +19,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
-const USAGE: &str = "usage: cargo xtask build|check|test|bench [NAME..]|soundness [NAME..]|fuzz [SECONDS]|ci";
+const USAGE: &str = "usage: cargo xtask build|check|test|bench [NAME..]|soundness [NAME..]|ft-soak [KILLS]|fuzz [SECONDS]|ci";
 
 fn main() -> ExitCode {
     match run() {
@@ -39,6 +40,8 @@ fn run() -> Result<()> {
         ["test"] => tasks::test(),
         ["bench", names @ ..] => bench::run(names),
         ["soundness", names @ ..] => soundness::run(names),
+        ["ft-soak"] => ft_soak::run("100"),
+        ["ft-soak", kills] => ft_soak::run(kills),
         ["fuzz"] => tasks::fuzz("20"),
         ["fuzz", seconds] => tasks::fuzz(seconds),
         ["ci"] => tasks::check().and_then(|()| tasks::test()),

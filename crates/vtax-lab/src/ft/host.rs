@@ -109,14 +109,9 @@ impl Host {
         Ok(())
     }
 
-    /// CPU time its heartbeat process has used.
-    pub(crate) fn heart_cpu(&self) -> Option<Nanos> {
-        let pid = self.life().heart.as_ref()?.pid();
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // Fields 14 and 15 in ticks of 1/100 s, proc_pid_stat(5); the name before them may have spaces.
-        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-        let ticks = |n: usize| fields.get(n).and_then(|f| f.parse::<u64>().ok());
-        Some(Nanos((ticks(11)? + ticks(12)?) * 10_000_000))
+    /// Process id of its heartbeat.
+    pub(crate) fn heart_pid(&self) -> Option<i32> {
+        self.life().heart.as_ref().map(PidFd::pid)
     }
 
     /// Ends its own processes and waits for the kernel to confirm it; false where it doesn't.

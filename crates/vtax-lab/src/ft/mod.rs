@@ -16,4 +16,4 @@ pub mod witness;
 
 pub use host::HostState;
 pub use pair::{FtPair, Outcome, PairEvent, PairEventKind, PairMode, PairSpec, PairTask, Side};
-pub use proof::{check, choose_qemu};
+pub use proof::{check, choose_qemu, choose_qemu_as};

@@ -36,7 +36,7 @@ const MEMORY: Bytes = Bytes::from_mib(160);
 ///
 /// [`VmError::NoPairQemu`] with the reason for each that was looked at, [`VmError::NoKernel`].
 pub fn choose_qemu(cache: &Cache, refresh: bool) -> Result<PairQemu, VmError> {
-    choose_qemu_with(cache, refresh, &own_program())
+    choose_qemu_as(cache, refresh, &own_program())
 }
 
 /// This program, as its guests' `/init`, its agents and its heartbeats.
@@ -44,7 +44,12 @@ fn own_program() -> PathBuf {
     PathBuf::from("/proc/self/exe")
 }
 
-fn choose_qemu_with(cache: &Cache, refresh: bool, program: &Path) -> Result<PairQemu, VmError> {
+/// As [`choose_qemu`], for a program that isn't vtax: `program` is.
+///
+/// # Errors
+///
+/// As [`choose_qemu`].
+pub fn choose_qemu_as(cache: &Cache, refresh: bool, program: &Path) -> Result<PairQemu, VmError> {
     let kernel = GuestKernel::find(cache)?;
     choose(cache, &kernel, refresh, |qemu| prove(cache, qemu, program))
 }

@@ -31,6 +31,9 @@ const COUNT_EVERY: Duration = Duration::from_millis(250);
 /// Pause after a failed attempt to protect a guest.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// Names of the threads that watch over pairs.
+const WATCHERS: [&str; 4] = ["ft-supervisor", "qmp", "relay", "qemu-watch"];
+
 /// What the supervisor is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Message {
@@ -453,10 +456,21 @@ impl Shared {
         }
     }
 
-    /// CPU time of the supervisor's threads and the heartbeat processes.
+    /// CPU time of the heartbeat processes and of this process's threads that watch over pairs.
     pub(crate) fn supervision_cpu(&self) -> Nanos {
-        let hearts = self.hosts.iter().filter_map(super::host::Host::heart_cpu);
-        hearts.fold(Nanos::ZERO, |sum, time| Nanos(sum.0 + time.0))
+        let hearts = self.hosts.iter().filter_map(super::host::Host::heart_pid);
+        let hearts = hearts.map(|pid| format!("/proc/{pid}/task/{pid}"));
+        let ours = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+        let ours = ours.filter_map(|entry| entry.path().to_str().map(str::to_owned)).filter(|thread| {
+            let name = std::fs::read_to_string(format!("{thread}/comm")).unwrap_or_default();
+            WATCHERS.contains(&name.trim())
+        });
+        // Kernel document `sched-stats`: the first number is the time on a CPU in nanoseconds.
+        let time = |thread: String| {
+            let text = std::fs::read_to_string(format!("{thread}/schedstat")).ok()?;
+            text.split_whitespace().next()?.parse::<u64>().ok()
+        };
+        Nanos(hearts.chain(ours).filter_map(time).sum())
     }
 }
 
