@@ -4,22 +4,26 @@
 
 mod bench;
 mod bench_http;
+mod bench_kamailio;
 mod bench_lab;
 mod bench_probe;
 mod bench_report;
+mod bench_sip;
 mod bench_vm;
 mod ft_soak;
 mod soundness;
 mod soundness_coverage;
 mod soundness_load;
+mod soundness_real;
 mod soundness_verdicts;
 mod tasks;
 
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
-const USAGE: &str = "usage: cargo xtask build|check|test|bench [NAME..]|soundness [NAME..]|ft-soak [KILLS]|fuzz [SECONDS]|ci";
+const USAGE: &str = "usage: cargo xtask build|check|test|bench [NAME..]|soundness [NAME..|--real [N]]|ft-soak [KILLS]\
+                     |fuzz [SECONDS]|ci";
 
 fn main() -> ExitCode {
     match run() {
@@ -39,6 +43,8 @@ fn run() -> Result<()> {
         ["check"] => tasks::check(),
         ["test"] => tasks::test(),
         ["bench", names @ ..] => bench::run(names),
+        ["soundness", "--real"] => soundness_real::run(soundness_real::DEFAULT),
+        ["soundness", "--real", n] => soundness_real::run(n.parse().context("a number of comparisons")?),
         ["soundness", names @ ..] => soundness::run(names),
         ["ft-soak"] => ft_soak::run("100"),
         ["ft-soak", kills] => ft_soak::run(kills),

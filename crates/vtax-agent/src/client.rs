@@ -9,6 +9,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use vtax_load::sip::{SipProfile, SipResult, SipSpec};
 use vtax_load::{LoadResult, LoadSpec};
 use vtax_plan::model::Service;
 use vtax_probe::Snapshot;
@@ -17,7 +18,8 @@ use vtax_units::Nanos;
 use crate::error::AgentError;
 use crate::frame::{Decoder, Frame, Kind};
 use crate::message::{
-    Event, InterfaceSetup, NodeFacts, PROTOCOL_VERSION, Reply, Request, ServiceReady, samples_from_bytes,
+    Event, InterfaceSetup, NodeFacts, PROTOCOL_VERSION, Provisioning, Reply, Request, ServiceReady,
+    samples_from_bytes,
 };
 use crate::node::lock;
 
@@ -26,6 +28,8 @@ pub type EventHandler = Box<dyn Fn(Event) + Send>;
 
 /// Time a request that does no lasting work may take, also on a guest under software emulation.
 const PROMPT: Duration = Duration::from_secs(20);
+/// Time a service with subscribers has for its files: their database is copied from the host.
+const PROVISIONED: Duration = Duration::from_secs(120);
 
 /// The controller's end of one agent's stream. Requests may come from several threads.
 pub struct Client {
@@ -102,9 +106,13 @@ impl Client {
         &self,
         service: &Service,
         address: std::net::IpAddr,
+        provisioning: &Provisioning,
     ) -> Result<ServiceReady, AgentError> {
-        let within = Duration::from(service.ready_timeout) + PROMPT;
-        let request = Request::StartService { service: service.clone(), address };
+        // Files are put in place before the service's own time begins.
+        let files = if provisioning.subscribers.is_some() { PROVISIONED } else { PROMPT };
+        let within = Duration::from(service.ready_timeout) + files;
+        let provisioning = provisioning.clone();
+        let request = Request::StartService { service: service.clone(), address, provisioning };
         match self.call(&request, within)?.0 {
             Reply::ServiceReady(ready) => Ok(ready),
             _ => Err(self.confused(&request)),
@@ -152,6 +160,25 @@ impl Client {
             }
             _ => Err(self.confused(&request)),
         }
+    }
+
+    /// Opens a SIP session in place of the one before.
+    pub fn open_sip(&self, spec: &SipSpec) -> Result<(), AgentError> {
+        self.done(&Request::OpenSip { spec: Box::new(spec.clone()) }, PROMPT)
+    }
+
+    /// Drives the SIP session through a profile, which takes at most `within`.
+    pub fn run_sip(&self, profile: &SipProfile, within: Duration) -> Result<SipResult, AgentError> {
+        let request = Request::RunSip { profile: profile.clone() };
+        match self.call(&request, within)? {
+            (Reply::SipRan, data) => serde_json::from_slice(&data).map_err(|_| self.confused(&request)),
+            _ => Err(self.confused(&request)),
+        }
+    }
+
+    /// Closes the SIP session.
+    pub fn close_sip(&self) -> Result<(), AgentError> {
+        self.done(&Request::CloseSip, PROMPT)
     }
 
     /// Asks the agent to stop everything and exit. An agent that is gone already is no error.

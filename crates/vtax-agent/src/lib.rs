@@ -14,6 +14,7 @@ mod node;
 mod reaper;
 mod serve;
 mod services;
+mod sip;
 
 pub use client::{Client, EventHandler, LoadAnswer};
 pub use error::AgentError;

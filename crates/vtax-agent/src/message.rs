@@ -4,15 +4,17 @@
 //! [`Hello`](Request::Hello) comes first and carries [`PROTOCOL_VERSION`].
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use vtax_load::sip::{SipProfile, SipSpec};
 use vtax_load::{LoadResult, LoadSpec, Sample};
-use vtax_plan::model::Service;
+use vtax_plan::model::{Service, Subscribers};
 use vtax_probe::Snapshot;
 use vtax_units::Nanos;
 
 /// Version of the protocol; both ends must have the same.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// A request from the controller; each is answered by exactly one [`Reply`] with its id.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,6 +36,8 @@ pub enum Request {
         service: Service,
         /// Address it must listen on.
         address: IpAddr,
+        /// Whom it knows.
+        provisioning: Provisioning,
     },
     /// Stop the service that runs.
     StopService,
@@ -51,6 +55,18 @@ pub enum Request {
         /// The load.
         spec: LoadSpec,
     },
+    /// Open a SIP session in place of the one before.
+    OpenSip {
+        /// Who calls whom.
+        spec: Box<SipSpec>,
+    },
+    /// Drive the SIP session through a profile; progress comes as [`Event::SipProgress`].
+    RunSip {
+        /// The profile.
+        profile: SipProfile,
+    },
+    /// Close the SIP session.
+    CloseSip,
     /// Stop everything and exit.
     Shutdown,
 }
@@ -68,9 +84,21 @@ impl Request {
             Self::StopProbes => "stop-probes",
             Self::Snapshot => "snapshot",
             Self::RunLoad { .. } => "run-load",
+            Self::OpenSip { .. } => "open-sip",
+            Self::RunSip { .. } => "run-sip",
+            Self::CloseSip => "close-sip",
             Self::Shutdown => "shutdown",
         }
     }
+}
+
+/// Whom a service knows, where it knows anybody.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Provisioning {
+    /// Its subscribers.
+    pub subscribers: Option<Subscribers>,
+    /// Where `vtax_service::prepare` put what was made of them, under the path it has in the node.
+    pub prepared: Option<PathBuf>,
 }
 
 /// One interface of a node.
@@ -119,6 +147,9 @@ pub enum Reply {
         /// two snapshots around the load was spent on.
         answered: u64,
     },
+    /// To [`Request::RunSip`]; the result, which may have many megabytes, came before as data: the
+    /// JSON of a [`vtax_load::sip::SipResult`].
+    SipRan,
     /// It could not be done.
     Failed {
         /// The whole chain of causes.
@@ -178,6 +209,15 @@ pub enum Event {
         elapsed: Nanos,
         /// Requests answered.
         answered: u64,
+    },
+    /// A SIP profile goes on.
+    SipProgress {
+        /// Time since its start.
+        elapsed: Nanos,
+        /// Scenarios that succeeded since the last report.
+        succeeded: u64,
+        /// Scenarios that were inadequately handled since then.
+        inadequate: u64,
     },
 }
 

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use vtax_load::sip::SipProfile;
 use vtax_load::{Control, LoadResult, LoadSpec};
 use vtax_probe::{Probe, Sampler, Scope, Snapshot};
 use vtax_sys::chain;
@@ -12,6 +13,7 @@ use crate::message::{Event, NodeFacts, PROTOCOL_VERSION, Reply, Request};
 use crate::network;
 use crate::serve::{Role, Writer, fit};
 use crate::services::Services;
+use crate::sip::SipSessions;
 
 /// Time between two reports of a load's progress.
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);
@@ -22,19 +24,21 @@ pub(crate) struct Node {
     services: Services,
     sampler: Mutex<Option<Sampler>>,
     loads: Mutex<Vec<Arc<Control>>>,
+    sip: SipSessions,
 }
 
 impl Node {
     pub(crate) fn new(role: Role, writer: Writer) -> Self {
         let services = Services::new(role.clone(), writer.clone());
-        Self { role, writer, services, sampler: Mutex::default(), loads: Mutex::default() }
+        let (sampler, loads, sip) = Default::default();
+        Self { role, writer, services, sampler, loads, sip }
     }
 
     /// Service operations, one at a time on the operator's thread.
     pub(crate) fn operate(&self, request: &Request) -> Reply {
         let result = match request {
-            Request::StartService { service, address } => {
-                self.services.start(service, *address).map(Reply::ServiceReady)
+            Request::StartService { service, address, provisioning } => {
+                self.services.start(service, *address, provisioning).map(Reply::ServiceReady)
             }
             _ => self.services.stop().map(|()| Reply::Done),
         };
@@ -59,6 +63,11 @@ impl Node {
                 snapshots: lock(&self.sampler).take().map_or_else(Vec::new, |s| fit(s.stop().snapshots)),
             }),
             Request::Snapshot => self.snapshot().map(|s| Reply::Snapshots { snapshots: vec![s] }),
+            Request::OpenSip { spec } => self.sip.open(spec).map(|()| Reply::Done),
+            Request::CloseSip => {
+                self.sip.close();
+                Ok(Reply::Done)
+            }
             other => Err(format!("`{}` is not answered here", other.name())),
         };
         result.unwrap_or_else(|error| Reply::Failed { error })
@@ -94,6 +103,12 @@ impl Node {
         result.map(|r| (r, control.progress().ok))
     }
 
+    /// Runs a SIP profile; the JSON of its result.
+    pub(crate) fn run_sip(&self, profile: &SipProfile) -> Result<Vec<u8>, String> {
+        let result = self.sip.run(profile, &self.writer)?;
+        serde_json::to_vec(&result).map_err(|e| format!("the result can't be sent: {e}"))
+    }
+
     fn report_progress(&self, control: &Control, ended: &AtomicBool) {
         loop {
             std::thread::park_timeout(PROGRESS_EVERY);
@@ -110,6 +125,7 @@ impl Node {
         for load in lock(&self.loads).drain(..) {
             load.cancel();
         }
+        self.sip.cancel();
         drop(lock(&self.sampler).take());
         self.services.end();
     }

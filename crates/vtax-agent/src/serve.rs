@@ -113,6 +113,19 @@ fn dispatch(
             })?;
             Ok(())
         }
+        Request::RunSip { profile } => {
+            let (node, writer) = (Arc::clone(node), writer.clone());
+            std::thread::Builder::new().name("sip".into()).spawn(move || match node.run_sip(&profile) {
+                Ok(result) => {
+                    for chunk in result.chunks(MAX_PAYLOAD) {
+                        writer.send(Kind::Data, id, chunk.to_vec());
+                    }
+                    writer.reply(id, &Reply::SipRan);
+                }
+                Err(error) => writer.reply(id, &Reply::Failed { error }),
+            })?;
+            Ok(())
+        }
         request => {
             writer.reply(id, &node.answer(&request));
             Ok(())

@@ -9,7 +9,7 @@ use vtax_plan::model::Service;
 use vtax_service::{Notice, Place, RunningService};
 use vtax_sys::chain;
 
-use crate::message::{Event, ServiceReady};
+use crate::message::{Event, Provisioning, ServiceReady};
 use crate::node::lock;
 use crate::serve::{Role, Writer};
 
@@ -28,7 +28,12 @@ impl Services {
     }
 
     /// Starts a service and returns once it is ready.
-    pub(crate) fn start(&self, service: &Service, address: IpAddr) -> Result<ServiceReady, String> {
+    pub(crate) fn start(
+        &self,
+        service: &Service,
+        address: IpAddr,
+        provisioning: &Provisioning,
+    ) -> Result<ServiceReady, String> {
         let mut running = lock(&self.running);
         if let Some(other) = running.as_ref() {
             return Err(format!("service `{}` still runs: stop it first", other.name()));
@@ -41,10 +46,12 @@ impl Services {
             cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
             vtax: PathBuf::from("/proc/self/exe"),
             die_with_starter: !self.role.init,
+            prepared: provisioning.prepared.clone(),
             call_off: Some(Arc::clone(&self.call_off)),
         };
-        let started =
-            RunningService::start(service, &place, self.listener(&service.name)).map_err(|e| chain(&e))?;
+        let subscribers = provisioning.subscribers.as_ref();
+        let started = RunningService::start(service, subscribers, &place, self.listener(&service.name))
+            .map_err(|e| chain(&e))?;
         let ready = ServiceReady {
             startup: started.startup(),
             address: started.address(),
@@ -63,7 +70,10 @@ impl Services {
                 Notice::Output { stream, line } => {
                     Event::ServiceOutput { service, stream: stream.to_owned(), line }
                 }
-                Notice::Died { status } => Event::ServiceDied { service, status: status.to_string() },
+                Notice::Died { process, status } => {
+                    let which = process.map_or_else(String::new, |name| format!("{name}: "));
+                    Event::ServiceDied { service, status: format!("{which}{status}") }
+                }
             });
         }
     }
@@ -85,6 +95,6 @@ impl Services {
 
     /// Process ids of what was started.
     pub(crate) fn pids(&self) -> Vec<u32> {
-        lock(&self.running).iter().map(RunningService::pid).collect()
+        lock(&self.running).iter().flat_map(RunningService::pids).collect()
     }
 }

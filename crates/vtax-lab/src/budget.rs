@@ -10,6 +10,8 @@ pub struct Allocation {
     pub sut: CpuSet,
     /// CPUs of the load generator.
     pub client: CpuSet,
+    /// True where another testbed's system under test runs on the same CPUs at the same time.
+    pub shared: bool,
     /// Where the host was too small for what was asked.
     pub notes: Vec<String>,
 }
@@ -28,7 +30,7 @@ pub fn allocate(allowed: &CpuSet, budget: &Budget, siblings: impl Fn(usize) -> C
              are its own"
                 .to_owned(),
         );
-        return Allocation { sut: allowed.clone(), client: allowed.clone(), notes };
+        return Allocation { sut: allowed.clone(), client: allowed.clone(), shared: false, notes };
     }
     let wanted = budget.sut_cpus.map_or(total / 2, |n| n as usize).max(1);
     let sut_count = wanted.min(total - 1);
@@ -55,7 +57,36 @@ pub fn allocate(allowed: &CpuSet, budget: &Budget, siblings: impl Fn(usize) -> C
                 .to_owned(),
         );
     }
-    Allocation { sut, client, notes }
+    Allocation { sut, client, shared: false, notes }
+}
+
+impl Allocation {
+    /// What one of two testbeds gets that stand at the same time: the lower or the upper half of each
+    /// side's CPUs. A side with a single CPU shares it; of an odd number one stays idle.
+    #[must_use]
+    pub fn half(&self, upper: bool) -> Self {
+        let of = |set: &CpuSet| -> CpuSet {
+            let all: Vec<usize> = set.iter().collect();
+            let half = all.len() / 2;
+            match (half, upper) {
+                (0, _) => set.clone(),
+                (_, false) => CpuSet::of(all[..half].iter().copied()),
+                (_, true) => CpuSet::of(all[all.len() - half..].iter().copied()),
+            }
+        };
+        let mut notes = self.notes.clone();
+        for (side, set) in [("system under test", &self.sut), ("load generator", &self.client)] {
+            if set.len() == 1 {
+                notes.push(format!(
+                    "duet: both testbeds share the {side}'s only CPU, so each waits for the other; ratios tell, \
+                     figures of one side don't"
+                ));
+            } else if set.len() % 2 == 1 {
+                notes.push(format!("duet: one of the {side}'s {} CPUs stays idle", set.len()));
+            }
+        }
+        Self { sut: of(&self.sut), client: of(&self.client), shared: self.sut.len() == 1, notes }
+    }
 }
 
 /// The CPUs ordered so that those of a core are neighbours.
@@ -133,6 +164,19 @@ mod tests {
         assert_eq!((a.sut, a.client, a.notes.len()), (set("1,3"), set("0,2"), 0));
         let a = allocate(&set("0-3"), &budget(Some(1), None), pairs);
         assert_eq!(a.notes.len(), 1);
+    }
+
+    #[test]
+    fn pairs_have_halves_or_share() {
+        let a = allocate(&set("0-6"), &budget(Some(3), None), alone);
+        let (lower, upper) = (a.half(false), a.half(true));
+        assert_eq!((lower.sut, upper.sut), (set("4"), set("6")));
+        assert!(!lower.shared && a.half(false).notes.len() == 1);
+        assert_eq!((lower.client, upper.client), (set("0-1"), set("2-3")));
+        assert_eq!(upper.notes, ["duet: one of the system under test's 3 CPUs stays idle"]);
+        let a = allocate(&set("0-1"), &budget(None, None), alone);
+        assert_eq!((a.half(false).sut, a.half(true).sut), (set("1"), set("1")));
+        assert!(a.half(true).shared && a.half(true).notes.len() == 2);
     }
 
     proptest::proptest! {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use serde::{Deserialize, Serialize};
+use vtax_probe::noise::HostProbe;
 use vtax_sys::cgroup::{Limits, RunGroups};
 use vtax_sys::check::{Check, State};
 use vtax_sys::controller::{ControllerOptions, Inside, start_controller};
@@ -48,7 +49,7 @@ impl From<Line> for Check {
 /// process starts its first thread.
 #[must_use]
 pub fn checks() -> Vec<Check> {
-    let mut checks = vec![cpus(), control_groups()];
+    let mut checks = vec![cpus(), noise(), control_groups()];
     let own = ControllerOptions::for_this_process();
     if !own.user_namespace {
         let inside = ControllerOptions { user_namespace: true, ..own };
@@ -90,6 +91,23 @@ fn cpus() -> Check {
             "give this host a second CPU",
         ),
         Ok(cpus) => Check::ok(name, format!("{} may be used: {cpus}", cpus.len())),
+    }
+}
+
+/// Which signs of noise this host shows.
+fn noise() -> Check {
+    let name = "noise";
+    let cpus = sched::allowed_cpus().unwrap_or_default();
+    match HostProbe::new(cpus).and_then(|mut probe| probe.coverage()) {
+        Err(e) => Check::missing(name, chain(&e), "mount /proc"),
+        Ok(found) if found.untold.is_empty() => {
+            Check::ok(name, format!("watched: {}", found.told.join(", ")))
+        }
+        Ok(found) => {
+            let (told, untold) = (found.told.join(", "), found.untold.join(", "));
+            let fix = "nothing to do: many virtual hosts don't, and what they don't tell goes unseen";
+            Check::degraded(name, format!("watched: {told}; this host doesn't tell: {untold}"), fix)
+        }
     }
 }
 

@@ -70,6 +70,13 @@ impl Fabric {
         Ok(Self { netlink, group, next_host: 1, next_switch: 0 })
     }
 
+    /// Counts hosts and switches from where those of another seat's fabric don't reach.
+    pub(crate) const fn for_seat(mut self, number: u16) -> Self {
+        self.next_host = 1 + number * 256;
+        self.next_switch = number;
+        self
+    }
+
     const fn take_host(&mut self) -> u16 {
         let number = self.next_host;
         self.next_host += 1;

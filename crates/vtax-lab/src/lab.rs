@@ -144,7 +144,7 @@ impl Lab {
         self.options.guest.as_ref()
     }
 
-    /// A network to plug nodes into. One at a time.
+    /// A network to plug nodes into. One at a time, or one for each seat.
     ///
     /// # Errors
     ///

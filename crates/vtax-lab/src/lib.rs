@@ -26,4 +26,4 @@ pub use fabric::{Fabric, Switch, VmPort, configure_from_outside};
 pub use lab::{Isolation, Lab, LabOptions, NodeSpec};
 pub use node::Node;
 pub use shape::Shape;
-pub use testbed::{Testbed, TestbedSpec};
+pub use testbed::{Seat, Testbed, TestbedSpec};

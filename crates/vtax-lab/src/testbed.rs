@@ -23,6 +23,36 @@ pub struct TestbedSpec {
     pub budget: Budget,
 }
 
+/// Which of the testbeds that stand at the same time one is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Seat {
+    /// It is the only one and has all CPUs of the budget.
+    #[default]
+    Alone,
+    /// One of two; each side has half of its CPUs, or shares the only one.
+    Paired {
+        /// True for the second, whose nodes and switch have names of their own.
+        second: bool,
+        /// True where it gets the upper half of the CPUs. Whoever compares the two changes halves from
+        /// pair to pair, as no two CPUs are quite the same.
+        upper: bool,
+    },
+}
+
+impl Seat {
+    const fn number(self) -> u16 {
+        match self {
+            Self::Alone | Self::Paired { second: false, .. } => 0,
+            Self::Paired { second: true, .. } => 1,
+        }
+    }
+
+    /// What node names end with, so that two testbeds don't share one.
+    const fn suffix(self) -> &'static str {
+        if self.number() == 0 { "" } else { "-b" }
+    }
+}
+
 /// The testbed of one trial; taken down when dropped.
 #[derive(Debug)]
 pub struct Testbed {
@@ -57,11 +87,27 @@ impl Lab {
     ///
     /// Where something is refused; what was built until then is taken down.
     pub fn build(&mut self, spec: &TestbedSpec) -> Result<Testbed> {
+        self.build_at(spec, Seat::Alone)
+    }
+
+    /// As [`build`](Self::build), beside another testbed.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build); on a shared loopback there is room for one only.
+    pub fn build_at(&mut self, spec: &TestbedSpec, seat: Seat) -> Result<Testbed> {
+        if seat != Seat::Alone && !self.has_namespaces() {
+            return Err(LabError::OnlyNative { kind: "paired" });
+        }
         let allowed = sched::allowed_cpus().during(|| "find this host's CPUs".to_owned())?;
-        let allocation = allocate(&allowed, &spec.budget, sched::core_siblings);
-        let client = NodeSpec { name: "client".into(), cpus: allocation.client.clone(), memory: None };
+        let mut allocation = allocate(&allowed, &spec.budget, sched::core_siblings);
+        if let Seat::Paired { upper, .. } = seat {
+            allocation = allocation.half(upper);
+        }
+        let name = |role: &str| format!("{role}{}", seat.suffix());
+        let client = NodeSpec { name: name("client"), cpus: allocation.client.clone(), memory: None };
         let sut = NodeSpec {
-            name: "sut".into(),
+            name: name("sut"),
             cpus: allocation.sut.clone(),
             memory: Some(match &spec.environment.kind {
                 EnvironmentKind::Vm(vm) => vm.memory,
@@ -74,7 +120,7 @@ impl Lab {
             return self.build_on_loopback(spec, [client, sut], allocation, notes);
         }
         let shape = Shape { mtu: spec.path.mtu, rate: spec.path.rate };
-        let mut fabric = self.fabric()?;
+        let mut fabric = self.fabric()?.for_seat(seat.number());
         let mut client = self.add_native_node(&client)?;
         let (sut, service_address) =
             self.build_sut(spec, &sut, &mut fabric, &mut client, shape, &mut notes)?;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use vtax_lab::configure_from_outside;
 use vtax_lab::residue::Snapshot;
 use vtax_lab::star::{measure_star, time_star};
-use vtax_lab::{Isolation, Lab, LabError, LabOptions, Node, Testbed, TestbedSpec};
+use vtax_lab::{Isolation, Lab, LabError, LabOptions, Node, Seat, Testbed, TestbedSpec};
 use vtax_plan::model::{Budget, Environment, EnvironmentKind, NetPath, PathKind};
 use vtax_sys::Ended;
 use vtax_sys::cgroup::RunGroups;
@@ -139,6 +139,7 @@ fn for_each_mode(own: ControllerOptions) {
         within(mode, |lab| native_nodes_talk_over(lab, PathKind::Bridge));
         within(mode, |lab| native_nodes_talk_over(lab, PathKind::Direct));
         within(mode, a_gigabit_is_a_gigabit);
+        within(mode, two_testbeds_stand_side_by_side);
         within(mode, nodes_are_worlds_of_their_own);
         within(mode, a_failed_build_leaves_nothing);
         within(mode, a_star_goes_up_and_down);
@@ -172,6 +173,32 @@ fn native_nodes_talk_over(lab: &mut Lab, path: PathKind) {
         assert!(errors.is_empty(), "{errors:?}");
         println!("{path:?}: gone in {:?}", start.elapsed());
     }
+}
+
+fn two_testbeds_stand_side_by_side(lab: &mut Lab) {
+    let before = Snapshot::take();
+    let mut kinds = vec![EnvironmentKind::Native];
+    if lab.container_runtime().is_ok() {
+        kinds.push(EnvironmentKind::Container);
+    }
+    for kind in kinds {
+        let path = if kind == EnvironmentKind::Native { PathKind::Direct } else { PathKind::Bridge };
+        let seat = |second| Seat::Paired { second, upper: second };
+        let mut one = lab.build_at(&spec(EnvironmentKind::Native, path, None), seat(false)).unwrap();
+        let mut other = lab.build_at(&spec(kind, path, None), seat(true)).unwrap();
+        assert_ne!(one.service_address, other.service_address);
+        assert_eq!((one.sut.name(), other.sut.name()), ("sut", "sut-b"));
+        let shared = one.allocation.shared;
+        assert_eq!(shared, one.allocation.sut.overlaps(&other.allocation.sut), "{:?}", one.allocation);
+        assert_eq!(other.sut.enforced().cpus, other.allocation.sut);
+        fetch(&mut one);
+        // What one takes along is its own.
+        assert!(one.destroy().is_empty());
+        fetch(&mut other);
+        assert!(other.destroy().is_empty());
+    }
+    let after = Snapshot::take().since(&before);
+    assert!(after.iter().all(|(kind, _)| kind != "interface"), "{after:?}");
 }
 
 fn a_gigabit_is_a_gigabit(lab: &mut Lab) {

@@ -131,6 +131,17 @@ fn an_open_loop_keeps_its_rate() {
 }
 
 #[test]
+fn an_open_loop_has_connections_when_it_starts() {
+    let server = Embedded::start();
+    let mut spec = open(4_000.0, spec(server.address, "/bytes/100"));
+    (spec.warmup, spec.connections) = (Nanos::ZERO, 200);
+    // 5 ms of starts; more are opened only where a stall of this machine asks for them.
+    assert!((20..=200).contains(&load(&spec).counts.connects));
+    spec.connections = 7;
+    assert_eq!(load(&spec).counts.connects, 7, "never more than the load may have");
+}
+
+#[test]
 fn a_ramp_is_followed() {
     let server = Embedded::start();
     let mut spec = spec(server.address, "/bytes/100");

@@ -444,6 +444,7 @@ macro_rules! kinds {
     )*) => { $(
         $(#[doc = $doc])*
         #[derive(Debug, Clone)]
+        #[allow(clippy::large_enum_variant, reason = "a plan has a handful of them, read once")]
         pub(crate) enum $name {
             $( $(#[doc = $kind_doc])* $variant($options), )*
         }

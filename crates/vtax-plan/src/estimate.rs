@@ -1,11 +1,13 @@
 //! What a plan would take: time, things built, privileges. Pure arithmetic on the plan; nothing is probed.
 
+mod sip;
+
 use std::collections::BTreeSet;
 
 use serde::Serialize;
 use vtax_units::{Nanos, Rate, Share};
 
-use crate::model::{Cell, EnvironmentKind, Measure, MeasureKind, PathKind, Plan, ServiceKind};
+use crate::model::{Cell, EnvironmentKind, Measure, MeasureKind, PathKind, Plan, ServiceKind, Workload};
 
 /// What an estimate takes for granted about the host, as the plan can't know it.
 ///
@@ -26,6 +28,10 @@ pub struct Assumptions {
     pub capacity: Rate,
     /// Capacity of the same in a VM.
     pub capacity_in_vm: Rate,
+    /// SIP scenarios per second of a registrar and proxy, natively or in a container.
+    pub scenarios: Rate,
+    /// The same in a VM.
+    pub scenarios_in_vm: Rate,
 }
 
 impl Assumptions {
@@ -38,6 +44,8 @@ impl Assumptions {
         service_in_vm: Nanos::from_millis(100),
         capacity: Rate(20_000.0),
         capacity_in_vm: Rate(10_000.0),
+        scenarios: Rate(2_000.0),
+        scenarios_in_vm: Rate(1_000.0),
     };
 
     /// VMs under software emulation.
@@ -45,6 +53,7 @@ impl Assumptions {
         vm: Nanos::from_millis(5_000),
         service_in_vm: Nanos::from_millis(500),
         capacity_in_vm: Rate(1_000.0),
+        scenarios_in_vm: Rate(100.0),
         ..Self::KVM
     };
 
@@ -61,6 +70,13 @@ impl Assumptions {
         match cell.environment.kind {
             EnvironmentKind::Vm(_) => self.capacity_in_vm,
             EnvironmentKind::Native | EnvironmentKind::Container => self.capacity,
+        }
+    }
+
+    fn scenarios(&self, cell: &Cell) -> Rate {
+        match cell.environment.kind {
+            EnvironmentKind::Vm(_) => self.scenarios_in_vm,
+            EnvironmentKind::Native | EnvironmentKind::Container => self.scenarios,
         }
     }
 }
@@ -98,9 +114,15 @@ pub struct TrialEstimate {
 pub fn estimate(plan: &Plan, assumptions: &Assumptions) -> Estimate {
     let mut trials = Vec::with_capacity(plan.cells.len() * plan.measures.len());
     for cell in &plan.cells {
-        for measure in &plan.measures {
-            let time =
-                assumptions.build(cell).saturating_add(measuring(measure, assumptions.capacity(cell)).0);
+        for measure in plan.measures.iter().filter(|m| !plan.is_duet(m) || !plan.accompanies(cell)) {
+            let measuring = match &cell.workload {
+                Workload::Http(_) => measuring(measure, assumptions.capacity(cell)),
+                Workload::Sip(workload) => sip::measuring(measure, workload, assumptions.scenarios(cell)),
+            };
+            // In a pair the testbeds are built one after the other and loaded at the same time.
+            let partner = if plan.is_duet(measure) { plan.baseline_of(cell) } else { None };
+            let builds = assumptions.build(cell) + partner.map_or(0, |c| assumptions.build(c));
+            let time = builds.saturating_add(measuring.0);
             trials.push(TrialEstimate {
                 cell: cell.id.clone(),
                 measure: measure.name.clone(),
@@ -113,14 +135,27 @@ pub fn estimate(plan: &Plan, assumptions: &Assumptions) -> Estimate {
     let all = once.saturating_mul(u64::from(plan.repeat.max));
     // The trial that runs when the budget ends is finished.
     let within_budget = plan.repeat.budget.map_or(u64::MAX, |b| b.0.saturating_add(longest));
+    let each = trials_each_round(plan);
     Estimate {
-        trials_min: trials.len() as u64 * u64::from(plan.repeat.min),
-        trials_max: trials.len() as u64 * u64::from(plan.repeat.max),
+        trials_min: each * u64::from(plan.repeat.min),
+        trials_max: each * u64::from(plan.repeat.max),
         time_min: Nanos(once.saturating_mul(u64::from(plan.repeat.min)).min(within_budget)),
         time_max: Nanos(all.min(within_budget)),
         budget_limits: plan.repeat.budget.is_some_and(|b| all > b.0),
         trials,
     }
+}
+
+/// Trials of one round of every measure. A pair is two; the baselines it holds have none of their own.
+fn trials_each_round(plan: &Plan) -> u64 {
+    let each = (plan.cells.len() * plan.measures.len()) as u64;
+    let duets = plan.measures.iter().filter(|m| plan.is_duet(m)).count() as u64;
+    if duets == 0 {
+        return each;
+    }
+    let pairs = plan.cells.iter().filter(|c| c.baseline.is_some()).count() as u64;
+    let accompanied = plan.cells.iter().filter(|c| plan.accompanies(c)).count() as u64;
+    each + duets * pairs - duets * accompanied
 }
 
 /// Time of a measurement on a service of this capacity.
@@ -132,7 +167,8 @@ fn measuring(measure: &Measure, capacity: Rate) -> Nanos {
         }
         MeasureKind::Latency(m) => Nanos(m.warmup.0.saturating_add(m.duration.0)),
         MeasureKind::Throughput(m) => Nanos(m.warmup.0.saturating_add(m.duration.0)),
-        MeasureKind::Ims(m) => Nanos(m.step.0),
+        // Only SIP services have it, and those are estimated elsewhere.
+        MeasureKind::Ims(m) => m.step,
     }
 }
 
@@ -288,6 +324,7 @@ pub fn cautions(plan: &Plan, estimate: &Estimate) -> Vec<String> {
             cautions.push(format!("`{name}` has {vcpus} vCPUs, the other environments {cpus} CPUs"));
         }
     }
+    cautions.extend(sip::cautions(plan));
     if plan.cells.iter().all(|c| c.baseline.is_none()) {
         cautions.push("there is nothing but the baseline: figures, but no comparison".to_owned());
     }
@@ -350,6 +387,17 @@ repeat: {min: 2, max: 4}
         assert!(estimate.budget_limits);
         assert_eq!(estimate.time_max, Nanos::from_millis(75_500));
         assert!(cautions(&plan, &estimate).iter().any(|c| c.contains("will probably end before")));
+    }
+
+    #[test]
+    fn a_duet_is_two_trials_in_the_time_of_one() {
+        let alone = plan(&["measure=[{latency: {load: 100/s, duration: 9s}}]"]);
+        let duet = plan(&["measure=[{latency: {load: 100/s, duration: 9s}}]", "repeat.trials=duet"]);
+        let [alone, duet] = [alone, duet].map(|p| estimate(&p, &Assumptions::KVM));
+        // The baseline once more for the second candidate.
+        assert_eq!((alone.trials_min, duet.trials_min), (6, 8));
+        assert_eq!((alone.trials.len(), duet.trials.len()), (3, 2));
+        assert!(duet.time_min < alone.time_min);
     }
 
     #[test]

@@ -40,6 +40,29 @@ pub struct Plan {
     pub margin: Share,
 }
 
+impl Plan {
+    /// True where trials of this measure are pairs made at the same time. A capacity search isn't: its
+    /// steps depend on what it finds, so two of them can't go along together.
+    #[must_use]
+    pub fn is_duet(&self, measure: &Measure) -> bool {
+        let has_course = matches!(measure.kind, MeasureKind::Latency(_) | MeasureKind::Throughput(_));
+        self.repeat.trials == TrialKind::Duet && has_course
+    }
+
+    /// The cell that this one is compared with.
+    #[must_use]
+    pub fn baseline_of(&self, cell: &Cell) -> Option<&Cell> {
+        let id = cell.baseline.as_ref()?;
+        self.cells.iter().find(|c| c.id == *id)
+    }
+
+    /// True for a cell that others are compared with.
+    #[must_use]
+    pub fn accompanies(&self, cell: &Cell) -> bool {
+        self.cells.iter().any(|c| c.baseline.as_ref() == Some(&cell.id))
+    }
+}
+
 /// One combination of environment, path, service and parameters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {

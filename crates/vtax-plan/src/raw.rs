@@ -29,11 +29,12 @@ raw! {
         required environments: Many<EnvironmentRaw>,
         /// The network between client and service: `direct`, `bridge` or `gigabit`.
         default paths: Many<PathRaw> = "bridge",
-        /// The software under test: `http`, `apache`, `nginx` or a `command` of your own.
+        /// The software under test: `http`, `apache`, `nginx`, `sip`, `kamailio` or a `command` of
+        /// your own.
         required services: Many<ServiceRaw>,
         /// What the load generator does. A list as a value makes one cell for each of its items.
         required workload: WorkloadRaw,
-        /// What is measured in each cell, in order: `capacity`, `latency`, `throughput`.
+        /// What is measured in each cell, in order: `capacity`, `latency`, `throughput`, `ims`.
         required measure: Many<MeasureRaw>,
         /// How often each measure is repeated: a number, or bounds and a precision to reach.
         default repeat: RepeatRaw = "",
@@ -248,6 +249,10 @@ kinds! {
         apache: Apache(WebRaw),
         /// nginx; serves `/100b`, `/10k` and `/1m`.
         nginx: Nginx(WebRaw),
+        /// The embedded SIP registrar and proxy.
+        sip: Sip(SipServiceRaw),
+        /// Kamailio with its subscribers in MariaDB.
+        kamailio: Kamailio(KamailioRaw),
         /// A service of your own.
         command: Command(CommandRaw),
     }
@@ -256,6 +261,8 @@ kinds! {
     enum WorkloadRaw = "workload" {
         /// HTTP/1.1 GET requests.
         http: Http(HttpWorkloadRaw),
+        /// SIP subscribers who register, call and write to each other.
+        sip: Sip(SipWorkloadRaw),
     }
 
     /// What is measured.
@@ -266,6 +273,8 @@ kinds! {
         latency: Latency(LatencyRaw),
         /// Completed requests per second in a closed loop.
         throughput: Throughput(ThroughputRaw),
+        /// The IMS benchmark (ETSI TS 186 008): the design objective capacity of a SIP service.
+        ims: Ims(ImsRaw),
     }
 }
 
@@ -378,6 +387,11 @@ macro_rules! words {
         }
     )* };
 }
+
+// After the macro, which it uses.
+mod sip;
+
+pub(crate) use sip::*;
 
 words! {
     /// Order of the cells within a round.

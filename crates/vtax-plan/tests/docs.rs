@@ -53,7 +53,8 @@ fn every_key_and_default_is_in_the_reference() {
                 l.starts_with('|') && (l.contains(&format!("`{name}`")) || l.contains(&format!(".{name}`")))
             });
             let kind = page.contains(&format!("`{name}`: HTTP/1.1"));
-            let shorthand = ["log", "environment", "path", "limits"].contains(&name.as_str());
+            let shorthand =
+                ["log", "environment", "path", "limits", "exponential", "constant"].contains(&name.as_str());
             assert!(row || kind || shorthand, "docs/plan.md has no row for `{name}`");
             if let Some(default) = property.get("default") {
                 let default = default.as_str().map_or_else(|| default.to_string(), str::to_owned);

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use vtax_plan::model::{EnvironmentKind, Load, MeasureKind, PathKind, Plan, Ready, ServiceKind, Workload};
+use vtax_plan::model::{
+    EnvironmentKind, Load, MeasureKind, PathKind, Plan, Ready, ServiceKind, TrialKind, TrialOrder, Workload,
+};
 use vtax_plan::{PlanErrors, load, parse};
 use vtax_units::{BitRate, Bytes, Nanos, Share};
 
@@ -250,6 +252,21 @@ fn what_cannot_be_measured_is_refused() {
         let message = error(&plan_with(&[(old, new)]));
         assert!(message.contains(expected), "{new}: {message}");
     }
+}
+
+#[test]
+fn trials_are_ordered_and_paired_as_the_plan_says() {
+    let plan = ok(&plan_with(&[]));
+    assert_eq!((plan.repeat.order, plan.repeat.trials), (TrialOrder::Blocks, TrialKind::Single));
+    let both = ["repeat={order: abba, trials: duet}", "measure=[throughput, capacity]"];
+    let plan = parse("p", plan_with(&[]).as_bytes(), &both).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!((plan.repeat.order, plan.repeat.trials), (TrialOrder::Abba, TrialKind::Duet));
+    let duets: Vec<bool> = plan.measures.iter().map(|m| plan.is_duet(m)).collect();
+    assert_eq!(duets, [true, false], "a search is made alone");
+    let wrong = errors_with(plan_with(&[]).as_bytes(), &["repeat={trials: duett}", "measure=capacity"]);
+    assert!(wrong[0].contains("did you mean `duet`?"), "{wrong:?}");
+    let wrong = errors_with(plan_with(&[]).as_bytes(), &["repeat={trials: duet}", "measure=capacity"]);
+    assert!(wrong[0].contains("no measure of this plan can be made as a duet"), "{wrong:?}");
 }
 
 #[test]

@@ -7,6 +7,7 @@
 
 pub mod delta;
 mod error;
+mod frequency;
 pub mod layers;
 pub mod noise;
 mod parse;
@@ -16,6 +17,7 @@ mod tasks;
 mod types;
 
 pub use error::ProbeError;
+pub use frequency::{FrequencyWatch, drop_over_time};
 pub use probe::{Probe, Scope};
 pub use sampler::{Sampler, Samples};
 pub use types::*;

@@ -10,6 +10,7 @@ use vtax_units::{CpuSet, Nanos};
 
 use crate::delta::{self, Interval};
 use crate::error::ProbeError;
+use crate::frequency::drop_over_time;
 use crate::parse;
 use crate::probe::{Probe, Scope};
 use crate::tasks::{optional, read_file};
@@ -22,6 +23,11 @@ pub const STEAL_SHARE: f64 = 0.01;
 pub const FOREIGN_SHARE: f64 = 0.03;
 /// A drop of clock frequency worth telling: 5 %.
 pub const FREQUENCY_DROP: f64 = 0.05;
+/// Share of the time that tasks waited for memory worth telling: 1 %.
+pub const MEMORY_WAIT_SHARE: f64 = 0.01;
+/// With less than this share of its memory available, a host is short of it; above, tasks that wait for
+/// memory have met a limit of their own.
+const SHORT_OF_MEMORY: f64 = 0.10;
 
 /// The host at one moment, for [`disturbance`].
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -36,6 +42,9 @@ pub struct HostState {
     pub throttles: Option<u64>,
     /// Mean clock frequency of the SUT's CPUs in kHz; `None` where the host doesn't say.
     pub frequency_khz: Option<u64>,
+    /// Time in which some task waited for memory, since boot (pressure stall information); `None` where
+    /// the kernel has none.
+    pub memory_waits: Option<Nanos>,
 }
 
 /// Reads [`HostState`].
@@ -43,6 +52,7 @@ pub struct HostState {
 pub struct HostProbe {
     probe: Probe,
     vmstat: Option<File>,
+    pressure: Option<File>,
     cpu_dir: PathBuf,
     sut_cpus: CpuSet,
     buffer: Vec<u8>,
@@ -67,6 +77,7 @@ impl HostProbe {
         Ok(Self {
             probe: Probe::with_proc(Scope::Processes(Vec::new()), proc)?,
             vmstat: optional(proc, "vmstat"),
+            pressure: optional(proc, "pressure/memory"),
             cpu_dir: sys.join("devices/system/cpu"),
             sut_cpus,
             buffer: Vec::new(),
@@ -89,9 +100,36 @@ impl HostProbe {
             snapshot,
             swapped_in_pages: pages.0,
             swapped_out_pages: pages.1,
-            throttles: sum(&self.of_each_cpu("thermal_throttle/core_throttle_count")),
+            memory_waits: match self.pressure.as_ref().map(|f| read_file(f, &mut self.buffer)) {
+                Some(Ok(text)) => parse::pressure(text),
+                _ => None,
+            },
+            throttles: sum(&self.of_each_cpu("thermal_throttle/core_throttle_count"))
+                .into_iter()
+                // One package's counter stands at each of its CPUs.
+                .chain(self.of_each_cpu("thermal_throttle/package_throttle_count").into_iter().max())
+                .reduce(u64::saturating_add),
             frequency_khz: sum(&frequencies).map(|s| s / frequencies.len() as u64),
         })
+    }
+
+    /// What this host tells of its noise, and what it doesn't, in words.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn coverage(&mut self) -> Result<Coverage, ProbeError> {
+        let state = self.read()?;
+        let signs = [
+            ("stolen time", true),
+            ("other load", true),
+            ("swapping", self.vmstat.is_some()),
+            ("memory pressure", state.memory_waits.is_some()),
+            ("clock frequency", state.frequency_khz.is_some()),
+            ("thermal throttling", state.throttles.is_some()),
+        ];
+        let of = |told: bool| signs.iter().filter(|s| s.1 == told).map(|s| s.0.to_owned()).collect();
+        Ok(Coverage { told: of(true), untold: of(false) })
     }
 
     fn of_each_cpu(&self, file: &str) -> Vec<u64> {
@@ -101,6 +139,15 @@ impl HostProbe {
         };
         self.sut_cpus.iter().filter_map(read).collect()
     }
+}
+
+/// Which signs of noise a host shows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// Those that are watched.
+    pub told: Vec<String>,
+    /// Those that this host has no files for; what they would show goes unseen.
+    pub untold: Vec<String>,
 }
 
 fn sum(values: &[u64]) -> Option<u64> {
@@ -122,6 +169,10 @@ pub struct Disturbance {
     pub throttles: u64,
     /// Drop of the SUT's CPUs' clock frequency; negative for a rise, 0 where unknown.
     pub frequency_drop: f64,
+    /// Share of the time in which some task of the host waited for memory; 0 where unknown.
+    pub memory_wait: f64,
+    /// True where the host as a whole had little memory left.
+    pub short_of_memory: bool,
     /// What of this is worth telling, for people; empty on a quiet host.
     pub reasons: Vec<String>,
 }
@@ -150,8 +201,16 @@ pub fn disturbance(start: &HostState, end: &HostState, sut_cpus: &CpuSet, ours: 
         (Some(start), Some(end)) if start > 0 => 1.0 - end as f64 / start as f64,
         _ => 0.0,
     };
+    let elapsed = end.snapshot.at.0.saturating_sub(start.snapshot.at.0);
+    let memory_wait = match (start.memory_waits, end.memory_waits) {
+        (Some(start), Some(end)) if elapsed > 0 => delta::counter(start.0, end.0) as f64 / elapsed as f64,
+        _ => 0.0,
+    };
+    let memory = end.snapshot.memory;
     let mut found = Disturbance {
         time: Nanos(all),
+        memory_wait,
+        short_of_memory: (memory.available_bytes as f64) < memory.total_bytes as f64 * SHORT_OF_MEMORY,
         steal: share(steal),
         foreign: share(busy.saturating_sub(ours.0)),
         swapped_pages: swapped,
@@ -161,6 +220,18 @@ pub fn disturbance(start: &HostState, end: &HostState, sut_cpus: &CpuSet, ours: 
     };
     found.reasons = reasons(&found);
     found
+}
+
+impl Disturbance {
+    /// The same with the clock as it was sampled on the way, where it was.
+    #[must_use]
+    pub fn with_frequencies(mut self, samples: &[u64]) -> Self {
+        if samples.len() >= 3 {
+            self.frequency_drop = drop_over_time(samples);
+            self.reasons = reasons(&self);
+        }
+        self
+    }
 }
 
 fn reasons(found: &Disturbance) -> Vec<String> {
@@ -180,6 +251,10 @@ fn reasons(found: &Disturbance) -> Vec<String> {
     }
     if found.frequency_drop > FREQUENCY_DROP {
         reasons.push(format!("the clock of the SUT's CPUs fell by {}", percent(found.frequency_drop)));
+    }
+    if found.memory_wait > MEMORY_WAIT_SHARE {
+        let whose = if found.short_of_memory { "the host had little memory left" } else { "at a limit" };
+        reasons.push(format!("tasks waited {} of the time for memory ({whose})", percent(found.memory_wait)));
     }
     reasons
 }

@@ -228,6 +228,15 @@ pub(crate) fn swapped_pages(text: &[u8]) -> (u64, u64) {
     pages
 }
 
+/// Time in which some task waited, from `/proc/pressure/*` (accounting/psi.rst: total in µs); `None` where there
+/// is no such line.
+pub(crate) fn pressure(text: &[u8]) -> Option<Nanos> {
+    let line = lines(text).find(|line| line.starts_with(b"some "))?;
+    let total = line.split(|b| *b == b' ').find_map(|word| word.strip_prefix(b"total="))?;
+    let micros: u64 = std::str::from_utf8(total).ok()?.trim().parse().ok()?;
+    Some(Nanos(micros.saturating_mul(1_000)))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -289,6 +298,9 @@ mod tests {
         let memory = memory(b"MemTotal: 10 kB\nMemAvailable: 4 kB\nSwapTotal: 3 kB\nSwapFree: 1 kB\n");
         assert_eq!((memory.total_bytes, memory.available_bytes, memory.swap_used_bytes), (10240, 4096, 2048));
         assert_eq!(swapped_pages(b"pswpin 3\npswpout 4\n"), (3, 4));
+        let psi = b"some avg10=0.00 avg60=0.00 avg300=0.00 total=9196\nfull avg10=0.00 total=3443\n";
+        assert_eq!(pressure(psi), Some(Nanos(9_196_000)));
+        assert_eq!(pressure(b"full total=1\n"), None);
     }
 
     proptest! {
@@ -297,7 +309,7 @@ mod tests {
             cpus(&text, Nanos(u64::MAX), &mut Vec::new());
             interfaces(&text, &mut Vec::new());
             disks(&text, &mut Vec::new());
-            let _ = (task(&text), memory(&text), run_time(&text), swapped_pages(&text));
+            let _ = (task(&text), memory(&text), run_time(&text), swapped_pages(&text), pressure(&text));
         }
 
         #[test]

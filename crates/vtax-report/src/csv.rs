@@ -4,27 +4,40 @@ use vtax_store::record::Outcome;
 use vtax_store::summary::{Better, Verdict};
 
 use crate::data::load;
+use crate::ims::tables;
 use crate::report::Report;
 
 /// File names and contents.
-pub(crate) fn files(report: &Report) -> [(&'static str, String); 4] {
-    [
+pub(crate) fn files(report: &Report) -> Vec<(&'static str, String)> {
+    let mut files = vec![
         ("comparisons.csv", comparisons(report)),
         ("metrics.csv", metrics(report)),
         ("trials.csv", trials(report)),
         ("capacity_steps.csv", steps(report)),
-    ]
+    ];
+    files.extend(tables::files(report));
+    files
 }
 
 /// One row at a time; text is quoted where it must be.
-struct Csv(String);
+pub(crate) struct Csv(String);
 
 impl Csv {
-    fn new(header: &str) -> Self {
+    pub(crate) fn new(header: &str) -> Self {
         Self(format!("{header}\r\n"))
     }
 
-    fn row(mut self, cells: &[Cell<'_>]) -> Self {
+    pub(crate) fn row(mut self, cells: &[Cell<'_>]) -> Self {
+        self.push(cells);
+        self
+    }
+
+    /// The finished file.
+    pub(crate) fn finish(self) -> String {
+        self.0
+    }
+
+    pub(crate) fn push(&mut self, cells: &[Cell<'_>]) {
         for (i, cell) in cells.iter().enumerate() {
             if i > 0 {
                 self.0.push(',');
@@ -36,16 +49,15 @@ impl Csv {
             }
         }
         self.0.push_str("\r\n");
-        self
     }
 }
 
-enum Cell<'a> {
+pub(crate) enum Cell<'a> {
     Text(&'a str),
     Number(Option<f64>),
 }
 
-fn number(value: impl Into<f64>) -> Cell<'static> {
+pub(crate) fn number(value: impl Into<f64>) -> Cell<'static> {
     Cell::Number(Some(value.into()))
 }
 

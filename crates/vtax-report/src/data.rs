@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use vtax_load::{LatencyHistogram, LoadResult};
 use vtax_plan::model::{Cell, EnvironmentKind, Plan};
 use vtax_store::record::{JournalEntry, Outcome, TrialRecord};
-use vtax_store::{Provenance, RunDir};
+use vtax_store::{Calibration, Provenance, RunDir};
 
 use crate::ReportError;
 use crate::metric::{self, LIFECYCLE, Value};
@@ -21,10 +21,30 @@ pub(crate) struct RunData {
     pub(crate) notes: Vec<(Option<String>, String)>,
     /// Their histograms are emptied.
     pub(crate) trials: Vec<TrialRecord>,
-    /// Figures of valid trials by cell and measure, one list per trial.
-    pub(crate) values: BTreeMap<(String, String), Vec<Vec<Value>>>,
+    /// What this testbed was shown to tell apart, where the run took that along.
+    pub(crate) calibration: Option<Calibration>,
+    /// Figures of valid trials by cell and measure.
+    pub(crate) values: BTreeMap<(String, String), Vec<Figures>>,
     /// Latency of all valid trials by cell and measure.
     pub(crate) latency: BTreeMap<(String, String), Histogram<u64>>,
+}
+
+/// The figures of one valid trial.
+#[derive(Debug)]
+pub(crate) struct Figures {
+    round: u32,
+    /// Cell of the trial that was made at the same time.
+    partner: Option<String>,
+    values: Vec<Value>,
+}
+
+/// One metric of one side of a comparison, trial by trial.
+#[derive(Debug, Default)]
+pub(crate) struct Side {
+    /// In the order of time.
+    pub(crate) found: Vec<Value>,
+    /// The round of each.
+    pub(crate) rounds: Vec<u32>,
 }
 
 impl RunData {
@@ -36,6 +56,7 @@ impl RunData {
             complete: false,
             notes: Vec::new(),
             trials: Vec::new(),
+            calibration: run.calibration()?,
             values: BTreeMap::new(),
             latency: BTreeMap::new(),
         };
@@ -66,12 +87,14 @@ impl RunData {
                 // Can't fail: the histogram grows by itself.
                 let _ = merged.add(&load.latency.0);
             }
-            self.values.entry(key).or_default().push(of_measure);
+            let figures = self.figures(&record, false, of_measure);
+            self.values.entry(key).or_default().push(figures);
         }
         let of_lifecycle = metric::of_lifecycle(&record);
         if !of_lifecycle.is_empty() {
             let key = (record.cell.clone(), LIFECYCLE.to_owned());
-            self.values.entry(key).or_default().push(of_lifecycle);
+            let figures = self.figures(&record, true, of_lifecycle);
+            self.values.entry(key).or_default().push(figures);
         }
         if let Some(Outcome::Latency { load, .. } | Outcome::Throughput { load }) = &mut record.outcome {
             load.latency = LatencyHistogram::new();
@@ -80,14 +103,35 @@ impl RunData {
         self.trials.push(record);
     }
 
+    /// `pooled` where trials of all measures come together: then rounds of different measures differ.
+    fn figures(&self, record: &TrialRecord, pooled: bool, values: Vec<Value>) -> Figures {
+        // Runs of before rounds were recorded made them all the same: an attempt each.
+        let round = record.round.unwrap_or(record.repetition);
+        let measure = self.plan.measures.iter().position(|m| m.name == record.measure).unwrap_or_default();
+        let round =
+            if pooled { round.saturating_add((measure as u32).saturating_mul(1 << 20)) } else { round };
+        let partner = record.partner.as_ref().filter(|_| !pooled).map(|p| p.cell.clone());
+        Figures { round, partner, values }
+    }
+
     /// The values of one metric, one per valid trial that has it.
     pub(crate) fn metric(&self, cell: &str, measure: &str, metric: &str) -> Vec<Value> {
-        self.values
-            .get(&(cell.to_owned(), measure.to_owned()))
-            .into_iter()
-            .flatten()
-            .filter_map(|trial| trial.iter().find(|v| v.metric == metric).copied())
-            .collect()
+        self.side(cell, measure, metric, None).found
+    }
+
+    /// The same with their rounds; where trials were made in pairs only of those made with a trial of `with`.
+    pub(crate) fn side(&self, cell: &str, measure: &str, metric: &str, with: Option<&str>) -> Side {
+        let mut side = Side::default();
+        let trials = self.values.get(&(cell.to_owned(), measure.to_owned())).into_iter().flatten();
+        for trial in trials {
+            let other = trial.partner.as_deref().is_some_and(|p| with.is_some_and(|w| w != p));
+            let value = trial.values.iter().find(|v| v.metric == metric);
+            if let Some(value) = value.filter(|_| !other) {
+                side.found.push(*value);
+                side.rounds.push(trial.round);
+            }
+        }
+        side
     }
 
     /// Names of the plan's measures, then [`LIFECYCLE`].

@@ -2,6 +2,8 @@
 //!
 //! Nothing here ever reaches a user's report; the module exists only with the feature `fixture`.
 
+pub mod ims;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -98,6 +98,11 @@ pub(crate) fn digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
+/// As [`digits`], a whole number without decimals: counts, rates that a plan gives.
+pub(crate) fn whole(value: f64) -> String {
+    if value.fract() == 0.0 && value.abs() < 1e15 { format!("{value:.0}") } else { digits(value) }
+}
+
 /// A round value at an axis: as a [`quantity`], without zeros that say nothing.
 pub(crate) fn tick(value: f64, unit: &str) -> String {
     if value == 0.0 && unit != "1" {

@@ -7,11 +7,14 @@ pub mod compare;
 mod csv;
 mod data;
 mod error;
+mod explain;
 #[cfg(feature = "fixture")]
 pub mod fixture;
 mod format;
 mod headline;
 mod html;
+mod ims;
+mod judged;
 mod markup;
 mod metric;
 mod plot;

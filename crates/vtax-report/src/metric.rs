@@ -1,6 +1,7 @@
 //! What is computed from a trial.
 
-use vtax_store::ims::ImsOutcome;
+use vtax_plan::model::{Scenario, SipMetric};
+use vtax_store::ims::{ImsOutcome, ImsPhaseKind};
 use vtax_store::record::{CapacityOutcome, Layer, Outcome, TrialRecord, Validity};
 use vtax_store::summary::Better;
 
@@ -26,8 +27,18 @@ const fn info(name: &'static str, label: &'static str, unit: &'static str, rank:
 }
 
 /// Every metric, in the order of tables.
-pub(crate) const METRICS: [Info; 25] = [
+pub(crate) const METRICS: [Info; 35] = [
     Info { better: Better::Higher, ..info("doc", "design objective capacity", "SAPS", 2) },
+    info("ses1_p50", "session setup (SES1), median", "ns", 2),
+    info("ses2_p50", "INVITE traversal (SES2), median", "ns", 1),
+    info("ses3_p50", "re-INVITE (SES3), median", "ns", 1),
+    info("rel1_p50", "call release (REL1), median", "ns", 1),
+    info("pmm1_p50", "message (PMM1), median", "ns", 2),
+    info("pmm2_p50", "message to nobody (PMM2), median", "ns", 1),
+    info("reg1_p50", "first REGISTER (REG1), median", "ns", 1),
+    info("reg2_p50", "second REGISTER (REG2), median", "ns", 2),
+    info("reg4_p50", "re-registration (REG4), median", "ns", 1),
+    info("ihs", "inadequately handled scenarios", "1", 0),
     Info { better: Better::Higher, ..info("capacity", "capacity", "req/s", 2) },
     Info { better: Better::Higher, ..info("throughput", "throughput", "req/s", 2) },
     info("latency_p50", "latency, median", "ns", 2),
@@ -127,7 +138,7 @@ pub(crate) fn of_trial(record: &TrialRecord) -> Vec<Value> {
             of_load(load, "goodput", put);
         }
         Some(Outcome::Throughput { load }) => of_load(load, "throughput", put),
-        Some(Outcome::Ims(ims)) => values.extend(doc(ims)),
+        Some(Outcome::Ims(ims)) => values.extend(doc(ims).into_iter().chain(of_mix(ims))),
         None => {}
     }
     values
@@ -185,6 +196,33 @@ fn doc(ims: &ImsOutcome) -> Option<Value> {
     let width = ims.failed.map_or(0.0, |failed| (failed.0 / doc.requested.0).max(1.0).ln());
     let resolution = if width.is_finite() { width } else { 0.0 };
     Some(Value { metric: "doc", value, resolution, censored: ims.failed.is_none() })
+}
+
+/// Each SIP metric in the scenario that is its usual one.
+const SIP_METRICS: [(SipMetric, Scenario, &str); 9] = [
+    (SipMetric::Ses1, Scenario::Calling, "ses1_p50"),
+    (SipMetric::Ses2, Scenario::Calling, "ses2_p50"),
+    (SipMetric::Ses3, Scenario::ReInvite, "ses3_p50"),
+    (SipMetric::Rel1, Scenario::Calling, "rel1_p50"),
+    (SipMetric::Pmm1, Scenario::Messaging, "pmm1_p50"),
+    (SipMetric::Pmm2, Scenario::MessageUnregistered, "pmm2_p50"),
+    (SipMetric::Reg1, Scenario::Registration, "reg1_p50"),
+    (SipMetric::Reg2, Scenario::Registration, "reg2_p50"),
+    (SipMetric::Reg4, Scenario::ReRegistration, "reg4_p50"),
+];
+
+/// A mix at a given rate. At the capacity each environment carries another load, where medians
+/// compare nothing: the benchmark's own tables have them.
+fn of_mix(ims: &ImsOutcome) -> Vec<Value> {
+    let Some(phase) = ims.decisive().filter(|p| p.kind == ImsPhaseKind::Fixed) else { return Vec::new() };
+    let value = |metric, value, resolution| Value { metric, value, resolution, censored: false };
+    let medians = SIP_METRICS.iter().filter_map(|(metric, scenario, name)| {
+        let of = phase.metrics.iter().find(|m| m.metric == *metric && m.scenario == *scenario)?;
+        // As for every percentile: at least ten values beyond it.
+        let median = of.percentiles_ns.get("50").filter(|_| of.count >= 20)?;
+        Some(value(*name, *median as f64, HISTOGRAM_RESOLUTION))
+    });
+    medians.chain([value("ihs", phase.ihs, 0.0)]).collect()
 }
 
 /// What a valid trial tells whichever measure it was for.

@@ -1,13 +1,15 @@
 //! The report as a whole: what is written where.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use vtax_store::RunDir;
 use vtax_store::summary::Summary;
 
 use crate::ReportError;
 use crate::data::RunData;
-use crate::{csv, html, summarise, table, xlsx};
+use crate::ims::Ims;
+use crate::{csv, html, ims, summarise, table, xlsx};
 
 /// A form a report takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +35,7 @@ pub struct Report {
     pub(crate) run: RunDir,
     pub(crate) data: RunData,
     pub(crate) summary: Summary,
+    ims: OnceLock<Ims>,
 }
 
 impl Report {
@@ -40,7 +43,12 @@ impl Report {
     pub fn read(run: &RunDir) -> Result<Self, ReportError> {
         let data = RunData::read(run)?;
         let summary = summarise::summary(&data);
-        Ok(Self { run: run.clone(), data, summary })
+        Ok(Self { run: run.clone(), data, summary, ims: OnceLock::new() })
+    }
+
+    /// Its IMS benchmarks in full, read when first asked for.
+    pub(crate) fn ims(&self) -> &Ims {
+        self.ims.get_or_init(|| ims::read(&self.run, &self.data))
     }
 
     /// What `summary.json` holds.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use vtax_load::Sample;
+use vtax_load::{Interval, LatencyHistogram, Sample};
 use vtax_store::record::{TrialRecord, Validity};
 use vtax_store::{ProbeRow, RunDir, StoreError, TrialDir};
 
@@ -41,31 +41,41 @@ pub(crate) fn intervals(run: &RunDir, data: &RunData, damage: &mut Vec<String>) 
             cell: record.cell.clone(),
             measure: record.measure.clone(),
             valid: record.validity == Validity::Valid,
-            seconds: load.duration.as_secs_f64(),
+            // Intervals are of everything recorded, the load of what was kept.
+            seconds: load.duration.as_secs_f64() + record.cut().as_secs_f64(),
             ..TrialSeries::default()
         };
-        let mut found: Vec<(f64, f64, f64, f64)> = Vec::new();
-        let read = run.trial(record.index).for_each_interval(|i| {
-            let h = &i.latency.0;
-            // A percentile with not even one request beyond it would be the maximum.
-            let enough = |q: f64| h.len() as f64 * (1.0 - q) >= 1.0 - 1e-9;
-            let at = |q: f64| if enough(q) { h.value_at_quantile(q) as f64 } else { f64::NAN };
-            found.push((i.start.as_secs_f64(), i.counts.ok as f64, at(0.5), at(0.99)));
-        });
-        note(read, damage);
-        let ends: Vec<f64> = found.iter().skip(1).map(|f| f.0).chain([series.seconds]).collect();
-        for ((start, ok, p50, p99), end) in found.into_iter().zip(ends) {
-            // A value holds for its whole interval: stairs, not slopes.
-            let stair = |points: &mut Points, value: f64| points.extend([(start, value), (end, value)]);
-            stair(&mut series.goodput, ok / (end - start));
-            stair(&mut series.p50, p50);
-            stair(&mut series.p99, p99);
-        }
+        let mut found: Vec<Interval> = Vec::new();
+        note(run.trial(record.index).for_each_interval(|i| found.push(i)), damage);
+        stairs(&found, &mut series);
         if !series.p50.is_empty() {
             all.push(series);
         }
     }
     all
+}
+
+/// Draws intervals as stairs, as a value holds for its whole interval. Neighbours share a 99th percentile
+/// until it has a request beyond it: before, it would be the maximum.
+fn stairs(found: &[Interval], series: &mut TrialSeries) {
+    let ends = found.iter().skip(1).map(|i| i.start.as_secs_f64()).chain([series.seconds]);
+    let mut tail: Option<(f64, LatencyHistogram)> = None;
+    let stair =
+        |points: &mut Points, from: f64, to: f64, value: f64| points.extend([(from, value), (to, value)]);
+    for (interval, end) in found.iter().zip(ends) {
+        let start = interval.start.as_secs_f64();
+        stair(&mut series.goodput, start, end, interval.counts.ok as f64 / (end - start));
+        let h = &interval.latency;
+        let p50 = if h.len() > 1 { h.quantile(0.5).0 as f64 } else { f64::NAN };
+        stair(&mut series.p50, start, end, p50);
+        let (from, mut merged) = tail.take().unwrap_or_else(|| (start, LatencyHistogram::new()));
+        merged.add(h);
+        if merged.len() >= 100 {
+            stair(&mut series.p99, from, end, merged.quantile(0.99).0 as f64);
+        } else {
+            tail = Some((from, merged));
+        }
+    }
 }
 
 /// Columns of a heat map.
@@ -166,7 +176,8 @@ pub(crate) fn densities(run: &RunDir, data: &RunData, damage: &mut Vec<String>) 
 }
 
 fn density(record: &TrialRecord, trial: &TrialDir) -> Result<Density, StoreError> {
-    let seconds = load(record).map_or(0.0, |l| l.duration.as_secs_f64()).max(1e-3);
+    let kept = load(record).map_or(0.0, |l| l.duration.as_secs_f64());
+    let seconds = (kept + record.cut().as_secs_f64()).max(1e-3);
     let mut density = Density {
         cell: record.cell.clone(),
         measure: record.measure.clone(),

@@ -2,16 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use vtax_plan::model::{Cell, Plan};
-use vtax_stats::{Bound, Direction, Group, judge};
+use vtax_plan::model::Cell;
 use vtax_store::record::{InvalidReason, TrialRecord, Validity};
-use vtax_store::summary::{
-    Better, CellSummary, Comparison, MetricSummary, SUMMARY_VERSION, Summary, TrialSummary, Verdict,
-};
+use vtax_store::summary::{CellSummary, MetricSummary, SUMMARY_VERSION, Summary, TrialSummary};
 
 use crate::data::RunData;
 use crate::headline;
-use crate::metric::{Info, METRICS, Value};
+use crate::judged::{comparisons, group};
+use crate::metric::{Info, METRICS};
 
 /// Percentiles stored of merged histograms.
 const PERCENTILES: [(&str, f64); 7] =
@@ -59,8 +57,8 @@ fn cells(data: &RunData) -> Vec<CellSummary> {
 fn metric(data: &RunData, cell: &Cell, measure: &str, info: &Info) -> Option<MetricSummary> {
     let found = data.metric(&cell.id, measure, info.name);
     let values: Vec<f64> = found.iter().map(|v| v.value).collect();
-    let group = group(&values, &found);
-    let estimate = vtax_stats::estimate(&group, data.plan.seed)?;
+    let group = group(&values, &[], &found);
+    let estimate = vtax_stats::estimate(&group)?;
     let described = vtax_stats::describe(&values)?;
     let mut percentiles = BTreeMap::new();
     let merged = data.latency.get(&(cell.id.clone(), measure.to_owned()));
@@ -82,90 +80,6 @@ fn metric(data: &RunData, cell: &Cell, measure: &str, info: &Info) -> Option<Met
         values,
         percentiles,
     })
-}
-
-/// Values with the widest of their resolutions: a bracket that stayed wide once may be the one that is off.
-fn group<'a>(values: &'a [f64], found: &[Value]) -> Group<'a> {
-    let resolution = found.iter().map(|v| v.resolution).fold(0.0, f64::max);
-    Group { values, resolution, censored: found.iter().any(|v| v.censored) }
-}
-
-fn comparisons(data: &RunData) -> Vec<Comparison> {
-    let mut comparisons = Vec::new();
-    for cell in &data.plan.cells {
-        let Some(baseline) = cell.baseline.as_deref().and_then(|id| data.cell(id)) else { continue };
-        for measure in data.measures() {
-            for info in METRICS.iter().filter(|m| m.compared) {
-                comparisons.extend(comparison(data, cell, baseline, measure, info));
-            }
-        }
-    }
-    comparisons
-}
-
-/// `None` where neither side has the metric at all.
-fn comparison(
-    data: &RunData,
-    cell: &Cell,
-    baseline: &Cell,
-    measure: &str,
-    info: &Info,
-) -> Option<Comparison> {
-    let candidate = data.metric(&cell.id, measure, info.name);
-    let base = data.metric(&baseline.id, measure, info.name);
-    if candidate.is_empty() && base.is_empty() {
-        return None;
-    }
-    let names = [&cell.id, &baseline.id, measure];
-    Some(compared(names, info, (&candidate, &base), &data.plan))
-}
-
-/// A candidate's values against its baseline's; `names` are cell, baseline and measure. The plan
-/// gives margin and seed.
-pub(crate) fn compared(
-    [cell, baseline, measure]: [&str; 3],
-    info: &Info,
-    (candidate, base): (&[Value], &[Value]),
-    plan: &Plan,
-) -> Comparison {
-    let (cv, bv): (Vec<f64>, Vec<f64>) =
-        (candidate.iter().map(|v| v.value).collect(), base.iter().map(|v| v.value).collect());
-    let mut comparison = Comparison {
-        cell: cell.to_owned(),
-        baseline: baseline.to_owned(),
-        measure: measure.to_owned(),
-        metric: info.name.to_owned(),
-        ..Comparison::default()
-    };
-    let direction = match info.better {
-        Better::Higher => Direction::Higher,
-        Better::Lower => Direction::Lower,
-    };
-    match vtax_stats::tax(&group(&cv, candidate), &group(&bv, base), direction, plan.seed) {
-        Err(none) => comparison.reason = none.to_string(),
-        Ok(ratio) => {
-            let judgement = judge(&ratio, plan.margin.0);
-            comparison.verdict = verdict(judgement.verdict);
-            comparison.reason = judgement.reason;
-            comparison.detectable = ratio.detectable;
-            match ratio.bound {
-                Bound::Exact => (comparison.tax, comparison.interval) = (Some(ratio.tax), ratio.interval),
-                Bound::AtLeast => comparison.at_least = ratio.interval.map(|i| i.0),
-                Bound::AtMost => comparison.at_most = ratio.interval.map(|i| i.1),
-                Bound::Unknown => {}
-            }
-        }
-    }
-    comparison
-}
-
-fn verdict(v: vtax_stats::Verdict) -> Verdict {
-    match v {
-        vtax_stats::Verdict::Better => Verdict::Better,
-        vtax_stats::Verdict::Worse => Verdict::Worse,
-        vtax_stats::Verdict::Equivalent => Verdict::Equivalent,
-        vtax_stats::Verdict::Inconclusive => Verdict::Inconclusive,
-    }
 }
 
 fn trial(record: &TrialRecord) -> TrialSummary {

@@ -5,6 +5,7 @@ use vtax_store::summary::Verdict;
 
 use crate::csv;
 use crate::format::utc;
+use crate::ims::tables;
 use crate::report::Report;
 
 /// Longest text a cell may hold.
@@ -14,13 +15,14 @@ const CELL_LIMIT: usize = 32_767;
 pub(crate) fn workbook(report: &Report) -> Result<Vec<u8>, XlsxError> {
     let mut book = Workbook::new();
     verdicts(report, book.add_worksheet())?;
+    crate::ims::workbook::sheets(report, &mut book)?;
     // The same tables as the CSV files: one definition, two forms.
     for (file, text) in csv::files(report) {
         let name = match file {
             "comparisons.csv" => "Comparisons",
             "metrics.csv" => "Metrics",
             "trials.csv" => "Trials",
-            _ => "Capacity steps",
+            _ => tables::sheet(file).unwrap_or("Capacity steps"),
         };
         table(book.add_worksheet().set_name(name)?, &text)?;
     }
@@ -28,7 +30,7 @@ pub(crate) fn workbook(report: &Report) -> Result<Vec<u8>, XlsxError> {
     book.save_to_buffer()
 }
 
-fn header() -> Format {
+pub(crate) fn header() -> Format {
     Format::new().set_bold().set_background_color(Color::RGB(0x00E8_ECE8))
 }
 
@@ -182,7 +184,7 @@ fn provenance(report: &Report, sheet: &mut Worksheet) -> Result<(), XlsxError> {
     Ok(())
 }
 
-fn text(text: &str) -> String {
+pub(crate) fn text(text: &str) -> String {
     text.chars().take(CELL_LIMIT).collect()
 }
 

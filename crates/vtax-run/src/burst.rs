@@ -64,13 +64,13 @@ impl Burst {
             cpus: CpuSet::default(),
             seed: self.seed,
             samples: self.samples,
-            interval: interval(self.duration),
+            interval: crate::settle::interval(self.duration),
         }
     }
 }
 
-/// Length of the parts in which a measurement is recorded and sampled: a second, shorter where
-/// that would leave fewer than eight parts to see a change in.
+/// How often nodes are sampled during a measurement: every second, more often where that would leave
+/// fewer than eight samples to see a change in.
 pub(crate) fn interval(duration: Nanos) -> Nanos {
     Nanos((duration.0 / 8).clamp(SHORTEST_INTERVAL.0, LONGEST_INTERVAL.0))
 }

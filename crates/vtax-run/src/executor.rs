@@ -14,9 +14,10 @@ use vtax_vm::{Guest, GuestOptions};
 
 use crate::error::RunError;
 use crate::observe::Observer;
+use crate::provision::Provisions;
 use crate::runner::{Executor, Order};
 use crate::stop::Stop;
-use crate::trial::Trial;
+use crate::trial::{Trial, make_pair};
 
 /// Builds testbeds and measures on them.
 pub struct LabExecutor {
@@ -30,6 +31,7 @@ pub struct LabExecutor {
     nodes: BTreeMap<String, NodeFacts>,
     limits: BTreeMap<String, String>,
     facts: BTreeMap<String, String>,
+    provisions: Provisions,
 }
 
 impl LabExecutor {
@@ -58,6 +60,7 @@ impl LabExecutor {
             nodes: BTreeMap::new(),
             limits: BTreeMap::new(),
             facts: BTreeMap::new(),
+            provisions: Provisions::default(),
         })
     }
 
@@ -87,28 +90,21 @@ fn no_tap() -> Option<String> {
     Some(format!("{}; allow it with `sudo modprobe tun; sudo chmod 666 /dev/net/tun`", chain(&error)))
 }
 
-impl Executor for LabExecutor {
-    fn trial(
-        &mut self,
-        order: &Order<'_>,
-        files: &mut TrialWriter,
-        observer: &dyn Observer,
-    ) -> Result<Option<TrialRecord>, RunError> {
-        let mut trial = Trial::new(order, &self.budget, observer, &self.stop);
-        trial.make(&mut self.lab);
-        if self.stop.asked() {
-            return Ok(None);
-        }
+impl LabExecutor {
+    /// Writes a trial's files and takes note of what it tells about all.
+    fn write(&mut self, mut trial: Trial<'_>, files: &mut TrialWriter) -> Result<TrialRecord, RunError> {
+        let cell = &trial.order.cell;
+        let environment = cell.environment.name.clone();
         self.notes.append(&mut trial.notes);
         self.nodes.append(&mut trial.nodes);
         if let Some(service) = trial.service.take() {
-            self.services.insert(order.cell.id.clone(), service);
+            self.services.insert(cell.id.clone(), service);
         }
         let record = trial.write(files)?;
         for (key, value) in &record.facts {
             match key.strip_suffix(".limits") {
                 Some(node) => {
-                    self.limits.insert(format!("{}/{node}", order.cell.environment.name), value.clone());
+                    self.limits.insert(format!("{environment}/{node}"), value.clone());
                 }
                 None if key.starts_with("vm.") || key.starts_with("container.") => {
                     self.facts.insert(key.clone(), value.clone());
@@ -116,7 +112,45 @@ impl Executor for LabExecutor {
                 None => {}
             }
         }
-        Ok(Some(record))
+        Ok(record)
+    }
+}
+
+impl Executor for LabExecutor {
+    fn trial(
+        &mut self,
+        order: &Order<'_>,
+        files: &mut TrialWriter,
+        observer: &dyn Observer,
+    ) -> Result<Option<TrialRecord>, RunError> {
+        let (budget, stop) = (self.budget.clone(), self.stop.clone());
+        let mut trial = Trial::new(order, &budget, observer, &stop);
+        trial.provisioning = self.provisions.for_cell(order.cell, observer, &mut self.notes);
+        trial.make(&mut self.lab);
+        if self.stop.asked() {
+            return Ok(None);
+        }
+        self.write(trial, files).map(Some)
+    }
+
+    fn pair(
+        &mut self,
+        orders: [&Order<'_>; 2],
+        [first, second]: [&mut TrialWriter; 2],
+        observer: &dyn Observer,
+    ) -> Result<Option<[TrialRecord; 2]>, RunError> {
+        let (budget, stop) = (self.budget.clone(), self.stop.clone());
+        let mut pair = orders.map(|order| Trial::new(order, &budget, observer, &stop));
+        for trial in &mut pair {
+            trial.provisioning = self.provisions.for_cell(trial.order.cell, observer, &mut self.notes);
+        }
+        // Sides change halves from round to round: no two CPUs are quite the same.
+        make_pair(&mut pair, &mut self.lab, orders[0].round % 2 == 1);
+        if self.stop.asked() {
+            return Ok(None);
+        }
+        let [one, other] = pair;
+        Ok(Some([self.write(one, first)?, self.write(other, second)?]))
     }
 
     fn take_notes(&mut self) -> Vec<String> {

@@ -4,22 +4,27 @@
 //! real executor is [`LabExecutor`], which builds a fresh testbed for each trial.
 
 mod burst;
+pub mod calibration;
 mod error;
 mod executor;
+mod gate;
+mod ims;
 mod measure;
 mod observe;
 mod offered;
 mod precision;
 mod provenance;
+mod provision;
 mod runner;
 mod schedule;
+mod settle;
 mod stop;
 mod trial;
 
 pub use error::RunError;
 pub use executor::LabExecutor;
 pub use observe::{Observer, RunEvent};
-pub use provenance::provenance;
+pub use provenance::{host, provenance};
 pub use runner::{Ended, Executor, Order, Runner};
 pub use schedule::{Schedule, Slot};
 pub use stop::Stop;

@@ -5,13 +5,15 @@ use std::net::SocketAddr;
 use vtax_agent::{AgentError, Client, LoadAnswer};
 use vtax_load::LoadResult;
 use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome, StepVerdict};
-use vtax_plan::model::{CapacityMeasure, HttpWorkload, MeasureKind, Workload};
-use vtax_store::record::{CapacityOutcome, CapacityStep, InvalidReason, Outcome, Validity};
+use vtax_plan::model::{CapacityMeasure, HttpWorkload, MeasureKind};
+use vtax_store::record::{CapacityOutcome, CapacityStep, InvalidReason, Outcome, Validity, WarmUp};
 use vtax_units::{Nanos, Rate, Share};
 
 use crate::burst::{Burst, Pace};
+use crate::gate;
 use crate::observe::{Observer, RunEvent};
 use crate::runner::Order;
+use crate::settle::{Course, settle};
 
 /// Steps of one search, repeated ones included; a search that needs more meets a system whose
 /// capacity moves faster than it can be searched.
@@ -24,45 +26,63 @@ pub(crate) struct Site<'a> {
     pub(crate) client: &'a Client,
     pub(crate) target: SocketAddr,
     pub(crate) observer: &'a dyn Observer,
+    /// Who is measured at the same time.
+    pub(crate) partner: Option<&'a gate::Seat>,
 }
 
 /// What a measurement found.
 pub(crate) struct Measured {
     pub(crate) outcome: Outcome,
     pub(crate) validity: Validity,
+    /// What was cut off the course of a burst; `None` where the measure has none.
+    pub(crate) warm_up: Option<WarmUp>,
     /// Successful answers over everything that was sent, for CPU time per request.
     pub(crate) answered: u64,
 }
 
 impl Site<'_> {
-    /// Makes the measurement that `order` asks for.
-    pub(crate) fn measure(&self, order: &Order<'_>) -> Result<Measured, AgentError> {
-        let Workload::Http(http) = &order.cell.workload else {
-            let error = "this generator has no SIP yet".to_owned();
-            return Err(AgentError::Refused { node: "client".to_owned(), error });
-        };
+    /// Makes the measurement that `order` asks for with HTTP requests.
+    pub(crate) fn http(&self, order: &Order<'_>, http: &HttpWorkload) -> Result<Measured, AgentError> {
         match &order.measure.kind {
             MeasureKind::Capacity(capacity) => self.capacity(order, http, capacity),
             MeasureKind::Latency(latency) => {
                 let pace = Pace::Open(order.offered, latency.arrivals);
                 let (warmup, duration) = (latency.warmup, latency.duration);
                 let burst = Burst { pace, warmup, duration, seed: order.seed, samples: latency.samples };
-                let answer = self.burst(http, burst)?;
-                let validity = judge(&answer.result);
+                let mut answer = self.burst(http, burst)?;
+                let (validity, warm_up) = self.judge(&mut answer.result, Course::Latency, order.tolerance);
                 let outcome = Outcome::Latency { offered: order.offered, load: answer.result };
-                Ok(Measured { outcome, validity, answered: answer.answered })
+                Ok(Measured { outcome, validity, warm_up, answered: answer.answered })
             }
             MeasureKind::Throughput(throughput) => {
                 let (warmup, duration) = (throughput.warmup, throughput.duration);
                 let burst = Burst { pace: Pace::Closed, warmup, duration, seed: order.seed, samples: false };
-                let answer = self.burst(http, burst)?;
-                let validity = judge(&answer.result);
+                let mut answer = self.burst(http, burst)?;
+                let (validity, warm_up) = self.judge(&mut answer.result, Course::Pace, order.tolerance);
                 let outcome = Outcome::Throughput { load: answer.result };
-                Ok(Measured { outcome, validity, answered: answer.answered })
+                Ok(Measured { outcome, validity, warm_up, answered: answer.answered })
             }
             MeasureKind::Ims(_) => {
                 let error = "an IMS benchmark needs a SIP workload".to_owned();
                 Err(AgentError::Refused { node: "client".to_owned(), error })
+            }
+        }
+    }
+
+    /// What a burst is worth, its warm-up cut off; how it went along tells nothing where it doesn't count
+    /// anyway. Of two at the same time, both lose what either has to.
+    fn judge(&self, load: &mut LoadResult, course: Course, tolerance: Share) -> (Validity, Option<WarmUp>) {
+        let agree = |own: Nanos| {
+            self.partner.and_then(|partner| partner.meet(own)).map_or(own, |other| own.max(other))
+        };
+        match judge(load) {
+            Validity::Valid => {
+                let (warm_up, validity) = settle(load, course, tolerance, agree);
+                (validity, Some(warm_up))
+            }
+            invalid => {
+                agree(Nanos::ZERO);
+                (invalid, None)
             }
         }
     }
@@ -99,6 +119,7 @@ impl Site<'_> {
         Ok(Measured {
             outcome: Outcome::Capacity(CapacityOutcome { lower, upper, steps }),
             validity,
+            warm_up: None,
             answered,
         })
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use vtax_store::ims::ImsPhase;
 use vtax_store::record::{CapacityStep, TrialRecord};
 
 /// Something happened. Times are wall-clock.
@@ -40,6 +41,11 @@ pub enum RunEvent<'a> {
     Step {
         /// The step.
         step: &'a CapacityStep,
+    },
+    /// A phase of an IMS benchmark ended.
+    ImsPhase {
+        /// The phase.
+        phase: &'a ImsPhase,
     },
     /// A trial ended and is in the journal.
     TrialEnded {

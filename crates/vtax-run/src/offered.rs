@@ -3,7 +3,7 @@
 use vtax_plan::model::{Cell, Load, MeasureKind, Plan};
 use vtax_stats::quantile;
 use vtax_store::record::{Outcome, TrialRecord};
-use vtax_units::Rate;
+use vtax_units::{Rate, Share};
 
 /// The rate that `load` means for `cell`, or why it can't be known.
 ///
@@ -33,6 +33,16 @@ pub(crate) fn offered(plan: &Plan, records: &[TrialRecord], cell: &Cell, load: L
     }
 }
 
+/// What each of two that share their CPUs is offered: half of a share of the capacity, which each has by
+/// itself; a rate is a rate.
+pub(crate) fn halved(load: Load) -> Load {
+    match load {
+        Load::Rate(rate) => Load::Rate(rate),
+        Load::OwnCapacity(share) => Load::OwnCapacity(Share(share.0 / 2.0)),
+        Load::LowestCapacity(share) => Load::LowestCapacity(Share(share.0 / 2.0)),
+    }
+}
+
 /// Cells that are compared with one another share their baseline.
 fn group(cell: &Cell) -> &str {
     cell.baseline.as_deref().unwrap_or(&cell.id)
@@ -41,13 +51,16 @@ fn group(cell: &Cell) -> &str {
 /// Median of the highest rates that passed, over the trials that found one.
 pub(crate) fn capacity(plan: &Plan, records: &[TrialRecord], cell: &str) -> Option<f64> {
     let is_capacity = |name: &str| {
-        plan.measures.iter().any(|m| m.name == name && matches!(m.kind, MeasureKind::Capacity(_)))
+        plan.measures
+            .iter()
+            .any(|m| m.name == name && matches!(m.kind, MeasureKind::Capacity(_) | MeasureKind::Ims(_)))
     };
     let found: Vec<f64> = records
         .iter()
         .filter(|r| r.cell == cell && is_capacity(&r.measure) && r.repetition < plan.repeat.min)
         .filter_map(|r| match &r.outcome {
             Some(Outcome::Capacity(c)) if c.lower.0 > 0.0 => Some(c.lower.0),
+            Some(Outcome::Ims(ims)) => ims.doc.map(|doc| doc.requested.0),
             _ => None,
         })
         .collect();

@@ -5,6 +5,7 @@ use std::fs;
 use std::process::Command;
 
 use vtax_plan::model::{Plan, ServiceKind};
+use vtax_probe::noise::HostProbe;
 use vtax_store::provenance::HostFacts;
 use vtax_store::{PROVENANCE_VERSION, Provenance, unix_ms};
 
@@ -28,11 +29,24 @@ pub fn provenance(plan: &Plan, plan_file: Option<String>, vtax_version: &str) ->
             .iter()
             .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)))
             .collect(),
+        facts: noise(),
         ..Provenance::default()
     }
 }
 
-fn host() -> HostFacts {
+/// Which signs of noise this host shows and which it doesn't.
+fn noise() -> BTreeMap<String, String> {
+    let cpus = vtax_sys::sched::allowed_cpus().unwrap_or_default();
+    let Ok(found) = HostProbe::new(cpus).and_then(|mut probe| probe.coverage()) else {
+        return BTreeMap::new();
+    };
+    let facts = [("noise.watched", found.told), ("noise.not_told_by_host", found.untold)];
+    facts.into_iter().filter(|f| !f.1.is_empty()).map(|(k, v)| (k.to_owned(), v.join(", "))).collect()
+}
+
+/// This machine.
+#[must_use]
+pub fn host() -> HostFacts {
     let uname = rustix::system::uname();
     HostFacts {
         kernel: uname.release().to_string_lossy().into_owned(),

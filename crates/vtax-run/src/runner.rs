@@ -1,16 +1,18 @@
 //! The loop: which trial, make it, write it down.
 
+mod pair;
+
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use vtax_plan::model::{Cell, Measure, MeasureKind, Plan};
 use vtax_store::record::{InvalidReason, JournalEntry, TrialRecord, Validity};
 use vtax_store::{Provenance, RunWriter, TrialWriter, unix_ms};
-use vtax_units::Rate;
+use vtax_units::{Rate, Share};
 
 use crate::error::RunError;
 use crate::observe::{Observer, RunEvent};
-use crate::offered::{capacity, offered};
+use crate::offered::{capacity, halved, offered};
 use crate::precision::Precision;
 use crate::schedule::{Schedule, Slot};
 use crate::stop::Stop;
@@ -24,12 +26,16 @@ pub struct Order<'a> {
     pub measure: &'a Measure,
     /// Attempt at this cell and measure, from 0.
     pub repetition: u32,
+    /// Round it belongs to, from 0.
+    pub round: u32,
     /// Seed of everything random in the trial.
     pub seed: u64,
     /// Offered load of a latency measurement; [`Rate`] zero for the other kinds.
     pub offered: Rate,
     /// What earlier trials say the capacity is about.
     pub capacity_hint: Option<Rate>,
+    /// A change of level within a trial that is smaller doesn't matter: the plan's margin.
+    pub tolerance: Share,
 }
 
 /// Makes trials. The real one builds testbeds; tests use a fake.
@@ -44,6 +50,14 @@ pub trait Executor {
         files: &mut TrialWriter,
         observer: &dyn Observer,
     ) -> Result<Option<TrialRecord>, RunError>;
+
+    /// Makes two trials at the same time, the baseline's first; otherwise as [`trial`](Self::trial).
+    fn pair(
+        &mut self,
+        orders: [&Order<'_>; 2],
+        files: [&mut TrialWriter; 2],
+        observer: &dyn Observer,
+    ) -> Result<Option<[TrialRecord; 2]>, RunError>;
 
     /// What the report must mention since it was last asked.
     fn take_notes(&mut self) -> Vec<String>;
@@ -162,6 +176,10 @@ impl<'a> Runner<'a> {
 
     /// Makes one trial; false where it was interrupted.
     fn make(&mut self, slot: Slot, executor: &mut dyn Executor) -> Result<bool, RunError> {
+        if let Some(cell) = slot.partner {
+            let repetition = self.schedule.attempts(cell, slot.measure);
+            return self.make_pair(Slot { cell, repetition, ..slot }, slot, executor);
+        }
         let plan = self.plan;
         let (cell, measure) = (&plan.cells[slot.cell], &plan.measures[slot.measure]);
         let (owed, remaining) = self.remaining();
@@ -180,17 +198,27 @@ impl<'a> Runner<'a> {
             Err(missing) => Some(self.unmade(slot, &missing)),
         };
         let Some(record) = record else { return Ok(false) };
-        let record = self.store.finish_trial(files, record)?;
         self.durations.insert((slot.cell, slot.measure), began.elapsed());
+        self.conclude(slot, record, files)?;
+        self.finish(executor)?;
+        Ok(true)
+    }
+
+    /// Writes a trial down.
+    fn conclude(&mut self, slot: Slot, record: TrialRecord, files: TrialWriter) -> Result<(), RunError> {
+        let record = self.store.finish_trial(files, record)?;
         self.observer.observe(&RunEvent::TrialEnded { record: &record });
-        let verdict = record.validity.clone();
+        let validity = record.validity.clone();
         self.take(slot.cell, slot.measure, record);
-        self.give_up_where_hopeless(slot, &verdict)?;
+        self.give_up_where_hopeless(slot, &validity)
+    }
+
+    /// Writes down what was learnt beside the figures.
+    fn finish(&mut self, executor: &mut dyn Executor) -> Result<(), RunError> {
         for note in executor.take_notes() {
             self.note(&note)?;
         }
-        self.describe(executor)?;
-        Ok(true)
+        self.describe(executor)
     }
 
     /// A cell that can't be built, or whose service won't start, however often it is tried, won't do
@@ -227,7 +255,10 @@ impl<'a> Runner<'a> {
     fn order(&self, slot: Slot) -> Result<Order<'a>, String> {
         let (cell, measure) = (&self.plan.cells[slot.cell], &self.plan.measures[slot.measure]);
         let offered = match &measure.kind {
-            MeasureKind::Latency(latency) => offered(self.plan, &self.records, cell, latency.load)?,
+            MeasureKind::Latency(latency) => {
+                let load = if slot.partner.is_some() { halved(latency.load) } else { latency.load };
+                offered(self.plan, &self.records, cell, load)?
+            }
             MeasureKind::Capacity(_) | MeasureKind::Throughput(_) | MeasureKind::Ims(_) => Rate(0.0),
         };
         // Neighbouring trials must not share arrival times: mix the whole slot into the seed.
@@ -236,9 +267,11 @@ impl<'a> Runner<'a> {
             cell,
             measure,
             repetition: slot.repetition,
+            round: slot.round,
             seed: self.plan.seed ^ place.wrapping_mul(0x9E37_79B9_7F4A_7C15),
             offered,
             capacity_hint: capacity(self.plan, &self.records, &cell.id).map(Rate),
+            tolerance: self.plan.margin,
         })
     }
 
@@ -248,7 +281,7 @@ impl<'a> Runner<'a> {
             cell: self.plan.cells[slot.cell].id.clone(),
             measure: self.plan.measures[slot.measure].name.clone(),
             repetition: slot.repetition,
-            round: None,
+            round: Some(slot.round),
             partner: None,
             warm_up: None,
             started_unix_ms: unix_ms(),

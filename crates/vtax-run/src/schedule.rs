@@ -1,10 +1,14 @@
 //! Which trial comes next. Pure: the same plan, seed and finished trials give the same answer, so
 //! a resumed run goes on exactly where an uninterrupted one would have.
 //!
-//! Trials of one measure come in rounds. A round holds each cell at most once, in an order drawn
-//! anew for each round (randomised complete blocks): slow drifts of the machine hit every
-//! environment alike instead of the one that happened to run last. A measure that needs the
-//! capacity found by another comes after it, because measures keep the plan's order.
+//! Trials of one measure come in rounds. A round holds one valid trial of each cell, in an order drawn
+//! anew for each round (randomised complete blocks) or for every other one, the next running backwards
+//! (ABBA): slow drifts of the machine hit every environment alike instead of the one that happened to
+//! run last. A trial that doesn't count is made again at the end of its round. A measure that needs
+//! the capacity found by another comes after it, because measures keep the plan's order.
+//!
+//! Where trials are duets, a round of a measure with a course over time holds a pair for each
+//! candidate: itself and its baseline at the same time. Such a baseline has no trials of its own.
 //!
 //! First every measure gets its `repeat.min` valid trials per cell; then rounds are added for the
 //! cells whose comparison is still too wide, until `repeat.max` or the budget.
@@ -12,7 +16,7 @@
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
-use vtax_plan::model::Plan;
+use vtax_plan::model::{Measure, Plan, TrialOrder};
 
 /// Invalid trials of one cell and measure that are repeated before vtax gives up on it.
 const SPARE_ATTEMPTS: u32 = 3;
@@ -28,6 +32,10 @@ pub struct Slot {
     pub measure: usize,
     /// Attempt at this cell and measure, from 0.
     pub repetition: u32,
+    /// Round it belongs to, from 0.
+    pub round: u32,
+    /// The baseline's index into [`Plan::cells`], where both are measured at the same time.
+    pub partner: Option<usize>,
 }
 
 /// How far one cell and measure has come.
@@ -45,7 +53,21 @@ pub struct Schedule {
     min: u32,
     max: u32,
     seed: u64,
+    order: TrialOrder,
+    /// By measure and cell, as `tallies`: what the cell is measured with.
+    sides: Vec<Side>,
     tallies: Vec<Tally>,
+}
+
+/// How a cell takes part in a measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    /// By itself.
+    Alone,
+    /// Together with this cell.
+    With(usize),
+    /// Only as others' baseline.
+    Accompanies,
 }
 
 impl Schedule {
@@ -53,12 +75,24 @@ impl Schedule {
     #[must_use]
     pub fn new(plan: &Plan) -> Self {
         let (cells, measures) = (plan.cells.len(), plan.measures.len());
+        let place = |id: &str| plan.cells.iter().position(|c| c.id == id);
+        let baselines: Vec<Option<usize>> =
+            plan.cells.iter().map(|c| place(c.baseline.as_deref()?)).collect();
+        let side = |cell: usize| match baselines[cell] {
+            Some(baseline) => Side::With(baseline),
+            None if baselines.contains(&Some(cell)) => Side::Accompanies,
+            None => Side::Alone,
+        };
+        let paired: Vec<Side> = (0..cells).map(side).collect();
+        let sides = |m: &Measure| if plan.is_duet(m) { paired.clone() } else { vec![Side::Alone; cells] };
         Self {
             cells,
             measures,
             min: plan.repeat.min,
             max: plan.repeat.max.max(plan.repeat.min),
             seed: plan.seed,
+            order: plan.repeat.order,
+            sides: plan.measures.iter().flat_map(sides).collect(),
             tallies: vec![Tally::default(); cells * measures],
         }
     }
@@ -66,15 +100,24 @@ impl Schedule {
     /// Takes note of a finished trial.
     pub fn record(&mut self, cell: usize, measure: usize, valid: bool) {
         let tally = &mut self.tallies[measure * self.cells + cell];
-        tally.attempts += 1;
+        tally.attempts = tally.attempts.saturating_add(1);
         tally.valid += u32::from(valid);
     }
 
-    /// Gives a cell up: it gets no more trials of any measure.
+    /// Attempts made at a cell and measure.
+    #[must_use]
+    pub fn attempts(&self, cell: usize, measure: usize) -> u32 {
+        self.tally(cell, measure).attempts
+    }
+
+    /// Gives a cell up: it gets no more trials of any measure, and no pair with it is made.
     pub fn abandon(&mut self, cell: usize) {
         for measure in 0..self.measures {
-            self.tallies[measure * self.cells + cell] =
-                Tally { attempts: u32::MAX, valid: self.tally(cell, measure).valid };
+            for other in 0..self.cells {
+                if other == cell || self.sides[measure * self.cells + other] == Side::With(cell) {
+                    self.tallies[measure * self.cells + other].attempts = u32::MAX;
+                }
+            }
         }
     }
 
@@ -84,13 +127,16 @@ impl Schedule {
     /// wide; it is asked only once every cell has its minimum. `more` is false once the budget is
     /// spent: then only the minimum is made good.
     pub fn next(&self, more: bool, wide: impl Fn(usize, usize) -> bool) -> Option<Slot> {
-        let required = (0..self.measures).find_map(|m| self.in_round(m, |t, _| self.owes(t)));
+        let required = (0..self.measures).find_map(|m| self.in_round(m, |t, cell| self.owes(t, cell, m)));
         if required.is_some() || !more {
             return required;
         }
         (0..self.measures).find_map(|m| {
             self.in_round(m, |t, cell| {
-                t.attempts < self.max && t.attempts < self.attempt_limit(self.max) && wide(cell, m)
+                t.valid < self.max
+                    && t.attempts < self.attempt_limit(self.max)
+                    && self.has_trials(cell, m)
+                    && wide(cell, m)
             })
         })
     }
@@ -101,7 +147,7 @@ impl Schedule {
         let pairs = (0..self.measures).flat_map(|m| (0..self.cells).map(move |c| (c, m)));
         pairs
             .map(|(c, m)| (c, m, self.tally(c, m)))
-            .filter(|(_, _, t)| self.owes(*t))
+            .filter(|(c, m, t)| self.owes(*t, *c, *m))
             .map(|(c, m, t)| (c, m, self.min - t.valid))
             .collect()
     }
@@ -117,30 +163,48 @@ impl Schedule {
         self.tallies[measure * self.cells + cell]
     }
 
-    fn owes(&self, tally: Tally) -> bool {
-        tally.valid < self.min && tally.attempts < self.attempt_limit(self.min)
+    fn owes(&self, tally: Tally, cell: usize, measure: usize) -> bool {
+        tally.valid < self.min
+            && tally.attempts < self.attempt_limit(self.min)
+            && self.has_trials(cell, measure)
+    }
+
+    fn has_trials(&self, cell: usize, measure: usize) -> bool {
+        self.sides[measure * self.cells + cell] != Side::Accompanies
     }
 
     fn attempt_limit(&self, trials: u32) -> u32 {
         trials.saturating_add(SPARE_ATTEMPTS)
     }
 
-    /// Among the cells that want a trial of this measure, the first in the order of the earliest
-    /// round any of them is in.
+    /// Among the cells that want a trial of this measure and are in the earliest round, the first that
+    /// had the fewest attempts, in the order of that round.
     fn in_round(&self, measure: usize, wants: impl Fn(Tally, usize) -> bool) -> Option<Slot> {
-        let wanting =
-            |cell: &usize| Some(self.tally(*cell, measure)).filter(|t| wants(*t, *cell)).map(|t| t.attempts);
-        let round = (0..self.cells).filter_map(|c| wanting(&c)).min()?;
-        let cell = self.order(measure, round).into_iter().find(|c| wanting(c) == Some(round))?;
-        Some(Slot { cell, measure, repetition: round })
+        let wanting = |cell: usize| Some(self.tally(cell, measure)).filter(|t| wants(*t, cell));
+        let (round, attempts) =
+            (0..self.cells).filter_map(|c| wanting(c).map(|t| (t.valid, t.attempts))).min()?;
+        let first = |c: &usize| wanting(*c).is_some_and(|t| (t.valid, t.attempts) == (round, attempts));
+        let cell = self.order(measure, round).into_iter().find(first)?;
+        let partner = match self.sides[measure * self.cells + cell] {
+            Side::With(baseline) => Some(baseline),
+            Side::Alone | Side::Accompanies => None,
+        };
+        Some(Slot { cell, measure, repetition: attempts, round, partner })
     }
 
     fn order(&self, measure: usize, round: u32) -> Vec<usize> {
+        let (drawn, backwards) = match self.order {
+            TrialOrder::Blocks => (round, false),
+            TrialOrder::Abba => (round / 2, round % 2 == 1),
+        };
         let mut order: Vec<usize> = (0..self.cells).collect();
-        let stream = ((measure as u64) << 32) | u64::from(round);
+        let stream = ((measure as u64) << 32) | u64::from(drawn);
         order.shuffle(&mut StdRng::seed_from_u64(
             self.seed.wrapping_add(stream.wrapping_mul(0x9E37_79B9_7F4A_7C15)),
         ));
+        if backwards {
+            order.reverse();
+        }
         order
     }
 }
@@ -150,7 +214,16 @@ mod tests {
     use super::*;
 
     fn schedule(cells: usize, measures: usize, min: u32, max: u32) -> Schedule {
-        Schedule { cells, measures, min, max, seed: 1, tallies: vec![Tally::default(); cells * measures] }
+        Schedule {
+            cells,
+            measures,
+            min,
+            max,
+            seed: 1,
+            order: TrialOrder::Blocks,
+            sides: vec![Side::Alone; cells * measures],
+            tallies: vec![Tally::default(); cells * measures],
+        }
     }
 
     /// Runs the schedule to its end; each trial is valid where `valid` says so.
@@ -210,6 +283,51 @@ mod tests {
         assert!(s.next(false, |_, _| true).is_some());
         s.record(0, 0, true);
         assert_eq!(s.next(false, |_, _| true), None);
+    }
+
+    #[test]
+    fn a_trial_that_does_not_count_is_made_again_in_its_round() {
+        let made = play(schedule(3, 1, 4, 4), |s| s.cell != 1 || s.repetition != 1, |_, _| false);
+        assert_eq!(made.len(), 13);
+        let rounds: Vec<u32> = made.iter().map(|s| s.round).collect();
+        assert_eq!(rounds, [0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 3, 3, 3]);
+        assert_eq!((made[6].cell, made[6].repetition), (1, 2));
+    }
+
+    #[test]
+    fn abba_runs_every_other_round_backwards() {
+        let mut s = schedule(5, 1, 6, 6);
+        s.order = TrialOrder::Abba;
+        let cells: Vec<usize> = play(s, |_| true, |_, _| false).iter().map(|s| s.cell).collect();
+        for pair in cells.chunks(10) {
+            let backwards: Vec<usize> = pair[5..].iter().rev().copied().collect();
+            assert_eq!(pair[..5], backwards);
+        }
+        assert_ne!(cells[..5], cells[10..15], "the order is drawn anew for each pair of rounds");
+    }
+
+    fn duet() -> Schedule {
+        let mut s = schedule(3, 2, 2, 4);
+        // The first measure is a search, made alone; cell 0 is the others' baseline.
+        s.sides[3..].copy_from_slice(&[Side::Accompanies, Side::With(0), Side::With(0)]);
+        s
+    }
+
+    #[test]
+    fn duets_hold_a_pair_for_each_candidate() {
+        let made = play(duet(), |_| true, |c, m| m == 1 && c == 2);
+        let (alone, paired) = made.split_at(6);
+        assert!(alone.iter().all(|s| s.measure == 0 && s.partner.is_none()));
+        assert!(paired.iter().all(|s| s.measure == 1 && s.partner == Some(0) && s.cell != 0));
+        assert_eq!(paired.len(), 2 * 2 + 2, "the wide one gets up to the maximum");
+        assert!(duet().owed().iter().all(|(c, m, _)| (*c, *m) != (0, 1)));
+    }
+
+    #[test]
+    fn without_its_baseline_no_pair_is_made() {
+        let mut s = duet();
+        s.abandon(0);
+        assert!(play(s, |_| true, |_, _| true).iter().all(|s| s.measure == 0 && s.cell != 0));
     }
 
     #[test]

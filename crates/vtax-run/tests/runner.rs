@@ -84,7 +84,7 @@ impl Executor for Fake {
             cell: order.cell.id.clone(),
             measure: order.measure.name.clone(),
             repetition: order.repetition,
-            round: None,
+            round: Some(order.round),
             partner: None,
             warm_up: None,
             started_unix_ms: 0,
@@ -95,6 +95,17 @@ impl Executor for Fake {
             accelerator: None,
             facts: BTreeMap::new(),
         }))
+    }
+
+    fn pair(
+        &mut self,
+        orders: [&Order<'_>; 2],
+        [first, second]: [&mut TrialWriter; 2],
+        observer: &dyn Observer,
+    ) -> Result<Option<[TrialRecord; 2]>, RunError> {
+        let (one, other) =
+            (self.trial(orders[0], first, observer)?, self.trial(orders[1], second, observer)?);
+        Ok(one.zip(other).map(|(one, other)| [one, other]))
     }
 
     fn take_notes(&mut self) -> Vec<String> {

@@ -39,6 +39,8 @@ pub(crate) fn prepare(job: &Job<'_>) -> Result<Recipe, ServiceError> {
     let command =
         [packages::apache().program, "-d", &job.path(""), "-f", &job.path("httpd.conf"), "-DFOREGROUND"];
     Ok(Recipe {
+        part: None,
+        datagrams: false,
         command: command.map(str::to_owned).to_vec(),
         env: Vec::new(),
         address: job.address,

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use vtax_plan::model::{Service, ServiceKind, SipOptions, WebOptions};
+use vtax_plan::model::{Service, ServiceKind, SipOptions, Subscribers, WebOptions};
 
 use crate::error::ServiceError;
 use crate::identity::Identity;
 use crate::packages::PATH;
-use crate::{apache, command, nginx};
+use crate::{apache, command, kamailio, nginx};
 
 /// Where and how a service is to run.
 #[derive(Debug, Clone)]
@@ -29,6 +29,9 @@ pub struct Place {
     /// Kill the service when the thread that starts it ends. For an agent that isn't the first
     /// process of a PID namespace, where the kernel wouldn't.
     pub die_with_starter: bool,
+    /// Where [`crate::prepare`] put what this service needs, seen from here; `None`: it is made at
+    /// the start, which takes seconds and, in an emulated guest, many of them.
+    pub prepared: Option<PathBuf>,
     /// Set to call the start off.
     pub call_off: Option<Arc<AtomicBool>>,
 }
@@ -44,14 +47,29 @@ pub(crate) enum Condition {
     Log(String),
     /// This command exits with 0.
     Command(Vec<String>),
+    /// OPTIONS over UDP is answered with 200, after this file was written.
+    Sip {
+        /// The main process's id is in it.
+        pid_file: PathBuf,
+    },
+    /// A database greets at this socket.
+    Database {
+        /// A UNIX socket.
+        socket: PathBuf,
+    },
 }
 
-/// Everything needed to start a service whose files are written.
+/// Everything needed to start one process of a service whose files are written.
 #[derive(Debug, Clone)]
 pub(crate) struct Recipe {
+    /// Which process it is, where the service has several.
+    pub(crate) part: Option<&'static str>,
     pub(crate) command: Vec<String>,
     pub(crate) env: Vec<(String, String)>,
+    /// Where the service listens, whichever of its processes does.
     pub(crate) address: SocketAddr,
+    /// It listens there for datagrams as well.
+    pub(crate) datagrams: bool,
     pub(crate) ready: Condition,
     pub(crate) identity: Identity,
 }
@@ -85,8 +103,12 @@ impl Job<'_> {
 }
 
 /// Writes a service's files into its private directory, which is there and empty, and says how to
-/// start it.
-pub(crate) fn prepare(service: &Service, place: &Place) -> Result<Recipe, ServiceError> {
+/// start its processes: in this order, the one that clients talk to last.
+pub(crate) fn prepare(
+    service: &Service,
+    subscribers: Option<&Subscribers>,
+    place: &Place,
+) -> Result<Vec<Recipe>, ServiceError> {
     let port = match &service.kind {
         ServiceKind::Http(web) | ServiceKind::Apache(web) | ServiceKind::Nginx(web) => web.port,
         ServiceKind::Sip(sip) => sip.port,
@@ -106,23 +128,29 @@ pub(crate) fn prepare(service: &Service, place: &Place) -> Result<Recipe, Servic
         workers: workers(&service.kind, place.cpus),
         identity,
     };
-    let mut recipe = match &service.kind {
-        ServiceKind::Http(_) => embedded(&job, place, "http", Condition::Http("/bytes/100")),
-        ServiceKind::Sip(_) => embedded(&job, place, "sip", Condition::Port),
-        ServiceKind::Apache(_) => apache::prepare(&job)?,
-        ServiceKind::Nginx(_) => nginx::prepare(&job)?,
-        ServiceKind::Kamailio(_) => {
-            return Err(job.file("preparing", &place.directory)(io::Error::other("interim")));
+    let mut recipes = match &service.kind {
+        ServiceKind::Http(_) => vec![embedded(&job, place, "http", Condition::Http("/bytes/100"))],
+        ServiceKind::Sip(_) => {
+            let missing = || ServiceError::NoSubscribers { service: service.name.clone() };
+            vec![embedded_sip(&job, place, subscribers.ok_or_else(missing)?)]
         }
-        ServiceKind::Command(own) => command::prepare(&job, own)?,
+        ServiceKind::Apache(_) => vec![apache::prepare(&job)?],
+        ServiceKind::Nginx(_) => vec![nginx::prepare(&job)?],
+        ServiceKind::Kamailio(options) => {
+            let missing = || ServiceError::NoSubscribers { service: service.name.clone() };
+            kamailio::prepare(&job, options, subscribers.ok_or_else(missing)?, place.prepared.as_deref())?
+        }
+        ServiceKind::Command(own) => vec![command::prepare(&job, own)?],
     };
-    if let Identity::DropTo(account) = &recipe.identity {
-        reachable(&job, &account.user)?;
-    }
     let minimal = [("PATH", PATH), ("LANG", "C.UTF-8"), ("HOME", &job.path("")), ("TMPDIR", &job.path(""))]
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
-    recipe.env.splice(0..0, minimal);
-    Ok(recipe)
+    for recipe in &mut recipes {
+        if let Identity::DropTo(account) = &recipe.identity {
+            reachable(&job, &account.user)?;
+        }
+        recipe.env.splice(0..0, minimal.clone());
+    }
+    Ok(recipes)
 }
 
 fn workers(kind: &ServiceKind, cpus: u32) -> u32 {
@@ -142,12 +170,30 @@ fn embedded(job: &Job<'_>, place: &Place, kind: &str, ready: Condition) -> Recip
     let (listen, workers) = (job.address.to_string(), job.workers.to_string());
     let arguments = ["service", kind, "--listen", &listen, "--workers", &workers];
     Recipe {
+        part: None,
+        datagrams: kind == "sip",
         command: std::iter::once(vtax).chain(arguments.map(str::to_owned)).collect(),
         env: Vec::new(),
         address: job.address,
         ready,
         identity: Identity::Present,
     }
+}
+
+/// vtax's own SIP server, told who its subscribers are.
+fn embedded_sip(job: &Job<'_>, place: &Place, subscribers: &Subscribers) -> Recipe {
+    // Written once both transports are open.
+    let mut recipe = embedded(job, place, "sip", Condition::Log("listening on sip:".to_owned()));
+    // In one word each: a password may begin with a dash.
+    recipe.command.extend([
+        format!("--subscribers={}", subscribers.count),
+        format!("--public-format={}", subscribers.public),
+        format!("--private-format={}", subscribers.private),
+        format!("--password={}", subscribers.password),
+        format!("--realm={}", subscribers.realm),
+        format!("--domain={}", subscribers.domain),
+    ]);
+    recipe
 }
 
 /// Sees that a user without privileges can enter every directory above the private one.

@@ -26,6 +26,8 @@ pub(crate) fn prepare(job: &Job<'_>, own: &CommandService) -> Result<Recipe, Ser
         Ready::Command(command) => Condition::Command(command.iter().map(fill).collect()),
     };
     Ok(Recipe {
+        part: None,
+        datagrams: false,
         command: own.command.iter().map(fill).collect(),
         env: own.env.iter().map(|(name, value)| (name.clone(), fill(value))).collect(),
         address: job.address,

@@ -34,6 +34,45 @@ pub enum ServiceError {
         #[source]
         source: io::Error,
     },
+    /// It needs subscribers, and there are none.
+    #[error("service {service} needs subscribers; they come with a SIP workload")]
+    NoSubscribers {
+        /// The service's name.
+        service: String,
+    },
+    /// The subscribers can't be provisioned.
+    #[error("service {service}: its subscribers can't be provisioned")]
+    Subscribers {
+        /// The service's name.
+        service: String,
+        /// Why.
+        #[source]
+        source: vtax_plan::model::SubscribersError,
+    },
+    /// The database of subscribers could not be made.
+    #[error("service {service}: {operation} failed with {status}{}", said(lines))]
+    Database {
+        /// The service's name.
+        service: String,
+        /// What was tried, such as `provisioning 100000 subscribers`.
+        operation: String,
+        /// How the database's program ended.
+        status: Ended,
+        /// Its last lines of output.
+        lines: Vec<String>,
+    },
+    /// The database made beforehand isn't there.
+    #[error(
+        "service {service}: the database prepared in {} can't be seen in this environment; choose another cache \
+         directory with VTAX_CACHE, outside /tmp and /run",
+        path.display()
+    )]
+    NotPrepared {
+        /// The service's name.
+        service: String,
+        /// Where it should be.
+        path: PathBuf,
+    },
     /// The private directory holds something already.
     #[error(
         "service {service}: its private directory {} is not empty; each start needs a fresh one",

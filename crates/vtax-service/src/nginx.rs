@@ -23,6 +23,8 @@ pub(crate) fn prepare(job: &Job<'_>) -> Result<Recipe, ServiceError> {
         &job.path("nginx.conf"),
     ];
     Ok(Recipe {
+        part: None,
+        datagrams: false,
         command: command.map(str::to_owned).to_vec(),
         env: Vec::new(),
         address: job.address,

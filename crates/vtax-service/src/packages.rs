@@ -11,7 +11,7 @@ pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin
 /// A package that a service of the catalogue needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Package {
-    /// Kind of service, as a plan names it.
+    /// Kind of service, as a plan names it; of one that needs several packages, also which part.
     pub service: &'static str,
     /// Where its program is, or would be.
     pub program: &'static str,
@@ -19,6 +19,8 @@ pub struct Package {
     pub name: &'static str,
     /// The command that installs it.
     pub install: &'static str,
+    /// The system's own service that Debian's package brings along; vtax starts its own.
+    pub unit: Option<&'static str>,
     present: bool,
 }
 
@@ -33,6 +35,18 @@ impl Package {
 /// Apache httpd's program by distribution: Debian's name first, it is the one that is tested.
 const APACHE: &[&str] = &["/usr/sbin/apache2", "/usr/sbin/httpd", "/usr/bin/httpd"];
 const NGINX: &[&str] = &["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"];
+
+const KAMAILIO: &[&str] = &["/usr/sbin/kamailio", "/usr/bin/kamailio", "/usr/local/sbin/kamailio"];
+/// Kamailio's way to MariaDB is a package of its own.
+const KAMAILIO_DATABASE: &[&str] = &[
+    "/usr/lib/x86_64-linux-gnu/kamailio/modules/db_mysql.so",
+    "/usr/lib/aarch64-linux-gnu/kamailio/modules/db_mysql.so",
+    "/usr/lib64/kamailio/modules/db_mysql.so",
+    "/usr/lib/kamailio/modules/db_mysql.so",
+    "/usr/local/lib64/kamailio/modules/db_mysql.so",
+];
+const MARIADB: &[&str] =
+    &["/usr/sbin/mariadbd", "/usr/libexec/mariadbd", "/usr/bin/mariadbd", "/usr/local/sbin/mariadbd"];
 
 /// Families of distributions that differ in package names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +106,31 @@ impl Family {
     }
 }
 
+impl Family {
+    /// Packages and install command of Kamailio, of its way to MariaDB, and of MariaDB.
+    const fn kamailio(self) -> ([&'static str; 3], &'static str) {
+        match self {
+            Self::Debian => (
+                ["kamailio", "kamailio-mysql-modules", "mariadb-server"],
+                "apt-get install --no-install-recommends kamailio kamailio-mysql-modules mariadb-server",
+            ),
+            Self::Fedora => (
+                ["kamailio", "kamailio-mysql", "mariadb-server"],
+                "dnf install kamailio kamailio-mysql mariadb-server",
+            ),
+            Self::Suse => {
+                (["kamailio", "kamailio-mysql", "mariadb"], "zypper install kamailio kamailio-mysql mariadb")
+            }
+            Self::Arch => {
+                (["kamailio", "kamailio", "mariadb"], "pacman -S mariadb, and kamailio from the AUR")
+            }
+            Self::Alpine => {
+                (["kamailio", "kamailio-mysql", "mariadb"], "apk add kamailio kamailio-mysql mariadb")
+            }
+        }
+    }
+}
+
 fn package(service: &'static str, programs: &[&'static str], of: (&'static str, &'static str)) -> Package {
     let found = first_present(programs);
     Package {
@@ -99,6 +138,7 @@ fn package(service: &'static str, programs: &[&'static str], of: (&'static str, 
         program: found.unwrap_or(programs[0]),
         name: of.0,
         install: of.1,
+        unit: None,
         present: found.is_some(),
     }
 }
@@ -114,13 +154,34 @@ pub(crate) fn apache() -> Package {
 
 /// nginx's package.
 pub(crate) fn nginx() -> Package {
-    package("nginx", NGINX, Family::of_this_host().nginx())
+    Package { unit: Some("nginx.service"), ..package("nginx", NGINX, Family::of_this_host().nginx()) }
+}
+
+/// Packages of Kamailio with MariaDB: Kamailio, its way to the database, and that.
+fn kamailio_packages() -> [Package; 3] {
+    let ([kamailio, module, mariadb], install) = Family::of_this_host().kamailio();
+    let of = |part, programs, name| package(part, programs, (name, install));
+    [
+        Package { unit: Some("kamailio.service"), ..of("kamailio", KAMAILIO, kamailio) },
+        of("kamailio (database module)", KAMAILIO_DATABASE, module),
+        Package { unit: Some("mariadb.service"), ..of("kamailio (MariaDB)", MARIADB, mariadb) },
+    ]
+}
+
+/// Kamailio's package.
+pub(crate) fn kamailio() -> Package {
+    kamailio_packages()[0]
+}
+
+/// MariaDB's package.
+pub(crate) fn mariadb() -> Package {
+    kamailio_packages()[2]
 }
 
 /// The packages of all services of the catalogue, present or not.
 #[must_use]
 pub fn packages() -> Vec<Package> {
-    vec![apache(), nginx()]
+    [apache(), nginx()].into_iter().chain(kamailio_packages()).collect()
 }
 
 /// A program that is not installed.
@@ -158,7 +219,8 @@ pub fn missing(service: &Service) -> Option<Missing> {
         })
     };
     match &service.kind {
-        ServiceKind::Http(_) | ServiceKind::Sip(_) | ServiceKind::Kamailio(_) => None,
+        ServiceKind::Http(_) | ServiceKind::Sip(_) => None,
+        ServiceKind::Kamailio(_) => kamailio_packages().into_iter().find_map(of),
         ServiceKind::Apache(_) => of(apache()),
         ServiceKind::Nginx(_) => of(nginx()),
         ServiceKind::Command(command) => {

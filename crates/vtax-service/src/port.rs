@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 
 use crate::error::ServiceError;
 use crate::identity::Identity;
@@ -14,10 +14,14 @@ const MOST_PROCESSES: usize = 10_000;
 ///
 /// Without this a start that finds its port taken looks like a success: whoever has the port
 /// would answer the readiness check.
-pub(crate) fn check_free(service: &str, address: SocketAddr) -> Result<(), ServiceError> {
+pub(crate) fn check_free(service: &str, address: SocketAddr, datagrams: bool) -> Result<(), ServiceError> {
     let service = service.to_owned();
-    match TcpListener::bind(address) {
-        Ok(_) => Ok(()),
+    let bound = TcpListener::bind(address).and_then(|_| match datagrams {
+        true => UdpSocket::bind(address).map(drop),
+        false => Ok(()),
+    });
+    match bound {
+        Ok(()) => Ok(()),
         Err(e) if e.kind() == ErrorKind::AddrInUse => {
             Err(ServiceError::PortInUse { service, address, by: listener_on(address.port()) })
         }
@@ -49,12 +53,14 @@ pub(crate) fn allow(service: &str, address: SocketAddr, identity: &Identity) -> 
     })
 }
 
-/// Name and id of a process that listens on a TCP port of this network namespace.
+/// Name and id of a process that listens on a TCP or UDP port of this network namespace.
 fn listener_on(port: u16) -> Option<String> {
-    let inodes: Vec<String> = ["/proc/net/tcp", "/proc/net/tcp6"]
+    // State of a TCP socket that listens, and of a UDP socket that nobody is connected to.
+    let tables = [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")];
+    let inodes: Vec<String> = tables
         .iter()
-        .filter_map(|path| fs::read_to_string(path).ok())
-        .flat_map(|table| listening_inodes(&table, port))
+        .filter_map(|(name, state)| Some((fs::read_to_string(format!("/proc/net/{name}")).ok()?, state)))
+        .flat_map(|(table, state)| listening_inodes(&table, port, state))
         .map(|inode| format!("socket:[{inode}]"))
         .collect();
     let processes = fs::read_dir("/proc").ok()?.flatten().take(MOST_PROCESSES);
@@ -73,9 +79,8 @@ fn listener_on(port: u16) -> Option<String> {
     None
 }
 
-/// Inodes of the sockets that listen on `port` in a table such as `/proc/net/tcp` (`proc_net(5)`).
-fn listening_inodes(table: &str, port: u16) -> Vec<u64> {
-    const LISTEN: &str = "0A";
+/// Inodes of the sockets on `port` in a state, from a table such as `/proc/net/tcp` (`proc_net(5)`).
+fn listening_inodes(table: &str, port: u16, listening: &str) -> Vec<u64> {
     let suffix = format!(":{port:04X}");
     table
         .lines()
@@ -85,7 +90,7 @@ fn listening_inodes(table: &str, port: u16) -> Vec<u64> {
             let local = fields.nth(1)?;
             let state = fields.nth(1)?;
             let inode = fields.nth(5)?.parse().ok()?;
-            (local.ends_with(&suffix) && state == LISTEN).then_some(inode)
+            (local.ends_with(&suffix) && state == listening).then_some(inode)
         })
         .collect()
 }
@@ -109,25 +114,25 @@ mod tests {
     fn a_taken_port_is_told_with_its_owner() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let address = listener.local_addr().expect("bound");
-        let error = check_free("web", address).expect_err("it is taken");
+        let error = check_free("web", address, false).expect_err("it is taken");
         let text = error.to_string();
         assert!(text.contains(&format!("port {} is in use by ", address.port())), "{text}");
         assert!(text.contains(&format!("(process {})", std::process::id())), "{text}");
         drop(listener);
-        check_free("web", address).expect("it is free again");
+        check_free("web", address, false).expect("it is free again");
     }
 
     #[test]
     fn an_address_of_nobody_is_refused() {
         let address = "203.0.113.7:8080".parse().expect("an address");
-        assert!(matches!(check_free("web", address), Err(ServiceError::NoAddress { .. })));
+        assert!(matches!(check_free("web", address, false), Err(ServiceError::NoAddress { .. })));
     }
 
     #[test]
     fn odd_tables_name_no_socket() {
         let table =
             "head\n 0: 0100007F:1F90 00000000:0000 0A 0:0 0:0 0 0 0 4711 1\n 1: x:1F90 y 01\n :1F90\n";
-        assert_eq!(listening_inodes(table, 8080), [4711]);
-        assert!(listening_inodes(table, 80).is_empty());
+        assert_eq!(listening_inodes(table, 8080, "0A"), [4711]);
+        assert!(listening_inodes(table, 80, "0A").is_empty());
     }
 }

@@ -1,5 +1,8 @@
 //! Readiness: the exact condition, by a deadline.
 
+mod database;
+mod sip;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
@@ -7,8 +10,8 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use vtax_plan::model::Service;
 use vtax_sys::{Ended, PidFd};
+use vtax_units::Nanos;
 
 use crate::catalogue::{Condition, Recipe};
 use crate::error::ServiceError;
@@ -26,37 +29,53 @@ const LONGEST_TRY: Duration = Duration::from_secs(5);
 /// No answer's head is longer.
 const LONGEST_HEAD: usize = 8 << 10;
 
-/// Waits until the service is ready; gives its version where the condition shows it.
-pub(crate) fn wait(
-    service: &Service,
-    recipe: &Recipe,
-    shared: &Shared,
-    call_off: Option<&AtomicBool>,
-) -> Result<Option<String>, ServiceError> {
-    let deadline = Instant::now() + Duration::from(service.ready_timeout);
-    let name = || service.name.clone();
-    let mut pause = FIRST_PAUSE;
-    loop {
-        let tried = try_once(recipe, shared, deadline);
-        // Whoever answered, a service that has ended isn't ready.
-        let ended = shared.lock().ended;
-        if let Some(status) = ended {
-            return Err(ServiceError::DiedAtStart { service: name(), status, lines: shared.last_lines() });
+/// What a process is waited for with.
+pub(crate) struct Wait<'a> {
+    /// What errors name.
+    pub(crate) service: &'a str,
+    /// The plan's `ready_timeout`, for errors.
+    pub(crate) timeout: Nanos,
+    /// When it ends.
+    pub(crate) deadline: Instant,
+    /// Set to give up.
+    pub(crate) call_off: Option<&'a AtomicBool>,
+}
+
+impl Wait<'_> {
+    /// Waits until the process is ready; gives its version where the condition shows it.
+    pub(crate) fn until_ready(
+        &self,
+        recipe: &Recipe,
+        shared: &Shared,
+    ) -> Result<Option<String>, ServiceError> {
+        let name = || self.service.to_owned();
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let tried = try_once(recipe, shared, self.deadline);
+            // Whoever answered, a service that has ended isn't ready.
+            let ended = shared.lock().ended;
+            if let Some(status) = ended {
+                return Err(ServiceError::DiedAtStart {
+                    service: name(),
+                    status,
+                    lines: shared.last_lines(),
+                });
+            }
+            let reason = match tried {
+                Ok(version) => return Ok(version),
+                Err(reason) => reason,
+            };
+            if self.call_off.is_some_and(|c| c.load(Ordering::Relaxed)) {
+                return Err(ServiceError::CalledOff { service: name() });
+            }
+            if Instant::now() >= self.deadline {
+                let (timeout, lines) = (self.timeout, shared.last_lines());
+                return Err(ServiceError::NeverReady { service: name(), timeout, reason, lines });
+            }
+            let is_command = matches!(recipe.ready, Condition::Command(_));
+            shared.wait(if is_command { COMMAND_PAUSE } else { pause });
+            pause = (pause * 3 / 2).min(LONGEST_PAUSE);
         }
-        let reason = match tried {
-            Ok(version) => return Ok(version),
-            Err(reason) => reason,
-        };
-        if call_off.is_some_and(|c| c.load(Ordering::Relaxed)) {
-            return Err(ServiceError::CalledOff { service: name() });
-        }
-        if Instant::now() >= deadline {
-            let (timeout, lines) = (service.ready_timeout, shared.last_lines());
-            return Err(ServiceError::NeverReady { service: name(), timeout, reason, lines });
-        }
-        let is_command = matches!(recipe.ready, Condition::Command(_));
-        shared.wait(if is_command { COMMAND_PAUSE } else { pause });
-        pause = (pause * 3 / 2).min(LONGEST_PAUSE);
     }
 }
 
@@ -66,6 +85,8 @@ fn try_once(recipe: &Recipe, shared: &Shared, deadline: Instant) -> Result<Optio
     match &recipe.ready {
         Condition::Port => connect(recipe.address, until).map(|_| None),
         Condition::Http(path) => get(recipe.address, path, until),
+        Condition::Sip { pid_file } => sip::ready(recipe.address, pid_file, until),
+        Condition::Database { socket } => database::ready(socket, until),
         Condition::Log(text) => match shared.lock().found {
             true => Ok(None),
             false => Err(format!("no line of its output contains `{text}`")),

@@ -2,26 +2,20 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-use vtax_plan::model::{Service, ServiceKind};
-use vtax_sys::launch::Launch;
-use vtax_sys::{Ended, PidFd, SysError};
+use vtax_plan::model::{Service, ServiceKind, Subscribers};
+use vtax_sys::Ended;
 use vtax_units::Nanos;
 
-use crate::catalogue::{Condition, Place, Recipe, prepare};
+use crate::catalogue::{Place, Recipe, prepare};
 use crate::documents::make_directory;
 use crate::error::ServiceError;
-use crate::family::{Family, MARK};
 use crate::packages::missing;
-use crate::watch::{Notice, Phase, Shared, Sink, Watch};
+use crate::process::Process;
+use crate::watch::{Notice, Phase, Sink};
 use crate::{port, ready};
 
 /// A service that runs. Dropping it kills it with everything it started.
@@ -33,22 +27,26 @@ pub struct RunningService {
     version: String,
     startup: Nanos,
     stop_timeout: Duration,
-    process: Process,
+    /// In the order they were started; the last one is what clients talk to.
+    processes: Vec<Process>,
+    /// Dropped last: nothing that runs may lose its files.
+    _directory: PrivateDirectory,
 }
 
 /// How a service's stop went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stopped {
-    /// How it ended.
+    /// How it ended; of a service of several processes, how the one that clients talk to did.
     pub status: Option<Ended>,
-    /// It had to be killed: it did not end within its `stop_timeout`.
+    /// It, or another of its processes, had to be killed: it did not end within `stop_timeout`.
     pub killed: bool,
 }
 
 impl RunningService {
-    /// Writes the service's files, starts it, and returns once it is ready.
+    /// Writes the service's files, starts it, and returns once it is ready. A service that knows
+    /// subscribers knows these.
     ///
-    /// `sink` gets every line of its output and its unexpected end, on a thread of its own.
+    /// `sink` gets every line of its output and its unexpected end, on threads of its own.
     ///
     /// # Errors
     ///
@@ -56,6 +54,7 @@ impl RunningService {
     /// ready in time, or the start is called off. By then nothing of it is left.
     pub fn start(
         service: &Service,
+        subscribers: Option<&Subscribers>,
         place: &Place,
         sink: impl FnMut(Notice) + Send + 'static,
     ) -> Result<Self, ServiceError> {
@@ -63,36 +62,38 @@ impl RunningService {
             return Err(ServiceError::NotInstalled { service: service.name.clone(), missing });
         }
         let directory = PrivateDirectory::make(&service.name, &place.directory)?;
-        let recipe = prepare(service, place)?;
-        port::allow(&service.name, recipe.address, &recipe.identity)?;
-        port::check_free(&service.name, recipe.address)?;
-        let begun = Instant::now();
-        let process = Process::spawn(service, &recipe, place, directory, Box::new(sink))?;
-        let version = ready::wait(service, &recipe, &process.shared, place.call_off.as_deref())?;
-        let startup = Nanos::from(begun.elapsed());
-        if let Some(status) = process.shared.enter(Phase::Ready) {
-            let (service, lines) = (service.name.clone(), process.shared.last_lines());
-            return Err(ServiceError::DiedAtStart { service, status, lines });
+        let recipes = prepare(service, subscribers, place)?;
+        for recipe in &recipes {
+            port::allow(&service.name, recipe.address, &recipe.identity)?;
+            port::check_free(&service.name, recipe.address, recipe.datagrams)?;
         }
+        let begun = Instant::now();
+        let (processes, versions) = start_all(service, &recipes, place, Box::new(sink))?;
+        let startup = Nanos::from(begun.elapsed());
+        let last = recipes.last();
+        let command = last.map(|r| r.command.clone()).unwrap_or_default();
+        let version = match &service.kind {
+            ServiceKind::Http(_) | ServiceKind::Sip(_) => {
+                concat!("vtax/", env!("CARGO_PKG_VERSION")).to_owned()
+            }
+            _ if versions.is_empty() => command.first().cloned().unwrap_or_default(),
+            _ => versions.join(", "),
+        };
         Ok(Self {
             name: service.name.clone(),
-            address: recipe.address,
-            version: match (&service.kind, version) {
-                (ServiceKind::Http(_), _) => concat!("vtax/", env!("CARGO_PKG_VERSION")).to_owned(),
-                (_, Some(version)) => version,
-                (_, None) => recipe.command.first().cloned().unwrap_or_default(),
-            },
-            command: recipe.command,
+            address: last.map_or(SocketAddr::new(place.address, 0), |r| r.address),
+            version,
+            command,
             startup,
             stop_timeout: service.stop_timeout.into(),
-            process,
+            processes,
+            _directory: directory,
         })
     }
 
-    /// Process id of the process that was started.
-    #[must_use]
-    pub fn pid(&self) -> u32 {
-        self.process.family.leader.unsigned_abs()
+    /// Process ids of the processes that were started.
+    pub fn pids(&self) -> impl Iterator<Item = u32> {
+        self.processes.iter().map(Process::pid)
     }
 
     /// The service's name.
@@ -107,7 +108,7 @@ impl RunningService {
         self.address
     }
 
-    /// The command line that was run.
+    /// The command line that was run; of several the one of what clients talk to.
     #[must_use]
     pub fn command(&self) -> &[String] {
         &self.command
@@ -125,21 +126,91 @@ impl RunningService {
         self.startup
     }
 
-    /// How it ended, where it already has.
+    /// How it ended, where it already has; of several processes, how the first that did.
     #[must_use]
     pub fn ended(&self) -> Option<Ended> {
-        self.process.shared.lock().ended
+        self.processes.iter().find_map(|p| p.shared.lock().ended)
     }
 
     /// Asks it to end by SIGTERM, waits for its `stop_timeout`, kills whatever is left of it, and
-    /// removes its private directory.
+    /// removes its private directory. What was started last is stopped first: it may still have
+    /// something to tell the others.
     ///
     /// # Errors
     ///
     /// [`ServiceError::Unkillable`] where a process outlives SIGKILL.
     pub fn stop(mut self) -> Result<Stopped, ServiceError> {
-        self.process.stop(&self.name, self.stop_timeout)
+        let mut result = Ok(Stopped { status: None, killed: false });
+        // All of them first: none may tell of an end that the others' stop brings about.
+        for process in &self.processes {
+            process.shared.enter(Phase::Stopping);
+        }
+        let deadline = Instant::now() + self.stop_timeout;
+        for (index, process) in self.processes.iter_mut().rev().enumerate() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let stopped = process.stop(&self.name, left);
+            result = match (result, stopped) {
+                (Ok(so_far), Ok(stopped)) => Ok(Stopped {
+                    status: if index == 0 { stopped.status } else { so_far.status },
+                    killed: so_far.killed || stopped.killed,
+                }),
+                (Err(error), _) | (_, Err(error)) => Err(error),
+            };
+        }
+        result
     }
+}
+
+/// Starts the processes one after the other, each when the one before is ready; gives the versions
+/// they show, that of the last first.
+fn start_all(
+    service: &Service,
+    recipes: &[Recipe],
+    place: &Place,
+    sink: Sink,
+) -> Result<(Vec<Process>, Vec<String>), ServiceError> {
+    let sink = Arc::new(Mutex::new(sink));
+    let deadline = Instant::now() + Duration::from(service.ready_timeout);
+    let label = |recipe: &Recipe| match recipe.part {
+        Some(part) => format!("{} ({part})", service.name),
+        None => service.name.clone(),
+    };
+    let (mut processes, mut versions) = (Vec::with_capacity(recipes.len()), Vec::new());
+    for recipe in recipes {
+        let label = label(recipe);
+        let process = Process::spawn(&label, recipe, place, sink_of(&sink, recipe.part))?;
+        let wait = ready::Wait {
+            service: &label,
+            timeout: service.ready_timeout,
+            deadline,
+            call_off: place.call_off.as_deref(),
+        };
+        let version = wait.until_ready(recipe, &process.shared)?;
+        versions.splice(0..0, version);
+        processes.push(process);
+    }
+    for (process, recipe) in processes.iter().zip(recipes) {
+        if let Some(status) = process.shared.enter(Phase::Ready) {
+            let lines = process.shared.last_lines();
+            return Err(ServiceError::DiedAtStart { service: label(recipe), status, lines });
+        }
+    }
+    Ok((processes, versions))
+}
+
+/// A receiver that says which of several processes a notice is of.
+fn sink_of(sink: &Arc<Mutex<Sink>>, part: Option<&'static str>) -> Sink {
+    let sink = Arc::clone(sink);
+    Box::new(move |notice| {
+        let notice = match (part, notice) {
+            (Some(part), Notice::Output { stream, line }) => {
+                Notice::Output { stream, line: format!("{part}: {line}") }
+            }
+            (_, Notice::Died { status, .. }) => Notice::Died { process: part, status },
+            (None, notice) => notice,
+        };
+        sink.lock().unwrap_or_else(PoisonError::into_inner)(notice);
+    })
 }
 
 /// The private directory, removed with everything in it when it goes out of scope.
@@ -174,122 +245,4 @@ impl Drop for PrivateDirectory {
         // What can't be removed goes with the node's file system.
         let _ = std::fs::remove_dir_all(&self.0);
     }
-}
-
-/// The started process with all that became of it.
-#[derive(Debug)]
-struct Process {
-    /// Held for as long as it may be signalled: its id may be another's once it was reaped.
-    leader: Arc<PidFd>,
-    family: Family,
-    shared: Arc<Shared>,
-    watcher: Option<JoinHandle<()>>,
-    /// Dropped last: nothing that runs may lose its files.
-    _directory: PrivateDirectory,
-}
-
-impl Process {
-    fn spawn(
-        service: &Service,
-        recipe: &Recipe,
-        place: &Place,
-        directory: PrivateDirectory,
-        sink: Sink,
-    ) -> Result<Self, ServiceError> {
-        let name = || service.name.clone();
-        let failed =
-            |source| ServiceError::Spawn { service: name(), command: recipe.command.clone(), source };
-        let system =
-            |operation| move |source: SysError| ServiceError::System { service: name(), operation, source };
-        let mark = mark();
-        let mut child = command(recipe, place, &mark).spawn().map_err(failed)?;
-        let pid = i32::try_from(child.id()).unwrap_or(0);
-        let leader = match PidFd::open(pid) {
-            Ok(leader) => Arc::new(leader),
-            Err(e) => {
-                // Not reaped yet, so it is still the child's id; what failed first is what counts.
-                let _ = child.kill().and_then(|()| child.wait());
-                return Err(system("holding its process")(e));
-            }
-        };
-        let shared = Arc::new(Shared::default());
-        // From here on a failure drops this, which kills what was started.
-        let mut this = Self {
-            leader: Arc::clone(&leader),
-            family: Family::of(pid, mark),
-            shared: Arc::clone(&shared),
-            watcher: None,
-            _directory: directory,
-        };
-        let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
-            return Err(failed(io::Error::other("its output was not piped")));
-        };
-        let needle = match &recipe.ready {
-            Condition::Log(text) => Some(text.clone()),
-            _ => None,
-        };
-        let watch = Watch::new(leader, OwnedFd::from(stdout), OwnedFd::from(stderr), needle, sink, shared)
-            .map_err(failed)?;
-        let thread = std::thread::Builder::new().name("service".into()).spawn(|| watch.run());
-        this.watcher = Some(thread.map_err(failed)?);
-        Ok(this)
-    }
-
-    fn stop(&mut self, service: &str, timeout: Duration) -> Result<Stopped, ServiceError> {
-        let mut status = self.shared.enter(Phase::Stopping);
-        let mut killed = false;
-        if status.is_none() && self.watcher.is_some() {
-            // One that is gone meanwhile is what was wanted.
-            let _ = self.leader.signal(Signal::TERM);
-            status = self.shared.wait_for_end(timeout);
-            killed = status.is_none();
-        }
-        // Also after a clean end: what its children left behind would serve on.
-        let ended = self.family.kill();
-        if let Some(watcher) = self.watcher.take() {
-            status = status.or_else(|| self.shared.wait_for_end(Duration::from_secs(5)));
-            self.shared.lock().closing = true;
-            if status.is_some() {
-                // A watcher that panicked has nothing left to tell.
-                let _ = watcher.join();
-            }
-        }
-        match ended {
-            Ok(()) => Ok(Stopped { status, killed }),
-            Err(pids) => Err(ServiceError::Unkillable { service: service.to_owned(), pids }),
-        }
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        if self.watcher.is_some() || self.shared.lock().ended.is_none() {
-            // Nobody is left to tell what outlives SIGKILL.
-            let _ = self.stop("", Duration::ZERO);
-        }
-    }
-}
-
-/// The command to run, with its environment and its place in the process tree.
-fn command(recipe: &Recipe, place: &Place, mark: &str) -> Command {
-    let mut command = Command::new(recipe.command.first().map_or("", String::as_str));
-    command.args(recipe.command.iter().skip(1));
-    command.env_clear().envs(recipe.env.iter().map(|(name, value)| (name, value))).env(MARK, mark);
-    command.current_dir(&place.directory);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    Launch {
-        new_session: true,
-        most_files: true,
-        appear_as: recipe.identity.appear_as(),
-        die_with_parent: place.die_with_starter,
-    }
-    .apply(&mut command);
-    command
-}
-
-/// A text that no other service's processes carry.
-fn mark() -> String {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    format!("{}-{}-{count}", std::process::id(), vtax_sys::sched::monotonic().0)
 }

@@ -23,6 +23,8 @@ pub enum Notice {
     },
     /// It ended without being asked to, after it had been ready.
     Died {
+        /// Which of its processes, where it has several, such as `mariadbd`.
+        process: Option<&'static str>,
         /// How.
         status: Ended,
     },
@@ -230,7 +232,7 @@ impl Watch {
             phase = state.phase;
         });
         if phase == Phase::Ready {
-            (self.sink)(Notice::Died { status });
+            (self.sink)(Notice::Died { process: None, status });
         }
     }
 }

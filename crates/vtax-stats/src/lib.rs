@@ -6,7 +6,9 @@
 //! on logarithms where values are positive, since taxes are ratios. docs/methodology.md explains
 //! every choice to the reader of a report.
 
+mod center;
 mod describe;
+mod drift;
 mod interval;
 mod multiple;
 mod ratio;
@@ -18,11 +20,12 @@ mod student;
 mod verdict;
 
 pub use describe::{Description, describe, quantile};
-pub use interval::{Estimate, Group, MIN_TRIALS, estimate, estimate_in_order};
+pub use drift::{Drift, drift};
+pub use interval::{Estimate, Group, MIN_TRIALS, estimate};
 pub use multiple::{holm, judge_family, widened};
-pub use ratio::{Bound, Direction, NoRatio, Ratio, tax, tax_in_rounds};
+pub use ratio::{Bound, Direction, NoRatio, Ratio, after_looking, log_ratios, narrow, tax};
 pub use scalability::{Load, NoScalability, Parameter, Peak, Scalability, scalability};
 pub use settled::settled;
 pub use steady::{MIN_SERIES, NoSteadyState, Steady, steady};
 pub use student::t_quantile;
-pub use verdict::{Judgement, Verdict, judge};
+pub use verdict::{Doubt, Judgement, Verdict, judge};

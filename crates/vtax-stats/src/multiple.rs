@@ -7,10 +7,7 @@
 
 use crate::ratio::{Bound, Ratio};
 use crate::student::{t_quantile, t_tail};
-use crate::verdict::{Judgement, Verdict, judge};
-
-/// The chance of a false claim that a family is allowed.
-const ALPHA: f64 = 0.05;
+use crate::verdict::{ALPHA, Doubt, Judgement, Verdict, judge};
 
 /// Holm's adjusted p values, in the order given: each may be compared with the level meant for
 /// the whole family. What isn't a number counts as 1.
@@ -44,16 +41,21 @@ pub fn judge_family(ratios: &[Ratio], margin: f64) -> Vec<Judgement> {
             level = ALPHA / (able.len() - rank) as f64;
         }
         let i = able[k];
-        let corrected = judge(&widened(&ratios[i], level), margin);
-        let alone = judgements[i].verdict;
-        if !open || corrected.verdict == Verdict::Inconclusive {
-            open = false;
-            if alone != Verdict::Inconclusive {
-                judgements[i] = Judgement { verdict: Verdict::Inconclusive, reason: by_chance(able.len()) };
+        let corrected = Judgement { level, ..judge(&widened(&ratios[i], level), margin) };
+        open &= corrected.verdict != Verdict::Inconclusive;
+        judgements[i] = match (open, judgements[i].verdict) {
+            (true, _) => corrected,
+            // It couldn't be told alone either: the reason for that is the better one.
+            (false, Verdict::Inconclusive) => {
+                Judgement { level, interval: corrected.interval, ..judgements[i].clone() }
             }
-            continue;
-        }
-        judgements[i] = corrected;
+            (false, _) => Judgement {
+                verdict: Verdict::Inconclusive,
+                doubt: Some(Doubt::ManyComparisons),
+                reason: by_chance(able.len()),
+                ..corrected
+            },
+        };
     }
     judgements
 }
@@ -62,6 +64,9 @@ pub fn judge_family(ratios: &[Ratio], margin: f64) -> Vec<Judgement> {
 /// their distance: a bootstrap has too few resamples to go further out itself.
 #[must_use]
 pub fn widened(ratio: &Ratio, alpha: f64) -> Ratio {
+    if (alpha - ALPHA).abs() < 1e-12 {
+        return *ratio;
+    }
     let stretch = t_quantile(1.0 - alpha.clamp(1e-9, 1.0) / 2.0, ratio.df) / t_quantile(0.975, ratio.df);
     let away = |end: f64| ratio.tax * (end / ratio.tax).powf(stretch);
     Ratio { interval: ratio.interval.map(|(low, high)| (away(low), away(high))), ..*ratio }
@@ -121,6 +126,7 @@ mod tests {
             df: 10.0,
             candidate_trials: 8,
             baseline_trials: 8,
+            rounds: None,
         }
     }
 

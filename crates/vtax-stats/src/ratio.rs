@@ -44,6 +44,8 @@ pub struct Ratio {
     pub candidate_trials: usize,
     /// Trials of the baseline.
     pub baseline_trials: usize,
+    /// Rounds that both sides share, where the ratio was taken within rounds.
+    pub rounds: Option<usize>,
 }
 
 /// Why there is no ratio.
@@ -60,10 +62,22 @@ pub enum NoRatio {
     NotPositive,
 }
 
+/// Rounds that both sides share are compared as pairs where there are this many of them...
+const MIN_ROUNDS: usize = MIN_TRIALS;
+/// ...and where they are at least this share of the smaller side's trials: a few pairs must not speak for
+/// many trials that have no partner.
+const SHARED: f64 = 0.75;
+
 /// The tax of a candidate over a baseline.
 ///
-/// The same seed gives the same result, whatever the order of trials; exchanging candidate and
-/// baseline turns it into its inverse (for fewer than 6 trials exactly, else up to resampling).
+/// Where trials know their rounds, the ratio is taken within each round and Student's t over rounds: what
+/// lasts longer than a round, and so hits both sides, cancels out (randomised complete blocks; Bulej et
+/// al., "Duet benchmarking", ICPE 2020, for pairs made at the same time). Order within rounds has to be
+/// random. Otherwise the groups are compared as such: Welch's t, from 6 trials in both on a bootstrap as
+/// wide as that, and widened where a side's neighbouring trials resemble each other.
+///
+/// The same seed gives the same result; exchanging candidate and baseline turns it into its inverse
+/// (exactly in rounds and below 6 trials, else up to resampling).
 pub fn tax(
     candidate: &Group<'_>,
     baseline: &Group<'_>,
@@ -75,20 +89,30 @@ pub fn tax(
     if c[0] <= 0.0 || b[0] <= 0.0 {
         return Err(NoRatio::NotPositive);
     }
-    let (cp, bp) = (Part::of_logs(&c, candidate.resolution), Part::of_logs(&b, baseline.resolution));
     let sign = match better {
         Direction::Higher => -1.0,
         Direction::Lower => 1.0,
     };
-    let log = sign * (cp.mean - bp.mean);
-    let spread = Spread::of(&[(sign, &cp), (-sign, &bp)], seed);
+    let pairs = log_ratios(candidate, baseline);
+    let (log, spread) = match &pairs {
+        Some(logs) => {
+            // Both sides of a pair may err, and independently.
+            let resolution = candidate.resolution.hypot(baseline.resolution);
+            let part = Part::new(logs.iter().map(|l| sign * l).collect(), resolution);
+            (part.mean, Spread::student(&part))
+        }
+        None => {
+            let cp = Part::of_logs(candidate.values, candidate.resolution);
+            let bp = Part::of_logs(baseline.values, baseline.resolution);
+            (sign * (cp.mean - bp.mean), Spread::of(&[(sign, &cp), (-sign, &bp)], seed))
+        }
+    };
     let bound = match (baseline.censored, candidate.censored) {
         (false, false) => Bound::Exact,
         (true, true) => Bound::Unknown,
         (base, _) if base == (better == Direction::Higher) => Bound::AtLeast,
         _ => Bound::AtMost,
     };
-    debug_assert!(spread.is_none() || c.len().min(b.len()) >= MIN_TRIALS);
     Ok(Ratio {
         tax: log.exp(),
         interval: spread.map(|s| ((log + s.low).exp(), (log + s.high).exp())),
@@ -97,45 +121,60 @@ pub fn tax(
         df: spread.map_or(f64::INFINITY, |s| s.df),
         candidate_trials: c.len(),
         baseline_trials: b.len(),
+        rounds: pairs.map(|p| p.len()),
     })
 }
 
-/// The tax from pairs of one candidate and one baseline trial of the same round, or of the same time
-/// (duet): what disturbs both cancels out, and a disturbance that lasts over rounds is no longer taken
-/// for the scatter of either.
-///
-/// Pairs are (candidate, baseline), both driven to their limit. `resolution` is that of one value, as
-/// in [`Group`]. Student's t on the logarithms of ratios, which are symmetric where both sides scatter
-/// alike (Bulej et al., "Duet benchmarking", ICPE 2020; Box, Hunter and Hunter, blocking).
-///
-/// # Errors
-/// [`NoRatio`] without pairs, or where a value is zero or negative.
-pub fn tax_in_rounds(pairs: &[(f64, f64)], resolution: f64, better: Direction) -> Result<Ratio, NoRatio> {
-    let usable = |v: f64| v > 0.0 && v.is_finite();
-    if pairs.is_empty() {
-        return Err(NoRatio::NoCandidate);
+/// Logarithms of candidate over baseline by round, in the order of rounds; `None` where too few rounds have
+/// both. This is what [`tax`] works on, for those who draw it.
+#[must_use]
+pub fn log_ratios(candidate: &Group<'_>, baseline: &Group<'_>) -> Option<Vec<f64>> {
+    let usable = |g: &Group<'_>| g.rounds.len() == g.values.len();
+    if !usable(candidate) || !usable(baseline) {
+        return None;
     }
-    if !pairs.iter().all(|(c, b)| usable(*c) && usable(*b)) {
-        return Err(NoRatio::NotPositive);
-    }
-    let sign = match better {
-        Direction::Higher => -1.0,
-        Direction::Lower => 1.0,
+    let of = |g: &Group<'_>, round: u32| {
+        let found = g.rounds.iter().position(|r| *r == round).map(|i| g.values[i]);
+        found.filter(|v| *v > 0.0 && v.is_finite())
     };
-    let mut logs: Vec<f64> = pairs.iter().map(|(c, b)| sign * (c.ln() - b.ln())).collect();
-    logs.sort_by(f64::total_cmp);
-    // Both sides of a pair may err, and independently.
-    let part = Part::new(logs, resolution * std::f64::consts::SQRT_2);
-    let spread = Spread::student(&part);
-    Ok(Ratio {
-        tax: part.mean.exp(),
-        interval: spread.map(|s| ((part.mean + s.low).exp(), (part.mean + s.high).exp())),
-        bound: Bound::Exact,
-        detectable: spread.and_then(|s| detectable(&s)),
-        df: spread.map_or(f64::INFINITY, |s| s.df),
-        candidate_trials: pairs.len(),
-        baseline_trials: pairs.len(),
-    })
+    let mut rounds = candidate.rounds.to_vec();
+    rounds.sort_unstable();
+    rounds.dedup();
+    let logs: Vec<f64> = rounds
+        .into_iter()
+        .filter_map(|round| Some(of(candidate, round)?.ln() - of(baseline, round)?.ln()))
+        .collect();
+    let smaller = candidate.values.len().min(baseline.values.len()) as f64;
+    (logs.len() >= MIN_ROUNDS && logs.len() as f64 >= SHARED * smaller).then_some(logs)
+}
+
+/// The ratio with its interval as it must be where the number of trials was decided by looking at it.
+///
+/// Ending as soon as an interval is narrow favours trials that happen to agree: of 100 such intervals
+/// promising 95, as few as 90 hold the truth. One made of more than the `min` trials that were
+/// made in any case is therefore wider by 2.5 / n of its width, which more than makes up for it
+/// (`make soundness` shows both; the effect is Anscombe's, "Large-sample theory of sequential
+/// estimation", 1952, and Ray's, 1957, and fades with n).
+#[must_use]
+pub fn after_looking(ratio: &Ratio, min: usize) -> Ratio {
+    let n = ratio.rounds.unwrap_or(ratio.candidate_trials.min(ratio.baseline_trials));
+    if n <= min {
+        return *ratio;
+    }
+    let stretch = 1.0 + 2.5 / n as f64;
+    let away = |end: f64| ratio.tax * (end / ratio.tax).powf(stretch);
+    Ratio {
+        interval: ratio.interval.map(|(low, high)| (away(low), away(high))),
+        detectable: ratio.detectable.map(|d| d.powf(stretch)),
+        ..*ratio
+    }
+}
+
+/// True where the interval is no wider than ± `until` (0.03 for 3 %) around its tax, on the logarithmic
+/// scale; false without one. What the stopping rule asks of a ratio [`after_looking`].
+#[must_use]
+pub fn narrow(ratio: &Ratio, until: f64) -> bool {
+    ratio.interval.is_some_and(|(low, high)| (high / low).ln() / 2.0 <= until.max(0.0).ln_1p())
 }
 
 /// The smallest true tax told from 1 with a probability of 80 %.
@@ -153,20 +192,54 @@ mod tests {
         // The machine doubles its pace halfway; the candidate always takes 10 % longer.
         let baseline = [10.0, 10.1, 9.9, 20.0, 20.2, 19.8];
         let candidate = [11.0, 11.2, 10.8, 22.0, 22.1, 21.9];
-        let pairs: Vec<(f64, f64)> = candidate.into_iter().zip(baseline).collect();
-        let paired = tax_in_rounds(&pairs, 0.0, Direction::Lower).unwrap();
+        let rounds = [0, 1, 2, 3, 4, 5];
+        let paired = |better| {
+            let (c, b) = (Group::in_rounds(&candidate, &rounds), Group::in_rounds(&baseline, &rounds));
+            tax(&c, &b, better, 1).unwrap()
+        };
         let apart = tax(&Group::exact(&candidate), &Group::exact(&baseline), Direction::Lower, 1).unwrap();
-        assert!((paired.tax - apart.tax).abs() < 1e-12);
-        let (low, high) = paired.interval.unwrap();
+        let together = paired(Direction::Lower);
+        assert!((together.tax - apart.tax).abs() < 1e-12 && together.rounds == Some(6));
+        let (low, high) = together.interval.unwrap();
         assert!(low > 1.09 && high < 1.11, "{low} {high}");
-        assert!(apart.interval.unwrap().0 < 0.8 && paired.detectable < apart.detectable);
-        let inverse = tax_in_rounds(&pairs, 0.0, Direction::Higher).unwrap();
-        assert!((inverse.tax * paired.tax - 1.0).abs() < 1e-12);
-        assert_eq!(tax_in_rounds(&pairs[..2], 0.0, Direction::Lower).unwrap().interval, None);
-        assert_eq!(tax_in_rounds(&[], 0.0, Direction::Lower), Err(NoRatio::NoCandidate));
-        assert_eq!(tax_in_rounds(&[(1.0, 0.0)], 0.0, Direction::Lower), Err(NoRatio::NotPositive));
-        // Pairs that agree to the digit are known to no more than their resolution.
-        let (low, high) = tax_in_rounds(&[(2.0, 1.0); 5], 0.05, Direction::Lower).unwrap().interval.unwrap();
+        assert!(apart.interval.unwrap().0 < 0.8 && together.detectable < apart.detectable);
+        assert!((paired(Direction::Higher).tax * together.tax - 1.0).abs() < 1e-12);
+        // The order in which trials are given doesn't matter, only their rounds do.
+        let turned = Group::in_rounds(&[9.9, 20.0, 20.2, 19.8, 10.0, 10.1], &[2, 3, 4, 5, 0, 1]);
+        let again = tax(&Group::in_rounds(&candidate, &rounds), &turned, Direction::Lower, 1).unwrap();
+        assert_eq!(again, together);
+    }
+
+    #[test]
+    fn pairs_have_to_be_most_of_what_there_is() {
+        let values = [10.0, 10.1, 9.9, 10.2, 9.8];
+        let at = |rounds: &[u32; 5]| {
+            let (c, b) = (Group::in_rounds(&values, rounds), Group::in_rounds(&values, &[0, 1, 2, 3, 4]));
+            tax(&c, &b, Direction::Lower, 1).unwrap().rounds
+        };
+        assert_eq!(at(&[0, 1, 2, 3, 4]), Some(5));
+        assert_eq!(at(&[0, 1, 2, 3, 9]), Some(4));
+        assert_eq!(at(&[0, 1, 2, 8, 9]), None);
+    }
+
+    #[test]
+    fn pairs_that_agree_are_known_to_their_resolution() {
+        let rounds = [0, 1, 2, 3, 4];
+        let side = |v: &'static [f64; 5]| Group { resolution: 0.05, ..Group::in_rounds(v, &[0, 1, 2, 3, 4]) };
+        let ratio = tax(&side(&[2.0; 5]), &side(&[1.0; 5]), Direction::Lower, 1).unwrap();
+        let (low, high) = ratio.interval.unwrap();
         assert!(low < 1.93 && high > 2.07, "{low} {high}");
+        assert_eq!(rounds.len(), ratio.rounds.unwrap());
+    }
+
+    #[test]
+    fn looking_costs_width() {
+        let values = [1.0, 1.02, 0.98, 1.01, 0.99, 1.0];
+        let ratio = tax(&Group::exact(&values), &Group::exact(&values), Direction::Lower, 1).unwrap();
+        assert_eq!(after_looking(&ratio, 6), ratio);
+        let wider = after_looking(&ratio, 3);
+        let width = |r: &Ratio| r.interval.map(|(l, h)| (h / l).ln()).unwrap();
+        assert!((width(&wider) / width(&ratio) - (1.0 + 2.5 / 6.0)).abs() < 1e-9);
+        assert!(narrow(&ratio, 0.1) && !narrow(&ratio, 0.001));
     }
 }

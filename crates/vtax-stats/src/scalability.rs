@@ -70,6 +70,15 @@ pub struct Scalability {
     pub scatter: f64,
 }
 
+impl Scalability {
+    /// Throughput that the law gives for `n` >= 1.
+    #[must_use]
+    pub fn at(&self, n: f64) -> f64 {
+        let law = Law { lambda: self.lambda.value, sigma: self.sigma.value, kappa: self.kappa.value };
+        law.ln_at(n).exp()
+    }
+}
+
 /// Why the data don't support a law.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum NoScalability {

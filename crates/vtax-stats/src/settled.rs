@@ -17,8 +17,12 @@ const CERTAIN: f64 = 4.0;
 /// A change of level below this share is not worth cutting off.
 const WORTH_CUTTING: f64 = 0.01;
 
-/// Splits leave at least this many values on each side.
-const SHORTEST_SIDE: usize = 3;
+/// Splits leave at least one in this many values on each side, and no fewer than three: what is shorter
+/// may as well be a passing disturbance, cut off by the series' end.
+const SHORTEST_SIDE: usize = 5;
+
+/// Standard error of a median of normal values in units of a mean's, √(π/2).
+const OF_A_MEDIAN: f64 = 1.2533;
 
 /// Correlations beyond this can't be told from a change of level in series of this length.
 const CORRELATION_MAX: f64 = 0.8;
@@ -39,6 +43,7 @@ pub fn settled(series: &[f64], tolerance: f64) -> Result<Steady, NoSteadyState> 
         Ok(found) => {
             let clean = without_spikes(series);
             let level = median(&clean[found.from..]);
+            // A decay leans: its mean tells more of it than its median.
             let start = mean(&clean[..found.from]);
             let error = Noise::of(&clean).error_of_difference(found.from, clean.len() - found.from);
             let apart = (start - level).abs();
@@ -54,22 +59,27 @@ pub fn settled(series: &[f64], tolerance: f64) -> Result<Steady, NoSteadyState> 
     }
 }
 
-/// The split of a series whose sides differ most, in units of what chance explains.
+/// The split of a series whose sides differ most, in units of what chance explains. Sides are told by their
+/// medians: bursts of noise that come and go, as a shared machine has them, are no change of level.
 #[derive(Debug, Clone, Copy, Default)]
 struct Change {
-    /// Difference of the sides' means over its standard error.
+    /// Difference of the sides' medians over its standard error.
     in_errors: f64,
-    /// Difference as a share of the later side's mean.
+    /// Difference as a share of the later side's median.
     share: f64,
 }
 
 fn largest_change(series: &[f64]) -> Change {
     let (noise, n) = (Noise::of(series), series.len());
-    (SHORTEST_SIDE..=n.saturating_sub(SHORTEST_SIDE))
+    let side = (n / SHORTEST_SIDE).max(3);
+    (side..=n.saturating_sub(side))
         .map(|k| {
-            let (before, after) = (mean(&series[..k]), mean(&series[k..]));
+            let (before, after) = (median(&series[..k]), median(&series[k..]));
             let apart = (before - after).abs();
-            Change { in_errors: apart / noise.error_of_difference(k, n - k), share: apart / after.abs() }
+            Change {
+                in_errors: apart / (OF_A_MEDIAN * noise.error_of_difference(k, n - k)),
+                share: apart / after.abs(),
+            }
         })
         .fold(Change::default(), |most, c| if c.in_errors > most.in_errors { c } else { most })
 }

@@ -6,7 +6,7 @@
 //! has no such stretch, or only a short one at its end, has *no* steady state, and a mean over it
 //! says nothing. Kalibera and Jones (ISMM 2013) ask for the same by eye; here it is a rule.
 
-use crate::describe::at;
+use crate::describe::{at, moments};
 
 /// Fewer values than this can't show a level and its scatter.
 pub const MIN_SERIES: usize = 5;
@@ -22,6 +22,12 @@ const STEADY_SHARE: f64 = 0.25;
 /// more, as values of neighbouring intervals aren't independent (Barrett et al. use 15 on variances
 /// as well; 4 finds a step of 3 σ in 20 values).
 const PENALTY: f64 = 4.0;
+
+/// Values in the shortest period that is told from scatter.
+const FASTEST: usize = 5;
+
+/// A swing is believed at one in a thousand: noise of some correlation has frequencies that stand out.
+const SWING_CHANCE: f64 = 1e-3;
 
 /// A trend is believed at one in two hundred.
 const TREND_Z: f64 = 2.807;
@@ -57,7 +63,7 @@ pub enum NoSteadyState {
 
 /// Finds where a series of per-interval values (5 to some thousand, any unit) becomes steady.
 ///
-/// Lone spikes are no change of level. Alternation from each value to the next is scatter, not
+/// Lone spikes are no change of level. Alternation within fewer than five values is scatter, not
 /// oscillation: it can't be told from it.
 ///
 /// # Errors
@@ -92,6 +98,9 @@ pub fn steady(series: &[f64]) -> Result<Steady, NoSteadyState> {
     }
     if (from > settled || in_stages(&levels, same)) && remaining(&clean).abs() > same {
         return Err(NoSteadyState::StillMoving);
+    }
+    if swings(&clean[from..], SAME_LEVEL * last.abs()) {
+        return Err(NoSteadyState::Oscillating);
     }
     Ok(Steady { from, level: median(&series[from..]) })
 }
@@ -181,6 +190,38 @@ fn drifts(stretch: &[f64], same: f64) -> bool {
     let size = n as f64;
     let z = (score.abs() - 1.0) / (size * (size - 1.0) * (2.0 * size + 5.0) / 18.0).sqrt();
     z > TREND_Z && median(&slopes).abs() * (size - 1.0) > same
+}
+
+/// True where a stretch goes up and down too fast for a search of levels, which takes that for scatter: one
+/// of its frequencies stands out (Fisher, "Tests of significance in harmonic analysis", 1929), by more than
+/// `least` and by more than what remains without it. Periods run from 5 values to a third of the stretch.
+fn swings(stretch: &[f64], least: f64) -> bool {
+    let n = stretch.len();
+    let ordinates = n / 2;
+    if n < 3 * FASTEST {
+        return false;
+    }
+    let (mean, variance) = moments(stretch);
+    let total = variance * (n - 1) as f64;
+    // Squared distances from the mean that a sine of k periods explains.
+    let explained = |k: usize| {
+        let turn = std::f64::consts::TAU * k as f64 / n as f64;
+        let (mut a, mut b) = (0.0, 0.0);
+        for (i, v) in stretch.iter().enumerate() {
+            let (sin, cos) = (turn * i as f64).sin_cos();
+            a += (v - mean) * cos;
+            b += (v - mean) * sin;
+        }
+        (a * a + b * b) * 2.0 / n as f64
+    };
+    let most = (3..=n / FASTEST).map(explained).fold(0.0, f64::max);
+    if total <= 0.0 {
+        return false;
+    }
+    let chance = ordinates as f64 * (1.0 - (most / total).min(1.0)).powi(ordinates as i32 - 1);
+    let amplitude = (2.0 * most / n as f64).sqrt();
+    let rest = ((total - most).max(0.0) / n as f64).sqrt();
+    chance < SWING_CHANCE && amplitude > least.max(rest)
 }
 
 /// True where the level moved more than once, and always the same way: an approach rather than a jump.

@@ -14,6 +14,9 @@ pub fn t_quantile(p: f64, df: f64) -> f64 {
     }
     for _ in 0..80 {
         let middle = f64::midpoint(low, high);
+        if high - low < 1e-13 * high {
+            break;
+        }
         if t_cdf(middle, df) < p { low = middle } else { high = middle }
     }
     f64::midpoint(low, high)

@@ -3,6 +3,9 @@
 use crate::interval::MIN_TRIALS;
 use crate::ratio::{Bound, Ratio};
 
+/// How often a single 95 % interval misses the truth.
+pub(crate) const ALPHA: f64 = 0.05;
+
 /// What a comparison comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
@@ -16,13 +19,32 @@ pub enum Verdict {
     Inconclusive,
 }
 
+/// Kinds of reasons why a ratio can't be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doubt {
+    /// Fewer than [`MIN_TRIALS`] trials of a side.
+    TooFew,
+    /// The interval holds both equality and a difference beyond the margin.
+    TooWide,
+    /// A side was never driven to its limit.
+    NotAtLimit,
+    /// It would count alone, but not in its family.
+    ManyComparisons,
+}
+
 /// A verdict with its reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
     /// The word.
     pub verdict: Verdict,
     /// Why, for people.
     pub reason: String,
+    /// Why it can't be told; `None` where it can.
+    pub doubt: Option<Doubt>,
+    /// The interval that the verdict was read off.
+    pub interval: Option<(f64, f64)>,
+    /// How often that interval misses the truth: 0.05, or less in a family.
+    pub level: f64,
 }
 
 /// Judges a tax; `margin` 0.05 lets anything between 1/1.05 and 1.05 count as equal.
@@ -33,6 +55,12 @@ pub struct Judgement {
 /// - *inconclusive*: anything else, or no interval.
 #[must_use]
 pub fn judge(ratio: &Ratio, margin: f64) -> Judgement {
+    let (verdict, doubt, reason) = word(ratio, margin);
+    Judgement { verdict, reason, doubt, interval: ratio.interval, level: ALPHA }
+}
+
+fn word(ratio: &Ratio, margin: f64) -> (Verdict, Option<Doubt>, String) {
+    let unknown = |doubt, reason: String| (Verdict::Inconclusive, Some(doubt), reason);
     let margin = if margin.is_finite() { margin.max(0.0) } else { 0.0 };
     let edge = 1.0 + margin;
     let Some((low, high)) = ratio.interval else {
@@ -40,43 +68,40 @@ pub fn judge(ratio: &Ratio, margin: f64) -> Judgement {
             (c, b) if b < c => (b, "of the baseline"),
             (c, _) => (c, "of this environment"),
         };
-        return inconclusive(format!("too few trials: {n} valid {who}, at least {MIN_TRIALS} are needed"));
+        let reason = format!("too few trials: {n} valid {who}, at least {MIN_TRIALS} are needed");
+        return unknown(Doubt::TooFew, reason);
     };
+    let known = |verdict, reason: &str| (verdict, None, reason.to_owned());
+    let baseline = "the baseline was never driven to its limit";
+    let candidate = "this environment was never driven to its limit";
     match ratio.bound {
         Bound::Exact => {}
-        Bound::AtLeast if low > 1.0 => {
-            let reason = "a lower bound: the baseline was never driven to its limit";
-            return Judgement { verdict: Verdict::Worse, reason: reason.to_owned() };
-        }
+        Bound::AtLeast if low > 1.0 => return known(Verdict::Worse, &format!("a lower bound: {baseline}")),
         Bound::AtMost if high < 1.0 => {
-            let reason = "an upper bound: this environment was never driven to its limit";
-            return Judgement { verdict: Verdict::Better, reason: reason.to_owned() };
+            return known(Verdict::Better, &format!("an upper bound: {candidate}"));
         }
-        Bound::AtLeast => return inconclusive("the baseline was never driven to its limit".to_owned()),
-        Bound::AtMost => return inconclusive("this environment was never driven to its limit".to_owned()),
-        Bound::Unknown => return inconclusive("neither side was driven to its limit".to_owned()),
+        Bound::AtLeast => return unknown(Doubt::NotAtLimit, baseline.to_owned()),
+        Bound::AtMost => return unknown(Doubt::NotAtLimit, candidate.to_owned()),
+        Bound::Unknown => {
+            return unknown(Doubt::NotAtLimit, "neither side was driven to its limit".to_owned());
+        }
     }
     let within = percent(margin);
     if low >= 1.0 / edge && high <= edge {
-        let reason = format!("within the margin of {within}");
-        return Judgement { verdict: Verdict::Equivalent, reason };
+        return known(Verdict::Equivalent, &format!("within the margin of {within}"));
     }
     // Seen from the side where the cost is, so that better and worse mirror each other.
     let (verdict, near) = match (low > 1.0, high < 1.0) {
         (true, _) => (Verdict::Worse, low),
         (_, true) => (Verdict::Better, 1.0 / high),
-        _ => return inconclusive(undecided(ratio, low, high, edge)),
+        _ => return unknown(Doubt::TooWide, undecided(ratio, low, high, edge)),
     };
     let reason = if near > edge {
         format!("beyond the margin of {within}")
     } else {
         format!("a real difference, though perhaps within the margin of {within}")
     };
-    Judgement { verdict, reason }
-}
-
-fn inconclusive(reason: String) -> Judgement {
-    Judgement { verdict: Verdict::Inconclusive, reason }
+    known(verdict, &reason)
 }
 
 /// Why an interval around 1 that is wider than the margin decides nothing, and what would.
@@ -85,7 +110,7 @@ fn undecided(ratio: &Ratio, low: f64, high: f64, edge: f64) -> String {
     let distance = ratio.tax.ln().abs();
     // Narrow enough is what either excludes 1 or fits into the margin, whichever comes first.
     let target = (edge.ln() - distance).max(distance);
-    let trials = ratio.candidate_trials.min(ratio.baseline_trials) as f64;
+    let trials = ratio.rounds.unwrap_or(ratio.candidate_trials.min(ratio.baseline_trials)) as f64;
     let needed = (trials * (half / target).powi(2) * 1.1).ceil();
     let span = format!("anything from {} to {}", change(low), change(high));
     if needed.is_finite() && needed <= 200.0 {
@@ -125,6 +150,7 @@ mod tests {
             df: 8.0,
             candidate_trials: 5,
             baseline_trials: 5,
+            rounds: None,
         }
     }
 
@@ -158,7 +184,7 @@ mod tests {
     #[test]
     fn censored_groups_give_bounds() {
         let values = [10.0, 11.0, 10.5];
-        let open = Group { values: &values, resolution: 0.0, censored: true };
+        let open = Group { censored: true, ..Group::exact(&values) };
         let exact = Group::exact(&values);
         let bound = |c: &Group<'_>, b: &Group<'_>| tax(c, b, Direction::Higher, 1).unwrap().bound;
         assert_eq!(bound(&exact, &open), Bound::AtLeast);

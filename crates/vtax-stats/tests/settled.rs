@@ -7,7 +7,7 @@ use rand_distr::{Distribution, Exp1, StandardNormal};
 use vtax_stats::settled;
 
 const VALUES: usize = 40;
-const EACH: u32 = 1000;
+const EACH: u32 = 600;
 /// The usual margin of a plan.
 const TOLERANCE: f64 = 0.05;
 
@@ -79,6 +79,29 @@ fn steady_trials_are_rarely_refused() {
             let bound = if constant && each == 20 { 25.0 } else { 6.0 };
             assert!(cut < bound, "load {load}, {each} each: {cut} % cut");
         }
+    }
+}
+
+#[test]
+fn bursts_of_noise_are_no_change_of_level() {
+    for (every, longest, height) in [(0.05, 3, 1.3), (0.02, 3, 1.5), (0.02, 6, 1.3)] {
+        let (refused, cut) = shares(|rng| {
+            let mut left = 0;
+            let mut series = scatter(rng, 0.03, 0.0);
+            for value in &mut series {
+                if left == 0 && rng.random::<f64>() < every {
+                    left = rng.random_range(1..=longest);
+                }
+                if left > 0 {
+                    left -= 1;
+                    *value *= height;
+                }
+            }
+            series
+        });
+        let bound = if longest > 3 { 9.0 } else { 4.0 };
+        assert!(refused < bound, "bursts of up to {longest}: {refused} % refused");
+        assert!(cut < 14.0, "bursts of up to {longest}: {cut} % cut");
     }
 }
 

@@ -94,6 +94,14 @@ pub struct TrialRecord {
     pub facts: BTreeMap<String, String>,
 }
 
+impl TrialRecord {
+    /// Time that was cut from the start of the recorded time as warm-up.
+    #[must_use]
+    pub fn cut(&self) -> Nanos {
+        self.warm_up.as_ref().map_or(Nanos::ZERO, |w| w.cut)
+    }
+}
+
 /// The other half of a pair of trials made at the same time (Bulej et al., "Duet benchmarking", ICPE 2020).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Partner {

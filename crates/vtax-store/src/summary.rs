@@ -54,8 +54,7 @@ pub struct MetricSummary {
     pub better: Better,
     /// Valid trials.
     pub n: u32,
-    /// The typical value: geometric mean over trials where all are positive, else the mean.
-    /// Taxes are ratios of these.
+    /// The typical value: the median over trials.
     pub center: f64,
     /// Mean over trials.
     pub mean: f64,

@@ -4,6 +4,8 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use vtax_units::Nanos;
+
 /// Most datagrams of one call.
 pub const BATCH_MAX: usize = 64;
 
@@ -17,8 +19,18 @@ pub struct Inbox {
     #[expect(dead_code, reason = "the kernel reads it")]
     pieces: Box<[libc::iovec]>,
     headers: Box<[libc::mmsghdr]>,
+    // Never moved either; `headers` points to it.
+    controls: Box<[Control]>,
     filled: usize,
 }
+
+/// Room for the control message with the time of arrival; aligned as the kernel writes it.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Control([u8; CONTROL_BYTES]);
+
+/// `CMSG_SPACE(sizeof(struct timespec))`: a header of 16 bytes and two numbers of 8.
+const CONTROL_BYTES: usize = 32;
 
 // SAFETY: the pointers in `headers` and `pieces` lead to memory that the boxes of the same value own
 // and nothing else refers to.
@@ -57,20 +69,24 @@ impl Inbox {
             .chunks_exact_mut(room)
             .map(|chunk| libc::iovec { iov_base: chunk.as_mut_ptr().cast(), iov_len: room })
             .collect();
+        let mut controls = vec![Control([0; CONTROL_BYTES]); count].into_boxed_slice();
         let headers = pieces
             .iter_mut()
             .zip(&mut names)
-            .map(|(piece, name)| {
+            .zip(&mut controls)
+            .map(|((piece, name), control)| {
                 // SAFETY: mmsghdr is plain data, for which all zeros is a value.
                 let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
                 header.msg_hdr.msg_name = (&raw mut *name).cast();
                 header.msg_hdr.msg_namelen = size_of::<libc::sockaddr_storage>() as u32;
                 header.msg_hdr.msg_iov = &raw mut *piece;
                 header.msg_hdr.msg_iovlen = 1;
+                header.msg_hdr.msg_control = (&raw mut *control).cast();
+                header.msg_hdr.msg_controllen = CONTROL_BYTES;
                 header
             })
             .collect();
-        Self { buffer, room, names, pieces, headers, filled: 0 }
+        Self { buffer, room, names, pieces, headers, controls, filled: 0 }
     }
 
     /// Takes the datagrams that are there, without waiting; returns how many.
@@ -82,6 +98,7 @@ impl Inbox {
     pub fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         for header in &mut self.headers[..self.filled] {
             header.msg_hdr.msg_namelen = size_of::<libc::sockaddr_storage>() as u32;
+            header.msg_hdr.msg_controllen = CONTROL_BYTES;
             header.msg_hdr.msg_flags = 0;
         }
         self.filled = 0;
@@ -107,6 +124,21 @@ impl Inbox {
         let length = (header.msg_len as usize).min(self.room);
         let truncated = header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0;
         Some(Datagram { bytes: &self.buffer[index * self.room..][..length], truncated, index })
+    }
+
+    /// When the kernel took the datagram in, on CLOCK_REALTIME; `None` unless [`stamp_arrivals`] was
+    /// asked for on the socket.
+    #[must_use]
+    pub fn arrival(&self, datagram: &Datagram<'_>) -> Option<Nanos> {
+        if self.headers[datagram.index].msg_hdr.msg_controllen < CONTROL_BYTES {
+            return None;
+        }
+        // struct cmsghdr: length (8 bytes), level, type (4 each); then struct timespec.
+        let control = &self.controls[datagram.index].0;
+        let number = |at: usize| u64::from_ne_bytes(std::array::from_fn(|i| control[at + i]));
+        let kind = (number(8) >> 32) as i32;
+        let expected = libc::SCM_TIMESTAMPNS;
+        (kind == expected).then(|| Nanos(number(16) * 1_000_000_000 + number(24)))
     }
 
     /// Where the datagram came from; `None` for anything but IPv4 and IPv6.
@@ -242,6 +274,26 @@ fn write_name(address: SocketAddr, name: &mut libc::sockaddr_storage) -> u32 {
     }
 }
 
+/// Has the kernel note when each datagram arrives, for [`Inbox::arrival`].
+///
+/// # Errors
+///
+/// Where the kernel refuses.
+pub fn stamp_arrivals(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: the kernel reads one number.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_TIMESTAMPNS,
+            (&raw const on).cast(),
+            size_of_val(&on) as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// How many datagrams the socket has dropped since it was opened, for want of room in its buffer or
 /// because they were damaged; 0 where the kernel doesn't tell (before Linux 4.12).
 #[must_use]
@@ -297,6 +349,28 @@ mod tests {
         assert!(four.bytes == b"four" && !four.truncated);
         assert_eq!(inbox.receive(b.as_fd()).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         assert!(inbox.get(0).is_none());
+    }
+
+    #[test]
+    fn arrivals_are_stamped_where_asked_for() {
+        let (a, b) = pair();
+        a.connect(b.local_addr().unwrap()).unwrap();
+        let mut inbox = Inbox::new(4, 16);
+        Outbox::new().send(a.as_fd(), b"x", &[1], &[]).unwrap();
+        inbox.receive(b.as_fd()).unwrap();
+        assert_eq!(inbox.arrival(&inbox.get(0).unwrap()), None);
+        stamp_arrivals(b.as_fd()).unwrap();
+        let now = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        // The first to ask for stamps turns them on a little later (net_enable_timestamp).
+        for _ in 0..100 {
+            let before = now();
+            Outbox::new().send(a.as_fd(), b"x", &[1], &[]).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            let after = now();
+            inbox.receive(b.as_fd()).unwrap();
+            let arrival = std::time::Duration::from(inbox.arrival(&inbox.get(0).unwrap()).unwrap());
+            assert!(before <= arrival && arrival <= after + std::time::Duration::from_millis(1));
+        }
     }
 
     #[test]

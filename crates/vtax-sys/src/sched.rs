@@ -167,6 +167,13 @@ pub fn monotonic() -> Nanos {
     Nanos(now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs())
 }
 
+/// CLOCK_REALTIME: the clock of the stamps that the kernel puts on datagrams.
+#[must_use]
+pub fn realtime() -> Nanos {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    Nanos(now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs())
+}
+
 /// Raises the limit on open descriptors as far as allowed, at most to `wanted`; returns the limit.
 ///
 /// # Errors

@@ -22,13 +22,22 @@ pub struct Package {
     pub name: String,
     /// Programs, by name or path; any of them makes the package unnecessary.
     pub programs: Vec<String>,
+    /// The system's own service that comes with it. It is neither started nor enabled: a server that
+    /// runs beside the one that is measured takes its port and its CPU time.
+    pub unit: Option<String>,
 }
 
 impl Package {
     /// The package `name`, unnecessary where any of `programs` is there.
     #[must_use]
     pub fn new(name: &str, programs: &[&str]) -> Self {
-        Self { name: name.to_owned(), programs: programs.iter().map(|&p| p.to_owned()).collect() }
+        Self { name: name.to_owned(), programs: programs.iter().map(|&p| p.to_owned()).collect(), unit: None }
+    }
+
+    /// With this unit of systemd, `nginx.service`.
+    #[must_use]
+    pub fn with_unit(self, unit: Option<&str>) -> Self {
+        Self { unit: unit.map(str::to_owned), ..self }
     }
 
     /// What guests need.
@@ -92,14 +101,15 @@ pub struct Report {
 pub fn run(options: &SetupOptions, progress: &mut dyn FnMut(&str)) -> Result<Report> {
     let _lock = lock(&options.cache)?;
     options.cache.sweep()?;
-    let missing: Vec<String> =
-        options.packages.iter().filter(|p| p.is_missing()).map(|p| p.name.clone()).collect();
+    let missing: Vec<&Package> = options.packages.iter().filter(|p| p.is_missing()).collect();
+    let units: Vec<&str> = missing.iter().filter_map(|p| p.unit.as_deref()).collect();
+    let missing: Vec<String> = missing.iter().map(|p| p.name.clone()).collect();
     let mut archive = apt::Archive::new();
     let (installed, to_install) = match missing.is_empty() {
         true => (Vec::new(), None),
         false if apt::may_install() => {
             progress(&format!("installing {}", missing.join(" ")));
-            archive.install(&missing)?;
+            archive.install(&missing, &units)?;
             (missing, None)
         }
         false => (Vec::new(), Some(apt::install_command(&missing))),

@@ -64,6 +64,23 @@ fn the_headers_of_an_invite() {
     assert_eq!(message.header_named(b"x-own"), Some(&b"folded\r\n\tvalue"[..]));
     assert_eq!(message.body(), b"v=0\n");
     assert_eq!(message.header_lines().count(), 13);
+    let raw: Vec<u8> = message.raw_lines().flat_map(|(_, raw, _)| raw).copied().collect();
+    assert_eq!([message.raw_start(), &raw, b"\r\n", message.body()].concat(), message.bytes());
+    assert_eq!([message.raw_start(), message.tail(0)].concat(), message.bytes());
+    assert_eq!(message.tail(13), b"\r\nv=0\n");
+    let add = |via: &str, source: &str| {
+        let mut out = Vec::new();
+        Via::parse(via.as_bytes()).unwrap().write_received(source.parse().unwrap(), &mut out);
+        String::from_utf8(out).unwrap()
+    };
+    let source = "192.0.2.9:4711";
+    assert_eq!(add("SIP/2.0/UDP 192.0.2.9:5060;branch=b", source), "SIP/2.0/UDP 192.0.2.9:5060;branch=b");
+    assert_eq!(
+        add("SIP/2.0/UDP h;branch=b ; x=\"y\"", source),
+        "SIP/2.0/UDP h;branch=b; x=\"y\";received=192.0.2.9"
+    );
+    let both = "SIP/2.0/UDP 192.0.2.9;branch=b;received=192.0.2.9;rport=4711";
+    assert_eq!(add("SIP/2.0/UDP 192.0.2.9;rport;received=1.1.1.1;branch=b", source), both);
 }
 
 #[test]
@@ -188,8 +205,8 @@ fn a_response_copies_what_it_has_to() {
     assert_eq!(response.to().unwrap().tag, Some(&b"t1"[..]));
     assert_eq!(response.from(), request.from());
     out.clear();
-    Writer::respond_via(&mut out, &request, b"SIP/2.0/UDP h;received=192.0.2.9", 404, "Not Found", None)
-        .end();
+    let top = |out: &mut Vec<u8>| out.extend_from_slice(b"SIP/2.0/UDP h;received=192.0.2.9");
+    Writer::respond_with(&mut out, &request, 404, "Not Found", None, top).end();
     let response = Message::parse(&out).unwrap();
     assert_eq!(response.values(Name::Via).count(), 3);
     assert_eq!(response.via().unwrap().received, Some(&b"192.0.2.9"[..]));

@@ -1,6 +1,7 @@
 //! The command line: one module per subcommand.
 
 mod agent;
+mod calibrate;
 mod check;
 mod compare;
 mod doctor;
@@ -30,6 +31,7 @@ pub(crate) enum Command {
     Run(run::Args),
     Report(report::Args),
     Compare(compare::Args),
+    Calibrate(calibrate::Args),
     Check(check::Args),
     Doctor(doctor::Args),
     Setup(setup::Args),
@@ -48,6 +50,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
         Command::Run(args) => run::run(args),
         Command::Report(args) => report::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Calibrate(args) => calibrate::run(args),
         Command::Check(args) => check::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Setup(args) => setup::run(args),

@@ -75,6 +75,11 @@ impl Observer for Progress {
                 let mark = if step.passed { "passed" } else { "failed" };
                 self.status(&format!("{} · {:.0}/s {mark}", self.trial(), step.offered.0));
             }
+            RunEvent::ImsPhase { phase } => {
+                let mark = if phase.passed { "passed" } else { "failed" };
+                let (rate, ihs) = (phase.effective.0, phase.ihs * 100.0);
+                self.status(&format!("{} · {} {rate:.1}/s IHS {ihs:.2} % {mark}", self.trial(), phase.name));
+            }
             RunEvent::TrialEnded { record } => self.line(&ended(record)),
             RunEvent::Note { text } => self.line(&format!("note: {text}")),
         }

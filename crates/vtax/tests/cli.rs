@@ -256,3 +256,46 @@ fn doctor_proves_its_lines() {
         assert!(fine || check["fix"].as_str().is_some_and(|f| !f.is_empty()), "no way out: {check}");
     }
 }
+
+#[test]
+fn a_calibration_is_kept_found_and_taken_along() {
+    if !need(&[Need::Ns]) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let cache = scratch.name("cache");
+    let vtax = |arguments: &[&str]| {
+        Command::new(VTAX).args(arguments).env("VTAX_CACHE", &cache).output().expect("vtax starts")
+    };
+    // A duet: what a busy machine does to one side, it does to the other.
+    let text = plan("[native]", "[http]").replace("repeat: 1", "repeat: {min: 3, max: 3, trials: duet}");
+    let text = text.replace("latency: {load: 50/s, ", "throughput: {");
+    let file = scratch.file("plan.yaml", &text);
+    expect(&vtax(&["check", &file]), 0, &["not calibrated on this host"]);
+    expect(&vtax(&["calibrate", "/nowhere.yaml"]), 2, &["/nowhere.yaml"]);
+    let run = scratch.name("calibration");
+    let made = vtax(&["calibrate", &file, "--out", &run, "--json"]);
+    assert!(journal(Path::new(&run)).contains("\"partner\":{\"index\":"), "trials are pairs");
+    if made.status.code() == Some(3) {
+        expect(&made, 3, &["no trial succeeded"]);
+        println!("this machine is too busy to calibrate: {}", String::from_utf8_lossy(&made.stderr));
+        return;
+    }
+    expect(&made, 0, &[]);
+    let json: serde_json::Value = serde_json::from_slice(&made.stdout).expect("JSON");
+    let key = json["key"].as_str().expect("a key");
+    let throughput =
+        json["effects"].as_array().expect("effects").iter().find(|e| e["metric"] == "throughput");
+    assert_eq!(throughput.expect("one for the rate")["cell"], "native.bridge.http");
+    assert!(Path::new(&cache).join(format!("calibration/{key}.json")).is_file());
+    expect(&vtax(&["check", &file]), 0, &["calibrated on this host less than a day ago"]);
+    let other = [file.as_str(), "--set", "measure.throughput.duration=400ms"];
+    expect(&vtax(&[&["check"], &other[..]].concat()), 0, &["not calibrated on this host"]);
+    // Candidates may differ.
+    let again = scratch.name("run");
+    let environments = "environments=[native, native: {name: other}]";
+    let ran = vtax(&["run", &file, "--set", environments, "--out", &again]);
+    assert!(String::from_utf8_lossy(&ran.stderr).contains("testbed calibrated"), "{ran:?}");
+    let taken = std::fs::read_to_string(Path::new(&again).join("calibration.json")).expect("taken along");
+    assert!(taken.contains(key));
+}

@@ -3,8 +3,29 @@
 //! State outlives a step (who is registered, which calls are up), so a load is a session: opened
 //! once, then driven through profiles of phases.
 
+mod attempt;
+mod auth;
+mod callee;
+mod caller;
+mod compose;
+mod course;
+mod line;
+mod merge;
+mod recorder;
 mod result;
+mod session;
+mod setup;
 mod spec;
+mod station;
+mod stray;
+mod stream;
+mod token;
+mod uas;
+mod users;
+mod wheel;
+mod worker;
 
 pub use result::*;
+pub use session::SipSession;
 pub use spec::*;
+pub use uas::answer_calls;

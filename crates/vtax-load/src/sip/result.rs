@@ -128,3 +128,28 @@ pub struct SecondMetric {
     /// The largest, in microseconds.
     pub max_us: f32,
 }
+
+/// Messages, all workers together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Requests sent, ACKs and retransmissions included.
+    pub requests_sent: u64,
+    /// Responses sent, retransmissions included.
+    pub responses_sent: u64,
+    /// Well-formed requests received.
+    pub requests_received: u64,
+    /// Well-formed responses received.
+    pub responses_received: u64,
+    /// Requests and responses sent again, ACKs included.
+    pub retransmissions: u64,
+}
+
+impl Traffic {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.requests_sent += other.requests_sent;
+        self.responses_sent += other.responses_sent;
+        self.requests_received += other.requests_received;
+        self.responses_received += other.responses_received;
+        self.retransmissions += other.retransmissions;
+    }
+}

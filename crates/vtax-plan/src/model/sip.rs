@@ -86,6 +86,30 @@ pub struct SipWorkload {
     pub limits: BTreeMap<SipMetric, Nanos>,
 }
 
+impl SipWorkload {
+    /// Subscribers that are to be registered before the first step.
+    #[must_use]
+    pub fn registered_count(&self) -> f64 {
+        f64::from(self.subscribers.count) * self.registered.0
+    }
+
+    /// Subscribers in calls at a time where this many scenarios per second are attempted and the
+    /// service takes no time: by Little's law, two for each call.
+    #[must_use]
+    pub fn busy_at(&self, rate: Rate) -> f64 {
+        let mean = |spread: Spread| match spread {
+            Spread::Constant(time) | Spread::Exponential(time) => time.as_secs_f64(),
+        };
+        let (ring, hold) = (mean(self.ring_time), mean(self.hold_time));
+        let seconds = |scenario| match scenario {
+            Scenario::Calling | Scenario::ReInvite => ring + hold,
+            Scenario::CallerAbandons => ring,
+            _ => 0.0,
+        };
+        self.mix.iter().map(|p| 2.0 * rate.0 * p.share.0 * seconds(p.scenario)).sum()
+    }
+}
+
 /// Transport of SIP messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

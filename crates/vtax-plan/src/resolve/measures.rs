@@ -2,17 +2,19 @@
 
 use vtax_units::{Nanos, Rate, Share};
 
-use super::{LONGEST, check_name, duration_in, share_in};
+use super::{LONGEST, check_name, duration_in, share_in, sip};
 use crate::decode::{Item, Many};
 use crate::diagnose::Report;
-use crate::model::{CapacityMeasure, LatencyMeasure, Limits, Load, Measure, MeasureKind, ThroughputMeasure};
+use crate::model::{
+    CapacityMeasure, LatencyMeasure, Limits, Load, Measure, MeasureKind, Ramp, ThroughputMeasure,
+};
 use crate::raw::{CapacityRaw, LatencyRaw, LoadRaw, MeasureRaw, PlanRaw, WorkloadRaw};
 use crate::source::{Span, Spanned};
 
 /// No single machine offers more.
 const HIGHEST_RATE: Rate = Rate(1e8);
 /// A step shorter than this holds too few requests to judge.
-const SHORTEST_STEP: Nanos = Nanos::from_millis(50);
+pub(super) const SHORTEST_STEP: Nanos = Nanos::from_millis(50);
 /// More measures than this are taken for a slip.
 const MAX_MEASURES: usize = 100;
 
@@ -27,9 +29,15 @@ struct Placed {
 pub(super) fn measures(raw: &Many<MeasureRaw>, plan: &PlanRaw, report: &mut Report) -> Vec<Measure> {
     let mut placed: Vec<Placed> = Vec::new();
     let mut capacity_found = false;
+    let sip = matches!(plan.workload.as_ref().map(|w| &w.value), Some(WorkloadRaw::Sip(_)));
     for item in &raw.items {
         let span = item.span;
+        check_fits(&item.value, span, sip, report);
         match &item.value {
+            MeasureRaw::Ims(raw) => {
+                capacity_found = true;
+                placed.push(Placed { measure: sip::ims(raw, report), span, detail: None });
+            }
             MeasureRaw::Capacity(raw) => {
                 capacity_found = true;
                 placed.push(Placed { measure: capacity(raw, plan, report), span, detail: None });
@@ -55,6 +63,28 @@ pub(super) fn measures(raw: &Many<MeasureRaw>, plan: &PlanRaw, report: &mut Repo
         check_budget(budget, &placed, report);
     }
     named(placed, report)
+}
+
+/// Refuses measures that the workload can't make.
+fn check_fits(raw: &MeasureRaw, span: Span, sip: bool, report: &mut Report) {
+    let (message, help) = match raw {
+        MeasureRaw::Capacity(_) if sip => (
+            "the capacity of a SIP service is found by the IMS benchmark, which registers subscribers first",
+            "write `ims` instead of `capacity`",
+        ),
+        MeasureRaw::Throughput(_) if sip => (
+            "SIP subscribers don't wait for each other, so there is no closed loop to measure throughput in",
+            "measure `ims`, or `latency` at a rate",
+        ),
+        MeasureRaw::Latency(raw) if sip && raw.samples.value => {
+            ("a SIP workload keeps histograms and seconds, not every request", "leave `samples` out")
+        }
+        MeasureRaw::Ims(_) if !sip => {
+            ("the IMS benchmark is for SIP services", "measure `capacity`, or use the workload `sip`")
+        }
+        _ => return,
+    };
+    report.error(span, message).help(help);
 }
 
 fn capacity(raw: &CapacityRaw, plan: &PlanRaw, report: &mut Report) -> Measure {
@@ -139,13 +169,14 @@ fn check_load(load: &Item<LoadRaw>, capacity_found: bool, report: &mut Report) {
         report.error(load.span, format!("a load is above 0% and at most {} of the capacity", Share(5.0)));
     }
     if !capacity_found {
-        report
-            .error(load.span, "no capacity is measured before this, so a share of it means nothing")
-            .help("put `- capacity` above it in `measure`, or give a rate such as `1000/s`");
+        report.error(load.span, "no capacity is measured before this, so a share of it means nothing").help(
+            "put `- capacity`, or `- ims` with SIP, above it in `measure`; or give a rate such as `1000/s`",
+        );
     }
 }
 
-fn rate_in(rate: &Spanned<Rate>, report: &mut Report) {
+/// Refuses rates that no machine offers.
+pub(super) fn rate_in(rate: &Spanned<Rate>, report: &mut Report) {
     if !(rate.value.0 > 0.0 && rate.value <= HIGHEST_RATE) {
         report.error(rate.span, format!("a rate is above 0/s and at most {HIGHEST_RATE}"));
     }
@@ -157,7 +188,10 @@ fn check_budget(budget: &Spanned<Nanos>, placed: &[Placed], report: &mut Report)
         MeasureKind::Capacity(m) => m.settle.0.saturating_add(m.step.0).saturating_mul(2),
         MeasureKind::Latency(m) => m.warmup.0.saturating_add(m.duration.0),
         MeasureKind::Throughput(m) => m.warmup.0.saturating_add(m.duration.0),
-        MeasureKind::Ims(m) => m.step.0,
+        MeasureKind::Ims(m) => match m.ramp {
+            Ramp::Steps { .. } => m.step.0,
+            Ramp::Search { step, .. } => m.step.0.saturating_add(step.0),
+        },
     };
     let longest = placed.iter().max_by_key(|p| shortest(&p.measure));
     if let Some(longest) = longest.filter(|p| shortest(&p.measure) >= budget.value.0) {

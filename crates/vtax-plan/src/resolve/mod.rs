@@ -2,6 +2,7 @@
 
 mod matrix;
 mod measures;
+mod sip;
 mod sut;
 mod workload;
 
@@ -9,7 +10,7 @@ use vtax_units::{Bytes, Nanos, Share};
 
 use crate::decode::Many;
 use crate::diagnose::Report;
-use crate::model::{Budget, PLAN_VERSION, Plan, Repeat};
+use crate::model::{Budget, PLAN_VERSION, Plan, Repeat, TrialKind};
 use crate::raw::{BudgetRaw, PlanRaw, RepeatRaw};
 use crate::source::{Span, Spanned};
 
@@ -37,7 +38,7 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
     let services = raw.services.as_ref().map(|s| sut::services(&s.value, report));
     let workloads = raw.workload.as_ref().map(|w| workload::workloads(&w.value, report));
     if let (Some(workload), Some(services)) = (&raw.workload, &services) {
-        workload::check_served(&workload.value, services, report);
+        workload::check_served(workload, services, report);
     }
     let measures = raw.measure.as_ref().map(|m| measures::measures(&m.value, raw, report));
     let parts = matrix::Parts {
@@ -49,7 +50,7 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
         complete: raw.environments.as_ref()?.value.complete && raw.paths.value.complete,
     };
     let cells = matrix::cells(&parts, raw.services.as_ref()?.span, report);
-    Some(Plan {
+    let plan = Plan {
         version: PLAN_VERSION,
         name: name?,
         description: raw.description.as_ref().map_or(String::new(), |d| d.value.trim().to_owned()),
@@ -59,7 +60,14 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
         repeat,
         budget,
         margin,
-    })
+    };
+    if plan.repeat.trials == TrialKind::Duet && !plan.measures.iter().any(|m| plan.is_duet(m)) {
+        report.error(raw.repeat.value.trials.span, "no measure of this plan can be made as a duet").help(
+            "a capacity search's steps depend on what it finds, so two can't go along together: measure \
+                 `latency` or `throughput`, or leave `trials` out",
+        );
+    }
+    Some(plan)
 }
 
 fn repeat(raw: &RepeatRaw, report: &mut Report) -> Repeat {

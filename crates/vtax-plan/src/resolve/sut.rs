@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use vtax_units::{BitRate, Bytes, Nanos};
 
-use super::{Variants, check_name, counts_in, duration_in, memory_in};
+use super::{Variants, check_name, counts_in, duration_in, memory_in, sip};
 use crate::decode::{Argv, Item, Many, TextMap};
 use crate::diagnose::{Report, shorten};
 use crate::model::{
@@ -109,6 +109,8 @@ pub(super) fn services(raw: &Many<ServiceRaw>, report: &mut Report) -> Vec<Named
             ServiceRaw::Http(raw) => web(raw, "http", ServiceKind::Http, report),
             ServiceRaw::Apache(raw) => web(raw, "apache", ServiceKind::Apache, report),
             ServiceRaw::Nginx(raw) => web(raw, "nginx", ServiceKind::Nginx, report),
+            ServiceRaw::Sip(raw) => sip::embedded(raw, report),
+            ServiceRaw::Kamailio(raw) => sip::kamailio(raw, report),
             ServiceRaw::Command(raw) => command(raw, report)?,
         };
         Some(Named { name, span: item.span, variants })
@@ -214,7 +216,7 @@ fn texts(raw: &TextMap) -> BTreeMap<String, String> {
     raw.0.iter().map(|(k, v)| (k.value.to_string(), v.value.clone())).collect()
 }
 
-fn timeouts(ready: &Spanned<Nanos>, stop: &Spanned<Nanos>, report: &mut Report) -> (Nanos, Nanos) {
+pub(super) fn timeouts(ready: &Spanned<Nanos>, stop: &Spanned<Nanos>, report: &mut Report) -> (Nanos, Nanos) {
     let most = Nanos::from_secs(3600);
     (
         duration_in(ready, "ready_timeout", Nanos(1), most, report),
@@ -222,7 +224,7 @@ fn timeouts(ready: &Spanned<Nanos>, stop: &Spanned<Nanos>, report: &mut Report) 
     )
 }
 
-fn check_port(port: &Spanned<u16>, report: &mut Report) -> u16 {
+pub(super) fn check_port(port: &Spanned<u16>, report: &mut Report) -> u16 {
     if port.value == 0 {
         report.error(port.span, "0 is no port to talk to").help("ports are 1 to 65535");
     }
@@ -230,7 +232,7 @@ fn check_port(port: &Spanned<u16>, report: &mut Report) -> u16 {
 }
 
 /// The name given, checked, or the kind's.
-fn name_or(name: Option<&Spanned<String>>, default: &str, report: &mut Report) -> String {
+pub(super) fn name_or(name: Option<&Spanned<String>>, default: &str, report: &mut Report) -> String {
     name.map_or_else(|| default.to_owned(), |name| check_name(name, report))
 }
 

@@ -3,7 +3,7 @@
 use vtax_units::Nanos;
 
 use super::sut::Named;
-use super::{LONGEST, Variants, counts_in, duration_in};
+use super::{LONGEST, Variants, counts_in, duration_in, sip};
 use crate::diagnose::{Report, shorten};
 use crate::model::{HttpWorkload, Service, ServiceKind, Workload};
 use crate::raw::{HttpWorkloadRaw, WorkloadRaw};
@@ -15,6 +15,7 @@ const MOST_CONNECTIONS: u32 = 60_000;
 pub(super) fn workloads(raw: &WorkloadRaw, report: &mut Report) -> Variants<Workload> {
     match raw {
         WorkloadRaw::Http(raw) => http(raw, report),
+        WorkloadRaw::Sip(raw) => sip::workload(raw, report),
     }
 }
 
@@ -76,9 +77,30 @@ fn is_origin_form(target: &str) -> bool {
     target.starts_with('/') && target.chars().all(|c| c.is_ascii_graphic() && c != '#')
 }
 
-/// Reports targets that a service of the catalogue would answer with 404: every trial would fail.
-pub(super) fn check_served(raw: &WorkloadRaw, services: &[Named<Service>], report: &mut Report) {
-    let WorkloadRaw::Http(http) = raw;
+/// Reports services that don't speak the workload's protocol, and targets that a service of the
+/// catalogue would answer with 404: every trial would fail.
+pub(super) fn check_served(raw: &Spanned<WorkloadRaw>, services: &[Named<Service>], report: &mut Report) {
+    for service in services {
+        let Some(first) = service.variants.0.first() else { continue };
+        let speaks = match &first.value.kind {
+            ServiceKind::Http(_) | ServiceKind::Apache(_) | ServiceKind::Nginx(_) => "http",
+            ServiceKind::Sip(_) | ServiceKind::Kamailio(_) => "sip",
+            ServiceKind::Command(_) => continue,
+        };
+        let spoken = match &raw.value {
+            WorkloadRaw::Http(_) => "http",
+            WorkloadRaw::Sip(_) => "sip",
+        };
+        if speaks != spoken {
+            report
+                .error(
+                    service.span,
+                    format!("`{}` does not speak what the workload `{spoken}` speaks", service.name),
+                )
+                .help(format!("its workload is `{speaks}`"));
+        }
+    }
+    let WorkloadRaw::Http(http) = &raw.value else { return };
     for target in http.target.iter().flat_map(|t| &t.value.items).filter(|t| is_origin_form(&t.value)) {
         let path = target.value.split('?').next().unwrap_or_default();
         for service in services {

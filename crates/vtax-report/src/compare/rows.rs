@@ -1,36 +1,48 @@
 //! Comparisons of two runs, metric by metric.
 
 use vtax_plan::model::MeasureKind;
-use vtax_store::summary::{Comparison, MetricSummary, Verdict};
+use vtax_store::summary::{Comparison, MetricSummary};
 use vtax_units::Share;
 
 use super::{ALL_METRICS, GateVerdict, Options, Row};
 use crate::Report;
-use crate::data::RunData;
+use crate::data::{RunData, Side};
 use crate::format::quantity;
-use crate::metric::{Info, METRICS, Value};
-use crate::summarise::compared;
+use crate::judged::{Open, close, compared};
+use crate::metric::{Info, METRICS};
 use crate::table::leads;
 
 /// Loads further apart than this make latencies incomparable: near half of capacity, 5 % more load
 /// already moves a queue's delay by about as much.
 const LOAD_TOLERANCE: f64 = 0.05;
 
-/// One row per cell, measure and chosen metric that both plans have and at least one run measured.
+/// One row per cell, measure and chosen metric that both plans have and at least one run measured. They are
+/// read together, so they are judged as one family.
 pub(super) fn rows(a: &Report, b: &Report, options: &Options) -> Vec<Row> {
     let mut rows = Vec::new();
+    let mut family = Vec::new();
     let measures: Vec<&str> = a.data.measures().filter(|m| b.data.measures().any(|n| n == *m)).collect();
     for group in a.data.groups() {
         for measure in &measures {
             for info in METRICS.iter().filter(|m| chosen(m, options) && leads(&a.data, measure, m.name)) {
                 for cell in group.cells.iter().filter(|c| b.data.cell(&c.id).is_some()) {
                     let place = Place { cell: &cell.id, measure, info };
-                    let Some(row) = row(a, b, place, options) else { continue };
+                    let Some((row, open)) = row(a, b, place) else { continue };
+                    family.extend(open);
                     let environment = a.data.environment_label(cell);
                     rows.push(Row { group: group.label.clone(), environment, ..row });
                 }
             }
         }
+    }
+    close(&mut family, a.data.plan.margin.0);
+    let mut judged = family.into_iter();
+    for row in &mut rows {
+        // Only what can be compared takes part in the family, in the order of rows.
+        if let Some(open) = row.comparable.then(|| judged.next()).flatten() {
+            row.comparison = Comparison { reason: for_runs(&open.comparison.reason), ..open.comparison };
+        }
+        row.gate = options.max_tax.map(|max| held_to(&row.comparison, max));
     }
     rows
 }
@@ -49,39 +61,36 @@ struct Place<'a> {
     info: &'a Info,
 }
 
-/// `None` where neither run has a figure.
-fn row(a: &Report, b: &Report, place: Place<'_>, options: &Options) -> Option<Row> {
+/// A row without its verdict, and what it is to be made from, where the two can be compared; `None` where
+/// neither run has a figure.
+fn row(a: &Report, b: &Report, place: Place<'_>) -> Option<(Row, Option<Open>)> {
     let Place { cell, measure, info } = place;
-    let values = |r: &Report| r.data.metric(cell, measure, info.name);
-    let (of_a, of_b): (Vec<Value>, Vec<Value>) = (values(a), values(b));
-    if of_a.is_empty() && of_b.is_empty() {
+    // Rounds of two runs have nothing to do with each other.
+    let side = |r: &Report| Side { found: r.data.metric(cell, measure, info.name), rounds: Vec::new() };
+    let (of_a, of_b) = (side(a), side(b));
+    if of_a.found.is_empty() && of_b.found.is_empty() {
         return None;
     }
-    let mut comparison = compared([cell, cell, measure], info, (&of_b, &of_a), &a.data.plan);
-    comparison.reason = for_runs(&comparison.reason);
     let apart = loads_apart(&a.data, &b.data, cell, measure);
-    if let Some(reason) = &apart {
-        comparison = Comparison {
-            tax: None,
-            interval: None,
-            at_least: None,
-            at_most: None,
-            detectable: None,
-            verdict: Verdict::Inconclusive,
-            reason: reason.clone(),
-            ..comparison
-        };
-    }
-    Some(Row {
+    let open = compared([cell, cell, measure], info, (&of_b, &of_a), &a.data.plan);
+    let row = Row {
         group: String::new(),
         environment: String::new(),
         label: info.label.to_owned(),
         a: figures(a, place),
         b: figures(b, place),
         comparable: apart.is_none(),
-        gate: options.max_tax.map(|max| held_to(&comparison, max)),
-        comparison,
-    })
+        gate: None,
+        comparison: Comparison {
+            cell: cell.to_owned(),
+            baseline: cell.to_owned(),
+            measure: measure.to_owned(),
+            metric: info.name.to_owned(),
+            reason: apart.clone().unwrap_or_default(),
+            ..Comparison::default()
+        },
+    };
+    Some((row, apart.is_none().then_some(open)))
 }
 
 /// The statistics speak of an environment and its baseline; here these are B and A.
@@ -121,10 +130,11 @@ fn loads_apart(a: &RunData, b: &RunData, cell: &str, measure: &str) -> Option<St
     ))
 }
 
-/// Whether a tax is shown to be within or beyond the limit.
+/// Whether a tax is shown to be within or beyond the limit: beyond it only where that holds among all rows.
 pub(super) fn held_to(comparison: &Comparison, max_tax: Share) -> GateVerdict {
     let limit = 1.0 + max_tax.0;
-    let low = comparison.interval.map(|i| i.0).or(comparison.at_least);
+    let surely = comparison.corrected.or(comparison.interval);
+    let low = surely.map(|i| i.0).or(comparison.at_least);
     let high = comparison.interval.map(|i| i.1).or(comparison.at_most);
     match (low, high) {
         (Some(low), _) if low > limit => GateVerdict::Fail,

@@ -11,9 +11,10 @@ use vtax_store::{Provenance, RunDir};
 use vtax_units::{Rate, Share};
 
 use super::*;
+use crate::data;
 use crate::fixture;
+use crate::judged::{Open, close, compared};
 use crate::metric::{Value, named};
-use crate::summarise::compared;
 
 fn made(dir: &Path) -> RunDir {
     let options = fixture::Options { repetitions: 4, seconds: 2, rate: 400, ..fixture::Options::default() };
@@ -296,11 +297,9 @@ fn hostile() -> RunComparison {
             metric: "capacity".to_owned(),
             tax: Some(tax),
             interval: Some((tax * 0.95, tax * 1.05)),
-            at_least: None,
-            at_most: None,
-            detectable: None,
             verdict,
             reason: reason.to_owned(),
+            ..Comparison::default()
         },
         gate: Some(gate),
     };
@@ -377,7 +376,10 @@ proptest! {
         let mut turned = numbers.clone();
         turned.rotate_left(turn % numbers.len().max(1));
         let (a, b) = (values(&numbers, resolution), values(&turned, resolution));
-        let found = compared(["x", "x", "m"], named("capacity").unwrap(), (&b, &a), &plan);
+        let side = |found| data::Side { found, rounds: Vec::new() };
+        let mut family = [compared(["x", "x", "m"], named("capacity").unwrap(), (&side(b), &side(a)), &plan)];
+        close(&mut family, plan.margin.0);
+        let [Open { comparison: found, .. }] = family;
         prop_assert!(!matches!(found.verdict, Verdict::Better | Verdict::Worse), "{found:?}");
         for max in [0.0, 0.1] {
             prop_assert_ne!(rows::held_to(&found, Share(max)), GateVerdict::Fail);

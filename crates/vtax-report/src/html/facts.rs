@@ -92,7 +92,7 @@ pub(super) fn repeat(report: &Report) -> Markup {
 }
 
 /// Words joined so that a POSIX shell takes them apart again.
-fn shell(words: &[String]) -> String {
+pub(super) fn shell(words: &[String]) -> String {
     words.iter().map(|w| quote(w)).collect::<Vec<_>>().join(" ")
 }
 
@@ -104,7 +104,7 @@ fn quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-const WORDS: [(&str, &str); 15] = [
+const WORDS: [(&str, &str); 18] = [
     ("environment", "How the service is hosted: native, in a container, in a virtual machine."),
     ("baseline", "The environment the others are compared with."),
     (
@@ -115,15 +115,30 @@ const WORDS: [(&str, &str); 15] = [
         "trial",
         "One measurement from building the testbed to taking it down. Statistics count trials, not requests.",
     ),
-    ("typical value", "The geometric mean over valid trials; the tax is the ratio of two of them."),
+    (
+        "typical value",
+        "The median over valid trials: half of them found more, half less. A tax is not the ratio of two medians: it compares trials of one round.",
+    ),
+    (
+        "round",
+        "A trial of each environment, one shortly after the other in random order. What disturbs all of a round alike is in none of its ratios.",
+    ),
     (
         "95 % interval",
-        "Made so that in 95 of 100 repetitions of the whole run it holds the true value. Below 6 trials: Student's t on logarithms (Welch's for taxes); from 6 on: the bootstrap over trials.",
+        "Made so that in 95 of 100 repetitions of the whole run it holds the true value. For values: two of the trials, ordered by size (all of them, and Student's t, below 6). For taxes: Student's t over the rounds' ratios.",
     ),
     ("margin", "How large a tax may be and still count as none; the plan sets it."),
     ("equivalent", "The whole interval lies within the margin."),
     ("worse, better", "The whole interval lies above, or below, 1 and reaches beyond the margin."),
     ("can't tell", "Anything else; the reason stands beside it."),
+    (
+        "corrected",
+        "Several comparisons that are read together give chance several tries. Verdicts are read off wider intervals, after Holm, so that even one false claim among them happens in at most 5 of 100 runs.",
+    ),
+    (
+        "drifted",
+        "The order of trials explains their values: the machine changed on the way, and the verdict would depend on when one looks.",
+    ),
     (
         "capacity",
         "The highest rate of an open loop that keeps to the plan's limits, searched for as a bracket; shown is its geometric middle.",

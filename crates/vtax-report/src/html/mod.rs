@@ -5,10 +5,18 @@
 
 mod facts;
 mod figures;
+mod ims;
+mod ims_facts;
+mod ims_metrics;
+mod scalability;
 mod time;
 mod trials;
 mod verdict;
+mod why;
 
+use vtax_plan::model::{Arrivals, MeasureKind};
+
+use crate::ims::Bench;
 use crate::markup::Markup;
 use crate::report::Report;
 use crate::series;
@@ -16,7 +24,7 @@ use crate::series;
 /// Makes the page; reads the trials' bulk files on the way.
 pub(crate) fn page(report: &Report) -> String {
     let data = &report.data;
-    let mut damage = Vec::new();
+    let mut damage = report.ims().damage.clone();
     let intervals = series::intervals(&report.run, data, &mut damage);
     let densities = series::densities(&report.run, data, &mut damage);
     let probes = series::probes(&report.run, data, &mut damage);
@@ -30,12 +38,21 @@ pub(crate) fn page(report: &Report) -> String {
             main.open("section", &[("id", id)]).element("h2", &[], title).add(&body).close("section");
         }
     };
+    let benches = report.ims();
+    section("ims", "IMS benchmark", ims::summary(report, benches));
     section("taxes", "Taxes", verdict::taxes(report, &rows));
+    section("why", "Why these verdicts", why::why(report, &rows));
     section("latency", "Latency", figures::latency(data));
     section("capacity", "Capacity", figures::capacity(data));
+    section("scalability", "Scalability", scalability::sweeps(data));
     section("cpu", "Where the tax is paid", figures::cpu(data, &report.summary));
     section("time", "Over time", time::over_time(data, &intervals, &densities));
     section("probes", "What the probes saw", time::probes(data, &probes));
+    let arrivals = |bench: &Bench| arrivals(report, bench);
+    section("ims-measurements", "IMS measurements", ims_metrics::metrics(benches, arrivals));
+    section("ims-failures", "IMS failures and generator", ims_facts::failures(benches));
+    section("ims-appendix", "IMS parameters and command lines", ims_facts::appendix(report, benches));
+    section("left-out", "What doesn't count", why::left_out(report));
     section("trials", "Trials", trials::trials(report));
     section("figures", "All figures", verdict::all_figures(&rows, &report.summary));
     section("provenance", "Where the numbers come from", facts::provenance(report));
@@ -51,14 +68,27 @@ pub(crate) fn page(report: &Report) -> String {
          style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">",
     );
     page.element("title", &[], &format!("vtax: {}", data.plan.name));
-    page.fixed("<style>").fixed(include_str!("style.css")).fixed("</style></head><body>");
+    let has_ims = !benches.benches.is_empty();
+    page.fixed("<style>").fixed(include_str!("style.css"));
+    page.fixed(if has_ims { include_str!("ims.css") } else { "" }).fixed("</style></head><body>");
     page.add(&verdict::header(report, &sections));
     page.open("main", &[]);
     page.add(&verdict::verdict(report, &rows, &damage));
     page.add(&main).close("main");
     page.fixed("<div id=\"tip\" role=\"status\" hidden></div>");
-    page.fixed("<script>").fixed(include_str!("script.js")).fixed("</script></body></html>\n");
+    page.fixed("<script>").fixed(include_str!("script.js"));
+    page.fixed(if has_ims { include_str!("ims.js") } else { "" }).fixed("</script></body></html>\n");
     page.into_string()
+}
+
+/// How a benchmark's attempts followed each other.
+fn arrivals(report: &Report, bench: &Bench) -> Option<Arrivals> {
+    let measure = report.data.plan.measures.iter().find(|m| m.name == bench.measure)?;
+    match &measure.kind {
+        MeasureKind::Ims(ims) => Some(ims.arrivals),
+        MeasureKind::Latency(latency) => Some(latency.arrivals),
+        _ => None,
+    }
 }
 
 /// A figure with its caption and a key of its series: class, label.

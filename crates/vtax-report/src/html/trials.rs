@@ -70,6 +70,7 @@ fn found(t: &TrialRecord) -> String {
     match &t.outcome {
         None => String::new(),
         Some(Outcome::Capacity(c)) => format!("{} req/s, {} steps", words(c), c.steps.len()),
+        Some(Outcome::Ims(ims)) => super::ims::conclusion(ims),
         Some(_) => load(t).map_or_else(String::new, |l| {
             let failed = l.counts.intended.max(l.counts.sent).saturating_sub(l.counts.ok);
             let rate = l.counts.ok as f64 / l.duration.as_secs_f64().max(1e-9);

@@ -1,9 +1,9 @@
 //! The top of the page: headline, first table, notes, forest plot; and the table of all figures.
 
-use vtax_store::summary::{Summary, Verdict};
+use vtax_store::summary::{Comparison, Summary, Verdict};
 
 use super::{head, scrolling};
-use crate::format::{digits, quantity, tax, utc};
+use crate::format::{digits, quantity, tax, tax_range, utc};
 use crate::headline::word;
 use crate::markup::Markup;
 use crate::metric::{LIFECYCLE, METRICS};
@@ -57,7 +57,9 @@ pub(super) fn verdict(report: &Report, rows: &[Row], damage: &[String]) -> Marku
     } else if !primary.is_empty() {
         m.add(&table(report, &primary));
     }
-    let notes: Vec<&String> = summary.notes.iter().chain(damage).collect();
+    m.add(&super::why::closed_loop(&report.data));
+    let doubts = super::why::doubts(summary);
+    let notes: Vec<&String> = doubts.iter().chain(&summary.notes).chain(damage).collect();
     if !notes.is_empty() {
         m.fixed("<aside class=\"notes\"><h3>Read this first</h3><ul>");
         for note in notes {
@@ -72,7 +74,7 @@ pub(super) fn verdict(report: &Report, rows: &[Row], damage: &[String]) -> Marku
 fn table(report: &Report, rows: &[&Row]) -> Markup {
     let mut m = Markup::new();
     m.open("table", &[("class", "verdicts")]);
-    m.fixed("<caption>Typical value over trials (geometric mean) and tax against the baseline, each with its 95&nbsp;% interval. A tax above 1 is a cost, whichever way the metric runs.</caption>");
+    m.fixed("<caption>Typical value over trials (median) and tax against the baseline, taken within rounds, each with its 95&nbsp;% interval. A tax above 1 is a cost, whichever way the metric runs. Verdicts hold for all of this table together.</caption>");
     head(
         &mut m,
         &[("Environment", false), ("Value", true), ("Tax", true), ("Verdict", false), ("Why", false)],
@@ -127,12 +129,26 @@ fn line(row: &Row) -> Markup {
     m.open("td", &[("class", "why")]);
     if let Some(c) = &row.comparison {
         m.text(&c.reason);
+        if let Some(text) = corrected(c) {
+            m.element("small", &[], &text);
+        }
+        let shown = |name: &str, least: f64| format!("smallest tax {name} could show: {}", tax(least));
         if let Some(detectable) = c.detectable.filter(|_| c.verdict != Verdict::Worse) {
-            m.element("small", &[], &format!("smallest tax this could show: {}", tax(detectable)));
+            m.element("small", &[], &shown("this", detectable));
+        }
+        if let Some(least) = c.minimum_detectable {
+            m.element("small", &[], &shown("this testbed, measured against itself,", least));
         }
     }
     m.close("td").close("tr");
     m
+}
+
+/// `judged at 0.95–1.09, as 8 comparisons are read together`, where that is wider.
+fn corrected(c: &Comparison) -> Option<String> {
+    let ((low, high), family) = (c.corrected?, c.family?);
+    (c.corrected != c.interval)
+        .then(|| format!("judged by {}, as {family} comparisons are read together", tax_range(low, high)))
 }
 
 fn interval(m: &mut Markup, text: &str) {
@@ -142,7 +158,7 @@ fn interval(m: &mut Markup, text: &str) {
 }
 
 /// Word and sign: never colour alone.
-fn badge(verdict: Verdict) -> Markup {
+pub(super) fn badge(verdict: Verdict) -> Markup {
     let class = match verdict {
         Verdict::Better => "badge better",
         Verdict::Worse => "badge worse",
@@ -211,7 +227,7 @@ pub(super) fn all_figures(rows: &[Row], summary: &Summary) -> Markup {
             ("Trials", true),
             ("Typical", true),
             ("95 % interval", true),
-            ("Median", true),
+            ("Mean", true),
             ("SD", true),
             ("Tax", true),
             ("Verdict", false),
@@ -236,7 +252,7 @@ pub(super) fn all_figures(rows: &[Row], summary: &Summary) -> Markup {
             let interval =
                 v.interval.map_or_else(String::new, |i| crate::format::range(v.center, i, &v.unit));
             number(v.interval.map_or(0.0, |i| i.0), &interval);
-            number(v.median, &quantity(v.median, &v.unit));
+            number(v.mean, &quantity(v.mean, &v.unit));
             number(v.sd.unwrap_or(0.0), &v.sd.map_or_else(String::new, |sd| relative(sd, v.mean)));
             let t = comparison.and_then(|c| c.tax);
             number(t.unwrap_or(0.0), &t.map_or_else(String::new, tax));

@@ -23,7 +23,8 @@ pub(crate) fn forest(rows: &[&Row], margin: f64, width: f64) -> Markup {
     let height = 24.0 + heights.sum::<f64>() + 44.0;
     let ends = rows.iter().filter_map(|r| r.comparison.as_ref()).flat_map(|c| {
         let (low, high) = c.interval.unzip();
-        [c.tax, low, high, c.at_least, c.at_most].into_iter().flatten()
+        let (least, most) = c.corrected.unzip();
+        [c.tax, low, high, least, most, c.at_least, c.at_most].into_iter().flatten()
     });
     // An interval without end, or nearly, must not flatten all others.
     let ends = ends.filter(|v| (1e-4..1e4).contains(v)).chain([1.0 / (1.0 + margin), 1.0 + margin]);
@@ -51,7 +52,7 @@ pub(crate) fn forest(rows: &[&Row], margin: f64, width: f64) -> Markup {
         "name",
         (frame.right, height - 8.0),
         Anchor::End,
-        "tax: cost over the baseline's, 95 % interval",
+        "tax: cost over the baseline's; bar: 95 % interval, line: corrected",
     );
     let mut y = frame.top;
     for line in &lines {
@@ -120,6 +121,12 @@ fn tax(svg: &mut Svg, frame: &Frame, row: &Row, y: f64, narrow: bool) {
             &tip,
         );
     };
+    // What the verdict is read off reaches further, where comparisons are read together.
+    if let Some((low, high)) = c.corrected.filter(|i| Some(*i) != c.interval) {
+        let (a, b) = (frame.x(low), frame.x(high));
+        let m = number(middle);
+        svg.path(&format!("{color} outer"), &format!("M{} {m}H{}", number(a), number(b.max(a + 1.0))), &tip);
+    }
     if let Some((low, high)) = c.interval {
         whisker(svg, low, high);
     }

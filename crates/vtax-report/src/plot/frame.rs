@@ -1,7 +1,7 @@
 //! The box a picture is drawn in: scales, axes, grid.
 
 use super::scale::Scale;
-use super::svg::{Anchor, Svg};
+use super::svg::{Anchor, Svg, number};
 
 /// The box with its margins, in pixels.
 #[derive(Debug, Clone, Copy)]
@@ -27,10 +27,13 @@ impl Frame {
     pub(crate) fn x_axis(&self, svg: &mut Svg, count: usize, label: impl Fn(f64) -> String) {
         svg.line("axis", (self.left, self.bottom), (self.right, self.bottom));
         let mut free = f64::NEG_INFINITY;
-        for tick in self.x.ticks(count) {
+        let ticks = self.x.ticks(count);
+        let (top, bottom) = (number(self.top), number(self.bottom));
+        let lines = ticks.iter().map(|t| format!("M{} {top}V{bottom}", number(self.x(*t))));
+        svg.path("grid", &lines.collect::<String>(), "");
+        for tick in ticks {
             let x = self.x(tick);
             let text = label(tick);
-            svg.line("grid", (x, self.top), (x, self.bottom));
             // Labels that would run into each other are left out; the grid line stays.
             let half = width(&text) / 2.0;
             if x - half >= free {
@@ -45,9 +48,12 @@ impl Frame {
 
     /// Horizontal grid lines with their labels at the left.
     pub(crate) fn y_axis(&self, svg: &mut Svg, count: usize, label: impl Fn(f64) -> String) {
-        for tick in self.y.ticks(count) {
+        let ticks = self.y.ticks(count);
+        let (left, right) = (number(self.left), number(self.right));
+        let lines = ticks.iter().map(|t| format!("M{left} {}H{right}", number(self.y(*t))));
+        svg.path("grid", &lines.collect::<String>(), "");
+        for tick in ticks {
             let y = self.y(tick);
-            svg.line("grid", (self.left, y), (self.right, y));
             svg.text("tick", (self.left - 6.0, y + 4.0), Anchor::End, &label(tick));
         }
     }

@@ -2,12 +2,17 @@
 
 pub(crate) mod capacity;
 pub(crate) mod curves;
+pub(crate) mod dots;
 pub(crate) mod forest;
 mod frame;
+pub(crate) mod narrowing;
 pub(crate) mod panel;
-mod scale;
+pub(crate) mod scale;
+pub(crate) mod scaling;
 pub(crate) mod stack;
 mod svg;
+pub(crate) mod timeline;
+pub(crate) mod xy;
 
 use crate::markup::Markup;
 

@@ -46,7 +46,7 @@ pub(crate) fn lines(title: &str, lines: &[Line], seconds: f64, vertical: Vertica
             .points
             .iter()
             .map(|(t, v)| (frame.x(*t), if v.is_finite() { frame.y(*v) } else { f64::NAN }));
-        svg.path(&line.class, &polyline(points), &line.label);
+        svg.path(&line.class, &polyline(visible(points.collect())), &line.label);
     }
     let mut ends: Vec<f64> = labels.iter().map(|l| l.points.last().map_or(0.0, |p| frame.y(p.1))).collect();
     spread(&mut ends, 13.0, frame.top + 4.0, frame.bottom);
@@ -54,6 +54,30 @@ pub(crate) fn lines(title: &str, lines: &[Line], seconds: f64, vertical: Vertica
         svg.text(&format!("{} small", line.class), (frame.right + 6.0, y + 4.0), Anchor::Start, &line.label);
     }
     svg.finish()
+}
+
+/// Points that can be told apart: of more than four in one pixel's column only the first, the
+/// extremes and the last stay, in their order. What interrupts the line stays too.
+fn visible(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    if points.len() < 4 * WIDTH as usize {
+        return points;
+    }
+    let mut kept = Vec::new();
+    let same =
+        |a: &(f64, f64), b: &(f64, f64)| a.0.floor() == b.0.floor() && a.1.is_finite() == b.1.is_finite();
+    for column in points.chunk_by(same) {
+        let by_height = |a: &&(usize, &(f64, f64)), b: &&(usize, &(f64, f64))| a.1.1.total_cmp(&b.1.1);
+        let places: Vec<(usize, &(f64, f64))> = column.iter().enumerate().collect();
+        let lowest = places.iter().min_by(by_height).map_or(0, |p| p.0);
+        let highest = places.iter().max_by(by_height).map_or(0, |p| p.0);
+        let mut places = [0, lowest, highest, column.len() - 1];
+        places.sort_unstable();
+        let mut last = None;
+        for place in places.into_iter().filter(|p| last.replace(*p) != Some(*p)) {
+            kept.push(column[place]);
+        }
+    }
+    kept
 }
 
 /// How many requests fell where, over time and latency.
@@ -110,4 +134,29 @@ fn frame(title: &str, seconds: f64, vertical: Vertical<'_>, label_width: f64) ->
     frame.y_axis(&mut svg, 4, |v| tick(v, vertical.unit));
     frame.x_axis(&mut svg, 4, |v| tick(v, "s"));
     (svg, frame)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_left_out_could_not_be_seen(values in proptest::collection::vec(0.0..150.0f64, 1200..3000)) {
+            let n = values.len() as f64;
+            let points: Vec<(f64, f64)> = values.iter().enumerate().map(|(i, v)| (i as f64 / n * 100.0, *v)).collect();
+            let kept = visible(points.clone());
+            prop_assert!(kept.len() <= 4 * 101);
+            prop_assert!(kept.windows(2).all(|w| w[0].0 <= w[1].0));
+            let extremes = |p: &[(f64, f64)]| {
+                let values = || p.iter().map(|p| p.1);
+                (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max))
+            };
+            prop_assert_eq!(extremes(&kept), extremes(&points));
+            prop_assert_eq!(kept.first(), points.first());
+            prop_assert_eq!(kept.last(), points.last());
+        }
+    }
 }

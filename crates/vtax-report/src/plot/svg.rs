@@ -143,20 +143,113 @@ pub(crate) fn number(value: f64) -> String {
     format!("{}", rounded + 0.0)
 }
 
+/// A path in steps of a tenth of a pixel, each relative to the one before: less than half as long as one of
+/// absolute places. A point that isn't finite interrupts it.
+#[derive(Debug, Default)]
+pub(crate) struct Trace {
+    path: String,
+    /// Where the pen is, in tenths of a pixel.
+    at: (i64, i64),
+    drawing: bool,
+}
+
+impl Trace {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// The next point: from here on a line leads to it, unless it is the first or follows a break.
+    pub(crate) fn to(&mut self, (x, y): (f64, f64)) {
+        if !(x.is_finite() && y.is_finite()) {
+            self.lift();
+            return;
+        }
+        let target = ((x * 10.0).round() as i64, (y * 10.0).round() as i64);
+        let (dx, dy) = (target.0 - self.at.0, target.1 - self.at.1);
+        match (self.drawing, dx, dy) {
+            (true, 0, 0) => return,
+            (true, _, 0) => self.step('h', &[dx]),
+            (true, 0, _) => self.step('v', &[dy]),
+            (true, ..) => self.step('l', &[dx, dy]),
+            (false, ..) if self.path.is_empty() => self.step('M', &[dx, dy]),
+            (false, ..) => self.step('m', &[dx, dy]),
+        }
+        (self.at, self.drawing) = (target, true);
+    }
+
+    /// A dot where the pen is, for a point without neighbours.
+    pub(crate) fn dot(&mut self) {
+        self.step('h', &[0]);
+    }
+
+    /// The next point is reached without a line.
+    pub(crate) fn lift(&mut self) {
+        self.drawing = false;
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.path.is_empty()
+    }
+
+    pub(crate) fn into_path(self) -> String {
+        self.path
+    }
+
+    fn step(&mut self, command: char, tenths: &[i64]) {
+        self.path.push(command);
+        for (i, n) in tenths.iter().enumerate() {
+            // A minus sign separates numbers by itself.
+            if i > 0 && *n >= 0 {
+                self.path.push(' ');
+            }
+            if *n < 0 {
+                self.path.push('-');
+            }
+            let (whole, part) = (n.unsigned_abs() / 10, n.unsigned_abs() % 10);
+            match (whole, part) {
+                (w, 0) => self.path.push_str(&w.to_string()),
+                (0, p) => self.path.push_str(&format!(".{p}")),
+                (w, p) => self.path.push_str(&format!("{w}.{p}")),
+            }
+        }
+    }
+}
+
 /// A path through points; a point that isn't finite interrupts it.
 pub(crate) fn polyline(points: impl IntoIterator<Item = (f64, f64)>) -> String {
-    let mut path = String::new();
-    let mut pen_down = false;
-    for (x, y) in points {
-        if !(x.is_finite() && y.is_finite()) {
-            pen_down = false;
-            continue;
-        }
-        path.push(if pen_down { 'L' } else { 'M' });
-        path.push_str(&number(x));
-        path.push(' ');
-        path.push_str(&number(y));
-        pen_down = true;
+    let mut trace = Trace::new();
+    points.into_iter().for_each(|p| trace.to(p));
+    trace.into_path()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn steps_are_short() {
+        let path = polyline([
+            (10.0, 20.0),
+            (13.0, 19.7),
+            (13.0, 25.0),
+            (f64::NAN, 0.0),
+            (20.04, 25.0),
+            (20.0, 25.0),
+        ]);
+        assert_eq!(path, "M10 20l3-.3v5.3m7 0");
     }
-    path
+
+    proptest! {
+        /// Rounding doesn't add up: every point is where it would be on its own.
+        #[test]
+        fn a_trace_ends_where_it_should(points in proptest::collection::vec((-500.0..500.0f64, -500.0..500.0f64), 1..80)) {
+            let mut trace = Trace::new();
+            points.iter().for_each(|p| trace.to(*p));
+            let last = points[points.len() - 1];
+            prop_assert!((trace.at.0 as f64 / 10.0 - last.0).abs() <= 0.0501);
+            prop_assert!((trace.at.1 as f64 / 10.0 - last.1).abs() <= 0.0501);
+        }
+    }
 }

@@ -4,3 +4,4 @@ mod connection;
 mod date;
 mod document;
 pub mod http;
+pub mod sip;

@@ -37,13 +37,14 @@ impl Bench {
             cpus: 2,
             vtax: PathBuf::from("/proc/self/exe"),
             die_with_starter: false,
+            prepared: None,
             call_off: None,
         }
     }
 
     pub(crate) fn start(&self, service: &Service) -> Result<RunningService, ServiceError> {
         let notices = Arc::clone(&self.notices);
-        RunningService::start(service, &self.place(), move |notice| {
+        RunningService::start(service, None, &self.place(), move |notice| {
             notices.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
         })
     }

@@ -109,7 +109,7 @@ fn an_unexpected_death_is_told_with_its_last_words() {
     let (bench, port) = (Bench::new(), free_port());
     let text = "echo up; sleep 0.3; echo last words; exit 3\n";
     let running = bench.start(&script(port, Ready::Log("up".into()), text)).expect("it starts");
-    bench.wait_for("death", |n| matches!(n, Notice::Died { status: Ended::Exited(3) }));
+    bench.wait_for("death", |n| matches!(n, Notice::Died { process: None, status: Ended::Exited(3) }));
     let notices = bench.notices();
     assert!(matches!(&notices[notices.len() - 2], Notice::Output { line, .. } if line == "last words"));
     assert_eq!(running.ended(), Some(Ended::Exited(3)));
@@ -180,7 +180,7 @@ fn a_start_can_be_called_off() {
             std::thread::sleep(Duration::from_millis(200));
             call_off.store(true, Ordering::Relaxed);
         });
-        let error = RunningService::start(&own, &place, |_| ()).expect_err("called off");
+        let error = RunningService::start(&own, None, &place, |_| ()).expect_err("called off");
         assert!(matches!(error, ServiceError::CalledOff { .. }), "{error}");
     });
     assert!(begun.elapsed() < Duration::from_secs(8));

@@ -69,7 +69,7 @@ fn a_web_server_serves_and_goes() {
         assert!(running.version().to_lowercase().starts_with(name), "{}", running.version());
         assert!(running.startup().0 > 0);
         check_documents(&running);
-        let pid = running.pid();
+        let pid = running.pids().next().expect("one process");
         let children = children_of(pid);
         assert!(children.len() >= 2, "{name} has {} workers on 2 CPUs", children.len());
         let stopped = running.stop().expect("it stops");

@@ -1,8 +1,15 @@
 //! The distribution's package tools, run as children without a shell.
 
 use std::ffi::OsStr;
+<<<<<<< HEAD
 use std::fs;
 use std::path::{Path, PathBuf};
+=======
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+>>>>>>> main
 use std::process::{Command, Stdio};
 
 use vtax_sys::inherit::Inherit;
@@ -16,6 +23,37 @@ const SHOWN_LINES: usize = 8;
 #[derive(Debug)]
 pub(super) struct Archive {
     updated: bool,
+}
+
+/// Keeps packages from starting their services while it lives: invoke-rc.d(8) asks this program.
+struct Policy;
+
+const POLICY: &str = "/usr/sbin/policy-rc.d";
+/// For the case that nobody is left to remove it, it answers only for half an hour: 101 forbids, 0
+/// allows.
+const POLICY_TEXT: &str = "#!/bin/sh\n# Made by vtax setup, which starts no services; may be removed.\n\
+                           [ -n \"$(find \"$0\" -mmin -30)\" ] && exit 101\nexit 0\n";
+
+impl Policy {
+    /// Puts it in place; `None` where the host has one of its own, or it can't be written: then the
+    /// host's rule holds.
+    fn set() -> Option<Self> {
+        let left = fs::read_to_string(POLICY).is_ok_and(|text| text == POLICY_TEXT);
+        if left {
+            fs::remove_file(POLICY).ok()?;
+        }
+        let mut file = File::options().write(true).create_new(true).mode(0o755).open(POLICY).ok()?;
+        let this = Self;
+        file.write_all(POLICY_TEXT.as_bytes()).ok()?;
+        Some(this)
+    }
+}
+
+impl Drop for Policy {
+    fn drop(&mut self) {
+        // What can't be removed allows everything half an hour later.
+        let _ = fs::remove_file(POLICY);
+    }
 }
 
 /// Whether packages can be installed by this user.
@@ -43,13 +81,19 @@ impl Archive {
         Ok(true)
     }
 
-    /// Installs packages, after an update of the index.
-    pub(super) fn install(&mut self, packages: &[String]) -> Result<()> {
+    /// Installs packages, after an update of the index. Their services, of which `units` are told, are
+    /// neither started nor enabled.
+    pub(super) fn install(&mut self, packages: &[String], units: &[&str]) -> Result<()> {
         self.update()?;
+        let _policy = Policy::set();
         let mut install = command("apt-get");
         install.args(["-q", "install", "-y", "--no-install-recommends"]).args(packages);
         // Killing dpkg in the middle would leave the host half-configured.
-        run(&mut install, Life::Own).map(drop)
+        run(&mut install, Life::Own)?;
+        if units.is_empty() || !Path::new("/usr/bin/systemctl").exists() {
+            return Ok(());
+        }
+        run(command("systemctl").args(["--quiet", "disable"]).args(units), Life::Own).map(drop)
     }
 
     /// What `package` depends on; `None` where the archive doesn't have it.
@@ -232,12 +276,23 @@ mod tests {
     }
 
     #[test]
+<<<<<<< HEAD
     fn the_archive_is_the_one_this_host_already_uses() {
         let text = "Packages|nodesource|nodesource|https://a.example/\nPackages|Debian|Debian-Security|\
                     http://b.example/debian-security/\nDEP-11|Debian|Debian|http://c.example/\n\
                     Packages|Debian|Debian|http://d.example/debian/\n";
         assert_eq!(repository(text, "Debian").as_deref(), Some("http://d.example/debian/"));
         assert_eq!(repository(text, "Ubuntu"), None);
+=======
+    fn the_policy_forbids_for_half_an_hour() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), POLICY_TEXT).unwrap();
+        let asked = || Command::new("/bin/sh").arg(file.path()).status().unwrap().code();
+        assert_eq!(asked(), Some(101));
+        let hour = std::time::Duration::from_secs(3600);
+        file.as_file().set_modified(std::time::SystemTime::now() - hour).unwrap();
+        assert_eq!(asked(), Some(0));
+>>>>>>> main
     }
 
     #[test]

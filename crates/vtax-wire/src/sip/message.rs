@@ -48,6 +48,25 @@ pub struct CSeq<'a> {
     pub method_text: &'a [u8],
 }
 
+/// What every element needs of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parts<'a> {
+    /// The topmost Via.
+    pub via: Via<'a>,
+    /// From.
+    pub from: Address<'a>,
+    /// To.
+    pub to: Address<'a>,
+    /// Call-ID.
+    pub call_id: &'a [u8],
+    /// CSeq.
+    pub cseq: CSeq<'a>,
+    /// Max-Forwards, where it is given.
+    pub max_forwards: Option<u8>,
+    /// The Request-URI of a request.
+    pub uri: Option<Uri<'a>>,
+}
+
 /// A view of one message's bytes.
 #[derive(Debug, Clone)]
 pub struct Message<'a> {
@@ -55,6 +74,8 @@ pub struct Message<'a> {
     start: StartLine<'a>,
     /// Length of the start line with its line end.
     start_length: u16,
+    /// Where the empty line begins that ends the head.
+    head_end: u16,
     body_start: u16,
     count: u8,
     /// Index of the first line of each known name, or [`NONE`].
@@ -87,6 +108,7 @@ impl<'a> Message<'a> {
             bytes,
             start: StartLine::parse(&bytes[..first.text_end])?,
             start_length: first.next as u16,
+            head_end: 0,
             body_start: 0,
             count: 0,
             firsts: [NONE; KNOWN],
@@ -108,6 +130,7 @@ impl<'a> Message<'a> {
         loop {
             let mut line = end_of_line(bytes, at)?;
             if line.text_end == at {
+                self.head_end = at as u16;
                 return Ok(line.next);
             }
             let (name, after_name) = split_token(&bytes[at..line.text_end]);
@@ -147,45 +170,61 @@ impl<'a> Message<'a> {
         Ok(())
     }
 
-    /// What RFC 3261 section 8.2 and RFC 4475 ask a server to check first: each header that must
-    /// be there is, once, and well formed; CSeq names the request's method; Max-Forwards and
-    /// Expires, where given, are numbers; a request's URI is one.
+    /// What every element needs of a message, parsed once: each header that must be there is,
+    /// once, and well formed; CSeq names the request's method; Max-Forwards, where given, is a
+    /// number; a request's URI is one.
     ///
     /// # Errors
     /// What to answer 400 to, or for a response, what to drop it for.
-    pub fn check(&self) -> Result<(), SipError> {
-        for name in [
+    pub fn parts(&self) -> Result<Parts<'a>, SipError> {
+        const ONCE: [Name; 7] = [
             Name::From,
             Name::To,
             Name::CallId,
             Name::CSeq,
             Name::MaxForwards,
             Name::Expires,
-            Name::ContentLength,
             Name::ContentType,
-        ] {
-            if self.is_repeated(name) {
-                return Err(SipError::Repeated(name));
-            }
+        ];
+        if self.repeated != 0
+            && let Some(name) = ONCE.into_iter().find(|name| self.is_repeated(*name))
+        {
+            return Err(SipError::Repeated(name));
         }
-        for via in self.values(Name::Via) {
-            Via::parse(via)?;
-        }
-        self.via()?;
-        self.from()?;
-        self.to()?;
-        self.call_id()?;
-        let cseq = self.cseq()?;
-        self.max_forwards()?;
-        self.expires()?;
-        for contact in self.contacts() {
-            contact.map_err(|_| SipError::Value(Name::Contact))?;
-        }
-        if let StartLine::Request { method, method_text, uri } = self.start {
-            Uri::parse(uri)?;
+        let parts = Parts {
+            via: self.via()?,
+            from: self.from()?,
+            to: self.to()?,
+            call_id: self.call_id()?,
+            cseq: self.cseq()?,
+            max_forwards: self.max_forwards()?,
+            uri: match self.start {
+                StartLine::Request { uri, .. } => Some(Uri::parse(uri)?),
+                StartLine::Status { .. } => None,
+            },
+        };
+        if let StartLine::Request { method, method_text, .. } = self.start {
+            let cseq = parts.cseq;
             if method != cseq.method || (method == Method::Other && method_text != cseq.method_text) {
                 return Err(SipError::MethodMismatch);
             }
+        }
+        Ok(parts)
+    }
+
+    /// As [`parts`](Self::parts), and further what RFC 4475 asks a server to refuse: every Via,
+    /// every Contact and Expires, where given, is well formed.
+    ///
+    /// # Errors
+    /// What to answer 400 to, or for a response, what to drop it for.
+    pub fn check(&self) -> Result<(), SipError> {
+        self.parts()?;
+        for via in self.values(Name::Via) {
+            Via::parse(via)?;
+        }
+        self.expires()?;
+        for contact in self.contacts() {
+            contact.map_err(|_| SipError::Value(Name::Contact))?;
         }
         Ok(())
     }
@@ -237,8 +276,7 @@ impl<'a> Message<'a> {
         &self.bytes[usize::from(self.body_start)..]
     }
 
-    /// The head without the start line and without the empty line: every header line as it is
-    /// written, folds and all.
+    /// Every header line in order: what it is, its name as written, its value with its folds.
     pub fn header_lines(&self) -> impl Iterator<Item = (Name, &'a [u8], &'a [u8])> + '_ {
         self.lines[..usize::from(self.count)].iter().map(|line| {
             let name = &self.bytes[usize::from(line.name_start)..][..usize::from(line.name_length)];
@@ -246,10 +284,30 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// Where the first header line begins.
+    /// Every header line as it is written, with its line end, and its value.
+    pub fn raw_lines(&self) -> impl Iterator<Item = (Name, &'a [u8], &'a [u8])> + '_ {
+        self.lines[..usize::from(self.count)].iter().enumerate().map(|(index, line)| {
+            let raw = &self.bytes[usize::from(line.name_start)..self.line_start(index + 1)];
+            (line.name, raw, self.value(line))
+        })
+    }
+
+    /// The start line with its line end.
     #[must_use]
-    pub const fn headers_start(&self) -> usize {
-        self.start_length as usize
+    pub fn raw_start(&self) -> &'a [u8] {
+        &self.bytes[..usize::from(self.start_length)]
+    }
+
+    /// Everything from a header line on, by its number from 0: the rest of the head, the empty
+    /// line, the body. After the last header line, from the empty line on.
+    #[must_use]
+    pub fn tail(&self, line: usize) -> &'a [u8] {
+        &self.bytes[self.line_start(line)..]
+    }
+
+    fn line_start(&self, line: usize) -> usize {
+        let known = self.lines[..usize::from(self.count)].get(line);
+        usize::from(known.map_or(self.head_end, |line| line.name_start))
     }
 
     fn value(&self, line: &Line) -> &'a [u8] {

@@ -25,18 +25,18 @@ pub use address::{Address, Contact};
 pub use auth::{Challenge, Credentials, nonce_count};
 pub use digest::{Algorithm, Answer, Hex, QopAuth, ha1};
 pub use frame::{Framed, Framer};
-pub use message::{CSeq, Message, StartLine, Values};
+pub use message::{CSeq, Message, Parts, StartLine, Values};
 pub use name::{Method, Name};
 pub use params::{Param, Params};
 pub use uri::{Scheme, Uri};
 pub use via::{Transport, Via};
-pub use write::Writer;
+pub use write::{Writer, decimal};
 
 /// Most bytes of one message, head and body together: what a UDP datagram can hold.
 pub const MESSAGE_BYTES_MAX: usize = 65_535;
 
 /// Most header lines of one message; folded lines count once.
-pub const HEADERS_MAX: usize = 128;
+pub const HEADERS_MAX: usize = 64;
 
 /// Why bytes are not a SIP message that can be acted upon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]

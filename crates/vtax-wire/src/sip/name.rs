@@ -138,7 +138,9 @@ impl Name {
             (11, b'r') => Self::RetryAfter,
             _ => return Self::Other,
         };
-        if text.eq_ignore_ascii_case(name.text().as_bytes()) { name } else { Self::Other }
+        let full = name.text().as_bytes();
+        // Nearly everyone writes it as the RFC does, and that is found faster.
+        if text == full || text.eq_ignore_ascii_case(full) { name } else { Self::Other }
     }
 
     const fn of_compact(letter: u8) -> Self {

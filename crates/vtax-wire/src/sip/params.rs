@@ -32,6 +32,13 @@ impl<'a> Params<'a> {
         self.flatten().find(|p| p.name.eq_ignore_ascii_case(name)).map(|p| p.value)
     }
 
+    /// As `next`, with the parameter as it is written, from its semicolon on.
+    pub(super) fn next_raw(&mut self) -> Option<(&'a [u8], Param<'a>)> {
+        let before = self.rest;
+        let param = self.next()?.ok()?;
+        Some((trim(&before[..before.len() - self.rest.len()]), param))
+    }
+
     fn step(&mut self) -> Result<Param<'a>, SipError> {
         let [b';', rest @ ..] = self.rest else { return Err(SipError::Param) };
         let (name, rest) = split_token(trim_start(rest));

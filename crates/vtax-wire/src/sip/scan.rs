@@ -132,7 +132,7 @@ pub(super) fn host_address(host: &[u8]) -> Option<std::net::IpAddr> {
     let text = match host {
         [b'[', inner @ .., b']'] => inner,
         // A name, by far the most frequent case that isn't an address.
-        [.., last] if !last.is_ascii_digit() => return None,
+        [.., last] if !last.is_ascii_digit() && memchr::memchr(b':', host).is_none() => return None,
         _ => host,
     };
     std::str::from_utf8(text).ok()?.parse().ok()

@@ -1,6 +1,7 @@
 //! One value of Via (RFC 3261 section 20.42).
 
-use std::net::IpAddr;
+use std::io::Write as _;
+use std::net::{IpAddr, SocketAddr};
 
 use super::scan::{host_address, is_space, port, split_host_port, split_token, trim, trim_start};
 use super::{Name, Params, SipError};
@@ -50,6 +51,7 @@ pub struct Via<'a> {
     pub rport: Option<Option<u16>>,
     /// Where responses over multicast go.
     pub maddr: Option<&'a [u8]>,
+    params: &'a [u8],
 }
 
 /// How branches of RFC 3261 begin; one without is of RFC 2543 and proves nothing.
@@ -75,6 +77,7 @@ impl<'a> Via<'a> {
             received: None,
             rport: None,
             maddr: None,
+            params,
         };
         for param in Params::new(params) {
             let param = param.map_err(|_| MALFORMED)?;
@@ -104,6 +107,26 @@ impl<'a> Via<'a> {
     #[must_use]
     pub fn address(&self) -> Option<IpAddr> {
         host_address(self.host)
+    }
+
+    /// Appends the value with what its recipient adds: `received` where sent-by is not the source's
+    /// address, and both `received` and `rport` where rport was asked for (RFC 3261 section
+    /// 18.2.1, RFC 3581 section 4). What was there of both before is dropped.
+    pub fn write_received(&self, source: SocketAddr, out: &mut Vec<u8>) {
+        out.extend_from_slice(trim(&self.text[..self.text.len() - self.params.len()]));
+        let mut params = Params::new(self.params);
+        while let Some((raw, param)) = params.next_raw() {
+            let name = param.name;
+            if !name.eq_ignore_ascii_case(b"received") && !name.eq_ignore_ascii_case(b"rport") {
+                out.extend_from_slice(raw);
+            }
+        }
+        // Writing to a Vec can't fail.
+        if self.rport.is_some() {
+            let _ = write!(out, ";received={};rport={}", source.ip(), source.port());
+        } else if self.address() != Some(source.ip()) {
+            let _ = write!(out, ";received={}", source.ip());
+        }
     }
 
     /// Where a response goes over an unreliable transport (RFC 3261 section 18.2.2, RFC 3581

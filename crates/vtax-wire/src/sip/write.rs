@@ -54,17 +54,17 @@ impl<'b> Writer<'b> {
         writer.respond_without_via(request, code, to_tag)
     }
 
-    /// As [`Writer::respond`], with another value in place of the topmost Via: with the
-    /// `received` and `rport` that the sender of the request needs.
-    pub fn respond_via(
+    /// As [`Writer::respond`], with what `top_via` appends in place of the topmost Via: its value
+    /// with the `received` and `rport` that the sender of the request needs.
+    pub fn respond_with(
         out: &'b mut Vec<u8>,
         request: &Message<'_>,
-        top_via: &[u8],
         code: u16,
         reason: &str,
         to_tag: Option<&[u8]>,
+        top_via: impl FnOnce(&mut Vec<u8>),
     ) -> Self {
-        let mut writer = Self::response(out, code, reason).header(Name::Via, top_via);
+        let mut writer = Self::response(out, code, reason).header_with(Name::Via, top_via);
         for via in request.values(Name::Via).skip(1) {
             writer = writer.header(Name::Via, via);
         }
@@ -144,6 +144,12 @@ impl<'b> Writer<'b> {
         self
     }
 
+    /// Whole header lines, line ends included, that `write` appends.
+    pub fn lines_with(self, write: impl FnOnce(&mut Vec<u8>)) -> Self {
+        write(self.out);
+        self
+    }
+
     /// Ends the head of a message without body.
     pub fn end(self) {
         self.out.extend_from_slice(b"Content-Length: 0\r\n\r\n");
@@ -159,7 +165,7 @@ impl<'b> Writer<'b> {
 }
 
 /// Appends a number in decimal digits.
-fn decimal(out: &mut Vec<u8>, mut value: u32) {
+pub fn decimal(out: &mut Vec<u8>, mut value: u32) {
     let mut digits = [0; 10];
     let mut at = digits.len();
     loop {

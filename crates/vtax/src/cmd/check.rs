@@ -6,10 +6,14 @@ use std::path::PathBuf;
 use anyhow::Context;
 use vtax_plan::PlanErrors;
 use vtax_plan::estimate::{Assumptions, Estimate, cautions, estimate, pieces, requirements};
-use vtax_plan::model::{Arrivals, ImsMeasure, Load, Measure, MeasureKind, Plan, Ramp};
+use vtax_plan::model::{Arrivals, ImsMeasure, Load, Measure, MeasureKind, Plan, Ramp, TrialKind};
+use vtax_run::calibration;
+use vtax_store::{Calibration, unix_ms};
 use vtax_units::Nanos;
+use vtax_vm::Cache;
 
 use crate::exit::{Exit, Outcome};
+use crate::time::age;
 
 /// The text lists at most this many cells; `--json` lists all.
 const CELLS_SHOWN: usize = 100;
@@ -63,7 +67,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Outcome {
     if args.json {
         let (value, exit) = match args.plan.load() {
-            Ok(plan) => (to_json(&plan), Exit::Done),
+            Ok(plan) => (to_json(&plan, calibrated(&plan).as_ref()), Exit::Done),
             Err(errors) => (errors.to_json(), Exit::BadInput),
         };
         let mut out = std::io::stdout().lock();
@@ -74,11 +78,17 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let Some(plan) = args.plan.load_or_print() else {
         return Ok(Exit::BadInput);
     };
-    std::io::stdout().lock().write_all(to_text(&plan).as_bytes()).context("printing")?;
+    let text = to_text(&plan, calibrated(&plan).as_ref());
+    std::io::stdout().lock().write_all(text.as_bytes()).context("printing")?;
     Ok(Exit::Done)
 }
 
-fn to_json(plan: &Plan) -> serde_json::Value {
+/// What is known of this host for plans like this one.
+fn calibrated(plan: &Plan) -> Option<Calibration> {
+    calibration::find(Cache::of_user().dir(), plan, &vtax_run::host())
+}
+
+fn to_json(plan: &Plan, calibration: Option<&Calibration>) -> serde_json::Value {
     let kvm = estimate(plan, &Assumptions::KVM);
     let tcg = estimate(plan, &Assumptions::TCG);
     serde_json::json!({
@@ -87,10 +97,11 @@ fn to_json(plan: &Plan) -> serde_json::Value {
         "builds": pieces(plan),
         "needs": requirements(plan),
         "cautions": cautions(plan, &tcg),
+        "calibration": calibration,
     })
 }
 
-fn to_text(plan: &Plan) -> String {
+fn to_text(plan: &Plan, calibration: Option<&Calibration>) -> String {
     let kvm = estimate(plan, &Assumptions::KVM);
     let tcg = estimate(plan, &Assumptions::TCG);
     let mut text = plan.name.clone();
@@ -121,6 +132,15 @@ fn to_text(plan: &Plan) -> String {
         text += &format!("  {}\n", requirement.text());
     }
     let cautions = cautions(plan, &tcg);
+    text += &match calibration {
+        Some(made) => format!(
+            "\ncalibrated on this host {}: no verdict on effects below what it can show\n",
+            age(made.made_unix_ms, unix_ms())
+        ),
+        None => {
+            "\nnot calibrated on this host: `vtax calibrate` finds the smallest effect it can show\n".into()
+        }
+    };
     if !cautions.is_empty() {
         text += "\nnote\n";
     }
@@ -143,10 +163,14 @@ fn counted(n: u64, what: &str) -> String {
 
 fn times(plan: &Plan) -> String {
     let repeat = &plan.repeat;
-    match (repeat.min, repeat.max) {
+    let times = match (repeat.min, repeat.max) {
         (1, 1) => "once".to_owned(),
         (min, max) if min == max => format!("{min} times"),
         (min, max) => format!("{min} to {max} times"),
+    };
+    match repeat.trials {
+        TrialKind::Single => times,
+        TrialKind::Duet => format!("{times}, as duets where it is not a search"),
     }
 }
 
@@ -257,7 +281,7 @@ mod tests {
     fn the_text_names_cells_measures_time_and_needs() {
         let plan = b"vtax: 1\nname: t\nbaseline: native\nenvironments: [native, vm]\nservices: http\n\
             workload: {http: {target: /page/1}}\nmeasure: [capacity, latency]\nrepeat: 5\n";
-        let text = to_text(&vtax_plan::parse("t.yaml", plan, &[] as &[&str]).unwrap());
+        let text = to_text(&vtax_plan::parse("t.yaml", plan, &[] as &[&str]).unwrap(), None);
         for part in [
             "2 cells\n  native.bridge.http  baseline\n  vm.bridge.http      against native.bridge.http\n",
             "2 measures, 5 times in each cell: 20 trials\n",
@@ -265,6 +289,7 @@ mod tests {
             "under emulation",
             "QEMU guest on the host's root, read-only; one vCPU per CPU, 512MiB",
             "namespaces: root, or user namespaces allowed",
+            "not calibrated on this host",
         ] {
             assert!(text.contains(part), "{part:?} is missing in\n{text}");
         }

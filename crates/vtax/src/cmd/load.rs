@@ -2,6 +2,7 @@
 
 mod output;
 mod profile;
+mod sip;
 mod url;
 mod watch;
 
@@ -27,6 +28,7 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand)]
 enum Load {
     Http(HttpArgs),
+    Sip(Box<sip::Args>),
 }
 
 /// HTTP/1.1 GET requests: an open loop with --rate, a closed loop with --connections alone.
@@ -116,7 +118,13 @@ const HINT_DURATION: Nanos = Nanos::from_millis(1_000);
 const HINT_WARMUP: Nanos = Nanos::from_millis(300);
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let Load::Http(args) = &args.protocol;
+    match &args.protocol {
+        Load::Http(args) => run_http(args),
+        Load::Sip(args) => sip::run(args),
+    }
+}
+
+fn run_http(args: &HttpArgs) -> Outcome {
     let spec = spec(args)?;
     // Before the first thread, so that all have the signals blocked.
     let watch = Watch::new(args.quiet).context("preparing for Ctrl-C")?;
@@ -153,15 +161,17 @@ fn spec(args: &HttpArgs) -> Result<LoadSpec, Failure> {
 
 /// Sorts the engine's errors by whose fault they are.
 fn carry_out(watch: &Watch, spec: &LoadSpec) -> Result<Watched, Failure> {
-    watch.run(spec).map_err(|error| {
-        let exit = match error {
-            LoadError::Spec { .. } => Exit::BadInput,
-            LoadError::Cancelled { .. } => Exit::Interrupted,
-            LoadError::System { .. } | LoadError::Worker { .. } => Exit::HostCannot,
-            LoadError::Panicked { .. } => Exit::Bug,
-        };
-        Failure { exit, error: error.into() }
-    })
+    watch.run(spec).map_err(failure)
+}
+
+fn failure(error: LoadError) -> Failure {
+    let exit = match error {
+        LoadError::Spec { .. } => Exit::BadInput,
+        LoadError::Cancelled { .. } => Exit::Interrupted,
+        LoadError::System { .. } | LoadError::Worker { .. } => Exit::HostCannot,
+        LoadError::Panicked { .. } => Exit::Bug,
+    };
+    Failure { exit, error: error.into() }
 }
 
 fn once(args: &HttpArgs, spec: &LoadSpec, watch: &Watch) -> Outcome {

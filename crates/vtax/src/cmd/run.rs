@@ -9,16 +9,18 @@ use anyhow::Context;
 use vtax_lab::{Isolation, LabOptions};
 use vtax_plan::estimate::{Assumptions, estimate};
 use vtax_plan::model::{Cell, Measure, Plan};
-use vtax_run::{Ended, LabExecutor, RunError, Runner, Stop};
-use vtax_store::{RunDir, RunWriter, StoreError, unix_ms};
+use vtax_report::ReportError;
+use vtax_run::{Ended, LabExecutor, RunError, Runner, Stop, calibration};
+use vtax_store::{Calibration, RunDir, RunWriter, StoreError, unix_ms};
 use vtax_sys::cgroup::RunGroups;
+use vtax_vm::Cache;
 
 use crate::cmd::check::PlanArgs;
 use crate::exit::{Classify, Exit, Failure, Outcome, report};
 use crate::front::{Place, in_controller};
 use crate::progress::Progress;
 use crate::signals::stop_on_signals;
-use crate::time::timestamp;
+use crate::time::{age, timestamp};
 
 /// Build the testbeds of a plan, measure, and write a report.
 #[derive(clap::Args)]
@@ -38,34 +40,55 @@ pub(crate) struct Args {
 }
 
 /// What is to be done, found out before anything is started.
-struct Job {
-    plan: Plan,
-    directory: PathBuf,
-    plan_file: Option<String>,
-    resume: bool,
-    strict: bool,
+pub(super) struct Job {
+    pub(super) plan: Plan,
+    pub(super) directory: PathBuf,
+    pub(super) plan_file: Option<String>,
+    pub(super) resume: bool,
+    pub(super) strict: bool,
+    /// What a new run takes along.
+    pub(super) calibration: Option<Calibration>,
+}
+
+/// A run that has ended, for now or for good.
+pub(super) struct Measured {
+    pub(super) run: RunDir,
+    pub(super) ended: Ended,
+    /// True where at least one trial counts.
+    pub(super) found: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let job = match (&args.resume, &args.plan) {
         (Some(directory), _) => {
             let plan = RunDir::open(directory).and_then(|run| run.plan()).map_err(stored)?;
-            Job { plan, directory: directory.clone(), plan_file: None, resume: true, strict: args.strict }
+            Job {
+                plan,
+                directory: directory.clone(),
+                plan_file: None,
+                resume: true,
+                strict: args.strict,
+                calibration: None,
+            }
         }
         (None, Some(plan_args)) => {
             let Some(plan) = plan_args.load_or_print() else { return Ok(Exit::BadInput) };
             let default = || PathBuf::from("runs").join(format!("{}-{}", plan.name, timestamp(unix_ms())));
             let directory = args.out.clone().unwrap_or_else(default);
             let plan_file = Some(plan_args.file().display().to_string());
-            Job { plan, directory, plan_file, resume: false, strict: args.strict }
+            let calibration = calibration::find(Cache::of_user().dir(), &plan, &vtax_run::host());
+            Job { plan, directory, plan_file, resume: false, strict: args.strict, calibration }
         }
         (None, None) => return Ok(Exit::BadInput),
     };
-    in_controller(|place, groups| job.control(place, groups).unwrap_or_else(|failure| report(&failure)))
+    in_controller(|place, groups| {
+        let outcome = job.control(place, groups).and_then(|measured| job.conclude(&measured));
+        outcome.unwrap_or_else(|failure| report(&failure))
+    })
 }
 
 /// Whose fault a trouble with the run directory is.
-fn stored(error: StoreError) -> Failure {
+pub(super) fn stored(error: StoreError) -> Failure {
     let exit = match &error {
         StoreError::Io { .. } | StoreError::Full { .. } => Exit::HostCannot,
         StoreError::Unwritable { .. } => Exit::Bug,
@@ -84,7 +107,7 @@ fn ran(error: RunError) -> Failure {
 
 impl Job {
     /// The whole run, in the controller.
-    fn control(&self, place: Place, groups: &RunGroups) -> Outcome {
+    pub(super) fn control(&self, place: Place, groups: &RunGroups) -> Result<Measured, Failure> {
         let stop = Stop::default();
         // Before any other thread: signals must be blocked in all of them.
         stop_on_signals(&stop).host_cannot()?;
@@ -96,7 +119,7 @@ impl Job {
         let run = store.run().clone();
         drop(store);
         let (ended, found) = ended?;
-        self.conclude(&run, ended, found)
+        Ok(Measured { run, ended, found })
     }
 
     fn open_store(&self) -> Result<RunWriter, Failure> {
@@ -108,7 +131,11 @@ impl Job {
         // Set by `make build`; empty where the source tree has no git.
         let commit = option_env!("VTAX_COMMIT").filter(|commit| !commit.is_empty());
         provenance.vtax_commit = commit.map(str::to_owned);
-        RunDir::create(&self.directory, &self.plan, &provenance).map_err(stored)
+        let store = RunDir::create(&self.directory, &self.plan, &provenance).map_err(stored)?;
+        if let Some(calibration) = &self.calibration {
+            store.write_calibration(calibration).map_err(stored)?;
+        }
+        Ok(store)
     }
 
     /// How nodes are kept apart; and, outside of namespaces, why.
@@ -138,6 +165,9 @@ impl Job {
         progress: &Progress,
     ) -> Result<(Ended, bool), Failure> {
         progress.line(&format!("run directory: {}", self.directory.display()));
+        if let Some(calibration) = &self.calibration {
+            progress.line(&format!("testbed calibrated {}", age(calibration.made_unix_ms, unix_ms())));
+        }
         let nodes = match &options.isolation {
             Isolation::Loopback { directory } => Some(directory.clone()),
             Isolation::Namespaces => None,
@@ -185,17 +215,14 @@ impl Job {
     }
 
     /// Writes the report and prints the verdicts.
-    fn conclude(&self, run: &RunDir, ended: Ended, found: bool) -> Outcome {
-        let written = vtax_report::write_all(run).map_err(|error| {
-            let exit = if error.is_bad_input() { Exit::BadInput } else { Exit::HostCannot };
-            Failure { exit, error: error.into() }
-        })?;
+    fn conclude(&self, Measured { run, ended, found }: &Measured) -> Outcome {
+        let written = vtax_report::write_all(run).map_err(reported)?;
         let mut out = std::io::stdout().lock();
         // The report is written; a closed pipe must not turn that into a failure.
         let _ = writeln!(out, "\n{}", written.table());
         let _ = writeln!(out, "report: {}", run.path().join("report.html").display());
         match ended {
-            Ended::Completed if found => Ok(Exit::Done),
+            Ended::Completed if *found => Ok(Exit::Done),
             Ended::Completed => {
                 let _ = writeln!(out, "no trial succeeded; the notes above say why");
                 Ok(Exit::HostCannot)
@@ -209,6 +236,12 @@ impl Job {
     }
 }
 
+/// Whose fault a trouble with the report is.
+pub(super) fn reported(error: ReportError) -> Failure {
+    let exit = if error.is_bad_input() { Exit::BadInput } else { Exit::HostCannot };
+    Failure { exit, error: error.into() }
+}
+
 /// Estimated length of a trial by cell id and measure name.
 fn lengths(plan: &Plan) -> HashMap<(String, String), Duration> {
     let trials = estimate(plan, &Assumptions::TCG).trials;
@@ -216,7 +249,7 @@ fn lengths(plan: &Plan) -> HashMap<(String, String), Duration> {
 }
 
 /// A path as it can be pasted into a shell.
-fn shell_word(path: &Path) -> String {
+pub(super) fn shell_word(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@".contains(c);
     if !text.is_empty() && text.chars().all(plain) {

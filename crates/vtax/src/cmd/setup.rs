@@ -10,10 +10,9 @@ use crate::exit::{Classify, Exit, Outcome};
 
 /// What the tests and benchmarks need besides: each is run for real, beside or against vtax.
 const FOR_TESTS: &[(&str, &[&str])] = &[
-    ("nginx-light", &["nginx"]),
-    ("apache2-bin", &["apache2"]),
     ("wrk", &["wrk"]),
     ("httperf", &["httperf"]),
+    ("sip-tester", &["sipp"]),
     ("iproute2", &["ip"]),
     ("procps", &["ps"]),
 ];
@@ -24,10 +23,10 @@ const FOR_TESTS: &[(&str, &[&str])] = &[
 /// printed and the rest is done. Can be repeated and interrupted at any time.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Also what the test suite and the benchmarks need.
+    /// Also what the test suite and the benchmarks need, the services among it.
     #[arg(long)]
     tests: bool,
-    /// Also the services of the catalogue: Apache and nginx.
+    /// Also the services of the catalogue: Apache, nginx, Kamailio with MariaDB.
     #[arg(long)]
     services: bool,
     /// Leave out the newer QEMU that fault-tolerant pairs need where this host's is too old.
@@ -40,8 +39,9 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let mut packages = vec![Package::qemu(), Package::new("runc", &["crun", "runc"])];
-    if args.services {
-        packages.extend(vtax_service::packages().iter().map(|p| Package::new(p.name, &[p.program])));
+    if args.services || args.tests {
+        let services = vtax_service::packages();
+        packages.extend(services.iter().map(|p| Package::new(p.name, &[p.program]).with_unit(p.unit)));
     }
     if args.tests {
         packages.extend(FOR_TESTS.iter().map(|(name, programs)| Package::new(name, programs)));

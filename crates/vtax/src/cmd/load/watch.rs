@@ -21,6 +21,14 @@ pub(super) struct Watch {
     terminal: bool,
 }
 
+/// How a load is shown while it runs.
+pub(super) struct Show<Line, Live> {
+    /// Makes a line where one is due.
+    pub(super) line: Line,
+    /// The present state in a few words.
+    pub(super) live: Live,
+}
+
 /// A load that ran.
 pub(super) struct Watched {
     pub(super) result: LoadResult,
@@ -45,32 +53,44 @@ impl Watch {
 
     /// Carries out a load; the first signal ends it early.
     pub(super) fn run(&self, spec: &LoadSpec) -> Result<Watched, LoadError> {
+        let mut line = IntervalLine::new(spec);
+        let show = Show { line: |progress: &Progress| line.of(progress), live: |p: &Progress| live(spec, p) };
+        let (result, interrupted) = self.watch(|control| vtax_load::run(spec, control), show)?;
+        Ok(Watched { result, interrupted })
+    }
+
+    /// Carries out any load while showing how it goes; the first signal ends it early. Also tells
+    /// whether one did.
+    pub(super) fn watch<T: Send>(
+        &self,
+        load: impl FnOnce(&Control) -> Result<T, LoadError> + Send,
+        mut show: Show<impl FnMut(&Progress) -> Option<String>, impl Fn(&Progress) -> String>,
+    ) -> Result<(T, bool), LoadError> {
         let control = Control::new();
         let bar = (self.terminal && !self.quiet).then(bar);
         let (result, interrupted) = thread::scope(|scope| {
             let watcher = thread::current();
             let control = &control;
             let engine = scope.spawn(move || {
-                let result = vtax_load::run(spec, control);
+                let result = load(control);
                 watcher.unpark();
                 result
             });
             let mut interrupted = false;
-            let mut line = IntervalLine::new(spec);
             while !engine.is_finished() {
                 if self.signalled() {
                     interrupted = true;
                     control.cancel();
                 }
                 let progress = control.progress();
-                if let Some(text) = line.of(&progress) {
+                if let Some(text) = (show.line)(&progress) {
                     match &bar {
                         Some(bar) => bar.println(text),
                         None => self.line(&text),
                     }
                 }
                 if let Some(bar) = &bar {
-                    bar.set_message(live(spec, &progress));
+                    bar.set_message((show.live)(&progress));
                 }
                 thread::park_timeout(TICK);
             }
@@ -80,7 +100,7 @@ impl Watch {
             bar.finish_and_clear();
         }
         let result = result.unwrap_or(Err(LoadError::Panicked { worker: 0 }))?;
-        Ok(Watched { result, interrupted })
+        Ok((result, interrupted))
     }
 
     fn signalled(&self) -> bool {

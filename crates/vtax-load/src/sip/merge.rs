@@ -1,0 +1,212 @@
+//! One result from what all workers have written down.
+
+use std::collections::BTreeMap;
+
+use vtax_plan::model::Scenario;
+use vtax_units::{Nanos, Rate};
+
+use super::recorder::{Count, Moments, Record, SecondValues};
+use super::station::Station;
+use super::stray::Kind;
+use super::worker::PhaseUse;
+use super::{MetricResult, PhaseResult, Pools, ScenarioResult, Second, SecondMetric, SipProfile, SipResult};
+use crate::histogram::bounded;
+use crate::limit::{Evidence, judge};
+use crate::{GeneratorUse, LatencyHistogram};
+
+/// Share of all messages that the kernel may drop before the generator counts as too slow.
+const DROPPED_SHARE: f64 = 0.001;
+const SECOND: u64 = 1_000_000_000;
+
+/// What is known besides the records.
+pub(crate) struct Merge<'a> {
+    pub(crate) profile: &'a SipProfile,
+    /// Begin and end of phases that ended.
+    pub(crate) times: Vec<(u64, u64)>,
+    pub(crate) stopped: Option<String>,
+    /// By worker and phase.
+    pub(crate) uses: Vec<Vec<PhaseUse>>,
+    /// Milliseconds since 1970 minus those of CLOCK_MONOTONIC.
+    pub(crate) unix_offset_ms: i64,
+    pub(crate) epoch: u64,
+}
+
+/// Puts the workers' records together.
+pub(crate) fn merge(with: Merge<'_>, stations: &mut [Station]) -> SipResult {
+    let mut stray = BTreeMap::new();
+    let mut pools = Pools::default();
+    let (mut dropped, mut received) = (0, 0);
+    for station in stations.iter() {
+        station.stray.add_to(&mut stray);
+        dropped += station.stray.of(Kind::ReceiveBufferOverflow);
+        received += station.traffic.requests_received + station.traffic.responses_received;
+        let own = station.pools();
+        pools.unregistered += own.unregistered;
+        pools.registered += own.registered;
+        pools.busy += own.busy;
+    }
+    let begun = stations.iter().map(|s| s.records.len()).max().unwrap_or(0);
+    let overflow = dropped as f64 > DROPPED_SHARE * received.max(1) as f64;
+    let phases = (0..begun)
+        .map(|number| {
+            let records: Vec<&Record> = stations.iter().filter_map(|s| s.records.get(number)).collect();
+            let uses: Vec<PhaseUse> = with.uses.iter().filter_map(|u| u.get(number).copied()).collect();
+            let ended = with.times.get(number).copied();
+            // A phase that was cancelled lasted until then.
+            let (start, end) = ended.unwrap_or_else(|| {
+                let start = stations.iter().map(|s| s.present.start).max().unwrap_or(with.epoch);
+                (start, stations.iter().map(|s| s.now).max().unwrap_or(start))
+            });
+            let mut result = phase(&with, number, (start, end), &records, &uses);
+            if overflow && result.generator.limited.is_none() {
+                let why =
+                    format!("the kernel dropped {dropped} datagrams that the generator did not take in time");
+                result.generator.limited = Some(why);
+            }
+            result
+        })
+        .collect();
+    SipResult { phases, stopped: with.stopped, stray, pools }
+}
+
+fn phase(
+    with: &Merge<'_>,
+    number: usize,
+    (start, end): (u64, u64),
+    records: &[&Record],
+    uses: &[PhaseUse],
+) -> PhaseResult {
+    let asked = &with.profile.phases[number];
+    let layout = &records[0].layout;
+    let duration = Nanos(end.saturating_sub(start));
+    let mut lateness = bounded(SECOND);
+    for record in records {
+        // Both grow as needed.
+        let _ = lateness.add(&record.lateness);
+    }
+    let scenarios: Vec<ScenarioResult> = layout
+        .scenarios
+        .iter()
+        .enumerate()
+        .map(|(i, scenario)| scenario_result(*scenario, records.iter().map(|r| &r.counts[i])))
+        .collect();
+    let (pairs, metrics): (Vec<usize>, Vec<MetricResult>) =
+        (0..layout.pairs.len()).filter_map(|pair| Some((pair, metric(records, pair)?))).unzip();
+    let attempts: u64 = scenarios.iter().map(|s| s.attempts).sum();
+    let counted = duration.saturating_sub(asked.transient).as_secs_f64();
+    let lateness = LatencyHistogram(lateness);
+    let mut all = LatencyHistogram::new();
+    metrics.iter().for_each(|m| all.add(&m.histogram));
+    let limited = judge(&Evidence {
+        open: true,
+        busy: uses.iter().map(|u| u.busy).collect(),
+        displaced: uses.iter().map(|u| u.displaced).collect(),
+        intended: attempts,
+        latency_p99: all.quantile(0.99),
+        lateness_p99: lateness.quantile(0.99),
+        own_lateness_p99: lateness.quantile(0.99),
+        ..Evidence::default()
+    });
+    PhaseResult {
+        name: asked.name.clone(),
+        requested: asked.rate,
+        effective: Rate(if counted > 0.0 { attempts as f64 / counted } else { 0.0 }),
+        started_unix_ms: (with.unix_offset_ms + (start / 1_000_000) as i64).max(0).unsigned_abs(),
+        duration,
+        transient: asked.transient,
+        seconds: seconds(records, duration, &pairs),
+        scenarios,
+        metrics,
+        lateness,
+        generator: GeneratorUse {
+            workers: uses.len() as u32,
+            cpu_user: Nanos(uses.iter().map(|u| u.cpu.user.0).sum()),
+            cpu_system: Nanos(uses.iter().map(|u| u.cpu.system.0).sum()),
+            busiest: uses.iter().map(|u| u.busy).fold(0.0, f64::max),
+            limited,
+        },
+    }
+}
+
+fn scenario_result<'a>(scenario: Scenario, counts: impl Iterator<Item = &'a Count>) -> ScenarioResult {
+    let mut sum = ScenarioResult {
+        scenario,
+        attempts: 0,
+        succeeded: 0,
+        inadequate: BTreeMap::new(),
+        unfinished: 0,
+        retransmissions: 0,
+    };
+    for count in counts {
+        sum.attempts += count.attempts;
+        sum.succeeded += count.succeeded;
+        sum.unfinished += count.unfinished;
+        sum.retransmissions += count.retransmissions;
+        for (cause, times) in &count.inadequate {
+            *sum.inadequate.entry(cause.to_string()).or_default() += times;
+        }
+    }
+    sum
+}
+
+/// One metric in one scenario; `None` without a value.
+fn metric(records: &[&Record], pair: usize) -> Option<MetricResult> {
+    let mut moments = Moments::default();
+    let mut histogram = bounded(SECOND);
+    for values in records.iter().filter_map(|r| r.values[pair].as_ref()) {
+        moments.merge(&values.moments);
+        // Both grow as needed.
+        let _ = histogram.add(&values.histogram);
+    }
+    let (metric, scenario) = records[0].layout.pairs[pair];
+    (moments.count > 0).then(|| MetricResult {
+        metric,
+        scenario: records[0].layout.scenarios[scenario],
+        mean_ns: moments.mean,
+        variance_ns2: moments.variance(),
+        min: Nanos(moments.min),
+        max: Nanos(moments.max),
+        histogram: LatencyHistogram(histogram),
+    })
+}
+
+/// The phase second by second, with the metrics of those pairs.
+fn seconds(records: &[&Record], duration: Nanos, pairs: &[usize]) -> Vec<Second> {
+    let layout = &records[0].layout;
+    let (scenarios, all_pairs) = (layout.scenarios.len(), layout.pairs.len());
+    let sum = |of: fn(&Record) -> &Vec<u32>, second: usize| -> Vec<u32> {
+        let cell = |i| {
+            let values = records.iter().filter_map(|r| of(r).get(second * scenarios + i));
+            values.sum()
+        };
+        (0..scenarios).map(cell).collect()
+    };
+    (0..duration.0.div_ceil(SECOND) as usize)
+        .map(|second| Second {
+            attempts: sum(|r| &r.attempts, second),
+            inadequate: sum(|r| &r.inadequate, second),
+            retransmissions: sum(|r| &r.retransmissions, second),
+            metrics: pairs
+                .iter()
+                .map(|pair| {
+                    let cells = records.iter().filter_map(|r| r.second_values.get(second * all_pairs + pair));
+                    second_metric(cells)
+                })
+                .collect(),
+        })
+        .collect()
+}
+
+fn second_metric<'a>(cells: impl Iterator<Item = &'a SecondValues>) -> SecondMetric {
+    let mut sum = SecondValues::default();
+    for cell in cells {
+        sum.count += cell.count;
+        sum.sum_ns += cell.sum_ns;
+        sum.max_ns = sum.max_ns.max(cell.max_ns);
+    }
+    SecondMetric {
+        count: sum.count,
+        mean_us: (sum.sum_ns as f64 / f64::from(sum.count.max(1)) / 1e3) as f32,
+        max_us: (sum.max_ns as f64 / 1e3) as f32,
+    }
+}

@@ -1,0 +1,97 @@
+//! What belonged to nothing or could not be used, counted by kind.
+
+use std::collections::BTreeMap;
+
+/// A kind of such things.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Not a SIP message.
+    Malformed,
+    /// Longer than any message that is expected.
+    Oversize,
+    /// An answer to nothing this session has asked.
+    UnknownTransaction,
+    /// An answer or ACK to something that is over.
+    Late,
+    /// An answer that came before, again.
+    RepeatedResponse,
+    /// An answer to the right request with another CSeq.
+    WrongCSeq,
+    /// A request that no scenario has at this point.
+    UnexpectedRequest,
+    /// A request again that was answered already.
+    RepeatedRequest,
+    /// ICMP: nobody listens at the target.
+    Refused,
+    /// The kernel dropped what arrived, for want of room.
+    ReceiveBufferOverflow,
+    /// The kernel had no room for what was to be sent.
+    SendBufferOverflow,
+    /// Any other error of sending.
+    SendFailed,
+    /// Any other error of receiving.
+    ReceiveFailed,
+    /// A connection ended.
+    Disconnected,
+}
+
+const KINDS: [(Kind, &str); 14] = [
+    (Kind::Malformed, "malformed"),
+    (Kind::Oversize, "oversize"),
+    (Kind::UnknownTransaction, "unknown-transaction"),
+    (Kind::Late, "late"),
+    (Kind::RepeatedResponse, "repeated-response"),
+    (Kind::WrongCSeq, "wrong-cseq"),
+    (Kind::UnexpectedRequest, "unexpected-request"),
+    (Kind::RepeatedRequest, "repeated-request"),
+    (Kind::Refused, "refused"),
+    (Kind::ReceiveBufferOverflow, "receive-buffer-overflow"),
+    (Kind::SendBufferOverflow, "send-buffer-overflow"),
+    (Kind::SendFailed, "send-failed"),
+    (Kind::ReceiveFailed, "receive-failed"),
+    (Kind::Disconnected, "disconnected"),
+];
+
+/// The counts.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Stray([u64; KINDS.len()]);
+
+impl Stray {
+    pub(crate) fn count(&mut self, kind: Kind) {
+        self.add(kind, 1);
+    }
+
+    pub(crate) fn add(&mut self, kind: Kind, times: u64) {
+        self.0[kind as usize] += times;
+    }
+
+    pub(crate) fn of(&self, kind: Kind) -> u64 {
+        self.0[kind as usize]
+    }
+
+    /// Adds the counts to those of others.
+    pub(crate) fn add_to(&self, all: &mut BTreeMap<String, u64>) {
+        for ((_, name), times) in KINDS.iter().zip(self.0).filter(|(_, times)| *times > 0) {
+            *all.entry((*name).to_owned()).or_default() += times;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_its_place() {
+        for (i, (kind, _)) in KINDS.iter().enumerate() {
+            assert_eq!(*kind as usize, i);
+        }
+        let mut stray = Stray::default();
+        stray.count(Kind::Late);
+        stray.add(Kind::Refused, 2);
+        let mut all = BTreeMap::new();
+        stray.add_to(&mut all);
+        stray.add_to(&mut all);
+        assert_eq!(all, BTreeMap::from([("late".to_owned(), 2), ("refused".to_owned(), 4)]));
+    }
+}

@@ -1,0 +1,90 @@
+//! Coordinated omission, for real: a server that stands still a tenth of the time must show in the tail of an
+//! open loop as theory says, and hides in that of a closed one (Tene, "How NOT to measure latency", 2013).
+//! A tenth of the scale that is simulated by `make soundness`.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use vtax_load::{ArrivalProcess, Control, HttpLoad, LoadResult, LoadSpec, Model, Protocol, Segment, run};
+use vtax_units::{CpuSet, Nanos, Rate};
+
+const PERIOD: Duration = Duration::from_secs(1);
+const FREEZE: Duration = Duration::from_millis(100);
+const RATE: f64 = 300.0;
+
+/// Answers at once, but for the last tenth of each second.
+fn frozen_server() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let begin = Instant::now();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || serve(stream, begin));
+        }
+    });
+    address
+}
+
+/// One request at a time, as the load engine sends them; ends with the connection.
+fn serve(mut stream: TcpStream, begin: Instant) {
+    let mut request = [0; 4096];
+    while stream.read(&mut request).is_ok_and(|n| n > 0) {
+        let within = begin.elapsed().as_nanos() % PERIOD.as_nanos();
+        if within >= (PERIOD - FREEZE).as_nanos() {
+            thread::sleep(Duration::from_nanos((PERIOD.as_nanos() - within) as u64));
+        }
+        if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_err() {
+            return;
+        }
+    }
+}
+
+fn load(target: SocketAddr, model: Model, connections: u32) -> LoadResult {
+    let http = HttpLoad { target: "/".to_owned(), host: "test".to_owned(), requests_per_connection: None };
+    let spec = LoadSpec {
+        target,
+        protocol: Protocol::Http(http),
+        model,
+        warmup: Nanos::from_millis(200),
+        // Whole periods, so that a tenth of the requests meets a freeze whenever it begins.
+        duration: Nanos::from_secs(4),
+        timeout: Nanos::from_secs(2),
+        connections,
+        cpus: CpuSet::default(),
+        seed: 1,
+        samples: false,
+        interval: Nanos::from_millis(500),
+    };
+    run(&spec, &Control::new()).unwrap()
+}
+
+#[test]
+fn an_open_loop_sees_a_freeze_as_theory_says() {
+    let address = frozen_server();
+    let profile = vec![Segment { from: Rate(RATE), to: Rate(RATE), duration: Nanos::from_secs(10) }];
+    let open = || {
+        let model = Model::Open { arrivals: ArrivalProcess::Constant, profile: profile.clone() };
+        load(address, model, 128)
+    };
+    // A tenth of the requests waits evenly for 0 to 100 ms: the slowest hundredth begins at 90 ms, the
+    // slowest twentieth at 50 ms.
+    let fits = |r: &LoadResult| {
+        let at = |q: f64| r.latency.quantile(q).as_secs_f64() * 1e3;
+        (78.0..115.0).contains(&at(0.99)) && (38.0..75.0).contains(&at(0.95)) && at(0.5) < 20.0
+    };
+    // The machine that tests run on may be too busy to keep time: one quiet run of four is asked for.
+    let mut result = open();
+    for _ in 0..3 {
+        if fits(&result) {
+            break;
+        }
+        result = open();
+    }
+    let found: Vec<Nanos> = [0.5, 0.95, 0.99].iter().map(|q| result.latency.quantile(*q)).collect();
+    assert!(fits(&result), "median, p95, p99: {found:?}");
+    // The same server in a closed loop: four requests a second meet a freeze, out of thousands.
+    let closed = load(address, Model::Closed, 4).latency.quantile(0.99);
+    assert!(closed.as_secs_f64() * 3.0 < found[2].as_secs_f64(), "{closed:?} {:?}", found[2]);
+}

@@ -1,0 +1,94 @@
+//! How long SIP benchmarks take, and what of them is probably not meant.
+
+use std::collections::BTreeSet;
+
+use vtax_units::{Nanos, Rate};
+
+use super::search_steps;
+use crate::model::{Load, Measure, MeasureKind, Plan, Ramp, Scenario, SipWorkload, Spread, Workload};
+
+/// Confirmations of a search: one usually holds.
+const CONFIRMATIONS: u64 = 1;
+
+/// Time of a measurement on a service that carries this many scenarios per second.
+pub(super) fn measuring(measure: &Measure, workload: &SipWorkload, capacity: Rate) -> Nanos {
+    let ends = drain(workload).as_secs_f64();
+    let seconds = match &measure.kind {
+        MeasureKind::Ims(ims) => {
+            let step = ims.step.as_secs_f64();
+            let load = match ims.ramp {
+                Ramp::Steps { initial, increase, count } => {
+                    // The step that breaks a limit is made too.
+                    let above = ((capacity.0 - initial.0) / increase.0).max(0.0).ceil() + 1.0;
+                    step * above.min(f64::from(count)) + ends
+                }
+                Ramp::Search { start, max, precision, step: of_search } => {
+                    let steps = search_steps(start, max, precision, capacity) as f64;
+                    (of_search.as_secs_f64() + ends) * steps + (step + ends) * CONFIRMATIONS as f64
+                }
+            };
+            registering(workload, ims.registration_rate) + ims.stir.as_secs_f64() + load
+        }
+        MeasureKind::Latency(latency) => {
+            let rate = match latency.load {
+                Load::Rate(rate) => rate,
+                Load::OwnCapacity(share) | Load::LowestCapacity(share) => Rate(capacity.0 * share.0),
+            };
+            let load = latency.warmup.as_secs_f64() + latency.duration.as_secs_f64();
+            registering(workload, rate) + load + ends
+        }
+        // Refused with a SIP workload.
+        MeasureKind::Capacity(_) | MeasureKind::Throughput(_) => 0.0,
+    };
+    Nanos::from_secs_f64(seconds.min(1e9))
+}
+
+/// Seconds until the plan's share of subscribers is registered.
+fn registering(workload: &SipWorkload, rate: Rate) -> f64 {
+    workload.registered_count() / rate.0
+}
+
+/// Time in which the last calls of a step end: of exponential times, the longest among some hundreds.
+fn drain(workload: &SipWorkload) -> Nanos {
+    let longest = |spread: Spread| match spread {
+        Spread::Constant(time) => time.0,
+        Spread::Exponential(mean) => mean.0.saturating_mul(5),
+    };
+    let calls = |part: &crate::model::MixPart| {
+        matches!(part.scenario, Scenario::Calling | Scenario::ReInvite) && part.share.0 > 0.0
+    };
+    if workload.mix.iter().any(calls) {
+        Nanos(longest(workload.ring_time).saturating_add(longest(workload.hold_time)))
+    } else {
+        Nanos::ZERO
+    }
+}
+
+/// What is allowed but probably not meant.
+pub(super) fn cautions(plan: &Plan) -> Vec<String> {
+    let mut cautions = BTreeSet::new();
+    for cell in &plan.cells {
+        let Workload::Sip(workload) = &cell.workload else { continue };
+        for measure in &plan.measures {
+            let rate = match &measure.kind {
+                MeasureKind::Ims(ims) => match ims.ramp {
+                    Ramp::Steps { initial, .. } => initial,
+                    Ramp::Search { start, .. } => start,
+                },
+                MeasureKind::Latency(latency) => match latency.load {
+                    Load::Rate(rate) => rate,
+                    Load::OwnCapacity(_) | Load::LowestCapacity(_) => continue,
+                },
+                MeasureKind::Capacity(_) | MeasureKind::Throughput(_) => continue,
+            };
+            let (busy, registered) = (workload.busy_at(rate), workload.registered_count());
+            if busy > registered * 0.5 {
+                cautions.insert(format!(
+                    "`{}`: at {rate} about {busy:.0} subscribers are in calls at a time, of {registered:.0} that are registered",
+                    measure.name
+                ));
+            }
+        }
+    }
+    cautions.into_iter().collect()
+}

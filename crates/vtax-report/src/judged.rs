@@ -1,0 +1,312 @@
+//! From figures to verdicts: ratios within rounds, families, drift, and what the testbed can show.
+
+use vtax_plan::model::{Cell, Plan};
+use vtax_stats::{
+    Bound, Direction, Drift, Group, Judgement, Ratio, after_looking, drift, judge, judge_family, log_ratios,
+};
+use vtax_store::record::{InvalidReason, Validity};
+use vtax_store::summary::{Better, Comparison, Doubt, Verdict};
+
+use crate::data::{RunData, Side};
+use crate::format::{tax, tax_range};
+use crate::metric::{Info, METRICS, Value};
+use crate::table::leads;
+use crate::{explain, metric};
+
+/// A comparison on its way to a verdict.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) comparison: Comparison,
+    ratio: Option<Ratio>,
+    drift: Option<Drift>,
+}
+
+/// Values with the widest of their resolutions: a bracket that stayed wide once may be the one that is off.
+pub(crate) fn group<'a>(values: &'a [f64], rounds: &'a [u32], found: &[Value]) -> Group<'a> {
+    let resolution = found.iter().map(|v| v.resolution).fold(0.0, f64::max);
+    Group { values, rounds, resolution, censored: found.iter().any(|v| v.censored) }
+}
+
+/// Every candidate against its baseline, judged in two families: the first table's comparisons, which
+/// are read together, and the rest.
+pub(crate) fn comparisons(data: &RunData) -> Vec<Comparison> {
+    let mut found: Vec<(bool, Open)> = Vec::new();
+    for cell in &data.plan.cells {
+        let Some(baseline) = cell.baseline.as_deref().and_then(|id| data.cell(id)) else { continue };
+        for measure in data.measures() {
+            for info in METRICS.iter().filter(|m| m.compared) {
+                let first = info.primary && leads(data, measure, info.name);
+                found.extend(comparison(data, cell, baseline, measure, info).map(|open| (first, open)));
+            }
+        }
+    }
+    let order: Vec<(String, String, String)> = found.iter().map(|(_, o)| key(&o.comparison)).collect();
+    let (first, rest): (Vec<_>, Vec<_>) = found.into_iter().partition(|(first, _)| *first);
+    let mut judged = Vec::with_capacity(order.len());
+    for family in [first, rest] {
+        let mut family: Vec<Open> = family.into_iter().map(|(_, open)| open).collect();
+        close(&mut family, data.plan.margin.0);
+        for mut open in family {
+            missing_trials(data, &mut open.comparison);
+            below_detectable(data, &mut open.comparison);
+            open.comparison.explanation = explain::explain(data, &open.comparison);
+            judged.push(open.comparison);
+        }
+    }
+    // Back into the order of the plan, whatever the families.
+    judged.sort_by_key(|c| order.iter().position(|k| *k == key(c)));
+    judged
+}
+
+fn key(c: &Comparison) -> (String, String, String) {
+    (c.cell.clone(), c.measure.clone(), c.metric.clone())
+}
+
+/// The two sides of a comparison within one run, as its ratio is made of them.
+pub(crate) fn sides(data: &RunData, cell: &str, baseline: &str, measure: &str, metric: &str) -> (Side, Side) {
+    let duet = data.plan.measures.iter().find(|m| m.name == measure).is_some_and(|m| data.plan.is_duet(m));
+    let pair = |with| duet.then_some(with);
+    (data.side(cell, measure, metric, pair(baseline)), data.side(baseline, measure, metric, pair(cell)))
+}
+
+/// `None` where neither side has the metric at all.
+fn comparison(data: &RunData, cell: &Cell, baseline: &Cell, measure: &str, info: &Info) -> Option<Open> {
+    let (candidate, base) = sides(data, &cell.id, &baseline.id, measure, info.name);
+    if candidate.found.is_empty() && base.found.is_empty() {
+        return None;
+    }
+    Some(compared([&cell.id, &baseline.id, measure], info, (&candidate, &base), &data.plan))
+}
+
+/// A candidate's values against its baseline's; `names` are cell, baseline and measure. Sides whose rounds
+/// have nothing to do with each other come without them. The plan gives margin, seed and repetition.
+pub(crate) fn compared(
+    [cell, baseline, measure]: [&str; 3],
+    info: &Info,
+    (candidate, base): (&Side, &Side),
+    plan: &Plan,
+) -> Open {
+    let comparison = Comparison {
+        cell: cell.to_owned(),
+        baseline: baseline.to_owned(),
+        measure: measure.to_owned(),
+        metric: info.name.to_owned(),
+        ..Comparison::default()
+    };
+    let mut open = Open { comparison, ratio: None, drift: None };
+    let values = |side: &Side| -> Vec<f64> { side.found.iter().map(|v| v.value).collect() };
+    let (cv, bv) = (values(candidate), values(base));
+    let (c, b) = (group(&cv, &candidate.rounds, &candidate.found), group(&bv, &base.rounds, &base.found));
+    match vtax_stats::tax(&c, &b, direction(info), plan.seed) {
+        Err(none) => {
+            open.comparison.reason = none.to_string();
+            open.comparison.doubt = Some(Doubt::NoRatio);
+        }
+        Ok(ratio) => {
+            let ratio = looked_at(&ratio, plan);
+            let c = &mut open.comparison;
+            c.detectable = ratio.detectable;
+            c.rounds = ratio.rounds.map(|n| n as u32);
+            match ratio.bound {
+                Bound::Exact => (c.tax, c.interval) = (Some(ratio.tax), ratio.interval),
+                Bound::AtLeast => c.at_least = ratio.interval.map(|i| i.0),
+                Bound::AtMost => c.at_most = ratio.interval.map(|i| i.1),
+                Bound::Unknown => {}
+            }
+            open.drift = drift_of(&cv, &bv, (&candidate.rounds, &base.rounds), info);
+            open.ratio = Some(ratio);
+        }
+    }
+    open
+}
+
+/// The ratio as it must be where more trials were made because it wasn't known well enough.
+pub(crate) fn looked_at(ratio: &Ratio, plan: &Plan) -> Ratio {
+    if plan.repeat.max > plan.repeat.min { after_looking(ratio, plan.repeat.min as usize) } else { *ratio }
+}
+
+pub(crate) fn direction(info: &Info) -> Direction {
+    match info.better {
+        Better::Higher => Direction::Higher,
+        Better::Lower => Direction::Lower,
+    }
+}
+
+/// How the logarithm of the tax moved over the run, if it did: within rounds where sides share them,
+/// else by what each side did on its own.
+fn drift_of(c: &[f64], b: &[f64], (cr, br): (&[u32], &[u32]), info: &Info) -> Option<Drift> {
+    let sign = match direction(info) {
+        Direction::Higher => -1.0,
+        Direction::Lower => 1.0,
+    };
+    if let Some(logs) = log_ratios(&Group::in_rounds(c, cr), &Group::in_rounds(b, br)) {
+        return drift(&logs.iter().map(|l| sign * l).collect::<Vec<f64>>());
+    }
+    let of = |values: &[f64]| drift(&values.iter().map(|v| v.ln()).collect::<Vec<f64>>());
+    let (mine, theirs) = (of(c), of(b));
+    if mine.is_none() && theirs.is_none() {
+        return None;
+    }
+    let ends = |d: Option<Drift>| d.map_or((0.0, 0.0), |d| (d.from, d.to));
+    let ((c0, c1), (b0, b1)) = (ends(mine), ends(theirs));
+    // Only the way it moves counts: its level is the ratio's.
+    let half = sign * ((c1 - c0) - (b1 - b0)) / 2.0;
+    Some(Drift { from: -half, to: half })
+}
+
+/// Gives each comparison of a family its verdict.
+pub(crate) fn close(family: &mut [Open], margin: f64) {
+    let ratios: Vec<Ratio> = family.iter().filter_map(|o| o.ratio).collect();
+    let mut judged = judge_family(&ratios, margin).into_iter();
+    let size = ratios.iter().filter(|r| r.interval.is_some() && r.bound != Bound::Unknown).count() as u32;
+    for open in family {
+        let Some(ratio) = &open.ratio else { continue };
+        let Some(judgement) = judged.next() else { continue };
+        let c = &mut open.comparison;
+        c.verdict = verdict(judgement.verdict);
+        c.doubt = judgement.doubt.map(doubt);
+        c.reason.clone_from(&judgement.reason);
+        if ratio.interval.is_some() && ratio.bound != Bound::Unknown {
+            (c.family, c.level) = (Some(size.max(1)), Some(judgement.level));
+        }
+        c.corrected = judgement.interval.filter(|_| ratio.bound == Bound::Exact);
+        drifted(c, ratio, open.drift, &judgement, margin);
+    }
+}
+
+/// A verdict stands only where it holds from one end of a drift to the other; without one, a drift is why.
+fn drifted(c: &mut Comparison, ratio: &Ratio, drift: Option<Drift>, judgement: &Judgement, margin: f64) {
+    let (Some(drift), Some((low, high))) = (drift, judgement.interval) else { return };
+    let middle = f64::midpoint(drift.from, drift.to);
+    let at = |end: f64| {
+        let moved = (end - middle).exp();
+        let there = Ratio { tax: ratio.tax * moved, interval: Some((low * moved, high * moved)), ..*ratio };
+        judge(&there, margin).verdict
+    };
+    let (first, last) = (at(drift.from), at(drift.to));
+    let stands = first == judgement.verdict && last == judgement.verdict;
+    // Where it can't be told for want of certainty, what took the certainty away is the better reason.
+    let other = !matches!(c.doubt, None | Some(Doubt::TooWide | Doubt::ManyComparisons));
+    if other || (stands && c.verdict != Verdict::Inconclusive) {
+        return;
+    }
+    let moved = (drift.to - drift.from).exp();
+    c.verdict = Verdict::Inconclusive;
+    c.doubt = Some(Doubt::Drifted);
+    c.reason = format!(
+        "the environment drifted: the tax moved by a factor of {} from the first trials to the last, \
+         so it depends on when one looks",
+        tax(moved)
+    );
+}
+
+/// Where trials are missing, what kept them away is the better reason.
+fn missing_trials(data: &RunData, c: &mut Comparison) {
+    if !matches!(c.doubt, Some(Doubt::TooFew | Doubt::NoRatio)) {
+        return;
+    }
+    let lost = |reason: InvalidReason| {
+        let of = |cell: &str| {
+            let own = data.trials.iter().filter(|t| t.cell == cell && t.measure == c.measure);
+            own.filter(|t| matches!(t.validity, Validity::Invalid { reason: r, .. } if r == reason)).count()
+        };
+        of(&c.cell).max(of(&c.baseline))
+    };
+    let (limited, unsteady) = (lost(InvalidReason::GeneratorLimited), lost(InvalidReason::NoSteadyState));
+    if limited.max(unsteady) == 0 {
+        return;
+    }
+    if limited >= unsteady {
+        c.doubt = Some(Doubt::GeneratorLimited);
+        c.reason = format!(
+            "too few trials: in {limited} the load generator, not the environment, was the limit; \
+             give it more CPUs or ask for less load"
+        );
+    } else {
+        c.doubt = Some(Doubt::NoSteadyState);
+        c.reason =
+            format!("too few trials: {unsteady} never became steady; a longer warmup or duration may help");
+    }
+}
+
+/// A verdict on an effect that this testbed was shown not to see is no verdict.
+fn below_detectable(data: &RunData, c: &mut Comparison) {
+    let effect = data.calibration.as_ref().and_then(|k| k.effect(&c.baseline, &c.measure, &c.metric));
+    let Some(least) = effect.and_then(|e| e.detectable).filter(|d| *d >= 1.0 && d.is_finite()) else {
+        return;
+    };
+    c.minimum_detectable = Some(least);
+    let size = c.tax.or(c.at_least).or(c.at_most).map_or(f64::INFINITY, |t| t.ln().abs());
+    let refused = match c.verdict {
+        Verdict::Better | Verdict::Worse => size < least.ln(),
+        Verdict::Equivalent => least > 1.0 + data.plan.margin.0,
+        Verdict::Inconclusive => false,
+    };
+    if !refused {
+        return;
+    }
+    let range = c.corrected.map_or_else(String::new, |(low, high)| format!(" ({})", tax_range(low, high)));
+    c.reason = match c.verdict {
+        Verdict::Equivalent => format!(
+            "the trials agree{range}, but measured against itself this testbed can only tell taxes from {} on, \
+             which is more than the margin",
+            tax(least)
+        ),
+        _ => format!(
+            "below what this testbed can tell: measured against itself it needs a tax of {} or more{range}",
+            tax(least)
+        ),
+    };
+    (c.verdict, c.doubt) = (Verdict::Inconclusive, Some(Doubt::BelowDetectable));
+}
+
+fn verdict(v: vtax_stats::Verdict) -> Verdict {
+    match v {
+        vtax_stats::Verdict::Better => Verdict::Better,
+        vtax_stats::Verdict::Worse => Verdict::Worse,
+        vtax_stats::Verdict::Equivalent => Verdict::Equivalent,
+        vtax_stats::Verdict::Inconclusive => Verdict::Inconclusive,
+    }
+}
+
+fn doubt(d: vtax_stats::Doubt) -> Doubt {
+    match d {
+        vtax_stats::Doubt::TooFew => Doubt::TooFew,
+        vtax_stats::Doubt::TooWide => Doubt::TooWide,
+        vtax_stats::Doubt::NotAtLimit => Doubt::NotAtLimit,
+        vtax_stats::Doubt::ManyComparisons => Doubt::ManyComparisons,
+    }
+}
+
+/// A step of the way to a verdict: what the tax was known to be after so many rounds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Step {
+    /// Rounds, or trials of the side that has fewer.
+    pub(crate) trials: usize,
+    pub(crate) tax: f64,
+    pub(crate) interval: (f64, f64),
+}
+
+/// How the interval of a comparison narrowed with its trials; empty below four of them.
+pub(crate) fn narrowing(data: &RunData, c: &Comparison) -> Vec<Step> {
+    let Some(info) = metric::named(&c.metric) else { return Vec::new() };
+    let (candidate, base) = sides(data, &c.cell, &c.baseline, &c.measure, &c.metric);
+    let most = candidate.found.len().min(base.found.len());
+    let upto = |side: &Side, n: usize| -> (Vec<f64>, Vec<u32>, Vec<Value>) {
+        let found: Vec<Value> = side.found.iter().take(n).copied().collect();
+        (found.iter().map(|v| v.value).collect(), side.rounds.iter().take(n).copied().collect(), found)
+    };
+    (3..=most)
+        .filter_map(|n| {
+            let ((cv, cr, cf), (bv, br, bf)) = (upto(&candidate, n), upto(&base, n));
+            let ratio = vtax_stats::tax(
+                &group(&cv, &cr, &cf),
+                &group(&bv, &br, &bf),
+                direction(info),
+                data.plan.seed,
+            );
+            let ratio = looked_at(&ratio.ok().filter(|r| r.bound == Bound::Exact)?, &data.plan);
+            Some(Step { trials: n, tax: ratio.tax, interval: ratio.interval? })
+        })
+        .collect()
+}

@@ -1,0 +1,84 @@
+//! Each trial as a dot, each environment's interval beside them: what a verdict is made of.
+
+use super::frame::Frame;
+use super::scale::Scale;
+use super::svg::{Anchor, Svg, number};
+use super::{is_narrow, series};
+use crate::format::{quantity, range, tick};
+use crate::markup::Markup;
+
+/// One environment's trials in one metric.
+#[derive(Debug)]
+pub(crate) struct Dots {
+    /// Name of the environment.
+    pub(crate) label: String,
+    /// Position in its group.
+    pub(crate) position: usize,
+    /// One value per valid trial.
+    pub(crate) values: Vec<f64>,
+    /// The typical value.
+    pub(crate) center: f64,
+    /// Its 95 % interval.
+    pub(crate) interval: Option<(f64, f64)>,
+}
+
+/// Height of one environment, in pixels.
+const ROW: f64 = 40.0;
+
+/// Draws trials of all environments on one axis: logarithmic, as taxes are ratios, unless a value is 0.
+pub(crate) fn dots(all: &[Dots], title: &str, unit: &str, width: f64) -> Markup {
+    let narrow = is_narrow(width);
+    let lift = if narrow { 16.0 } else { 0.0 };
+    let height = 8.0 + all.len() as f64 * (ROW + lift) + 42.0;
+    let ends = all.iter().flat_map(|d| {
+        let (low, high) = d.interval.unzip();
+        d.values.iter().copied().chain([low, high].into_iter().flatten())
+    });
+    let positive = all.iter().flat_map(|d| &d.values).all(|v| *v > 0.0);
+    let frame = Frame {
+        left: if narrow { 10.0 } else { 190.0 },
+        right: if narrow { width - 10.0 } else { width - 170.0 },
+        top: 8.0,
+        bottom: height - 42.0,
+        x: if positive { Scale::log_around(ends) } else { Scale::from_zero(ends.fold(0.0, f64::max)) },
+        y: Scale::Linear { low: 0.0, high: 1.0 },
+    };
+    let description = "Each dot is one trial. The bar is the 95 % interval of the typical value, the mark on it the median.";
+    let mut svg = Svg::new(width, height, title, description);
+    frame.x_axis(&mut svg, if narrow { 4 } else { 7 }, |v| tick(v, unit));
+    let mut y = frame.top;
+    for d in all {
+        environment(&mut svg, &frame, d, (y + lift + ROW / 2.0, unit), narrow);
+        y += ROW + lift;
+    }
+    svg.finish()
+}
+
+fn environment(svg: &mut Svg, frame: &Frame, d: &Dots, (middle, unit): (f64, &str), narrow: bool) {
+    let color = series(d.position);
+    let value = match d.interval {
+        Some(i) => format!("{} ({})", quantity(d.center, unit), range(d.center, i, unit)),
+        None => quantity(d.center, unit),
+    };
+    if narrow {
+        svg.text("label", (0.0, middle - 18.0), Anchor::Start, &d.label);
+        svg.text("value", (frame.right, middle - 18.0), Anchor::End, &value);
+    } else {
+        svg.text("label", (frame.left - 14.0, middle + 4.0), Anchor::End, &d.label);
+        svg.text("value", (frame.right + 12.0, middle + 4.0), Anchor::Start, &value);
+    }
+    svg.line("row", (frame.left, middle), (frame.right, middle));
+    let tip = format!("{}: median of {} trials {value}", d.label, d.values.len());
+    if let Some((low, high)) = d.interval {
+        let (a, b) = (frame.x(low), frame.x(high).max(frame.x(low) + 1.0));
+        let bar = format!("M{} {m}H{}", number(a), number(b), m = number(middle + 7.0));
+        svg.path(&format!("{color} whisker"), &bar, &tip);
+    }
+    for (i, v) in d.values.iter().enumerate() {
+        // Neighbours in time lie at different heights, so that equal values stay visible.
+        let y = middle - 7.0 + [0.0, 4.0, -4.0][i % 3];
+        let tip = format!("{}, trial {} of {}: {}", d.label, i + 1, d.values.len(), quantity(*v, unit));
+        svg.mark(&format!("{color} trial"), 0, (frame.x(*v), y), 3.6, &tip);
+    }
+    svg.mark(&format!("{color} mark"), d.position, (frame.x(d.center), middle + 7.0), 5.0, &tip);
+}

@@ -1,0 +1,97 @@
+//! Throughput over load, with the Universal Scalability Law through it.
+
+use vtax_stats::{Load, Peak, Scalability};
+
+use super::frame::{Frame, spread};
+use super::scale::Scale;
+use super::svg::{Anchor, Svg, polyline};
+use super::{is_narrow, series};
+use crate::format::{quantity, tick};
+use crate::markup::Markup;
+
+/// One environment's sweep.
+#[derive(Debug)]
+pub(crate) struct Sweep {
+    /// Name of the environment.
+    pub(crate) label: String,
+    /// Position in its group.
+    pub(crate) position: usize,
+    /// One measurement per valid trial.
+    pub(crate) loads: Vec<Load>,
+    /// The law, where the data support one.
+    pub(crate) law: Option<Scalability>,
+}
+
+/// Points on the curve.
+const STEPS: u32 = 80;
+
+/// Draws all environments on one pair of axes; `load` names the swept parameter.
+pub(crate) fn scaling(sweeps: &[Sweep], load: &str, unit: &str, width: f64) -> Markup {
+    let narrow = is_narrow(width);
+    let height = if narrow { 300.0 } else { 360.0 };
+    let all = || sweeps.iter().flat_map(|s| &s.loads);
+    let largest = all().map(|l| l.n).fold(1.0, f64::max);
+    // A peak beyond what was measured is drawn as far as it is predicted.
+    let reach =
+        sweeps.iter().filter_map(|s| peak_at(s.law.as_ref()?)).fold(largest, f64::max).min(largest * 2.0);
+    let smallest = all().map(|l| l.n).fold(largest, f64::min);
+    let longest = sweeps.iter().map(|s| s.label.chars().count()).max().unwrap_or(0) as f64;
+    let frame = Frame {
+        left: 62.0,
+        right: width - if narrow { 12.0 } else { longest * 7.2 + 20.0 },
+        top: 30.0,
+        bottom: height - 44.0,
+        x: Scale::Log { low: smallest, high: (reach * 1.05).max(smallest * 1.1) },
+        y: Scale::from_zero(all().map(|l| l.throughput).fold(0.0, f64::max)),
+    };
+    let description = "Dots are trials, curves the fitted law; beyond the last dot a curve is a prediction. A ring marks the predicted peak.";
+    let mut svg = Svg::new(width, height, "Throughput over load", description);
+    frame.y_axis(&mut svg, 5, |v| tick(v, unit));
+    frame.x_axis(&mut svg, if narrow { 5 } else { 9 }, |v| tick(v, ""));
+    frame.names(&mut svg, load, "throughput");
+    let mut ends = Vec::new();
+    for sweep in sweeps {
+        let color = series(sweep.position);
+        for l in &sweep.loads {
+            let tip = format!("{}: {} at {} {load}", sweep.label, quantity(l.throughput, unit), l.n);
+            let at = (frame.x(l.n), frame.y(l.throughput));
+            svg.mark(&format!("{color} trial"), sweep.position, at, 3.6, &tip);
+        }
+        let last =
+            sweep.loads.iter().fold((0.0, 0.0), |m, l| if l.n >= m.0 { (l.n, l.throughput) } else { m });
+        let mut end = last;
+        if let Some(law) = &sweep.law {
+            let to = peak_at(law).unwrap_or(0.0).clamp(last.0, reach);
+            let n = |i: u32| smallest * (to / smallest).powf(f64::from(i) / f64::from(STEPS));
+            let points = (0..=STEPS).map(|i| (frame.x(n(i)), frame.y(law.at(n(i)))));
+            svg.path(&format!("{color} curve"), &polyline(points), &sweep.label);
+            end = (to, law.at(to));
+            if let Peak::At { n, throughput } = law.peak {
+                let tip = format!(
+                    "{}: predicted peak {} at {:.0} {load}",
+                    sweep.label,
+                    quantity(throughput, unit),
+                    n.value
+                );
+                svg.mark(&format!("{color} ring"), 0, (frame.x(n.value), frame.y(throughput)), 7.0, &tip);
+            }
+        }
+        ends.push((frame.x(end.0), frame.y(end.1)));
+    }
+    if !narrow {
+        let mut heights: Vec<f64> = ends.iter().map(|e| e.1).collect();
+        spread(&mut heights, 16.0, frame.top, frame.bottom);
+        for ((sweep, (x, _)), y) in sweeps.iter().zip(&ends).zip(heights) {
+            let class = format!("{} label", series(sweep.position));
+            svg.text(&class, (x.max(frame.right - 4.0) + 10.0, y + 4.0), Anchor::Start, &sweep.label);
+        }
+    }
+    svg.finish()
+}
+
+fn peak_at(law: &Scalability) -> Option<f64> {
+    match law.peak {
+        Peak::At { n, .. } => Some(n.value),
+        Peak::Beyond => None,
+    }
+}

@@ -1,0 +1,386 @@
+//! The IMS benchmark on a testbed that stands: pre-registration, stir, then the steps or the search
+//! that finds the design objective capacity (ETSI TS 186 008-1).
+
+mod client;
+mod judge;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
+
+use vtax_agent::AgentError;
+use vtax_load::ArrivalProcess;
+use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome};
+use vtax_load::sip::{PhaseKind, PhaseResult, Pools, SipPhase, SipProfile, SipResult};
+use vtax_plan::model::{Arrivals, ImsMeasure, LatencyMeasure, Ramp, SipWorkload, Spread};
+use vtax_store::ims::{Doc, ImsOutcome, ImsPhase, ImsPhaseKind};
+use vtax_store::record::{InvalidReason, Validity};
+use vtax_units::{Nanos, Rate, Share};
+
+use crate::observe::{Observer, RunEvent};
+pub(crate) use client::{Live, Report, sources};
+use judge::{Limits, judge};
+
+/// Steps of one search, repeated ones included; a search that needs more meets a system whose
+/// capacity moves faster than it can be searched.
+const MOST_STEPS: u32 = 30;
+/// How much closer than the precision asked for an earlier trial's result is trusted.
+const HINT_SLACK: f64 = 1.5;
+/// Rates tried in confirmation, each lower than the one before.
+const MOST_CONFIRMATIONS: u32 = 4;
+/// A request is given up after this many times T1: timers B and F of RFC 3261 section 17.1.
+const GIVEN_UP_AFTER: u64 = 64;
+/// Calls last at most this many times their mean, but for 7 in 1,000.
+const LONG_CALL: u64 = 5;
+/// On top of what a profile takes by itself: the agent may be kept waiting for its CPU.
+const SLACK: Duration = Duration::from_secs(120);
+
+/// A session that can be driven through profiles: the client node's, or a simulated one.
+pub(crate) trait Session {
+    /// Runs a profile to its end, which comes before `within` has passed.
+    fn run(&mut self, profile: &SipProfile, within: Duration) -> Result<SipResult, AgentError>;
+}
+
+/// What a benchmark found.
+pub(crate) struct Found {
+    pub(crate) outcome: ImsOutcome,
+    pub(crate) validity: Validity,
+    /// The phases with their seconds and histograms, for the trial's files.
+    pub(crate) phases: Vec<PhaseResult>,
+}
+
+/// A benchmark under way.
+pub(crate) struct Benchmark<'a> {
+    session: &'a mut dyn Session,
+    workload: &'a SipWorkload,
+    observer: &'a dyn Observer,
+    arrivals: ArrivalProcess,
+    phases: Vec<ImsPhase>,
+    details: Vec<PhaseResult>,
+    stray: BTreeMap<String, u64>,
+    pools: Pools,
+}
+
+/// A phase to be run, with what it is for and what it must keep.
+struct Stage {
+    kind: ImsPhaseKind,
+    phase: SipPhase,
+    limits: Limits,
+}
+
+impl<'a> Benchmark<'a> {
+    pub(crate) fn new(
+        session: &'a mut dyn Session,
+        workload: &'a SipWorkload,
+        arrivals: Arrivals,
+        observer: &'a dyn Observer,
+    ) -> Self {
+        let arrivals = match arrivals {
+            Arrivals::Poisson => ArrivalProcess::Poisson,
+            Arrivals::Constant => ArrivalProcess::Constant,
+        };
+        let (phases, details, stray, pools) = Default::default();
+        Self { session, workload, observer, arrivals, phases, details, stray, pools }
+    }
+
+    /// Finds the capacity; `hint` is what an earlier trial found.
+    pub(crate) fn find(mut self, measure: &ImsMeasure, hint: Option<Rate>) -> Result<Found, AgentError> {
+        let mut stages = vec![registration(measure.registration_rate, Some(measure.registration_ihs_limit))];
+        stages.extend(stir(measure));
+        match measure.ramp {
+            Ramp::Steps { initial, increase, count } => {
+                let rate = |i: u32| Rate(initial.0 + increase.0 * f64::from(i));
+                stages.extend((0..count).map(|i| {
+                    let name = format!("step {}", i + 1);
+                    self.step(ImsPhaseKind::Step, name, rate(i), (measure.step, measure.transient), measure)
+                }));
+                let made = self.play(stages)?;
+                Ok(self.staircase(made))
+            }
+            Ramp::Search { start, max, precision, step } => {
+                let made = self.play(stages)?;
+                if let Some(failed) = self.phases[made].iter().find(|p| !p.passed) {
+                    let why = preamble_failed(failed);
+                    return Ok(self.conclude(None, None, why));
+                }
+                let spec = SearchSpec {
+                    start,
+                    precision,
+                    loss_max: measure.ihs_limit,
+                    steps_max: MOST_STEPS,
+                    ..SearchSpec::blind(max)
+                };
+                let spec = match hint {
+                    Some(hint) => spec.near_bracket(hint, Rate(hint.0 * (1.0 + precision.0 * HINT_SLACK))),
+                    None => spec,
+                };
+                self.search(spec, step, measure)
+            }
+        }
+    }
+
+    /// Runs the mix at one rate, after registering the plan's share at the same rate.
+    pub(crate) fn fixed(mut self, measure: &LatencyMeasure, rate: Rate) -> Result<Found, AgentError> {
+        let duration = Nanos(measure.warmup.0.saturating_add(measure.duration.0));
+        let phase = SipPhase {
+            name: "load".to_owned(),
+            kind: PhaseKind::Mix { duration },
+            rate,
+            transient: measure.warmup,
+            ihs_limit: None,
+            scenario_limits: false,
+        };
+        let load = Stage { kind: ImsPhaseKind::Fixed, phase, limits: Limits::none() };
+        let made = self.play(vec![registration(rate, None), load])?;
+        let detail = &self.details[made.end - 1];
+        let validity = match &detail.generator.limited {
+            Some(why) => invalid(InvalidReason::GeneratorLimited, why.clone()),
+            None if detail.scenarios.iter().all(|s| s.succeeded == 0) => {
+                invalid(InvalidReason::NothingSucceeded, judge::causes(detail))
+            }
+            None => Validity::Valid,
+        };
+        Ok(self.conclude(None, None, validity))
+    }
+
+    /// Runs stages without a gap; which of `self.phases` they became. The session may end early.
+    fn play(&mut self, stages: Vec<Stage>) -> Result<Range<usize>, AgentError> {
+        let profile = SipProfile {
+            phases: stages.iter().map(|s| s.phase.clone()).collect(),
+            arrivals: self.arrivals,
+            drain: self.drain(),
+        };
+        let from = self.phases.len();
+        self.observer.observe(&RunEvent::Phase { what: &stages[0].phase.name });
+        let result = self.session.run(&profile, self.time_for(&profile))?;
+        for (kind, count) in result.stray {
+            *self.stray.entry(kind).or_default() += count;
+        }
+        self.pools = result.pools;
+        let made = result.phases.len();
+        for (i, (stage, detail)) in stages.iter().zip(result.phases).enumerate() {
+            let mut phase = judge(stage.kind, &detail, &stage.limits, self.workload);
+            // The session ends a profile as soon as a limit is broken: what it saw then counts, even
+            // where scenarios that ended later made it look better.
+            if let (Some(why), true, true) = (&result.stopped, i + 1 == made, phase.passed) {
+                phase.passed = false;
+                phase.reason = Some(why.clone());
+            }
+            self.observer.observe(&RunEvent::ImsPhase { phase: &phase });
+            self.phases.push(phase);
+            self.details.push(detail);
+        }
+        Ok(from..self.phases.len())
+    }
+
+    /// What the staircase came to: the last step before the first that broke a limit.
+    fn staircase(self, made: Range<usize>) -> Found {
+        let phases = &self.phases[made.clone()];
+        let broken = phases.iter().position(|p| !p.passed);
+        if let Some(failed) = broken.map(|i| &phases[i]).filter(|p| p.kind != ImsPhaseKind::Step) {
+            let why = preamble_failed(failed);
+            return self.conclude(None, None, why);
+        }
+        let passed = &phases[..broken.unwrap_or(phases.len())];
+        let doc = passed.iter().rposition(|p| p.kind == ImsPhaseKind::Step).map(|i| made.start + i);
+        let failed = broken.map(|i| made.start + i);
+        let validity = failed.map_or(Validity::Valid, |i| self.judge_limit(i, doc.is_some()));
+        let bound = failed.filter(|_| validity == Validity::Valid).map(|i| self.phases[i].requested);
+        self.conclude(doc, bound, validity)
+    }
+
+    fn search(mut self, spec: SearchSpec, step: Nanos, measure: &ImsMeasure) -> Result<Found, AgentError> {
+        let mut search = Search::new(spec);
+        let mut count = 0;
+        while let Some(rate) = search.next() {
+            count += 1;
+            let (kind, name) = (ImsPhaseKind::Search, format!("search {count}"));
+            let made = self.play(vec![self.step(kind, name, rate, (step, measure.transient), measure)])?;
+            search.record(self.step_outcome(rate, made, measure.ihs_limit));
+        }
+        let bracket = search.finish();
+        let last = self.phases.len() - 1;
+        let Some(mut rate) = bracket.lower else {
+            let why = self.judge_limit(last, false);
+            return Ok(self.conclude(None, None, why));
+        };
+        let mut upper = bracket.upper;
+        if bracket.ending == Ending::GeneratorLimited {
+            let why = self.details[last].generator.limited.clone().unwrap_or_default();
+            return Ok(self.conclude(None, None, invalid(InvalidReason::GeneratorLimited, why)));
+        }
+        let broke = |p: &ImsPhase| !p.passed && Some(p.requested) == upper;
+        if let Some(index) = self.phases.iter().position(broke)
+            && let why @ Validity::Invalid { .. } = self.judge_limit(index, true)
+        {
+            return Ok(self.conclude(None, None, why));
+        }
+        for _ in 0..MOST_CONFIRMATIONS {
+            let (kind, name) = (ImsPhaseKind::Confirmation, "confirmation".to_owned());
+            let lengths = (measure.step, measure.transient);
+            let made = self.play(vec![self.step(kind, name, rate, lengths, measure)])?;
+            let last = made.end - 1;
+            if self.phases[last].passed {
+                return Ok(self.conclude(Some(last), upper, Validity::Valid));
+            }
+            if let why @ Validity::Invalid { .. } = self.judge_limit(last, true) {
+                return Ok(self.conclude(None, None, why));
+            }
+            upper = Some(rate);
+            rate = Rate(rate.0 * (1.0 - measure_precision(measure)));
+        }
+        let why = invalid(
+            InvalidReason::MeasureFailed,
+            format!(
+                "the capacity moved: {MOST_CONFIRMATIONS} rates kept to the limits in short steps, none for longer"
+            ),
+        );
+        Ok(self.conclude(None, upper, why))
+    }
+
+    /// What a step means to the search: a broken limit of one scenario is loss beyond the limit too.
+    fn step_outcome(&self, rate: Rate, made: Range<usize>, limit: Share) -> StepOutcome {
+        let last = made.end - 1;
+        let (phase, detail) = (&self.phases[last], &self.details[last]);
+        let beyond = limit.0 * 1.01 + 1e-6;
+        let loss = if phase.passed { phase.ihs.min(limit.0) } else { phase.ihs.max(beyond) };
+        StepOutcome {
+            rate,
+            loss: Share(loss),
+            latency_p99: Nanos::ZERO,
+            generator_limited: detail.generator.limited.is_some(),
+        }
+    }
+
+    /// Whether a step that broke a limit tells about the service.
+    fn judge_limit(&self, index: usize, some_passed: bool) -> Validity {
+        let (phase, detail) = (&self.phases[index], &self.details[index]);
+        let reason = phase.reason.clone().unwrap_or_default();
+        if let Some(why) = &detail.generator.limited {
+            return invalid(InvalidReason::GeneratorLimited, why.clone());
+        }
+        if let Some(why) = judge::too_few_subscribers(detail, self.workload) {
+            return invalid(InvalidReason::MeasureFailed, why);
+        }
+        if some_passed {
+            return Validity::Valid;
+        }
+        let causes = judge::causes(detail);
+        invalid(
+            InvalidReason::NothingSucceeded,
+            format!("not even the lowest load kept to its limits: {reason}; {causes}"),
+        )
+    }
+
+    fn conclude(self, doc: Option<usize>, failed: Option<Rate>, validity: Validity) -> Found {
+        let doc = doc.map(|i| Doc {
+            requested: self.phases[i].requested,
+            effective: self.phases[i].effective,
+            phase: u32::try_from(i).unwrap_or(u32::MAX),
+        });
+        let outcome = ImsOutcome {
+            doc,
+            failed,
+            phases: self.phases,
+            stray: self.stray,
+            pools: self.pools,
+            probe_clocks: BTreeMap::new(),
+        };
+        Found { outcome, validity, phases: self.details }
+    }
+
+    fn step(
+        &self,
+        kind: ImsPhaseKind,
+        name: String,
+        rate: Rate,
+        (duration, transient): (Nanos, Nanos),
+        measure: &ImsMeasure,
+    ) -> Stage {
+        let phase = SipPhase {
+            name,
+            kind: PhaseKind::Mix { duration },
+            rate,
+            transient,
+            ihs_limit: Some(measure.ihs_limit),
+            scenario_limits: true,
+        };
+        Stage { kind, phase, limits: Limits::of(measure.ihs_limit, &self.workload.mix) }
+    }
+
+    /// How long scenarios under way are waited for: until all but the longest calls have ended and what
+    /// isn't answered was given up.
+    fn drain(&self) -> Nanos {
+        let longest = |spread: Spread| match spread {
+            Spread::Constant(time) => time.0,
+            Spread::Exponential(mean) => mean.0.saturating_mul(LONG_CALL),
+        };
+        let given_up = self.workload.t1.0.saturating_mul(GIVEN_UP_AFTER);
+        let calls = longest(self.workload.ring_time).saturating_add(longest(self.workload.hold_time));
+        Nanos(given_up.saturating_add(calls))
+    }
+
+    fn time_for(&self, profile: &SipProfile) -> Duration {
+        let time = |phase: &SipPhase| match phase.kind {
+            PhaseKind::Mix { duration } => Duration::from(duration),
+            PhaseKind::PreRegistration => {
+                let all = self.workload.registered_count();
+                // Registrations that fail are made again by other subscribers.
+                Duration::from_secs_f64((4.0 * all / phase.rate.0).clamp(0.0, 1e8))
+            }
+        };
+        profile.phases.iter().map(time).sum::<Duration>() + Duration::from(profile.drain) * 2 + SLACK
+    }
+}
+
+fn registration(rate: Rate, ihs_limit: Option<Share>) -> Stage {
+    let phase = SipPhase {
+        name: "pre-registration".to_owned(),
+        kind: PhaseKind::PreRegistration,
+        rate,
+        transient: Nanos::ZERO,
+        ihs_limit,
+        scenario_limits: false,
+    };
+    Stage { kind: ImsPhaseKind::PreRegistration, phase, limits: Limits::only(ihs_limit) }
+}
+
+/// Steps up to the load of the first one.
+fn stir(measure: &ImsMeasure) -> Vec<Stage> {
+    let (Ramp::Steps { initial: first, .. } | Ramp::Search { start: first, .. }) = measure.ramp;
+    let steps = if measure.stir == Nanos::ZERO { 0 } else { measure.stir_steps };
+    let stage = |i: u32| Stage {
+        kind: ImsPhaseKind::Stir,
+        phase: SipPhase {
+            name: format!("stir {i}"),
+            kind: PhaseKind::Mix { duration: Nanos(measure.stir.0 / u64::from(steps)) },
+            rate: Rate(first.0 * f64::from(i) / f64::from(steps)),
+            transient: Nanos::ZERO,
+            ihs_limit: Some(measure.stir_ihs_limit),
+            scenario_limits: false,
+        },
+        limits: Limits::only(Some(measure.stir_ihs_limit)),
+    };
+    (1..=steps).map(stage).collect()
+}
+
+/// How far a confirmation goes down where the rate found did not hold.
+fn measure_precision(measure: &ImsMeasure) -> f64 {
+    match measure.ramp {
+        Ramp::Search { precision, .. } => precision.0.clamp(0.02, 0.5),
+        Ramp::Steps { .. } => 0.05,
+    }
+}
+
+/// Why nothing was measured: what comes before the first step went wrong.
+fn preamble_failed(phase: &ImsPhase) -> Validity {
+    let reason = phase.reason.clone().unwrap_or_default();
+    let causes = judge::causes_of(&phase.scenarios);
+    invalid(InvalidReason::MeasureFailed, format!("{} failed: {reason}; {causes}", phase.name))
+}
+
+fn invalid(reason: InvalidReason, detail: String) -> Validity {
+    Validity::Invalid { reason, detail }
+}

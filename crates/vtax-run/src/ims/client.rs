@@ -1,0 +1,163 @@
+//! The SIP session on the client node.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use vtax_agent::message::InterfaceSetup;
+use vtax_agent::{AgentError, Client};
+use vtax_load::sip::{PhaseKind, PhaseResult, SipProfile, SipResult, SipSpec};
+use vtax_plan::model::{MeasureKind, SipWorkload};
+use vtax_store::record::Outcome;
+use vtax_units::{CpuSet, Nanos};
+
+use super::{Benchmark, Session};
+use crate::measure::{Measured, Site};
+use crate::observe::{Observer, RunEvent};
+use crate::runner::Order;
+
+/// What the generator said last about a profile that runs; taken by whoever shows it.
+pub(crate) type Live = Arc<Mutex<Option<Report>>>;
+
+/// A second of a profile that runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Report {
+    pub(crate) elapsed: Nanos,
+    pub(crate) succeeded: u64,
+    pub(crate) inadequate: u64,
+}
+
+/// Time between two looks at what the generator said.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Adds so many source addresses in all to the client's interface, and gives them. `interfaces` is
+/// `None` where nodes share the host's loopback, all of whose addresses are there without asking.
+pub(crate) fn sources(interfaces: Option<&mut [InterfaceSetup]>, count: u32) -> Vec<IpAddr> {
+    let count = u8::try_from(count.clamp(1, 200)).unwrap_or(1);
+    let Some(interfaces) = interfaces else {
+        let own = |i: u8| IpAddr::V4(Ipv4Addr::new(127, 0, 0, i));
+        return (1..=count).map(own).collect();
+    };
+    let Some(interface) = interfaces.first_mut() else { return Vec::new() };
+    let Some(&(IpAddr::V4(first), prefix)) = interface.addresses.first() else { return Vec::new() };
+    // The upper half of the lab's network holds no nodes.
+    let [a, b, c, _] = first.octets();
+    let more = (1..count).map(|i| IpAddr::V4(Ipv4Addr::new(a, b, c | 128, i)));
+    interface.addresses.extend(more.map(|address| (address, prefix)));
+    interface.addresses.iter().map(|(address, _)| *address).collect()
+}
+
+/// The session of a client node.
+struct OnClient<'a> {
+    client: &'a Client,
+    observer: &'a dyn Observer,
+    live: &'a Live,
+    /// Registrations that pre-registration makes.
+    registrations: f64,
+}
+
+impl Session for OnClient<'_> {
+    fn run(&mut self, profile: &SipProfile, within: Duration) -> Result<SipResult, AgentError> {
+        let ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let watcher = scope.spawn(|| {
+                while !ended.load(Ordering::Relaxed) {
+                    std::thread::park_timeout(LOOK_EVERY);
+                    let report = self.live.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    if let Some(report) = report {
+                        let what = self.describe(profile, report);
+                        self.observer.observe(&RunEvent::Phase { what: &what });
+                    }
+                }
+            });
+            let result = self.client.run_sip(profile, within);
+            ended.store(true, Ordering::Relaxed);
+            watcher.thread().unpark();
+            result
+        })
+    }
+}
+
+impl OnClient<'_> {
+    /// A line for people: `step 3 · 70/s asked for · 68 succeeded, 2 inadequately handled`.
+    fn describe(&self, profile: &SipProfile, report: Report) -> String {
+        let length = |kind: &PhaseKind, rate: f64| match kind {
+            PhaseKind::Mix { duration } => duration.as_secs_f64(),
+            PhaseKind::PreRegistration => self.registrations / rate.max(1e-9),
+        };
+        let mut left = report.elapsed.as_secs_f64();
+        let present = profile.phases.iter().find(|phase| {
+            left -= length(&phase.kind, phase.rate.0);
+            left < 0.0
+        });
+        let (ok, bad) = (report.succeeded, report.inadequate);
+        let found = format!("{ok} succeeded, {bad} inadequately handled in the last second");
+        match present {
+            Some(phase) => format!("{} · {:.1}/s asked for · {found}", phase.name, phase.rate.0),
+            None => format!("waiting for the last scenarios · {found}"),
+        }
+    }
+}
+
+impl Site<'_> {
+    /// Makes the measurement that `order` asks for with SIP subscribers who have these addresses; the
+    /// phases with their seconds and histograms come along.
+    pub(crate) fn sip(
+        &self,
+        order: &Order<'_>,
+        workload: &SipWorkload,
+        local: &[IpAddr],
+        live: &Live,
+    ) -> Result<(Measured, Vec<PhaseResult>), AgentError> {
+        let spec = SipSpec {
+            target: self.target,
+            workload: workload.clone(),
+            local: local.to_vec(),
+            // The client's agent is bound to its CPUs already: one worker on each.
+            cpus: CpuSet::default(),
+            seed: order.seed,
+        };
+        self.client.open_sip(&spec)?;
+        let registrations = workload.registered_count();
+        let mut session = OnClient { client: self.client, observer: self.observer, live, registrations };
+        let found = match &order.measure.kind {
+            MeasureKind::Ims(ims) => Benchmark::new(&mut session, workload, ims.arrivals, self.observer)
+                .find(ims, order.capacity_hint)?,
+            MeasureKind::Latency(latency) => {
+                Benchmark::new(&mut session, workload, latency.arrivals, self.observer)
+                    .fixed(latency, order.offered)?
+            }
+            MeasureKind::Capacity(_) | MeasureKind::Throughput(_) => {
+                let error = format!("`{}` is not measured with a SIP workload", order.measure.name);
+                return Err(AgentError::Refused { node: "client".to_owned(), error });
+            }
+        };
+        self.client.close_sip()?;
+        let outcome = Outcome::Ims(Box::new(found.outcome));
+        // Registrations and calls cost differently: CPU time per request would say nothing.
+        Ok((Measured { outcome, validity: found.validity, warm_up: None, answered: 0 }, found.phases))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_agent::message::FindInterface;
+
+    use super::*;
+
+    #[test]
+    fn sources_are_many_and_the_first_is_the_nodes_own() {
+        let own = |text: &str| text.parse::<IpAddr>().expect("an address");
+        let mut setup = [InterfaceSetup {
+            find: FindInterface::Name("x".into()),
+            name: "eth0".into(),
+            addresses: vec![(own("10.97.1.1"), 16)],
+            mtu: 1500,
+        }];
+        let all = sources(Some(&mut setup), 3);
+        assert_eq!(all, [own("10.97.1.1"), own("10.97.129.1"), own("10.97.129.2")]);
+        assert_eq!(setup[0].addresses.len(), 3);
+        assert_eq!(sources(None, 2), [own("127.0.0.1"), own("127.0.0.2")]);
+    }
+}

@@ -1,0 +1,136 @@
+//! Whether a phase kept to its limits.
+
+use std::collections::BTreeMap;
+
+use vtax_load::sip::{PhaseResult, ScenarioResult};
+use vtax_plan::model::{MixPart, Scenario, SipWorkload};
+use vtax_store::ims::{ImsMetric, ImsPhase, ImsPhaseKind};
+use vtax_units::Share;
+
+/// A scenario's own limit is judged where so many failures would be within it: with fewer attempts
+/// a single one could break it. They count towards all scenarios' limit in any case.
+const FEWEST_FAILURES: f64 = 2.0;
+/// Cause of an attempt that found nobody to make it.
+const NOBODY: &str = "no-free-subscriber";
+/// Share of the registered subscribers that may be in calls on a service that takes no time.
+const MOST_BUSY: f64 = 0.5;
+
+/// What a phase must keep.
+pub(super) struct Limits {
+    /// All scenarios together.
+    all: Option<Share>,
+    each: Vec<(Scenario, Share)>,
+}
+
+impl Limits {
+    pub(super) fn of(all: Share, mix: &[MixPart]) -> Self {
+        Self { all: Some(all), each: mix.iter().map(|p| (p.scenario, p.ihs_limit)).collect() }
+    }
+
+    pub(super) fn only(all: Option<Share>) -> Self {
+        Self { all, each: Vec::new() }
+    }
+
+    pub(super) fn none() -> Self {
+        Self::only(None)
+    }
+}
+
+/// Attempts whose end is known, and how many of them were inadequately handled.
+fn ended(scenarios: &[ScenarioResult]) -> (u64, u64) {
+    scenarios.iter().fold((0, 0), |(ended, inadequate), s| {
+        let failed = s.inadequate_total();
+        (ended + s.succeeded + failed, inadequate + failed)
+    })
+}
+
+fn share((ended, inadequate): (u64, u64)) -> f64 {
+    if ended == 0 { 0.0 } else { inadequate as f64 / ended as f64 }
+}
+
+/// The phase in short, with the limit it broke, where it broke one.
+pub(super) fn judge(
+    kind: ImsPhaseKind,
+    detail: &PhaseResult,
+    limits: &Limits,
+    workload: &SipWorkload,
+) -> ImsPhase {
+    let ihs = share(ended(&detail.scenarios));
+    let reason = broken(detail, ihs, limits, workload);
+    ImsPhase {
+        name: detail.name.clone(),
+        kind,
+        requested: detail.requested,
+        effective: detail.effective,
+        started_unix_ms: detail.started_unix_ms,
+        duration: detail.duration,
+        transient: detail.transient,
+        ihs,
+        passed: reason.is_none(),
+        reason,
+        scenarios: detail.scenarios.clone(),
+        metrics: detail.metrics.iter().map(ImsMetric::from).collect(),
+    }
+}
+
+fn broken(detail: &PhaseResult, ihs: f64, limits: &Limits, workload: &SipWorkload) -> Option<String> {
+    let percent = |share: f64| format!("{:.2} %", share * 100.0);
+    if let Some(limit) = limits.all {
+        let attempts: u64 = detail.scenarios.iter().map(|s| s.attempts).sum();
+        if attempts > 0 && ended(&detail.scenarios).0 == 0 {
+            let all = workload.t1.as_secs_f64() * 64.0;
+            return Some(format!(
+                "none of {attempts} scenarios ended within {all:.0} s and their own length"
+            ));
+        }
+        if ihs > limit.0 {
+            return Some(format!("IHS {}, over the limit of {limit}", percent(ihs)));
+        }
+    }
+    limits.each.iter().find_map(|(scenario, limit)| {
+        let result = detail.scenarios.iter().find(|s| s.scenario == *scenario)?;
+        let counts = ended(std::slice::from_ref(result));
+        let judged = counts.0 as f64 * limit.0 >= FEWEST_FAILURES;
+        (judged && share(counts) > limit.0).then(|| {
+            format!("IHS of {} {}, over its limit of {limit}", scenario.name(), percent(share(counts)))
+        })
+    })
+}
+
+/// Says so where most of what went wrong is that nobody was free to do it, and the plan is why: an
+/// overloaded service keeps its subscribers busy as well, which is its own failure.
+pub(super) fn too_few_subscribers(detail: &PhaseResult, workload: &SipWorkload) -> Option<String> {
+    let nobody: u64 = detail.scenarios.iter().filter_map(|s| s.inadequate.get(NOBODY)).sum();
+    let (_, all) = ended(&detail.scenarios);
+    let (busy, registered) = (workload.busy_at(detail.requested), workload.registered_count());
+    (all > 0 && nobody * 2 > all && busy > registered * MOST_BUSY).then(|| {
+        format!(
+            "too few subscribers for {}: {nobody} attempts of {} found nobody free; at that rate about {busy:.0} are in \
+             calls, of {registered:.0} that are registered; provision more, or shorten calls",
+            detail.requested, detail.name
+        )
+    })
+}
+
+/// The most frequent causes of inadequate handling.
+pub(super) fn causes(detail: &PhaseResult) -> String {
+    causes_of(&detail.scenarios)
+}
+
+/// As [`causes`].
+pub(super) fn causes_of(scenarios: &[ScenarioResult]) -> String {
+    let mut sums: BTreeMap<(Scenario, &str), u64> = BTreeMap::new();
+    for scenario in scenarios {
+        for (cause, count) in &scenario.inadequate {
+            *sums.entry((scenario.scenario, cause)).or_default() += count;
+        }
+    }
+    let mut sorted: Vec<_> = sums.into_iter().collect();
+    sorted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let texts: Vec<String> = sorted
+        .iter()
+        .take(4)
+        .map(|((scenario, cause), count)| format!("{} {cause} {count} times", scenario.name()))
+        .collect();
+    if texts.is_empty() { "no attempt ended".to_owned() } else { texts.join(", ") }
+}

@@ -1,0 +1,303 @@
+//! Benchmarks against a simulated service.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use vtax_agent::AgentError;
+use vtax_load::sip::{PhaseKind, PhaseResult, Pools, ScenarioResult, SipPhase, SipProfile, SipResult};
+use vtax_load::{GeneratorUse, LatencyHistogram};
+use vtax_plan::model::{Arrivals, ImsMeasure, MeasureKind, Plan, Scenario, SipWorkload, Workload};
+use vtax_store::ims::ImsPhaseKind;
+use vtax_store::record::{InvalidReason, Validity};
+use vtax_units::{Nanos, Rate};
+
+use super::{Benchmark, Found, Session};
+use crate::observe::{Observer, RunEvent};
+
+/// A service that carries so many scenarios per second; what comes on top fails.
+struct Service {
+    capacity: f64,
+    /// Rate from which the generator is late.
+    generator: f64,
+    /// Share of registrations that it refuses.
+    refuses: f64,
+    /// Rate from which nobody is free.
+    subscribers: f64,
+    /// Rate from which a step of at least a minute fails.
+    endurance: f64,
+    profiles: u32,
+}
+
+impl Service {
+    fn of(capacity: f64) -> Self {
+        let no = f64::INFINITY;
+        Self { capacity, generator: no, refuses: 0.0, subscribers: no, endurance: no, profiles: 0 }
+    }
+
+    fn phase(&self, phase: &SipPhase, workload: &SipWorkload) -> PhaseResult {
+        let (attempts, duration, parts) = match phase.kind {
+            PhaseKind::PreRegistration => {
+                let n = f64::from(workload.subscribers.count) * workload.registered.0;
+                let time = Nanos::from_secs_f64(n / phase.rate.0);
+                (n, time, vec![(Scenario::Registration, 1.0)])
+            }
+            PhaseKind::Mix { duration } => {
+                let counted = duration.as_secs_f64() - phase.transient.as_secs_f64();
+                let parts = workload.mix.iter().map(|p| (p.scenario, p.share.0)).collect();
+                (phase.rate.0 * counted, duration, parts)
+            }
+        };
+        let long = duration >= Nanos::from_secs(60);
+        let capacity = if long { self.capacity.min(self.endurance) } else { self.capacity };
+        let registering = phase.kind == PhaseKind::PreRegistration;
+        let (lost, cause) = if registering {
+            (self.refuses, "status 403")
+        } else if phase.rate.0 > self.subscribers {
+            (0.9, "no-free-subscriber")
+        } else {
+            ((1.0 - capacity / phase.rate.0).max(0.0), "timeout")
+        };
+        let scenarios = parts.into_iter().map(|(scenario, share)| {
+            let attempts = (attempts * share).round() as u64;
+            let bad = (attempts as f64 * lost).round() as u64;
+            ScenarioResult {
+                scenario,
+                attempts,
+                succeeded: attempts - bad,
+                inadequate: BTreeMap::from([(cause.to_owned(), bad)]),
+                unfinished: 0,
+                retransmissions: bad,
+            }
+        });
+        let late = !registering && phase.rate.0 > self.generator;
+        let limited = late.then(|| "its workers were 300 ms late".to_owned());
+        PhaseResult {
+            name: phase.name.clone(),
+            requested: phase.rate,
+            effective: Rate(phase.rate.0 * 0.998),
+            started_unix_ms: 1_000,
+            duration,
+            transient: phase.transient,
+            scenarios: scenarios.collect(),
+            metrics: Vec::new(),
+            seconds: Vec::new(),
+            lateness: LatencyHistogram::new(),
+            generator: GeneratorUse { limited, ..GeneratorUse::default() },
+        }
+    }
+}
+
+struct Simulated {
+    service: Service,
+    workload: SipWorkload,
+}
+
+impl Session for Simulated {
+    fn run(&mut self, profile: &SipProfile, within: Duration) -> Result<SipResult, AgentError> {
+        self.service.profiles += 1;
+        let mut phases: Vec<PhaseResult> = Vec::new();
+        let mut stopped = None;
+        for phase in &profile.phases {
+            let result = self.service.phase(phase, &self.workload);
+            let attempts: u64 = result.scenarios.iter().map(|s| s.attempts).sum();
+            let bad: u64 = result.scenarios.iter().map(ScenarioResult::inadequate_total).sum();
+            phases.push(result);
+            if phase.ihs_limit.is_some_and(|limit| bad as f64 > limit.0 * attempts as f64) {
+                stopped = Some("a limit".to_owned());
+                break;
+            }
+        }
+        let takes: u64 = phases.iter().map(|p| p.duration.0).sum();
+        assert!(Duration::from_nanos(takes) < within, "{within:?}");
+        let stray = BTreeMap::from([("malformed".to_owned(), 1)]);
+        let pools = Pools { unregistered: 1, registered: 2, busy: 0 };
+        Ok(SipResult { phases, stopped, stray, pools })
+    }
+}
+
+struct Silent;
+
+impl Observer for Silent {
+    fn observe(&self, _: &RunEvent<'_>) {}
+}
+
+fn plan(measure: &str) -> Plan {
+    let text = format!(
+        "vtax: 1\nname: t\nbaseline: native\nenvironments: native\nservices: sip\n\
+         workload: {{sip: {{subscribers: 1000}}}}\nmeasure: {measure}\n"
+    );
+    vtax_plan::parse("t", text.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn workload(plan: &Plan) -> SipWorkload {
+    let Workload::Sip(workload) = &plan.cells[0].workload else { panic!("not SIP") };
+    (**workload).clone()
+}
+
+fn measure(plan: &Plan) -> ImsMeasure {
+    let MeasureKind::Ims(measure) = &plan.measures[0].kind else { panic!("not IMS") };
+    measure.clone()
+}
+
+/// The benchmark of that measure on that service; how many profiles it took.
+fn find(text: &str, service: Service, hint: Option<f64>) -> (Found, u32) {
+    let plan = plan(text);
+    let workload = workload(&plan);
+    let mut session = Simulated { service, workload: workload.clone() };
+    let benchmark = Benchmark::new(&mut session, &workload, Arrivals::Poisson, &Silent);
+    let found = benchmark.find(&measure(&plan), hint.map(Rate)).expect("the simulation never fails");
+    assert_eq!(found.phases.len(), found.outcome.phases.len());
+    (found, session.service.profiles)
+}
+
+const STEPS: &str = "{ims: {ramp: {steps: {initial: 50/s, increase: 10/s, count: 30}}}}";
+const SEARCH: &str = "{ims: {ramp: {search: {start: 50/s, max: 5000/s, precision: 5%}}}}";
+
+fn names(found: &Found) -> Vec<&str> {
+    found.outcome.phases.iter().map(|p| p.name.as_str()).collect()
+}
+
+#[test]
+fn the_staircase_ends_with_the_step_that_breaks_a_limit() {
+    let (found, profiles) = find(STEPS, Service::of(91.0), None);
+    assert_eq!(profiles, 1);
+    assert_eq!(found.validity, Validity::Valid);
+    let doc = found.outcome.doc.expect("some steps passed");
+    // 10 % above 91/s is 101.1/s: the step at 100/s passes, that at 110/s doesn't.
+    assert_eq!((doc.requested, doc.effective), (Rate(100.0), Rate(99.8)));
+    assert_eq!(found.outcome.failed, Some(Rate(110.0)));
+    assert_eq!(
+        names(&found),
+        [
+            "pre-registration",
+            "stir 1",
+            "stir 2",
+            "stir 3",
+            "step 1",
+            "step 2",
+            "step 3",
+            "step 4",
+            "step 5",
+            "step 6",
+            "step 7"
+        ]
+    );
+    assert_eq!(found.outcome.phases[doc.phase as usize].name, "step 6");
+    let failed = &found.outcome.phases[10];
+    assert_eq!(failed.reason.as_deref(), Some("IHS 17.27 %, over the limit of 10%"));
+    assert_eq!(found.outcome.stray["malformed"], 1);
+}
+
+#[test]
+fn a_staircase_without_an_end_is_a_lower_bound() {
+    let (found, _) = find(STEPS, Service::of(10_000.0), None);
+    assert_eq!(found.outcome.doc.expect("all passed").requested, Rate(340.0));
+    assert_eq!((found.outcome.failed, found.validity), (None, Validity::Valid));
+}
+
+#[test]
+fn a_search_finds_the_same_capacity() {
+    for capacity in [60.0, 91.0, 1_234.0] {
+        let (found, profiles) = find(SEARCH, Service::of(capacity), None);
+        assert_eq!(found.validity, Validity::Valid);
+        let (doc, at_limit) = (found.outcome.doc.expect("found").requested.0, capacity / 0.9);
+        let upper = found.outcome.failed.expect("bracketed").0;
+        assert!(doc <= at_limit && at_limit <= upper && upper / doc < 1.051, "{doc} {at_limit} {upper}");
+        assert_eq!(names(&found).last(), Some(&"confirmation"));
+        assert!(profiles <= 16, "{profiles}");
+        let (again, fewer) = find(SEARCH, Service::of(capacity), Some(doc));
+        assert!(again.outcome.doc.is_some() && fewer < profiles, "{fewer} of {profiles}");
+    }
+}
+
+#[test]
+fn a_rate_that_does_not_hold_is_confirmed_lower() {
+    let service = Service { endurance: 80.0, ..Service::of(91.0) };
+    let (found, _) = find(SEARCH, service, None);
+    let doc = found.outcome.doc.expect("confirmed");
+    assert!(doc.requested.0 <= 80.0 / 0.9, "{doc:?}");
+    assert_eq!(found.outcome.phases[doc.phase as usize].kind, ImsPhaseKind::Confirmation);
+    assert!(found.outcome.failed.expect("a confirmation failed").0 <= 101.2);
+    let hopeless = Service { endurance: 1.0, ..Service::of(91.0) };
+    let (found, _) = find(SEARCH, hopeless, None);
+    assert!(matches!(found.validity, Validity::Invalid { reason: InvalidReason::MeasureFailed, .. }));
+}
+
+#[test]
+fn what_goes_wrong_is_named() {
+    let reason = |text: &str, service: Service| match find(text, service, None).0.validity {
+        Validity::Invalid { reason, detail } => (reason, detail),
+        Validity::Valid => panic!("{text} is valid"),
+    };
+    for text in [STEPS, SEARCH] {
+        let (why, detail) = reason(text, Service { refuses: 1.0, ..Service::of(1e4) });
+        assert_eq!(why, InvalidReason::MeasureFailed);
+        assert!(
+            detail.contains("pre-registration failed") && detail.contains("status 403 800 times"),
+            "{detail}"
+        );
+        let (why, detail) = reason(text, Service { generator: 90.0, ..Service::of(85.0) });
+        assert_eq!((why, detail.as_str()), (InvalidReason::GeneratorLimited, "its workers were 300 ms late"));
+        let (why, detail) = reason(text, Service { subscribers: 120.0, ..Service::of(1e4) });
+        assert_eq!(why, InvalidReason::MeasureFailed);
+        assert!(detail.contains("too few subscribers"), "{detail}");
+    }
+    let slow_start = STEPS.replace("{ims: {", "{ims: {registration_rate: 1/s, ").replace("50/s", "500/s");
+    let (why, _) = reason(&slow_start, Service::of(20.0));
+    assert_eq!(why, InvalidReason::MeasureFailed, "the stir already breaks its limit");
+    let no_stir = slow_start.replace("{ims: {", "{ims: {stir: 0s, ");
+    let (why, detail) = reason(&no_stir, Service::of(20.0));
+    assert_eq!(why, InvalidReason::NothingSucceeded);
+    assert!(detail.contains("timeout"), "{detail}");
+}
+
+#[test]
+fn an_overloaded_service_is_not_the_plans_fault() {
+    let short = plan("{ims: {ramp: {search: {start: 50/s, max: 5000/s}}}}");
+    let mut workload = workload(&short);
+    workload.ring_time = vtax_plan::model::Spread::Constant(Nanos::from_millis(100));
+    workload.hold_time = workload.ring_time;
+    // Nobody is free above 120/s, although calls as short as these keep few subscribers busy.
+    let service = Service { subscribers: 120.0, ..Service::of(1e4) };
+    let mut session = Simulated { service, workload: workload.clone() };
+    let benchmark = Benchmark::new(&mut session, &workload, Arrivals::Poisson, &Silent);
+    let found = benchmark.find(&measure(&short), None).expect("no failure");
+    assert_eq!(found.validity, Validity::Valid);
+    assert!(found.outcome.doc.expect("found").requested.0 <= 120.0);
+}
+
+#[test]
+fn one_scenarios_own_limit_counts_where_it_can_be_judged() {
+    let strict = plan("{ims: {ramp: {search: {start: 50/s}}}}");
+    let mut workload = workload(&strict);
+    for part in &mut workload.mix {
+        part.ihs_limit = vtax_units::Share(if part.scenario == Scenario::Messaging { 0.01 } else { 0.5 });
+    }
+    let mut session = Simulated { service: Service::of(100.0), workload: workload.clone() };
+    let benchmark = Benchmark::new(&mut session, &workload, Arrivals::Constant, &Silent);
+    let found = benchmark.find(&measure(&strict), None).expect("no failure");
+    let doc = found.outcome.doc.expect("found");
+    // 1 % instead of 10 %.
+    assert!((95.0..101.5).contains(&doc.requested.0), "{doc:?}");
+    let why = found.outcome.phases.iter().find_map(|p| p.reason.as_ref()).expect("something failed");
+    assert!(why.contains("IHS"), "{why}");
+}
+
+#[test]
+fn a_given_rate_is_measured_as_it_is() {
+    let plan = plan("{latency: {load: 200/s, duration: 20s}}");
+    let MeasureKind::Latency(latency) = &plan.measures[0].kind else { panic!("not latency") };
+    let workload = workload(&plan);
+    let run = |capacity: f64| {
+        let mut session = Simulated { service: Service::of(capacity), workload: workload.clone() };
+        let benchmark = Benchmark::new(&mut session, &workload, Arrivals::Poisson, &Silent);
+        benchmark.fixed(latency, Rate(200.0)).expect("no failure")
+    };
+    let found = run(150.0);
+    assert_eq!((found.validity.clone(), found.outcome.doc), (Validity::Valid, None));
+    let phase = found.outcome.decisive().expect("the load");
+    assert_eq!((phase.kind, phase.passed), (ImsPhaseKind::Fixed, true));
+    assert!((phase.ihs - 0.25).abs() < 0.01);
+    let dead = run(0.0);
+    assert!(matches!(dead.validity, Validity::Invalid { reason: InvalidReason::NothingSucceeded, .. }));
+}

@@ -1,0 +1,275 @@
+//! Warm-up beyond the plan's: found in the course of a burst, cut off, or reason enough not to count the trial.
+
+use vtax_load::{Counts, Interval, LatencyHistogram, LoadResult};
+use vtax_stats::settled;
+use vtax_store::record::{InvalidReason, SteadyState, Validity, WarmUp};
+use vtax_units::{Nanos, Share};
+
+/// Intervals of a burst: enough to tell a late change from scatter, few enough to cost nothing.
+const INTERVALS: u64 = 40;
+/// Closing an interval takes a worker some 50 µs; that must stay below a thousandth of its time.
+const SHORTEST: Nanos = Nanos::from_millis(50);
+/// Longer ones would hide what lasts a few seconds.
+const LONGEST: Nanos = Nanos::from_secs(1);
+/// Fewer values than this can't tell a change from scatter.
+const LEAST_VALUES: usize = 20;
+/// A value is of at least this many requests on average, or its own scatter is all that is seen.
+const REQUESTS_PER_VALUE: u64 = 10;
+
+/// Length of the intervals that a burst of this duration is recorded in; all are equally long, to a
+/// few nanoseconds.
+pub(crate) fn interval(duration: Nanos) -> Nanos {
+    let count = INTERVALS.min(duration.0 / SHORTEST.0).max(duration.0.div_ceil(LONGEST.0)).max(1);
+    Nanos(duration.0.div_ceil(count).max(1))
+}
+
+/// What tells how a burst went along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Course {
+    /// Median latency of each interval: for open loops, whose pace is given.
+    Latency,
+    /// Requests sent in each interval: for closed loops, where each follows an answer. (Answers are
+    /// not counted: those to requests of the warm-up are missing at the start.)
+    Pace,
+}
+
+impl Course {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Latency => "median latency",
+            Self::Pace => "requests sent",
+        }
+    }
+
+    fn value(self, intervals: &[Interval]) -> Option<f64> {
+        match self {
+            Self::Pace => Some(intervals.iter().map(|i| i.counts.sent as f64).sum()),
+            Self::Latency => {
+                let mut all = LatencyHistogram::new();
+                intervals.iter().for_each(|i| all.add(&i.latency));
+                (!all.is_empty()).then(|| all.quantile(0.5).0 as f64)
+            }
+        }
+    }
+}
+
+/// Cuts warm-up off `load`, whose intervals stay whole; where it never became steady, says why it
+/// doesn't count. Changes of level below `tolerance` don't matter.
+///
+/// `agree` is asked once, with the time that this burst would cut, for the time to be cut: two bursts that are
+/// compared moment by moment must keep the same moments.
+pub(crate) fn settle(
+    load: &mut LoadResult,
+    course: Course,
+    tolerance: Share,
+    agree: impl FnOnce(Nanos) -> Nanos,
+) -> (WarmUp, Validity) {
+    let group = group_size(load, course);
+    let length = load.intervals.get(1).map_or(load.duration, |second| second.start);
+    let found = |state, cut, values: usize, detail: String| WarmUp {
+        state,
+        cut,
+        series: course.name().to_owned(),
+        interval: Nanos(length.0.saturating_mul(group as u64)),
+        values: values as u32,
+        detail,
+    };
+    let series = series(&load.intervals, group, course);
+    let values = series.len();
+    if values < LEAST_VALUES {
+        let cut = cut(load, intervals_of(load, agree(Nanos::ZERO)));
+        let detail = format!(
+            "not judged: {values} intervals of {REQUESTS_PER_VALUE} requests or more, {LEAST_VALUES} are needed"
+        );
+        return (found(SteadyState::NotJudged, cut, values, detail), Validity::Valid);
+    }
+    match settled(&series, tolerance.0) {
+        Ok(steady) => {
+            let own = load.intervals.get(steady.from * group).map_or(Nanos::ZERO, |i| i.start);
+            let cut = cut(load, intervals_of(load, agree(own)));
+            let seconds = cut.as_secs_f64();
+            let detail = match cut {
+                Nanos::ZERO => "steady from the start of the recorded time".to_owned(),
+                _ if cut > own => format!("the first {seconds:.2} s were still warm-up of its partner"),
+                _ => format!("the first {seconds:.2} s were still warm-up"),
+            };
+            (found(SteadyState::Steady, cut, values, detail), Validity::Valid)
+        }
+        Err(why) => {
+            agree(Nanos::ZERO);
+            let detail = format!("no steady state: by the {} of each interval, {why}", course.name());
+            let validity = Validity::Invalid { reason: InvalidReason::NoSteadyState, detail: detail.clone() };
+            (found(SteadyState::Never, Nanos::ZERO, values, detail), validity)
+        }
+    }
+}
+
+/// Intervals that begin before this time.
+fn intervals_of(load: &LoadResult, time: Nanos) -> usize {
+    load.intervals.iter().take_while(|i| i.start < time).count()
+}
+
+/// How many neighbouring intervals make one value.
+fn group_size(load: &LoadResult, course: Course) -> usize {
+    let requests = match course {
+        Course::Latency => load.latency.len(),
+        Course::Pace => load.counts.sent,
+    };
+    let intervals = load.intervals.len() as u64;
+    usize::try_from((REQUESTS_PER_VALUE * intervals).div_ceil(requests.max(1))).unwrap_or(usize::MAX).max(1)
+}
+
+/// One value for each whole group; a group without an answer is as good as its neighbour.
+fn series(intervals: &[Interval], group: usize, course: Course) -> Vec<f64> {
+    let values: Vec<Option<f64>> = intervals.chunks_exact(group).map(|g| course.value(g)).collect();
+    let mut last = values.iter().flatten().next().copied();
+    let mut next = |value: Option<f64>| {
+        last = value.or(last);
+        last
+    };
+    values.into_iter().map_while(&mut next).collect()
+}
+
+/// Reduces `load` to what came after its first `from` intervals; returns the time cut.
+fn cut(load: &mut LoadResult, from: usize) -> Nanos {
+    let start = load.intervals.get(from).map_or(Nanos::ZERO, |i| i.start);
+    if start == Nanos::ZERO {
+        return start;
+    }
+    let sum = |intervals: &[Interval]| {
+        let mut counts = Counts::default();
+        intervals.iter().for_each(|i| counts.add(&i.counts));
+        counts
+    };
+    let before = sum(&load.intervals[..from]);
+    let mut kept = sum(&load.intervals[from..]);
+    // Only requests whose start lies in the recorded time count, so answers to earlier ones don't.
+    let under_way = before.sent.saturating_sub(before.ok + before.errors.total());
+    kept.ok = kept.ok.saturating_sub(under_way);
+    let mut latency = LatencyHistogram::new();
+    load.intervals[from..].iter().for_each(|i| latency.add(&i.latency));
+    load.counts = kept;
+    load.latency = latency;
+    load.duration = Nanos(load.duration.0.saturating_sub(start.0));
+    start
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A burst at 1,000 requests per second, each interval with the latency that `at` says.
+    fn load(intervals: u64, per_interval: u64, at: impl Fn(u64) -> u64) -> LoadResult {
+        let length = Nanos::from_millis(50);
+        let mut load = LoadResult {
+            duration: Nanos(length.0 * intervals),
+            counts: Counts::default(),
+            latency: LatencyHistogram::new(),
+            lateness: LatencyHistogram::new(),
+            intervals: Vec::new(),
+            generator: Default::default(),
+            samples: Vec::new(),
+        };
+        for i in 0..intervals {
+            let mut latency = LatencyHistogram::new();
+            // A little scatter, or the smallest drift would be certain.
+            (0..per_interval).for_each(|k| latency.record(Nanos(at(i) + (i * 37 + k) % 11 * 1_000)));
+            let mut counts = Counts { intended: per_interval, sent: per_interval, ..Counts::default() };
+            // One request is under way at every boundary.
+            counts.ok = per_interval - u64::from(i == 0);
+            counts.unfinished = u64::from(i + 1 == intervals);
+            load.counts.add(&counts);
+            load.latency.add(&latency);
+            load.intervals.push(Interval { start: Nanos(i * length.0), counts, latency });
+        }
+        load
+    }
+
+    const TOLERANCE: Share = Share(0.05);
+
+    #[test]
+    fn intervals_are_equal_and_neither_too_short_nor_too_long() {
+        for (duration, expected) in [(2_000, 50), (10_000, 250), (60_000, 1_000), (500, 50), (30, 30)] {
+            let found = interval(Nanos::from_millis(duration));
+            assert_eq!(found, Nanos::from_millis(expected), "of {duration} ms");
+        }
+        for ns in [1, 7, 1_234_567_891, 3_333_333_333, 86_400_000_000_000] {
+            let length = interval(Nanos(ns)).0;
+            let count = ns.div_ceil(length);
+            assert!(count * length - ns <= count, "{ns} in {count} of {length}");
+        }
+    }
+
+    #[test]
+    fn a_slow_start_is_cut_and_nothing_else() {
+        let mut burst = load(40, 50, |i| if i < 10 { 9_000_000 } else { 3_000_000 });
+        let (warm_up, validity) = settle(&mut burst, Course::Latency, TOLERANCE, |cut| cut);
+        assert_eq!((warm_up.state, validity), (SteadyState::Steady, Validity::Valid));
+        assert_eq!((warm_up.cut, warm_up.values), (Nanos::from_millis(500), 40));
+        assert_eq!((burst.duration, burst.intervals.len()), (Nanos::from_millis(1_500), 40));
+        // What was kept is exact, and the counts still add up.
+        assert_eq!((burst.latency.len(), burst.latency.max().0 < 3_100_000), (1_500, true));
+        let c = &burst.counts;
+        assert_eq!((c.intended, c.sent, c.ok, c.unfinished), (1_500, 1_500, 1_499, 1));
+        assert_eq!(c.sent, c.ok + c.errors.total() + c.unfinished);
+    }
+
+    #[test]
+    fn a_steady_burst_stays_as_it_is() {
+        let before = load(40, 50, |_| 3_000_000);
+        for course in [Course::Latency, Course::Pace] {
+            let mut after = before.clone();
+            let (warm_up, validity) = settle(&mut after, course, TOLERANCE, |cut| cut);
+            assert_eq!(
+                (warm_up.state, warm_up.cut, validity),
+                (SteadyState::Steady, Nanos::ZERO, Validity::Valid)
+            );
+            assert_eq!(after, before);
+        }
+    }
+
+    #[test]
+    fn a_burst_that_never_settles_does_not_count_and_says_why() {
+        let mut burst = load(40, 50, |i| if i < 34 { 3_000_000 } else { 6_000_000 });
+        let (warm_up, validity) = settle(&mut burst, Course::Latency, TOLERANCE, |cut| cut);
+        assert_eq!((warm_up.state, warm_up.cut), (SteadyState::Never, Nanos::ZERO));
+        let Validity::Invalid { reason: InvalidReason::NoSteadyState, detail } = validity else {
+            panic!("{validity:?}")
+        };
+        assert!(detail.contains("median latency") && detail.contains("shortly before the end"), "{detail}");
+        assert_eq!(burst.duration, Nanos::from_secs(2));
+    }
+
+    #[test]
+    fn few_requests_and_short_bursts_are_not_judged() {
+        for (intervals, per_interval) in [(19, 1_000), (40, 2), (1, 10), (0, 0), (40, 0)] {
+            let mut burst = load(intervals, per_interval.max(1), |i| 1_000_000 * (i + 1));
+            if per_interval == 0 {
+                burst.intervals.iter_mut().for_each(|i| i.latency = LatencyHistogram::new());
+                burst.latency = LatencyHistogram::new();
+            }
+            let before = burst.clone();
+            let (warm_up, validity) = settle(&mut burst, Course::Latency, TOLERANCE, |cut| cut);
+            assert_eq!((warm_up.state, validity), (SteadyState::NotJudged, Validity::Valid), "{intervals}");
+            assert_eq!(burst, before);
+        }
+    }
+
+    #[test]
+    fn neighbours_make_up_for_few_requests() {
+        let mut burst = load(200, 2, |i| if i < 40 { 9_000_000 } else { 3_000_000 });
+        let (warm_up, _) = settle(&mut burst, Course::Latency, TOLERANCE, |cut| cut);
+        assert_eq!((warm_up.values, warm_up.interval), (40, Nanos::from_millis(250)));
+        assert_eq!(warm_up.cut, Nanos::from_secs(2));
+    }
+
+    #[test]
+    fn partners_keep_the_same_moments() {
+        let mut burst = load(40, 50, |_| 3_000_000);
+        let agree = |own: Nanos| own.max(Nanos::from_millis(400));
+        let (warm_up, validity) = settle(&mut burst, Course::Latency, TOLERANCE, agree);
+        assert_eq!((warm_up.cut, validity), (Nanos::from_millis(400), Validity::Valid));
+        assert!(warm_up.detail.contains("of its partner"), "{}", warm_up.detail);
+        assert_eq!(burst.duration, Nanos::from_millis(1_600));
+    }
+}

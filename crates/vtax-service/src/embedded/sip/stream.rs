@@ -1,0 +1,114 @@
+//! A TCP connection, written to by any worker and read by one.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, PoisonError};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketFlags, SocketType, ipproto, sockopt};
+
+/// Most bytes that wait for a peer who doesn't read; beyond it the connection is closed.
+const UNSENT_MAX: usize = 4 << 20;
+/// Room that a connection keeps for what it will send next.
+const KEPT_BYTES_MAX: usize = 64 * 1024;
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) fd: OwnedFd,
+    pub(super) peer: SocketAddr,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    unsent: Vec<u8>,
+    closed: bool,
+}
+
+impl Stream {
+    pub(super) fn new(fd: OwnedFd, peer: SocketAddr) -> Self {
+        Self { fd, peer, state: Mutex::default() }
+    }
+
+    /// Begins a connection; what is sent meanwhile waits for its end.
+    pub(super) fn dial(peer: SocketAddr) -> Result<Self, Errno> {
+        let family = if peer.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let fd = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+        sockopt::set_tcp_nodelay(&fd, true)?;
+        match rustix::net::connect(&fd, &peer) {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(Self::new(fd, peer)),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        // A worker that panicked takes the server with it anyway.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds to what is to be sent; true where nothing waited before, so that whoever added it has
+    /// to [`flush`](Self::flush). What goes to a closed connection is lost.
+    pub(super) fn push(&self, bytes: &[u8]) -> bool {
+        let mut state = self.lock();
+        if state.closed {
+            return false;
+        }
+        if state.unsent.len() + bytes.len() > UNSENT_MAX {
+            self.close_locked(&mut state);
+            return false;
+        }
+        let is_first = state.unsent.is_empty();
+        state.unsent.extend_from_slice(bytes);
+        is_first
+    }
+
+    /// Sends what waits, as far as there is room.
+    pub(super) fn flush(&self) {
+        let mut state = self.lock();
+        if state.unsent.is_empty() || state.closed {
+            return;
+        }
+        match self.try_send(&state.unsent) {
+            Ok(sent) => {
+                state.unsent.drain(..sent);
+                if state.unsent.is_empty() && state.unsent.capacity() > KEPT_BYTES_MAX {
+                    state.unsent = Vec::new();
+                }
+            }
+            Err(_) => self.close_locked(&mut state),
+        }
+    }
+
+    /// How much of it the socket takes.
+    fn try_send(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        let mut sent = 0;
+        while sent < bytes.len() {
+            match rustix::net::send(&self.fd, &bytes[sent..], SendFlags::NOSIGNAL) {
+                Ok(more) => sent += more,
+                Err(Errno::INTR) => {}
+                // NOTCONN, NOBUFS: the connection is still being made, or memory is short.
+                Err(Errno::AGAIN | Errno::NOTCONN | Errno::NOBUFS) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Ends it for all who hold it.
+    pub(super) fn close(&self) {
+        self.close_locked(&mut self.lock());
+    }
+
+    fn close_locked(&self, state: &mut State) {
+        state.closed = true;
+        state.unsent = Vec::new();
+        // Its reader finds the end; one whose peer is gone already has nothing to shut down.
+        let _ = rustix::net::shutdown(&self.fd, Shutdown::Both);
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+}

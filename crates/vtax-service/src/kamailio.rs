@@ -1,0 +1,257 @@
+//! Kamailio, registrar and proxy, with its subscribers and registrations in MariaDB. Every setting
+//! and its reason is in docs/services.md.
+
+use std::path::Path;
+
+use vtax_plan::model::{KamailioOptions, LocationMode, Subscribers};
+
+use crate::catalogue::{Condition, Job, Recipe};
+use crate::documents::write_file;
+use crate::error::ServiceError;
+use crate::identity::Identity;
+use crate::{mariadb, packages};
+
+/// Processes per transport where the plan doesn't say: Kamailio's own default.
+const CHILDREN: u32 = 8;
+/// What is loaded, in this order: a module finds those before it.
+const MODULES: &[&str] = &[
+    "db_mysql",
+    "tm",
+    "tmx",
+    "sl",
+    "rr",
+    "pv",
+    "maxfwd",
+    "siputils",
+    "textops",
+    "usrloc",
+    "registrar",
+    "auth",
+    "auth_db",
+];
+/// Processes that aren't children, such as timers: each may have a connection to the database.
+const OTHER_PROCESSES: u32 = 32;
+
+/// Writes the configuration, puts the database in place.
+pub(crate) fn prepare(
+    job: &Job<'_>,
+    options: &KamailioOptions,
+    subscribers: &Subscribers,
+    prepared: Option<&Path>,
+) -> Result<Vec<Recipe>, ServiceError> {
+    let invalid = |source| ServiceError::Subscribers { service: job.service.to_owned(), source };
+    // Realm and domain become part of the configuration.
+    subscribers.formats().map_err(invalid)?;
+    let children = options.children.unwrap_or(CHILDREN).max(1);
+    let connections = children.saturating_mul(2).saturating_add(OTHER_PROCESSES);
+    let database = mariadb::prepare(job, subscribers, prepared, connections)?;
+    let path = job.directory.join("kamailio.cfg");
+    let text = configuration(job, options, children, subscribers);
+    write_file(&path, text.as_bytes()).map_err(job.file("writing", &path))?;
+    let shared_memory = options.shared_memory.0.div_ceil(1 << 20).max(1).to_string();
+    let pid_file = job.directory.join("kamailio.pid");
+    let directory = job.path("");
+    let command = [
+        packages::kamailio().program,
+        "-f",
+        &job.path("kamailio.cfg"),
+        // In the foreground, but with all its processes; what it says goes to stderr.
+        "-DD",
+        "-E",
+        "-m",
+        &shared_memory,
+        // The allocator for production; the default one looks for faults in every block.
+        "-x",
+        "fm",
+        "-X",
+        "fm",
+        "-w",
+        &directory,
+        "-Y",
+        &directory,
+        "-P",
+        &job.path("kamailio.pid"),
+    ];
+    let kamailio = Recipe {
+        part: Some("kamailio"),
+        command: command.map(str::to_owned).to_vec(),
+        // The client library has no other way to be told of a socket by Kamailio.
+        env: vec![("MYSQL_UNIX_PORT".to_owned(), mariadb::socket(job).to_string_lossy().into_owned())],
+        address: job.address,
+        datagrams: true,
+        ready: Condition::Sip { pid_file },
+        identity: Identity::Present,
+    };
+    Ok(vec![database, kamailio])
+}
+
+fn configuration(
+    job: &Job<'_>,
+    options: &KamailioOptions,
+    children: u32,
+    subscribers: &Subscribers,
+) -> String {
+    let routes = ROUTES.replace("REALM", &literal(&subscribers.realm));
+    let (listen, domain) = (job.address, &subscribers.domain);
+    format!(
+        r#"#!KAMAILIO
+debug=0
+log_stderror=yes
+fork=yes
+children={children}
+tcp_children={children}
+tcp_connection_lifetime=3605
+tcp_max_connections=16384
+auto_aliases=no
+alias="{domain}"
+listen=udp:{listen}
+listen=tcp:{listen}
+dns=no
+rev_dns=no
+dns_try_ipv6=no
+dns_try_naptr=no
+use_dns_cache=no
+use_dst_blocklist=no
+
+{modules}
+{routes}"#,
+        modules = modules(options.location)
+    )
+}
+
+/// The modules with their parameters.
+fn modules(location: LocationMode) -> String {
+    let load: String = MODULES.iter().map(|name| format!("loadmodule \"{name}.so\"\n")).collect();
+    let (user, password, name) = (mariadb::USER, mariadb::PASSWORD, mariadb::NAME);
+    let database = format!("mysql://{user}:{password}@localhost/{name}");
+    let mode = match location {
+        LocationMode::Memory => 0,
+        LocationMode::WriteThrough => 1,
+        LocationMode::WriteBack => 2,
+    };
+    format!(
+        r#"{load}
+modparam("auth", "qop", "auth")
+modparam("auth_db", "db_url", "{database}")
+modparam("auth_db", "calculate_ha1", yes)
+modparam("auth_db", "password_column", "password")
+modparam("auth_db", "load_credentials", "")
+modparam("usrloc", "db_url", "{database}")
+modparam("usrloc", "db_mode", {mode})
+modparam("usrloc", "hash_size", 14)
+modparam("registrar", "max_expires", 0)
+"#
+    )
+}
+
+/// What is done with a request; `REALM` stands for the realm.
+const ROUTES: &str = r#"request_route {
+  if (!mf_process_maxfwd_header("70")) {
+    sl_send_reply("483", "Too Many Hops");
+    exit;
+  }
+  if (is_method("OPTIONS") && uri == myself) {
+    sl_send_reply("200", "OK");
+    exit;
+  }
+  if (is_method("CANCEL")) {
+    if (t_check_trans()) route(RELAY);
+    exit;
+  }
+  if (!is_method("ACK")) {
+    if (t_precheck_trans()) {
+      t_check_trans();
+      exit;
+    }
+    t_check_trans();
+  }
+  if (has_totag()) {
+    if (loose_route()) route(RELAY);
+    if (is_method("ACK")) {
+      if (t_check_trans()) route(RELAY);
+      exit;
+    }
+    sl_send_reply("404", "Not Here");
+    exit;
+  }
+  if (is_method("ACK")) {
+    exit;
+  }
+  if (is_method("REGISTER")) {
+    if (!www_authenticate("REALM", "subscriber")) {
+      www_challenge("REALM", "1");
+      exit;
+    }
+    if (!save("location", "0x04")) sl_reply_error();
+    exit;
+  }
+  if (uri != myself) {
+    sl_send_reply("403", "Relaying Denied");
+    exit;
+  }
+  if (!lookup("location")) {
+    t_newtran();
+    t_reply("404", "Not Found");
+    exit;
+  }
+  if (is_method("INVITE")) record_route();
+  route(RELAY);
+}
+
+route[RELAY] {
+  if (!t_relay()) sl_reply_error();
+  exit;
+}
+"#;
+
+/// A text for a string in which Kamailio would replace `$name` by a variable's value.
+fn literal(text: &str) -> String {
+    text.replace('$', "$$")
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_units::Bytes;
+
+    use super::*;
+
+    fn text(options: &KamailioOptions, realm: &str) -> String {
+        let job = Job {
+            service: "kamailio",
+            directory: Path::new("/run/x"),
+            address: "10.0.0.2:5060".parse().expect("an address"),
+            workers: 1,
+            identity: Identity::Present,
+        };
+        let subscribers = Subscribers {
+            count: 10,
+            public: "subs%06d".into(),
+            private: "subs%06d".into(),
+            password: "abcdefgh".into(),
+            realm: realm.into(),
+            domain: "open-ims.test".into(),
+        };
+        configuration(&job, options, 4, &subscribers)
+    }
+
+    #[test]
+    fn options_and_names_are_in_the_configuration() {
+        let options = KamailioOptions {
+            port: 5060,
+            children: None,
+            shared_memory: Bytes::from_mib(256),
+            location: LocationMode::WriteThrough,
+        };
+        let text = text(&options, "a$b");
+        for line in [
+            "children=4",
+            "listen=udp:10.0.0.2:5060",
+            "listen=tcp:10.0.0.2:5060",
+            "alias=\"open-ims.test\"",
+            "modparam(\"usrloc\", \"db_mode\", 1)",
+            "    if (!www_authenticate(\"a$$b\", \"subscriber\")) {",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
+        }
+    }
+}

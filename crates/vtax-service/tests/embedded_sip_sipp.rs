@@ -1,0 +1,81 @@
+//! The embedded SIP server between sipp's own caller and callee.
+
+mod sip_client;
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::process::{Child, Command, Output, Stdio};
+
+use sip_client::{Client, Server};
+
+/// Calls of one run: enough for retransmissions and reordering to happen, over in seconds.
+const CALLS: &str = "200";
+
+/// Runs sipp; it ends after [`CALLS`] calls, or after 30 s.
+fn sipp(directory: &std::path::Path, arguments: &[&str]) -> Child {
+    let limits = ["-nostdin", "-m", CALLS, "-timeout", "30s", "-timeout_error"];
+    Command::new("sipp")
+        .args(arguments)
+        .args(limits)
+        .current_dir(directory)
+        .env("TERM", "dumb")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("sipp starts")
+}
+
+/// A port that was free a moment ago, for both transports.
+fn free_port() -> u16 {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    socket.local_addr().unwrap().port()
+}
+
+fn text(output: &Output) -> String {
+    let tail = |bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        text[text.len().saturating_sub(2_000)..].to_owned()
+    };
+    format!("{}\n{}", tail(&output.stdout), tail(&output.stderr))
+}
+
+/// Calls from sipp's built-in caller to its built-in callee through the proxy.
+#[allow(clippy::print_stderr, reason = "a skipped test must say why on the test's own output")]
+fn calls(transport: &str) {
+    if Command::new("sipp").arg("-v").output().is_err() {
+        eprintln!("skipped: sipp (package sip-tester) is not installed");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(2);
+    let (callee_port, caller_port) = (free_port().to_string(), free_port().to_string());
+    let mut callee =
+        sipp(directory.path(), &["-sn", "uas", "-i", "127.0.0.1", "-p", &callee_port, "-t", transport]);
+    // Registered for where sipp listens, by a client of the test's own.
+    let client = Client::new(&server);
+    let parameter = if transport == "t1" { ";transport=tcp" } else { "" };
+    let contact = format!("Contact: <sip:subs000007@127.0.0.1:{callee_port}{parameter}>\r\n");
+    client.register_contact(7, &contact);
+    let target: SocketAddr = server.address;
+    let target = target.to_string();
+    let mut arguments =
+        vec!["-sn", "uac", &target, "-s", "subs000007", "-i", "127.0.0.1", "-p", &caller_port];
+    arguments.extend(["-r", "100", "-d", "10", "-t", transport]);
+    let caller = sipp(directory.path(), &arguments).wait_with_output().unwrap();
+    if !caller.status.success() {
+        let _ = callee.kill();
+    }
+    let callee = callee.wait_with_output().unwrap();
+    assert!(caller.status.success(), "caller: {}\ncallee: {}", text(&caller), text(&callee));
+    assert!(callee.status.success(), "callee: {}", text(&callee));
+}
+
+#[test]
+fn calls_of_sipp_over_udp() {
+    calls("u1");
+}
+
+#[test]
+fn calls_of_sipp_over_tcp() {
+    calls("t1");
+}

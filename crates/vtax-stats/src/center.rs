@@ -1,0 +1,127 @@
+//! The typical value of one group of trials: the median, with an interval that asks little of the
+//! distribution.
+//!
+//! A mean needs to know how trials scatter before it can say how far it may be off, and a few trials
+//! can't tell: five of them may all miss the way three of ten turn out. Half of all trials lie below the
+//! median whatever their distribution, so how many of n do is known beforehand, and with it which of
+//! them enclose the median 95 times of 100.
+
+use crate::describe::{at, moments};
+use crate::student::t_quantile;
+
+/// From this many trials the outermost two enclose the median more often than 95 times of 100.
+const ENCLOSING: usize = 6;
+
+/// The largest autocorrelation believed: beyond it, so few values only show that they all went one way.
+const MAX_MEMORY: f64 = 0.9;
+
+/// The same below 6 trials, where three in a row that rise are no news.
+const MAX_MEMORY_OF_FEW: f64 = 0.5;
+
+/// The median of sorted values and its 95 % interval, for 3 values or more.
+///
+/// From 6 values on: two order statistics, interpolated between the pair that holds the median just more
+/// often than 95 % and the next one (Hettmansperger and Sheather, "Confidence intervals based on
+/// interpolated order statistics", Statistics & Probability Letters 4, 1986). Below, no two values
+/// enclose it often enough: all of them, and Student's interval where that goes further.
+pub(crate) fn median_interval(sorted: &[f64]) -> (f64, (f64, f64)) {
+    let n = sorted.len();
+    let median = at(sorted, 0.5);
+    if n < ENCLOSING {
+        let (mean, variance) = moments(sorted);
+        let half = t_quantile(0.975, (n - 1) as f64) * (variance / n as f64).sqrt();
+        let low = sorted[0].min(mean.min(median) - half);
+        let high = sorted[n - 1].max(mean.max(median) + half);
+        return (median, (low, high));
+    }
+    // held: how often the k-th values from either end enclose the median.
+    let mut k = 1;
+    let (mut held, mut next) = (enclose(n, 1), enclose(n, 2));
+    while next >= 0.95 {
+        k += 1;
+        (held, next) = (next, enclose(n, k + 1));
+    }
+    let (size, rank) = (n as f64, k as f64);
+    let i = (held - 0.95) / (held - next);
+    let inner = (size - rank) * i / (rank + (size - 2.0 * rank) * i);
+    let between = |outer: f64, inside: f64| (1.0 - inner) * outer + inner * inside;
+    (median, (between(sorted[k - 1], sorted[k]), between(sorted[n - k], sorted[n - k - 1])))
+}
+
+/// How often the `k`-th smallest and the `k`-th largest of `n` values enclose their distribution's median.
+fn enclose(n: usize, k: usize) -> f64 {
+    // The number of values below the median is binomial with one half.
+    let mut term = 0.5f64.powi(i32::try_from(n).unwrap_or(i32::MAX));
+    let mut outside = 0.0;
+    for below in 0..k.min(n) {
+        outside += term;
+        term *= (n - below) as f64 / (below + 1) as f64;
+    }
+    1.0 - 2.0 * outside
+}
+
+/// How many times larger the variance of a mean or median is than for independent values, from groups of
+/// values, each in the order of time; 1 or more.
+///
+/// (1 + r) / (1 - r) for a first-order autoregression (Bayley and Hammersley, 1946). The usual estimate of
+/// r is too low by about (1 + 4r) / n (Kendall; Marriott and Pope, Biometrika 41, 1954), which is made up
+/// for, with `spare` / n on top, as too wide is the better mistake. r is the machine's, so groups are
+/// averaged. Never below 0: alternation may be chance.
+pub(crate) fn memory(groups: &[&[f64]], spare: f64) -> f64 {
+    let (mut sum, mut n, mut moving) = (0.0, 0.0, 0.0);
+    for values in groups {
+        let (mean, variance) = moments(values);
+        let all = variance * (values.len() as f64 - 1.0);
+        if all > 0.0 && values.len() >= 3 {
+            sum += values.windows(2).map(|w| (w[0] - mean) * (w[1] - mean)).sum::<f64>() / all;
+            n += values.len() as f64;
+            moving += 1.0;
+        }
+    }
+    if moving == 0.0 {
+        return 1.0;
+    }
+    let n = n / moving;
+    let r = (sum / moving + (1.0 + spare) / n) * n / (n - 4.0).max(1.0);
+    let r = r.clamp(0.0, if n < ENCLOSING as f64 { MAX_MEMORY_OF_FEW } else { MAX_MEMORY });
+    (1.0 + r) / (1.0 - r)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn six_values_by_hand() {
+        // The outermost of six enclose the median unless all lie on one side: 1 - 2/64.
+        assert!((enclose(6, 1) - 0.96875).abs() < 1e-12);
+        assert!((enclose(8, 2) - (1.0 - 2.0 * 9.0 / 256.0)).abs() < 1e-12);
+        let (median, (low, high)) = median_interval(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        assert!((median - 3.5).abs() < 1e-12);
+        // I = (0.96875 - 0.95) / (0.96875 - 0.78125) = 0.1; 5 x 0.1 / (1 + 4 x 0.1) = 0.357.
+        assert!((low - 1.357_142_857).abs() < 1e-6 && (high - 5.642_857_143).abs() < 1e-6);
+    }
+
+    #[test]
+    fn alternation_is_not_a_reason_to_know_more() {
+        let of = |v: &[f64]| memory(&[v], 0.15);
+        assert!((of(&[1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0]) - 1.0).abs() < 1e-12);
+        assert!(of(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]) > 10.0);
+        assert!((of(&[5.0; 8]) - 1.0).abs() < 1e-12);
+    }
+
+    proptest! {
+        #[test]
+        fn the_interval_holds_the_median_and_lies_within_what_was_seen(
+            mut v in prop::collection::vec(-1e6..1e6f64, 3..60),
+        ) {
+            v.sort_by(f64::total_cmp);
+            let (median, (low, high)) = median_interval(&v);
+            prop_assert!(low <= median && median <= high);
+            if v.len() >= ENCLOSING {
+                prop_assert!(v[0] <= low && high <= v[v.len() - 1]);
+            }
+        }
+    }
+}

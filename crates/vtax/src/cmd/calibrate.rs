@@ -1,0 +1,181 @@
+//! `vtax calibrate`: what a testbed can tell apart.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use vtax_report::Report;
+use vtax_run::{Ended, calibration};
+use vtax_store::provenance::HostFacts;
+use vtax_store::{CalibratedEffect, Calibration, RunDir, unix_ms};
+use vtax_vm::Cache;
+
+use crate::cmd::check::PlanArgs;
+use crate::cmd::run::{Job, Measured, reported, shell_word, stored};
+use crate::exit::{Exit, Outcome, report};
+use crate::front::in_controller;
+use crate::time::timestamp;
+
+/// Measure a plan's baselines against themselves, to learn the smallest effect that this host can show.
+///
+/// Under the plan's own rules of repetition. What was found is kept in the cache; runs of plans with the
+/// same baselines and measures take it along, and give no verdict on a smaller effect.
+#[derive(clap::Args)]
+#[command(group(clap::ArgGroup::new("what").required(true).args(["plan", "resume"])))]
+pub(crate) struct Args {
+    #[command(flatten)]
+    plan: Option<PlanArgs>,
+    /// Directory for the run; `runs/NAME-calibration-TIME` unless given. It must not exist or be empty.
+    #[arg(long, conflicts_with = "resume")]
+    out: Option<PathBuf>,
+    /// Go on with the calibration in this directory: only what is missing is measured.
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["plan", "overrides"])]
+    resume: Option<PathBuf>,
+    /// Print JSON: the calibration as it is kept.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let job = match (&args.resume, &args.plan) {
+        (Some(directory), _) => {
+            let plan = RunDir::open(directory).and_then(|run| run.plan()).map_err(stored)?;
+            job(plan, directory.clone(), None, true)
+        }
+        (None, Some(plan_args)) => {
+            let Some(plan) = plan_args.load_or_print() else { return Ok(Exit::BadInput) };
+            let plan = calibration::against_itself(&plan);
+            let default = || PathBuf::from("runs").join(format!("{}-{}", plan.name, timestamp(unix_ms())));
+            let directory = args.out.clone().unwrap_or_else(default);
+            job(plan, directory, Some(plan_args.file().display().to_string()), false)
+        }
+        (None, None) => return Ok(Exit::BadInput),
+    };
+    // Before the controller: inside its namespaces the host looks different.
+    let host = vtax_run::host();
+    in_controller(|place, groups| {
+        let outcome =
+            job.control(place, groups).and_then(|measured| conclude(&job, &host, &measured, args.json));
+        outcome.unwrap_or_else(|failure| report(&failure))
+    })
+}
+
+fn job(plan: vtax_plan::model::Plan, directory: PathBuf, plan_file: Option<String>, resume: bool) -> Job {
+    // An older calibration must have no say in a new one.
+    Job { plan, directory, plan_file, resume, strict: true, calibration: None }
+}
+
+/// Keeps what was found and prints it.
+fn conclude(job: &Job, host: &HostFacts, measured: &Measured, json: bool) -> Outcome {
+    let Measured { run, ended, found } = measured;
+    let mut err = std::io::stderr().lock();
+    let directory = shell_word(&job.directory);
+    if *ended == Ended::Interrupted {
+        // What can't be printed any more must not hide how it ended.
+        let _ = writeln!(err, "interrupted; go on with: vtax calibrate --resume {directory}");
+        return Ok(Exit::Interrupted);
+    }
+    let report = vtax_report::write_all(run).map_err(reported)?;
+    if !found {
+        let _ = writeln!(err, "no trial succeeded; {directory}/report.html says why");
+        return Ok(Exit::HostCannot);
+    }
+    let made = made(job, host, &report);
+    let kept = calibration::keep(Cache::of_user().dir(), &made).map_err(stored)?;
+    let mut out = std::io::stdout().lock();
+    if json {
+        serde_json::to_writer_pretty(&mut out, &made).context("printing")?;
+        writeln!(out).context("printing")?;
+    } else {
+        out.write_all(text(&made, &kept).as_bytes()).context("printing")?;
+    }
+    Ok(Exit::Done)
+}
+
+fn made(job: &Job, host: &HostFacts, report: &Report) -> Calibration {
+    calibration::calibration(&job.plan, host, report.summary(), &job.directory)
+}
+
+/// What was found, for people.
+fn text(made: &Calibration, kept: &Path) -> String {
+    let mut text = String::from(
+        "\nEquals against each other: what they seemed to cost, and the smallest cost that would be told\n\n",
+    );
+    let row = |e: &CalibratedEffect| -> [String; 5] {
+        let seemed = match (e.tax, e.interval) {
+            (Some(tax), Some((low, high))) => format!("{tax:.3}x ({low:.3}-{high:.3})"),
+            (Some(tax), None) => format!("{tax:.3}x"),
+            (None, _) => "none".to_owned(),
+        };
+        let told = e.detectable.map_or("unknown".to_owned(), |d| format!("{:.1} %", (d - 1.0) * 100.0));
+        let told = if e.told_apart { format!("{told}  told apart") } else { told };
+        [e.measure.clone(), e.metric.clone(), e.trials.to_string(), seemed, told]
+    };
+    let head = ["measure", "metric", "trials", "seemed", "smallest"].map(str::to_owned);
+    let mut cell = "";
+    for effect in &made.effects {
+        if effect.cell != cell {
+            cell = &effect.cell;
+            let of = made.effects.iter().filter(|e| e.cell == cell);
+            let rows: Vec<_> = std::iter::once(head.clone()).chain(of.map(row)).collect();
+            text += &format!("{cell}\n{}\n", table(&rows));
+        }
+    }
+    let told = made.effects.iter().filter(|e| e.told_apart).count();
+    text += &format!(
+        "{told} of {} comparisons of equals were told apart; chance does that to one in twenty\nkept: {}\n",
+        made.effects.len(),
+        kept.display()
+    );
+    text
+}
+
+/// Aligned columns.
+fn table<const N: usize>(rows: &[[String; N]]) -> String {
+    let width = |i: usize| rows.iter().map(|r| r[i].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    let line = |row: &[String; N]| {
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(c, w)| format!("{c:<w$}")).collect();
+        format!("  {}\n", cells.join("  ").trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_says_what_is_told_and_what_should_not_have_been() {
+        let effect = |metric: &str, told_apart| CalibratedEffect {
+            cell: "native.bridge.http".into(),
+            measure: "latency".into(),
+            metric: metric.into(),
+            trials: 5,
+            tax: Some(1.012),
+            interval: Some((0.97, 1.05)),
+            detectable: Some(1.061),
+            told_apart,
+        };
+        let made = Calibration {
+            version: 1,
+            key: "k".into(),
+            conditions: vec![],
+            made_unix_ms: 0,
+            vtax_version: "0".into(),
+            plan: "t".into(),
+            run: "r".into(),
+            effects: vec![effect("latency_p50", false), effect("latency_p99", true)],
+        };
+        let text = text(&made, Path::new("/c/k.json"));
+        for part in [
+            "native.bridge.http\n  measure  metric       trials  seemed                smallest\n",
+            "  latency  latency_p50  5       1.012x (0.970-1.050)  6.1 %\n",
+            "6.1 %  told apart\n",
+            "1 of 2 comparisons of equals were told apart",
+            "kept: /c/k.json",
+        ] {
+            assert!(text.contains(part), "{part:?} is missing in\n{text}");
+        }
+    }
+}

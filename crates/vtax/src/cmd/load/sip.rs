@@ -1,0 +1,429 @@
+//! `vtax load sip`: subscribers who register, call and write to each other.
+
+mod mix;
+mod output;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufWriter;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use rustix::process::Signal;
+use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome};
+use vtax_load::sip::{PhaseKind, SipPhase, SipProfile, SipResult, SipSession, SipSpec, answer_calls};
+use vtax_load::{LatencyHistogram, Progress};
+use vtax_plan::model::{SipMetric, SipTransport, SipWorkload, Spread, Subscribers};
+use vtax_service::{ProvisionFormat, provision};
+use vtax_sys::signals::SignalFd;
+use vtax_units::{Bytes, CpuSet, Nanos, Rate, Share};
+
+use self::mix::{Limit, Mix};
+use super::profile::Profile;
+use super::watch::{Show, Watch};
+use super::{Arrivals, failure};
+use crate::exit::{Classify, Exit, Failure, Outcome};
+
+/// SIP scenarios through a registrar and proxy, both sides of each call being vtax's own. With
+/// --unregistered, calls to a server that answers them itself; with --uas, such a server.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The service: HOST[:PORT]; with --uas, where to listen.
+    target: Option<String>,
+    /// Attempts per second, all scenarios together: a rate (`500/s`), or steps (`100/s:30s,200/s:30s`).
+    #[arg(long, default_value = "10/s")]
+    rate: Profile,
+    /// Length of a step that has none of its own [default: 10s].
+    #[arg(long)]
+    duration: Option<Nanos>,
+    /// Time at each step's start that doesn't count.
+    #[arg(long, default_value = "0s")]
+    transient: Nanos,
+    /// Longest wait for what is under way after the last step [default: five times ring and hold
+    /// time, at least 5s].
+    #[arg(long)]
+    drain: Option<Nanos>,
+    /// Shares of the scenarios: `calling=50%,messaging=50%` [default: that of the IMS benchmark].
+    #[arg(long, conflicts_with = "scenario")]
+    mix: Option<Mix>,
+    /// One scenario alone, such as `calling`.
+    #[arg(long)]
+    scenario: Option<Mix>,
+    /// Share of a step's attempts that may be inadequately handled; above it there is no next step.
+    #[arg(long, default_value = "10%")]
+    ihs: Share,
+    /// The longest that a metric may take: `ses1=2s`; may be repeated.
+    #[arg(long)]
+    limit: Vec<Limit>,
+    /// Search the highest rate within --ihs, from --rate on.
+    #[arg(long)]
+    search: bool,
+    /// With --search: rate that is not exceeded.
+    #[arg(long, default_value = "100k/s", requires = "search")]
+    max: Rate,
+    /// With --search: how far the bounds of the answer may be apart.
+    #[arg(long, default_value = "5%", requires = "search")]
+    precision: Share,
+    /// Gaps between attempts.
+    #[arg(long, value_enum, default_value_t = Arrivals::Poisson)]
+    arrivals: Arrivals,
+    /// Call the target itself: nobody registers, and it answers the calls.
+    #[arg(long, conflicts_with_all = ["mix", "uas"])]
+    unregistered: bool,
+    /// Answer calls until interrupted: INVITE with 180 and 200, BYE with 200.
+    #[arg(long)]
+    uas: bool,
+    /// Write the subscribers for another server to take in; its ending says how: .csv, .sql
+    /// (Kamailio, OpenSIPS), .conf (Asterisk's pjsip.conf).
+    #[arg(long, value_name = "FILE")]
+    provision: Option<PathBuf>,
+    #[command(flatten)]
+    users: Users,
+    #[command(flatten)]
+    call: Call,
+    /// CPUs to use, one worker each [default: all this process may use].
+    #[arg(long)]
+    cpus: Option<CpuSet>,
+    /// Seed of every random choice.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Print no progress.
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// In a format `%d` or `%06d` stands for the subscriber's number, from 0.
+#[derive(clap::Args)]
+struct Users {
+    /// Subscribers.
+    #[arg(long, default_value_t = 100_000)]
+    subscribers: u32,
+    /// Format of the user part of addresses of record.
+    #[arg(long, value_name = "FORMAT", default_value = "subs%06d")]
+    public_format: String,
+    /// Format of the user names of digest authentication; as the public format where not given.
+    #[arg(long, value_name = "FORMAT")]
+    private_format: Option<String>,
+    /// Password, or a format of passwords.
+    #[arg(long, value_name = "FORMAT", default_value = "vtax")]
+    password: String,
+    /// Realm of digest authentication; the domain where not given.
+    #[arg(long)]
+    realm: Option<String>,
+    /// Domain of the addresses of record.
+    #[arg(long, default_value = "vtax.test")]
+    domain: String,
+    /// Share of the subscribers registered before the first step.
+    #[arg(long, default_value = "80%")]
+    registered: Share,
+    /// Registrations per second before the first step.
+    #[arg(long, default_value = "1000/s")]
+    registration_rate: Rate,
+    /// Registration time asked for.
+    #[arg(long, default_value = "1h")]
+    expires: Nanos,
+}
+
+#[derive(clap::Args)]
+struct Call {
+    /// Mean time it rings [default: 1s]; exponential.
+    #[arg(long)]
+    ring: Option<Nanos>,
+    /// Mean time a call lasts [default: 5s, with --unregistered 0s]; exponential.
+    #[arg(long)]
+    hold: Option<Nanos>,
+    /// Transport to the service.
+    #[arg(long, value_enum, default_value_t = Transport::Udp)]
+    transport: Transport,
+    /// Source addresses, to spread the subscribers over [default: the one that leads to the target].
+    #[arg(long, value_delimiter = ',')]
+    local: Vec<IpAddr>,
+    /// T1 of RFC 3261, from which all timers follow.
+    #[arg(long, default_value = "500ms")]
+    t1: Nanos,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Transport {
+    Udp,
+    Tcp,
+}
+
+/// Port of SIP (RFC 3261 section 19.1.2).
+const PORT: u16 = 5060;
+/// Text of a message, in bytes: 140 on average, as in the study.
+const MESSAGE_BYTES: (Bytes, Bytes) = (Bytes(50), Bytes(230));
+
+pub(super) fn run(args: &Args) -> Outcome {
+    if let Some(path) = &args.provision {
+        write_subscribers(args, path).bad_input()?;
+        if args.target.is_none() && !args.uas {
+            return Ok(Exit::Done);
+        }
+    }
+    if args.uas {
+        return answer(args);
+    }
+    let target = args.target.as_deref().context("which service? give HOST[:PORT]").bad_input()?;
+    let target = resolve(target).host_cannot()?;
+    let spec = spec(args, target)?;
+    let profile = profile(args).bad_input()?;
+    // Before the first thread, so that all have the signals blocked.
+    let watch = Watch::new(args.quiet).context("preparing for Ctrl-C")?;
+    let opened = if args.unregistered { SipSession::open_direct(&spec) } else { SipSession::open(&spec) };
+    let mut session = opened.map_err(failure)?;
+    if args.search {
+        return search(args, &watch, &mut session, profile);
+    }
+    let (result, interrupted) = carry_out(&watch, &mut session, &profile)?;
+    if args.json {
+        output::json(&spec, &profile, &result, &session.traffic())?;
+    } else {
+        output::table(target, &result, &session.traffic())?;
+    }
+    Ok(if interrupted { Exit::Interrupted } else { Exit::Done })
+}
+
+fn subscribers(users: &Users) -> Subscribers {
+    Subscribers {
+        count: users.subscribers,
+        public: users.public_format.clone(),
+        private: users.private_format.as_ref().unwrap_or(&users.public_format).clone(),
+        password: users.password.clone(),
+        realm: users.realm.as_ref().unwrap_or(&users.domain).clone(),
+        domain: users.domain.clone(),
+    }
+}
+
+fn write_subscribers(args: &Args, path: &std::path::Path) -> anyhow::Result<()> {
+    let format = match path.extension().and_then(|e| e.to_str()) {
+        Some("csv") => ProvisionFormat::Csv,
+        Some("sql") => ProvisionFormat::Sql,
+        Some("conf") => ProvisionFormat::Pjsip,
+        _ => anyhow::bail!("{}: the ending must be .csv, .sql or .conf", path.display()),
+    };
+    let file = File::create(path).with_context(|| format!("creating {}", path.display()))?;
+    let mut file = BufWriter::new(file);
+    provision(&subscribers(&args.users), format, &mut file)
+        .and_then(|()| std::io::Write::flush(&mut file))
+        .with_context(|| format!("writing {}", path.display()))
+}
+
+/// The first address a target stands for.
+fn resolve(target: &str) -> anyhow::Result<SocketAddr> {
+    let bare = target.strip_prefix("sip:").unwrap_or(target);
+    let named = |text: &str| -> std::io::Result<SocketAddr> {
+        text.to_socket_addrs()?.next().ok_or_else(|| std::io::ErrorKind::NotFound.into())
+    };
+    let address = bare.trim_start_matches('[').trim_end_matches(']');
+    match address.parse::<IpAddr>() {
+        Ok(ip) => Ok((ip, PORT).into()),
+        Err(_) => named(bare)
+            .or_else(|_| named(&format!("{bare}:{PORT}")))
+            .with_context(|| format!("looking up `{target}`")),
+    }
+}
+
+/// The address of this host that the kernel would send to the target from.
+fn source_of(target: SocketAddr) -> anyhow::Result<IpAddr> {
+    let any: SocketAddr = if target.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0_u16; 8], 0).into() };
+    let found = UdpSocket::bind(any).and_then(|socket| {
+        socket.connect(target)?;
+        socket.local_addr()
+    });
+    Ok(found.with_context(|| format!("finding the way to {target}"))?.ip())
+}
+
+fn spec(args: &Args, target: SocketAddr) -> Result<SipSpec, Failure> {
+    let local = if args.call.local.is_empty() {
+        vec![source_of(target).host_cannot()?]
+    } else {
+        args.call.local.clone()
+    };
+    let exponential = |time: Option<Nanos>, usual: u64| {
+        let usual = if args.unregistered { 0 } else { usual };
+        Spread::Exponential(time.unwrap_or(Nanos::from_secs(usual)))
+    };
+    let mix = match (&args.mix, &args.scenario) {
+        (Some(mix), _) | (_, Some(mix)) => mix.clone(),
+        _ if args.unregistered => Mix::calls(),
+        _ => Mix::default(),
+    };
+    let limits: BTreeMap<SipMetric, Nanos> = args.limit.iter().map(|l| (l.metric, l.longest)).collect();
+    Ok(SipSpec {
+        target,
+        workload: SipWorkload {
+            transport: match args.call.transport {
+                Transport::Udp => SipTransport::Udp,
+                Transport::Tcp => SipTransport::Tcp,
+            },
+            subscribers: subscribers(&args.users),
+            registered: args.users.registered,
+            mix: mix.parts(args.ihs),
+            ring_time: exponential(args.call.ring, 1),
+            hold_time: exponential(args.call.hold, 5),
+            message_bytes: MESSAGE_BYTES,
+            expires: args.users.expires,
+            addresses: local.len() as u32,
+            t1: args.call.t1,
+            limits,
+        },
+        local,
+        cpus: args.cpus.clone().unwrap_or_default(),
+        seed: args.seed,
+    })
+}
+
+fn profile(args: &Args) -> anyhow::Result<SipProfile> {
+    let registration = SipPhase {
+        name: "pre-registration".to_owned(),
+        kind: PhaseKind::PreRegistration,
+        rate: args.users.registration_rate,
+        transient: Nanos::ZERO,
+        ihs_limit: Some(args.ihs),
+        scenario_limits: false,
+    };
+    let mut phases = if args.unregistered { Vec::new() } else { vec![registration] };
+    let usual = args.duration.unwrap_or(Nanos::from_secs(10));
+    for (i, segment) in args.rate.segments.iter().enumerate() {
+        ensure!(segment.from == segment.to, "steps have one rate each; a ramp is no step");
+        let own = segment.duration != Nanos::ZERO;
+        phases.push(SipPhase {
+            name: format!("step {}", i + 1),
+            kind: PhaseKind::Mix { duration: if own { segment.duration } else { usual } },
+            rate: segment.from,
+            transient: args.transient,
+            ihs_limit: Some(args.ihs),
+            scenario_limits: false,
+        });
+    }
+    let usual = |time: Option<Nanos>, usual: u64| time.map_or(usual, |t| t.0);
+    let (ring, hold) = (usual(args.call.ring, 1_000_000_000), usual(args.call.hold, 5_000_000_000));
+    let drain = args.drain.unwrap_or_else(|| Nanos((5 * (ring + hold)).max(5_000_000_000)));
+    Ok(SipProfile { phases, arrivals: args.arrivals.into(), drain })
+}
+
+/// Drives the session through a profile, with a line per second.
+fn carry_out(
+    watch: &Watch,
+    session: &mut SipSession,
+    profile: &SipProfile,
+) -> Result<(SipResult, bool), Failure> {
+    let mut last = Progress::default();
+    let line = |now: &Progress| {
+        let span = now.elapsed.saturating_sub(last.elapsed);
+        if span < Nanos::from_secs(1) {
+            return None;
+        }
+        let rate = |now: u64, last: u64| (now - last) as f64 / span.as_secs_f64();
+        let text = format!(
+            "{:>6.1} s  {:>8.0} attempts/s  {:>8.0} ok/s  {:>6} inadequate",
+            now.elapsed.as_secs_f64(),
+            rate(now.sent, last.sent),
+            rate(now.ok, last.ok),
+            now.failed - last.failed,
+        );
+        last = *now;
+        Some(text)
+    };
+    let live = |now: &Progress| {
+        let under_way = now.sent.saturating_sub(now.ok + now.failed);
+        format!("{} attempts, {under_way} under way, {} inadequate", now.sent, now.failed)
+    };
+    watch.watch(|control| session.run(profile, control), Show { line, live }).map_err(failure)
+}
+
+fn search(args: &Args, watch: &Watch, session: &mut SipSession, mut profile: SipProfile) -> Outcome {
+    let Some(step) = profile.phases.pop() else { return Ok(Exit::Done) };
+    let mut interrupted = false;
+    if !profile.phases.is_empty() {
+        profile.phases.truncate(1);
+        let (result, ended) = carry_out(watch, session, &profile)?;
+        interrupted = ended;
+        if let Some(phase) = result.phases.first() {
+            watch.line(&output::step_line(phase));
+        }
+    }
+    let limits = SearchSpec {
+        loss_max: args.ihs,
+        p99_max: None,
+        precision: args.precision,
+        start: args.rate.first(),
+        ..SearchSpec::blind(args.max)
+    };
+    let mut search = Search::new(limits);
+    while let Some(rate) = search.next().filter(|_| !interrupted) {
+        let phase = SipPhase { rate, name: format!("{:.0}/s", rate.0), ..step.clone() };
+        let one = SipProfile { phases: vec![phase], ..profile.clone() };
+        let (result, ended) = carry_out(watch, session, &one)?;
+        interrupted = ended;
+        let Some(phase) = result.phases.first() else { break };
+        let mut all = LatencyHistogram::new();
+        phase.metrics.iter().for_each(|m| all.add(&m.histogram));
+        search.record(StepOutcome {
+            rate,
+            loss: Share(output::ihs(phase)),
+            latency_p99: all.quantile(0.99),
+            generator_limited: phase.generator.limited.is_some(),
+        });
+        watch.line(&output::step_line(phase));
+    }
+    let bracket = search.finish();
+    output::search(&bracket, args.ihs, args.json)?;
+    Ok(match bracket.ending {
+        _ if interrupted => Exit::Interrupted,
+        Ending::GeneratorLimited => Exit::HostCannot,
+        _ => Exit::Done,
+    })
+}
+
+/// `--uas`: answers calls until a signal comes.
+fn answer(args: &Args) -> Outcome {
+    let listen = args.target.as_deref().unwrap_or("127.0.0.1:5060");
+    let listen = resolve(listen).host_cannot()?;
+    let signals = SignalFd::new(&[Signal::INT, Signal::TERM]).context("preparing for Ctrl-C")?;
+    let stop = AtomicBool::new(false);
+    let answered = thread::scope(|scope| {
+        let uas = scope.spawn(|| answer_calls(listen, &stop, output::listening));
+        while !uas.is_finished() && !matches!(signals.next(), Ok(Some(_))) {
+            thread::sleep(Duration::from_millis(50));
+        }
+        stop.store(true, Relaxed);
+        uas.join()
+    });
+    let traffic = answered.map_err(|_| failure(vtax_load::LoadError::Panicked { worker: 0 }))?;
+    let traffic = traffic.map_err(failure)?;
+    if args.json {
+        output::traffic_json(&traffic)?;
+    } else if !args.quiet {
+        output::traffic(&traffic)?;
+    }
+    Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_have_a_port() {
+        for (text, address) in [
+            ("127.0.0.1", "127.0.0.1:5060"),
+            ("127.0.0.1:5070", "127.0.0.1:5070"),
+            ("sip:127.0.0.1", "127.0.0.1:5060"),
+            ("[::1]", "[::1]:5060"),
+            ("::1", "[::1]:5060"),
+            ("[::1]:7", "[::1]:7"),
+        ] {
+            assert_eq!(resolve(text).unwrap(), address.parse().unwrap(), "{text}");
+        }
+        assert!(resolve("127.0.0.1:x").is_err());
+    }
+}

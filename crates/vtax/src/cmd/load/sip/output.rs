@@ -1,0 +1,237 @@
+//! What `vtax load sip` prints.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use vtax_load::search::{Bracket, Ending};
+use vtax_load::sip::{PhaseResult, SipProfile, SipResult, SipSpec, Traffic};
+use vtax_units::{Nanos, Share};
+
+/// Quantiles that are printed.
+const QUANTILES: [(&str, f64); 5] =
+    [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)];
+
+/// Share of the counted attempts that were inadequately handled.
+pub(super) fn ihs(phase: &PhaseResult) -> f64 {
+    let attempts: u64 = phase.scenarios.iter().map(|s| s.attempts).sum();
+    let failed: u64 = phase.scenarios.iter().map(|s| s.inadequate_total()).sum();
+    failed as f64 / attempts.max(1) as f64
+}
+
+/// A phase in one line.
+pub(super) fn step_line(phase: &PhaseResult) -> String {
+    let why = phase.generator.limited.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
+    format!(
+        "{:>12}  asked {:.1}/s, made {:.1}/s, {:.2} % inadequate{why}",
+        phase.name,
+        phase.requested.0,
+        phase.effective.0,
+        100.0 * ihs(phase)
+    )
+}
+
+pub(super) fn listening(address: SocketAddr) {
+    // Whoever waits for this line may be gone; the calls are answered nevertheless.
+    let _ = writeln!(io::stdout(), "answering calls at sip:{address}");
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    spec: &'a SipSpec,
+    profile: &'a SipProfile,
+    phases: Vec<Summary<'a>>,
+    traffic: &'a Traffic,
+    result: &'a SipResult,
+}
+
+/// The figures that a script wants without decoding histograms.
+#[derive(Serialize)]
+struct Summary<'a> {
+    name: &'a str,
+    requested: f64,
+    effective: f64,
+    ihs: f64,
+    metrics: Vec<Metric>,
+}
+
+#[derive(Serialize)]
+struct Metric {
+    metric: &'static str,
+    scenario: &'static str,
+    count: u64,
+    mean_ns: f64,
+    sd_ns: f64,
+    min_ns: u64,
+    p50_ns: u64,
+    p90_ns: u64,
+    p95_ns: u64,
+    p99_ns: u64,
+    p999_ns: u64,
+    max_ns: u64,
+}
+
+fn summary(phase: &PhaseResult) -> Summary<'_> {
+    let metric = |m: &vtax_load::sip::MetricResult| {
+        let [p50_ns, p90_ns, p95_ns, p99_ns, p999_ns] = QUANTILES.map(|(_, q)| m.histogram.quantile(q).0);
+        Metric {
+            metric: m.metric.name(),
+            scenario: m.scenario.name(),
+            count: m.histogram.len(),
+            mean_ns: m.mean_ns,
+            sd_ns: m.variance_ns2.sqrt(),
+            min_ns: m.min.0,
+            p50_ns,
+            p90_ns,
+            p95_ns,
+            p99_ns,
+            p999_ns,
+            max_ns: m.max.0,
+        }
+    };
+    Summary {
+        name: &phase.name,
+        requested: phase.requested.0,
+        effective: phase.effective.0,
+        ihs: ihs(phase),
+        metrics: phase.metrics.iter().map(metric).collect(),
+    }
+}
+
+pub(super) fn json(
+    spec: &SipSpec,
+    profile: &SipProfile,
+    result: &SipResult,
+    traffic: &Traffic,
+) -> Result<()> {
+    let phases = result.phases.iter().map(summary).collect();
+    print_json(&Report { spec, profile, phases, traffic, result })
+}
+
+fn print_json(value: &impl Serialize) -> Result<()> {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, value).context("printing the result")?;
+    writeln!(out).context("printing the result")
+}
+
+pub(super) fn table(target: SocketAddr, result: &SipResult, traffic: &Traffic) -> Result<()> {
+    put_table(&mut io::stdout().lock(), target, result, traffic).context("printing the result")
+}
+
+fn put_table(
+    out: &mut impl Write,
+    target: SocketAddr,
+    result: &SipResult,
+    traffic: &Traffic,
+) -> io::Result<()> {
+    writeln!(out, "sip:{target}")?;
+    for phase in &result.phases {
+        put_phase(out, phase)?;
+    }
+    writeln!(out)?;
+    if let Some(why) = &result.stopped {
+        writeln!(out, "stopped     {why}")?;
+    }
+    let pools = result.pools;
+    writeln!(out, "subscribers {} registered, {} not registered", pools.registered, pools.unregistered)?;
+    put_traffic(out, traffic)?;
+    let stray: Vec<String> = result.stray.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
+    if !stray.is_empty() {
+        writeln!(out, "stray       {}", stray.join(", "))?;
+    }
+    Ok(())
+}
+
+fn put_phase(out: &mut impl Write, phase: &PhaseResult) -> io::Result<()> {
+    writeln!(out, "\n{}, {:.1} s", step_line(phase).trim_start(), phase.duration.as_secs_f64())?;
+    for scenario in &phase.scenarios {
+        let causes: Vec<String> =
+            scenario.inadequate.iter().map(|(cause, n)| format!("{n} {cause}")).collect();
+        writeln!(
+            out,
+            "  {:<20} {:>9} attempts {:>9} ok {:>7} inadequate {:>6} unfinished {:>7} sent again  {}",
+            scenario.scenario.name(),
+            scenario.attempts,
+            scenario.succeeded,
+            scenario.inadequate_total(),
+            scenario.unfinished,
+            scenario.retransmissions,
+            causes.join(", ")
+        )?;
+    }
+    if !phase.metrics.is_empty() {
+        write!(out, "  {:<34}{:>10}", "ms", "mean")?;
+        for name in ["sd", "min"].into_iter().chain(QUANTILES.map(|(name, _)| name)) {
+            write!(out, "{name:>10}")?;
+        }
+        writeln!(out, "{:>10}", "max")?;
+    }
+    for m in &phase.metrics {
+        write!(out, "  {:<13}{:<21}", m.metric.name(), m.scenario.name())?;
+        let quantiles = QUANTILES.map(|(_, q)| m.histogram.quantile(q).0 as f64);
+        let first = [m.mean_ns, m.variance_ns2.sqrt(), m.min.0 as f64];
+        for value in first.into_iter().chain(quantiles).chain([m.max.0 as f64]) {
+            write!(out, "{:>10.3}", value / 1e6)?;
+        }
+        writeln!(out)?;
+    }
+    let generator = &phase.generator;
+    writeln!(
+        out,
+        "  generator: {} workers, busiest {:.0} % of its CPU, {:.2} s user + {:.2} s system, attempts late by p99 {:.3} ms",
+        generator.workers,
+        100.0 * generator.busiest,
+        generator.cpu_user.as_secs_f64(),
+        generator.cpu_system.as_secs_f64(),
+        millis(phase.lateness.quantile(0.99))
+    )?;
+    if let Some(why) = &generator.limited {
+        writeln!(out, "  invalid: generator-limited: {why}")?;
+    }
+    Ok(())
+}
+
+fn millis(time: Nanos) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+fn put_traffic(out: &mut impl Write, traffic: &Traffic) -> io::Result<()> {
+    writeln!(
+        out,
+        "messages    {} requests and {} responses sent, {} of them again; {} requests and {} responses received",
+        traffic.requests_sent,
+        traffic.responses_sent,
+        traffic.retransmissions,
+        traffic.requests_received,
+        traffic.responses_received
+    )
+}
+
+pub(super) fn traffic(traffic: &Traffic) -> Result<()> {
+    put_traffic(&mut io::stdout().lock(), traffic).context("printing the result")
+}
+
+pub(super) fn traffic_json(traffic: &Traffic) -> Result<()> {
+    print_json(traffic)
+}
+
+pub(super) fn search(bracket: &Bracket, ihs: Share, json: bool) -> Result<()> {
+    if json {
+        return print_json(bracket);
+    }
+    let lower = bracket.lower.map_or(0.0, |rate| rate.0);
+    let upper = bracket.upper.map_or(f64::INFINITY, |rate| rate.0);
+    let found = match bracket.ending {
+        Ending::Found => format!("between {lower:.1}/s and {upper:.1}/s"),
+        Ending::AtMax => format!("at least {lower:.1}/s, the highest rate allowed (--max)"),
+        Ending::GeneratorLimited => format!("at least {lower:.1}/s; the generator can't offer more"),
+        Ending::NothingPassed => format!("none; even {upper:.1}/s was too much"),
+        Ending::StepsSpent | Ending::Unfinished => {
+            format!("between {lower:.1}/s and {upper:.1}/s so far; the search did not end")
+        }
+    };
+    let steps = bracket.steps.len();
+    writeln!(io::stdout(), "capacity (at most {ihs} inadequately handled): {found}; {steps} steps")
+        .context("printing the result")
+}

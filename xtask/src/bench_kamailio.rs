@@ -1,0 +1,121 @@
+//! Calls through a SIP server per CPU-second of the server: the embedded one and Kamailio.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::thread;
+
+use anyhow::{Context, Result, ensure};
+use vtax_plan::model::{KamailioOptions, LocationMode, Service, ServiceKind, Subscribers};
+use vtax_service::{Place, RunningService};
+use vtax_sys::sched;
+use vtax_units::{Bytes, CpuSet, Nanos};
+
+use crate::bench_sip::vtax;
+use crate::tasks;
+
+/// Subscribers of both servers, all of them registered; calls per second among them, and for how long.
+pub(crate) const SUBSCRIBERS: u32 = 400;
+const RATE: &str = "150/s";
+const DURATION: &str = "8s";
+/// The server's CPU.
+const CPU: usize = 1;
+
+/// Calls per second of CPU time that the server, a process with its descendants, takes for them and
+/// for the registrations before them.
+pub(crate) fn calls_per_cpu_second(pid: u32, target: &str) -> Result<f64> {
+    let before = cpu_seconds(pid)?;
+    let subscribers = SUBSCRIBERS.to_string();
+    let run = vtax(
+        target,
+        &[
+            "--subscribers",
+            &subscribers,
+            "--registered",
+            "100%",
+            "--registration-rate",
+            "500/s",
+            "--rate",
+            RATE,
+            "--duration",
+            DURATION,
+            "--scenario",
+            "calling",
+            "--ring",
+            "100ms",
+            "--hold",
+            "200ms",
+        ],
+    )?;
+    let (made, succeeded) = (run.of(1, "attempts")?, run.of(1, "succeeded")?);
+    ensure!(succeeded >= 0.99 * made, "{succeeded} of {made} calls succeeded");
+    Ok(succeeded / (cpu_seconds(pid)? - before))
+}
+
+/// The same for Kamailio, its database left out.
+pub(crate) fn kamailio() -> Result<f64> {
+    // It inherits the CPU from the thread that starts it.
+    let work = || -> Result<f64> {
+        sched::bind_this_thread(&CpuSet::of([CPU]))?;
+        let directory = tempfile::tempdir().context("making a temporary directory")?;
+        // The database drops privileges and must still reach its files.
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))?;
+        let place = Place {
+            address: [127, 0, 0, 1].into(),
+            directory: directory.path().join("kamailio"),
+            cpus: 1,
+            vtax: tasks::vtax(),
+            die_with_starter: false,
+            prepared: None,
+            call_off: None,
+        };
+        let subscribers = Subscribers {
+            count: SUBSCRIBERS,
+            public: "subs%06d".to_owned(),
+            private: "subs%06d".to_owned(),
+            password: "vtax".to_owned(),
+            realm: "vtax.test".to_owned(),
+            domain: "vtax.test".to_owned(),
+        };
+        let service = RunningService::start(&service(), Some(&subscribers), &place, |_| ())?;
+        // The last of its processes is what clients talk to; the database comes first.
+        let pid = service.pids().last().context("Kamailio has no process")?;
+        let found = calls_per_cpu_second(pid, &service.address().to_string());
+        service.stop()?;
+        found
+    };
+    thread::scope(|scope| scope.spawn(work).join()).map_err(|_| anyhow::anyhow!("the thread panicked"))?
+}
+
+fn service() -> Service {
+    Service {
+        name: "kamailio".to_owned(),
+        kind: ServiceKind::Kamailio(KamailioOptions {
+            port: 15_060,
+            children: None,
+            shared_memory: Bytes::from_mib(256),
+            location: LocationMode::WriteBack,
+        }),
+        ready_timeout: Nanos::from_secs(60),
+        stop_timeout: Nanos::from_secs(10),
+    }
+}
+
+/// CPU time of a process and all its descendants so far, user and system.
+fn cpu_seconds(pid: u32) -> Result<f64> {
+    let stat =
+        fs::read_to_string(format!("/proc/{pid}/stat")).with_context(|| format!("reading of {pid}"))?;
+    // Fields 14 and 15, counted from 1, of which the second may hold spaces (proc(5)).
+    let after_name = stat.rsplit_once(')').context("no name")?.1;
+    let ticks: f64 = after_name
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .map(|figure| figure.parse::<f64>())
+        .sum::<Result<f64, _>>()?;
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let mut sum = ticks / 100.0;
+    for child in children.split_whitespace() {
+        sum += cpu_seconds(child.parse()?)?;
+    }
+    Ok(sum)
+}

@@ -1,0 +1,443 @@
+//! The SIP load generator beside sipp, and the embedded SIP server beside Kamailio.
+//!
+//! What counts is CPU time per call of the generator's process, with the same peer on another CPU;
+//! and of the servers' processes, under the same calls.
+
+use std::fs;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use tempfile::TempDir;
+use vtax_sys::reap::{self, Reaped};
+
+use crate::bench::Row;
+use crate::bench_kamailio;
+use crate::tasks;
+
+const GENERATOR_CPU: &str = "0";
+const PEER_CPU: &str = "1";
+const ROUNDS: usize = 3;
+/// Rates and attempts of the comparisons with sipp.
+const CALL_RATE: u32 = 20_000;
+const CALLS: u32 = 40_000;
+const REGISTER_RATE: u32 = 8_000;
+const REGISTRATIONS: u32 = 16_000;
+/// Rates at which a clean run is looked for, in calls per second.
+const LADDER: [u32; 14] = [
+    10_000, 12_500, 15_000, 20_000, 25_000, 30_000, 35_000, 40_000, 50_000, 60_000, 70_000, 80_000, 90_000,
+    100_000,
+];
+const CLEAN_RUNS: usize = 3;
+/// Subscribers of the small and the large population, and messages per second among them.
+const FEW: u32 = 10_000;
+const MANY: u32 = 1_000_000;
+const MESSAGE_RATE: u32 = 5_000;
+
+const CPU_GOAL: f64 = 4.0;
+const RATE_GOAL: f64 = 3.0;
+const MEMORY_MIB_GOAL: f64 = 600.0;
+const GROWTH_GOAL: f64 = 1.2;
+const SERVER_GOAL: f64 = 3.0;
+
+/// The rows of this bench.
+pub(crate) fn rows() -> Result<Vec<Row>> {
+    let vtax = tasks::vtax();
+    ensure!(vtax.exists(), "{} is missing; run `make build`", vtax.display());
+    let directory = tempfile::tempdir().context("making a temporary directory")?;
+    let mut rows = Vec::new();
+    rows.push(calls(directory.path())?);
+    rows.push(registrations(directory.path())?);
+    rows.push(highest_rate(directory.path())?);
+    rows.extend(population()?);
+    rows.push(servers()?);
+    Ok(rows)
+}
+
+/// CPU seconds of the generator per 1,000 attempts, vtax's and sipp's, taken in turn.
+fn versus_sipp(name: String, pairs: &[(f64, f64)]) -> Row {
+    let ratio = median(pairs.iter().map(|(ours, peer)| peer / ours).collect());
+    Row {
+        name,
+        ours: median(pairs.iter().map(|p| p.0).collect()),
+        peer: Some(median(pairs.iter().map(|p| p.1).collect())),
+        unit: "CPU-s/1000".to_owned(),
+        ratio: Some(ratio),
+        goal: format!(">= {CPU_GOAL}x"),
+        ok: ratio >= CPU_GOAL,
+    }
+}
+
+/// The basic call, against vtax's own answering side.
+fn calls(directory: &Path) -> Result<Row> {
+    let uas = Peer::uas()?;
+    let mut pairs = Vec::new();
+    for _ in 0..ROUNDS {
+        let ours = call(&uas.target(), CALL_RATE, CALLS)?;
+        ensure!(ours.failed == 0.0, "{} of vtax's calls failed", ours.failed);
+        let sipp = sipp(directory, &uas.target(), CALL_RATE, CALLS, &["-sn", "uac", "-d", "0"])?;
+        pairs.push((ours.cpu_per_thousand, sipp.cpu_per_thousand));
+    }
+    Ok(versus_sipp(format!("SIP basic call, {CALL_RATE}/s, beside sipp"), &pairs))
+}
+
+/// REGISTER, 401, REGISTER with credentials, 200, against the embedded server.
+fn registrations(directory: &Path) -> Result<Row> {
+    fs::write(directory.join("users.csv"), users(REGISTRATIONS))?;
+    fs::write(directory.join("register.xml"), REGISTER_XML)?;
+    let mut pairs = Vec::new();
+    for _ in 0..ROUNDS {
+        let server = Peer::server(REGISTRATIONS)?;
+        let (subscribers, rate) = (REGISTRATIONS.to_string(), format!("{REGISTER_RATE}/s"));
+        let arguments = ["--subscribers", &subscribers, "--registered", "100%", "--registration-rate", &rate];
+        // No more than a message or two follow.
+        let rest = ["--rate", "1/s", "--duration", "10ms", "--scenario", "messaging"];
+        let ours = vtax(&server.target(), &[&arguments[..], &rest].concat())?;
+        let made = ours.of(0, "attempts")?;
+        ensure!(ours.of(0, "succeeded")? == made, "some of vtax's registrations failed");
+        drop(server);
+        let server = Peer::server(REGISTRATIONS)?;
+        let sipp = sipp(
+            directory,
+            &server.target(),
+            REGISTER_RATE,
+            REGISTRATIONS,
+            &["-sf", "register.xml", "-inf", "users.csv"],
+        )?;
+        pairs.push((1e3 * ours.cpu_seconds / made, sipp.cpu_per_thousand));
+    }
+    Ok(versus_sipp(format!("SIP REGISTER with digest, {REGISTER_RATE}/s, beside sipp"), &pairs))
+}
+
+/// The highest rate of the ladder at which no call fails, three times of three.
+fn highest_rate(directory: &Path) -> Result<Row> {
+    let uas = Peer::uas()?;
+    let climb = |clean: &dyn Fn(u32) -> Result<bool>| -> Result<f64> {
+        let mut highest = 0;
+        'ladder: for rate in LADDER {
+            for _ in 0..CLEAN_RUNS {
+                if !clean(rate)? {
+                    break 'ladder;
+                }
+            }
+            highest = rate;
+        }
+        Ok(f64::from(highest))
+    };
+    let ours = climb(&|rate| {
+        let run = call(&uas.target(), rate, rate)?;
+        Ok(run.failed == 0.0 && run.effective >= 0.97 * f64::from(rate))
+    })?;
+    let peer = climb(&|rate| {
+        let run = sipp(directory, &uas.target(), rate, rate, &["-sn", "uac", "-d", "0"])?;
+        // One that can't keep up takes longer for its calls.
+        Ok(run.failed == 0.0 && run.effective >= 0.9 * f64::from(rate))
+    })?;
+    let ratio = ours / peer;
+    Ok(Row {
+        name: "SIP highest clean rate of calls, beside sipp".to_owned(),
+        ours,
+        peer: Some(peer),
+        unit: "calls/s".to_owned(),
+        ratio: Some(ratio),
+        goal: format!(">= {RATE_GOAL}x"),
+        ok: ratio >= RATE_GOAL,
+    })
+}
+
+/// What a million subscribers cost in memory, and each message among them in CPU time.
+fn population() -> Result<Vec<Row>> {
+    let (mut growth, mut memory) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let few = messages(FEW)?;
+        let many = messages(MANY)?;
+        growth.push(many.0 / few.0);
+        memory.push(many.1);
+    }
+    let (growth, memory) = (median(growth), median(memory));
+    Ok(vec![
+        Row {
+            name: format!("SIP, {MANY} subscribers, memory"),
+            ours: memory,
+            peer: None,
+            unit: "MiB".to_owned(),
+            ratio: Some(memory / MEMORY_MIB_GOAL),
+            goal: format!("at most {MEMORY_MIB_GOAL}"),
+            ok: memory <= MEMORY_MIB_GOAL,
+        },
+        Row {
+            name: format!("SIP, CPU of a message, {MANY} beside {FEW} subscribers"),
+            ours: growth,
+            peer: None,
+            unit: "x".to_owned(),
+            ratio: Some(growth),
+            goal: format!("at most {GROWTH_GOAL}"),
+            ok: growth <= GROWTH_GOAL,
+        },
+    ])
+}
+
+/// CPU time of the generator per message, and its memory in MiB.
+fn messages(subscribers: u32) -> Result<(f64, f64)> {
+    let server = Peer::server(subscribers)?;
+    let (count, rate) = (subscribers.to_string(), format!("{MESSAGE_RATE}/s"));
+    // A tenth of the million registers, so that the bench takes seconds; all of them have their
+    // place in memory touched by the pools alone.
+    let registered = f64::from(subscribers.min(100_000)) / f64::from(subscribers);
+    let registered = format!("{registered}");
+    let run = vtax(
+        &server.target(),
+        &[
+            "--subscribers",
+            &count,
+            "--registered",
+            &registered,
+            "--registration-rate",
+            "10000/s",
+            "--rate",
+            &rate,
+            "--duration",
+            "3s",
+            "--scenario",
+            "messaging",
+        ],
+    )?;
+    let step = run.result.pointer("/result/phases/1/generator").context("no step")?;
+    let seconds = ["cpu_user", "cpu_system"].iter().map(|key| nanos(step.get(*key))).sum::<Result<f64>>()?;
+    Ok((seconds / run.of(1, "attempts")?, run.memory_mib))
+}
+
+/// The embedded server beside Kamailio under the same calls.
+fn servers() -> Result<Row> {
+    let mut pairs = Vec::new();
+    for _ in 0..ROUNDS {
+        let server = Peer::server(bench_kamailio::SUBSCRIBERS)?;
+        let ours = bench_kamailio::calls_per_cpu_second(server.child.id(), &server.target())?;
+        drop(server);
+        pairs.push((ours, bench_kamailio::kamailio()?));
+    }
+    let ratio = median(pairs.iter().map(|(ours, peer)| ours / peer).collect());
+    Ok(Row {
+        name: "SIP server, calls through it, beside Kamailio".to_owned(),
+        ours: median(pairs.iter().map(|p| p.0).collect()),
+        peer: Some(median(pairs.iter().map(|p| p.1).collect())),
+        unit: "calls/CPU-s".to_owned(),
+        ratio: Some(ratio),
+        goal: format!(">= {SERVER_GOAL}x"),
+        ok: ratio >= SERVER_GOAL,
+    })
+}
+
+/// What one run of a caller gave.
+struct Called {
+    cpu_per_thousand: f64,
+    failed: f64,
+    /// Calls per second.
+    effective: f64,
+}
+
+/// vtax calls the target, which answers.
+fn call(target: &str, rate: u32, calls: u32) -> Result<Called> {
+    let seconds = f64::from(calls) / f64::from(rate);
+    let (rate_text, duration) = (format!("{rate}/s"), format!("{}ms", (1e3 * seconds).round()));
+    let arguments =
+        ["--unregistered", "--rate", &rate_text, "--duration", &duration, "--subscribers", "200000"];
+    let run = vtax(target, &arguments)?;
+    let made = run.of(0, "attempts")?;
+    let effective = run.result.pointer("/phases/0/effective").and_then(Value::as_f64).context("no rate")?;
+    Ok(Called {
+        cpu_per_thousand: 1e3 * run.cpu_seconds / made,
+        failed: made - run.of(0, "succeeded")?,
+        effective,
+    })
+}
+
+/// What one run of `vtax load sip` gave.
+pub(crate) struct Loaded {
+    pub(crate) result: Value,
+    pub(crate) cpu_seconds: f64,
+    memory_mib: f64,
+}
+
+impl Loaded {
+    /// A figure of the only scenario of a phase.
+    pub(crate) fn of(&self, phase: usize, key: &str) -> Result<f64> {
+        let pointer = format!("/result/phases/{phase}/scenarios/0/{key}");
+        self.result.pointer(&pointer).and_then(Value::as_f64).with_context(|| format!("no {pointer}"))
+    }
+}
+
+pub(crate) fn vtax(target: &str, arguments: &[&str]) -> Result<Loaded> {
+    let mut command = pinned(GENERATOR_CPU, &tasks::vtax().display().to_string());
+    command.args(["load", "sip", target, "--json", "--quiet", "--cpus", GENERATOR_CPU, "--drain", "5s"]);
+    let (output, reaped) = run(command.args(arguments), "vtax load sip")?;
+    Ok(Loaded {
+        result: serde_json::from_str(&output).context("reading what vtax load printed")?,
+        cpu_seconds: reaped.cpu.total().as_secs_f64(),
+        memory_mib: reaped.resident_bytes_max as f64 / f64::from(1 << 20),
+    })
+}
+
+/// A duration as JSON has it.
+fn nanos(value: Option<&Value>) -> Result<f64> {
+    let text = value.and_then(Value::as_str).context("no duration")?;
+    Ok(text.parse::<vtax_units::Nanos>()?.as_secs_f64())
+}
+
+fn sipp(directory: &Path, target: &str, rate: u32, calls: u32, arguments: &[&str]) -> Result<Called> {
+    let port = free_port()?.to_string();
+    let (rate, count) = (rate.to_string(), calls.to_string());
+    let mut command = pinned(GENERATOR_CPU, "sipp");
+    command.current_dir(directory).env("TERM", "dumb").stdin(Stdio::null());
+    command.args([target, "-i", "127.0.0.1", "-p", &port, "-r", &rate, "-m", &count, "-l", "1000000"]);
+    command.args(["-nostdin", "-timeout", "60s"]).args(arguments);
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let begun = Instant::now();
+    let mut child = command.spawn().context("starting sipp (in Debian: apt install sip-tester)")?;
+    let output = std::io::read_to_string(child.stdout.take().context("no pipe")?)?;
+    let reaped = reap::wait(child)?;
+    let took = begun.elapsed().as_secs_f64();
+    // The last screen has the totals in its second column.
+    let total = |label: &str| -> Result<f64> {
+        let line =
+            output.lines().rfind(|line| line.contains(label)).with_context(|| format!("no {label}"))?;
+        let figure = line.split('|').nth(2).with_context(|| format!("no total in `{line}`"))?;
+        Ok(figure.trim().parse()?)
+    };
+    let (succeeded, failed) = (total("Successful call")?, total("Failed call")?);
+    Ok(Called {
+        cpu_per_thousand: 1e3 * reaped.cpu.total().as_secs_f64() / (succeeded + failed).max(1.0),
+        failed: failed + (f64::from(calls) - succeeded - failed),
+        effective: succeeded / took,
+    })
+}
+
+/// A command bound to a CPU from its first instruction on.
+pub(crate) fn pinned(cpu: &str, program: &str) -> Command {
+    let mut command = Command::new("taskset");
+    command.args(["-c", cpu, program]);
+    command
+}
+
+/// Runs to the end; what it printed and what it used.
+fn run(command: &mut Command, name: &str) -> Result<(String, Reaped)> {
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .with_context(|| format!("starting {name}"))?;
+    let output = std::io::read_to_string(child.stdout.take().context("no pipe")?)?;
+    let reaped = reap::wait(child)?;
+    ensure!(reaped.status.success(), "{name}: {}\n{output}", reaped.status);
+    Ok((output, reaped))
+}
+
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn free_port() -> Result<u16> {
+    Ok(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+/// One of vtax's own servers on the other CPU, for as long as this lives.
+struct Peer {
+    child: Child,
+    port: u16,
+    _directory: TempDir,
+}
+
+impl Peer {
+    fn uas() -> Result<Self> {
+        Self::start(&["load", "sip", "--uas"], &[], true)
+    }
+
+    fn server(subscribers: u32) -> Result<Self> {
+        Self::start(&["service", "sip"], &["--subscribers", &subscribers.to_string()], false)
+    }
+
+    /// `positional`: the address comes without `--listen`.
+    fn start(command: &[&str], arguments: &[&str], positional: bool) -> Result<Self> {
+        let directory = tempfile::tempdir().context("making a temporary directory")?;
+        let port = free_port()?;
+        let listen = format!("127.0.0.1:{port}");
+        let mut child = pinned(PEER_CPU, &tasks::vtax().display().to_string());
+        child
+            .args(command)
+            .args(if positional { &[][..] } else { &["--listen"] })
+            .arg(&listen)
+            .args(arguments);
+        let log = fs::File::create(directory.path().join("log"))?;
+        let child = child.stdout(log).stderr(Stdio::null()).spawn().context("starting a peer")?;
+        let mut peer = Self { child, port, _directory: directory };
+        for _ in 0..200 {
+            if fs::read(peer._directory.path().join("log")).is_ok_and(|log| log.contains(&b'\n')) {
+                return Ok(peer);
+            }
+            let ended = peer.child.try_wait()?;
+            ensure!(ended.is_none(), "{command:?} ended: {ended:?}");
+            thread::sleep(Duration::from_millis(50));
+        }
+        anyhow::bail!("{command:?} was not ready within 10 s")
+    }
+
+    fn target(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // Neither has a state worth a clean stop.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// sipp's list of users: those of the embedded server.
+fn users(count: u32) -> String {
+    let user = |i: u32| format!("subs{i:06};[authentication username=subs{i:06} password=vtax]\n");
+    std::iter::once("SEQUENTIAL\n".to_owned()).chain((0..count).map(user)).collect()
+}
+
+/// A registration as sipp does it.
+const REGISTER_XML: &str = r#"<?xml version="1.0" encoding="ISO-8859-1" ?>
+<scenario name="register">
+  <send retrans="500"><![CDATA[
+REGISTER sip:vtax.test SIP/2.0
+Via: SIP/2.0/[transport] [local_ip]:[local_port];branch=[branch]
+Max-Forwards: 70
+From: <sip:[field0]@vtax.test>;tag=[call_number]
+To: <sip:[field0]@vtax.test>
+Call-ID: [call_id]
+CSeq: 1 REGISTER
+Contact: <sip:[field0]@[local_ip]:[local_port]>
+Expires: 3600
+Content-Length: 0
+
+]]></send>
+  <recv response="100" optional="true"></recv>
+  <recv response="401" auth="true"></recv>
+  <send retrans="500"><![CDATA[
+REGISTER sip:vtax.test SIP/2.0
+Via: SIP/2.0/[transport] [local_ip]:[local_port];branch=[branch]
+Max-Forwards: 70
+From: <sip:[field0]@vtax.test>;tag=[call_number]
+To: <sip:[field0]@vtax.test>
+Call-ID: [call_id]
+CSeq: 2 REGISTER
+[field1]
+Contact: <sip:[field0]@[local_ip]:[local_port]>
+Expires: 3600
+Content-Length: 0
+
+]]></send>
+  <recv response="100" optional="true"></recv>
+  <recv response="200"></recv>
+</scenario>
+"#;

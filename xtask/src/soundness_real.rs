@@ -1,0 +1,109 @@
+//! `cargo xtask soundness --real [N]`: real comparisons of the baseline with itself. How many are called
+//! different?
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+use vtax_store::RunDir;
+use vtax_store::summary::{Comparison, Verdict};
+
+use crate::tasks::{root, vtax};
+
+/// Comparisons of one campaign unless asked for more or fewer.
+pub(crate) const DEFAULT: u32 = 40;
+
+/// What the report's first table shows of this plan.
+const FIRST: [&str; 3] = ["latency_p50", "latency_p99", "cpu_per_request"];
+
+/// Native against native under another name, about 15 s each: the stopping rule at work, as in any plan.
+const PLAN: &str = "\
+vtax: 1
+name: equals
+description: Is native called different from native?
+baseline: native
+environments: [native, native: {name: again}]
+services: http
+workload:
+  http: {target: /page/100, connections: 16}
+measure:
+  - latency: {load: 500/s, warmup: 300ms, duration: 1s}
+repeat: {min: 4, max: 8, until: 3%, budget: 20s}
+margin: 5%
+budget: {sut_cpus: 1, client_cpus: 1}
+";
+
+/// What came of one comparison.
+#[derive(Debug, Serialize)]
+struct Outcome {
+    seed: u32,
+    /// Metrics of the first table that were called different.
+    different: Vec<String>,
+    /// Of the others.
+    different_elsewhere: Vec<String>,
+    equivalent: usize,
+    cant_tell: usize,
+    rounds: u32,
+}
+
+/// Runs `n` comparisons with `target/vtax`, prints what came of each and writes `target/soundness-real.json`.
+pub(crate) fn run(n: u32) -> Result<()> {
+    ensure!(vtax().is_file(), "{} is missing: run `make build` first", vtax().display());
+    let directory = tempfile::tempdir().context("making a directory for the runs")?;
+    let plan = directory.path().join("equals.yaml");
+    std::fs::write(&plan, PLAN).with_context(|| format!("writing {}", plan.display()))?;
+    let mut outcomes = Vec::new();
+    for seed in 1..=n {
+        let out = directory.path().join(format!("run-{seed}"));
+        let outcome = one(&plan, &out, seed).with_context(|| format!("comparison {seed}"))?;
+        println!("{seed:>3}: {}", words(&outcome));
+        outcomes.push(outcome);
+        // A campaign of forty need not keep forty runs.
+        std::fs::remove_dir_all(&out).with_context(|| format!("removing {}", out.display()))?;
+    }
+    let path = root().join("target/soundness-real.json");
+    std::fs::write(&path, serde_json::to_vec_pretty(&outcomes)?)
+        .with_context(|| format!("writing {}", path.display()))?;
+    let different = outcomes.iter().filter(|o| !o.different.is_empty()).count();
+    let elsewhere = outcomes.iter().filter(|o| !o.different_elsewhere.is_empty()).count();
+    let most = n.div_ceil(40);
+    let mark = if different <= most as usize { "ok" } else { "MISSED" };
+    println!("{different} of {n} real A/A comparisons called different (goal: at most {most}) {mark}");
+    println!("in metrics outside the first table: {elsewhere} of {n}");
+    Ok(())
+}
+
+fn one(plan: &Path, out: &Path, seed: u32) -> Result<Outcome> {
+    let run = Command::new(vtax())
+        .args(["run", "--set", &format!("seed={seed}"), "--out"])
+        .arg(out)
+        .arg(plan)
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("starting {}", vtax().display()))?;
+    ensure!(run.status.success(), "vtax run: {}", String::from_utf8_lossy(&run.stderr).trim());
+    let summary = RunDir::open(out)?.summary()?;
+    let of = |verdicts: &[Verdict], first: bool| -> Vec<&Comparison> {
+        let all = summary.comparisons.iter();
+        all.filter(|c| verdicts.contains(&c.verdict) && FIRST.contains(&c.metric.as_str()) == first).collect()
+    };
+    let names =
+        |found: Vec<&Comparison>| found.iter().map(|c| format!("{} {}", c.measure, c.metric)).collect();
+    Ok(Outcome {
+        seed,
+        different: names(of(&[Verdict::Better, Verdict::Worse], true)),
+        different_elsewhere: names(of(&[Verdict::Better, Verdict::Worse], false)),
+        equivalent: of(&[Verdict::Equivalent], true).len(),
+        cant_tell: of(&[Verdict::Inconclusive], true).len(),
+        rounds: summary.comparisons.iter().filter_map(|c| c.rounds).max().unwrap_or_default(),
+    })
+}
+
+fn words(o: &Outcome) -> String {
+    let different = match o.different.as_slice() {
+        [] => "none different".to_owned(),
+        some => format!("DIFFERENT: {}", some.join(", ")),
+    };
+    format!("{different}, {} equivalent, {} can't tell, {} rounds", o.equivalent, o.cant_tell, o.rounds)
+}
