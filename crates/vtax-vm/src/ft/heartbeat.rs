@@ -109,6 +109,8 @@ pub enum Verdict {
     Unknown,
     /// Both paths bring beats.
     Alive,
+    /// A path is silent, and the other has been for a while: the next beat, or none, will tell.
+    Unclear,
     /// Only the other path brings beats.
     PathLost(Path),
     /// No path brings beats: dead, hung or cut off.
@@ -148,13 +150,17 @@ impl Detector {
     /// What the silence means at this moment. Every beat that waits must have been taken before.
     #[must_use]
     pub fn verdict(&self, now: Instant) -> Verdict {
-        let lost = self.last.map(|last| last.is_none_or(|last| now.saturating_duration_since(last) > self.timeout));
+        let silence = self.last.map(|last| last.map_or(Duration::MAX, |last| now.saturating_duration_since(last)));
+        let lost = silence.map(|silence| silence > self.timeout);
+        // The beats of a host that dies end on both paths at once, but are not seen at the same moment.
+        let fresh = |path: usize| silence[path] <= self.timeout / 2;
         match lost {
-            _ if self.last() .is_none() => Verdict::Unknown,
+            _ if self.last().is_none() => Verdict::Unknown,
             [false, false] => Verdict::Alive,
             [true, true] => Verdict::Suspect,
-            [true, false] => Verdict::PathLost(Path::FtLink),
-            [false, true] => Verdict::PathLost(Path::Second),
+            [true, false] if fresh(1) => Verdict::PathLost(Path::FtLink),
+            [false, true] if fresh(0) => Verdict::PathLost(Path::Second),
+            _ => Verdict::Unclear,
         }
     }
 }
@@ -170,13 +176,15 @@ mod tests {
         let at = |ms| start + Duration::from_millis(ms);
         assert_eq!(detector.verdict(at(10_000)), Verdict::Unknown);
         detector.beat(Path::FtLink, at(0));
-        detector.beat(Path::Second, at(50));
+        detector.beat(Path::Second, at(10));
         assert_eq!(detector.verdict(at(100)), Verdict::Alive);
-        assert_eq!(detector.verdict(at(120)), Verdict::PathLost(Path::FtLink));
-        detector.beat(Path::FtLink, at(120));
-        assert_eq!(detector.verdict(at(160)), Verdict::PathLost(Path::Second));
-        assert_eq!(detector.verdict(at(221)), Verdict::Suspect);
-        assert_eq!(detector.last(), Some(at(120)));
+        assert_eq!(detector.verdict(at(105)), Verdict::Unclear);
+        assert_eq!(detector.verdict(at(111)), Verdict::Suspect);
+        detector.beat(Path::Second, at(60));
+        assert_eq!(detector.verdict(at(105)), Verdict::PathLost(Path::FtLink));
+        detector.beat(Path::FtLink, at(150));
+        assert_eq!(detector.verdict(at(170)), Verdict::PathLost(Path::Second));
+        assert_eq!(detector.last(), Some(at(150)));
         detector.forget();
         assert_eq!(detector.verdict(at(500)), Verdict::Unknown);
     }

@@ -1,15 +1,10 @@
 //! The distribution's package tools, run as children without a shell.
 
 use std::ffi::OsStr;
-<<<<<<< HEAD
-use std::fs;
-use std::path::{Path, PathBuf};
-=======
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
->>>>>>> main
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use vtax_sys::inherit::Inherit;
@@ -276,14 +271,15 @@ mod tests {
     }
 
     #[test]
-<<<<<<< HEAD
     fn the_archive_is_the_one_this_host_already_uses() {
         let text = "Packages|nodesource|nodesource|https://a.example/\nPackages|Debian|Debian-Security|\
                     http://b.example/debian-security/\nDEP-11|Debian|Debian|http://c.example/\n\
                     Packages|Debian|Debian|http://d.example/debian/\n";
         assert_eq!(repository(text, "Debian").as_deref(), Some("http://d.example/debian/"));
         assert_eq!(repository(text, "Ubuntu"), None);
-=======
+    }
+
+    #[test]
     fn the_policy_forbids_for_half_an_hour() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), POLICY_TEXT).unwrap();
@@ -292,7 +288,6 @@ mod tests {
         let hour = std::time::Duration::from_secs(3600);
         file.as_file().set_modified(std::time::SystemTime::now() - hour).unwrap();
         assert_eq!(asked(), Some(0));
->>>>>>> main
     }
 
     #[test]
