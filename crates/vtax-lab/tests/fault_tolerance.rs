@@ -42,7 +42,7 @@ fn main() {
     };
     let options = GuestOptions { root: GuestRoot::Nothing, qemu: Some(qemu), ..GuestOptions::of_user() };
     let guest = Arc::new(Guest::prepare(&options).expect("this host can prepare guests"));
-    let cases: [(&str, fn(&mut World)); 8] = [
+    let cases: [(&str, fn(&mut World)); 10] = [
         ("kemari: memory and connection survive a kill, again and again", kemari_survives_kills),
         ("remus: memory and connection survive a kill", remus_survives_a_kill),
         ("hang: a host that wakes up finds itself fenced", hung_host_is_fenced),
@@ -50,6 +50,8 @@ fn main() {
         ("link: without it the guest goes on alone, with it protected", link_is_cut),
         ("disk: no acknowledged record is missing", disk_survives),
         ("move: a planned failover keeps the connection", planned_failover),
+        ("stream: the agent's survives, and what it promised", agent_survives),
+        ("port: a card that was cut off is cut off", port_is_cut),
         ("restart: the service comes back without its memory", restarted),
     ];
     let wanted = args.first().cloned().unwrap_or_default();
@@ -310,4 +312,44 @@ fn restarted(world: &mut World) {
     let again = world.ask(&pair, "hello");
     assert!(again.answers()[0].number < last, "memory is new");
     again.finish().unwrap();
+}
+
+/// Probes that were started before the kill are still there after it, and no question stays unanswered.
+fn agent_survives(world: &mut World) {
+    let mut pair = world.pair(PairSpec::new("sut", PairMode::Checkpoints(Mode::Kemari), PairTask::Agent));
+    let stream = pair.take_channel().unwrap();
+    let read = stream.try_clone().unwrap();
+    let client = vtax_agent::Client::start("sut", read, stream, Box::new(|_| {})).unwrap();
+    client.hello(LIMIT / 2).unwrap_or_else(|e| panic!("{e}\n{}", show(&pair)));
+    client.configure_network(pair.interfaces().to_vec()).unwrap();
+    armed(&pair);
+    client.start_probes(Nanos::from_millis(20)).unwrap();
+    let asked = std::thread::scope(|scope| {
+        // Asked all the time, so that some questions are on their way when the host dies.
+        let asking = scope.spawn(|| (0..40).filter(|_| client.snapshot().is_ok()).count());
+        std::thread::sleep(Duration::from_millis(200));
+        pair.kill_host(Side::Primary).unwrap();
+        wait(&pair, "take-over", 1, promoted);
+        asking.join().unwrap()
+    });
+    assert_eq!(asked, 40, "{}", show(&pair));
+    let snapshots = client.stop_probes().unwrap();
+    assert!(snapshots.len() > 10, "{}", snapshots.len());
+    client.shutdown().unwrap();
+}
+
+/// The first half of a fence by itself: the guest runs on, and nobody hears of it.
+fn port_is_cut(world: &mut World) {
+    let pair = world.pair(spec(Mode::Kemari));
+    let questioner = world.ask(&pair, "hello");
+    goes_on(&pair, &questioner, 20);
+    let before = questioner.answers().len();
+    pair.cut_service_port(Side::Primary).unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    let after = questioner.answers().len();
+    pair.hang_host(Side::Primary).unwrap();
+    pair.wake_host("host-a").unwrap();
+    std::thread::sleep(Duration::from_millis(800));
+    assert_eq!(questioner.answers().len(), after, "it answered although it was cut off");
+    assert!(after >= before && pair.primary().unwrap().is_running().unwrap());
 }

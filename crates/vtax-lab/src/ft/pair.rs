@@ -276,7 +276,12 @@ impl Shared {
         // The handler must not keep the pair alive: it ends with the QEMU, which the pair holds.
         let (shared, counted) = (Arc::downgrade(self), Arc::clone(&checkpoints));
         let handler = Box::new(move |event: Option<vtax_vm::ft::MonitorEvent>| match event {
-            Some(event) if matches!(event.name.as_str(), "STOP" | "RESUME") => lock(&counted).event(&event),
+            Some(event) if matches!(event.name.as_str(), "STOP" | "RESUME") => {
+                let committed = lock(&counted).event(&event);
+                if let (Some(began), Some(shared)) = (committed, shared.upgrade()) {
+                    shared.relay.committed(id, began);
+                }
+            }
             Some(event) if event.name == "COLO_EXIT" => {
                 let by_us = event.data["reason"] == "request";
                 if let (Some(shared), false) = (shared.upgrade(), by_us) {

@@ -297,6 +297,7 @@ impl Supervisor {
         }
         if let (Some(primary), Some(_)) = (primary, armed) {
             drop_protection(&primary.replica);
+            self.shared.relay.let_go();
             self.shared.finish_statistics(&primary);
             let kind = PairEventKind::Unprotected { reason: reason.to_owned() };
             self.shared.record(Some(primary.host), kind);
@@ -411,6 +412,7 @@ impl Shared {
             Err(e) => {
                 let unfinished = roles.secondary.take();
                 drop(roles);
+                self.relay.let_go();
                 if let Some(unfinished) = unfinished {
                     unfinished.replica.kill_and_confirm(CONFIRM_WITHIN);
                 }
@@ -432,6 +434,7 @@ impl Shared {
             },
         };
         *lock(&primary.checkpoints) = Default::default();
+        self.relay.hold(primary.id, &primary.replica, mode);
         protect(&primary.replica, &secondary.replica, mode, &links).map_err(self.vm_error())?;
         // The first copy is complete; only a checkpoint after it proves that they go on.
         let before = lock(&primary.checkpoints).count();
@@ -518,6 +521,7 @@ fn hand_over_to(
     }
     if armed {
         drop_protection(&source.replica);
+        shared.relay.let_go();
         shared.finish_statistics(source);
     }
     let free = |host: &usize| *host != source.host && shared.hosts[*host].state() == HostState::Up;

@@ -49,12 +49,15 @@ pub struct CheckpointStatistics {
 const PAGE_RECORD: f64 = 4096.0 + 8.0;
 
 impl Checkpoints {
-    /// Takes notice of an event of the primary's.
-    pub fn event(&mut self, event: &MonitorEvent) {
+    /// Takes notice of an event of the primary's; when the checkpoint began that is committed by it.
+    pub fn event(&mut self, event: &MonitorEvent) -> Option<Nanos> {
         match event.name.as_str() {
-            "STOP" => self.stopped = Some(event.when),
+            "STOP" => {
+                self.stopped = Some(event.when);
+                None
+            }
             "RESUME" => {
-                let Some(stopped) = self.stopped.take() else { return };
+                let stopped = self.stopped.take()?;
                 self.count += 1;
                 self.first.get_or_insert(stopped);
                 self.last = event.when;
@@ -62,8 +65,9 @@ impl Checkpoints {
                     let us = event.when.0.saturating_sub(stopped.0) / 1000;
                     self.pauses_us.push(u32::try_from(us).unwrap_or(u32::MAX));
                 }
+                Some(stopped)
             }
-            _ => {}
+            _ => None,
         }
     }
 
@@ -130,11 +134,11 @@ mod tests {
     #[test]
     fn pauses_are_between_stop_and_resume() {
         let mut checkpoints = Checkpoints::default();
-        checkpoints.event(&event("RESUME", 1));
+        assert_eq!(checkpoints.event(&event("RESUME", 1)), None);
         // The first is the end of the first copy.
         for (from, to) in [(100, 180), (200, 204), (300, 306), (1096, 1100)] {
             checkpoints.event(&event("STOP", from));
-            checkpoints.event(&event("RESUME", to));
+            assert_eq!(checkpoints.event(&event("RESUME", to)), Some(Nanos::from_millis(from)));
             checkpoints.traffic(1_000_000 + from * 4104);
         }
         let found = checkpoints.statistics();
