@@ -85,10 +85,8 @@ fn apart(guest: &Arc<Guest>, mode: Mode, count: usize, seed: u64) -> Result<Foun
     let controller = start_controller(ControllerOptions::for_this_process(), move |inside| {
         // Whoever is interrupted takes everything along.
         let _ = inside.end_with_front();
-        let found = kills(guest, mode, count, seed).unwrap_or_else(|e| Found {
-            failures: vec![format!("{e:#}")],
-            ..Found::default()
-        });
+        let found = kills(guest, mode, count, seed)
+            .unwrap_or_else(|e| Found { failures: vec![format!("{e:#}")], ..Found::default() });
         let text = serde_json::to_vec(&found).unwrap_or_default();
         let mut write = write;
         u8::from(write.write_all(&text).is_err())
@@ -209,9 +207,14 @@ fn tell(mode: Mode, count: usize, found: &mut Found) {
     ];
     for (what, values, goal) in rows {
         values.sort_by(f64::total_cmp);
-        let at = |share: f64| values.get(((values.len().max(1) - 1) as f64 * share) as usize).copied().unwrap_or(0.0);
+        let at = |share: f64| {
+            values.get(((values.len().max(1) - 1) as f64 * share) as usize).copied().unwrap_or(0.0)
+        };
         let (median, p95, max) = (at(0.5), at(0.95), at(1.0));
-        println!("  {what:<28} median {median:7.1} ms  p95 {p95:7.1}  max {max:7.1}  n {:6}  {goal}", values.len());
+        println!(
+            "  {what:<28} median {median:7.1} ms  p95 {p95:7.1}  max {max:7.1}  n {:6}  {goal}",
+            values.len()
+        );
     }
     let share = found.supervision.0 / found.supervision.1.max(1e-9) * 100.0;
     println!("  supervision                  {share:.2} % of a core  <= 1 %\n");

@@ -127,7 +127,8 @@ fn become_node() -> Result<Becoming, GuestError> {
         .map_err(GuestError::call("set limit of", "open files"))?;
     if role == Some(ROLE_WITNESS) {
         let text = keys.get(WITNESS_ADDRESS_KEY).copied();
-        let parsed = text.and_then(|t| t.split_once('/')).and_then(|(a, p)| a.parse().ok().zip(p.parse().ok()));
+        let parsed =
+            text.and_then(|t| t.split_once('/')).and_then(|(a, p)| a.parse().ok().zip(p.parse().ok()));
         let found = || GuestError::Address { found: text.map(str::to_owned) };
         return parsed.map(|(address, prefix)| Becoming::Witness(address, prefix)).ok_or_else(found);
     }

@@ -171,7 +171,9 @@ impl Answers {
 
     fn keep(&mut self, id: u32, frame: Vec<u8>) {
         self.given.push_back((id, frame));
-        while self.given.len() > 1 && self.given.iter().map(|(_, f)| f.len()).sum::<usize>() > Self::MOST_BYTES {
+        while self.given.len() > 1
+            && self.given.iter().map(|(_, f)| f.len()).sum::<usize>() > Self::MOST_BYTES
+        {
             self.given.pop_front();
         }
     }
@@ -277,7 +279,11 @@ mod tests {
         assert_eq!(next(), first);
         let reply: Reply = serde_json::from_slice(&first.payload).unwrap();
         assert!(matches!(reply, Reply::Hello(NodeFacts { version: PROTOCOL_VERSION, .. })));
-        writer.write_all(&Frame { kind: Kind::Request, id: 8, payload: br#"{"request":"shutdown"}"#.into() }.encode()).unwrap();
+        writer
+            .write_all(
+                &Frame { kind: Kind::Request, id: 8, payload: br#"{"request":"shutdown"}"#.into() }.encode(),
+            )
+            .unwrap();
         agent.join().unwrap().unwrap();
     }
 

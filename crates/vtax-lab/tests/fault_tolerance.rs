@@ -8,18 +8,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use vtax_lab::ft::witness::Questioner;
-use vtax_lab::ft::{FtPair, Outcome, PairEventKind, PairMode, PairSpec, PairTask, Side};
+use vtax_lab::ft::{FtPair, Outcome, PairEventKind, PairMode, PairSpec, PairTask, Side, choose_qemu};
 use vtax_lab::{Fabric, Isolation, Lab, LabOptions, Node, NodeSpec, Shape, configure_from_outside};
 use vtax_sys::controller::{ControllerOptions, start_controller};
 use vtax_sys::require::{Need, need};
 use vtax_sys::{Ended, NetNs};
 use vtax_units::{Bytes, Nanos};
 use vtax_vm::ft::Mode;
-use vtax_vm::{Cache, Guest, GuestOptions, GuestRoot, Qemu};
+use vtax_vm::{Cache, Guest, GuestOptions, GuestRoot};
 
 /// No case may take longer, whatever the host is busy with.
 const LIMIT: Duration = Duration::from_secs(90);
 const SOON: Duration = Duration::from_secs(20);
+
+/// One case: panics where it fails.
+type Case = fn(&mut World);
 
 fn main() {
     if vtax_agent::guest::is_init() {
@@ -36,13 +39,18 @@ fn main() {
     if !need(&[Need::Root, Need::Vm]) {
         return;
     }
-    let Ok(qemu) = Qemu::private(&Cache::of_user()) else {
-        println!("skipped: no QEMU for pairs; `vtax setup` fetches one");
-        return;
+    let qemu = match choose_qemu(&Cache::of_user(), false) {
+        Ok(found) => found.qemu,
+        Err(e) => {
+            let required = std::env::var("VTAX_REQUIRE").unwrap_or_default();
+            assert!(!required.split(',').any(|word| word == "vm"), "{e}");
+            println!("skipped: {e}");
+            return;
+        }
     };
     let options = GuestOptions { root: GuestRoot::Nothing, qemu: Some(qemu), ..GuestOptions::of_user() };
     let guest = Arc::new(Guest::prepare(&options).expect("this host can prepare guests"));
-    let cases: [(&str, fn(&mut World)); 10] = [
+    let cases: [(&str, Case); 10] = [
         ("kemari: memory and connection survive a kill, again and again", kemari_survives_kills),
         ("remus: memory and connection survive a kill", remus_survives_a_kill),
         ("hang: a host that wakes up finds itself fenced", hung_host_is_fenced),
@@ -121,9 +129,8 @@ fn show(pair: &FtPair) -> String {
 
 /// Waits until so many events of a kind have happened.
 fn wait(pair: &FtPair, what: &str, count: usize, is: impl Fn(&PairEventKind) -> bool) {
-    let found = pair.wait_for(SOON, |events, _| {
-        (events.iter().filter(|e| is(&e.kind)).count() >= count).then_some(())
-    });
+    let found = pair
+        .wait_for(SOON, |events, _| (events.iter().filter(|e| is(&e.kind)).count() >= count).then_some(()));
     assert!(found.is_some(), "{what} did not happen\n{}", show(pair));
 }
 
@@ -275,11 +282,15 @@ fn disk_survives(world: &mut World) {
     let answers = questioner.finish().unwrap();
     let replica = pair.primary().unwrap();
     replica.execute("stop", serde_json::Value::Null).unwrap();
-    let missing: Vec<u64> = answers.iter().map(|a| a.number).filter(|number| {
-        let mut sector = [0; 512];
-        replica.disk().unwrap().read_at(number * 512, &mut sector).unwrap();
-        !sector.starts_with(format!("record {number}\n").as_bytes())
-    }).collect();
+    let missing: Vec<u64> = answers
+        .iter()
+        .map(|a| a.number)
+        .filter(|number| {
+            let mut sector = [0; 512];
+            replica.disk().unwrap().read_at(number * 512, &mut sector).unwrap();
+            !sector.starts_with(format!("record {number}\n").as_bytes())
+        })
+        .collect();
     println!("  {} records, {} missing, first answer after {first:?}", answers.len(), missing.len());
     assert!(missing.is_empty(), "{missing:?}");
 }

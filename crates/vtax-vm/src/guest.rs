@@ -70,7 +70,13 @@ impl GuestOptions {
     /// The user's cache and the running program.
     #[must_use]
     pub fn of_user() -> Self {
-        Self { cache: Cache::of_user(), init: PathBuf::from("/proc/self/exe"), refresh: false, root: GuestRoot::Host, qemu: None }
+        Self {
+            cache: Cache::of_user(),
+            init: PathBuf::from("/proc/self/exe"),
+            refresh: false,
+            root: GuestRoot::Host,
+            qemu: None,
+        }
     }
 }
 

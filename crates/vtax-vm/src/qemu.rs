@@ -155,7 +155,8 @@ impl Qemu {
     }
 
     fn version_line(&self, first: &[&str]) -> Result<String> {
-        let failed = |reason: String| VmError::NoQemu { reason: format!("{}: {reason}", self.program.display()) };
+        let failed =
+            |reason: String| VmError::NoQemu { reason: format!("{}: {reason}", self.program.display()) };
         let output = self
             .command()
             .args(first)
@@ -166,7 +167,9 @@ impl Qemu {
         let text = String::from_utf8_lossy(&output.stdout);
         match text.lines().next() {
             Some(line) if output.status.success() => Ok(line.to_owned()),
-            _ => Err(failed(format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim()))),
+            _ => {
+                Err(failed(format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim())))
+            }
         }
     }
 }
@@ -228,7 +231,8 @@ pub(crate) fn pair_arguments(pair: &PairDevices<'_>) -> Vec<OsString> {
     );
     if let Some(image) = pair.image {
         // Both open it, and neither writes.
-        let mut drive = OsString::from("if=none,id=root,format=raw,readonly=on,file.locking=off,file.filename=");
+        let mut drive =
+            OsString::from("if=none,id=root,format=raw,readonly=on,file.locking=off,file.filename=");
         drive.push(escaped_path(image));
         out.pair("-drive", drive);
         let device = format!("virtio-blk-pci,id=rootdisk,drive=root,serial={ROOT_DISK},disable-legacy=on");
@@ -458,7 +462,8 @@ PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
     #[test]
     fn versions_are_read_as_distributions_write_them() {
         let number = |version: &str| {
-            Qemu { program: PathBuf::new(), version: version.to_owned(), sandbox: true, unpacked_in: None }.number()
+            Qemu { program: PathBuf::new(), version: version.to_owned(), sandbox: true, unpacked_in: None }
+                .number()
         };
         assert_eq!(number("7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)"), Some((7, 2)));
         assert_eq!(number("11.1.0"), Some((11, 1)));

@@ -70,7 +70,8 @@ pub(super) fn switch_to_root(kind: Option<&str>) -> Result<(), GuestError> {
             Mount::new("tmpfs", NEW_ROOT, "tmpfs").data("size=75%,mode=755").mount()?;
             // A service that asks who it is finds at least itself.
             create("/newroot/etc")?;
-            let users = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n";
+            let users =
+                "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n";
             fs::write("/newroot/etc/passwd", users).map_err(GuestError::call("write", "/etc/passwd"))?;
         }
         Some(ROOT_IMAGE) => {

@@ -42,7 +42,8 @@ pub(super) fn serve(address: IpAddr, prefix: u8) -> Result<(), GuestError> {
     };
     network::configure(&[interface]).map_err(|e| GuestError::Network { reason: e.to_string() })?;
     let place = (Ipv4Addr::UNSPECIFIED, WITNESS_PORT);
-    let listener = TcpListener::bind(place).map_err(GuestError::call("listen on", WITNESS_PORT.to_string()))?;
+    let listener =
+        TcpListener::bind(place).map_err(GuestError::call("listen on", WITNESS_PORT.to_string()))?;
     let state = Witness { count: AtomicU64::new(0), disk: Mutex::default(), memory: Mutex::default() };
     let witness = Arc::new(state);
     for stream in listener.incoming().flatten() {

@@ -129,7 +129,8 @@ impl Host {
         let listener = listener.during(what)?;
         let place = listener.local_addr().context("ask for", "address").during(what)?;
         let near = self.netns.run(|| {
-            TcpStream::connect_timeout(&place, Duration::from_secs(2)).context("connect to", place.to_string())
+            TcpStream::connect_timeout(&place, Duration::from_secs(2))
+                .context("connect to", place.to_string())
         });
         let near = near.during(what)?;
         let (far, _) = listener.accept().context("accept on", "link").during(what)?;

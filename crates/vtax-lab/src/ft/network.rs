@@ -5,9 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use vtax_sys::netlink::{
-    Netlink, Request, add_address, leave_switch, set_down, set_mtu, set_switch, set_up,
-};
+use vtax_sys::netlink::{Netlink, Request, add_address, leave_switch, set_down, set_mtu, set_switch, set_up};
 use vtax_sys::{Context, NetNs, SysError, tap};
 
 use crate::error::{Result, While};
@@ -105,7 +103,8 @@ impl PairNetwork {
     /// Cuts a guest's card off the service network, for good. A tap that went with its QEMU is cut off.
     pub(crate) fn cut(&self, tap: &str) -> Result<()> {
         let requests = [leave_switch(tap), set_down(tap)];
-        gone_is_fine(self.netlink().send_all(requests)).during(|| format!("cut {tap} off the service network"))
+        gone_is_fine(self.netlink().send_all(requests))
+            .during(|| format!("cut {tap} off the service network"))
     }
 
     /// Bytes that have left a switch by this port.

@@ -16,7 +16,9 @@ use vtax_sys::netlink::Mac;
 use vtax_units::{Bytes, CpuSet, Nanos};
 use vtax_vm::Guest;
 use vtax_vm::ft::heartbeat::DetectorSettings;
-use vtax_vm::ft::{CheckpointStatistics, Checkpoints, GuestTask, Mode, Replica, ReplicaConfig, ReplicatedDisk};
+use vtax_vm::ft::{
+    CheckpointStatistics, Checkpoints, GuestTask, Mode, Replica, ReplicaConfig, ReplicatedDisk,
+};
 
 use super::host::{Host, HostState};
 use super::network::{PairNetwork, address};
@@ -607,7 +609,11 @@ impl FtPair {
         self.fault(host, "restore");
         place.cables(&self.shared.network, [true, true])?;
         if place.state() == HostState::Off {
-            place.start(&self.shared.program, PairNetwork::ear_addresses(), self.shared.spec.detector.interval)?;
+            place.start(
+                &self.shared.program,
+                PairNetwork::ear_addresses(),
+                self.shared.spec.detector.interval,
+            )?;
         }
         Ok(())
     }

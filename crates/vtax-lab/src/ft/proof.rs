@@ -61,7 +61,9 @@ pub fn check(cache: &Cache, refresh: bool) -> Check {
     const NAME: &str = "fault-tolerant pairs";
     match choose_qemu(cache, refresh) {
         Ok(found) => Check::ok(NAME, format!("{}; a killed guest went on elsewhere", found.line())),
-        Err(e) => Check::degraded(NAME, chain(&e), "vtax setup (plans without fault tolerance don't need it)"),
+        Err(e) => {
+            Check::degraded(NAME, chain(&e), "vtax setup (plans without fault tolerance don't need it)")
+        }
     }
 }
 

@@ -39,7 +39,8 @@ struct Route {
 impl Route {
     /// Passes on what came before `until`.
     fn release(&mut self, until: Nanos, client: &mut UnixStream) {
-        while let Some((_, frame)) = self.waiting.pop_front_if(|(came, _)| *came < until) {
+        while self.waiting.front().is_some_and(|(came, _)| *came < until) {
+            let Some((_, frame)) = self.waiting.pop_front() else { return };
             if frame.kind == Kind::Reply {
                 self.open.remove(&frame.id);
             }

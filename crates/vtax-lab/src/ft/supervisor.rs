@@ -148,10 +148,9 @@ impl Supervisor {
                     self.lost_link[host] = true;
                     self.link_lost(host);
                 }
-                Verdict::Alive => {
-                    if std::mem::take(&mut self.lost_link[host]) | std::mem::take(&mut self.down[host]) {
-                        self.shared.record(Some(host), PairEventKind::Back);
-                    }
+                Verdict::Alive if self.lost_link[host] || self.down[host] => {
+                    (self.lost_link[host], self.down[host]) = (false, false);
+                    self.shared.record(Some(host), PairEventKind::Back);
                 }
                 _ => {}
             }
@@ -246,7 +245,8 @@ impl Supervisor {
                 Ok(()) => {
                     let host = secondary.host;
                     lock(&self.shared.roles).primary = Some(secondary);
-                    self.shared.record(Some(host), PairEventKind::Promoted { took: started.elapsed().into() });
+                    self.shared
+                        .record(Some(host), PairEventKind::Promoted { took: started.elapsed().into() });
                 }
                 Err(e) => self.lost(format!("the secondary did not go live: {}", vtax_sys::chain(&e))),
             },
@@ -308,7 +308,8 @@ impl Supervisor {
     fn free_host(&self) -> Option<usize> {
         let now = Instant::now();
         let roles = lock(&self.shared.roles);
-        let busy: Vec<usize> = [&roles.primary, &roles.secondary].into_iter().flatten().map(|m| m.host).collect();
+        let busy: Vec<usize> =
+            [&roles.primary, &roles.secondary].into_iter().flatten().map(|m| m.host).collect();
         (0..self.detectors.len()).find(|host| {
             !busy.contains(host) && !self.down[*host] && self.detectors[*host].verdict(now) == Verdict::Alive
         })
@@ -363,7 +364,8 @@ impl Shared {
 
     fn kill_members(&self) {
         let roles = lock(&self.roles);
-        let members: Vec<Member> = [&roles.primary, &roles.secondary].into_iter().flatten().cloned().collect();
+        let members: Vec<Member> =
+            [&roles.primary, &roles.secondary].into_iter().flatten().cloned().collect();
         drop(roles);
         for member in members {
             member.replica.kill_and_confirm(CONFIRM_WITHIN);
@@ -384,7 +386,11 @@ impl Shared {
                 return Err(format!("{} does not end", member.replica.name()));
             }
         }
-        if self.hosts[host].power_off() { Ok(()) } else { Err("its heartbeat process does not end".to_owned()) }
+        if self.hosts[host].power_off() {
+            Ok(())
+        } else {
+            Err("its heartbeat process does not end".to_owned())
+        }
     }
 
     /// Plugs a secondary in and lets it go live. What arrives for it meanwhile waits in its tap.

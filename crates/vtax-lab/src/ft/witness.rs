@@ -85,7 +85,8 @@ impl Questioner {
                 return Ok(());
             }
             if Instant::now() > until || self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
-                let reason = format!("{} answers are missing after {:.1} s", wanted - count, within.as_secs_f64());
+                let reason =
+                    format!("{} answers are missing after {:.1} s", wanted - count, within.as_secs_f64());
                 return Err(LabError::Pair { operation: "ask the witness", reason });
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -100,7 +101,7 @@ impl Questioner {
     /// another request.
     pub fn finish(mut self) -> Result<Vec<Answer>> {
         self.stop.store(true, Ordering::Relaxed);
-        let ended = self.thread.take().map_or(Ok(()), |thread| thread.join().unwrap_or_else(|_| Ok(())));
+        let ended = self.thread.take().map_or(Ok(()), |thread| thread.join().unwrap_or(Ok(())));
         ended.map_err(|reason| LabError::Pair { operation: "ask the witness", reason })?;
         let answers = std::mem::take(&mut *lock(&self.answers));
         for pair in answers.windows(2) {

@@ -92,7 +92,10 @@ pub fn choose(
         };
         if !qemu.new_enough_for_pairs() {
             let (major, minor) = Qemu::FIRST_FOR_PAIRS;
-            let reason = format!("QEMU {} is older than {major}.{minor}, whose checkpoints can be trusted", qemu.version);
+            let reason = format!(
+                "QEMU {} is older than {major}.{minor}, whose checkpoints can be trusted",
+                qemu.version
+            );
             tried.push(reason);
             continue;
         }

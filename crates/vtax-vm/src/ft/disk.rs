@@ -74,7 +74,8 @@ impl ReplicatedDisk {
 
     /// QEMU's options for it, and the descriptors that they name and QEMU must inherit.
     pub(super) fn arguments(&self, standby: bool) -> Result<(Vec<String>, Vec<OwnedFd>)> {
-        let copy = |file: &File| file.try_clone().map(OwnedFd::from).map_err(VmError::io("duplicate", "disk image"));
+        let copy =
+            |file: &File| file.try_clone().map(OwnedFd::from).map_err(VmError::io("duplicate", "disk image"));
         let descriptors = [copy(&self.image)?, copy(&self.layers[0])?, copy(&self.layers[1])?];
         let [image, active, hidden] =
             [0, 1, 2].map(|index: usize| format!("/proc/self/fd/{}", descriptors[index].as_raw_fd()));

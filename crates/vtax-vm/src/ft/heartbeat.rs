@@ -150,7 +150,8 @@ impl Detector {
     /// What the silence means at this moment. Every beat that waits must have been taken before.
     #[must_use]
     pub fn verdict(&self, now: Instant) -> Verdict {
-        let silence = self.last.map(|last| last.map_or(Duration::MAX, |last| now.saturating_duration_since(last)));
+        let silence =
+            self.last.map(|last| last.map_or(Duration::MAX, |last| now.saturating_duration_since(last)));
         let lost = silence.map(|silence| silence > self.timeout);
         // The beats of a host that dies end on both paths at once, but are not seen at the same moment.
         let fresh = |path: usize| silence[path] <= self.timeout / 2;

@@ -107,7 +107,13 @@ impl Monitor {
         self.send("getfd", json!({ "fdname": name }), Some(descriptor), patience).map(drop)
     }
 
-    fn send(&self, command: &str, arguments: Value, fd: Option<&OwnedFd>, patience: Duration) -> Result<Value> {
+    fn send(
+        &self,
+        command: &str,
+        arguments: Value,
+        fd: Option<&OwnedFd>,
+        patience: Duration,
+    ) -> Result<Value> {
         let (sender, answer) = channel();
         let id = {
             let mut pending = lock(&self.pending);
@@ -237,7 +243,11 @@ impl Reader {
 
 fn timestamp(message: &Value) -> Nanos {
     let part = |key| message.get("timestamp").and_then(|t| t.get(key)).and_then(Value::as_u64).unwrap_or(0);
-    Nanos(part("seconds").saturating_mul(1_000_000_000).saturating_add(part("microseconds").saturating_mul(1000)))
+    Nanos(
+        part("seconds")
+            .saturating_mul(1_000_000_000)
+            .saturating_add(part("microseconds").saturating_mul(1000)),
+    )
 }
 
 #[cfg(test)]

@@ -140,12 +140,18 @@ fn wait_for_status(primary: &Replica, secondary: &Replica, wanted: &'static str)
             return Ok(());
         }
         let late = started.elapsed() > ARM_WITHIN;
-        if late || matches!(status, "failed" | "cancelled" | "completed") || secondary.ended_within(Duration::ZERO) {
+        if late
+            || matches!(status, "failed" | "cancelled" | "completed")
+            || secondary.ended_within(Duration::ZERO)
+        {
             let why = answer.get("error-desc").and_then(Value::as_str).unwrap_or("no reason given");
             let reason = if secondary.ended_within(Duration::ZERO) {
                 secondary.failure("ended").to_string()
             } else {
-                format!("migration is {status:?} instead of {wanted:?} after {:.1} s: {why}", started.elapsed().as_secs_f64())
+                format!(
+                    "migration is {status:?} instead of {wanted:?} after {:.1} s: {why}",
+                    started.elapsed().as_secs_f64()
+                )
             };
             return Err(VmError::Pair { operation: "copy the guest to the other host", reason });
         }
@@ -194,9 +200,7 @@ fn add_primary_filters(
         let mirror = json!({ "qom-type": "filter-mirror", "id": "m0", "netdev": "net0", "queue": "tx", "outdev": "mirror0" });
         add_object(primary, mirror)?;
     }
-    let redirector = |id: &str, key: &str, device: &str| {
-        json!({ "qom-type": "filter-redirector", "id": id, "netdev": "net0", "queue": "rx", key: device })
-    };
+    let redirector = |id: &str, key: &str, device: &str| json!({ "qom-type": "filter-redirector", "id": id, "netdev": "net0", "queue": "rx", key: device });
     add_object(primary, redirector("redire0", "indev", "compare_out"))?;
     add_object(primary, redirector("redire1", "outdev", "compare0"))?;
     add_object(primary, json!({ "qom-type": "iothread", "id": "iothread1" }))?;
@@ -215,12 +219,13 @@ fn add_primary_filters(
 fn add_secondary_filters(secondary: &Replica, from_primary: &OwnedFd, to_primary: &OwnedFd) -> Result<()> {
     add_stream(secondary, "red0", from_primary)?;
     add_stream(secondary, "red1", to_primary)?;
-    let redirector = |id: &str, queue: &str, key: &str, device: &str| {
-        json!({ "qom-type": "filter-redirector", "id": id, "netdev": "net0", "queue": queue, key: device })
-    };
+    let redirector = |id: &str, queue: &str, key: &str, device: &str| json!({ "qom-type": "filter-redirector", "id": id, "netdev": "net0", "queue": queue, key: device });
     add_object(secondary, redirector("f1", "tx", "indev", "red0"))?;
     add_object(secondary, redirector("f2", "rx", "outdev", "red1"))?;
-    add_object(secondary, json!({ "qom-type": "filter-rewriter", "id": "rew0", "netdev": "net0", "queue": "all" }))
+    add_object(
+        secondary,
+        json!({ "qom-type": "filter-rewriter", "id": "rew0", "netdev": "net0", "queue": "all" }),
+    )
 }
 
 /// Has a primary go on alone: ends the checkpoints, lets waiting packets go, and takes away what arming

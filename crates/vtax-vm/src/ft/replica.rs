@@ -14,7 +14,7 @@ use vtax_units::{Bytes, CpuSet};
 use super::disk::ReplicatedDisk;
 use super::monitor::{Monitor, MonitorHandler};
 use crate::accel;
-use crate::contract::{ROLE_WITNESS, WITNESS_ADDRESS_KEY};
+use crate::contract::{ROLE_KEY, ROLE_WITNESS, WITNESS_ADDRESS_KEY};
 use crate::error::{Result, VmError};
 use crate::guest::{Guest, GuestRoot};
 use crate::initrd;
@@ -91,25 +91,12 @@ impl Replica {
         let (console, console_theirs) = pair("console socket")?;
         let (agent, agent_theirs) = pair("agent socket")?;
         let (qmp, qmp_theirs) = pair("QMP socket")?;
-        let memory = |bytes: &[u8]| initrd::memory_file(bytes).map_err(VmError::io("create", "file in memory"));
-        let (initrd, kernel) = match config.standby && guest.kernel().pvh {
-            false => (guest.initrd().try_clone().map_err(VmError::io("duplicate", "initrd"))?, None),
-            true => (memory(&[0; 512])?, Some(memory(&initrd::standby_kernel())?)),
-        };
+        let (initrd, kernel) = what_boots(guest, config.standby)?;
         let kernel_place = match &kernel {
             None => guest.kernel().image.clone(),
             Some(standby) => format!("/proc/self/fd/{}", standby.as_raw_fd()).into(),
         };
-        let off = accel::mitigations_off(guest.accelerator());
-        let root = guest.root().words();
-        let command_line = match config.task {
-            GuestTask::Agent => format!("{}{root}", qemu::node_command_line(&config.hostname, off)),
-            GuestTask::Witness(address, prefix) => format!(
-                "{} {}={ROLE_WITNESS} {WITNESS_ADDRESS_KEY}={address}/{prefix}{root}",
-                qemu::probe_command_line(off),
-                crate::contract::ROLE_KEY,
-            ),
-        };
+        let command_line = command_line(guest, &config);
         let disk = config.disk.as_ref().map(|disk| disk.arguments(config.standby)).transpose()?;
         let (disks, disk_descriptors) = disk.unwrap_or_default();
         let machine = Machine {
@@ -253,6 +240,27 @@ impl Replica {
 
     pub(super) fn pass(&self, name: &str, descriptor: &OwnedFd) -> Result<()> {
         self.monitor.pass(name, descriptor, PATIENCE)
+    }
+}
+
+/// The initrd, and a kernel where it isn't the guest's own.
+fn what_boots(guest: &Guest, standby: bool) -> Result<(OwnedFd, Option<OwnedFd>)> {
+    let memory = |bytes: &[u8]| initrd::memory_file(bytes).map_err(VmError::io("create", "file in memory"));
+    if standby && guest.kernel().pvh {
+        return Ok((memory(&[0; 512])?, Some(memory(&initrd::standby_kernel())?)));
+    }
+    Ok((guest.initrd().try_clone().map_err(VmError::io("duplicate", "initrd"))?, None))
+}
+
+fn command_line(guest: &Guest, config: &ReplicaConfig) -> String {
+    let off = accel::mitigations_off(guest.accelerator());
+    let root = guest.root().words();
+    match config.task {
+        GuestTask::Agent => format!("{}{root}", qemu::node_command_line(&config.hostname, off)),
+        GuestTask::Witness(address, prefix) => format!(
+            "{} {ROLE_KEY}={ROLE_WITNESS} {WITNESS_ADDRESS_KEY}={address}/{prefix}{root}",
+            qemu::probe_command_line(off),
+        ),
     }
 }
 

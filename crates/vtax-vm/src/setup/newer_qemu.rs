@@ -24,9 +24,12 @@ const PACKAGE: &str = "qemu-system-x86";
 /// Fetches and unpacks it. It appears in the cache complete or not at all.
 pub(super) fn fetch(cache: &Cache, progress: &mut dyn FnMut(&str)) -> Result<Qemu> {
     let none = |reason: String| VmError::NoNewerQemu { reason };
-    let address = apt::archive_of(ORIGIN)?.ok_or_else(|| none(format!("this host's apt knows no {ORIGIN} archive")))?;
+    let address =
+        apt::archive_of(ORIGIN)?.ok_or_else(|| none(format!("this host's apt knows no {ORIGIN} archive")))?;
     if !Path::new(KEYRING).is_file() {
-        return Err(none(format!("no {KEYRING} to check the packages with (package `debian-archive-keyring`)")));
+        return Err(none(format!(
+            "no {KEYRING} to check the packages with (package `debian-archive-keyring`)"
+        )));
     }
     let stage = cache.stage()?;
     let suite = SUITES[1];
