@@ -14,9 +14,9 @@ use crate::bench_sip::vtax;
 use crate::tasks;
 
 /// Subscribers of both servers, all of them registered; calls per second among them, and for how long.
-pub(crate) const SUBSCRIBERS: u32 = 400;
-const RATE: &str = "150/s";
-const DURATION: &str = "8s";
+pub(crate) const SUBSCRIBERS: u32 = 3_000;
+const RATE: &str = "1500/s";
+const DURATION: &str = "4s";
 /// The server's CPU.
 const CPU: usize = 1;
 
@@ -33,7 +33,7 @@ pub(crate) fn calls_per_cpu_second(pid: u32, target: &str) -> Result<f64> {
             "--registered",
             "100%",
             "--registration-rate",
-            "500/s",
+            "2000/s",
             "--rate",
             RATE,
             "--duration",
@@ -47,7 +47,7 @@ pub(crate) fn calls_per_cpu_second(pid: u32, target: &str) -> Result<f64> {
         ],
     )?;
     let (made, succeeded) = (run.of(1, "attempts")?, run.of(1, "succeeded")?);
-    ensure!(succeeded >= 0.99 * made, "{succeeded} of {made} calls succeeded");
+    ensure!(succeeded >= 0.9 * made, "{succeeded} of {made} calls succeeded");
     Ok(succeeded / (cpu_seconds(pid)? - before))
 }
 

@@ -19,6 +19,11 @@ const DRAIN: Nanos = Nanos::from_secs(1);
 /// From now to the epoch: time for all threads to be there.
 const LEAD_IN: Nanos = Nanos::from_millis(20);
 
+/// What an open loop's connections opened ahead are to last for.
+const OPEN_AHEAD: Nanos = Nanos::from_millis(5);
+/// More are opened when they are needed.
+const OPEN_AHEAD_MAX: u32 = 64;
+
 /// Carries out a load and returns what it found.
 ///
 /// Takes about `warmup + duration`, and up to one second more for the last answers. Failed
@@ -33,7 +38,7 @@ pub fn run(spec: &LoadSpec, control: &Control) -> Result<LoadResult, LoadError> 
     let _ = sched::raise_open_files(u64::from(spec.connections) + 256);
     let cpus = worker_cpus(spec)?;
     let workers = cpus.len();
-    let job = job(spec);
+    let job = job(spec, workers);
     let mut ready = Vec::with_capacity(workers);
     for (number, cpu) in cpus.iter().enumerate() {
         let arrivals = match &spec.model {
@@ -77,7 +82,7 @@ fn launch(ready: Vec<(usize, usize, Worker<'_>)>, control: &Control) -> Result<V
     })
 }
 
-fn job(spec: &LoadSpec) -> Job {
+fn job(spec: &LoadSpec, workers: usize) -> Job {
     let Protocol::Http(http) = &spec.protocol;
     let window = Window {
         from: spec.warmup.0,
@@ -89,11 +94,24 @@ fn job(spec: &LoadSpec) -> Job {
         request: request(http, false),
         last_request: request(http, true),
         requests_per_connection: http.requests_per_connection.unwrap_or(u32::MAX),
+        open_ahead: open_ahead(spec, http) / workers as u32,
         window,
         drain: spec.timeout.min(DRAIN).0,
         timeout: spec.timeout.0,
         epoch: Nanos(sched::monotonic().0 + LEAD_IN.0),
     }
+}
+
+/// Connections to open before the first start: as many as start within [`OPEN_AHEAD`], so that a
+/// late start is caught up with on connections that are there. None where every request is to
+/// meet its own.
+fn open_ahead(spec: &LoadSpec, http: &HttpLoad) -> u32 {
+    let Model::Open { profile, .. } = &spec.model else { return 0 };
+    if http.requests_per_connection == Some(1) {
+        return 0;
+    }
+    let first = profile.first().map_or(0.0, |segment| segment.from.0);
+    (first * OPEN_AHEAD.as_secs_f64()).min(f64::from(OPEN_AHEAD_MAX)) as u32
 }
 
 fn request(http: &HttpLoad, last: bool) -> Vec<u8> {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 use vtax_units::Nanos;
 
 /// Longest duration told apart; anything longer counts as this.
-const LONGEST_NS: u64 = 3_600 * 1_000_000_000;
+pub(crate) const LONGEST_NS: u64 = 3_600 * 1_000_000_000;
 
 /// A mergeable latency histogram in nanoseconds with 3 significant digits.
 ///

@@ -11,6 +11,7 @@ mod engine;
 mod error;
 mod histogram;
 mod limit;
+pub mod net;
 mod pacing;
 mod recorder;
 mod result;

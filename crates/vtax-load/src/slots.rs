@@ -106,10 +106,6 @@ impl Slots {
         Self((0..count).map(slot).collect())
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-
     /// The slot. Ids come from this worker alone, so there is always one.
     #[inline]
     pub(crate) fn get(&mut self, id: u32) -> &mut Slot {

@@ -49,6 +49,8 @@ pub(crate) struct Job {
     pub(crate) request: Vec<u8>,
     pub(crate) last_request: Vec<u8>,
     pub(crate) requests_per_connection: u32,
+    /// Connections that each worker of an open loop opens before the epoch.
+    pub(crate) open_ahead: u32,
     pub(crate) window: Window,
     /// How long answers are waited for after the window's end.
     pub(crate) drain: u64,
@@ -84,9 +86,8 @@ pub(crate) struct Worker<'a> {
     in_flight: Queue,
     parked: Queue,
     connecting: u32,
-    /// A closed loop opens its connections before it sends on any: a server that is busy already
-    /// may take minutes to accept thousands of them.
-    opening: bool,
+    /// Connections that are opened before anything is sent on them, as long as this is not over.
+    opening: Option<Opening>,
     /// `None` in a closed loop.
     arrivals: Option<Peekable<Arrivals>>,
     pacer: Pacer,
@@ -96,6 +97,18 @@ pub(crate) struct Worker<'a> {
     stop: u64,
     next_progress: u64,
     usage: UsageMeter,
+}
+
+/// Connections opened ahead. A closed loop opens all of its own in the warm-up: a server that is busy
+/// already may take minutes to accept thousands of them. An open loop opens some before its first
+/// start: each connection takes as long as several requests, so that starting them all at once would
+/// make the next starts late, for which still more are opened.
+#[derive(Debug, Clone, Copy)]
+struct Opening {
+    /// How many.
+    count: usize,
+    /// When requests start, whether all are open or not.
+    until: u64,
 }
 
 /// What this thread used between the start and the end of the recorded time.
@@ -133,7 +146,7 @@ impl<'a> Worker<'a> {
             in_flight: Queue::new(),
             parked: Queue::new(),
             connecting: 0,
-            opening: arrivals.is_none() && job.window.from > 0,
+            opening: Opening::of(job, connections, arrivals.is_some()),
             arrivals: arrivals.map(Iterator::peekable),
             pacer: Pacer::new(),
             recorder,
@@ -217,6 +230,9 @@ impl<'a> Worker<'a> {
 
     /// Starts every request that is due and finds a connection.
     fn dispatch(&mut self) {
+        if let Some(opening) = self.opening {
+            self.open_ahead(opening);
+        }
         if self.arrivals.is_none() {
             self.dispatch_closed();
             return;
@@ -237,25 +253,24 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Opens connections without a request until all are open or the warm-up has passed.
-    fn open_ahead(&mut self) {
-        while self.connecting < CONNECTING_MAX {
+    /// Opens connections without a request until there are enough or their time has passed.
+    fn open_ahead(&mut self, opening: Opening) {
+        while self.connecting < CONNECTING_MAX && self.idle.len() + (self.connecting as usize) < opening.count
+        {
             let Some(id) = self.free.pop() else { break };
             self.slots.get(id).phase = Phase::Opening;
             if self.connect(id).is_err() {
                 self.park(id, Phase::Paused);
             }
         }
-        let all_open = self.idle.len() == self.slots.len();
-        self.opening = !all_open && self.now < self.job.window.from;
+        if self.idle.len() == opening.count || self.now >= opening.until {
+            self.opening = None;
+        }
     }
 
     fn dispatch_closed(&mut self) {
-        if self.opening {
-            self.open_ahead();
-            if self.opening {
-                return;
-            }
+        if self.opening.is_some() {
+            return;
         }
         while self.now < self.stop {
             let next = match self.idle.pop() {
@@ -539,6 +554,14 @@ impl<'a> Worker<'a> {
             displaced: to.displaced.saturating_sub(from.displaced) as f64 / wall,
             recorder: self.recorder,
         })
+    }
+}
+
+impl Opening {
+    fn of(job: &Job, connections: u32, open_loop: bool) -> Option<Self> {
+        let (count, until) =
+            if open_loop { (job.open_ahead.min(connections), 1) } else { (connections, job.window.from) };
+        (count > 0 && until > 0).then_some(Self { count: count as usize, until })
     }
 }
 

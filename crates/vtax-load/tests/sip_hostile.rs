@@ -165,7 +165,7 @@ fn what_is_lost_is_sent_again() {
     let mut proxy = Proxy::new(false, move |_| {
         // A fixed sequence that has nothing to do with the order of the messages.
         number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        if (number >> 33) % 10 == 0 { Fate::Lose } else { Fate::Pass }
+        if (number >> 33).is_multiple_of(10) { Fate::Lose } else { Fate::Pass }
     });
     let peer = Peer::start(move |socket, bytes, from| proxy.act(socket, bytes, from));
     let result = all_scenarios(peer.address, 100.0, 2_000);

@@ -8,7 +8,9 @@ use std::path::PathBuf;
 
 use support::*;
 use vtax_load::sip::*;
-use vtax_plan::model::{KamailioOptions, LocationMode, Scenario, Service, ServiceKind, SipTransport};
+use vtax_plan::model::{
+    KamailioOptions, LocationMode, Scenario, Service, ServiceKind, SipMetric, SipTransport,
+};
 use vtax_service::{Place, RunningService, missing};
 use vtax_units::{Bytes, Nanos};
 
@@ -60,6 +62,9 @@ fn every_scenario(transport: SipTransport) {
         assert_eq!(scenario.attempts, scenario.succeeded, "{scenario:?}");
         assert!(scenario.succeeded > 5, "{scenario:?}");
     }
+    // A nonce is good for more than one request: nobody who registers again is challenged again.
+    let again = (SipMetric::Reg1, Scenario::ReRegistration);
+    assert!(!result.phases[1].metrics.iter().any(|m| (m.metric, m.scenario) == again));
     assert_eq!(result.pools.busy, 0);
     server.stop().unwrap();
 }

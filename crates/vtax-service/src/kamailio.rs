@@ -132,6 +132,7 @@ fn modules(location: LocationMode) -> String {
     format!(
         r#"{load}
 modparam("auth", "qop", "auth")
+modparam("auth", "nonce_expire", 86400)
 modparam("auth_db", "db_url", "{database}")
 modparam("auth_db", "calculate_ha1", yes)
 modparam("auth_db", "password_column", "password")

@@ -52,6 +52,8 @@ pub struct Datagram<'a> {
     pub bytes: &'a [u8],
     /// It was longer than the room.
     pub truncated: bool,
+    /// How long it was.
+    pub length: usize,
     index: usize,
 }
 
@@ -109,7 +111,8 @@ impl Inbox {
                 socket.as_raw_fd(),
                 self.headers.as_mut_ptr(),
                 self.headers.len() as u32,
-                libc::MSG_DONTWAIT,
+                // With MSG_TRUNC the kernel tells how long a datagram was that had no room.
+                libc::MSG_DONTWAIT | libc::MSG_TRUNC,
                 std::ptr::null_mut(),
             )
         };
@@ -123,7 +126,8 @@ impl Inbox {
         let header = self.headers[..self.filled].get(index)?;
         let length = (header.msg_len as usize).min(self.room);
         let truncated = header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0;
-        Some(Datagram { bytes: &self.buffer[index * self.room..][..length], truncated, index })
+        let bytes = &self.buffer[index * self.room..][..length];
+        Some(Datagram { bytes, truncated, length: header.msg_len as usize, index })
     }
 
     /// When the kernel took the datagram in, on CLOCK_REALTIME; `None` unless [`stamp_arrivals`] was
@@ -338,6 +342,7 @@ mod tests {
         let found: Vec<_> = (0..3).map(|i| inbox.get(i).unwrap()).collect();
         assert_eq!(found.iter().map(|d| d.bytes).collect::<Vec<_>>(), [&b"one"[..], b"two", b"thre"]);
         assert_eq!(found.iter().map(|d| d.truncated).collect::<Vec<_>>(), [false, false, true]);
+        assert_eq!(found.iter().map(|d| d.length).collect::<Vec<_>>(), [3, 3, 5]);
         assert_eq!(inbox.sender(&found[0]), Some(a.local_addr().unwrap()));
         assert!(inbox.get(3).is_none());
         // A second round finds its headers as new.

@@ -29,6 +29,7 @@ pub mod sched;
 pub mod signals;
 pub mod spawn;
 pub mod tap;
+pub mod tcp;
 pub mod usage;
 
 pub use clone::Namespaces;

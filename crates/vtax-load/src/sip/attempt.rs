@@ -179,6 +179,8 @@ pub(crate) struct Attempt {
     pub(crate) answer_deadline: u64,
     /// ACKs that the callee has got to answers of 200.
     pub(crate) acks: u8,
+    /// The callee has answered a BYE or MESSAGE.
+    pub(crate) served: bool,
     /// Head lines that the callee's answers copy from its INVITE.
     pub(crate) reply: Vec<u8>,
     /// A metric passed its limit.
@@ -215,6 +217,7 @@ impl Attempt {
             answer_interval: 0,
             answer_deadline: 0,
             acks: 0,
+            served: false,
             reply: Vec::new(),
             fault: None,
         }

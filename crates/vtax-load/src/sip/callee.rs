@@ -27,7 +27,10 @@ impl Station {
                 let ours = self.is_past(message);
                 self.stray.count(if ours { Kind::Late } else { Kind::UnexpectedRequest });
                 match (method, ours) {
-                    (Method::Bye | Method::Message, true) => self.reply(line, message, 200, "OK"),
+                    (Method::Bye | Method::Message, true) => {
+                        self.traffic.retransmissions += 1;
+                        self.reply_past(line, message);
+                    }
                     (Method::Invite | Method::Message, _) => {
                         self.reply(line, message, 480, "Temporarily Unavailable");
                     }
@@ -65,6 +68,21 @@ impl Station {
         self.traffic.responses_sent += 1;
         let token = *self.composer.origin.text();
         self.send(line, |_, out| Writer::respond(out, message, status, reason, Some(&token)).end());
+    }
+
+    /// Answers once more what was answered in an attempt that is over: the same, byte for byte.
+    fn reply_past(&mut self, line: usize, message: &Message<'_>) {
+        self.traffic.responses_sent += 1;
+        let call_id = message.call_id().unwrap_or_default();
+        self.send(line, |_, out| {
+            let mut text = [0; TAG.len() + super::token::TOKEN_BYTES];
+            text[..TAG.len()].copy_from_slice(TAG);
+            // Where the Call-ID is another, To has the tag already.
+            if let Some(token) = call_id.first_chunk::<{ super::token::TOKEN_BYTES }>() {
+                text[TAG.len()..].copy_from_slice(token);
+            }
+            Writer::respond(out, message, 200, "OK", Some(&text)).end();
+        });
     }
 
     /// Answers in the attempt's dialog.
@@ -205,7 +223,16 @@ impl Station {
 
     /// BYE.
     fn bye(&mut self, slot: u32, line: usize, message: &Message<'_>) {
+        self.note_request(slot);
         self.reply_in(slot, line, message);
+    }
+
+    /// Notes a BYE or MESSAGE; its answer is sent again where it comes again.
+    fn note_request(&mut self, slot: u32) {
+        if std::mem::replace(&mut self.at(slot).served, true) {
+            self.stray.count(Kind::RepeatedRequest);
+            self.repeated(slot);
+        }
     }
 
     /// CANCEL.
@@ -219,7 +246,10 @@ impl Station {
     /// MESSAGE.
     fn message(&mut self, slot: u32, line: usize, message: &Message<'_>) {
         match self.at(slot).scenario {
-            Scenario::Messaging => self.reply_in(slot, line, message),
+            Scenario::Messaging => {
+                self.note_request(slot);
+                self.reply_in(slot, line, message);
+            }
             _ => {
                 self.stray.count(Kind::UnexpectedRequest);
                 self.reply(line, message, 480, "Temporarily Unavailable");

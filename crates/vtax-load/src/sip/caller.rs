@@ -30,6 +30,7 @@ impl Station {
         let Some(slot) = self.find(token) else {
             self.stray.count(Kind::Late);
             if cseq.method == Method::Invite && status >= 300 {
+                self.traffic.retransmissions += 1;
                 self.acknowledge_failure(line, message, None);
             }
             return;

@@ -5,7 +5,7 @@ use std::fmt;
 use hdrhistogram::Histogram;
 use vtax_plan::model::{Scenario, SipMetric};
 
-use crate::histogram::bounded;
+use crate::histogram::{LONGEST_NS, bounded};
 
 /// How many scenarios and metrics there are.
 const SCENARIOS: usize = Scenario::ALL.len();
@@ -240,7 +240,7 @@ impl Record {
         self.attempts[cell] += 1;
         if place.counted {
             self.counts[usize::from(place.scenario)].attempts += 1;
-            self.lateness.saturating_record(late);
+            record(&mut self.lateness, late);
         }
     }
 
@@ -294,7 +294,7 @@ impl Record {
                 Box::new(Values { moments: Moments::default(), histogram: bounded(USUAL_NS) })
             });
             values.moments.add(value);
-            values.histogram.saturating_record(value);
+            record(&mut values.histogram, value);
         }
     }
 
@@ -302,6 +302,11 @@ impl Record {
     pub(crate) fn tally(&self) -> Vec<(u64, u64)> {
         self.counts.iter().map(|c| (c.succeeded + c.failed, c.failed)).collect()
     }
+}
+
+/// Counts a duration. The histogram grows for it, up to the longest there is.
+fn record(histogram: &mut Histogram<u64>, value: u64) {
+    let _ = histogram.record(value.min(LONGEST_NS));
 }
 
 #[cfg(test)]
@@ -352,6 +357,8 @@ mod tests {
             record.measured(place(second, counted), SipMetric::Ses1, 1);
             record.repeated(place(second, counted));
         }
+        // Beyond what the histogram has room for at first.
+        record.measured(place(1, true), SipMetric::Pmm1, 90 * USUAL_NS);
         record.ended(place(0, false), Some(Cause::Timeout));
         record.ended(place(1, true), None);
         record.ended(place(4, true), Some(Cause::Status(503)));
@@ -367,7 +374,9 @@ mod tests {
         assert_eq!(record.tally(), [(0, 0), (2, 1)]);
         let pair = record.layout.pairs.iter().position(|p| *p == (SipMetric::Pmm1, 1)).unwrap();
         let values = record.values[pair].as_ref().unwrap();
-        assert_eq!((values.moments.count, values.moments.min, values.moments.max), (2, 2_000, 5_000));
+        let moments = values.moments;
+        assert_eq!((moments.count, moments.min, moments.max), (3, 2_000, 90 * USUAL_NS));
+        assert!(values.histogram.max() >= 90 * USUAL_NS);
         assert_eq!(record.second_values[4 * record.layout.pairs.len() + pair].max_ns, 5_000);
     }
 

@@ -104,6 +104,8 @@ pub fn answer_calls(
 
 impl Uas {
     fn run(mut self, stop: &AtomicBool) -> Result<Traffic, LoadError> {
+        // Not granted everywhere; callers then see a slower peer.
+        let _ = sched::prefer_low_latency();
         let mut inbox = Inbox::new(BATCH_MAX, DATAGRAM_BYTES);
         let mut due = Vec::new();
         while !stop.load(Relaxed) {

@@ -39,8 +39,8 @@ const PROGRESS: u64 = 20_000_000;
 const SECOND: u64 = 1_000_000_000;
 /// Wake-ups within the time of [`PROGRESS`] beyond which they are batched: 8,000 per second.
 const TURNS_MAX: u64 = 160;
-/// How long a batch is waited for. It adds to the time in which the generator answers, so it is far
-/// below what any service takes for a call.
+/// How long a batch is waited for. It adds to the time in which the generator answers and to the
+/// lateness of starts, so it stays far below what lateness may be (docs/load.md).
 const NAP: u64 = 200_000;
 /// Attempts per second and worker up to which starts are polled for.
 const POLLED_RATE_MAX: f64 = 2_000.0;

@@ -101,14 +101,17 @@ fn check_metrics(phase: &PhaseResult) {
     for (i, m) in phase.metrics.iter().enumerate() {
         let quantiles = [0.0, 0.5, 0.9, 0.95, 0.99, 0.999, 1.0].map(|q| m.histogram.quantile(q).0 as f64);
         assert!(quantiles.is_sorted(), "{:?}: {quantiles:?}", m.metric);
-        assert!(m.min.0 > 0 && m.min.0 as f64 <= m.mean_ns && m.mean_ns <= m.max.0 as f64, "{m:?}");
+        assert!(m.min.0 > 0 && m.min.0 as f64 <= m.mean_ns && m.mean_ns <= m.max.0 as f64, "{:?}", m.metric);
         // Three significant digits.
         assert!(
             quantiles[0] <= 1.001 * m.min.0 as f64 + 1.0 && quantiles[6] >= 0.999 * m.max.0 as f64,
-            "{m:?}"
+            "{:?}: {quantiles:?}, {} to {}",
+            m.metric,
+            m.min,
+            m.max
         );
         let spread = (m.max.0 - m.min.0) as f64;
-        assert!(m.variance_ns2 >= 0.0 && m.variance_ns2 <= spread * spread + 1.0, "{m:?}");
+        assert!(m.variance_ns2 >= 0.0 && m.variance_ns2 <= spread * spread + 1.0, "{:?}", m.metric);
         if phase.transient == Nanos::ZERO {
             let by_second: u64 = phase.seconds.iter().map(|s| u64::from(s.metrics[i].count)).sum();
             assert_eq!(by_second, m.histogram.len());

@@ -1,5 +1,7 @@
 //! Peers that misbehave as they are told.
 
+#![allow(dead_code, reason = "each test binary uses a part")]
+
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;

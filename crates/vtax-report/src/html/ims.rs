@@ -10,7 +10,7 @@ use crate::format::{digits, range, tax, tax_range, utc, whole};
 use crate::headline::word;
 use crate::ims::parameters::{FIRST, all};
 use crate::ims::steps::{Steps, fixed, steps};
-use crate::ims::{Bench, Environment, Ims, Standing, cpus, outcome, study};
+use crate::ims::{Bench, Environment, Ims, Standing, cpus, outcome, standing, study};
 use crate::markup::Markup;
 use crate::plot::series;
 use crate::report::Report;
@@ -233,7 +233,8 @@ fn when(report: &Report, bench: &Bench) -> String {
         )
     };
     let all: Vec<String> = bench.environments.iter().map(one).collect();
-    format!("Shown in full is the trial of the median capacity. {}.", all.join("; "))
+    let which = "Shown in full is the valid trial of the median capacity; where none is valid, the last";
+    format!("{which}. {}.", all.join("; "))
 }
 
 fn parameters(report: &Report, bench: &Bench) -> Markup {
@@ -261,7 +262,9 @@ fn steps_of(report: &Report, bench: &Bench, e: &Environment) -> Markup {
     let title = format!("{}: step by step", e.label);
     heading(&mut m, bench, &format!("steps-{}", e.position), &titled(&title, bench));
     let shown = &report.data.trials[e.shown.record];
-    let caption = format!("Trial {:03}: {}.", shown.index, conclusion(&e.shown.outcome));
+    let counts =
+        invalid(&shown.validity).map_or_else(String::new, |why| format!(" It doesn't count: {why}."));
+    let caption = format!("Trial {:03}: {}.{counts}", shown.index, conclusion(&e.shown.outcome));
     m.element("p", &[], &caption);
     m.add(&table(&steps(&e.shown.outcome, Some(&e.shown.detail))));
     m.fixed("<p class=\"small-print\">Green: within the limits; red: beyond one, which the last line names; grey: preparation. IHS: inadequately handled scenarios among those that started in the step, its transient left out, and ended; not the mean over seconds.</p>");
@@ -306,7 +309,10 @@ pub(super) fn conclusion(o: &ImsOutcome) -> String {
             Some(p) => {
                 format!("{} SAPS at the plan's rate of {}", fixed(p.effective.0), whole(p.requested.0))
             }
-            None => "it didn't get as far as its first step".to_owned(),
+            None => match o.phases.iter().any(|p| standing(p) == Standing::Passed) {
+                true => "it ended before a capacity was found".to_owned(),
+                false => "it didn't get beyond its preparation".to_owned(),
+            },
         },
     }
 }
@@ -348,7 +354,7 @@ fn table(steps: &Steps) -> Markup {
 
 /// A table with a column per phase: many of them may use all of a wide window.
 pub(super) fn wide(table: &Markup, phases: usize) -> Markup {
-    if phases <= 8 {
+    if phases <= 6 {
         return scrolling(table);
     }
     let mut m = Markup::new();

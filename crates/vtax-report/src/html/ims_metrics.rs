@@ -421,6 +421,15 @@ fn highest(bins: &[Option<Bin>], of: impl Fn(&Bin) -> f64) -> f64 {
     bins.iter().flatten().map(of).filter(|v| v.is_finite()).fold(0.0, f64::max)
 }
 
+/// Longest gap in seconds that belongs to a course: the generator tells every second, and between the
+/// steps of a search there is a pause; probes look less often.
+fn gap(what: What) -> f64 {
+    match what {
+        What::Saps | What::Ihs(_) | What::Retransmissions(_) | What::Delay(..) => 2.0,
+        _ => 5.0,
+    }
+}
+
 fn course(
     e: &Environment,
     m: &Measurement,
@@ -439,7 +448,8 @@ fn course(
         "ms" => "time".to_owned(),
         unit => unit.to_owned(),
     };
-    let left = Track { class: series(e.position), name: &axis, unit: m.what.unit(), scale, bins, band };
+    let gap = gap(m.what);
+    let left = Track { class: series(e.position), name: &axis, unit: m.what.unit(), scale, bins, band, gap };
     let description = format!("{}, {}", m.what.title(), e.label);
     let zones = zones(e);
     let rates = e.shown.outcome.phases.iter().map(|p| p.requested.0);
@@ -474,6 +484,7 @@ pub(super) fn cpu_over_time(e: &Environment, title: &str) -> Markup {
             scale: Scale::from_zero(highest(&load, |b| b.high)),
             bins: load,
             band: true,
+            gap: gap(What::Saps),
         };
         let right = Track {
             class: "k1",
@@ -482,6 +493,7 @@ pub(super) fn cpu_over_time(e: &Environment, title: &str) -> Markup {
             scale: Scale::Linear { low: 0.0, high: 100.0 },
             bins: bands(cpu.moments(), seconds, n),
             band: true,
+            gap: gap(What::SutCpu),
         };
         let timeline = Timeline {
             title,

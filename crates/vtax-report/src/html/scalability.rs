@@ -54,18 +54,21 @@ fn number(cell: &Cell, parameter: &str) -> Option<f64> {
     cell.parameters.get(parameter)?.parse().ok().filter(|v: &f64| v.is_finite())
 }
 
+/// What tells one sweep from the next: name and value.
+type Key = Vec<(String, String)>;
+
 /// What else varies besides the parameter and the environment tells one sweep from the next.
-fn rest(cell: &Cell, parameter: &str) -> Vec<(String, String)> {
+fn rest(cell: &Cell, parameter: &str) -> Key {
     let own = &cell.environment.name;
     let others = cell.parameters.iter().filter(|(k, v)| *k != parameter && *v != own);
-    let mut rest: Vec<(String, String)> = others.map(|(k, v)| (k.clone(), v.clone())).collect();
+    let mut rest: Key = others.map(|(k, v)| (k.clone(), v.clone())).collect();
     rest.push(("service".to_owned(), cell.service.name.clone()));
     rest.push(("path".to_owned(), cell.path.name.clone()));
     rest
 }
 
 fn sweep(data: &RunData, parameter: &str, measure: &str, metric: &str) -> Markup {
-    let mut groups: Vec<(Vec<(String, String)>, Vec<&Cell>)> = Vec::new();
+    let mut groups: Vec<(Key, Vec<&Cell>)> = Vec::new();
     for cell in &data.plan.cells {
         let key = rest(cell, parameter);
         match groups.iter_mut().find(|g| g.0 == key) {

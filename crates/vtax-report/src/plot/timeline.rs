@@ -31,6 +31,8 @@ pub(crate) struct Track<'a> {
     pub(crate) bins: Vec<Option<Bin>>,
     /// Whether extremes are drawn.
     pub(crate) band: bool,
+    /// Longest gap that the line bridges, in seconds.
+    pub(crate) gap: f64,
 }
 
 /// What a picture over time shows.
@@ -57,8 +59,6 @@ pub(crate) fn columns(width: f64, seconds: f64) -> usize {
     ((width - 70.0) / 3.0).min(seconds.ceil()).max(1.0) as usize
 }
 
-/// Longest gap that a line bridges, in seconds: probes look less often than columns pass.
-const BRIDGE: f64 = 5.0;
 
 impl Timeline<'_> {
     pub(crate) fn draw(&self, width: f64, height: f64) -> Markup {
@@ -140,7 +140,7 @@ impl Timeline<'_> {
 fn course(svg: &mut Svg, frame: &Frame, track: &Track<'_>, seconds: f64) {
     let n = track.bins.len().max(1) as f64;
     // Neighbouring columns always belong together.
-    let bridge = (BRIDGE * n / seconds.max(1e-9)).max(1.0) as usize;
+    let bridge = (track.gap * n / seconds.max(1e-9)).max(1.0) as usize;
     let width = (frame.right - frame.left) / n;
     let x = |i: usize| frame.left + (i as f64 + 0.5) * width;
     let (mut band, mut line) = (Trace::new(), Trace::new());

@@ -1,5 +1,6 @@
 //! `vtax load`: the load engine alone, against any server.
 
+mod net;
 mod output;
 mod profile;
 mod sip;
@@ -27,8 +28,12 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Load {
-    Http(HttpArgs),
+    Http(Box<HttpArgs>),
     Sip(Box<sip::Args>),
+    Tcp(Box<net::TcpArgs>),
+    Udp(Box<net::UdpArgs>),
+    Rr(Box<net::RrArgs>),
+    Ping(Box<net::PingArgs>),
 }
 
 /// HTTP/1.1 GET requests: an open loop with --rate, a closed loop with --connections alone.
@@ -121,6 +126,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
     match &args.protocol {
         Load::Http(args) => run_http(args),
         Load::Sip(args) => sip::run(args),
+        Load::Tcp(args) => net::tcp(args),
+        Load::Udp(args) => net::udp(args),
+        Load::Rr(args) => net::rr(args),
+        Load::Ping(args) => net::ping(args),
     }
 }
 

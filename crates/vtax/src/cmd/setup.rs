@@ -13,6 +13,7 @@ const FOR_TESTS: &[(&str, &[&str])] = &[
     ("wrk", &["wrk"]),
     ("httperf", &["httperf"]),
     ("sip-tester", &["sipp"]),
+    ("tshark", &["tshark"]),
     ("iproute2", &["ip"]),
     ("procps", &["ps"]),
 ];

@@ -376,8 +376,8 @@ impl<'s> Proxy<'s> {
             output.send(&transaction.upstream, |out| _ = rewrite::response(out, message));
             if is_open {
                 transaction.state = State::Accepted;
-                transaction.request.clear();
-                transaction.response.clear();
+                table.drop_request(id);
+                table.drop_response(id);
             }
             return table.schedule(id, self.now_ms + LINGER_MS);
         }
@@ -405,7 +405,7 @@ impl<'s> Proxy<'s> {
         if matches!(transaction.state, State::Trying | State::Proceeding) {
             pass_on(transaction, message, output);
             transaction.state = State::Lingering;
-            transaction.request.clear();
+            table.drop_request(id);
             table.schedule(id, self.now_ms + LINGER_MS);
         }
     }
@@ -482,6 +482,7 @@ impl<'s> Proxy<'s> {
 /// Passes a response on, and keeps it for retransmissions.
 fn pass_on(transaction: &mut transactions::Transaction, message: &Message<'_>, output: &mut Output) {
     transaction.response.clear();
+    transaction.response.reserve(message.bytes().len());
     if rewrite::response(&mut transaction.response, message) {
         output.send(&transaction.upstream, |out| out.extend_from_slice(&transaction.response));
     }

@@ -11,8 +11,10 @@ use super::wheel::{Timer, Wheel};
 const TRANSACTIONS_MAX: usize = 1_000_000;
 /// Most bytes that the messages of transactions take, all shards together.
 const BYTES_MAX: usize = 1 << 30;
-/// A free transaction keeps buffers up to this size for the next one.
+/// Buffers up to this size are kept for the next transaction.
 const KEPT_BYTES_MAX: usize = 4096;
+/// Most buffers that are kept.
+const KEPT_MAX: usize = 4096;
 /// How many digits of a branch follow the cookie: 16 of token, 8 of number.
 const BRANCH_DIGITS: usize = 24;
 const COOKIE: &[u8; 7] = b"z9hG4bK";
@@ -135,6 +137,8 @@ pub(super) struct Table {
     free: Vec<u32>,
     wheel: Wheel,
     due: Vec<Timer>,
+    /// Empty buffers, the last used on top: it is still in the cache.
+    buffers: Vec<Vec<u8>>,
     bytes: usize,
     transactions_max: usize,
     bytes_max: usize,
@@ -149,6 +153,7 @@ impl Table {
             free: Vec::new(),
             wheel: Wheel::new(0),
             due: Vec::new(),
+            buffers: Vec::new(),
             bytes: 0,
             transactions_max: TRANSACTIONS_MAX / shards.max(1),
             bytes_max: BYTES_MAX / shards.max(1),
@@ -185,13 +190,9 @@ impl Table {
         downstream: Peer,
     ) -> u32 {
         let next = self.slots.len() as u32;
-        let (request, response, stamp, id) = match self.free.pop() {
-            Some(id) => {
-                let slot = &mut self.slots[id as usize];
-                (std::mem::take(&mut slot.request), std::mem::take(&mut slot.response), slot.stamp, id)
-            }
-            None => (Vec::new(), Vec::new(), 0, next),
-        };
+        let id = self.free.pop().unwrap_or(next);
+        let stamp = self.slots.get(id as usize).map_or(0, |slot| slot.stamp);
+        let (request, response) = (self.buffer(), self.buffer());
         let transaction = Transaction {
             key,
             token,
@@ -220,6 +221,29 @@ impl Table {
         id
     }
 
+    fn buffer(&mut self) -> Vec<u8> {
+        self.buffers.pop().unwrap_or_default()
+    }
+
+    fn keep(&mut self, mut buffer: Vec<u8>) {
+        if (1..=KEPT_BYTES_MAX).contains(&buffer.capacity()) && self.buffers.len() < KEPT_MAX {
+            buffer.clear();
+            self.buffers.push(buffer);
+        }
+    }
+
+    /// Forgets the forwarded request: nothing will be sent downstream any more.
+    pub(super) fn drop_request(&mut self, id: u32) {
+        let buffer = std::mem::take(&mut self.slots[id as usize].request);
+        self.keep(buffer);
+    }
+
+    /// Forgets the last response: nothing will be sent upstream again.
+    pub(super) fn drop_response(&mut self, id: u32) {
+        let buffer = std::mem::take(&mut self.slots[id as usize].response);
+        self.keep(buffer);
+    }
+
     /// Makes something due at that time, instead of what was.
     pub(super) fn schedule(&mut self, id: u32, due_ms: u64) {
         let slot = &mut self.slots[id as usize];
@@ -246,15 +270,11 @@ impl Table {
         slot.token = 0;
         self.bytes -= slot.counted;
         slot.counted = 0;
-        for buffer in [&mut slot.request, &mut slot.response] {
-            buffer.clear();
-            if buffer.capacity() > KEPT_BYTES_MAX {
-                *buffer = Vec::new();
-            }
-        }
         // A connection isn't kept open by what is over.
         let nowhere = Peer::Udp(([0, 0, 0, 0], 0).into());
         (slot.upstream, slot.downstream) = (nowhere.clone(), nowhere);
+        self.drop_request(id);
+        self.drop_response(id);
         self.free.push(id);
     }
 
@@ -353,6 +373,8 @@ mod tests {
             table.close(id);
         }
         assert_eq!((table.bytes, table.len()), (0, 0));
-        assert!(table.slots.iter().all(|slot| slot.request.capacity() <= KEPT_BYTES_MAX));
+        assert!(table.slots.iter().all(|slot| slot.request.capacity() + slot.response.capacity() == 0));
+        assert!(table.buffers.iter().all(|buffer| buffer.capacity() <= KEPT_BYTES_MAX));
+        assert_eq!(table.buffers.len(), 10);
     }
 }

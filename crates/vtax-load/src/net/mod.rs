@@ -1,0 +1,78 @@
+//! Network tests: bulk TCP, UDP at a rate, request/response transactions, and echo.
+//!
+//! Two ends take part: [`run`] on the client, [`serve`] on the other. A test has one control
+//! connection, over which the client says what is to be done and the server, at the end, what it
+//! saw; data goes over connections and datagrams of their own that carry the test's token. Only
+//! ICMP echo needs no server: the peer's kernel answers.
+//!
+//! What is counted is counted on both sides and compared: a test whose ends disagree says so.
+
+mod control;
+mod echo;
+mod error;
+mod meter;
+mod result;
+mod rr;
+mod server;
+mod spec;
+mod tcp;
+mod udp;
+
+use std::net::TcpStream;
+use std::time::Duration;
+
+pub use error::NetError;
+pub use result::*;
+pub use server::{ServerOptions, serve};
+pub use spec::*;
+
+use crate::Control;
+use control::{FromServer, ToServer};
+
+/// How long the server may take to answer a step of the control connection.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Live figures, handed over once per interval.
+pub type Watch<'a> = &'a (dyn Fn(&Live) + Sync);
+
+/// Carries out a test against a server, or against the peer's kernel for ICMP echo.
+///
+/// Takes about `warmup + duration`, and some seconds more where a peer stops answering.
+///
+/// # Errors
+///
+/// The specification is invalid, nobody serves there, the peer went away, or the kernel refuses
+/// something the test needs.
+pub fn run(spec: &NetSpec, control: &Control, watch: Watch<'_>) -> Result<NetResult, NetError> {
+    spec.check()?;
+    if let NetTest::Ping(ping) = &spec.test
+        && ping.probe == Probe::Icmp
+    {
+        return echo::icmp(spec, ping, control, watch).map(NetResult::Ping);
+    }
+    let mut link = TcpStream::connect_timeout(&spec.target, PATIENCE)
+        .map_err(|source| NetError::Connect { target: spec.target, source })?;
+    control::prepare(&link, PATIENCE).map_err(NetError::system("prepare the control connection"))?;
+    control::send(&mut link, &ToServer::Begin { version: control::VERSION, spec: spec.clone() })?;
+    let (token, udp_port) = match control::receive(&mut link)? {
+        FromServer::Accepted { token, udp_port } => (token, udp_port),
+        FromServer::Refused { reason } => return Err(NetError::Refused { reason }),
+        other => return Err(NetError::protocol(format!("{} before the test", other.name()))),
+    };
+    let session = Session { spec, token, udp_port, control, watch };
+    match &spec.test {
+        NetTest::Tcp(test) => tcp::client(&session, test, link).map(NetResult::Tcp),
+        NetTest::Udp(test) => udp::client(&session, test, link).map(NetResult::Udp),
+        NetTest::Rr(test) => rr::client(&session, test, link).map(NetResult::Rr),
+        NetTest::Ping(test) => echo::udp(&session, test, link).map(NetResult::Ping),
+    }
+}
+
+/// A test the server has agreed to, on the client.
+struct Session<'a> {
+    spec: &'a NetSpec,
+    token: control::Token,
+    udp_port: u16,
+    control: &'a Control,
+    watch: Watch<'a>,
+}

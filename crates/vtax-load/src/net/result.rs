@@ -1,0 +1,246 @@
+//! What a network test found.
+
+use serde::{Deserialize, Serialize};
+use vtax_units::Nanos;
+
+use crate::LatencyHistogram;
+
+/// What a test found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum NetResult {
+    /// Of bulk TCP.
+    Tcp(TcpResult),
+    /// Of UDP at a rate.
+    Udp(UdpResult),
+    /// Of transactions.
+    Rr(RrResult),
+    /// Of echo.
+    Ping(PingResult),
+}
+
+/// Bulk TCP, by direction.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TcpResult {
+    /// From the client to the server.
+    pub up: Option<TcpFlow>,
+    /// From the server to the client.
+    pub down: Option<TcpFlow>,
+}
+
+/// All connections of one direction.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TcpFlow {
+    /// As the sender saw it.
+    pub sender: TcpSide,
+    /// As the receiver saw it: what counts.
+    pub receiver: TcpSide,
+    /// What the two ends or a kernel and its program disagree about by more than
+    /// [`DISAGREEMENT`], where they do; such a test doesn't count.
+    pub disagreement: Option<String>,
+}
+
+/// How far two counts of the same bytes may be apart, as a share.
+pub const DISAGREEMENT: f64 = 0.005;
+
+impl TcpFlow {
+    /// Payload bits per second that reached the receiver.
+    #[must_use]
+    pub fn goodput(&self) -> f64 {
+        self.receiver.counted_bytes as f64 * 8.0 / self.receiver.counted_time.as_secs_f64().max(1e-9)
+    }
+}
+
+/// One end of a direction.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct TcpSide {
+    /// Bytes from the first to the last, warm-up included.
+    pub total_bytes: u64,
+    /// Bytes within the counted time.
+    pub counted_bytes: u64,
+    /// The counted time: asked for, or until the last byte where a number of bytes was.
+    pub counted_time: Nanos,
+    /// Bytes by interval of the counted time.
+    pub intervals: Vec<u64>,
+    /// What its threads used.
+    pub cpu: NetCpu,
+    /// Its connections.
+    pub connections: Vec<ConnectionFacts>,
+}
+
+/// CPU time from the first to the last byte or datagram.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetCpu {
+    /// In user mode.
+    pub user: Nanos,
+    /// In the kernel, softirqs on this thread's account included.
+    pub system: Nanos,
+}
+
+impl NetCpu {
+    /// Both together.
+    #[must_use]
+    pub fn total(&self) -> Nanos {
+        Nanos(self.user.0 + self.system.0)
+    }
+
+    pub(super) fn add(&mut self, more: Self) {
+        self.user.0 += more.user.0;
+        self.system.0 += more.system.0;
+    }
+}
+
+/// A connection at its end, as the kernel saw it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConnectionFacts {
+    /// Send buffer that the kernel really gave, in bytes.
+    pub send_buffer: u64,
+    /// Receive buffer that it really gave.
+    pub receive_buffer: u64,
+    /// Congestion control.
+    pub congestion: String,
+    /// Largest segment sent.
+    pub mss: u32,
+    /// Smoothed round-trip time.
+    pub rtt: Nanos,
+    /// Congestion window in segments.
+    pub congestion_window: u32,
+    /// Segments sent again.
+    pub retransmissions: u32,
+    /// Payload bytes that the peer's kernel acknowledged.
+    pub acknowledged: u64,
+    /// Payload bytes that this kernel received.
+    pub received: u64,
+}
+
+/// UDP at a rate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UdpResult {
+    /// What went out.
+    pub sender: UdpSender,
+    /// What came in.
+    pub receiver: UdpReceiver,
+}
+
+/// The sending end. Datagrams of the warm-up are left out everywhere.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct UdpSender {
+    /// Datagrams sent.
+    pub sent: u64,
+    /// From the first to the last.
+    pub time: Nanos,
+    /// Actual minus intended time of sending, where there is a rate.
+    pub lateness: LatencyHistogram,
+    /// Why the sender could not carry the rate, where it could not.
+    pub limited: Option<String>,
+    /// What its thread used, warm-up included.
+    pub cpu: NetCpu,
+    /// Datagrams sent, warm-up included: what `cpu` was used for.
+    pub total: u64,
+}
+
+/// The receiving end. Datagrams of the warm-up are left out everywhere but in `total`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct UdpReceiver {
+    /// Datagrams received, duplicates left out.
+    pub received: u64,
+    /// Payload bytes of those.
+    pub bytes: u64,
+    /// From the first to the last.
+    pub time: Nanos,
+    /// Received again.
+    pub duplicates: u64,
+    /// Received after one that was sent later.
+    pub reordered: u64,
+    /// Dropped by the receiving socket for want of room: not the path's loss.
+    pub no_room: u64,
+    /// Interarrival jitter at the end (RFC 3550 section 6.4.1).
+    pub jitter: Nanos,
+    /// Its mean over all datagrams.
+    pub jitter_mean: Nanos,
+    /// By interval: datagrams received.
+    pub intervals: Vec<u64>,
+    /// What its thread used.
+    pub cpu: NetCpu,
+    /// Datagrams received, warm-up included.
+    pub total: u64,
+}
+
+impl UdpResult {
+    /// Datagrams that never came, as a share of those sent.
+    #[must_use]
+    pub fn loss(&self) -> f64 {
+        let lost = self.sender.sent.saturating_sub(self.receiver.received);
+        if self.sender.sent == 0 { 0.0 } else { lost as f64 / self.sender.sent as f64 }
+    }
+
+    /// Payload bits per second that came in.
+    #[must_use]
+    pub fn goodput(&self) -> f64 {
+        self.receiver.bytes as f64 * 8.0 / self.receiver.time.as_secs_f64().max(1e-9)
+    }
+}
+
+/// Transactions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RrResult {
+    /// Transactions within the counted time.
+    pub transactions: u64,
+    /// The counted time.
+    pub time: Nanos,
+    /// From the first byte of the request to the last of the response.
+    pub latency: LatencyHistogram,
+    /// By interval.
+    pub intervals: Vec<u64>,
+    /// What the client's threads used.
+    pub client_cpu: NetCpu,
+    /// What the server's used.
+    pub server_cpu: NetCpu,
+    /// The client's connections.
+    pub connections: Vec<ConnectionFacts>,
+}
+
+/// Echo.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PingResult {
+    /// Probes meant to be sent in the counted time.
+    pub intended: u64,
+    /// Sent.
+    pub sent: u64,
+    /// Answered in time.
+    pub answered: u64,
+    /// Answered again.
+    pub duplicates: u64,
+    /// From the actual send to the answer.
+    pub rtt: LatencyHistogram,
+    /// From the intended send to the answer: what a user would have waited.
+    pub latency: LatencyHistogram,
+    /// Actual minus intended send.
+    pub lateness: LatencyHistogram,
+    /// By interval: answers, and their mean round-trip time.
+    pub intervals: Vec<PingInterval>,
+}
+
+/// One interval of an echo test.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PingInterval {
+    /// Answers.
+    pub answered: u64,
+    /// Sum of their round-trip times.
+    pub rtt_sum: Nanos,
+}
+
+/// What a running test shows, once per interval.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Live {
+    /// End of the interval, from the start of the counted time; negative in the warm-up.
+    pub at_seconds: f64,
+    /// Length of the interval.
+    pub seconds: f64,
+    /// Bytes this end received (or sent, where it only sends).
+    pub bytes: u64,
+    /// Datagrams, transactions or answers.
+    pub events: u64,
+    /// Mean round-trip time of those, where it is known.
+    pub rtt: Option<Nanos>,
+}

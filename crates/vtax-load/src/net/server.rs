@@ -1,0 +1,303 @@
+//! The other end of network tests.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::control::{self, FromServer, ServerReport, ToServer, Token};
+use super::meter::{Counter, Course, joined};
+use super::{
+    Direction, NetCpu, NetError, NetSpec, NetTest, PATIENCE, PingTest, RrTest, TcpTest, UdpTest, echo, rr,
+    tcp, udp,
+};
+
+/// Whom a server serves.
+#[derive(Debug, Clone, Copy)]
+pub struct ServerOptions {
+    /// Tests at the same time; one more is refused.
+    pub tests: usize,
+}
+
+/// Connections that have not said yet what they are; one more is closed.
+const STRANGERS_MAX: usize = 512;
+/// How long they may take.
+const INTRODUCTION: Duration = Duration::from_secs(5);
+
+/// What all threads of a server share.
+struct Hall {
+    options: ServerOptions,
+    /// Where the connections of a test go.
+    tests: Mutex<HashMap<Token, Sender<Stream>>>,
+    strangers: AtomicUsize,
+}
+
+/// A data connection that has introduced itself.
+struct Stream {
+    up: bool,
+    socket: TcpStream,
+}
+
+impl Hall {
+    fn tests(&self) -> MutexGuard<'_, HashMap<Token, Sender<Stream>>> {
+        self.tests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Serves tests until `stop` is set; then those under way are lost.
+///
+/// # Errors
+///
+/// Where the listening socket fails.
+pub fn serve(listener: &TcpListener, options: ServerOptions, stop: &AtomicBool) -> Result<(), NetError> {
+    let hall = Hall { options, tests: Mutex::default(), strangers: AtomicUsize::new(0) };
+    listener.set_nonblocking(true).map_err(NetError::system("listen"))?;
+    thread::scope(|scope| {
+        while !stop.load(Relaxed) {
+            let timeout = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+            let _ = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&timeout));
+            let socket = match listener.accept() {
+                Ok((socket, _)) => socket,
+                Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                    continue;
+                }
+                // The peer is gone again, or descriptors are short for now.
+                Err(e) if matches!(e.kind(), io::ErrorKind::ConnectionAborted) => continue,
+                Err(e) if e.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => {
+                    thread::sleep(Duration::from_millis(50));
+                    continue;
+                }
+                Err(e) => return Err(NetError::system("accept a connection")(e)),
+            };
+            if hall.strangers.fetch_add(1, Relaxed) >= STRANGERS_MAX {
+                hall.strangers.fetch_sub(1, Relaxed);
+                continue;
+            }
+            let hall = &hall;
+            let guest = move || meet(hall, socket, stop);
+            if thread::Builder::new().name("net-guest".into()).spawn_scoped(scope, guest).is_err() {
+                hall.strangers.fetch_sub(1, Relaxed);
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Finds out what a new connection is, and serves it.
+fn meet(hall: &Hall, mut socket: TcpStream, stop: &AtomicBool) {
+    let introduced = introduce(&mut socket);
+    hall.strangers.fetch_sub(1, Relaxed);
+    match introduced {
+        Ok(ToServer::Stream { token, up, .. }) => {
+            let test = hall.tests().get(&token).cloned();
+            if let Some(test) = test {
+                // A test that is over wants no more.
+                let _ = test.send(Stream { up, socket });
+            }
+        }
+        Ok(ToServer::Begin { version, spec }) => {
+            // What went wrong is the client's to tell: it sees the same.
+            let _ = host(hall, &mut socket, version, &spec, stop);
+        }
+        Ok(_) | Err(_) => {}
+    }
+}
+
+fn introduce(socket: &mut TcpStream) -> Result<ToServer, NetError> {
+    socket.set_nonblocking(false).map_err(NetError::system("prepare a connection"))?;
+    control::prepare(socket, INTRODUCTION).map_err(NetError::system("prepare a connection"))?;
+    control::receive(socket)
+}
+
+/// One test from its beginning to its report.
+fn host(
+    hall: &Hall,
+    link: &mut TcpStream,
+    version: u32,
+    spec: &NetSpec,
+    stop: &AtomicBool,
+) -> Result<(), NetError> {
+    let refusal = if version == control::VERSION {
+        spec.check().err().map(|e| e.to_string())
+    } else {
+        Some(format!("it speaks version {}, the client {version}", control::VERSION))
+    };
+    if let Some(reason) = refusal {
+        return control::send(link, &FromServer::Refused { reason });
+    }
+    let token = control::new_token()?;
+    let (sender, streams) = channel();
+    {
+        let mut tests = hall.tests();
+        if tests.len() >= hall.options.tests {
+            drop(tests);
+            let reason = format!("it is busy with {} others", hall.options.tests);
+            return control::send(link, &FromServer::Refused { reason });
+        }
+        tests.insert(token, sender);
+    }
+    let host = Host { spec, token, streams, stop };
+    let result = host.run(link);
+    hall.tests().remove(&token);
+    if let Err(error) = &result {
+        let reason = vtax_sys::chain(error);
+        let _ = control::send(link, &FromServer::Refused { reason });
+    }
+    result
+}
+
+struct Host<'a> {
+    spec: &'a NetSpec,
+    token: Token,
+    streams: Receiver<Stream>,
+    stop: &'a AtomicBool,
+}
+
+impl Host<'_> {
+    fn run(&self, link: &mut TcpStream) -> Result<(), NetError> {
+        let patience = Duration::from_nanos(self.spec.warmup.0 + self.spec.duration.0) + PATIENCE * 2;
+        link.set_read_timeout(Some(patience)).map_err(NetError::system("prepare a connection"))?;
+        match &self.spec.test {
+            NetTest::Tcp(test) => self.tcp(test, link),
+            NetTest::Rr(test) => self.rr(test, link),
+            NetTest::Udp(test) => self.udp(test, link),
+            NetTest::Ping(test) => self.echo(test, link),
+        }
+    }
+
+    fn accepted(&self, udp_port: u16) -> FromServer {
+        FromServer::Accepted { token: self.token, udp_port }
+    }
+
+    /// Waits until all connections of the test are there.
+    fn gather(&self, ups: u32, downs: u32) -> Result<(Vec<TcpStream>, Vec<TcpStream>), NetError> {
+        let (mut up, mut down) = (Vec::new(), Vec::new());
+        while up.len() < ups as usize || down.len() < downs as usize {
+            let stream = self
+                .streams
+                .recv_timeout(PATIENCE)
+                .map_err(|_| NetError::lost("waiting for its connections")(io::ErrorKind::TimedOut.into()))?;
+            if stream.up { up.push(stream.socket) } else { down.push(stream.socket) }
+        }
+        Ok((up, down))
+    }
+
+    fn cancelled(&self) -> impl Fn() -> bool + Sync + use<'_> {
+        let stop = self.stop;
+        move || stop.load(Relaxed)
+    }
+
+    fn tcp(&self, test: &TcpTest, link: &mut TcpStream) -> Result<(), NetError> {
+        control::send(link, &self.accepted(0))?;
+        let ups = if test.direction == Direction::Down { 0 } else { test.streams };
+        let downs = if test.direction == Direction::Up { 0 } else { test.streams };
+        let (up, down) = self.gather(ups, downs)?;
+        for stream in up.iter().chain(&down) {
+            tcp::set_up(stream, &test.socket)?;
+        }
+        control::send(link, &FromServer::Go)?;
+        let course = Course::begin(self.spec);
+        let cancelled = self.cancelled();
+        let (received, sent) = tcp::both(
+            || tcp::side(tcp::Role::Receives, up, test, &course, &cancelled, None),
+            || tcp::side(tcp::Role::Sends, down, test, &course, &cancelled, None),
+        );
+        let report = ServerReport {
+            received: (ups > 0).then_some(received?),
+            sent: (downs > 0).then_some(sent?),
+            ..ServerReport::default()
+        };
+        report_when_asked(link, report)
+    }
+
+    fn rr(&self, test: &RrTest, link: &mut TcpStream) -> Result<(), NetError> {
+        control::send(link, &self.accepted(0))?;
+        let (streams, _) = self.gather(test.streams, 0)?;
+        for stream in &streams {
+            tcp::set_up(stream, &super::SocketSetup { no_delay: true, ..test.socket.clone() })?;
+        }
+        control::send(link, &FromServer::Go)?;
+        let cpu = thread::scope(|scope| {
+            let threads: Vec<_> =
+                streams.into_iter().map(|stream| scope.spawn(move || rr::answer(stream, test))).collect();
+            let mut cpu = NetCpu::default();
+            for thread in threads {
+                cpu.add(joined(thread.join())?);
+            }
+            Ok::<_, NetError>(cpu)
+        })?;
+        report_when_asked(link, ServerReport { cpu, ..ServerReport::default() })
+    }
+
+    /// A socket for datagrams on the address the client has reached.
+    fn datagrams(
+        &self,
+        link: &mut TcpStream,
+        buffer: Option<vtax_units::Bytes>,
+    ) -> Result<UdpSocket, NetError> {
+        let address: IpAddr = link.local_addr().map_err(NetError::system("ask for an address"))?.ip();
+        let socket = udp::open(&SocketAddr::new(address, 0).to_string(), buffer)?;
+        let port = socket.local_addr().map_err(NetError::system("ask for an address"))?.port();
+        control::send(link, &self.accepted(port))?;
+        udp::await_greeting(&socket, &self.token).map_err(NetError::system("wait for a datagram"))?;
+        control::send(link, &FromServer::Go)?;
+        Ok(socket)
+    }
+
+    fn udp(&self, test: &UdpTest, link: &mut TcpStream) -> Result<(), NetError> {
+        let socket = self.datagrams(link, test.buffer)?;
+        let course = Course::begin(self.spec);
+        let counter = Counter::default();
+        if test.direction == Direction::Down {
+            let cancelled = self.cancelled();
+            let sender = udp::send(&socket, self.token, test, &course, &counter, &cancelled)?;
+            return report_when_asked(
+                link,
+                ServerReport { udp_sent: Some(sender), ..ServerReport::default() },
+            );
+        }
+        let over = AtomicBool::new(false);
+        let token = self.token;
+        let receiver = thread::scope(|scope| {
+            let thread = scope.spawn(|| udp::receive(&socket, token, &course, &counter, &over));
+            let said = control::receive(link);
+            over.store(true, Relaxed);
+            let receiver = joined(thread.join())?;
+            match said? {
+                ToServer::Sent { .. } => Ok(receiver),
+                _ => Err(NetError::protocol("not a word about what was sent".to_owned())),
+            }
+        })?;
+        report_when_asked(link, ServerReport { udp_received: Some(receiver), ..ServerReport::default() })
+    }
+
+    fn echo(&self, test: &PingTest, link: &mut TcpStream) -> Result<(), NetError> {
+        let socket = self.datagrams(link, None)?;
+        let over = AtomicBool::new(false);
+        let (size, token) = (test.size as usize, self.token);
+        let said = thread::scope(|scope| {
+            let thread = scope.spawn(|| echo::answer(&socket, &token, size, &over));
+            let said = control::receive::<ToServer>(link);
+            over.store(true, Relaxed);
+            joined(thread.join().map(|result| result.map_err(NetError::lost("answering it"))))?;
+            said
+        })?;
+        match said {
+            ToServer::Report => control::send(link, &FromServer::Report(Box::default())),
+            _ => Err(NetError::protocol("something else than a question".to_owned())),
+        }
+    }
+}
+
+fn report_when_asked(link: &mut TcpStream, report: ServerReport) -> Result<(), NetError> {
+    match control::receive(link)? {
+        ToServer::Report => control::send(link, &FromServer::Report(Box::new(report))),
+        _ => Err(NetError::protocol("something else than a question".to_owned())),
+    }
+}

@@ -1,0 +1,352 @@
+//! Bulk TCP: one thread per connection, blocking, so that all the CPU goes into the transfer.
+
+use std::io;
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::thread;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
+use vtax_sys::sched::monotonic;
+use vtax_sys::tcp::{TcpInfo, set_max_segment, tcp_info};
+use vtax_units::Nanos;
+
+use super::control::{self, ToServer};
+use super::meter::{Counter, Course, Usage, cancelled_by, count, joined};
+use super::{
+    ConnectionFacts, DISAGREEMENT, Direction, NetCpu, NetError, PATIENCE, Session, SocketSetup, TcpFlow,
+    TcpResult, TcpSide, TcpTest, Watch,
+};
+
+/// How often a thread that waits for its peer looks whether the test is over.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long data under way may take to arrive after the end.
+const DRAIN: Duration = Duration::from_secs(10);
+/// What one call may drop or copy.
+const RECEIVE_BYTES: usize = 512 * 1024;
+
+/// Which end of its connections a side is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Sends,
+    Receives,
+}
+
+/// The client's part of a bulk test.
+pub(super) fn client(
+    session: &Session<'_>,
+    test: &TcpTest,
+    mut link: TcpStream,
+) -> Result<TcpResult, NetError> {
+    let ups = if test.direction == Direction::Down { 0 } else { test.streams };
+    let downs = if test.direction == Direction::Up { 0 } else { test.streams };
+    let up = connect_all(session, &test.socket, ups, true)?;
+    let down = connect_all(session, &test.socket, downs, false)?;
+    control::wait_for_go(&mut link)?;
+    let course = Course::begin(session.spec);
+    let cancelled = cancelled_by(session.control);
+    // One end's figures are enough to watch: what comes in, where anything does.
+    let watch_up = down.is_empty().then_some(session.watch);
+    let (sent, received) = both(
+        || side(Role::Sends, up, test, &course, &cancelled, watch_up),
+        || side(Role::Receives, down, test, &course, &cancelled, Some(session.watch)),
+    );
+    let (sent, received) = (sent?, received?);
+    if session.control.is_cancelled() && sent.total_bytes + received.total_bytes == 0 {
+        return Err(NetError::Cancelled);
+    }
+    let report = control::ask_report(&mut link)?;
+    let flow = |sender: Option<TcpSide>, receiver: Option<TcpSide>| {
+        let (sender, receiver) = (sender?, receiver?);
+        let disagreement = disagreement(&sender, &receiver);
+        Some(TcpFlow { sender, receiver, disagreement })
+    };
+    let result = TcpResult {
+        up: flow((ups > 0).then_some(sent), report.received),
+        down: flow(report.sent, (downs > 0).then_some(received)),
+    };
+    if result.up.is_some() == (ups > 0) && result.down.is_some() == (downs > 0) {
+        Ok(result)
+    } else {
+        Err(NetError::protocol("a report without the test's figures".to_owned()))
+    }
+}
+
+/// Runs two pieces of work at once.
+pub(super) fn both<A: Send, B: Send>(
+    first: impl FnOnce() -> Result<A, NetError> + Send,
+    second: impl FnOnce() -> Result<B, NetError>,
+) -> (Result<A, NetError>, Result<B, NetError>) {
+    thread::scope(|scope| {
+        let first = scope.spawn(first);
+        let second = second();
+        (joined(first.join()), second)
+    })
+}
+
+/// Opens the connections of one direction and tells the server what they are.
+pub(super) fn connect_all(
+    session: &Session<'_>,
+    setup: &SocketSetup,
+    streams: u32,
+    up: bool,
+) -> Result<Vec<TcpStream>, NetError> {
+    (0..streams)
+        .map(|index| {
+            let mut stream = connect(session.spec.target, setup)?;
+            control::send(&mut stream, &ToServer::Stream { token: session.token, index, up })?;
+            Ok(stream)
+        })
+        .collect()
+}
+
+/// Connects with everything set that must be before the handshake.
+fn connect(target: SocketAddr, setup: &SocketSetup) -> Result<TcpStream, NetError> {
+    let family = if target.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))
+        .map_err(|e| NetError::system("open a socket")(e.into()))?;
+    let stream = TcpStream::from(socket);
+    set_up(&stream, setup)?;
+    if let Some(mss) = setup.mss {
+        set_max_segment(stream.as_fd(), mss)
+            .map_err(|e| NetError::system("set the segment size")(io::Error::other(e)))?;
+    }
+    // Bounds the handshake as well (socket(7)).
+    stream.set_write_timeout(Some(PATIENCE)).map_err(NetError::system("bound a connection's time"))?;
+    rustix::net::connect(&stream, &target).map_err(|e| NetError::Connect { target, source: e.into() })?;
+    Ok(stream)
+}
+
+/// Sets what either end can set.
+pub(super) fn set_up(stream: &TcpStream, setup: &SocketSetup) -> Result<(), NetError> {
+    let set = || -> rustix::io::Result<()> {
+        if let Some(window) = setup.window {
+            let bytes = usize::try_from(window.0).unwrap_or(usize::MAX);
+            sockopt::set_socket_send_buffer_size(stream, bytes)?;
+            sockopt::set_socket_recv_buffer_size(stream, bytes)?;
+        }
+        sockopt::set_tcp_nodelay(stream, setup.no_delay)
+    };
+    set().map_err(|e| NetError::system("set a socket's buffers")(e.into()))?;
+    match &setup.congestion {
+        Some(name) => sockopt::set_tcp_congestion(stream, name).map_err(|e| {
+            NetError::system("set the congestion control (is its kernel module loaded?)")(e.into())
+        }),
+        None => Ok(()),
+    }
+}
+
+/// One end of one direction: all its connections, to the last byte.
+pub(super) fn side(
+    role: Role,
+    streams: Vec<TcpStream>,
+    test: &TcpTest,
+    course: &Course,
+    cancelled: &(dyn Fn() -> bool + Sync),
+    watch: Option<Watch<'_>>,
+) -> Result<TcpSide, NetError> {
+    if streams.is_empty() {
+        return Ok(TcpSide::default());
+    }
+    let counters: Vec<Counter> = streams.iter().map(|_| Counter::default()).collect();
+    let share = test.bytes.map(|bytes| bytes.0.div_ceil(streams.len() as u64));
+    thread::scope(|scope| {
+        let mut threads = Vec::with_capacity(streams.len());
+        for (stream, counter) in streams.iter().zip(&counters) {
+            let transfer = Transfer { stream, test, share, course, counter, cancelled };
+            threads.push(scope.spawn(move || transfer.run(role)));
+        }
+        let counted = count(course, &counters, cancelled, watch);
+        let mut side = TcpSide {
+            counted_bytes: counted.bytes,
+            counted_time: counted.time,
+            intervals: counted.byte_intervals,
+            ..TcpSide::default()
+        };
+        let mut last = course.start;
+        for thread in threads {
+            let end = joined(thread.join())?;
+            side.total_bytes += end.bytes;
+            side.cpu.add(end.cpu);
+            side.connections.push(end.facts);
+            last = last.max(end.at);
+        }
+        if test.bytes.is_some() {
+            (side.counted_bytes, side.counted_time) = (side.total_bytes, last.saturating_sub(course.start));
+        }
+        Ok(side)
+    })
+}
+
+/// One connection under way.
+struct Transfer<'a> {
+    stream: &'a TcpStream,
+    test: &'a TcpTest,
+    /// Bytes to send where not time but they end the transfer.
+    share: Option<u64>,
+    course: &'a Course,
+    counter: &'a Counter,
+    cancelled: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// One connection at its end.
+struct End {
+    bytes: u64,
+    /// When the last byte was taken.
+    at: Nanos,
+    cpu: NetCpu,
+    facts: ConnectionFacts,
+}
+
+impl Transfer<'_> {
+    fn run(&self, role: Role) -> Result<End, NetError> {
+        let before = tcp_info(self.stream.as_fd()).unwrap_or_default();
+        let usage = Usage::begin();
+        let transferred = match role {
+            Role::Sends => self.send().map_err(NetError::lost("sending to it")),
+            Role::Receives => self.receive().map_err(NetError::lost("receiving from it")),
+        };
+        self.counter.end();
+        let (bytes, at) = transferred?;
+        let cpu = usage.end();
+        if role == Role::Sends {
+            self.wait_for_peer().map_err(NetError::lost("waiting for the last acknowledgement"))?;
+        }
+        Ok(End { bytes, at, cpu, facts: facts(self.stream, &before, bytes) })
+    }
+
+    fn send(&self) -> io::Result<(u64, Nanos)> {
+        self.stream.set_write_timeout(Some(LOOK))?;
+        // Of no pattern that a link could compress.
+        let mut state = 0x9e37_79b9_u32;
+        let block: Vec<u8> = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        })
+        .take(self.test.block.0 as usize)
+        .collect();
+        let stop = self.course.to();
+        let mut sent = 0_u64;
+        let mut at = self.course.start;
+        loop {
+            let now = monotonic();
+            let left = self.share.map_or(u64::MAX, |share| share - sent).min(block.len() as u64) as usize;
+            if left == 0 || now >= stop || (self.cancelled)() {
+                break;
+            }
+            match rustix::net::send(self.stream, &block[..left], SendFlags::NOSIGNAL) {
+                Ok(more) => {
+                    sent += more as u64;
+                    self.counter.set(sent, 0);
+                    at = now;
+                }
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.stream.shutdown(Shutdown::Write)?;
+        Ok((sent, at))
+    }
+
+    fn receive(&self) -> io::Result<(u64, Nanos)> {
+        self.stream.set_read_timeout(Some(LOOK))?;
+        let mut buffer = vec![0; RECEIVE_BYTES];
+        let flags = if self.test.copy { RecvFlags::empty() } else { RecvFlags::TRUNC };
+        let deadline = Nanos(self.course.to().0 + DRAIN.as_nanos() as u64);
+        let mut received = 0_u64;
+        let mut at = self.course.start;
+        loop {
+            match rustix::net::recv(self.stream, &mut buffer[..], flags) {
+                Ok((_, 0)) => return Ok((received, at)),
+                Ok((_, more)) => {
+                    received += more as u64;
+                    self.counter.set(received, 0);
+                    at = monotonic();
+                }
+                Err(Errno::AGAIN | Errno::INTR) => {
+                    if (self.cancelled)() {
+                        return Ok((received, at));
+                    }
+                    if monotonic() > deadline {
+                        return Err(io::ErrorKind::TimedOut.into());
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The receiver closes once it has everything; then all is acknowledged.
+    fn wait_for_peer(&self) -> io::Result<()> {
+        self.stream.set_read_timeout(Some(LOOK))?;
+        let deadline = monotonic().0 + DRAIN.as_nanos() as u64;
+        let mut byte = [0];
+        loop {
+            match rustix::net::recv(self.stream, &mut byte[..], RecvFlags::empty()) {
+                Ok((_, 0)) => return Ok(()),
+                Ok(_) => return Err(io::Error::other("it sent data where none was asked for")),
+                Err(Errno::AGAIN | Errno::INTR) if (self.cancelled)() => return Ok(()),
+                Err(Errno::AGAIN | Errno::INTR) if monotonic().0 < deadline => {}
+                Err(Errno::AGAIN | Errno::INTR) => return Err(io::ErrorKind::TimedOut.into()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// A connection as its kernel sees it, since `before`.
+pub(super) fn facts(stream: &TcpStream, before: &TcpInfo, sent: u64) -> ConnectionFacts {
+    let now = tcp_info(stream.as_fd()).unwrap_or_default();
+    let buffer = |size: rustix::io::Result<usize>| size.unwrap_or_default() as u64;
+    // A SYN and a FIN are acknowledged like a byte each.
+    let payload = |count: u64, mine: u64| count - count.saturating_sub(mine).min(2);
+    let received = now.bytes_received - before.bytes_received;
+    ConnectionFacts {
+        send_buffer: buffer(sockopt::socket_send_buffer_size(stream)),
+        receive_buffer: buffer(sockopt::socket_recv_buffer_size(stream)),
+        congestion: sockopt::tcp_congestion(stream).unwrap_or_default(),
+        mss: now.send_mss,
+        rtt: now.rtt,
+        congestion_window: now.congestion_window,
+        retransmissions: now.retransmissions - before.retransmissions,
+        acknowledged: payload(now.bytes_acknowledged - before.bytes_acknowledged, sent),
+        received: payload(received, sent),
+    }
+}
+
+/// What the counts of the same bytes differ in by more than they may.
+fn disagreement(sender: &TcpSide, receiver: &TcpSide) -> Option<String> {
+    let kernel =
+        |side: &TcpSide, of: fn(&ConnectionFacts) -> u64| side.connections.iter().map(of).sum::<u64>();
+    let counts = [
+        ("the receiver's program", receiver.total_bytes),
+        ("the sender's kernel", kernel(sender, |c| c.acknowledged)),
+        ("the receiver's kernel", kernel(receiver, |c| c.received)),
+    ];
+    let sent = sender.total_bytes;
+    let apart = |count: u64| sent.abs_diff(count) as f64 > sent as f64 * DISAGREEMENT;
+    let (who, count) = counts.into_iter().find(|(_, count)| apart(*count))?;
+    Some(format!("the sender's program counted {sent} bytes, {who} {count}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_that_differ_are_told() {
+        let side = |total_bytes, acknowledged, received| TcpSide {
+            total_bytes,
+            connections: vec![ConnectionFacts { acknowledged, received, ..ConnectionFacts::default() }],
+            ..TcpSide::default()
+        };
+        assert_eq!(disagreement(&side(1_000, 1_000, 0), &side(1_000, 0, 1_000)), None);
+        assert_eq!(disagreement(&side(1_000, 1_004, 0), &side(996, 0, 1_000)), None);
+        let told = disagreement(&side(1_000, 1_000, 0), &side(900, 0, 1_000)).unwrap();
+        assert_eq!(told, "the sender's program counted 1000 bytes, the receiver's program 900");
+        assert!(disagreement(&side(1_000, 900, 0), &side(1_000, 0, 1_000)).is_some());
+        assert!(disagreement(&side(1_000, 1_000, 0), &side(1_000, 0, 900)).is_some());
+    }
+}

@@ -1,0 +1,373 @@
+//! Network tests against a server on loopback, and against peers that misbehave.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use vtax_load::net::{
+    Direction, NetError, NetResult, NetSpec, NetTest, PingResult, PingTest, Probe, RrResult, RrTest,
+    ServerOptions, SocketSetup, TcpFlow, TcpResult, TcpTest, UdpResult, UdpTest, run, serve,
+};
+use vtax_load::{ArrivalProcess, Control};
+use vtax_units::{BitRate, Bytes, Nanos, Rate};
+
+/// A server for as long as the test lasts.
+struct Server {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    fn start() -> Self {
+        Self::with(ServerOptions { tests: 8 })
+    }
+
+    fn with(options: ServerOptions) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let flag = stop.clone();
+        let thread = Some(thread::spawn(move || serve(&listener, options, &flag).unwrap()));
+        Self { address, stop, thread }
+    }
+
+    fn test(&self, test: NetTest) -> Result<NetResult, NetError> {
+        run(&spec(self.address, test), &Control::new(), &|_| {})
+    }
+
+    fn tcp(&self, test: TcpTest) -> TcpResult {
+        match self.test(NetTest::Tcp(test)).unwrap() {
+            NetResult::Tcp(result) => result,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn udp(&self, test: UdpTest) -> UdpResult {
+        match self.test(NetTest::Udp(test)).unwrap() {
+            NetResult::Udp(result) => result,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn rr(&self, test: RrTest) -> RrResult {
+        match self.test(NetTest::Rr(test)).unwrap() {
+            NetResult::Rr(result) => result,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn ping(&self, test: PingTest) -> PingResult {
+        match self.test(NetTest::Ping(test)).unwrap() {
+            NetResult::Ping(result) => result,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn spec(target: SocketAddr, test: NetTest) -> NetSpec {
+    NetSpec {
+        target,
+        test,
+        warmup: Nanos::from_millis(100),
+        duration: Nanos::from_millis(300),
+        interval: Nanos::from_millis(100),
+    }
+}
+
+fn bulk(direction: Direction) -> TcpTest {
+    TcpTest {
+        streams: 2,
+        direction,
+        socket: SocketSetup::default(),
+        bytes: None,
+        block: Bytes(128 << 10),
+        copy: false,
+    }
+}
+
+fn datagrams(rate: u64, direction: Direction) -> UdpTest {
+    UdpTest { rate: Some(BitRate(rate)), size: 1_000, direction, buffer: None }
+}
+
+fn transactions() -> RrTest {
+    RrTest { streams: 2, request: 100, response: 1_000, socket: SocketSetup::default() }
+}
+
+fn pings(probe: Probe) -> PingTest {
+    PingTest {
+        probe,
+        rate: Rate(1_000.0),
+        arrivals: ArrivalProcess::Constant,
+        size: 64,
+        timeout: Nanos::from_millis(500),
+        seed: 1,
+    }
+}
+
+fn whole(flow: &TcpFlow, streams: usize) {
+    assert_eq!(flow.disagreement, None);
+    assert_eq!(flow.sender.total_bytes, flow.receiver.total_bytes);
+    assert!(flow.receiver.counted_bytes > 0 && flow.receiver.counted_bytes <= flow.receiver.total_bytes);
+    assert_eq!(flow.receiver.intervals.iter().sum::<u64>(), flow.receiver.counted_bytes);
+    assert_eq!(flow.receiver.intervals.len(), 3);
+    assert_eq!((flow.sender.connections.len(), flow.receiver.connections.len()), (streams, streams));
+    let acknowledged: u64 = flow.sender.connections.iter().map(|c| c.acknowledged).sum();
+    assert_eq!(acknowledged, flow.sender.total_bytes);
+    assert!(flow.sender.cpu.total().0 > 0 && flow.receiver.cpu.total().0 > 0);
+    assert!(flow.goodput() > 1e6);
+}
+
+#[test]
+fn bulk_goes_up_down_and_both_ways() {
+    let server = Server::start();
+    let up = server.tcp(bulk(Direction::Up));
+    assert!(up.down.is_none());
+    whole(&up.up.unwrap(), 2);
+    let down = server.tcp(bulk(Direction::Down));
+    assert!(down.up.is_none());
+    whole(&down.down.unwrap(), 2);
+    let both = server.tcp(TcpTest { copy: true, ..bulk(Direction::Both) });
+    whole(&both.up.unwrap(), 2);
+    whole(&both.down.unwrap(), 2);
+}
+
+#[test]
+fn a_number_of_bytes_is_sent_exactly() {
+    let server = Server::start();
+    let test = TcpTest { bytes: Some(Bytes(1_000_001)), streams: 1, ..bulk(Direction::Up) };
+    let flow = server.tcp(test).up.unwrap();
+    assert_eq!((flow.sender.total_bytes, flow.receiver.counted_bytes), (1_000_001, 1_000_001));
+    assert!(flow.receiver.counted_time < Nanos::from_millis(300), "{}", flow.receiver.counted_time);
+}
+
+#[test]
+fn sockets_are_set_and_what_the_kernel_gave_is_told() {
+    let server = Server::start();
+    let socket = SocketSetup {
+        window: Some(Bytes(4 << 10)),
+        mss: Some(536),
+        congestion: Some("reno".to_owned()),
+        no_delay: true,
+    };
+    let flow = server.tcp(TcpTest { socket, streams: 1, ..bulk(Direction::Up) }).up.unwrap();
+    let connection = &flow.sender.connections[0];
+    // Linux doubles what is asked for, and has a least of its own: 4608 bytes for sending.
+    assert!((8_192..=16_384).contains(&connection.send_buffer), "{connection:?}");
+    assert_eq!(connection.congestion, "reno");
+    assert!(connection.mss <= 536, "{connection:?}");
+    let socket = SocketSetup { congestion: Some("nonesuch".to_owned()), ..SocketSetup::default() };
+    let error = server.test(NetTest::Tcp(TcpTest { socket, ..bulk(Direction::Up) })).unwrap_err();
+    assert!(error.to_string().contains("congestion"), "{error}");
+}
+
+#[test]
+fn datagrams_arrive_at_their_rate() {
+    let server = Server::start();
+    for direction in [Direction::Up, Direction::Down] {
+        let result = server.udp(datagrams(8_000_000, direction));
+        // 1,000 a second for 0.3 s; the last may be due just after the end.
+        assert!((290..=301).contains(&result.sender.sent), "{result:?}");
+        assert_eq!(result.receiver.received, result.sender.sent, "{direction:?}");
+        assert_eq!((result.receiver.duplicates, result.receiver.reordered), (0, 0));
+        assert_eq!(result.sender.lateness.len(), result.sender.sent);
+        assert_eq!(result.receiver.bytes, 1_000 * result.receiver.received);
+        assert!(result.receiver.total > result.receiver.received, "the warm-up is left out");
+        assert!((result.goodput() / 8e6 - 1.0).abs() < 0.2, "{}", result.goodput());
+        assert!(result.loss() == 0.0 && result.receiver.jitter < Nanos::from_millis(20));
+    }
+}
+
+#[test]
+fn without_a_rate_datagrams_go_as_fast_as_they_can() {
+    let server = Server::start();
+    let result = server.udp(UdpTest { rate: None, ..datagrams(1, Direction::Up) });
+    assert!(result.sender.sent > 3_000, "{:?}", result.sender);
+    assert!(result.receiver.received <= result.sender.sent);
+    let lost = result.sender.sent - result.receiver.received;
+    assert!(result.loss() == lost as f64 / result.sender.sent as f64);
+}
+
+#[test]
+fn transactions_are_timed() {
+    let server = Server::start();
+    let result = server.rr(transactions());
+    assert!(result.transactions > 100, "{result:?}");
+    assert_eq!(result.latency.len(), result.transactions);
+    assert!(result.client_cpu.total().0 > 0 && result.server_cpu.total().0 > 0);
+    assert_eq!(result.connections.len(), 2);
+}
+
+#[test]
+fn echo_comes_back() {
+    let server = Server::start();
+    let watched = AtomicU64::new(0);
+    let spec = spec(server.address, NetTest::Ping(pings(Probe::Udp)));
+    let watch = |_: &vtax_load::net::Live| _ = watched.fetch_add(1, Relaxed);
+    let NetResult::Ping(result) = run(&spec, &Control::new(), &watch).unwrap() else { panic!() };
+    assert!((299..=300).contains(&result.intended), "{}", result.intended);
+    assert_eq!((result.sent, result.answered, result.duplicates), (result.intended, result.intended, 0));
+    assert!(
+        result.rtt.quantile(0.5) > Nanos::ZERO && result.rtt.quantile(0.5) <= result.latency.quantile(0.5)
+    );
+    assert_eq!(result.intervals.iter().map(|i| i.answered).sum::<u64>(), result.answered);
+    assert!(watched.load(Relaxed) >= 3);
+}
+
+#[test]
+fn the_kernel_answers_pings() {
+    let server = Server::start();
+    match server.test(NetTest::Ping(pings(Probe::Icmp))) {
+        Ok(NetResult::Ping(result)) => assert_eq!((result.answered, result.duplicates), (result.sent, 0)),
+        Ok(other) => panic!("{other:?}"),
+        // Neither a group that may ping nor privileges: said so, with the way out.
+        Err(error) => assert!(error.to_string().contains("ping_group_range"), "{error}"),
+    }
+}
+
+#[test]
+fn probes_to_nobody_are_lost() {
+    let server = Server::start();
+    let test = pings(Probe::Udp);
+    assert_eq!(server.ping(test.clone()).answered, server.ping(test).sent);
+    let gone = "127.0.0.1:1".parse().unwrap();
+    let error = run(&spec(gone, NetTest::Ping(pings(Probe::Udp))), &Control::new(), &|_| {}).unwrap_err();
+    assert!(matches!(error, NetError::Connect { .. }), "{error}");
+}
+
+#[test]
+fn a_server_takes_only_as_many_tests_as_it_should() {
+    let server = Server::with(ServerOptions { tests: 1 });
+    let address = server.address;
+    let busy =
+        thread::spawn(move || run(&spec(address, NetTest::Rr(transactions())), &Control::new(), &|_| {}));
+    thread::sleep(Duration::from_millis(150));
+    let error = server.test(NetTest::Rr(transactions())).unwrap_err();
+    assert_eq!(error.to_string(), "the server refuses: it is busy with 1 others");
+    busy.join().unwrap().unwrap();
+    server.rr(transactions());
+}
+
+#[test]
+fn cancelling_ends_a_test() {
+    let server = Server::start();
+    let mut spec = spec(server.address, NetTest::Tcp(bulk(Direction::Up)));
+    spec.duration = Nanos::from_secs(60);
+    let control = Arc::new(Control::new());
+    let hand = control.clone();
+    let began = std::time::Instant::now();
+    let test = thread::spawn(move || run(&spec, &hand, &|_| {}));
+    thread::sleep(Duration::from_millis(300));
+    control.cancel();
+    let NetResult::Tcp(result) = test.join().unwrap().unwrap() else { panic!() };
+    assert!(began.elapsed() < Duration::from_secs(5));
+    assert!(result.up.unwrap().receiver.total_bytes > 0);
+}
+
+/// A server that does what `peer` does with each connection.
+fn stranger(peer: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming().take(4).flatten() {
+            peer(stream);
+        }
+    });
+    address
+}
+
+#[test]
+fn strangers_are_told_apart() {
+    let test = || NetTest::Tcp(bulk(Direction::Up));
+    let run = |address| run(&spec(address, test()), &Control::new(), &|_| {}).unwrap_err();
+    let closes = stranger(drop);
+    assert!(matches!(run(closes), NetError::Lost { .. }));
+    let babbles = stranger(|mut s| s.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap_or(()));
+    assert!(matches!(run(babbles), NetError::Protocol { .. } | NetError::Lost { .. }));
+    let lies = stranger(|mut s| {
+        let mut request = [0; 1_000];
+        let _ = s.read(&mut request);
+        let _ = s.write_all(b"\0\0\0\x0c{\"say\":\"go\"}");
+        let _ = s.read(&mut request);
+    });
+    let error = run(lies);
+    assert!(error.to_string().contains("a start before the test"), "{error}");
+}
+
+#[test]
+fn a_server_survives_garbage() {
+    let server = Server::start();
+    for garbage in [&b""[..], b"\xff\xff\xff\xff", b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\x02{}", b"\0\0\x10\0{"]
+    {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        stream.write_all(garbage).unwrap();
+    }
+    server.rr(transactions());
+}
+
+#[test]
+fn a_peer_that_goes_away_in_the_middle_is_named() {
+    // Relays to a real server and cuts everything after 200 ms.
+    let server = Server::start();
+    let to = server.address;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        let began = std::time::Instant::now();
+        let relay = |from: TcpStream, to: TcpStream| {
+            thread::spawn(move || {
+                let (mut from, mut to, mut bytes) = (from, to, [0; 65_536]);
+                let _ = from.set_read_timeout(Some(Duration::from_millis(50)));
+                while began.elapsed() < Duration::from_millis(200) {
+                    if let Ok(n @ 1..) = from.read(&mut bytes) {
+                        let _ = to.write_all(&bytes[..n]);
+                    }
+                }
+                let _ = to.shutdown(std::net::Shutdown::Both);
+                let _ = from.shutdown(std::net::Shutdown::Both);
+            });
+        };
+        for client in listener.incoming().take(3).flatten() {
+            let far = TcpStream::connect(to).unwrap();
+            relay(client.try_clone().unwrap(), far.try_clone().unwrap());
+            relay(far, client);
+        }
+    });
+    let mut spec = spec(address, NetTest::Tcp(bulk(Direction::Up)));
+    spec.duration = Nanos::from_secs(10);
+    let began = std::time::Instant::now();
+    let error = run(&spec, &Control::new(), &|_| {}).unwrap_err();
+    assert!(matches!(error, NetError::Lost { .. }), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(5), "{error}");
+}
+
+#[test]
+fn nonsensical_tests_are_refused_before_they_begin() {
+    let nowhere: SocketAddr = "127.0.0.1:1".parse().unwrap();
+    let refused = |spec: &NetSpec| match run(spec, &Control::new(), &|_| {}) {
+        Err(NetError::Spec { field, .. }) => field,
+        other => panic!("{other:?}"),
+    };
+    let of = |test| spec(nowhere, test);
+    assert_eq!(refused(&of(NetTest::Tcp(TcpTest { streams: 0, ..bulk(Direction::Up) }))), "streams");
+    assert_eq!(refused(&of(NetTest::Tcp(TcpTest { block: Bytes(0), ..bulk(Direction::Up) }))), "block");
+    assert_eq!(refused(&of(NetTest::Udp(UdpTest { size: 10, ..datagrams(1_000, Direction::Up) }))), "size");
+    assert_eq!(refused(&of(NetTest::Udp(datagrams(1_000, Direction::Both)))), "direction");
+    assert_eq!(refused(&of(NetTest::Rr(RrTest { request: 0, ..transactions() }))), "request");
+    assert_eq!(refused(&of(NetTest::Ping(PingTest { rate: Rate(0.0), ..pings(Probe::Udp) }))), "rate");
+    let mut spec = of(NetTest::Rr(transactions()));
+    spec.duration = Nanos::ZERO;
+    assert_eq!(refused(&spec), "duration");
+}

@@ -1,0 +1,367 @@
+//! `vtax load tcp|udp|rr|ping`: network tests between this end and a server of the same program.
+
+mod output;
+
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
+use rustix::process::Signal;
+use vtax_load::net::{
+    Direction, NetError, NetSpec, NetTest, PORT, PingTest, Probe, RrTest, ServerOptions, SocketSetup,
+    TcpTest, UdpTest, run as run_test, serve,
+};
+use vtax_load::{ArrivalProcess, Control};
+use vtax_sys::signals::SignalFd;
+use vtax_units::{BitRate, Bytes, Nanos, Rate};
+
+use crate::exit::{Classify, Exit, Failure, Outcome};
+
+/// How often signals are looked at.
+const TICK: Duration = Duration::from_millis(50);
+/// Tests a server takes at once: more would measure each other.
+const TESTS_AT_ONCE: usize = 4;
+
+/// TCP bulk transfer: how many bytes the path carries. Both ends count, and are compared.
+#[derive(clap::Args)]
+pub(super) struct TcpArgs {
+    #[command(flatten)]
+    ends: Ends,
+    #[command(flatten)]
+    course: CourseArgs,
+    /// Connections in each direction.
+    #[arg(long, short = 'P', default_value_t = 1)]
+    streams: u32,
+    /// Who sends.
+    #[arg(long, value_enum, default_value_t = Way::Up)]
+    direction: Way,
+    /// Send this much instead of for a time; it still ends after --duration.
+    #[arg(long)]
+    bytes: Option<Bytes>,
+    /// Bytes of one write.
+    #[arg(long, default_value = "128KiB")]
+    block: Bytes,
+    /// Copy what arrives into memory, as most programs do; otherwise the kernel counts and drops it.
+    #[arg(long)]
+    copy: bool,
+    #[command(flatten)]
+    socket: SocketArgs,
+}
+
+/// UDP datagrams at a rate: loss, reordering, duplicates, jitter (RFC 3550).
+#[derive(clap::Args)]
+pub(super) struct UdpArgs {
+    #[command(flatten)]
+    ends: Ends,
+    #[command(flatten)]
+    course: CourseArgs,
+    /// Payload bits per second; `max`: as fast as they go out.
+    #[arg(long, default_value = "10Mbit")]
+    rate: UdpRate,
+    /// Payload of a datagram, in bytes.
+    #[arg(long, default_value_t = 1_448)]
+    size: u32,
+    /// Who sends.
+    #[arg(long, value_enum, default_value_t = Way::Up)]
+    direction: Way,
+    /// Socket buffers to ask for, on both ends [default: 4MiB].
+    #[arg(long)]
+    buffer: Option<Bytes>,
+}
+
+/// Request/response transactions over TCP, one after another on each connection.
+#[derive(clap::Args)]
+pub(super) struct RrArgs {
+    #[command(flatten)]
+    ends: Ends,
+    #[command(flatten)]
+    course: CourseArgs,
+    /// Connections.
+    #[arg(long, short = 'P', default_value_t = 1)]
+    streams: u32,
+    /// Bytes of a request.
+    #[arg(long, default_value_t = 1)]
+    request: u32,
+    /// Bytes of a response.
+    #[arg(long, default_value_t = 1)]
+    response: u32,
+    #[command(flatten)]
+    socket: SocketArgs,
+}
+
+/// Echo at a rate: round-trip times, from the actual and from the intended send.
+#[derive(clap::Args)]
+pub(super) struct PingArgs {
+    #[command(flatten)]
+    ends: Ends,
+    #[command(flatten)]
+    course: CourseArgs,
+    /// ICMP (the peer's kernel answers, no server needed) or UDP (the server answers).
+    #[arg(long, value_enum, default_value_t = Kind::Icmp)]
+    probe: Kind,
+    /// Probes per second.
+    #[arg(long, default_value = "100/s")]
+    rate: Rate,
+    /// Gaps between probes.
+    #[arg(long, value_enum, default_value_t = super::Arrivals::Constant)]
+    arrivals: super::Arrivals,
+    /// Payload in bytes.
+    #[arg(long, default_value_t = 56)]
+    size: u32,
+    /// A probe not answered within this time is lost.
+    #[arg(long, default_value = "1s")]
+    timeout: Nanos,
+    /// Seed of the gaps.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Whom to test with, or to be whom others test with.
+#[derive(clap::Args)]
+#[group(id = "ends", required = true, multiple = false, args = ["host", "server"])]
+struct Ends {
+    /// HOST[:PORT] of the server.
+    host: Option<String>,
+    /// Be the server, for all four kinds of test, until ended.
+    #[arg(long)]
+    server: bool,
+    /// Where the server listens.
+    #[arg(long, default_value_t = SocketAddr::from(([127, 0, 0, 1], PORT)))]
+    listen: SocketAddr,
+}
+
+#[derive(clap::Args)]
+struct CourseArgs {
+    /// Time that is counted.
+    #[arg(long, default_value = "10s")]
+    duration: Nanos,
+    /// Time before it that isn't.
+    #[arg(long, default_value = "1s")]
+    warmup: Nanos,
+    /// Time between two lines of progress, and length of the intervals in the result.
+    #[arg(long, default_value = "1s")]
+    interval: Nanos,
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Print no progress.
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+#[derive(clap::Args)]
+struct SocketArgs {
+    /// Socket buffers to ask for, on both ends: iperf's window. Linux doubles it and has bounds of its
+    /// own; the result shows what it gave.
+    #[arg(long, short)]
+    window: Option<Bytes>,
+    /// Largest segment.
+    #[arg(long)]
+    mss: Option<u32>,
+    /// Congestion control of both ends, such as `cubic` or `bbr`.
+    #[arg(long)]
+    congestion: Option<String>,
+    /// Send at once, however little.
+    #[arg(long)]
+    no_delay: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Way {
+    /// This end.
+    Up,
+    /// The server.
+    Down,
+    /// Both at once (TCP only).
+    Both,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Kind {
+    /// ICMP echo.
+    Icmp,
+    /// UDP echo.
+    Udp,
+}
+
+/// A bit rate, or none.
+#[derive(Clone, Copy)]
+struct UdpRate(Option<BitRate>);
+
+impl FromStr for UdpRate {
+    type Err = <BitRate as FromStr>::Err;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "max" { Ok(Self(None)) } else { text.parse().map(|rate| Self(Some(rate))) }
+    }
+}
+
+impl From<Way> for Direction {
+    fn from(way: Way) -> Self {
+        match way {
+            Way::Up => Self::Up,
+            Way::Down => Self::Down,
+            Way::Both => Self::Both,
+        }
+    }
+}
+
+impl SocketArgs {
+    fn setup(&self) -> SocketSetup {
+        SocketSetup {
+            window: self.window,
+            mss: self.mss,
+            congestion: self.congestion.clone(),
+            no_delay: self.no_delay,
+        }
+    }
+}
+
+pub(super) fn tcp(args: &TcpArgs) -> Outcome {
+    let test = TcpTest {
+        streams: args.streams,
+        direction: args.direction.into(),
+        socket: args.socket.setup(),
+        bytes: args.bytes,
+        block: args.block,
+        copy: args.copy,
+    };
+    either(&args.ends, &args.course, NetTest::Tcp(test))
+}
+
+pub(super) fn udp(args: &UdpArgs) -> Outcome {
+    let test =
+        UdpTest { rate: args.rate.0, size: args.size, direction: args.direction.into(), buffer: args.buffer };
+    either(&args.ends, &args.course, NetTest::Udp(test))
+}
+
+pub(super) fn rr(args: &RrArgs) -> Outcome {
+    let socket = args.socket.setup();
+    let test = RrTest { streams: args.streams, request: args.request, response: args.response, socket };
+    either(&args.ends, &args.course, NetTest::Rr(test))
+}
+
+pub(super) fn ping(args: &PingArgs) -> Outcome {
+    let test = PingTest {
+        probe: match args.probe {
+            Kind::Icmp => Probe::Icmp,
+            Kind::Udp => Probe::Udp,
+        },
+        rate: args.rate,
+        arrivals: ArrivalProcess::from(args.arrivals),
+        size: args.size,
+        timeout: args.timeout,
+        seed: args.seed,
+    };
+    either(&args.ends, &args.course, NetTest::Ping(test))
+}
+
+fn either(ends: &Ends, course: &CourseArgs, test: NetTest) -> Outcome {
+    // Before the first thread, so that all have the signals blocked.
+    let signals = SignalFd::new(&[Signal::INT, Signal::TERM]).context("preparing for Ctrl-C")?;
+    match &ends.host {
+        Some(host) => client(host, course, test, &signals),
+        None => server(ends.listen, &signals),
+    }
+}
+
+fn server(listen: SocketAddr, signals: &SignalFd) -> Outcome {
+    let listener =
+        TcpListener::bind(listen).with_context(|| format!("listening on {listen}")).host_cannot()?;
+    let address = listener.local_addr().context("asking for the address").host_cannot()?;
+    output::line(&format!("listening on {address}"));
+    let stop = AtomicBool::new(false);
+    let result = thread::scope(|scope| {
+        let serving = scope.spawn(|| serve(&listener, ServerOptions { tests: TESTS_AT_ONCE }, &stop));
+        while !serving.is_finished() && !signalled(signals) {
+            thread::sleep(TICK);
+        }
+        stop.store(true, Relaxed);
+        serving.join()
+    });
+    match result {
+        Ok(result) => result.host_cannot().map(|()| Exit::Done),
+        Err(_) => Err(anyhow::anyhow!("the server panicked").into()),
+    }
+}
+
+fn client(host: &str, course: &CourseArgs, test: NetTest, signals: &SignalFd) -> Outcome {
+    let spec = NetSpec {
+        target: resolve(host).bad_input()?,
+        test,
+        warmup: course.warmup,
+        duration: course.duration,
+        interval: course.interval,
+    };
+    let control = Control::new();
+    let (result, interrupted) = thread::scope(|scope| {
+        let running = scope.spawn(|| {
+            run_test(&spec, &control, &|live| {
+                if !course.quiet {
+                    output::live(&spec, live);
+                }
+            })
+        });
+        let mut interrupted = false;
+        while !running.is_finished() {
+            if signalled(signals) {
+                interrupted = true;
+                control.cancel();
+            }
+            thread::sleep(TICK);
+        }
+        (running.join(), interrupted)
+    });
+    let result = result.map_err(|_| anyhow::anyhow!("the test panicked"))?;
+    let result = result.map_err(|error| {
+        let exit = match &error {
+            NetError::Spec { .. } => Exit::BadInput,
+            NetError::Cancelled => Exit::Interrupted,
+            _ => Exit::HostCannot,
+        };
+        Failure { exit, error: error.into() }
+    })?;
+    if course.json {
+        output::json(host, &spec, &result)?
+    } else {
+        output::text(&spec, &result)
+    }
+    Ok(if interrupted { Exit::Interrupted } else { Exit::Done })
+}
+
+fn signalled(signals: &SignalFd) -> bool {
+    matches!(signals.next(), Ok(Some(_)))
+}
+
+/// `HOST`, `HOST:PORT` or `[IPV6]:PORT`, as an address.
+fn resolve(host: &str) -> anyhow::Result<SocketAddr> {
+    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    if let Ok(ip) = bare.parse() {
+        return Ok(SocketAddr::new(ip, PORT));
+    }
+    let with_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let found = if with_port { host.to_socket_addrs() } else { (host, PORT).to_socket_addrs() };
+    found
+        .with_context(|| format!("`{host}` can't be resolved; write HOST, HOST:PORT or an address"))?
+        .next()
+        .with_context(|| format!("`{host}` has no address"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_names_and_addresses_with_and_without_port() {
+        assert_eq!(resolve("127.0.0.1").unwrap(), "127.0.0.1:5202".parse().unwrap());
+        assert_eq!(resolve("127.0.0.1:80").unwrap(), "127.0.0.1:80".parse().unwrap());
+        assert_eq!(resolve("::1").unwrap(), "[::1]:5202".parse().unwrap());
+        assert_eq!(resolve("[::1]").unwrap(), "[::1]:5202".parse().unwrap());
+        assert_eq!(resolve("[::1]:80").unwrap(), "[::1]:80".parse().unwrap());
+        assert!(resolve("no such host").unwrap_err().to_string().contains("no such host"));
+        assert!(resolve("").is_err());
+    }
+}
