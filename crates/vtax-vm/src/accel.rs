@@ -131,6 +131,7 @@ fn boot(
         command_line: &qemu::probe_command_line(mitigations_off(accelerator)),
         initrd: initrd.as_raw_fd(),
         console: theirs.as_raw_fd(),
+        of_pair: false,
         node: None,
     };
     let mut command = qemu.command();

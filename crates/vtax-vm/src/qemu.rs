@@ -186,6 +186,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) command_line: &'a str,
     pub(crate) initrd: RawFd,
     pub(crate) console: RawFd,
+    /// Whether it is one of a fault-tolerant pair.
+    pub(crate) of_pair: bool,
     /// What a node has and a probe hasn't.
     pub(crate) node: Option<NodeDevices<'a>>,
 }
@@ -259,7 +261,9 @@ fn mac_words(mac: [u8; 6]) -> String {
 pub(crate) fn arguments(machine: &Machine<'_>) -> Vec<OsString> {
     let mut out = Arguments::default();
     // Controllers that nothing is attached to only cost probing time in the guest.
-    out.pair("-machine", "q35,i8042=off,sata=off,smbus=off,vmport=off");
+    // One of a pair loads its devices' state at each checkpoint, so it has none that Linux does without.
+    let fewer = if machine.of_pair { ",smm=off,hpet=off" } else { "" };
+    out.pair("-machine", format!("q35,i8042=off,sata=off,smbus=off,vmport=off{fewer}"));
     match machine.accelerator {
         Accelerator::Kvm => out.pair("-accel", "kvm").pair("-cpu", "host"),
         Accelerator::Tcg => out.pair("-accel", TCG).pair("-cpu", "max"),
@@ -391,6 +395,7 @@ mod tests {
             command_line: &command_line,
             initrd: 3,
             console: 4,
+            of_pair: false,
             node: Some(node),
         };
         let expected = "\
@@ -438,6 +443,7 @@ PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
             command_line: &probe_command_line(false),
             initrd: 10,
             console: 11,
+            of_pair: false,
             node: None,
         };
         let expected = "\

@@ -111,6 +111,7 @@ impl Vm {
             command_line: &qemu::node_command_line(&name, off),
             initrd: initrd.as_raw_fd(),
             console: console_theirs.as_raw_fd(),
+            of_pair: false,
             node: Some(NodeDevices {
                 root: &root,
                 agent: agent_theirs.as_raw_fd(),

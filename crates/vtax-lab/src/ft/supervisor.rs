@@ -1,6 +1,6 @@
 //! Detects, fences, promotes, protects again.
 //!
-//! One thread for each pair. It looks at the heartbeats a hundred times a second and at once when
+//! One thread for each pair. It looks at the heartbeats fifty times a second and at once when
 //! something is told. What takes long (copying a guest to a new secondary) has a thread of its own, so
 //! that a failure in the middle of it is detected like any other.
 
@@ -21,7 +21,7 @@ use super::pair::{Member, PairEventKind, PairMode, Roles, Shared, lock};
 use crate::error::{LabError, Result, While};
 
 /// Time between two looks at the heartbeats.
-const TICK: Duration = Duration::from_millis(10);
+const TICK: Duration = Duration::from_millis(20);
 /// How long the kernel may take to confirm the end of killed processes.
 const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
 /// How long to wait for a thread that is busy with roles: its QEMUs answer or die within this.

@@ -109,6 +109,7 @@ impl Replica {
             command_line: &command_line,
             initrd: initrd.as_raw_fd(),
             console: console_theirs.as_raw_fd(),
+            of_pair: true,
             node: None,
         };
         let devices = PairDevices {
