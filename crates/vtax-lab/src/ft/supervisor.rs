@@ -28,6 +28,10 @@ const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
 const SETTLE_WITHIN: Duration = Duration::from_secs(20);
 /// Time between two looks at the link's counters.
 const COUNT_EVERY: Duration = Duration::from_millis(250);
+/// How many times the detector's timeout counts while the guest isn't protected, and how soon after that
+/// it counts once again.
+const WHILE_UNPROTECTED: u32 = 4;
+const SETTLED_AFTER: Duration = Duration::from_millis(250);
 /// Pause after a failed attempt to protect a guest.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -138,10 +142,17 @@ impl Supervisor {
         }
     }
 
+    /// How many times the detector's timeout counts. Copying a guest fills the link and the CPUs, and who
+    /// isn't protected yet gains nothing by an early verdict.
+    fn patience(&self) -> u32 {
+        let armed = lock(&self.shared.roles).armed;
+        if armed.is_some_and(|since| since.elapsed() > SETTLED_AFTER) { 1 } else { WHILE_UNPROTECTED }
+    }
+
     fn judge(&mut self) {
-        let now = Instant::now();
+        let (now, patience) = (Instant::now(), self.patience());
         for host in 0..self.detectors.len() {
-            let verdict = self.detectors[host].verdict(now);
+            let verdict = self.detectors[host].verdict(now, patience);
             match verdict {
                 Verdict::Suspect if !self.down[host] => self.host_failed(host, now),
                 Verdict::PathLost(Path::FtLink) if !self.lost_link[host] && !self.down[host] => {
@@ -306,22 +317,24 @@ impl Supervisor {
 
     /// A host that is up, heard of on both paths and has nothing to do.
     fn free_host(&self) -> Option<usize> {
-        let now = Instant::now();
+        let (now, patience) = (Instant::now(), self.patience());
         let roles = lock(&self.shared.roles);
         let busy: Vec<usize> =
             [&roles.primary, &roles.secondary].into_iter().flatten().map(|m| m.host).collect();
         (0..self.detectors.len()).find(|host| {
-            !busy.contains(host) && !self.down[*host] && self.detectors[*host].verdict(now) == Verdict::Alive
+            !busy.contains(host)
+                && !self.down[*host]
+                && self.detectors[*host].verdict(now, patience) == Verdict::Alive
         })
     }
 
     fn protect_where_possible(&mut self) {
         let PairMode::Checkpoints(mode) = self.shared.spec.mode else { return };
-        let now = Instant::now();
+        let (now, patience) = (Instant::now(), self.patience());
         let mut roles = lock(&self.shared.roles);
         let ready = roles.wanted && !roles.busy && roles.secondary.is_none() && now >= self.not_before;
         let Some(primary) = roles.primary.clone().filter(|_| ready) else { return };
-        if self.detectors[primary.host].verdict(now) != Verdict::Alive {
+        if self.detectors[primary.host].verdict(now, patience) != Verdict::Alive {
             return;
         }
         drop(roles);

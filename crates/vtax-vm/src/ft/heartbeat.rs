@@ -147,14 +147,16 @@ impl Detector {
         self.last.into_iter().flatten().max()
     }
 
-    /// What the silence means at this moment. Every beat that waits must have been taken before.
+    /// What the silence means at this moment, where the timeout counts `patience` times. Every beat that waits
+    /// must have been taken before.
     #[must_use]
-    pub fn verdict(&self, now: Instant) -> Verdict {
+    pub fn verdict(&self, now: Instant, patience: u32) -> Verdict {
+        let timeout = self.timeout * patience;
         let silence =
             self.last.map(|last| last.map_or(Duration::MAX, |last| now.saturating_duration_since(last)));
-        let lost = silence.map(|silence| silence > self.timeout);
+        let lost = silence.map(|silence| silence > timeout);
         // The beats of a host that dies end on both paths at once, but are not seen at the same moment.
-        let fresh = |path: usize| silence[path] <= self.timeout / 2;
+        let fresh = |path: usize| silence[path] <= timeout / 2;
         match lost {
             _ if self.last().is_none() => Verdict::Unknown,
             [false, false] => Verdict::Alive,
@@ -175,19 +177,20 @@ mod tests {
         let mut detector = Detector::new(DetectorSettings::default());
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
-        assert_eq!(detector.verdict(at(10_000)), Verdict::Unknown);
+        assert_eq!(detector.verdict(at(10_000), 1), Verdict::Unknown);
         detector.beat(Path::FtLink, at(0));
         detector.beat(Path::Second, at(10));
-        assert_eq!(detector.verdict(at(100)), Verdict::Alive);
-        assert_eq!(detector.verdict(at(105)), Verdict::Unclear);
-        assert_eq!(detector.verdict(at(111)), Verdict::Suspect);
+        assert_eq!(detector.verdict(at(100), 1), Verdict::Alive);
+        assert_eq!(detector.verdict(at(105), 1), Verdict::Unclear);
+        assert_eq!(detector.verdict(at(111), 1), Verdict::Suspect);
+        assert_eq!(detector.verdict(at(111), 4), Verdict::Alive);
         detector.beat(Path::Second, at(60));
-        assert_eq!(detector.verdict(at(105)), Verdict::PathLost(Path::FtLink));
+        assert_eq!(detector.verdict(at(105), 1), Verdict::PathLost(Path::FtLink));
         detector.beat(Path::FtLink, at(150));
-        assert_eq!(detector.verdict(at(170)), Verdict::PathLost(Path::Second));
+        assert_eq!(detector.verdict(at(170), 1), Verdict::PathLost(Path::Second));
         assert_eq!(detector.last(), Some(at(150)));
         detector.forget();
-        assert_eq!(detector.verdict(at(500)), Verdict::Unknown);
+        assert_eq!(detector.verdict(at(500), 1), Verdict::Unknown);
     }
 
     #[test]
