@@ -1,5 +1,5 @@
 # Thin on purpose: the logic is in xtask (crate `xtask`) and in vtax itself.
-.PHONY: build run test bench soundness check fuzz clean
+.PHONY: build run test bench soundness ft-soak check fuzz clean
 
 build: ## the static binary, target/vtax
 	@cargo xtask build
@@ -16,6 +16,9 @@ bench: build ## compare with the peers; writes target/bench.json
 
 soundness: ## simulate whether intervals and verdicts keep their promises; writes target/soundness.json
 	@cargo xtask soundness
+
+ft-soak: build ## kill protected guests a hundred times in each mode
+	@cargo xtask ft-soak
 
 check: ## format, lints, licences
 	@cargo xtask check

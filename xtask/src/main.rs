@@ -10,6 +10,7 @@ mod bench_probe;
 mod bench_report;
 mod bench_sip;
 mod bench_vm;
+mod ft_soak;
 mod soundness;
 mod soundness_coverage;
 mod soundness_load;
@@ -21,7 +22,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
-const USAGE: &str = "usage: cargo xtask build|check|test|bench [NAME..]|soundness [NAME..|--real [N]]|fuzz [SECONDS]|ci";
+const USAGE: &str = "usage: cargo xtask build|check|test|bench [NAME..]|soundness [NAME..|--real [N]]|ft-soak [KILLS]\
+                     |fuzz [SECONDS]|ci";
 
 fn main() -> ExitCode {
     match run() {
@@ -44,6 +46,8 @@ fn run() -> Result<()> {
         ["soundness", "--real"] => soundness_real::run(soundness_real::DEFAULT),
         ["soundness", "--real", n] => soundness_real::run(n.parse().context("a number of comparisons")?),
         ["soundness", names @ ..] => soundness::run(names),
+        ["ft-soak"] => ft_soak::run("100"),
+        ["ft-soak", kills] => ft_soak::run(kills),
         ["fuzz"] => tasks::fuzz("20"),
         ["fuzz", seconds] => tasks::fuzz(seconds),
         ["ci"] => tasks::check().and_then(|()| tasks::test()),

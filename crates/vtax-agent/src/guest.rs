@@ -7,17 +7,21 @@
 mod modules;
 mod port;
 mod root;
+mod witness;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit};
 use rustix::system::RebootCommand;
-use vtax_vm::contract::{HOSTNAME_KEY, MODULE_DIR, ROLE_AGENT, ROLE_KEY};
+use vtax_vm::contract::{
+    HOSTNAME_KEY, MODULE_DIR, ROLE_AGENT, ROLE_KEY, ROLE_WITNESS, ROOT_KEY, WITNESS_ADDRESS_KEY,
+};
 
 use crate::serve::{Role, serve};
 
@@ -35,6 +39,15 @@ pub(crate) enum GuestError {
     /// The kernel command line asks for something else.
     #[error("{ROLE_KEY}={found:?} on the kernel command line, expected `{ROLE_AGENT}`")]
     Role { found: Option<String> },
+    /// The witness has no usable address.
+    #[error("{WITNESS_ADDRESS_KEY}={found:?} on the kernel command line is no address with a prefix length")]
+    Address { found: Option<String> },
+    /// The network could not be brought up.
+    #[error("bring up the network: {reason}")]
+    Network { reason: String },
+    /// There is no disk with this serial number.
+    #[error("no disk `{serial}` within {} s", waited.as_secs())]
+    NoDisk { serial: &'static str, waited: Duration },
     /// The agent's port did not appear.
     #[error("no virtio-serial port `{name}` within {} s", waited.as_secs())]
     NoPort { name: &'static str, waited: Duration },
@@ -67,7 +80,7 @@ pub fn is_init() -> bool {
 /// Makes the guest a node, serves its agent until the controller is gone, and powers off.
 /// What goes wrong is said on the console.
 pub fn run() -> ! {
-    if let Err(error) = become_node().and_then(serve_port) {
+    if let Err(error) = become_node().and_then(Becoming::serve) {
         let _ = writeln!(io::stderr(), "vtax in the guest: {error}");
         // The console is a slow wire, and what isn't through by the power-off is lost.
         std::thread::sleep(Duration::from_millis(200));
@@ -79,23 +92,47 @@ pub fn run() -> ! {
     }
 }
 
-fn become_node() -> Result<OwnedFd, GuestError> {
+/// What the guest is there for.
+enum Becoming {
+    /// The agent, on this port.
+    Agent(OwnedFd),
+    /// The witness, at this address.
+    Witness(IpAddr, u8),
+}
+
+impl Becoming {
+    fn serve(self) -> Result<(), GuestError> {
+        match self {
+            Self::Agent(port) => serve_port(port),
+            Self::Witness(address, prefix) => witness::serve(address, prefix),
+        }
+    }
+}
+
+fn become_node() -> Result<Becoming, GuestError> {
     root::mount_kernel_interfaces()?;
     let line = fs::read_to_string("/proc/cmdline").map_err(GuestError::call("read", "/proc/cmdline"))?;
     let keys = keys(&line);
-    match keys.get(ROLE_KEY) {
-        Some(&ROLE_AGENT) => {}
-        other => return Err(GuestError::Role { found: other.map(|s| (*s).to_owned()) }),
+    let role = keys.get(ROLE_KEY).copied();
+    if !matches!(role, Some(ROLE_AGENT | ROLE_WITNESS)) {
+        return Err(GuestError::Role { found: role.map(str::to_owned) });
     }
     modules::load_all(Path::new(MODULE_DIR))?;
-    root::switch_to_host_root()?;
+    root::switch_to_root(keys.get(ROOT_KEY).copied())?;
     if let Some(name) = keys.get(HOSTNAME_KEY).filter(|name| !name.is_empty()) {
         rustix::system::sethostname(name.as_bytes()).map_err(GuestError::call("set host name", *name))?;
     }
     let limit = Rlimit { current: Some(OPEN_FILES.0), maximum: Some(OPEN_FILES.1) };
     rustix::process::setrlimit(Resource::Nofile, limit)
         .map_err(GuestError::call("set limit of", "open files"))?;
-    port::open()
+    if role == Some(ROLE_WITNESS) {
+        let text = keys.get(WITNESS_ADDRESS_KEY).copied();
+        let parsed =
+            text.and_then(|t| t.split_once('/')).and_then(|(a, p)| a.parse().ok().zip(p.parse().ok()));
+        let found = || GuestError::Address { found: text.map(str::to_owned) };
+        return parsed.map(|(address, prefix)| Becoming::Witness(address, prefix)).ok_or_else(found);
+    }
+    port::open().map(Becoming::Agent)
 }
 
 fn serve_port(port: OwnedFd) -> Result<(), GuestError> {

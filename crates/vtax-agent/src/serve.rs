@@ -1,17 +1,18 @@
 //! The agent: reads requests, answers each exactly once, and ends with its stream.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use vtax_probe::Snapshot;
 
 use crate::frame::{Decoder, Frame, Kind, MAX_PAYLOAD};
 use crate::message::{Event, Reply, Request, samples_to_bytes};
-use crate::node::Node;
+use crate::node::{Node, lock};
 use crate::reaper;
 
 /// What the agent is to its node.
@@ -29,7 +30,7 @@ pub struct Role {
 ///
 /// `read` and `write` may be duplicates of one descriptor. Bytes that are no frame are skipped.
 pub fn serve(read: OwnedFd, write: OwnedFd, role: Role) -> io::Result<()> {
-    let writer = Writer(Arc::new(Mutex::new(File::from(write))));
+    let writer = Writer::new(File::from(write));
     if role.init {
         reaper::start()?;
     }
@@ -68,7 +69,7 @@ fn read_requests(
             Err(e) => return Err(e),
         }
         while let Some(frame) = decoder.next_frame() {
-            if frame.kind != Kind::Request {
+            if frame.kind != Kind::Request || writer.is_repeated(frame.id) {
                 continue;
             }
             let request = match serde_json::from_slice(&frame.payload) {
@@ -135,22 +136,94 @@ fn dispatch(
 
 /// The sending half of the stream, shared by all threads of the agent.
 #[derive(Clone)]
-pub(crate) struct Writer(Arc<Mutex<File>>);
+pub(crate) struct Writer {
+    stream: Arc<Mutex<File>>,
+    answers: Arc<Mutex<Answers>>,
+}
+
+/// Requests that came lately and their answers. After the failover of a protected guest, its controller
+/// repeats what it has no answer to, not knowing whether the request or the answer was lost.
+#[derive(Debug, Default)]
+struct Answers {
+    /// Ids of requests, oldest first.
+    begun: VecDeque<u32>,
+    /// Frames that were the answers, oldest first.
+    given: VecDeque<(u32, Vec<u8>)>,
+}
+
+impl Answers {
+    /// Requests remembered; a controller has a handful open at a time.
+    const MOST_BEGUN: usize = 64;
+    /// Bytes of answers kept; the last is kept whatever its size.
+    const MOST_BYTES: usize = 1 << 20;
+
+    /// Whether the request is new; it is known from now on.
+    fn begin(&mut self, id: u32) -> bool {
+        if self.begun.contains(&id) {
+            return false;
+        }
+        if self.begun.len() == Self::MOST_BEGUN {
+            self.begun.pop_front();
+        }
+        self.begun.push_back(id);
+        true
+    }
+
+    fn keep(&mut self, id: u32, frame: Vec<u8>) {
+        self.given.push_back((id, frame));
+        while self.given.len() > 1
+            && self.given.iter().map(|(_, f)| f.len()).sum::<usize>() > Self::MOST_BYTES
+        {
+            self.given.pop_front();
+        }
+    }
+
+    fn given_to(&self, id: u32) -> Option<&[u8]> {
+        self.given.iter().find(|(of, _)| *of == id).map(|(_, frame)| frame.as_slice())
+    }
+}
 
 impl Writer {
+    fn new(stream: File) -> Self {
+        Self { stream: Arc::new(Mutex::new(stream)), answers: Arc::default() }
+    }
+
     /// A stream that can't be written to is about to end for reading too; nobody is left to tell.
     fn send(&self, kind: Kind, id: u32, payload: Vec<u8>) {
-        let bytes = Frame { kind, id, payload }.encode();
-        let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).write_all(&bytes);
+        self.write(&Frame { kind, id, payload }.encode());
+    }
+
+    fn write(&self, bytes: &[u8]) {
+        let _ = lock(&self.stream).write_all(bytes);
+    }
+
+    /// Whether this request came before; its answer, where there is one, is given again.
+    fn is_repeated(&self, id: u32) -> bool {
+        let mut answers = lock(&self.answers);
+        if answers.begin(id) {
+            return false;
+        }
+        let again = answers.given_to(id).map(<[u8]>::to_vec);
+        drop(answers);
+        if let Some(frame) = again {
+            self.write(&frame);
+        }
+        true
+    }
+
+    fn send_answer(&self, id: u32, payload: Vec<u8>) {
+        let frame = Frame { kind: Kind::Reply, id, payload }.encode();
+        self.write(&frame);
+        lock(&self.answers).keep(id, frame);
     }
 
     fn reply(&self, id: u32, reply: &Reply) {
         let payload = serde_json::to_vec(reply).unwrap_or_default();
         if payload.len() <= MAX_PAYLOAD {
-            return self.send(Kind::Reply, id, payload);
+            return self.send_answer(id, payload);
         }
         let error = format!("the answer has {} bytes, more than a frame can carry", payload.len());
-        self.send(Kind::Reply, id, serde_json::to_vec(&Reply::Failed { error }).unwrap_or_default());
+        self.send_answer(id, serde_json::to_vec(&Reply::Failed { error }).unwrap_or_default());
     }
 
     pub(crate) fn event(&self, event: &Event) {
@@ -170,4 +243,59 @@ pub(crate) fn fit(mut snapshots: Vec<Snapshot>) -> Vec<Snapshot> {
         });
     }
     snapshots
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{NodeFacts, PROTOCOL_VERSION};
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_repeated_request_gets_the_same_answer_and_is_not_done_again() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let agent = std::thread::spawn(move || {
+            let directory = std::env::temp_dir();
+            serve(theirs.try_clone().unwrap().into(), theirs.into(), Role { init: false, directory })
+        });
+        let (mut writer, mut reader) = (File::from(OwnedFd::from(ours.try_clone().unwrap())), ours);
+        let payload = serde_json::to_vec(&Request::Hello { version: PROTOCOL_VERSION }).unwrap();
+        let hello = Frame { kind: Kind::Request, id: 7, payload }.encode();
+        let mut decoder = Decoder::default();
+        let mut next = || loop {
+            if let Some(frame) = decoder.next_frame() {
+                return frame;
+            }
+            let mut bytes = [0; 4096];
+            let length = reader.read(&mut bytes).unwrap();
+            decoder.push(&bytes[..length]);
+        };
+        // Torn in the middle, as at a failover; the filler ends it.
+        writer.write_all(&hello[..hello.len() / 2]).unwrap();
+        writer.write_all(&[0; 16 << 10]).unwrap();
+        writer.write_all(&hello).unwrap();
+        let first = next();
+        writer.write_all(&hello).unwrap();
+        assert_eq!(next(), first);
+        let reply: Reply = serde_json::from_slice(&first.payload).unwrap();
+        assert!(matches!(reply, Reply::Hello(NodeFacts { version: PROTOCOL_VERSION, .. })));
+        writer
+            .write_all(
+                &Frame { kind: Kind::Request, id: 8, payload: br#"{"request":"shutdown"}"#.into() }.encode(),
+            )
+            .unwrap();
+        agent.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn only_late_answers_are_kept() {
+        let mut answers = Answers::default();
+        assert!((0..100).all(|id| answers.begin(id)));
+        assert!(!answers.begin(99) && answers.begin(0), "the oldest are forgotten");
+        answers.keep(1, vec![1; 600 << 10]);
+        answers.keep(2, vec![2; 600 << 10]);
+        assert!(answers.given_to(1).is_none() && answers.given_to(2).is_some());
+        answers.keep(3, vec![3; 8 << 20]);
+        assert!(answers.given_to(3).is_some());
+    }
 }

@@ -41,6 +41,14 @@ pub enum LabError {
         #[source]
         source: VmError,
     },
+    /// A fault-tolerant pair could not do what was asked.
+    #[error("{operation}: {reason}")]
+    Pair {
+        /// What was asked.
+        operation: &'static str,
+        /// Why not.
+        reason: String,
+    },
     /// No guest was prepared, so there is nothing to boot.
     #[error("virtual machine {node}: no guest kernel was prepared for this lab")]
     NoGuest {

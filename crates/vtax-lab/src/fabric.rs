@@ -33,6 +33,11 @@ impl Switch {
         &self.name
     }
 
+    /// Its number in the lab's network namespace.
+    pub(crate) const fn index(&self) -> u32 {
+        self.index
+    }
+
     fn take_ports(&mut self, count: usize) -> Result<()> {
         if self.ports + count > MOST_PORTS {
             return Err(LabError::SwitchFull { switch: self.name.clone(), ports: self.ports });
@@ -154,6 +159,51 @@ impl Fabric {
             self.netlink.send_all(requests).during(what)?;
         }
         Ok(addresses)
+    }
+
+    /// Plugs a namespace that is no node into a switch, by an interface of this name that is up and has
+    /// this address; returns the name of the switch's port.
+    pub(crate) fn plug_namespace(
+        &mut self,
+        inside: &NetNs,
+        name: &str,
+        switch: &mut Switch,
+        shape: Shape,
+        (address, prefix): (IpAddr, u8),
+    ) -> Result<String> {
+        switch.take_ports(1)?;
+        let number = self.take_host();
+        let port = port_name(number);
+        let what = || format!("plug {name} into {}", switch.name);
+        let near = VethEnd {
+            name: &port,
+            mac: port_mac(number),
+            namespace: None,
+            group: self.group,
+            switch: Some(switch.index),
+        };
+        let far = VethEnd { name, mac: mac(number), namespace: Some(inside), group: 0, switch: None };
+        self.netlink
+            .send(create_veth(&Veth { ends: [near, far], near_up: true, mtu: shape.mtu }))
+            .during(what)?;
+        let mut within = Netlink::open_in(inside).during(what)?;
+        let index = within.link(name).during(what)?.index;
+        let requests = [set_up("lo"), set_up(name), add_address(index, address, prefix)];
+        within.send_all(requests).during(what)?;
+        if let Some(tbf) = shape.tbf() {
+            // Towards the host at the switch, away from it at its own end.
+            within.send(add_tbf(index, &tbf)).during(what)?;
+            self.limit(&port, shape)?;
+        }
+        Ok(port)
+    }
+
+    /// Address and interface of a guest that takes a number of its own, but no port yet.
+    pub(crate) fn guest_interface(&mut self, mtu: u32) -> (Mac, InterfaceSetup, IpAddr) {
+        let number = self.take_host();
+        let inside = mac(number);
+        let setup = setup(FindInterface::Mac(inside.0), "eth0".to_owned(), number, mtu);
+        (inside, setup, address(number))
     }
 
     /// A virtual machine's port on a switch, and its address.

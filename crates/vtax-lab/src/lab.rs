@@ -128,6 +128,10 @@ impl Lab {
         &self.notes
     }
 
+    pub(crate) const fn agent_program(&self) -> &AgentProgram {
+        &self.agent
+    }
+
     /// Whether nodes have namespaces of their own.
     #[must_use]
     pub fn has_namespaces(&self) -> bool {

@@ -10,6 +10,7 @@ mod container;
 pub mod doctor;
 mod error;
 mod fabric;
+pub mod ft;
 mod lab;
 mod naming;
 mod netns_node;

@@ -24,6 +24,8 @@ pub struct Inherit {
     pub cpus: Vec<usize>,
     /// Open `cgroup.procs` files (or v1 `tasks`) of the control groups to join.
     pub control_groups: Vec<OwnedFd>,
+    /// The network namespace it starts in; `None`: the parent's.
+    pub network: Option<OwnedFd>,
     /// Kill the child when the *thread* that starts it ends (`prctl(2)`, `PR_SET_PDEATHSIG`).
     /// The thread must therefore live as long as the child is wanted.
     pub die_with_thread: bool,
@@ -37,7 +39,7 @@ impl Inherit {
     ///
     /// What fork, the preparations in the child or exec said.
     pub fn spawn(self, mut command: Command) -> io::Result<Child> {
-        let Self { descriptors, cpus, control_groups, die_with_thread } = self;
+        let Self { descriptors, cpus, control_groups, network, die_with_thread } = self;
         let mut set = CpuSet::new();
         for cpu in cpus.iter().copied().filter(|&cpu| cpu < CpuSet::MAX_CPU) {
             set.set(cpu);
@@ -47,6 +49,9 @@ impl Inherit {
             for group in &control_groups {
                 // "0" stands for the writing process itself (kernel document cgroup-v1, cgroup-v2).
                 rustix::io::write(group, b"0")?;
+            }
+            if let Some(network) = &network {
+                crate::netns::enter(network)?;
             }
             if set.count() > 0 {
                 rustix::thread::sched_setaffinity(None, &set)?;

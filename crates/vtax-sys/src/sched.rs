@@ -57,6 +57,30 @@ struct SchedAttr {
 /// Priority asked for: clearly above other programs, not the highest there is.
 const NICE: i32 = -15;
 
+/// Has this thread run before every ordinary one as soon as it wakes (SCHED_RR, the lowest real-time
+/// priority), or else with a high ordinary priority. For threads that watch others and need microseconds:
+/// heartbeats and who listens to them. Threads and processes it starts are ordinary again.
+///
+/// # Errors
+///
+/// Where neither is granted.
+pub fn react_at_once() -> Result<()> {
+    /// `SCHED_FLAG_RESET_ON_FORK` (sched_setattr(2)).
+    const RESET_ON_FORK: u64 = 1;
+    let ask = |policy: i32, priority: u32, nice: i32| {
+        let size = std::mem::size_of::<SchedAttr>() as u32;
+        let policy = policy.cast_unsigned();
+        let attr = SchedAttr { size, policy, priority, nice, flags: RESET_ON_FORK, ..SchedAttr::default() };
+        // SAFETY: 0 is the calling thread; `attr` is a readable sched_attr of the size it says, and
+        // the kernel only reads it.
+        let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
+        if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    };
+    ask(libc::SCHED_RR, 1, 0)
+        .or_else(|_| ask(libc::SCHED_OTHER, 0, NICE))
+        .context("set priority of", "this thread")
+}
+
 /// Asks that this thread runs soon after it wakes, before other programs on its CPU: a short time
 /// slice (Linux 6.12 and later let it preempt longer ones) and, where this user may, a high
 /// priority. It stays an ordinary thread that can't starve the machine, as a real-time one could.

@@ -17,11 +17,25 @@ const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
 ///
 /// Where `/dev/net/tun` is missing or may not be opened, or the name is taken.
 pub fn create(name: &str) -> Result<OwnedFd> {
+    create_with(name, libc::IFF_VNET_HDR)
+}
+
+/// As [`create`], but frames come bare: each is at most as long as the MTU says and has its checksums.
+/// For who has to look into them.
+///
+/// # Errors
+///
+/// As [`create`].
+pub fn create_bare(name: &str) -> Result<OwnedFd> {
+    create_with(name, 0)
+}
+
+fn create_with(name: &str, header: libc::c_int) -> Result<OwnedFd> {
     use rustix::fs::{Mode, OFlags};
     let path = "/dev/net/tun";
     let tun = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())
         .context("open", path)?;
-    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+    let flags = libc::IFF_TAP | libc::IFF_NO_PI | header;
     // struct ifreq: a name of 16 bytes, then a union whose first member here is the flags.
     let mut request = [0_u8; 40];
     if name.is_empty() || name.len() > 15 {

@@ -9,7 +9,6 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -30,8 +29,8 @@ const KVM_PATIENCE: Duration = Duration::from_secs(4);
 const TCG_PATIENCE: Duration = Duration::from_secs(40);
 /// Enough for any kernel to boot.
 const MEMORY: Bytes = Bytes::from_mib(256);
-/// File in the cache with the last proof.
-const CACHE_FILE: &str = "accelerator.json";
+/// Files in the cache with the last proof: of the installed QEMU, of the private copy.
+const CACHE_FILES: [&str; 2] = ["accelerator.json", "accelerator-private.json"];
 
 /// What a host proved to be able to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,7 +76,8 @@ pub fn prove(qemu: &Qemu, kernel: &GuestKernel, cache: &Cache, refresh: bool) ->
         return Ok(Proof { accelerator, kvm_unusable: Some(reason), boot: None, cached: false });
     }
     let key = key(qemu, kernel);
-    if !refresh && let Some(proof) = earlier(cache, &key) {
+    let file = CACHE_FILES[usize::from(qemu.unpacked_in.is_some())];
+    if !refresh && let Some(proof) = earlier(cache, file, &key) {
         return Ok(proof);
     }
     let proof = match boot(qemu, &kernel.image, Accelerator::Kvm, KVM_PATIENCE)? {
@@ -91,7 +91,7 @@ pub fn prove(qemu: &Qemu, kernel: &GuestKernel, cache: &Cache, refresh: bool) ->
     };
     let text = serde_json::to_vec(&Cached { key, proof: proof.clone() }).unwrap_or_default();
     // A cache that can't be written only means that the next run proves it again.
-    let _ = cache.write(CACHE_FILE, &text);
+    let _ = cache.write(file, &text);
     Ok(proof)
 }
 
@@ -131,9 +131,10 @@ fn boot(
         command_line: &qemu::probe_command_line(mitigations_off(accelerator)),
         initrd: initrd.as_raw_fd(),
         console: theirs.as_raw_fd(),
+        of_pair: false,
         node: None,
     };
-    let mut command = Command::new(&qemu.program);
+    let mut command = qemu.command();
     command.args(qemu::arguments(&machine));
     let inherit = Inherit { descriptors: vec![initrd, theirs.into()], ..Inherit::default() };
     let started = Instant::now();
@@ -194,8 +195,8 @@ fn key(qemu: &Qemu, kernel: &GuestKernel) -> String {
     )
 }
 
-fn earlier(cache: &Cache, key: &str) -> Option<Proof> {
-    let text = fs::read(cache.entry(CACHE_FILE)).ok()?;
+fn earlier(cache: &Cache, file: &str, key: &str) -> Option<Proof> {
+    let text = fs::read(cache.entry(file)).ok()?;
     let cached: Cached = serde_json::from_slice(&text).ok()?;
     (cached.key == key).then_some(Proof { cached: true, ..cached.proof })
 }
@@ -220,11 +221,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::at(dir.path());
         let text = serde_json::to_vec(&Cached { key: "a".into(), proof: proof() }).unwrap();
-        cache.write(CACHE_FILE, &text).unwrap();
-        assert_eq!(earlier(&cache, "a"), Some(Proof { cached: true, ..proof() }));
-        assert_eq!(earlier(&cache, "b"), None);
-        cache.write(CACHE_FILE, b"{damaged").unwrap();
-        assert_eq!(earlier(&cache, "a"), None);
+        cache.write(CACHE_FILES[0], &text).unwrap();
+        assert_eq!(earlier(&cache, CACHE_FILES[0], "a"), Some(Proof { cached: true, ..proof() }));
+        assert_eq!(earlier(&cache, CACHE_FILES[0], "b"), None);
+        cache.write(CACHE_FILES[0], b"{damaged").unwrap();
+        assert_eq!(earlier(&cache, CACHE_FILES[0], "a"), None);
     }
 
     #[test]

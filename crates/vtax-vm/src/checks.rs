@@ -11,9 +11,6 @@ use crate::kernel::{GuestKernel, Origin};
 use crate::qemu::{Accelerator, Qemu};
 use crate::setup::Package;
 
-/// The first QEMU that vtax's fault-tolerant pairs can use.
-const FAULT_TOLERANT: (u32, u32) = (11, 1);
-
 /// Checks everything that virtual machines need. Takes some seconds: kernels are booted.
 #[must_use]
 pub fn checks(cache: &Cache, refresh: bool) -> Vec<Check> {
@@ -33,9 +30,6 @@ pub fn checks(cache: &Cache, refresh: bool) -> Vec<Check> {
         checks.push(accelerator(qemu, kernel, cache, refresh));
     }
     checks.push(vhost(Path::new("/dev/vhost-net")));
-    if let Ok(qemu) = &qemu {
-        checks.push(fault_tolerance(qemu));
-    }
     checks
 }
 
@@ -86,39 +80,10 @@ fn vhost(device: &Path) -> Check {
     }
 }
 
-fn fault_tolerance(qemu: &Qemu) -> Check {
-    const NAME: &str = "fault-tolerant pairs";
-    let (major, minor) = FAULT_TOLERANT;
-    match qemu.number() {
-        Some(number) if number >= FAULT_TOLERANT => Check::ok(
-            NAME,
-            format!("QEMU {} is {major}.{minor} or later (by its version only)", qemu.version),
-        ),
-        _ => Check::degraded(
-            NAME,
-            format!("need QEMU {major}.{minor} or later, this is {}", qemu.version),
-            format!("install QEMU {major}.{minor}; plans without fault tolerance don't need it"),
-        ),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
     use vtax_sys::check::State;
-
-    #[test]
-    fn fault_tolerance_goes_by_version() {
-        let state = |version: &str| {
-            let version = version.to_owned();
-            fault_tolerance(&Qemu { program: PathBuf::new(), version, sandbox: true }).state
-        };
-        assert_eq!(state("7.2.22 (Debian)"), State::Degraded);
-        assert_eq!(state("11.0.5"), State::Degraded);
-        assert_eq!(state("11.1.0"), State::Ok);
-        assert_eq!(state("12.0.0"), State::Ok);
-    }
 
     #[test]
     fn a_missing_vhost_names_a_way_out() {

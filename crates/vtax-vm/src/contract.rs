@@ -6,6 +6,23 @@
 pub const ROLE_KEY: &str = "vtax.role";
 /// [`ROLE_KEY`]'s value: become the node's agent on the port [`AGENT_PORT`].
 pub const ROLE_AGENT: &str = "agent";
+/// [`ROLE_KEY`]'s value: serve a counter that is kept in memory only, on [`WITNESS_PORT`]. It is how
+/// vtax finds out whether a guest, its memory and its connections survived.
+pub const ROLE_WITNESS: &str = "witness";
+/// Key on the kernel command line: the witness's address with prefix length, `10.97.0.2/16`.
+pub const WITNESS_ADDRESS_KEY: &str = "vtax.address";
+/// TCP port of the witness.
+pub const WITNESS_PORT: u16 = 7000;
+/// Key on the kernel command line: where the guest's files come from; without it [`ROOT_TAG`].
+pub const ROOT_KEY: &str = "vtax.root";
+/// [`ROOT_KEY`]'s value: a read-only file system on the disk [`ROOT_DISK`].
+pub const ROOT_IMAGE: &str = "image";
+/// [`ROOT_KEY`]'s value: nothing but what is in the initrd.
+pub const ROOT_NOTHING: &str = "nothing";
+/// Serial number of the disk with the guest's files.
+pub const ROOT_DISK: &str = "vtax-root";
+/// Serial number of the disk whose content must survive.
+pub const DATA_DISK: &str = "vtax-data";
 /// Key on the kernel command line: the guest's host name.
 pub const HOSTNAME_KEY: &str = "vtax.hostname";
 /// Name of the virtio-serial port the agent talks through.

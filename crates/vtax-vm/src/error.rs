@@ -26,6 +26,26 @@ pub enum VmError {
         /// What was tried and what came of it.
         reason: String,
     },
+    /// There is no QEMU for fault-tolerant pairs and none can be fetched.
+    #[error("no newer QEMU can be fetched: {reason}; install QEMU 11.1 or later")]
+    NoNewerQemu {
+        /// What is missing.
+        reason: String,
+    },
+    /// No QEMU on this host keeps a fault-tolerant pair.
+    #[error("no QEMU for fault-tolerant pairs: {}; fetch one with `vtax setup`", tried.join("; "))]
+    NoPairQemu {
+        /// Every QEMU that was looked at, with the reason why it can't be used.
+        tried: Vec<String>,
+    },
+    /// A fault-tolerant pair did not do what it should.
+    #[error("fault-tolerant pair: {operation}: {reason}")]
+    Pair {
+        /// What was tried.
+        operation: &'static str,
+        /// What came of it.
+        reason: String,
+    },
     /// No kernel that a guest can boot.
     #[error("no guest kernel: {}; fetch one with `vtax setup`", tried.join("; "))]
     NoKernel {

@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 
 use crate::accel::{self, Proof};
 use crate::cache::Cache;
+use crate::contract::{ROOT_IMAGE, ROOT_KEY, ROOT_NOTHING};
 use crate::error::{Result, VmError};
 use crate::initrd;
 use crate::kernel::{GuestKernel, Origin};
+use crate::modules::{NEEDED, NEEDED_FOR_IMAGE, NEEDED_WITHOUT_HOST};
 use crate::qemu::{self, Accelerator, Qemu};
 
 /// How guests are to be prepared.
@@ -20,13 +22,61 @@ pub struct GuestOptions {
     pub init: PathBuf,
     /// Prove the accelerator anew.
     pub refresh: bool,
+    /// Where the guests' files come from.
+    pub root: GuestRoot,
+    /// Which QEMU runs them; `None`: the installed one.
+    pub qemu: Option<Qemu>,
+}
+
+/// Where a guest's files come from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum GuestRoot {
+    /// The host's own, over 9p. Such a guest can't be copied to another QEMU, and so not be protected:
+    /// a mounted export blocks QEMU's migration.
+    #[default]
+    Host,
+    /// A read-only ext4 file system in this file, on a virtio disk that any number of guests share.
+    Image(PathBuf),
+    /// Nothing but the initrd: for services that are part of vtax.
+    Nothing,
+}
+
+impl GuestRoot {
+    /// Whether a guest with it can be copied to another QEMU.
+    #[must_use]
+    pub const fn can_migrate(&self) -> bool {
+        !matches!(self, Self::Host)
+    }
+
+    const fn modules(&self) -> &'static [&'static str] {
+        match self {
+            Self::Host => NEEDED,
+            Self::Image(_) => NEEDED_FOR_IMAGE,
+            Self::Nothing => NEEDED_WITHOUT_HOST,
+        }
+    }
+
+    /// What the guest's kernel command line says about it, with a space before it.
+    pub(crate) fn words(&self) -> String {
+        match self {
+            Self::Host => String::new(),
+            Self::Image(_) => format!(" {ROOT_KEY}={ROOT_IMAGE}"),
+            Self::Nothing => format!(" {ROOT_KEY}={ROOT_NOTHING}"),
+        }
+    }
 }
 
 impl GuestOptions {
     /// The user's cache and the running program.
     #[must_use]
     pub fn of_user() -> Self {
-        Self { cache: Cache::of_user(), init: PathBuf::from("/proc/self/exe"), refresh: false }
+        Self {
+            cache: Cache::of_user(),
+            init: PathBuf::from("/proc/self/exe"),
+            refresh: false,
+            root: GuestRoot::Host,
+            qemu: None,
+        }
     }
 }
 
@@ -38,6 +88,7 @@ pub struct Guest {
     kernel: GuestKernel,
     initrd: OwnedFd,
     initrd_bytes: usize,
+    root: GuestRoot,
 }
 
 impl Guest {
@@ -49,12 +100,12 @@ impl Guest {
     /// [`VmError::NoQemu`], [`VmError::NoKernel`], [`VmError::BadFile`] where `init` can't be a
     /// guest's program, or [`VmError::Io`].
     pub fn prepare(options: &GuestOptions) -> Result<Self> {
-        let qemu = Qemu::find()?;
-        let kernel = GuestKernel::find(&options.cache)?;
+        let qemu = options.qemu.clone().map_or_else(Qemu::find, Ok)?;
+        let kernel = GuestKernel::find_with(&options.cache, options.root.modules())?;
         let proof = accel::prove(&qemu, &kernel, &options.cache, options.refresh)?;
         let archive = initrd::build(&options.init, kernel.modules())?;
         let initrd = initrd::memory_file(&archive).map_err(VmError::io("create", "initrd in memory"))?;
-        Ok(Self { qemu, proof, kernel, initrd, initrd_bytes: archive.len() })
+        Ok(Self { qemu, proof, kernel, initrd, initrd_bytes: archive.len(), root: options.root.clone() })
     }
 
     /// What guests run on, and why.
@@ -81,6 +132,12 @@ impl Guest {
         &self.kernel
     }
 
+    /// Where the guests' files come from.
+    #[must_use]
+    pub fn root(&self) -> &GuestRoot {
+        &self.root
+    }
+
     pub(crate) fn initrd(&self) -> &OwnedFd {
         &self.initrd
     }
@@ -90,6 +147,14 @@ impl Guest {
     #[must_use]
     pub fn vhost(&self) -> bool {
         self.accelerator() == Accelerator::Kvm && Path::new("/dev/vhost-net").exists()
+    }
+
+    fn root_words(&self) -> String {
+        match &self.root {
+            GuestRoot::Host => "the host's files over 9p".to_owned(),
+            GuestRoot::Image(path) => format!("a read-only image, {}", path.display()),
+            GuestRoot::Nothing => "vtax alone, from the initrd".to_owned(),
+        }
     }
 
     /// What a reader of the results must know about the guests: a name and a value each.
@@ -105,6 +170,7 @@ impl Guest {
             ("vm.accelerator", self.accelerator().word().to_owned()),
             ("vm.accelerator.proof", self.proof.line()),
             ("vm.qemu", self.qemu.version.clone()),
+            ("vm.root", self.root_words()),
             ("vm.kernel", self.kernel.release.clone()),
             ("vm.kernel.origin", origin),
             ("vm.kernel.entry", entry.to_owned()),

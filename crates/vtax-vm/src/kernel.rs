@@ -46,9 +46,14 @@ impl GuestKernel {
     ///
     /// [`VmError::NoKernel`] with every kernel that was tried and the reason why not.
     pub fn find(cache: &Cache) -> Result<Self> {
+        Self::find_with(cache, NEEDED)
+    }
+
+    /// As [`find`](Self::find), with other modules.
+    pub(crate) fn find_with(cache: &Cache, wanted: &[&str]) -> Result<Self> {
         let running = rustix::system::uname().release().to_string_lossy().into_owned();
         let mut tried = Vec::new();
-        match Self::of_host(cache, Path::new("/"), &running) {
+        match Self::of_host(cache, Path::new("/"), &running, wanted) {
             Ok(kernel) => return Ok(kernel),
             Err(e) => tried.push(format!("the host's own {running}: {}", chain(&e))),
         }
@@ -58,7 +63,7 @@ impl GuestKernel {
             tried.push(format!("none in {}", cache.kernels().display()));
         }
         for release in releases {
-            match Self::of_cache(cache, &release) {
+            match Self::in_dir_with(&cache.kernels().join(&release), &release, wanted) {
                 Ok(kernel) => return Ok(kernel),
                 Err(e) => tried.push(format!("{release} in the cache: {}", chain(&e))),
             }
@@ -67,9 +72,9 @@ impl GuestKernel {
     }
 
     /// The kernel `release` installed below `root`.
-    fn of_host(cache: &Cache, root: &Path, release: &str) -> Result<Self> {
+    fn of_host(cache: &Cache, root: &Path, release: &str, wanted: &[&str]) -> Result<Self> {
         let bzimage = root.join(format!("boot/vmlinuz-{release}"));
-        let modules = needed_modules(release, root)?;
+        let modules = needed_modules(release, root, wanted)?;
         let facts = fs::metadata(&bzimage).map_err(VmError::path("look at", &bzimage))?;
         // Reading it proves the permission: Ubuntu keeps it from everyone but root.
         fs::File::open(&bzimage).map_err(VmError::path("open", &bzimage))?;
@@ -94,7 +99,11 @@ impl GuestKernel {
 
     /// The kernel `release` whose packages are unpacked below `root`.
     pub(crate) fn in_dir(root: &Path, release: &str) -> Result<Self> {
-        let modules = needed_modules(release, root)?;
+        Self::in_dir_with(root, release, NEEDED)
+    }
+
+    fn in_dir_with(root: &Path, release: &str, wanted: &[&str]) -> Result<Self> {
+        let modules = needed_modules(release, root, wanted)?;
         let packages = fs::read_to_string(root.join(PACKAGES)).unwrap_or_default();
         let packages = packages.lines().map(str::to_owned).collect();
         let vmlinux = root.join(VMLINUX);
@@ -122,11 +131,11 @@ pub(crate) fn extract(path: &Path) -> Result<Vec<u8>> {
         .map_err(|e| VmError::bad_file(path, "a kernel with a direct entry", e.to_string()))
 }
 
-fn needed_modules(release: &str, root: &Path) -> Result<Vec<Module>> {
+fn needed_modules(release: &str, root: &Path, wanted: &[&str]) -> Result<Vec<Module>> {
     // Where /lib is no link to /usr/lib (an unpacked package), either may be the place.
     let places = ["lib/modules", "usr/lib/modules"].map(|dir| root.join(dir).join(release));
     let dir = places.iter().find(|dir| dir.is_dir()).unwrap_or(&places[0]);
-    ModuleTree::read(release, dir)?.closure(NEEDED)
+    ModuleTree::read(release, dir)?.closure(wanted)
 }
 
 fn cached_releases(cache: &Cache) -> Vec<String> {
@@ -198,7 +207,7 @@ mod tests {
         tree(&modules, &ALL, "");
         fs::create_dir_all(root.join("boot")).unwrap();
         fs::write(root.join("boot/vmlinuz-6.9"), "strange").unwrap();
-        let kernel = GuestKernel::of_host(&cache, &root, "6.9").unwrap();
+        let kernel = GuestKernel::of_host(&cache, &root, "6.9", NEEDED).unwrap();
         assert!(!kernel.pvh);
         assert_eq!(kernel.image, root.join("boot/vmlinuz-6.9"));
         assert_eq!(kernel.module_names().count(), ALL.len());

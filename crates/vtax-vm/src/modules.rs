@@ -14,6 +14,12 @@ use crate::error::{Result, VmError};
 /// What every guest needs: PCI transport, the agent's port, the host's root under an overlay, network.
 pub const NEEDED: &[&str] = &["virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay", "virtio_net"];
 
+/// What a guest needs whose files are not the host's own, see [`crate::GuestRoot`].
+pub(crate) const NEEDED_WITHOUT_HOST: &[&str] = &["virtio_pci", "virtio_console", "virtio_blk", "virtio_net"];
+/// What a guest needs besides for its files on a disk.
+pub(crate) const NEEDED_FOR_IMAGE: &[&str] =
+    &["virtio_pci", "virtio_console", "virtio_blk", "ext4", "overlay", "virtio_net"];
+
 /// Directories below a kernel's `kernel/` that hold nothing a guest is asked for; skipping the
 /// large ones makes the walk four times faster.
 const SKIPPED: &[&str] = &["gpu", "media", "sound", "wireless", "infiniband", "iio", "hwmon"];

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal};
@@ -130,6 +130,28 @@ impl Process {
         String::from_utf8_lossy(&self.shared.lock().console).into_owned()
     }
 
+    /// Sends a signal; a process that has ended already is no error.
+    pub(crate) fn signal(&self, signal: Signal) -> io::Result<()> {
+        match rustix::process::pidfd_send_signal(&self.handle, signal) {
+            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Waits at most that long for the kernel to confirm the end; true where it has.
+    pub(crate) fn ended_within(&self, within: Duration) -> bool {
+        let until = Instant::now() + within;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let left = Timespec::try_from(left).unwrap_or_default();
+            match poll(&mut [PollFd::new(&self.handle, PollFlags::IN)], Some(&left)) {
+                Ok(n) => return n > 0,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return false,
+            }
+        }
+    }
+
     /// Kills QEMU and waits until it is gone.
     pub(crate) fn kill(&mut self) {
         // Fails only where it has ended already.
@@ -220,7 +242,6 @@ fn last_lines(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn shell(script: &str) -> (Process, UnixStream) {
         let (ours, theirs) = UnixStream::pair().unwrap();

@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 use serde::{Deserialize, Serialize};
 use vtax_units::Bytes;
 
-use crate::contract::{AGENT_PORT, HOSTNAME_KEY, ROLE_AGENT, ROLE_KEY, ROOT_TAG};
+use crate::cache::Cache;
+use crate::contract::{AGENT_PORT, DATA_DISK, HOSTNAME_KEY, ROLE_AGENT, ROLE_KEY, ROOT_DISK, ROOT_TAG};
 use crate::error::{Result, VmError};
 
 /// What executes the guest's instructions.
@@ -47,8 +48,13 @@ pub struct Qemu {
     pub version: String,
     /// Whether it was built with a system-call filter.
     pub sandbox: bool,
+    /// The directory its packages are unpacked in, where it is a private copy that runs with its own
+    /// loader, libraries and firmware; `None` for an installed one.
+    pub unpacked_in: Option<PathBuf>,
 }
 
+/// Name of QEMU's process: a private copy's would be its loader's.
+const PROCESS: &str = "qemu-system-x86";
 /// Name of the program that emulates x86-64 PCs.
 const PROGRAM: &str = "qemu-system-x86_64";
 /// A thread per virtual CPU, and a bound (MiB) on the memory for translated code, which otherwise is
@@ -77,13 +83,69 @@ impl Qemu {
     ///
     /// [`VmError::NoQemu`] where it doesn't start or doesn't tell its version.
     pub fn at(program: PathBuf) -> Result<Self> {
-        // Without the filter compiled in, the option itself is refused.
-        let with_sandbox = version_line(&program, &["-sandbox", "on"]);
-        let sandbox = with_sandbox.is_ok();
-        let line = with_sandbox.or_else(|_| version_line(&program, &[]))?;
-        let version = line.split_once("version ").map_or(line.as_str(), |(_, version)| version);
-        Ok(Self { program, version: version.trim().to_owned(), sandbox })
+        Self { program, version: String::new(), sandbox: false, unpacked_in: None }.asked()
     }
+
+    /// The private copy that `vtax setup` put into the cache.
+    ///
+    /// # Errors
+    ///
+    /// [`VmError::NoQemu`] where there is none or it doesn't start.
+    pub fn private(cache: &Cache) -> Result<Self> {
+        let place = Self::place(cache);
+        if !place.is_dir() {
+            return Err(VmError::NoQemu { reason: format!("no private copy in {}", cache.dir().display()) });
+        }
+        Self::unpacked(&place)
+    }
+
+    /// Name of the list of packages in the directory of a private copy.
+    pub(crate) const PACKAGES: &str = "packages";
+
+    /// Where the private copy is.
+    pub(crate) fn place(cache: &Cache) -> PathBuf {
+        cache.entry("qemu")
+    }
+
+    /// The QEMU whose packages are unpacked below `root`.
+    pub(crate) fn unpacked(root: &Path) -> Result<Self> {
+        let program = root.join("usr/bin").join(PROGRAM);
+        Self { program, version: String::new(), sandbox: false, unpacked_in: Some(root.to_owned()) }.asked()
+    }
+
+    /// The same with what it says about itself.
+    fn asked(mut self) -> Result<Self> {
+        // Without the filter compiled in, the option itself is refused.
+        let with_sandbox = self.version_line(&["-sandbox", "on"]);
+        self.sandbox = with_sandbox.is_ok();
+        let line = with_sandbox.or_else(|_| self.version_line(&[]))?;
+        let version = line.split_once("version ").map_or(line.as_str(), |(_, version)| version);
+        self.version = version.trim().to_owned();
+        Ok(self)
+    }
+
+    /// A command that runs it.
+    pub(crate) fn command(&self) -> Command {
+        let Some(root) = &self.unpacked_in else { return Command::new(&self.program) };
+        let libraries = root.join("usr/lib/x86_64-linux-gnu");
+        let mut command = Command::new(root.join("usr/lib64/ld-linux-x86-64.so.2"));
+        command.env("QEMU_MODULE_DIR", libraries.join("qemu"));
+        command.arg("--library-path").arg(&libraries).arg(&self.program);
+        for firmware in ["usr/share/qemu", "usr/share/seabios"] {
+            command.arg("-L").arg(root.join(firmware));
+        }
+        command
+    }
+
+    /// Whether it is of a version whose checkpoints are known to be sound also under emulation.
+    /// 7.2 deadlocks and damages memory, 10.0 never gets to its first checkpoint or stalls.
+    #[must_use]
+    pub fn new_enough_for_pairs(&self) -> bool {
+        self.number().is_some_and(|number| number >= Self::FIRST_FOR_PAIRS)
+    }
+
+    /// The first version that [`new_enough_for_pairs`](Self::new_enough_for_pairs).
+    pub const FIRST_FOR_PAIRS: (u32, u32) = (11, 1);
 
     /// Major and minor version; `None` where the version line is unusual.
     #[must_use]
@@ -91,20 +153,24 @@ impl Qemu {
         let mut parts = self.version.split(|c: char| !c.is_ascii_digit());
         Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
     }
-}
 
-fn version_line(program: &Path, first: &[&str]) -> Result<String> {
-    let failed = |reason: String| VmError::NoQemu { reason: format!("{}: {reason}", program.display()) };
-    let output = Command::new(program)
-        .args(first)
-        .arg("-version")
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|e| failed(e.to_string()))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    match text.lines().next() {
-        Some(line) if output.status.success() => Ok(line.to_owned()),
-        _ => Err(failed(format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim()))),
+    fn version_line(&self, first: &[&str]) -> Result<String> {
+        let failed =
+            |reason: String| VmError::NoQemu { reason: format!("{}: {reason}", self.program.display()) };
+        let output = self
+            .command()
+            .args(first)
+            .arg("-version")
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|e| failed(e.to_string()))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        match text.lines().next() {
+            Some(line) if output.status.success() => Ok(line.to_owned()),
+            _ => {
+                Err(failed(format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim())))
+            }
+        }
     }
 }
 
@@ -120,6 +186,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) command_line: &'a str,
     pub(crate) initrd: RawFd,
     pub(crate) console: RawFd,
+    /// Whether it is one of a fault-tolerant pair.
+    pub(crate) of_pair: bool,
     /// What a node has and a probe hasn't.
     pub(crate) node: Option<NodeDevices<'a>>,
 }
@@ -134,16 +202,73 @@ pub(crate) struct NodeDevices<'a> {
     pub(crate) vhost: bool,
 }
 
+/// The devices of a guest that is one of a pair.
+#[derive(Debug, Clone)]
+pub(crate) struct PairDevices<'a> {
+    pub(crate) agent: RawFd,
+    pub(crate) qmp: RawFd,
+    pub(crate) tap: RawFd,
+    pub(crate) mac: [u8; 6],
+    /// The file system with the guest's files.
+    pub(crate) image: Option<&'a Path>,
+    /// Options of the replicated disk.
+    pub(crate) disks: &'a [String],
+    /// Whether it waits for the other's state.
+    pub(crate) standby: bool,
+}
+
+/// The rest of a pair member's arguments. Every device has an id: both must be told apart by the same
+/// name on both sides.
+pub(crate) fn pair_arguments(pair: &PairDevices<'_>) -> Vec<OsString> {
+    let mut out = Arguments::default();
+    out.pair("-chardev", format!("socket,id=qmp,fd={}", pair.qmp))
+        .pair("-mon", "chardev=qmp,mode=control")
+        .pair("-chardev", format!("socket,id=agent,fd={}", pair.agent))
+        .pair("-device", "virtio-serial-pci,id=serial,max_ports=2,disable-legacy=on")
+        .pair("-device", format!("virtserialport,id=agent,bus=serial.0,chardev=agent,name={AGENT_PORT}"));
+    // The host's kernel must not move the packets: they have to wait for a checkpoint.
+    out.pair("-netdev", format!("tap,id=net0,fd={},vhost=off", pair.tap)).pair(
+        "-device",
+        format!("virtio-net-pci,id=nic0,netdev=net0,mac={},romfile=,disable-legacy=on", mac_words(pair.mac)),
+    );
+    if let Some(image) = pair.image {
+        // Both open it, and neither writes.
+        let mut drive =
+            OsString::from("if=none,id=root,format=raw,readonly=on,file.locking=off,file.filename=");
+        drive.push(escaped_path(image));
+        out.pair("-drive", drive);
+        let device = format!("virtio-blk-pci,id=rootdisk,drive=root,serial={ROOT_DISK},disable-legacy=on");
+        out.pair("-device", device);
+    }
+    for drive in pair.disks {
+        out.pair("-drive", drive);
+    }
+    if !pair.disks.is_empty() {
+        let device = format!("virtio-blk-pci,id=datadisk,drive=data,serial={DATA_DISK},disable-legacy=on");
+        out.pair("-device", device);
+    }
+    if pair.standby {
+        out.pair("-incoming", "defer");
+    }
+    out.0
+}
+
+fn mac_words(mac: [u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
 /// QEMU's arguments, program name excluded.
 pub(crate) fn arguments(machine: &Machine<'_>) -> Vec<OsString> {
     let mut out = Arguments::default();
     // Controllers that nothing is attached to only cost probing time in the guest.
-    out.pair("-machine", "q35,i8042=off,sata=off,smbus=off,vmport=off");
+    // One of a pair loads its devices' state at each checkpoint, so it has none that Linux does without.
+    let fewer = if machine.of_pair { ",smm=off,hpet=off" } else { "" };
+    out.pair("-machine", format!("q35,i8042=off,sata=off,smbus=off,vmport=off{fewer}"));
     match machine.accelerator {
         Accelerator::Kvm => out.pair("-accel", "kvm").pair("-cpu", "host"),
         Accelerator::Tcg => out.pair("-accel", TCG).pair("-cpu", "max"),
     };
-    out.pair("-name", format!("vtax-{}", escaped(machine.name)))
+    out.pair("-name", format!("vtax-{},process={PROCESS}", escaped(machine.name)))
         .pair("-smp", machine.vcpus.max(1).to_string())
         .pair("-m", format!("{}M", machine.memory.mib()))
         .flag("-nodefaults")
@@ -176,7 +301,7 @@ fn node_devices(out: &mut Arguments, node: &NodeDevices<'_>) {
         .pair("-device", format!("virtio-9p-pci,fsdev=root,mount_tag={ROOT_TAG},disable-legacy=on"));
     for (index, (tap, mac)) in node.nics.iter().enumerate() {
         let vhost = if node.vhost { "on" } else { "off" };
-        let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
+        let mac = mac_words(*mac);
         out.pair("-netdev", format!("tap,id=net{index},fd={tap},vhost={vhost}")).pair(
             "-device",
             format!("virtio-net-pci,netdev=net{index},mac={mac},romfile=,disable-legacy=on"),
@@ -270,13 +395,14 @@ mod tests {
             command_line: &command_line,
             initrd: 3,
             console: 4,
+            of_pair: false,
             node: Some(node),
         };
         let expected = "\
 -machine q35,i8042=off,sata=off,smbus=off,vmport=off
 -accel tcg,thread=multi,tb-size=256
 -cpu max
--name vtax-sut,,1
+-name vtax-sut,,1,process=qemu-system-x86
 -smp 2
 -m 256M
 -nodefaults
@@ -317,13 +443,14 @@ PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
             command_line: &probe_command_line(false),
             initrd: 10,
             console: 11,
+            of_pair: false,
             node: None,
         };
         let expected = "\
 -machine q35,i8042=off,sata=off,smbus=off,vmport=off
 -accel kvm
 -cpu host
--name vtax-probe
+-name vtax-probe,process=qemu-system-x86
 -smp 1
 -m 256M
 -nodefaults
@@ -341,7 +468,8 @@ PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
     #[test]
     fn versions_are_read_as_distributions_write_them() {
         let number = |version: &str| {
-            Qemu { program: PathBuf::new(), version: version.to_owned(), sandbox: true }.number()
+            Qemu { program: PathBuf::new(), version: version.to_owned(), sandbox: true, unpacked_in: None }
+                .number()
         };
         assert_eq!(number("7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)"), Some((7, 2)));
         assert_eq!(number("11.1.0"), Some((11, 1)));

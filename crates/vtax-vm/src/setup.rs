@@ -2,15 +2,18 @@
 
 mod apt;
 mod fetch;
+mod newer_qemu;
 
 use std::fs::File;
 use std::path::Path;
 
 use rustix::fs::FlockOperation;
+use vtax_sys::chain;
 
 use crate::cache::Cache;
 use crate::error::{Result, VmError};
 use crate::kernel::{GuestKernel, Origin};
+use crate::qemu::Qemu;
 
 /// A distribution package and how to see that it is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +67,8 @@ pub struct SetupOptions {
     pub packages: Vec<Package>,
     /// Fetch the archive's present kernel even where a usable one is there.
     pub renew: bool,
+    /// Also what fault-tolerant pairs need: a private copy of a newer QEMU where this host's is too old.
+    pub fault_tolerance: bool,
 }
 
 /// What was done.
@@ -79,6 +84,10 @@ pub struct Report {
     pub kernel_of_host: bool,
     /// Whether it was fetched now.
     pub kernel_fetched: bool,
+    /// The private copy of QEMU for fault-tolerant pairs; `None` where none is wanted or needed.
+    pub newer_qemu: Option<String>,
+    /// Why it isn't there although it was wanted. Plans without fault tolerance don't need it.
+    pub no_newer_qemu: Option<String>,
 }
 
 /// Installs missing packages where this user may, and makes sure that there is a kernel guests can
@@ -110,8 +119,26 @@ pub fn run(options: &SetupOptions, progress: &mut dyn FnMut(&str)) -> Result<Rep
         Ok(kernel) if !options.renew => (kernel, false),
         _ => (fetch::kernel(&options.cache, &mut archive, progress)?, true),
     };
+    let (newer_qemu, no_newer_qemu) = match newer_qemu(options, progress) {
+        Ok(version) => (version, None),
+        Err(e) => (None, Some(chain(&e))),
+    };
     let kernel_of_host = kernel.origin == Origin::Host;
-    Ok(Report { installed, to_install, kernel: kernel.release, kernel_of_host, kernel_fetched })
+    let kernel = kernel.release;
+    Ok(Report { installed, to_install, kernel, kernel_of_host, kernel_fetched, newer_qemu, no_newer_qemu })
+}
+
+/// The version of the private copy of QEMU, which is fetched where it is wanted and missing.
+fn newer_qemu(options: &SetupOptions, progress: &mut dyn FnMut(&str)) -> Result<Option<String>> {
+    if !options.fault_tolerance || Qemu::find().is_ok_and(|qemu| qemu.new_enough_for_pairs()) {
+        return Ok(None);
+    }
+    let there = Qemu::private(&options.cache);
+    let qemu = match there {
+        Ok(qemu) if !options.renew => qemu,
+        _ => newer_qemu::fetch(&options.cache, progress)?,
+    };
+    Ok(Some(qemu.version))
 }
 
 /// Held until it is dropped; the kernel drops it for a process that is killed.

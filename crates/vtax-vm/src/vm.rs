@@ -4,7 +4,6 @@ use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -112,6 +111,7 @@ impl Vm {
             command_line: &qemu::node_command_line(&name, off),
             initrd: initrd.as_raw_fd(),
             console: console_theirs.as_raw_fd(),
+            of_pair: false,
             node: Some(NodeDevices {
                 root: &root,
                 agent: agent_theirs.as_raw_fd(),
@@ -121,7 +121,7 @@ impl Vm {
             }),
         };
         let program = &guest.qemu().program;
-        let mut command = Command::new(program);
+        let mut command = guest.qemu().command();
         command.args(qemu::arguments(&machine));
         let shown = std::iter::once(command.get_program()).chain(command.get_args());
         let shown = shown.map(|word| word.to_string_lossy().into_owned()).collect();

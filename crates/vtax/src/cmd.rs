@@ -5,6 +5,7 @@ mod calibrate;
 mod check;
 mod compare;
 mod doctor;
+mod heartbeat;
 mod load;
 mod report;
 mod run;
@@ -39,6 +40,8 @@ pub(crate) enum Command {
     Service(service::Args),
     #[command(hide = true)]
     Agent(agent::Args),
+    #[command(hide = true)]
+    Heartbeat(heartbeat::Args),
 }
 
 /// Runs a subcommand.
@@ -55,5 +58,6 @@ pub(crate) fn run(command: &Command) -> Outcome {
         Command::Schema(args) => schema::run(args),
         Command::Service(args) => service::run(args),
         Command::Agent(args) => agent::run(args),
+        Command::Heartbeat(args) => heartbeat::run(args),
     }
 }

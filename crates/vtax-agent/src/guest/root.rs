@@ -1,4 +1,4 @@
-//! The host's root file system as the guest's.
+//! The guest's root: the host's own file system, an image, or nothing but vtax.
 //!
 //! The host's files come read-only over 9p; what the guest writes stays in memory, in an overlay's
 //! upper layer. So the very binaries and libraries run that run on the host, and nothing has to be
@@ -7,10 +7,13 @@
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::mount::{MountFlags, mount, mount_bind, mount_move};
-use vtax_vm::contract::{BINARY_IN_GUEST, NINE_P_MESSAGE_BYTES, ROOT_TAG};
+use vtax_vm::contract::{
+    BINARY_IN_GUEST, NINE_P_MESSAGE_BYTES, ROOT_DISK, ROOT_IMAGE, ROOT_NOTHING, ROOT_TAG,
+};
 
 use super::GuestError;
 
@@ -59,17 +62,64 @@ pub(super) fn mount_kernel_interfaces() -> Result<(), GuestError> {
     Mount::new("dev", "/dev", "devtmpfs").flags(MountFlags::NOSUID).mount()
 }
 
-/// Puts the host's root together with private layers and makes it this process's root.
-pub(super) fn switch_to_host_root() -> Result<(), GuestError> {
-    // `loose`: the host's files don't change while a guest runs, so what was read once is kept.
-    let nine_p = format!("trans=virtio,version=9p2000.L,msize={NINE_P_MESSAGE_BYTES},cache=loose");
-    Mount::new(ROOT_TAG, "/lower", "9p").flags(MountFlags::RDONLY).data(nine_p).mount()?;
+/// Puts the guest's files (the kernel command line's `kind`) together with private layers and makes
+/// them this process's root.
+pub(super) fn switch_to_root(kind: Option<&str>) -> Result<(), GuestError> {
+    match kind {
+        Some(ROOT_NOTHING) => {
+            Mount::new("tmpfs", NEW_ROOT, "tmpfs").data("size=75%,mode=755").mount()?;
+            // A service that asks who it is finds at least itself.
+            create("/newroot/etc")?;
+            let users =
+                "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n";
+            fs::write("/newroot/etc/passwd", users).map_err(GuestError::call("write", "/etc/passwd"))?;
+        }
+        Some(ROOT_IMAGE) => {
+            let disk = disk(ROOT_DISK)?;
+            create("/lower")?;
+            mount(disk.as_path(), "/lower", "ext4", MountFlags::RDONLY, None)
+                .map_err(GuestError::call("mount", disk.display().to_string()))?;
+            layered()?;
+        }
+        _ => {
+            // `loose`: the host's files don't change while a guest runs, so what was read once is kept.
+            let nine_p = format!("trans=virtio,version=9p2000.L,msize={NINE_P_MESSAGE_BYTES},cache=loose");
+            Mount::new(ROOT_TAG, "/lower", "9p").flags(MountFlags::RDONLY).data(nine_p).mount()?;
+            layered()?;
+        }
+    }
+    switch_to_new_root()
+}
+
+/// What the guest writes stays in memory, over the files in `/lower`.
+fn layered() -> Result<(), GuestError> {
     Mount::new("tmpfs", "/layer", "tmpfs").data("size=75%,mode=755").mount()?;
     for dir in ["/layer/upper", "/layer/work"] {
         create(dir)?;
     }
     let layers = "lowerdir=/lower,upperdir=/layer/upper,workdir=/layer/work";
-    Mount::new("overlay", NEW_ROOT, "overlay").data(layers).mount()?;
+    Mount::new("overlay", NEW_ROOT, "overlay").data(layers).mount()
+}
+
+/// The device of the disk with this serial number. It appears when its driver has asked it.
+pub(super) fn disk(serial: &'static str) -> Result<PathBuf, GuestError> {
+    const PATIENCE: Duration = Duration::from_secs(20);
+    let started = Instant::now();
+    loop {
+        let found = fs::read_dir("/sys/block").ok().into_iter().flatten().flatten().find(|block| {
+            fs::read_to_string(block.path().join("serial")).is_ok_and(|found| found.trim_end() == serial)
+        });
+        if let Some(block) = found {
+            return Ok(Path::new("/dev").join(block.file_name()));
+        }
+        if started.elapsed() > PATIENCE {
+            return Err(GuestError::NoDisk { serial, waited: PATIENCE });
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn switch_to_new_root() -> Result<(), GuestError> {
     for (place, target) in [("/proc", "/newroot/proc"), ("/sys", "/newroot/sys"), ("/dev", "/newroot/dev")] {
         create(target)?;
         mount_move(place, target).map_err(GuestError::call("move mount", place))?;

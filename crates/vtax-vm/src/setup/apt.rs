@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use vtax_sys::inherit::Inherit;
@@ -118,6 +118,90 @@ impl Archive {
     }
 }
 
+/// Where this host's apt finds the archive of that origin, such as `Debian`.
+pub(super) fn archive_of(origin: &str) -> Result<Option<String>> {
+    let format = "$(IDENTIFIER)|$(ORIGIN)|$(LABEL)|$(REPO_URI)";
+    let text = run(command("apt-get").args(["indextargets", "--format", format]), Life::Bound)?;
+    Ok(repository(&text, origin))
+}
+
+/// The line `Packages|Debian|Debian|ADDRESS` of `apt-get indextargets`; the archives of security fixes
+/// and of other publishers have another label or origin.
+fn repository(text: &str, origin: &str) -> Option<String> {
+    let prefix = format!("Packages|{origin}|{origin}|");
+    text.lines().find_map(|line| line.strip_prefix(&prefix)).map(str::to_owned)
+}
+
+/// An apt of its own below a directory: it knows the given suites only and believes that nothing is
+/// installed, so that it fetches a package with everything that it needs. The host's isn't touched.
+#[derive(Debug)]
+pub(super) struct PrivateApt {
+    dir: PathBuf,
+    archives: PathBuf,
+}
+
+impl PrivateApt {
+    /// Prepares the directory. `keyring` proves who signed the suites at `address`.
+    pub(super) fn new(dir: &Path, address: &str, suites: &[&str], keyring: &Path) -> Result<Self> {
+        let archives = dir.join("cache/archives");
+        for part in ["state/lists/partial", "cache/archives/partial", "none"] {
+            let part = dir.join(part);
+            fs::create_dir_all(&part).map_err(VmError::path("create directory", &part))?;
+        }
+        let line = |suite| format!("deb [signed-by={}] {address} {suite} main\n", keyring.display());
+        let sources: String = suites.iter().map(line).collect();
+        for (name, content) in [("sources.list", sources.as_str()), ("status", "")] {
+            let path = dir.join(name);
+            fs::write(&path, content).map_err(VmError::path("write", &path))?;
+        }
+        Ok(Self { dir: dir.to_owned(), archives })
+    }
+
+    /// Fetches `package`, preferably from `suite`, and what it depends on: the files.
+    pub(super) fn fetch(&self, package: &str, suite: &str) -> Result<Vec<PathBuf>> {
+        run(self.command().arg("update"), Life::Bound)?;
+        let install = ["--download-only", "--no-install-recommends", "-y", "-t", suite, "install", package];
+        run(self.command().args(install), Life::Bound)?;
+        let entries = fs::read_dir(&self.archives).map_err(VmError::path("list", &self.archives))?;
+        let files = entries.flatten().map(|entry| entry.path());
+        Ok(files.filter(|file| file.extension().is_some_and(|e| e == "deb")).collect())
+    }
+
+    /// The version of `package` that was fetched.
+    pub(super) fn version(&self, package: &str, suite: &str) -> Result<String> {
+        let mut show = self.tool("apt-cache");
+        // Of several suites' versions the newest is the one of `suite`.
+        show.args(["show", "--no-all-versions", "-o", &format!("APT::Default-Release={suite}"), package]);
+        let text = run(&mut show, Life::Bound)?;
+        let version = text.lines().find_map(|line| line.strip_prefix("Version: "));
+        Ok(version.unwrap_or("unknown").to_owned())
+    }
+
+    fn command(&self) -> Command {
+        let mut command = self.tool("apt-get");
+        command.args(["-q", "-o", "Acquire::Retries=2", "-o", "Acquire::Languages=none"]);
+        command
+    }
+
+    fn tool(&self, program: &str) -> Command {
+        let mut command = command(program);
+        let places = [
+            ("Dir::Etc::sourcelist", "sources.list"),
+            ("Dir::Etc::sourceparts", "none"),
+            ("Dir::Etc::preferences", "none/preferences"),
+            ("Dir::Etc::preferencesparts", "none"),
+            ("Dir::State", "state"),
+            ("Dir::State::status", "status"),
+            ("Dir::Cache", "cache"),
+        ];
+        for (key, place) in places {
+            command.arg("-o").arg(format!("{key}={}", self.dir.join(place).display()));
+        }
+        command.args(["-o", "APT::Sandbox::User=root"]);
+        command
+    }
+}
+
 /// Unpacks the package `file` below `root`.
 pub(super) fn unpack(file: &Path, root: &Path) -> Result<()> {
     run(command("dpkg-deb").arg("-x").args([file, root]), Life::Bound).map(drop)
@@ -184,6 +268,15 @@ mod tests {
                       linux-modules-6.8.0-31-generic\n  Conflicts: linux-image-unsigned-6.8.0-31-generic\n  \
                       Depends: <initramfs-tool>\n    initramfs-tools\n";
         assert_eq!(parse_depends(ubuntu), ["kmod", "linux-base", "linux-modules-6.8.0-31-generic"]);
+    }
+
+    #[test]
+    fn the_archive_is_the_one_this_host_already_uses() {
+        let text = "Packages|nodesource|nodesource|https://a.example/\nPackages|Debian|Debian-Security|\
+                    http://b.example/debian-security/\nDEP-11|Debian|Debian|http://c.example/\n\
+                    Packages|Debian|Debian|http://d.example/debian/\n";
+        assert_eq!(repository(text, "Debian").as_deref(), Some("http://d.example/debian/"));
+        assert_eq!(repository(text, "Ubuntu"), None);
     }
 
     #[test]

@@ -14,14 +14,17 @@ pub(crate) struct Args {
     /// Print JSON: a list of {name, state, found, fix}.
     #[arg(long)]
     json: bool,
-    /// Prove the accelerator anew instead of trusting an earlier proof of this boot.
+    /// Prove the accelerator and fault-tolerant pairs anew instead of trusting an earlier proof.
     #[arg(long)]
     refresh: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let mut checks = vtax_lab::doctor::checks();
-    checks.extend(vtax_vm::checks::checks(&Cache::of_user(), args.refresh));
+    let cache = Cache::of_user();
+    let pairs = vtax_lab::ft::check(&cache, args.refresh);
+    checks.extend(vtax_vm::checks::checks(&cache, args.refresh));
+    checks.push(pairs);
     checks.extend(services());
     let mut out = std::io::stdout().lock();
     if args.json {

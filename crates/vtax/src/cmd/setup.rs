@@ -30,6 +30,9 @@ pub(crate) struct Args {
     /// Also the services of the catalogue: Apache, nginx, Kamailio with MariaDB.
     #[arg(long)]
     services: bool,
+    /// Leave out the newer QEMU that fault-tolerant pairs need where this host's is too old.
+    #[arg(long)]
+    no_fault_tolerance: bool,
     /// Fetch the distribution's present kernel even where a usable one is there.
     #[arg(long)]
     renew: bool,
@@ -44,7 +47,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.tests {
         packages.extend(FOR_TESTS.iter().map(|(name, programs)| Package::new(name, programs)));
     }
-    let options = SetupOptions { cache: Cache::of_user(), packages, renew: args.renew };
+    let fault_tolerance = !args.no_fault_tolerance;
+    let options = SetupOptions { cache: Cache::of_user(), packages, renew: args.renew, fault_tolerance };
     let mut err = std::io::stderr();
     let mut progress = |line: &str| drop(writeln!(err, "setup: {line}"));
     match vtax_vm::setup::run(&options, &mut progress) {
@@ -64,6 +68,12 @@ fn tell(report: &Report) -> std::io::Result<Exit> {
         (false, false) => "in the cache",
     };
     writeln!(out, "guest kernel {} ({origin})", report.kernel)?;
+    if let Some(version) = &report.newer_qemu {
+        writeln!(out, "QEMU for fault-tolerant pairs: a private copy of {version}")?;
+    }
+    if let Some(reason) = &report.no_newer_qemu {
+        writeln!(out, "no fault-tolerant pairs: {reason}")?;
+    }
     if let Some(command) = &report.to_install {
         writeln!(out, "still missing, and not installable by this user: {command}")?;
     }

@@ -1,0 +1,161 @@
+//! One emulated host.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use vtax_sys::spawn::Spawn;
+use vtax_sys::{Context, NetNs, PidFd};
+use vtax_units::{CpuSet, Nanos};
+
+use super::network::{EAR_PORT, PairNetwork};
+use crate::error::{OnPath, Result, While};
+use crate::netns_node::AgentProgram;
+
+/// How long a killed process may take to be gone.
+const GONE_WITHIN: Duration = Duration::from_secs(2);
+
+/// What became of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostState {
+    /// It runs.
+    Up,
+    /// Everything on it is stopped (SIGSTOP); it doesn't know.
+    Hung,
+    /// It is off: it failed or was fenced.
+    Off,
+}
+
+/// One emulated host.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) name: String,
+    pub(crate) cpus: CpuSet,
+    pub(crate) netns: NetNs,
+    /// Its address on the link for checkpoints.
+    pub(crate) address: Ipv4Addr,
+    /// Ports of the switches its cables lead to: link for checkpoints, second path.
+    pub(crate) ports: [String; 2],
+    life: Mutex<Life>,
+}
+
+#[derive(Debug)]
+struct Life {
+    state: HostState,
+    heart: Option<PidFd>,
+}
+
+impl Host {
+    pub(crate) fn new(
+        name: String,
+        cpus: CpuSet,
+        netns: NetNs,
+        address: Ipv4Addr,
+        ports: [String; 2],
+    ) -> Self {
+        let life = Mutex::new(Life { state: HostState::Off, heart: None });
+        Self { name, cpus, netns, address, ports, life }
+    }
+
+    fn life(&self) -> MutexGuard<'_, Life> {
+        // Nothing is half-done where a thread panicked.
+        self.life.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn state(&self) -> HostState {
+        self.life().state
+    }
+
+    /// Switches it on: its heart beats.
+    pub(crate) fn start(&self, program: &AgentProgram, ears: [IpAddr; 2], interval: Nanos) -> Result<()> {
+        let what = || format!("start host {}", self.name);
+        let sockets = self.netns.run(|| {
+            let connect = |ear: IpAddr| {
+                let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+                socket.connect((ear, EAR_PORT))?;
+                Ok::<_, std::io::Error>(OwnedFd::from(socket))
+            };
+            let open = || Ok::<_, std::io::Error>([connect(ears[0])?, connect(ears[1])?]);
+            open().context("open", "heartbeat sockets")
+        });
+        let [link, second] = sockets.during(what)?;
+        let null = Path::new("/dev/null");
+        let quiet = || std::fs::OpenOptions::new().read(true).write(true).open(null).on("open", null);
+        let (input, output, errors) = (quiet()?, quiet()?, quiet()?);
+        let microseconds = (interval.0 / 1000).to_string();
+        let name = program.args.first().map_or("vtax", String::as_str);
+        let heart = Spawn::new(&program.program, [name, "heartbeat", "--interval-us", &microseconds])
+            .fd(input.into(), 0)
+            .fd(output.into(), 1)
+            .fd(errors.into(), 2)
+            .fd(link, 3)
+            .fd(second, 4)
+            .start(|_| Ok(()))
+            .during(what)?;
+        *self.life() = Life { state: HostState::Up, heart: Some(heart) };
+        Ok(())
+    }
+
+    /// Stops or wakes its own processes; those of guests are the pair's.
+    pub(crate) fn signal(&self, signal: Signal, state: HostState) -> Result<()> {
+        let mut life = self.life();
+        if let Some(heart) = &life.heart {
+            heart.signal(signal).during(|| format!("signal host {}", self.name))?;
+        }
+        life.state = state;
+        Ok(())
+    }
+
+    /// Process id of its heartbeat.
+    pub(crate) fn heart_pid(&self) -> Option<i32> {
+        self.life().heart.as_ref().map(PidFd::pid)
+    }
+
+    /// Ends its own processes and waits for the kernel to confirm it; false where it doesn't.
+    pub(crate) fn power_off(&self) -> bool {
+        let mut life = self.life();
+        life.state = HostState::Off;
+        life.heart.take().is_none_or(|heart| heart.kill_and_reap(GONE_WITHIN).is_ok())
+    }
+
+    /// A stream from this host to another over the link for checkpoints. Small messages leave at once:
+    /// Nagle's algorithm against delayed acknowledgements costs 40 ms for each checkpoint.
+    pub(crate) fn connect(&self, other: &Self) -> Result<(OwnedFd, OwnedFd)> {
+        let what = || format!("connect host {} to host {}", self.name, other.name);
+        let listener = other.netns.run(|| TcpListener::bind((other.address, 0)).context("listen on", "link"));
+        let listener = listener.during(what)?;
+        let place = listener.local_addr().context("ask for", "address").during(what)?;
+        let near = self.netns.run(|| {
+            TcpStream::connect_timeout(&place, Duration::from_secs(2))
+                .context("connect to", place.to_string())
+        });
+        let near = near.during(what)?;
+        let (far, _) = listener.accept().context("accept on", "link").during(what)?;
+        for stream in [&near, &far] {
+            stream.set_nodelay(true).context("set option of", "link").during(what)?;
+        }
+        Ok((near.into(), far.into()))
+    }
+
+    /// Where its disk server listens, a port that is free now.
+    pub(crate) fn disk_address(&self) -> Result<SocketAddr> {
+        let what = || format!("find a free port of host {}", self.name);
+        let free = || TcpListener::bind((self.address, 0)).and_then(|l| l.local_addr());
+        self.netns.run(|| free().context("listen on", "link")).during(what)
+    }
+
+    /// The cables of a host that is off carry nothing; the ones of another do.
+    pub(crate) fn cables(&self, network: &PairNetwork, in_use: [bool; 2]) -> Result<()> {
+        let states = self.ports.iter().zip(in_use);
+        network.switch_ports(states.map(|(port, on)| (port.as_str(), on)))
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.power_off();
+    }
+}

@@ -1,0 +1,19 @@
+//! Fault-tolerant pairs on emulated hosts.
+//!
+//! A *host* is a network namespace and a CPU set; what runs on it is a QEMU and a small process that
+//! says the host lives. Hosts are joined by the link for checkpoints (which can be given a rate) and by
+//! a second network for heartbeats alone. An [`FtPair`] is a protected virtual machine on two or three
+//! of them; its supervisor detects failed hosts, fences them, lets the other side go live, and protects
+//! it again where a host is spare. Faults are real: killed, stopped, unplugged.
+
+mod host;
+mod network;
+mod pair;
+mod proof;
+mod relay;
+mod supervisor;
+pub mod witness;
+
+pub use host::HostState;
+pub use pair::{FtPair, Outcome, PairEvent, PairEventKind, PairMode, PairSpec, PairTask, Side};
+pub use proof::{check, choose_qemu, choose_qemu_as};

@@ -1,0 +1,22 @@
+//! Fault-tolerant pairs: two QEMUs of which the second can go on where the first ends.
+//!
+//! QEMU has the mechanism (its COLO migration) but neither a failure detector nor fencing, and knows
+//! nothing about hosts. Here are the parts that concern QEMU alone: a [`Replica`] is one of the two,
+//! [`protect`] arms a running one, [`promote`] lets the other go live, [`Checkpoints`] counts what it
+//! costs, [`heartbeat`] finds out that a host has failed. Hosts, links and fencing are `vtax_lab::ft`;
+//! `docs/fault-tolerance.md` tells the whole story.
+
+mod checkpoints;
+mod choice;
+mod disk;
+pub mod heartbeat;
+mod monitor;
+mod protection;
+mod replica;
+
+pub use checkpoints::{CheckpointStatistics, Checkpoints};
+pub use choice::{PairQemu, choose};
+pub use disk::ReplicatedDisk;
+pub use monitor::{Monitor, MonitorEvent, MonitorHandler};
+pub use protection::{Links, Mode, checkpoint_now, drop_protection, hand_over, promote, protect};
+pub use replica::{GuestTask, Replica, ReplicaConfig};

@@ -1,0 +1,317 @@
+//! A QMP connection for several threads: commands from any of them, events to a handler at once.
+//!
+//! A pair's QEMU says several hundred things a second (each checkpoint stops and resumes the guest),
+//! and a failover must not wait for a thread that is busy with another command.
+
+use std::collections::HashMap;
+use std::io::{IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use serde_json::{Value, json};
+use vtax_units::Nanos;
+
+use crate::error::{Result, VmError};
+
+/// A line longer than this ends the connection: QEMU's longest answers are some 100 KiB.
+const LONGEST_LINE: usize = 4 << 20;
+/// Time for the greeting.
+const GREETING: Duration = Duration::from_secs(10);
+
+/// Something QEMU said unasked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MonitorEvent {
+    /// Its name, such as `COLO_EXIT`.
+    pub name: String,
+    /// Its data; `Null` where it has none.
+    pub data: Value,
+    /// When it happened, by QEMU's clock: time since 1970.
+    pub when: Nanos,
+    /// When it arrived here.
+    pub arrived: Instant,
+}
+
+/// Called with each event on the connection's own thread: must be quick. `None`: QEMU is gone.
+pub type MonitorHandler = Box<dyn Fn(Option<MonitorEvent>) + Send>;
+
+type Answer = std::result::Result<Value, String>;
+
+#[derive(Debug, Default)]
+struct Pending {
+    gone: bool,
+    next_id: u64,
+    calls: HashMap<u64, Sender<Answer>>,
+}
+
+/// A connection to one QEMU.
+#[derive(Debug)]
+pub struct Monitor {
+    stream: Mutex<UnixStream>,
+    pending: Arc<Mutex<Pending>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing is half-done in these structures where a thread panicked.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Monitor {
+    /// Enters command mode.
+    ///
+    /// # Errors
+    ///
+    /// [`VmError::Qmp`] where there is no greeting in time.
+    pub fn connect(stream: UnixStream, handler: MonitorHandler) -> Result<Self> {
+        let pending = Arc::new(Mutex::new(Pending::default()));
+        let read = stream.try_clone().map_err(|e| broken("greeting", e.to_string()))?;
+        // Whoever waits for an answer to number 0 waits for the greeting.
+        let (greeted, greeting) = channel();
+        lock(&pending).calls.insert(0, greeted);
+        lock(&pending).next_id = 1;
+        let reader = Reader { stream: read, pending: Arc::clone(&pending), handler };
+        std::thread::Builder::new()
+            .name("qmp".to_owned())
+            .spawn(move || reader.run())
+            .map_err(VmError::io("start", "thread"))?;
+        let monitor = Self { stream: Mutex::new(stream), pending };
+        match greeting.recv_timeout(GREETING) {
+            Ok(_) => {}
+            Err(RecvTimeoutError::Timeout) => return Err(broken("greeting", "none within 10 s")),
+            Err(RecvTimeoutError::Disconnected) => return Err(broken("greeting", CLOSED)),
+        }
+        monitor.execute("qmp_capabilities", Value::Null, GREETING)?;
+        Ok(monitor)
+    }
+
+    /// Runs one command and returns what it returns.
+    ///
+    /// # Errors
+    ///
+    /// [`VmError::Qmp`] with QEMU's own words, or that it didn't answer within `patience`.
+    pub fn execute(&self, command: &str, arguments: Value, patience: Duration) -> Result<Value> {
+        self.send(command, arguments, None, patience)
+    }
+
+    /// Hands QEMU a descriptor under a name, which later commands refer to. A descriptor that had the
+    /// name is closed.
+    ///
+    /// # Errors
+    ///
+    /// As [`execute`](Self::execute).
+    pub fn pass(&self, name: &str, descriptor: &OwnedFd, patience: Duration) -> Result<()> {
+        self.send("getfd", json!({ "fdname": name }), Some(descriptor), patience).map(drop)
+    }
+
+    fn send(
+        &self,
+        command: &str,
+        arguments: Value,
+        fd: Option<&OwnedFd>,
+        patience: Duration,
+    ) -> Result<Value> {
+        let (sender, answer) = channel();
+        let id = {
+            let mut pending = lock(&self.pending);
+            if pending.gone {
+                return Err(broken(command, CLOSED));
+            }
+            let id = pending.next_id;
+            pending.next_id += 1;
+            pending.calls.insert(id, sender);
+            id
+        };
+        let mut request = json!({ "execute": command, "id": id });
+        if !arguments.is_null() {
+            request["arguments"] = arguments;
+        }
+        let line = format!("{request}\n");
+        let sent = {
+            let mut stream = lock(&self.stream);
+            match fd {
+                None => stream.write_all(line.as_bytes()),
+                Some(fd) => send_with(&stream, line.as_bytes(), fd),
+            }
+        };
+        if let Err(e) = sent {
+            lock(&self.pending).calls.remove(&id);
+            return Err(broken(command, format!("not sent: {e}")));
+        }
+        match answer.recv_timeout(patience) {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(refused)) => Err(broken(command, refused)),
+            Err(RecvTimeoutError::Disconnected) => Err(broken(command, CLOSED)),
+            Err(RecvTimeoutError::Timeout) => {
+                lock(&self.pending).calls.remove(&id);
+                Err(broken(command, format!("no answer within {} s", patience.as_secs_f64())))
+            }
+        }
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        // The reader thread holds a copy of the stream, so closing this one would not end it.
+        let _ = lock(&self.stream).shutdown(std::net::Shutdown::Both);
+    }
+}
+
+const CLOSED: &str = "QEMU closed the connection";
+
+fn broken(command: &str, reason: impl Into<String>) -> VmError {
+    VmError::Qmp { command: command.to_owned(), reason: reason.into() }
+}
+
+/// One write with a descriptor beside it (`unix(7)`, SCM_RIGHTS).
+fn send_with(stream: &UnixStream, line: &[u8], fd: &OwnedFd) -> std::io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let fds = [fd.as_fd()];
+    control.push(SendAncillaryMessage::ScmRights(&fds));
+    let sent = rustix::net::sendmsg(stream, &[IoSlice::new(line)], &mut control, SendFlags::NOSIGNAL)?;
+    // The rest of a line that didn't fit goes without the descriptor.
+    let mut rest = stream;
+    rest.write_all(&line[sent..])
+}
+
+struct Reader {
+    stream: UnixStream,
+    pending: Arc<Mutex<Pending>>,
+    handler: MonitorHandler,
+}
+
+impl Reader {
+    fn run(mut self) {
+        let mut received: Vec<u8> = Vec::new();
+        let mut chunk = [0; 16 << 10];
+        loop {
+            match self.stream.read(&mut chunk) {
+                Ok(0) => break,
+                Ok(n) => received.extend_from_slice(&chunk[..n]),
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(_) => break,
+            }
+            let mut start = 0;
+            while let Some(end) = received[start..].iter().position(|&b| b == b'\n') {
+                self.take(&received[start..start + end]);
+                start += end + 1;
+            }
+            received.drain(..start);
+            if received.len() > LONGEST_LINE {
+                break;
+            }
+        }
+        {
+            let mut pending = lock(&self.pending);
+            pending.gone = true;
+            // Dropping the senders wakes whoever waits.
+            pending.calls.clear();
+        }
+        (self.handler)(None);
+    }
+
+    /// A line that is no JSON object, or that nobody waits for, is dropped.
+    fn take(&self, line: &[u8]) {
+        let Ok(mut message @ Value::Object(_)) = serde_json::from_slice::<Value>(line) else { return };
+        if let Some(name) = message.get("event").and_then(Value::as_str) {
+            let name = name.to_owned();
+            let when = timestamp(&message);
+            let data = message.get_mut("data").map(Value::take).unwrap_or_default();
+            (self.handler)(Some(MonitorEvent { name, data, when, arrived: Instant::now() }));
+            return;
+        }
+        let id = match message.get("QMP") {
+            Some(_) => Some(0),
+            None => message.get("id").and_then(Value::as_u64),
+        };
+        let Some(call) = id.and_then(|id| lock(&self.pending).calls.remove(&id)) else { return };
+        let answer = match message.get("error") {
+            Some(error) => {
+                let text = error.get("desc").and_then(Value::as_str);
+                Err(text.unwrap_or("refused without a description").to_owned())
+            }
+            None => Ok(message.get_mut("return").map(Value::take).unwrap_or_default()),
+        };
+        // The caller may have stopped waiting; that is its own affair.
+        let _ = call.send(answer);
+    }
+}
+
+fn timestamp(message: &Value) -> Nanos {
+    let part = |key| message.get("timestamp").and_then(|t| t.get(key)).and_then(Value::as_u64).unwrap_or(0);
+    Nanos(
+        part("seconds")
+            .saturating_mul(1_000_000_000)
+            .saturating_add(part("microseconds").saturating_mul(1000)),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::sync::mpsc;
+
+    const PATIENCE: Duration = Duration::from_secs(5);
+
+    /// A QEMU that answers each request with the next of `answers` (`ID` is replaced).
+    fn fake(answers: Vec<&'static str>) -> (Monitor, mpsc::Receiver<Option<MonitorEvent>>) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        std::thread::spawn(move || {
+            let mut writer = theirs.try_clone().unwrap();
+            writer.write_all(b"garbage\n{\"QMP\": {}}\r\n").unwrap();
+            let mut lines = BufReader::new(theirs).lines();
+            for answer in [r#"{"return": {}, "id": ID}"#].into_iter().chain(answers) {
+                let Some(Ok(request)) = lines.next() else { return };
+                let id = serde_json::from_str::<Value>(&request).unwrap()["id"].to_string();
+                writer.write_all(format!("{}\n", answer.replace("ID", &id)).as_bytes()).unwrap();
+            }
+        });
+        let (sender, events) = channel();
+        let handler = Box::new(move |event| drop(sender.send(event)));
+        (Monitor::connect(ours, handler).unwrap(), events)
+    }
+
+    #[test]
+    fn answers_go_to_who_asked_and_events_to_the_handler() {
+        let event = r#"{"event": "STOP", "timestamp": {"seconds": 2, "microseconds": 5}}"#;
+        let first = format!("{event}\n{{\"return\": 7, \"id\": 99}}\n{{\"return\": [1], \"id\": ID}}");
+        let refusal = r#"{"error": {"desc": "no such device"}, "id": ID}"#;
+        let (monitor, events) = fake(vec![Box::leak(first.into_boxed_str()), refusal]);
+        assert_eq!(monitor.execute("query-x", Value::Null, PATIENCE).unwrap(), json!([1]));
+        let error = monitor.execute("device_del", Value::Null, PATIENCE).unwrap_err().to_string();
+        assert_eq!(error, "QMP device_del: no such device");
+        let stop = events.recv_timeout(PATIENCE).unwrap().unwrap();
+        assert_eq!((stop.name.as_str(), stop.when), ("STOP", Nanos(2_000_005_000)));
+        assert_eq!(events.recv_timeout(PATIENCE).unwrap(), None, "the end is told once");
+        let error = monitor.execute("query-x", Value::Null, PATIENCE).unwrap_err().to_string();
+        assert!(error.contains("closed"), "{error}");
+    }
+
+    #[test]
+    fn silence_is_an_error_within_its_time() {
+        let (monitor, _events) = fake(vec!["", ""]);
+        let started = Instant::now();
+        let error = monitor.execute("x", Value::Null, Duration::from_millis(50)).unwrap_err().to_string();
+        assert!(error.contains("no answer within 0.05 s") || error.contains("closed"), "{error}");
+        assert!(started.elapsed() < Duration::from_secs(2));
+    }
+
+    #[test]
+    fn a_descriptor_travels_beside_its_command() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (one, _other) = UnixStream::pair().unwrap();
+        send_with(&ours, b"line\n", &one.into()).unwrap();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = rustix::net::RecvAncillaryBuffer::new(&mut space);
+        let mut bytes = [0; 16];
+        let mut into = [std::io::IoSliceMut::new(&mut bytes)];
+        rustix::net::recvmsg(&theirs, &mut into, &mut control, rustix::net::RecvFlags::empty()).unwrap();
+        let count = control.drain().count();
+        assert_eq!((&bytes[..5], count), (&b"line\n"[..], 1));
+    }
+}
