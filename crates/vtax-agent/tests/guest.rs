@@ -99,7 +99,9 @@ fn becomes_a_node(guest: &Guest) {
     let threads = vm.threads().unwrap();
     assert_eq!(threads.iter().filter(|(_, role)| *role == ThreadRole::Vcpu(0)).count(), 1);
     assert!(threads.contains(&(vm.pid(), ThreadRole::Io)), "{threads:?}");
-    if let Err(e) = client.start_service(&witness(), IpAddr::V4(Ipv4Addr::LOCALHOST), &Provisioning::default()) {
+    if let Err(e) =
+        client.start_service(&witness(), IpAddr::V4(Ipv4Addr::LOCALHOST), &Provisioning::default())
+    {
         panic!("{e}\n{}", vm.failure("the witness failed"));
     }
     client.stop_service(Nanos::from_secs(5)).unwrap();

@@ -183,6 +183,10 @@ fn nothing_kept_to_the_limits() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options { repetitions: 1, capacities: [20.0, 20.0], ..small() };
     let (_, report, page) = make(dir.path(), &options);
-    assert!(page.contains("no step kept to the limits") || page.contains("beyond its preparation"), "{}", report.table());
+    assert!(
+        page.contains("no step kept to the limits") || page.contains("beyond its preparation"),
+        "{}",
+        report.table()
+    );
     support::balanced(&page);
 }

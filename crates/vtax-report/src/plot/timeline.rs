@@ -59,7 +59,6 @@ pub(crate) fn columns(width: f64, seconds: f64) -> usize {
     ((width - 70.0) / 3.0).min(seconds.ceil()).max(1.0) as usize
 }
 
-
 impl Timeline<'_> {
     pub(crate) fn draw(&self, width: f64, height: f64) -> Markup {
         let top = if self.heading { 52.0 } else { 34.0 };
