@@ -312,9 +312,12 @@ impl Station {
         self.records[usize::from(place.phase)].measured(place, metric, value);
     }
 
-    /// Handles a timer that is due.
+    /// Handles a timer that is due, unless another of the same moment has ended its attempt.
     pub(crate) fn timer(&mut self, timer: u32) {
         let slot = timer / TIMERS;
+        if !self.attempts[slot as usize].is_live() {
+            return;
+        }
         match timer % TIMERS {
             CALLER => self.caller_timer(slot),
             CALLEE => self.callee_timer(slot),
@@ -495,6 +498,7 @@ fn next_sending(transaction: &mut Transaction, now: u64, t2: u64, repeats: bool)
 
 #[cfg(test)]
 mod tests {
+    use super::super::recorder::Layout;
     use super::*;
 
     /// When a request that is never answered is sent, in units of T1.
@@ -515,6 +519,43 @@ mod tests {
             now = next.due;
         }
         sent
+    }
+
+    /// A station whose service never answers, with one recorded phase of calls.
+    fn station() -> Station {
+        let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let text = r#"{"workload": {"transport": "udp",
+            "subscribers": {"count": 4, "public": "u%d", "private": "u%d", "password": "p", "realm": "r", "domain": "d"},
+            "registered": "50%", "mix": [{"scenario": "calling", "share": "100%", "ihs_limit": "10%"}],
+            "ring_time": {"spread": "constant", "mean": "1ms"}, "hold_time": {"spread": "constant", "mean": "1ms"},
+            "message_bytes": ["10B", "10B"], "expires": "1h", "addresses": 1, "t1": "500ms", "limits": {}},
+            "local": ["127.0.0.1"], "cpus": "", "seed": 1}"#;
+        let mut spec: serde_json::Value = serde_json::from_str(text).unwrap();
+        spec["target"] = nobody.local_addr().unwrap().to_string().into();
+        let spec = serde_json::from_value(spec).unwrap();
+        let setup = Arc::new(Setup::new(&spec, false, 1).unwrap());
+        let mut station = Station::open(&setup, 1, 0, 0).unwrap();
+        station.records.push(Record::new(Layout::new(|s| s == Scenario::Calling), 1));
+        station
+    }
+
+    #[test]
+    fn timers_of_one_moment_end_an_attempt_once() {
+        let mut station = station();
+        for user in 0..4 {
+            station.users.draw(Pool::Unregistered, 0, &mut station.rng);
+            station.users.release(user, Pool::Registered);
+        }
+        let place = Place { phase: 0, scenario: 0, counted: true, second: 0 };
+        station.begin(Scenario::Calling, place, 0);
+        let slot = 0;
+        station.at(slot).callee_stage = Callee::Answered(200);
+        station.now = station.at(slot).transaction.deadline;
+        for timer in [CALLER, CALLEE, CANCEL] {
+            station.timer(slot * TIMERS + timer);
+        }
+        assert_eq!((station.users.registered(), station.users.busy()), (4, 0));
+        assert_eq!(station.progress.failed, 1);
     }
 
     #[test]
