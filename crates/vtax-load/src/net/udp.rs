@@ -235,13 +235,21 @@ impl<'a> Sending<'a> {
     /// How many datagrams are due, up to a batch.
     fn due(&self, now: u64) -> usize {
         let Some(gap) = self.gap else { return BATCH_MAX };
-        let until_now = ((now - self.course.start.0) as f64 / gap) as u64 + 1;
-        (until_now.saturating_sub(self.sender.total)).min(BATCH_MAX as u64) as usize
+        let until = |time: u64| ((time - self.course.start.0) as f64 / gap) as u64 + 1;
+        // A batch is of the warm-up or of the counted time, by when its datagrams were meant to go.
+        let present = if self.counts(now) { now } else { now.min(self.course.from().0.saturating_sub(1)) };
+        (until(present.max(self.course.start.0)).saturating_sub(self.sender.total)).min(BATCH_MAX as u64)
+            as usize
     }
 
     /// When the datagram of that number is due.
     fn time_of(&self, number: u64, now: u64) -> u64 {
         self.gap.map_or(now, |gap| self.course.start.0 + (number as f64 * gap) as u64)
+    }
+
+    /// Whether the next datagram is meant for the counted time.
+    fn counts(&self, now: u64) -> bool {
+        self.time_of(self.sender.total, now) >= self.course.from().0
     }
 
     fn sleep(&self, now: u64, stop: u64) {
@@ -253,7 +261,7 @@ impl<'a> Sending<'a> {
 
     /// Sends up to `due` datagrams; returns how many the kernel took.
     fn burst(&mut self, now: u64, due: usize) -> io::Result<usize> {
-        let counts = now >= self.course.from().0;
+        let counts = self.counts(now);
         for i in 0..due {
             let number =
                 if counts { COUNTED | (self.sender.sent + i as u64) } else { self.sender.total + i as u64 };
