@@ -90,8 +90,7 @@ impl Agent {
     fn new(server: SocketAddr) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
         socket.connect(server).expect("loopback");
-        // Each registration waits for a disk that compilers may be writing to.
-        socket.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
+        socket.set_read_timeout(Some(Duration::from_secs(2))).expect("a socket");
         let port = socket.local_addr().expect("bound").port();
         Self { socket, port, count: 0 }
     }
@@ -106,14 +105,24 @@ impl Agent {
              Call-ID: {port}-{count}\r\nCSeq: {count} {method}\r\nContact: <sip:{to}@127.0.0.1:{port}>\r\n\
              {fields}Content-Length: 0\r\n\r\n"
         );
-        self.socket.send(request.as_bytes()).expect("it listens");
         let own = format!("CSeq: {count} {method}\r\n");
         let mut buffer = [0; 4096];
+        // Datagrams may be lost, and registrations wait for a disk that compilers may be writing to.
+        for _ in 0..15 {
+            self.socket.send(request.as_bytes()).expect("it listens");
+            let Some(answer) = self.answer(&own, &mut buffer) else { continue };
+            return answer;
+        }
+        panic!("no answer to {request}");
+    }
+
+    /// The final answer to a request, unless none comes in time.
+    fn answer(&self, own: &str, buffer: &mut [u8]) -> Option<String> {
         loop {
-            let size = self.socket.recv(&mut buffer).expect("an answer");
+            let size = self.socket.recv(buffer).ok()?;
             let answer = String::from_utf8_lossy(&buffer[..size]).into_owned();
-            if answer.contains(&own) && !answer.starts_with("SIP/2.0 1") {
-                return answer;
+            if answer.contains(own) && !answer.starts_with("SIP/2.0 1") {
+                return Some(answer);
             }
         }
     }
