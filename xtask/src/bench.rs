@@ -26,6 +26,7 @@ type Suite = (&'static str, fn() -> Result<Vec<Row>>);
 const SUITES: &[Suite] = &[
     ("http", crate::bench_http::rows),
     ("sip", crate::bench_sip::rows),
+    ("net", crate::bench_net::rows),
     ("probe", crate::bench_probe::rows),
     ("report", crate::bench_report::rows),
     ("lab", crate::bench_lab::rows),

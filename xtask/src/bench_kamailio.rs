@@ -13,18 +13,20 @@ use vtax_units::{Bytes, CpuSet, Nanos};
 use crate::bench_sip::vtax;
 use crate::tasks;
 
-/// Subscribers of both servers, all of them registered; calls per second among them, and for how long.
+/// Subscribers of both servers, all of them registered.
 pub(crate) const SUBSCRIBERS: u32 = 3_000;
-const RATE: &str = "1500/s";
+/// Calls per second among them, both loads that Kamailio carries on one CPU. At the first a server is woken for
+/// nearly each message; at the second its own work is more of what it does.
+pub(crate) const RATES: [u32; 2] = [2_000, 5_000];
 const DURATION: &str = "4s";
 /// The server's CPU.
 const CPU: usize = 1;
 
 /// Calls per second of CPU time that the server, a process with its descendants, takes for them and
 /// for the registrations before them.
-pub(crate) fn calls_per_cpu_second(pid: u32, target: &str) -> Result<f64> {
+pub(crate) fn calls_per_cpu_second(pid: u32, target: &str, rate: u32) -> Result<f64> {
     let before = cpu_seconds(pid)?;
-    let subscribers = SUBSCRIBERS.to_string();
+    let (subscribers, rate) = (SUBSCRIBERS.to_string(), format!("{rate}/s"));
     let run = vtax(
         target,
         &[
@@ -35,15 +37,15 @@ pub(crate) fn calls_per_cpu_second(pid: u32, target: &str) -> Result<f64> {
             "--registration-rate",
             "2000/s",
             "--rate",
-            RATE,
+            &rate,
             "--duration",
             DURATION,
             "--scenario",
             "calling",
             "--ring",
-            "100ms",
+            "50ms",
             "--hold",
-            "200ms",
+            "100ms",
         ],
     )?;
     let (made, succeeded) = (run.of(1, "attempts")?, run.of(1, "succeeded")?);
@@ -52,7 +54,7 @@ pub(crate) fn calls_per_cpu_second(pid: u32, target: &str) -> Result<f64> {
 }
 
 /// The same for Kamailio, its database left out.
-pub(crate) fn kamailio() -> Result<f64> {
+pub(crate) fn kamailio(rate: u32) -> Result<f64> {
     // It inherits the CPU from the thread that starts it.
     let work = || -> Result<f64> {
         sched::bind_this_thread(&CpuSet::of([CPU]))?;
@@ -79,7 +81,7 @@ pub(crate) fn kamailio() -> Result<f64> {
         let service = RunningService::start(&service(), Some(&subscribers), &place, |_| ())?;
         // The last of its processes is what clients talk to; the database comes first.
         let pid = service.pids().last().context("Kamailio has no process")?;
-        let found = calls_per_cpu_second(pid, &service.address().to_string());
+        let found = calls_per_cpu_second(pid, &service.address().to_string(), rate);
         service.stop()?;
         found
     };
@@ -92,7 +94,9 @@ fn service() -> Service {
         kind: ServiceKind::Kamailio(KamailioOptions {
             port: 15_060,
             children: None,
-            shared_memory: Bytes::from_mib(256),
+            // Thousands of transactions a second, each kept for 10 times T1 after its end.
+            shared_memory: Bytes::from_mib(1_024),
+            t1: Nanos::from_millis(100),
             location: LocationMode::WriteBack,
         }),
         ready_timeout: Nanos::from_secs(60),

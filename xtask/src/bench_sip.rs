@@ -25,14 +25,24 @@ const ROUNDS: usize = 3;
 /// Rates and attempts of the comparisons with sipp.
 const CALL_RATE: u32 = 20_000;
 const CALLS: u32 = 40_000;
-const REGISTER_RATE: u32 = 8_000;
-const REGISTRATIONS: u32 = 16_000;
+const REGISTER_RATE: u32 = 20_000;
+const REGISTRATIONS: u32 = 40_000;
 /// Rates at which a clean run is looked for, in calls per second.
-const LADDER: [u32; 16] = [
-    2_500, 5_000, 10_000, 12_500, 15_000, 20_000, 25_000, 30_000, 35_000, 40_000, 50_000, 60_000, 70_000,
-    80_000, 90_000, 100_000,
-];
+const LADDER: [u32; 12] =
+    [5_000, 10_000, 20_000, 30_000, 40_000, 50_000, 60_000, 80_000, 100_000, 120_000, 160_000, 200_000];
 const CLEAN_RUNS: usize = 3;
+/// Callers of vtax, of whom each makes one call at a time: enough for half a second at the highest rate.
+const CALLERS: &str = "50000";
+/// sipp's gaps between calls are equal.
+const PACING: [&str; 2] = ["--arrivals", "constant"];
+/// Length of a clean run, in seconds of calls.
+const CLEAN_SECONDS: u32 = 3;
+/// Share of its rate that a clean run makes, from the start of the generator's process to its end: whoever falls
+/// behind, or loses a message and has to send it again after half a second, takes longer.
+const KEPT_UP: f64 = 0.9;
+/// What sipp is told to ask for as its socket's buffers, in bytes: as much as vtax asks for. Its default, 64 KiB,
+/// loses answers to its own pauses.
+const SIPP_BUFFER: &str = "16777216";
 /// Subscribers of the small and the large population, and messages per second among them.
 const FEW: u32 = 10_000;
 const MANY: u32 = 1_000_000;
@@ -54,7 +64,9 @@ pub(crate) fn rows() -> Result<Vec<Row>> {
     rows.push(registrations(directory.path())?);
     rows.push(highest_rate(directory.path())?);
     rows.extend(population()?);
-    rows.push(servers()?);
+    for rate in bench_kamailio::RATES {
+        rows.push(servers(rate)?);
+    }
     Ok(rows)
 }
 
@@ -95,7 +107,7 @@ fn registrations(directory: &Path) -> Result<Row> {
         let (subscribers, rate) = (REGISTRATIONS.to_string(), format!("{REGISTER_RATE}/s"));
         let arguments = ["--subscribers", &subscribers, "--registered", "100%", "--registration-rate", &rate];
         // No more than a message or two follow.
-        let rest = ["--rate", "1/s", "--duration", "10ms", "--scenario", "messaging"];
+        let rest = ["--rate", "1/s", "--duration", "10ms", "--scenario", "messaging", PACING[0], PACING[1]];
         let ours = vtax(&server.target(), &[&arguments[..], &rest].concat())?;
         let made = ours.of(0, "attempts")?;
         ensure!(ours.of(0, "succeeded")? == made, "some of vtax's registrations failed");
@@ -113,30 +125,12 @@ fn registrations(directory: &Path) -> Result<Row> {
     Ok(versus_sipp(format!("SIP REGISTER with digest, {REGISTER_RATE}/s, beside sipp"), &pairs))
 }
 
-/// The highest rate of the ladder at which no call fails, three times of three.
+/// The highest rate of the ladder at which no call fails, three times of three; both sides by the same rules.
 fn highest_rate(directory: &Path) -> Result<Row> {
     let uas = Peer::uas()?;
-    let climb = |clean: &dyn Fn(u32) -> Result<bool>| -> Result<f64> {
-        let mut highest = 0;
-        'ladder: for rate in LADDER {
-            for _ in 0..CLEAN_RUNS {
-                if !clean(rate)? {
-                    break 'ladder;
-                }
-            }
-            highest = rate;
-        }
-        Ok(f64::from(highest))
-    };
-    let ours = climb(&|rate| {
-        let run = call(&uas.target(), rate, rate)?;
-        Ok(run.failed == 0.0 && run.effective >= 0.97 * f64::from(rate))
-    })?;
-    let peer = climb(&|rate| {
-        let run = sipp(directory, &uas.target(), rate, rate, &["-sn", "uac", "-d", "0"])?;
-        // One that can't keep up takes longer for its calls.
-        Ok(run.failed == 0.0 && run.effective >= 0.9 * f64::from(rate))
-    })?;
+    let ours = climb(|rate, calls| call(&uas.target(), rate, calls))?;
+    let arguments = ["-sn", "uac", "-d", "0"];
+    let peer = climb(|rate, calls| sipp(directory, &uas.target(), rate, calls, &arguments))?;
     ensure!(peer > 0.0, "sipp had no clean run at {} calls/s; is the machine busy?", LADDER[0]);
     let ratio = ours / peer;
     Ok(Row {
@@ -148,6 +142,21 @@ fn highest_rate(directory: &Path) -> Result<Row> {
         goal: format!(">= {RATE_GOAL}x"),
         ok: ratio >= RATE_GOAL,
     })
+}
+
+/// Climbs the ladder until a run isn't clean; 0 where the first one isn't.
+fn climb(run: impl Fn(u32, u32) -> Result<Called>) -> Result<f64> {
+    let mut highest = 0;
+    for rate in LADDER {
+        for _ in 0..CLEAN_RUNS {
+            let run = run(rate, rate * CLEAN_SECONDS)?;
+            if run.failed > 0.0 || run.effective < KEPT_UP * f64::from(rate) {
+                return Ok(f64::from(highest));
+            }
+        }
+        highest = rate;
+    }
+    Ok(f64::from(highest))
 }
 
 /// What a million subscribers cost in memory, and each message among them in CPU time.
@@ -213,17 +222,17 @@ fn messages(subscribers: u32) -> Result<(f64, f64)> {
 }
 
 /// The embedded server beside Kamailio under the same calls.
-fn servers() -> Result<Row> {
+fn servers(rate: u32) -> Result<Row> {
     let mut pairs = Vec::new();
     for _ in 0..ROUNDS {
         let server = Peer::server(bench_kamailio::SUBSCRIBERS)?;
-        let ours = bench_kamailio::calls_per_cpu_second(server.child.id(), &server.target())?;
+        let ours = bench_kamailio::calls_per_cpu_second(server.child.id(), &server.target(), rate)?;
         drop(server);
-        pairs.push((ours, bench_kamailio::kamailio()?));
+        pairs.push((ours, bench_kamailio::kamailio(rate)?));
     }
     let ratio = median(pairs.iter().map(|(ours, peer)| ours / peer).collect());
     Ok(Row {
-        name: "SIP server, calls through it, beside Kamailio".to_owned(),
+        name: format!("SIP server, {rate} calls/s through it, beside Kamailio"),
         ours: median(pairs.iter().map(|p| p.0).collect()),
         peer: Some(median(pairs.iter().map(|p| p.1).collect())),
         unit: "calls/CPU-s".to_owned(),
@@ -237,7 +246,7 @@ fn servers() -> Result<Row> {
 struct Called {
     cpu_per_thousand: f64,
     failed: f64,
-    /// Calls per second.
+    /// Calls per second of the process's life.
     effective: f64,
 }
 
@@ -245,15 +254,23 @@ struct Called {
 fn call(target: &str, rate: u32, calls: u32) -> Result<Called> {
     let seconds = f64::from(calls) / f64::from(rate);
     let (rate_text, duration) = (format!("{rate}/s"), format!("{}ms", (1e3 * seconds).round()));
-    let arguments =
-        ["--unregistered", "--rate", &rate_text, "--duration", &duration, "--subscribers", "200000"];
+    let arguments = [
+        "--unregistered",
+        "--rate",
+        &rate_text,
+        "--duration",
+        &duration,
+        "--subscribers",
+        CALLERS,
+        PACING[0],
+        PACING[1],
+    ];
     let run = vtax(target, &arguments)?;
-    let made = run.of(0, "attempts")?;
-    let effective = run.result.pointer("/phases/0/effective").and_then(Value::as_f64).context("no rate")?;
+    let (made, succeeded) = (run.of(0, "attempts")?, run.of(0, "succeeded")?);
     Ok(Called {
         cpu_per_thousand: 1e3 * run.cpu_seconds / made,
-        failed: made - run.of(0, "succeeded")?,
-        effective,
+        failed: made - succeeded,
+        effective: succeeded / run.seconds,
     })
 }
 
@@ -262,6 +279,8 @@ pub(crate) struct Loaded {
     pub(crate) result: Value,
     pub(crate) cpu_seconds: f64,
     memory_mib: f64,
+    /// From its start to its end.
+    seconds: f64,
 }
 
 impl Loaded {
@@ -275,11 +294,14 @@ impl Loaded {
 pub(crate) fn vtax(target: &str, arguments: &[&str]) -> Result<Loaded> {
     let mut command = pinned(GENERATOR_CPU, &tasks::vtax().display().to_string());
     command.args(["load", "sip", target, "--json", "--quiet", "--cpus", GENERATOR_CPU, "--drain", "5s"]);
+    let begun = Instant::now();
     let (output, reaped) = run(command.args(arguments), "vtax load sip")?;
+    let seconds = begun.elapsed().as_secs_f64();
     Ok(Loaded {
         result: serde_json::from_str(&output).context("reading what vtax load printed")?,
         cpu_seconds: reaped.cpu.total().as_secs_f64(),
         memory_mib: reaped.resident_bytes_max as f64 / f64::from(1 << 20),
+        seconds,
     })
 }
 
@@ -295,7 +317,7 @@ fn sipp(directory: &Path, target: &str, rate: u32, calls: u32, arguments: &[&str
     let mut command = pinned(GENERATOR_CPU, "sipp");
     command.current_dir(directory).env("TERM", "dumb").stdin(Stdio::null());
     command.args([target, "-i", "127.0.0.1", "-p", &port, "-r", &rate, "-m", &count, "-l", "1000000"]);
-    command.args(["-nostdin", "-timeout", "60s"]).args(arguments);
+    command.args(["-nostdin", "-timeout", "60s", "-buff_size", SIPP_BUFFER]).args(arguments);
     command.stdout(Stdio::piped()).stderr(Stdio::null());
     let begun = Instant::now();
     let mut child = command.spawn().context("starting sipp (in Debian: apt install sip-tester)")?;

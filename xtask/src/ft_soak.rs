@@ -1,7 +1,8 @@
 //! Many random kills of protected guests: do memory and connections survive every one of them?
 //!
 //! A client asks a counter in the guest's memory over one TCP connection, and the host that runs the guest
-//! is killed at random moments. A failure is a connection that broke or a number that is not the next.
+//! is killed at random moments. A failure is a connection that broke or a number that is not the next; with a
+//! disk, also a record on it that the client was told of and that isn't there afterwards.
 
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -17,7 +18,7 @@ use vtax_lab::ft::witness::Questioner;
 use vtax_lab::ft::{FtPair, PairEventKind, PairMode, PairSpec, PairTask, Side, choose_qemu_as};
 use vtax_lab::{Isolation, Lab, LabOptions, NodeSpec, Shape, configure_from_outside};
 use vtax_sys::controller::{ControllerOptions, start_controller};
-use vtax_units::Nanos;
+use vtax_units::{Bytes, Nanos};
 use vtax_vm::ft::Mode;
 use vtax_vm::{Cache, Guest, GuestOptions, GuestRoot};
 
@@ -29,6 +30,38 @@ const PER_GUEST: usize = 10;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Remus's interval.
 const INTERVAL: Nanos = Nanos::from_millis(40);
+
+/// What is killed, and how often for each hundred kills.
+#[derive(Debug, Clone, Copy)]
+struct Kind {
+    name: &'static str,
+    mode: Mode,
+    /// Each answer is also a record on the guest's disk.
+    records: bool,
+    of_hundred: usize,
+    /// Only where it is asked for.
+    on_demand: bool,
+}
+
+const KINDS: [Kind; 4] = [
+    Kind { name: "kemari", mode: Mode::Kemari, records: false, of_hundred: 100, on_demand: false },
+    Kind {
+        name: "remus",
+        mode: Mode::Remus { interval: INTERVAL },
+        records: false,
+        of_hundred: 100,
+        on_demand: false,
+    },
+    Kind { name: "disk", mode: Mode::Kemari, records: true, of_hundred: 20, on_demand: false },
+    Kind { name: "colo", mode: Mode::Colo, records: false, of_hundred: 100, on_demand: true },
+];
+
+/// Size of the disk; it has room for a record of each answer of one guest.
+const DISK: Bytes = Bytes::from_mib(32);
+/// How long the layers of a disk may take to become one after a failover.
+const MERGED_WITHIN: Duration = Duration::from_secs(5);
+/// Bytes of a record on the disk.
+const RECORD: u64 = 512;
 
 /// What was found, in milliseconds.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -45,9 +78,12 @@ struct Found {
     supervision: (f64, f64),
 }
 
-/// Kills `count` times in each mode.
-pub(crate) fn run(count: &str) -> Result<()> {
+/// Kills `count` times in each mode, or in those that are named.
+pub(crate) fn run(count: &str, names: &[&str]) -> Result<()> {
     let count: usize = count.parse().with_context(|| format!("`{count}` is not a number of kills"))?;
+    if let Some(unknown) = names.iter().find(|name| !KINDS.iter().any(|kind| kind.name == **name)) {
+        bail!("`{unknown}` is none of {}", KINDS.map(|kind| kind.name).join(", "));
+    }
     ensure!(vtax().exists(), "{} is missing; run `make build`", vtax().display());
     // The proof runs this very program as its guest's first process, which xtask is not.
     let cache = Cache::of_user();
@@ -60,32 +96,53 @@ pub(crate) fn run(count: &str) -> Result<()> {
         ..GuestOptions::of_user()
     };
     let guest = Arc::new(Guest::prepare(&options)?);
+    let wanted = |kind: &Kind| if names.is_empty() { !kind.on_demand } else { names.contains(&kind.name) };
+    let kinds: Vec<Kind> = KINDS.into_iter().filter(wanted).collect();
+    let kills = |kind: &Kind| (count * kind.of_hundred).div_ceil(100);
+    let mut progress = Progress { started: Instant::now(), done: 0, total: kinds.iter().map(kills).sum() };
     let mut all_survived = true;
-    for mode in [Mode::Kemari, Mode::Remus { interval: INTERVAL }] {
-        let mut total = Found::default();
-        let mut done = 0;
+    for kind in kinds {
+        let (count, mut total, mut done) = (kills(&kind), Found::default(), 0);
         while done < count {
             let part = PER_GUEST.min(count - done);
-            let found = apart(&guest, mode, part, done as u64)?;
+            let found = apart(&guest, kind, part, done as u64)?;
             done += part;
             add(&mut total, found);
-            println!("{} {done}/{count}: {} survived", mode.word(), total.survived);
+            let left = progress.after(part);
+            println!("{} {done}/{count}: {} survived; {left}", kind.name, total.survived);
         }
-        tell(mode, count, &mut total);
+        tell(kind, count, &mut total);
         all_survived &= total.failures.is_empty();
     }
     ensure!(all_survived, "not every kill was survived");
     Ok(())
 }
 
+/// How far all of it is.
+struct Progress {
+    started: Instant,
+    done: usize,
+    total: usize,
+}
+
+impl Progress {
+    /// What is left after so many more kills, in words.
+    fn after(&mut self, kills: usize) -> String {
+        self.done += kills;
+        let each = self.started.elapsed().as_secs_f64() / self.done.max(1) as f64;
+        let left = each * (self.total - self.done) as f64;
+        format!("{:.1} s a kill, about {:.0} min left", each, (left / 60.0).ceil())
+    }
+}
+
 /// Kills one guest several times, in a controller of its own.
-fn apart(guest: &Arc<Guest>, mode: Mode, count: usize, seed: u64) -> Result<Found> {
+fn apart(guest: &Arc<Guest>, kind: Kind, count: usize, seed: u64) -> Result<Found> {
     let (mut read, write) = std::io::pipe()?;
     let guest = Arc::clone(guest);
     let controller = start_controller(ControllerOptions::for_this_process(), move |inside| {
         // Whoever is interrupted takes everything along.
         let _ = inside.end_with_front();
-        let found = kills(guest, mode, count, seed)
+        let found = kills(guest, kind, count, seed)
             .unwrap_or_else(|e| Found { failures: vec![format!("{e:#}")], ..Found::default() });
         let text = serde_json::to_vec(&found).unwrap_or_default();
         let mut write = write;
@@ -97,7 +154,7 @@ fn apart(guest: &Arc<Guest>, mode: Mode, count: usize, seed: u64) -> Result<Foun
     serde_json::from_slice(&text).context("the controller of the kills ended without a result")
 }
 
-fn kills(guest: Arc<Guest>, mode: Mode, count: usize, seed: u64) -> Result<Found> {
+fn kills(guest: Arc<Guest>, kind: Kind, count: usize, seed: u64) -> Result<Found> {
     // A busy host must not decide about times (sched(7), autogroup); refused to ordinary users.
     let _ = std::fs::write("/proc/self/autogroup", "-10");
     let mut options = LabOptions::new(Isolation::Namespaces);
@@ -112,10 +169,12 @@ fn kills(guest: Arc<Guest>, mode: Mode, count: usize, seed: u64) -> Result<Found
     fabric.plug(&mut client, &mut switch, Shape::default())?;
     configure_from_outside(&[&client])?;
     fabric.start(&switch)?;
-    let spec = PairSpec::new("soak", PairMode::Checkpoints(mode), PairTask::Witness);
+    let mut spec = PairSpec::new("soak", PairMode::Checkpoints(kind.mode), PairTask::Witness);
+    spec.disk = kind.records.then_some(DISK);
     let pair = lab.add_pair(&mut fabric, &switch, spec)?;
     let netns = client.netns().ok_or_else(|| anyhow!("the client has no namespace"))?;
-    let questioner = Questioner::start(netns, pair.address(), "soak")?;
+    let words = if kind.records { "record" } else { "soak" };
+    let questioner = Questioner::start(netns, pair.address(), words)?;
     pair.arm()?;
     let mut random = StdRng::seed_from_u64(seed);
     let mut found = Found::default();
@@ -168,10 +227,39 @@ fn kill_once(
         Some(first) => found.first_answers.push(ms(first.came - killed)),
         None => bail!("no answer came"),
     }
+    if pair.primary().is_some_and(|primary| primary.disk().is_some()) {
+        check_records(pair, questioner)?;
+    }
     for host in pair.hosts_off() {
         pair.restore(&host)?;
     }
     ensure!(pair.wait_armed(PATIENCE), "it was not protected again");
+    Ok(())
+}
+
+/// Whether the disk of the one that runs the guest now has every record that the client was told of.
+fn check_records(pair: &FtPair, questioner: &Questioner) -> Result<()> {
+    let told = questioner.answers();
+    let primary = pair.primary().ok_or_else(|| anyhow!("nobody runs the guest"))?;
+    let missing = || -> Result<Vec<u64>> {
+        let disk = primary.disk().ok_or_else(|| anyhow!("the guest has no disk"))?;
+        let mut missing = Vec::new();
+        for number in told.iter().map(|answer| answer.number) {
+            let mut record = [0; RECORD as usize];
+            disk.read_at(number * RECORD, &mut record)?;
+            if !record.starts_with(format!("record {number}\n").as_bytes()) {
+                missing.push(number);
+            }
+        }
+        Ok(missing)
+    };
+    // What was written since the last checkpoint is merged into the image while the guest runs.
+    let until = Instant::now() + MERGED_WITHIN;
+    while !missing()?.is_empty() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let missing = missing()?;
+    ensure!(missing.is_empty(), "{} of {} records are missing: {missing:?}", missing.len(), told.len());
     Ok(())
 }
 
@@ -192,8 +280,8 @@ fn add(total: &mut Found, part: Found) {
     total.supervision.1 += part.supervision.1;
 }
 
-fn tell(mode: Mode, count: usize, found: &mut Found) {
-    println!("\n{}: {} of {count} kills survived", mode.word(), found.survived);
+fn tell(kind: Kind, count: usize, found: &mut Found) {
+    println!("\n{}: {} of {count} kills survived", kind.name, found.survived);
     for failure in &found.failures {
         println!("  failed: {failure}");
     }

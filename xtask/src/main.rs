@@ -6,6 +6,7 @@ mod bench;
 mod bench_http;
 mod bench_kamailio;
 mod bench_lab;
+mod bench_net;
 mod bench_probe;
 mod bench_report;
 mod bench_sip;
@@ -22,7 +23,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
-const USAGE: &str = "usage: cargo xtask build|check|test|bench [NAME..]|soundness [NAME..|--real [N]]|ft-soak [KILLS]\
+const USAGE: &str = "usage: cargo xtask build|check|test|bench [NAME..]|soundness [NAME..|--real [N]]|ft-soak [KILLS [kemari|remus|disk|colo..]]\
                      |fuzz [SECONDS]|ci";
 
 fn main() -> ExitCode {
@@ -46,8 +47,10 @@ fn run() -> Result<()> {
         ["soundness", "--real"] => soundness_real::run(soundness_real::DEFAULT),
         ["soundness", "--real", n] => soundness_real::run(n.parse().context("a number of comparisons")?),
         ["soundness", names @ ..] => soundness::run(names),
-        ["ft-soak"] => ft_soak::run("100"),
-        ["ft-soak", kills] => ft_soak::run(kills),
+        // Of the net bench, which runs it in a namespace.
+        ["bare-ping"] => bench_net::bare_ping(),
+        ["ft-soak"] => ft_soak::run("100", &[]),
+        ["ft-soak", kills, modes @ ..] => ft_soak::run(kills, modes),
         ["fuzz"] => tasks::fuzz("20"),
         ["fuzz", seconds] => tasks::fuzz(seconds),
         ["ci"] => tasks::check().and_then(|()| tasks::test()),

@@ -4,7 +4,9 @@
 //! the ratio of geometric means, which both sides' medians share where they are of one shape. These are
 //! what the report's figures estimate, by the same functions as here.
 
-use anyhow::{Context, Result};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context, Result, anyhow};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -130,27 +132,45 @@ impl Scatter {
     }
 }
 
-/// The rows of this suite: for each kind of scatter and number of trials what every interval covers.
+/// The rows of this suite: for each kind of scatter and number of trials what every interval covers. The
+/// kinds take turns at the host's CPUs; each has seeds of its own, so that the figures don't depend on them.
 pub(crate) fn rows() -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
-    for (scatter, name) in ALL {
-        for n in TRIALS {
-            let goal = if n < 8 { GOAL_OF_FEW } else { GOAL };
-            let mut row = |what: &str, found| {
-                rows.push(Row::within(format!("coverage, {name}, {n} trials, {what}"), found, "%", goal));
-            };
-            row("value", of_values(scatter, n)?);
-            if scatter == Alone {
-                row("tax of two runs", of_taxes(scatter, n, false)?);
-                continue;
-            }
-            row("tax, in rounds", of_taxes(scatter, n, true)?);
-            // Trials that share the machine's memory are compared in rounds: as groups they would be taken
-            // for less certain than they are.
-            if scatter.memory() == 0.0 {
-                row("tax of two runs", of_taxes(scatter, n, false)?);
-            }
+    let jobs: Vec<(Scatter, &str, usize)> =
+        ALL.iter().flat_map(|(scatter, name)| TRIALS.map(|n| (*scatter, *name, n))).collect();
+    let next = AtomicUsize::new(0);
+    let worker = || -> Result<Vec<(usize, Vec<Row>)>> {
+        let mut done = Vec::new();
+        loop {
+            let position = next.fetch_add(1, Ordering::Relaxed);
+            let Some((scatter, name, n)) = jobs.get(position) else { return Ok(done) };
+            done.push((position, rows_of(*scatter, name, *n)?));
         }
+    };
+    let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let mut parts = std::thread::scope(|scope| -> Result<Vec<_>> {
+        let handles: Vec<_> = (0..workers).map(|_| scope.spawn(worker)).collect();
+        let mut parts = Vec::new();
+        for handle in handles {
+            parts.extend(handle.join().map_err(|_| anyhow!("a simulation panicked"))??);
+        }
+        Ok(parts)
+    })?;
+    parts.sort_by_key(|(position, _)| *position);
+    Ok(parts.into_iter().flat_map(|(_, rows)| rows).collect())
+}
+
+fn rows_of(scatter: Scatter, name: &str, n: usize) -> Result<Vec<Row>> {
+    let goal = if n < 8 { GOAL_OF_FEW } else { GOAL };
+    let row =
+        |what: &str, found| Row::within(format!("coverage, {name}, {n} trials, {what}"), found, "%", goal);
+    let mut rows = vec![row("value", of_values(scatter, n)?)];
+    if scatter != Alone {
+        rows.push(row("tax, in rounds", of_taxes(scatter, n, true)?));
+    }
+    // Trials that share the machine's memory are compared in rounds: as groups they would be taken
+    // for less certain than they are.
+    if scatter.memory() == 0.0 || scatter == Alone {
+        rows.push(row("tax of two runs", of_taxes(scatter, n, false)?));
     }
     Ok(rows)
 }

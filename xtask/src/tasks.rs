@@ -116,7 +116,8 @@ pub(crate) fn setup() -> Result<()> {
 /// Installs what the tests need and runs them all.
 pub(crate) fn test() -> Result<()> {
     setup()?;
-    cargo(&["test", "--workspace"])
+    // All of them, whatever fails: one run then tells everything that is wrong.
+    cargo(&["test", "--workspace", "--no-fail-fast"])
 }
 
 /// What cargo-fuzz passes to a nightly compiler: coverage feedback and checked arithmetic.

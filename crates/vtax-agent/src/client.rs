@@ -9,6 +9,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use vtax_load::net::{NetFailure, NetResult, NetSpec};
 use vtax_load::sip::{SipProfile, SipResult, SipSpec};
 use vtax_load::{LoadResult, LoadSpec};
 use vtax_plan::model::Service;
@@ -30,6 +31,9 @@ pub type EventHandler = Box<dyn Fn(Event) + Send>;
 const PROMPT: Duration = Duration::from_secs(20);
 /// Time a service with subscribers has for its files: their database is copied from the host.
 const PROVISIONED: Duration = Duration::from_secs(120);
+/// Time a network test may take beyond its own: each step of either end has a limit of ten seconds, and
+/// no test has more than five of them.
+const NET_STEPS: Duration = Duration::from_secs(50);
 
 /// The controller's end of one agent's stream. Requests may come from several threads.
 pub struct Client {
@@ -158,6 +162,16 @@ impl Client {
                 result.samples = samples_from_bytes(&data);
                 Ok(LoadAnswer { result: *result, answered })
             }
+            _ => Err(self.confused(&request)),
+        }
+    }
+
+    /// Makes a network test; why it came to nothing is a finding too.
+    pub fn run_net(&self, spec: &NetSpec) -> Result<Result<NetResult, NetFailure>, AgentError> {
+        let within = Duration::from(spec.warmup) + Duration::from(spec.duration) + NET_STEPS + PROMPT;
+        let request = Request::RunNet { spec: spec.clone() };
+        match self.call(&request, within)? {
+            (Reply::NetRan, data) => serde_json::from_slice(&data).map_err(|_| self.confused(&request)),
             _ => Err(self.confused(&request)),
         }
     }

@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use vtax_load::net::{Live, NetSpec};
 use vtax_load::sip::{SipProfile, SipSpec};
 use vtax_load::{LoadResult, LoadSpec, Sample};
 use vtax_plan::model::{Service, Subscribers};
@@ -14,7 +15,7 @@ use vtax_probe::Snapshot;
 use vtax_units::Nanos;
 
 /// Version of the protocol; both ends must have the same.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// A request from the controller; each is answered by exactly one [`Reply`] with its id.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -55,6 +56,11 @@ pub enum Request {
         /// The load.
         spec: LoadSpec,
     },
+    /// Make a network test towards its far end; progress comes as [`Event::NetProgress`].
+    RunNet {
+        /// The test.
+        spec: NetSpec,
+    },
     /// Open a SIP session in place of the one before.
     OpenSip {
         /// Who calls whom.
@@ -84,6 +90,7 @@ impl Request {
             Self::StopProbes => "stop-probes",
             Self::Snapshot => "snapshot",
             Self::RunLoad { .. } => "run-load",
+            Self::RunNet { .. } => "run-net",
             Self::OpenSip { .. } => "open-sip",
             Self::RunSip { .. } => "run-sip",
             Self::CloseSip => "close-sip",
@@ -112,6 +119,13 @@ pub struct InterfaceSetup {
     pub addresses: Vec<(IpAddr, u8)>,
     /// MTU.
     pub mtu: u32,
+    /// Whether it may leave segmentation and checksums to others.
+    #[serde(default = "usual")]
+    pub offloads: bool,
+}
+
+const fn usual() -> bool {
+    true
 }
 
 /// How an interface is found.
@@ -150,6 +164,9 @@ pub enum Reply {
     /// To [`Request::RunSip`]; the result, which may have many megabytes, came before as data: the
     /// JSON of a [`vtax_load::sip::SipResult`].
     SipRan,
+    /// To [`Request::RunNet`]; the result came before as data: the JSON of a
+    /// `Result<NetResult, NetFailure>` of [`vtax_load::net`].
+    NetRan,
     /// It could not be done.
     Failed {
         /// The whole chain of causes.
@@ -209,6 +226,11 @@ pub enum Event {
         elapsed: Nanos,
         /// Requests answered.
         answered: u64,
+    },
+    /// A network test goes on: an interval of it is over.
+    NetProgress {
+        /// The interval.
+        live: Live,
     },
     /// A SIP profile goes on.
     SipProgress {

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use vtax_sys::SysError;
 use vtax_sys::netlink::{Link, Mac, Netlink, add_address, rename, set_mtu, set_up};
+use vtax_sys::{SysError, ethtool};
 
 use crate::message::{FindInterface, InterfaceSetup};
 
@@ -37,6 +37,9 @@ pub(crate) fn configure(interfaces: &[InterfaceSetup]) -> Result<(), NetworkErro
             let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", interface.name), "1");
         }
         netlink.send(set_mtu(&interface.name, interface.mtu))?;
+        if !interface.offloads {
+            ethtool::set_all(&interface.name, false)?;
+        }
         let addresses = interface.addresses.iter();
         netlink.send_all(addresses.map(|(address, prefix)| add_address(link.index, *address, *prefix)))?;
         netlink.send(set_up(&interface.name))?;

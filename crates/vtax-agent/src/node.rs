@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use vtax_load::net::{NetFailure, NetSpec};
 use vtax_load::sip::SipProfile;
 use vtax_load::{Control, LoadResult, LoadSpec};
 use vtax_probe::{Probe, Sampler, Scope, Snapshot};
@@ -106,6 +107,16 @@ impl Node {
     /// Runs a SIP profile; the JSON of its result.
     pub(crate) fn run_sip(&self, profile: &SipProfile) -> Result<Vec<u8>, String> {
         let result = self.sip.run(profile, &self.writer)?;
+        serde_json::to_vec(&result).map_err(|e| format!("the result can't be sent: {e}"))
+    }
+
+    /// Makes a network test; the JSON of what came of it.
+    pub(crate) fn run_net(&self, spec: &NetSpec) -> Result<Vec<u8>, String> {
+        let control = Arc::new(Control::new());
+        lock(&self.loads).push(Arc::clone(&control));
+        let watch = |live: &_| self.writer.event(&Event::NetProgress { live: *live });
+        let result = vtax_load::net::run(spec, &control, &watch).map_err(|error| NetFailure::from(&error));
+        lock(&self.loads).retain(|c| !Arc::ptr_eq(c, &control));
         serde_json::to_vec(&result).map_err(|e| format!("the result can't be sent: {e}"))
     }
 

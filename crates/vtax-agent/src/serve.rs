@@ -116,16 +116,13 @@ fn dispatch(
         }
         Request::RunSip { profile } => {
             let (node, writer) = (Arc::clone(node), writer.clone());
-            std::thread::Builder::new().name("sip".into()).spawn(move || match node.run_sip(&profile) {
-                Ok(result) => {
-                    for chunk in result.chunks(MAX_PAYLOAD) {
-                        writer.send(Kind::Data, id, chunk.to_vec());
-                    }
-                    writer.reply(id, &Reply::SipRan);
-                }
-                Err(error) => writer.reply(id, &Reply::Failed { error }),
-            })?;
-            Ok(())
+            let run = move || writer.large(id, node.run_sip(&profile), &Reply::SipRan);
+            std::thread::Builder::new().name("sip".into()).spawn(run).map(drop)
+        }
+        Request::RunNet { spec } => {
+            let (node, writer) = (Arc::clone(node), writer.clone());
+            let run = move || writer.large(id, node.run_net(&spec), &Reply::NetRan);
+            std::thread::Builder::new().name("net".into()).spawn(run).map(drop)
         }
         request => {
             writer.reply(id, &node.answer(&request));
@@ -191,6 +188,19 @@ impl Writer {
     /// A stream that can't be written to is about to end for reading too; nobody is left to tell.
     fn send(&self, kind: Kind, id: u32, payload: Vec<u8>) {
         self.write(&Frame { kind, id, payload }.encode());
+    }
+
+    /// Answers with a result that may not fit a reply: it goes before it as data.
+    fn large(&self, id: u32, result: Result<Vec<u8>, String>, reply: &Reply) {
+        match result {
+            Ok(bytes) => {
+                for chunk in bytes.chunks(MAX_PAYLOAD) {
+                    self.send(Kind::Data, id, chunk.to_vec());
+                }
+                self.reply(id, reply);
+            }
+            Err(error) => self.reply(id, &Reply::Failed { error }),
+        }
     }
 
     fn write(&self, bytes: &[u8]) {

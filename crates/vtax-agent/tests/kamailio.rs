@@ -30,6 +30,7 @@ fn main() {
             port: 5060,
             children: Some(4),
             shared_memory: Bytes::from_mib(64),
+            t1: Nanos::from_millis(500),
             location: LocationMode::WriteBack,
         }),
         ready_timeout: LIMIT.into(),

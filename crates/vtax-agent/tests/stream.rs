@@ -3,11 +3,13 @@
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use vtax_agent::message::Event;
 use vtax_agent::{AgentError, Client, Role, serve};
+use vtax_load::net::{self, FailureKind, NetResult, NetSpec, NetTest, RrTest, ServerOptions, SocketSetup};
 use vtax_load::{HttpLoad, LoadSpec, Model, Protocol};
 use vtax_units::{CpuSet, Nanos};
 
@@ -112,4 +114,36 @@ fn an_agent_ends_when_its_controller_lets_go() {
     client.hello(SOON).expect("an answer");
     drop(client);
     assert_eq!(ended.recv_timeout(SOON), Ok(true));
+}
+
+#[test]
+fn a_network_test_is_made_and_what_it_fails_of_is_told() {
+    let (sender, events) = mpsc::channel();
+    let (client, _, _directory) = agent(move |event| drop(sender.send(event)));
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let target = listener.local_addr().expect("its address");
+    let spec = NetSpec {
+        target,
+        test: NetTest::Rr(RrTest { streams: 1, request: 1, response: 1, socket: SocketSetup::default() }),
+        warmup: Nanos::ZERO,
+        duration: Nanos::from_millis(200),
+        interval: Nanos::from_millis(50),
+    };
+    let stop = AtomicBool::new(false);
+    let found = std::thread::scope(|scope| {
+        let server = scope.spawn(|| net::serve(&listener, ServerOptions { tests: 1 }, &stop));
+        let found = client.run_net(&spec);
+        stop.store(true, Ordering::Relaxed);
+        (found, server.join())
+    });
+    let (Ok(Ok(NetResult::Rr(rr))), Ok(Ok(()))) = found else { panic!("{found:?}") };
+    assert!(rr.transactions > 0);
+    assert!(events.try_iter().any(|event| matches!(event, Event::NetProgress { live } if live.events > 0)));
+
+    drop(listener);
+    let failure = client.run_net(&spec).expect("the agent answers").expect_err("nobody serves any more");
+    assert_eq!(failure.kind, FailureKind::PeerLost, "{failure:?}");
+    let nonsense = NetSpec { duration: Nanos::ZERO, ..spec };
+    let failure = client.run_net(&nonsense).expect("the agent answers").expect_err("it makes no sense");
+    assert_eq!(failure.kind, FailureKind::Impossible, "{failure:?}");
 }

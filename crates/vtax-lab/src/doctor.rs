@@ -12,8 +12,8 @@ use vtax_sys::check::{Check, State};
 use vtax_sys::controller::{ControllerOptions, Inside, start_controller};
 use vtax_sys::mount::{self, Overlay};
 use vtax_sys::netlink::{
-    BridgeOptions, Mac, Netem, Netlink, Request, Tbf, Veth, VethEnd, add_netem, add_tbf, create_bridge,
-    create_veth, delete_link, set_switch, set_up,
+    BridgeOptions, Mac, Netlink, Request, Tbf, Veth, VethEnd, add_tbf, create_bridge, create_veth,
+    delete_link, set_switch, set_up,
 };
 use vtax_sys::{NetNs, SysError, chain, sched, tap};
 use vtax_units::{Bytes, CpuSet};
@@ -223,15 +223,6 @@ fn network() -> Vec<Check> {
     checks.push(match limited {
         Ok(()) => Check::ok("rate limit", "tbf limits a cable"),
         Err(e) => Check::degraded("rate limit", chain(&e), "sudo modprobe sch_tbf"),
-    });
-    let netem = Netem { delay: Duration::from_millis(1), limit: 1000, ..Netem::default() };
-    checks.push(match netlink.send(add_netem(index, &netem)) {
-        Ok(()) => Check::ok("impairment", "netem delays a cable"),
-        Err(e) => Check::degraded(
-            "impairment",
-            format!("{}: no delay or loss on paths", chain(&e)),
-            "sudo modprobe sch_netem, or use a kernel with CONFIG_NET_SCH_NETEM",
-        ),
     });
     checks.push(tap_check());
     // They end with the namespace anyway.

@@ -89,6 +89,42 @@ pub enum LabError {
         /// Its ports.
         ports: usize,
     },
+    /// A program that a path needs is missing.
+    #[error(
+        "{program} is not installed; install it with `apt-get install {package}`, or `vtax setup --paths`"
+    )]
+    NotInstalled {
+        /// The program.
+        program: &'static str,
+        /// Debian's package.
+        package: &'static str,
+    },
+    /// A program that a path is made of failed.
+    #[error("{tool}: {how}: {output}")]
+    Tool {
+        /// Its name.
+        tool: String,
+        /// How it ended.
+        how: String,
+        /// Its last words.
+        output: String,
+    },
+    /// An emulated wire isn't what was asked for.
+    #[error("path {path} is refused, as its wire is not what the plan asks for: {reason}")]
+    PathRefused {
+        /// The path's name in the plan.
+        path: String,
+        /// What was asked for and what was measured.
+        reason: String,
+    },
+    /// A path can't be built, or can't do what is asked of it.
+    #[error("path {path}: {reason}")]
+    Path {
+        /// The path's name in the plan.
+        path: String,
+        /// Why.
+        reason: String,
+    },
     /// The lab has no empty directory to mount its scratch space on.
     #[error("no empty directory for scratch space among {tried}; make one, such as /mnt")]
     NoScratch {

@@ -2,17 +2,19 @@
 
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use vtax_agent::message::{FindInterface, InterfaceSetup};
 use vtax_sys::netlink::{
-    BridgeOptions, Mac, Netlink, Veth, VethEnd, add_address, add_tbf, create_bridge, create_veth,
+    BridgeOptions, Mac, Netlink, Tbf, Veth, VethEnd, add_address, add_tbf, create_bridge, create_veth,
     delete_group, set_group, set_mtu, set_switch, set_up,
 };
-use vtax_sys::{NetNs, tap};
+use vtax_sys::{NetNs, ethtool, tap};
 
 use crate::error::{LabError, Result, While};
 use crate::naming::{PREFIX, address, mac, port_mac, port_name, switch_mac};
 use crate::node::Node;
+use crate::ovs::Ovs;
 use crate::shape::Shape;
 
 /// The most ports of a Linux bridge (BR_MAX_PORTS of `net/bridge/br_private.h`).
@@ -24,6 +26,8 @@ pub struct Switch {
     name: String,
     index: u32,
     ports: usize,
+    /// Open vSwitch; `None`: the kernel's bridge.
+    ovs: Option<Arc<Ovs>>,
 }
 
 impl Switch {
@@ -36,6 +40,16 @@ impl Switch {
     /// Its number in the lab's network namespace.
     pub(crate) const fn index(&self) -> u32 {
         self.index
+    }
+
+    /// What a new interface is told to be plugged into it at once; Open vSwitch plugs it in itself.
+    fn master(&self) -> Option<u32> {
+        self.ovs.is_none().then_some(self.index)
+    }
+
+    /// Plugs in what could not be told to be.
+    fn adopt(&self, ports: &[String]) -> Result<()> {
+        self.ovs.as_ref().map_or(Ok(()), |ovs| ovs.add_ports(ports))
     }
 
     fn take_ports(&mut self, count: usize) -> Result<()> {
@@ -51,6 +65,7 @@ impl Switch {
 #[derive(Debug)]
 pub struct VmPort {
     pub(crate) tap: OwnedFd,
+    pub(crate) name: String,
     pub(crate) mac: Mac,
     pub(crate) setup: InterfaceSetup,
 }
@@ -98,7 +113,12 @@ impl Fabric {
         let requests = [create_bridge(&name, options), set_group(&name, self.group)];
         self.netlink.send_all(requests).during(what)?;
         let index = self.netlink.link(&name).during(what)?.index;
-        Ok(Switch { name, index, ports: 0 })
+        Ok(Switch { name, index, ports: 0, ovs: None })
+    }
+
+    /// The bridge of an Open vSwitch, to be plugged into like any other.
+    pub(crate) fn add_ovs(&self, ovs: &Arc<Ovs>) -> Switch {
+        Switch { name: ovs.bridge().to_owned(), index: 0, ports: 0, ovs: Some(Arc::clone(ovs)) }
     }
 
     /// Has a switch forward from now on.
@@ -107,6 +127,10 @@ impl Fabric {
     ///
     /// Where the kernel refuses.
     pub fn start(&mut self, switch: &Switch) -> Result<()> {
+        if switch.ovs.is_some() {
+            // It has forwarded since it was made.
+            return Ok(());
+        }
         self.netlink.send(set_up(&switch.name)).during(|| format!("start switch {}", switch.name))
     }
 
@@ -119,6 +143,17 @@ impl Fabric {
     pub fn plug(&mut self, node: &mut Node, switch: &mut Switch, shape: Shape) -> Result<IpAddr> {
         let addresses = self.plug_all(std::slice::from_mut(node), switch, shape)?;
         Ok(addresses[0])
+    }
+
+    /// As [`plug`](Self::plug); returns the name of the switch's port as well.
+    pub(crate) fn plug_named(
+        &mut self,
+        node: &mut Node,
+        switch: &mut Switch,
+        shape: Shape,
+    ) -> Result<(IpAddr, String)> {
+        let port = port_name(self.next_host);
+        Ok((self.plug(node, switch, shape)?, port))
     }
 
     /// Plugs many nodes into a switch, many cables per system call.
@@ -141,22 +176,25 @@ impl Fabric {
                 mac: port_mac(number),
                 namespace: None,
                 group: self.group,
-                switch: Some(switch.index),
+                switch: switch.master(),
             };
             let far =
                 VethEnd { name: &name, mac: mac(number), namespace: Some(inside), group: 0, switch: None };
             requests.push(create_veth(&Veth { ends: [near, far], near_up: true, mtu: shape.mtu }));
             addresses.push(address(number));
             ports.push(port);
-            add_interface(node, setup(FindInterface::Name(name.clone()), name, number, shape.mtu));
+            add_interface(node, setup(FindInterface::Name(name.clone()), name, number, shape));
         }
         let what = || format!("plug {} nodes into {}", ports.len(), switch.name);
         self.netlink.send_all(requests).during(what)?;
+        switch.adopt(&ports)?;
+        ports.iter().try_for_each(|port| plain(port, shape))?;
         if let Some(tbf) = shape.tbf() {
             let links = self.netlink.links().during(what)?;
             let limited = links.iter().filter(|l| ports.contains(&l.name));
             let requests: Vec<_> = limited.map(|l| add_tbf(l.index, &tbf)).collect();
             self.netlink.send_all(requests).during(what)?;
+            nodes.iter().try_for_each(|node| limit_inside(node, &tbf)).during(what)?;
         }
         Ok(addresses)
     }
@@ -180,12 +218,14 @@ impl Fabric {
             mac: port_mac(number),
             namespace: None,
             group: self.group,
-            switch: Some(switch.index),
+            switch: switch.master(),
         };
         let far = VethEnd { name, mac: mac(number), namespace: Some(inside), group: 0, switch: None };
         self.netlink
             .send(create_veth(&Veth { ends: [near, far], near_up: true, mtu: shape.mtu }))
             .during(what)?;
+        switch.adopt(std::slice::from_ref(&port))?;
+        plain(&port, shape)?;
         let mut within = Netlink::open_in(inside).during(what)?;
         let index = within.link(name).during(what)?.index;
         let requests = [set_up("lo"), set_up(name), add_address(index, address, prefix)];
@@ -202,7 +242,8 @@ impl Fabric {
     pub(crate) fn guest_interface(&mut self, mtu: u32) -> (Mac, InterfaceSetup, IpAddr) {
         let number = self.take_host();
         let inside = mac(number);
-        let setup = setup(FindInterface::Mac(inside.0), "eth0".to_owned(), number, mtu);
+        let shape = Shape { mtu, ..Shape::default() };
+        let setup = setup(FindInterface::Mac(inside.0), "eth0".to_owned(), number, shape);
         (inside, setup, address(number))
     }
 
@@ -217,17 +258,78 @@ impl Fabric {
         let name = port_name(number);
         let what = || format!("build a tap on {}", switch.name);
         let tap = tap::create(&name).during(what)?;
-        let requests = [
-            set_mtu(&name, shape.mtu),
-            set_group(&name, self.group),
-            set_switch(&name, switch.index),
-            set_up(&name),
-        ];
-        self.netlink.send_all(requests).during(what)?;
+        self.plug_tap(&name, switch, shape).during(what)?;
+        switch.adopt(std::slice::from_ref(&name))?;
+        plain(&name, shape)?;
         self.limit(&name, shape)?;
         let inside = mac(number);
-        let setup = setup(FindInterface::Mac(inside.0), "eth0".to_owned(), number, shape.mtu);
-        Ok((VmPort { tap, mac: inside, setup }, address(number)))
+        let setup = setup(FindInterface::Mac(inside.0), "eth0".to_owned(), number, shape);
+        Ok((VmPort { tap, name, mac: inside, setup }, address(number)))
+    }
+
+    fn plug_tap(&mut self, name: &str, switch: &Switch, shape: Shape) -> vtax_sys::Result<()> {
+        let mut requests = vec![set_mtu(name, shape.mtu), set_group(name, self.group)];
+        requests.extend(switch.master().map(|master| set_switch(name, master)));
+        requests.push(set_up(name));
+        self.netlink.send_all(requests)
+    }
+
+    /// Joins two switches by a cable; returns the names of its ends.
+    ///
+    /// # Errors
+    ///
+    /// Where a switch is full or the kernel refuses.
+    pub fn uplink(&mut self, one: &mut Switch, other: &mut Switch, shape: Shape) -> Result<[String; 2]> {
+        let numbers = [self.take_host(), self.take_host()];
+        let names = numbers.map(port_name);
+        let ends = [&mut *one, &mut *other];
+        for switch in ends {
+            switch.take_ports(1)?;
+        }
+        let end = |i: usize, switch: &Switch| VethEnd {
+            name: &names[i],
+            mac: port_mac(numbers[i]),
+            namespace: None,
+            group: self.group,
+            switch: switch.master(),
+        };
+        let far = VethEnd { switch: None, ..end(1, other) };
+        let veth = Veth { ends: [end(0, one), far], near_up: true, mtu: shape.mtu };
+        let what = || format!("join {} and {}", one.name, other.name);
+        let mut requests = vec![create_veth(&veth)];
+        // The kernel doesn't plug a far end in as it makes it.
+        requests.extend(other.master().map(|master| set_switch(&names[1], master)));
+        requests.push(set_up(&names[1]));
+        self.netlink.send_all(requests).during(what)?;
+        for (switch, name) in [&*one, &*other].into_iter().zip(&names) {
+            switch.adopt(std::slice::from_ref(name))?;
+            plain(name, shape)?;
+            self.limit(name, shape)?;
+        }
+        Ok(names)
+    }
+
+    /// Joins two switches by taps, whose frames somebody has to pass on; returns their descriptors and
+    /// names. Where `whole` holds, segments of up to 64 KiB come with a header that says what they are;
+    /// otherwise every frame is at most as long as the MTU says.
+    pub(crate) fn taps(
+        &mut self,
+        switches: [&mut Switch; 2],
+        shape: Shape,
+        whole: bool,
+    ) -> Result<[(OwnedFd, String); 2]> {
+        let mut made = Vec::with_capacity(2);
+        for switch in switches {
+            switch.take_ports(1)?;
+            let name = port_name(self.take_host());
+            let what = || format!("build a tap on {}", switch.name);
+            let tap = if whole { tap::create(&name) } else { tap::create_bare(&name) }.during(what)?;
+            self.plug_tap(&name, switch, shape).during(what)?;
+            switch.adopt(std::slice::from_ref(&name))?;
+            made.push((tap, name));
+        }
+        let failed = || LabError::OnlyNative { kind: "networked" };
+        <[_; 2]>::try_from(made).map_err(|_| failed())
     }
 
     fn limit(&mut self, name: &str, shape: Shape) -> Result<()> {
@@ -267,7 +369,7 @@ impl Fabric {
                 let index = netlink.link(&name).during(|| what.clone())?.index;
                 netlink.send(add_tbf(index, &tbf)).during(|| what.clone())?;
             }
-            add_interface(node, setup(FindInterface::Name(name.clone()), name, number, shape.mtu));
+            add_interface(node, setup(FindInterface::Name(name.clone()), name, number, shape));
         }
         Ok(numbers.map(address))
     }
@@ -301,12 +403,32 @@ impl Drop for Fabric {
     }
 }
 
+/// Limits what a node sends by its newest interface, as a card does: what it can't send yet waits in its own
+/// kernel, where TCP sees it, and not in the switch.
+fn limit_inside(node: &Node, tbf: &Tbf) -> vtax_sys::Result<()> {
+    let (Some(inside), Some(setup)) = (&node.netns, node.interfaces.iter().flatten().last()) else {
+        return Ok(());
+    };
+    let mut netlink = Netlink::open_in(inside)?;
+    let index = netlink.link(&setup.name)?.index;
+    netlink.send(add_tbf(index, tbf))
+}
+
 fn next_name(node: &Node) -> String {
     format!("eth{}", node.interfaces.as_ref().map_or(0, Vec::len))
 }
 
-fn setup(find: FindInterface, name: String, number: u16, mtu: u32) -> InterfaceSetup {
-    InterfaceSetup { find, name, addresses: vec![(address(number), PREFIX)], mtu }
+fn setup(find: FindInterface, name: String, number: u16, shape: Shape) -> InterfaceSetup {
+    let addresses = vec![(address(number), PREFIX)];
+    InterfaceSetup { find, name, addresses, mtu: shape.mtu, offloads: shape.offloads }
+}
+
+/// Has an interface of the lab's leave nothing to others, where the path says so.
+fn plain(name: &str, shape: Shape) -> Result<()> {
+    if shape.offloads {
+        return Ok(());
+    }
+    ethtool::set_all(name, false).during(|| format!("switch the offloads of {name} off"))
 }
 
 fn add_interface(node: &mut Node, setup: InterfaceSetup) {

@@ -13,13 +13,14 @@ use crate::budget::Enforced;
 use crate::container::{ContainerSpec, Containers};
 use crate::error::{LabError, Result, While};
 use crate::fabric::{Fabric, VmPort};
-use crate::netns_node::{self, AgentProgram, DIRECTORY};
+use crate::netns_node::{self, AgentProgram, DIRECTORY, Network};
 use crate::node::{Host, Node};
+use crate::path::{Key, Proof};
 use crate::scratch::Scratch;
 
 /// Memory QEMU itself may take beside the guest's: some 60 MiB, and under emulation up to 256 MiB of
 /// translated code with its bookkeeping.
-const QEMU_OVERHEAD: Bytes = Bytes::from_mib(512);
+pub(crate) const QEMU_OVERHEAD: Bytes = Bytes::from_mib(512);
 
 /// How nodes are kept apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +47,10 @@ pub struct LabOptions {
     pub agent_args: Vec<String>,
     /// What virtual machines boot; `None`: none can be built.
     pub guest: Option<Arc<Guest>>,
+    /// The host's own network, for paths over real interfaces; `None`: there are none.
+    pub host_network: Option<Arc<NetNs>>,
+    /// The start of ssh's command line, its name included.
+    pub ssh: Vec<String>,
 }
 
 impl LabOptions {
@@ -58,6 +63,8 @@ impl LabOptions {
             agent_program: "/proc/self/exe".into(),
             agent_args: vec!["vtax".into(), "agent".into()],
             guest: None,
+            host_network: None,
+            ssh: vec!["ssh".into()],
         }
     }
 }
@@ -87,6 +94,8 @@ pub struct Lab {
     agent: AgentProgram,
     containers: Option<Containers>,
     scratch: Option<Scratch>,
+    /// Wires that have proved themselves.
+    pub(crate) proofs: Vec<(Key, Proof)>,
     next_group: u32,
     notes: Vec<String>,
 }
@@ -119,13 +128,18 @@ impl Lab {
             notes.push("no namespaces: client and system under test share this host's loopback".to_owned());
         }
         let agent = AgentProgram { program: options.agent_program.clone(), args: options.agent_args.clone() };
-        Ok(Self { options, agent, containers: None, scratch: None, next_group: 1, notes })
+        Ok(Self { options, agent, containers: None, scratch: None, proofs: Vec::new(), next_group: 1, notes })
     }
 
     /// What has to be said about every testbed of this lab.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// Control groups of the run.
+    pub(crate) const fn groups(&self) -> Option<&RunGroups> {
+        self.options.groups.as_ref()
     }
 
     pub(crate) const fn agent_program(&self) -> &AgentProgram {
@@ -166,11 +180,29 @@ impl Lab {
     pub fn add_native_node(&self, spec: &NodeSpec) -> Result<Node> {
         let groups = self.options.groups.as_ref();
         match &self.options.isolation {
-            Isolation::Namespaces => netns_node::start(&self.agent, groups, spec),
+            Isolation::Namespaces => netns_node::start(&self.agent, groups, spec, Network::Own),
             Isolation::Loopback { directory } => {
                 netns_node::start_plain(&self.agent, groups, spec, directory)
             }
         }
+    }
+
+    /// Builds a native node on a network that is there.
+    pub(crate) fn add_node_on(&self, network: Network, spec: &NodeSpec) -> Result<Node> {
+        if !self.has_namespaces() {
+            return Err(LabError::OnlyNative { kind: "networked" });
+        }
+        netns_node::start(&self.agent, self.options.groups.as_ref(), spec, network)
+    }
+
+    /// The host's own network, where it is known.
+    pub(crate) fn host_network(&self) -> Option<&NetNs> {
+        self.options.host_network.as_deref()
+    }
+
+    /// How ssh is called.
+    pub(crate) fn ssh(&self) -> &[String] {
+        &self.options.ssh
     }
 
     /// Builds many native nodes, several at a time. The first error ends it, and with it the nodes
@@ -195,18 +227,23 @@ impl Lab {
         Ok(nodes)
     }
 
+    /// A directory for files of this lab's; it ends with the controller.
+    pub(crate) fn scratch(&mut self) -> Result<&std::path::Path> {
+        let scratch = match self.scratch.take() {
+            Some(scratch) => scratch,
+            None => Scratch::mount()?,
+        };
+        Ok(self.scratch.insert(scratch).path())
+    }
+
     fn containers(&mut self) -> Result<&Containers> {
         if !self.has_namespaces() {
             return Err(LabError::OnlyNative { kind: "container" });
         }
         if self.containers.is_none() {
-            let scratch = match self.scratch.take() {
-                Some(scratch) => scratch,
-                None => Scratch::mount()?,
-            };
             let group = self.options.groups.as_ref().and_then(|g| g.oci_path("probe"));
-            let prepared = Containers::prepare(scratch.path(), &self.agent.program, group.as_deref());
-            self.scratch = Some(scratch);
+            let program = self.agent.program.clone();
+            let prepared = Containers::prepare(self.scratch()?, &program, group.as_deref());
             self.containers = Some(prepared?);
         }
         self.containers.as_ref().ok_or(LabError::OnlyNative { kind: "container" })

@@ -67,19 +67,44 @@ pub(crate) fn group_for(groups: Option<&RunGroups>, spec: &NodeSpec) -> Result<O
     groups.node(&spec.name, &limits).map(Some).during(|| format!("limit node {}", spec.name))
 }
 
+/// The network of a native node.
+#[derive(Debug)]
+pub(crate) enum Network {
+    /// A new one.
+    Own,
+    /// One that was made for it.
+    Made(NetNs),
+    /// The host's, in which nothing is changed.
+    Host(NetNs),
+}
+
 /// Builds one native node.
-pub(crate) fn start(agent: &AgentProgram, groups: Option<&RunGroups>, spec: &NodeSpec) -> Result<Node> {
+pub(crate) fn start(
+    agent: &AgentProgram,
+    groups: Option<&RunGroups>,
+    spec: &NodeSpec,
+    network: Network,
+) -> Result<Node> {
     let directory = PathBuf::from(DIRECTORY);
-    let spawn = Spawn::new(&agent.program, agent.args_for(&spec.name, &directory))
-        .namespaces(Namespaces::NODE)
+    let spawn = Spawn::new(&agent.program, agent.args_for(&spec.name, &directory));
+    let kinds = Namespaces::PID | Namespaces::MOUNT | Namespaces::IPC | Namespaces::UTS;
+    let interfaces = if matches!(network, Network::Host(_)) { None } else { Some(Vec::new()) };
+    let mut spawn = match network {
+        Network::Own => spawn.namespaces(Namespaces::NODE),
+        Network::Made(network) | Network::Host(network) => spawn.namespaces(kinds).join_net(network.into()),
+    };
+    spawn = spawn
         .host_name(&spec.name)
         .mount_proc()
         .mount_tmpfs("/tmp", "mode=1777", false)
         .mount_tmpfs("/run", "mode=755", false)
-        .mount_tmpfs("/dev/shm", "mode=1777", true)
+        .mount_tmpfs("/dev/shm", "mode=1777", true);
+    if interfaces.is_some() {
         // No neighbour or router discovery: packets that no workload sent.
-        .write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1")
-        .write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
+        for which in ["all", "default"] {
+            spawn = spawn.write(&format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6"), "1");
+        }
+    }
     let (process, channel, output, group) = launch(spawn, groups, spec)?;
     // From here on the node is a guard: what fails below takes it down.
     let mut node = Node {
@@ -90,7 +115,7 @@ pub(crate) fn start(agent: &AgentProgram, groups: Option<&RunGroups>, spec: &Nod
         netns: None,
         group,
         output: Some(output),
-        interfaces: Some(Vec::new()),
+        interfaces,
         directory,
         facts: BTreeMap::new(),
         on_host: None,

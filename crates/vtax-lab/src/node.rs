@@ -10,11 +10,12 @@ use std::time::Duration;
 use vtax_agent::message::InterfaceSetup;
 use vtax_sys::cgroup::{NodeGroup, Usage};
 use vtax_sys::{NetNs, PidFd};
-use vtax_vm::Vm;
+use vtax_vm::{ThreadRole, Vm};
 
 use crate::budget::Enforced;
 use crate::container::Container;
 use crate::error::{LabError, OnPath, Result, While};
+use crate::ft::{FtPair, Outcome};
 
 /// How long a killed process may take to be gone.
 const GONE_WITHIN: Duration = Duration::from_secs(10);
@@ -30,6 +31,19 @@ pub(crate) enum Host {
     Container(Box<Container>),
     /// A virtual machine.
     Vm(Box<Vm>),
+    /// A virtual machine on one of several emulated hosts.
+    Pair(Box<FtPair>),
+    /// Another machine; the process is ssh, whose end ends the agent there.
+    Remote(PidFd),
+}
+
+/// The QEMU that runs a guest, and its threads that are the guest's CPUs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hypervisor {
+    /// Its process.
+    pub pid: u32,
+    /// Thread ids.
+    pub vcpus: Vec<u32>,
 }
 
 /// A node; destroyed when dropped.
@@ -56,12 +70,13 @@ impl Node {
         &self.name
     }
 
-    /// `native`, `container` or `vm`; what hosts it, not what the plan calls it.
+    /// `native`, `container`, `vm` or `remote`; what hosts it, not what the plan calls it.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match &self.host {
             Some(Host::Container(_)) => "container",
-            Some(Host::Vm(_)) => "vm",
+            Some(Host::Vm(_) | Host::Pair(_)) => "vm",
+            Some(Host::Remote(_)) => "remote",
             _ => "native",
         }
     }
@@ -95,13 +110,14 @@ impl Node {
         &self.facts
     }
 
-    /// Id, in the controller's PID namespace, of its first process: the agent, or QEMU.
+    /// Id, in the controller's PID namespace, of its first process: the agent, QEMU, or ssh.
     #[must_use]
     pub fn pid(&self) -> i32 {
         match &self.host {
-            Some(Host::Process(process)) => process.pid(),
+            Some(Host::Process(process) | Host::Remote(process)) => process.pid(),
             Some(Host::Container(container)) => container.pid(),
             Some(Host::Vm(vm)) => vm.pid().cast_signed(),
+            Some(Host::Pair(pair)) => pair.pids()[0].map_or(0, u32::cast_signed),
             None => 0,
         }
     }
@@ -113,6 +129,35 @@ impl Node {
             Some(Host::Vm(vm)) => Some(vm),
             _ => None,
         }
+    }
+
+    /// The pair, where it is a virtual machine on one of several hosts.
+    #[must_use]
+    pub fn pair(&self) -> Option<&FtPair> {
+        match &self.host {
+            Some(Host::Pair(pair)) => Some(pair),
+            _ => None,
+        }
+    }
+
+    /// The QEMU that runs it at the moment; `None` where it is no virtual machine.
+    ///
+    /// # Errors
+    ///
+    /// Where QEMU doesn't answer.
+    pub fn hypervisor(&self) -> Result<Option<Hypervisor>> {
+        let found = match &self.host {
+            Some(Host::Vm(vm)) => vm.threads().map(|threads| {
+                let vcpu = |(id, role): (u32, ThreadRole)| matches!(role, ThreadRole::Vcpu(_)).then_some(id);
+                Some(Hypervisor { pid: vm.pid(), vcpus: threads.into_iter().filter_map(vcpu).collect() })
+            }),
+            Some(Host::Pair(pair)) => pair.primary().map_or(Ok(None), |primary| {
+                let vcpus = primary.vcpu_threads()?;
+                Ok(Some(Hypervisor { pid: primary.pid(), vcpus }))
+            }),
+            _ => Ok(None),
+        };
+        found.map_err(|source| LabError::Vm { node: self.name.clone(), source })
     }
 
     /// Its network namespace, unless it is a virtual machine or shares the host's.
@@ -132,6 +177,9 @@ impl Node {
     pub fn output(&self) -> String {
         if let Some(vm) = self.vm() {
             return vm.console();
+        }
+        if let Some(pair) = self.pair() {
+            return pair.console();
         }
         self.output.as_ref().map(tail).unwrap_or_default()
     }
@@ -172,6 +220,13 @@ impl Node {
             }
             Some(Host::Container(container)) => errors.extend(container.destroy(GONE_WITHIN)),
             Some(Host::Vm(vm)) => vm.quit(),
+            Some(Host::Pair(pair)) => drop(pair),
+            Some(Host::Remote(ssh)) => {
+                // The agent there ends with its stream, and its files with it; ssh tells when.
+                let _ = ssh.ended_within(GONE_WITHIN);
+                let gone = ssh.kill_and_reap(GONE_WITHIN);
+                errors.extend(gone.during(|| format!("end the connection of {}", self.name)).err());
+            }
         }
         self.netns = None;
         if let Some(directory) = self.on_host.take() {
@@ -194,9 +249,10 @@ impl Node {
         };
         match &self.host {
             None => Ok(false),
-            Some(Host::Process(process)) => Ok(!ended(process)?),
+            Some(Host::Process(process) | Host::Remote(process)) => Ok(!ended(process)?),
             Some(Host::Container(container)) => Ok(!ended(container.process())?),
             Some(Host::Vm(vm)) => Ok(vm.ended().is_none()),
+            Some(Host::Pair(pair)) => Ok(pair.outcome() == Outcome::Running),
         }
     }
 }

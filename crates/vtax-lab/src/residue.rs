@@ -55,8 +55,8 @@ fn ended(process: &Path) -> bool {
 }
 
 impl Snapshot {
-    /// What is on this host now: processes whose program or name is vtax, QEMU or an OCI runtime's
-    /// container; network, PID and mount namespaces; mounts and interfaces seen from here; control
+    /// What is on this host now: processes whose program or name is vtax, QEMU, an OCI runtime's
+    /// container, Open vSwitch or Mininet; network, PID and mount namespaces; mounts and interfaces seen from here; control
     /// groups of vtax; temporary files of vtax.
     #[must_use]
     pub fn take() -> Self {
@@ -93,7 +93,9 @@ impl Snapshot {
             let program = fs::read_link(dir.join("exe")).unwrap_or_default();
             let program = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let ours = |name: &str| {
-                ["vtax", "qemu-system", "rungroup-keep"].iter().any(|p| name.trim().starts_with(p))
+                let programs =
+                    ["vtax", "qemu-system", "rungroup-keep", "ovs-", "ovsdb-", "mnexec", "mininet"];
+                programs.iter().any(|p| name.trim().starts_with(p))
             };
             if (ours(&comm) || ours(&program)) && !ended(&dir) {
                 self.add("process", format!("{pid} {program} ({})", comm.trim()));

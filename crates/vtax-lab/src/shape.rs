@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use vtax_plan::model::NetPath;
 use vtax_sys::netlink::Tbf;
 use vtax_units::BitRate;
 
@@ -10,6 +11,10 @@ use vtax_units::BitRate;
 const WIRE_ONLY: f64 = 24.0;
 /// Ethernet header, which it does count.
 const HEADER: f64 = 14.0;
+/// Headers of IPv4 and TCP with timestamps.
+const IP_AND_TCP: f64 = 20.0 + 32.0;
+/// Headers of IPv4 and UDP.
+const IP_AND_UDP: f64 = 20.0 + 8.0;
 /// Bytes that may leave at once, as time at the full rate. At 1 Gbit/s this is 128 KiB: a quarter
 /// of it loses 10 % of TCP's goodput, as one 64 KiB segment no longer fits.
 const BURST: Duration = Duration::from_micros(1065);
@@ -23,15 +28,54 @@ pub struct Shape {
     pub mtu: u32,
     /// Rate of the emulated wire, preamble and gaps included; `None`: as fast as the host can.
     pub rate: Option<BitRate>,
+    /// The longest a frame waits at a port with a rate; `None`: 10 ms.
+    pub queue: Option<Duration>,
+    /// Whether segmentation and checksums may be left to others.
+    pub offloads: bool,
 }
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { mtu: 1500, rate: None }
+        Self { mtu: 1500, rate: None, queue: None, offloads: true }
     }
 }
 
 impl Shape {
+    /// How the cables of a path behave.
+    #[must_use]
+    pub fn of(path: &NetPath) -> Self {
+        Self {
+            mtu: path.mtu,
+            rate: path.rate,
+            queue: path.queue.map(Duration::from),
+            offloads: path.offloads,
+        }
+    }
+
+    /// The same without a limit.
+    #[must_use]
+    pub const fn unlimited(self) -> Self {
+        Self { rate: None, queue: None, ..self }
+    }
+
+    /// Goodput of TCP over this wire in bits per second: what is left of the rate beside preamble, gap,
+    /// Ethernet, IP and TCP headers with timestamps (RFC 7323), in segments of full size.
+    #[must_use]
+    pub fn tcp_goodput(&self) -> Option<f64> {
+        self.payload_rate(IP_AND_TCP)
+    }
+
+    /// Goodput of UDP in datagrams of full size.
+    #[must_use]
+    pub fn udp_goodput(&self) -> Option<f64> {
+        self.payload_rate(IP_AND_UDP)
+    }
+
+    fn payload_rate(&self, headers: f64) -> Option<f64> {
+        let mtu = f64::from(self.mtu);
+        Some(self.rate?.0 as f64 * (mtu - headers) / (mtu + HEADER + WIRE_ONLY))
+    }
+
     /// The token bucket that gives full-size frames the rate they would have on the wire.
     #[must_use]
     pub fn tbf(&self) -> Option<Tbf> {
@@ -39,7 +83,7 @@ impl Shape {
         let frame = f64::from(self.mtu) + HEADER;
         let rate = wire_bytes * frame / (frame + WIRE_ONLY);
         let burst = (rate * BURST.as_secs_f64()).max(2.0 * frame);
-        Some(Tbf { rate_bytes: rate as u64, burst_bytes: burst as u32, latency: QUEUE })
+        Some(Tbf { rate_bytes: rate as u64, burst_bytes: burst as u32, latency: self.queue.unwrap_or(QUEUE) })
     }
 }
 
@@ -49,15 +93,23 @@ mod tests {
 
     #[test]
     fn a_gigabit_is_what_a_gigabit_wire_carries() {
-        let tbf = Shape { mtu: 1500, rate: Some(BitRate(1_000_000_000)) }.tbf().unwrap();
+        let tbf = Shape { rate: Some(BitRate(1_000_000_000)), ..Shape::default() }.tbf().unwrap();
         assert_eq!(tbf.rate_bytes * 8 / 1000, 984_395);
         assert!((130_000..132_000).contains(&tbf.burst_bytes), "{tbf:?}");
         assert!(Shape::default().tbf().is_none());
     }
 
     #[test]
+    fn a_gigabit_carries_what_everybody_measures() {
+        let gigabit = Shape { rate: Some(BitRate(1_000_000_000)), ..Shape::default() };
+        assert_eq!((gigabit.tcp_goodput().unwrap() / 1e6).round(), 941.0);
+        assert_eq!((gigabit.udp_goodput().unwrap() / 1e6).round(), 957.0);
+        assert!(Shape::default().tcp_goodput().is_none());
+    }
+
+    #[test]
     fn slow_wires_still_pass_whole_frames() {
-        let tbf = Shape { mtu: 1500, rate: Some(BitRate(1_000_000)) }.tbf().unwrap();
+        let tbf = Shape { rate: Some(BitRate(1_000_000)), ..Shape::default() }.tbf().unwrap();
         assert!(tbf.burst_bytes >= 3000);
     }
 }

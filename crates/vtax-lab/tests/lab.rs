@@ -124,7 +124,7 @@ fn within(mode: ControllerOptions, work: impl FnOnce(&mut Lab)) {
 fn spec(kind: EnvironmentKind, path: PathKind, rate: Option<u64>) -> TestbedSpec {
     TestbedSpec {
         environment: Environment { name: "e".into(), kind },
-        path: NetPath { name: "p".into(), kind: path, rate: rate.map(BitRate), mtu: 1500 },
+        path: NetPath { rate: rate.map(BitRate), ..NetPath::new("p", path) },
         budget: Budget { sut_cpus: None, sut_memory: Bytes::from_mib(256), client_cpus: None },
     }
 }
@@ -163,7 +163,7 @@ fn native_nodes_talk_over(lab: &mut Lab, path: PathKind) {
     // Twice: what the first leaves behind would be in the second's way.
     for _ in 0..2 {
         let start = Instant::now();
-        let mut testbed = lab.build(&spec(EnvironmentKind::Native, path, None)).unwrap();
+        let mut testbed = lab.build(&spec(EnvironmentKind::Native, path.clone(), None)).unwrap();
         let built = start.elapsed();
         fetch(&mut testbed);
         println!("{path:?}: built in {built:?}; {}; {:?}", testbed.sut.enforced().describe(), testbed.notes);
@@ -184,7 +184,7 @@ fn two_testbeds_stand_side_by_side(lab: &mut Lab) {
     for kind in kinds {
         let path = if kind == EnvironmentKind::Native { PathKind::Direct } else { PathKind::Bridge };
         let seat = |second| Seat::Paired { second, upper: second };
-        let mut one = lab.build_at(&spec(EnvironmentKind::Native, path, None), seat(false)).unwrap();
+        let mut one = lab.build_at(&spec(EnvironmentKind::Native, path.clone(), None), seat(false)).unwrap();
         let mut other = lab.build_at(&spec(kind, path, None), seat(true)).unwrap();
         assert_ne!(one.service_address, other.service_address);
         assert_eq!((one.sut.name(), other.sut.name()), ("sut", "sut-b"));
@@ -203,7 +203,7 @@ fn two_testbeds_stand_side_by_side(lab: &mut Lab) {
 
 fn a_gigabit_is_a_gigabit(lab: &mut Lab) {
     for path in [PathKind::Bridge, PathKind::Direct] {
-        let mut testbed = lab.build(&spec(EnvironmentKind::Native, path, Some(100_000_000))).unwrap();
+        let mut testbed = lab.build(&spec(EnvironmentKind::Native, path.clone(), Some(100_000_000))).unwrap();
         let millis = fetch(&mut testbed);
         println!("{path:?}: a megabyte at 100 Mbit/s took {millis} ms");
         // 1 MB is 80 ms at 100 Mbit/s, 85 with the headers.
@@ -227,7 +227,11 @@ fn nodes_are_worlds_of_their_own(lab: &mut Lab) {
 }
 
 fn a_failed_build_leaves_nothing(lab: &mut Lab) {
-    let vm = EnvironmentKind::Vm(vtax_plan::model::VmOptions { vcpus: None, memory: Bytes::from_mib(256) });
+    let vm = EnvironmentKind::Vm(vtax_plan::model::VmOptions {
+        vcpus: None,
+        memory: Bytes::from_mib(256),
+        fault_tolerance: None,
+    });
     let before = Snapshot::take();
     let e = lab.build(&spec(vm, PathKind::Bridge, None)).unwrap_err();
     println!("{}", vtax_sys::chain(&e));
@@ -273,7 +277,7 @@ fn containers_work(lab: &mut Lab) {
     };
     for path in [PathKind::Bridge, PathKind::Direct] {
         let start = Instant::now();
-        let mut testbed = lab.build(&spec(EnvironmentKind::Container, path, None)).unwrap();
+        let mut testbed = lab.build(&spec(EnvironmentKind::Container, path.clone(), None)).unwrap();
         println!("{runtime} {path:?}: built in {:?}", start.elapsed());
         println!("{}; {:?}; {:?}", testbed.sut.enforced().describe(), testbed.sut.facts(), testbed.notes);
         fetch(&mut testbed);

@@ -10,8 +10,8 @@ use crate::limit::{Evidence, judge};
 use crate::recorder::{Recorder, Window};
 use crate::worker::{Finding, Job, Worker};
 use crate::{
-    Arrivals, Control, Counts, GeneratorUse, HttpLoad, Interval, LatencyHistogram, LoadError, LoadResult,
-    LoadSpec, Model, Protocol,
+    Arrivals, ConnectionCounts, Control, Counts, GeneratorUse, HttpLoad, Interval, LatencyHistogram,
+    LoadError, LoadResult, LoadSpec, Model, Protocol,
 };
 
 /// Longest wait for answers after the last start.
@@ -176,10 +176,46 @@ fn merge(spec: &LoadSpec, job: &Job, findings: Vec<Finding>) -> Result<LoadResul
         lateness_p99: lateness.quantile(0.99),
         own_lateness_p99: own_lateness.quantile(0.99),
     });
+    let connections = connections(intervals.len(), &findings);
     let mut samples: Vec<_> =
         findings.into_iter().filter_map(|f| f.recorder.samples).flatten().flatten().collect();
     samples.sort_unstable_by_key(|sample| sample.start_ns);
-    Ok(LoadResult { duration, counts, latency, lateness, intervals, generator, samples })
+    let started_unix_ns = unix_of(job.epoch.0 + job.window.from);
+    Ok(LoadResult {
+        duration,
+        started_unix_ns,
+        counts,
+        latency,
+        lateness,
+        intervals,
+        connections,
+        generator,
+        samples,
+    })
+}
+
+/// The time since 1970 of a moment of CLOCK_MONOTONIC, both in nanoseconds.
+fn unix_of(monotonic: u64) -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let unix = Nanos::from(now).0;
+    unix.saturating_sub(sched::monotonic().0.saturating_sub(monotonic))
+}
+
+/// Connections of all workers by interval; what came after the last is part of it.
+fn connections(length: usize, findings: &[Finding]) -> Vec<ConnectionCounts> {
+    let mut all = vec![ConnectionCounts::default(); length];
+    for finding in findings {
+        let intervals = &finding.recorder.intervals;
+        for (i, sum) in all.iter_mut().enumerate() {
+            sum.open += intervals.get(i).map_or(0, |interval| interval.connections.open);
+        }
+        for (i, interval) in intervals.iter().enumerate() {
+            if let Some(sum) = all.get_mut(i.min(length.saturating_sub(1))) {
+                sum.broken += interval.connections.broken;
+            }
+        }
+    }
+    all
 }
 
 /// The p99 of latency where requests that timed out or were missed count as their timeout.

@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use vtax_units::Nanos;
 
 use crate::histogram::bounded;
-use crate::{Counts, Errors, Progress, Sample};
+use crate::{ConnectionCounts, Counts, Errors, Progress, Sample};
 
 /// Samples are kept in pieces of this many, so that growing never copies.
 const SAMPLES_PER_PIECE: usize = 1 << 16;
@@ -36,6 +36,7 @@ pub(crate) struct Window {
 pub(crate) struct SparseInterval {
     pub(crate) counts: Counts,
     pub(crate) latency: Vec<(u64, u64)>,
+    pub(crate) connections: ConnectionCounts,
 }
 
 /// One worker's recorder. Nothing in it is shared; workers are merged when all have ended.
@@ -45,6 +46,7 @@ pub(crate) struct Recorder {
     next_flush: u64,
     counts: Counts,
     latency: Histogram<u64>,
+    connections: ConnectionCounts,
     pub(crate) intervals: Vec<SparseInterval>,
     pub(crate) lateness: Histogram<u64>,
     /// Lateness while a connection was free: the part that only the generator can have caused.
@@ -71,6 +73,7 @@ impl Recorder {
             next_flush: window.from + window.interval,
             counts: Counts::default(),
             latency: histogram(),
+            connections: ConnectionCounts::default(),
             intervals: Vec::with_capacity(intervals),
             lateness: histogram(),
             own_lateness: histogram(),
@@ -101,7 +104,9 @@ impl Recorder {
         let latency = self.latency.iter_recorded();
         let latency =
             latency.map(|v| (v.value_iterated_to(), v.count_since_last_iteration())).collect::<Vec<_>>();
-        self.intervals.push(SparseInterval { counts: std::mem::take(&mut self.counts), latency });
+        let (counts, connections) = (std::mem::take(&mut self.counts), self.connections);
+        self.intervals.push(SparseInterval { counts, latency, connections });
+        self.connections.broken = 0;
         self.latency.clear();
         self.next_flush += self.window.interval;
     }
@@ -174,9 +179,16 @@ impl Recorder {
     }
 
     pub(crate) fn connected(&mut self, now: u64) {
+        self.connections.open += 1;
         if self.recorded(now) {
             self.counts.connects += 1;
         }
+    }
+
+    /// An established connection has ended; `broken` says that it wasn't the generator's wish.
+    pub(crate) fn disconnected(&mut self, now: u64, broken: bool) {
+        self.connections.open = self.connections.open.saturating_sub(1);
+        self.connections.broken += u64::from(broken && self.recorded(now));
     }
 
     pub(crate) fn received(&mut self, now: u64, bytes: usize) {

@@ -10,6 +10,9 @@ use crate::LatencyHistogram;
 pub struct LoadResult {
     /// Length of the recorded time.
     pub duration: Nanos,
+    /// Its start, in nanoseconds since 1970; 0 in runs of older versions.
+    #[serde(default)]
+    pub started_unix_ns: u64,
     /// Requests and outcomes over the recorded time.
     pub counts: Counts,
     /// Latency from the intended start (open loop) or from the send (closed loop), successful requests.
@@ -18,6 +21,9 @@ pub struct LoadResult {
     pub lateness: LatencyHistogram,
     /// The same over time.
     pub intervals: Vec<Interval>,
+    /// What became of connections, one value for each of `intervals`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub connections: Vec<ConnectionCounts>,
     /// What the generator itself used.
     pub generator: GeneratorUse,
     /// Every recorded request, where asked for.
@@ -145,6 +151,16 @@ pub struct Interval {
     pub counts: Counts,
     /// Latency of those that succeeded.
     pub latency: LatencyHistogram,
+}
+
+/// Connections in one interval.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConnectionCounts {
+    /// Established at its end.
+    pub open: u64,
+    /// Established ones that ended against the generator's will: reset, closed by the server while idle or in
+    /// the middle of an answer, or given up because an answer didn't come in time.
+    pub broken: u64,
 }
 
 /// What the generator itself used, over the recorded time.

@@ -16,8 +16,11 @@ pub struct SearchSpec {
     /// First rate tried.
     pub start: Rate,
     /// First step up or down, as a factor above 1. It is squared with each further step in the
-    /// same direction, up to 4.
+    /// same direction, up to `factor_max`.
     pub factor: f64,
+    /// Largest factor between two steps, at most 4. A service that needs time to recover from a load
+    /// far beyond its capacity wants a small one.
+    pub factor_max: f64,
     /// Rate that is not exceeded.
     pub max: Rate,
     /// The bracket is narrow enough once its upper rate is at most this share above the lower.
@@ -45,6 +48,7 @@ impl SearchSpec {
         Self {
             start: Rate(1_000.0_f64.min(max.0)),
             factor: 2.0,
+            factor_max: FACTOR_MAX,
             max,
             precision: Share(0.05),
             loss_max: Share(0.01),
@@ -141,16 +145,17 @@ pub struct Search {
 }
 
 impl Search {
-    /// A search at its beginning. Nonsensical numbers are brought within sense: a factor of at
-    /// least 1.01, a precision of at least 0.1 %.
+    /// A search at its beginning. Nonsensical numbers are brought within sense: factors from 1.01 to 4, a precision of at least 0.1 %.
     #[must_use]
     pub fn new(spec: SearchSpec) -> Self {
         let max = if spec.max.0 > RATE_MIN { spec.max.0 } else { RATE_MIN };
         let start = if spec.start.0 > 0.0 { spec.start.0.clamp(RATE_MIN, max) } else { max };
+        let factor_max = spec.factor_max.clamp(1.01, FACTOR_MAX);
         let spec = SearchSpec {
             max: Rate(max),
             precision: Share(spec.precision.0.max(0.001)),
-            factor: spec.factor.clamp(1.01, FACTOR_MAX),
+            factor: spec.factor.clamp(1.01, factor_max),
+            factor_max,
             ..spec
         };
         Self {
@@ -254,7 +259,7 @@ impl Search {
             (Some(lower), None) => (lower * self.factor).min(self.spec.max.0),
             (None, _) => rate / self.factor,
         };
-        self.factor = (self.factor * self.factor).min(FACTOR_MAX);
+        self.factor = (self.factor * self.factor).min(self.spec.factor_max);
         if next < RATE_MIN {
             let limited = self.upper.is_none();
             return self.end(if limited { Ending::GeneratorLimited } else { Ending::NothingPassed });
@@ -314,6 +319,15 @@ mod tests {
             assert!(upper / lower <= 1.05 + 1e-9);
             assert!(found.steps.len() <= 20, "{} steps for {capacity}", found.steps.len());
         }
+    }
+
+    #[test]
+    fn a_gentle_search_goes_no_further_beyond_than_asked() {
+        let gentle = SearchSpec { start: Rate(50.0), factor_max: 2.0, ..spec() };
+        let found = search(gentle, |rate| server(470.0, rate));
+        assert_eq!(found.ending, Ending::Found);
+        let highest = found.steps.iter().map(|(step, _)| step.rate.0).fold(0.0, f64::max);
+        assert!(highest <= 2.0 * 470.0, "{highest}");
     }
 
     #[test]
@@ -408,10 +422,10 @@ mod tests {
         #[test]
         fn it_always_ends(
             start in -1e3_f64..1e7, factor in 0.0_f64..100.0, max in -1.0_f64..1e7,
-            precision in 0.0_f64..1.0, steps in 0_u32..60, answers in proptest::collection::vec(0_u8..3, 1..20),
+            factor_max in 0.0_f64..9.0, precision in 0.0_f64..1.0, steps in 0_u32..60, answers in proptest::collection::vec(0_u8..3, 1..20),
         ) {
             let spec = SearchSpec {
-                start: Rate(start), factor, max: Rate(max), precision: Share(precision),
+                start: Rate(start), factor, factor_max, max: Rate(max), precision: Share(precision),
                 loss_max: Share(0.01), p99_max: None, steps_max: steps,
             };
             let mut count = 0;

@@ -295,7 +295,7 @@ impl<'a> Worker<'a> {
                 break;
             }
             self.parked.remove(&mut self.slots, id);
-            self.close(id);
+            self.close(id, false);
             self.release(id);
         }
     }
@@ -406,7 +406,7 @@ impl<'a> Worker<'a> {
         match slot.phase {
             Phase::Sending | Phase::Receiving if readable => self.receive(id, ended),
             Phase::Opening if broken => {
-                self.close(id);
+                self.close(id, false);
                 self.park(id, Phase::Paused);
             }
             Phase::Opening => {
@@ -417,12 +417,12 @@ impl<'a> Worker<'a> {
             }
             Phase::Closing if readable => {
                 self.parked.remove(&mut self.slots, id);
-                self.close(id);
+                self.close(id, false);
                 self.release(id);
             }
             // The server ends an idle connection, or sends what nobody asked for. The slot stays
             // among the idle ones and connects anew when its turn comes.
-            Phase::Ready if readable => self.close(id),
+            Phase::Ready if readable => self.close(id, true),
             _ => {}
         }
     }
@@ -473,7 +473,7 @@ impl<'a> Worker<'a> {
         let last = slot.served >= self.job.requests_per_connection;
         self.in_flight.remove(&mut self.slots, id);
         if ended || !sent {
-            self.close(id);
+            self.close(id, false);
             self.release(id);
         } else if last || !response.keep_alive {
             self.park(id, Phase::Closing);
@@ -488,7 +488,7 @@ impl<'a> Worker<'a> {
         let early = slot.phase == Phase::Sending;
         self.recorder.ended(slot.start, self.now, outcome, status);
         self.in_flight.remove(&mut self.slots, id);
-        self.close(id);
+        self.close(id, true);
         if early && self.arrivals.is_none() {
             // A closed loop would try again at once, and again.
             self.park(id, Phase::Paused);
@@ -503,14 +503,17 @@ impl<'a> Worker<'a> {
         self.parked.push(&mut self.slots, id);
     }
 
-    /// Closes the slot's connection; what is left of its events is stale from now on.
-    fn close(&mut self, id: u32) {
+    /// Closes the slot's connection; what is left of its events is stale from now on. `broken` says that this
+    /// isn't how it should have ended.
+    fn close(&mut self, id: u32, broken: bool) {
         let slot = self.slots.get(id);
         if slot.fd.take().is_some() {
             slot.generation = slot.generation.wrapping_add(1);
             slot.scanner = vtax_wire::http::ResponseScanner::new();
             if slot.fresh {
                 self.connecting -= 1;
+            } else {
+                self.recorder.disconnected(self.now, broken);
             }
         }
     }

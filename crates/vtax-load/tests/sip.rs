@@ -115,6 +115,22 @@ fn a_wrong_password_and_empty_pools_have_names() {
 }
 
 #[test]
+fn a_caller_without_a_callee_is_free_again() {
+    let server = Embedded::start(false);
+    let mut spec = spec(server.address, 10);
+    // One of each worker's: who calls has nobody to call.
+    spec.workload.registered = vtax_units::Share(0.1);
+    spec.workload.mix.retain(|part| part.scenario == Scenario::Calling);
+    let mut session = SipSession::open(&spec).unwrap();
+    let result = run(&mut session, &profile(vec![registration(100.0), mix("step 1", 100.0, 300)]));
+    let calls = &result.phases[1].scenarios[0];
+    assert!(calls.attempts > 10, "{calls:?}");
+    assert_eq!(calls.inadequate.get("no-free-subscriber"), Some(&calls.attempts));
+    let Pools { unregistered, registered, busy } = result.pools;
+    assert!(busy == 0 && registered >= 1 && unregistered + registered == 10, "{:?}", result.pools);
+}
+
+#[test]
 fn cancelling_ends_a_profile() {
     let server = Embedded::start(false);
     let mut session = SipSession::open(&spec(server.address, 100)).unwrap();

@@ -27,6 +27,7 @@ fn kamailio() -> Option<(RunningService, tempfile::TempDir)> {
             port: free,
             children: Some(4),
             shared_memory: Bytes::from_mib(64),
+            t1: Nanos::from_millis(500),
             location: LocationMode::WriteBack,
         }),
         ready_timeout: Nanos::from_secs(60),

@@ -434,12 +434,15 @@ macro_rules! raw {
     )* };
 }
 
-/// Declares a choice that is written `kind` or `kind: {options}`.
+/// Declares a choice that is written `kind` or `kind: {options}`; a word that is no identifier is given
+/// after it: `vm_vm = "vm-vm"`.
 macro_rules! kinds {
+    (@word $kind:ident) => { stringify!($kind) };
+    (@word $kind:ident $word:literal) => { $word };
     ($(
         $(#[doc = $doc:literal])*
         enum $name:ident = $title:literal {
-            $( $(#[doc = $kind_doc:literal])* $kind:ident: $variant:ident($options:ident), )*
+            $( $(#[doc = $kind_doc:literal])* $kind:ident $(= $word:literal)?: $variant:ident($options:ident), )*
         }
     )*) => { $(
         $(#[doc = $doc])*
@@ -451,10 +454,10 @@ macro_rules! kinds {
 
         impl $crate::decode::Decode for $name {
             fn decode(node: &$crate::tree::Node, report: &mut $crate::diagnose::Report) -> Option<Self> {
-                let known = [$(stringify!($kind)),*];
+                let known = [$(kinds!(@word $kind $($word)?)),*];
                 let (index, options) = $crate::decode::open_kind(node, $title, &known, report)?;
                 let kind = known[index];
-                $( if kind == stringify!($kind) {
+                $( if kind == kinds!(@word $kind $($word)?) {
                     return <$options as $crate::decode::Decode>::decode(&options, report).map(Self::$variant);
                 } )*
                 None
@@ -471,14 +474,14 @@ macro_rules! kinds {
                 $(
                     let about = $crate::decode::prose(&[$($kind_doc),*]);
                     if !<$options as $crate::decode::Options>::HAS_REQUIRED {
-                        choices.push(serde_json::json!({ "const": stringify!($kind), "description": about }));
+                        choices.push(serde_json::json!({ "const": kinds!(@word $kind $($word)?), "description": about }));
                     }
                     choices.push(serde_json::json!({
                         "type": "object",
                         "description": about,
-                        "properties": { stringify!($kind): $crate::decode::field_schema::<$options>(
+                        "properties": { kinds!(@word $kind $($word)?): $crate::decode::field_schema::<$options>(
                             generator, &[$($kind_doc),*], None) },
-                        "required": [stringify!($kind)],
+                        "required": [kinds!(@word $kind $($word)?)],
                         "additionalProperties": false,
                     }));
                 )*

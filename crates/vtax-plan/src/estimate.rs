@@ -1,5 +1,8 @@
 //! What a plan would take: time, things built, privileges. Pure arithmetic on the plan; nothing is probed.
 
+mod ft;
+mod net;
+mod path;
 mod sip;
 
 use std::collections::BTreeSet;
@@ -7,7 +10,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use vtax_units::{Nanos, Rate, Share};
 
-use crate::model::{Cell, EnvironmentKind, Measure, MeasureKind, PathKind, Plan, ServiceKind, Workload};
+use crate::model::{Cell, EnvironmentKind, Measure, MeasureKind, Plan, ServiceKind, Workload};
 
 /// What an estimate takes for granted about the host, as the plan can't know it.
 ///
@@ -24,6 +27,8 @@ pub struct Assumptions {
     pub service: Nanos,
     /// Start of a service in a VM.
     pub service_in_vm: Nanos,
+    /// Protecting a guest: starting the second QEMU and copying the first one's memory.
+    pub arm: Nanos,
     /// Capacity of a small web service, natively or in a container.
     pub capacity: Rate,
     /// Capacity of the same in a VM.
@@ -42,6 +47,7 @@ impl Assumptions {
         vm: Nanos::from_millis(2_000),
         service: Nanos::from_millis(50),
         service_in_vm: Nanos::from_millis(100),
+        arm: Nanos::from_millis(1_000),
         capacity: Rate(20_000.0),
         capacity_in_vm: Rate(10_000.0),
         scenarios: Rate(2_000.0),
@@ -50,7 +56,7 @@ impl Assumptions {
 
     /// VMs under software emulation.
     pub const TCG: Self = Self {
-        vm: Nanos::from_millis(5_000),
+        vm: Nanos::from_millis(4_000),
         service_in_vm: Nanos::from_millis(500),
         capacity_in_vm: Rate(1_000.0),
         scenarios_in_vm: Rate(100.0),
@@ -59,10 +65,13 @@ impl Assumptions {
 
     /// Building and tearing down the cell's testbed, service included.
     fn build(&self, cell: &Cell) -> u64 {
-        match cell.environment.kind {
+        match &cell.environment.kind {
             EnvironmentKind::Native => self.native.0 + self.service.0,
             EnvironmentKind::Container => self.container.0 + self.service.0,
-            EnvironmentKind::Vm(_) => self.vm.0 + self.service_in_vm.0,
+            EnvironmentKind::Vm(vm) => {
+                let protected = vm.fault_tolerance.as_ref().is_some_and(|ft| ft.mode.has_secondary());
+                self.vm.0 + self.service_in_vm.0 + if protected { self.arm.0 } else { 0 }
+            }
         }
     }
 
@@ -114,10 +123,13 @@ pub struct TrialEstimate {
 pub fn estimate(plan: &Plan, assumptions: &Assumptions) -> Estimate {
     let mut trials = Vec::with_capacity(plan.cells.len() * plan.measures.len());
     for cell in &plan.cells {
-        for measure in plan.measures.iter().filter(|m| !plan.is_duet(m) || !plan.accompanies(cell)) {
+        let measured =
+            |m: &&Measure| plan.is_measured(cell, m) && (!plan.is_duet(m) || !plan.accompanies(cell));
+        for measure in plan.measures.iter().filter(measured) {
             let measuring = match &cell.workload {
                 Workload::Http(_) => measuring(measure, assumptions.capacity(cell)),
                 Workload::Sip(workload) => sip::measuring(measure, workload, assumptions.scenarios(cell)),
+                Workload::Net(workload) => net::measuring(measure, workload),
             };
             // In a pair the testbeds are built one after the other and loaded at the same time.
             let partner = if plan.is_duet(measure) { plan.baseline_of(cell) } else { None };
@@ -148,7 +160,8 @@ pub fn estimate(plan: &Plan, assumptions: &Assumptions) -> Estimate {
 
 /// Trials of one round of every measure. A pair is two; the baselines it holds have none of their own.
 fn trials_each_round(plan: &Plan) -> u64 {
-    let each = (plan.cells.len() * plan.measures.len()) as u64;
+    let cells_of = |m: &Measure| plan.cells.iter().filter(|cell| plan.is_measured(cell, m)).count() as u64;
+    let each: u64 = plan.measures.iter().map(cells_of).sum();
     let duets = plan.measures.iter().filter(|m| plan.is_duet(m)).count() as u64;
     if duets == 0 {
         return each;
@@ -167,8 +180,11 @@ fn measuring(measure: &Measure, capacity: Rate) -> Nanos {
         }
         MeasureKind::Latency(m) => Nanos(m.warmup.0.saturating_add(m.duration.0)),
         MeasureKind::Throughput(m) => Nanos(m.warmup.0.saturating_add(m.duration.0)),
+        MeasureKind::Failover(m) => Nanos(m.warmup.0.saturating_add(m.duration.0)),
         // Only SIP services have it, and those are estimated elsewhere.
         MeasureKind::Ims(m) => m.step,
+        // Only network workloads have it, and those too.
+        MeasureKind::Network(m) => m.test_time(),
     }
 }
 
@@ -199,15 +215,13 @@ pub fn pieces(plan: &Plan) -> Vec<Piece> {
             pieces.push(piece);
         }
     };
-    add("client".into(), "load generator in a network namespace of its own");
+    let clients = plan.cells.iter().map(|c| c.path.kind.has_client_vm()).collect::<BTreeSet<_>>();
+    for in_vm in clients {
+        let place = if in_vm { "a virtual machine" } else { "a network namespace" };
+        add("client".into(), &format!("load generator in {place} of its own"));
+    }
     for path in plan.cells.iter().map(|c| &c.path) {
-        let limit = path.rate.map_or(String::new(), |rate| format!(", {rate} per port"));
-        let mtu = if path.mtu == 1500 { String::new() } else { format!(", MTU {}", path.mtu) };
-        let how = match path.kind {
-            PathKind::Direct => "one virtual cable",
-            PathKind::Bridge => "software bridge",
-        };
-        add(format!("path {}", path.name), &format!("{how}{limit}{mtu}"));
+        add(format!("path {}", path.name), &path::describe(path));
     }
     for environment in plan.cells.iter().map(|c| &c.environment) {
         let how = match &environment.kind {
@@ -216,7 +230,10 @@ pub fn pieces(plan: &Plan) -> Vec<Piece> {
             EnvironmentKind::Vm(vm) => {
                 let vcpus = vm.vcpus.or(plan.budget.sut_cpus);
                 let vcpus = vcpus.map_or("one vCPU per CPU".to_owned(), |n| format!("{n} vCPU"));
-                format!("QEMU guest on the host's root, read-only; {vcpus}, {}", vm.memory)
+                match vm.fault_tolerance.as_ref() {
+                    None => format!("QEMU guest on the host's root, read-only; {vcpus}, {}", vm.memory),
+                    Some(ft) => ft::piece(ft, &vcpus, vm.memory),
+                }
             }
         };
         add(format!("environment {}", environment.name), &how);
@@ -228,6 +245,7 @@ pub fn pieces(plan: &Plan) -> Vec<Piece> {
             ServiceKind::Nginx(_) => "nginx, private configuration".to_owned(),
             ServiceKind::Sip(_) => "embedded SIP registrar and proxy".to_owned(),
             ServiceKind::Kamailio(_) => "Kamailio with MariaDB, private configuration".to_owned(),
+            ServiceKind::Peer(_) => "vtax's own far end of network tests".to_owned(),
             ServiceKind::Command(c) => c.command.join(" "),
         };
         add(format!("service {}", service.name), &how);
@@ -258,6 +276,16 @@ pub enum Requirement {
     Nginx,
     /// Kamailio with MariaDB.
     Kamailio,
+    /// Open vSwitch.
+    OpenVSwitch,
+    /// The controller of Open vSwitch's own.
+    Testcontroller,
+    /// The os-ken framework of OpenFlow controllers.
+    OsKen,
+    /// Mininet, and root.
+    Mininet,
+    /// An ssh client, and root for the host's own network.
+    Ssh,
 }
 
 impl Requirement {
@@ -278,6 +306,11 @@ impl Requirement {
             Self::Kamailio => {
                 "the service kamailio: packages kamailio, kamailio-mysql-modules and mariadb-server"
             }
+            Self::OpenVSwitch => "Open vSwitch: package openvswitch-switch",
+            Self::Testcontroller => "ovs-testcontroller: package openvswitch-testcontroller",
+            Self::OsKen => "os-ken: package python3-os-ken",
+            Self::Mininet => "Mininet: root, and package mininet",
+            Self::Ssh => "a remote host: root, ssh, and a key that needs no password",
         }
     }
 }
@@ -292,14 +325,12 @@ pub fn requirements(plan: &Plan) -> Vec<Requirement> {
             EnvironmentKind::Container => _ = needed.insert(Requirement::Container),
             EnvironmentKind::Vm(_) => needed.extend([Requirement::Vm, Requirement::Kvm]),
         }
-        if cell.path.rate.is_some() {
-            needed.insert(Requirement::Tbf);
-        }
+        path::require(&cell.path, &mut needed);
         match cell.service.kind {
             ServiceKind::Apache(_) => _ = needed.insert(Requirement::Apache),
             ServiceKind::Nginx(_) => _ = needed.insert(Requirement::Nginx),
             ServiceKind::Kamailio(_) => _ = needed.insert(Requirement::Kamailio),
-            ServiceKind::Http(_) | ServiceKind::Sip(_) | ServiceKind::Command(_) => {}
+            ServiceKind::Http(_) | ServiceKind::Sip(_) | ServiceKind::Peer(_) | ServiceKind::Command(_) => {}
         }
     }
     needed.into_iter().collect()
@@ -373,8 +404,8 @@ repeat: {min: 2, max: 4}
         // 20,000/s: 1 + 5 doublings + 4 halvings of a second each, and the build.
         assert_eq!(estimate.trials[0].time, Nanos::from_millis(10_150));
         // In an emulated VM the first step fails at 1,000/s.
-        assert_eq!(estimate.trials[4].time, Nanos::from_millis(10_500));
-        assert_eq!(estimate.trials[5].time, Nanos::from_millis(15_500));
+        assert_eq!(estimate.trials[4].time, Nanos::from_millis(9_500));
+        assert_eq!(estimate.trials[5].time, Nanos::from_millis(14_500));
         let once: u64 = estimate.trials.iter().map(|t| t.time.0).sum();
         assert_eq!((estimate.time_min, estimate.time_max), (Nanos(2 * once), Nanos(4 * once)));
         assert!(!estimate.budget_limits);
@@ -385,7 +416,7 @@ repeat: {min: 2, max: 4}
         let plan = plan(&["repeat.budget=1m"]);
         let estimate = estimate(&plan, &Assumptions::TCG);
         assert!(estimate.budget_limits);
-        assert_eq!(estimate.time_max, Nanos::from_millis(75_500));
+        assert_eq!(estimate.time_max, Nanos::from_millis(74_500));
         assert!(cautions(&plan, &estimate).iter().any(|c| c.contains("will probably end before")));
     }
 
@@ -422,6 +453,6 @@ repeat: {min: 2, max: 4}
     fn pieces_come_once() {
         let pieces = pieces(&plan(&[]));
         assert_eq!(pieces.iter().filter(|p| p.what == "path gigabit").count(), 1);
-        assert!(pieces.iter().any(|p| p.how.contains("984400kbit per port")), "{pieces:?}");
+        assert!(pieces.iter().any(|p| p.how.contains("1gbit per port")), "{pieces:?}");
     }
 }

@@ -3,15 +3,21 @@
 //! The resolved plan is stored in the run directory, so these types are part of the format
 //! described in docs/formats.md: a change that old readers can't take raises [`PLAN_VERSION`].
 
+mod ft;
 mod identity;
+mod net;
+mod path;
 mod sip;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use vtax_units::{BitRate, Bytes, Nanos, Rate, Share};
+use vtax_units::{Bytes, Nanos, Rate, Share};
 
+pub use ft::*;
 pub use identity::*;
+pub use net::*;
+pub use path::*;
 pub use sip::*;
 
 /// The version a plan names in its first key, `vtax: 1`.
@@ -47,6 +53,15 @@ impl Plan {
     pub fn is_duet(&self, measure: &Measure) -> bool {
         let has_course = matches!(measure.kind, MeasureKind::Latency(_) | MeasureKind::Throughput(_));
         self.repeat.trials == TrialKind::Duet && has_course
+    }
+
+    /// Whether a cell has trials of a measure: none of one whose faults all don't fit its environment.
+    #[must_use]
+    pub fn is_measured(&self, cell: &Cell, measure: &Measure) -> bool {
+        match &measure.kind {
+            MeasureKind::Failover(failover) => failover.applies_to(cell),
+            _ => true,
+        }
     }
 
     /// The cell that this one is compared with.
@@ -111,29 +126,9 @@ pub struct VmOptions {
     pub vcpus: Option<u32>,
     /// Guest memory.
     pub memory: Bytes,
-}
-
-/// The network between client and system under test.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct NetPath {
-    /// Name in the plan.
-    pub name: String,
-    /// The kind.
-    pub kind: PathKind,
-    /// Wire rate of each bridge port, where limited.
-    pub rate: Option<BitRate>,
-    /// Maximum transmission unit of every interface on the path.
-    pub mtu: u32,
-}
-
-/// The kinds of path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PathKind {
-    /// One virtual cable; a VM's tap is bridged to its end.
-    Direct,
-    /// Both ends on a software bridge.
-    Bridge,
+    /// How it is protected; `None`: it is none of those compared with protected ones.
+    #[serde(default)]
+    pub fault_tolerance: Option<FaultTolerance>,
 }
 
 /// The software under test.
@@ -163,6 +158,8 @@ pub enum ServiceKind {
     Sip(SipOptions),
     /// Kamailio with MariaDB.
     Kamailio(KamailioOptions),
+    /// vtax's own far end of network tests.
+    Peer(PeerOptions),
     /// A service of the user's own.
     Command(CommandService),
 }
@@ -212,6 +209,8 @@ pub enum Workload {
     Http(HttpWorkload),
     /// SIP subscribers who register, call and write to each other.
     Sip(Box<SipWorkload>),
+    /// Network tests between the two ends of the path.
+    Net(NetWorkload),
 }
 
 /// An HTTP workload.
@@ -248,6 +247,10 @@ pub enum MeasureKind {
     Throughput(ThroughputMeasure),
     /// The IMS benchmark: the design objective capacity of a SIP service.
     Ims(ImsMeasure),
+    /// A fixed load during which faults happen.
+    Failover(FailoverMeasure),
+    /// The tests of a network workload.
+    Network(NetworkMeasure),
 }
 
 /// A search for the highest rate within limits.

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use vtax_units::{BitRate, Bytes, Nanos, Rate, Share};
+use vtax_units::{Bytes, Nanos, Rate, Share};
 
 use crate::decode::{Argv, Decode, Many, TextMap, scalar, unknown};
 use crate::diagnose::{Report, nearest};
@@ -27,15 +27,20 @@ raw! {
         required baseline: BaselineRaw,
         /// How the service is hosted. A list of `native`, `container` and `vm`, each with options.
         required environments: Many<EnvironmentRaw>,
-        /// The network between client and service: `direct`, `bridge` or `gigabit`.
+        /// The network between client and service: `direct`, `bridge`, `gigabit`, `ovs`, `sdn`,
+        /// `bridged`, `vm-vm`, `mininet` or `nic`.
         default paths: Many<PathRaw> = "bridge",
-        /// The software under test: `http`, `apache`, `nginx`, `sip`, `kamailio` or a `command` of
-        /// your own.
-        required services: Many<ServiceRaw>,
-        /// What the load generator does. A list as a value makes one cell for each of its items.
-        required workload: WorkloadRaw,
-        /// What is measured in each cell, in order: `capacity`, `latency`, `throughput`, `ims`.
+        /// The software under test: `http`, `apache`, `nginx`, `sip`, `kamailio`, `peer` or a `command`
+        /// of your own. Without it, `peer` where the workload is a network test.
+        optional services: Many<ServiceRaw>,
+        /// What the load generator does. A list as a value makes one cell for each of its items; with
+        /// `tcp`, `udp`, `ping` and `rr`, of which there may be a list, it makes one test for each.
+        required workload: Many<WorkloadRaw>,
+        /// What is measured in each cell, in order: `capacity`, `latency`, `throughput`, `ims`,
+        /// `failover`, `network`.
         required measure: Many<MeasureRaw>,
+        /// What breaks while the load of `failover` is held, and what is mended.
+        optional faults: Many<FaultRaw>,
         /// How often each measure is repeated: a number, or bounds and a precision to reach.
         default repeat: RepeatRaw = "",
         /// A cost within 1 ± margin of the baseline's counts as equivalent.
@@ -68,24 +73,8 @@ raw! {
         optional memory: Many<Bytes>,
         /// Virtual CPUs; without it, as many as the service has CPUs.
         optional vcpus: Many<u32>,
-    }
-
-    /// Options of `direct` and `gigabit`.
-    struct PlainPathRaw = "this path" {
-        /// Name in reports; without it, the kind's.
-        optional name: String,
-        /// Maximum transmission unit in bytes. A list makes a cell for each.
-        default mtu: Many<u32> = "1500",
-    }
-
-    /// Options of `bridge`. A list of values makes a cell for each.
-    struct BridgeRaw = "`bridge`" {
-        /// Name in reports; without it, the kind's.
-        optional name: String,
-        /// Wire rate of each port; without it, unlimited.
-        optional rate: Many<BitRate>,
-        /// Maximum transmission unit in bytes.
-        default mtu: Many<u32> = "1500",
+        /// How it is protected against the failure of its host: a mode, or a mode with options.
+        optional fault_tolerance: FaultToleranceRaw,
     }
 
     /// Options of `http`, `apache` and `nginx`.
@@ -234,11 +223,24 @@ kinds! {
     /// The network between client and service.
     enum PathRaw = "path" {
         /// One virtual cable.
-        direct: Direct(PlainPathRaw),
+        direct: Direct(DirectRaw),
         /// Both ends on a software bridge.
         bridge: Bridge(BridgeRaw),
         /// A bridge whose ports are limited so that TCP sees a gigabit Ethernet.
-        gigabit: Gigabit(PlainPathRaw),
+        gigabit: Gigabit(GigabitRaw),
+        /// Both ends on Open vSwitch.
+        ovs: Ovs(OvsRaw),
+        /// Both ends on an Open vSwitch that an OpenFlow controller steers.
+        sdn: Sdn(SdnRaw),
+        /// The client behind an emulated gigabit switch, the service in a virtual machine on a virtual
+        /// switch behind that.
+        bridged: Bridged(BridgedRaw),
+        /// The client in a virtual machine as well, both on one virtual switch.
+        vm_vm = "vm-vm": VmVm(VmVmRaw),
+        /// Two hosts and a switch of Mininet's.
+        mininet: Mininet(MininetRaw),
+        /// A real interface to a remote host, where the agent is started over ssh.
+        nic: Nic(NicRaw),
     }
 
     /// The software under test.
@@ -253,6 +255,8 @@ kinds! {
         sip: Sip(SipServiceRaw),
         /// Kamailio with its subscribers in MariaDB.
         kamailio: Kamailio(KamailioRaw),
+        /// vtax's own far end of network tests.
+        peer: Peer(PeerRaw),
         /// A service of your own.
         command: Command(CommandRaw),
     }
@@ -263,6 +267,14 @@ kinds! {
         http: Http(HttpWorkloadRaw),
         /// SIP subscribers who register, call and write to each other.
         sip: Sip(SipWorkloadRaw),
+        /// Bulk TCP: as many bytes as fit.
+        tcp: Tcp(TcpRaw),
+        /// UDP at a rate: loss, reordering, duplicates, jitter (RFC 3550).
+        udp: Udp(UdpRaw),
+        /// Echo at a rate, whatever comes back: round-trip times.
+        ping: Ping(PingRaw),
+        /// Request/response transactions over TCP.
+        rr: Rr(RrRaw),
     }
 
     /// What is measured.
@@ -275,6 +287,10 @@ kinds! {
         throughput: Throughput(ThroughputRaw),
         /// The IMS benchmark (ETSI TS 186 008): the design objective capacity of a SIP service.
         ims: Ims(ImsRaw),
+        /// A fixed load while things break (`faults`): what clients see of it.
+        failover: Failover(FailoverRaw),
+        /// The tests of a network workload, one after the other, in an order drawn for each trial.
+        network: Network(NetworkRaw),
     }
 }
 
@@ -358,7 +374,7 @@ macro_rules! words {
         $( $word:literal: $variant:ident, $about:literal; )*
     } )*) => { $(
         $(#[doc = $doc])*
-        #[derive(Debug, Clone, Copy)]
+        #[derive(Debug, Clone, Copy, PartialEq)]
         pub(crate) struct $name(pub(crate) $model);
 
         impl Decode for $name {
@@ -388,9 +404,15 @@ macro_rules! words {
     )* };
 }
 
-// After the macro, which it uses.
+// After the macro, which they use.
+mod ft;
+mod net;
+mod path;
 mod sip;
 
+pub(crate) use ft::*;
+pub(crate) use net::*;
+pub(crate) use path::*;
 pub(crate) use sip::*;
 
 words! {

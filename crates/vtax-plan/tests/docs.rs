@@ -38,7 +38,7 @@ fn every_example_is_a_plan_or_part_of_one() {
                 text.push_str(&format!("{key}: {value}\n"));
             }
         }
-        if text.contains("path: direct") {
+        if text.contains("path: direct") && !text.lines().any(|l| l.starts_with("paths:")) {
             text.push_str("paths: [direct, bridge]\n");
         }
         parse("example", text.as_bytes(), &[] as &[&str]).unwrap_or_else(|e| panic!("{text}\n{e}"));

@@ -170,7 +170,7 @@ error: unknown key in the plan: `baselin`
 3 | baselin: native
   | ^^^^^^^
   = did you mean `baseline`? allowed keys: `vtax`, `name`, `description`, `baseline`, `environments`, \
-`paths`, `services`, `workload`, `measure`, `repeat`, `margin`, `budget` and `seed`
+`paths`, `services`, `workload`, `measure`, `faults`, `repeat`, `margin`, `budget` and `seed`
 
 2 errors
 ";
@@ -244,7 +244,7 @@ fn what_cannot_be_measured_is_refused() {
         ("vtax: 1", "vtax: 1\nrepeat: {budget: 5s}", "is over before one trial of `latency` ends"),
         ("vtax: 1", "vtax: 1\nmargin: 0%", "`margin` must be above 0%"),
         ("vtax: 1", "vtax: 1\nbudget: {sut_cpus: 0}", "at least one CPU is needed"),
-        ("vtax: 1", "vtax: 1\npaths: {direct: {rate: 1gbit}}", "unknown key in this path: `rate`"),
+        ("vtax: 1", "vtax: 1\npaths: {mininet: {rate: 1gbit}}", "unknown key in `mininet`: `rate`"),
         ("vtax: 1", "vtax: 1\npaths: {bridge: {mtu: 9}}", "it is 576 to 65535"),
         ("name: t", "name: a/b", "`a/b` can't be a name"),
         ("name: t", "name:", "a text is needed here, not nothing"),
@@ -331,7 +331,7 @@ fn a_baseline_path_compares_across_paths() {
         ]
     );
     assert_eq!(plan.cells[2].path.kind, PathKind::Bridge);
-    assert_eq!(plan.cells[2].path.rate, Some(BitRate(984_400_000)));
+    assert_eq!(plan.cells[2].path.rate, Some(BitRate(1_000_000_000)));
 }
 
 #[test]

@@ -129,6 +129,12 @@ pub(crate) fn task(text: &[u8]) -> Option<TaskStat<'_>> {
     })
 }
 
+/// Resident pages that may be others' as well, the third field of `/proc/<pid>/statm`: of files, and memory that
+/// processes share.
+pub(crate) fn shared_pages(text: &[u8]) -> u64 {
+    Numbers::of(text).skip(2).next()
+}
+
 /// The time a task ran, the first field of `/proc/<pid>/task/<tid>/schedstat` (`sched-stats`).
 pub(crate) fn run_time(text: &[u8]) -> Option<Nanos> {
     let word = Numbers::of(text).word();
@@ -272,6 +278,12 @@ mod tests {
         assert_eq!(task(b"42 (x"), None);
         assert_eq!(task(b") ("), None);
         assert_eq!(task(b"42 (x) S"), Some(TaskStat { name: b"x", ..TaskStat::default() }));
+    }
+
+    #[test]
+    fn shared_pages_are_the_third_figure() {
+        assert_eq!(shared_pages(b"900 300 120 5 0 70 0\n"), 120);
+        assert_eq!(shared_pages(b"900"), 0);
     }
 
     #[test]

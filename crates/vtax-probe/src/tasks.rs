@@ -52,6 +52,9 @@ pub(crate) struct TaskReader {
 #[derive(Debug)]
 struct Files {
     stat: File,
+    /// Of a process.
+    statm: Option<File>,
+    /// Of a thread.
     schedstat: Option<File>,
 }
 
@@ -94,11 +97,12 @@ impl TaskReader {
         }
         let base = self.dir.join(id.to_string());
         let stat = File::open(base.join("stat")).ok()?;
-        let schedstat = match self.run_time {
-            RunTime::Schedstat => File::open(base.join("schedstat")).ok(),
-            RunTime::Clock | RunTime::Nowhere => None,
+        let beside = |name: &str| File::open(base.join(name)).ok();
+        let (statm, schedstat) = match self.run_time {
+            RunTime::Schedstat => (None, beside("schedstat")),
+            RunTime::Clock | RunTime::Nowhere => (beside("statm"), None),
         };
-        let files = Files { stat, schedstat };
+        let files = Files { stat, statm, schedstat };
         let seen = read_task(&files, id, self.run_time, &mut self.buffer)?;
         if self.kept.len() < MOST_KEPT {
             self.kept.insert(id, files);
@@ -143,10 +147,13 @@ fn read_task(files: &Files, id: u32, source: RunTime, buffer: &mut Vec<u8>) -> O
             reaped_user: time(task.reaped_user),
             reaped_system: time(task.reaped_system),
             resident_bytes: task.resident_pages.saturating_mul(page_bytes),
+            shared_bytes: 0,
         },
         start: task.start,
         kernel_thread: task.kernel_thread,
     };
+    let shared = files.statm.as_ref().and_then(|f| Some(parse::shared_pages(read_file(f, buffer).ok()?)));
+    seen.times.shared_bytes = shared.map_or(0, |pages| pages.saturating_mul(page_bytes));
     let run_time = match source {
         RunTime::Clock => process_cpu(id),
         RunTime::Schedstat => {

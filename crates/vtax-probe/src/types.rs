@@ -66,6 +66,10 @@ pub struct TaskTimes {
     pub reaped_system: Nanos,
     /// Resident memory in bytes; 0 for threads.
     pub resident_bytes: u64,
+    /// How much of that others may hold as well, in bytes: files, and memory that processes share
+    /// (`/proc/<pid>/statm`); 0 for threads.
+    #[serde(default)]
+    pub shared_bytes: u64,
 }
 
 /// Memory of the probed kernel, bytes (`/proc/meminfo`).

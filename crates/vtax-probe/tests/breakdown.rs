@@ -231,7 +231,7 @@ prop_compose! {
         t in proptest::array::uniform5(any_time()),
     ) -> TaskTimes {
         let [user, system, guest, reaped_user, reaped_system] = t;
-        TaskTimes { id, name: name.into(), user, system, guest, reaped_user, reaped_system, resident_bytes: 0 }
+        TaskTimes { id, name: name.into(), user, system, guest, reaped_user, reaped_system, resident_bytes: 0, shared_bytes: 0 }
     }
 }
 

@@ -16,6 +16,8 @@ pub(crate) fn files(report: &Report) -> Vec<(&'static str, String)> {
         ("capacity_steps.csv", steps(report)),
     ];
     files.extend(tables::files(report));
+    files.extend(crate::ft::tables::files(report));
+    files.extend(crate::links::tables::files(report));
     files
 }
 

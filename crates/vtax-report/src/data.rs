@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
+use vtax_load::net::NetResult;
 use vtax_load::{LatencyHistogram, LoadResult};
-use vtax_plan::model::{Cell, EnvironmentKind, Plan};
-use vtax_store::record::{JournalEntry, Outcome, TrialRecord};
+use vtax_plan::model::{Cell, EnvironmentKind, MeasureKind, Plan, Workload};
+use vtax_store::failover::FailoverLoad;
+use vtax_store::net::NetObservation;
+use vtax_store::record::{JournalEntry, Outcome, TrialRecord, Validity};
 use vtax_store::{Calibration, Provenance, RunDir};
 
 use crate::ReportError;
@@ -27,6 +30,13 @@ pub(crate) struct RunData {
     pub(crate) values: BTreeMap<(String, String), Vec<Figures>>,
     /// Latency of all valid trials by cell and measure.
     pub(crate) latency: BTreeMap<(String, String), Histogram<u64>>,
+    /// Names of what is measured: the plan's measures, of network tests each test.
+    measures: Vec<String>,
+}
+
+/// Name of a network test as a measure: `network/tcp.window-4K`.
+pub(crate) fn measure_of_test(measure: &str, test: &str) -> String {
+    format!("{measure}/{test}")
 }
 
 /// The figures of one valid trial.
@@ -59,7 +69,9 @@ impl RunData {
             calibration: run.calibration()?,
             values: BTreeMap::new(),
             latency: BTreeMap::new(),
+            measures: Vec::new(),
         };
+        data.measures = data.names_of_measures();
         for entry in run.journal()? {
             match entry? {
                 JournalEntry::TrialEnded(record) => data.add(*record),
@@ -82,7 +94,8 @@ impl RunData {
         let of_measure = metric::of_trial(&record);
         if !of_measure.is_empty() {
             let key = (record.cell.clone(), record.measure.clone());
-            if let Some(load) = load(&record) {
+            // The outages of faults are no part of the usual latency: they have a section of their own.
+            if let Some(load) = load(&record).filter(|_| crate::ft::failover(&record).is_none()) {
                 let merged = self.latency.entry(key.clone()).or_insert_with(|| LatencyHistogram::new().0);
                 // Can't fail: the histogram grows by itself.
                 let _ = merged.add(&load.latency.0);
@@ -90,17 +103,54 @@ impl RunData {
             let figures = self.figures(&record, false, of_measure);
             self.values.entry(key).or_default().push(figures);
         }
+        self.add_tests(&mut record);
         let of_lifecycle = metric::of_lifecycle(&record);
         if !of_lifecycle.is_empty() {
             let key = (record.cell.clone(), LIFECYCLE.to_owned());
             let figures = self.figures(&record, true, of_lifecycle);
             self.values.entry(key).or_default().push(figures);
         }
-        if let Some(Outcome::Latency { load, .. } | Outcome::Throughput { load }) = &mut record.outcome {
+        let load = match &mut record.outcome {
+            Some(Outcome::Latency { load, .. } | Outcome::Throughput { load }) => Some(load),
+            Some(Outcome::Failover(found)) => match &mut found.load {
+                FailoverLoad::Requests(load) => Some(&mut **load),
+                FailoverLoad::Scenarios(_) => None,
+            },
+            _ => None,
+        };
+        if let Some(load) = load {
             load.latency = LatencyHistogram::new();
             load.lateness = LatencyHistogram::new();
         }
         self.trials.push(record);
+    }
+
+    /// Each test of a network workload is a measure of its own.
+    fn add_tests(&mut self, record: &mut TrialRecord) {
+        let mut net = match record.outcome.take() {
+            Some(Outcome::Net(net)) => net,
+            other => {
+                record.outcome = other;
+                return;
+            }
+        };
+        let counts = record.validity == Validity::Valid;
+        for observation in &mut net.tests {
+            let of_test = if counts { metric::of_observation(observation) } else { Vec::new() };
+            let trips = take_histograms(observation);
+            if of_test.is_empty() {
+                continue;
+            }
+            let key = (record.cell.clone(), measure_of_test(&record.measure, &observation.test));
+            if let Some(trips) = trips.filter(|t| !t.is_empty()) {
+                let merged = self.latency.entry(key.clone()).or_insert_with(|| LatencyHistogram::new().0);
+                // Can't fail: the histogram grows by itself.
+                let _ = merged.add(&trips.0);
+            }
+            let figures = self.figures(record, false, of_test);
+            self.values.entry(key).or_default().push(figures);
+        }
+        record.outcome = Some(Outcome::Net(net));
     }
 
     /// `pooled` where trials of all measures come together: then rounds of different measures differ.
@@ -134,9 +184,29 @@ impl RunData {
         side
     }
 
-    /// Names of the plan's measures, then [`LIFECYCLE`].
+    fn names_of_measures(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for measure in &self.plan.measures {
+            if !matches!(measure.kind, MeasureKind::Network(_)) {
+                names.push(measure.name.clone());
+                continue;
+            }
+            for cell in &self.plan.cells {
+                let Workload::Net(workload) = &cell.workload else { continue };
+                for test in &workload.tests {
+                    let name = measure_of_test(&measure.name, &test.name);
+                    if !names.contains(&name) {
+                        names.push(name);
+                    }
+                }
+            }
+        }
+        names
+    }
+
+    /// Names of the plan's measures, of network tests each test, then [`LIFECYCLE`].
     pub(crate) fn measures(&self) -> impl Iterator<Item = &str> {
-        self.plan.measures.iter().map(|m| m.name.as_str()).chain([LIFECYCLE])
+        self.measures.iter().map(String::as_str).chain([LIFECYCLE])
     }
 
     /// The plan's cell of that id.
@@ -153,12 +223,40 @@ impl RunData {
         of_trials.or_else(|| self.provenance.accelerator.as_ref().map(|a| a.kind.clone()))
     }
 
-    /// Name of a cell's environment, with the accelerator for a VM: `vm (TCG)`.
+    /// Name of a cell's environment, with the accelerator for a VM: `vm (TCG)`; and of its path, where
+    /// paths are compared with each other: `vm (TCG) over ovs`; and with what tells it from others of its
+    /// name that have the same baseline: `vm-remus 25ms (TCG)`.
     pub(crate) fn environment_label(&self, cell: &Cell) -> String {
-        match self.accelerator(cell) {
-            Some(a) => format!("{} ({})", cell.environment.name, a.to_uppercase()),
-            None => cell.environment.name.clone(),
+        fn group(c: &Cell) -> &str {
+            c.baseline.as_deref().unwrap_or(&c.id)
         }
+        let mut name = cell.environment.name.clone();
+        let alike = |c: &&Cell| {
+            c.environment.name == cell.environment.name
+                && c.path.name == cell.path.name
+                && group(c) == group(cell)
+        };
+        for (key, value) in &cell.parameters {
+            if self.plan.cells.iter().filter(alike).any(|c| c.parameters.get(key) != Some(value)) {
+                name.push_str(&format!(" {value}"));
+            }
+        }
+        let environment = match self.accelerator(cell) {
+            Some(a) => format!("{name} ({})", a.to_uppercase()),
+            None => name,
+        };
+        self.with_path(cell, environment)
+    }
+
+    /// Adds a cell's path to the name of its environment, where paths are compared with each other.
+    pub(crate) fn with_path(&self, cell: &Cell, environment: String) -> String {
+        if self.compares_paths() { format!("{environment} over {}", cell.path.name) } else { environment }
+    }
+
+    /// True where a cell's baseline has another path.
+    fn compares_paths(&self) -> bool {
+        let other = |c: &Cell| self.plan.baseline_of(c).is_some_and(|b| b.path.name != c.path.name);
+        self.plan.cells.iter().any(other)
     }
 
     /// Cells that are compared with each other: each baseline with its candidates, in plan order.
@@ -186,11 +284,14 @@ impl RunData {
         if cells.iter().any(|c| c.service.name != cell.service.name) {
             parts.push(cell.service.name.clone());
         }
-        if cells.iter().any(|c| c.path.name != cell.path.name) {
+        let paths = self.compares_paths();
+        if !paths && cells.iter().any(|c| c.path.name != cell.path.name) {
             parts.push(cell.path.name.clone());
         }
         for (name, value) in &cell.parameters {
-            let varies = cells.iter().any(|c| c.parameters.get(name) != Some(value));
+            // What a path's options are belongs to its name where paths are compared.
+            let varies = |c: &&Cell| !paths || c.path.name == cell.path.name;
+            let varies = cells.iter().filter(varies).any(|c| c.parameters.get(name) != Some(value));
             if varies && value != &cell.service.name && value != &cell.path.name {
                 parts.push(format!("{name} {value}"));
             }
@@ -199,10 +300,30 @@ impl RunData {
     }
 }
 
+/// Takes the histograms out of a network test, which are large; returns its round trips.
+fn take_histograms(observation: &mut NetObservation) -> Option<LatencyHistogram> {
+    match observation.result.as_mut()? {
+        NetResult::Tcp(_) => None,
+        NetResult::Udp(udp) => {
+            udp.sender.lateness = LatencyHistogram::new();
+            None
+        }
+        NetResult::Rr(rr) => Some(std::mem::take(&mut rr.latency)),
+        NetResult::Ping(ping) => {
+            (ping.latency, ping.lateness) = (LatencyHistogram::new(), LatencyHistogram::new());
+            Some(std::mem::take(&mut ping.rtt))
+        }
+    }
+}
+
 /// What the generator recorded, where the trial is of a kind that has it.
 pub(crate) fn load(record: &TrialRecord) -> Option<&LoadResult> {
     match &record.outcome {
         Some(Outcome::Latency { load, .. } | Outcome::Throughput { load }) => Some(load),
+        Some(Outcome::Failover(found)) => match &found.load {
+            FailoverLoad::Requests(load) => Some(load),
+            FailoverLoad::Scenarios(_) => None,
+        },
         _ => None,
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! Nothing here ever reaches a user's report; the module exists only with the feature `fixture`.
 
+pub mod ft;
 pub mod ims;
+pub mod links;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -186,16 +188,31 @@ fn record(
             let rate = noise.around(c.capacity * 1.05, 0.02) as u64;
             Outcome::Throughput { load: closed(c, rate, options.seconds, noise) }
         }
-        MeasureKind::Ims(_) => unreachable!("these plans have no IMS benchmark"),
+        MeasureKind::Ims(_) | MeasureKind::Failover(_) | MeasureKind::Network(_) => {
+            unreachable!("these plans measure requests only")
+        }
     };
     probes(trial, c, options, noise)?;
+    Ok(recorded(trial, cell, measure, c, outcome, options.seconds, noise))
+}
+
+/// What the journal says of a trial that found `outcome`.
+fn recorded(
+    trial: &TrialWriter,
+    cell: &Cell,
+    measure: &Measure,
+    c: &Character,
+    outcome: Outcome,
+    seconds: u64,
+    noise: &mut Noise,
+) -> TrialRecord {
     let requests = 12_000;
     let layers = c.layers.iter().map(|(layer, ns)| LayerTime {
         layer: *layer,
         time: Nanos((noise.around(*ns, 0.02) * requests as f64) as u64),
     });
     let limited = trial.index() % 23 == 11;
-    Ok(TrialRecord {
+    TrialRecord {
         index: trial.index(),
         cell: cell.id.clone(),
         measure: measure.name.clone(),
@@ -214,21 +231,22 @@ fn record(
         outcome: Some(outcome),
         cpu: Some(CpuBreakdown {
             requests,
-            duration: Nanos::from_secs(options.seconds),
+            duration: Nanos::from_secs(seconds),
             layers: layers.collect(),
             notes: Vec::new(),
         }),
         timings: Timings {
             testbed: Nanos((noise.around(c.build_ms, 0.06) * 1e6) as u64),
             service: Nanos((noise.around(c.startup_ms, 0.08) * 1e6) as u64),
-            measure: Nanos::from_secs(options.seconds + 2),
+            measure: Nanos::from_secs(seconds + 2),
             teardown: Nanos::from_millis(30),
         },
         accelerator: c.accelerator.map(str::to_owned),
+        protection: None,
         facts: [("address", "10.0.0.2:8080"), ("sut_cpus", "1"), ("client_cpus", "0")]
             .map(|(k, v)| (k.to_owned(), v.to_owned()))
             .into(),
-    })
+    }
 }
 
 /// A search as the runner makes it: doubling, then halving the bracket.
@@ -320,6 +338,8 @@ fn closed(c: &Character, rate: u64, seconds: u64, noise: &mut Noise) -> LoadResu
 
 fn empty(seconds: u64) -> LoadResult {
     LoadResult {
+        started_unix_ns: 0,
+        connections: Vec::new(),
         duration: Nanos::from_secs(seconds),
         counts: Counts::default(),
         latency: LatencyHistogram::new(),
@@ -423,12 +443,16 @@ fn cell(c: &Character, target: Option<&str>, options: &Options) -> Cell {
         environment: Environment {
             name: c.name.to_owned(),
             kind: match c.name {
-                "vm" => EnvironmentKind::Vm(VmOptions { vcpus: Some(1), memory: Bytes::from_mib(256) }),
+                "vm" => EnvironmentKind::Vm(VmOptions {
+                    vcpus: Some(1),
+                    memory: Bytes::from_mib(256),
+                    fault_tolerance: None,
+                }),
                 "container" => EnvironmentKind::Container,
                 _ => EnvironmentKind::Native,
             },
         },
-        path: NetPath { name: "bridge".to_owned(), kind: PathKind::Bridge, rate: None, mtu: 1500 },
+        path: NetPath::new("bridge", PathKind::Bridge),
         service: Service {
             name: options.service.clone(),
             kind: ServiceKind::Http(WebOptions { port: 8080, workers: None }),

@@ -8,6 +8,7 @@ pub(crate) fn quantity(value: f64, unit: &str) -> String {
         "ns" => duration(value),
         "ns/req" => format!("{}/req", duration(value)),
         "1" => format!("{} %", digits(value * 100.0)),
+        "bit/s" => scaled(value, 1000.0, &["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"]),
         "B" => scaled(value, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"]),
         "" => digits(value),
         _ => scaled_suffix(value, unit),
@@ -151,6 +152,7 @@ mod tests {
             (0.004, "1", "0.400 %"),
             (0.0, "1", "0 %"),
             (1_572_864.0, "B", "1.50 MiB"),
+            (941_000_000.0, "bit/s", "941 Mbit/s"),
         ] {
             assert_eq!(quantity(value, unit), text);
         }

@@ -32,6 +32,9 @@ pub(crate) fn headline(data: &RunData, comparisons: &[Comparison]) -> String {
         };
     };
     let found: Vec<&Comparison> = comparisons.iter().filter(|c| c.metric == metric).collect();
+    if metric == "tcp_goodput" {
+        return paths(data, &found);
+    }
     let label = metric::named(metric).map_or(metric, |m| m.label);
     let baselines = names(data, found.iter().map(|c| c.baseline.as_str()));
     let candidates = names(data, found.iter().map(|c| c.cell.as_str()));
@@ -47,6 +50,41 @@ pub(crate) fn headline(data: &RunData, comparisons: &[Comparison]) -> String {
         })
         .collect();
     format!("Against {}: {}.", baselines.join(" and "), parts.join("; "))
+}
+
+/// The most telling of the transfers that were compared, as its measure is called: that of the study's
+/// largest window, else the plan's last.
+pub(crate) fn telling<'a>(data: &'a RunData, transfers: &[&Comparison]) -> Option<&'a str> {
+    let tests: Vec<&str> = data.measures().filter(|m| transfers.iter().any(|c| c.measure == *m)).collect();
+    tests.iter().rev().find(|m| m.ends_with("window-64K")).or(tests.last()).copied()
+}
+
+/// Many paths in one sentence: the best and the worst of them, in the most telling test.
+fn paths(data: &RunData, all: &[&Comparison]) -> String {
+    let test = telling(data, all).unwrap_or_default();
+    let found: Vec<&Comparison> = all.iter().copied().filter(|c| c.measure == test).collect();
+    let baselines = names(data, found.iter().map(|c| c.baseline.as_str())).join(" and ");
+    let told = found.iter().filter(|c| c.verdict != Verdict::Inconclusive);
+    let mut taxes: Vec<(f64, String)> =
+        told.filter_map(|c| Some((c.tax?, environment(data, &c.cell)?))).collect();
+    taxes.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let name = test.rsplit('/').next().unwrap_or(test);
+    let name = match name.strip_prefix("tcp.window-") {
+        Some(window) => format!("with a window of {window}"),
+        None => format!("in the test {name}"),
+    };
+    let words = [Verdict::Better, Verdict::Equivalent, Verdict::Worse, Verdict::Inconclusive];
+    let count = |v: Verdict| found.iter().filter(|c| c.verdict == v).count();
+    let counts: Vec<String> =
+        words.iter().filter(|v| count(**v) > 0).map(|v| format!("{} {}", count(*v), word(*v))).collect();
+    let ends = match taxes.as_slice() {
+        [] => "no path can be told apart from it".to_owned(),
+        [(one, label)] => format!("{label} costs {} in TCP goodput", tax(*one)),
+        [(best, first), .., (worst, last)] => {
+            format!("TCP goodput costs from {} ({first}) to {} ({last})", tax(*best), tax(*worst))
+        }
+    };
+    format!("Against {baselines}, {name}: {ends}; {}.", counts.join(", "))
 }
 
 /// `costs 1.02x in capacity (0.98–1.06, equivalent)`.
@@ -91,7 +129,7 @@ fn costs(several: &[&&Comparison], label: &str) -> String {
 
 fn environment(data: &RunData, cell: &str) -> Option<String> {
     data.cell(cell).map(|c| match data.accelerator(c).as_deref() {
-        Some("tcg") => format!("{} (TCG, software emulation)", c.environment.name),
+        Some("tcg") => data.with_path(c, format!("{} (TCG, software emulation)", c.environment.name)),
         _ => data.environment_label(c),
     })
 }

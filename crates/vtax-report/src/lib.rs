@@ -11,11 +11,14 @@ mod explain;
 #[cfg(feature = "fixture")]
 pub mod fixture;
 mod format;
+mod ft;
 mod headline;
 mod html;
 mod ims;
 mod judged;
+mod links;
 mod markup;
+mod memory;
 mod metric;
 mod plot;
 mod report;

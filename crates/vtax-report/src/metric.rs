@@ -1,7 +1,10 @@
 //! What is computed from a trial.
 
+use vtax_load::LatencyHistogram;
+use vtax_load::net::{NetResult, TcpFlow};
 use vtax_plan::model::{Scenario, SipMetric};
 use vtax_store::ims::{ImsOutcome, ImsPhaseKind};
+use vtax_store::net::NetObservation;
 use vtax_store::record::{CapacityOutcome, Layer, Outcome, TrialRecord, Validity};
 use vtax_store::summary::Better;
 
@@ -27,7 +30,7 @@ const fn info(name: &'static str, label: &'static str, unit: &'static str, rank:
 }
 
 /// Every metric, in the order of tables.
-pub(crate) const METRICS: [Info; 35] = [
+pub(crate) const METRICS: [Info; 50] = [
     Info { better: Better::Higher, ..info("doc", "design objective capacity", "SAPS", 2) },
     info("ses1_p50", "session setup (SES1), median", "ns", 2),
     info("ses2_p50", "INVITE traversal (SES2), median", "ns", 1),
@@ -41,6 +44,15 @@ pub(crate) const METRICS: [Info; 35] = [
     info("ihs", "inadequately handled scenarios", "1", 0),
     Info { better: Better::Higher, ..info("capacity", "capacity", "req/s", 2) },
     Info { better: Better::Higher, ..info("throughput", "throughput", "req/s", 2) },
+    Info { better: Better::Higher, ..info("tcp_goodput", "TCP goodput", "bit/s", 2) },
+    info("rtt_p50", "round trip, median", "ns", 2),
+    info("rtt_p99", "round trip, p99", "ns", 1),
+    Info { better: Better::Higher, ..info("rr_rate", "transactions", "/s", 2) },
+    info("udp_jitter", "UDP jitter", "ns", 1),
+    info("udp_loss", "UDP loss", "1", 0),
+    Info { better: Better::Higher, ..info("udp_goodput", "UDP goodput", "bit/s", 0) },
+    info("cpu_per_byte", "CPU time per byte, SUT's side", "ns/B", 1),
+    info("cpu_per_datagram", "CPU time per datagram, SUT's side", "ns", 1),
     info("latency_p50", "latency, median", "ns", 2),
     info("latency_p90", "latency, p90", "ns", 1),
     info("latency_p99", "latency, p99", "ns", 2),
@@ -63,6 +75,12 @@ pub(crate) const METRICS: [Info; 35] = [
     info("startup", "service start to ready", "ns", 1),
     info("build", "environment built in", "ns", 1),
     info("latency_max", "latency, maximum", "ns", 0),
+    Info { better: Better::Higher, ..info("survived", "faults survived", "1", 0) },
+    info("detection", "fault to its detection", "ns", 0),
+    info("takeover", "take-over", "ns", 0),
+    info("first_answer", "fault to first answer", "ns", 0),
+    info("requests_lost", "requests lost per fault", "", 0),
+    info("requests_delayed", "requests delayed per fault", "", 0),
 ];
 
 /// The metric of that name.
@@ -121,7 +139,9 @@ pub(crate) fn of_trial(record: &TrialRecord) -> Vec<Value> {
             values.push(Value { metric, value, resolution, censored: false });
         }
     };
-    if let Some(cpu) = record.cpu.as_ref().filter(|c| c.requests > 0) {
+    // Nor does a request's share of a time in which nobody answered.
+    let undisturbed = crate::ft::failover(record).is_none();
+    if let Some(cpu) = record.cpu.as_ref().filter(|c| c.requests > 0 && undisturbed) {
         let per_request = |ns: u64| ns as f64 / cpu.requests as f64;
         put("cpu_per_request", per_request(cpu.layers.iter().map(|l| l.time.0).sum()), 0.0);
         for (layer, metric) in LAYERS {
@@ -139,9 +159,58 @@ pub(crate) fn of_trial(record: &TrialRecord) -> Vec<Value> {
         }
         Some(Outcome::Throughput { load }) => of_load(load, "throughput", put),
         Some(Outcome::Ims(ims)) => values.extend(doc(ims).into_iter().chain(of_mix(ims))),
+        Some(Outcome::Failover(_)) => values.extend(crate::ft::of_trial(record)),
+        // Each of its tests is a measure of its own: [`of_observation`].
+        Some(Outcome::Net(_)) | None => {}
+    }
+    values
+}
+
+/// The figures of one network test of a valid trial; none where it doesn't count.
+pub(crate) fn of_observation(observation: &NetObservation) -> Vec<Value> {
+    let mut values = Vec::new();
+    if observation.validity != Validity::Valid {
+        return values;
+    }
+    let mut put = |metric, value: f64, resolution| {
+        if value.is_finite() {
+            values.push(Value { metric, value, resolution, censored: false });
+        }
+    };
+    let spent = observation
+        .cpu
+        .as_ref()
+        .filter(|c| c.requests > 0)
+        .map(|c| c.layers.iter().map(|l| l.time.0).sum::<u64>() as f64 / c.requests as f64);
+    match &observation.result {
+        Some(NetResult::Tcp(tcp)) => {
+            let flows = [&tcp.up, &tcp.down].into_iter().flatten();
+            put("tcp_goodput", flows.map(TcpFlow::goodput).sum(), 0.0);
+            spent.into_iter().for_each(|ns| put("cpu_per_byte", ns, 0.0));
+        }
+        Some(NetResult::Udp(udp)) => {
+            put("udp_jitter", udp.receiver.jitter_mean.0 as f64, 0.0);
+            put("udp_loss", udp.loss(), 0.0);
+            put("udp_goodput", udp.goodput(), 0.0);
+            spent.into_iter().for_each(|ns| put("cpu_per_datagram", ns, 0.0));
+        }
+        Some(NetResult::Rr(rr)) => {
+            put("rr_rate", rr.transactions as f64 / rr.time.as_secs_f64(), 0.0);
+            of_round_trips(&rr.latency, put);
+        }
+        Some(NetResult::Ping(ping)) => of_round_trips(&ping.rtt, put),
         None => {}
     }
     values
+}
+
+fn of_round_trips(histogram: &LatencyHistogram, mut put: impl FnMut(&'static str, f64, f64)) {
+    for (metric, q) in [("rtt_p50", 0.5), ("rtt_p99", 0.99)] {
+        // As for every percentile: at least ten values beyond it.
+        if histogram.len() as f64 * (1.0 - q) >= 10.0 {
+            put(metric, histogram.quantile(q).0 as f64, HISTOGRAM_RESOLUTION);
+        }
+    }
 }
 
 fn of_load(load: &vtax_load::LoadResult, rate: &'static str, mut put: impl FnMut(&'static str, f64, f64)) {

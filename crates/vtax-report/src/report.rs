@@ -8,6 +8,7 @@ use vtax_store::summary::Summary;
 
 use crate::ReportError;
 use crate::data::RunData;
+use crate::ft::{self, Ft};
 use crate::ims::Ims;
 use crate::{csv, html, ims, summarise, table, xlsx};
 
@@ -36,6 +37,7 @@ pub struct Report {
     pub(crate) data: RunData,
     pub(crate) summary: Summary,
     ims: OnceLock<Ims>,
+    ft: OnceLock<Ft>,
 }
 
 impl Report {
@@ -43,12 +45,17 @@ impl Report {
     pub fn read(run: &RunDir) -> Result<Self, ReportError> {
         let data = RunData::read(run)?;
         let summary = summarise::summary(&data);
-        Ok(Self { run: run.clone(), data, summary, ims: OnceLock::new() })
+        Ok(Self { run: run.clone(), data, summary, ims: OnceLock::new(), ft: OnceLock::new() })
     }
 
     /// Its IMS benchmarks in full, read when first asked for.
     pub(crate) fn ims(&self) -> &Ims {
         self.ims.get_or_init(|| ims::read(&self.run, &self.data))
+    }
+
+    /// What it has about fault tolerance, read when first asked for.
+    pub(crate) fn ft(&self) -> &Ft {
+        self.ft.get_or_init(|| ft::read(&self.run, &self.data))
     }
 
     /// What `summary.json` holds.
@@ -60,7 +67,9 @@ impl Report {
     /// The verdict as plain text, at most 100 columns wide.
     #[must_use]
     pub fn table(&self) -> String {
-        table::render(&self.data, &self.summary)
+        let mut text = table::render(&self.data, &self.summary);
+        text.push_str(&ft::words::terminal(self.ft()));
+        text
     }
 
     /// Writes one form into directory `out`, which must exist; returns what was written.

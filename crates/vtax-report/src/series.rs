@@ -10,6 +10,7 @@ use vtax_store::record::{TrialRecord, Validity};
 use vtax_store::{ProbeRow, RunDir, StoreError, TrialDir};
 
 use crate::data::{RunData, load};
+use crate::memory::Footprint;
 use crate::plot::panel::Heat;
 
 /// Points of a line: seconds since the start of the recorded time, and value.
@@ -233,7 +234,8 @@ struct Moment {
     cpu_ns: f64,
     /// The node's own processes or threads.
     tasks_ns: f64,
-    resident: f64,
+    /// Theirs.
+    processes: Footprint,
     memory: f64,
     received: f64,
     sent: f64,
@@ -246,7 +248,7 @@ impl Moment {
                 self.cpu_ns += r.value;
             }
             ("task", "user" | "system" | "guest") => self.tasks_ns += r.value,
-            ("task", "resident") => self.resident += r.value,
+            ("task", metric) => self.processes.add(metric, r.value),
             ("memory", "total") => self.memory += r.value,
             ("memory", "available") => self.memory -= r.value,
             ("if", "rx_bytes") if r.source != "if:lo" => self.received += r.value,
@@ -296,8 +298,8 @@ fn probed(record: &TrialRecord, trial: &TrialDir) -> Result<Option<Probed>, Stor
         if moments.iter().any(|m| m.1.tasks_ns > 0.0) {
             probed.cpu.push((own.clone(), rate(&moments, |m| m.tasks_ns, 1e-9)));
         }
-        if moments.iter().any(|m| m.1.resident > 0.0) {
-            probed.memory.push((own, level(&moments, |m| m.resident)));
+        if moments.iter().any(|m| m.1.processes.total() > 0.0) {
+            probed.memory.push((own, level(&moments, |m| m.processes.total())));
         }
         // The hypervisor's interfaces are the switch's ports, which say the same again.
         if node != HYPERVISOR {

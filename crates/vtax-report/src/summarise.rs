@@ -111,6 +111,10 @@ fn reason_word(reason: InvalidReason) -> &'static str {
         InvalidReason::PrerequisiteMissing => "prerequisite missing",
         InvalidReason::NoSteadyState => "no steady state",
         InvalidReason::PartnerInvalid => "partner doesn't count",
+        InvalidReason::CountsDisagree => "counts disagree",
+        InvalidReason::PeerLost => "peer lost",
+        InvalidReason::PathCut => "path cut",
+        InvalidReason::MtuMismatch => "MTU mismatch",
     }
 }
 

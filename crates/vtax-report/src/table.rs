@@ -6,9 +6,10 @@ use vtax_store::summary::{Comparison, MetricSummary, Summary, Verdict};
 use crate::data::RunData;
 use crate::format::{quantity, range, tax, tax_range};
 use crate::headline::word;
+use crate::links;
 use crate::metric::METRICS;
 
-const WIDTH: usize = 100;
+pub(crate) const WIDTH: usize = 100;
 
 /// One line of the first table, shared by terminal, HTML and workbook.
 #[derive(Debug, Clone)]
@@ -113,7 +114,9 @@ pub(crate) fn leads(data: &RunData, measure: &str, metric: &str) -> bool {
         Some(MeasureKind::Capacity(_)) => metric == "capacity",
         Some(MeasureKind::Throughput(_)) => metric == "throughput",
         Some(MeasureKind::Ims(_)) => metric == "doc",
-        Some(MeasureKind::Latency(_)) | None => true,
+        // Faults have a section of their own.
+        Some(MeasureKind::Failover(_)) => false,
+        Some(MeasureKind::Latency(_) | MeasureKind::Network(_)) | None => true,
     }
 }
 
@@ -122,7 +125,12 @@ pub(crate) fn render(data: &RunData, summary: &Summary) -> String {
     let mut out = wrap(&summary.headline, "");
     out.push('\n');
     let mut last = (String::new(), "", String::new());
-    for row in rows(data, summary).iter().filter(|r| r.primary) {
+    let rows = rows(data, summary);
+    let longest = rows.iter().map(|r| r.environment.chars().count()).max().unwrap_or(0);
+    let links = links::of(data);
+    // Network tests are many, and have a table of their own.
+    let of_links = |measure: &str| links.benches.iter().flat_map(|b| &b.tests).any(|t| t.measure == measure);
+    for row in rows.iter().filter(|r| r.primary && !of_links(&r.measure)) {
         if row.group != last.0 {
             out.push_str(&format!("\n{}\n", row.group));
         }
@@ -130,7 +138,10 @@ pub(crate) fn render(data: &RunData, summary: &Summary) -> String {
             out.push_str(&format!("{} [{}]\n", row.label, row.measure));
         }
         last = (row.group.clone(), row.metric, row.measure.clone());
-        out.push_str(&line(row));
+        out.push_str(&line(row, longest.clamp(18, 26)));
+    }
+    for bench in &links.benches {
+        out.push_str(&links::terminal::render(data, summary, bench));
     }
     if !summary.notes.is_empty() {
         out.push('\n');
@@ -141,16 +152,18 @@ pub(crate) fn render(data: &RunData, summary: &Summary) -> String {
     out
 }
 
-fn line(row: &Row) -> String {
+/// `wide`: of the first column, at the cost of the interval's.
+fn line(row: &Row, wide: usize) -> String {
     let verdict = match &row.comparison {
         None if row.position == 0 => "baseline".to_owned(),
         None => String::new(),
         Some(c) => format!("{} {}", sign(c.verdict), word(c.verdict)),
     };
+    let interval = 40 - wide;
     let bracketed = |text: String| if text.is_empty() { text } else { format!("({text})") };
     let line = format!(
-        "  {:<18} {:>13} {:<22} {:>8} {:<13} {verdict}",
-        shorten(&row.environment, 18),
+        "  {:<wide$} {:>13} {:<interval$} {:>8} {:<13} {verdict}",
+        shorten(&row.environment, wide),
         row.value_text(),
         bracketed(row.interval_text()),
         row.tax_text(),

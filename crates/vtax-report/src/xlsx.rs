@@ -6,6 +6,7 @@ use vtax_store::summary::Verdict;
 use crate::csv;
 use crate::format::utc;
 use crate::ims::tables;
+use crate::links;
 use crate::report::Report;
 
 /// Longest text a cell may hold.
@@ -16,13 +17,17 @@ pub(crate) fn workbook(report: &Report) -> Result<Vec<u8>, XlsxError> {
     let mut book = Workbook::new();
     verdicts(report, book.add_worksheet())?;
     crate::ims::workbook::sheets(report, &mut book)?;
+    links::workbook::sheets(report, &mut book)?;
     // The same tables as the CSV files: one definition, two forms.
     for (file, text) in csv::files(report) {
         let name = match file {
             "comparisons.csv" => "Comparisons",
             "metrics.csv" => "Metrics",
             "trials.csv" => "Trials",
-            _ => tables::sheet(file).unwrap_or("Capacity steps"),
+            _ => tables::sheet(file)
+                .or_else(|| crate::ft::tables::sheet(file))
+                .or_else(|| links::tables::sheet(file))
+                .unwrap_or("Capacity steps"),
         };
         table(book.add_worksheet().set_name(name)?, &text)?;
     }

@@ -1,18 +1,17 @@
 //! The real executor: a fresh testbed for each trial.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use vtax_agent::message::{NodeFacts, ServiceReady};
 use vtax_lab::{Lab, LabOptions};
-use vtax_plan::model::{Budget, Cell, EnvironmentKind, Plan};
+use vtax_plan::model::{Budget, Cell, EnvironmentKind, MeasureKind, Plan};
 use vtax_store::provenance::{self, AcceleratorFacts, ProgramFacts};
 use vtax_store::record::TrialRecord;
 use vtax_store::{Provenance, TrialWriter};
 use vtax_sys::chain;
-use vtax_vm::{Guest, GuestOptions};
 
 use crate::error::RunError;
+use crate::guests::{Guests, PairSupport};
 use crate::observe::Observer;
 use crate::provision::Provisions;
 use crate::runner::{Executor, Order};
@@ -24,8 +23,7 @@ pub struct LabExecutor {
     lab: Lab,
     budget: Budget,
     stop: Stop,
-    /// Why there are no guests, where the plan needs some.
-    no_guest: Option<String>,
+    guests: Guests,
     notes: Vec<String>,
     services: BTreeMap<String, ServiceReady>,
     nodes: BTreeMap<String, NodeFacts>,
@@ -36,31 +34,30 @@ pub struct LabExecutor {
 
 impl LabExecutor {
     /// An executor for this plan. Guests are prepared now, where the plan has any.
-    pub fn new(plan: &Plan, mut options: LabOptions, stop: Stop) -> Result<Self, RunError> {
-        let wants_guest = plan.cells.iter().any(|c| matches!(c.environment.kind, EnvironmentKind::Vm(_)));
-        let mut no_guest = None;
-        if wants_guest {
-            match Guest::prepare(&GuestOptions::of_user()) {
-                Ok(guest) => options.guest = Some(Arc::new(guest)),
-                Err(error) => no_guest = Some(chain(&error)),
-            }
-        }
-        let mut notes = Vec::new();
-        if let Some(guest) = &options.guest {
-            notes.push(format!("virtual machines: {}", guest.proof().line()));
-        }
+    pub fn new(
+        plan: &Plan,
+        mut options: LabOptions,
+        pairs: &PairSupport,
+        stop: Stop,
+        observer: &dyn Observer,
+    ) -> Result<Self, RunError> {
+        let mut provisions = Provisions::default();
+        let mut guests = Guests::prepare(plan, pairs, &mut provisions, observer);
+        options.guest = guests.guest.clone();
+        let mut notes = std::mem::take(&mut guests.notes);
+        notes.extend(skipped(plan));
         let lab = Lab::new(options).map_err(|e| RunError::Lab(Box::new(e)))?;
         Ok(Self {
             lab,
             budget: plan.budget.clone(),
             stop,
-            no_guest,
+            guests,
             notes,
             services: BTreeMap::new(),
             nodes: BTreeMap::new(),
             limits: BTreeMap::new(),
             facts: BTreeMap::new(),
-            provisions: Provisions::default(),
+            provisions,
         })
     }
 
@@ -68,6 +65,9 @@ impl LabExecutor {
     pub fn obstacle(&mut self, cell: &Cell) -> Option<String> {
         if let Some(missing) = vtax_service::missing(&cell.service) {
             return Some(missing.to_string());
+        }
+        if let Some(obstacle) = self.lab.path_obstacle(&cell.path) {
+            return Some(obstacle);
         }
         let needs = match &cell.environment.kind {
             EnvironmentKind::Native => return None,
@@ -79,9 +79,41 @@ impl LabExecutor {
         }
         match &cell.environment.kind {
             EnvironmentKind::Container => self.lab.container_runtime().err().map(|e| chain(&e)),
-            _ => self.no_guest.clone().or_else(no_tap),
+            _ => self.guests.missing.clone().or_else(|| too_small(cell)).or_else(no_tap),
         }
     }
+}
+
+/// Why the other host of a pair can't keep its guest.
+fn too_small(cell: &Cell) -> Option<String> {
+    match &cell.environment.kind {
+        EnvironmentKind::Vm(vm) => vtax_lab::unprotectable(vm, vm.fault_tolerance.as_ref()?),
+        EnvironmentKind::Native | EnvironmentKind::Container => None,
+    }
+}
+
+/// Faults that are not made in some environments of a plan, with the reason.
+fn skipped(plan: &Plan) -> Vec<String> {
+    let mut notes = BTreeSet::new();
+    for measure in &plan.measures {
+        let MeasureKind::Failover(failover) = &measure.kind else { continue };
+        for cell in &plan.cells {
+            let name = &cell.environment.name;
+            for fault in &failover.faults {
+                if let Some(why) = fault.kind.misfit(&cell.environment.kind) {
+                    notes.insert(format!(
+                        "{}: `{}` is skipped in {name}: {why}",
+                        measure.name,
+                        fault.kind.words()
+                    ));
+                }
+            }
+            if !failover.applies_to(cell) {
+                notes.insert(format!("{}: not measured in {name}, where nothing of it breaks", measure.name));
+            }
+        }
+    }
+    notes.into_iter().collect()
 }
 
 /// Why no tap can be made; found out by making one, which is gone when it is dropped.

@@ -26,6 +26,9 @@ use judge::{Limits, judge};
 /// Steps of one search, repeated ones included; a search that needs more meets a system whose
 /// capacity moves faster than it can be searched.
 const MOST_STEPS: u32 = 30;
+/// A step of the search goes no further beyond the last than this. A SIP service far beyond its capacity fills
+/// its memory with transactions, and the wait until it is rid of them is longer than a step.
+const SEARCH_FACTOR: f64 = 2.0;
 /// How much closer than the precision asked for an earlier trial's result is trusted.
 const HINT_SLACK: f64 = 1.5;
 /// Rates tried in confirmation, each lower than the one before.
@@ -110,6 +113,7 @@ impl<'a> Benchmark<'a> {
                     precision,
                     loss_max: measure.ihs_limit,
                     steps_max: MOST_STEPS,
+                    factor_max: SEARCH_FACTOR,
                     ..SearchSpec::blind(max)
                 };
                 let spec = match hint {
@@ -123,17 +127,27 @@ impl<'a> Benchmark<'a> {
 
     /// Runs the mix at one rate, after registering the plan's share at the same rate.
     pub(crate) fn fixed(mut self, measure: &LatencyMeasure, rate: Rate) -> Result<Found, AgentError> {
-        let duration = Nanos(measure.warmup.0.saturating_add(measure.duration.0));
-        let phase = SipPhase {
-            name: "load".to_owned(),
-            kind: PhaseKind::Mix { duration },
-            rate,
-            transient: measure.warmup,
-            ihs_limit: None,
-            scenario_limits: false,
-        };
-        let load = Stage { kind: ImsPhaseKind::Fixed, phase, limits: Limits::none() };
+        let load = fixed_load((measure.warmup, measure.duration), rate);
         let made = self.play(vec![registration(rate, None), load])?;
+        Ok(self.conclude_fixed(made))
+    }
+
+    /// As [`fixed`](Self::fixed) for a time that doesn't count and one that does, but the load is run by
+    /// `around`, when it may start.
+    pub(crate) fn held(
+        mut self,
+        times: (Nanos, Nanos),
+        rate: Rate,
+        around: impl FnOnce(
+            &mut dyn FnMut() -> Result<Range<usize>, AgentError>,
+        ) -> Result<Range<usize>, AgentError>,
+    ) -> Result<Found, AgentError> {
+        self.play(vec![registration(rate, None)])?;
+        let made = around(&mut || self.play(vec![fixed_load(times, rate)]))?;
+        Ok(self.conclude_fixed(made))
+    }
+
+    fn conclude_fixed(self, made: Range<usize>) -> Found {
         let detail = &self.details[made.end - 1];
         let validity = match &detail.generator.limited {
             Some(why) => invalid(InvalidReason::GeneratorLimited, why.clone()),
@@ -142,7 +156,7 @@ impl<'a> Benchmark<'a> {
             }
             None => Validity::Valid,
         };
-        Ok(self.conclude(None, None, validity))
+        self.conclude(None, None, validity)
     }
 
     /// Runs stages without a gap; which of `self.phases` they became. The session may end early.
@@ -345,6 +359,19 @@ fn registration(rate: Rate, ihs_limit: Option<Share>) -> Stage {
         scenario_limits: false,
     };
     Stage { kind: ImsPhaseKind::PreRegistration, phase, limits: Limits::only(ihs_limit) }
+}
+
+/// A rate that the plan gives, for a time that doesn't count and one that does.
+fn fixed_load((warmup, duration): (Nanos, Nanos), rate: Rate) -> Stage {
+    let phase = SipPhase {
+        name: "load".to_owned(),
+        kind: PhaseKind::Mix { duration: Nanos(warmup.0.saturating_add(duration.0)) },
+        rate,
+        transient: warmup,
+        ihs_limit: None,
+        scenario_limits: false,
+    };
+    Stage { kind: ImsPhaseKind::Fixed, phase, limits: Limits::none() }
 }
 
 /// Steps up to the load of the first one.

@@ -5,14 +5,19 @@
 
 mod burst;
 pub mod calibration;
+mod complaints;
 mod error;
 mod executor;
+mod failover;
 mod gate;
+mod guests;
 mod ims;
 mod measure;
+mod net;
 mod observe;
 mod offered;
 mod precision;
+mod probes;
 mod provenance;
 mod provision;
 mod runner;
@@ -23,6 +28,7 @@ mod trial;
 
 pub use error::RunError;
 pub use executor::LabExecutor;
+pub use guests::PairSupport;
 pub use observe::{Observer, RunEvent};
 pub use provenance::{host, provenance};
 pub use runner::{Ended, Executor, Order, Runner};

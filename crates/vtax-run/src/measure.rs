@@ -10,6 +10,7 @@ use vtax_store::record::{CapacityOutcome, CapacityStep, InvalidReason, Outcome, 
 use vtax_units::{Nanos, Rate, Share};
 
 use crate::burst::{Burst, Pace};
+use crate::failover::Injector;
 use crate::gate;
 use crate::observe::{Observer, RunEvent};
 use crate::runner::Order;
@@ -28,6 +29,8 @@ pub(crate) struct Site<'a> {
     pub(crate) observer: &'a dyn Observer,
     /// Who is measured at the same time.
     pub(crate) partner: Option<&'a gate::Seat>,
+    /// What breaks meanwhile, where the measure is about that.
+    pub(crate) injector: Option<&'a Injector<'a>>,
 }
 
 /// What a measurement found.
@@ -62,7 +65,8 @@ impl Site<'_> {
                 let outcome = Outcome::Throughput { load: answer.result };
                 Ok(Measured { outcome, validity, warm_up, answered: answer.answered })
             }
-            MeasureKind::Ims(_) => {
+            MeasureKind::Failover(failover) => self.failover_http(order, http, failover),
+            MeasureKind::Ims(_) | MeasureKind::Network(_) => {
                 let error = "an IMS benchmark needs a SIP workload".to_owned();
                 Err(AgentError::Refused { node: "client".to_owned(), error })
             }
@@ -216,7 +220,8 @@ fn judge_bracket(ending: Ending, lower: Option<Rate>, steps: &[CapacityStep]) ->
     }
 }
 
-fn judge(result: &LoadResult) -> Validity {
+/// What a burst is worth, whatever its course.
+pub(crate) fn judge(result: &LoadResult) -> Validity {
     if let Some(why) = &result.generator.limited {
         return invalid(InvalidReason::GeneratorLimited, why.clone());
     }

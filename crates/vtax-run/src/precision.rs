@@ -1,13 +1,16 @@
 //! Whether the comparisons are known well enough to stop.
 //!
 //! One metric per measure decides, the one the measure is named after: the highest rate that
-//! passed for a capacity, the median for latency, goodput for throughput. The report's intervals
+//! passed for a capacity, the median for latency, goodput for throughput; of network tests each its own. The report's intervals
 //! cover every metric; tails need more trials than most budgets have, and chasing them would
 //! starve the rest.
 //!
 //! The rule looks at width alone, never at where an interval lies, and at the very interval that the
 //! report shows: taken within rounds, and widened for having been looked at.
 
+use std::collections::BTreeMap;
+
+use vtax_load::net::{NetResult, TcpFlow};
 use vtax_plan::model::Plan;
 use vtax_stats::{Direction, Group, after_looking, narrow, tax};
 use vtax_store::record::{Outcome, TrialRecord, Validity};
@@ -39,50 +42,82 @@ impl<'a> Precision<'a> {
 
     /// A side without a single value will not be helped by more trials of the other.
     fn unsure(&self, candidate: &str, baseline: &str, measure: usize) -> bool {
-        let ours = self.side(candidate, None, measure);
+        let ours = self.sides(candidate, None, measure);
         // Of a pair's baseline only the trials made together with this candidate.
         let duet = self.plan.is_duet(&self.plan.measures[measure]);
-        let theirs = self.side(baseline, duet.then_some(candidate), measure);
-        if ours.values.is_empty() || theirs.values.is_empty() {
-            return false;
-        }
-        match tax(&ours.group(), &theirs.group(), ours.better, self.plan.seed) {
-            Ok(ratio) => {
-                !narrow(&after_looking(&ratio, self.plan.repeat.min as usize), self.plan.repeat.until.0)
+        let theirs = self.sides(baseline, duet.then_some(candidate), measure);
+        ours.iter().any(|(of, ours)| {
+            let Some(theirs) = theirs.get(of) else { return false };
+            match tax(&ours.group(), &theirs.group(), ours.better, self.plan.seed) {
+                Ok(ratio) => {
+                    !narrow(&after_looking(&ratio, self.plan.repeat.min as usize), self.plan.repeat.until.0)
+                }
+                Err(_) => false,
             }
-            Err(_) => false,
-        }
+        })
     }
 
-    fn side(&self, cell: &str, partner: Option<&str>, measure: usize) -> Side {
+    /// The trials of a cell that count, by what was measured in them.
+    fn sides(&self, cell: &str, partner: Option<&str>, measure: usize) -> BTreeMap<String, Side> {
         let name = &self.plan.measures[measure].name;
-        let mut side = Side { better: Direction::Higher, values: Vec::new(), rounds: Vec::new() };
         let paired = |r: &TrialRecord| {
             partner.is_none_or(|cell| r.partner.as_ref().is_some_and(|partner| partner.cell == cell))
         };
         let counts = |r: &&TrialRecord| {
             r.cell == cell && r.measure == *name && r.validity == Validity::Valid && paired(r)
         };
+        let mut sides: BTreeMap<String, Side> = BTreeMap::new();
         for record in self.records.iter().filter(counts) {
-            let value = match record.outcome.as_ref() {
-                // Its width is left out: no number of trials makes a bracket narrower.
-                Some(Outcome::Capacity(c)) => {
-                    Some(c.upper.map_or(c.lower.0, |upper| (c.lower.0 * upper.0).sqrt()))
-                }
-                Some(Outcome::Latency { load, .. }) => {
-                    side.better = Direction::Lower;
-                    Some(load.latency.0.value_at_quantile(0.5) as f64)
-                }
-                Some(Outcome::Throughput { load }) => {
-                    Some(load.counts.ok as f64 / load.duration.as_secs_f64())
-                }
-                Some(Outcome::Ims(ims)) => ims.doc.map(|doc| doc.effective.0),
-                None => None,
-            };
-            side.values.extend(value);
-            side.rounds.extend(value.and(record.round));
+            for (of, better, value) in figures(record) {
+                let new = || Side { better, values: Vec::new(), rounds: Vec::new() };
+                let side = sides.entry(of).or_insert_with(new);
+                side.values.push(value);
+                side.rounds.extend(record.round);
+            }
         }
-        side
+        sides
+    }
+}
+
+/// What a trial found, each with what it is of: nothing where there is but one figure, else the test.
+fn figures(record: &TrialRecord) -> Vec<(String, Direction, f64)> {
+    let one = |better, value: Option<f64>| value.map(|v| (String::new(), better, v)).into_iter().collect();
+    match &record.outcome {
+        // Its width is left out: no number of trials makes a bracket narrower.
+        Some(Outcome::Capacity(c)) => {
+            let middle = c.upper.map_or(c.lower.0, |upper| (c.lower.0 * upper.0).sqrt());
+            one(Direction::Higher, Some(middle))
+        }
+        Some(Outcome::Latency { load, .. }) => {
+            one(Direction::Lower, Some(load.latency.0.value_at_quantile(0.5) as f64))
+        }
+        Some(Outcome::Throughput { load }) => {
+            one(Direction::Higher, Some(load.counts.ok as f64 / load.duration.as_secs_f64()))
+        }
+        Some(Outcome::Ims(ims)) => one(Direction::Higher, ims.doc.map(|doc| doc.effective.0)),
+        Some(Outcome::Net(net)) => {
+            let counts = net.tests.iter().filter(|test| test.validity == Validity::Valid);
+            counts
+                .filter_map(|test| {
+                    let (better, value) = of_test(test.result.as_ref()?);
+                    Some((test.test.clone(), better, value))
+                })
+                .collect()
+        }
+        // Faults are repeated as often as the plan says; no tax is made of them.
+        Some(Outcome::Failover(_)) | None => Vec::new(),
+    }
+}
+
+/// The figure that a network test is named after.
+fn of_test(result: &NetResult) -> (Direction, f64) {
+    match result {
+        NetResult::Tcp(tcp) => {
+            (Direction::Higher, [&tcp.up, &tcp.down].into_iter().flatten().map(TcpFlow::goodput).sum())
+        }
+        NetResult::Udp(udp) => (Direction::Higher, udp.goodput()),
+        NetResult::Ping(ping) => (Direction::Lower, ping.rtt.quantile(0.5).0 as f64),
+        NetResult::Rr(rr) => (Direction::Higher, rr.transactions as f64 / rr.time.as_secs_f64().max(1e-9)),
     }
 }
 

@@ -110,7 +110,7 @@ fn packages(plan: &Plan) -> BTreeMap<String, String> {
             ServiceKind::Kamailio(_) => {
                 names.extend(["kamailio", "kamailio-mysql-modules", "mariadb-server"])
             }
-            ServiceKind::Http(_) | ServiceKind::Sip(_) | ServiceKind::Command(_) => {}
+            ServiceKind::Http(_) | ServiceKind::Sip(_) | ServiceKind::Peer(_) | ServiceKind::Command(_) => {}
         }
     }
     names.sort_unstable();

@@ -221,12 +221,12 @@ impl<'a> Runner<'a> {
         self.describe(executor)
     }
 
-    /// A cell that can't be built, or whose service won't start, however often it is tried, won't do
-    /// better in its other measures.
+    /// A cell that can't be built, whose service won't start, or whose path doesn't carry full packets,
+    /// however often it is tried, won't do better in its other measures.
     fn give_up_where_hopeless(&mut self, slot: Slot, validity: &Validity) -> Result<(), RunError> {
-        use InvalidReason::{ServiceFailed, TestbedFailed};
+        use InvalidReason::{MtuMismatch, ServiceFailed, TestbedFailed};
         match validity {
-            Validity::Invalid { reason: ServiceFailed | TestbedFailed, detail }
+            Validity::Invalid { reason: ServiceFailed | TestbedFailed | MtuMismatch, detail }
                 if self.schedule.hopeless(slot.cell, slot.measure) =>
             {
                 self.leave_out(slot.cell, &format!("it failed each time; the last: {detail}"))
@@ -259,7 +259,11 @@ impl<'a> Runner<'a> {
                 let load = if slot.partner.is_some() { halved(latency.load) } else { latency.load };
                 offered(self.plan, &self.records, cell, load)?
             }
-            MeasureKind::Capacity(_) | MeasureKind::Throughput(_) | MeasureKind::Ims(_) => Rate(0.0),
+            MeasureKind::Failover(failover) => offered(self.plan, &self.records, cell, failover.load)?,
+            MeasureKind::Capacity(_)
+            | MeasureKind::Throughput(_)
+            | MeasureKind::Ims(_)
+            | MeasureKind::Network(_) => Rate(0.0),
         };
         // Neighbouring trials must not share arrival times: mix the whole slot into the seed.
         let place = (slot.cell as u64) << 40 | (slot.measure as u64) << 20 | u64::from(slot.repetition);
@@ -293,6 +297,7 @@ impl<'a> Runner<'a> {
             timings: Default::default(),
             cpu: None,
             accelerator: None,
+            protection: None,
             facts: Default::default(),
         }
     }

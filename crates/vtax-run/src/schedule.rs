@@ -68,6 +68,8 @@ enum Side {
     With(usize),
     /// Only as others' baseline.
     Accompanies,
+    /// Not at all: nothing of it can happen there.
+    Apart,
 }
 
 impl Schedule {
@@ -84,7 +86,11 @@ impl Schedule {
             None => Side::Alone,
         };
         let paired: Vec<Side> = (0..cells).map(side).collect();
-        let sides = |m: &Measure| if plan.is_duet(m) { paired.clone() } else { vec![Side::Alone; cells] };
+        let sides = |m: &Measure| -> Vec<Side> {
+            let measured = |cell: usize| plan.is_measured(&plan.cells[cell], m);
+            let side = |cell: usize| if plan.is_duet(m) { paired[cell] } else { Side::Alone };
+            (0..cells).map(|cell| if measured(cell) { side(cell) } else { Side::Apart }).collect()
+        };
         Self {
             cells,
             measures,
@@ -170,7 +176,7 @@ impl Schedule {
     }
 
     fn has_trials(&self, cell: usize, measure: usize) -> bool {
-        self.sides[measure * self.cells + cell] != Side::Accompanies
+        !matches!(self.sides[measure * self.cells + cell], Side::Accompanies | Side::Apart)
     }
 
     fn attempt_limit(&self, trials: u32) -> u32 {
@@ -187,7 +193,7 @@ impl Schedule {
         let cell = self.order(measure, round).into_iter().find(first)?;
         let partner = match self.sides[measure * self.cells + cell] {
             Side::With(baseline) => Some(baseline),
-            Side::Alone | Side::Accompanies => None,
+            Side::Alone | Side::Accompanies | Side::Apart => None,
         };
         Some(Slot { cell, measure, repetition: attempts, round, partner })
     }

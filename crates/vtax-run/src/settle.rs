@@ -162,6 +162,8 @@ mod tests {
     fn load(intervals: u64, per_interval: u64, at: impl Fn(u64) -> u64) -> LoadResult {
         let length = Nanos::from_millis(50);
         let mut load = LoadResult {
+            started_unix_ns: 0,
+            connections: Vec::new(),
             duration: Nanos(length.0 * intervals),
             counts: Counts::default(),
             latency: LatencyHistogram::new(),

@@ -3,27 +3,31 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use vtax_agent::message::{Event, InterfaceSetup, NodeFacts, Provisioning, ServiceReady};
 use vtax_agent::{AgentError, Client};
 use vtax_lab::{Lab, Node, Seat, Testbed, TestbedSpec};
 use vtax_load::sip::PhaseResult;
 use vtax_plan::model::{Budget, MeasureKind, Workload};
-use vtax_probe::delta::Interval;
-use vtax_probe::layers::{CpuBreakdown, Hosting, break_down};
-use vtax_probe::noise::{Disturbance, HostProbe, HostState, disturbance};
-use vtax_probe::{FrequencyWatch, Probe, Sampler, Scope, Snapshot};
+use vtax_probe::Snapshot;
+use vtax_probe::layers::CpuBreakdown;
+use vtax_probe::noise::{Disturbance, disturbance};
+use vtax_store::failover::FailoverLoad;
 use vtax_store::record::{InvalidReason, Outcome, Timings, TrialRecord, Validity};
 use vtax_store::{StoreError, TrialEvent, TrialWriter, unix_ms};
 use vtax_sys::chain;
-use vtax_units::{CpuSet, Nanos};
+use vtax_units::Nanos;
 
 use crate::burst::interval;
+use crate::complaints::Complaints;
+use crate::failover::{Breakable, Injector, Meter, Qemus, mode_of, nothing_happened};
 use crate::gate;
 use crate::ims::{Live, Report, sources};
 use crate::measure::{Measured, Site};
+use crate::net;
 use crate::observe::{Observer, RunEvent};
+use crate::probes::Probes;
 use crate::runner::Order;
 use crate::stop::Stop;
 
@@ -75,6 +79,7 @@ pub(crate) struct Trial<'a> {
     sources: Vec<IpAddr>,
     phases: Vec<PhaseResult>,
     live: Live,
+    net_live: net::Live,
 }
 
 /// The testbed with both agents answering.
@@ -104,6 +109,7 @@ impl<'a> Trial<'a> {
             timings: Timings::default(),
             cpu: None,
             accelerator: None,
+            protection: None,
             facts: BTreeMap::new(),
         };
         Self {
@@ -123,6 +129,7 @@ impl<'a> Trial<'a> {
             sources: Vec::new(),
             phases: Vec::new(),
             live: Live::default(),
+            net_live: net::Live::default(),
         }
     }
 
@@ -158,7 +165,7 @@ impl<'a> Trial<'a> {
                     let text = format!("{service} ended by itself: {status}");
                     files.event(&TrialEvent { at, node, kind: "service-died".into(), text })?;
                 }
-                Event::LoadProgress { .. } | Event::SipProgress { .. } => {}
+                Event::LoadProgress { .. } | Event::SipProgress { .. } | Event::NetProgress { .. } => {}
             }
         }
         Ok(self.record)
@@ -219,10 +226,16 @@ impl<'a> Trial<'a> {
         self.record.facts.insert("service.version".into(), ready.version.clone());
         self.record.facts.insert("service.startup_ns".into(), ready.startup.0.to_string());
         let target = ready.address;
+        self.note_places(testbed, target);
         self.service = Some(ready);
+        self.protect(&testbed.sut)?;
         self.phase("measuring");
         let measuring = Instant::now();
-        let measured = self.measure(&stage, testbed, target, partner)?;
+        let meter = Meter::start(&testbed.sut, mode_of(self.order.cell));
+        let measured = self.measure(&stage, testbed, target, partner);
+        self.record.protection =
+            meter.zip(testbed.sut.pair()).map(|(meter, pair)| Box::new(meter.stop(pair)));
+        let measured = measured?;
         self.record.timings.measure = measuring.elapsed().into();
         self.record.validity = measured.validity;
         self.record.outcome = Some(measured.outcome);
@@ -236,6 +249,15 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
+    /// Arms the pair, where the system under test is one that is to be protected.
+    fn protect(&self, sut: &Node) -> Result<(), Failed> {
+        let Some(pair) = sut.pair() else { return Ok(()) };
+        if mode_of(self.order.cell).has_secondary() {
+            self.phase("protecting the guest");
+        }
+        pair.arm().map(|_| ()).map_err(|e| failed(InvalidReason::TestbedFailed)(&e))
+    }
+
     fn note_node(&mut self, node: &Node, name: &str) {
         for (key, value) in node.facts() {
             self.record.facts.insert(key.clone(), value.clone());
@@ -243,6 +265,24 @@ impl<'a> Trial<'a> {
         self.record.facts.insert(format!("{name}.limits"), node.enforced().describe());
         if node.kind() == "vm" {
             self.record.accelerator = node.facts().get("vm.accelerator").cloned();
+        }
+    }
+
+    /// Who was where: the service's address, those of the SIP subscribers, and both nodes' CPUs.
+    fn note_places(&mut self, testbed: &Testbed, target: SocketAddr) {
+        let facts = &mut self.record.facts;
+        facts.insert("address".into(), target.to_string());
+        for (name, cpus) in
+            [("sut_cpus", &testbed.allocation.sut), ("client_cpus", &testbed.allocation.client)]
+        {
+            facts.insert(name.into(), cpus.to_string());
+        }
+        if let Some((first, more)) = self.sources.split_first() {
+            let text = match more.last() {
+                None => first.to_string(),
+                Some(last) => format!("{first} to {last}, {} addresses", more.len() + 1),
+            };
+            facts.insert("client_addresses".into(), text);
         }
     }
 
@@ -267,8 +307,12 @@ impl<'a> Trial<'a> {
         let write = read.try_clone().map_err(|e| failed(InvalidReason::TestbedFailed)(&e))?;
         let name = role(node.name()).to_owned();
         let (heard, live, began) = (Arc::clone(&self.heard), Arc::clone(&self.live), self.began);
+        let net_live = Arc::clone(&self.net_live);
         let listen = move |event| match event {
             Event::LoadProgress { .. } => {}
+            Event::NetProgress { live } => {
+                *net_live.lock().unwrap_or_else(PoisonError::into_inner) = Some(live);
+            }
             Event::SipProgress { elapsed, succeeded, inadequate } => {
                 let report = Report { elapsed, succeeded, inadequate };
                 *live.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
@@ -309,9 +353,11 @@ impl<'a> Trial<'a> {
             Ok(facts)
         };
         let facts = meet().map_err(|e| {
-            let detail = match node.vm() {
-                Some(vm) => chain(&vm.failure(chain(&e))),
-                None => format!("{}: {}", chain(&e), node.output()),
+            let primary = node.pair().and_then(vtax_lab::ft::FtPair::primary);
+            let detail = match (node.vm(), primary) {
+                (Some(vm), _) => chain(&vm.failure(chain(&e))),
+                (None, Some(primary)) => chain(&primary.failure(chain(&e))),
+                (None, None) => format!("{}: {}", chain(&e), node.output()),
             };
             Failed { reason: InvalidReason::TestbedFailed, detail }
         })?;
@@ -322,7 +368,7 @@ impl<'a> Trial<'a> {
     fn measure(
         &mut self,
         stage: &Stage,
-        testbed: &Testbed,
+        testbed: &mut Testbed,
         target: SocketAddr,
         partner: Option<gate::Seat>,
     ) -> Result<Measured, Failed> {
@@ -330,33 +376,55 @@ impl<'a> Trial<'a> {
         let every = interval(match &self.order.measure.kind {
             MeasureKind::Latency(latency) => latency.duration,
             MeasureKind::Throughput(throughput) => throughput.duration,
+            MeasureKind::Failover(failover) => failover.duration,
             // A search takes seconds; nobody knows how many.
             MeasureKind::Capacity(_) | MeasureKind::Ims(_) => Nanos::from_secs(8),
+            // Probes must follow the shortest of its tests.
+            MeasureKind::Network(network) => match &self.order.cell.workload {
+                Workload::Net(workload) => workload.tests.iter().map(|t| network.of(t).test_time()).min(),
+                Workload::Http(_) | Workload::Sip(_) => None,
+            }
+            .unwrap_or_else(|| network.test_time()),
         });
         // Probes start when both of a pair stand, or the other's start would pass for noise.
         meet(partner.as_ref())?;
-        let mut probes = Probes::start(stage, testbed, every)
+        let mut probes = Probes::start(&stage.client, &stage.sut, testbed, every)
             .map_err(|detail| Failed { reason: InvalidReason::MeasureFailed, detail })?;
         meet(partner.as_ref())?;
-        let site = Site { client: &stage.client, target, observer: self.observer, partner: partner.as_ref() };
+        let qemus = Qemus::start(&testbed.sut, &probes.sut_cpus);
+        let mut phases = Vec::new();
         let measured = match &self.order.cell.workload {
-            Workload::Http(http) => site.http(self.order, http),
-            Workload::Sip(sip) => {
-                site.sip(self.order, sip, &self.sources, &self.live).map(|(measured, phases)| {
-                    self.phases = phases;
-                    measured
-                })
+            Workload::Net(workload) => {
+                let (live, observer) = (&self.net_live, self.observer);
+                let (client, sut) = (&stage.client, &stage.sut);
+                let mut stand = net::Stand { client, sut, testbed, probes: &mut probes, live, observer };
+                net::measure(&mut stand, self.order, workload, target, observer)
+            }
+            Workload::Http(_) | Workload::Sip(_) => {
+                self.under_load(stage, testbed, target, partner.as_ref(), &mut phases)
             }
         };
         let mut measured = measured.map_err(|e| broken(&e))?;
-        if let Outcome::Ims(ims) = &mut measured.outcome {
-            ims.probe_clocks = probes.clocks.clone();
+        self.phases = phases;
+        self.record.facts.append(&mut testbed.path_facts());
+        match &mut measured.outcome {
+            Outcome::Ims(ims) => ims.probe_clocks = probes.clocks.clone(),
+            Outcome::Failover(failover) => {
+                if let FailoverLoad::Scenarios(ims) = &mut failover.load {
+                    ims.probe_clocks = probes.clocks.clone();
+                }
+            }
+            _ => {}
+        }
+        if let (Validity::Valid, Some(why)) = (&measured.validity, nothing_happened(&measured.outcome)) {
+            measured.validity = why;
         }
         // Probes that fail cost the breakdown, not the trial.
-        match probes.stop(stage, measured.answered) {
+        match probes.stop(&stage.client, &stage.sut, measured.answered) {
             Ok((cpu, host_end)) => {
                 let used = cpu.as_ref().map_or(Nanos::ZERO, CpuBreakdown::total);
                 let theirs = partner.and_then(|p| p.meet(used)).filter(|_| testbed.allocation.shared);
+                let used = qemus.map_or(used, |qemus| qemus.used(&testbed.sut).max(used));
                 let ours = Nanos(used.0.saturating_add(theirs.unwrap_or_default().0));
                 let noise = disturbance(&probes.host_start, &host_end, &probes.sut_cpus, ours);
                 let shared = testbed.allocation.shared;
@@ -370,6 +438,42 @@ impl<'a> Trial<'a> {
         }
         self.snapshots = probes.series;
         Ok(measured)
+    }
+
+    /// Requests, or SIP's scenarios, while things break where the measure is about that; the phases of a
+    /// SIP load are added to `phases`.
+    fn under_load(
+        &self,
+        stage: &Stage,
+        testbed: &mut Testbed,
+        target: SocketAddr,
+        partner: Option<&gate::Seat>,
+        phases: &mut Vec<PhaseResult>,
+    ) -> Result<Measured, AgentError> {
+        let path = testbed.path_switch();
+        let rig = Breakable::new(&testbed.sut, path);
+        let revive = || self.revive(stage, testbed);
+        let injector = match &self.order.measure.kind {
+            MeasureKind::Failover(failover) => {
+                let faults = failover.faults_of(self.order.cell).copied().collect();
+                Some(Injector { rig: &rig, faults, revive: &revive })
+            }
+            _ => None,
+        };
+        let (client, observer, injector) = (&stage.client, self.observer, injector.as_ref());
+        let site = Site { client, target, observer, partner, injector };
+        match &self.order.cell.workload {
+            Workload::Http(http) => site.http(self.order, http),
+            Workload::Sip(sip) => {
+                let (measured, made) = site.sip(self.order, sip, &self.sources, &self.live)?;
+                *phases = made;
+                Ok(measured)
+            }
+            Workload::Net(_) => {
+                let error = "network tests have no load of requests".to_owned();
+                Err(AgentError::Refused { node: "client".to_owned(), error })
+            }
+        }
     }
 
     /// Tells what else happened on the SUT's CPUs; where it was much, the trial doesn't count.
@@ -404,23 +508,45 @@ impl<'a> Trial<'a> {
         }
     }
 
+    /// Starts the service in a guest that was booted again.
+    fn revive(&self, stage: &Stage, testbed: &Testbed) -> Result<(), String> {
+        let again = || -> Result<(), AgentError> {
+            stage.sut.hello(BOOT_WITHIN)?;
+            if let Some(interfaces) = testbed.sut.interfaces() {
+                stage.sut.configure_network(interfaces.to_vec())?;
+            }
+            let provisioning = self.provisioning.clone().unwrap_or_default();
+            let service = &self.order.cell.service;
+            stage.sut.start_service(service, testbed.service_address, &provisioning).map(|_| ())
+        };
+        again().map_err(|e| chain(&e))
+    }
+
     /// A service that died in the middle makes the trial invalid, whatever was counted.
     fn judge_service(&mut self) {
+        if matches!(self.order.measure.kind, MeasureKind::Failover(_)) {
+            // What dies of a fault is what was asked for, and said with the fault.
+            return;
+        }
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         let died = heard.iter().find_map(|(_, _, event)| match event {
             Event::ServiceDied { service, status } => Some(format!("{service} ended by itself: {status}")),
             _ => None,
         });
+        let lines = heard.iter().filter_map(|(_, _, event)| match event {
+            Event::ServiceOutput { line, .. } => Some(line.as_str()),
+            _ => None,
+        });
+        let complaints = Complaints::among(lines);
+        if let Some(fact) = complaints.fact() {
+            self.record.facts.insert("service.errors".into(), fact);
+        }
+        let cell = &self.order.cell;
+        self.notes.extend(complaints.advice(&cell.service).map(|advice| format!("{}: {advice}", cell.id)));
         if let Some(detail) = died {
             self.record.validity = Validity::Invalid { reason: InvalidReason::ServiceFailed, detail };
         }
     }
-}
-
-/// Nanoseconds since 1970.
-fn unix_ns() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// What a node is in its testbed, whichever of two that is: `client` or `sut`.
@@ -461,94 +587,4 @@ pub(crate) fn make_pair(pair: &mut [Trial<'_>; 2], lab: &mut Lab, upper: bool) {
             });
         }
     });
-}
-
-/// The probes of one measurement: inside the node, and outside on the host.
-struct Probes {
-    host: HostProbe,
-    host_start: HostState,
-    hypervisor: Option<Hypervisor>,
-    inner_start: Snapshot,
-    sut_cpus: CpuSet,
-    clock: Option<FrequencyWatch>,
-    frequencies: Vec<u64>,
-    series: Vec<(String, Vec<Snapshot>)>,
-    /// By node: nanoseconds from its clock to the time since 1970.
-    clocks: BTreeMap<String, i64>,
-}
-
-/// QEMU as the host sees it.
-struct Hypervisor {
-    probe: Probe,
-    start: Snapshot,
-    sampler: Sampler,
-    vcpus: Vec<u32>,
-}
-
-impl Hypervisor {
-    fn start(node: &Node, every: Nanos) -> Result<Option<Self>, String> {
-        let Some(vm) = node.vm() else { return Ok(None) };
-        let probe = || Probe::new(Scope::Threads(vm.pid())).map_err(|e| chain(&e));
-        let sampler = Sampler::start(probe()?, every).map_err(|e| chain(&e))?;
-        let threads = vm.threads().map_err(|e| chain(&e))?;
-        let is_vcpu = |role: &vtax_vm::ThreadRole| matches!(role, vtax_vm::ThreadRole::Vcpu(_));
-        let vcpus = threads.iter().filter(|(_, role)| is_vcpu(role)).map(|(id, _)| *id).collect();
-        let mut probe = probe()?;
-        let start = probe.snapshot().map_err(|e| chain(&e))?;
-        Ok(Some(Self { probe, start, sampler, vcpus }))
-    }
-}
-
-impl Probes {
-    /// Takes the first snapshots and starts sampling at this interval.
-    fn start(stage: &Stage, testbed: &Testbed, every: Nanos) -> Result<Self, String> {
-        stage.sut.start_probes(every).map_err(|e| chain(&e))?;
-        stage.client.start_probes(every).map_err(|e| chain(&e))?;
-        let sut_cpus = testbed.allocation.sut.clone();
-        let mut host = HostProbe::new(sut_cpus.clone()).map_err(|e| chain(&e))?;
-        // The inner snapshot last and, at the end, first: it is the one that takes time in a guest.
-        let host_start = host.read().map_err(|e| chain(&e))?;
-        let hypervisor = Hypervisor::start(&testbed.sut, every)?;
-        let outer = stage.client.snapshot().map_err(|e| chain(&e))?;
-        let asked = unix_ns();
-        let inner_start = stage.sut.snapshot().map_err(|e| chain(&e))?;
-        // A guest has a clock of its own: its answer is as old as half of the time it took.
-        let answered = asked + (unix_ns() - asked) / 2;
-        let host_clock = asked - outer.at.0.cast_signed();
-        let clocks = BTreeMap::from([
-            ("sut".to_owned(), answered - inner_start.at.0.cast_signed()),
-            ("client".to_owned(), host_clock),
-            ("hypervisor".to_owned(), host_clock),
-        ]);
-        let clock = FrequencyWatch::start(&sut_cpus);
-        let (frequencies, series) = (Vec::new(), Vec::new());
-        Ok(Self { host, host_start, hypervisor, inner_start, sut_cpus, clock, frequencies, series, clocks })
-    }
-
-    /// CPU time by layer, and the host as it is now.
-    fn stop(&mut self, stage: &Stage, answered: u64) -> Result<(Option<CpuBreakdown>, HostState), String> {
-        let inner_end = stage.sut.snapshot().map_err(|e| chain(&e))?;
-        let inner = Interval { start: &self.inner_start, end: &inner_end };
-        let cpu = match &mut self.hypervisor {
-            None => {
-                let hosting = Hosting::Processes { node: inner, runtime: None };
-                break_down(&hosting, &self.sut_cpus, answered)
-            }
-            Some(hypervisor) => {
-                let end = hypervisor.probe.snapshot().map_err(|e| chain(&e))?;
-                let hypervisor_interval = Interval { start: &hypervisor.start, end: &end };
-                let vcpus = &hypervisor.vcpus;
-                let hosting = Hosting::Guest { guest: inner, hypervisor: hypervisor_interval, vcpus };
-                break_down(&hosting, &self.sut_cpus, answered)
-            }
-        };
-        self.frequencies = self.clock.take().map(FrequencyWatch::stop).unwrap_or_default();
-        let host_end = self.host.read().map_err(|e| chain(&e))?;
-        self.series.push(("sut".into(), stage.sut.stop_probes().map_err(|e| chain(&e))?));
-        self.series.push(("client".into(), stage.client.stop_probes().map_err(|e| chain(&e))?));
-        if let Some(hypervisor) = self.hypervisor.take() {
-            self.series.push(("hypervisor".into(), hypervisor.sampler.stop().snapshots));
-        }
-        Ok((Some(cpu), host_end))
-    }
 }

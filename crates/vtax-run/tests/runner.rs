@@ -93,6 +93,7 @@ impl Executor for Fake {
             timings: Timings::default(),
             cpu: None,
             accelerator: None,
+            protection: None,
             facts: BTreeMap::new(),
         }))
     }

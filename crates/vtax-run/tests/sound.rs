@@ -71,6 +71,8 @@ impl Machine {
         let pace = if order.cell.environment.name == "slow" { 800.0 } else { 1_000.0 };
         let ok = pace * (self.shared * moment + self.own * self.noise()).exp();
         let load = LoadResult {
+            started_unix_ns: 0,
+            connections: Vec::new(),
             duration: Nanos::from_secs(10),
             counts: Counts { ok: (ok * 10.0) as u64, ..Counts::default() },
             latency: LatencyHistogram::new(),
@@ -98,6 +100,7 @@ impl Machine {
             timings: Timings::default(),
             cpu: None,
             accelerator: None,
+            protection: None,
             facts: BTreeMap::new(),
         }
     }

@@ -113,13 +113,16 @@ pub(crate) fn prepare(
         ServiceKind::Http(web) | ServiceKind::Apache(web) | ServiceKind::Nginx(web) => web.port,
         ServiceKind::Sip(sip) => sip.port,
         ServiceKind::Kamailio(kamailio) => kamailio.port,
+        ServiceKind::Peer(peer) => peer.port,
         ServiceKind::Command(command) => command.port,
     };
     let identity = match &service.kind {
         ServiceKind::Apache(_) | ServiceKind::Nginx(_) => Identity::here(),
-        ServiceKind::Http(_) | ServiceKind::Sip(_) | ServiceKind::Kamailio(_) | ServiceKind::Command(_) => {
-            Identity::Present
-        }
+        ServiceKind::Http(_)
+        | ServiceKind::Sip(_)
+        | ServiceKind::Kamailio(_)
+        | ServiceKind::Peer(_)
+        | ServiceKind::Command(_) => Identity::Present,
     };
     let job = Job {
         service: &service.name,
@@ -140,6 +143,7 @@ pub(crate) fn prepare(
             let missing = || ServiceError::NoSubscribers { service: service.name.clone() };
             kamailio::prepare(&job, options, subscribers.ok_or_else(missing)?, place.prepared.as_deref())?
         }
+        ServiceKind::Peer(_) => vec![peer(&job, place)],
         ServiceKind::Command(own) => vec![command::prepare(&job, own)?],
     };
     let minimal = [("PATH", PATH), ("LANG", "C.UTF-8"), ("HOME", &job.path("")), ("TMPDIR", &job.path(""))]
@@ -151,6 +155,22 @@ pub(crate) fn prepare(
         recipe.env.splice(0..0, minimal.clone());
     }
     Ok(recipes)
+}
+
+/// vtax's own far end of network tests: what `vtax load` is at the other end of a wire.
+fn peer(job: &Job<'_>, place: &Place) -> Recipe {
+    let vtax = place.vtax.to_string_lossy().into_owned();
+    let listen = job.address.to_string();
+    let arguments = ["load", "tcp", "--server", "--listen", &listen];
+    Recipe {
+        part: None,
+        datagrams: false,
+        command: std::iter::once(vtax).chain(arguments.map(str::to_owned)).collect(),
+        env: Vec::new(),
+        address: job.address,
+        ready: Condition::Port,
+        identity: Identity::Present,
+    }
 }
 
 fn workers(kind: &ServiceKind, cpus: u32) -> u32 {

@@ -115,22 +115,28 @@ use_dst_blocklist=no
 
 {modules}
 {routes}"#,
-        modules = modules(options.location)
+        modules = modules(options)
     )
 }
 
 /// The modules with their parameters.
-fn modules(location: LocationMode) -> String {
+fn modules(options: &KamailioOptions) -> String {
     let load: String = MODULES.iter().map(|name| format!("loadmodule \"{name}.so\"\n")).collect();
     let (user, password, name) = (mariadb::USER, mariadb::PASSWORD, mariadb::NAME);
     let database = format!("mysql://{user}:{password}@localhost/{name}");
-    let mode = match location {
+    let mode = match options.location {
         LocationMode::Memory => 0,
         LocationMode::WriteThrough => 1,
         LocationMode::WriteBack => 2,
     };
+    let t1 = options.t1.0.div_ceil(1_000_000);
+    let (t2, t4, given_up) = (8 * t1, 10 * t1, 64 * t1);
     format!(
         r#"{load}
+modparam("tm", "retr_timer1", {t1})
+modparam("tm", "retr_timer2", {t2})
+modparam("tm", "fr_timer", {given_up})
+modparam("tm", "wt_timer", {t4})
 modparam("auth", "qop", "auth")
 modparam("auth", "nonce_expire", 86400)
 modparam("auth_db", "db_url", "{database}")
@@ -212,7 +218,7 @@ fn literal(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use vtax_units::Bytes;
+    use vtax_units::{Bytes, Nanos};
 
     use super::*;
 
@@ -241,6 +247,7 @@ mod tests {
             port: 5060,
             children: None,
             shared_memory: Bytes::from_mib(256),
+            t1: Nanos::from_millis(100),
             location: LocationMode::WriteThrough,
         };
         let text = text(&options, "a$b");
@@ -250,6 +257,8 @@ mod tests {
             "listen=tcp:10.0.0.2:5060",
             "alias=\"open-ims.test\"",
             "modparam(\"usrloc\", \"db_mode\", 1)",
+            "modparam(\"tm\", \"fr_timer\", 6400)",
+            "modparam(\"tm\", \"wt_timer\", 1000)",
             "    if (!www_authenticate(\"a$$b\", \"subscriber\")) {",
         ] {
             assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");

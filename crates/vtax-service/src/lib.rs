@@ -28,7 +28,7 @@ mod watch;
 pub use catalogue::Place;
 pub use documents::DOCUMENTS;
 pub use error::ServiceError;
-pub use packages::{Missing, Package, missing, packages};
+pub use packages::{Missing, Package, installed_files, missing, packages};
 pub use prepared::{Prepared, prepare};
 pub use provision::{ProvisionFormat, provision};
 pub use running::{RunningService, Stopped};

@@ -219,7 +219,7 @@ pub fn missing(service: &Service) -> Option<Missing> {
         })
     };
     match &service.kind {
-        ServiceKind::Http(_) | ServiceKind::Sip(_) => None,
+        ServiceKind::Http(_) | ServiceKind::Sip(_) | ServiceKind::Peer(_) => None,
         ServiceKind::Kamailio(_) => kamailio_packages().into_iter().find_map(of),
         ServiceKind::Apache(_) => of(apache()),
         ServiceKind::Nginx(_) => of(nginx()),
@@ -234,6 +234,28 @@ pub fn missing(service: &Service) -> Option<Missing> {
             })
         }
     }
+}
+
+/// The installed programs and modules that `service` consists of, the one that isn't there left out; empty
+/// where it is part of vtax.
+///
+/// What they need besides, their packages tell. Programs that a `command` service writes itself, and what
+/// its arguments name, aren't known.
+#[must_use]
+pub fn installed_files(service: &Service) -> Vec<PathBuf> {
+    match &service.kind {
+        ServiceKind::Http(_) | ServiceKind::Sip(_) | ServiceKind::Peer(_) => Vec::new(),
+        ServiceKind::Kamailio(_) => of_packages(&kamailio_packages()),
+        ServiceKind::Apache(_) => of_packages(&[apache()]),
+        ServiceKind::Nginx(_) => of_packages(&[nginx()]),
+        ServiceKind::Command(command) => {
+            command.command.first().and_then(|program| find_program(program)).into_iter().collect()
+        }
+    }
+}
+
+fn of_packages(packages: &[Package]) -> Vec<PathBuf> {
+    packages.iter().filter(|package| package.present).map(|package| package.program.into()).collect()
 }
 
 /// Finds a program as execvp(3) would with [`PATH`].
@@ -277,6 +299,13 @@ mod tests {
             ready_timeout: Nanos::from_secs(1),
             stop_timeout: Nanos::from_secs(1),
         }
+    }
+
+    #[test]
+    fn a_service_says_which_files_it_consists_of() {
+        assert_eq!(installed_files(&command("{dir}/server")), Vec::<PathBuf>::new());
+        let shell = installed_files(&command("sh"));
+        assert!(shell.len() == 1 && shell[0].ends_with("sh"), "{shell:?}");
     }
 
     #[test]

@@ -73,7 +73,7 @@ impl RunningService {
         let last = recipes.last();
         let command = last.map(|r| r.command.clone()).unwrap_or_default();
         let version = match &service.kind {
-            ServiceKind::Http(_) | ServiceKind::Sip(_) => {
+            ServiceKind::Http(_) | ServiceKind::Sip(_) | ServiceKind::Peer(_) => {
                 concat!("vtax/", env!("CARGO_PKG_VERSION")).to_owned()
             }
             _ if versions.is_empty() => command.first().cloned().unwrap_or_default(),

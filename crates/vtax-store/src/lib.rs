@@ -7,10 +7,12 @@
 
 pub mod calibration;
 mod error;
+pub mod failover;
 mod files;
 mod hlog;
 pub mod ims;
 mod journal;
+pub mod net;
 mod parquet_file;
 mod probes;
 pub mod provenance;

@@ -33,7 +33,7 @@ pub struct ProbeRow<'a> {
     pub at_ns: u64,
     /// Node.
     pub node: &'a str,
-    /// What was probed: `cpu0`, `task:123:nginx`, `memory`, `if:eth0`, `disk:vda`.
+    /// What was probed: `cpu0`, `task:123:nginx`, `agent:1:vtax`, `memory`, `if:eth0`, `disk:vda`.
     pub source: &'a str,
     /// Which of its figures: `user`, `rx_bytes`...
     pub metric: &'a str,
@@ -115,11 +115,12 @@ fn flatten(node: &str, snapshot: &Snapshot, mut row: impl FnMut(ProbeRow<'_>)) {
         ];
         put(&format!("cpu{}", c.cpu), "ns", &times);
     }
-    for t in &snapshot.tasks {
-        let source = format!("task:{}:{}", t.id, t.name);
+    let service = snapshot.tasks.iter().map(|t| ("task", t));
+    for (kind, t) in service.chain(snapshot.supervisors.iter().map(|t| ("agent", t))) {
+        let source = format!("{kind}:{}:{}", t.id, t.name);
         put(&source, "ns", &[("user", t.user.0), ("system", t.system.0), ("guest", t.guest.0)]);
         if t.resident_bytes > 0 {
-            put(&source, "B", &[("resident", t.resident_bytes)]);
+            put(&source, "B", &[("resident", t.resident_bytes), ("shared", t.shared_bytes)]);
         }
     }
     let m = &snapshot.memory;

@@ -7,7 +7,9 @@ use vtax_load::LoadResult;
 pub use vtax_probe::layers::{CpuBreakdown, Layer, LayerTime};
 use vtax_units::{Nanos, Rate};
 
+use crate::failover::{FailoverOutcome, ProtectionRecord};
 use crate::ims::ImsOutcome;
+use crate::net::NetOutcome;
 
 /// One line of `journal.jsonl`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -90,6 +92,10 @@ pub struct TrialRecord {
     pub cpu: Option<CpuBreakdown>,
     /// `tcg` or `kvm` for VM cells.
     pub accelerator: Option<String>,
+    /// What protection did and cost; `None` where the system under test is no virtual machine that is compared
+    /// with protected ones.
+    #[serde(default)]
+    pub protection: Option<Box<ProtectionRecord>>,
     /// Facts about this trial that a reader may want: address, CPU sets, limits really set.
     pub facts: BTreeMap<String, String>,
 }
@@ -178,6 +184,15 @@ pub enum InvalidReason {
     NoSteadyState,
     /// The trial made at the same time doesn't count, and a pair counts as a whole.
     PartnerInvalid,
+    /// What the ends of a network test counted and what a kernel or a capture counted differ by too much.
+    CountsDisagree,
+    /// The other end of a network test went away in the middle, or stopped answering.
+    PeerLost,
+    /// The path was cut and did not carry the test to its end.
+    PathCut,
+    /// Connections stand, but full-sized packets don't get through: an MTU on the path is smaller than
+    /// its ends believe.
+    MtuMismatch,
 }
 
 /// How long the parts of a trial took.
@@ -213,6 +228,10 @@ pub enum Outcome {
     },
     /// The result of an IMS benchmark, or of its mix at a given rate.
     Ims(Box<ImsOutcome>),
+    /// What faults under a fixed load did.
+    Failover(Box<FailoverOutcome>),
+    /// What network tests found.
+    Net(Box<NetOutcome>),
 }
 
 /// The bracket a capacity search ended with.

@@ -11,6 +11,7 @@ use vtax_load::{Interval, LoadResult, Sample};
 use vtax_probe::Snapshot;
 use vtax_units::Nanos;
 
+use crate::failover::FailoverLoad;
 use crate::probes::{ProbeRow, ProbeWriter, read_probes};
 use crate::record::{Outcome, TrialRecord};
 use crate::samples::{SampleWriter, read_samples};
@@ -166,6 +167,15 @@ impl TrialWriter {
             }
             self.histograms(load, record.started_unix_ms)?;
             load.intervals.clear();
+            load.connections.clear();
+        }
+        if let Some(Outcome::Failover(failover)) = &mut record.outcome
+            && let FailoverLoad::Requests(load) = &mut failover.load
+        {
+            self.samples(&std::mem::take(&mut load.samples))?;
+            self.histograms(load, record.started_unix_ms)?;
+            load.intervals.clear();
+            load.connections.clear();
         }
         if let Some(w) = self.samples.take() {
             w.finish()?;

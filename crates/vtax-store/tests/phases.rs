@@ -49,6 +49,7 @@ fn phase(seconds: u32, values: &[u64]) -> PhaseResult {
         metrics: vec![SecondMetric { count: i, mean_us: 0.1 * i as f32, max_us: 7.25 }],
     };
     PhaseResult {
+        moments: Vec::new(),
         name: "step 1".to_owned(),
         requested: Rate(50.0),
         effective: Rate(49.875),

@@ -16,6 +16,7 @@ use rustix::process::Signal;
 use crate::caps;
 use crate::clone::{Namespaces, end_process, fork_into};
 use crate::error::{Context, Result, SysError};
+use crate::netns::NetNs;
 use crate::pidfd::{Ended, PidFd};
 use crate::refusal;
 
@@ -49,6 +50,8 @@ pub struct Inside {
     pub foreign_proc: Option<String>,
     /// Reads end-of-file once the front process is gone.
     pub front: OwnedFd,
+    /// The network namespace of the front process: the host's. It can't be entered from a user namespace.
+    pub host_network: NetNs,
 }
 
 /// The front process's hold on its controller; dropping it kills the controller.
@@ -135,6 +138,7 @@ pub fn start_controller(options: ControllerOptions, main: impl FnOnce(Inside) ->
     }
     let (front, life) = pipe_with(PipeFlags::CLOEXEC).context("open", "pipe")?;
     let (report_in, report_out) = pipe_with(PipeFlags::CLOEXEC).context("open", "pipe")?;
+    let host_network = NetNs::current()?;
     let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let mut kinds = Namespaces::NODE;
     if options.user_namespace {
@@ -144,7 +148,8 @@ pub fn start_controller(options: ControllerOptions, main: impl FnOnce(Inside) ->
     let forked = unsafe { fork_into(kinds) }.map_err(|e| refusal::explain("new namespaces", e))?;
     let Some(child) = forked else {
         drop((life, report_in));
-        run_inside(options, ids, front, report_out, main)
+        let world = (front, host_network);
+        run_inside(options, ids, world, report_out, main)
     };
     drop((front, report_out));
     let mut controller = Controller { pidfd: PidFd::new(child.pid, child.pidfd), _life: life, reaped: false };
@@ -175,7 +180,7 @@ fn read_report(report: &OwnedFd) -> Option<(&'static str, io::Error)> {
 fn run_inside(
     options: ControllerOptions,
     ids: (u32, u32),
-    front: OwnedFd,
+    (front, host_network): (OwnedFd, NetNs),
     report: OwnedFd,
     main: impl FnOnce(Inside) -> u8,
 ) -> ! {
@@ -188,7 +193,8 @@ fn run_inside(
     // Not fatal: containers mask parts of /proc, and then a new one is refused.
     let foreign_proc = crate::mount::proc(Path::new("/proc")).err().map(|e| crate::error::chain(&e));
     drop(report);
-    let inside = Inside { user_namespace: options.user_namespace, foreign_proc, front };
+    let user_namespace = options.user_namespace;
+    let inside = Inside { user_namespace, foreign_proc, front, host_network };
     let code = catch_unwind(AssertUnwindSafe(|| main(inside))).unwrap_or(PANICKED);
     let _ = io::Write::flush(&mut io::stdout());
     end_process(code)

@@ -24,13 +24,16 @@ pub struct Inbox {
     filled: usize,
 }
 
-/// Room for the control message with the time of arrival; aligned as the kernel writes it.
+/// Room for the control messages with the time of arrival and the length of segments; aligned as the
+/// kernel writes them.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct Control([u8; CONTROL_BYTES]);
 
-/// `CMSG_SPACE(sizeof(struct timespec))`: a header of 16 bytes and two numbers of 8.
-const CONTROL_BYTES: usize = 32;
+/// `struct cmsghdr` of 64-bit Linux: length (8 bytes), level and type (4 each).
+const CONTROL_HEADER: usize = 16;
+/// `CMSG_SPACE` of a `struct timespec` (two numbers of 8) and of an int.
+const CONTROL_BYTES: usize = CONTROL_HEADER + 16 + CONTROL_HEADER + 8;
 
 // SAFETY: the pointers in `headers` and `pieces` lead to memory that the boxes of the same value own
 // and nothing else refers to.
@@ -134,15 +137,46 @@ impl Inbox {
     /// asked for on the socket.
     #[must_use]
     pub fn arrival(&self, datagram: &Datagram<'_>) -> Option<Nanos> {
-        if self.headers[datagram.index].msg_hdr.msg_controllen < CONTROL_BYTES {
+        let time = self.control(datagram, libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS)?;
+        let number = |at: usize| Some(u64::from_ne_bytes(*time.get(at..)?.first_chunk()?));
+        Some(Nanos(number(0)? * 1_000_000_000 + number(8)?))
+    }
+
+    /// How long each of the datagrams is that came as this one, the last of them perhaps less; `None`
+    /// where it is one. Only a socket that [`coalesce`]s gets several.
+    #[must_use]
+    pub fn segment(&self, datagram: &Datagram<'_>) -> Option<usize> {
+        let size = self.control(datagram, libc::SOL_UDP, libc::UDP_GRO)?;
+        let size = usize::try_from(i32::from_ne_bytes(*size.first_chunk()?)).ok()?;
+        (size > 0 && size < datagram.length).then_some(size)
+    }
+
+    /// The data of the control message of that kind.
+    fn control(&self, datagram: &Datagram<'_>, level: i32, kind: i32) -> Option<&[u8]> {
+        let filled = self.headers[datagram.index].msg_hdr.msg_controllen.min(CONTROL_BYTES);
+        let mut rest = &self.controls[datagram.index].0[..filled];
+        while rest.len() >= CONTROL_HEADER {
+            let length = usize::try_from(u64::from_ne_bytes(*rest.first_chunk()?)).ok()?;
+            let half = |at: usize| Some(i32::from_ne_bytes(*rest.get(at..)?.first_chunk()?));
+            let data = rest.get(CONTROL_HEADER..length)?;
+            if (half(8)?, half(12)?) == (level, kind) {
+                return Some(data);
+            }
+            rest = rest.get(length.next_multiple_of(8)..)?;
+        }
+        None
+    }
+
+    /// Number of the interface and type of packet (packet(7)) of what came on a packet socket.
+    pub(crate) fn link(&self, datagram: &Datagram<'_>) -> Option<(u32, u8)> {
+        let name = &raw const self.names[datagram.index];
+        if i32::from(self.names[datagram.index].ss_family) != libc::AF_PACKET {
             return None;
         }
-        // struct cmsghdr: length (8 bytes), level, type (4 each); then struct timespec.
-        let control = &self.controls[datagram.index].0;
-        let number = |at: usize| u64::from_ne_bytes(std::array::from_fn(|i| control[at + i]));
-        let kind = (number(8) >> 32) as i32;
-        let expected = libc::SCM_TIMESTAMPNS;
-        (kind == expected).then(|| Nanos(number(16) * 1_000_000_000 + number(24)))
+        // SAFETY: the family says that the kernel wrote a sockaddr_ll, which the storage is large and
+        // aligned enough for.
+        let found = unsafe { *name.cast::<libc::sockaddr_ll>() };
+        Some((found.sll_ifindex.cast_unsigned(), found.sll_pkttype))
     }
 
     /// Where the datagram came from; `None` for anything but IPv4 and IPv6.
@@ -254,7 +288,7 @@ impl Outbox {
 }
 
 /// Writes an address as the kernel reads it; returns its length.
-fn write_name(address: SocketAddr, name: &mut libc::sockaddr_storage) -> u32 {
+pub(crate) fn write_name(address: SocketAddr, name: &mut libc::sockaddr_storage) -> u32 {
     let name = &raw mut *name;
     match address {
         SocketAddr::V4(v4) => {
@@ -278,24 +312,47 @@ fn write_name(address: SocketAddr, name: &mut libc::sockaddr_storage) -> u32 {
     }
 }
 
+/// Has the kernel cut what is sent at once into datagrams of `size` bytes, late on its way down (UDP
+/// segmentation offload, udp(7)): one trip through the stack for up to 64 of them. 0 turns it off.
+///
+/// # Errors
+///
+/// Where the kernel doesn't know it (before Linux 4.18).
+pub fn segment(socket: BorrowedFd<'_>, size: u16) -> io::Result<()> {
+    set_int(socket, libc::SOL_UDP, libc::UDP_SEGMENT, i32::from(size))
+}
+
+/// Has the kernel hand over as one what came as one: datagrams of a flow that are as long as each other,
+/// one after the other, with their length as [`Inbox::segment`]. They share one time of arrival.
+///
+/// # Errors
+///
+/// Where the kernel doesn't know it (before Linux 5.0).
+pub fn coalesce(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set_int(socket, libc::SOL_UDP, libc::UDP_GRO, 1)
+}
+
+fn set_int(socket: BorrowedFd<'_>, level: i32, name: i32, value: libc::c_int) -> io::Result<()> {
+    // SAFETY: the kernel reads one int, which `value` is.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of_val(&value) as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Has the kernel note when each datagram arrives, for [`Inbox::arrival`].
 ///
 /// # Errors
 ///
 /// Where the kernel refuses.
 pub fn stamp_arrivals(socket: BorrowedFd<'_>) -> io::Result<()> {
-    let on: libc::c_int = 1;
-    // SAFETY: the kernel reads one number.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_TIMESTAMPNS,
-            (&raw const on).cast(),
-            size_of_val(&on) as libc::socklen_t,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    set_int(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
 }
 
 /// How many datagrams the socket has dropped since it was opened, for want of room in its buffer or
@@ -376,6 +433,25 @@ mod tests {
             let arrival = std::time::Duration::from(inbox.arrival(&inbox.get(0).unwrap()).unwrap());
             assert!(before <= arrival && arrival <= after + std::time::Duration::from_millis(1));
         }
+    }
+
+    #[test]
+    fn what_is_sent_as_one_is_several_and_may_come_as_one() {
+        let (a, b) = pair();
+        a.connect(b.local_addr().unwrap()).unwrap();
+        segment(a.as_fd(), 4).unwrap();
+        let mut inbox = Inbox::new(8, 64);
+        Outbox::new().send(a.as_fd(), b"one.two.3", &[9], &[]).unwrap();
+        assert_eq!(inbox.receive(b.as_fd()).unwrap(), 3);
+        let found: Vec<_> = (0..3).map(|i| inbox.get(i).unwrap()).collect();
+        assert_eq!(found.iter().map(|d| d.bytes).collect::<Vec<_>>(), [&b"one."[..], b"two.", b"3"]);
+        assert!(found.iter().all(|d| inbox.segment(d).is_none()));
+        coalesce(b.as_fd()).unwrap();
+        stamp_arrivals(b.as_fd()).unwrap();
+        Outbox::new().send(a.as_fd(), b"one.two.3", &[9], &[]).unwrap();
+        assert_eq!(inbox.receive(b.as_fd()).unwrap(), 1);
+        let all = inbox.get(0).unwrap();
+        assert_eq!((all.bytes, inbox.segment(&all)), (&b"one.two.3"[..], Some(4)));
     }
 
     #[test]

@@ -44,3 +44,15 @@ pub fn set(name: &str, offload: Offload, on: bool) -> Result<()> {
     let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, request.as_mut_ptr()) };
     if done < 0 { Err(io::Error::last_os_error()).context("set offload of", name) } else { Ok(()) }
 }
+
+/// Turns every offload of [`Offload`] on or off. What the interface can't change is left as it is, unless
+/// it can change nothing.
+///
+/// # Errors
+///
+/// Where there is no such interface, or it takes none of the changes.
+pub fn set_all(name: &str, on: bool) -> Result<()> {
+    let all = [Offload::TxChecksum, Offload::TcpSegmentation, Offload::Segmentation, Offload::Receive];
+    let mut done = all.map(|offload| set(name, offload, on));
+    if done.iter().any(Result::is_ok) { Ok(()) } else { std::mem::replace(&mut done[0], Ok(())) }
+}

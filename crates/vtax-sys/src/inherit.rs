@@ -91,6 +91,16 @@ pub fn take(number: i32) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
+/// Copies of standard input and output, for a program that speaks a protocol over them.
+///
+/// # Errors
+///
+/// Where either is closed.
+pub fn standard_streams() -> io::Result<(OwnedFd, OwnedFd)> {
+    use std::os::fd::AsFd;
+    Ok((io::stdin().as_fd().try_clone_to_owned()?, io::stdout().as_fd().try_clone_to_owned()?))
+}
+
 /// Asks for SIGKILL at the parent's end; refuses to go on where that has already happened.
 fn die_with(parent: Pid) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;

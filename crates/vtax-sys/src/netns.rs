@@ -119,6 +119,13 @@ impl AsFd for NetNs {
     }
 }
 
+impl From<OwnedFd> for NetNs {
+    /// A descriptor of another kind is refused where it is used.
+    fn from(descriptor: OwnedFd) -> Self {
+        Self(descriptor)
+    }
+}
+
 impl From<NetNs> for OwnedFd {
     fn from(namespace: NetNs) -> Self {
         namespace.0

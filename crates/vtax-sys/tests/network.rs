@@ -29,6 +29,7 @@ fn main() {
             optional_features_work_or_are_said_to_be_missing();
             refusals_name_the_request();
             a_group_goes_at_once();
+            frames_are_heard_where_they_pass();
             if !options.user_namespace {
                 a_tap_lives_as_long_as_its_descriptor();
             }
@@ -49,6 +50,30 @@ fn cable(one: &str, other: &str) -> nl::Request {
 
 fn bridge_options() -> BridgeOptions {
     BridgeOptions { mac: Mac([2, 0, 0, 0, 1, 1]), mtu: 1400, ageing_seconds: 60 }
+}
+
+fn frames_are_heard_where_they_pass() {
+    let mut netlink = Netlink::open().unwrap();
+    netlink.send_all([cable("one", "other"), nl::set_up("other")]).unwrap();
+    let [one, other] = ["one", "other"].map(|name| netlink.link(name).unwrap().index);
+    let address = |last| Ipv4Addr::new(10, 96, 0, last);
+    netlink.send(nl::add_address(one, IpAddr::V4(address(1)), 24)).unwrap();
+    let mut frames = vtax_sys::frames::Frames::open().unwrap();
+    let socket = std::net::UdpSocket::bind((address(1), 0)).unwrap();
+    // Nobody has the address, so it is asked for.
+    socket.send_to(b"x", (address(2), 9)).unwrap();
+    let (mut seen, until) = (Vec::new(), Instant::now() + Duration::from_secs(5));
+    while seen.len() < 2 && Instant::now() < until {
+        let arp = 0x0806;
+        let note = |f: vtax_sys::frames::Frame<'_>| {
+            seen.extend((f.kind() == Some(arp)).then_some((f.interface, f.sent, f.length)));
+        };
+        frames.take(note).unwrap();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(seen, [(one, true, 42), (other, false, 42)]);
+    assert_eq!(frames.missed(), 0);
+    netlink.send(nl::delete_link("one")).unwrap();
 }
 
 fn links_can_be_made_changed_and_deleted() {

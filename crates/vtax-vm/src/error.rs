@@ -38,6 +38,12 @@ pub enum VmError {
         /// Every QEMU that was looked at, with the reason why it can't be used.
         tried: Vec<String>,
     },
+    /// No image with the files of a protected guest's services can be made here.
+    #[error("no image of a service's files: {reason}; a service that is part of vtax (http, sip) needs none")]
+    NoImage {
+        /// What is missing.
+        reason: String,
+    },
     /// A fault-tolerant pair did not do what it should.
     #[error("fault-tolerant pair: {operation}: {reason}")]
     Pair {

@@ -26,6 +26,8 @@ pub struct GuestOptions {
     pub root: GuestRoot,
     /// Which QEMU runs them; `None`: the installed one.
     pub qemu: Option<Qemu>,
+    /// Modules that guests load besides what they need, where their kernel has them: `tcp_bbr`.
+    pub modules: Vec<String>,
 }
 
 /// Where a guest's files come from.
@@ -76,6 +78,7 @@ impl GuestOptions {
             refresh: false,
             root: GuestRoot::Host,
             qemu: None,
+            modules: Vec::new(),
         }
     }
 }
@@ -101,7 +104,7 @@ impl Guest {
     /// guest's program, or [`VmError::Io`].
     pub fn prepare(options: &GuestOptions) -> Result<Self> {
         let qemu = options.qemu.clone().map_or_else(Qemu::find, Ok)?;
-        let kernel = GuestKernel::find_with(&options.cache, options.root.modules())?;
+        let kernel = GuestKernel::find_with(&options.cache, options.root.modules(), &options.modules)?;
         let proof = accel::prove(&qemu, &kernel, &options.cache, options.refresh)?;
         let archive = initrd::build(&options.init, kernel.modules())?;
         let initrd = initrd::memory_file(&archive).map_err(VmError::io("create", "initrd in memory"))?;

@@ -46,14 +46,14 @@ impl GuestKernel {
     ///
     /// [`VmError::NoKernel`] with every kernel that was tried and the reason why not.
     pub fn find(cache: &Cache) -> Result<Self> {
-        Self::find_with(cache, NEEDED)
+        Self::find_with(cache, NEEDED, &[])
     }
 
-    /// As [`find`](Self::find), with other modules.
-    pub(crate) fn find_with(cache: &Cache, wanted: &[&str]) -> Result<Self> {
+    /// As [`find`](Self::find), with other modules, and `welcome` ones where the kernel has them.
+    pub(crate) fn find_with(cache: &Cache, wanted: &[&str], welcome: &[String]) -> Result<Self> {
         let running = rustix::system::uname().release().to_string_lossy().into_owned();
         let mut tried = Vec::new();
-        match Self::of_host(cache, Path::new("/"), &running, wanted) {
+        match Self::of_host(cache, Path::new("/"), &running, wanted, welcome) {
             Ok(kernel) => return Ok(kernel),
             Err(e) => tried.push(format!("the host's own {running}: {}", chain(&e))),
         }
@@ -63,7 +63,7 @@ impl GuestKernel {
             tried.push(format!("none in {}", cache.kernels().display()));
         }
         for release in releases {
-            match Self::in_dir_with(&cache.kernels().join(&release), &release, wanted) {
+            match Self::in_dir_with(&cache.kernels().join(&release), &release, wanted, welcome) {
                 Ok(kernel) => return Ok(kernel),
                 Err(e) => tried.push(format!("{release} in the cache: {}", chain(&e))),
             }
@@ -72,9 +72,15 @@ impl GuestKernel {
     }
 
     /// The kernel `release` installed below `root`.
-    fn of_host(cache: &Cache, root: &Path, release: &str, wanted: &[&str]) -> Result<Self> {
+    fn of_host(
+        cache: &Cache,
+        root: &Path,
+        release: &str,
+        wanted: &[&str],
+        welcome: &[String],
+    ) -> Result<Self> {
         let bzimage = root.join(format!("boot/vmlinuz-{release}"));
-        let modules = needed_modules(release, root, wanted)?;
+        let modules = needed_modules(release, root, wanted, welcome)?;
         let facts = fs::metadata(&bzimage).map_err(VmError::path("look at", &bzimage))?;
         // Reading it proves the permission: Ubuntu keeps it from everyone but root.
         fs::File::open(&bzimage).map_err(VmError::path("open", &bzimage))?;
@@ -99,11 +105,11 @@ impl GuestKernel {
 
     /// The kernel `release` whose packages are unpacked below `root`.
     pub(crate) fn in_dir(root: &Path, release: &str) -> Result<Self> {
-        Self::in_dir_with(root, release, NEEDED)
+        Self::in_dir_with(root, release, NEEDED, &[])
     }
 
-    fn in_dir_with(root: &Path, release: &str, wanted: &[&str]) -> Result<Self> {
-        let modules = needed_modules(release, root, wanted)?;
+    fn in_dir_with(root: &Path, release: &str, wanted: &[&str], welcome: &[String]) -> Result<Self> {
+        let modules = needed_modules(release, root, wanted, welcome)?;
         let packages = fs::read_to_string(root.join(PACKAGES)).unwrap_or_default();
         let packages = packages.lines().map(str::to_owned).collect();
         let vmlinux = root.join(VMLINUX);
@@ -131,11 +137,13 @@ pub(crate) fn extract(path: &Path) -> Result<Vec<u8>> {
         .map_err(|e| VmError::bad_file(path, "a kernel with a direct entry", e.to_string()))
 }
 
-fn needed_modules(release: &str, root: &Path, wanted: &[&str]) -> Result<Vec<Module>> {
+fn needed_modules(release: &str, root: &Path, wanted: &[&str], welcome: &[String]) -> Result<Vec<Module>> {
     // Where /lib is no link to /usr/lib (an unpacked package), either may be the place.
     let places = ["lib/modules", "usr/lib/modules"].map(|dir| root.join(dir).join(release));
     let dir = places.iter().find(|dir| dir.is_dir()).unwrap_or(&places[0]);
-    ModuleTree::read(release, dir)?.closure(wanted)
+    let tree = ModuleTree::read(release, dir)?;
+    let present = welcome.iter().map(String::as_str).filter(|name| tree.has(name));
+    tree.closure(&wanted.iter().copied().chain(present).collect::<Vec<_>>())
 }
 
 fn cached_releases(cache: &Cache) -> Vec<String> {
@@ -207,7 +215,7 @@ mod tests {
         tree(&modules, &ALL, "");
         fs::create_dir_all(root.join("boot")).unwrap();
         fs::write(root.join("boot/vmlinuz-6.9"), "strange").unwrap();
-        let kernel = GuestKernel::of_host(&cache, &root, "6.9", NEEDED).unwrap();
+        let kernel = GuestKernel::of_host(&cache, &root, "6.9", NEEDED, &["tcp_none".to_owned()]).unwrap();
         assert!(!kernel.pvh);
         assert_eq!(kernel.image, root.join("boot/vmlinuz-6.9"));
         assert_eq!(kernel.module_names().count(), ALL.len());

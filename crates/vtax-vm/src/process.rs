@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use vtax_sys::inherit::Inherit;
+use vtax_units::Nanos;
 
 use crate::error::Evidence;
 
@@ -25,6 +26,8 @@ pub(crate) struct Seen {
     console: Vec<u8>,
     stderr: Vec<u8>,
     status: Option<ExitStatus>,
+    /// CPU time it had used at its end.
+    cpu: Nanos,
 }
 
 impl Seen {
@@ -49,6 +52,25 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, Seen> {
         // Whoever panicked with the lock held only appended bytes.
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// CPU time of a QEMU, also once it has ended.
+#[derive(Debug, Clone)]
+pub struct CpuMeter {
+    pid: u32,
+    shared: Arc<Shared>,
+}
+
+impl CpuMeter {
+    /// CPU time so far, all threads included.
+    #[must_use]
+    pub fn read(&self) -> Nanos {
+        let seen = self.shared.lock();
+        if seen.status.is_some() {
+            return seen.cpu;
+        }
+        vtax_sys::cpu_clock::process_cpu(self.pid).unwrap_or(seen.cpu)
     }
 }
 
@@ -93,6 +115,10 @@ impl Process {
 
     pub(crate) fn pid(&self) -> u32 {
         self.pid
+    }
+
+    pub(crate) fn meter(&self) -> CpuMeter {
+        CpuMeter { pid: self.pid, shared: Arc::clone(&self.shared) }
     }
 
     /// Waits until `wanted` finds what it looks for; `None` once the deadline has passed.
@@ -203,6 +229,9 @@ fn watch(
         collect(&mut console, shared, |seen| &mut seen.console);
         collect(&mut stderr, shared, |seen| &mut seen.stderr);
         if ended {
+            // Nobody knows it any more once its end has been asked for.
+            let cpu = vtax_sys::cpu_clock::process_cpu(child.id());
+            shared.lock().cpu = cpu.unwrap_or_default();
             let status = child.wait().ok();
             shared.lock().status = status;
             shared.changed.notify_all();
@@ -257,7 +286,9 @@ mod tests {
     #[test]
     fn the_end_comes_with_all_that_was_said_before() {
         let (process, _console) = shell("for i in $(seq 20); do echo line $i >&2; done; exit 3");
+        let meter = process.meter();
         let status = process.wait_for(soon(), Seen::status).unwrap();
+        assert!(meter.read() > Nanos::ZERO, "what it used is known after its end");
         assert_eq!(status.code(), Some(3));
         let evidence = process.evidence();
         assert_eq!(evidence.status.as_deref(), Some("exit status: 3"));

@@ -217,6 +217,10 @@ pub(crate) struct PairDevices<'a> {
     pub(crate) standby: bool,
 }
 
+/// Virtio 0.9 as it was before 1.0: of a newer device QEMU saves and loads the state of 1024 queues twice over,
+/// which no guest has, and each device of a pair would add a millisecond to each checkpoint.
+const PAIR_VIRTIO: &str = "disable-legacy=off,disable-modern=on";
+
 /// The rest of a pair member's arguments. Every device has an id: both must be told apart by the same
 /// name on both sides.
 pub(crate) fn pair_arguments(pair: &PairDevices<'_>) -> Vec<OsString> {
@@ -224,12 +228,12 @@ pub(crate) fn pair_arguments(pair: &PairDevices<'_>) -> Vec<OsString> {
     out.pair("-chardev", format!("socket,id=qmp,fd={}", pair.qmp))
         .pair("-mon", "chardev=qmp,mode=control")
         .pair("-chardev", format!("socket,id=agent,fd={}", pair.agent))
-        .pair("-device", "virtio-serial-pci,id=serial,max_ports=2,disable-legacy=on")
+        .pair("-device", format!("virtio-serial-pci,id=serial,max_ports=2,{PAIR_VIRTIO}"))
         .pair("-device", format!("virtserialport,id=agent,bus=serial.0,chardev=agent,name={AGENT_PORT}"));
     // The host's kernel must not move the packets: they have to wait for a checkpoint.
     out.pair("-netdev", format!("tap,id=net0,fd={},vhost=off", pair.tap)).pair(
         "-device",
-        format!("virtio-net-pci,id=nic0,netdev=net0,mac={},romfile=,disable-legacy=on", mac_words(pair.mac)),
+        format!("virtio-net-pci,id=nic0,netdev=net0,mac={},romfile=,{PAIR_VIRTIO}", mac_words(pair.mac)),
     );
     if let Some(image) = pair.image {
         // Both open it, and neither writes.
@@ -237,14 +241,14 @@ pub(crate) fn pair_arguments(pair: &PairDevices<'_>) -> Vec<OsString> {
             OsString::from("if=none,id=root,format=raw,readonly=on,file.locking=off,file.filename=");
         drive.push(escaped_path(image));
         out.pair("-drive", drive);
-        let device = format!("virtio-blk-pci,id=rootdisk,drive=root,serial={ROOT_DISK},disable-legacy=on");
+        let device = format!("virtio-blk-pci,id=rootdisk,drive=root,serial={ROOT_DISK},{PAIR_VIRTIO}");
         out.pair("-device", device);
     }
     for drive in pair.disks {
         out.pair("-drive", drive);
     }
     if !pair.disks.is_empty() {
-        let device = format!("virtio-blk-pci,id=datadisk,drive=data,serial={DATA_DISK},disable-legacy=on");
+        let device = format!("virtio-blk-pci,id=datadisk,drive=data,serial={DATA_DISK},{PAIR_VIRTIO}");
         out.pair("-device", device);
     }
     if pair.standby {
@@ -268,6 +272,10 @@ pub(crate) fn arguments(machine: &Machine<'_>) -> Vec<OsString> {
         Accelerator::Kvm => out.pair("-accel", "kvm").pair("-cpu", "host"),
         Accelerator::Tcg => out.pair("-accel", TCG).pair("-cpu", "max"),
     };
+    if machine.of_pair {
+        // Speeds up the task priority register of 32-bit Windows; to load its state takes 0.6 ms.
+        out.pair("-global", "apic-common.vapic=off");
+    }
     out.pair("-name", format!("vtax-{},process={PROCESS}", escaped(machine.name)))
         .pair("-smp", machine.vcpus.max(1).to_string())
         .pair("-m", format!("{}M", machine.memory.mib()))
@@ -463,6 +471,22 @@ PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 -chardev socket,id=console,fd=11
 -serial chardev:console";
         assert_eq!(shown(&machine), expected);
+    }
+
+    #[test]
+    fn both_of_a_pair_have_the_same_devices_and_one_waits() {
+        let shown = |standby| -> Vec<String> {
+            let image = Some(Path::new("/cache/a,b.ext4"));
+            let disks = ["if=none,id=data".to_owned()];
+            let pair = PairDevices { agent: 5, qmp: 6, tap: 7, mac: [2; 6], image, disks: &disks, standby };
+            pair_arguments(&pair).into_iter().map(|a| a.into_string().unwrap()).collect()
+        };
+        let (primary, secondary) = (shown(false), shown(true));
+        assert_eq!(secondary[..primary.len()], primary);
+        assert_eq!(secondary[primary.len()..], ["-incoming", "defer"]);
+        let devices = primary.iter().filter(|word| word.contains("-pci,"));
+        assert_eq!(devices.filter(|word| word.ends_with("disable-modern=on")).count(), 4);
+        assert!(primary.iter().any(|word| word.ends_with("file.locking=off,file.filename=/cache/a,,b.ext4")));
     }
 
     #[test]

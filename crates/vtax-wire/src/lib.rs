@@ -5,4 +5,5 @@
 //! one lives in each of a load generator's connections.
 
 pub mod http;
+pub mod pcap;
 pub mod sip;

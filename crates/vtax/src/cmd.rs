@@ -12,6 +12,7 @@ mod run;
 mod schema;
 mod service;
 mod setup;
+mod subscribers;
 
 use clap::{Parser, Subcommand};
 

@@ -39,6 +39,7 @@ pub(super) fn serve(address: IpAddr, prefix: u8) -> Result<(), GuestError> {
         name: "eth0".to_owned(),
         addresses: vec![(address, prefix)],
         mtu: 1500,
+        offloads: true,
     };
     network::configure(&[interface]).map_err(|e| GuestError::Network { reason: e.to_string() })?;
     let place = (Ipv4Addr::UNSPECIFIED, WITNESS_PORT);

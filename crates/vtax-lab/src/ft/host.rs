@@ -7,11 +7,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::process::Signal;
+use vtax_sys::cgroup::{NodeGroup, Usage};
 use vtax_sys::spawn::Spawn;
 use vtax_sys::{Context, NetNs, PidFd};
 use vtax_units::{CpuSet, Nanos};
 
 use super::network::{EAR_PORT, PairNetwork};
+use crate::budget::Enforced;
 use crate::error::{OnPath, Result, While};
 use crate::netns_node::AgentProgram;
 
@@ -39,6 +41,8 @@ pub(crate) struct Host {
     pub(crate) address: Ipv4Addr,
     /// Ports of the switches its cables lead to: link for checkpoints, second path.
     pub(crate) ports: [String; 2],
+    /// The control group of everything on it.
+    group: Option<NodeGroup>,
     life: Mutex<Life>,
 }
 
@@ -55,9 +59,30 @@ impl Host {
         netns: NetNs,
         address: Ipv4Addr,
         ports: [String; 2],
+        group: Option<NodeGroup>,
     ) -> Self {
         let life = Mutex::new(Life { state: HostState::Off, heart: None });
-        Self { name, cpus, netns, address, ports, life }
+        Self { name, cpus, netns, address, ports, group, life }
+    }
+
+    /// What a process that is to run on it joins.
+    pub(crate) fn control_groups(&self) -> Result<Vec<OwnedFd>> {
+        let files = self.group.as_ref().map_or(Ok(Vec::new()), NodeGroup::procs_files);
+        files.during(|| format!("enter the control group of host {}", self.name))
+    }
+
+    /// What everything on it is held to, by the kernel's word.
+    pub(crate) fn enforced(&self) -> Result<Enforced> {
+        let what = || format!("read back the limits of host {}", self.name);
+        let held = self.group.as_ref().map_or_else(|| Ok(Default::default()), NodeGroup::enforced);
+        let held = held.during(what)?;
+        let cpus_by_group = held.cpus.as_ref() == Some(&self.cpus);
+        Ok(Enforced { cpus: self.cpus.clone(), cpus_by_group, memory: held.memory })
+    }
+
+    /// What its control group has counted.
+    pub(crate) fn usage(&self) -> Usage {
+        self.group.as_ref().map(NodeGroup::usage).unwrap_or_default()
     }
 
     fn life(&self) -> MutexGuard<'_, Life> {
@@ -93,7 +118,7 @@ impl Host {
             .fd(errors.into(), 2)
             .fd(link, 3)
             .fd(second, 4)
-            .start(|_| Ok(()))
+            .start(|pid| self.group.as_ref().map_or(Ok(()), |group| group.attach(pid)))
             .during(what)?;
         *self.life() = Life { state: HostState::Up, heart: Some(heart) };
         Ok(())
@@ -157,5 +182,7 @@ impl Host {
 impl Drop for Host {
     fn drop(&mut self) {
         self.power_off();
+        // What can't be removed now is removed at the end of the run.
+        let _ = self.group.take().map(|group| group.remove());
     }
 }

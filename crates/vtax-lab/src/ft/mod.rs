@@ -6,14 +6,19 @@
 //! of them; its supervisor detects failed hosts, fences them, lets the other side go live, and protects
 //! it again where a host is spare. Faults are real: killed, stopped, unplugged.
 
+mod actions;
 mod host;
+mod model;
 mod network;
 mod pair;
 mod proof;
 mod relay;
+mod shared;
+mod snapshots;
 mod supervisor;
 pub mod witness;
 
 pub use host::HostState;
-pub use pair::{FtPair, Outcome, PairEvent, PairEventKind, PairMode, PairSpec, PairTask, Side};
+pub use model::{Outcome, PairEvent, PairEventKind, PairMode, PairSpec, PairTask, Side};
+pub use pair::FtPair;
 pub use proof::{check, choose_qemu, choose_qemu_as};

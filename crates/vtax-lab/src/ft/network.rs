@@ -1,12 +1,15 @@
 //! The networks of a pair: the service's, the link for checkpoints, the second path.
 
-use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use vtax_sys::netlink::{Netlink, Request, add_address, leave_switch, set_down, set_mtu, set_switch, set_up};
+use vtax_sys::netlink::{
+    Netlink, Request, add_address, add_tbf, leave_switch, set_down, set_mtu, set_switch, set_up,
+};
 use vtax_sys::{Context, NetNs, SysError, tap};
+use vtax_vm::ft::heartbeat::Ear;
 
 use crate::error::{Result, While};
 use crate::fabric::{Fabric, Switch};
@@ -14,6 +17,8 @@ use crate::shape::Shape;
 
 /// UDP port at which heartbeats are heard.
 pub(crate) const EAR_PORT: u16 = 7001;
+/// How soon a host asks again for another's address, in milliseconds.
+const ASK_AGAIN_MS: &str = "20";
 /// Prefix length of the networks between hosts.
 const PREFIX: u8 = 24;
 /// The last part of the listener's address in both.
@@ -30,11 +35,13 @@ pub(crate) const fn address(path: u8, number: u8) -> Ipv4Addr {
 pub(crate) struct PairNetwork {
     netlink: Mutex<Netlink>,
     service: u32,
-    mtu: u32,
+    /// How the guest's cable behaves.
+    cable: Shape,
     taps: AtomicU32,
     /// Number in tap names, which tells pairs of one lab apart.
     number: u32,
-    pub(crate) ears: [UdpSocket; 2],
+    /// Where heartbeats are heard on each path.
+    pub(crate) ears: Mutex<[Ear; 2]>,
 }
 
 impl PairNetwork {
@@ -43,7 +50,7 @@ impl PairNetwork {
     pub(crate) fn build(
         fabric: &mut Fabric,
         service: &Switch,
-        mtu: u32,
+        cable: Shape,
         link: Shape,
         hosts: &[NetNs],
     ) -> Result<(Self, Vec<[String; 2]>)> {
@@ -63,16 +70,22 @@ impl PairNetwork {
             }
             fabric.start(&switch)?;
         }
-        let ear = |path| {
-            let socket = UdpSocket::bind((address(path, EAR), EAR_PORT))?;
-            socket.set_nonblocking(true)?;
-            Ok::<_, std::io::Error>(socket)
-        };
+        for inside in hosts {
+            // A host whose cable was out asks for others' addresses at this interval; by default it is a second,
+            // for which nobody can be connected to it. Kernels that don't let us only are slower.
+            let place = "/proc/sys/net/ipv4/neigh/ft0/retrans_time_ms";
+            let set = || {
+                let _ = std::fs::write(place, ASK_AGAIN_MS);
+                Ok(())
+            };
+            inside.run(set).during(what)?;
+        }
+        let ear = |path| Ear::open((address(path, EAR), EAR_PORT).into());
         let open = || Ok::<_, std::io::Error>([ear(0)?, ear(1)?]);
-        let ears = open().context("listen for", "heartbeats").during(what)?;
+        let ears = Mutex::new(open().context("listen for", "heartbeats").during(what)?);
         let number = PAIRS.fetch_add(1, Ordering::Relaxed);
         let (netlink, service) = (Mutex::new(netlink), service.index());
-        Ok((Self { netlink, service, mtu, taps: AtomicU32::new(0), number, ears }, ports))
+        Ok((Self { netlink, service, cable, taps: AtomicU32::new(0), number, ears }, ports))
     }
 
     /// Where heartbeats are heard on each path.
@@ -90,7 +103,13 @@ impl PairNetwork {
         let name = format!("ft{}-{}", self.number, self.taps.fetch_add(1, Ordering::Relaxed));
         let what = || format!("build tap {name}");
         let tap = tap::create_bare(&name).during(what)?;
-        self.netlink().send_all([set_mtu(&name, self.mtu), set_up(&name)]).during(what)?;
+        let mut netlink = self.netlink();
+        netlink.send_all([set_mtu(&name, self.cable.mtu), set_up(&name)]).during(what)?;
+        if let Some(tbf) = self.cable.tbf() {
+            let index = netlink.link(&name).during(what)?.index;
+            netlink.send(add_tbf(index, &tbf)).during(what)?;
+        }
+        drop(netlink);
         Ok((tap, name))
     }
 
@@ -98,6 +117,18 @@ impl PairNetwork {
     pub(crate) fn plug(&self, tap: &str) -> Result<()> {
         let request = set_switch(tap, self.service);
         self.netlink().send(request).during(|| format!("plug {tap} into the service network"))
+    }
+
+    /// Plugs a guest's card in whose fate is undecided: it may have been cut off.
+    pub(crate) fn plug_again(&self, tap: &str) -> Result<()> {
+        let requests = [set_up(tap), set_switch(tap, self.service)];
+        gone_is_fine(self.netlink().send_all(requests))
+            .during(|| format!("plug {tap} into the service network again"))
+    }
+
+    /// Number of a guest's card in the lab's network namespace; `None` once it went with its QEMU.
+    pub(crate) fn index_of(&self, tap: &str) -> Option<u32> {
+        self.netlink().link(tap).ok().map(|link| link.index)
     }
 
     /// Cuts a guest's card off the service network, for good. A tap that went with its QEMU is cut off.

@@ -13,7 +13,7 @@ use vtax_units::Bytes;
 use vtax_vm::ft::{Mode, PairQemu, choose};
 use vtax_vm::{Cache, Guest, GuestKernel, GuestOptions, GuestRoot, Qemu, VmError};
 
-use super::pair::{PairEventKind, PairMode, PairSpec, PairTask, Side};
+use super::model::{PairEventKind, PairMode, PairSpec, PairTask, Side};
 use super::witness::Questioner;
 use crate::error::Result;
 use crate::fabric::configure_from_outside;
@@ -24,8 +24,9 @@ use crate::shape::Shape;
 const PROOF_WITHIN: Duration = Duration::from_secs(60);
 /// How long the guest may need to answer again after the kill.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// Enough for a kernel and the counter; less memory is copied faster.
-const MEMORY: Bytes = Bytes::from_mib(160);
+/// Enough for a kernel, the counter and this program with its symbols, which is unpacked into it; less
+/// memory is copied faster.
+const MEMORY: Bytes = Bytes::from_mib(256);
 
 /// The QEMU that keeps pairs: the installed one where it passes a test, else the private copy where
 /// that does. The test takes some seconds and is made once for each QEMU and kernel: a guest is armed,
@@ -79,6 +80,7 @@ fn prove(cache: &Cache, qemu: &Qemu, program: &Path) -> Result<(), String> {
         refresh: false,
         root: GuestRoot::Nothing,
         qemu: Some(qemu.clone()),
+        modules: Vec::new(),
     };
     let guest = Arc::new(Guest::prepare(&options).map_err(|e| words(&e))?);
     let program = program.to_owned();

@@ -16,7 +16,7 @@ use vtax_agent::{Decoder, Frame, Kind};
 use vtax_units::Nanos;
 use vtax_vm::ft::{Mode, Replica, checkpoint_now};
 
-use super::pair::lock;
+use super::shared::lock;
 use crate::error::{OnPath, Result};
 
 /// Longest request that may have been cut short, in bytes; requests are a few hundred.

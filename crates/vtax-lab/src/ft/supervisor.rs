@@ -1,7 +1,7 @@
 //! Detects, fences, promotes, protects again.
 //!
-//! One thread for each pair. It looks at the heartbeats fifty times a second and at once when
-//! something is told. What takes long (copying a guest to a new secondary) has a thread of its own, so
+//! One thread for each pair. It looks at the heartbeats when one of them may be missing, more often while the pair
+//! changes, and at once when something is told. What takes long (copying a guest to a new secondary) has a thread of its own, so
 //! that a failure in the middle of it is detected like any other.
 
 use std::net::IpAddr;
@@ -12,20 +12,20 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use vtax_sys::Context;
 use vtax_units::Nanos;
-use vtax_vm::ft::heartbeat::{Detector, Path, Verdict, take_beats};
-use vtax_vm::ft::{Links, Mode, checkpoint_now, drop_protection, hand_over as move_guest, promote, protect};
+use vtax_vm::ft::heartbeat::{Detector, Path, Verdict};
+use vtax_vm::ft::{Snapshot, Start, drop_protection};
 
+use super::actions::CONFIRM_WITHIN;
 use super::host::HostState;
+use super::model::{PairEventKind, PairMode};
 use super::network::address;
-use super::pair::{Member, PairEventKind, PairMode, Roles, Shared, lock};
-use crate::error::{LabError, Result, While};
+use super::shared::{Member, Roles, Shared, lock};
+use crate::error::{Result, While};
 
-/// Time between two looks at the heartbeats.
-const TICK: Duration = Duration::from_millis(20);
-/// How long the kernel may take to confirm the end of killed processes.
-const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
+/// Time between two looks at the heartbeats while something is changing.
+pub(crate) const TICK: Duration = Duration::from_millis(20);
 /// How long to wait for a thread that is busy with roles: its QEMUs answer or die within this.
-const SETTLE_WITHIN: Duration = Duration::from_secs(20);
+pub(crate) const SETTLE_WITHIN: Duration = Duration::from_secs(20);
 /// Time between two looks at the link's counters.
 const COUNT_EVERY: Duration = Duration::from_millis(250);
 /// How many times the detector's timeout counts while the guest isn't protected, and how soon after that
@@ -34,9 +34,6 @@ const WHILE_UNPROTECTED: u32 = 4;
 const SETTLED_AFTER: Duration = Duration::from_millis(250);
 /// Pause after a failed attempt to protect a guest.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-
-/// Names of the threads that watch over pairs.
-const WATCHERS: [&str; 4] = ["ft-supervisor", "qmp", "relay", "qemu-watch"];
 
 /// What the supervisor is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +60,8 @@ pub(crate) fn start(shared: &Arc<Shared>) -> Result<JoinHandle<()>> {
         shared,
         helpers: Vec::new(),
         counted: Instant::now(),
+        failed: Instant::now(),
+        last_words: None,
     };
     std::thread::Builder::new()
         .name("ft-supervisor".to_owned())
@@ -82,6 +81,10 @@ struct Supervisor {
     not_before: Instant,
     helpers: Vec<JoinHandle<()>>,
     counted: Instant,
+    /// When the last host or QEMU that failed gave its last sign of life.
+    failed: Instant,
+    /// What the last QEMU that ended by itself left behind.
+    last_words: Option<String>,
 }
 
 impl Supervisor {
@@ -89,7 +92,7 @@ impl Supervisor {
         // Refused to ordinary users; then a failure is noticed later on a busy host.
         let _ = vtax_sys::sched::react_at_once();
         'running: loop {
-            let late = self.sleep() > 3 * TICK;
+            let late = self.sleep();
             let messages = std::mem::take(&mut *lock(&self.shared.inbox));
             for message in messages {
                 match message {
@@ -107,6 +110,8 @@ impl Supervisor {
             self.protect_where_possible();
             self.count();
         }
+        lock(&self.shared.roles).ending = true;
+        self.shared.changed.notify_all();
         // A guest that is being copied can't be waited for: its QEMUs end first.
         self.shared.kill_members();
         for helper in self.helpers.drain(..) {
@@ -117,26 +122,48 @@ impl Supervisor {
         self.shared.relay.close();
     }
 
-    /// Waits for the next look or message; how long that took.
-    fn sleep(&self) -> Duration {
+    /// Waits until there is something to be decided; true where this thread had to wait much longer.
+    fn sleep(&self) -> bool {
         let started = Instant::now();
-        let tick = Timespec::try_from(TICK).unwrap_or_default();
+        let wanted = self.next_look(started);
+        let timeout = Timespec::try_from(wanted).unwrap_or_default();
         // An early wake-up does no harm.
-        let _ = poll(&mut [PollFd::new(&self.shared.wake, PollFlags::IN)], Some(&tick));
+        let _ = poll(&mut [PollFd::new(&self.shared.wake, PollFlags::IN)], Some(&timeout));
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.shared.wake, &mut count);
-        started.elapsed()
+        started.elapsed() > wanted + 2 * TICK
+    }
+
+    /// How long nothing can happen that has to be noticed: while all is well that is until the oldest last beat
+    /// means silence. The kernel notes when each beat comes, so it need not be taken at once.
+    fn next_look(&self, now: Instant) -> Duration {
+        let patience = self.patience();
+        let roles = lock(&self.shared.roles);
+        let settled = match roles.armed {
+            Some(since) => since.elapsed() > SETTLED_AFTER,
+            None => !roles.wanted,
+        };
+        let settled = settled && !roles.busy;
+        drop(roles);
+        let quiet = |host: usize| !self.down[host] && !self.lost_link[host];
+        let well = |host: usize| quiet(host) && self.detectors[host].verdict(now, patience) == Verdict::Alive;
+        if !settled || !(0..self.detectors.len()).all(well) {
+            return TICK;
+        }
+        let next = self.detectors.iter().filter_map(|detector| detector.next_verdict(patience)).min();
+        let left = next.map_or(TICK, |next| next.saturating_duration_since(now));
+        // A moment later: what came in time must have been taken in.
+        (left + Duration::from_millis(1)).clamp(Duration::from_millis(1), 8 * TICK)
     }
 
     /// Takes the beats that have come.
     fn listen(&mut self) {
-        let now = Instant::now();
-        for (ear, path) in self.shared.network.ears.iter().zip(Path::ALL) {
-            take_beats(ear, |source| {
+        for (ear, path) in lock(&self.shared.network.ears).iter_mut().zip(Path::ALL) {
+            ear.listen(|source, when| {
                 let number = (1..).zip(&mut self.detectors);
                 let mut of = number.filter(|(n, _)| IpAddr::V4(address(path as u8, *n)) == source);
                 if let Some((_, detector)) = of.next() {
-                    detector.beat(path, now);
+                    detector.beat(path, when);
                 }
             });
         }
@@ -170,6 +197,7 @@ impl Supervisor {
 
     fn host_failed(&mut self, host: usize, now: Instant) {
         let last = self.detectors[host].last().unwrap_or(now);
+        self.failed = last;
         let silence = now.saturating_duration_since(last).into();
         self.shared.record(Some(host), PairEventKind::Detected { silence });
         self.down[host] = true;
@@ -187,6 +215,8 @@ impl Supervisor {
         if self.shared.hosts[member.host].state() == HostState::Off || self.down[member.host] {
             return;
         }
+        self.failed = Instant::now();
+        self.last_words = Some(member.replica.failure("ended by itself").to_string());
         self.shared.record(Some(member.host), PairEventKind::Detected { silence: Nanos::ZERO });
         self.fence_and_go_on(member.host);
     }
@@ -249,15 +279,17 @@ impl Supervisor {
             self.shared.finish_statistics(&old);
         }
         let armed = roles.armed.take().is_some();
-        let secondary = roles.secondary.take();
+        let (secondary, snapshot) = (roles.secondary.take(), roles.snapshot.take());
         drop(roles);
         match (secondary, self.shared.spec.mode) {
+            (Some(secondary), PairMode::Snapshot { .. }) if armed => self.go_back(secondary, snapshot),
             (Some(secondary), _) if armed => match self.shared.go_live(&secondary) {
                 Ok(()) => {
                     let host = secondary.host;
                     lock(&self.shared.roles).primary = Some(secondary);
-                    self.shared
-                        .record(Some(host), PairEventKind::Promoted { took: started.elapsed().into() });
+                    self.last_words = None;
+                    let took = started.elapsed().into();
+                    self.shared.record(Some(host), PairEventKind::Promoted { took });
                 }
                 Err(e) => self.lost(format!("the secondary did not go live: {}", vtax_sys::chain(&e))),
             },
@@ -272,9 +304,25 @@ impl Supervisor {
         }
     }
 
+    /// Lets a secondary go on from the last snapshot.
+    fn go_back(&mut self, secondary: Member, snapshot: Option<Arc<Snapshot>>) {
+        let Some(snapshot) = snapshot else { return self.lost("there is no snapshot".to_owned()) };
+        let started = Instant::now();
+        let age = self.failed.saturating_duration_since(snapshot.when).into();
+        match self.shared.go_back_to(&secondary, &snapshot) {
+            Ok(()) => {
+                let host = secondary.host;
+                lock(&self.shared.roles).primary = Some(secondary);
+                let took = started.elapsed().into();
+                self.shared.record(Some(host), PairEventKind::Restored { took, age });
+            }
+            Err(e) => self.lost(format!("the snapshot did not go on: {}", vtax_sys::chain(&e))),
+        }
+    }
+
     fn restart(&mut self) {
         let Some(host) = self.free_host() else { return self.lost("no host is free".to_owned()) };
-        let restarted = self.shared.start_member(host, false).and_then(|member| {
+        let restarted = self.shared.start_member(host, Start::Boot).and_then(|member| {
             self.shared.network.plug(&member.tap)?;
             self.shared.relay.switch_to(member.replica.agent_stream().map_err(self.shared.vm_error())?)?;
             Ok(member)
@@ -288,7 +336,10 @@ impl Supervisor {
         }
     }
 
-    fn lost(&mut self, reason: String) {
+    fn lost(&mut self, mut reason: String) {
+        if let Some(words) = self.last_words.take() {
+            reason = format!("{reason}; {words}");
+        }
         let mut roles = lock(&self.shared.roles);
         (roles.lost, roles.wanted, roles.armed) = (true, false, None);
         drop(roles);
@@ -300,6 +351,7 @@ impl Supervisor {
     fn go_on_alone(&mut self, reason: &str) {
         let mut roles = lock(&self.shared.roles);
         let (secondary, armed) = (roles.secondary.take(), roles.armed.take());
+        roles.snapshot = None;
         let primary = roles.primary.clone();
         drop(roles);
         if let Some(secondary) = &secondary {
@@ -329,7 +381,9 @@ impl Supervisor {
     }
 
     fn protect_where_possible(&mut self) {
-        let PairMode::Checkpoints(mode) = self.shared.spec.mode else { return };
+        if !self.shared.spec.mode.has_secondary() {
+            return;
+        }
         let (now, patience) = (Instant::now(), self.patience());
         let mut roles = lock(&self.shared.roles);
         let ready = roles.wanted && !roles.busy && roles.secondary.is_none() && now >= self.not_before;
@@ -344,7 +398,11 @@ impl Supervisor {
         drop(roles);
         self.not_before = now + RETRY_AFTER;
         let shared = Arc::clone(&self.shared);
-        let arm = move || shared.arm(&primary, host, mode);
+        let arm = move || match shared.spec.mode {
+            PairMode::Checkpoints(mode) => shared.arm(&primary, host, mode),
+            PairMode::Snapshot { interval } => shared.keep_snapshots(&primary, host, interval.into()),
+            PairMode::None | PairMode::Restart => {}
+        };
         match std::thread::Builder::new().name("ft-arm".to_owned()).spawn(arm) {
             Ok(helper) => {
                 self.helpers.retain(|helper| !helper.is_finished());
@@ -366,197 +424,4 @@ impl Supervisor {
             self.shared.count_traffic(primary, secondary);
         }
     }
-}
-
-impl Shared {
-    /// The QEMUs on a host.
-    pub(crate) fn members_on(&self, host: usize) -> Vec<Member> {
-        let roles = lock(&self.roles);
-        [&roles.primary, &roles.secondary].into_iter().flatten().filter(|m| m.host == host).cloned().collect()
-    }
-
-    fn kill_members(&self) {
-        let roles = lock(&self.roles);
-        let members: Vec<Member> =
-            [&roles.primary, &roles.secondary].into_iter().flatten().cloned().collect();
-        drop(roles);
-        for member in members {
-            member.replica.kill_and_confirm(CONFIRM_WITHIN);
-        }
-    }
-
-    /// Makes sure that nothing of a host reaches the service any more: first its ports are cut, which
-    /// holds whatever it does, then its processes are killed, and the kernel confirms that they are gone.
-    fn fence(&self, host: usize) -> Result<(), String> {
-        let words = |e: LabError| vtax_sys::chain(&e);
-        let members = self.members_on(host);
-        for member in &members {
-            self.network.cut(&member.tap).map_err(words)?;
-        }
-        self.hosts[host].cables(&self.network, [false, false]).map_err(words)?;
-        for member in &members {
-            if !member.replica.kill_and_confirm(CONFIRM_WITHIN) {
-                return Err(format!("{} does not end", member.replica.name()));
-            }
-        }
-        if self.hosts[host].power_off() {
-            Ok(())
-        } else {
-            Err("its heartbeat process does not end".to_owned())
-        }
-    }
-
-    /// Plugs a secondary in and lets it go live. What arrives for it meanwhile waits in its tap.
-    fn go_live(&self, secondary: &Member) -> Result<()> {
-        self.network.plug(&secondary.tap)?;
-        promote(&secondary.replica).map_err(self.vm_error())?;
-        self.relay.switch_to(secondary.replica.agent_stream().map_err(self.vm_error())?)
-    }
-
-    /// Starts a secondary and copies the guest to it. On a thread of its own; `busy` is set.
-    fn arm(self: &Arc<Self>, primary: &Member, host: usize, mode: Mode) {
-        let started = Instant::now();
-        let armed = self.start_member(host, true).and_then(|secondary| {
-            // From here on a fence of its host finds it.
-            lock(&self.roles).secondary = Some(secondary.clone());
-            self.copy_guest(primary, &secondary, mode)
-        });
-        let mut roles = lock(&self.roles);
-        roles.busy = false;
-        let kind = match armed {
-            Ok(()) => {
-                roles.armed = Some(Instant::now());
-                PairEventKind::Armed { took: started.elapsed().into() }
-            }
-            Err(e) => {
-                let unfinished = roles.secondary.take();
-                drop(roles);
-                self.relay.let_go();
-                if let Some(unfinished) = unfinished {
-                    unfinished.replica.kill_and_confirm(CONFIRM_WITHIN);
-                }
-                return self.record(Some(host), PairEventKind::ArmFailed { reason: vtax_sys::chain(&e) });
-            }
-        };
-        drop(roles);
-        self.record(Some(host), kind);
-    }
-
-    fn copy_guest(&self, primary: &Member, secondary: &Member, mode: Mode) -> Result<()> {
-        let (from, to) = (&self.hosts[primary.host], &self.hosts[secondary.host]);
-        let links = Links {
-            checkpoints: from.connect(to)?,
-            disk: self.spec.disk.map(|_| to.disk_address()).transpose()?,
-            packets: match mode {
-                Mode::Colo => Some([from.connect(to)?, from.connect(to)?]),
-                _ => None,
-            },
-        };
-        *lock(&primary.checkpoints) = Default::default();
-        self.relay.hold(primary.id, &primary.replica, mode);
-        protect(&primary.replica, &secondary.replica, mode, &links).map_err(self.vm_error())?;
-        // The first copy is complete; only a checkpoint after it proves that they go on.
-        let before = lock(&primary.checkpoints).count();
-        checkpoint_now(&primary.replica, mode).map_err(self.vm_error())?;
-        let until = Instant::now() + CONFIRM_WITHIN;
-        while lock(&primary.checkpoints).count() <= before {
-            if Instant::now() > until || primary.replica.ended_within(Duration::ZERO) {
-                drop_protection(&primary.replica);
-                let reason = "no checkpoint came after the first copy".to_owned();
-                return Err(LabError::Pair { operation: "protect the guest", reason });
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        self.count_traffic(primary, secondary);
-        Ok(())
-    }
-
-    fn count_traffic(&self, primary: &Member, secondary: &Member) {
-        // Without the figure there is one figure less.
-        if let Ok(bytes) = self.network.sent_to(&self.hosts[secondary.host].ports[0]) {
-            lock(&primary.checkpoints).traffic(bytes);
-        }
-    }
-
-    /// CPU time of the heartbeat processes and of this process's threads that watch over pairs.
-    pub(crate) fn supervision_cpu(&self) -> Nanos {
-        let hearts = self.hosts.iter().filter_map(super::host::Host::heart_pid);
-        let hearts = hearts.map(|pid| format!("/proc/{pid}/task/{pid}"));
-        let ours = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-        let ours = ours.filter_map(|entry| entry.path().to_str().map(str::to_owned)).filter(|thread| {
-            let name = std::fs::read_to_string(format!("{thread}/comm")).unwrap_or_default();
-            WATCHERS.contains(&name.trim())
-        });
-        // Kernel document `sched-stats`: the first number is the time on a CPU in nanoseconds.
-        let time = |thread: String| {
-            let text = std::fs::read_to_string(format!("{thread}/schedstat")).ok()?;
-            text.split_whitespace().next()?.parse::<u64>().ok()
-        };
-        Nanos(hearts.chain(ours).filter_map(time).sum())
-    }
-}
-
-/// Live migration to a free host; see [`super::FtPair::hand_over`].
-pub(crate) fn hand_over(shared: &Arc<Shared>) -> Result<Nanos> {
-    let failed = |reason: &str| LabError::Pair { operation: "hand over", reason: reason.to_owned() };
-    let mut roles = lock(&shared.roles);
-    let until = Instant::now() + SETTLE_WITHIN;
-    while roles.busy && Instant::now() < until {
-        roles = shared.changed.wait_timeout(roles, TICK).unwrap_or_else(PoisonError::into_inner).0;
-    }
-    let source = roles.primary.clone().ok_or_else(|| failed("nobody runs the guest"))?;
-    if std::mem::replace(&mut roles.busy, true) {
-        return Err(failed("the pair is busy"));
-    }
-    // The secondary's host is the one to move to; its copy can't be used for a planned move.
-    let (secondary, armed) = (roles.secondary.take(), roles.armed.take());
-    drop(roles);
-    let moved = hand_over_to(shared, &source, secondary.as_ref(), armed.is_some());
-    let mut roles = lock(&shared.roles);
-    roles.busy = false;
-    match moved {
-        Ok((target, stopped)) => {
-            let host = target.host;
-            roles.primary = Some(target);
-            drop(roles);
-            source.replica.kill_and_confirm(CONFIRM_WITHIN);
-            shared.record(Some(host), PairEventKind::HandedOver { stopped });
-            shared.tell(Message::Rearm);
-            Ok(stopped)
-        }
-        Err(e) => Err(e),
-    }
-}
-
-fn hand_over_to(
-    shared: &Arc<Shared>,
-    source: &Member,
-    secondary: Option<&Member>,
-    armed: bool,
-) -> Result<(Member, Nanos)> {
-    let failed = |reason: &str| LabError::Pair { operation: "hand over", reason: reason.to_owned() };
-    if let Some(secondary) = secondary {
-        secondary.replica.kill_and_confirm(CONFIRM_WITHIN);
-    }
-    if armed {
-        drop_protection(&source.replica);
-        shared.relay.let_go();
-        shared.finish_statistics(source);
-    }
-    let free = |host: &usize| *host != source.host && shared.hosts[*host].state() == HostState::Up;
-    let host = secondary.map(|s| s.host).filter(free).or_else(|| (0..shared.hosts.len()).find(free));
-    let host = host.ok_or_else(|| failed("no host is free"))?;
-    let target = shared.start_member(host, true)?;
-    let streams = shared.hosts[source.host].connect(&shared.hosts[host])?;
-    let mut stopped_at = Instant::now();
-    let moved = move_guest(&source.replica, &target.replica, &streams, || {
-        stopped_at = Instant::now();
-        // The guest runs nowhere now, so nothing can be sent by both.
-        let _ = shared.network.cut(&source.tap);
-        let _ = shared.network.plug(&target.tap);
-    });
-    let stopped = stopped_at.elapsed().into();
-    moved.map_err(shared.vm_error())?;
-    shared.relay.switch_to(target.replica.agent_stream().map_err(shared.vm_error())?)?;
-    Ok((target, stopped))
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use vtax_sys::{Context, NetNs};
 use vtax_vm::contract::WITNESS_PORT;
 
-use super::pair::lock;
+use super::shared::lock;
 use crate::error::{LabError, Result, While};
 
 /// How long the guest may take to boot and answer.

@@ -8,11 +8,11 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{NetError, NetSpec, TcpSide, UdpReceiver, UdpSender};
+use super::{FailureKind, NetError, NetSpec, TcpSide, UdpReceiver, UdpSender};
 use crate::net::NetCpu;
 
 /// Version of this protocol; both ends must have the same.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 /// A result with 100,000 intervals stays below.
 const MESSAGE_MAX: usize = 4 << 20;
 
@@ -64,13 +64,15 @@ pub(super) enum FromServer {
     Accepted {
         /// To be shown by what belongs to it.
         token: Token,
-        /// Where datagrams go; 0 where there are none.
-        udp_port: u16,
+        /// Where the test's datagrams go, or its connections; 0 where they go to the server's own port.
+        port: u16,
     },
     /// It may not.
     Refused {
         /// Why.
         reason: String,
+        /// What kind of failure that is.
+        kind: FailureKind,
     },
     /// Everything is there: begin.
     Go,
@@ -134,7 +136,7 @@ pub(super) fn receive<T: DeserializeOwned>(link: &mut TcpStream) -> Result<T, Ne
 pub(super) fn wait_for_go(link: &mut TcpStream) -> Result<(), NetError> {
     match receive(link)? {
         FromServer::Go => Ok(()),
-        FromServer::Refused { reason } => Err(NetError::Refused { reason }),
+        FromServer::Refused { reason, kind } => Err(NetError::Refused { reason, kind }),
         other => Err(NetError::protocol(format!("{} instead of a start", other.name()))),
     }
 }
@@ -144,7 +146,7 @@ pub(super) fn ask_report(link: &mut TcpStream) -> Result<ServerReport, NetError>
     send(link, &ToServer::Report)?;
     match receive(link)? {
         FromServer::Report(report) => Ok(*report),
-        FromServer::Refused { reason } => Err(NetError::Refused { reason }),
+        FromServer::Refused { reason, kind } => Err(NetError::Refused { reason, kind }),
         other => Err(NetError::protocol(format!("{} instead of a report", other.name()))),
     }
 }

@@ -3,6 +3,8 @@
 use std::io;
 use std::net::SocketAddr;
 
+use serde::{Deserialize, Serialize};
+
 /// Why a network test has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum NetError {
@@ -28,6 +30,8 @@ pub enum NetError {
     Refused {
         /// Its own words.
         reason: String,
+        /// What kind of failure it is there.
+        kind: FailureKind,
     },
     /// The peer ended or fell silent in the middle.
     #[error("the peer was lost while {during}")]
@@ -37,6 +41,15 @@ pub enum NetError {
         /// What the kernel said.
         #[source]
         source: io::Error,
+    },
+    /// The peer answers, but nothing of the transfer arrives.
+    #[error(
+        "small packets get through, full-sized ones (segments of {mss} bytes) don't: \
+         an interface on the path has a smaller MTU than its ends"
+    )]
+    TooLarge {
+        /// Segments tried, in bytes of payload.
+        mss: u32,
     },
     /// The peer said what it shouldn't.
     #[error("the peer is no vtax server of this version: {what}")]
@@ -70,4 +83,45 @@ impl NetError {
     pub(super) fn protocol(what: String) -> Self {
         Self::Protocol { what }
     }
+
+    /// What kind of failure it is.
+    #[must_use]
+    pub fn kind(&self) -> FailureKind {
+        match self {
+            Self::Connect { .. } | Self::Lost { .. } => FailureKind::PeerLost,
+            Self::TooLarge { .. } => FailureKind::MtuMismatch,
+            Self::Cancelled => FailureKind::Cancelled,
+            Self::Refused { kind, .. } => *kind,
+            Self::Spec { .. } | Self::Protocol { .. } | Self::System { .. } => FailureKind::Impossible,
+        }
+    }
+}
+
+/// Why a network test has no result, for those on another machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetFailure {
+    /// The kind of reason.
+    pub kind: FailureKind,
+    /// The whole chain of causes.
+    pub detail: String,
+}
+
+impl From<&NetError> for NetFailure {
+    fn from(error: &NetError) -> Self {
+        Self { kind: error.kind(), detail: vtax_sys::chain(error) }
+    }
+}
+
+/// The kinds of failure of a network test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureKind {
+    /// One of the ends can't do what was asked for: an option that its kernel doesn't have.
+    Impossible,
+    /// The peer isn't there, went away, or stopped answering.
+    PeerLost,
+    /// Full-sized packets don't get through, small ones do.
+    MtuMismatch,
+    /// It was called off.
+    Cancelled,
 }

@@ -21,7 +21,7 @@ mod udp;
 use std::net::TcpStream;
 use std::time::Duration;
 
-pub use error::NetError;
+pub use error::{FailureKind, NetError, NetFailure};
 pub use result::*;
 pub use server::{ServerOptions, serve};
 pub use spec::*;
@@ -54,12 +54,12 @@ pub fn run(spec: &NetSpec, control: &Control, watch: Watch<'_>) -> Result<NetRes
         .map_err(|source| NetError::Connect { target: spec.target, source })?;
     control::prepare(&link, PATIENCE).map_err(NetError::system("prepare the control connection"))?;
     control::send(&mut link, &ToServer::Begin { version: control::VERSION, spec: spec.clone() })?;
-    let (token, udp_port) = match control::receive(&mut link)? {
-        FromServer::Accepted { token, udp_port } => (token, udp_port),
-        FromServer::Refused { reason } => return Err(NetError::Refused { reason }),
+    let (token, port) = match control::receive(&mut link)? {
+        FromServer::Accepted { token, port } => (token, port),
+        FromServer::Refused { reason, kind } => return Err(NetError::Refused { reason, kind }),
         other => return Err(NetError::protocol(format!("{} before the test", other.name()))),
     };
-    let session = Session { spec, token, udp_port, control, watch };
+    let session = Session { spec, token, port, control, watch };
     match &spec.test {
         NetTest::Tcp(test) => tcp::client(&session, test, link).map(NetResult::Tcp),
         NetTest::Udp(test) => udp::client(&session, test, link).map(NetResult::Udp),
@@ -72,7 +72,8 @@ pub fn run(spec: &NetSpec, control: &Control, watch: Watch<'_>) -> Result<NetRes
 struct Session<'a> {
     spec: &'a NetSpec,
     token: control::Token,
-    udp_port: u16,
+    /// Of the test's datagrams or connections; 0: the server's own.
+    port: u16,
     control: &'a Control,
     watch: Watch<'a>,
 }

@@ -177,7 +177,10 @@ impl UdpResult {
     /// Payload bits per second that came in.
     #[must_use]
     pub fn goodput(&self) -> f64 {
-        self.receiver.bytes as f64 * 8.0 / self.receiver.time.as_secs_f64().max(1e-9)
+        // Where the first were held up, as by an address that had to be found first, what came in took
+        // less time than what went out, and would seem to have come in at a higher rate.
+        let time = self.receiver.time.max(self.sender.time).as_secs_f64();
+        self.receiver.bytes as f64 * 8.0 / time.max(1e-9)
     }
 }
 
@@ -231,7 +234,7 @@ pub struct PingInterval {
 }
 
 /// What a running test shows, once per interval.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Live {
     /// End of the interval, from the start of the counted time; negative in the warm-up.
     pub at_seconds: f64,

@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::control::{self, FromServer, ServerReport, ToServer, Token};
 use super::meter::{Counter, Course, joined};
 use super::{
-    Direction, NetCpu, NetError, NetSpec, NetTest, PATIENCE, PingTest, RrTest, TcpTest, UdpTest, echo, rr,
-    tcp, udp,
+    Direction, FailureKind, NetCpu, NetError, NetSpec, NetTest, PATIENCE, PingTest, RrTest, SocketSetup,
+    TcpTest, UdpTest, echo, rr, tcp, udp,
 };
 
 /// Whom a server serves.
@@ -129,7 +129,7 @@ fn host(
         Some(format!("it speaks version {}, the client {version}", control::VERSION))
     };
     if let Some(reason) = refusal {
-        return control::send(link, &FromServer::Refused { reason });
+        return control::send(link, &FromServer::Refused { reason, kind: FailureKind::Impossible });
     }
     let token = control::new_token()?;
     let (sender, streams) = channel();
@@ -138,7 +138,7 @@ fn host(
         if tests.len() >= hall.options.tests {
             drop(tests);
             let reason = format!("it is busy with {} others", hall.options.tests);
-            return control::send(link, &FromServer::Refused { reason });
+            return control::send(link, &FromServer::Refused { reason, kind: FailureKind::Impossible });
         }
         tests.insert(token, sender);
     }
@@ -147,7 +147,7 @@ fn host(
     hall.tests().remove(&token);
     if let Err(error) = &result {
         let reason = vtax_sys::chain(error);
-        let _ = control::send(link, &FromServer::Refused { reason });
+        let _ = control::send(link, &FromServer::Refused { reason, kind: error.kind() });
     }
     result
 }
@@ -171,21 +171,64 @@ impl Host<'_> {
         }
     }
 
-    fn accepted(&self, udp_port: u16) -> FromServer {
-        FromServer::Accepted { token: self.token, udp_port }
+    fn accepted(&self, port: u16) -> FromServer {
+        FromServer::Accepted { token: self.token, port }
     }
 
-    /// Waits until all connections of the test are there.
-    fn gather(&self, ups: u32, downs: u32) -> Result<(Vec<TcpStream>, Vec<TcpStream>), NetError> {
+    /// Tells the client where to connect to, and waits until all connections of the test are there.
+    fn gather(
+        &self,
+        link: &mut TcpStream,
+        setup: &SocketSetup,
+        ups: u32,
+        downs: u32,
+    ) -> Result<(Vec<TcpStream>, Vec<TcpStream>), NetError> {
+        // Whatever has no need of it goes to the one port that a firewall need let through.
+        let own = match setup.window {
+            Some(_) => {
+                let address: IpAddr = link.local_addr().map_err(NetError::system("ask for an address"))?.ip();
+                Some(tcp::listen(SocketAddr::new(address, 0), setup)?)
+            }
+            None => None,
+        };
+        let port = match &own {
+            Some(own) => own.local_addr().map_err(NetError::system("ask for an address"))?.port(),
+            None => 0,
+        };
+        control::send(link, &self.accepted(port))?;
+        let deadline = Instant::now() + PATIENCE;
         let (mut up, mut down) = (Vec::new(), Vec::new());
         while up.len() < ups as usize || down.len() < downs as usize {
-            let stream = self
-                .streams
-                .recv_timeout(PATIENCE)
-                .map_err(|_| NetError::lost("waiting for its connections")(io::ErrorKind::TimedOut.into()))?;
+            let next = match &own {
+                Some(own) => self.next_of_own(own, deadline),
+                None => self.streams.recv_timeout(PATIENCE).ok(),
+            };
+            let stream = next.ok_or_else(|| {
+                NetError::lost("waiting for its connections")(io::ErrorKind::TimedOut.into())
+            })?;
             if stream.up { up.push(stream.socket) } else { down.push(stream.socket) }
         }
+        for stream in up.iter().chain(&down) {
+            tcp::set_up(stream, setup)?;
+        }
         Ok((up, down))
+    }
+
+    /// The next connection of this test on a port of its own.
+    fn next_of_own(&self, listener: &TcpListener, deadline: Instant) -> Option<Stream> {
+        while Instant::now() < deadline && !self.stop.load(Relaxed) {
+            let Ok((mut socket, _)) = listener.accept() else {
+                thread::sleep(Duration::from_millis(1));
+                continue;
+            };
+            // Strangers are let go.
+            if let Ok(ToServer::Stream { token, up, .. }) = introduce(&mut socket)
+                && token == self.token
+            {
+                return Some(Stream { up, socket });
+            }
+        }
+        None
     }
 
     fn cancelled(&self) -> impl Fn() -> bool + Sync + use<'_> {
@@ -194,13 +237,9 @@ impl Host<'_> {
     }
 
     fn tcp(&self, test: &TcpTest, link: &mut TcpStream) -> Result<(), NetError> {
-        control::send(link, &self.accepted(0))?;
         let ups = if test.direction == Direction::Down { 0 } else { test.streams };
         let downs = if test.direction == Direction::Up { 0 } else { test.streams };
-        let (up, down) = self.gather(ups, downs)?;
-        for stream in up.iter().chain(&down) {
-            tcp::set_up(stream, &test.socket)?;
-        }
+        let (up, down) = self.gather(link, &test.socket, ups, downs)?;
         control::send(link, &FromServer::Go)?;
         let course = Course::begin(self.spec);
         let cancelled = self.cancelled();
@@ -217,11 +256,8 @@ impl Host<'_> {
     }
 
     fn rr(&self, test: &RrTest, link: &mut TcpStream) -> Result<(), NetError> {
-        control::send(link, &self.accepted(0))?;
-        let (streams, _) = self.gather(test.streams, 0)?;
-        for stream in &streams {
-            tcp::set_up(stream, &super::SocketSetup { no_delay: true, ..test.socket.clone() })?;
-        }
+        let setup = SocketSetup { no_delay: true, ..test.socket.clone() };
+        let (streams, _) = self.gather(link, &setup, test.streams, 0)?;
         control::send(link, &FromServer::Go)?;
         let cpu = thread::scope(|scope| {
             let threads: Vec<_> =
@@ -265,7 +301,7 @@ impl Host<'_> {
         let over = AtomicBool::new(false);
         let token = self.token;
         let receiver = thread::scope(|scope| {
-            let thread = scope.spawn(|| udp::receive(&socket, token, &course, &counter, &over));
+            let thread = scope.spawn(|| udp::receive(&socket, token, test, &course, &counter, &over));
             let said = control::receive(link);
             over.store(true, Relaxed);
             let receiver = joined(thread.join())?;

@@ -1,8 +1,8 @@
 //! Bulk TCP: one thread per connection, blocking, so that all the CPU goes into the transfer.
 
 use std::io;
-use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::os::fd::AsFd;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
 use std::thread;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use vtax_sys::sched::monotonic;
 use vtax_sys::tcp::{TcpInfo, set_max_segment, tcp_info};
 use vtax_units::Nanos;
 
-use super::control::{self, ToServer};
+use super::control::{self, FromServer, ToServer};
 use super::meter::{Counter, Course, Usage, cancelled_by, count, joined};
 use super::{
     ConnectionFacts, DISAGREEMENT, Direction, NetCpu, NetError, PATIENCE, Session, SocketSetup, TcpFlow,
@@ -23,6 +23,8 @@ use super::{
 const LOOK: Duration = Duration::from_millis(100);
 /// How long data under way may take to arrive after the end.
 const DRAIN: Duration = Duration::from_secs(10);
+/// Connections that may wait to be taken: as many as a test may have.
+const BACKLOG: i32 = 512;
 /// What one call may drop or copy.
 const RECEIVE_BYTES: usize = 512 * 1024;
 
@@ -52,7 +54,10 @@ pub(super) fn client(
         || side(Role::Sends, up, test, &course, &cancelled, watch_up),
         || side(Role::Receives, down, test, &course, &cancelled, Some(session.watch)),
     );
-    let (sent, received) = (sent?, received?);
+    let (sent, received) = match (sent, received) {
+        (Ok(sent), Ok(received)) => (sent, received),
+        (Err(error), _) | (_, Err(error)) => return Err(explain(error, &mut link)),
+    };
     if session.control.is_cancelled() && sent.total_bytes + received.total_bytes == 0 {
         return Err(NetError::Cancelled);
     }
@@ -70,6 +75,23 @@ pub(super) fn client(
         Ok(result)
     } else {
         Err(NetError::protocol("a report without the test's figures".to_owned()))
+    }
+}
+
+/// How long the server may take to notice that a transfer has come to nothing, after this end has.
+const NOTICE: Duration = Duration::from_secs(3);
+
+/// Nothing arrived: whether that is because of its size is told by the control connection, whose packets
+/// are small. The server has found out too and says so.
+fn explain(error: NetError, link: &mut TcpStream) -> NetError {
+    let NetError::TooLarge { .. } = error else { return error };
+    let heard = link
+        .set_read_timeout(Some(NOTICE))
+        .map_err(NetError::system("wait for the server"))
+        .and_then(|()| control::receive::<FromServer>(link));
+    match heard {
+        Ok(_) => error,
+        Err(_) => NetError::lost("transferring to or from it")(io::ErrorKind::TimedOut.into()),
     }
 }
 
@@ -92,9 +114,13 @@ pub(super) fn connect_all(
     streams: u32,
     up: bool,
 ) -> Result<Vec<TcpStream>, NetError> {
+    let mut target = session.spec.target;
+    if session.port != 0 {
+        target.set_port(session.port);
+    }
     (0..streams)
         .map(|index| {
-            let mut stream = connect(session.spec.target, setup)?;
+            let mut stream = connect(target, setup)?;
             control::send(&mut stream, &ToServer::Stream { token: session.token, index, up })?;
             Ok(stream)
         })
@@ -117,6 +143,22 @@ fn connect(target: SocketAddr, setup: &SocketSetup) -> Result<TcpStream, NetErro
     stream.set_write_timeout(Some(PATIENCE)).map_err(NetError::system("bound a connection's time"))?;
     rustix::net::connect(&stream, &target).map_err(|e| NetError::Connect { target, source: e.into() })?;
     Ok(stream)
+}
+
+/// Listens at an address for connections that are set up as they come into being: a receive buffer shrunk
+/// after the handshake would belie the window that was offered in it, and what was sent on its strength
+/// would be dropped.
+pub(super) fn listen(address: SocketAddr, setup: &SocketSetup) -> Result<TcpListener, NetError> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))
+        .map_err(|e| NetError::system("open a socket")(e.into()))?;
+    let socket = TcpStream::from(socket);
+    set_up(&socket, setup)?;
+    let error = NetError::system("listen for the test's connections");
+    rustix::net::bind(&socket, &address).map_err(|e| error(e.into()))?;
+    rustix::net::listen(&socket, BACKLOG).map_err(|e| error(e.into()))?;
+    Ok(TcpListener::from(OwnedFd::from(socket)))
 }
 
 /// Sets what either end can set.
@@ -209,12 +251,28 @@ impl Transfer<'_> {
             Role::Receives => self.receive().map_err(NetError::lost("receiving from it")),
         };
         self.counter.end();
-        let (bytes, at) = transferred?;
+        let (bytes, at) = transferred.map_err(|error| self.stalled(role, &before, error))?;
         let cpu = usage.end();
         if role == Role::Sends {
-            self.wait_for_peer().map_err(NetError::lost("waiting for the last acknowledgement"))?;
+            self.wait_for_peer()
+                .map_err(NetError::lost("waiting for the last acknowledgement"))
+                .map_err(|error| self.stalled(role, &before, error))?;
         }
         Ok(End { bytes, at, cpu, facts: facts(self.stream, &before, bytes) })
+    }
+
+    /// Says more about a loss where the connection stands but carried nothing at all. Whether small
+    /// packets still get through is for the control connection to tell.
+    fn stalled(&self, role: Role, before: &TcpInfo, error: NetError) -> NetError {
+        let timed_out =
+            matches!(&error, NetError::Lost { source, .. } if source.kind() == io::ErrorKind::TimedOut);
+        let now = tcp_info(self.stream.as_fd()).unwrap_or_default();
+        let carried = match role {
+            Role::Sends => now.bytes_acknowledged.saturating_sub(before.bytes_acknowledged),
+            Role::Receives => now.bytes_received.saturating_sub(before.bytes_received),
+        };
+        // A SYN or a FIN is acknowledged like a byte.
+        if timed_out && carried <= 2 { NetError::TooLarge { mss: now.send_mss } } else { error }
     }
 
     fn send(&self) -> io::Result<(u64, Nanos)> {

@@ -8,8 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::sockopt;
-use vtax_sys::datagrams::{BATCH_MAX, Inbox, Outbox, dropped, stamp_arrivals};
+use vtax_sys::datagrams::{BATCH_MAX, Inbox, Outbox, coalesce, dropped, segment, stamp_arrivals};
 use vtax_sys::sched::monotonic;
 use vtax_units::{Bytes, Nanos};
 
@@ -23,6 +24,11 @@ const COUNTED: u64 = 1 << 63;
 const GREETING: u64 = u64::MAX;
 /// Waiting for less takes longer than trying again.
 const SLEEP_MIN: u64 = 4_000;
+/// The most bytes and datagrams that the kernel cuts of one piece (`UDP_MAX_SEGMENTS` of `linux/udp.h`).
+const PIECE_BYTES: usize = 65_507;
+const PIECE_DATAGRAMS: usize = 64;
+/// Pieces of one call: enough to pay for the call, and still at home in a CPU's cache.
+const PIECES: usize = 4;
 /// Socket buffers where the plan names none: bursts of a fast sender fit while this end is not running.
 const BUFFER: Bytes = Bytes(4 << 20);
 /// How long a receiver looks at an empty socket at once, and how long it stays empty after the end.
@@ -75,7 +81,7 @@ pub(super) fn client(
     }
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let receiving = || receive(&socket, session.token, &course, &counters[0], &over);
+        let receiving = || receive(&socket, session.token, test, &course, &counters[0], &over);
         let thread = scope.spawn(receiving);
         count(&course, &counters, &cancelled, Some(session.watch));
         let report = control::ask_report(&mut link);
@@ -93,7 +99,7 @@ pub(super) fn greet(
     buffer: Option<Bytes>,
     link: &mut TcpStream,
 ) -> Result<UdpSocket, NetError> {
-    let server = SocketAddr::new(session.spec.target.ip(), session.udp_port);
+    let server = SocketAddr::new(session.spec.target.ip(), session.port);
     let socket = open(if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }, buffer)?;
     socket.connect(server).map_err(|source| NetError::Connect { target: server, source })?;
     let mut greeting = [0; UDP_HEADER];
@@ -120,8 +126,12 @@ pub(super) fn greet(
 pub(super) fn open(at: &str, buffer: Option<Bytes>) -> Result<UdpSocket, NetError> {
     let socket = UdpSocket::bind(at).map_err(NetError::system("open a UDP socket"))?;
     let bytes = usize::try_from(buffer.unwrap_or(BUFFER).0).unwrap_or(usize::MAX);
+    // What the network's owner may set regardless of the system's maximum, anybody else up to that.
     sockopt::set_socket_send_buffer_size(&socket, bytes)
-        .and_then(|()| sockopt::set_socket_recv_buffer_size(&socket, bytes))
+        .and_then(|()| {
+            sockopt::set_socket_recv_buffer_size_force(&socket, bytes)
+                .or_else(|_| sockopt::set_socket_recv_buffer_size(&socket, bytes))
+        })
         .map_err(|e| NetError::system("set a socket's buffers")(e.into()))?;
     Ok(socket)
 }
@@ -180,6 +190,14 @@ pub(super) fn send(
     Ok(sender)
 }
 
+/// Datagrams that may be sent as one: where there is a rate, each goes at its own time.
+fn of_piece(test: &UdpTest) -> usize {
+    match test.rate {
+        None => (PIECE_BYTES / test.size as usize).clamp(1, PIECE_DATAGRAMS),
+        Some(_) => 1,
+    }
+}
+
 struct Sending<'a> {
     socket: &'a UdpSocket,
     course: &'a Course,
@@ -189,6 +207,9 @@ struct Sending<'a> {
     gap: Option<f64>,
     outbox: Outbox,
     bytes: Vec<u8>,
+    /// Datagrams of one piece: several where the kernel cuts it.
+    of_piece: usize,
+    /// Where the pieces of one call end.
     ends: Vec<usize>,
     /// When datagrams of the counted time went out first and last.
     first: u64,
@@ -199,19 +220,32 @@ struct Sending<'a> {
 impl<'a> Sending<'a> {
     fn new(socket: &'a UdpSocket, token: Token, test: &UdpTest, course: &'a Course) -> Self {
         let size = test.size as usize;
-        Self {
+        let of_piece = of_piece(test);
+        let mut sending = Self {
             socket,
             course,
             token,
             size,
             gap: test.rate.map(|rate| f64::from(test.size) * 8e9 / rate.0 as f64),
             outbox: Outbox::new(),
-            bytes: vec![0xa5; size * BATCH_MAX],
-            ends: (1..=BATCH_MAX).map(|i| i * size).collect(),
+            bytes: Vec::new(),
+            of_piece: 1,
+            ends: Vec::new(),
             first: 0,
             last: 0,
             sender: UdpSender::default(),
-        }
+        };
+        let cut = of_piece > 1 && segment(socket.as_fd(), test.size as u16).is_ok();
+        sending.cut(if cut { of_piece } else { 1 });
+        sending
+    }
+
+    /// Prepares pieces of that many datagrams.
+    fn cut(&mut self, of_piece: usize) {
+        self.of_piece = of_piece;
+        let pieces = if of_piece == 1 { BATCH_MAX } else { PIECES };
+        self.bytes = vec![0xa5; pieces * of_piece * self.size];
+        self.ends = (1..=pieces).map(|i| i * of_piece * self.size).collect();
     }
 
     fn run(&mut self, counter: &Counter, cancelled: &(dyn Fn() -> bool + Sync)) -> io::Result<()> {
@@ -232,9 +266,9 @@ impl<'a> Sending<'a> {
         }
     }
 
-    /// How many datagrams are due, up to a batch.
+    /// How many datagrams are due, up to what one call takes.
     fn due(&self, now: u64) -> usize {
-        let Some(gap) = self.gap else { return BATCH_MAX };
+        let Some(gap) = self.gap else { return self.ends.len() * self.of_piece };
         let until = |time: u64| ((time - self.course.start.0) as f64 / gap) as u64 + 1;
         // A batch is of the warm-up or of the counted time, by when its datagrams were meant to go.
         let present = if self.counts(now) { now } else { now.min(self.course.from().0.saturating_sub(1)) };
@@ -268,15 +302,22 @@ impl<'a> Sending<'a> {
             let head = Head { token: self.token, number, sent: now };
             head.write(&mut self.bytes[i * self.size..]);
         }
-        let sent = match self.outbox.send(self.socket.as_fd(), &self.bytes, &self.ends[..due], &[]) {
-            Ok(sent) => sent,
+        let ends = &self.ends[..due / self.of_piece];
+        let sent = match self.outbox.send(self.socket.as_fd(), &self.bytes, ends, &[]) {
+            Ok(pieces) => pieces * self.of_piece,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 wait_for(self.socket, PollFlags::OUT, LOOK)?;
                 return Ok(0);
             }
             Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(0),
             // A queue on the way was full: the datagram is gone, as the path's loss.
-            Err(e) if e.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error()) => 1,
+            Err(e) if Errno::from_io_error(&e) == Some(Errno::NOBUFS) => self.of_piece,
+            // A datagram doesn't fit into a frame here, or the interface can't have it cut.
+            Err(e) if self.of_piece > 1 && may_not_cut(&e) => {
+                segment(self.socket.as_fd(), 0)?;
+                self.cut(1);
+                return Ok(0);
+            }
             Err(e) => return Err(e),
         };
         if counts {
@@ -296,12 +337,17 @@ impl<'a> Sending<'a> {
     }
 }
 
+/// What udp(7) says of a piece that can't be cut.
+fn may_not_cut(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::IO | Errno::MSGSIZE | Errno::OPNOTSUPP))
+}
+
 fn wait_for(socket: &UdpSocket, what: PollFlags, at_most: Duration) -> io::Result<bool> {
     let mut fds = [PollFd::new(socket, what)];
     let timeout = Timespec { tv_sec: at_most.as_secs() as i64, tv_nsec: i64::from(at_most.subsec_nanos()) };
     match poll(&mut fds, Some(&timeout)) {
         Ok(ready) => Ok(ready > 0),
-        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(Errno::INTR) => Ok(false),
         Err(e) => Err(e.into()),
     }
 }
@@ -310,17 +356,22 @@ fn wait_for(socket: &UdpSocket, what: PollFlags, at_most: Duration) -> io::Resul
 pub(super) fn receive(
     socket: &UdpSocket,
     token: Token,
+    test: &UdpTest,
     course: &Course,
     counter: &Counter,
     over: &AtomicBool,
 ) -> Result<UdpReceiver, NetError> {
     let usage = Usage::begin();
     let mut receiving = Receiving::new(token, *course);
-    let result = receiving.run(socket, counter, over);
+    // What has a rate has times of arrival, which several that come as one would share.
+    let together = test.rate.is_none() && coalesce(socket.as_fd()).is_ok();
+    let result = receiving.run(socket, together, counter, over);
     counter.end();
     result.map_err(NetError::lost("receiving datagrams from it"))?;
     let mut receiver = receiving.finish();
-    receiver.no_room = u64::from(dropped(socket.as_fd()));
+    // The kernel counts what it dropped, pieces as one; few are not full.
+    let each = if together { of_piece(test) as u64 } else { 1 };
+    receiver.no_room = u64::from(dropped(socket.as_fd())) * each;
     receiver.cpu = usage.end();
     Ok(receiver)
 }
@@ -351,10 +402,17 @@ impl Receiving {
         }
     }
 
-    fn run(&mut self, socket: &UdpSocket, counter: &Counter, over: &AtomicBool) -> io::Result<()> {
+    fn run(
+        &mut self,
+        socket: &UdpSocket,
+        together: bool,
+        counter: &Counter,
+        over: &AtomicBool,
+    ) -> io::Result<()> {
         stamp_arrivals(socket.as_fd())?;
-        // Only the heads are of interest; the kernel need not copy the rest.
-        let mut inbox = Inbox::new(BATCH_MAX, UDP_HEADER);
+        // Only the heads are of interest, and the kernel need not copy the rest, unless several come as one.
+        let (most, room) = if together { (PIECES, usize::from(u16::MAX)) } else { (BATCH_MAX, UDP_HEADER) };
+        let mut inbox = Inbox::new(most, room);
         let mut quiet_since = monotonic();
         loop {
             match inbox.receive(socket.as_fd()) {
@@ -364,7 +422,7 @@ impl Receiving {
                         self.take(&inbox, i, interval);
                     }
                     counter.set(self.bytes, self.receiver.total);
-                    if got == BATCH_MAX {
+                    if got == most {
                         continue;
                     }
                     quiet_since = monotonic();
@@ -382,14 +440,27 @@ impl Receiving {
         }
     }
 
+    /// Takes what came as one: a datagram, or several.
     fn take(&mut self, inbox: &Inbox, index: usize, interval: Option<usize>) {
         let Some(datagram) = inbox.get(index) else { return };
-        let Some(head) = Head::read(datagram.bytes) else { return };
+        let at = inbox.arrival(&datagram).map_or_else(|| monotonic().0, |time| time.0);
+        match inbox.segment(&datagram) {
+            None => self.take_one(datagram.bytes, datagram.length, at, interval),
+            Some(size) => {
+                for bytes in datagram.bytes.chunks(size) {
+                    self.take_one(bytes, bytes.len(), at, interval);
+                }
+            }
+        }
+    }
+
+    fn take_one(&mut self, bytes: &[u8], length: usize, at: u64, interval: Option<usize>) {
+        let Some(head) = Head::read(bytes) else { return };
         if head.token != self.token || head.number == GREETING {
             return;
         }
         self.receiver.total += 1;
-        let length = datagram.length as u64;
+        let length = length as u64;
         self.bytes += length;
         if head.number & COUNTED == 0 {
             return;
@@ -402,7 +473,6 @@ impl Receiving {
             Seen::Late => self.receiver.reordered += 1,
             Seen::InOrder => {}
         }
-        let at = inbox.arrival(&datagram).map_or_else(|| monotonic().0, |time| time.0);
         self.jitter.see(head.sent, at);
         self.first.get_or_insert(at);
         self.last = self.last.max(at);

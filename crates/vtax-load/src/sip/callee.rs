@@ -67,14 +67,14 @@ impl Station {
     fn reply(&mut self, line: usize, message: &Message<'_>, status: u16, reason: &str) {
         self.traffic.responses_sent += 1;
         let token = *self.composer.origin.text();
-        self.send(line, |_, out| Writer::respond(out, message, status, reason, Some(&token)).end());
+        self.send(line, NONE, |_, out| Writer::respond(out, message, status, reason, Some(&token)).end());
     }
 
     /// Answers once more what was answered in an attempt that is over: the same, byte for byte.
     fn reply_past(&mut self, line: usize, message: &Message<'_>) {
         self.traffic.responses_sent += 1;
         let call_id = message.call_id().unwrap_or_default();
-        self.send(line, |_, out| {
+        self.send(line, NONE, |_, out| {
             let mut text = [0; TAG.len() + super::token::TOKEN_BYTES];
             text[..TAG.len()].copy_from_slice(TAG);
             // Where the Call-ID is another, To has the tag already.
@@ -89,7 +89,7 @@ impl Station {
     fn reply_in(&mut self, slot: u32, line: usize, message: &Message<'_>) {
         self.traffic.responses_sent += 1;
         let tag = self.composer.token(slot, &self.attempts[slot as usize]);
-        self.send(line, |_, out| {
+        self.send(line, slot, |_, out| {
             let mut text = [0; TAG.len() + super::token::TOKEN_BYTES];
             text[..TAG.len()].copy_from_slice(TAG);
             text[TAG.len()..].copy_from_slice(&tag);

@@ -9,6 +9,7 @@ use super::recorder::Cause;
 use super::station::{CALLER, CANCEL, Station};
 use super::stray::Kind;
 use super::token::number;
+use super::users::NONE;
 
 /// How every branch begins (RFC 3261 section 8.1.1.7).
 const COOKIE: &[u8] = b"z9hG4bK";
@@ -31,7 +32,7 @@ impl Station {
             self.stray.count(Kind::Late);
             if cseq.method == Method::Invite && status >= 300 {
                 self.traffic.retransmissions += 1;
-                self.acknowledge_failure(line, message, None);
+                self.acknowledge_failure(line, NONE, message, None);
             }
             return;
         };
@@ -78,16 +79,16 @@ impl Station {
         // The ACK was lost (RFC 3261 sections 13.2.2.4 and 17.1.1.2).
         if status >= 300 {
             self.repeated(slot);
-            self.acknowledge_failure(line, message, None);
+            self.acknowledge_failure(line, slot, message, None);
         } else if numbers == (u32::from(acknowledged.0), acknowledged.1) {
             self.repeated(slot);
             self.transmit_ack(slot);
         }
     }
 
-    fn acknowledge_failure(&mut self, line: usize, message: &Message<'_>, uri: Option<&[u8]>) {
+    fn acknowledge_failure(&mut self, line: usize, slot: u32, message: &Message<'_>, uri: Option<&[u8]>) {
         self.traffic.requests_sent += 1;
-        self.send(line, |_, out| {
+        self.send(line, slot, |_, out| {
             let start = out.len();
             // An answer without what an ACK needs gets none.
             if Composer::acknowledge_failure(out, message, uri).is_none() {
@@ -108,7 +109,7 @@ impl Station {
         if method == Method::Invite && status >= 300 {
             let in_dialog = attempt.dialog.is_up();
             let uri = in_dialog.then(|| attempt.dialog.target().to_vec());
-            self.acknowledge_failure(line, message, uri.as_deref());
+            self.acknowledge_failure(line, slot, message, uri.as_deref());
         }
         if matches!(status, 401 | 407) {
             return self.challenged(slot, message, status);

@@ -5,7 +5,8 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::net::sockopt;
-use vtax_sys::datagrams::{BATCH_MAX, Outbox, stamp_arrivals};
+use vtax_sys::datagrams::{coalesce, stamp_arrivals};
+use vtax_sys::outgoing::{Flow, Outgoing};
 use vtax_wire::sip::Transport;
 
 use super::compose::Sender;
@@ -15,6 +16,8 @@ use crate::LoadError;
 
 /// Room for what arrives while the worker is busy; the kernel may give less.
 pub(crate) const BUFFER_BYTES: usize = 16 << 20;
+/// Bytes of a connection that are sent at once.
+const TEXT_BYTES: usize = 64 * 1024;
 
 /// How messages leave and arrive.
 #[derive(Debug)]
@@ -28,9 +31,9 @@ pub(crate) enum Wire {
 pub(crate) struct Line {
     pub(crate) wire: Wire,
     pub(crate) sender: Sender,
-    /// Messages one after the other, and where each ends.
-    out: Vec<u8>,
-    ends: Vec<usize>,
+    /// What waits to be sent, as datagrams or as text of the connection.
+    datagrams: Outgoing,
+    text: Vec<u8>,
     /// What the socket had dropped when it was last asked.
     dropped: u32,
 }
@@ -49,6 +52,8 @@ impl Line {
         }
         let _ = sockopt::set_socket_send_buffer_size(&socket, BUFFER_BYTES);
         stamp_arrivals(socket.as_fd()).map_err(refused)?;
+        // Where the kernel can't, datagrams come one by one.
+        let _ = coalesce(socket.as_fd());
         let address = socket.local_addr().map_err(refused)?;
         Ok(Self::new(Wire::Udp(socket), Sender::new(address, Transport::Udp)))
     }
@@ -61,61 +66,46 @@ impl Line {
     }
 
     fn new(wire: Wire, sender: Sender) -> Self {
-        Self { wire, sender, out: Vec::new(), ends: Vec::new(), dropped: 0 }
+        let datagrams = match &wire {
+            Wire::Udp(socket) => Outgoing::new(socket.as_fd()),
+            Wire::Tcp(_) => Outgoing::default(),
+        };
+        Self { wire, sender, datagrams, text: Vec::new(), dropped: 0 }
     }
 
-    /// Has `write` append one message.
-    pub(crate) fn send(&mut self, write: impl FnOnce(&Sender, &mut Vec<u8>)) {
-        write(&self.sender, &mut self.out);
-        self.ends.push(self.out.len());
+    /// Has `write` append one message, which doesn't overtake others of its flow.
+    pub(crate) fn send(&mut self, flow: Flow, write: impl FnOnce(&Sender, &mut Vec<u8>)) {
+        let sender = &self.sender;
+        match self.wire {
+            Wire::Udp(_) => self.datagrams.push(None, flow, |out| write(sender, out)),
+            Wire::Tcp(_) => write(sender, &mut self.text),
+        }
     }
 
-    /// Whether a whole batch waits.
+    /// Whether as much waits as is sent at once.
     pub(crate) fn is_full(&self) -> bool {
-        self.ends.len() >= BATCH_MAX
+        self.datagrams.is_full() || self.text.len() >= TEXT_BYTES
     }
 
-    /// Sends what waits. What the kernel doesn't take is lost, as on any network.
-    pub(crate) fn flush(&mut self, now: u64, outbox: &mut Outbox, stray: &mut Stray) {
+    /// Sends what waits, at high rates in bundles. What the kernel doesn't take is lost, as on any network.
+    pub(crate) fn flush(&mut self, now: u64, in_bundles: bool, stray: &mut Stray) {
         match &mut self.wire {
-            Wire::Udp(_) => self.flush_datagrams(outbox, stray),
+            Wire::Udp(socket) => self.datagrams.flush(socket.as_fd(), in_bundles, |error, lost| {
+                let kind = match error.kind() {
+                    // Of an earlier datagram, told now.
+                    ErrorKind::ConnectionRefused => Kind::Refused,
+                    ErrorKind::WouldBlock => Kind::SendBufferOverflow,
+                    _ => Kind::SendFailed,
+                };
+                stray.add(kind, lost.max(1) as u64);
+            }),
             Wire::Tcp(stream) => {
-                stream.send(&self.out, now, stray);
+                stream.send(&self.text, now, stray);
+                self.text.clear();
                 // After a failure the local port may be another.
                 if stream.changed {
                     self.sender = Sender::new(stream.local(), Transport::Tcp);
                 }
-            }
-        }
-        self.out.clear();
-        self.ends.clear();
-    }
-
-    fn flush_datagrams(&mut self, outbox: &mut Outbox, stray: &mut Stray) {
-        let Wire::Udp(socket) = &self.wire else { return };
-        let (mut first, mut start) = (0, 0);
-        while first < self.ends.len() {
-            let rest = &self.out[start..];
-            let ends = &mut self.ends[first..];
-            let sent = outbox.send(socket.as_fd(), rest, ends, &[]);
-            let done = match sent {
-                Ok(sent) => sent,
-                Err(e) if matches!(e.kind(), ErrorKind::Interrupted) => 0,
-                // An error of an earlier datagram, told now; nothing was sent.
-                Err(e) if e.kind() == ErrorKind::ConnectionRefused => {
-                    stray.count(Kind::Refused);
-                    0
-                }
-                Err(e) => {
-                    let full = e.kind() == ErrorKind::WouldBlock;
-                    stray.count(if full { Kind::SendBufferOverflow } else { Kind::SendFailed });
-                    1
-                }
-            };
-            if done > 0 {
-                let step = ends[done - 1];
-                ends[done..].iter_mut().for_each(|end| *end -= step);
-                (first, start) = (first + done, start + step);
             }
         }
     }
@@ -129,7 +119,7 @@ impl Line {
     }
 
     pub(crate) fn has_waiting(&self) -> bool {
-        !self.ends.is_empty()
+        !self.datagrams.is_empty() || !self.text.is_empty()
     }
 }
 

@@ -9,7 +9,9 @@ use super::recorder::{Count, Moments, Record, SecondValues};
 use super::station::Station;
 use super::stray::Kind;
 use super::worker::PhaseUse;
-use super::{MetricResult, PhaseResult, Pools, ScenarioResult, Second, SecondMetric, SipProfile, SipResult};
+use super::{
+    MetricResult, Moment, PhaseResult, Pools, ScenarioResult, Second, SecondMetric, SipProfile, SipResult,
+};
 use crate::histogram::bounded;
 use crate::limit::{Evidence, judge};
 use crate::{GeneratorUse, LatencyHistogram};
@@ -115,6 +117,7 @@ fn phase(
         duration,
         transient: asked.transient,
         seconds: seconds(records, duration, &pairs),
+        moments: moments(records, start),
         scenarios,
         metrics,
         lateness,
@@ -168,6 +171,16 @@ fn metric(records: &[&Record], pair: usize) -> Option<MetricResult> {
         max: Nanos(moments.max),
         histogram: LatencyHistogram(histogram),
     })
+}
+
+/// What happened to attempts, in order of time from the start of the phase.
+fn moments(records: &[&Record], start: u64) -> Vec<Moment> {
+    let mut all: Vec<Moment> = records.iter().flat_map(|r| &r.moments).copied().collect();
+    for moment in &mut all {
+        moment.at = Nanos(moment.at.0.saturating_sub(start));
+    }
+    all.sort_by_key(|moment| moment.at);
+    all
 }
 
 /// The phase second by second, with the metrics of those pairs.

@@ -4,12 +4,16 @@ use std::fmt;
 
 use hdrhistogram::Histogram;
 use vtax_plan::model::{Scenario, SipMetric};
+use vtax_units::Nanos;
 
+use super::{Moment, MomentKind};
 use crate::histogram::{LONGEST_NS, bounded};
 
 /// How many scenarios and metrics there are.
 const SCENARIOS: usize = Scenario::ALL.len();
 const METRICS: usize = SipMetric::ALL.len();
+/// Moments kept of one phase and worker, 60 bytes each; at 1,000 attempts a second that is a minute.
+const MOST_MOMENTS: usize = 1 << 18;
 /// Histograms begin with room for this, in nanoseconds, and grow.
 const USUAL_NS: u64 = 1_000_000_000;
 
@@ -177,8 +181,15 @@ pub(crate) struct Place {
     pub(crate) scenario: u8,
     /// After the transient.
     pub(crate) counted: bool,
+    /// When it is meant to start, in nanoseconds from the start of the phase.
+    pub(crate) since: u64,
+}
+
+impl Place {
     /// Second of the phase.
-    pub(crate) second: u32,
+    const fn second(self) -> u32 {
+        (self.since / 1_000_000_000) as u32
+    }
 }
 
 /// What happened in one phase, or to attempts that started in it.
@@ -194,6 +205,8 @@ pub(crate) struct Record {
     pub(crate) inadequate: Vec<u32>,
     pub(crate) retransmissions: Vec<u32>,
     pub(crate) second_values: Vec<SecondValues>,
+    /// With times of CLOCK_MONOTONIC; empty where they aren't kept.
+    pub(crate) moments: Vec<Moment>,
 }
 
 impl Record {
@@ -208,6 +221,7 @@ impl Record {
             inadequate: Vec::with_capacity(seconds * scenarios),
             retransmissions: Vec::with_capacity(seconds * scenarios),
             second_values: Vec::with_capacity(seconds * pairs),
+            moments: Vec::new(),
             layout,
         }
     }
@@ -229,13 +243,21 @@ impl Record {
         }
     }
 
+    /// Keeps what happened to an attempt.
+    pub(crate) fn happened(&mut self, place: Place, at: u64, what: MomentKind) {
+        if self.moments.len() < MOST_MOMENTS {
+            let started = Nanos(place.since);
+            self.moments.push(Moment { at: Nanos(at), started, scenario: place.scenario, what });
+        }
+    }
+
     fn cell(&self, place: Place) -> usize {
-        place.second as usize * self.layout.scenarios.len() + usize::from(place.scenario)
+        place.second() as usize * self.layout.scenarios.len() + usize::from(place.scenario)
     }
 
     /// An attempt starts, so much later than it was meant to.
     pub(crate) fn started(&mut self, place: Place, late: u64) {
-        self.reach(place.second);
+        self.reach(place.second());
         let cell = self.cell(place);
         self.attempts[cell] += 1;
         if place.counted {
@@ -284,7 +306,7 @@ impl Record {
     /// A value of a metric, in nanoseconds.
     pub(crate) fn measured(&mut self, place: Place, metric: SipMetric, value: u64) {
         let Some(pair) = self.layout.pair(usize::from(place.scenario), metric) else { return };
-        let cell = place.second as usize * self.layout.pairs.len() + pair;
+        let cell = place.second() as usize * self.layout.pairs.len() + pair;
         let second = &mut self.second_values[cell];
         second.count += 1;
         second.sum_ns += value;
@@ -349,10 +371,10 @@ mod tests {
         let mut record =
             Record::new(Layout::new(|s| matches!(s, Scenario::Calling | Scenario::Messaging)), 2);
         assert_eq!(record.layout.scenarios, [Scenario::Calling, Scenario::Messaging]);
-        let place = |second, counted| Place { phase: 0, scenario: 1, counted, second };
+        let place = |second, counted| Place { phase: 0, scenario: 1, counted, since: second * 1_000_000_000 };
         for (second, counted) in [(0, false), (1, true), (4, true)] {
             record.started(place(second, counted), 5);
-            record.measured(place(second, counted), SipMetric::Pmm1, 1_000 * u64::from(second + 1));
+            record.measured(place(second, counted), SipMetric::Pmm1, 1_000 * (second + 1));
             // A metric that the scenario doesn't have.
             record.measured(place(second, counted), SipMetric::Ses1, 1);
             record.repeated(place(second, counted));

@@ -57,6 +57,10 @@ pub struct PhaseResult {
     pub seconds: Vec<Second>,
     /// Actual minus intended start of scenarios: how late the generator was.
     pub lateness: LatencyHistogram,
+    /// Everything by itself, in order of time, where the session keeps that
+    /// ([`SipSpec::moments`](super::SipSpec::moments)).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moments: Vec<Moment>,
     /// What the generator itself used.
     pub generator: GeneratorUse,
 }
@@ -127,6 +131,33 @@ pub struct SecondMetric {
     pub mean_us: f32,
     /// The largest, in microseconds.
     pub max_us: f32,
+}
+
+/// Something that happened to an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moment {
+    /// When, from the start of the phase; it may be after its end.
+    pub at: Nanos,
+    /// When the attempt was meant to start, from the start of the phase.
+    pub started: Nanos,
+    /// Its scenario, as a position in [`PhaseResult::scenarios`].
+    pub scenario: u8,
+    /// What.
+    pub what: MomentKind,
+}
+
+/// What happened to an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MomentKind {
+    /// An answer, or whatever else ends a metric's time, came: the metric and its value.
+    Took(SipMetric, Nanos),
+    /// The generator sent something again.
+    Repeated,
+    /// The attempt ended, adequately handled.
+    Succeeded,
+    /// The attempt ended, inadequately handled.
+    Failed,
 }
 
 /// Messages, all workers together.

@@ -21,6 +21,9 @@ pub struct SipSpec {
     pub cpus: CpuSet,
     /// Seed of every random choice.
     pub seed: u64,
+    /// Keep everything that happens to attempts by itself, besides counts and seconds.
+    #[serde(default)]
+    pub moments: bool,
 }
 
 /// Phases, one after the other without a gap.

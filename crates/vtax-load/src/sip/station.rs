@@ -8,7 +8,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1};
 use vtax_plan::model::{Scenario, SipMetric, SipTransport, Spread};
-use vtax_sys::datagrams::Outbox;
+use vtax_units::Nanos;
 use vtax_wire::sip::Method;
 
 use super::attempt::{Attempt, Callee, Stage, Transaction};
@@ -21,7 +21,7 @@ use super::stray::Stray;
 use super::token::{Origin, Token};
 use super::users::{NONE, Pool, Users};
 use super::wheel::Wheel;
-use super::{Pools, Traffic};
+use super::{MomentKind, Pools, Traffic};
 use crate::{LoadError, Progress};
 
 /// Timers of an attempt: its caller's, its callee's, and that of CANCEL.
@@ -50,7 +50,8 @@ pub(crate) struct Station {
     pub(crate) wheel: Wheel,
     pub(crate) composer: Composer,
     pub(crate) lines: Vec<Line>,
-    outbox: Outbox,
+    /// Datagrams are many enough to leave in bundles.
+    pub(crate) in_bundles: bool,
     pub(crate) rng: Xoshiro256PlusPlus,
     /// CSeq of the last REGISTER: rising over all users, so rising for each.
     register_cseq: u32,
@@ -87,7 +88,7 @@ impl Station {
             wheel: Wheel::new(now, most * TIMERS as usize),
             composer: Composer::new(origin, worker, text_bytes),
             lines,
-            outbox: Outbox::new(),
+            in_bundles: false,
             rng: Xoshiro256PlusPlus::seed_from_u64(spec.seed.wrapping_add(u64::from(worker) << 32) ^ 0x5149),
             register_cseq: 0,
             now,
@@ -139,16 +140,16 @@ impl Station {
     /// Sends all that waits.
     pub(crate) fn flush(&mut self) {
         for line in self.lines.iter_mut().filter(|line| line.has_waiting()) {
-            line.flush(self.now, &mut self.outbox, &mut self.stray);
+            line.flush(self.now, self.in_bundles, &mut self.stray);
         }
     }
 
-    /// Has `write` append a message to what the line sends next.
-    pub(crate) fn send(&mut self, line: usize, write: impl FnOnce(&Sender, &mut Vec<u8>)) {
+    /// Has `write` append a message to what the line sends next; those of one attempt keep their order.
+    pub(crate) fn send(&mut self, line: usize, slot: u32, write: impl FnOnce(&Sender, &mut Vec<u8>)) {
         let line = &mut self.lines[line];
-        line.send(write);
+        line.send(slot, write);
         if line.is_full() {
-            line.flush(self.now, &mut self.outbox, &mut self.stray);
+            line.flush(self.now, self.in_bundles, &mut self.stray);
         }
     }
 
@@ -174,6 +175,7 @@ impl Station {
         let Some((caller, callee)) = self.reserve(scenario, slot) else {
             self.vacant.push(slot);
             self.records[usize::from(place.phase)].ended(place, Some(Cause::NoFreeSubscriber));
+            self.happened(place, MomentKind::Failed);
             self.progress.failed += 1;
             return;
         };
@@ -252,11 +254,11 @@ impl Station {
     fn transmit(&mut self, slot: u32) {
         let line = self.line_of(self.attempts[slot as usize].caller);
         self.traffic.requests_sent += 1;
-        let Self { setup, attempts, composer, lines, outbox, stray, now, .. } = self;
+        let Self { setup, attempts, composer, lines, stray, now, in_bundles, .. } = self;
         let line = &mut lines[line];
-        line.send(|sender, out| composer.request(setup, sender, out, slot, &attempts[slot as usize]));
+        line.send(slot, |sender, out| composer.request(setup, sender, out, slot, &attempts[slot as usize]));
         if line.is_full() {
-            line.flush(*now, outbox, stray);
+            line.flush(*now, *in_bundles, stray);
         }
     }
 
@@ -265,7 +267,8 @@ impl Station {
         let line = self.line_of(self.attempts[slot as usize].caller);
         self.traffic.requests_sent += 1;
         let Self { setup, attempts, composer, lines, .. } = self;
-        lines[line].send(|sender, out| composer.cancel(setup, sender, out, slot, &attempts[slot as usize]));
+        lines[line]
+            .send(slot, |sender, out| composer.cancel(setup, sender, out, slot, &attempts[slot as usize]));
     }
 
     /// Sends the ACK to the last 2xx.
@@ -273,8 +276,9 @@ impl Station {
         let line = self.line_of(self.attempts[slot as usize].caller);
         self.traffic.requests_sent += 1;
         let Self { setup, attempts, composer, lines, .. } = self;
-        lines[line]
-            .send(|sender, out| composer.acknowledge(setup, sender, out, slot, &attempts[slot as usize]));
+        lines[line].send(slot, |sender, out| {
+            composer.acknowledge(setup, sender, out, slot, &attempts[slot as usize])
+        });
     }
 
     /// Sends the callee's answer to its INVITE.
@@ -282,7 +286,8 @@ impl Station {
         let line = self.line_of(self.attempts[slot as usize].callee);
         self.traffic.responses_sent += 1;
         let Self { setup, attempts, composer, lines, .. } = self;
-        lines[line].send(|sender, out| composer.answer(setup, sender, out, &attempts[slot as usize], status));
+        lines[line]
+            .send(slot, |sender, out| composer.answer(setup, sender, out, &attempts[slot as usize], status));
     }
 
     /// Something of the attempt is sent again.
@@ -291,11 +296,21 @@ impl Station {
         let attempt = &self.attempts[slot as usize];
         let (place, scenario) = (attempt.place, attempt.scenario);
         self.records[usize::from(place.phase)].repeated(place);
+        self.happened(place, MomentKind::Repeated);
         let since = self.now.saturating_sub(self.present.start);
         if since < self.present.length
             && let Some(record) = self.records.last_mut()
         {
             record.repeated_in((since / 1_000_000_000) as u32, scenario);
+        }
+    }
+
+    /// Keeps what happened to an attempt, where that is wanted.
+    fn happened(&mut self, place: Place, what: MomentKind) {
+        if self.setup.spec.moments {
+            // A metric's end is the arrival of a message, which `now` is behind of by the others before it.
+            let at = if matches!(what, MomentKind::Took(..)) { self.arrived } else { self.now };
+            self.records[usize::from(place.phase)].happened(place, at, what);
         }
     }
 
@@ -310,6 +325,7 @@ impl Station {
         }
         let place = attempt.place;
         self.records[usize::from(place.phase)].measured(place, metric, value);
+        self.happened(place, MomentKind::Took(metric, Nanos(value)));
     }
 
     /// Handles a timer that is due, unless another of the same moment has ended its attempt.
@@ -435,6 +451,7 @@ impl Station {
         let (place, fault) = (attempt.place, cause.or(attempt.fault));
         self.vacate(slot, cause);
         self.records[usize::from(place.phase)].ended(place, fault);
+        self.happened(place, if fault.is_none() { MomentKind::Succeeded } else { MomentKind::Failed });
         *(if fault.is_none() { &mut self.progress.ok } else { &mut self.progress.failed }) += 1;
     }
 
@@ -546,7 +563,7 @@ mod tests {
             station.users.draw(Pool::Unregistered, 0, &mut station.rng);
             station.users.release(user, Pool::Registered);
         }
-        let place = Place { phase: 0, scenario: 0, counted: true, second: 0 };
+        let place = Place { phase: 0, scenario: 0, counted: true, since: 0 };
         station.begin(Scenario::Calling, place, 0);
         let slot = 0;
         station.at(slot).callee_stage = Callee::Answered(200);

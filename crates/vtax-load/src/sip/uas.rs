@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
-use vtax_sys::datagrams::{BATCH_MAX, Inbox, Outbox};
+use vtax_sys::datagrams::{BATCH_MAX, Inbox, coalesce};
+use vtax_sys::gathering::Gathering;
+use vtax_sys::outgoing::Outgoing;
 use vtax_sys::sched;
 use vtax_wire::sip::{Message, Method, Name, Via, Writer};
 
@@ -18,10 +20,9 @@ use super::Traffic;
 use super::compose::Sender;
 use super::line::BUFFER_BYTES;
 use super::wheel::Wheel;
+use super::worker::{DATAGRAM_BYTES, MANY, ROOM_BYTES, WAITS};
 use crate::LoadError;
 
-/// As in a worker of a session.
-const DATAGRAM_BYTES: usize = 8 * 1024;
 /// Calls that wait for their ACK at once; beyond it INVITEs are answered 503.
 const CALLS_MAX: usize = 1 << 18;
 /// T1, T2 and the life of a transaction (RFC 3261 section 17.1).
@@ -48,16 +49,14 @@ struct Uas {
     sender: Sender,
     contact: Vec<u8>,
     tag: Vec<u8>,
-    outbox: Outbox,
-    out: Vec<u8>,
-    ends: Vec<usize>,
-    to: Vec<SocketAddr>,
+    out: Outgoing,
     /// By hash of Call-ID.
     open: HashMap<u64, u32>,
     hasher: RandomState,
     calls: Vec<Call>,
     vacant: Vec<u32>,
     wheel: Wheel,
+    gathering: Gathering,
     now: u64,
     traffic: Traffic,
 }
@@ -78,24 +77,24 @@ pub fn answer_calls(
     if sockopt::set_socket_recv_buffer_size_force(&socket, BUFFER_BYTES).is_err() {
         let _ = sockopt::set_socket_recv_buffer_size(&socket, BUFFER_BYTES);
     }
+    // Where the kernel can't, datagrams come one by one.
+    let _ = coalesce(socket.as_fd());
     let address = socket.local_addr().map_err(refused)?;
     ready(address);
     let now = sched::monotonic().0;
     let hasher = RandomState::new();
     let uas = Uas {
+        out: Outgoing::new(socket.as_fd()),
         socket,
         sender: Sender::new(address, vtax_wire::sip::Transport::Udp),
         contact: format!("<sip:{address}>").into_bytes(),
         tag: format!("{:016x}", hasher.hash_one(now)).into_bytes(),
-        outbox: Outbox::new(),
-        out: Vec::new(),
-        ends: Vec::new(),
-        to: Vec::new(),
         open: HashMap::new(),
         hasher,
         calls: Vec::new(),
         vacant: Vec::new(),
         wheel: Wheel::new(now, 0),
+        gathering: Gathering::new(MANY, WAITS),
         now,
         traffic: Traffic::default(),
     };
@@ -106,7 +105,7 @@ impl Uas {
     fn run(mut self, stop: &AtomicBool) -> Result<Traffic, LoadError> {
         // Not granted everywhere; callers then see a slower peer.
         let _ = sched::prefer_low_latency();
-        let mut inbox = Inbox::new(BATCH_MAX, DATAGRAM_BYTES);
+        let mut inbox = Inbox::new(BATCH_MAX, ROOM_BYTES);
         let mut due = Vec::new();
         while !stop.load(Relaxed) {
             self.wheel.advance(self.now, &mut due);
@@ -117,7 +116,9 @@ impl Uas {
             let got = match inbox.receive(self.socket.as_fd()) {
                 Ok(got) => got,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                    self.sleep()?;
+                    if !self.gathering.rest(self.now) {
+                        self.sleep()?;
+                    }
                     0
                 }
                 // ICMP about an earlier answer, or a signal.
@@ -127,8 +128,12 @@ impl Uas {
             for i in 0..got {
                 let Some(datagram) = inbox.get(i) else { continue };
                 let Some(from) = inbox.sender(&datagram) else { continue };
-                if let Ok(message) = Message::parse(datagram.bytes) {
-                    self.handle(&message, from);
+                let size = inbox.segment(&datagram).unwrap_or(datagram.bytes.len()).max(1);
+                for bytes in datagram.bytes.chunks(size).filter(|bytes| bytes.len() <= DATAGRAM_BYTES) {
+                    self.gathering.handled(1);
+                    if let Ok(message) = Message::parse(bytes) {
+                        self.handle(&message, from);
+                    }
                 }
             }
         }
@@ -162,24 +167,26 @@ impl Uas {
             Method::Invite => self.invite(message, key, to),
             Method::Ack => self.forget(key),
             Method::Bye if message.to().is_ok_and(|t| t.tag == Some(&self.tag)) => {
-                self.respond(message, 200, "OK", to);
+                self.respond(message, (200, "OK"), key, to);
             }
-            Method::Options => self.respond(message, 200, "OK", to),
-            _ => self.respond(message, 481, "Call/Transaction Does Not Exist", to),
+            Method::Options => self.respond(message, (200, "OK"), key, to),
+            _ => self.respond(message, (481, "Call/Transaction Does Not Exist"), key, to),
         }
     }
 
-    fn respond(&mut self, message: &Message<'_>, status: u16, reason: &str, to: SocketAddr) {
-        Writer::respond(&mut self.out, message, status, reason, Some(&self.tag)).end();
-        self.sent(to);
+    fn respond(&mut self, message: &Message<'_>, status: (u16, &str), key: u64, to: SocketAddr) {
+        self.send(to, key, |uas, out| {
+            Writer::respond(out, message, status.0, status.1, Some(&uas.tag)).end();
+        });
     }
 
-    /// What was appended to `out` is a message of its own.
-    fn sent(&mut self, to: SocketAddr) {
+    /// Has `write` append a message; those with the same key keep their order.
+    fn send(&mut self, to: SocketAddr, key: u64, write: impl FnOnce(&Self, &mut Vec<u8>)) {
         self.traffic.responses_sent += 1;
-        self.ends.push(self.out.len());
-        self.to.push(to);
-        if self.ends.len() >= BATCH_MAX {
+        let mut out = std::mem::take(&mut self.out);
+        out.push(Some(to), key as u32, |bytes| write(self, bytes));
+        self.out = out;
+        if self.out.is_full() {
             self.flush();
         }
     }
@@ -190,12 +197,13 @@ impl Uas {
             return self.send_again(call);
         }
         if self.calls.len() - self.vacant.len() >= CALLS_MAX {
-            return self.respond(message, 503, "Service Unavailable", to);
+            return self.respond(message, (503, "Service Unavailable"), key, to);
         }
-        Writer::respond(&mut self.out, message, 180, "Ringing", Some(&self.tag))
-            .header(Name::Contact, &self.contact)
-            .end();
-        self.sent(to);
+        self.send(to, key, |uas, out| {
+            Writer::respond(out, message, 180, "Ringing", Some(&uas.tag))
+                .header(Name::Contact, &uas.contact)
+                .end();
+        });
         let number = self.vacant.pop().unwrap_or_else(|| {
             self.calls.push(Call::default());
             self.calls.len() as u32 - 1
@@ -213,10 +221,8 @@ impl Uas {
     }
 
     fn send_again(&mut self, number: u32) {
-        let call = &self.calls[number as usize];
-        let Some(to) = call.to else { return };
-        self.out.extend_from_slice(&call.answer);
-        self.sent(to);
+        let Call { to: Some(to), key, .. } = self.calls[number as usize] else { return };
+        self.send(to, key, |uas, out| out.extend_from_slice(&uas.calls[number as usize].answer));
     }
 
     /// Timers G and H.
@@ -240,20 +246,9 @@ impl Uas {
         }
     }
 
+    /// Sends what waits. What the kernel doesn't take is lost; the caller asks again.
     fn flush(&mut self) {
-        let (mut first, mut start) = (0, 0);
-        while first < self.ends.len() {
-            let ends = &mut self.ends[first..];
-            let sent = self.outbox.send(self.socket.as_fd(), &self.out[start..], ends, &self.to[first..]);
-            // One that the kernel doesn't take is lost; the caller asks again.
-            let done = sent.unwrap_or(1).max(1);
-            let step = ends[done - 1];
-            ends[done..].iter_mut().for_each(|end| *end -= step);
-            (first, start) = (first + done, start + step);
-        }
-        self.out.clear();
-        self.ends.clear();
-        self.to.clear();
+        self.out.flush(self.socket.as_fd(), self.gathering.gathers(), |_, _| ());
     }
 }
 

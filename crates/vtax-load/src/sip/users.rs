@@ -18,13 +18,20 @@ pub(crate) enum Pool {
 #[derive(Debug)]
 pub(crate) struct Users {
     order: Vec<u32>,
-    /// Where each user is in `order`.
-    place: Vec<u32>,
-    /// What each busy user is busy with.
-    attempt: Vec<u32>,
+    /// By user; both are looked at together, and of a million users seldom any is in the cache.
+    users: Vec<User>,
     /// Where the registered users begin, and the busy ones.
     registered: u32,
     busy: u32,
+}
+
+/// What is known of one user.
+#[derive(Debug, Clone, Copy)]
+struct User {
+    /// Where it is in `order`.
+    place: u32,
+    /// What it is busy with, or [`NONE`].
+    attempt: u32,
 }
 
 impl Users {
@@ -32,8 +39,7 @@ impl Users {
     pub(crate) fn new(count: u32) -> Self {
         Self {
             order: (0..count).collect(),
-            place: (0..count).collect(),
-            attempt: vec![NONE; count as usize],
+            users: (0..count).map(|place| User { place, attempt: NONE }).collect(),
             registered: count,
             busy: count,
         }
@@ -57,7 +63,7 @@ impl Users {
 
     /// The attempt a busy user is in.
     pub(crate) fn attempt_of(&self, user: u32) -> Option<u32> {
-        self.attempt.get(user as usize).copied().filter(|attempt| *attempt != NONE)
+        self.users.get(user as usize).map(|user| user.attempt).filter(|attempt| *attempt != NONE)
     }
 
     /// Takes a user out of a pool, any with the same chance, for the attempt.
@@ -76,7 +82,7 @@ impl Users {
         }
         self.busy -= 1;
         self.swap(user, self.busy);
-        self.attempt[user as usize] = attempt;
+        self.users[user as usize].attempt = attempt;
         Some(user)
     }
 
@@ -88,14 +94,14 @@ impl Users {
             self.swap(user, self.registered);
             self.registered += 1;
         }
-        self.attempt[user as usize] = NONE;
+        self.users[user as usize].attempt = NONE;
     }
 
     /// Puts a user at a place, and whoever is there at the user's.
     fn swap(&mut self, user: u32, to: u32) {
-        let (from, other) = (self.place[user as usize], self.order[to as usize]);
-        (self.order[from as usize], self.place[other as usize]) = (other, from);
-        (self.order[to as usize], self.place[user as usize]) = (user, to);
+        let (from, other) = (self.users[user as usize].place, self.order[to as usize]);
+        (self.order[from as usize], self.users[other as usize].place) = (other, from);
+        (self.order[to as usize], self.users[user as usize].place) = (user, to);
     }
 }
 

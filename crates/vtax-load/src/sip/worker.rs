@@ -8,6 +8,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use vtax_plan::model::Scenario;
 use vtax_sys::datagrams::{BATCH_MAX, Inbox};
+use vtax_sys::gathering::Gathering;
 use vtax_sys::usage::{CpuTime, thread_cpu};
 use vtax_sys::{SysError, sched};
 use vtax_units::Nanos;
@@ -22,9 +23,12 @@ use super::stray::Kind;
 use crate::pacing::Pacer;
 use crate::{Arrivals, Control, Progress, Segment};
 
-/// Room for one datagram. SIP over UDP stays below a link's 1500 bytes; what is longer than this
-/// is no answer to anything sent from here.
-const DATAGRAM_BYTES: usize = 8 * 1024;
+/// Longest datagram that is looked at. SIP over UDP stays below a link's 1500 bytes; what is longer than
+/// this is no answer to anything sent from here.
+pub(crate) const DATAGRAM_BYTES: usize = 8 * 1024;
+/// Room for what the kernel hands over as one: up to a whole datagram of IP, which may be many of one
+/// length. The odd lines keep the beginnings of all of them out of the same few lines of the cache.
+pub(crate) const ROOM_BYTES: usize = 64 * 1024 + 11 * 64;
 /// Events taken from the kernel at once.
 const EVENTS: usize = 64;
 /// Attempts in a row before answers are looked at again.
@@ -37,11 +41,11 @@ const SLEEP_WAITING: u64 = 200_000;
 /// How often progress is handed over, and dropped datagrams are asked for.
 const PROGRESS: u64 = 20_000_000;
 const SECOND: u64 = 1_000_000_000;
-/// Wake-ups within the time of [`PROGRESS`] beyond which they are batched: 8,000 per second.
-const TURNS_MAX: u64 = 160;
-/// How long a batch is waited for. It adds to the time in which the generator answers and to the
-/// lateness of starts, so it stays far below what lateness may be (docs/load.md).
-const NAP: u64 = 200_000;
+/// Messages and starts per second and worker beyond which they are kept waiting for company.
+pub(crate) const MANY: u64 = 40_000;
+/// For how long. That adds to the time in which the generator answers and to the lateness of starts, so it
+/// stays well below what lateness may be (docs/load.md).
+pub(crate) const WAITS: std::ops::RangeInclusive<u64> = 50_000..=600_000;
 /// Attempts per second and worker up to which starts are polled for.
 const POLLED_RATE_MAX: f64 = 2_000.0;
 
@@ -95,10 +99,7 @@ pub(crate) struct Worker<'a> {
     next_progress: u64,
     /// The rate is low enough to poll for starts.
     polls: bool,
-    /// Wake-ups, and messages and starts handled, since batching was last decided about.
-    turns: u64,
-    work: u64,
-    batching: bool,
+    gathering: Gathering,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -132,7 +133,7 @@ impl<'a> Worker<'a> {
             course,
             control,
             epoll,
-            inbox: Inbox::new(BATCH_MAX, DATAGRAM_BYTES),
+            inbox: Inbox::new(BATCH_MAX, ROOM_BYTES),
             due: Vec::with_capacity(1024),
             pacer: Pacer::new(),
             number,
@@ -148,9 +149,7 @@ impl<'a> Worker<'a> {
             uses: Vec::new(),
             next_progress: 0,
             polls: true,
-            turns: 0,
-            work: 0,
-            batching: false,
+            gathering: Gathering::new(MANY, WAITS),
         })
     }
 
@@ -164,6 +163,7 @@ impl<'a> Worker<'a> {
         while self.go_on()? {
             self.dispatch();
             self.expire();
+            self.station.in_bundles = self.gathering.gathers();
             self.station.flush();
             if self.streams {
                 self.watch_streams();
@@ -203,7 +203,6 @@ impl<'a> Worker<'a> {
         if now >= self.next_progress {
             self.next_progress = now + PROGRESS;
             self.report();
-            self.judge_turns();
         }
         if self.control.is_cancelled() {
             return Ok(false);
@@ -295,7 +294,7 @@ impl<'a> Worker<'a> {
             let Some(at) = self.next_start().filter(|at| *at <= self.station.now) else { return };
             self.arrivals.as_mut().and_then(Iterator::next);
             self.tell_time();
-            self.work += 1;
+            self.gathering.handled(1);
             if self.end == u64::MAX {
                 self.left -= 1;
             }
@@ -306,7 +305,7 @@ impl<'a> Worker<'a> {
                 phase: self.phase as u16,
                 scenario: position,
                 counted: since >= phase.transient.0,
-                second: (since / SECOND) as u32,
+                since,
             };
             let scenario = self.station.records[self.phase].layout.scenarios[usize::from(position)];
             self.station.begin(scenario, place, self.station.now - at);
@@ -331,23 +330,13 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Where waking up for each message would cost more than the messages do, sleeps for a while
-    /// whatever comes; the kernel's stamps tell when it came. Otherwise as
-    /// [`next_sleep`](Self::next_sleep), which sleeps until something comes.
+    /// As [`next_sleep`](Self::next_sleep), which sleeps until something comes, unless it is better to sleep
+    /// for a while whatever comes; the kernel's stamps tell when it came.
     fn rest(&mut self) -> (u64, u64, bool) {
-        self.turns += 1;
-        if self.batching {
-            // A signal may end it early; then the batch is smaller.
-            let _ = rustix::thread::nanosleep(&timespec(NAP));
+        if self.gathering.rest(self.station.now) {
             return (self.station.now, 0, false);
         }
         self.next_sleep()
-    }
-
-    /// Decides about batching after the turns of the last while.
-    fn judge_turns(&mut self) {
-        self.batching = if self.batching { self.work * 2 > self.turns * 3 } else { self.turns > TURNS_MAX };
-        (self.turns, self.work) = (0, 0);
     }
 
     /// The present, how long to sleep, and whether that is for the sake of a start.
@@ -380,18 +369,21 @@ impl<'a> Worker<'a> {
                 Err(_) => return,
             };
             self.tell_time();
-            self.work += got as u64;
             let now = self.station.now;
             let ahead = sched::realtime().0.saturating_sub(now);
             for i in 0..got {
                 let Some(datagram) = self.inbox.get(i) else { continue };
-                if datagram.truncated {
-                    self.station.stray.count(Kind::Oversize);
-                    continue;
-                }
                 let stamp = self.inbox.arrival(&datagram);
                 self.station.arrived = stamp.map_or(now, |stamp| stamp.0.saturating_sub(ahead).min(now));
-                handle(self.station, line, datagram.bytes);
+                let size = self.inbox.segment(&datagram).unwrap_or(datagram.bytes.len()).max(1);
+                for bytes in datagram.bytes.chunks(size) {
+                    self.gathering.handled(1);
+                    if datagram.truncated || bytes.len() > DATAGRAM_BYTES {
+                        self.station.stray.count(Kind::Oversize);
+                    } else {
+                        handle(self.station, line, bytes);
+                    }
+                }
             }
             if got < BATCH_MAX {
                 return;
@@ -431,7 +423,7 @@ impl<'a> Worker<'a> {
             let more = stream.read(now, &mut station.stray);
             let taken = stream.take();
             station.arrived = now;
-            self.work += taken.messages.len() as u64;
+            self.gathering.handled(taken.messages.len() as u64);
             for (from, to) in &taken.messages {
                 handle(station, line, &taken.bytes[*from..*to]);
             }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use vtax_load::sip::*;
 use vtax_load::{ArrivalProcess, Control};
 use vtax_plan::model::{MixPart, Scenario, SipTransport, SipWorkload, Spread, Subscribers};
-use vtax_service::embedded::sip::{Options, serve};
+use vtax_service::embedded::sip::{NONCE_LIFE, Options, serve};
 use vtax_units::{Bytes, CpuSet, Nanos, Rate, Share};
 
 pub(crate) fn subscribers(count: u32) -> Subscribers {
@@ -50,6 +50,7 @@ pub(crate) fn spec(target: SocketAddr, count: u32) -> SipSpec {
         local: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
         cpus: CpuSet::default(),
         seed: 1,
+        moments: false,
     }
 }
 
@@ -135,7 +136,7 @@ impl Embedded {
         let (sender, receiver) = mpsc::channel();
         let flag = Arc::clone(&stop);
         let listen = (Ipv4Addr::LOCALHOST, 0).into();
-        let options = Options { listen, workers: 1, subscribers, authenticate_calls };
+        let options = Options { listen, workers: 1, subscribers, authenticate_calls, nonce_life: NONCE_LIFE };
         thread::spawn(move || serve(&options, &flag, |a| sender.send(a).unwrap()).unwrap());
         Self { address: receiver.recv_timeout(Duration::from_secs(5)).unwrap(), stop }
     }

@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use vtax_units::{Nanos, Rate};
 
 use super::search_steps;
-use crate::model::{Load, Measure, MeasureKind, Plan, Ramp, Scenario, SipWorkload, Spread, Workload};
+use crate::model::{
+    FailoverMeasure, LatencyMeasure, Load, Measure, MeasureKind, Plan, Ramp, Scenario, SipWorkload, Spread,
+    Workload,
+};
 
 /// Confirmations of a search: one usually holds.
 const CONFIRMATIONS: u64 = 1;
@@ -13,6 +16,13 @@ const CONFIRMATIONS: u64 = 1;
 /// Time of a measurement on a service that carries this many scenarios per second.
 pub(super) fn measuring(measure: &Measure, workload: &SipWorkload, capacity: Rate) -> Nanos {
     let ends = drain(workload).as_secs_f64();
+    let fixed = |load: Load, warmup: Nanos, duration: Nanos| {
+        let rate = match load {
+            Load::Rate(rate) => rate,
+            Load::OwnCapacity(share) | Load::LowestCapacity(share) => Rate(capacity.0 * share.0),
+        };
+        registering(workload, rate) + warmup.as_secs_f64() + duration.as_secs_f64()
+    };
     let seconds = match &measure.kind {
         MeasureKind::Ims(ims) => {
             let step = ims.step.as_secs_f64();
@@ -29,16 +39,10 @@ pub(super) fn measuring(measure: &Measure, workload: &SipWorkload, capacity: Rat
             };
             registering(workload, ims.registration_rate) + ims.stir.as_secs_f64() + load
         }
-        MeasureKind::Latency(latency) => {
-            let rate = match latency.load {
-                Load::Rate(rate) => rate,
-                Load::OwnCapacity(share) | Load::LowestCapacity(share) => Rate(capacity.0 * share.0),
-            };
-            let load = latency.warmup.as_secs_f64() + latency.duration.as_secs_f64();
-            registering(workload, rate) + load + ends
-        }
+        MeasureKind::Latency(m) => fixed(m.load, m.warmup, m.duration) + ends,
+        MeasureKind::Failover(m) => fixed(m.load, m.warmup, m.duration) + ends,
         // Refused with a SIP workload.
-        MeasureKind::Capacity(_) | MeasureKind::Throughput(_) => 0.0,
+        MeasureKind::Capacity(_) | MeasureKind::Throughput(_) | MeasureKind::Network(_) => 0.0,
     };
     Nanos::from_secs_f64(seconds.min(1e9))
 }
@@ -75,11 +79,13 @@ pub(super) fn cautions(plan: &Plan) -> Vec<String> {
                     Ramp::Steps { initial, .. } => initial,
                     Ramp::Search { start, .. } => start,
                 },
-                MeasureKind::Latency(latency) => match latency.load {
-                    Load::Rate(rate) => rate,
-                    Load::OwnCapacity(_) | Load::LowestCapacity(_) => continue,
-                },
-                MeasureKind::Capacity(_) | MeasureKind::Throughput(_) => continue,
+                MeasureKind::Latency(LatencyMeasure { load: Load::Rate(rate), .. })
+                | MeasureKind::Failover(FailoverMeasure { load: Load::Rate(rate), .. }) => *rate,
+                MeasureKind::Latency(_)
+                | MeasureKind::Failover(_)
+                | MeasureKind::Capacity(_)
+                | MeasureKind::Throughput(_)
+                | MeasureKind::Network(_) => continue,
             };
             let (busy, registered) = (workload.busy_at(rate), workload.registered_count());
             if busy > registered * 0.5 {

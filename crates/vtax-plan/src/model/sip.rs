@@ -43,6 +43,8 @@ pub struct KamailioOptions {
     pub children: Option<u32>,
     /// Shared memory of all its processes.
     pub shared_memory: Bytes,
+    /// T1 of RFC 3261 section 17; its other timers follow: T2 is 8, T4 10, timers B and F are 64 times this.
+    pub t1: Nanos,
     /// When registrations reach the database.
     pub location: LocationMode,
 }

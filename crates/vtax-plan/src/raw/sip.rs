@@ -37,6 +37,9 @@ raw! {
         optional children: Many<u32>,
         /// Memory that its processes share: subscribers' registrations and transactions.
         default shared_memory: Many<Bytes> = "256MiB",
+        /// T1 of RFC 3261, from which its timers follow. Give it the workload's `t1`: with a longer one it keeps
+        /// transactions that the callers have long given up.
+        default t1: Nanos = "500ms",
         /// When registrations reach the database: `memory` (never), `write-through` (before the
         /// answer) or `write-back` (from a timer).
         default location: Many<LocationRaw> = "write-back",
@@ -193,18 +196,6 @@ words! {
         "memory": Memory, "Never.";
         "write-through": WriteThrough, "Before the answer.";
         "write-back": WriteBack, "From a timer.";
-    }
-}
-
-impl PartialEq for TransportRaw {
-    fn eq(&self, other: &Self) -> bool {
-        self.0 == other.0
-    }
-}
-
-impl PartialEq for LocationRaw {
-    fn eq(&self, other: &Self) -> bool {
-        self.0 == other.0
     }
 }
 

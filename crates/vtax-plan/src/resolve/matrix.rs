@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{Variant, Variants, sut::Named};
 use crate::diagnose::{Report, listed, nearest};
-use crate::model::{Cell, Environment, NetPath, Service, Workload};
+use crate::model::{Cell, Environment, NetPath, PathKind, Service, Workload};
 use crate::raw::BaselineRaw;
 use crate::source::{Span, Spanned};
 
@@ -28,6 +28,7 @@ pub(super) struct Parts<'a> {
 /// Every combination with its baseline; environments vary fastest, so that compared cells are neighbours.
 pub(super) fn cells(parts: &Parts<'_>, services_span: Span, report: &mut Report) -> Vec<Cell> {
     let baseline = baseline(parts, report);
+    check_paths(parts, report);
     let count = size(&parts.environments)
         .saturating_mul(size(&parts.paths))
         .saturating_mul(size(&parts.services))
@@ -48,6 +49,9 @@ pub(super) fn cells(parts: &Parts<'_>, services_span: Span, report: &mut Report)
         for (p, path) in all(&parts.paths) {
             for (w, workload) in parts.workloads.0.iter().enumerate() {
                 for (e, environment) in all(&parts.environments) {
+                    if !path.value.kind.suits(&environment.value.kind) {
+                        continue;
+                    }
                     let named = [&environment.parameters, &path.parameters, &service.parameters];
                     let parameters: Vec<_> =
                         named.into_iter().chain([&workload.parameters]).flatten().cloned().collect();
@@ -69,8 +73,55 @@ pub(super) fn cells(parts: &Parts<'_>, services_span: Span, report: &mut Report)
     }
     if let Some(baseline) = baseline {
         pair(&mut cells, &keys, &baseline);
+        check_compared(&cells, &keys, &baseline, parts, report);
     }
     cells
+}
+
+/// Refuses paths that no environment of the plan can be at the end of.
+fn check_paths(parts: &Parts<'_>, report: &mut Report) {
+    let environments = || all(&parts.environments).map(|(_, e)| &e.value.kind);
+    for named in &parts.paths {
+        let Some(kind) = named.variants.0.first().map(|v| &v.value.kind) else { continue };
+        if !parts.complete || environments().next().is_none() || environments().any(|e| kind.suits(e)) {
+            continue;
+        }
+        let word = kind.word();
+        let (why, way_out) = match kind {
+            PathKind::Mininet(_) => ("its hosts are network namespaces", "add `native` to the environments"),
+            PathKind::Nic(_) => {
+                ("the service runs on the remote host itself", "add `native` to the environments")
+            }
+            _ => ("the service must be in a virtual machine", "add `vm` to the environments"),
+        };
+        report
+            .error(named.span, format!("no environment of this plan can be on a `{word}` path: {why}"))
+            .help(format!("{way_out}, or leave this path out"));
+    }
+}
+
+/// Refuses cells that would be compared with nothing because their path doesn't suit the baseline.
+fn check_compared(cells: &[Cell], keys: &[Key], baseline: &Baseline, parts: &Parts<'_>, report: &mut Report) {
+    let is_baseline =
+        |key: &Key| key.environment == baseline.environment && baseline.path.is_none_or(|p| p == key.path);
+    let lonely = cells.iter().zip(keys).find(|(cell, key)| cell.baseline.is_none() && !is_baseline(key));
+    let Some((cell, _)) = lonely else { return };
+    let text = match baseline.path {
+        None => format!(
+            "the baseline environment can't be on the path `{}`, so `{}` has nothing to be compared with",
+            cell.path.name, cell.id
+        ),
+        Some(_) => "the baseline environment can't be on the baseline path".to_owned(),
+    };
+    let suits = all(&parts.paths).find(|(_, p)| {
+        all(&parts.environments)
+            .nth(baseline.environment)
+            .is_some_and(|(_, e)| p.value.kind.suits(&e.value.kind))
+    });
+    let example = suits.map_or("direct", |(_, path)| path.value.name.as_str());
+    report.error(parts.baseline.span, text).help(format!(
+        "name a path that all are compared with: `baseline: {{environment: ..., path: {example}}}`"
+    ));
 }
 
 pub(super) fn too_many(span: Span, report: &mut Report) -> &mut crate::diagnose::Entry {
@@ -186,7 +237,7 @@ impl Ids {
 }
 
 /// Letters, digits and `_` of a value, everything else as single hyphens.
-fn slug(value: &str) -> String {
+pub(super) fn slug(value: &str) -> String {
     let mut slug = String::new();
     for c in value.chars() {
         if c.is_ascii_alphanumeric() || c == '_' {

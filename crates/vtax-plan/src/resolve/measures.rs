@@ -2,7 +2,7 @@
 
 use vtax_units::{Nanos, Rate, Share};
 
-use super::{LONGEST, check_name, duration_in, share_in, sip};
+use super::{LONGEST, check_name, duration_in, ft, net, share_in, sip};
 use crate::decode::{Item, Many};
 use crate::diagnose::Report;
 use crate::model::{
@@ -29,20 +29,28 @@ struct Placed {
 pub(super) fn measures(raw: &Many<MeasureRaw>, plan: &PlanRaw, report: &mut Report) -> Vec<Measure> {
     let mut placed: Vec<Placed> = Vec::new();
     let mut capacity_found = false;
-    let sip = matches!(plan.workload.as_ref().map(|w| &w.value), Some(WorkloadRaw::Sip(_)));
+    let workloads = plan.workload.as_ref().map(|w| &w.value);
+    let workload = workloads.and_then(|w| w.items.first()).map(|w| &w.value);
     for item in &raw.items {
         let span = item.span;
-        check_fits(&item.value, span, sip, report);
+        check_fits(&item.value, span, workload, report);
         match &item.value {
             MeasureRaw::Ims(raw) => {
                 capacity_found = true;
                 placed.push(Placed { measure: sip::ims(raw, report), span, detail: None });
+            }
+            MeasureRaw::Network(raw) => {
+                placed.push(Placed { measure: net::measure(raw, workloads, report), span, detail: None });
             }
             MeasureRaw::Capacity(raw) => {
                 capacity_found = true;
                 placed.push(Placed { measure: capacity(raw, plan, report), span, detail: None });
             }
             MeasureRaw::Latency(raw) => latency(raw, span, capacity_found, &mut placed, report),
+            MeasureRaw::Failover(raw) => {
+                let measure = ft::failover(raw, span, plan, capacity_found, report);
+                placed.push(Placed { measure, span, detail: None });
+            }
             MeasureRaw::Throughput(raw) => {
                 let name = raw.name.as_ref().map_or_else(|| "throughput".into(), |n| check_name(n, report));
                 duration_in(&raw.warmup, "warmup", Nanos::ZERO, LONGEST, report);
@@ -60,14 +68,25 @@ pub(super) fn measures(raw: &Many<MeasureRaw>, plan: &PlanRaw, report: &mut Repo
         placed.truncate(MAX_MEASURES);
     }
     if let Some(budget) = &plan.repeat.value.budget {
-        check_budget(budget, &placed, report);
+        check_budget(budget, &placed, workloads, report);
     }
     named(placed, report)
 }
 
 /// Refuses measures that the workload can't make.
-fn check_fits(raw: &MeasureRaw, span: Span, sip: bool, report: &mut Report) {
+fn check_fits(raw: &MeasureRaw, span: Span, workload: Option<&WorkloadRaw>, report: &mut Report) {
+    let Some(workload) = workload else { return };
+    let sip = matches!(workload, WorkloadRaw::Sip(_));
     let (message, help) = match raw {
+        MeasureRaw::Network(_) if !net::is_network(workload) => (
+            "`network` makes the tests of a workload `tcp`, `udp`, `ping` or `rr`",
+            "measure `capacity`, `latency` or `throughput`, or use one of these workloads",
+        ),
+        MeasureRaw::Network(_) => return,
+        _ if net::is_network(workload) => (
+            "network tests have rates and times of their own, and no service behind them",
+            "write `network` instead",
+        ),
         MeasureRaw::Capacity(_) if sip => (
             "the capacity of a SIP service is found by the IMS benchmark, which registers subscribers first",
             "write `ims` instead of `capacity`",
@@ -97,7 +116,8 @@ fn capacity(raw: &CapacityRaw, plan: &PlanRaw, report: &mut Report) -> Measure {
     }
     share_in(&limits.errors, "errors", -1e-9, 1.0, report);
     let p99 = duration_in(&limits.p99, "p99", Nanos(1), LONGEST, report);
-    if let Some(WorkloadRaw::Http(http)) = plan.workload.as_ref().map(|w| &w.value) {
+    let workload = plan.workload.as_ref().and_then(|w| w.value.items.first());
+    if let Some(WorkloadRaw::Http(http)) = workload.map(|w| &w.value) {
         for timeout in http.timeout.value.items.iter().filter(|t| t.value <= p99) {
             report
                 .error(
@@ -160,7 +180,7 @@ fn latency(
     }
 }
 
-fn check_load(load: &Item<LoadRaw>, capacity_found: bool, report: &mut Report) {
+pub(super) fn check_load(load: &Item<LoadRaw>, capacity_found: bool, report: &mut Report) {
     let share = match load.value.0 {
         Load::Rate(rate) => return rate_in(&Spanned { value: rate, span: load.span }, report),
         Load::OwnCapacity(share) | Load::LowestCapacity(share) => share,
@@ -183,15 +203,22 @@ pub(super) fn rate_in(rate: &Spanned<Rate>, report: &mut Report) {
 }
 
 /// A budget below one single measurement could never be kept.
-fn check_budget(budget: &Spanned<Nanos>, placed: &[Placed], report: &mut Report) {
+fn check_budget(
+    budget: &Spanned<Nanos>,
+    placed: &[Placed],
+    workloads: Option<&Many<WorkloadRaw>>,
+    report: &mut Report,
+) {
     let shortest = |measure: &Measure| match &measure.kind {
         MeasureKind::Capacity(m) => m.settle.0.saturating_add(m.step.0).saturating_mul(2),
         MeasureKind::Latency(m) => m.warmup.0.saturating_add(m.duration.0),
         MeasureKind::Throughput(m) => m.warmup.0.saturating_add(m.duration.0),
+        MeasureKind::Failover(m) => m.warmup.0.saturating_add(m.duration.0),
         MeasureKind::Ims(m) => match m.ramp {
             Ramp::Steps { .. } => m.step.0,
             Ramp::Search { step, .. } => m.step.0.saturating_add(step.0),
         },
+        MeasureKind::Network(m) => net::least_time(workloads, m).0,
     };
     let longest = placed.iter().max_by_key(|p| shortest(&p.measure));
     if let Some(longest) = longest.filter(|p| shortest(&p.measure) >= budget.value.0) {

@@ -1,7 +1,10 @@
 //! Raw plan to resolved plan: what the keys mean together, and what can't be.
 
+mod ft;
 mod matrix;
 mod measures;
+mod net;
+mod path;
 mod sip;
 mod sut;
 mod workload;
@@ -10,7 +13,7 @@ use vtax_units::{Bytes, Nanos, Share};
 
 use crate::decode::Many;
 use crate::diagnose::Report;
-use crate::model::{Budget, PLAN_VERSION, Plan, Repeat, TrialKind};
+use crate::model::{Budget, PLAN_VERSION, Plan, Repeat, Service, TrialKind};
 use crate::raw::{BudgetRaw, PlanRaw, RepeatRaw};
 use crate::source::{Span, Spanned};
 
@@ -33,10 +36,12 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
     let margin = share_in(&raw.margin, "margin", 0.0, 1.0, report);
     let budget = budget(&raw.budget.value, report);
     let repeat = repeat(&raw.repeat.value, report);
-    let environments = raw.environments.as_ref().map(|e| sut::environments(&e.value, &raw.budget, report));
-    let paths = sut::paths(&raw.paths.value, report);
-    let services = raw.services.as_ref().map(|s| sut::services(&s.value, report));
-    let workloads = raw.workload.as_ref().map(|w| workload::workloads(&w.value, report));
+    let mut environments =
+        raw.environments.as_ref().map(|e| sut::environments(&e.value, &raw.budget, report));
+    ft::level(environments.as_deref_mut().unwrap_or_default());
+    let paths = path::paths(&raw.paths.value, report);
+    let services = services(raw, report);
+    let workloads = raw.workload.as_ref().and_then(|w| workload::workloads(w, report));
     if let (Some(workload), Some(services)) = (&raw.workload, &services) {
         workload::check_served(workload, services, report);
     }
@@ -49,25 +54,54 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
         baseline: raw.baseline.as_ref()?,
         complete: raw.environments.as_ref()?.value.complete && raw.paths.value.complete,
     };
-    let cells = matrix::cells(&parts, raw.services.as_ref()?.span, report);
+    let cells =
+        matrix::cells(&parts, raw.services.as_ref().map_or(raw.baseline.as_ref()?.span, |s| s.span), report);
+    let measures = measures?;
+    ft::check(raw, &cells, &measures, report);
     let plan = Plan {
         version: PLAN_VERSION,
         name: name?,
         description: raw.description.as_ref().map_or(String::new(), |d| d.value.trim().to_owned()),
         seed: raw.seed.value,
         cells,
-        measures: measures?,
+        measures,
         repeat,
         budget,
         margin,
     };
+    let alone = plan.cells.iter().find(|c| !c.path.kind.may_stand_twice());
+    if let (TrialKind::Duet, Some(cell)) = (plan.repeat.trials, alone) {
+        let (name, word) = (&cell.path.name, cell.path.kind.word());
+        report
+            .error(raw.repeat.value.trials.span, format!("path `{name}` can't be part of a duet"))
+            .help(format!("there is one of what a `{word}` path is made of: leave `trials` or the path out"));
+    }
     if plan.repeat.trials == TrialKind::Duet && !plan.measures.iter().any(|m| plan.is_duet(m)) {
         report.error(raw.repeat.value.trials.span, "no measure of this plan can be made as a duet").help(
             "a capacity search's steps depend on what it finds, so two can't go along together: measure \
                  `latency` or `throughput`, or leave `trials` out",
         );
     }
+    if plan.repeat.trials == TrialKind::Duet && plan.cells.iter().any(|c| c.environment.kind.is_pair()) {
+        report
+            .error(raw.repeat.value.trials.span, "protected virtual machines are measured one at a time")
+            .help("two pairs at once would need four hosts: leave `trials` out");
+    }
     Some(plan)
+}
+
+/// The services named; vtax's own far end where a network test needs no more said.
+fn services(raw: &PlanRaw, report: &mut Report) -> Option<Vec<sut::Named<Service>>> {
+    if let Some(services) = &raw.services {
+        return Some(sut::services(&services.value, report));
+    }
+    let workload = raw.workload.as_ref()?;
+    let variants = Variants::of(net::default_peer());
+    if workload.value.items.iter().all(|w| net::is_network(&w.value)) {
+        return Some(vec![sut::Named { name: "peer".to_owned(), span: workload.span, variants }]);
+    }
+    report.error(workload.span.at_start(), "the plan needs the key `services`");
+    None
 }
 
 fn repeat(raw: &RepeatRaw, report: &mut Report) -> Repeat {

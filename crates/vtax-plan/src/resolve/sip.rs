@@ -69,6 +69,7 @@ pub(super) fn kamailio(raw: &KamailioRaw, report: &mut Report) -> (String, Varia
         port: check_port(&raw.port, report),
         children: None,
         shared_memory: Bytes(0),
+        t1: t1_in(&raw.t1, report),
         location: LocationMode::WriteBack,
     });
     let set = |service: &mut Service, change: &dyn Fn(&mut KamailioOptions)| {
@@ -81,6 +82,10 @@ pub(super) fn kamailio(raw: &KamailioRaw, report: &mut Report) -> (String, Varia
         .vary("shared_memory", &raw.shared_memory.value, report, |s, m| set(s, &|o| o.shared_memory = m))
         .vary("location", &raw.location.value, report, |s, mode| set(s, &|o| o.location = mode.0));
     (name, variants)
+}
+
+fn t1_in(raw: &Spanned<Nanos>, report: &mut Report) -> Nanos {
+    duration_in(raw, "t1", Nanos::from_millis(1), Nanos::from_secs(10), report)
 }
 
 pub(super) fn workload(raw: &SipWorkloadRaw, report: &mut Report) -> Variants<Workload> {
@@ -111,7 +116,7 @@ pub(super) fn workload(raw: &SipWorkloadRaw, report: &mut Report) -> Variants<Wo
         message_bytes: (Bytes(0), Bytes(0)),
         expires: duration_in(&raw.expires, "expires", Nanos::from_secs(1), Nanos::from_secs(1 << 31), report),
         addresses: 1,
-        t1: duration_in(&raw.t1, "t1", Nanos::from_millis(1), Nanos::from_secs(10), report),
+        t1: t1_in(&raw.t1, report),
         limits: limits(&raw.limits.value, report),
     };
     Variants::of(sip)

@@ -1,22 +1,18 @@
-//! Environments, paths and services.
+//! Environments and services.
 
 use std::collections::BTreeMap;
 
-use vtax_units::{BitRate, Bytes, Nanos};
+use vtax_units::{Bytes, Nanos};
 
-use super::{Variants, check_name, counts_in, duration_in, memory_in, sip};
+use super::{Variants, check_name, counts_in, duration_in, ft, memory_in, net, sip};
 use crate::decode::{Argv, Item, Many, TextMap};
 use crate::diagnose::{Report, shorten};
 use crate::model::{
-    CommandService, Environment, EnvironmentKind, NetPath, PathKind, Ready, Service, ServiceKind, VmOptions,
-    WebOptions,
+    CommandService, Environment, EnvironmentKind, Ready, Service, ServiceKind, VmOptions, WebOptions,
 };
-use crate::raw::{BudgetRaw, CommandRaw, EnvironmentRaw, PathRaw, ReadyRaw, ServiceRaw, VmRaw, WebRaw};
+use crate::raw::{BudgetRaw, CommandRaw, EnvironmentRaw, ReadyRaw, ServiceRaw, VmRaw, WebRaw};
 use crate::source::{Span, Spanned};
 
-/// The rate at which a token bucket on both ports lets TCP have a gigabit Ethernet's goodput
-/// (934-940 Mbit/s: 1 Gbit/s less preamble, gap, Ethernet, IP and TCP headers).
-const GIGABIT: BitRate = BitRate(984_400_000);
 /// A Linux guest with its initrd does not boot below this.
 const LEAST_VM_MEMORY: Bytes = Bytes::from_mib(128);
 /// QEMU's limit for q35 without an interrupt remapper.
@@ -62,8 +58,10 @@ fn vm(raw: &VmRaw, memory: Bytes, report: &mut Report) -> (String, Variants<Envi
     if let Some(vcpus) = &raw.vcpus {
         counts_in(&vcpus.value, "a guest needs a virtual CPU", MOST_VCPUS, report);
     }
-    let name = name_or(raw.name.as_ref(), "vm", report);
-    let options = VmOptions { vcpus: None, memory: memory.max(LEAST_VM_MEMORY) };
+    let mode = raw.fault_tolerance.as_ref().and_then(|ft| ft.value.mode.as_ref()).map(|mode| mode.value.0);
+    let default = mode.map_or_else(|| "vm".to_owned(), ft::usual_name);
+    let name = name_or(raw.name.as_ref(), &default, report);
+    let options = VmOptions { vcpus: None, memory: memory.max(LEAST_VM_MEMORY), fault_tolerance: None };
     let set = |environment: &mut Environment, change: &dyn Fn(&mut VmOptions)| {
         if let EnvironmentKind::Vm(options) = &mut environment.kind {
             change(options);
@@ -72,35 +70,11 @@ fn vm(raw: &VmRaw, memory: Bytes, report: &mut Report) -> (String, Variants<Envi
     let variants = Variants::of(Environment { name: name.clone(), kind: EnvironmentKind::Vm(options) })
         .vary_if("memory", raw.memory.as_ref(), report, |e, memory| set(e, &|o| o.memory = memory))
         .vary_if("vcpus", raw.vcpus.as_ref(), report, |e, vcpus| set(e, &|o| o.vcpus = Some(vcpus)));
-    (name, variants)
-}
-
-pub(super) fn paths(raw: &Many<PathRaw>, report: &mut Report) -> Vec<Named<NetPath>> {
-    let resolve = |item: &Item<PathRaw>, report: &mut Report| {
-        let (name, default, kind, rate, mtu) = match &item.value {
-            PathRaw::Direct(raw) => (&raw.name, "direct", PathKind::Direct, None, &raw.mtu),
-            PathRaw::Bridge(raw) => (&raw.name, "bridge", PathKind::Bridge, None, &raw.mtu),
-            PathRaw::Gigabit(raw) => (&raw.name, "gigabit", PathKind::Bridge, Some(GIGABIT), &raw.mtu),
-        };
-        let name = name_or(name.as_ref(), default, report);
-        let rates = match &item.value {
-            PathRaw::Bridge(raw) => raw.rate.as_ref(),
-            _ => None,
-        };
-        for rate in rates.iter().flat_map(|r| &r.value.items).filter(|r| r.value < BitRate(8_000)) {
-            report.error(rate.span, "a wire below 8kbit carries no packet in reasonable time");
-        }
-        for mtu in mtu.value.items.iter().filter(|m| !(576..=65_535).contains(&m.value)) {
-            // RFC 791: every host takes datagrams of 576 octets; a length field has 16 bits.
-            report.error(mtu.span, format!("{} is no MTU: it is 576 to 65535 bytes", mtu.value));
-        }
-        let variants = Variants::of(NetPath { name: name.clone(), kind, rate, mtu: 1500 })
-            .vary_if("rate", rates, report, |path, rate| path.rate = Some(rate))
-            .vary("mtu", &mtu.value, report, |path, mtu| path.mtu = mtu);
-        Named { name, span: item.span, variants }
+    let variants = match &raw.fault_tolerance {
+        Some(fault_tolerance) => ft::protected(fault_tolerance, variants, report),
+        None => variants,
     };
-    let all = raw.items.iter().map(|item| resolve(item, report)).collect();
-    unique("path", all, report)
+    (name, variants)
 }
 
 pub(super) fn services(raw: &Many<ServiceRaw>, report: &mut Report) -> Vec<Named<Service>> {
@@ -111,6 +85,7 @@ pub(super) fn services(raw: &Many<ServiceRaw>, report: &mut Report) -> Vec<Named
             ServiceRaw::Nginx(raw) => web(raw, "nginx", ServiceKind::Nginx, report),
             ServiceRaw::Sip(raw) => sip::embedded(raw, report),
             ServiceRaw::Kamailio(raw) => sip::kamailio(raw, report),
+            ServiceRaw::Peer(raw) => net::peer(raw, report),
             ServiceRaw::Command(raw) => command(raw, report)?,
         };
         Some(Named { name, span: item.span, variants })
@@ -237,7 +212,7 @@ pub(super) fn name_or(name: Option<&Spanned<String>>, default: &str, report: &mu
 }
 
 /// Reports names that are taken and leaves their bearers out.
-fn unique<T>(what: &str, all: Vec<Named<T>>, report: &mut Report) -> Vec<Named<T>> {
+pub(super) fn unique<T>(what: &str, all: Vec<Named<T>>, report: &mut Report) -> Vec<Named<T>> {
     let mut kept: Vec<Named<T>> = Vec::with_capacity(all.len());
     for named in all {
         match kept.iter().find(|other| other.name == named.name) {

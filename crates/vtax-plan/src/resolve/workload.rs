@@ -3,7 +3,8 @@
 use vtax_units::Nanos;
 
 use super::sut::Named;
-use super::{LONGEST, Variants, counts_in, duration_in, sip};
+use super::{LONGEST, Variants, counts_in, duration_in, net, sip};
+use crate::decode::Many;
 use crate::diagnose::{Report, shorten};
 use crate::model::{HttpWorkload, Service, ServiceKind, Workload};
 use crate::raw::{HttpWorkloadRaw, WorkloadRaw};
@@ -12,11 +13,20 @@ use crate::source::Spanned;
 /// One machine has no more ports towards one address.
 const MOST_CONNECTIONS: u32 = 60_000;
 
-pub(super) fn workloads(raw: &WorkloadRaw, report: &mut Report) -> Variants<Workload> {
-    match raw {
+/// One workload, or network tests, which may be several; `None` where nothing can be concluded.
+pub(super) fn workloads(raw: &Spanned<Many<WorkloadRaw>>, report: &mut Report) -> Option<Variants<Workload>> {
+    let items = &raw.value.items;
+    if let (Some(other), 2..) = (items.iter().find(|w| !net::is_network(&w.value)), items.len()) {
+        report
+            .error(other.span, "only network tests (`tcp`, `udp`, `ping`, `rr`) can be several in one plan")
+            .help("write a plan of its own for this workload");
+        return None;
+    }
+    Some(match &items.first()?.value {
         WorkloadRaw::Http(raw) => http(raw, report),
         WorkloadRaw::Sip(raw) => sip::workload(raw, report),
-    }
+        _ => net::workload(&raw.value, report),
+    })
 }
 
 fn http(raw: &HttpWorkloadRaw, report: &mut Report) -> Variants<Workload> {
@@ -79,17 +89,26 @@ fn is_origin_form(target: &str) -> bool {
 
 /// Reports services that don't speak the workload's protocol, and targets that a service of the
 /// catalogue would answer with 404: every trial would fail.
-pub(super) fn check_served(raw: &Spanned<WorkloadRaw>, services: &[Named<Service>], report: &mut Report) {
+pub(super) fn check_served(
+    raw: &Spanned<Many<WorkloadRaw>>,
+    services: &[Named<Service>],
+    report: &mut Report,
+) {
+    let Some(workload) = raw.value.items.first().map(|w| &w.value) else { return };
     for service in services {
         let Some(first) = service.variants.0.first() else { continue };
         let speaks = match &first.value.kind {
             ServiceKind::Http(_) | ServiceKind::Apache(_) | ServiceKind::Nginx(_) => "http",
             ServiceKind::Sip(_) | ServiceKind::Kamailio(_) => "sip",
+            ServiceKind::Peer(_) => "tcp",
+            // A program that speaks vtax's own protocol would be vtax.
+            ServiceKind::Command(_) if net::is_network(workload) => "command",
             ServiceKind::Command(_) => continue,
         };
-        let spoken = match &raw.value {
+        let spoken = match workload {
             WorkloadRaw::Http(_) => "http",
             WorkloadRaw::Sip(_) => "sip",
+            WorkloadRaw::Tcp(_) | WorkloadRaw::Udp(_) | WorkloadRaw::Ping(_) | WorkloadRaw::Rr(_) => "tcp",
         };
         if speaks != spoken {
             report
@@ -97,10 +116,14 @@ pub(super) fn check_served(raw: &Spanned<WorkloadRaw>, services: &[Named<Service
                     service.span,
                     format!("`{}` does not speak what the workload `{spoken}` speaks", service.name),
                 )
-                .help(format!("its workload is `{speaks}`"));
+                .help(match (speaks, spoken) {
+                    ("tcp", _) => "its workloads are `tcp`, `udp`, `ping` and `rr`".to_owned(),
+                    (_, "tcp") => "network tests are made with the service `peer`".to_owned(),
+                    _ => format!("its workload is `{speaks}`"),
+                });
         }
     }
-    let WorkloadRaw::Http(http) = &raw.value else { return };
+    let WorkloadRaw::Http(http) = workload else { return };
     for target in http.target.iter().flat_map(|t| &t.value.items).filter(|t| is_origin_form(&t.value)) {
         let path = target.value.split('?').next().unwrap_or_default();
         for service in services {
@@ -110,7 +133,10 @@ pub(super) fn check_served(raw: &Spanned<WorkloadRaw>, services: &[Named<Service
                 ServiceKind::Apache(_) | ServiceKind::Nginx(_) => {
                     (FILES.contains(&path), "it serves `/100b`, `/10k` and `/1m`")
                 }
-                ServiceKind::Sip(_) | ServiceKind::Kamailio(_) | ServiceKind::Command(_) => continue,
+                ServiceKind::Sip(_)
+                | ServiceKind::Kamailio(_)
+                | ServiceKind::Peer(_)
+                | ServiceKind::Command(_) => continue,
             };
             if !served {
                 let message = format!("`{}` does not serve `{}`", service.name, shorten(&target.value));

@@ -158,10 +158,37 @@ const WORDS: [(&str, &str); 18] = [
     ),
 ];
 
-pub(super) fn glossary() -> Markup {
+/// Words of the section about faults.
+const FAULT_WORDS: [(&str, &str); 7] = [
+    ("fault", "Something broken on purpose while a load is held: a host killed or frozen, a link cut."),
+    (
+        "failover",
+        "Another host takes over: the time from the failure until somebody answers again, and what gets lost in it.",
+    ),
+    (
+        "primary, secondary",
+        "The host that runs the guest, and the one that keeps a copy of it in the same state and could go on.",
+    ),
+    (
+        "checkpoint",
+        "The moment at which the copy is brought up to date: the guest is stopped, what it changed is copied, it goes on.",
+    ),
+    (
+        "dirty page",
+        "A page of memory, 4 KiB, that was changed since the last checkpoint and has to be copied.",
+    ),
+    (
+        "fencing",
+        "Making sure that a host that is believed dead is, before another takes over: one that only hung would wake up and answer too.",
+    ),
+    ("split brain", "Two guests that both believe to be the one: what fencing prevents."),
+];
+
+pub(super) fn glossary(report: &Report) -> Markup {
+    let faults = if report.ft().is_empty() { &[][..] } else { &FAULT_WORDS[..] };
     let mut m = Markup::new();
     m.open("dl", &[("class", "words")]);
-    for (word, meaning) in WORDS {
+    for (word, meaning) in WORDS.iter().chain(faults) {
         m.element("dt", &[], word).element("dd", &[], meaning);
     }
     m.close("dl");

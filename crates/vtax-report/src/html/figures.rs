@@ -9,7 +9,7 @@ use crate::format::{duration, quantile_name, quantity};
 use crate::markup::Markup;
 use crate::metric::{LAYERS, layer_label};
 use crate::plot::capacity::{Searches, searches, words};
-use crate::plot::curves::{Curve, percentiles};
+use crate::plot::curves::{Curve, LATENCY, percentiles};
 use crate::plot::stack::{Bar, layer_class, stack};
 use crate::plot::{responsive, series};
 
@@ -21,13 +21,13 @@ fn titled(what: &str, group: &Group<'_>) -> String {
 pub(super) fn latency(data: &RunData) -> Markup {
     let mut m = Markup::new();
     for group in data.groups() {
-        for measure in &data.plan.measures {
+        for measure in data.measures() {
             let curves: Vec<Curve<'_>> = group
                 .cells
                 .iter()
                 .enumerate()
                 .filter_map(|(position, cell)| {
-                    let histogram = data.latency.get(&(cell.id.clone(), measure.name.clone()))?;
+                    let histogram = data.latency.get(&(cell.id.clone(), measure.to_owned()))?;
                     let label = data.environment_label(cell);
                     (!histogram.is_empty()).then_some(Curve { label, position, histogram })
                 })
@@ -35,9 +35,9 @@ pub(super) fn latency(data: &RunData) -> Markup {
             if curves.is_empty() {
                 continue;
             }
-            let caption = titled(&format!("Latency by percentile, {}", measure.name), &group);
+            let caption = titled(&format!("Latency by percentile, {measure}"), &group);
             let keys: Vec<_> = curves.iter().map(|c| (series(c.position), c.label.clone())).collect();
-            let picture = responsive(|w| percentiles(&curves, &caption, w));
+            let picture = responsive(|w| percentiles(&curves, &caption, LATENCY, w));
             m.add(&figure(&caption, &keys, &picture)).add(&percentile_table(&curves));
         }
     }

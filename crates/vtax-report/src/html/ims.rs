@@ -1,7 +1,7 @@
 //! The IMS benchmark's summary: capacity by environment, systems and parameters, the tables of steps.
 
 use vtax_plan::model::Workload;
-use vtax_store::ims::ImsOutcome;
+use vtax_store::ims::{ImsOutcome, ImsPhase};
 use vtax_store::record::{TrialRecord, Validity};
 use vtax_store::summary::{Comparison, MetricSummary};
 
@@ -49,8 +49,13 @@ pub(super) fn titled(title: &str, bench: &Bench) -> String {
 pub(super) fn summary(report: &Report, ims: &Ims) -> Markup {
     let mut m = Markup::new();
     for bench in &ims.benches {
-        heading(&mut m, bench, "doc", &titled("Design objective capacity", bench));
-        m.add(&capacities(report, bench));
+        if bench.at_given_rate {
+            heading(&mut m, bench, "rate", &titled("Load at the plan's rate", bench));
+            m.add(&given_rates(report, bench));
+        } else {
+            heading(&mut m, bench, "doc", &titled("Design objective capacity", bench));
+            m.add(&capacities(report, bench));
+        }
         heading(&mut m, bench, "systems", &titled("Systems and parameters", bench));
         m.add(&systems(report, bench));
         for environment in &bench.environments {
@@ -117,6 +122,56 @@ fn capacities(report: &Report, bench: &Bench) -> Markup {
     m
 }
 
+/// What a rate that the plan gives came to.
+fn given_rates(report: &Report, bench: &Bench) -> Markup {
+    let data = &report.data;
+    let mut table = Markup::new();
+    table.open("table", &[("class", "doc")]);
+    let columns = [
+        ("Environment", false),
+        ("Requested, SAPS", true),
+        ("Effective, SAPS", true),
+        ("Inadequately handled", true),
+        ("Trials", true),
+    ];
+    head(&mut table, &columns);
+    table.open("tbody", &[]);
+    for e in &bench.environments {
+        let valid: Vec<&TrialRecord> =
+            e.trials.iter().map(|i| &data.trials[*i]).filter(|t| t.validity == Validity::Valid).collect();
+        let over = |of: fn(&ImsPhase) -> f64, text: fn(f64) -> String| {
+            span(valid.iter().filter_map(|t| Some(of(outcome(t)?.decisive()?))), text)
+        };
+        table.open("tr", &[]).open("th", &[("scope", "row"), ("class", series(e.position))]);
+        table.fixed("<i class=\"dot\"></i>").text(&e.label).close("th");
+        for text in [
+            over(|p| p.requested.0, whole),
+            over(|p| p.effective.0, fixed),
+            over(|p| 100.0 * p.ihs, |share| format!("{} %", fixed(share))),
+            format!("{} of {}", valid.len(), e.trials.len()),
+        ] {
+            table.element("td", &[("class", "n")], &text);
+        }
+        table.close("tr");
+    }
+    table.close("tbody").close("table");
+    let mut m = scrolling(&table);
+    m.fixed("<p class=\"small-print\">From the least to the most of the valid trials. Response times and their tax are in the tables above, and below in full.</p>");
+    m
+}
+
+/// From the least to the most of some figures.
+fn span(figures: impl Iterator<Item = f64>, text: impl Fn(f64) -> String) -> String {
+    let bounds = figures.fold(None, |bounds: Option<(f64, f64)>, f| {
+        Some(bounds.map_or((f, f), |(low, high)| (low.min(f), high.max(f))))
+    });
+    match bounds.map(|(low, high)| (text(low), text(high))) {
+        Some((low, high)) if low == high => low,
+        Some((low, high)) => format!("{low}–{high}"),
+        None => "none".to_owned(),
+    }
+}
+
 fn capacity_cells(table: &mut Markup, found: &Found<'_>, baseline: bool) {
     table.open("td", &[("class", "n")]);
     match found.value {
@@ -161,12 +216,7 @@ fn capacity_cells(table: &mut Markup, found: &Found<'_>, baseline: bool) {
 fn requested(report: &Report, e: &Environment) -> String {
     let trials = e.trials.iter().map(|i| &report.data.trials[*i]);
     let valid = trials.filter(|t| t.validity == Validity::Valid);
-    let rates: Vec<f64> = valid.filter_map(|t| Some(outcome(t)?.decisive()?.requested.0)).collect();
-    match (rates.iter().copied().reduce(f64::min), rates.iter().copied().reduce(f64::max)) {
-        (Some(low), Some(high)) if whole(low) == whole(high) => whole(low),
-        (Some(low), Some(high)) => format!("{}–{}", whole(low), whole(high)),
-        _ => "none".to_owned(),
-    }
+    span(valid.filter_map(|t| Some(outcome(t)?.decisive()?.requested.0)), whole)
 }
 
 /// Who took part, and the parameters that matter most.

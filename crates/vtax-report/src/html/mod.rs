@@ -5,9 +5,14 @@
 
 mod facts;
 mod figures;
+mod ft;
+mod ft_costs;
+mod ft_facts;
 mod ims;
 mod ims_facts;
 mod ims_metrics;
+mod links;
+mod links_facts;
 mod scalability;
 mod time;
 mod trials;
@@ -25,6 +30,7 @@ use crate::series;
 pub(crate) fn page(report: &Report) -> String {
     let data = &report.data;
     let mut damage = report.ims().damage.clone();
+    damage.extend(report.ft().damage.iter().cloned());
     let intervals = series::intervals(&report.run, data, &mut damage);
     let densities = series::densities(&report.run, data, &mut damage);
     let probes = series::probes(&report.run, data, &mut damage);
@@ -39,8 +45,12 @@ pub(crate) fn page(report: &Report) -> String {
         }
     };
     let benches = report.ims();
+    let paths = crate::links::of(data);
     section("ims", "IMS benchmark", ims::summary(report, benches));
+    section("links", "Paths", links::section(report, &paths));
+    section("links-datagrams", "Datagrams and round trips", links_facts::datagrams(data, &paths));
     section("taxes", "Taxes", verdict::taxes(report, &rows));
+    section("ft", "Fault tolerance", ft::failovers(report, &rows));
     section("why", "Why these verdicts", why::why(report, &rows));
     section("latency", "Latency", figures::latency(data));
     section("capacity", "Capacity", figures::capacity(data));
@@ -52,12 +62,13 @@ pub(crate) fn page(report: &Report) -> String {
     section("ims-measurements", "IMS measurements", ims_metrics::metrics(benches, arrivals));
     section("ims-failures", "IMS failures and generator", ims_facts::failures(benches));
     section("ims-appendix", "IMS parameters and command lines", ims_facts::appendix(report, benches));
+    section("links-trust", "Whether the network figures can be trusted", links_facts::trust(&paths));
     section("left-out", "What doesn't count", why::left_out(report));
     section("trials", "Trials", trials::trials(report));
     section("figures", "All figures", verdict::all_figures(&rows, &report.summary));
     section("provenance", "Where the numbers come from", facts::provenance(report));
     section("repeat", "Repeat it", facts::repeat(report));
-    section("words", "Words", facts::glossary());
+    section("words", "Words", facts::glossary(report));
 
     let mut page = Markup::new();
     page.fixed("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
@@ -70,7 +81,10 @@ pub(crate) fn page(report: &Report) -> String {
     page.element("title", &[], &format!("vtax: {}", data.plan.name));
     let has_ims = !benches.benches.is_empty();
     page.fixed("<style>").fixed(include_str!("style.css"));
-    page.fixed(if has_ims { include_str!("ims.css") } else { "" }).fixed("</style></head><body>");
+    page.fixed(if has_ims { include_str!("ims.css") } else { "" });
+    page.fixed(if report.ft().is_empty() { "" } else { include_str!("ft.css") });
+    page.fixed(if paths.benches.is_empty() { "" } else { include_str!("links.css") });
+    page.fixed("</style></head><body>");
     page.add(&verdict::header(report, &sections));
     page.open("main", &[]);
     page.add(&verdict::verdict(report, &rows, &damage));

@@ -201,7 +201,7 @@ fn with(p: Parameter, text: impl Fn(f64) -> String) -> String {
 /// What the law says, for people who don't know it.
 fn in_words(label: &str, parameter: &str, law: &Scalability) -> String {
     let shared = format!(
-        "{label}: with each more of {parameter}, {:.1} % of the work waits for something shared",
+        "{label}: {:.1} % of the work can't be shared out among {parameter}",
         law.sigma.value * 100.0
     );
     if law.sigma.value > FLAT {

@@ -49,8 +49,7 @@ pub(super) fn verdict(report: &Report, rows: &[Row], damage: &[String]) -> Marku
     let primary: Vec<&Row> = rows.iter().filter(|r| r.primary).collect();
     if primary.len() > MOST_ROWS {
         // With many combinations the first table is about what the headline is about.
-        let (first, rest): (Vec<&Row>, Vec<&Row>) =
-            primary.iter().partition(|r| r.metric == primary[0].metric && r.measure == primary[0].measure);
+        let (first, rest) = first_and_rest(&primary);
         m.add(&table(report, &first));
         m.open("details", &[]).element("summary", &[], "The other metrics, judged the same way");
         m.add(&table(report, &rest)).close("details");
@@ -204,12 +203,23 @@ pub(super) fn taxes(report: &Report, rows: &[Row]) -> Markup {
         return Markup::new();
     }
     let margin = report.data.plan.margin.0;
-    let picture = plot::responsive(|width| forest::forest(&primary, margin, width));
+    let draw = |rows: &[&Row]| plot::responsive(|width| forest::forest(rows, margin, width));
     let caption = format!(
         "What each environment costs over the baseline. The shaded zone, 1 ± {}, counts as equal.",
         crate::format::tick(margin, "1")
     );
-    super::figure(&caption, &[], &picture)
+    if primary.len() <= 2 * MOST_ROWS {
+        return super::figure(&caption, &[], &draw(&primary));
+    }
+    let (first, rest) = first_and_rest(&primary);
+    let mut m = super::figure(&caption, &[], &draw(&first));
+    m.open("details", &[]).element("summary", &[], "The other metrics").add(&draw(&rest)).close("details");
+    m
+}
+
+/// What the headline is about, and the other metrics and measures.
+fn first_and_rest<'a>(rows: &[&'a Row]) -> (Vec<&'a Row>, Vec<&'a Row>) {
+    rows.iter().partition(|r| r.metric == rows[0].metric && r.measure == rows[0].measure)
 }
 
 /// Every metric of every cell, sortable.

@@ -318,6 +318,7 @@ mod tests {
 
     fn phase(name: &str, seconds: Vec<Second>, started_unix_ms: u64) -> PhaseResult {
         PhaseResult {
+            moments: Vec::new(),
             name: name.to_owned(),
             requested: Rate(10.0),
             effective: Rate(10.0),

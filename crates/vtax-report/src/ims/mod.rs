@@ -38,6 +38,8 @@ pub(crate) struct Bench {
     /// What tells it from others; empty where there is one only.
     pub(crate) label: String,
     pub(crate) measure: String,
+    /// The plan gives the load; no capacity is looked for.
+    pub(crate) at_given_rate: bool,
     /// Baseline first; those with a trial.
     pub(crate) environments: Vec<Environment>,
 }
@@ -124,7 +126,9 @@ pub(crate) fn read(run: &RunDir, data: &RunData) -> Ims {
                 n => format!("ims{}", n + 1),
             };
             let label = group.label.clone();
-            ims.benches.push(Bench { prefix, label, measure: measure.name.clone(), environments });
+            let at_given_rate = matches!(measure.kind, MeasureKind::Latency(_));
+            let measure = measure.name.clone();
+            ims.benches.push(Bench { prefix, label, measure, at_given_rate, environments });
         }
     }
     ims

@@ -188,6 +188,7 @@ fn of_service(kind: &ServiceKind, list: &mut Vec<Parameter>) {
             let children = o.children.map_or_else(|| "8".to_owned(), |n| n.to_string());
             put("children", children, "Worker processes per transport");
             put("shared_memory", o.shared_memory.to_string(), "Memory its processes share");
+            put("t1", o.t1.to_string(), "Its T1, from which its timers follow");
             put(
                 "location",
                 format!("{:?}", o.location).to_lowercase(),

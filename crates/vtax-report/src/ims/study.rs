@@ -4,8 +4,8 @@ use vtax_plan::model::{Cell, EnvironmentKind, Scenario, ServiceKind, SipWorkload
 
 /// Design objective capacities of the study, in SAPS: natively, in a VM, in a fault-tolerant VM.
 pub(crate) const NATIVE: f64 = 139.0;
-const VM: f64 = 100.0;
-const FAULT_TOLERANT: f64 = 34.0;
+pub(crate) const VM: f64 = 100.0;
+pub(crate) const FAULT_TOLERANT: f64 = 34.0;
 
 /// The study's mix.
 const MIX: [(Scenario, f64); 5] = [
@@ -23,10 +23,9 @@ pub(crate) fn capacity(cell: &Cell) -> Option<f64> {
     if !is_its_mix(workload) || !matches!(cell.service.kind, ServiceKind::Kamailio(_)) {
         return None;
     }
-    let name = cell.environment.name.to_lowercase();
-    match cell.environment.kind {
+    match &cell.environment.kind {
         EnvironmentKind::Native => Some(NATIVE),
-        EnvironmentKind::Vm(_) if name.contains("fault") || name.split(['-', '_']).any(|w| w == "ft") => {
+        EnvironmentKind::Vm(vm) if vm.fault_tolerance.as_ref().is_some_and(|ft| ft.mode.keeps_state()) => {
             Some(FAULT_TOLERANT)
         }
         EnvironmentKind::Vm(_) => Some(VM),

@@ -7,6 +7,7 @@ use vtax_units::CpuSet;
 
 use super::detail::Samples;
 use super::what::What;
+use crate::memory::Footprint;
 
 const MIB: f64 = 1_048_576.0;
 
@@ -38,7 +39,10 @@ struct Sums {
     cpus: f64,
     /// CPU time of the node's own processes or threads.
     tasks_ns: f64,
-    resident: f64,
+    /// CPU time of its agent, where it was told apart; in the client's node that is the generator.
+    agent_ns: Option<f64>,
+    /// Memory of its own processes.
+    processes: Footprint,
     total: f64,
     available: f64,
 }
@@ -48,7 +52,8 @@ impl Sums {
         let (kind, id) = row.source.split_once(':').unwrap_or((row.source, ""));
         match (kind, row.metric) {
             ("task", "user" | "system" | "guest") => self.tasks_ns += row.value,
-            ("task", "resident") => self.resident += row.value,
+            ("agent", "user" | "system" | "guest") => *self.agent_ns.get_or_insert(0.0) += row.value,
+            ("task", metric) => self.processes.add(metric, row.value),
             ("memory", "total") => self.total = row.value,
             ("memory", "available") => self.available = row.value,
             (cpu, metric) if id.is_empty() => {
@@ -102,13 +107,15 @@ pub(crate) fn read(trial: &TrialDir, site: &Site) -> Result<Vec<(What, Samples)>
         (false, Some(_)) => percent(&sut, |s| s.tasks_ns + s.interrupts_ns, |_| site.sut_count),
         (false, None) => percent(&sut, |s| s.tasks_ns, |_| site.sut_count),
     };
-    let used = |s: &Sums| if site.guest { s.total - s.available } else { s.resident };
+    // The generator's own time and that of its packets; of an old run, all that its CPUs did.
+    let generator = |s: &Sums| s.agent_ns.map_or(s.cpus_ns, |own| own + s.tasks_ns + s.interrupts_ns);
+    let used = |s: &Sums| if site.guest { s.total - s.available } else { s.processes.total() };
     let all = [
         (What::SutCpu, sut_cpu),
         (What::HypervisorCpu, percent(&hypervisor, |s| s.tasks_ns, |_| site.sut_count)),
         (What::SutMemory, level(&sut, |s| s.available)),
         (What::SutUsed, level(&sut, used)),
-        (What::GeneratorCpu, percent(&client, |s| s.cpus_ns, |s| s.cpus.max(1.0))),
+        (What::GeneratorCpu, percent(&client, generator, |s| s.cpus.max(1.0))),
         (What::GeneratorMemory, level(&client, |s| s.available)),
     ];
     Ok(all.into_iter().filter(|(_, samples)| samples.iter().any(|s| s.1 > 0.0)).collect())

@@ -1,4 +1,4 @@
-//! Latency by percentile, with as much room for the last nines as for the first.
+//! Durations by percentile, with as much room for the last nines as for the first.
 
 use hdrhistogram::Histogram;
 
@@ -9,7 +9,7 @@ use super::{is_narrow, series};
 use crate::format::{duration, quantile_name, tick};
 use crate::markup::Markup;
 
-/// One environment's latency.
+/// One environment's durations.
 #[derive(Debug)]
 pub(crate) struct Curve<'a> {
     /// Name of the environment.
@@ -20,10 +20,32 @@ pub(crate) struct Curve<'a> {
     pub(crate) histogram: &'a Histogram<u64>,
 }
 
-/// A percentile needs this many requests beyond it to be drawn.
+/// What the values are called.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Words {
+    pub(crate) description: &'static str,
+    pub(crate) share: &'static str,
+    pub(crate) value: &'static str,
+}
+
+/// Latency of requests.
+pub(crate) const LATENCY: Words = Words {
+    description: "Latency in logarithmic steps over the share of requests that were at least as fast; each nine takes the same room.",
+    share: "share of requests answered within",
+    value: "latency",
+};
+
+/// Pauses of checkpoints.
+pub(crate) const PAUSES: Words = Words {
+    description: "Pauses in logarithmic steps over the share of checkpoints that took no longer; each nine takes the same room.",
+    share: "share of checkpoints done within",
+    value: "pause",
+};
+
+/// A percentile needs this many values beyond it to be drawn.
 const BEYOND: f64 = 10.0;
 
-pub(crate) fn percentiles(curves: &[Curve<'_>], title: &str, width: f64) -> Markup {
+pub(crate) fn percentiles(curves: &[Curve<'_>], title: &str, words: Words, width: f64) -> Markup {
     let narrow = is_narrow(width);
     let height = if narrow { 300.0 } else { 360.0 };
     let nines = curves.iter().map(|c| last_nine(c.histogram)).fold(1.0, f64::max);
@@ -40,18 +62,13 @@ pub(crate) fn percentiles(curves: &[Curve<'_>], title: &str, width: f64) -> Mark
         x: Scale::Nines { high: nines },
         y: Scale::log_around(values),
     };
-    let mut svg = Svg::new(
-        width,
-        height,
-        title,
-        "Latency in logarithmic steps over the share of requests that were at least as fast; each nine takes the same room.",
-    );
+    let mut svg = Svg::new(width, height, title, words.description);
     frame.y_axis(&mut svg, 7, |v| tick(v, "ns"));
     frame.x_axis(&mut svg, 8, |q| match q {
         0.0 => "min".to_owned(),
         q => quantile_name(q),
     });
-    frame.names(&mut svg, "share of requests answered within", "latency");
+    frame.names(&mut svg, words.share, words.value);
     let mut ends: Vec<f64> = Vec::new();
     for curve in curves {
         let color = series(curve.position);

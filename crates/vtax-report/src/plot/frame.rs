@@ -25,9 +25,13 @@ impl Frame {
 
     /// Vertical grid lines with their labels below; `label` words a value.
     pub(crate) fn x_axis(&self, svg: &mut Svg, count: usize, label: impl Fn(f64) -> String) {
+        self.x_axis_at(svg, self.x.ticks(count), label);
+    }
+
+    /// The same at given values, ascending.
+    pub(crate) fn x_axis_at(&self, svg: &mut Svg, ticks: Vec<f64>, label: impl Fn(f64) -> String) {
         svg.line("axis", (self.left, self.bottom), (self.right, self.bottom));
         let mut free = f64::NEG_INFINITY;
-        let ticks = self.x.ticks(count);
         let (top, bottom) = (number(self.top), number(self.bottom));
         let lines = ticks.iter().map(|t| format!("M{} {top}V{bottom}", number(self.x(*t))));
         svg.path("grid", &lines.collect::<String>(), "");

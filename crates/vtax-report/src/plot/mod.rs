@@ -3,6 +3,7 @@
 pub(crate) mod capacity;
 pub(crate) mod curves;
 pub(crate) mod dots;
+pub(crate) mod failover;
 pub(crate) mod forest;
 mod frame;
 pub(crate) mod narrowing;
@@ -11,7 +12,10 @@ pub(crate) mod scale;
 pub(crate) mod scaling;
 pub(crate) mod stack;
 mod svg;
+pub(crate) mod sweep;
+pub(crate) mod takeover;
 pub(crate) mod timeline;
+pub(crate) mod transfers;
 pub(crate) mod xy;
 
 use crate::markup::Markup;

@@ -126,8 +126,10 @@ impl Timeline<'_> {
                 svg.path(&format!("phase {class}"), &path, "");
             }
         }
+        // The names of the axes stand at both ends of the same line.
+        let from = text_width(self.left.name);
         for zone in self.zones.iter().filter(|_| frame.right - frame.left > 600.0) {
-            let (a, b) = (frame.x(zone.from * factor), frame.x(zone.to * factor));
+            let (a, b) = (frame.x(zone.from * factor).max(from), frame.x(zone.to * factor));
             if b - a > text_width(&zone.label) {
                 let at = (f64::midpoint(a, b), frame.top - 12.0);
                 svg.text("tick", at, Anchor::Middle, &zone.label);

@@ -117,10 +117,17 @@ impl Site<'_> {
             // The client's agent is bound to its CPUs already: one worker on each.
             cpus: CpuSet::default(),
             seed: order.seed,
+            moments: matches!(order.measure.kind, MeasureKind::Failover(_)),
         };
         self.client.open_sip(&spec)?;
         let registrations = workload.registered_count();
         let mut session = OnClient { client: self.client, observer: self.observer, live, registrations };
+        if let MeasureKind::Failover(failover) = &order.measure.kind {
+            let found = self.failover_sip(order, workload, &mut session, failover);
+            // What is wrong with the load tells more than a session that can't be closed.
+            let closed = self.client.close_sip();
+            return found.and_then(|found| closed.map(|()| found));
+        }
         let found = match &order.measure.kind {
             MeasureKind::Ims(ims) => Benchmark::new(&mut session, workload, ims.arrivals, self.observer)
                 .find(ims, order.capacity_hint)?,
@@ -128,7 +135,10 @@ impl Site<'_> {
                 Benchmark::new(&mut session, workload, latency.arrivals, self.observer)
                     .fixed(latency, order.offered)?
             }
-            MeasureKind::Capacity(_) | MeasureKind::Throughput(_) => {
+            MeasureKind::Capacity(_)
+            | MeasureKind::Throughput(_)
+            | MeasureKind::Failover(_)
+            | MeasureKind::Network(_) => {
                 let error = format!("`{}` is not measured with a SIP workload", order.measure.name);
                 return Err(AgentError::Refused { node: "client".to_owned(), error });
             }
@@ -154,6 +164,7 @@ mod tests {
             name: "eth0".into(),
             addresses: vec![(own("10.97.1.1"), 16)],
             mtu: 1500,
+            offloads: true,
         }];
         let all = sources(Some(&mut setup), 3);
         assert_eq!(all, [own("10.97.1.1"), own("10.97.129.1"), own("10.97.129.2")]);

@@ -84,7 +84,8 @@ fn broken(detail: &PhaseResult, ihs: f64, limits: &Limits, workload: &SipWorkloa
             ));
         }
         if ihs > limit.0 {
-            return Some(format!("IHS {}, over the limit of {limit}", percent(ihs)));
+            let why = want_of_subscribers(detail, limit, workload).unwrap_or_default();
+            return Some(format!("IHS {}, over the limit of {limit}{why}", percent(ihs)));
         }
     }
     limits.each.iter().find_map(|(scenario, limit)| {
@@ -97,19 +98,60 @@ fn broken(detail: &PhaseResult, ihs: f64, limits: &Limits, workload: &SipWorkloa
     })
 }
 
+/// Says so where most of what went wrong is that nobody was free to do it: the plan has too few for the step, or
+/// an overloaded service kept them waiting.
+fn want_of_subscribers(detail: &PhaseResult, limit: Share, workload: &SipWorkload) -> Option<String> {
+    let nobody = without_subscriber(detail);
+    let (all, inadequate) = ended(&detail.scenarios);
+    (nobody * 2 > inadequate).then(|| {
+        let why = match Crowd::of(detail, workload) {
+            crowd if !crowd.is_the_plans() => {
+                format!(", as they wait for the service: the plan's calls alone keep {:.0} busy", crowd.busy)
+            }
+            _ if share((all - nobody, inadequate - nobody)) <= limit.0 => {
+                ", and the others kept to it: register more subscribers".to_owned()
+            }
+            _ => String::new(),
+        };
+        format!("; {nobody} of these {inadequate} attempts found no free subscriber{why}")
+    })
+}
+
 /// Says so where most of what went wrong is that nobody was free to do it, and the plan is why: an
 /// overloaded service keeps its subscribers busy as well, which is its own failure.
 pub(super) fn too_few_subscribers(detail: &PhaseResult, workload: &SipWorkload) -> Option<String> {
-    let nobody: u64 = detail.scenarios.iter().filter_map(|s| s.inadequate.get(NOBODY)).sum();
+    let nobody = without_subscriber(detail);
     let (_, all) = ended(&detail.scenarios);
-    let (busy, registered) = (workload.busy_at(detail.requested), workload.registered_count());
-    (all > 0 && nobody * 2 > all && busy > registered * MOST_BUSY).then(|| {
+    let crowd = Crowd::of(detail, workload);
+    (all > 0 && nobody * 2 > all && crowd.is_the_plans()).then(|| {
         format!(
-            "too few subscribers for {}: {nobody} attempts of {} found nobody free; at that rate about {busy:.0} are in \
-             calls, of {registered:.0} that are registered; provision more, or shorten calls",
-            detail.requested, detail.name
+            "too few subscribers for {:.0}/s: {nobody} attempts of {} found nobody free; at that rate about {:.0} \
+             are in calls, of {:.0} that are registered; provision more, or shorten calls",
+            detail.requested.0, detail.name, crowd.busy, crowd.registered
         )
     })
+}
+
+/// Attempts that found nobody to make them.
+fn without_subscriber(detail: &PhaseResult) -> u64 {
+    detail.scenarios.iter().filter_map(|s| s.inadequate.get(NOBODY)).sum()
+}
+
+/// How many of the registered subscribers a phase's calls keep busy on a service that takes no time.
+struct Crowd {
+    busy: f64,
+    registered: f64,
+}
+
+impl Crowd {
+    fn of(detail: &PhaseResult, workload: &SipWorkload) -> Self {
+        Self { busy: workload.busy_at(detail.requested), registered: workload.registered_count() }
+    }
+
+    /// True where that is so many that the plan, not the service, may be why none is free.
+    fn is_the_plans(&self) -> bool {
+        self.busy > self.registered * MOST_BUSY
+    }
 }
 
 /// The most frequent causes of inadequate handling.

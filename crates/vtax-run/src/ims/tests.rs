@@ -72,6 +72,7 @@ impl Service {
         let late = !registering && phase.rate.0 > self.generator;
         let limited = late.then(|| "its workers were 300 ms late".to_owned());
         PhaseResult {
+            moments: Vec::new(),
             name: phase.name.clone(),
             requested: phase.rate,
             effective: Rate(phase.rate.0 * 0.998),
@@ -241,6 +242,9 @@ fn what_goes_wrong_is_named() {
         let (why, detail) = reason(text, Service { subscribers: 120.0, ..Service::of(1e4) });
         assert_eq!(why, InvalidReason::MeasureFailed);
         assert!(detail.contains("too few subscribers"), "{detail}");
+        let found = find(text, Service { subscribers: 120.0, ..Service::of(1e4) }, None).0;
+        let mut told = found.outcome.phases.iter().filter_map(|p| p.reason.as_deref());
+        assert!(told.any(|why| why.ends_with("register more subscribers")), "{:?}", found.outcome.phases);
     }
     let slow_start = STEPS.replace("{ims: {", "{ims: {registration_rate: 1/s, ").replace("50/s", "500/s");
     let (why, _) = reason(&slow_start, Service::of(20.0));
@@ -264,6 +268,8 @@ fn an_overloaded_service_is_not_the_plans_fault() {
     let found = benchmark.find(&measure(&short), None).expect("no failure");
     assert_eq!(found.validity, Validity::Valid);
     assert!(found.outcome.doc.expect("found").requested.0 <= 120.0);
+    let mut told = found.outcome.phases.iter().filter_map(|p| p.reason.as_deref());
+    assert!(told.any(|why| why.contains("they wait for the service")), "{:?}", found.outcome.phases);
 }
 
 #[test]

@@ -31,6 +31,7 @@ fn kamailio(location: LocationMode) -> Service {
         port: free_port(),
         children: Some(2),
         shared_memory: Bytes::from_mib(64),
+        t1: Nanos::from_millis(500),
         location,
     };
     service("sip", ServiceKind::Kamailio(options))

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use vtax_plan::model::Subscribers;
-use vtax_service::embedded::sip::{Options, SipServeError, serve};
+use vtax_service::embedded::sip::{NONCE_LIFE, Options, SipServeError, serve};
 use vtax_wire::sip::{Algorithm, Answer, Challenge, Credentials, QopAuth, ha1};
 
 const DOMAIN: &str = "vtax.test";
@@ -26,7 +26,7 @@ pub(crate) fn options(listen: SocketAddr, workers: u32) -> Options {
         realm: "realm.test".into(),
         domain: DOMAIN.into(),
     };
-    Options { listen, workers, subscribers, authenticate_calls: false }
+    Options { listen, workers, subscribers, authenticate_calls: false, nonce_life: NONCE_LIFE }
 }
 
 pub(crate) struct Server {

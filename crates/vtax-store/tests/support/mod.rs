@@ -12,7 +12,7 @@ pub(crate) fn plan() -> Plan {
     let cell = |name: &str, kind, baseline: Option<&str>| Cell {
         id: format!("{name}.bridge.http"),
         environment: Environment { name: name.to_owned(), kind },
-        path: NetPath { name: "bridge".to_owned(), kind: PathKind::Bridge, rate: None, mtu: 1500 },
+        path: NetPath::new("bridge", PathKind::Bridge),
         service: Service {
             name: "http".to_owned(),
             kind: ServiceKind::Http(WebOptions { port: 8080, workers: None }),
@@ -37,7 +37,11 @@ pub(crate) fn plan() -> Plan {
             cell("native", EnvironmentKind::Native, None),
             cell(
                 "vm",
-                EnvironmentKind::Vm(VmOptions { vcpus: Some(1), memory: Bytes::from_mib(256) }),
+                EnvironmentKind::Vm(VmOptions {
+                    vcpus: Some(1),
+                    memory: Bytes::from_mib(256),
+                    fault_tolerance: None,
+                }),
                 Some("native.bridge.http"),
             ),
         ],
@@ -77,6 +81,8 @@ pub(crate) fn load() -> LoadResult {
         latency: histogram((0..100).map(|v| 50_000 + v * 1000 * (i + 1))),
     };
     LoadResult {
+        started_unix_ns: 0,
+        connections: Vec::new(),
         duration: Nanos::from_secs(3),
         counts: Counts { ok: 303, sent: 303, intended: 303, ..Counts::default() },
         latency: histogram((0..300).map(|v| 50_000 + v * 1000)),
@@ -108,6 +114,7 @@ pub(crate) fn record() -> TrialRecord {
         timings: Timings::default(),
         cpu: None,
         accelerator: None,
+        protection: None,
         facts: BTreeMap::new(),
     }
 }

@@ -36,6 +36,9 @@ pub struct CheckpointStatistics {
     pub pause_p95: Nanos,
     /// Longest.
     pub pause_max: Nanos,
+    /// How long it stood still at the end of the first copy, which the other pauses leave out.
+    #[serde(default)]
+    pub pause_at_first: Nanos,
     /// Share of the time in which the guest stood still, 0 to 1.
     pub stopped_share: f64,
     /// Bytes over the link for a checkpoint, mean: dirty pages, the devices' state, packet headers.
@@ -113,6 +116,7 @@ impl Checkpoints {
             pause_median: at(0.5),
             pause_p95: at(0.95),
             pause_max: at(1.0),
+            pause_at_first: Nanos(self.pauses_us.first().map_or(0, |us| u64::from(*us) * 1000)),
             stopped_share: share(stopped as f64 / 1e6, seconds),
             bytes_mean,
             pages_mean_at_most: bytes_mean / PAGE_RECORD,
@@ -144,6 +148,7 @@ mod tests {
         let found = checkpoints.statistics();
         assert_eq!((found.count, found.time), (4, Nanos::from_secs(1)));
         assert_eq!((found.pause_median, found.pause_max), (Nanos::from_millis(4), Nanos::from_millis(6)));
+        assert_eq!(found.pause_at_first, Nanos::from_millis(80));
         assert!((found.per_second - 3.0).abs() < 1e-9 && (found.stopped_share - 0.014).abs() < 1e-9);
         assert!((found.pages_mean_at_most - 996.0 / 3.0).abs() < 1e-9, "{found:?}");
     }

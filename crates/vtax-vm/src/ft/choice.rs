@@ -14,8 +14,11 @@ use crate::error::{Result, VmError};
 use crate::kernel::GuestKernel;
 use crate::qemu::Qemu;
 
-/// Names of the files in the cache with the last proof: of the installed QEMU, of the private copy.
-const FILES: [&str; 2] = ["pair.json", "pair-private.json"];
+/// Names of the files in the cache with the last proof that was passed: by the installed QEMU, by the
+/// private copy. A failure isn't kept: on a busy host one may be chance.
+const FILES: [&str; 2] = ["pairs.json", "pairs-private.json"];
+/// Guests of a new proof before it counts as failed.
+const ATTEMPTS: usize = 2;
 
 /// The QEMU that keeps pairs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,8 +44,6 @@ impl PairQemu {
 #[derive(Debug, Serialize, Deserialize)]
 struct Stored {
     key: String,
-    /// Why it failed; `None`: it passed.
-    failure: Option<String>,
 }
 
 fn file(qemu: &Qemu) -> &'static str {
@@ -55,18 +56,19 @@ fn key(qemu: &Qemu, kernel: &GuestKernel) -> String {
     format!("{place} | {} | {} {}", qemu.version, kernel.image.display(), kernel.release)
 }
 
-/// Stores the outcome of a proof.
-fn remember(cache: &Cache, qemu: &Qemu, kernel: &GuestKernel, outcome: &Result<(), String>) {
-    let stored = Stored { key: key(qemu, kernel), failure: outcome.clone().err() };
+/// Stores that a proof was passed.
+fn remember(cache: &Cache, qemu: &Qemu, kernel: &GuestKernel) {
+    let stored = Stored { key: key(qemu, kernel) };
     let text = serde_json::to_vec(&stored).unwrap_or_default();
     // A cache that can't be written only means that the next one proves it again.
     let _ = cache.write(file(qemu), &text);
 }
 
-fn earlier(cache: &Cache, qemu: &Qemu, kernel: &GuestKernel) -> Option<Result<(), String>> {
-    let text = fs::read(cache.entry(file(qemu))).ok()?;
-    let stored: Stored = serde_json::from_slice(&text).ok()?;
-    (stored.key == key(qemu, kernel)).then(|| stored.failure.map_or(Ok(()), Err))
+/// Whether it was proved before.
+fn proved(cache: &Cache, qemu: &Qemu, kernel: &GuestKernel) -> bool {
+    let stored = fs::read(cache.entry(file(qemu)));
+    let stored = stored.ok().and_then(|text| serde_json::from_slice::<Stored>(&text).ok());
+    stored.is_some_and(|stored| stored.key == key(qemu, kernel))
 }
 
 /// Chooses: the installed QEMU where it passes the proof, else the private copy where that does.
@@ -99,12 +101,12 @@ pub fn choose(
             tried.push(reason);
             continue;
         }
-        let known = if refresh { None } else { earlier(cache, &qemu, kernel) };
-        let outcome = known.unwrap_or_else(|| {
-            let outcome = prove(&qemu);
-            remember(cache, &qemu, kernel, &outcome);
-            outcome
-        });
+        let outcome = if !refresh && proved(cache, &qemu, kernel) {
+            Ok(())
+        } else {
+            let outcome = (1..ATTEMPTS).fold(prove(&qemu), |outcome, _| outcome.or_else(|_| prove(&qemu)));
+            outcome.inspect(|()| remember(cache, &qemu, kernel))
+        };
         match outcome {
             Ok(()) => {
                 let installed_unusable = qemu.unpacked_in.is_some().then(|| tried.join("; "));

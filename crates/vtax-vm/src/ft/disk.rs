@@ -14,7 +14,7 @@ use rustix::fs::MemfdFlags;
 use serde_json::{Value, json};
 use vtax_units::Bytes;
 
-use super::replica::Replica;
+use super::replica::{Replica, Start};
 use crate::error::{Result, VmError};
 
 /// Name of the disk in QEMU.
@@ -66,6 +66,29 @@ impl ReplicatedDisk {
         self.image.read_exact_at(buffer, offset).map_err(VmError::io("read", "disk image in memory"))
     }
 
+    /// Makes this side's content that of `other`, whose guest must stand still.
+    ///
+    /// # Errors
+    ///
+    /// [`VmError::Io`] where there is no memory for it.
+    pub fn copy_from(&self, other: &Self) -> Result<()> {
+        let mut chunk = vec![0; 1 << 20];
+        let mut at = 0;
+        let mut copy = || -> io::Result<()> {
+            while at < self.size.0.min(other.size.0) {
+                let length = chunk.len().min((other.size.0 - at) as usize);
+                other.image.read_exact_at(&mut chunk[..length], at)?;
+                // What was never written stays a hole.
+                if chunk[..length].iter().any(|byte| *byte != 0) {
+                    self.image.write_all_at(&chunk[..length], at)?;
+                }
+                at += length as u64;
+            }
+            Ok(())
+        };
+        copy().map_err(VmError::io("copy", "disk image in memory"))
+    }
+
     /// Its size.
     #[must_use]
     pub const fn size(&self) -> Bytes {
@@ -73,14 +96,14 @@ impl ReplicatedDisk {
     }
 
     /// QEMU's options for it, and the descriptors that they name and QEMU must inherit.
-    pub(super) fn arguments(&self, standby: bool) -> Result<(Vec<String>, Vec<OwnedFd>)> {
+    pub(super) fn arguments(&self, start: Start) -> Result<(Vec<String>, Vec<OwnedFd>)> {
         let copy =
             |file: &File| file.try_clone().map(OwnedFd::from).map_err(VmError::io("duplicate", "disk image"));
         let descriptors = [copy(&self.image)?, copy(&self.layers[0])?, copy(&self.layers[1])?];
         let [image, active, hidden] =
             [0, 1, 2].map(|index: usize| format!("/proc/self/fd/{}", descriptors[index].as_raw_fd()));
         let quorum = "driver=quorum,read-pattern=fifo,vote-threshold=1";
-        if !standby {
+        if start != Start::AwaitCheckpoints {
             let disk = format!(
                 "if=none,id={DISK},{quorum},children.0.driver=raw,children.0.file.driver=file,\
                  children.0.file.filename={image}"
@@ -199,13 +222,25 @@ mod tests {
     fn sides_have_the_same_disk_name_and_different_nodes() {
         let disk = ReplicatedDisk::create(Bytes(100_000)).unwrap();
         assert_eq!(disk.size(), Bytes(131_072));
-        let (primary, secondary) = (disk.arguments(false).unwrap().0, disk.arguments(true).unwrap().0);
+        let (primary, secondary) =
+            (disk.arguments(Start::Boot).unwrap().0, disk.arguments(Start::AwaitCheckpoints).unwrap().0);
         assert_eq!((primary.len(), secondary.len()), (1, 3));
         assert!(primary[0].contains("id=data,driver=quorum") && secondary[2].contains("children.0=childs0"));
         let mut bytes = [1; 8];
         disk.read_at(131_064, &mut bytes).unwrap();
         assert_eq!(bytes, [0; 8]);
         assert!(disk.read_at(131_065, &mut bytes).is_err());
+    }
+
+    #[test]
+    fn a_copy_has_the_content() {
+        let size = Bytes(3 << 20 | CLUSTER);
+        let (one, other) = (ReplicatedDisk::create(size).unwrap(), ReplicatedDisk::create(size).unwrap());
+        one.image.write_all_at(b"last", size.0 - 4).unwrap();
+        other.copy_from(&one).unwrap();
+        let mut bytes = [0; 4];
+        other.read_at(size.0 - 4, &mut bytes).unwrap();
+        assert_eq!(&bytes, b"last");
     }
 
     #[test]

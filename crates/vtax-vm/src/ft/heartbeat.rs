@@ -3,13 +3,14 @@
 //! A small process on each host says on two paths that the host lives. Silence on one path is a broken
 //! path; only silence on both makes a host suspect. What is done about a suspect is not decided here.
 
-use std::net::{IpAddr, UdpSocket};
-use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::net::SendFlags;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 use serde::{Deserialize, Serialize};
+use vtax_sys::datagrams::{BATCH_MAX, Inbox, stamp_arrivals};
 use vtax_units::Nanos;
 
 /// First bytes of a beat.
@@ -92,12 +93,43 @@ pub fn run_process(args: &[String]) -> std::io::Result<()> {
     beat_forever(&sockets, interval)
 }
 
-/// Takes every beat that waits on the socket, which must not block, and tells where each came from.
-pub fn take_beats(socket: &UdpSocket, mut from: impl FnMut(IpAddr)) {
-    let mut bytes = [0; 64];
-    while let Ok((length, source)) = socket.recv_from(&mut bytes) {
-        if length == BEAT && bytes[..4] == MAGIC {
-            from(source.ip());
+/// Where beats are heard on one path.
+#[derive(Debug)]
+pub struct Ear {
+    socket: UdpSocket,
+    inbox: Inbox,
+    /// When it was last listened to: what comes afterwards can't be older.
+    listened: Instant,
+}
+
+impl Ear {
+    /// Hears what comes to this address.
+    ///
+    /// # Errors
+    ///
+    /// Where the address isn't free.
+    pub fn open(address: SocketAddr) -> std::io::Result<Self> {
+        let socket = UdpSocket::bind(address)?;
+        stamp_arrivals(socket.as_fd())?;
+        Ok(Self { socket, inbox: Inbox::new(BATCH_MAX, 64), listened: Instant::now() })
+    }
+
+    /// Takes every beat that waits, and tells where each came from and when.
+    pub fn listen(&mut self, mut from: impl FnMut(IpAddr, Instant)) {
+        let before = std::mem::replace(&mut self.listened, Instant::now());
+        let now = self.listened;
+        let wall: Nanos = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().into();
+        while let Ok(count @ 1..) = self.inbox.receive(self.socket.as_fd()) {
+            for beat in (0..count).filter_map(|index| self.inbox.get(index)) {
+                let Some(source) = self.inbox.sender(&beat) else { continue };
+                if beat.length != BEAT || beat.bytes[..4] != MAGIC {
+                    continue;
+                }
+                // A clock that is set meanwhile must not make a beat older than it can be.
+                let age = self.inbox.arrival(&beat).map_or(0, |came| wall.0.saturating_sub(came.0));
+                let age = Duration::from_nanos(age).min(now.saturating_duration_since(before));
+                from(source.ip(), now.checked_sub(age).unwrap_or(now));
+            }
         }
     }
 }
@@ -132,8 +164,16 @@ impl Detector {
     }
 
     /// A beat came.
-    pub const fn beat(&mut self, path: Path, now: Instant) {
-        self.last[path as usize] = Some(now);
+    pub fn beat(&mut self, path: Path, when: Instant) {
+        let last = &mut self.last[path as usize];
+        *last = (*last).max(Some(when));
+    }
+
+    /// When the silence of a path will first mean something, where no beat comes until then; `None` for a host
+    /// that was never heard of.
+    #[must_use]
+    pub fn next_verdict(&self, patience: u32) -> Option<Instant> {
+        self.last.into_iter().flatten().min().map(|last| last + self.timeout * patience)
     }
 
     /// Forgets everything: the host is about to be started anew.
@@ -189,21 +229,31 @@ mod tests {
         detector.beat(Path::FtLink, at(150));
         assert_eq!(detector.verdict(at(170), 1), Verdict::PathLost(Path::Second));
         assert_eq!(detector.last(), Some(at(150)));
+        assert_eq!(detector.next_verdict(1), Some(at(160)));
+        detector.beat(Path::Second, at(50));
+        assert_eq!(detector.next_verdict(1), Some(at(160)), "an older beat changes nothing");
         detector.forget();
         assert_eq!(detector.verdict(at(500), 1), Verdict::Unknown);
     }
 
     #[test]
     fn what_is_no_beat_is_none() {
-        let listener = UdpSocket::bind("127.0.0.1:0").unwrap();
-        listener.set_nonblocking(true).unwrap();
+        let mut ear = Ear::open("127.0.0.1:0".parse().unwrap()).unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let begun = Instant::now();
         let all: [&[u8]; 4] = [b"VTHB\0\0\0\0", b"VTHB", &[0xff; 64], b"VTHB\x01\0\0\0"];
         for bytes in all {
-            sender.send_to(bytes, listener.local_addr().unwrap()).unwrap();
+            sender.send_to(bytes, ear.socket.local_addr().unwrap()).unwrap();
         }
-        let mut sources = Vec::new();
-        take_beats(&listener, |source| sources.push(source));
+        std::thread::sleep(Duration::from_millis(20));
+        let (mut sources, mut times) = (Vec::new(), Vec::new());
+        ear.listen(|source, when| {
+            sources.push(source);
+            times.push(when);
+        });
+        // Beats are as old as they are, not as young as the look at them. The clocks' readings differ a little.
+        let early = begun.checked_sub(Duration::from_millis(1)).unwrap();
+        assert!(times.iter().all(|when| *when >= early && *when <= Instant::now()));
         assert_eq!(sources, [sender.local_addr().unwrap().ip(); 2]);
     }
 }

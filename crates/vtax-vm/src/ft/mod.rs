@@ -13,10 +13,13 @@ pub mod heartbeat;
 mod monitor;
 mod protection;
 mod replica;
+mod snapshot;
 
+pub use crate::process::CpuMeter;
 pub use checkpoints::{CheckpointStatistics, Checkpoints};
 pub use choice::{PairQemu, choose};
 pub use disk::ReplicatedDisk;
 pub use monitor::{Monitor, MonitorEvent, MonitorHandler};
 pub use protection::{Links, Mode, checkpoint_now, drop_protection, hand_over, promote, protect};
-pub use replica::{GuestTask, Replica, ReplicaConfig};
+pub use replica::{GuestTask, Replica, ReplicaConfig, Start};
+pub use snapshot::{Snapshot, restore as restore_snapshot, take as take_snapshot};

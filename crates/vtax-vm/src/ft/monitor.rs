@@ -8,8 +8,9 @@ use std::io::{IoSlice, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
@@ -20,6 +21,8 @@ use crate::error::{Result, VmError};
 
 /// A line longer than this ends the connection: QEMU's longest answers are some 100 KiB.
 const LONGEST_LINE: usize = 4 << 20;
+/// How late events may be heard where that does no harm.
+const NAP: Duration = Duration::from_millis(50);
 /// Time for the greeting.
 const GREETING: Duration = Duration::from_secs(10);
 
@@ -48,11 +51,21 @@ struct Pending {
     calls: HashMap<u64, Sender<Answer>>,
 }
 
+/// What callers and the connection's thread share.
+#[derive(Debug, Default)]
+struct Waiting {
+    pending: Mutex<Pending>,
+    /// A call was added, or what is said unasked is wanted at once again.
+    asked: Condvar,
+    /// What is said unasked may wait.
+    patient: AtomicBool,
+}
+
 /// A connection to one QEMU.
 #[derive(Debug)]
 pub struct Monitor {
     stream: Mutex<UnixStream>,
-    pending: Arc<Mutex<Pending>>,
+    waiting: Arc<Waiting>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -67,18 +80,18 @@ impl Monitor {
     ///
     /// [`VmError::Qmp`] where there is no greeting in time.
     pub fn connect(stream: UnixStream, handler: MonitorHandler) -> Result<Self> {
-        let pending = Arc::new(Mutex::new(Pending::default()));
+        let waiting = Arc::new(Waiting::default());
         let read = stream.try_clone().map_err(|e| broken("greeting", e.to_string()))?;
         // Whoever waits for an answer to number 0 waits for the greeting.
         let (greeted, greeting) = channel();
-        lock(&pending).calls.insert(0, greeted);
-        lock(&pending).next_id = 1;
-        let reader = Reader { stream: read, pending: Arc::clone(&pending), handler };
+        lock(&waiting.pending).calls.insert(0, greeted);
+        lock(&waiting.pending).next_id = 1;
+        let reader = Reader { stream: read, waiting: Arc::clone(&waiting), handler };
         std::thread::Builder::new()
             .name("qmp".to_owned())
             .spawn(move || reader.run())
             .map_err(VmError::io("start", "thread"))?;
-        let monitor = Self { stream: Mutex::new(stream), pending };
+        let monitor = Self { stream: Mutex::new(stream), waiting };
         match greeting.recv_timeout(GREETING) {
             Ok(_) => {}
             Err(RecvTimeoutError::Timeout) => return Err(broken("greeting", "none within 10 s")),
@@ -86,6 +99,13 @@ impl Monitor {
         }
         monitor.execute("qmp_capabilities", Value::Null, GREETING)?;
         Ok(monitor)
+    }
+
+    /// Whether what QEMU says unasked, its end included, may be heard up to 50 ms late, which takes much less
+    /// CPU time of one that says much. Answers come at once all the same.
+    pub fn set_patient(&self, patient: bool) {
+        self.waiting.patient.store(patient, Ordering::Relaxed);
+        self.waiting.asked.notify_all();
     }
 
     /// Runs one command and returns what it returns.
@@ -116,13 +136,14 @@ impl Monitor {
     ) -> Result<Value> {
         let (sender, answer) = channel();
         let id = {
-            let mut pending = lock(&self.pending);
+            let mut pending = lock(&self.waiting.pending);
             if pending.gone {
                 return Err(broken(command, CLOSED));
             }
             let id = pending.next_id;
             pending.next_id += 1;
             pending.calls.insert(id, sender);
+            self.waiting.asked.notify_all();
             id
         };
         let mut request = json!({ "execute": command, "id": id });
@@ -138,7 +159,7 @@ impl Monitor {
             }
         };
         if let Err(e) = sent {
-            lock(&self.pending).calls.remove(&id);
+            lock(&self.waiting.pending).calls.remove(&id);
             return Err(broken(command, format!("not sent: {e}")));
         }
         match answer.recv_timeout(patience) {
@@ -146,7 +167,7 @@ impl Monitor {
             Ok(Err(refused)) => Err(broken(command, refused)),
             Err(RecvTimeoutError::Disconnected) => Err(broken(command, CLOSED)),
             Err(RecvTimeoutError::Timeout) => {
-                lock(&self.pending).calls.remove(&id);
+                lock(&self.waiting.pending).calls.remove(&id);
                 Err(broken(command, format!("no answer within {} s", patience.as_secs_f64())))
             }
         }
@@ -180,7 +201,7 @@ fn send_with(stream: &UnixStream, line: &[u8], fd: &OwnedFd) -> std::io::Result<
 
 struct Reader {
     stream: UnixStream,
-    pending: Arc<Mutex<Pending>>,
+    waiting: Arc<Waiting>,
     handler: MonitorHandler,
 }
 
@@ -189,6 +210,7 @@ impl Reader {
         let mut received: Vec<u8> = Vec::new();
         let mut chunk = [0; 16 << 10];
         loop {
+            self.nap();
             match self.stream.read(&mut chunk) {
                 Ok(0) => break,
                 Ok(n) => received.extend_from_slice(&chunk[..n]),
@@ -206,7 +228,7 @@ impl Reader {
             }
         }
         {
-            let mut pending = lock(&self.pending);
+            let mut pending = lock(&self.waiting.pending);
             pending.gone = true;
             // Dropping the senders wakes whoever waits.
             pending.calls.clear();
@@ -214,8 +236,19 @@ impl Reader {
         (self.handler)(None);
     }
 
+    /// Lets what is said unasked gather, where that is allowed and nobody waits for an answer.
+    fn nap(&self) {
+        let idle =
+            |pending: &mut Pending| pending.calls.is_empty() && self.waiting.patient.load(Ordering::Relaxed);
+        let pending = lock(&self.waiting.pending);
+        drop(self.waiting.asked.wait_timeout_while(pending, NAP, idle));
+    }
+
     /// A line that is no JSON object, or that nobody waits for, is dropped.
     fn take(&self, line: &[u8]) {
+        if let Some(event) = bare_event(line) {
+            return (self.handler)(Some(event));
+        }
         let Ok(mut message @ Value::Object(_)) = serde_json::from_slice::<Value>(line) else { return };
         if let Some(name) = message.get("event").and_then(Value::as_str) {
             let name = name.to_owned();
@@ -228,7 +261,7 @@ impl Reader {
             Some(_) => Some(0),
             None => message.get("id").and_then(Value::as_u64),
         };
-        let Some(call) = id.and_then(|id| lock(&self.pending).calls.remove(&id)) else { return };
+        let Some(call) = id.and_then(|id| lock(&self.waiting.pending).calls.remove(&id)) else { return };
         let answer = match message.get("error") {
             Some(error) => {
                 let text = error.get("desc").and_then(Value::as_str);
@@ -239,6 +272,19 @@ impl Reader {
         // The caller may have stopped waiting; that is its own affair.
         let _ = call.send(answer);
     }
+}
+
+/// An event without data in the words QEMU uses for it. There are hundreds of them a second (each checkpoint
+/// stops and resumes two guests), too many to be made a tree of values; anything else is read as JSON.
+fn bare_event(line: &[u8]) -> Option<MonitorEvent> {
+    let text = std::str::from_utf8(line).ok()?.trim_end();
+    let (seconds, rest) = text.strip_prefix("{\"timestamp\": {\"seconds\": ")?.split_once(", ")?;
+    let (microseconds, rest) = rest.strip_prefix("\"microseconds\": ")?.split_once("}, ")?;
+    let name = rest.strip_prefix("\"event\": \"")?.strip_suffix("\"}")?;
+    let plain = name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
+    let when = seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?;
+    let when = Nanos(when.checked_add(microseconds.parse::<u64>().ok()?.checked_mul(1000)?)?);
+    plain.then(|| MonitorEvent { name: name.to_owned(), data: Value::Null, when, arrived: Instant::now() })
 }
 
 fn timestamp(message: &Value) -> Nanos {
@@ -290,6 +336,37 @@ mod tests {
         assert_eq!(events.recv_timeout(PATIENCE).unwrap(), None, "the end is told once");
         let error = monitor.execute("query-x", Value::Null, PATIENCE).unwrap_err().to_string();
         assert!(error.contains("closed"), "{error}");
+    }
+
+    #[test]
+    fn a_patient_listener_is_answered_at_once() {
+        let (monitor, events) = fake(vec![r#"{"return": 1, "id": ID}"#; 20]);
+        monitor.set_patient(true);
+        let started = Instant::now();
+        for _ in 0..20 {
+            assert_eq!(monitor.execute("x", Value::Null, PATIENCE).unwrap(), json!(1));
+        }
+        assert!(started.elapsed() < 10 * NAP, "{:?}", started.elapsed());
+        // Its end comes through as well.
+        assert!(monitor.execute("x", Value::Null, PATIENCE).is_err());
+        assert_eq!(events.recv_timeout(PATIENCE).unwrap(), None);
+    }
+
+    #[test]
+    fn bare_events_are_what_json_says_or_nothing() {
+        let line = br#"{"timestamp": {"seconds": 1, "microseconds": 250000}, "event": "RESUME"}"#;
+        let event = bare_event(line).unwrap();
+        assert_eq!((event.name.as_str(), event.when), ("RESUME", Nanos(1_250_000_000)));
+        let others: [&[u8]; 5] = [
+            br#"{"timestamp": {"seconds": 1, "microseconds": 2}, "event": "X", "data": {"a": "B"}}"#,
+            br#"{"timestamp": {"seconds": 99999999999999999999, "microseconds": 2}, "event": "X"}"#,
+            br#"{"timestamp": {"seconds": 18446744073709551615, "microseconds": 2}, "event": "X"}"#,
+            br#"{"return": {}, "id": 1}"#,
+            b"\xff",
+        ];
+        for line in others {
+            assert_eq!(bare_event(line), None, "{}", String::from_utf8_lossy(line));
+        }
     }
 
     #[test]

@@ -69,10 +69,15 @@ pub struct Links {
 /// How long the first copy of the guest may take.
 const ARM_WITHIN: Duration = Duration::from_secs(30);
 /// How long the secondary may take to load the last checkpoint and go live.
-const LIVE_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const LIVE_WITHIN: Duration = Duration::from_secs(10);
+/// How long the guest may stand still at the end of a copy, in milliseconds, as far as QEMU can tell.
+pub(super) const STILL_MS: u64 = 20;
+/// Where a guest changes its memory faster than that allows, it may stand still for longer after this time.
+pub(super) const IMPATIENT_AFTER: Duration = Duration::from_secs(5);
+pub(super) const IMPATIENT_MS: u64 = 1000;
 const PAUSE: Duration = Duration::from_millis(2);
 /// QEMU's default limits a stream to 1 Gbit/s; the link's own rate is limit enough.
-const UNLIMITED: u64 = 4 << 30;
+pub(super) const UNLIMITED: u64 = 4 << 30;
 
 /// The primary's objects: what deletes them deletes them in this order.
 const OBJECTS: [&str; 5] = ["comp0", "iothread1", "m0", "redire0", "redire1"];
@@ -97,7 +102,11 @@ pub fn protect(primary: &Replica, secondary: &Replica, mode: Mode, links: &Links
 fn arm(primary: &Replica, secondary: &Replica, mode: Mode, links: &Links) -> Result<()> {
     set_capabilities(primary, true)?;
     set_capabilities(secondary, true)?;
-    let parameters = json!({ "x-checkpoint-delay": mode.delay_ms(), "max-bandwidth": UNLIMITED });
+    let parameters = json!({
+        "x-checkpoint-delay": mode.delay_ms(),
+        "max-bandwidth": UNLIMITED,
+        "downtime-limit": STILL_MS,
+    });
     primary.execute("migrate-set-parameters", parameters)?;
     if let (Mode::Colo, Some([to, from])) = (mode, &links.packets) {
         add_secondary_filters(secondary, &to.1, &from.1)?;
@@ -121,19 +130,31 @@ fn set_capabilities(replica: &Replica, colo: bool) -> Result<()> {
     replica.execute("migrate-set-capabilities", json!({ "capabilities": capabilities })).map(drop)
 }
 
-fn listen(secondary: &Replica, stream: &OwnedFd) -> Result<()> {
+/// A migration to a QEMU that doesn't answer, or to none.
+pub(super) fn set_plain(replica: &Replica) -> Result<()> {
+    let off = |name: &str| json!({ "capability": name, "state": false });
+    let capabilities = [off("return-path"), off("x-colo"), off("pause-before-switchover")];
+    replica.execute("migrate-set-capabilities", json!({ "capabilities": capabilities })).map(drop)
+}
+
+pub(super) fn listen(secondary: &Replica, stream: &OwnedFd) -> Result<()> {
     secondary.pass("link", stream)?;
     secondary.execute("migrate-incoming", json!({ "uri": "fd:link" })).map(drop)
 }
 
-fn connect(primary: &Replica, stream: &OwnedFd) -> Result<()> {
+pub(super) fn connect(primary: &Replica, stream: &OwnedFd) -> Result<()> {
     primary.pass("link", stream)?;
     primary.execute("migrate", json!({ "uri": "fd:link" })).map(drop)
 }
 
 fn wait_for_status(primary: &Replica, secondary: &Replica, wanted: &'static str) -> Result<()> {
     let started = Instant::now();
+    let mut patient = true;
     loop {
+        if patient && started.elapsed() > IMPATIENT_AFTER {
+            patient = false;
+            primary.execute("migrate-set-parameters", json!({ "downtime-limit": IMPATIENT_MS }))?;
+        }
         let answer = primary.execute("query-migrate", Value::Null)?;
         let status = answer.get("status").and_then(Value::as_str).unwrap_or("none");
         if status == wanted {
@@ -284,14 +305,15 @@ pub fn promote(secondary: &Replica) -> Result<()> {
 }
 
 /// Has the guest's card say where it is now, several times in case a packet is lost.
-pub(crate) fn announce(replica: &Replica) {
+pub(super) fn announce(replica: &Replica) {
     let times = json!({ "initial": 50, "max": 550, "rounds": 3, "step": 100 });
     // The switch learns the place from the guest's next packet as well.
     let _ = replica.execute("announce-self", times);
 }
 
 /// Moves a running guest to a waiting replica while it runs (live migration), and returns once it runs
-/// there. `source_stopped` is called at the moment when the guest runs nowhere.
+/// there. `source_stopped` is called at the moment when the guest runs nowhere; where that fails, the guest
+/// stays.
 ///
 /// # Errors
 ///
@@ -300,17 +322,45 @@ pub fn hand_over(
     source: &Replica,
     target: &Replica,
     streams: &(OwnedFd, OwnedFd),
-    source_stopped: impl FnOnce(),
+    source_stopped: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    let moved = move_to(source, target, streams, source_stopped);
+    match &moved {
+        Ok(()) => announce(target),
+        Err(_) => {
+            // Refused where it didn't get that far.
+            let _ = source.execute("migrate_cancel", Value::Null);
+            let until = Instant::now() + LIVE_WITHIN;
+            while source.migration_status().is_ok_and(|s| s == "cancelling") && Instant::now() < until {
+                std::thread::sleep(PAUSE);
+            }
+            let _ = set_plain(source);
+            if source.is_running().is_ok_and(|running| !running) {
+                let _ = source.execute("cont", Value::Null);
+            }
+        }
+    }
+    moved
+}
+
+fn move_to(
+    source: &Replica,
+    target: &Replica,
+    streams: &(OwnedFd, OwnedFd),
+    source_stopped: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
     set_capabilities(source, false)?;
     set_capabilities(target, false)?;
     let before = json!([{ "capability": "pause-before-switchover", "state": true }]);
     source.execute("migrate-set-capabilities", json!({ "capabilities": before }))?;
-    source.execute("migrate-set-parameters", json!({ "max-bandwidth": UNLIMITED, "downtime-limit": 50 }))?;
+    source.execute(
+        "migrate-set-parameters",
+        json!({ "max-bandwidth": UNLIMITED, "downtime-limit": STILL_MS }),
+    )?;
     listen(target, &streams.1)?;
     connect(source, &streams.0)?;
     wait_for_status(source, target, "pre-switchover")?;
-    source_stopped();
+    source_stopped()?;
     source.execute("migrate-continue", json!({ "state": "pre-switchover" }))?;
     wait_for_status(source, target, "completed")?;
     let until = Instant::now() + LIVE_WITHIN;
@@ -321,10 +371,7 @@ pub fn hand_over(
         }
         std::thread::sleep(PAUSE);
     }
-    let off = json!([{ "capability": "pause-before-switchover", "state": false }]);
-    target.execute("migrate-set-capabilities", json!({ "capabilities": off }))?;
-    announce(target);
-    Ok(())
+    set_plain(target)
 }
 
 /// Asks for a checkpoint now.

@@ -1,5 +1,6 @@
 //! One of the two QEMUs of a pair.
 
+use std::io::Read;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -18,7 +19,7 @@ use crate::contract::{ROLE_KEY, ROLE_WITNESS, WITNESS_ADDRESS_KEY};
 use crate::error::{Result, VmError};
 use crate::guest::{Guest, GuestRoot};
 use crate::initrd;
-use crate::process::{Process, Seen};
+use crate::process::{CpuMeter, Process, Seen};
 use crate::qemu::{self, Machine, PairDevices};
 
 /// How long QEMU may take to answer a command; it does so in milliseconds unless the host is stuck.
@@ -33,6 +34,17 @@ pub enum GuestTask {
     Agent,
     /// Serve the counter of [`crate::contract::ROLE_WITNESS`] at this address with its prefix length.
     Witness(IpAddr, u8),
+}
+
+/// How a QEMU comes to its guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// It boots it.
+    Boot,
+    /// It waits for the other's checkpoints.
+    AwaitCheckpoints,
+    /// It waits for a whole state, that of a snapshot or of a guest that moves.
+    AwaitState,
 }
 
 /// One of the two. Both of a pair must be the same in everything but name, CPUs, tap and role.
@@ -58,8 +70,8 @@ pub struct ReplicaConfig {
     pub network: Option<NetNs>,
     /// What the guest is there for.
     pub task: GuestTask,
-    /// It doesn't boot but waits for the other's state.
-    pub standby: bool,
+    /// How it comes to its guest.
+    pub start: Start,
     /// The disk whose content must survive, if there is one.
     pub disk: Option<ReplicatedDisk>,
 }
@@ -91,13 +103,13 @@ impl Replica {
         let (console, console_theirs) = pair("console socket")?;
         let (agent, agent_theirs) = pair("agent socket")?;
         let (qmp, qmp_theirs) = pair("QMP socket")?;
-        let (initrd, kernel) = what_boots(guest, config.standby)?;
+        let (initrd, kernel) = what_boots(guest, config.start != Start::Boot)?;
         let kernel_place = match &kernel {
             None => guest.kernel().image.clone(),
             Some(standby) => format!("/proc/self/fd/{}", standby.as_raw_fd()).into(),
         };
         let command_line = command_line(guest, &config);
-        let disk = config.disk.as_ref().map(|disk| disk.arguments(config.standby)).transpose()?;
+        let disk = config.disk.as_ref().map(|disk| disk.arguments(config.start)).transpose()?;
         let (disks, disk_descriptors) = disk.unwrap_or_default();
         let machine = Machine {
             name: &config.name,
@@ -122,7 +134,7 @@ impl Replica {
                 _ => None,
             },
             disks: &disks,
-            standby: config.standby,
+            standby: config.start != Start::Boot,
         };
         let mut command = guest.qemu().command();
         command.args(qemu::arguments(&machine)).args(qemu::pair_arguments(&devices));
@@ -156,6 +168,12 @@ impl Replica {
         self.process.pid()
     }
 
+    /// Its CPU time, which can be asked for also once this is gone.
+    #[must_use]
+    pub fn meter(&self) -> CpuMeter {
+        self.process.meter()
+    }
+
     /// QEMU's command line, for provenance.
     #[must_use]
     pub fn command(&self) -> &[String] {
@@ -169,6 +187,21 @@ impl Replica {
     /// [`VmError::Io`] where no more descriptors are to be had.
     pub fn agent_stream(&self) -> Result<UnixStream> {
         self.agent.try_clone().map_err(VmError::io("duplicate", "agent socket"))
+    }
+
+    /// Throws away what the guest's agent has said here so far: what a guest says that only follows another
+    /// is heard from that one.
+    ///
+    /// # Errors
+    ///
+    /// [`VmError::Io`] where the stream can't be read.
+    pub fn forget_agent_output(&self) -> Result<()> {
+        let failed = || VmError::io("read", "agent socket");
+        self.agent.set_nonblocking(true).map_err(failed())?;
+        let mut bytes = [0; 16 << 10];
+        let mut reader = &self.agent;
+        while matches!(reader.read(&mut bytes), Ok(1..)) {}
+        self.agent.set_nonblocking(false).map_err(failed())
     }
 
     /// The disk whose content must survive.
@@ -219,6 +252,11 @@ impl Replica {
         self.monitor.execute(command, arguments, PATIENCE)
     }
 
+    /// Whether what QEMU says unasked may be heard a little late ([`Monitor::set_patient`]).
+    pub fn set_patient(&self, patient: bool) {
+        self.monitor.set_patient(patient);
+    }
+
     /// The state of its migration by QEMU's name, such as `colo`.
     ///
     /// # Errors
@@ -237,6 +275,17 @@ impl Replica {
     pub fn is_running(&self) -> Result<bool> {
         let answer = self.execute("query-status", Value::Null)?;
         Ok(answer.get("running").and_then(Value::as_bool).unwrap_or(false))
+    }
+
+    /// Its threads that are the guest's CPUs.
+    ///
+    /// # Errors
+    ///
+    /// [`VmError::Qmp`].
+    pub fn vcpu_threads(&self) -> Result<Vec<u32>> {
+        let answer = self.execute("query-cpus-fast", Value::Null)?;
+        let thread = |cpu: &Value| u32::try_from(cpu.get("thread-id")?.as_u64()?).ok();
+        Ok(answer.as_array().into_iter().flatten().filter_map(thread).collect())
     }
 
     pub(super) fn pass(&self, name: &str, descriptor: &OwnedFd) -> Result<()> {

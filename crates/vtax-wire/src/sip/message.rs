@@ -133,9 +133,15 @@ impl<'a> Message<'a> {
                 self.head_end = at as u16;
                 return Ok(line.next);
             }
-            let (name, after_name) = split_token(&bytes[at..line.text_end]);
-            let colon = at + name.len() + spaces(after_name);
-            if name.is_empty() || name.len() > usize::from(u8::MAX) || bytes.get(colon) != Some(&b':') {
+            let text = &bytes[at..line.text_end];
+            let (name, name_length, colon) = match Name::usual(text) {
+                Some((name, length)) => (name, length, at + length),
+                None => {
+                    let (name, after_name) = split_token(text);
+                    (Name::of(name), name.len(), at + name.len() + spaces(after_name))
+                }
+            };
+            if name_length == 0 || name_length > usize::from(u8::MAX) || bytes.get(colon) != Some(&b':') {
                 return Err(SipError::HeaderName);
             }
             // What begins with white space continues the line before it.
@@ -148,8 +154,8 @@ impl<'a> Message<'a> {
                 name_start: at as u16,
                 value_start: value_start as u16,
                 value_end: (value_start + value.len()) as u16,
-                name: Name::of(name),
-                name_length: name.len() as u8,
+                name,
+                name_length: name_length as u8,
             })?;
             at = line.next;
         }

@@ -143,6 +143,31 @@ impl Name {
         if text == full || text.eq_ignore_ascii_case(full) { name } else { Self::Other }
     }
 
+    /// The name of a header line that begins as nearly all do: with the full form as the RFC writes it, and the
+    /// colon right behind it. With the name's length.
+    #[inline]
+    pub(super) fn usual(line: &[u8]) -> Option<(Self, usize)> {
+        let name = match line {
+            [b'V', ..] => Self::Via,
+            [b'F', ..] => Self::From,
+            [b'T', ..] => Self::To,
+            [b'C', b'a', ..] => Self::CallId,
+            [b'C', b'S', ..] => Self::CSeq,
+            [b'C', b'o', b'n', b't', b'a', ..] => Self::Contact,
+            [b'C', _, _, _, _, _, _, _, b'L', ..] => Self::ContentLength,
+            [b'C', ..] => Self::ContentType,
+            [b'M', b'a', ..] => Self::MaxForwards,
+            [b'R', b'e', b'c', ..] => Self::RecordRoute,
+            [b'R', b'o', ..] => Self::Route,
+            [b'E', ..] => Self::Expires,
+            [b'A', ..] => Self::Authorization,
+            [b'W', ..] => Self::WwwAuthenticate,
+            _ => return None,
+        };
+        let rest = line.strip_prefix(name.text().as_bytes())?;
+        (rest.first() == Some(&b':')).then_some((name, name.text().len()))
+    }
+
     const fn of_compact(letter: u8) -> Self {
         match letter {
             b'v' => Self::Via,
@@ -186,6 +211,56 @@ impl Name {
             Self::MinExpires => "Min-Expires",
             Self::RetryAfter => "Retry-After",
             Self::Other => "",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every name there is.
+    const ALL: [Name; KNOWN] = [
+        Name::Via,
+        Name::From,
+        Name::To,
+        Name::CallId,
+        Name::CSeq,
+        Name::Contact,
+        Name::Expires,
+        Name::MaxForwards,
+        Name::Route,
+        Name::RecordRoute,
+        Name::ContentLength,
+        Name::ContentType,
+        Name::WwwAuthenticate,
+        Name::ProxyAuthenticate,
+        Name::Authorization,
+        Name::ProxyAuthorization,
+        Name::ServiceRoute,
+        Name::Path,
+        Name::Require,
+        Name::ProxyRequire,
+        Name::Supported,
+        Name::Unsupported,
+        Name::MinExpires,
+        Name::RetryAfter,
+    ];
+
+    #[test]
+    fn the_short_way_finds_what_the_long_one_finds() {
+        for name in ALL {
+            assert_eq!(Name::of(name.text().as_bytes()), name);
+            let line = format!("{}: x", name.text());
+            if let Some((found, length)) = Name::usual(line.as_bytes()) {
+                assert_eq!((found, length), (name, name.text().len()));
+            }
+            // What isn't written as usual goes the long way.
+            for other in
+                [format!("{} : x", name.text()), format!("{}x: x", name.text()), name.text().to_owned()]
+            {
+                assert_eq!(Name::usual(other.as_bytes()), None, "{other}");
+            }
         }
     }
 }

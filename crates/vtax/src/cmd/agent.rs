@@ -13,7 +13,7 @@ pub(crate) struct Args {
     /// The node's name, which makes the agent easy to find in a list of processes.
     #[arg(long)]
     node: String,
-    /// Number of the descriptor that leads to the controller.
+    /// Number of the descriptor that leads to the controller; 0: standard input and output, as over ssh.
     #[arg(long)]
     fd: i32,
     /// Directory for the services' private files; made where it is missing.
@@ -25,10 +25,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     std::fs::create_dir_all(&args.dir)
         .with_context(|| format!("node {}: create directory {}", args.node, args.dir.display()))
         .host_cannot()?;
-    let read = vtax_sys::inherit::take(args.fd)
-        .with_context(|| format!("node {}: the controller's stream, descriptor {}", args.node, args.fd))
-        .bad_input()?;
-    let write = read.try_clone().context("the controller's stream").host_cannot()?;
+    let (read, write) = match args.fd {
+        0 => vtax_sys::inherit::standard_streams(),
+        number => vtax_sys::inherit::take(number).and_then(|read| Ok((read.try_clone()?, read))),
+    }
+    .with_context(|| format!("node {}: the controller's stream, descriptor {}", args.node, args.fd))
+    .bad_input()?;
     let role = Role { init: std::process::id() == 1, directory: args.dir.clone() };
     vtax_agent::serve(read, write, role).context("serve the controller").host_cannot()?;
     Ok(Exit::Done)

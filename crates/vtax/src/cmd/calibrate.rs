@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use vtax_report::Report;
-use vtax_run::{Ended, calibration};
+use vtax_run::{Ended, PairSupport, calibration};
 use vtax_store::provenance::HostFacts;
 use vtax_store::{CalibratedEffect, Calibration, RunDir, unix_ms};
 use vtax_vm::Cache;
@@ -62,7 +62,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 fn job(plan: vtax_plan::model::Plan, directory: PathBuf, plan_file: Option<String>, resume: bool) -> Job {
     // An older calibration must have no say in a new one.
-    Job { plan, directory, plan_file, resume, strict: true, calibration: None }
+    let pairs = PairSupport::of(&plan);
+    Job { plan, directory, plan_file, resume, strict: true, calibration: None, pairs }
 }
 
 /// Keeps what was found and prints it.

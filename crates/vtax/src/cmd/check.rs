@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use anyhow::Context;
 use vtax_plan::PlanErrors;
 use vtax_plan::estimate::{Assumptions, Estimate, cautions, estimate, pieces, requirements};
-use vtax_plan::model::{Arrivals, ImsMeasure, Load, Measure, MeasureKind, Plan, Ramp, TrialKind};
+use vtax_plan::model::{
+    Arrivals, Cut, ImsMeasure, Load, Measure, MeasureKind, NetworkMeasure, Plan, Ramp, TrialKind, Workload,
+};
 use vtax_run::calibration;
 use vtax_store::{Calibration, unix_ms};
 use vtax_units::Nanos;
@@ -124,6 +126,11 @@ fn to_text(plan: &Plan, calibration: Option<&Calibration>) -> String {
         trials(&kvm)
     );
     text += &table(plan.measures.iter().map(|m| (m.name.clone(), describe(m))));
+    if let Some(Workload::Net(workload)) = plan.cells.first().map(|c| &c.workload) {
+        let names: Vec<&str> = workload.tests.iter().map(|test| test.name.as_str()).collect();
+        let count = counted(names.len() as u64, "test");
+        text += &format!("\n{count} in each trial, in an order drawn for it\n  {}\n", names.join("\n  "));
+    }
     text += &format!("\n{}\n", time(plan, &kvm, &tcg));
     text += "\nwould build, afresh for each trial\n";
     text += &table(pieces(plan).into_iter().map(|p| (p.what, p.how)));
@@ -192,19 +199,52 @@ fn describe(measure: &Measure) -> String {
             arrivals(m.arrivals),
             m.step
         ),
-        MeasureKind::Latency(m) => {
-            let load = match m.load {
-                Load::Rate(rate) => rate.to_string(),
-                Load::OwnCapacity(share) => format!("{share} of the cell's own capacity"),
-                Load::LowestCapacity(share) => format!("{share} of the lowest capacity compared"),
-            };
-            format!("latency at {load}; {}, {} after {}", arrivals(m.arrivals), m.duration, m.warmup)
+        MeasureKind::Latency(m) => format!(
+            "latency at {}; {}, {} after {}",
+            load(m.load),
+            arrivals(m.arrivals),
+            m.duration,
+            m.warmup
+        ),
+        MeasureKind::Failover(m) => {
+            let list = m.faults.iter().map(|f| format!("{} at {}", f.kind.words(), f.at));
+            format!(
+                "{} held for {} while things break: {}",
+                load(m.load),
+                m.duration,
+                list.collect::<Vec<_>>().join(", ")
+            )
         }
         MeasureKind::Throughput(m) => {
             format!("requests per second in a closed loop, {} after {}", m.duration, m.warmup)
         }
         MeasureKind::Ims(m) => ims(m),
+        MeasureKind::Network(m) => network(m),
     }
+}
+
+fn load(load: Load) -> String {
+    match load {
+        Load::Rate(rate) => rate.to_string(),
+        Load::OwnCapacity(share) => format!("{share} of the cell's own capacity"),
+        Load::LowestCapacity(share) => format!("{share} of the lowest capacity compared"),
+    }
+}
+
+/// What the tests of a network workload do, in a line.
+fn network(m: &NetworkMeasure) -> String {
+    let mut text = format!("every test of the workload in turn, each {} after {}", m.duration, m.warmup);
+    if m.capture {
+        text += ", counted in a packet capture too";
+    }
+    match m.cut {
+        Some(Cut { at, lasting: Some(lasting) }) => {
+            text += &format!("; the path is cut after {at} for {lasting}")
+        }
+        Some(Cut { at, lasting: None }) => text += &format!("; the path is cut after {at}"),
+        None => {}
+    }
+    text
 }
 
 /// What an IMS benchmark does, in a line.
@@ -286,12 +326,29 @@ mod tests {
             "2 cells\n  native.bridge.http  baseline\n  vm.bridge.http      against native.bridge.http\n",
             "2 measures, 5 times in each cell: 20 trials\n",
             "latency at 50% of the cell's own capacity; Poisson arrivals, 10s after 1s",
-            "under emulation",
+            "takes about ",
             "QEMU guest on the host's root, read-only; one vCPU per CPU, 512MiB",
             "namespaces: root, or user namespaces allowed",
             "not calibrated on this host",
         ] {
             assert!(text.contains(part), "{part:?} is missing in\n{text}");
         }
+    }
+
+    #[test]
+    fn the_time_is_told_once_where_emulation_makes_no_difference() {
+        let plan = b"vtax: 1\nname: t\nbaseline: native\nenvironments: [native, vm]\nservices: http\n\
+            workload: {http: {target: /page/1}}\nmeasure: [capacity, latency]\nrepeat: 5\n";
+        let plan = vtax_plan::parse("t.yaml", plan, &[] as &[&str]).unwrap();
+        let minutes = |min: u64, max: u64| Estimate {
+            time_min: Nanos::from_secs(60 * min),
+            time_max: Nanos::from_secs(60 * max),
+            ..vtax_plan::estimate::estimate(&plan, &Assumptions::KVM)
+        };
+        assert_eq!(time(&plan, &minutes(3, 3), &minutes(3, 3)), "takes about 3 min");
+        assert_eq!(
+            time(&plan, &minutes(2, 3), &minutes(4, 5)),
+            "takes about 2 min to 3 min with hardware virtualization, 4 min to 5 min under emulation"
+        );
     }
 }

@@ -26,6 +26,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     checks.extend(vtax_vm::checks::checks(&cache, args.refresh));
     checks.push(pairs);
     checks.extend(services());
+    checks.extend(vtax_lab::path::checks());
     let mut out = std::io::stdout().lock();
     if args.json {
         serde_json::to_writer_pretty(&mut out, &to_json(&checks)).context("printing")?;

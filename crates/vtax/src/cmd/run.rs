@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -10,7 +11,7 @@ use vtax_lab::{Isolation, LabOptions};
 use vtax_plan::estimate::{Assumptions, estimate};
 use vtax_plan::model::{Cell, Measure, Plan};
 use vtax_report::ReportError;
-use vtax_run::{Ended, LabExecutor, RunError, Runner, Stop, calibration};
+use vtax_run::{Ended, LabExecutor, PairSupport, RunError, Runner, Stop, calibration};
 use vtax_store::{Calibration, RunDir, RunWriter, StoreError, unix_ms};
 use vtax_sys::cgroup::RunGroups;
 use vtax_vm::Cache;
@@ -48,6 +49,8 @@ pub(super) struct Job {
     pub(super) strict: bool,
     /// What a new run takes along.
     pub(super) calibration: Option<Calibration>,
+    /// The QEMU for protected virtual machines.
+    pub(super) pairs: PairSupport,
 }
 
 /// A run that has ended, for now or for good.
@@ -63,6 +66,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         (Some(directory), _) => {
             let plan = RunDir::open(directory).and_then(|run| run.plan()).map_err(stored)?;
             Job {
+                pairs: PairSupport::of(&plan),
                 plan,
                 directory: directory.clone(),
                 plan_file: None,
@@ -77,7 +81,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
             let directory = args.out.clone().unwrap_or_else(default);
             let plan_file = Some(plan_args.file().display().to_string());
             let calibration = calibration::find(Cache::of_user().dir(), &plan, &vtax_run::host());
-            Job { plan, directory, plan_file, resume: false, strict: args.strict, calibration }
+            let pairs = PairSupport::of(&plan);
+            Job { plan, directory, plan_file, resume: false, strict: args.strict, calibration, pairs }
         }
         (None, None) => return Ok(Exit::BadInput),
     };
@@ -113,7 +118,7 @@ impl Job {
         stop_on_signals(&stop).host_cannot()?;
         let mut store = self.open_store()?;
         let (options, outside) = self.lab_options(place, groups)?;
-        let progress = Progress::new();
+        let progress = Progress::new(&self.plan);
         let ended = self.measure(&mut store, options, outside, &stop, &progress);
         progress.finish();
         let run = store.run().clone();
@@ -140,9 +145,11 @@ impl Job {
 
     /// How nodes are kept apart; and, outside of namespaces, why.
     fn lab_options(&self, place: Place, groups: &RunGroups) -> Result<(LabOptions, Option<String>), Failure> {
+        let mut host_network = None;
         let (isolation, outside) = match place {
             Place::Inside(inside) => {
                 inside.end_with_front().context("watch the front process").host_cannot()?;
+                host_network = Some(Arc::new(inside.host_network));
                 (Isolation::Namespaces, None)
             }
             Place::Outside(reason) => {
@@ -153,7 +160,7 @@ impl Job {
             }
         };
         let groups = Some(groups.clone());
-        Ok((LabOptions { groups, ..LabOptions::new(isolation) }, outside))
+        Ok((LabOptions { groups, host_network, ..LabOptions::new(isolation) }, outside))
     }
 
     fn measure(
@@ -176,7 +183,8 @@ impl Job {
         let length = |cell: &Cell, measure: &Measure| {
             lengths.get(&(cell.id.clone(), measure.name.clone())).copied().unwrap_or_default()
         };
-        let mut executor = LabExecutor::new(&self.plan, options, stop.clone()).map_err(ran)?;
+        let mut executor =
+            LabExecutor::new(&self.plan, options, &self.pairs, stop.clone(), progress).map_err(ran)?;
         let mut runner = Runner::new(&self.plan, store, progress, stop.clone(), &length).map_err(ran)?;
         if let Some(reason) = outside {
             runner.note(&format!("namespaces are refused on this host: {reason}")).map_err(ran)?;

@@ -4,9 +4,10 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
-use vtax_plan::model::Subscribers;
 use vtax_service::embedded::{http, sip};
+use vtax_units::Nanos;
 
+use super::subscribers::SubscriberArgs;
 use crate::exit::{Classify, Exit, Outcome};
 
 /// Runs one of the embedded services in the foreground, until it is ended.
@@ -31,7 +32,7 @@ enum Service {
     Sip(Sip),
 }
 
-/// The options of the SIP server. In a format `%d` or `%06d` stands for the subscriber's number, from 0.
+/// The options of the SIP server.
 #[derive(clap::Args)]
 struct Sip {
     /// Address and port to listen on: the one address that peers reach it at.
@@ -40,27 +41,14 @@ struct Sip {
     /// Worker threads.
     #[arg(long, default_value_t = 1)]
     workers: u32,
-    /// Subscribers it knows.
-    #[arg(long, default_value_t = 100_000)]
-    subscribers: u32,
-    /// Format of the user part of addresses of record.
-    #[arg(long, value_name = "FORMAT", default_value = "subs%06d")]
-    public_format: String,
-    /// Format of the user names of digest authentication; as the public format where not given.
-    #[arg(long, value_name = "FORMAT")]
-    private_format: Option<String>,
-    /// Password, or a format of passwords.
-    #[arg(long, value_name = "FORMAT", default_value = "vtax")]
-    password: String,
-    /// Realm of digest authentication; the domain where not given.
-    #[arg(long)]
-    realm: Option<String>,
-    /// Domain of the addresses of record.
-    #[arg(long, default_value = "vtax.test")]
-    domain: String,
+    #[command(flatten)]
+    subscribers: SubscriberArgs,
     /// Ask for credentials also where a call or a message begins.
     #[arg(long)]
     authenticate_calls: bool,
+    /// How long a nonce is accepted; a client answers it once more instead of being challenged anew.
+    #[arg(long, value_name = "TIME", default_value_t = sip::NONCE_LIFE)]
+    nonce_life: Nanos,
 }
 
 impl Sip {
@@ -68,15 +56,9 @@ impl Sip {
         sip::Options {
             listen: self.listen,
             workers: self.workers,
-            subscribers: Subscribers {
-                count: self.subscribers,
-                public: self.public_format.clone(),
-                private: self.private_format.as_ref().unwrap_or(&self.public_format).clone(),
-                password: self.password.clone(),
-                realm: self.realm.as_ref().unwrap_or(&self.domain).clone(),
-                domain: self.domain.clone(),
-            },
+            subscribers: self.subscribers.subscribers(),
             authenticate_calls: self.authenticate_calls,
+            nonce_life: self.nonce_life,
         }
     }
 }

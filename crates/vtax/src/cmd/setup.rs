@@ -10,10 +10,12 @@ use crate::exit::{Classify, Exit, Outcome};
 
 /// What the tests and benchmarks need besides: each is run for real, beside or against vtax.
 const FOR_TESTS: &[(&str, &[&str])] = &[
+    ("openssh-server", &["sshd"]),
     ("wrk", &["wrk"]),
     ("httperf", &["httperf"]),
     ("sip-tester", &["sipp"]),
     ("tshark", &["tshark"]),
+    ("iperf3", &["iperf3"]),
     ("iproute2", &["ip"]),
     ("procps", &["ps"]),
 ];
@@ -30,6 +32,9 @@ pub(crate) struct Args {
     /// Also the services of the catalogue: Apache, nginx, Kamailio with MariaDB.
     #[arg(long)]
     services: bool,
+    /// Also what paths are made of: Open vSwitch, OpenFlow controllers, Mininet, an ssh client.
+    #[arg(long)]
+    paths: bool,
     /// Leave out the newer QEMU that fault-tolerant pairs need where this host's is too old.
     #[arg(long)]
     no_fault_tolerance: bool,
@@ -40,9 +45,17 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let mut packages = vec![Package::qemu(), Package::new("runc", &["crun", "runc"])];
+    if !args.no_fault_tolerance {
+        // Makes the images with the files of protected guests.
+        packages.push(Package::new("e2fsprogs", &["mke2fs"]));
+    }
     if args.services || args.tests {
         let services = vtax_service::packages();
         packages.extend(services.iter().map(|p| Package::new(p.name, &[p.program]).with_unit(p.unit)));
+    }
+    if args.paths || args.tests {
+        let paths = vtax_lab::path::packages();
+        packages.extend(paths.iter().map(|p| Package::new(p.name, &[p.program]).with_unit(p.unit)));
     }
     if args.tests {
         packages.extend(FOR_TESTS.iter().map(|(name, programs)| Package::new(name, programs)));

@@ -6,12 +6,11 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 
+use vtax_units::Nanos;
 use vtax_wire::sip::{Algorithm, Challenge, Credentials, Message, Name, SipError, StartLine, ha1};
 
 use super::shared::Users;
 
-/// How long a nonce is accepted, in seconds.
-const NONCE_LIFE_S: u32 = 300;
 /// Eight digits of time and sixteen of MAC: with qop=auth the response is then two blocks of MD5.
 const NONCE_BYTES: usize = 24;
 
@@ -31,16 +30,19 @@ pub(super) enum Denial {
 #[derive(Debug)]
 pub(super) struct Guard {
     secret: [u8; 32],
+    /// How long a nonce is accepted, in seconds.
+    life_s: u32,
 }
 
 impl Guard {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(nonce_life: Nanos) -> Self {
         // Each RandomState is keyed by the system's random bytes, and its hash shows none of them.
         let mut secret = [0; 32];
         for (at, part) in secret.chunks_exact_mut(8).enumerate() {
             part.copy_from_slice(&RandomState::new().hash_one(at).to_ne_bytes());
         }
-        Self { secret }
+        let life_s = u32::try_from(nonce_life.0 / 1_000_000_000).unwrap_or(u32::MAX).max(1);
+        Self { secret, life_s }
     }
 
     fn nonce(&self, second: u32) -> [u8; NONCE_BYTES] {
@@ -96,7 +98,7 @@ impl Guard {
         let time = credentials.nonce.get(..8).and_then(|digits| std::str::from_utf8(digits).ok());
         let made = time.and_then(|digits| u32::from_str_radix(digits, 16).ok());
         let is_valid = made.is_some_and(|made| {
-            made <= now_s && now_s - made <= NONCE_LIFE_S && self.nonce(made)[..] == *credentials.nonce
+            made <= now_s && now_s - made <= self.life_s && self.nonce(made)[..] == *credentials.nonce
         });
         let Some(index) = users.private(credentials.username) else {
             return Err(if is_valid { Denial::Wrong } else { Denial::Stale });
@@ -109,5 +111,64 @@ impl Guard {
         let algorithm = credentials.algorithm.unwrap_or_default();
         let secret = ha1(algorithm, credentials.username, &users.realm, scratch);
         if credentials.is_answer_of(&secret, method) { Ok(index) } else { Err(Denial::Wrong) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nonce_has_the_life_it_is_given() {
+        let users = Users {
+            formats: subscribers().formats().unwrap(),
+            count: 10,
+            realm: b"r".to_vec(),
+            domain: b"d".to_vec(),
+        };
+        let identify = |guard: &Guard, made: u32, now_s: u32| {
+            let nonce = guard.nonce(made);
+            let secret = ha1(Algorithm::Md5, b"u1", b"r", b"p");
+            let uri = b"sip:d";
+            let algorithm = Algorithm::Md5;
+            let answer = vtax_wire::sip::Answer {
+                algorithm,
+                ha1: &secret,
+                method: b"REGISTER",
+                uri,
+                nonce: &nonce,
+                qop: None,
+            };
+            let response = answer.response();
+            let credentials = Credentials {
+                username: b"u1",
+                realm: b"r",
+                nonce: &nonce,
+                uri,
+                response: response.bytes(),
+                algorithm: None,
+                opaque: None,
+                qop: None,
+            };
+            guard.verify(&users, &credentials, b"REGISTER", now_s, &mut Vec::new())
+        };
+        let guard = Guard::new(Nanos::from_secs(60));
+        assert_eq!(identify(&guard, 100, 160), Ok(1));
+        assert_eq!(identify(&guard, 100, 161), Err(Denial::Stale));
+        // Nobody has a nonce of the future.
+        assert_eq!(identify(&guard, 100, 99), Err(Denial::Stale));
+        // Shorter than the clock's step.
+        assert_eq!(identify(&Guard::new(Nanos(1)), 100, 101), Ok(1));
+    }
+
+    fn subscribers() -> vtax_plan::model::Subscribers {
+        vtax_plan::model::Subscribers {
+            count: 10,
+            public: "u%d".into(),
+            private: "u%d".into(),
+            password: "p".into(),
+            realm: "r".into(),
+            domain: "d".into(),
+        }
     }
 }

@@ -29,6 +29,7 @@ use std::thread;
 
 use rustix::io::Errno;
 use vtax_plan::model::{Subscribers, SubscribersError};
+use vtax_units::Nanos;
 
 use super::http::{ServeError, WORKERS_MAX};
 use shared::Shared;
@@ -46,7 +47,13 @@ pub struct Options {
     pub subscribers: Subscribers,
     /// Requests that begin something (INVITE, MESSAGE, ...) need credentials too.
     pub authenticate_calls: bool,
+    /// How long a nonce is accepted; counted in whole seconds, at least one.
+    pub nonce_life: Nanos,
 }
+
+/// How long a nonce is accepted where nothing is said: as the Kamailio of this crate has it. A client that
+/// registers again within it answers its last challenge once more, and isn't asked again.
+pub const NONCE_LIFE: Nanos = Nanos::from_secs(86_400);
 
 /// Why the server could not serve.
 #[derive(Debug, thiserror::Error)]
@@ -88,26 +95,21 @@ pub fn serve(
         .map_err(|source| ServeError::Listen { address: options.listen, source: source.into() })?;
     let address = sockets.address;
     let shared = Shared::new(options, address).map_err(SipServeError::Subscribers)?;
-    let workers: Vec<Worker<'_>> = sockets
+    let mut others: Vec<Worker<'_>> = sockets
         .pairs
         .into_iter()
         .enumerate()
         .map(|(index, pair)| Worker::new(&shared, index, pair))
         .collect::<Result<_, _>>()
         .map_err(system("create an epoll"))?;
-    let count = workers.len();
+    let count = others.len();
+    // One works on this thread, whose memory the allocator grows in larger steps than that of another.
+    let own = others.pop();
     ready(address);
     thread::scope(|scope| {
-        let mut threads = Vec::with_capacity(workers.len());
-        for worker in workers {
-            let work = move || {
-                let result = worker.run(count, stop);
-                // One that fails takes all with it: half a server would measure half a server.
-                if result.is_err() {
-                    stop.store(true, Relaxed);
-                }
-                result
-            };
+        let mut threads = Vec::with_capacity(others.len());
+        for worker in others {
+            let work = move || work(worker, count, stop);
             match thread::Builder::new().name("sip".to_owned()).spawn_scoped(scope, work) {
                 Ok(thread) => threads.push(thread),
                 Err(source) => {
@@ -116,12 +118,20 @@ pub fn serve(
                 }
             }
         }
-        for thread in threads {
-            let ended = thread.join().unwrap_or(Err(Errno::FAULT));
-            ended.map_err(system("wait for events"))?;
-        }
+        let own = own.map_or(Ok(()), |worker| work(worker, count, stop));
+        let others = threads.into_iter().map(|thread| thread.join().unwrap_or(Err(Errno::FAULT)));
+        std::iter::once(own).chain(others).collect::<Result<(), _>>().map_err(system("wait for events"))?;
         Ok(())
     })
+}
+
+/// One that fails takes all with it: half a server would measure half a server.
+fn work(worker: Worker<'_>, count: usize, stop: &AtomicBool) -> Result<(), Errno> {
+    let result = worker.run(count, stop);
+    if result.is_err() {
+        stop.store(true, Relaxed);
+    }
+    result
 }
 
 fn system(operation: &'static str) -> impl Fn(Errno) -> ServeError {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use vtax_sys::datagrams::{self, BATCH_MAX};
+use vtax_sys::outgoing::{Flow, Outgoing};
 
 use super::stream::Stream;
 
@@ -35,12 +35,13 @@ impl Peer {
 }
 
 /// Messages gathered by one worker.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Output {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-    to: Vec<SocketAddr>,
-    outbox: datagrams::Outbox,
+    datagrams: Outgoing,
+    /// What is sent under the same one keeps its order.
+    pub(super) flow: Flow,
+    /// A message for a connection, while it is written.
+    text: Vec<u8>,
     /// Connections begun here, for the worker to watch.
     pub(super) dialled: Vec<Arc<Stream>>,
     /// Connections that have something to send.
@@ -49,72 +50,63 @@ pub(super) struct Output {
 }
 
 impl Output {
+    /// Whose datagrams leave from that socket.
+    pub(super) fn new(socket: BorrowedFd<'_>) -> Self {
+        Self::of(Outgoing::new(socket))
+    }
+
+    /// Whose datagrams are looked at instead of sent.
+    #[cfg(test)]
+    pub(super) fn unsent() -> Self {
+        Self::of(Outgoing::default())
+    }
+
+    fn of(datagrams: Outgoing) -> Self {
+        Self {
+            datagrams,
+            flow: 0,
+            text: Vec::new(),
+            dialled: Vec::new(),
+            streams: Vec::new(),
+            stream_bytes: 0,
+        }
+    }
+
     /// Sends what `write` appends.
     pub(super) fn send(&mut self, peer: &Peer, write: impl FnOnce(&mut Vec<u8>)) {
-        let start = self.bytes.len();
-        write(&mut self.bytes);
-        if self.bytes.len() == start {
-            return;
-        }
         match peer {
-            Peer::Udp(address) => {
-                self.ends.push(self.bytes.len());
-                self.to.push(*address);
-            }
+            Peer::Udp(address) => self.datagrams.push(Some(*address), self.flow, write),
             Peer::Tcp(stream) => {
-                self.stream_bytes += self.bytes.len() - start;
-                if stream.push(&self.bytes[start..]) {
+                self.text.clear();
+                write(&mut self.text);
+                self.stream_bytes += self.text.len();
+                if !self.text.is_empty() && stream.push(&self.text) {
                     self.streams.push(Arc::clone(stream));
                 }
-                self.bytes.truncate(start);
             }
         }
     }
 
-    /// A whole batch waits.
+    /// As much waits as is sent at once.
     pub(super) fn is_full(&self) -> bool {
-        self.ends.len() >= BATCH_MAX || self.stream_bytes >= STREAM_BYTES
+        self.datagrams.is_full() || self.stream_bytes >= STREAM_BYTES
     }
 
-    /// Sends what waits. A datagram that the kernel refuses is lost, as on a network.
-    pub(super) fn flush(&mut self, socket: BorrowedFd<'_>) {
+    /// Sends what waits, datagrams in bundles where wanted. One that the kernel refuses is lost, as on a
+    /// network.
+    pub(super) fn flush(&mut self, socket: BorrowedFd<'_>, in_bundles: bool) {
         for stream in self.streams.drain(..) {
             stream.flush();
         }
         self.stream_bytes = 0;
-        let (mut first, mut start) = (0, 0);
-        while first < self.ends.len() {
-            // The outbox counts from the beginning of the bytes it is given.
-            let ends = &mut self.ends[first..];
-            let last = ends.len().min(BATCH_MAX);
-            for end in &mut ends[..last] {
-                *end -= start;
-            }
-            let sent =
-                self.outbox.send(socket, &self.bytes[start..], &ends[..last], &self.to[first..][..last]);
-            // Where the first is refused, the others may not be.
-            let sent = sent.unwrap_or(0).max(1);
-            for end in &mut ends[..last] {
-                *end += start;
-            }
-            first += sent;
-            start = self.ends[first - 1];
-        }
-        self.bytes.clear();
-        self.ends.clear();
-        self.to.clear();
+        self.datagrams.flush(socket, in_bundles, |_, _| ());
     }
 
     /// The datagrams that wait, with where each goes.
     #[cfg(test)]
     pub(super) fn take(&mut self) -> Vec<(SocketAddr, Vec<u8>)> {
-        let mut start = 0;
-        let mut found = Vec::new();
-        for (end, to) in self.ends.drain(..).zip(self.to.drain(..)) {
-            found.push((to, self.bytes[start..end].to_vec()));
-            start = end;
-        }
-        self.bytes.clear();
+        let found = self.datagrams.waiting().filter_map(|(to, bytes)| Some((to?, bytes.to_vec()))).collect();
+        self.datagrams.clear();
         found
     }
 }

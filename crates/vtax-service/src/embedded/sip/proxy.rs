@@ -1,5 +1,6 @@
 //! What becomes of each message: registrar and proxy without the sockets.
 
+use vtax_sys::outgoing::Flow;
 use vtax_wire::sip::{Message, Method, Name, Parts, SipError};
 
 use super::guard::Denial;
@@ -58,6 +59,7 @@ impl<'s> Proxy<'s> {
         self.now_ms = now_ms;
         // What can't be parsed can't be answered: its Via is not to be trusted.
         let Ok(message) = Message::parse(bytes) else { return };
+        output.flow = flow(message.header(Name::CallId).unwrap_or_default());
         let Some(method) = message.method() else {
             return self.response(&message, output);
         };
@@ -178,18 +180,17 @@ impl<'s> Proxy<'s> {
         };
         let (is_invite, opens_dialog) = (method == Method::Invite, is_new && opens_dialog(method));
         let id = self.open(&mut table, key, is_invite, request.back(), target.peer.clone());
-        if is_invite {
-            let transaction = table.get(id);
-            transaction.response.reserve(request.message.bytes().len());
-            request.begin((100, "Trying"), None, &mut transaction.response).end();
-            output.send(&transaction.upstream, |out| out.extend_from_slice(&transaction.response));
-        }
         let branch = table.get(id).branch();
         let mut forwarded = std::mem::take(&mut table.get(id).request);
         forwarded.reserve(request.message.bytes().len() + HEADERS_BYTES);
         self.forward(&mut forwarded, request, parts, &target, &branch, opens_dialog);
         output.send(&target.peer, |out| out.extend_from_slice(&forwarded));
         let transaction = table.get(id);
+        if is_invite {
+            transaction.response.reserve(request.message.bytes().len());
+            request.begin((100, "Trying"), None, &mut transaction.response).end();
+            output.send(&transaction.upstream, |out| out.extend_from_slice(&transaction.response));
+        }
         transaction.request = forwarded;
         transaction.give_up_ms = self.now_ms + GIVE_UP_MS;
         transaction.interval_ms = T1_MS;
@@ -493,6 +494,12 @@ fn derived(transaction: &transactions::Transaction, method: Method, to: Option<&
     if let Ok(forwarded) = Message::parse(&transaction.request) {
         output.send(&transaction.downstream, |out| rewrite::derived(out, &forwarded, method, to));
     }
+}
+
+/// Under which flow messages of a call are sent. Two calls may share one: they then keep an order that
+/// nobody asked for.
+fn flow(call_id: &[u8]) -> Flow {
+    call_id.iter().fold(0, |flow: Flow, byte| flow.rotate_left(5) ^ Flow::from(*byte))
 }
 
 const fn opens_dialog(method: Method) -> bool {

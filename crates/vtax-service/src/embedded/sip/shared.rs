@@ -25,7 +25,7 @@ pub(super) struct Users {
     pub(super) formats: SubscriberFormats,
     pub(super) count: u32,
     pub(super) realm: Vec<u8>,
-    domain: Vec<u8>,
+    pub(super) domain: Vec<u8>,
 }
 
 impl Users {
@@ -81,7 +81,7 @@ impl Shared {
                 domain: subscribers.domain.clone().into_bytes(),
             },
             registrar: Registrar::new(subscribers.count),
-            guard: Guard::new(),
+            guard: Guard::new(options.nonce_life),
             authenticate_calls: options.authenticate_calls,
             tables: (0..tables).map(|_| Mutex::new(Table::new(tables))).collect(),
             streams: Mutex::default(),

@@ -11,8 +11,9 @@ use std::time::Duration;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, ipproto, sockopt};
-use vtax_sys::datagrams::Inbox;
-use vtax_wire::sip::{Framed, Framer, MESSAGE_BYTES_MAX};
+use vtax_sys::datagrams::{Inbox, coalesce};
+use vtax_sys::gathering::Gathering;
+use vtax_wire::sip::{Framed, Framer};
 
 use super::output::{Output, Peer};
 use super::proxy::Proxy;
@@ -25,10 +26,15 @@ const CONNECTIONS_MAX: usize = 65_536;
 const IDLE_MS: u64 = 3_600_000;
 /// How long a peer may leave a message unfinished, in milliseconds.
 const UNFINISHED_MS: u64 = 30_000;
-/// Datagrams per system call.
+/// Datagrams per system call, or runs of equally long ones that the kernel hands over as one.
 const BATCH: usize = 32;
+/// Room for one of them. The odd lines keep the beginnings of all of them out of the same few lines of the
+/// cache.
+const ROOM_BYTES: usize = 64 * 1024 + 11 * 64;
 /// What the kernel is asked to hold for a worker that is busy, in bytes.
 const BUFFER_BYTES: usize = 8 << 20;
+/// Messages per second beyond which datagrams leave in bundles.
+const MANY: u64 = 8_000;
 const READ_BYTES: usize = 64 * 1024;
 const EVENTS: usize = 256;
 const ACCEPTS_MAX: usize = 64;
@@ -86,6 +92,8 @@ fn bound(address: SocketAddr, kind: SocketType, shared: bool) -> Result<OwnedFd,
         // The kernel grants what its limits allow; less is no error.
         sockopt::set_socket_recv_buffer_size(&fd, BUFFER_BYTES)?;
         sockopt::set_socket_send_buffer_size(&fd, BUFFER_BYTES)?;
+        // Where the kernel can't, datagrams come one by one.
+        let _ = coalesce(fd.as_fd());
     }
     sockopt::set_socket_reuseport(&fd, shared)?;
     rustix::net::bind(&fd, &address)?;
@@ -130,6 +138,9 @@ pub(super) struct Worker<'s> {
     input: Box<[u8]>,
     /// When silent connections were last looked for.
     swept_ms: u64,
+    /// Whether datagrams are many enough to leave in bundles. Nothing is kept waiting for company: who
+    /// measures this server's delays would measure that.
+    gathering: Gathering,
 }
 
 impl<'s> Worker<'s> {
@@ -143,13 +154,14 @@ impl<'s> Worker<'s> {
             shared,
             proxy: Proxy::new(shared, index),
             epoll,
+            inbox: Inbox::new(BATCH, ROOM_BYTES),
+            output: Output::new(pair.udp.as_fd()),
             pair,
-            inbox: Inbox::new(BATCH, MESSAGE_BYTES_MAX),
-            output: Output::default(),
             slots: Vec::new(),
             free: Vec::new(),
             input: vec![0; READ_BYTES].into_boxed_slice(),
             swept_ms: 0,
+            gathering: Gathering::new(MANY, 0..=0),
         })
     }
 
@@ -165,6 +177,7 @@ impl<'s> Worker<'s> {
                 Err(error) => return Err(error),
             };
             let now_ms = self.shared.now_ms();
+            self.gathering.tell(now_ms * 1_000_000);
             for event in ready {
                 let token = event.data.u64();
                 match token as u32 {
@@ -180,7 +193,7 @@ impl<'s> Worker<'s> {
                 self.sweep(now_ms);
             }
             self.watch_dialled(now_ms);
-            self.output.flush(self.pair.udp.as_fd());
+            self.output.flush(self.pair.udp.as_fd(), self.gathering.gathers());
         }
         Ok(())
     }
@@ -192,11 +205,17 @@ impl<'s> Worker<'s> {
         for index in 0..count {
             let Some(datagram) = self.inbox.get(index) else { continue };
             let Some(sender) = self.inbox.sender(&datagram) else { continue };
-            if !datagram.truncated {
-                self.proxy.message(now_ms, datagram.bytes, &Peer::Udp(sender), &mut self.output);
-            }
-            if self.output.is_full() {
-                self.output.flush(self.pair.udp.as_fd());
+            let peer = Peer::Udp(sender);
+            let size = self.inbox.segment(&datagram).unwrap_or(datagram.bytes.len()).max(1);
+            for bytes in datagram.bytes.chunks(size) {
+                self.gathering.handled(1);
+                // Longer than a datagram can be, or a jumbogram: nobody's message.
+                if !datagram.truncated {
+                    self.proxy.message(now_ms, bytes, &peer, &mut self.output);
+                }
+                if self.output.is_full() {
+                    self.output.flush(self.pair.udp.as_fd(), self.gathering.gathers());
+                }
             }
         }
     }
@@ -307,10 +326,11 @@ impl<'s> Worker<'s> {
                     // Where the next message begins can't be known.
                     Err(_) => return false,
                 };
+                self.gathering.handled(1);
                 self.proxy.message(now_ms, &stream[done..done + length], &peer, &mut self.output);
                 done += length;
                 if self.output.is_full() {
-                    self.output.flush(self.pair.udp.as_fd());
+                    self.output.flush(self.pair.udp.as_fd(), self.gathering.gathers());
                 }
             }
             if done > 0 || is_fresh {

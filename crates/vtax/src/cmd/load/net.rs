@@ -42,7 +42,7 @@ pub(super) struct TcpArgs {
     #[arg(long)]
     bytes: Option<Bytes>,
     /// Bytes of one write.
-    #[arg(long, default_value = "128KiB")]
+    #[arg(long, default_value = "1MiB")]
     block: Bytes,
     /// Copy what arrives into memory, as most programs do; otherwise the kernel counts and drops it.
     #[arg(long)]
@@ -121,15 +121,17 @@ pub(super) struct PingArgs {
 
 /// Whom to test with, or to be whom others test with.
 #[derive(clap::Args)]
-#[group(id = "ends", required = true, multiple = false, args = ["host", "server"])]
+// Its own group would let only one of its three be given.
+#[group(skip)]
 struct Ends {
     /// HOST[:PORT] of the server.
+    #[arg(required_unless_present = "server")]
     host: Option<String>,
     /// Be the server, for all four kinds of test, until ended.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "host")]
     server: bool,
     /// Where the server listens.
-    #[arg(long, default_value_t = SocketAddr::from(([127, 0, 0, 1], PORT)))]
+    #[arg(long, conflicts_with = "host", default_value_t = SocketAddr::from(([127, 0, 0, 1], PORT)))]
     listen: SocketAddr,
 }
 
@@ -353,6 +355,24 @@ fn resolve(host: &str) -> anyhow::Result<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_end_is_a_client_or_a_server_somewhere() {
+        use clap::Parser;
+        #[derive(Parser)]
+        struct Command {
+            #[command(flatten)]
+            ends: Ends,
+        }
+        let parse = |args: &[&str]| Command::try_parse_from([&["vtax"], args].concat()).map(|c| c.ends);
+        assert_eq!(parse(&["a:1"]).unwrap().host.as_deref(), Some("a:1"));
+        let server = parse(&["--server", "--listen", "127.0.0.1:7"]).unwrap();
+        assert!(server.server && server.listen.port() == 7);
+        assert_eq!(parse(&["--server"]).unwrap().listen.port(), PORT);
+        for wrong in [&[][..], &["a", "--server"], &["a", "--listen", "127.0.0.1:7"]] {
+            assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
 
     #[test]
     fn hosts_are_names_and_addresses_with_and_without_port() {

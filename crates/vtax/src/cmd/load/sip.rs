@@ -17,7 +17,7 @@ use rustix::process::Signal;
 use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome};
 use vtax_load::sip::{PhaseKind, SipPhase, SipProfile, SipResult, SipSession, SipSpec, answer_calls};
 use vtax_load::{LatencyHistogram, Progress};
-use vtax_plan::model::{SipMetric, SipTransport, SipWorkload, Spread, Subscribers};
+use vtax_plan::model::{SipMetric, SipTransport, SipWorkload, Spread};
 use vtax_service::{ProvisionFormat, provision};
 use vtax_sys::signals::SignalFd;
 use vtax_units::{Bytes, CpuSet, Nanos, Rate, Share};
@@ -26,6 +26,7 @@ use self::mix::{Limit, Mix};
 use super::profile::Profile;
 use super::watch::{Show, Watch};
 use super::{Arrivals, failure};
+use crate::cmd::subscribers::SubscriberArgs;
 use crate::exit::{Classify, Exit, Failure, Outcome};
 
 /// SIP scenarios through a registrar and proxy, both sides of each call being vtax's own. With
@@ -99,27 +100,10 @@ pub(super) struct Args {
     quiet: bool,
 }
 
-/// In a format `%d` or `%06d` stands for the subscriber's number, from 0.
 #[derive(clap::Args)]
 struct Users {
-    /// Subscribers.
-    #[arg(long, default_value_t = 100_000)]
-    subscribers: u32,
-    /// Format of the user part of addresses of record.
-    #[arg(long, value_name = "FORMAT", default_value = "subs%06d")]
-    public_format: String,
-    /// Format of the user names of digest authentication; as the public format where not given.
-    #[arg(long, value_name = "FORMAT")]
-    private_format: Option<String>,
-    /// Password, or a format of passwords.
-    #[arg(long, value_name = "FORMAT", default_value = "vtax")]
-    password: String,
-    /// Realm of digest authentication; the domain where not given.
-    #[arg(long)]
-    realm: Option<String>,
-    /// Domain of the addresses of record.
-    #[arg(long, default_value = "vtax.test")]
-    domain: String,
+    #[command(flatten)]
+    all: SubscriberArgs,
     /// Share of the subscribers registered before the first step.
     #[arg(long, default_value = "80%")]
     registered: Share,
@@ -191,17 +175,6 @@ pub(super) fn run(args: &Args) -> Outcome {
     Ok(if interrupted { Exit::Interrupted } else { Exit::Done })
 }
 
-fn subscribers(users: &Users) -> Subscribers {
-    Subscribers {
-        count: users.subscribers,
-        public: users.public_format.clone(),
-        private: users.private_format.as_ref().unwrap_or(&users.public_format).clone(),
-        password: users.password.clone(),
-        realm: users.realm.as_ref().unwrap_or(&users.domain).clone(),
-        domain: users.domain.clone(),
-    }
-}
-
 fn write_subscribers(args: &Args, path: &std::path::Path) -> anyhow::Result<()> {
     let format = match path.extension().and_then(|e| e.to_str()) {
         Some("csv") => ProvisionFormat::Csv,
@@ -211,7 +184,7 @@ fn write_subscribers(args: &Args, path: &std::path::Path) -> anyhow::Result<()> 
     };
     let file = File::create(path).with_context(|| format!("creating {}", path.display()))?;
     let mut file = BufWriter::new(file);
-    provision(&subscribers(&args.users), format, &mut file)
+    provision(&args.users.all.subscribers(), format, &mut file)
         .and_then(|()| std::io::Write::flush(&mut file))
         .with_context(|| format!("writing {}", path.display()))
 }
@@ -264,7 +237,7 @@ fn spec(args: &Args, target: SocketAddr) -> Result<SipSpec, Failure> {
                 Transport::Udp => SipTransport::Udp,
                 Transport::Tcp => SipTransport::Tcp,
             },
-            subscribers: subscribers(&args.users),
+            subscribers: args.users.all.subscribers(),
             registered: args.users.registered,
             mix: mix.parts(args.ihs),
             ring_time: exponential(args.call.ring, 1),
@@ -278,6 +251,7 @@ fn spec(args: &Args, target: SocketAddr) -> Result<SipSpec, Failure> {
         local,
         cpus: args.cpus.clone().unwrap_or_default(),
         seed: args.seed,
+        moments: false,
     })
 }
 

@@ -1,0 +1,249 @@
+//! What is done to hosts and QEMUs: fence, go live, protect, hand over.
+
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use vtax_units::Nanos;
+use vtax_vm::VmError;
+use vtax_vm::ft::{
+    Links, Mode, Snapshot, Start, checkpoint_now, drop_protection, hand_over as move_guest, promote, protect,
+    restore_snapshot,
+};
+
+use super::host::{Host, HostState};
+use super::model::{PairEventKind, PairMode};
+use super::shared::{Member, Shared, lock};
+use super::supervisor::{Message, SETTLE_WITHIN, TICK};
+use crate::error::{LabError, Result};
+
+/// How long the kernel may take to confirm the end of killed processes.
+pub(crate) const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
+
+/// Names of the threads that watch over pairs.
+const WATCHERS: [&str; 4] = ["ft-supervisor", "qmp", "relay", "qemu-watch"];
+
+impl Shared {
+    /// The QEMUs on a host.
+    pub(crate) fn members_on(&self, host: usize) -> Vec<Member> {
+        let roles = lock(&self.roles);
+        [&roles.primary, &roles.secondary].into_iter().flatten().filter(|m| m.host == host).cloned().collect()
+    }
+
+    pub(crate) fn kill_members(&self) {
+        let roles = lock(&self.roles);
+        let members: Vec<Member> =
+            [&roles.primary, &roles.secondary].into_iter().flatten().cloned().collect();
+        drop(roles);
+        for member in members {
+            member.replica.kill_and_confirm(CONFIRM_WITHIN);
+        }
+    }
+
+    /// Makes sure that nothing of a host reaches the service any more: first its ports are cut, which
+    /// holds whatever it does, then its processes are killed, and the kernel confirms that they are gone.
+    pub(crate) fn fence(&self, host: usize) -> Result<(), String> {
+        let words = |e: LabError| vtax_sys::chain(&e);
+        let members = self.members_on(host);
+        for member in &members {
+            self.network.cut(&member.tap).map_err(words)?;
+        }
+        self.hosts[host].cables(&self.network, [false, false]).map_err(words)?;
+        for member in &members {
+            if !member.replica.kill_and_confirm(CONFIRM_WITHIN) {
+                return Err(format!("{} does not end", member.replica.name()));
+            }
+        }
+        if self.hosts[host].power_off() {
+            Ok(())
+        } else {
+            Err("its heartbeat process does not end".to_owned())
+        }
+    }
+
+    /// Plugs a secondary in and lets it go live. What arrives for it meanwhile waits in its tap.
+    pub(crate) fn go_live(&self, secondary: &Member) -> Result<()> {
+        self.network.plug(&secondary.tap)?;
+        secondary.replica.set_patient(false);
+        // One that runs along has said what the other said.
+        secondary.replica.forget_agent_output().map_err(self.vm_error())?;
+        promote(&secondary.replica).map_err(self.vm_error())?;
+        self.relay.switch_to(secondary.replica.agent_stream().map_err(self.vm_error())?)
+    }
+
+    /// Plugs a secondary in and lets it go on from a snapshot.
+    pub(crate) fn go_back_to(&self, secondary: &Member, snapshot: &Snapshot) -> Result<()> {
+        self.network.plug(&secondary.tap)?;
+        secondary.replica.set_patient(false);
+        restore_snapshot(&secondary.replica, snapshot).map_err(self.vm_error())?;
+        self.relay.switch_to(secondary.replica.agent_stream().map_err(self.vm_error())?)
+    }
+
+    /// Starts a secondary and copies the guest to it. On a thread of its own; `busy` is set.
+    pub(crate) fn arm(self: &Arc<Self>, primary: &Member, host: usize, mode: Mode) {
+        let started = Instant::now();
+        let armed = self.start_member(host, Start::AwaitCheckpoints).and_then(|secondary| {
+            // From here on a fence of its host finds it.
+            lock(&self.roles).secondary = Some(secondary.clone());
+            self.copy_guest(primary, &secondary, mode)
+        });
+        match armed {
+            Ok(()) => self.armed(host, started, None),
+            Err(e) => self.not_armed(host, &e),
+        }
+    }
+
+    /// From now on the secondary can take over.
+    pub(crate) fn armed(&self, host: usize, started: Instant, snapshot: Option<Arc<Snapshot>>) {
+        let mut roles = lock(&self.roles);
+        (roles.busy, roles.armed, roles.snapshot) = (false, Some(Instant::now()), snapshot);
+        if let Some(secondary) = &roles.secondary {
+            // It tells of each checkpoint as the primary does.
+            secondary.replica.set_patient(true);
+        }
+        drop(roles);
+        self.record(Some(host), PairEventKind::Armed { took: started.elapsed().into() });
+    }
+
+    /// What was begun to protect the guest comes to nothing.
+    pub(crate) fn not_armed(&self, host: usize, error: &LabError) {
+        let mut roles = lock(&self.roles);
+        roles.busy = false;
+        let unfinished = roles.secondary.take();
+        drop(roles);
+        self.relay.let_go();
+        if let Some(unfinished) = unfinished {
+            unfinished.replica.kill_and_confirm(CONFIRM_WITHIN);
+        }
+        self.record(Some(host), PairEventKind::ArmFailed { reason: vtax_sys::chain(error) });
+    }
+
+    fn copy_guest(&self, primary: &Member, secondary: &Member, mode: Mode) -> Result<()> {
+        let (from, to) = (&self.hosts[primary.host], &self.hosts[secondary.host]);
+        let links = Links {
+            checkpoints: from.connect(to)?,
+            disk: self.spec.disk.map(|_| to.disk_address()).transpose()?,
+            packets: match mode {
+                Mode::Colo => Some([from.connect(to)?, from.connect(to)?]),
+                _ => None,
+            },
+        };
+        *lock(&primary.checkpoints) = Default::default();
+        self.relay.hold(primary.id, &primary.replica, mode);
+        protect(&primary.replica, &secondary.replica, mode, &links).map_err(self.vm_error())?;
+        // The first copy is complete; only a checkpoint after it proves that they go on.
+        let before = lock(&primary.checkpoints).count();
+        checkpoint_now(&primary.replica, mode).map_err(self.vm_error())?;
+        let until = Instant::now() + CONFIRM_WITHIN;
+        while lock(&primary.checkpoints).count() <= before {
+            if Instant::now() > until || primary.replica.ended_within(Duration::ZERO) {
+                drop_protection(&primary.replica);
+                let reason = "no checkpoint came after the first copy".to_owned();
+                return Err(LabError::Pair { operation: "protect the guest", reason });
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.count_traffic(primary, secondary);
+        Ok(())
+    }
+
+    pub(crate) fn count_traffic(&self, primary: &Member, secondary: &Member) {
+        // Without the figure there is one figure less.
+        if let Ok(bytes) = self.network.sent_to(&self.hosts[secondary.host].ports[0]) {
+            lock(&primary.checkpoints).traffic(bytes);
+        }
+    }
+
+    /// CPU time of the heartbeat processes and of this process's threads that watch over pairs.
+    pub(crate) fn supervision_cpu(&self) -> Nanos {
+        let hearts = self.hosts.iter().filter_map(Host::heart_pid);
+        let hearts = hearts.map(|pid| format!("/proc/{pid}/task/{pid}"));
+        let ours = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+        let ours = ours.filter_map(|entry| entry.path().to_str().map(str::to_owned)).filter(|thread| {
+            let name = std::fs::read_to_string(format!("{thread}/comm")).unwrap_or_default();
+            WATCHERS.contains(&name.trim())
+        });
+        // Kernel document `sched-stats`: the first number is the time on a CPU in nanoseconds.
+        let time = |thread: String| {
+            let text = std::fs::read_to_string(format!("{thread}/schedstat")).ok()?;
+            text.split_whitespace().next()?.parse::<u64>().ok()
+        };
+        Nanos(hearts.chain(ours).filter_map(time).sum())
+    }
+}
+
+/// Live migration to a free host; see [`super::FtPair::hand_over`].
+pub(crate) fn hand_over(shared: &Arc<Shared>) -> Result<Nanos> {
+    let failed = |reason: &str| LabError::Pair { operation: "hand over", reason: reason.to_owned() };
+    let mut roles = lock(&shared.roles);
+    let until = Instant::now() + SETTLE_WITHIN;
+    while roles.busy && Instant::now() < until {
+        roles = shared.changed.wait_timeout(roles, TICK).unwrap_or_else(PoisonError::into_inner).0;
+    }
+    let source = roles.primary.clone().ok_or_else(|| failed("nobody runs the guest"))?;
+    if std::mem::replace(&mut roles.busy, true) {
+        return Err(failed("the pair is busy"));
+    }
+    // The secondary's host is the one to move to; its copy can't be used for a planned move.
+    let (secondary, armed) = (roles.secondary.take(), roles.armed.take());
+    roles.snapshot = None;
+    drop(roles);
+    let moved = hand_over_to(shared, &source, secondary.as_ref(), armed.is_some());
+    let mut roles = lock(&shared.roles);
+    roles.busy = false;
+    match moved {
+        Ok((target, stopped)) => {
+            let host = target.host;
+            roles.primary = Some(target);
+            drop(roles);
+            source.replica.kill_and_confirm(CONFIRM_WITHIN);
+            shared.record(Some(host), PairEventKind::HandedOver { stopped });
+            shared.tell(Message::Rearm);
+            Ok(stopped)
+        }
+        Err(e) => Err(e),
+    }
+}
+
+fn hand_over_to(
+    shared: &Arc<Shared>,
+    source: &Member,
+    secondary: Option<&Member>,
+    armed: bool,
+) -> Result<(Member, Nanos)> {
+    let failed = |reason: &str| LabError::Pair { operation: "hand over", reason: reason.to_owned() };
+    if let Some(secondary) = secondary {
+        secondary.replica.kill_and_confirm(CONFIRM_WITHIN);
+    }
+    if armed {
+        if let PairMode::Checkpoints(_) = shared.spec.mode {
+            drop_protection(&source.replica);
+        }
+        shared.relay.let_go();
+        shared.finish_statistics(source);
+    }
+    let free = |host: &usize| *host != source.host && shared.hosts[*host].state() == HostState::Up;
+    let host = secondary.map(|s| s.host).filter(free).or_else(|| (0..shared.hosts.len()).find(free));
+    let host = host.ok_or_else(|| failed("no host is free"))?;
+    let target = shared.start_member(host, Start::AwaitState)?;
+    let streams = shared.hosts[source.host].connect(&shared.hosts[host])?;
+    let mut stopped_at = Instant::now();
+    let moved = move_guest(&source.replica, &target.replica, &streams, || {
+        stopped_at = Instant::now();
+        if let (Some(from), Some(to)) = (source.replica.disk(), target.replica.disk()) {
+            to.copy_from(from)?;
+        }
+        // The guest runs nowhere now, so nothing can be sent by both.
+        let swapped = shared.network.cut(&source.tap).and_then(|()| shared.network.plug(&target.tap));
+        let reason = |e: LabError| vtax_sys::chain(&e);
+        swapped.map_err(|e| VmError::Pair { operation: "hand over", reason: reason(e) })
+    });
+    let stopped = stopped_at.elapsed().into();
+    if let Err(e) = moved {
+        // It runs on where it was.
+        shared.network.cut(&target.tap)?;
+        shared.network.plug_again(&source.tap)?;
+        return Err(shared.vm_error()(e));
+    }
+    shared.relay.switch_to(target.replica.agent_stream().map_err(shared.vm_error())?)?;
+    Ok((target, stopped))
+}

@@ -1,0 +1,176 @@
+//! What the caller, the supervisor and its helpers share.
+
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use vtax_sys::netlink::Mac;
+use vtax_vm::Guest;
+use vtax_vm::ft::{
+    CheckpointStatistics, Checkpoints, CpuMeter, GuestTask, Replica, ReplicaConfig, ReplicatedDisk, Snapshot,
+    Start,
+};
+
+use super::host::Host;
+use super::model::{PairEvent, PairEventKind, PairSpec, PairTask};
+use super::network::PairNetwork;
+use super::relay::Relay;
+use super::supervisor::Message;
+use crate::error::{LabError, Result, While};
+use crate::netns_node::AgentProgram;
+
+/// One of the QEMUs.
+#[derive(Debug, Clone)]
+pub(crate) struct Member {
+    pub(crate) id: u64,
+    pub(crate) host: usize,
+    pub(crate) replica: Arc<Replica>,
+    pub(crate) tap: String,
+    pub(crate) checkpoints: Arc<Mutex<Checkpoints>>,
+}
+
+/// Who does what.
+#[derive(Debug, Default)]
+pub(crate) struct Roles {
+    pub(crate) primary: Option<Member>,
+    pub(crate) secondary: Option<Member>,
+    /// Since when the secondary could take over.
+    pub(crate) armed: Option<Instant>,
+    /// A thread is busy changing roles.
+    pub(crate) busy: bool,
+    /// The guest is to be protected whenever that is possible.
+    pub(crate) wanted: bool,
+    pub(crate) lost: bool,
+    /// The pair is being taken down.
+    pub(crate) ending: bool,
+    /// The last complete one, where that is how the guest is protected; the secondary's host has it.
+    pub(crate) snapshot: Option<Arc<Snapshot>>,
+}
+
+/// Pauses of ended times that are kept.
+const MOST_PAUSES: usize = 1 << 20;
+
+/// What is known of armed times that have ended.
+#[derive(Debug, Default)]
+pub(crate) struct Finished {
+    pub(super) statistics: Vec<CheckpointStatistics>,
+    pub(super) pauses_us: Vec<u32>,
+}
+
+/// What the caller, the supervisor and its helpers share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) guest: Arc<Guest>,
+    pub(crate) spec: PairSpec,
+    pub(crate) program: AgentProgram,
+    pub(crate) network: PairNetwork,
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) mac: Mac,
+    pub(crate) address: IpAddr,
+    pub(crate) relay: Relay,
+    pub(crate) roles: Mutex<Roles>,
+    pub(crate) changed: Condvar,
+    pub(crate) inbox: Mutex<Vec<Message>>,
+    pub(crate) wake: OwnedFd,
+    pub(super) started: Instant,
+    pub(super) events: Mutex<Vec<PairEvent>>,
+    pub(super) finished: Mutex<Finished>,
+    /// CPU time of every QEMU there was, with its host.
+    pub(super) meters: Mutex<Vec<(usize, CpuMeter)>>,
+    pub(super) next_member: AtomicU64,
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A thread that panicked leaves whole entries.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Prefix length of the service network.
+const SERVICE_PREFIX: u8 = crate::naming::PREFIX;
+
+impl Shared {
+    pub(crate) fn tell(&self, message: Message) {
+        lock(&self.inbox).push(message);
+        // Fails only where it is written already.
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+    }
+
+    pub(crate) fn record(&self, host: Option<usize>, kind: PairEventKind) {
+        let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let host = host.map(|host| self.hosts[host].name.clone());
+        let event = PairEvent { at: self.started.elapsed().into(), wall: wall.into(), host, kind };
+        lock(&self.events).push(event);
+        self.changed.notify_all();
+    }
+
+    /// Starts a QEMU on a host.
+    pub(crate) fn start_member(self: &Arc<Self>, host: usize, start: Start) -> Result<Member> {
+        let id = self.next_member.fetch_add(1, Ordering::Relaxed);
+        let (tap, tap_name) = self.network.new_tap()?;
+        let place = &self.hosts[host];
+        let name = format!("{}-{id} on {}", self.spec.name, place.name);
+        let disk = self.spec.disk.map(ReplicatedDisk::create).transpose().map_err(self.vm_error())?;
+        let checkpoints = Arc::new(Mutex::new(Checkpoints::default()));
+        let task = match self.spec.task {
+            PairTask::Agent => GuestTask::Agent,
+            PairTask::Witness => GuestTask::Witness(self.address, SERVICE_PREFIX),
+        };
+        let config = ReplicaConfig {
+            name,
+            hostname: self.spec.name.clone(),
+            memory: self.spec.memory,
+            vcpus: self.spec.vcpus,
+            tap,
+            mac: self.mac.0,
+            cpus: place.cpus.clone(),
+            control_groups: place.control_groups()?,
+            network: Some(place.netns.try_clone().during(|| "hold a host's network".to_owned())?),
+            task,
+            start,
+            disk,
+        };
+        // The handler must not keep the pair alive: it ends with the QEMU, which the pair holds.
+        let (shared, counted) = (Arc::downgrade(self), Arc::clone(&checkpoints));
+        let handler = Box::new(move |event: Option<vtax_vm::ft::MonitorEvent>| match event {
+            Some(event) if matches!(event.name.as_str(), "STOP" | "RESUME") => {
+                let committed = lock(&counted).event(&event);
+                if let (Some(began), Some(shared)) = (committed, shared.upgrade()) {
+                    shared.relay.committed(id, began);
+                }
+            }
+            Some(event) if event.name == "COLO_EXIT" => {
+                let by_us = event.data["reason"] == "request";
+                if let (Some(shared), false) = (shared.upgrade(), by_us) {
+                    shared.tell(Message::CheckpointsEnded(id));
+                }
+            }
+            Some(_) => {}
+            None => {
+                if let Some(shared) = shared.upgrade() {
+                    shared.tell(Message::Gone(id));
+                }
+            }
+        });
+        let replica = Replica::start(&self.guest, config, handler).map_err(self.vm_error())?;
+        lock(&self.meters).push((host, replica.meter()));
+        Ok(Member { id, host, replica: Arc::new(replica), tap: tap_name, checkpoints })
+    }
+
+    pub(crate) fn vm_error(&self) -> impl Fn(vtax_vm::VmError) -> LabError + use<> {
+        let node = self.spec.name.clone();
+        move |source| LabError::Vm { node: node.clone(), source }
+    }
+
+    /// Checkpoints of an armed time that has ended.
+    pub(crate) fn finish_statistics(&self, member: &Member) {
+        let checkpoints = std::mem::take(&mut *lock(&member.checkpoints));
+        if checkpoints.count() > 0 {
+            let mut finished = lock(&self.finished);
+            finished.statistics.push(checkpoints.statistics());
+            let room = MOST_PAUSES.saturating_sub(finished.pauses_us.len());
+            finished.pauses_us.extend(checkpoints.pauses_us().iter().take(room));
+        }
+    }
+}

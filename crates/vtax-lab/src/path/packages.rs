@@ -1,0 +1,60 @@
+//! Packages of the programs that paths are made of.
+
+use vtax_plan::model::{Controller, MininetSwitch, OvsOptions};
+use vtax_sys::check::Check;
+
+use crate::program::Program;
+use crate::{mininet, ovs};
+
+/// A package that some path needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PathPackage {
+    /// Its name in Debian.
+    pub name: &'static str,
+    /// A program of it.
+    pub program: &'static str,
+    /// The system's own service that comes along; vtax starts its own.
+    pub unit: Option<&'static str>,
+}
+
+/// The packages of all kinds of path.
+#[must_use]
+pub fn packages() -> Vec<PathPackage> {
+    let of = |name, program, unit| PathPackage { name, program, unit };
+    vec![
+        of("openvswitch-switch", "ovs-vswitchd", Some("openvswitch-switch.service")),
+        of("openvswitch-testcontroller", "ovs-testcontroller", Some("openvswitch-testcontroller.service")),
+        of("python3-os-ken", "osken-manager", None),
+        of("mininet", "mnexec", None),
+        // Mininet's LinuxBridge is made by it, which its package doesn't depend on.
+        of("bridge-utils", "brctl", None),
+        of("openssh-client", "ssh", None),
+    ]
+}
+
+/// What paths can be built of here, for `vtax doctor`.
+#[must_use]
+pub fn checks() -> Vec<Check> {
+    let fix = "vtax setup --paths";
+    let point = |name: &str, found: &str, obstacle: Option<String>| match obstacle {
+        None => Check::ok(name, found),
+        Some(reason) => Check::missing(name, reason, fix),
+    };
+    let open_vswitch = match ovs::obstacle(OvsOptions::default()) {
+        Some(reason) => Check::missing("path ovs", reason, fix),
+        None if ovs::kernel_has_datapath() => Check::ok("path ovs", "Open vSwitch, in the kernel"),
+        None => Check::degraded(
+            "path ovs",
+            "Open vSwitch, in user space: this kernel has no datapath for it",
+            "sudo modprobe openvswitch",
+        ),
+    };
+    let ssh = Program { name: "ssh", package: "openssh-client" };
+    vec![
+        open_vswitch,
+        point("path sdn (testcontroller)", "installed", ovs::controller_obstacle(Controller::Testcontroller)),
+        point("path sdn (os-ken)", "installed", ovs::controller_obstacle(Controller::OsKen)),
+        point("path mininet", "installed", mininet::obstacle(MininetSwitch::LinuxBridge)),
+        point("path nic", "ssh is installed", ssh.find().err().map(|e| e.to_string())),
+    ]
+}

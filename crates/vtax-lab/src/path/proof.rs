@@ -1,0 +1,333 @@
+//! Emulated wires prove themselves: what a path's rate, delay and loss really are, measured before it is
+//! used, by the same instrument that will measure over it.
+//!
+//! Two empty namespaces are joined as the client and the system under test will be, less the switches
+//! under study, which are not the wire. A shape that has proved itself in a run isn't measured again in it.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use vtax_load::net::{
+    Direction, NetResult, NetSpec, NetTest, PingTest, Probe, ServerOptions, SocketSetup, TcpTest, UdpTest,
+    run, serve,
+};
+use vtax_load::{ArrivalProcess, Control};
+use vtax_plan::model::NetPath;
+use vtax_sys::{NetNs, SysError, chain};
+use vtax_units::{BitRate, Bytes, CpuSet, Nanos, Rate};
+
+use super::wire::Wire;
+use crate::error::{LabError, Result, While};
+use crate::fabric::Fabric;
+use crate::naming::{PREFIX, address};
+use crate::shape::Shape;
+
+/// How far a measured figure may be from the one asked for.
+const TOLERANCE: f64 = 0.02;
+/// Delays that differ by less can't be told from the time it takes a thread to wake.
+const DELAY_TOLERANCE: Nanos = Nanos(100_000);
+/// A busy host spoils a measurement, never improves it beyond the truth: the best of a few counts.
+const ATTEMPTS: usize = 4;
+/// Port of the instrument's server.
+const PORT: u16 = 5202;
+
+/// What was measured; facts of every trial on such a path.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Proof {
+    /// Goodput asked for and measured, in bits per second.
+    rate: Option<[f64; 2]>,
+    /// One-way delay asked for and measured.
+    delay: Option<[Nanos; 2]>,
+    /// Share lost asked for and measured, and the packets it is of.
+    loss: Option<([f64; 2], u64)>,
+}
+
+/// What makes two wires the same.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Key {
+    shape: Shape,
+    delay: Nanos,
+    loss: f64,
+}
+
+impl Key {
+    pub(crate) fn of(path: &NetPath) -> Self {
+        Self { shape: Shape::of(path), delay: path.delay, loss: path.loss.0 }
+    }
+}
+
+impl Proof {
+    pub(crate) fn facts(&self) -> BTreeMap<String, String> {
+        let mut facts = BTreeMap::new();
+        let mut add = |key: &str, value: String| facts.insert(format!("path.proof.{key}"), value);
+        if let Some([asked, measured]) = self.rate {
+            add("goodput_bits_asked", format!("{asked:.0}"));
+            add("goodput_bits", format!("{measured:.0}"));
+        }
+        if let Some([asked, measured]) = self.delay {
+            add("delay_ns_asked", asked.0.to_string());
+            add("delay_ns", measured.0.to_string());
+        }
+        if let Some(([asked, measured], packets)) = self.loss {
+            add("loss_asked", asked.to_string());
+            add("loss", format!("{measured:.6}"));
+            add("loss_packets", packets.to_string());
+        }
+        facts
+    }
+
+    /// What is not as asked for.
+    fn objection(&self) -> Option<String> {
+        if let Some([asked, measured]) = self.rate.filter(|[a, m]| (m / a - 1.0).abs() > TOLERANCE) {
+            return Some(format!(
+                "its rate should carry {:.4} Mbit/s of payload and carries {:.4}",
+                asked / 1e6,
+                measured / 1e6
+            ));
+        }
+        if let Some([asked, measured]) = self.delay {
+            let most = ((asked.0 as f64 * TOLERANCE) as u64).max(DELAY_TOLERANCE.0);
+            if asked.0.abs_diff(measured.0) > most {
+                return Some(format!("its delay should be {asked} each way and is {measured}"));
+            }
+        }
+        if let Some(([asked, measured], packets)) = self.loss {
+            let error = (asked * (1.0 - asked) / packets.max(1) as f64).sqrt();
+            if (measured - asked).abs() > (asked * TOLERANCE).max(3.0 * error) {
+                return Some(format!(
+                    "it should lose {:.4} % and lost {:.4} % of {packets} packets",
+                    asked * 100.0,
+                    measured * 100.0
+                ));
+            }
+        }
+        None
+    }
+}
+
+/// Measures a path's wire.
+///
+/// # Errors
+///
+/// [`LabError::PathRefused`] with what was asked for and what was measured.
+pub(crate) fn prove(path: &NetPath, fabric: Fabric, cpus: [&CpuSet; 2]) -> Result<Proof> {
+    let bench = Bench::build(path, fabric, cpus)?;
+    let refused = |reason: String| LabError::PathRefused { path: path.name.clone(), reason };
+    let mut best: Option<Proof> = None;
+    for _ in 0..ATTEMPTS {
+        let proof = bench.measure(path).map_err(|e| refused(format!("it could not be measured: {e}")))?;
+        let objection = proof.objection();
+        best = Some(proof);
+        if objection.is_none() {
+            break;
+        }
+    }
+    let proof = best.unwrap_or_default();
+    match proof.objection() {
+        Some(reason) => Err(refused(reason)),
+        None => Ok(proof),
+    }
+}
+
+/// Two namespaces with the wire between them.
+struct Bench<'a> {
+    ends: [NetNs; 2],
+    target: SocketAddr,
+    wire: Option<Wire>,
+    cpus: [&'a CpuSet; 2],
+    shape: Shape,
+    _fabric: Fabric,
+}
+
+impl<'a> Bench<'a> {
+    fn build(path: &NetPath, mut fabric: Fabric, cpus: [&'a CpuSet; 2]) -> Result<Self> {
+        let what = || "prepare a wire's proof".to_owned();
+        let shape = Shape::of(path);
+        let ends = [NetNs::create().during(what)?, NetNs::create().during(what)?];
+        let mut near = fabric.add_switch(shape.mtu)?;
+        let place = |number: u16| (address(number), PREFIX);
+        // From the end of the lab's network, where no node is.
+        let numbers = [u16::MAX - 2, u16::MAX - 1];
+        fabric.plug_namespace(&ends[0], "eth0", &mut near, shape, place(numbers[0]))?;
+        let wire = if let Some(spec) = super::wire_of(path) {
+            let mut far = fabric.add_switch(shape.mtu)?;
+            fabric.plug_namespace(&ends[1], "eth0", &mut far, shape, place(numbers[1]))?;
+            let taps = fabric.taps([&mut near, &mut far], shape, spec.loss == 0.0)?;
+            fabric.start(&far)?;
+            Some(Wire::start(taps.map(|(tap, _)| tap), spec, cpus[0])?)
+        } else {
+            fabric.plug_namespace(&ends[1], "eth0", &mut near, shape, place(numbers[1]))?;
+            None
+        };
+        fabric.start(&near)?;
+        let target = SocketAddr::new(address(numbers[1]), PORT);
+        Ok(Self { ends, target, wire, cpus, shape, _fabric: fabric })
+    }
+
+    fn measure(&self, path: &NetPath) -> Result<Proof, String> {
+        let stop = AtomicBool::new(false);
+        let [near, far] = &self.ends;
+        let target = self.target;
+        let serving = || {
+            let _ = vtax_sys::sched::bind_this_thread(self.cpus[1]);
+            let listener =
+                TcpListener::bind(target).map_err(|e| SysError::call("listen on", target.to_string(), e))?;
+            // What ends a test early is told at the other end.
+            let _ = serve(&listener, ServerOptions { tests: 2 }, &stop);
+            Ok(())
+        };
+        thread::scope(|scope| {
+            let server = scope.spawn(|| far.run(serving));
+            let client = near.run(|| {
+                let _ = vtax_sys::sched::bind_this_thread(self.cpus[0]);
+                Ok(self.figures(path))
+            });
+            stop.store(true, Ordering::Relaxed);
+            let served = server.join().unwrap_or_else(|p| std::panic::resume_unwind(p));
+            served.map_err(|e| chain(&e))?;
+            client.map_err(|e| chain(&e))?
+        })
+    }
+
+    /// On a thread in the client's namespace.
+    fn figures(&self, path: &NetPath) -> Result<Proof, String> {
+        let mut proof = Proof::default();
+        if let Some(wire) = self.wire.as_ref().filter(|_| path.delay > Nanos::ZERO) {
+            // What the path takes anyway is no part of the delay.
+            wire.set_delay(Nanos::ZERO);
+            let base = self.round_trip(Nanos::ZERO)?;
+            wire.set_delay(path.delay);
+            let whole = self.round_trip(path.delay)?;
+            proof.delay = Some([path.delay, Nanos(whole.0.saturating_sub(base.0) / 2)]);
+        }
+        if path.loss.0 > 0.0 {
+            proof.loss = Some(self.lost(path)?);
+        }
+        if let Some(rate) = path.rate {
+            proof.rate = Some(self.rate(path, rate)?);
+        }
+        Ok(proof)
+    }
+
+    fn test(&self, test: NetTest, warmup: Nanos, duration: Nanos) -> Result<NetResult, String> {
+        let spec = NetSpec { target: self.target, test, warmup, duration, interval: duration };
+        // The server may be just starting.
+        let until = std::time::Instant::now() + Duration::from_secs(5);
+        loop {
+            match run(&spec, &Control::default(), &|_| {}) {
+                Ok(result) => return Ok(result),
+                Err(e @ vtax_load::net::NetError::Connect { .. }) if std::time::Instant::now() > until => {
+                    return Err(chain(&e));
+                }
+                Err(vtax_load::net::NetError::Connect { .. }) => thread::sleep(Duration::from_millis(5)),
+                Err(e) => return Err(chain(&e)),
+            }
+        }
+    }
+
+    /// The median round-trip time of ICMP echo.
+    fn round_trip(&self, delay: Nanos) -> Result<Nanos, String> {
+        let ping = PingTest {
+            probe: Probe::Icmp,
+            rate: Rate(500.0),
+            arrivals: ArrivalProcess::Constant,
+            size: 56,
+            timeout: Nanos(1_000_000_000 + 2 * delay.0),
+            seed: 1,
+        };
+        match self.test(NetTest::Ping(ping), Nanos::from_millis(20), Nanos::from_millis(120))? {
+            NetResult::Ping(found) if found.answered > 0 => Ok(found.rtt.quantile(0.5)),
+            _ => Err("no echo came back".to_owned()),
+        }
+    }
+
+    fn datagrams(
+        &self,
+        rate: BitRate,
+        size: u32,
+        duration: Nanos,
+    ) -> Result<vtax_load::net::UdpResult, String> {
+        let buffer = Some(Bytes::from_mib(4));
+        let test = UdpTest { rate: Some(rate), size, direction: Direction::Up, buffer };
+        match self.test(NetTest::Udp(test), Nanos::from_millis(50), duration)? {
+            NetResult::Udp(found) => Ok(found),
+            _ => Err("the instrument gave another test's result".to_owned()),
+        }
+    }
+
+    /// Share lost of small datagrams, of which a slow wire carries enough.
+    fn lost(&self, path: &NetPath) -> Result<([f64; 2], u64), String> {
+        const SIZE: u32 = 64;
+        /// On the wire: the payload, and headers, preamble and gap of UDP over Ethernet.
+        const ON_WIRE: f64 = SIZE as f64 + 28.0 + 38.0;
+        let most = path.rate.map_or(f64::INFINITY, |rate| rate.0 as f64 / 8.0 / ON_WIRE / 2.0);
+        let packets = most.min(20_000.0);
+        let rate = BitRate((packets * f64::from(SIZE) * 8.0).max(8.0) as u64);
+        let found = self.datagrams(rate, SIZE, Nanos::from_millis(400))?;
+        // What the receiver had no room for isn't the wire's loss.
+        let lost = found.sender.sent.saturating_sub(found.receiver.received + found.receiver.no_room);
+        let sent = found.sender.sent;
+        Ok(([path.loss.0, lost as f64 / sent.max(1) as f64], sent))
+    }
+
+    /// Goodput asked for and measured.
+    fn rate(&self, path: &NetPath, rate: BitRate) -> Result<[f64; 2], String> {
+        let unsteady = path.loss.0 > 0.0 || path.delay > Nanos::from_millis(1);
+        if unsteady || rate < BitRate(400_000_000) {
+            // TCP would take long to find the rate, and so many datagrams every host can send. A tenth too
+            // much fills the queue.
+            let asked = self.shape.udp_goodput().unwrap_or_default();
+            let size = path.mtu - 28;
+            let frames = asked * 0.3 / 8.0 / f64::from(size);
+            // At least a dozen of full size, and at most a second.
+            let seconds = (0.3 * (12.0 / frames).max(1.0)).min(1.0);
+            let offered = BitRate((asked * 1.1 / (1.0 - path.loss.0)) as u64);
+            let found = self.datagrams(offered, size, Nanos((seconds * 1e9) as u64))?;
+            return Ok([asked * (1.0 - path.loss.0), found.goodput()]);
+        }
+        let asked = self.shape.tcp_goodput().unwrap_or_default();
+        let test = TcpTest {
+            streams: 1,
+            direction: Direction::Up,
+            socket: SocketSetup::default(),
+            bytes: None,
+            block: Bytes(128 << 10),
+            copy: false,
+        };
+        match self.test(NetTest::Tcp(test), Nanos::from_millis(100), Nanos::from_millis(300))? {
+            NetResult::Tcp(found) => Ok([asked, found.up.map_or(0.0, |flow| flow.goodput())]),
+            _ => Err("the instrument gave another test's result".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proof(rate: Option<[f64; 2]>, delay: Option<[u64; 2]>, loss: Option<([f64; 2], u64)>) -> Proof {
+        Proof { rate, delay: delay.map(|d| d.map(Nanos)), loss }
+    }
+
+    #[test]
+    fn two_per_cent_pass_and_more_is_told() {
+        assert_eq!(proof(Some([941e6, 925e6]), None, None).objection(), None);
+        let slow = proof(Some([941e6, 900e6]), None, None).objection().unwrap();
+        assert!(slow.contains("941.0000") && slow.contains("900.0000"), "{slow}");
+        assert!(proof(Some([941e6, 965e6]), None, None).objection().is_some(), "nor too fast");
+        assert_eq!(proof(None, Some([20_000_000, 20_390_000]), None).objection(), None);
+        assert!(proof(None, Some([20_000_000, 20_410_000]), None).objection().is_some());
+        assert_eq!(proof(None, Some([1_000_000, 1_090_000]), None).objection(), None);
+    }
+
+    #[test]
+    fn loss_is_judged_by_what_so_many_packets_can_tell() {
+        assert_eq!(proof(None, None, Some(([0.01, 0.0115], 8_000))).objection(), None);
+        assert!(proof(None, None, Some(([0.01, 0.02], 8_000))).objection().is_some());
+        assert!(proof(None, None, Some(([0.01, 0.0], 8_000))).objection().is_some(), "it must lose some");
+        assert!(proof(None, None, Some(([0.1, 0.103], 10_000_000))).objection().is_some());
+    }
+}

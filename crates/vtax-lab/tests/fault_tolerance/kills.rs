@@ -1,0 +1,113 @@
+//! Killed hosts: what survives.
+
+use std::time::Duration;
+
+use vtax_lab::ft::{FtPair, PairEventKind, PairMode, PairSpec, PairTask, Side};
+use vtax_units::{Bytes, Nanos};
+use vtax_vm::ft::Mode;
+
+use crate::{
+    LIMIT, World, armed, goes_on, kill_primary, missing_records, promoted, repaired, show, spec, wait,
+};
+
+pub(crate) fn kemari_survives_kills(world: &mut World) {
+    let mut spec = spec(Mode::Kemari);
+    spec.hosts = vec!["0".parse().unwrap(); 2];
+    let pair = world.pair(spec.clone());
+    held(world, &pair, &spec);
+    let questioner = world.ask(&pair, "hello");
+    let took = armed(&pair);
+    goes_on(&pair, &questioner, 50);
+    let first = kill_primary(&pair, &questioner, 1);
+    repaired(&pair);
+    goes_on(&pair, &questioner, 50);
+    let second = kill_primary(&pair, &questioner, 2);
+    let statistics = pair.statistics();
+    let again: Vec<Nanos> = pair.events().iter().filter_map(|e| arming(&e.kind)).skip(1).collect();
+    println!("  armed in {took}, again in {again:?}, first answers after {first:?} and {second:?}");
+    println!("  {:?}", statistics[0]);
+    assert_eq!(statistics.len(), 2);
+    let (cpu, bytes) = (pair.host_cpu(), pair.link_bytes().unwrap());
+    println!("  {cpu:?}, {bytes} bytes over the link, supervision {}", pair.supervision_cpu());
+    assert!(cpu.values().all(|time| *time > Nanos::from_millis(100)) && bytes > 20 << 20, "{cpu:?} {bytes}");
+    assert!(pair.all_pauses_us().len() > pair.pauses_us().len());
+    assert!(statistics.iter().all(|s| s.count > 10 && s.pause_median > Nanos::ZERO), "{statistics:?}");
+    questioner.finish().unwrap();
+}
+
+fn arming(kind: &PairEventKind) -> Option<Nanos> {
+    match kind {
+        PairEventKind::Armed { took } => Some(*took),
+        _ => None,
+    }
+}
+
+/// Everything on a host is held to its CPUs and its memory, as other nodes are.
+fn held(world: &World, pair: &FtPair, spec: &PairSpec) {
+    for (host, held) in pair.enforced().unwrap() {
+        println!("  {host}: {}", held.describe());
+        let memory = world.groups.holds_memory().then(|| spec.memory_needed());
+        assert_eq!((held.cpus_by_group, held.memory), (world.groups.holds_cpus(), memory), "{host}");
+    }
+    let used = pair.usage();
+    let memory = used[0].1.memory.unwrap_or(Bytes(u64::MAX));
+    assert!(memory > Bytes::from_mib(20), "QEMU is in its host's group: {used:?}");
+}
+
+pub(crate) fn remus_survives_a_kill(world: &mut World) {
+    let interval = Nanos::from_millis(40);
+    let pair = world.pair(spec(Mode::Remus { interval }));
+    let questioner = world.ask(&pair, "dirty 1024");
+    armed(&pair);
+    goes_on(&pair, &questioner, 30);
+    // Every answer waits for a checkpoint.
+    let answers = questioner.answers();
+    let mut times: Vec<Duration> = answers[answers.len() - 10..].iter().map(|a| a.came - a.sent).collect();
+    times.sort();
+    assert!(times[5] > Duration::from_millis(15), "output is not held back: {times:?}");
+    let first = kill_primary(&pair, &questioner, 1);
+    let statistics = pair.statistics();
+    println!("  first answer after {first:?}, {:?}", statistics[0]);
+    assert!(statistics[0].pages_mean_at_most > 256.0, "{statistics:?}");
+    questioner.finish().unwrap();
+}
+
+pub(crate) fn disk_survives(world: &mut World) {
+    let mut spec = spec(Mode::Kemari);
+    spec.disk = Some(Bytes::from_mib(16));
+    let pair = world.pair(spec);
+    let questioner = world.ask(&pair, "record");
+    goes_on(&pair, &questioner, 20);
+    armed(&pair);
+    goes_on(&pair, &questioner, 50);
+    let first = kill_primary(&pair, &questioner, 1);
+    goes_on(&pair, &questioner, 20);
+    let answers = questioner.finish().unwrap();
+    let missing = missing_records(&pair, answers.iter().map(|a| a.number));
+    println!("  {} records, {} missing, first answer after {first:?}", answers.len(), missing.len());
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// Probes that were started before the kill are still there after it, and no question stays unanswered.
+pub(crate) fn agent_survives(world: &mut World) {
+    let mut pair = world.pair(PairSpec::new("sut", PairMode::Checkpoints(Mode::Kemari), PairTask::Agent));
+    let stream = pair.take_channel().unwrap();
+    let read = stream.try_clone().unwrap();
+    let client = vtax_agent::Client::start("sut", read, stream, Box::new(|_| {})).unwrap();
+    client.hello(LIMIT / 2).unwrap_or_else(|e| panic!("{e}\n{}", show(&pair)));
+    client.configure_network(pair.interfaces().to_vec()).unwrap();
+    armed(&pair);
+    client.start_probes(Nanos::from_millis(20)).unwrap();
+    let asked = std::thread::scope(|scope| {
+        // Asked all the time, so that some questions are on their way when the host dies.
+        let asking = scope.spawn(|| (0..40).filter(|_| client.snapshot().is_ok()).count());
+        std::thread::sleep(Duration::from_millis(200));
+        pair.kill_host(Side::Primary).unwrap();
+        wait(&pair, "take-over", 1, promoted);
+        asking.join().unwrap()
+    });
+    assert_eq!(asked, 40, "{}", show(&pair));
+    let snapshots = client.stop_probes().unwrap();
+    assert!(snapshots.len() > 10, "{}", snapshots.len());
+    client.shutdown().unwrap();
+}

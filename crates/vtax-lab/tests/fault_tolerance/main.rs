@@ -1,0 +1,228 @@
+//! Fault-tolerant pairs on emulated hosts, for real: guests are armed, killed, hung, moved.
+//!
+//! Not under the test harness: a controller is forked from a process with one thread. This program is
+//! also the guests' `/init`, the agent of the client's node, and a host's heartbeat. A word on its command
+//! line picks the cases whose names contain it.
+#![allow(clippy::print_stdout, reason = "a test's report")]
+
+mod fences;
+mod image;
+mod kills;
+mod modes;
+mod residue;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use vtax_lab::ft::witness::Questioner;
+use vtax_lab::ft::{FtPair, PairEventKind, PairMode, PairSpec, PairTask, Side, choose_qemu};
+use vtax_lab::{Fabric, Isolation, Lab, LabOptions, Node, NodeSpec, Shape, configure_from_outside};
+use vtax_sys::cgroup::RunGroups;
+use vtax_sys::controller::{ControllerOptions, start_controller};
+use vtax_sys::require::{Need, need};
+use vtax_sys::{Ended, NetNs};
+use vtax_units::Nanos;
+use vtax_vm::ft::Mode;
+use vtax_vm::{Cache, Guest, GuestOptions, GuestRoot, Qemu};
+
+/// No case may take longer, whatever the host is busy with.
+pub(crate) const LIMIT: Duration = Duration::from_secs(90);
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// One case: panics where it fails.
+type Case = fn(&mut World);
+
+/// Cases whose guests need nothing but their initrd.
+const CASES: [(&str, Case); 11] = [
+    ("kemari: memory and connection survive a kill, again and again", kills::kemari_survives_kills),
+    ("remus: memory and connection survive a kill", kills::remus_survives_a_kill),
+    ("hang: a host that wakes up finds itself fenced, and was not heard since", fences::hung_host_is_fenced),
+    ("secondary: its death leaves the guest alone until it is protected again", fences::secondary_dies),
+    ("link: slow it slows checkpoints, without it the guest goes on alone", fences::link_is_slow_and_cut),
+    ("disk: no acknowledged record is missing", kills::disk_survives),
+    ("move: a planned failover keeps connection and disk", modes::planned_failover),
+    ("stream: the agent's survives, and what it promised", kills::agent_survives),
+    (
+        "restart: the service comes back without its memory; a card that is cut off is cut off",
+        modes::restarted,
+    ),
+    ("snapshot: an earlier state goes on, with its disk", modes::snapshot_goes_on),
+    ("colo: both run, and one is enough", modes::colo_survives),
+];
+
+fn main() {
+    if vtax_agent::guest::is_init() {
+        vtax_agent::guest::run();
+    }
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.first().map(String::as_str) {
+        Some("heartbeat") => return vtax_vm::ft::heartbeat::run_process(&args[1..]).unwrap(),
+        Some("agent") => loop {
+            std::thread::sleep(Duration::from_secs(1000));
+        },
+        Some(residue::FRONT) => return residue::front(&pair_qemu().expect("it was found before")),
+        _ => {}
+    }
+    if !need(&[Need::Root, Need::Vm]) {
+        return;
+    }
+    let Some(qemu) = pair_qemu() else { return };
+    let wanted = args.first().cloned().unwrap_or_default();
+    let wanted = |name: &str| name.contains(wanted.as_str());
+    if CASES.iter().any(|(name, _)| wanted(name)) {
+        let guest = guest(&qemu, GuestRoot::Nothing);
+        for (name, case) in CASES.into_iter().filter(|(name, _)| wanted(name)) {
+            run(name, &guest, case);
+        }
+    }
+    for (name, services, case) in image::CASES.into_iter().filter(|(name, ..)| wanted(name)) {
+        let image = image::make(services);
+        run(name, &guest(&qemu, GuestRoot::Image(image.path.clone())), case);
+    }
+    if wanted(residue::NAME) {
+        residue::killed_leaves_nothing();
+    }
+}
+
+/// The QEMU that keeps pairs; `None` where this host has none and doesn't have to have one.
+fn pair_qemu() -> Option<Qemu> {
+    match choose_qemu(&Cache::of_user(), false) {
+        Ok(found) => Some(found.qemu),
+        Err(e) => {
+            let required = std::env::var("VTAX_REQUIRE").unwrap_or_default();
+            assert!(!required.split(',').any(|word| word == "vm"), "{e}");
+            println!("skipped: {e}");
+            None
+        }
+    }
+}
+
+fn guest(qemu: &Qemu, root: GuestRoot) -> Arc<Guest> {
+    let options = GuestOptions { root, qemu: Some(qemu.clone()), ..GuestOptions::of_user() };
+    Arc::new(Guest::prepare(&options).expect("this host can prepare guests"))
+}
+
+/// Runs a case in a controller of its own, with control groups.
+fn run(name: &str, guest: &Arc<Guest>, case: Case) {
+    let started = Instant::now();
+    let guest = Arc::clone(guest);
+    let groups = RunGroups::create();
+    let keeper = groups.keep().unwrap();
+    let inside = groups.clone();
+    let controller = start_controller(ControllerOptions::for_this_process(), move |_| {
+        // A busy host must not decide about times (sched(7), autogroup); refused to ordinary users.
+        let _ = std::fs::write("/proc/self/autogroup", "-10");
+        let mut world = World::new(guest, inside);
+        case(&mut world);
+        0
+    });
+    let ended = controller.unwrap().wait().unwrap();
+    groups.finish(keeper).unwrap();
+    assert_eq!(ended, Ended::Exited(0), "{name}");
+    println!("test {name} ... ok ({:.1} s)", started.elapsed().as_secs_f64());
+    assert!(started.elapsed() < LIMIT, "{name}: too slow");
+}
+
+/// A lab with a switch and a client.
+pub(crate) struct World {
+    lab: Lab,
+    fabric: Fabric,
+    switch: vtax_lab::Switch,
+    client: Node,
+    groups: RunGroups,
+}
+
+impl World {
+    pub(crate) fn new(guest: Arc<Guest>, groups: RunGroups) -> Self {
+        let mut options = LabOptions::new(Isolation::Namespaces);
+        options.guest = Some(guest);
+        options.groups = Some(groups.clone());
+        options.agent_program = PathBuf::from("/proc/self/exe");
+        options.agent_args = vec!["fault_tolerance".into(), "agent".into()];
+        let mut lab = Lab::new(options).unwrap();
+        let mut fabric = lab.fabric().unwrap();
+        let mut switch = fabric.add_switch(1500).unwrap();
+        let mut client = lab.add_native_node(&NodeSpec::new("client")).unwrap();
+        fabric.plug(&mut client, &mut switch, Shape::default()).unwrap();
+        configure_from_outside(&[&client]).unwrap();
+        fabric.start(&switch).unwrap();
+        Self { lab, fabric, switch, client, groups }
+    }
+
+    pub(crate) fn pair(&mut self, spec: PairSpec) -> FtPair {
+        self.try_pair(spec).unwrap()
+    }
+
+    pub(crate) fn try_pair(&mut self, spec: PairSpec) -> vtax_lab::Result<FtPair> {
+        self.lab.add_pair(&mut self.fabric, &self.switch, spec)
+    }
+
+    pub(crate) fn netns(&self) -> &NetNs {
+        self.client.netns().unwrap()
+    }
+
+    pub(crate) fn ask(&self, pair: &FtPair, words: &'static str) -> Questioner {
+        let started = Questioner::start(self.netns(), pair.address(), words);
+        started.unwrap_or_else(|e| panic!("{}\n{}", vtax_sys::chain(&e), show(pair)))
+    }
+}
+
+pub(crate) fn spec(mode: Mode) -> PairSpec {
+    PairSpec::new("sut", PairMode::Checkpoints(mode), PairTask::Witness)
+}
+
+pub(crate) fn show(pair: &FtPair) -> String {
+    let lines = pair.events().into_iter();
+    let lines = lines.map(|e| format!("  {:9.3} {:?} {:?}\n", e.at.as_secs_f64(), e.host, e.kind));
+    format!("{}{:?}\n{}", lines.collect::<String>(), pair.statistics(), pair.console())
+}
+
+/// Waits until so many events of a kind have happened.
+pub(crate) fn wait(pair: &FtPair, what: &str, count: usize, is: impl Fn(&PairEventKind) -> bool) {
+    let found = pair
+        .wait_for(SOON, |events, _| (events.iter().filter(|e| is(&e.kind)).count() >= count).then_some(()));
+    assert!(found.is_some(), "{what} did not happen\n{}", show(pair));
+}
+
+pub(crate) fn promoted(kind: &PairEventKind) -> bool {
+    matches!(kind, PairEventKind::Promoted { .. })
+}
+
+pub(crate) fn armed(pair: &FtPair) -> Nanos {
+    pair.arm().unwrap_or_else(|e| panic!("{e}\n{}", show(pair)))
+}
+
+pub(crate) fn goes_on(pair: &FtPair, questioner: &Questioner, more: usize) {
+    questioner.wait_answers(more, SOON).unwrap_or_else(|e| panic!("{e}\n{}", show(pair)));
+}
+
+/// Restores what is off and waits until the guest is protected again.
+pub(crate) fn repaired(pair: &FtPair) {
+    for host in pair.hosts_off() {
+        pair.restore(&host).unwrap();
+    }
+    assert!(pair.wait_armed(SOON), "not protected again\n{}", show(pair));
+}
+
+/// Kills the primary's host; the time to the first answer.
+pub(crate) fn kill_primary(pair: &FtPair, questioner: &Questioner, nth: usize) -> Duration {
+    let killed = Instant::now();
+    pair.kill_host(Side::Primary).unwrap();
+    wait(pair, "take-over", nth, promoted);
+    goes_on(pair, questioner, 20);
+    questioner.first_after(killed).unwrap().came - killed
+}
+
+/// Sectors of these numbers that don't have their record, on the primary's disk as it is now; its guest is
+/// stopped.
+pub(crate) fn missing_records(pair: &FtPair, numbers: impl Iterator<Item = u64>) -> Vec<u64> {
+    let replica = pair.primary().unwrap();
+    replica.execute("stop", serde_json::Value::Null).unwrap();
+    let missing = numbers.filter(|number| {
+        let mut sector = [0; 512];
+        replica.disk().unwrap().read_at(number * 512, &mut sector).unwrap();
+        !sector.starts_with(format!("record {number}\n").as_bytes())
+    });
+    missing.collect()
+}

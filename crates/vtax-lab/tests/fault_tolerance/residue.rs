@@ -1,0 +1,72 @@
+//! What is left of a protected pair when everything is killed.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use vtax_lab::ft::{PairMode, PairSpec, PairTask};
+use vtax_lab::residue::Snapshot;
+use vtax_sys::cgroup::RunGroups;
+use vtax_sys::controller::{ControllerOptions, start_controller};
+use vtax_units::Bytes;
+use vtax_vm::ft::Mode;
+use vtax_vm::{GuestRoot, Qemu};
+
+use crate::{World, guest};
+
+pub(crate) const NAME: &str = "residue: kill -9 while a pair stands leaves nothing";
+/// Word on the command line of the process that is killed.
+pub(crate) const FRONT: &str = "front";
+/// What it says once the pair stands.
+const STANDS: &str = "the pair stands";
+const GONE_WITHIN: Duration = Duration::from_secs(15);
+
+/// Keeps a protected pair until it is killed.
+pub(crate) fn front(qemu: &Qemu) {
+    let guest = guest(qemu, GuestRoot::Nothing);
+    let groups = RunGroups::create();
+    let keeper = groups.keep().unwrap();
+    let inside = groups.clone();
+    let controller = start_controller(ControllerOptions::for_this_process(), move |own| {
+        own.end_with_front().unwrap();
+        let mut world = World::new(guest, inside);
+        let mut spec = PairSpec::new("sut", PairMode::Checkpoints(Mode::Kemari), PairTask::Witness);
+        spec.disk = Some(Bytes::from_mib(16));
+        let pair = world.pair(spec);
+        let _questioner = world.ask(&pair, "record");
+        pair.arm().unwrap();
+        println!("{STANDS}");
+        std::thread::sleep(Duration::from_secs(600));
+        0
+    });
+    let _ = controller.unwrap().wait();
+    let _ = groups.finish(keeper);
+}
+
+pub(crate) fn killed_leaves_nothing() {
+    let started = Instant::now();
+    let before = Snapshot::take();
+    let program = std::env::current_exe().unwrap();
+    let mut front = Command::new(program).arg(FRONT).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(front.stdout.take().unwrap()).lines();
+    let stands = lines.any(|line| line.is_ok_and(|line| line.contains(STANDS)));
+    let there = Snapshot::take().since(&before);
+    let qemus =
+        there.iter().filter(|(kind, what)| *kind == "process" && what.contains("qemu-system")).count();
+    front.kill().unwrap();
+    front.wait().unwrap();
+    assert!(stands && qemus >= 2, "no pair stood: {there}");
+    let until = Instant::now() + GONE_WITHIN;
+    loop {
+        let now = Snapshot::take();
+        // Others may work on this machine: what counts is what was there with the pair and still is.
+        let left: Vec<_> =
+            there.iter().filter(|thing| now.since(&before).iter().any(|t| t == *thing)).collect();
+        if left.is_empty() {
+            break;
+        }
+        assert!(Instant::now() < until, "left behind: {left:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    println!("test {NAME} ... ok ({:.1} s)", started.elapsed().as_secs_f64());
+}

@@ -1,0 +1,350 @@
+//! Every kind of path, built for real and used: bulk TCP and echo from end to end, a cut, a dead controller.
+//!
+//! Not under the test harness, which has threads: a controller is forked from a process with one. This
+//! program is also the agent of its nodes, the service at the far end, and its guests' /init.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a test's report")]
+
+#[path = "paths/remote.rs"]
+mod remote;
+#[path = "paths/stage.rs"]
+mod stage;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use vtax_lab::residue::Snapshot;
+use vtax_lab::{Lab, LabError};
+use vtax_plan::model::{
+    Controller, Datapath, EnvironmentKind, MininetSwitch, NetPath, OvsOptions, PathKind, SdnMode, SdnOptions,
+    VirtualSwitch, VmOptions, WhenLost,
+};
+use vtax_sys::require::{Need, need};
+use vtax_units::{BitRate, Bytes, Nanos, Share};
+use vtax_vm::{Guest, GuestOptions};
+
+use stage::{Stage, spec, within};
+
+/// Name and work of a case.
+type Case = (&'static str, fn(&mut Lab));
+
+fn main() {
+    if vtax_agent::guest::is_init() {
+        vtax_agent::guest::run();
+    }
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.first().map(String::as_str) {
+        Some("agent") => return stage::agent(&args[1..]),
+        Some("serve") => return stage::serve(&args[1]),
+        _ => {}
+    }
+    let only = args.first().filter(|a| !a.starts_with('-')).cloned();
+    let wanted = |name: &str| only.as_ref().is_none_or(|only| name.contains(only.as_str()));
+    if !need(&[Need::Ns, Need::Root]) {
+        return;
+    }
+    let cases: &[Case] = &[
+        ("wires are what they say", wires_are_what_they_say),
+        ("wires that cannot be are refused", impossible_wires_are_refused),
+        ("a capture has what was sent", a_capture_has_what_was_sent),
+        ("mtu mismatch", a_mismatch_of_mtus_is_felt),
+        ("a cut path carries nothing until it is restored", a_cut_path_carries_nothing),
+        ("ovs", open_vswitch),
+        ("sdn testcontroller", |lab| software_defined(lab, Controller::Testcontroller)),
+        ("sdn os-ken", |lab| software_defined(lab, Controller::OsKen)),
+        ("mininet", mininet),
+    ];
+    for (name, case) in cases.iter().filter(|(name, _)| wanted(name)) {
+        let started = Instant::now();
+        within(None, *case);
+        println!("test {name} ... ok ({:.1} s)", started.elapsed().as_secs_f64());
+    }
+    if wanted("nic") {
+        let started = Instant::now();
+        stage::in_controller(remote::case);
+        println!("test nic ... ok ({:.1} s)", started.elapsed().as_secs_f64());
+    }
+    let guests: &[Case] = &[("bridged", bridged), ("vm-vm", two_guests)];
+    let guests: Vec<_> = guests.iter().filter(|(name, _)| wanted(name)).collect();
+    if !guests.is_empty() && need(&[Need::Vm]) {
+        let guest = Arc::new(Guest::prepare(&GuestOptions::of_user()).expect("this host can prepare guests"));
+        for (name, case) in guests {
+            let started = Instant::now();
+            within(Some(Arc::clone(&guest)), *case);
+            println!("test {name} ... ok ({:.1} s)", started.elapsed().as_secs_f64());
+        }
+    }
+    println!("ok");
+}
+
+fn native(path: NetPath) -> vtax_lab::TestbedSpec {
+    spec(EnvironmentKind::Native, path)
+}
+
+/// Skips a case whose packages are missing, unless everything is required.
+fn obstacle(lab: &mut Lab, path: &NetPath) -> bool {
+    let Some(reason) = lab.path_obstacle(path) else { return false };
+    assert!(std::env::var_os("VTAX_REQUIRE").is_none(), "{reason}");
+    println!("  skipped: {reason}");
+    true
+}
+
+fn fact(stage: &Stage, key: &str) -> f64 {
+    let facts = stage.testbed.path_facts();
+    facts.get(key).unwrap_or_else(|| panic!("no {key} in {facts:#?}")).parse().unwrap()
+}
+
+fn wires_are_what_they_say(lab: &mut Lab) {
+    let gigabit = NetPath { rate: Some(BitRate(1_000_000_000)), ..NetPath::new("gigabit", PathKind::Bridge) };
+    let mut stage = Stage::build(lab, &native(gigabit));
+    let goodput = stage.tcp(Duration::from_millis(500));
+    println!(
+        "  gigabit: {:.1} Mbit/s, proved {:.1}",
+        goodput / 1e6,
+        fact(&stage, "path.proof.goodput_bits") / 1e6
+    );
+    assert!((900e6..960e6).contains(&goodput), "{goodput}");
+    stage.compare_counters();
+    stage.end();
+
+    let slow = NetPath {
+        rate: Some(BitRate(50_000_000)),
+        delay: Nanos::from_millis(10),
+        ..NetPath::new("delayed", PathKind::Direct)
+    };
+    let start = Instant::now();
+    let mut stage = Stage::build(lab, &native(slow.clone()));
+    println!("  delayed: built with its proof in {:?}", start.elapsed());
+    let round_trip = stage.ping();
+    println!("  10 ms each way: {round_trip} there and back");
+    assert!((Nanos(19_900_000)..Nanos(23_000_000)).contains(&round_trip), "{round_trip}");
+    println!("  {:#?}", stage.testbed.path_facts());
+    stage.end();
+    let start = Instant::now();
+    let stage = Stage::build(lab, &native(NetPath { name: "again".into(), ..slow }));
+    println!("  delayed: built again in {:?}", start.elapsed());
+    assert!(fact(&stage, "path.proof.delay_ns") > 9e6, "a proof counts for the run");
+    stage.end();
+
+    let lossy = NetPath { loss: Share(0.1), ..NetPath::new("lossy", PathKind::Bridge) };
+    let mut stage = Stage::build(lab, &native(lossy));
+    let lost = stage.udp_loss();
+    println!("  10 % lost: {:.2} %, proved {:.2} %", lost * 100.0, fact(&stage, "path.proof.loss") * 100.0);
+    assert!((0.08..0.12).contains(&lost), "{lost}");
+    assert!(fact(&stage, "path.wire.up.lost") > 0.0);
+    stage.end();
+
+    let plain = NetPath { offloads: false, ..NetPath::new("plain", PathKind::Bridge) };
+    let mut stage = Stage::build(lab, &native(plain));
+    stage.tcp(Duration::from_millis(300));
+    let [client, _] = stage.testbed.counters().unwrap().unwrap();
+    let each = client.sent_bytes / client.sent_packets;
+    println!("  without offloads packets have {each} bytes");
+    assert!(each <= 1514, "{client:?}");
+    stage.end();
+}
+
+fn impossible_wires_are_refused(lab: &mut Lab) {
+    // No host passes 10 Tbit/s through a token bucket.
+    let path = NetPath { rate: Some(BitRate(10_000_000_000_000)), ..NetPath::new("fast", PathKind::Bridge) };
+    let start = Instant::now();
+    let refused = lab.build(&native(path)).unwrap_err();
+    println!("  {refused} ({:?})", start.elapsed());
+    assert!(matches!(refused, LabError::PathRefused { .. }), "{refused}");
+    let none = lab.build(&native(NetPath::new("bare", PathKind::Bridge))).unwrap();
+    assert!(none.counters().unwrap().is_some());
+    assert!(none.destroy().is_empty());
+}
+
+fn a_capture_has_what_was_sent(lab: &mut Lab) {
+    let path = NetPath { rate: Some(BitRate(200_000_000)), ..NetPath::new("captured", PathKind::Bridge) };
+    let mut stage = Stage::build(lab, &native(path));
+    let capture = stage.testbed.start_capture().unwrap();
+    let payload = stage.tcp_bytes(Duration::from_millis(500));
+    let counts = capture.stop().unwrap();
+    println!("  {payload} bytes were received; {counts:?}");
+    assert_eq!(counts.dropped, 0);
+    // Beside the test's own, some hundred bytes of its control connection.
+    let new = counts.up.payload_bytes - counts.up.retransmitted_bytes;
+    assert!(new.abs_diff(payload) as f64 / (payload as f64) < 0.005, "{counts:?}");
+    let [client, _] = stage.testbed.counters().unwrap().unwrap();
+    assert!(client.sent_bytes.abs_diff(counts.up.bytes) < 10_000, "{client:?}");
+    drop(stage.testbed.start_capture().unwrap());
+    stage.end();
+}
+
+fn a_mismatch_of_mtus_is_felt(lab: &mut Lab) {
+    let path = NetPath { mtu: 9000, sut_mtu: Some(1500), ..NetPath::new("odd", PathKind::Bridge) };
+    let mut stage = Stage::build(lab, &native(path));
+    // TCP's ends tell each other what they can take; whoever sends datagrams isn't told.
+    let goodput = stage.tcp(Duration::from_millis(300));
+    assert!(goodput > 10e6, "{goodput}");
+    stage.end();
+}
+
+fn a_cut_path_carries_nothing(lab: &mut Lab) {
+    for kind in [PathKind::Bridge, PathKind::Direct] {
+        let mut stage = Stage::build(lab, &native(NetPath::new("cut", kind)));
+        assert!(stage.answers(Duration::from_secs(5)));
+        let switch = stage.testbed.path_switch();
+        assert!(switch.kill_controller().is_err(), "there is none");
+        switch.cut().unwrap();
+        assert!(!stage.answers(Duration::from_millis(300)));
+        switch.restore().unwrap();
+        assert!(stage.answers(Duration::from_secs(5)));
+        drop(switch);
+        stage.end();
+    }
+}
+
+fn open_vswitch(lab: &mut Lab) {
+    let kind = PathKind::Ovs(OvsOptions { datapath: Datapath::Auto });
+    let path = NetPath::new("ovs", kind);
+    if obstacle(lab, &path) {
+        return;
+    }
+    let before = Snapshot::take();
+    for path in [path.clone(), NetPath { offloads: false, name: "plain".into(), ..path }] {
+        let start = Instant::now();
+        let mut stage = Stage::build(lab, &native(path));
+        let built = start.elapsed();
+        let goodput = stage.tcp(Duration::from_millis(500));
+        println!(
+            "  built in {built:?}, {:.0} Mbit/s, {}; {:#?}",
+            goodput / 1e6,
+            stage.ping(),
+            stage.testbed.path_facts()
+        );
+        assert!(goodput > 50e6, "TCP stalls: {goodput}");
+        stage.end();
+    }
+    let left = Snapshot::take().since(&before);
+    let left: Vec<_> =
+        left.iter().filter(|(kind, _)| ["interface", "mount", "file"].contains(kind)).collect();
+    // The lab's scratch space stays for the next testbed.
+    assert!(left.len() <= 1, "{left:?}");
+}
+
+fn vm(path: NetPath) -> vtax_lab::TestbedSpec {
+    spec(
+        EnvironmentKind::Vm(VmOptions {
+            vcpus: Some(1),
+            memory: Bytes::from_mib(256),
+            fault_tolerance: None,
+        }),
+        path,
+    )
+}
+
+fn bridged(lab: &mut Lab) {
+    let gigabit = Some(BitRate(1_000_000_000));
+    let path = NetPath { rate: gigabit, ..NetPath::new("bridged", PathKind::Bridged(VirtualSwitch::Bridge)) };
+    let refused = lab.build(&native(path.clone())).unwrap_err().to_string();
+    assert!(refused.contains("`bridged` doesn't suit environment e"), "{refused}");
+    let mut stage = Stage::build(lab, &vm(path));
+    let goodput = stage.tcp(Duration::from_secs(1));
+    println!("  {:.1} Mbit/s, {}; {:?}", goodput / 1e6, stage.ping(), stage.testbed.path_facts());
+    assert!((5e6..960e6).contains(&goodput), "{goodput}");
+    stage.compare_counters();
+    let switch = stage.testbed.path_switch();
+    switch.cut().unwrap();
+    assert!(!stage.answers(Duration::from_millis(300)));
+    switch.restore().unwrap();
+    assert!(stage.answers(Duration::from_secs(5)));
+    drop(switch);
+    stage.end();
+}
+
+/// On Open vSwitch, where that is, so that taps on it are tried too.
+fn two_guests(lab: &mut Lab) {
+    let on = |switch| NetPath::new("vm-vm", PathKind::VmVm(switch));
+    let on_ovs = on(VirtualSwitch::Ovs);
+    let path = if obstacle(lab, &on_ovs) { on(VirtualSwitch::Bridge) } else { on_ovs };
+    let mut stage = Stage::build(lab, &vm(path));
+    assert_eq!((stage.testbed.client.kind(), stage.testbed.sut.kind()), ("vm", "vm"));
+    let capture = stage.testbed.start_capture().unwrap();
+    let goodput = stage.tcp(Duration::from_secs(1));
+    let counts = capture.stop().unwrap();
+    println!("  {:.1} Mbit/s, {}; {counts:?}", goodput / 1e6, stage.ping());
+    assert!(goodput > 1e6, "{goodput}");
+    assert!(counts.up.payload_bytes as f64 * 8.0 > goodput, "{counts:?}");
+    stage.end();
+}
+
+fn software_defined(lab: &mut Lab, controller: Controller) {
+    let sdn = |mode, when_lost| {
+        let options =
+            SdnOptions { ovs: OvsOptions { datapath: Datapath::Auto }, controller, mode, when_lost };
+        NetPath::new("sdn", PathKind::Sdn(options))
+    };
+    if obstacle(lab, &sdn(SdnMode::Reactive, WhenLost::Secure)) {
+        return;
+    }
+    for mode in [SdnMode::Reactive, SdnMode::EveryPacket] {
+        let start = Instant::now();
+        let mut stage = Stage::build(lab, &native(sdn(mode, WhenLost::Secure)));
+        let built = start.elapsed();
+        let goodput = stage.tcp(Duration::from_millis(500));
+        let round_trip = stage.ping();
+        let facts = stage.testbed.path_facts();
+        println!("  {mode:?}: built in {built:?}, {:.0} Mbit/s, {round_trip}; {facts:#?}", goodput / 1e6);
+        assert!(goodput > 1e6, "{goodput}");
+        let flows: u64 = facts["path.sdn.flows"].parse().unwrap();
+        // One for what no other matches.
+        assert_eq!(flows > 1, mode == SdnMode::Reactive, "{facts:?}");
+        let switch = stage.testbed.path_switch();
+        switch.kill_controller().unwrap();
+        drop(switch);
+        assert_eq!(stage.testbed.path_facts()["path.sdn.controller_alive"], "false");
+        if mode == SdnMode::EveryPacket {
+            assert!(!stage.answers(Duration::from_millis(500)), "nobody is there to be asked");
+        }
+        stage.end();
+    }
+    if controller == Controller::OsKen {
+        return;
+    }
+    // Once is enough: Open vSwitch takes 15 s to give a controller up.
+    let mut stage = Stage::build(lab, &native(sdn(SdnMode::EveryPacket, WhenLost::Standalone)));
+    let switch = stage.testbed.path_switch();
+    switch.kill_controller().unwrap();
+    drop(switch);
+    assert!(stage.answers(Duration::from_secs(20)), "the switch must go on by itself");
+    stage.end();
+}
+
+fn mininet(lab: &mut Lab) {
+    let limits = || std::fs::read_to_string("/proc/sys/fs/file-max").unwrap();
+    let before = (Snapshot::take(), limits());
+    for switch in [MininetSwitch::LinuxBridge, MininetSwitch::OvsUser] {
+        let path = NetPath::new("mininet", PathKind::Mininet(switch));
+        if obstacle(lab, &path) {
+            return;
+        }
+        let start = Instant::now();
+        let mut stage = Stage::build(lab, &native(path));
+        let built = start.elapsed();
+        let goodput = stage.tcp(Duration::from_millis(500));
+        let facts = stage.testbed.path_facts();
+        println!(
+            "  {switch:?}: built in {built:?}, {:.0} Mbit/s, {}; {facts:#?}",
+            goodput / 1e6,
+            stage.ping()
+        );
+        assert!(goodput > 50e6, "{goodput}");
+        if switch == MininetSwitch::LinuxBridge {
+            // A switch in user space drops what it can't carry.
+            stage.compare_counters();
+        }
+        let cut = stage.testbed.path_switch();
+        cut.cut().unwrap();
+        assert!(!stage.answers(Duration::from_millis(300)));
+        cut.restore().unwrap();
+        assert!(stage.answers(Duration::from_secs(5)));
+        stage.end();
+    }
+    assert_eq!(limits(), before.1, "Mininet changes nothing of the machine's");
+    let left = Snapshot::take().since(&before.0);
+    let left: Vec<_> =
+        left.iter().filter(|(kind, _)| ["interface", "mount", "file"].contains(kind)).collect();
+    assert!(left.is_empty(), "{left:?}");
+}

@@ -1,0 +1,228 @@
+//! A testbed with both agents answering and the far end of network tests listening.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use vtax_agent::message::Provisioning;
+use vtax_agent::{Client, Role};
+use vtax_lab::{Isolation, Lab, LabOptions, Node, Testbed, TestbedSpec};
+use vtax_load::ArrivalProcess;
+use vtax_load::net::{
+    Direction, NetResult, NetSpec, NetTest, PingTest, Probe, ServerOptions, SocketSetup, TcpFlow, TcpTest,
+    UdpTest,
+};
+use vtax_plan::model::{
+    Budget, CommandService, Environment, EnvironmentKind, NetPath, Ready, Service, ServiceKind,
+};
+use vtax_sys::Ended;
+use vtax_sys::cgroup::RunGroups;
+use vtax_sys::controller::{ControllerOptions, start_controller};
+use vtax_units::{BitRate, Bytes, Nanos, Rate};
+use vtax_vm::Guest;
+
+const PORT: u16 = 5202;
+/// A guest under emulation on a busy host has been seen to take 20 s to its first answer.
+const BOOT_WITHIN: Duration = Duration::from_secs(90);
+
+/// `agent --node NAME --fd 3 --dir DIRECTORY`, as vtax's own.
+pub(crate) fn agent(args: &[String]) {
+    let directory = PathBuf::from(args.last().expect("a directory"));
+    std::fs::create_dir_all(&directory).unwrap();
+    let over_ssh = args.iter().skip_while(|a| *a != "--fd").nth(1).is_some_and(|fd| fd == "0");
+    let (read, write) = if over_ssh {
+        vtax_sys::inherit::standard_streams().unwrap()
+    } else {
+        let read = vtax_sys::inherit::take(3).unwrap();
+        (read.try_clone().unwrap(), read)
+    };
+    let role = Role { init: std::process::id() == 1, directory };
+    vtax_agent::serve(read, write, role).unwrap();
+}
+
+/// The far end of network tests.
+pub(crate) fn serve(address: &str) {
+    let listener = TcpListener::bind(address.parse::<SocketAddr>().unwrap()).unwrap();
+    vtax_load::net::serve(&listener, ServerOptions { tests: 4 }, &AtomicBool::new(false)).unwrap();
+}
+
+/// Calls `work` with a lab in a controller, as a run does.
+pub(crate) fn within(guest: Option<Arc<Guest>>, work: fn(&mut Lab)) {
+    in_controller(move |options| work(&mut Lab::new(LabOptions { guest, ..options }).unwrap()));
+}
+
+/// Calls `work` in a controller with what a lab is made from.
+pub(crate) fn in_controller(work: impl FnOnce(LabOptions)) {
+    let groups = RunGroups::create();
+    let keeper = groups.keep().unwrap();
+    let mut options = LabOptions::new(Isolation::Namespaces);
+    options.groups = Some(groups.clone());
+    let ended = start_controller(ControllerOptions::for_this_process(), move |_| {
+        work(options);
+        0
+    });
+    let ended = ended.unwrap().wait().unwrap();
+    groups.finish(keeper).unwrap();
+    assert_eq!(ended, Ended::Exited(0));
+}
+
+pub(crate) fn spec(kind: EnvironmentKind, path: NetPath) -> TestbedSpec {
+    TestbedSpec {
+        environment: Environment { name: "e".into(), kind },
+        path,
+        budget: Budget { sut_cpus: None, sut_memory: Bytes::from_mib(256), client_cpus: None },
+    }
+}
+
+/// A testbed that can be measured on.
+pub(crate) struct Stage {
+    pub(crate) testbed: Testbed,
+    client: Client,
+    sut: Client,
+    target: SocketAddr,
+}
+
+fn talk(node: &mut Node) -> Client {
+    let read = node.take_channel().unwrap();
+    let write = read.try_clone().unwrap();
+    Client::start(node.name(), read, write, Box::new(|_| {})).unwrap()
+}
+
+fn greet(client: &Client, node: &Node) {
+    let met = client.hello(BOOT_WITHIN).and_then(|_| {
+        node.interfaces().map_or(Ok(()), |interfaces| client.configure_network(interfaces.to_vec()))
+    });
+    met.unwrap_or_else(|e| panic!("{}: {}: {}", node.name(), vtax_sys::chain(&e), node.output()));
+}
+
+/// The peer as a service of the user's own.
+fn peer(program: &str, port: u16) -> Service {
+    Service {
+        name: "peer".to_owned(),
+        kind: ServiceKind::Command(CommandService {
+            command: vec![program.to_owned(), "serve".into(), "{address}:{port}".into()],
+            port,
+            ready: Ready::Port,
+            env: BTreeMap::new(),
+            files: BTreeMap::new(),
+        }),
+        ready_timeout: Nanos::from_secs(30),
+        stop_timeout: Nanos::from_secs(2),
+    }
+}
+
+impl Stage {
+    pub(crate) fn build(lab: &mut Lab, spec: &TestbedSpec) -> Self {
+        let testbed = lab.build(spec);
+        Self::on(testbed.unwrap_or_else(|e| panic!("{}: {}", spec.path.name, vtax_sys::chain(&e))))
+    }
+
+    pub(crate) fn on(mut testbed: Testbed) -> Self {
+        let (client, sut) = (talk(&mut testbed.client), talk(&mut testbed.sut));
+        greet(&client, &testbed.client);
+        greet(&sut, &testbed.sut);
+        let program = match testbed.sut.kind() {
+            "vm" => vtax_vm::contract::BINARY_IN_GUEST.to_owned(),
+            _ => "/proc/self/exe".to_owned(),
+        };
+        let ready =
+            sut.start_service(&peer(&program, PORT), testbed.service_address, &Provisioning::default());
+        let target = ready.unwrap_or_else(|e| panic!("{}", vtax_sys::chain(&e))).address;
+        Self { testbed, client, sut, target }
+    }
+
+    fn run(&self, test: NetTest, warmup: Duration, duration: Duration) -> Result<NetResult, String> {
+        let (warmup, duration) = (warmup.into(), duration.into());
+        let spec = NetSpec { target: self.target, test, warmup, duration, interval: duration };
+        let ran = self.client.run_net(&spec).map_err(|e| vtax_sys::chain(&e))?;
+        ran.map_err(|e| format!("{e:?}"))
+    }
+
+    /// Bits per second of one TCP connection from the client.
+    pub(crate) fn tcp(&mut self, duration: Duration) -> f64 {
+        self.flow(duration).goodput()
+    }
+
+    /// Bytes that one TCP connection from the client brought in all.
+    pub(crate) fn tcp_bytes(&mut self, duration: Duration) -> u64 {
+        self.flow(duration).receiver.total_bytes
+    }
+
+    fn flow(&self, duration: Duration) -> TcpFlow {
+        let test = TcpTest {
+            streams: 1,
+            direction: Direction::Up,
+            socket: SocketSetup::default(),
+            bytes: None,
+            block: Bytes(128 << 10),
+            copy: false,
+        };
+        match self.run(NetTest::Tcp(test), Duration::from_millis(150), duration).unwrap() {
+            NetResult::Tcp(found) => found.up.unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn echo(&self, timeout: Duration) -> Result<Option<Nanos>, String> {
+        let test = PingTest {
+            probe: Probe::Icmp,
+            rate: Rate(100.0),
+            arrivals: ArrivalProcess::Constant,
+            size: 56,
+            timeout: timeout.into(),
+            seed: 1,
+        };
+        match self.run(NetTest::Ping(test), Duration::ZERO, Duration::from_millis(100))? {
+            NetResult::Ping(found) => Ok((found.answered > 0).then(|| found.rtt.quantile(0.5))),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The median round-trip time.
+    pub(crate) fn ping(&mut self) -> Nanos {
+        self.echo(Duration::from_secs(2)).unwrap().expect("an answer")
+    }
+
+    /// Whether an echo comes back within this time.
+    pub(crate) fn answers(&mut self, within: Duration) -> bool {
+        let until = Instant::now() + within;
+        loop {
+            // What can't even be sent has no answer either.
+            if matches!(self.echo(Duration::from_millis(200)), Ok(Some(_))) {
+                return true;
+            }
+            if Instant::now() >= until {
+                return false;
+            }
+        }
+    }
+
+    /// Share of datagrams lost on the way up.
+    pub(crate) fn udp_loss(&mut self) -> f64 {
+        let rate = Some(BitRate(5_000_000));
+        let test = UdpTest { rate, size: 100, direction: Direction::Up, buffer: None };
+        match self.run(NetTest::Udp(test), Duration::from_millis(50), Duration::from_millis(500)).unwrap() {
+            NetResult::Udp(found) => found.loss(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What one end sent, the other got.
+    pub(crate) fn compare_counters(&mut self) {
+        let [client, sut] = self.testbed.counters().unwrap().expect("both ends are seen");
+        println!("  counted: {client:?}, {sut:?}");
+        let apart = client.sent_bytes.abs_diff(sut.received_bytes) as f64 / client.sent_bytes as f64;
+        assert!(client.sent_bytes > 1_000_000 && apart < 0.01, "{client:?} {sut:?}");
+    }
+
+    pub(crate) fn end(self) {
+        let Self { testbed, client, sut, .. } = self;
+        let _ = sut.stop_service(Nanos::from_secs(2));
+        drop((client, sut));
+        let errors = testbed.destroy();
+        assert!(errors.is_empty(), "{errors:?}");
+    }
+}

@@ -1,0 +1,174 @@
+//! Network tests over a path that lets them down: a bridge whose ports can be made to.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use vtax_load::Control;
+use vtax_load::net::{
+    Direction, FailureKind, NetFailure, NetResult, NetSpec, NetTest, ServerOptions, SocketSetup, TcpTest,
+    UdpTest, run, serve,
+};
+use vtax_sys::netlink::{
+    BridgeOptions, Mac, Netlink, Request, Tbf, Veth, VethEnd, add_address, add_tbf, create_bridge,
+    create_veth, set_mtu, set_up,
+};
+use vtax_sys::require::{Need, need};
+use vtax_sys::{NetNs, SysError};
+use vtax_units::{BitRate, Bytes, Nanos};
+
+/// Two ends with a bridge between them, and a server at the far one.
+struct Path {
+    near: NetNs,
+    middle: NetNs,
+    server: SocketAddr,
+    stop: Arc<AtomicBool>,
+    serving: Option<JoinHandle<()>>,
+}
+
+impl Path {
+    fn build() -> Self {
+        let [near, middle, far] = [(); 3].map(|()| NetNs::create().unwrap());
+        let mut between = Netlink::open_in(&middle).unwrap();
+        let bridge = BridgeOptions { mac: Mac([2, 0, 0, 0, 0, 9]), mtu: 1500, ageing_seconds: 300 };
+        between.send(create_bridge("br0", bridge)).unwrap();
+        let switch = between.link("br0").unwrap().index;
+        for (number, port, inside) in [(1, "p1", &near), (2, "p2", &far)] {
+            let mac = |side| Mac([2, 0, 0, 0, side, number]);
+            let ends = [
+                VethEnd { name: port, mac: mac(0), namespace: None, group: 0, switch: Some(switch) },
+                VethEnd { name: "eth0", mac: mac(1), namespace: Some(inside), group: 0, switch: None },
+            ];
+            between.send(create_veth(&Veth { ends, near_up: false, mtu: 1500 })).unwrap();
+            let mut end = Netlink::open_in(inside).unwrap();
+            let index = end.link("eth0").unwrap().index;
+            end.send_all([set_up("eth0"), add_address(index, address(number), 24)]).unwrap();
+            // A bucket this small cuts what an offload would pass as one large packet of any size.
+            let tbf = Tbf { rate_bytes: 125_000_000, burst_bytes: 3_000, latency: Duration::from_millis(5) };
+            end.send(add_tbf(index, &tbf)).unwrap();
+            between.send(set_up(port)).unwrap();
+        }
+        between.send(set_up("br0")).unwrap();
+        let server = SocketAddr::new(address(2), 5202);
+        let listener = far
+            .run(|| TcpListener::bind(server).map_err(|e| SysError::call("listen", server.to_string(), e)))
+            .unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&stop);
+        let serving = Some(thread::spawn(move || {
+            let work = || {
+                let served = serve(&listener, ServerOptions { tests: 4 }, &flag);
+                assert!(served.is_ok(), "{served:?}");
+                Ok(())
+            };
+            far.run(work).unwrap();
+        }));
+        Self { near, middle, server, stop, serving }
+    }
+
+    /// Changes something at the bridge.
+    fn change(&self, request: Request) {
+        Netlink::open_in(&self.middle).unwrap().send(request).unwrap();
+    }
+
+    fn test(&self, test: NetTest, millis: u64) -> Result<NetResult, NetFailure> {
+        let spec = NetSpec {
+            target: self.server,
+            test,
+            warmup: Nanos::ZERO,
+            duration: Nanos::from_millis(millis),
+            interval: Nanos::from_millis(100),
+        };
+        let made = || Ok(run(&spec, &Control::new(), &|_| {}).map_err(|error| NetFailure::from(&error)));
+        self.near.run(made).unwrap()
+    }
+}
+
+impl Drop for Path {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        if let Some(serving) = self.serving.take() {
+            let _ = serving.join();
+        }
+    }
+}
+
+fn address(number: u8) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(10, 98, 0, number))
+}
+
+fn bulk(window: Option<Bytes>) -> NetTest {
+    NetTest::Tcp(TcpTest {
+        streams: 1,
+        direction: Direction::Up,
+        socket: SocketSetup { window, ..SocketSetup::default() },
+        bytes: None,
+        block: Bytes(64 << 10),
+        copy: false,
+    })
+}
+
+fn datagrams(size: u32) -> NetTest {
+    let rate = Some(BitRate(1_000_000));
+    NetTest::Udp(UdpTest { rate, size, direction: Direction::Up, buffer: None })
+}
+
+#[test]
+fn a_window_is_kept_from_the_first_packet_on() {
+    if !need(&[Need::Root]) {
+        return;
+    }
+    let path = Path::build();
+    let Ok(NetResult::Tcp(result)) = path.test(bulk(Some(Bytes(4 << 10))), 500) else { panic!("no result") };
+    let flow = result.up.unwrap();
+    assert_eq!(flow.receiver.connections[0].receive_buffer, 8 << 10);
+    assert!(flow.receiver.intervals[0] > 0, "it stalls at its start: {flow:?}");
+}
+
+#[test]
+fn a_path_too_narrow_for_full_packets_is_named() {
+    if !need(&[Need::Root]) {
+        return;
+    }
+    let path = Path::build();
+    assert!(path.test(bulk(None), 200).is_ok());
+    path.change(set_mtu("p2", 1_000));
+    let failure = path.test(bulk(None), 200).expect_err("nothing gets through");
+    assert_eq!(failure.kind, FailureKind::MtuMismatch, "{failure:?}");
+    assert!(failure.detail.contains("segments of 1448 bytes"), "{failure:?}");
+    // Small ones do, and a datagram as large as a segment doesn't.
+    let Ok(NetResult::Udp(udp)) = path.test(datagrams(500), 200) else { panic!("small ones get through") };
+    assert!(udp.receiver.received > 0, "{udp:?}");
+    let Ok(NetResult::Udp(udp)) = path.test(datagrams(1_400), 200) else { panic!("the test itself is made") };
+    assert_eq!(udp.receiver.received, 0, "{udp:?}");
+}
+
+#[test]
+fn a_path_that_is_cut_for_good_is_given_up() {
+    if !need(&[Need::Root]) {
+        return;
+    }
+    // Both at once: each waits for what doesn't come.
+    thread::scope(|scope| {
+        for test in [bulk(None), datagrams(500)] {
+            scope.spawn(|| given_up(test));
+        }
+    });
+}
+
+fn given_up(test: NetTest) {
+    let path = Path::build();
+    let began = Instant::now();
+    let failure = thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(150));
+            path.change(vtax_sys::netlink::set_down("p2"));
+        });
+        path.test(test, 400)
+    })
+    .expect_err("there is no way back");
+    assert_eq!(failure.kind, FailureKind::PeerLost, "{failure:?}");
+    assert!(began.elapsed() < Duration::from_secs(25), "{:?}: {failure:?}", began.elapsed());
+}

@@ -1,0 +1,24 @@
+//! How long network tests take.
+
+use vtax_units::Nanos;
+
+use crate::model::{Measure, MeasureKind, NetWorkload};
+
+/// What comes on top of each test's own time: connecting, what is under way at its end, counters.
+const AROUND: Nanos = Nanos::from_millis(100);
+
+/// Time of all tests of a trial, one after the other.
+pub(super) fn measuring(measure: &Measure, workload: &NetWorkload) -> Nanos {
+    match &measure.kind {
+        MeasureKind::Network(network) => workload.tests.iter().fold(Nanos::ZERO, |sum, test| {
+            let time = network.of(test).test_time().0.saturating_add(AROUND.0);
+            Nanos(sum.0.saturating_add(time))
+        }),
+        // Refused with a network workload.
+        MeasureKind::Capacity(_)
+        | MeasureKind::Latency(_)
+        | MeasureKind::Throughput(_)
+        | MeasureKind::Ims(_)
+        | MeasureKind::Failover(_) => Nanos::ZERO,
+    }
+}

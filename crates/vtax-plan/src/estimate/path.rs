@@ -1,0 +1,105 @@
+//! Paths in words, and what they need.
+
+use std::collections::BTreeSet;
+
+use vtax_units::Nanos;
+
+use super::Requirement;
+use crate::model::{
+    Controller, Datapath, ETHERNET_MTU, MininetSwitch, NetPath, PathKind, SdnMode, SdnOptions, VirtualSwitch,
+};
+
+/// What a path needs of the host.
+pub(super) fn require(path: &NetPath, needed: &mut BTreeSet<Requirement>) {
+    if path.rate.is_some() {
+        needed.insert(Requirement::Tbf);
+    }
+    if path.kind.ovs().is_some() {
+        needed.insert(Requirement::OpenVSwitch);
+    }
+    if path.kind.has_client_vm() {
+        needed.extend([Requirement::Vm, Requirement::Kvm]);
+    }
+    match &path.kind {
+        PathKind::Sdn(SdnOptions { controller: Controller::Testcontroller, .. }) => {
+            needed.insert(Requirement::Testcontroller);
+        }
+        PathKind::Sdn(SdnOptions { controller: Controller::OsKen, .. }) => {
+            needed.insert(Requirement::OsKen);
+        }
+        PathKind::Mininet(_) => {
+            needed.insert(Requirement::Mininet);
+        }
+        PathKind::Nic(_) => {
+            needed.insert(Requirement::Ssh);
+        }
+        _ => {}
+    }
+}
+
+/// What stands between the two ends.
+pub(super) fn describe(path: &NetPath) -> String {
+    let ovs = |datapath: Datapath| match datapath {
+        Datapath::Auto => "Open vSwitch",
+        Datapath::Kernel => "Open vSwitch in the kernel",
+        Datapath::User => "Open vSwitch in user space",
+    };
+    let virtual_switch = |switch: VirtualSwitch| match switch {
+        VirtualSwitch::Bridge => "software bridge",
+        VirtualSwitch::Ovs => "Open vSwitch",
+    };
+    let mut text = match &path.kind {
+        PathKind::Direct => "one virtual cable".to_owned(),
+        PathKind::Bridge => "software bridge".to_owned(),
+        PathKind::Ovs(options) => ovs(options.datapath).to_owned(),
+        PathKind::Sdn(options) => {
+            format!("{} with {}", ovs(options.ovs.datapath), controller(options))
+        }
+        PathKind::Bridged(switch) => {
+            format!("emulated switch, behind it a {} with the virtual machine", virtual_switch(*switch))
+        }
+        PathKind::VmVm(switch) => {
+            format!("client and service on one {}, both virtual machines", virtual_switch(*switch))
+        }
+        PathKind::Mininet(MininetSwitch::LinuxBridge) => "Mininet with a Linux bridge".to_owned(),
+        PathKind::Mininet(MininetSwitch::OvsUser) => "Mininet with Open vSwitch in user space".to_owned(),
+        PathKind::Nic(nic) => format!("network to {} (agent by ssh {})", nic.address, nic.host),
+    };
+    let mut add = |part: String| {
+        text.push_str(", ");
+        text.push_str(&part);
+    };
+    if let Some(rate) = path.rate {
+        add(format!("{rate} per port"));
+    }
+    if path.delay > Nanos::ZERO {
+        add(format!("{} of delay each way", path.delay));
+    }
+    if path.loss.0 > 0.0 {
+        add(format!("{} lost each way", path.loss));
+    }
+    if let Some(queue) = path.queue {
+        add(format!("queues of {queue}"));
+    }
+    if path.mtu != ETHERNET_MTU {
+        add(format!("MTU {}", path.mtu));
+    }
+    if let Some(mtu) = path.sut_mtu {
+        add(format!("MTU {mtu} at the service"));
+    }
+    if !path.offloads {
+        add("no offloads".to_owned());
+    }
+    text
+}
+
+fn controller(options: &SdnOptions) -> &'static str {
+    match (options.controller, options.mode) {
+        (Controller::Testcontroller, SdnMode::Reactive) => "ovs-testcontroller, which installs flows",
+        (Controller::Testcontroller, SdnMode::EveryPacket) => {
+            "ovs-testcontroller, which is asked about every packet"
+        }
+        (Controller::OsKen, SdnMode::Reactive) => "os-ken, which installs flows",
+        (Controller::OsKen, SdnMode::EveryPacket) => "os-ken, which is asked about every packet",
+    }
+}

@@ -1,0 +1,296 @@
+//! The network between client and system under test.
+
+use serde::{Deserialize, Serialize};
+use vtax_units::{BitRate, Nanos, Share};
+
+use super::EnvironmentKind;
+
+/// MTU of Ethernet in bytes.
+pub const ETHERNET_MTU: u32 = 1500;
+
+/// The network between client and system under test.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NetPath {
+    /// Name in the plan.
+    pub name: String,
+    /// The kind, with its options.
+    pub kind: PathKind,
+    /// Rate of the emulated wire at each port, preamble and gaps included, where limited.
+    pub rate: Option<BitRate>,
+    /// Maximum transmission unit of every interface on the path, in bytes.
+    pub mtu: u32,
+    /// Time a frame is held back in each direction, beside what the path takes anyway.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub delay: Nanos,
+    /// Share of frames lost in each direction, each independently of the others.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub loss: Share,
+    /// The longest a frame waits for its turn at a port with a rate; `None`: 10 ms.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub queue: Option<Nanos>,
+    /// MTU of the system under test's own interface, where it differs: a mismatch made on purpose.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub sut_mtu: Option<u32>,
+    /// Whether interfaces may leave segmentation and checksums to others.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub offloads: bool,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+const fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+const fn is_yes(value: &bool) -> bool {
+    *value
+}
+
+impl NetPath {
+    /// A path as fast as the host can, with Ethernet's MTU.
+    pub fn new(name: impl Into<String>, kind: PathKind) -> Self {
+        Self {
+            name: name.into(),
+            kind,
+            rate: None,
+            mtu: ETHERNET_MTU,
+            delay: Nanos::ZERO,
+            loss: Share(0.0),
+            queue: None,
+            sut_mtu: None,
+            offloads: true,
+        }
+    }
+
+    /// Whether packets are delayed or lost on purpose.
+    #[must_use]
+    pub fn has_wire(&self) -> bool {
+        self.delay > Nanos::ZERO || self.loss.0 > 0.0
+    }
+
+    /// Whether a wire is emulated, which then has to prove itself before it is used.
+    #[must_use]
+    pub fn is_emulated(&self) -> bool {
+        self.rate.is_some() || self.has_wire()
+    }
+}
+
+/// The kinds of path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PathKind {
+    /// One virtual cable; a VM's tap is bridged to its end.
+    Direct,
+    /// Both ends on a software bridge. With a rate of 1 Gbit/s, `gigabit`.
+    Bridge,
+    /// Both ends on Open vSwitch.
+    Ovs(OvsOptions),
+    /// Both ends on an Open vSwitch that an OpenFlow controller steers.
+    Sdn(SdnOptions),
+    /// The client behind an emulated physical switch, the system under test a virtual machine on a
+    /// virtual switch behind it. The rate is that of the physical switch's ports.
+    Bridged(VirtualSwitch),
+    /// The client a virtual machine as well, both on one virtual switch.
+    VmVm(VirtualSwitch),
+    /// Two hosts and a switch of Mininet's.
+    Mininet(MininetSwitch),
+    /// A real interface to a remote host, where the agent is started over ssh.
+    Nic(NicOptions),
+}
+
+impl PathKind {
+    /// The word in plans. A `gigabit` is a `bridge` with a rate.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Bridge => "bridge",
+            Self::Ovs(_) => "ovs",
+            Self::Sdn(_) => "sdn",
+            Self::Bridged(_) => "bridged",
+            Self::VmVm(_) => "vm-vm",
+            Self::Mininet(_) => "mininet",
+            Self::Nic(_) => "nic",
+        }
+    }
+
+    /// Whether an environment can be at the far end of such a path; combinations that can't make no cell.
+    #[must_use]
+    pub const fn suits(&self, environment: &EnvironmentKind) -> bool {
+        match self {
+            Self::Direct | Self::Bridge => true,
+            // Cards of protected guests are plugged into the kernel's bridge, now this one, now that.
+            Self::Bridged(VirtualSwitch::Bridge) => matches!(environment, EnvironmentKind::Vm(_)),
+            _ if environment.is_pair() => false,
+            Self::Ovs(_) | Self::Sdn(_) => true,
+            Self::Bridged(_) | Self::VmVm(_) => matches!(environment, EnvironmentKind::Vm(_)),
+            Self::Mininet(_) | Self::Nic(_) => matches!(environment, EnvironmentKind::Native),
+        }
+    }
+
+    /// Whether two testbeds can have such a path at the same time. Two Open vSwitches of one network would
+    /// share their datapath, and a remote host has one port for the service.
+    #[must_use]
+    pub const fn may_stand_twice(&self) -> bool {
+        self.ovs().is_none() && !matches!(self, Self::Nic(_))
+    }
+
+    /// Whether the client is a virtual machine too.
+    #[must_use]
+    pub const fn has_client_vm(&self) -> bool {
+        matches!(self, Self::VmVm(_))
+    }
+
+    /// The Open vSwitch on the path, where there is one of vtax's own.
+    #[must_use]
+    pub const fn ovs(&self) -> Option<OvsOptions> {
+        match self {
+            Self::Ovs(ovs) | Self::Sdn(SdnOptions { ovs, .. }) => Some(*ovs),
+            Self::Bridged(VirtualSwitch::Ovs) | Self::VmVm(VirtualSwitch::Ovs) => {
+                Some(OvsOptions { datapath: Datapath::Auto })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The switch that virtual machines are plugged into.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VirtualSwitch {
+    /// The kernel's software bridge.
+    #[default]
+    Bridge,
+    /// Open vSwitch, in the kernel where it has the module.
+    Ovs,
+}
+
+/// Options of Open vSwitch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OvsOptions {
+    /// Where packets are forwarded.
+    pub datapath: Datapath,
+}
+
+/// Where Open vSwitch forwards packets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Datapath {
+    /// In the kernel where it has the module, else in user space; the trial says which.
+    #[default]
+    Auto,
+    /// In the kernel (module `openvswitch`).
+    Kernel,
+    /// In the switch's own process.
+    User,
+}
+
+/// Options of a path with an OpenFlow controller.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SdnOptions {
+    /// The switch.
+    pub ovs: OvsOptions,
+    /// Which controller.
+    pub controller: Controller,
+    /// What it does with a packet it is asked about.
+    pub mode: SdnMode,
+    /// What the switch does when its controller is gone.
+    pub when_lost: WhenLost,
+}
+
+/// OpenFlow controllers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Controller {
+    /// `ovs-testcontroller`, in C.
+    #[default]
+    Testcontroller,
+    /// os-ken, in Python, with a learning switch of vtax's own.
+    OsKen,
+}
+
+/// What a controller does with a packet it is asked about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SdnMode {
+    /// It learns who is where and installs a flow, so that the next packets pass by themselves.
+    #[default]
+    Reactive,
+    /// It sends this one on and will be asked about the next as well.
+    EveryPacket,
+}
+
+/// What a switch does when its controller is gone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhenLost {
+    /// It keeps the flows it has and sets up no new ones.
+    #[default]
+    Secure,
+    /// It becomes a plain learning switch.
+    Standalone,
+}
+
+/// The switch between Mininet's two hosts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MininetSwitch {
+    /// Mininet's `LinuxBridge`.
+    #[default]
+    LinuxBridge,
+    /// Mininet's `OVSSwitch` with the user space datapath.
+    OvsUser,
+}
+
+/// A remote host and the way there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NicOptions {
+    /// Where ssh connects to: `user@host` or a name of `~/.ssh/config`.
+    pub host: String,
+    /// Address or name of the remote host on the network to be measured.
+    pub address: String,
+    /// Interface of this host that leads there; `None`: the route says.
+    pub interface: Option<String>,
+    /// Where vtax is on the remote host; `None`: this program is copied there.
+    pub vtax: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_older_versions_are_still_read() {
+        let old = r#"{"name":"gigabit","kind":"bridge","rate":"984400kbit","mtu":1500}"#;
+        let path: NetPath = serde_json::from_str(old).unwrap();
+        let rate = Some(BitRate(984_400_000));
+        assert_eq!(path, NetPath { rate, ..NetPath::new("gigabit", PathKind::Bridge) });
+        assert_eq!(serde_json::to_string(&path).unwrap(), old, "and what is plain is written as it was");
+    }
+
+    #[test]
+    fn every_kind_survives_being_stored() {
+        let nic = NicOptions {
+            host: "a@b".into(),
+            address: "192.0.2.1".into(),
+            interface: None,
+            vtax: Some("/opt/vtax".into()),
+        };
+        let kinds = [
+            PathKind::Direct,
+            PathKind::Ovs(OvsOptions { datapath: Datapath::User }),
+            PathKind::Sdn(SdnOptions::default()),
+            PathKind::Bridged(VirtualSwitch::Bridge),
+            PathKind::VmVm(VirtualSwitch::Ovs),
+            PathKind::Mininet(MininetSwitch::OvsUser),
+            PathKind::Nic(nic),
+        ];
+        for kind in kinds {
+            let text = serde_json::to_string(&kind).unwrap();
+            assert_eq!(serde_json::from_str::<PathKind>(&text).unwrap(), kind, "{text}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Fault tolerance as written: how a virtual machine is protected, what breaks, and the load meanwhile.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use vtax_units::{BitRate, Bytes, Nanos};
+
+use super::{ArrivalsRaw, LoadRaw};
+use crate::decode::{Decode, Many, scalar, unknown};
+use crate::diagnose::Report;
+use crate::model::FaultTarget;
+use crate::source::Spanned;
+use crate::tree::Node;
+
+raw! {
+    /// How a virtual machine is protected against the failure of its host. Plans with a protected one build
+    /// all their virtual machines alike, on the same QEMU, so that they can be compared.
+    struct FaultToleranceRaw = "`fault_tolerance`", short [FtModeRaw; mode] {
+        /// The technique: `kemari` (checkpoint at each output), `remus` (at intervals), `colo`
+        /// (lock-step, experimental), `restart` (boot again elsewhere), `snapshot` (the last snapshot
+        /// goes on elsewhere) or `none`.
+        required mode: FtModeRaw,
+        /// Time between two checkpoints of `remus` (40ms unless given) or two snapshots of `snapshot`
+        /// (5s). A list makes a cell for each.
+        optional interval: Many<Nanos>,
+        /// Emulated hosts, 2 or 3. With a spare third one the guest is protected again right after a
+        /// failover; with two, once the failed host is restored.
+        default hosts: u32 = "2",
+        /// Wire rate of the link for checkpoints; without it, unlimited. A list makes a cell for each.
+        optional link: Many<BitRate>,
+        /// Size of a disk that is replicated with the checkpoints; without it, there is none.
+        optional disk: Bytes,
+        /// Memory of each host but the first; without it, as much as is needed.
+        optional secondary_memory: Bytes,
+        /// Time between two heartbeats of a host.
+        default heartbeat: Nanos = "20ms",
+        /// Silence of a host on all paths after which it is fenced.
+        default patience: Nanos = "100ms",
+    }
+
+    /// Something that is broken, or mended, while the load of `failover` is held. It says when, and one of
+    /// `kill`, `hang`, `cut`, `restore` and `failover`.
+    struct FaultRaw = "this fault" {
+        /// When, from the start of the recorded load.
+        required at: Nanos,
+        /// Time until it happens again.
+        optional every: Nanos,
+        /// How often it happens in all; without it, until the load ends.
+        optional times: u32,
+        /// Ends everything on it at once, as a power failure would: `primary-host`, `secondary-host` or
+        /// `sut` (the system under test, in any environment).
+        optional kill: KillRaw,
+        /// Stops everything on it: `primary-host` or `sut`.
+        optional hang: HangRaw,
+        /// Interrupts it: `ft-link` (the link for checkpoints) or `path` (between client and service).
+        optional cut: CutRaw,
+        /// Mends it: `hosts` (switches on all that are off), `ft-link`, `path`, or `sut` that hangs.
+        optional restore: RestoreRaw,
+        /// Moves the guest to another host while it runs: `planned`.
+        optional failover: PlannedRaw,
+    }
+
+    /// Options of `failover`.
+    struct FailoverRaw = "`failover`" {
+        /// Name in reports.
+        optional name: String,
+        /// Offered load, as for `latency`.
+        default load: LoadRaw = "50% of lowest capacity",
+        /// Arrival process.
+        default arrivals: ArrivalsRaw = "poisson",
+        /// Time at the start that never counts.
+        default warmup: Nanos = "2s",
+        /// Time that counts.
+        default duration: Nanos = "30s",
+        /// An answer that takes longer than this was delayed.
+        default delayed: Nanos = "100ms",
+        /// What happens; without it, the plan's `faults`.
+        optional faults: Many<FaultRaw>,
+    }
+}
+
+/// A technique of protection, without its interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Technique {
+    None,
+    Kemari,
+    Remus,
+    Colo,
+    Restart,
+    Snapshot,
+}
+
+words! {
+    /// The technique of protection.
+    FtModeRaw(Technique) = "mode", "modes" {
+        "none": None, "Not protected.";
+        "kemari": Kemari, "A checkpoint whenever the guest is about to say something.";
+        "remus": Remus, "Checkpoints at intervals; what the guest says waits for the next one.";
+        "colo": Colo, "Both guests run; a checkpoint where they say different things. Experimental.";
+        "restart": Restart, "The guest is booted again on the other host.";
+        "snapshot": Snapshot, "The last snapshot goes on on the other host.";
+    }
+    /// What can be killed.
+    KillRaw(FaultTarget) = "thing to kill", "targets" {
+        "primary-host": PrimaryHost, "The host that runs the guest at that moment.";
+        "secondary-host": SecondaryHost, "The host that has its copy at that moment.";
+        "sut": Sut, "The system under test as a whole.";
+    }
+    /// What can hang.
+    HangRaw(FaultTarget) = "thing to hang", "targets" {
+        "primary-host": PrimaryHost, "The host that runs the guest at that moment.";
+        "sut": Sut, "The system under test as a whole.";
+    }
+    /// What can be cut.
+    CutRaw(FaultTarget) = "thing to cut", "targets" {
+        "ft-link": FtLink, "The link for checkpoints.";
+        "path": Path, "The network between client and service.";
+    }
+    /// What can be mended.
+    RestoreRaw(FaultTarget) = "thing to restore", "targets" {
+        "hosts": Hosts, "Every host that is off.";
+        "ft-link": FtLink, "The link for checkpoints.";
+        "path": Path, "The network between client and service.";
+        "sut": Sut, "A system under test that hangs.";
+    }
+    /// How a guest moves.
+    PlannedRaw(FaultTarget) = "kind of failover", "kinds" {
+        "planned": Planned, "Live migration.";
+    }
+}

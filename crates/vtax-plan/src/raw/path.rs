@@ -1,0 +1,150 @@
+//! Paths as written.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use vtax_units::{BitRate, Nanos, Share};
+
+use crate::decode::{Decode, Many, scalar, unknown};
+use crate::diagnose::Report;
+use crate::model;
+use crate::source::Spanned;
+use crate::tree::Node;
+
+/// Declares the options of kinds of path: those that every path of vtax's own has, and more. `wires`
+/// says what the rate is where none is given.
+macro_rules! paths {
+    ($(
+        $(#[doc = $doc:literal])*
+        struct $name:ident = $title:literal, rate $mode:ident $(= $rate:literal)? {
+            $( $(#[doc = $field_doc:literal])* default $field:ident: $type:ty = $default:literal, )*
+        }
+    )*) => { raw! { $(
+        $(#[doc = $doc])*
+        struct $name = $title {
+            /// Name in reports; without it, the kind's.
+            optional name: String,
+            $( $(#[doc = $field_doc])* default $field: $type = $default, )*
+            /// Rate of the emulated wire at each port, preamble and gaps included. A list makes a cell for each.
+            $mode rate: Many<BitRate> $(= $rate)?,
+            /// Time a packet is held back in each direction. A list makes a cell for each.
+            optional delay: Many<Nanos>,
+            /// Share of packets lost in each direction. A list makes a cell for each.
+            optional loss: Many<Share>,
+            /// The longest a packet waits at a port with a rate before packets are dropped; without
+            /// it, 10 ms. A list makes a cell for each.
+            optional queue: Many<Nanos>,
+            /// Maximum transmission unit in bytes. A list makes a cell for each.
+            default mtu: Many<u32> = "1500",
+            /// MTU of the service's own interface, where it is to differ.
+            optional sut_mtu: u32,
+            /// Whether interfaces may leave segmentation and checksums to others. A list makes a
+            /// cell for each.
+            default offloads: Many<bool> = "true",
+        }
+    )* } };
+}
+
+paths! {
+    /// Options of `direct`.
+    struct DirectRaw = "`direct`", rate optional {}
+
+    /// Options of `bridge`.
+    struct BridgeRaw = "`bridge`", rate optional {}
+
+    /// Options of `gigabit`.
+    struct GigabitRaw = "`gigabit`", rate default = "1gbit" {}
+
+    /// Options of `ovs`.
+    struct OvsRaw = "`ovs`", rate optional {
+        /// Where packets are forwarded: `auto`, `kernel` or `user`. A list makes a cell for each.
+        default datapath: Many<DatapathRaw> = "auto",
+    }
+
+    /// Options of `sdn`.
+    struct SdnRaw = "`sdn`", rate optional {
+        /// Where packets are forwarded: `auto`, `kernel` or `user`. A list makes a cell for each.
+        default datapath: Many<DatapathRaw> = "auto",
+        /// `testcontroller` or `os-ken`. A list makes a cell for each.
+        default controller: Many<ControllerRaw> = "testcontroller",
+        /// `reactive` (the controller installs flows) or `every-packet` (it is asked about each). A
+        /// list makes a cell for each.
+        default mode: Many<SdnModeRaw> = "reactive",
+        /// What the switch does when its controller is gone: `secure` or `standalone`.
+        default when_lost: WhenLostRaw = "secure",
+    }
+
+    /// Options of `bridged`.
+    struct BridgedRaw = "`bridged`", rate default = "1gbit" {
+        /// The virtual switch behind the emulated one: `bridge` or `ovs`. A list makes a cell for each.
+        default switch: Many<VirtualSwitchRaw> = "bridge",
+    }
+
+    /// Options of `vm-vm`.
+    struct VmVmRaw = "`vm-vm`", rate optional {
+        /// The switch of both: `bridge` or `ovs`. A list makes a cell for each.
+        default switch: Many<VirtualSwitchRaw> = "bridge",
+    }
+}
+
+raw! {
+    /// Options of `mininet`.
+    struct MininetRaw = "`mininet`" {
+        /// Name in reports; without it, the kind's.
+        optional name: String,
+        /// The switch between the hosts: `linux-bridge` or `ovs-user`. A list makes a cell for each.
+        default switch: Many<MininetSwitchRaw> = "linux-bridge",
+        /// Maximum transmission unit in bytes. A list makes a cell for each.
+        default mtu: Many<u32> = "1500",
+    }
+
+    /// Options of `nic`.
+    struct NicRaw = "`nic`" {
+        /// Name in reports; without it, the kind's.
+        optional name: String,
+        /// Where ssh connects to: `user@host` or a name of `~/.ssh/config`.
+        required host: String,
+        /// Address or name of the remote host on the network to be measured; without it, the
+        /// host's.
+        optional address: String,
+        /// Interface of this host that leads there; without it, what the route says.
+        optional interface: String,
+        /// Where vtax is on the remote host; without it, this program is copied there for the time
+        /// of the trial.
+        optional vtax: String,
+    }
+}
+
+words! {
+    /// Where Open vSwitch forwards packets.
+    DatapathRaw(model::Datapath) = "datapath", "datapaths" {
+        "auto": Auto, "In the kernel where it has the module, else in user space.";
+        "kernel": Kernel, "In the kernel (module `openvswitch`).";
+        "user": User, "In the switch's own process.";
+    }
+    /// OpenFlow controller.
+    ControllerRaw(model::Controller) = "controller", "controllers" {
+        "testcontroller": Testcontroller, "`ovs-testcontroller`, in C.";
+        "os-ken": OsKen, "os-ken, in Python, with a learning switch of vtax's own.";
+    }
+    /// What a controller does with a packet it is asked about.
+    SdnModeRaw(model::SdnMode) = "mode", "modes" {
+        "reactive": Reactive, "It installs a flow, so that the next packets pass by themselves.";
+        "every-packet": EveryPacket, "It sends this one on and will be asked about the next as well.";
+    }
+    /// What a switch does when its controller is gone.
+    WhenLostRaw(model::WhenLost) = "choice", "choices" {
+        "secure": Secure, "It keeps the flows it has and sets up no new ones.";
+        "standalone": Standalone, "It becomes a plain learning switch.";
+    }
+    /// The switch that virtual machines are plugged into.
+    VirtualSwitchRaw(model::VirtualSwitch) = "virtual switch", "switches" {
+        "bridge": Bridge, "The kernel's software bridge.";
+        "ovs": Ovs, "Open vSwitch.";
+    }
+    /// The switch between Mininet's hosts.
+    MininetSwitchRaw(model::MininetSwitch) = "switch of Mininet's", "switches" {
+        "linux-bridge": LinuxBridge, "Mininet's `LinuxBridge`.";
+        "ovs-user": OvsUser, "Mininet's `OVSSwitch` with the user space datapath.";
+    }
+}

@@ -1,0 +1,275 @@
+//! Network tests: the far end, the tests of a trial, their measure.
+
+use std::collections::BTreeMap;
+
+use vtax_units::{BitRate, Bytes, Nanos, Rate};
+
+use super::matrix::slug;
+use super::measures::SHORTEST_STEP;
+use super::sut::{check_port, name_or, timeouts};
+use super::{LONGEST, Variants, check_name, counts_in, duration_in};
+use crate::decode::{Item, Many};
+use crate::diagnose::{Report, shorten};
+use crate::model::{
+    Cut, Direction, Measure, MeasureKind, NetTest, NetTestKind, NetWorkload, NetworkMeasure, PeerOptions,
+    PingTest, Probe, RrTest, Service, ServiceKind, SocketOptions, TcpTest, UdpTest, Workload,
+};
+use crate::raw::{NetworkRaw, PeerRaw, PingRaw, RrRaw, TcpRaw, UdpRaw, WindowRaw, WorkloadRaw};
+use crate::source::{Span, Spanned};
+
+/// More tests of one trial than this are taken for a slip.
+const MOST_TESTS: usize = 200;
+/// Each is a thread on both ends.
+const MOST_STREAMS: u32 = 256;
+/// What the kernel could give at best, with its limits raised.
+const LARGEST_WINDOW: Bytes = Bytes(1 << 30);
+const LARGEST_BLOCK: Bytes = Bytes(16 << 20);
+const LARGEST_MESSAGE: u32 = 16 << 20;
+/// What IPv4 leaves of a datagram; and what each carries of the instrument's own.
+const DATAGRAM: (u32, u32) = (32, 65_507);
+/// Segments that the kernel lets a program ask for (tcp(7), `TCP_MAXSEG`).
+const SEGMENT: (u32, u32) = (88, 32_767);
+const MOST_PINGS: Rate = Rate(1e6);
+const SLOWEST: BitRate = BitRate(8_000);
+const FASTEST: BitRate = BitRate(1 << 40);
+
+/// The far end where the plan names none.
+pub(super) fn default_peer() -> Service {
+    Service {
+        name: "peer".to_owned(),
+        kind: ServiceKind::Peer(PeerOptions { port: 5202 }),
+        ready_timeout: Nanos::from_secs(30),
+        stop_timeout: Nanos::from_secs(5),
+    }
+}
+
+pub(super) fn peer(raw: &PeerRaw, report: &mut Report) -> (String, Variants<Service>) {
+    let name = name_or(raw.name.as_ref(), "peer", report);
+    let (ready_timeout, stop_timeout) = timeouts(&raw.ready_timeout, &raw.stop_timeout, report);
+    let kind = ServiceKind::Peer(PeerOptions { port: check_port(&raw.port, report) });
+    (name.clone(), Variants::of(Service { name, kind, ready_timeout, stop_timeout }))
+}
+
+/// Whether this is one of the workloads that can be made one after the other on one testbed.
+pub(super) fn is_network(raw: &WorkloadRaw) -> bool {
+    match raw {
+        WorkloadRaw::Tcp(_) | WorkloadRaw::Udp(_) | WorkloadRaw::Ping(_) | WorkloadRaw::Rr(_) => true,
+        WorkloadRaw::Http(_) | WorkloadRaw::Sip(_) => false,
+    }
+}
+
+/// All tests as the one workload that they are together.
+pub(super) fn workload(raw: &Many<WorkloadRaw>, report: &mut Report) -> Variants<Workload> {
+    let mut tests: Vec<NetTest> = Vec::new();
+    let mut spans: Vec<Span> = Vec::new();
+    for item in &raw.items {
+        let (name, variants) = match &item.value {
+            WorkloadRaw::Tcp(raw) => (&raw.name, tcp(raw, report)),
+            WorkloadRaw::Udp(raw) => (&raw.name, udp(raw, report)),
+            WorkloadRaw::Ping(raw) => (&raw.name, ping(raw, report)),
+            WorkloadRaw::Rr(raw) => (&raw.name, rr(raw, report)),
+            WorkloadRaw::Http(_) | WorkloadRaw::Sip(_) => continue,
+        };
+        let Some(first) = variants.0.first() else { continue };
+        let (warmup, duration) = own_times(&item.value);
+        let warmup = warmup.map(|w| duration_in(w, "warmup", Nanos::ZERO, LONGEST, report));
+        let duration = duration.map(|d| duration_in(d, "duration", SHORTEST_STEP, LONGEST, report));
+        let name = name_or(name.as_ref(), first.value.name(), report);
+        for variant in &variants.0 {
+            let mut full = name.clone();
+            for (key, value) in &variant.parameters {
+                full.push_str(&format!(".{key}-{}", slug(value)));
+            }
+            if let Some(other) = tests.iter().position(|test| test.name == full) {
+                report
+                    .error(item.span, format!("test `{full}` is in the plan twice"))
+                    .help(format!("give this one a `name` of its own, such as `{name}-2`"))
+                    .first_at(spans[other]);
+                break;
+            }
+            let parameters: BTreeMap<String, String> =
+                variant.parameters.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
+            tests.push(NetTest { name: full, parameters, kind: variant.value.clone(), warmup, duration });
+            spans.push(item.span);
+        }
+    }
+    if let Some(span) = spans.get(MOST_TESTS) {
+        report.error(*span, format!("the workload has {} tests, at most {MOST_TESTS}", tests.len()));
+        tests.truncate(MOST_TESTS);
+    }
+    Variants::of(Workload::Net(NetWorkload { tests }))
+}
+
+/// The times that a test has of its own: warm-up and what counts.
+fn own_times(raw: &WorkloadRaw) -> (Option<&Spanned<Nanos>>, Option<&Spanned<Nanos>>) {
+    match raw {
+        WorkloadRaw::Tcp(raw) => (raw.warmup.as_ref(), raw.duration.as_ref()),
+        WorkloadRaw::Udp(raw) => (raw.warmup.as_ref(), raw.duration.as_ref()),
+        WorkloadRaw::Ping(raw) => (raw.warmup.as_ref(), raw.duration.as_ref()),
+        WorkloadRaw::Rr(raw) => (raw.warmup.as_ref(), raw.duration.as_ref()),
+        WorkloadRaw::Http(_) | WorkloadRaw::Sip(_) => (None, None),
+    }
+}
+
+/// Time that a trial takes at the least: that of its longest test.
+pub(super) fn least_time(workload: Option<&Many<WorkloadRaw>>, measure: &NetworkMeasure) -> Nanos {
+    let of = |item: &Item<WorkloadRaw>| {
+        let (warmup, duration) = own_times(&item.value);
+        let time = |own: Option<&Spanned<Nanos>>, other: Nanos| own.map_or(other, |own| own.value).0;
+        Nanos(time(warmup, measure.warmup).saturating_add(time(duration, measure.duration)))
+    };
+    workload.and_then(|w| w.items.iter().map(of).max()).unwrap_or_else(|| measure.test_time())
+}
+
+fn tcp(raw: &TcpRaw, report: &mut Report) -> Variants<NetTestKind> {
+    counts_in(&raw.streams.value, "bytes need a connection", MOST_STREAMS, report);
+    check_socket(&raw.window.value, &raw.congestion.value, report);
+    for mss in raw.mss.iter().flat_map(|m| &m.value.items) {
+        within(mss.value, SEGMENT, mss.span, "mss", report);
+    }
+    size_in(raw.bytes.as_ref(), "bytes", Bytes(u64::MAX), report);
+    size_in(Some(&raw.block), "block", LARGEST_BLOCK, report);
+    let test = TcpTest {
+        streams: 1,
+        direction: Direction::Up,
+        socket: SocketOptions { no_delay: raw.no_delay.value, ..SocketOptions::default() },
+        bytes: raw.bytes.as_ref().map(|b| b.value),
+        block: raw.block.value,
+        copy: raw.copy.value,
+    };
+    Variants::of(test)
+        .vary("streams", &raw.streams.value, report, |t, streams| t.streams = streams)
+        .vary("direction", &raw.direction.value, report, |t, direction| t.direction = direction.0)
+        .vary("congestion", &raw.congestion.value, report, |t, name| t.socket.congestion = algorithm(name))
+        .vary_if("mss", raw.mss.as_ref(), report, |t, mss| t.socket.mss = Some(mss))
+        .vary("window", &raw.window.value, report, |t, window| t.socket.window = window.0)
+        .map(NetTestKind::Tcp)
+}
+
+fn udp(raw: &UdpRaw, report: &mut Report) -> Variants<NetTestKind> {
+    for item in &raw.direction.value.items {
+        if item.value.0 == Direction::Both {
+            report
+                .error(item.span, "UDP goes `up` or `down`: of both at once, none would be at its rate")
+                .help("write `direction: [up, down]` for one test of each");
+        }
+    }
+    for item in &raw.rate.value.items {
+        if item.value.0.is_some_and(|rate| !(SLOWEST..=FASTEST).contains(&rate)) {
+            report.error(item.span, format!("a rate is {SLOWEST} to {FASTEST}, or `max`"));
+        }
+    }
+    sizes_in(&raw.size.value, report);
+    size_in(raw.buffer.as_ref(), "buffer", LARGEST_WINDOW, report);
+    let buffer = raw.buffer.as_ref().map(|b| b.value);
+    Variants::of(UdpTest { rate: None, size: DATAGRAM.0, direction: Direction::Up, buffer })
+        .vary("rate", &raw.rate.value, report, |t, rate| t.rate = rate.0)
+        .vary("size", &raw.size.value, report, |t, size| t.size = size)
+        .vary("direction", &raw.direction.value, report, |t, direction| t.direction = direction.0)
+        .map(NetTestKind::Udp)
+}
+
+fn ping(raw: &PingRaw, report: &mut Report) -> Variants<NetTestKind> {
+    for item in &raw.rate.value.items {
+        if !(item.value.0 > 0.0 && item.value <= MOST_PINGS) {
+            report.error(item.span, format!("a rate is above 0/s and at most {MOST_PINGS}"));
+        }
+    }
+    sizes_in(&raw.size.value, report);
+    let timeout = duration_in(&raw.timeout, "timeout", Nanos::from_millis(1), Nanos::from_secs(60), report);
+    let arrivals = raw.arrivals.value.0;
+    Variants::of(PingTest { probe: Probe::Icmp, rate: Rate(1.0), arrivals, size: DATAGRAM.0, timeout })
+        .vary("probe", &raw.probe.value, report, |t, probe| t.probe = probe.0)
+        .vary("rate", &raw.rate.value, report, |t, rate| t.rate = rate)
+        .vary("size", &raw.size.value, report, |t, size| t.size = size)
+        .map(NetTestKind::Ping)
+}
+
+fn rr(raw: &RrRaw, report: &mut Report) -> Variants<NetTestKind> {
+    counts_in(&raw.streams.value, "transactions need a connection", MOST_STREAMS, report);
+    counts_in(&raw.request.value, "a request has at least one byte", LARGEST_MESSAGE, report);
+    counts_in(&raw.response.value, "a response has at least one byte", LARGEST_MESSAGE, report);
+    check_socket(&raw.window.value, &raw.congestion.value, report);
+    Variants::of(RrTest { streams: 1, request: 1, response: 1, socket: SocketOptions::default() })
+        .vary("streams", &raw.streams.value, report, |t, streams| t.streams = streams)
+        .vary("request", &raw.request.value, report, |t, request| t.request = request)
+        .vary("response", &raw.response.value, report, |t, response| t.response = response)
+        .vary("congestion", &raw.congestion.value, report, |t, name| t.socket.congestion = algorithm(name))
+        .vary("window", &raw.window.value, report, |t, window| t.socket.window = window.0)
+        .map(NetTestKind::Rr)
+}
+
+/// A congestion control by name; `default` is each kernel's own.
+fn algorithm(name: String) -> Option<String> {
+    (name != "default").then_some(name)
+}
+
+fn check_socket(windows: &Many<WindowRaw>, algorithms: &Many<String>, report: &mut Report) {
+    for item in &windows.items {
+        size_in(
+            item.value.0.map(|value| Spanned { value, span: item.span }).as_ref(),
+            "window",
+            LARGEST_WINDOW,
+            report,
+        );
+    }
+    for item in &algorithms.items {
+        // The kernel's names have at most 15 characters; nothing else is passed on to a module loader.
+        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
+        if item.value.is_empty() || item.value.len() > 15 || !item.value.chars().all(fits) {
+            report
+                .error(item.span, format!("`{}` is no congestion control", shorten(&item.value)))
+                .help("write the kernel's name of one, such as `cubic`, `reno` or `bbr`, or `default`");
+        }
+    }
+}
+
+fn size_in(size: Option<&Spanned<Bytes>>, key: &str, most: Bytes, report: &mut Report) {
+    if let Some(size) = size.filter(|size| size.value == Bytes(0) || size.value > most) {
+        report.error(size.span, format!("`{key}` is at least 1B and at most {most}"));
+    }
+}
+
+fn sizes_in(sizes: &Many<u32>, report: &mut Report) {
+    for Item { value, span, .. } in &sizes.items {
+        within(*value, DATAGRAM, *span, "size", report);
+    }
+}
+
+fn within(value: u32, (least, most): (u32, u32), span: Span, key: &str, report: &mut Report) {
+    if !(least..=most).contains(&value) {
+        report.error(span, format!("`{key}` is {least} to {most} bytes, not {value}"));
+    }
+}
+
+pub(super) fn measure(
+    raw: &NetworkRaw,
+    workload: Option<&Many<WorkloadRaw>>,
+    report: &mut Report,
+) -> Measure {
+    duration_in(&raw.warmup, "warmup", Nanos::ZERO, LONGEST, report);
+    let duration = duration_in(&raw.duration, "duration", SHORTEST_STEP, LONGEST, report);
+    let cut = raw.cut.as_ref().and_then(|cut| {
+        let raw = &cut.value;
+        let at = raw.at.as_ref()?;
+        let of_tests = workload.into_iter().flat_map(|w| &w.items).map(|item| own_times(&item.value).1);
+        let (own, others): (Vec<_>, Vec<_>) = of_tests.partition(Option::is_some);
+        for own in own.into_iter().flatten().filter(|own| at.value >= own.value) {
+            report
+                .error(own.span, format!("the path is cut after {}, when this test is over", at.value))
+                .help("`cut.at` is from the start of the counted time of each test");
+        }
+        if at.value >= duration && !others.is_empty() {
+            report
+                .error(at.span, format!("the path would be cut after the test, which counts for {duration}"))
+                .help("`at` is from the start of the counted time of each test");
+        }
+        if let Some(lasting) = &raw.lasting {
+            duration_in(lasting, "lasting", Nanos::from_millis(1), LONGEST, report);
+        }
+        Some(Cut { at: at.value, lasting: raw.lasting.as_ref().map(|l| l.value) })
+    });
+    let name = raw.name.as_ref().map_or_else(|| "network".into(), |n| check_name(n, report));
+    let kind = NetworkMeasure { warmup: raw.warmup.value, duration, capture: raw.capture.value, cut };
+    Measure { name, kind: MeasureKind::Network(kind) }
+}

@@ -1,0 +1,237 @@
+//! Paths.
+
+use vtax_units::{BitRate, Nanos, Share};
+
+use super::sut::{Named, name_or, unique};
+use super::{Variants, duration_in};
+use crate::decode::{Item, Many};
+use crate::diagnose::{Report, shorten};
+use crate::model::{
+    ETHERNET_MTU, MininetSwitch, NetPath, NicOptions, OvsOptions, PathKind, SdnOptions, VirtualSwitch,
+};
+use crate::raw::{MininetRaw, NicRaw, OvsRaw, PathRaw, SdnRaw, VirtualSwitchRaw};
+use crate::source::Spanned;
+
+/// RFC 791: every host takes datagrams of 576 octets.
+const LEAST_MTU: u32 = 576;
+/// A length field has 16 bits.
+const MOST_MTU: u32 = 65_535;
+/// Below this a full frame takes more than a second.
+const LEAST_RATE: BitRate = BitRate(8_000);
+/// Twice as far as a geostationary satellite; more is taken for a slip.
+const MOST_DELAY: Nanos = Nanos::from_secs(2);
+/// A longer queue is taken for a slip.
+const MOST_QUEUE: Nanos = Nanos::from_secs(10);
+/// The longest text of a host, an address or a path.
+const LONGEST_TEXT: usize = 255;
+/// An interface's name has 15 bytes (IFNAMSIZ).
+const LONGEST_INTERFACE: usize = 15;
+
+pub(super) fn paths(raw: &Many<PathRaw>, report: &mut Report) -> Vec<Named<NetPath>> {
+    let resolve = |item: &Item<PathRaw>, report: &mut Report| {
+        let (name, variants) = path(&item.value, report);
+        Named { name, span: item.span, variants }
+    };
+    let all = raw.items.iter().map(|item| resolve(item, report)).collect();
+    unique("path", all, report)
+}
+
+/// Options of the wire that most kinds have.
+struct Wire<'a> {
+    rate: Option<&'a Spanned<Many<BitRate>>>,
+    delay: Option<&'a Spanned<Many<Nanos>>>,
+    loss: Option<&'a Spanned<Many<Share>>>,
+    queue: Option<&'a Spanned<Many<Nanos>>>,
+    mtu: &'a Spanned<Many<u32>>,
+    sut_mtu: Option<&'a Spanned<u32>>,
+    offloads: &'a Spanned<Many<bool>>,
+}
+
+/// The wire of a kind whose rate is optional, or (`some`) has a default.
+macro_rules! wire {
+    ($raw:expr) => {
+        wire!(@ $raw, $raw.rate.as_ref())
+    };
+    ($raw:expr, some) => {
+        wire!(@ $raw, Some(&$raw.rate))
+    };
+    (@ $raw:expr, $rate:expr) => {
+        Wire {
+            rate: $rate,
+            delay: $raw.delay.as_ref(),
+            loss: $raw.loss.as_ref(),
+            queue: $raw.queue.as_ref(),
+            mtu: &$raw.mtu,
+            sut_mtu: $raw.sut_mtu.as_ref(),
+            offloads: &$raw.offloads,
+        }
+    };
+}
+
+fn path(raw: &PathRaw, report: &mut Report) -> (String, Variants<NetPath>) {
+    let start = |name: &Option<Spanned<String>>, default: &str, kind: PathKind, report: &mut Report| {
+        let name = name_or(name.as_ref(), default, report);
+        (name.clone(), Variants::of(NetPath::new(name, kind)))
+    };
+    match raw {
+        PathRaw::Direct(raw) => {
+            let (name, path) = start(&raw.name, "direct", PathKind::Direct, report);
+            (name, wire!(raw).vary(path, report))
+        }
+        PathRaw::Bridge(raw) => {
+            let (name, path) = start(&raw.name, "bridge", PathKind::Bridge, report);
+            (name, wire!(raw).vary(path, report))
+        }
+        PathRaw::Gigabit(raw) => {
+            let (name, path) = start(&raw.name, "gigabit", PathKind::Bridge, report);
+            (name, wire!(raw, some).vary(path, report))
+        }
+        PathRaw::Ovs(raw) => {
+            let (name, path) = start(&raw.name, "ovs", PathKind::Ovs(OvsOptions::default()), report);
+            (name, wire!(raw).vary(ovs(raw, path, report), report))
+        }
+        PathRaw::Sdn(raw) => {
+            let (name, path) = start(&raw.name, "sdn", PathKind::Sdn(SdnOptions::default()), report);
+            (name, wire!(raw).vary(sdn(raw, path, report), report))
+        }
+        PathRaw::Bridged(raw) => {
+            let kind = PathKind::Bridged(VirtualSwitch::default());
+            let (name, path) = start(&raw.name, "bridged", kind, report);
+            (name, wire!(raw, some).vary(behind(path, &raw.switch, PathKind::Bridged, report), report))
+        }
+        PathRaw::VmVm(raw) => {
+            let (name, path) = start(&raw.name, "vm-vm", PathKind::VmVm(VirtualSwitch::default()), report);
+            (name, wire!(raw).vary(behind(path, &raw.switch, PathKind::VmVm, report), report))
+        }
+        PathRaw::Mininet(raw) => {
+            let kind = PathKind::Mininet(MininetSwitch::default());
+            let (name, path) = start(&raw.name, "mininet", kind, report);
+            (name, mininet(raw, path, report))
+        }
+        PathRaw::Nic(raw) => nic(raw, report),
+    }
+}
+
+fn ovs(raw: &OvsRaw, path: Variants<NetPath>, report: &mut Report) -> Variants<NetPath> {
+    path.vary("datapath", &raw.datapath.value, report, |path, datapath| {
+        path.kind = PathKind::Ovs(OvsOptions { datapath: datapath.0 });
+    })
+}
+
+fn sdn(raw: &SdnRaw, path: Variants<NetPath>, report: &mut Report) -> Variants<NetPath> {
+    let set = |path: &mut NetPath, change: &dyn Fn(&mut SdnOptions)| {
+        if let PathKind::Sdn(options) = &mut path.kind {
+            options.when_lost = raw.when_lost.value.0;
+            change(options);
+        }
+    };
+    path.vary("datapath", &raw.datapath.value, report, |p, d| set(p, &|o| o.ovs.datapath = d.0))
+        .vary("controller", &raw.controller.value, report, |p, c| set(p, &|o| o.controller = c.0))
+        .vary("mode", &raw.mode.value, report, |p, m| set(p, &|o| o.mode = m.0))
+}
+
+fn behind(
+    path: Variants<NetPath>,
+    switch: &Spanned<Many<VirtualSwitchRaw>>,
+    kind: impl Fn(VirtualSwitch) -> PathKind,
+    report: &mut Report,
+) -> Variants<NetPath> {
+    path.vary("switch", &switch.value, report, |path, switch| path.kind = kind(switch.0))
+}
+
+fn mininet(raw: &MininetRaw, path: Variants<NetPath>, report: &mut Report) -> Variants<NetPath> {
+    check_mtus(&raw.mtu, report);
+    path.vary("switch", &raw.switch.value, report, |path, switch| path.kind = PathKind::Mininet(switch.0))
+        .vary("mtu", &raw.mtu.value, report, |path, mtu| path.mtu = mtu)
+}
+
+fn check_mtus(mtus: &Spanned<Many<u32>>, report: &mut Report) {
+    for item in &mtus.value.items {
+        check_mtu(item.value, item.span, report);
+    }
+}
+
+fn check_mtu(mtu: u32, span: crate::source::Span, report: &mut Report) {
+    if !(LEAST_MTU..=MOST_MTU).contains(&mtu) {
+        report.error(span, format!("{mtu} is no MTU: it is {LEAST_MTU} to {MOST_MTU} bytes"));
+    }
+}
+
+impl Wire<'_> {
+    fn check(&self, report: &mut Report) {
+        fn items<T>(many: Option<&Spanned<Many<T>>>) -> impl Iterator<Item = &Item<T>> {
+            many.into_iter().flat_map(|m| &m.value.items)
+        }
+        for rate in items(self.rate).filter(|r| r.value < LEAST_RATE) {
+            report.error(rate.span, "a wire below 8kbit carries no packet in reasonable time");
+        }
+        for delay in items(self.delay) {
+            let delay = Spanned { value: delay.value, span: delay.span };
+            duration_in(&delay, "delay", Nanos(1), MOST_DELAY, report);
+        }
+        for loss in items(self.loss).filter(|l| !(l.value.0 > 0.0 && l.value.0 <= 0.5)) {
+            report
+                .error(loss.span, "`loss` must be above 0% and at most 50%")
+                .help("leave it out for a path that loses nothing");
+        }
+        for queue in items(self.queue) {
+            let queue = Spanned { value: queue.value, span: queue.span };
+            duration_in(&queue, "queue", Nanos::from_millis(1), MOST_QUEUE, report);
+        }
+        if let (None, Some(queue)) = (self.rate, self.queue) {
+            report
+                .error(queue.span, "a `queue` forms only where there is a `rate`")
+                .help("name the wire's rate as well, such as `rate: 1gbit`");
+        }
+        check_mtus(self.mtu, report);
+        if let Some(mtu) = self.sut_mtu {
+            check_mtu(mtu.value, mtu.span, report);
+        }
+    }
+
+    fn vary(&self, path: Variants<NetPath>, report: &mut Report) -> Variants<NetPath> {
+        self.check(report);
+        let sut_mtu = self.sut_mtu.map(|mtu| mtu.value);
+        path.vary_if("rate", self.rate, report, |path, rate| path.rate = Some(rate))
+            .vary_if("delay", self.delay, report, |path, delay| path.delay = delay)
+            .vary_if("loss", self.loss, report, |path, loss| path.loss = loss)
+            .vary_if("queue", self.queue, report, |path, queue| path.queue = Some(queue))
+            .vary("mtu", &self.mtu.value, report, |path, mtu| {
+                path.mtu = mtu;
+                path.sut_mtu = sut_mtu.filter(|other| *other != mtu);
+            })
+            .vary("offloads", &self.offloads.value, report, |path, offloads| path.offloads = offloads)
+    }
+}
+
+fn nic(raw: &NicRaw, report: &mut Report) -> (String, Variants<NetPath>) {
+    let name = name_or(raw.name.as_ref(), "nic", report);
+    // Neither may be taken for an option by ssh, or for several words by the remote shell.
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-:%@[]".contains(c);
+    let file = |c: char| c.is_ascii_alphanumeric() || "._-/+~".contains(c);
+    let host = raw.host.as_ref().map(|host| text(host, "host", plain, report)).unwrap_or_default();
+    let address = match &raw.address {
+        Some(address) => text(address, "address", plain, report),
+        None => host.rsplit('@').next().unwrap_or_default().to_owned(),
+    };
+    let interface = raw.interface.as_ref().map(|interface| {
+        if interface.value.len() > LONGEST_INTERFACE {
+            report.error(interface.span, "an interface's name has at most 15 bytes");
+        }
+        text(interface, "interface", plain, report)
+    });
+    let vtax = raw.vtax.as_ref().map(|vtax| text(vtax, "vtax", file, report));
+    let kind = PathKind::Nic(NicOptions { host, address, interface, vtax });
+    // What the real interfaces have is not for a plan to change.
+    (name.clone(), Variants::of(NetPath { mtu: ETHERNET_MTU, ..NetPath::new(name, kind) }))
+}
+
+fn text(text: &Spanned<String>, key: &str, fits: impl Fn(char) -> bool, report: &mut Report) -> String {
+    let value = &text.value;
+    if value.is_empty() || value.len() > LONGEST_TEXT || value.starts_with('-') || !value.chars().all(fits) {
+        report.error(text.span, format!("`{}` can't be the {key} of a path", shorten(value))).help(
+            "it is 1 to 255 letters, digits and marks, without spaces or quotes, and doesn't begin with `-`",
+        );
+    }
+    value.clone()
+}

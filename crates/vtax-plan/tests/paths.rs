@@ -1,0 +1,190 @@
+//! Paths: what a plan may say about them, which cells they make, and what is refused.
+
+use proptest::prelude::*;
+use vtax_plan::estimate::{Requirement, pieces, requirements};
+use vtax_plan::model::{Controller, Datapath, EnvironmentKind, PathKind, Plan, SdnMode, VirtualSwitch};
+use vtax_plan::{PlanErrors, parse};
+use vtax_units::{BitRate, Nanos, Share};
+
+fn text(baseline: &str, environments: &str, paths: &str) -> String {
+    let paths =
+        if paths.contains(": ") && !paths.starts_with('[') { format!("{{{paths}}}") } else { paths.into() };
+    format!(
+        "vtax: 1\nname: t\nbaseline: {baseline}\nenvironments: {environments}\nservices: http\nworkload: \
+         {{http: {{target: /page/1}}}}\nmeasure: capacity\npaths: {paths}\n"
+    )
+}
+
+fn ok(baseline: &str, environments: &str, paths: &str) -> Plan {
+    let text = text(baseline, environments, paths);
+    parse("plan.yaml", text.as_bytes(), &[] as &[&str]).unwrap_or_else(|e| panic!("{}", e.to_text(false)))
+}
+
+/// Errors with their places and ways out.
+fn errors(baseline: &str, environments: &str, paths: &str) -> Vec<String> {
+    match parse("plan.yaml", text(baseline, environments, paths).as_bytes(), &[] as &[&str]) {
+        Ok(plan) => panic!("no error: {plan:?}"),
+        Err(PlanErrors::Invalid(diagnostics)) => diagnostics
+            .iter()
+            .map(|d| format!("{}:{} {} [{}]", d.line, d.column, d.message, d.help.unwrap_or_default()))
+            .collect(),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+fn ids(plan: &Plan) -> Vec<&str> {
+    plan.cells.iter().map(|c| c.id.as_str()).collect()
+}
+
+#[test]
+fn a_path_meets_the_environments_that_suit_it() {
+    let all = "[direct, gigabit, ovs, sdn, bridged, vm-vm, mininet, {nic: {host: a@192.0.2.7}}]";
+    let plan = ok("{environment: native, path: direct}", "[native, container, vm]", all);
+    let on = |path: &str| {
+        let cells = plan.cells.iter().filter(|c| c.path.name == path);
+        cells.map(|c| c.environment.name.as_str()).collect::<Vec<_>>()
+    };
+    assert_eq!(on("sdn"), ["native", "container", "vm"]);
+    assert_eq!(on("bridged"), ["vm"]);
+    assert_eq!(on("vm-vm"), ["vm"]);
+    assert_eq!(on("mininet"), ["native"]);
+    assert_eq!(on("nic"), ["native"]);
+    let lonely: Vec<_> = plan.cells.iter().filter(|c| c.baseline.is_none()).map(|c| &c.id).collect();
+    assert_eq!(lonely, ["native.direct.http"], "everything is compared with the baseline path");
+    assert!(plan.cells.iter().all(|c| c.path.kind.suits(&c.environment.kind)));
+}
+
+#[test]
+fn combinations_that_cannot_be_are_told_with_the_way_out() {
+    assert_eq!(
+        errors("native", "native", "[direct, vm-vm]"),
+        [
+            "8:17 no environment of this plan can be on a `vm-vm` path: the service must be in a virtual machine \
+          [add `vm` to the environments, or leave this path out]"
+        ]
+    );
+    assert_eq!(
+        errors("vm", "[vm]", "mininet"),
+        [
+            "8:8 no environment of this plan can be on a `mininet` path: its hosts are network namespaces [add \
+          `native` to the environments, or leave this path out]"
+        ]
+    );
+    assert_eq!(
+        errors("native", "[native, vm]", "[direct, bridged]"),
+        [
+            "3:11 the baseline environment can't be on the path `bridged`, so `vm.bridged.http` has nothing to be \
+          compared with [name a path that all are compared with: `baseline: {environment: ..., path: direct}`]"
+        ]
+    );
+    assert_eq!(errors("{environment: native, path: vm-vm}", "[native, vm]", "[direct, vm-vm]").len(), 1);
+}
+
+#[test]
+fn paths_that_stand_once_are_no_duets() {
+    let measured = |path: &str| {
+        let text = text("native", "[native, container]", path)
+            .replace("measure: capacity", "measure: {latency: {load: 10/s}}\nrepeat: {trials: duet}");
+        parse("plan.yaml", text.as_bytes(), &[] as &[&str]).map_err(|e| e.to_text(false))
+    };
+    assert!(measured("gigabit").is_ok());
+    for path in ["ovs", "sdn"] {
+        let refused = measured(path).unwrap_err();
+        assert!(refused.contains(&format!("path `{path}` can't be part of a duet")), "{refused}");
+    }
+}
+
+#[test]
+fn options_become_cells() {
+    let plan =
+        ok("native", "native", "sdn: {controller: [testcontroller, os-ken], mode: [reactive, every-packet]}");
+    assert_eq!(
+        ids(&plan),
+        [
+            "native.sdn.http.controller-testcontroller.mode-reactive",
+            "native.sdn.http.controller-testcontroller.mode-every-packet",
+            "native.sdn.http.controller-os-ken.mode-reactive",
+            "native.sdn.http.controller-os-ken.mode-every-packet",
+        ]
+    );
+    let PathKind::Sdn(last) = &plan.cells[3].path.kind else { panic!("not sdn") };
+    assert_eq!((last.controller, last.mode), (Controller::OsKen, SdnMode::EveryPacket));
+    assert_eq!(last.ovs.datapath, Datapath::Auto);
+
+    let plan =
+        ok("native", "native", "bridge: {rate: 16mbit, delay: [1ms, 20ms], loss: 0.5%, sut_mtu: 1400}");
+    let path = &plan.cells[1].path;
+    assert_eq!((path.rate, path.delay), (Some(BitRate(16_000_000)), Nanos::from_millis(20)));
+    assert_eq!((path.loss, path.sut_mtu, path.mtu, path.offloads), (Share(0.005), Some(1400), 1500, true));
+    assert!(path.is_emulated() && !ok("native", "native", "ovs").cells[0].path.is_emulated());
+
+    let plan = ok("vm", "vm", "[bridged: {switch: ovs}, vm-vm]");
+    assert_eq!(plan.cells[0].path.kind, PathKind::Bridged(VirtualSwitch::Ovs));
+    assert_eq!(plan.cells[0].path.rate, Some(BitRate(1_000_000_000)), "its physical side is a gigabit");
+    assert_eq!(plan.cells[1].path.rate, None);
+    assert!(plan.cells[0].path.kind.ovs().is_some() && plan.cells[1].path.kind.has_client_vm());
+}
+
+#[test]
+fn values_that_make_no_sense_are_refused_where_they_stand() {
+    for (path, expected) in [
+        ("bridge: {rate: 10bit}", "8:24 "),
+        ("direct: {delay: 5s}", "8:25 `delay` must be more than 0s and at most 2s"),
+        ("direct: {loss: 0%}", "8:24 `loss` must be above 0% and at most 50%"),
+        ("direct: {loss: 60%}", "8:24 `loss` must be above 0%"),
+        ("bridge: {queue: 5ms}", "8:25 a `queue` forms only where there is a `rate`"),
+        ("bridge: {mtu: 68}", "8:23 68 is no MTU"),
+        ("bridge: {sut_mtu: 70000}", "8:27 70000 is no MTU"),
+        ("sdn: {controller: ryu}", "8:27 unknown controller: `ryu`"),
+        ("ovs: {datapath: dpdk}", "8:25 unknown datapath: `dpdk`"),
+        ("mininet: {rate: 1gbit}", "8:19 unknown key in `mininet`: `rate`"),
+        ("vm_vm", "8:8 unknown path: `vm_vm` [did you mean `vm-vm`?"),
+        ("nic", "8:8 `nic` needs the key `host`"),
+        ("nic: {host: -oProxyCommand=x}", "8:21 `-oProxyCommand=x` can't be the host of a path"),
+        ("nic: {host: \"a b\"}", "8:21 `a b` can't be the host of a path"),
+        ("nic: {host: a, vtax: \"/bin/v;id\"}", "8:30 `/bin/v;id` can't be the vtax of a path"),
+        ("nic: {host: a, interface: averyverylongname}", "8:35 an interface's name has at most 15 bytes"),
+    ] {
+        let all = errors("native", "[native, vm]", path);
+        assert!(all.iter().any(|e| e.starts_with(expected)), "{path}: {all:#?}");
+    }
+}
+
+#[test]
+fn what_a_path_is_and_needs_is_told_before_anything_is_built() {
+    let plan = ok(
+        "{environment: native, path: direct}",
+        "[native, vm]",
+        "[direct, gigabit: {delay: 20ms, loss: 1%, queue: 50ms, offloads: false}, sdn: {controller: os-ken}, mininet]",
+    );
+    let told: Vec<String> = pieces(&plan).into_iter().map(|p| format!("{}: {}", p.what, p.how)).collect();
+    for expected in [
+        "path gigabit: software bridge, 1gbit per port, 20ms of delay each way, 1% lost each way, queues of \
+         50ms, no offloads",
+        "path sdn: Open vSwitch with os-ken, which installs flows",
+        "path mininet: Mininet with a Linux bridge",
+    ] {
+        assert!(told.iter().any(|t| t == expected), "{expected}\n{told:#?}");
+    }
+    let needed = requirements(&plan);
+    for need in [Requirement::Tbf, Requirement::OpenVSwitch, Requirement::OsKen, Requirement::Mininet] {
+        assert!(needed.contains(&need) && !need.text().is_empty(), "{need:?}");
+    }
+    let client = ok("vm", "vm", "vm-vm");
+    assert!(pieces(&client).iter().any(|p| p.what == "client" && p.how.contains("virtual machine")));
+}
+
+proptest! {
+    /// Whatever stands for a remote host can't become an option of ssh or a second word.
+    #[test]
+    fn hosts_are_single_plain_words(host in "\\PC{1,40}") {
+        let quoted = serde_json::to_string(&host).unwrap();
+        let text = text("native", "native", &format!("nic: {{host: {quoted}}}"));
+        if let Ok(plan) = parse("plan.yaml", text.as_bytes(), &[] as &[&str]) {
+            let PathKind::Nic(nic) = &plan.cells[0].path.kind else { panic!("not nic") };
+            prop_assert!(!nic.host.starts_with('-') && !nic.host.contains(|c: char| c.is_whitespace()));
+            prop_assert!(nic.host.is_ascii() && !nic.host.contains(['\'', '"', ';', '$', '`', '|', '&']));
+            prop_assert!(matches!(plan.cells[0].environment.kind, EnvironmentKind::Native));
+        }
+    }
+}

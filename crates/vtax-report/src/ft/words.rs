@@ -1,0 +1,164 @@
+//! Failovers in sentences for people who know neither statistics nor hypervisors, and the terminal's table.
+
+use vtax_plan::model::{FaultKind, FaultTarget};
+
+use super::figures::{Figure, QUANTITIES, Quantity};
+use super::{End, Ft, Series};
+use crate::table::{shorten, wrap};
+
+/// A fault as something that happened to the environment.
+pub(crate) fn happened(kind: FaultKind) -> &'static str {
+    use FaultTarget::{FtLink, Hosts, Path, PrimaryHost, SecondaryHost, Sut};
+    match kind {
+        FaultKind::Kill(PrimaryHost) => "the host it ran on was killed",
+        FaultKind::Kill(SecondaryHost) => "the host with its copy was killed",
+        FaultKind::Kill(Hosts) => "all of its hosts were killed",
+        FaultKind::Kill(_) => "it was killed with the host it ran on",
+        FaultKind::Hang(PrimaryHost) => "the host it ran on was frozen",
+        FaultKind::Hang(SecondaryHost) => "the host with its copy was frozen",
+        FaultKind::Hang(_) => "it was frozen with the host it ran on",
+        FaultKind::Cut(FtLink) => "the link between its hosts was cut",
+        FaultKind::Cut(Path | Sut) => "the network to its clients was cut",
+        FaultKind::Cut(_) => "its hosts were cut off",
+        FaultKind::Restore(_) => "what was broken was mended",
+        FaultKind::Failover(_) => "it was moved to another host on purpose",
+    }
+}
+
+fn quantity(name: &str) -> Option<&'static Quantity> {
+    QUANTITIES.iter().find(|q| q.name == name)
+}
+
+fn figure(series: &Series<'_>, name: &str) -> Option<Figure> {
+    let figure = series.figure(quantity(name)?);
+    figure.median.is_some().then_some(figure)
+}
+
+fn total(series: &Series<'_>, of: impl Fn(&super::Counts) -> Option<u64>) -> Option<u64> {
+    series.failovers.iter().filter_map(|f| of(&f.counts)).reduce(u64::saturating_add)
+}
+
+/// What the failovers of a kind came to.
+pub(crate) fn sentence(series: &Series<'_>) -> String {
+    let (n, survived) = (series.count(), series.survived());
+    let times = if n == 1 { "once".to_owned() } else { format!("{n} times") };
+    let happened = series.failovers.first().map_or("", |f| f.happened);
+    let mut said = vec![format!("{}: {happened} {times}.", series.environment.label)];
+    said.push(match survived {
+        s if s == n && n == 1 => "The service survived.".to_owned(),
+        s if s == n => "The service survived every time.".to_owned(),
+        0 if n == 1 => "The service did not survive.".to_owned(),
+        0 => "The service survived none of them.".to_owned(),
+        s => format!("The service survived {s} of them."),
+    });
+    if let Some(f) = figure(series, "first_answer") {
+        match f.unknown() {
+            true => said.push(format!(
+                "Callers waited {} for the first answer: too few failovers to say what is usual.",
+                f.detail("ns").split(" seen").next().unwrap_or_default()
+            )),
+            false => {
+                let (low, high) = f.extremes.unwrap_or_default();
+                said.push(format!(
+                    "Callers typically waited {} for the first answer, between {} and {}.",
+                    f.text("ns"),
+                    crate::format::duration(low),
+                    crate::format::duration(high)
+                ));
+            }
+        }
+    }
+    if let Some(c) = series.connections() {
+        said.push(match c.open - c.kept {
+            0 => format!("All {} connections that were open were kept.", c.open),
+            lost => format!("{lost} of {} open connections were lost.", c.open),
+        });
+    }
+    // Where nobody answered any more, how many went unanswered is only a matter of how long was counted.
+    if let Some(failed) = total(series, |c| c.failed).filter(|_| survived == n) {
+        let of = total(series, |c| c.attempted).map_or_else(String::new, |all| format!(" of {all}"));
+        said.push(match failed {
+            0 => format!("No request{} around the faults was lost.", of.replace(" of ", " of the ")),
+            f => format!("{f}{of} requests around the faults were lost."),
+        });
+    }
+    said.join(" ")
+}
+
+/// The terminal's table of failovers; empty where there were none.
+pub(crate) fn terminal(ft: &Ft) -> String {
+    let mut out = String::new();
+    for group in &ft.groups {
+        let all: Vec<Series<'_>> = group.environments.iter().flat_map(super::Environment::series).collect();
+        if all.is_empty() {
+            continue;
+        }
+        let label = if group.label.is_empty() { String::new() } else { format!(", {}", group.label) };
+        out.push_str(&format!("\nfailovers{label}\n"));
+        let mut faults: Vec<&str> = all.iter().map(|s| s.fault).collect();
+        faults.sort_unstable();
+        faults.dedup();
+        for fault in faults {
+            out.push_str(&format!(
+                "  {:<28} {:>8} {:>9} {:>9} {:>24} {:>13}\n",
+                shorten(fault, 28),
+                "survived",
+                "noticed",
+                "took over",
+                "first answer",
+                "conns. kept"
+            ));
+            all.iter().filter(|s| s.fault == fault).for_each(|s| out.push_str(&line(s)));
+        }
+        for series in all.iter().filter(|s| s.survived() < s.count()) {
+            let lost = series.failovers.iter().find_map(|f| match &f.end {
+                End::Lost(reason) => Some(reason),
+                End::Survived => None,
+            });
+            if let Some(reason) = lost {
+                out.push_str(&wrap(
+                    &format!("    {}: service lost: {reason}", series.environment.label),
+                    "    ",
+                ));
+            }
+        }
+        if all.iter().any(|s| s.survived() > 0 && s.survived() < vtax_stats::MIN_TRIALS as u64) {
+            out.push_str("    ~ seen in fewer than three failovers: what is usual can't be told\n");
+        }
+        let excluded =
+            group.environments.iter().flat_map(|e| &e.failovers).filter(|f| f.excluded.is_some()).count();
+        if excluded > 0 {
+            out.push_str(&format!("    {excluded} more don't count; the report says why\n"));
+        }
+    }
+    out
+}
+
+/// What was seen, marked where that is too little to be usual.
+fn seen(f: &Figure) -> String {
+    let value = f.median.map_or_else(String::new, crate::format::duration);
+    if f.unknown() { format!("~{value}") } else { value }
+}
+
+fn line(series: &Series<'_>) -> String {
+    let short = |name: &str| figure(series, name).map_or_else(|| "—".to_owned(), |f| seen(&f));
+    let answer = figure(series, "first_answer").map_or_else(
+        || "—".to_owned(),
+        |f| match (f.median, f.interval) {
+            (Some(center), Some(interval)) => {
+                format!("{} ({})", seen(&f), crate::format::range(center, interval, "ns"))
+            }
+            _ => seen(&f),
+        },
+    );
+    let kept = series.connections().map_or_else(|| "—".to_owned(), |c| format!("{} of {}", c.kept, c.open));
+    let name = shorten(&series.environment.label, 26);
+    let survived = format!("{} of {}", series.survived(), series.count());
+    let line = format!(
+        "    {name:<26} {survived:>8} {:>9} {:>9} {answer:>24} {kept:>13}",
+        short("detection"),
+        short("takeover")
+    );
+    // A terminal must not be driven by what a plan calls its environments.
+    format!("{}\n", line.chars().filter(|c| !c.is_control()).collect::<String>().trim_end())
+}

@@ -1,0 +1,265 @@
+//! Made-up failovers, from the store to every form of the report.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use vtax_report::fixture::ft::{Options, create};
+use vtax_report::{Report, write_all};
+use vtax_store::RunDir;
+
+fn make(dir: &Path, options: &Options) -> (RunDir, Report, String) {
+    let run = create(&dir.join("run"), options).unwrap();
+    let report = write_all(&run).unwrap();
+    let page = fs::read_to_string(run.path().join("report.html")).unwrap();
+    support::balanced(&page);
+    (run, report, page)
+}
+
+/// The section about failovers alone.
+fn section(page: &str) -> &str {
+    let start = page.find("<section id=\"ft\"").unwrap();
+    &page[start..start + page[start..].find("</section>").unwrap()]
+}
+
+fn csv(run: &RunDir, file: &str) -> Vec<Vec<String>> {
+    let text = fs::read_to_string(run.path().join("csv").join(file)).unwrap();
+    text.lines().map(|l| l.split(',').map(str::to_owned).collect()).collect()
+}
+
+fn column(rows: &[Vec<String>], name: &str) -> usize {
+    rows[0].iter().position(|h| h == name).unwrap_or_else(|| panic!("{name}: {:?}", rows[0]))
+}
+
+#[test]
+fn everything_has_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, report, page) = make(dir.path(), &Options::default());
+    for part in
+        ["failovers", "around", "around-2-1", "around-3-1", "protects", "costs", "unprotected", "left-out"]
+    {
+        assert_eq!(page.matches(&format!(" id=\"ft-{part}\"")).count(), 1, "{part}");
+    }
+    for outside in ["http://", "https://", "@import", "url(", "src="] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    assert_eq!(page.matches("<svg").count(), page.matches("<desc>").count());
+    for file in ["failovers", "failover_figures", "failover_courses", "ft_checkpoints", "ft_unprotected"] {
+        assert!(csv(&run, &format!("{file}.csv")).len() > 1, "{file}");
+    }
+    let table = report.table();
+    let failovers = &table[table.find("\nfailovers\n").unwrap()..];
+    assert!(failovers.contains("vm-kemari (TCG)") && failovers.contains("6 of 6"), "{failovers}");
+    assert!(failovers.lines().all(|l| l.chars().count() <= 100), "{failovers}");
+}
+
+/// A figure of a virtual machine without its accelerator would be taken for what hardware costs.
+#[test]
+fn every_guest_names_its_accelerator() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, report, page) =
+        make(dir.path(), &Options { every_mode: true, repetitions: 1, ..Options::default() });
+    for text in section(&page).split('<').filter(|t| t.contains(">vm")) {
+        assert!(text.contains("TCG"), "{text}");
+    }
+    let table = report.table();
+    let failovers = &table[table.find("\nfailovers\n").unwrap()..];
+    for line in failovers.lines().filter(|l| l.trim_start().starts_with("vm")) {
+        assert!(line.contains("TCG"), "{line}");
+    }
+}
+
+#[test]
+fn sip_has_the_studys_graphs_and_figures() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, _, page) = make(dir.path(), &Options { sip: true, ..Options::default() });
+    let section = section(&page);
+    for graph in 4..=10 {
+        assert!(section.contains(&format!("(study: graph 4-{graph})")), "4-{graph}");
+    }
+    for theirs in [">139<", ">100<", ">34<", "10 to 100 ms, in 0.004 to 0.006", "less than 0.02"] {
+        assert!(section.contains(theirs), "{theirs}");
+    }
+    // Requests wait through the outage, so the course has its peak at the fault and nowhere else.
+    let rows = csv(&run, "failover_courses.csv");
+    let (quantity, at, median) =
+        (column(&rows, "quantity"), column(&rows, "since_fault_s"), column(&rows, "median"));
+    let own = rows[1..].iter().filter(|r| r[quantity] == "pmm1" && r[0].contains("kemari"));
+    let course: Vec<(f64, f64)> = own.map(|r| (r[at].parse().unwrap(), r[median].parse().unwrap())).collect();
+    let peak = course.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
+    assert!((0.0..0.25).contains(&peak.0) && peak.1 > 60.0, "{peak:?}");
+    let before: Vec<f64> = course.iter().filter(|c| c.0 < -0.15).map(|c| c.1).collect();
+    assert!(before.len() > 4 && before.iter().all(|v| *v < 20.0), "{before:?}");
+}
+
+#[test]
+fn what_does_not_survive_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { every_mode: true, ..Options::default() };
+    let (run, report, page) = make(dir.path(), &options);
+    let section = section(&page);
+    assert!(section.contains("The service survived none of them."));
+    assert!(section.contains("vm (TCG): until the end of 3 trials nobody ran the service."));
+    assert!(section.contains("Forgotten") && section.contains("1.30 s"));
+    assert!(report.table().contains("service lost: its host failed while it was not protected"));
+    assert!(section.contains("0 of 3") && section.contains("tag failed"));
+    // A fault that ended the service has no time to the first answer.
+    let rows = csv(&run, "failovers.csv");
+    let (survived, answer) = (column(&rows, "survived"), column(&rows, "first_answer_ns"));
+    assert!(rows[1..].iter().all(|r| (r[survived] == "yes") != r[answer].is_empty()));
+}
+
+#[test]
+fn too_few_failovers_cannot_tell() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { repetitions: 1, faults: 2, ..Options::default() };
+    let (run, report, page) = make(dir.path(), &options);
+    assert!(section(&page).contains("can&#39;t tell") || section(&page).contains("can't tell"));
+    assert!(section(&page).contains("too few failovers to say what is usual"));
+    assert!(report.table().contains("~ seen in fewer than three failovers"));
+    let rows = csv(&run, "failover_figures.csv");
+    let (n, low, tell) = (column(&rows, "n"), column(&rows, "interval_low"), column(&rows, "can_tell"));
+    for row in &rows[1..] {
+        assert!(row[n].parse::<u32>().unwrap() <= 2 && row[low].is_empty() && row[tell] == "no", "{row:?}");
+    }
+}
+
+#[test]
+fn figures_are_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, report, _) = make(dir.path(), &Options { repetitions: 4, faults: 3, ..Options::default() });
+    let rows = csv(&run, "failover_figures.csv");
+    let of: Vec<usize> =
+        ["lowest", "interval_low", "median", "interval_high", "highest"].map(|c| column(&rows, c)).into();
+    let quantity = column(&rows, "quantity");
+    let mut seen = 0;
+    for row in rows[1..].iter().filter(|r| !r[of[2]].is_empty()) {
+        let value = |i: usize| row[of[i]].parse::<f64>().unwrap();
+        assert!(
+            value(1) <= value(2) && value(2) <= value(3) && value(0) <= value(2) && value(2) <= value(4),
+            "{row:?}"
+        );
+        assert!(value(1) >= 0.0, "{row:?}");
+        seen += 1;
+        if row[quantity] == "first_answer" {
+            assert!((190e6..280e6).contains(&value(2)), "{row:?}");
+        }
+    }
+    assert!(seen > 15, "{seen}");
+    // Scripts find the same in the summary, trial by trial.
+    let cells = &report.summary().cells;
+    let kemari = cells.iter().find(|c| c.environment == "vm-kemari" && c.measure == "failover").unwrap();
+    assert_eq!(kemari.metrics["first_answer"].n, 4);
+    assert!((kemari.metrics["survived"].center - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn intervals_are_drawn_against_what_they_cost() {
+    let dir = tempfile::tempdir().unwrap();
+    let options =
+        Options { intervals_ms: vec![25, 100, 400], failovers: false, repetitions: 3, ..Options::default() };
+    let (_, report, page) = make(dir.path(), &options);
+    let section = section(&page);
+    assert!(section.contains(" id=\"ft-interval\"") && section.contains("checkpoint interval"));
+    assert!(section.contains("remus, 400 ms") && section.contains("and 2 more of its mode"));
+    assert!(!section.contains(" id=\"ft-failovers\"") && !report.table().contains("\nfailovers"));
+}
+
+#[test]
+fn the_same_run_gives_the_same_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, _, page) = make(dir.path(), &Options { repetitions: 1, sip: true, ..Options::default() });
+    write_all(&run).unwrap();
+    assert!(page == fs::read_to_string(run.path().join("report.html")).unwrap());
+}
+
+/// Rewrites the journal of a small run and makes its report.
+fn rewritten(change: impl Fn(&mut serde_json::Value)) -> (String, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { repetitions: 1, ..Options::default() };
+    let (run, ..) = make(dir.path(), &options);
+    let journal = run.path().join("journal.jsonl");
+    let text = fs::read_to_string(&journal).unwrap();
+    let lines = text.lines().map(|line| {
+        let mut value: serde_json::Value = serde_json::from_str(line).unwrap();
+        change(&mut value);
+        value.to_string() + "\n"
+    });
+    fs::write(&journal, lines.collect::<String>()).unwrap();
+    let report = write_all(&RunDir::open(run.path()).unwrap()).unwrap();
+    let page = fs::read_to_string(run.path().join("report.html")).unwrap();
+    support::balanced(&page);
+    (page, report.table())
+}
+
+fn faults(entry: &mut serde_json::Value) -> Option<&mut Vec<serde_json::Value>> {
+    entry.get_mut("outcome")?.get_mut("faults")?.as_array_mut()
+}
+
+#[test]
+fn hostile_words_stay_words() {
+    let (page, table) = rewritten(|entry| {
+        for fault in faults(entry).into_iter().flatten() {
+            fault["discounted"] = "<img src=x>\u{1b}[2J</script>".into();
+        }
+        for kind in ["unprotected", "down"] {
+            if let Some(outcome) = entry.get_mut("outcome").filter(|o| o["kind"] == "failover") {
+                outcome[kind] =
+                    serde_json::json!([{"from": "1ms", "to": null, "reason": "<b onclick=1>\u{7}"}]);
+            }
+        }
+    });
+    assert!(page.contains("&lt;img src=x&gt;") && !page.contains("<img") && !page.contains("<b onclick"));
+    assert_eq!(page.matches("</script>").count(), 1);
+    assert!(!table.contains('\u{1b}'));
+}
+
+#[test]
+fn times_out_of_order_are_left_out() {
+    let (page, _) = rewritten(|entry| {
+        for fault in faults(entry).into_iter().flatten() {
+            fault["detected"] = "0ns".into();
+            fault["fenced"] = "18446744073709551615ns".into();
+            fault["armed"] = "1ns".into();
+            if !fault["recovered"].is_null() {
+                fault["recovered"]["at"] = "2ns".into();
+            }
+        }
+    });
+    for nonsense in ["NaN", ">inf", ">-"] {
+        assert!(!section(&page).contains(nonsense), "{nonsense}");
+    }
+    // Promoted before fenced is the one thing that must never be called fenced.
+    assert!(!section(&page).contains(" fenced first"));
+}
+
+#[test]
+fn long_lists_stay_bounded() {
+    let (page, _) = rewritten(|entry| {
+        if let Some(faults) = faults(entry) {
+            let one = faults.iter().find(|f| f["fault"]["kind"]["action"] == "kill").cloned();
+            *faults = std::iter::repeat_n(one.unwrap_or_default(), 20_000).collect();
+        }
+    });
+    assert!(section(&page).len() < 4 << 20, "{}", section(&page).len());
+}
+
+#[test]
+fn a_damaged_trial_keeps_its_figures() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, ..) = make(dir.path(), &Options { repetitions: 1, sip: true, ..Options::default() });
+    let mut damaged = 0;
+    for index in 0..40 {
+        let file = run.trial(index).path().join("phases.jsonl");
+        if let Ok(text) = fs::read_to_string(&file) {
+            fs::write(&file, &text[..text.len() / 2]).unwrap();
+            damaged += 1;
+        }
+    }
+    assert!(damaged > 0);
+    write_all(&RunDir::open(run.path()).unwrap()).unwrap();
+    let page = fs::read_to_string(run.path().join("report.html")).unwrap();
+    assert!(page.contains("phases.jsonl: damaged") && section(&page).contains("First answer after"));
+    support::balanced(&page);
+}

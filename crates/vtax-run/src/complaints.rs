@@ -1,0 +1,97 @@
+//! What a service complained about while it was measured: a figure is read differently beside
+//! "could not allocate shared memory".
+
+use vtax_plan::model::{Service, ServiceKind};
+
+/// How the services that vtax starts mark a line as an error: Kamailio, then MariaDB, Apache and nginx.
+const MARKS: [&str; 7] = ["ERROR:", "CRITICAL:", "ALERT:", "[ERROR]", "[error]", "[crit]", "[emerg]"];
+/// What Kamailio says when the memory its processes share is used up.
+const NO_MEMORY: [&str; 3] = ["could not allocate shared memory", "no more shared memory", "no more shm mem"];
+/// Bytes of a line that are quoted.
+const QUOTED_BYTES: usize = 200;
+
+/// Complaints of one trial's service.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Complaints {
+    count: u64,
+    first: Option<String>,
+    no_memory: u64,
+}
+
+impl Complaints {
+    /// Finds those among lines of its output.
+    pub(crate) fn among<'a>(lines: impl Iterator<Item = &'a str>) -> Self {
+        let mut found = Self::default();
+        for line in lines.filter(|line| MARKS.iter().any(|mark| line.contains(mark))) {
+            found.count += 1;
+            found.no_memory += u64::from(NO_MEMORY.iter().any(|text| line.contains(text)));
+            found.first.get_or_insert_with(|| quoted(line));
+        }
+        found
+    }
+
+    /// All in a line, where there are any.
+    pub(crate) fn fact(&self) -> Option<String> {
+        let first = self.first.as_ref()?;
+        Some(format!("{} error lines, the first: {first}", self.count))
+    }
+
+    /// What to do about them, where that is known.
+    pub(crate) fn advice(&self, service: &Service) -> Option<String> {
+        let ServiceKind::Kamailio(options) = &service.kind else { return None };
+        (self.no_memory > 0).then(|| {
+            format!(
+                "{} ran out of shared memory ({}) and refused requests for it: raise its `shared_memory`",
+                service.name, options.shared_memory
+            )
+        })
+    }
+}
+
+fn quoted(line: &str) -> String {
+    let line = line.trim();
+    let end = (0..=QUOTED_BYTES.min(line.len())).rev().find(|at| line.is_char_boundary(*at)).unwrap_or(0);
+    line[..end].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_plan::model::{KamailioOptions, LocationMode};
+    use vtax_units::{Bytes, Nanos};
+
+    use super::*;
+
+    #[test]
+    fn complaints_are_counted_and_the_first_is_quoted() {
+        let lines = [
+            " 0(17) INFO: listening",
+            " 3(21) ERROR: tm [t_reply.c:1]: failed to do something",
+            "4(22) ERROR: core [mem/f_malloc.c:2]: could not allocate shared memory from shm pool",
+            "2026-11-20 [ERROR] mariadbd: no error: an ERROR",
+        ];
+        let found = Complaints::among(lines.into_iter());
+        assert_eq!((found.count, found.no_memory), (3, 1));
+        let fact = found.fact().expect("there are some");
+        assert_eq!(fact, "3 error lines, the first: 3(21) ERROR: tm [t_reply.c:1]: failed to do something");
+        let kind = ServiceKind::Kamailio(KamailioOptions {
+            port: 5060,
+            children: None,
+            shared_memory: Bytes::from_mib(256),
+            t1: Nanos::from_millis(500),
+            location: LocationMode::WriteBack,
+        });
+        let (ready_timeout, stop_timeout) = (Nanos::from_secs(1), Nanos::from_secs(1));
+        let service = Service { name: "kamailio".into(), kind, ready_timeout, stop_timeout };
+        let advice = found.advice(&service).expect("it is known");
+        assert!(advice.contains("shared memory (256MiB)"), "{advice}");
+        assert_eq!(Complaints::among(lines[..2].iter().copied()).advice(&service), None);
+    }
+
+    #[test]
+    fn silence_is_no_complaint_and_long_lines_are_cut() {
+        assert_eq!(Complaints::among(["all is well"].into_iter()).fact(), None);
+        let long = format!("ERROR: {}", "ä".repeat(4_000));
+        let fact = Complaints::among([long.as_str()].into_iter()).fact().expect("one");
+        assert!(fact.len() < 2 * QUOTED_BYTES, "{}", fact.len());
+    }
+}

@@ -1,0 +1,225 @@
+//! Breaks and mends things when their time comes, beside a load that runs.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::Thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use vtax_lab::ft::{FtPair, PairEvent, PairEventKind, Side};
+use vtax_lab::{LabError, Node, PathSwitch};
+use vtax_plan::model::{Fault, FaultKind, FaultTarget};
+use vtax_sys::chain;
+use vtax_units::Nanos;
+
+/// Time between two looks at what became of the guest.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What was done about one fault of the plan.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Done {
+    pub(crate) fault: Fault,
+    /// When, in nanoseconds since 1970.
+    pub(crate) at_unix_ns: u64,
+    /// Whether the guest was protected just before; `None` where it is none that could be.
+    pub(crate) protected: Option<bool>,
+    /// The host it happened to, where it was one of a pair's.
+    pub(crate) host: Option<String>,
+    /// Why it could not be done, where it could not.
+    pub(crate) refused: Option<String>,
+}
+
+/// What faults happen to: a testbed, or a simulated one.
+pub(crate) trait Rig: Sync {
+    /// Does it; which host it happened to.
+    fn inject(&self, kind: FaultKind) -> Result<Option<String>, String>;
+    /// Whether the guest is protected; `None` where it is none that could be.
+    fn protected(&self) -> Option<bool>;
+    /// Everything that has happened to the pair.
+    fn events(&self) -> Vec<PairEvent>;
+}
+
+/// Brings the service up again in a guest that was booted again.
+pub(crate) type Revive<'a> = &'a (dyn Fn() -> Result<(), String> + Sync);
+
+/// Holds the faults of a trial.
+pub(crate) struct Injector<'a> {
+    pub(crate) rig: &'a dyn Rig,
+    pub(crate) faults: Vec<Fault>,
+    pub(crate) revive: Revive<'a>,
+}
+
+/// Tells the injecting thread that the load is over, also where the load panics: a scope waits for its threads.
+struct Over<'a> {
+    flag: &'a AtomicBool,
+    injector: &'a Thread,
+}
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.flag.store(true, Ordering::Release);
+        self.injector.unpark();
+    }
+}
+
+impl Injector<'_> {
+    /// Runs a load and meanwhile does to its service what the plan says; times count from `lead` after now.
+    /// What could not be done in time is left out of the list.
+    pub(crate) fn during<T>(&self, lead: Nanos, load: impl FnOnce() -> T) -> (T, Vec<Done>) {
+        let begin = Instant::now() + Duration::from(lead);
+        let over = AtomicBool::new(false);
+        let done = Mutex::new(Vec::new());
+        // Here, not in the injector: what happens until that runs is news as well.
+        let known = self.rig.events().len();
+        let found = std::thread::scope(|scope| {
+            let injecting = scope.spawn(|| self.inject_all(begin, known, &over, &done));
+            let _over = Over { flag: &over, injector: injecting.thread() };
+            load()
+        });
+        (found, done.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn inject_all(&self, begin: Instant, known: usize, over: &AtomicBool, done: &Mutex<Vec<Done>>) {
+        std::thread::scope(|scope| {
+            let mut revived = known;
+            let mut left = self.faults.iter();
+            let mut next = left.next();
+            while !over.load(Ordering::Acquire) {
+                let events = self.rig.events();
+                let restarted = |e: &PairEvent| matches!(e.kind, PairEventKind::Restarted);
+                if events.iter().skip(revived).any(restarted) {
+                    scope.spawn(|| self.revive_service());
+                }
+                revived = events.len();
+                let wait = match next {
+                    Some(fault) => {
+                        let due = begin + Duration::from(fault.at);
+                        let wait = due.saturating_duration_since(Instant::now());
+                        if wait.is_zero() {
+                            let happened = self.inject(*fault);
+                            done.lock().unwrap_or_else(PoisonError::into_inner).push(happened);
+                            next = left.next();
+                        }
+                        wait.min(LOOK_EVERY)
+                    }
+                    None => LOOK_EVERY,
+                };
+                std::thread::park_timeout(wait);
+            }
+        });
+    }
+
+    /// What it says where it doesn't succeed is seen in the figures: nobody answers.
+    fn revive_service(&self) {
+        let _ = (self.revive)();
+    }
+
+    fn inject(&self, fault: Fault) -> Done {
+        let protected = self.rig.protected();
+        let at_unix_ns = unix_ns();
+        let (host, refused) = match self.rig.inject(fault.kind) {
+            Ok(host) => (host, None),
+            Err(why) => (None, Some(why)),
+        };
+        Done { fault, at_unix_ns, protected, host, refused }
+    }
+}
+
+/// Nanoseconds since 1970.
+fn unix_ns() -> u64 {
+    Nanos::from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()).0
+}
+
+/// A testbed as something that can be broken.
+pub(crate) struct Breakable<'a> {
+    sut: &'a Node,
+    path: PathSwitch,
+    /// Hosts whose cable to the link for checkpoints is out.
+    unplugged: Mutex<Vec<String>>,
+}
+
+impl<'a> Breakable<'a> {
+    pub(crate) fn new(sut: &'a Node, path: PathSwitch) -> Self {
+        Self { sut, path, unplugged: Mutex::default() }
+    }
+
+    fn pair(&self) -> Result<&FtPair, String> {
+        self.sut.pair().ok_or_else(|| "the system under test is on no host of its own".to_owned())
+    }
+
+    fn kill(&self, target: FaultTarget) -> Result<(), String> {
+        match (target, self.sut.pair()) {
+            (FaultTarget::SecondaryHost, _) => self.pair()?.kill_host(Side::Secondary).map_err(words),
+            (FaultTarget::Sut, None) => self.sut.kill_all().map_err(words),
+            _ => self.pair()?.kill_host(Side::Primary).map_err(words),
+        }
+    }
+
+    fn hang(&self, target: FaultTarget) -> Result<(), String> {
+        match (target, self.sut.pair()) {
+            (FaultTarget::Sut, None) => self.sut.stop_all().map_err(words),
+            _ => self.pair()?.hang_host(Side::Primary).map_err(words),
+        }
+    }
+
+    fn cut(&self, target: FaultTarget) -> Result<Option<String>, String> {
+        if target == FaultTarget::Path {
+            return self.path.cut().map(|()| None).map_err(words);
+        }
+        let pair = self.pair()?;
+        let host = pair.host_of(Side::Secondary).ok_or("no host keeps a copy at the moment")?;
+        pair.cut_link(Side::Secondary).map_err(words)?;
+        self.unplugged.lock().unwrap_or_else(PoisonError::into_inner).push(host.clone());
+        Ok(Some(host))
+    }
+
+    fn restore(&self, target: FaultTarget) -> Result<(), String> {
+        match (target, self.sut.pair()) {
+            (FaultTarget::Path, _) => self.path.restore().map_err(words),
+            (FaultTarget::Sut, None) => self.sut.wake_all().map_err(words),
+            _ => self.mend_hosts(target == FaultTarget::FtLink),
+        }
+    }
+
+    /// Plugs cables in again, and unless that is all, switches on what is off.
+    fn mend_hosts(&self, cables_only: bool) -> Result<(), String> {
+        let pair = self.pair()?;
+        let mut hosts = std::mem::take(&mut *self.unplugged.lock().unwrap_or_else(PoisonError::into_inner));
+        let off = pair.hosts_off();
+        if cables_only {
+            hosts.retain(|host| !off.contains(host));
+        } else {
+            hosts.extend(off);
+        }
+        hosts.dedup();
+        hosts.iter().try_for_each(|host| pair.restore(host).map_err(words))
+    }
+}
+
+impl Rig for Breakable<'_> {
+    fn inject(&self, kind: FaultKind) -> Result<Option<String>, String> {
+        let side = match kind.parts().1 {
+            FaultTarget::SecondaryHost => Side::Secondary,
+            _ => Side::Primary,
+        };
+        let host = self.sut.pair().and_then(|pair| pair.host_of(side));
+        match kind {
+            FaultKind::Kill(target) => self.kill(target).map(|()| host),
+            FaultKind::Hang(target) => self.hang(target).map(|()| host),
+            FaultKind::Cut(target) => self.cut(target),
+            FaultKind::Restore(target) => self.restore(target).map(|()| None),
+            FaultKind::Failover(_) => self.pair()?.hand_over().map(|_| host).map_err(words),
+        }
+    }
+
+    fn protected(&self) -> Option<bool> {
+        self.sut.pair().map(FtPair::is_armed)
+    }
+
+    fn events(&self) -> Vec<PairEvent> {
+        self.sut.pair().map(FtPair::events).unwrap_or_default()
+    }
+}
+
+fn words(error: LabError) -> String {
+    chain(&error)
+}

@@ -1,0 +1,30 @@
+//! A fixed load while things break: who breaks them when, what becomes of the system under test, and what
+//! clients see of it.
+
+mod account;
+mod client;
+mod inject;
+mod protection;
+mod seen;
+#[cfg(test)]
+mod tests;
+
+use vtax_plan::model::{Cell, EnvironmentKind, FaultTolerance, FtMode};
+
+pub(crate) use client::nothing_happened;
+pub(crate) use inject::{Breakable, Injector};
+pub(crate) use protection::{Meter, Qemus};
+
+/// The options of a cell's protection; `None` where it is no virtual machine that is compared with
+/// protected ones.
+pub(crate) fn tolerance(cell: &Cell) -> Option<&FaultTolerance> {
+    match &cell.environment.kind {
+        EnvironmentKind::Vm(vm) => vm.fault_tolerance.as_ref(),
+        EnvironmentKind::Native | EnvironmentKind::Container => None,
+    }
+}
+
+/// How a cell is protected.
+pub(crate) fn mode_of(cell: &Cell) -> FtMode {
+    tolerance(cell).map_or(FtMode::None, |ft| ft.mode)
+}

@@ -1,0 +1,109 @@
+//! What virtual machines of a plan boot: QEMU, and a root that all of them share.
+
+use std::sync::Arc;
+
+use vtax_lab::ft::choose_qemu;
+use vtax_plan::model::{Cell, EnvironmentKind, Plan};
+use vtax_service::installed_files;
+use vtax_sys::chain;
+use vtax_vm::ft::PairQemu;
+use vtax_vm::{Cache, Guest, GuestOptions, GuestRoot, ImageContents, RootImage, root_image};
+
+use crate::failover::tolerance;
+use crate::observe::{Observer, RunEvent};
+use crate::provision::Provisions;
+
+/// The QEMU for protected virtual machines, or why there is none. Found out before the controller is
+/// started, as it may take a test in a controller of its own.
+#[derive(Debug, Clone, Default)]
+pub struct PairSupport(Option<Result<PairQemu, String>>);
+
+impl PairSupport {
+    /// Finds out what a plan needs. Call it before this process starts its first thread.
+    #[must_use]
+    pub fn of(plan: &Plan) -> Self {
+        if !plan.cells.iter().any(|cell| tolerance(cell).is_some()) {
+            return Self(None);
+        }
+        Self(Some(choose_qemu(&Cache::of_user(), false).map_err(|e| chain(&e))))
+    }
+}
+
+/// What guests boot, or why there are none.
+#[derive(Debug, Default)]
+pub(crate) struct Guests {
+    pub(crate) guest: Option<Arc<Guest>>,
+    /// Why there is none, where the plan needs one.
+    pub(crate) missing: Option<String>,
+    pub(crate) notes: Vec<String>,
+    /// Kept, so that nobody else's run removes it from the cache.
+    image: Option<RootImage>,
+}
+
+impl Guests {
+    /// Prepares what a plan needs.
+    pub(crate) fn prepare(
+        plan: &Plan,
+        pairs: &PairSupport,
+        provisions: &mut Provisions,
+        observer: &dyn Observer,
+    ) -> Self {
+        let is_guest = |cell: &&Cell| matches!(cell.environment.kind, EnvironmentKind::Vm(_));
+        if !plan.cells.iter().any(|cell| is_guest(&cell)) {
+            return Self::default();
+        }
+        let mut guests = Self::default();
+        let modules = crate::net::modules(plan);
+        let prepared = match &pairs.0 {
+            None => Ok(GuestOptions::of_user()),
+            Some(Err(why)) => Err(why.clone()),
+            Some(Ok(qemu)) => guests.for_pairs(plan, qemu, provisions, observer),
+        };
+        let prepared = prepared
+            .and_then(|options| Guest::prepare(&GuestOptions { modules, ..options }).map_err(|e| chain(&e)));
+        match prepared {
+            Ok(guest) => {
+                guests.notes.push(format!("virtual machines: {}", guest.proof().line()));
+                guests.guest = Some(Arc::new(guest));
+            }
+            Err(why) => guests.missing = Some(why),
+        }
+        guests
+    }
+
+    /// A root that doesn't block migration, with everything that the plan's services need.
+    fn for_pairs(
+        &mut self,
+        plan: &Plan,
+        qemu: &PairQemu,
+        provisions: &mut Provisions,
+        observer: &dyn Observer,
+    ) -> Result<GuestOptions, String> {
+        let mut contents = ImageContents::default();
+        for cell in &plan.cells {
+            contents.programs.extend(installed_files(&cell.service));
+            // What can't be provisioned is said when the cell's turn comes.
+            let provisioned = provisions.for_cell(cell, observer, &mut self.notes);
+            contents.trees.extend(provisioned.ok().and_then(|p| p.prepared));
+        }
+        contents.programs.sort();
+        contents.programs.dedup();
+        contents.trees.sort();
+        contents.trees.dedup();
+        let root = if contents.programs.is_empty() && contents.trees.is_empty() {
+            GuestRoot::Nothing
+        } else {
+            observer.observe(&RunEvent::Phase { what: "making the guests' root image" });
+            let image = root_image(&Cache::of_user(), &contents).map_err(|e| chain(&e))?;
+            let path = image.path.clone();
+            self.image = Some(image);
+            GuestRoot::Image(path)
+        };
+        self.notes.push(format!(
+            "all virtual machines of this plan boot the same root on {}, so that those that can't be protected \
+             compare with those that are",
+            qemu.line()
+        ));
+        Ok(GuestOptions { root, qemu: Some(qemu.qemu.clone()), ..GuestOptions::of_user() })
+    }
+}

@@ -1,0 +1,129 @@
+//! The bytes of a test as others counted them: the kernel at both interfaces, and a capture.
+
+use vtax_load::net::{NetResult, TcpFlow};
+use vtax_plan::model::{Direction, NetTestKind};
+use vtax_store::net::{CountCheck, CountedBy};
+use vtax_sys::netlink::LinkStats;
+
+use super::Captured;
+
+/// Ethernet, IPv4 and TCP with timestamps (RFC 7323): what each packet of a transfer carries beside its
+/// payload. A burst that an offload takes for one packet has them once, and counts as one packet.
+const TCP_HEADERS: u64 = 14 + 20 + 32;
+/// Ethernet and IPv4; a datagram that goes in fragments has UDP's own eight bytes in the first only.
+const FRAGMENT_HEADERS: u64 = 14 + 20;
+const UDP_HEADER: u64 = 8;
+/// What else goes over the path during a test: its control connection, ARP, handshakes.
+const OTHERS: u64 = 32 << 10;
+
+/// One direction of a test: what its ends say about its payload.
+struct Payload {
+    up: bool,
+    /// Bytes that must have left the sender's interface.
+    left: u64,
+    /// Bytes that must have come to the receiver's.
+    came: u64,
+    /// Bytes that either may have seen at most, what was sent again included.
+    most: u64,
+    /// Headers of each packet.
+    headers: u64,
+}
+
+/// What the two ends say, by direction; nothing about echo, each answer of which names its probe.
+fn payloads(kind: &NetTestKind, result: &NetResult) -> Vec<Payload> {
+    match (kind, result) {
+        (_, NetResult::Tcp(tcp)) => {
+            let flows = [(true, tcp.up.as_ref()), (false, tcp.down.as_ref())];
+            flows.into_iter().filter_map(|(up, flow)| Some(of_flow(up, flow?))).collect()
+        }
+        (NetTestKind::Udp(test), NetResult::Udp(udp)) => {
+            let size = u64::from(test.size);
+            let came = udp.receiver.total.saturating_mul(size);
+            // A queue of the sender's own may have dropped what its program sent.
+            let most = udp.sender.total.saturating_mul(size + UDP_HEADER).saturating_add(OTHERS);
+            let up = test.direction != Direction::Down;
+            vec![Payload { up, left: came, came, most, headers: FRAGMENT_HEADERS }]
+        }
+        (_, NetResult::Rr(rr)) => {
+            let again: u64 =
+                rr.connections.iter().map(|c| u64::from(c.retransmissions) * u64::from(c.mss)).sum();
+            let asked: u64 = rr.connections.iter().map(|c| c.acknowledged).sum();
+            let answered: u64 = rr.connections.iter().map(|c| c.received).sum();
+            let of = |up, bytes: u64| {
+                let most = bytes.saturating_add(again).saturating_add(OTHERS);
+                Payload { up, left: bytes, came: bytes, most, headers: TCP_HEADERS }
+            };
+            vec![of(true, asked), of(false, answered)]
+        }
+        (_, NetResult::Udp(_) | NetResult::Ping(_)) => Vec::new(),
+    }
+}
+
+fn of_flow(up: bool, flow: &TcpFlow) -> Payload {
+    let again = |c: &vtax_load::net::ConnectionFacts| u64::from(c.retransmissions) * u64::from(c.mss);
+    let again: u64 = flow.sender.connections.iter().map(again).sum();
+    let (left, came) = (flow.sender.total_bytes, flow.receiver.total_bytes);
+    let most = left.saturating_add(again).saturating_add(OTHERS);
+    Payload { up, left, came, most, headers: TCP_HEADERS }
+}
+
+/// What the interfaces counted, less headers, beside what they should have.
+pub(super) fn at_interfaces(
+    kind: &NetTestKind,
+    result: &NetResult,
+    [client, sut]: &[LinkStats; 2],
+) -> Vec<CountCheck> {
+    let mut checks = Vec::new();
+    for payload in payloads(kind, result) {
+        let net = |bytes: u64, packets: u64| bytes.saturating_sub(packets.saturating_mul(payload.headers));
+        let out = |s: &LinkStats| net(s.sent_bytes, s.sent_packets);
+        let into = |s: &LinkStats| net(s.received_bytes, s.received_packets);
+        let (at_client, at_sut) =
+            if payload.up { (out(client), into(sut)) } else { (into(client), out(sut)) };
+        let (left, came) = (payload.left, payload.came);
+        let (by_client, by_sut) = if payload.up { (left, came) } else { (came, left) };
+        let most = payload.most;
+        let check = |by, found, least| CountCheck { by, up: payload.up, found, least, most };
+        checks.push(check(CountedBy::ClientInterface, at_client, by_client));
+        checks.push(check(CountedBy::SutInterface, at_sut, by_sut));
+    }
+    checks
+}
+
+/// What a capture counted; `None` where it could not keep up and its count says nothing.
+pub(super) fn in_capture(
+    kind: &NetTestKind,
+    result: &NetResult,
+    captured: &Captured,
+) -> Option<Vec<CountCheck>> {
+    if captured.dropped > 0 {
+        return None;
+    }
+    let check = |payload: Payload| {
+        let found = if payload.up { captured.up } else { captured.down };
+        let least = if payload.up { payload.left } else { payload.came };
+        CountCheck { by: CountedBy::Capture, up: payload.up, found, least, most: payload.most }
+    };
+    Some(payloads(kind, result).into_iter().map(check).collect())
+}
+
+/// The disagreement of the check that is furthest out, where that is more than it may be.
+pub(super) fn disagreement(checks: &[CountCheck]) -> Option<String> {
+    let worst = checks.iter().max_by(|a, b| a.apart().total_cmp(&b.apart()))?;
+    if worst.apart() <= vtax_load::net::DISAGREEMENT {
+        return None;
+    }
+    let who = match worst.by {
+        CountedBy::ClientInterface => "the client's interface",
+        CountedBy::SutInterface => "the far end's interface",
+        CountedBy::Capture => "the capture",
+    };
+    let way = if worst.up { "up" } else { "down" };
+    Some(format!(
+        "{who} counted {} bytes {way}, the test's ends {} to {}: {:.2} % apart",
+        worst.found,
+        worst.least,
+        worst.most,
+        worst.apart() * 100.0
+    ))
+}

@@ -1,0 +1,243 @@
+//! Whether a test counts, and whether its trial does.
+
+use std::collections::BTreeMap;
+
+use vtax_load::net::{FailureKind, NetFailure, NetResult, PingResult, RrResult, TcpFlow, UdpResult};
+use vtax_plan::model::{NetTest, NetTestKind, NetworkMeasure};
+use vtax_stats::settled;
+use vtax_store::net::NetObservation;
+use vtax_store::record::{InvalidReason, SteadyState, Validity, WarmUp};
+use vtax_units::{Nanos, Share};
+
+use super::{Made, count};
+
+/// Share of the datagrams that the receiving program may miss for want of room: beyond, the loss found
+/// would be the instrument's.
+const NO_ROOM: f64 = 0.005;
+/// Datagrams that a path of the smallest MTU allowed (RFC 791) can't carry whole.
+const LARGE: u32 = 576 - 28;
+/// Fewer intervals than this can't tell a change from scatter.
+const LEAST_INTERVALS: usize = 20;
+
+/// What became of one test.
+pub(super) fn observe(
+    test: &NetTest,
+    measure: &NetworkMeasure,
+    made: Made,
+    started_unix_ms: u64,
+    tolerance: Share,
+) -> NetObservation {
+    let mut observation = NetObservation {
+        test: test.name.clone(),
+        started_unix_ms,
+        validity: Validity::Valid,
+        result: None,
+        warm_up: None,
+        checks: Vec::new(),
+        cpu: made.cpu,
+        facts: BTreeMap::new(),
+    };
+    if let Some(why) = made.uncut {
+        observation.facts.insert("cut.failed".to_owned(), why);
+    }
+    let mut result = match made.answer {
+        Ok(result) => result,
+        Err(failure) => {
+            observation.validity = failed(&failure, measure);
+            return observation;
+        }
+    };
+    if let Some(counted) = &made.counted {
+        observation.checks = count::at_interfaces(&test.kind, &result, counted);
+    }
+    match made.captured {
+        Some(Ok(captured)) => match count::in_capture(&test.kind, &result, &captured) {
+            Some(checks) => observation.checks.extend(checks),
+            None => note(&mut observation, "capture.dropped", captured.dropped.to_string()),
+        },
+        Some(Err(why)) => note(&mut observation, "capture.failed", why),
+        None => {}
+    }
+    observation.validity = judge(&test.kind, &result);
+    if let (Validity::Valid, Some(why)) = (&observation.validity, count::disagreement(&observation.checks)) {
+        observation.validity = invalid(InvalidReason::CountsDisagree, why);
+    }
+    if measure.cut.is_some() {
+        let silence = longest_silence(&result, measure.duration);
+        note(&mut observation, "cut.silence_ns", silence.0.to_string());
+    } else if observation.validity == Validity::Valid {
+        observation.warm_up = settle(&test.kind, &mut result, tolerance);
+    }
+    observation.result = Some(result);
+    observation
+}
+
+fn note(observation: &mut NetObservation, key: &str, value: String) {
+    observation.facts.insert(key.to_owned(), value);
+}
+
+fn invalid(reason: InvalidReason, detail: impl Into<String>) -> Validity {
+    Validity::Invalid { reason, detail: detail.into() }
+}
+
+fn failed(failure: &NetFailure, measure: &NetworkMeasure) -> Validity {
+    let reason = match failure.kind {
+        FailureKind::PeerLost if measure.cut.is_some() => InvalidReason::PathCut,
+        FailureKind::PeerLost => InvalidReason::PeerLost,
+        FailureKind::MtuMismatch => InvalidReason::MtuMismatch,
+        FailureKind::Impossible | FailureKind::Cancelled => InvalidReason::MeasureFailed,
+    };
+    invalid(reason, failure.detail.clone())
+}
+
+/// What a test's own figures say about whether it counts.
+fn judge(kind: &NetTestKind, result: &NetResult) -> Validity {
+    match result {
+        NetResult::Tcp(tcp) => {
+            [&tcp.up, &tcp.down].into_iter().flatten().map(flow).find(|v| *v != Validity::Valid)
+        }
+        NetResult::Udp(udp) => Some(datagrams(kind, udp)),
+        NetResult::Ping(ping) => Some(echo(ping)),
+        NetResult::Rr(rr) => Some(transactions(rr)),
+    }
+    .unwrap_or(Validity::Valid)
+}
+
+fn flow(flow: &TcpFlow) -> Validity {
+    match &flow.disagreement {
+        Some(why) => invalid(InvalidReason::CountsDisagree, why.clone()),
+        None if flow.receiver.counted_bytes == 0 => {
+            invalid(InvalidReason::NothingSucceeded, "not a byte arrived in the counted time")
+        }
+        None => Validity::Valid,
+    }
+}
+
+fn datagrams(kind: &NetTestKind, udp: &UdpResult) -> Validity {
+    if let Some(why) = &udp.sender.limited {
+        return invalid(InvalidReason::GeneratorLimited, why.clone());
+    }
+    let (sent, no_room) = (udp.sender.sent, udp.receiver.no_room);
+    if udp.receiver.received == 0 {
+        // The first, small one that greets the far end did arrive, or there would be no test.
+        return match kind {
+            NetTestKind::Udp(test) if test.size >= LARGE => {
+                let size = test.size;
+                let detail = format!(
+                    "none of {sent} datagrams of {size} bytes arrived, while small ones do: \
+                     an MTU on the path is smaller"
+                );
+                invalid(InvalidReason::MtuMismatch, detail)
+            }
+            _ => invalid(InvalidReason::NothingSucceeded, format!("none of {sent} datagrams arrived")),
+        };
+    }
+    if no_room as f64 > sent as f64 * NO_ROOM {
+        let detail =
+            format!("{no_room} of {sent} datagrams arrived but found no room in the receiver's buffer");
+        return invalid(InvalidReason::GeneratorLimited, detail);
+    }
+    Validity::Valid
+}
+
+fn echo(ping: &PingResult) -> Validity {
+    if ping.answered == 0 {
+        let detail = format!("none of {} probes was answered", ping.sent);
+        return invalid(InvalidReason::NothingSucceeded, detail);
+    }
+    Validity::Valid
+}
+
+fn transactions(rr: &RrResult) -> Validity {
+    if rr.transactions == 0 {
+        return invalid(InvalidReason::NothingSucceeded, "not a transaction ended in the counted time");
+    }
+    Validity::Valid
+}
+
+/// Cuts warm-up off a transfer that goes one way. A transfer that never gets steady counts as a whole: what
+/// a path carries in this time is the question, and TCP's own pace is part of the answer.
+fn settle(kind: &NetTestKind, result: &mut NetResult, tolerance: Share) -> Option<WarmUp> {
+    let NetResult::Tcp(tcp) = result else { return None };
+    let by_bytes = matches!(kind, NetTestKind::Tcp(test) if test.bytes.is_some());
+    let side = match (&mut tcp.up, &mut tcp.down) {
+        (Some(flow), None) | (None, Some(flow)) if !by_bytes => &mut flow.receiver,
+        _ => return None,
+    };
+    let values = side.intervals.len();
+    let length = Nanos(side.counted_time.0 / (values.max(1) as u64));
+    let found = |state, cut, detail| WarmUp {
+        state,
+        cut,
+        series: "bytes received".to_owned(),
+        interval: length,
+        values: values as u32,
+        detail,
+    };
+    if values < LEAST_INTERVALS {
+        let detail = format!("not judged: {values} intervals, {LEAST_INTERVALS} are needed");
+        return Some(found(SteadyState::NotJudged, Nanos::ZERO, detail));
+    }
+    let series: Vec<f64> = side.intervals.iter().map(|bytes| *bytes as f64).collect();
+    match settled(&series, tolerance.0) {
+        Ok(steady) if steady.level <= 0.0 => {
+            let detail = "no steady state, so all of it counts: it stood still until its end".to_owned();
+            Some(found(SteadyState::Never, Nanos::ZERO, detail))
+        }
+        Ok(steady) if steady.from > 0 => {
+            let cut = Nanos(length.0 * steady.from as u64);
+            side.counted_bytes = side.intervals[steady.from..].iter().sum();
+            side.counted_time = side.counted_time.saturating_sub(cut);
+            let detail = format!("the first {:.2} s were still warm-up", cut.as_secs_f64());
+            Some(found(SteadyState::Steady, cut, detail))
+        }
+        Ok(_) => {
+            let detail = "steady from the start of the counted time".to_owned();
+            Some(found(SteadyState::Steady, Nanos::ZERO, detail))
+        }
+        Err(why) => {
+            let detail =
+                format!("no steady state, so all of it counts: by the bytes of each interval, {why}");
+            Some(found(SteadyState::Never, Nanos::ZERO, detail))
+        }
+    }
+}
+
+/// The longest time in which nothing arrived, as far as intervals tell.
+fn longest_silence(result: &NetResult, duration: Nanos) -> Nanos {
+    let counts: Vec<u64> = match result {
+        NetResult::Tcp(tcp) => tcp
+            .up
+            .as_ref()
+            .or(tcp.down.as_ref())
+            .map_or_else(Vec::new, |flow| flow.receiver.intervals.clone()),
+        NetResult::Udp(udp) => udp.receiver.intervals.clone(),
+        NetResult::Ping(ping) => ping.intervals.iter().map(|i| i.answered).collect(),
+        NetResult::Rr(rr) => rr.intervals.clone(),
+    };
+    let longest = counts.split(|count| *count > 0).map(<[u64]>::len).max().unwrap_or(0);
+    Nanos(duration.0 / (counts.len().max(1) as u64) * longest as u64)
+}
+
+/// Whether a trial with these tests counts: it does where one of them does and none casts doubt on what
+/// the others were made on.
+pub(super) fn trial(tests: &[NetObservation]) -> Validity {
+    use InvalidReason::{CountsDisagree, MtuMismatch, PathCut, PeerLost};
+    let mut first = None;
+    let mut counts = false;
+    for observation in tests {
+        let Validity::Invalid { reason, detail } = &observation.validity else {
+            counts = true;
+            continue;
+        };
+        let told = invalid(*reason, format!("{}: {detail}", observation.test));
+        if matches!(reason, CountsDisagree | PeerLost | PathCut | MtuMismatch) {
+            return told;
+        }
+        first.get_or_insert(told);
+    }
+    match (counts, first) {
+        (false, Some(first)) => first,
+        _ => Validity::Valid,
+    }
+}

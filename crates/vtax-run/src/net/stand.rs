@@ -1,0 +1,174 @@
+//! The testbed of a trial as the ground that tests are made on.
+
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use vtax_agent::{AgentError, Client};
+use vtax_lab::{PathSwitch, Testbed};
+use vtax_load::net::{self as load, NetResult, NetSpec};
+use vtax_plan::model::{Cut, NetworkMeasure};
+use vtax_sys::chain;
+use vtax_sys::netlink::LinkStats;
+
+use super::{Captured, Ground, Made};
+use crate::observe::{Observer, RunEvent};
+use crate::probes::{Mark, Probes};
+
+/// What the client said last about a test that runs; taken by whoever shows it.
+pub(crate) type Live = Arc<Mutex<Option<load::Live>>>;
+
+/// Time between two looks at what the client said.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// The two ends of a testbed that stands, with all that watches them.
+pub(crate) struct Stand<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) sut: &'a Client,
+    pub(crate) testbed: &'a mut Testbed,
+    pub(crate) probes: &'a mut Probes,
+    pub(crate) live: &'a Live,
+    pub(crate) observer: &'a dyn Observer,
+}
+
+impl Ground for Stand<'_> {
+    fn make(&mut self, spec: &NetSpec, measure: &NetworkMeasure, what: &str) -> Result<Made, AgentError> {
+        let capture = measure.capture.then(|| self.testbed.start_capture().map_err(|e| chain(&e)));
+        let before = self.counters();
+        let mark = self.probes.mark(self.sut);
+        let (answer, uncut) = self.run(spec, measure.cut, what);
+        let end = self.probes.mark(self.sut);
+        let counted = before.zip(self.counters()).map(|(before, after)| since(&before, &after));
+        let captured = capture.map(|capture| {
+            let counts = capture?.stop().map_err(|e| chain(&e))?;
+            let (up, down) = (counts.up.payload_bytes, counts.down.payload_bytes);
+            Ok(Captured { up, down, dropped: counts.dropped })
+        });
+        let answer = answer?;
+        let cpu = match (mark, end, &answer) {
+            (Ok(mark), Ok(end), Ok(result)) => self.cpu(&mark, &end, spent_on(spec, result)),
+            // Probes that fail cost the breakdown, not the test.
+            _ => None,
+        };
+        Ok(Made { answer, counted, captured, cpu, uncut })
+    }
+}
+
+impl Stand<'_> {
+    fn counters(&mut self) -> Option<[LinkStats; 2]> {
+        self.testbed.counters().ok().flatten()
+    }
+
+    fn cpu(&self, start: &Mark, end: &Mark, spent_on: u64) -> Option<vtax_probe::layers::CpuBreakdown> {
+        (spent_on > 0).then(|| self.probes.between(start, end, spent_on))
+    }
+
+    /// Makes the test, shows how it goes, and cuts the path in its middle where that is asked for.
+    fn run(
+        &mut self,
+        spec: &NetSpec,
+        cut: Option<Cut>,
+        what: &str,
+    ) -> (Result<Answer, AgentError>, Option<String>) {
+        let switch = cut.map(|cut| (cut, self.testbed.path_switch()));
+        let (client, live, observer) = (self.client, self.live, self.observer);
+        std::thread::scope(|scope| {
+            let (ended, watched) = channel::<()>();
+            let (over, waiting) = channel::<()>();
+            scope.spawn(move || {
+                while watched.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+                    let last = live.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    if let Some(last) = last {
+                        observer
+                            .observe(&RunEvent::Phase { what: &format!("{what} · {}", describe(&last)) });
+                    }
+                }
+            });
+            let cutter = switch.map(|(cut, switch)| {
+                scope.spawn(move || interrupt(&switch, cut, Duration::from(spec.warmup), &waiting))
+            });
+            let answer = client.run_net(spec);
+            // Dropping these ends both threads.
+            drop((ended, over));
+            let uncut = cutter.and_then(|cutter| match cutter.join() {
+                Ok(result) => result.err(),
+                Err(_) => Some("the thread that cuts the path panicked".to_owned()),
+            });
+            (answer, uncut)
+        })
+    }
+}
+
+type Answer = Result<NetResult, load::NetFailure>;
+
+/// Cuts the path at its time and mends it again, at the latest when the test is over.
+fn interrupt(
+    switch: &PathSwitch,
+    cut: Cut,
+    warmup: Duration,
+    over: &std::sync::mpsc::Receiver<()>,
+) -> Result<(), String> {
+    if over.recv_timeout(warmup + Duration::from(cut.at)) != Err(RecvTimeoutError::Timeout) {
+        return Err("the test was over before its time to be cut".to_owned());
+    }
+    switch.cut().map_err(|e| chain(&e))?;
+    match cut.lasting {
+        Some(lasting) => _ = over.recv_timeout(lasting.into()),
+        None => _ = over.recv(),
+    }
+    switch.restore().map_err(|e| chain(&e))
+}
+
+/// A line for people about an interval of a test.
+fn describe(live: &load::Live) -> String {
+    let seconds = live.seconds.max(1e-9);
+    let mut parts = Vec::new();
+    if live.bytes > 0 {
+        parts.push(format!("{:.1} Mbit/s", live.bytes as f64 * 8e-6 / seconds));
+    }
+    if live.events > 0 {
+        parts.push(format!("{:.0}/s", live.events as f64 / seconds));
+    }
+    if let Some(rtt) = live.rtt {
+        parts.push(format!("{:.0} µs round trip", rtt.0 as f64 / 1e3));
+    }
+    if parts.is_empty() {
+        parts.push("nothing arrives".to_owned());
+    }
+    if live.at_seconds <= 0.0 {
+        parts.push("warm-up".to_owned());
+    }
+    parts.join(", ")
+}
+
+/// What went through each interface between two readings.
+fn since(before: &[LinkStats; 2], after: &[LinkStats; 2]) -> [LinkStats; 2] {
+    let one = |before: &LinkStats, after: &LinkStats| LinkStats {
+        received_packets: after.received_packets.saturating_sub(before.received_packets),
+        sent_packets: after.sent_packets.saturating_sub(before.sent_packets),
+        received_bytes: after.received_bytes.saturating_sub(before.received_bytes),
+        sent_bytes: after.sent_bytes.saturating_sub(before.sent_bytes),
+        received_dropped: after.received_dropped.saturating_sub(before.received_dropped),
+        sent_dropped: after.sent_dropped.saturating_sub(before.sent_dropped),
+    };
+    [one(&before[0], &after[0]), one(&before[1], &after[1])]
+}
+
+/// How many bytes, datagrams, echoes or transactions CPU time was spent on, warm-up included where that
+/// is known.
+fn spent_on(spec: &NetSpec, result: &NetResult) -> u64 {
+    match result {
+        NetResult::Tcp(tcp) => {
+            [&tcp.up, &tcp.down].into_iter().flatten().map(|flow| flow.receiver.total_bytes).sum()
+        }
+        NetResult::Udp(udp) => udp.receiver.total,
+        // Its rate is constant, so the warm-up's share is known.
+        NetResult::Ping(ping) => with_warmup(spec, ping.answered),
+        NetResult::Rr(rr) => with_warmup(spec, rr.transactions),
+    }
+}
+
+fn with_warmup(spec: &NetSpec, counted: u64) -> u64 {
+    let (warmup, duration) = (spec.warmup.as_secs_f64(), spec.duration.as_secs_f64());
+    (counted as f64 * (warmup + duration) / duration.max(1e-9)) as u64
+}

@@ -1,0 +1,283 @@
+//! The course of a trial and its judgement, on a ground that isn't there.
+
+use std::collections::BTreeMap;
+
+use vtax_agent::AgentError;
+use vtax_load::net::{
+    ConnectionFacts, FailureKind, NetFailure, NetResult, NetSpec, NetTest as Kind, TcpFlow, TcpResult,
+    TcpSide, UdpReceiver, UdpResult, UdpSender,
+};
+use vtax_plan::model::{NetworkMeasure, Plan, Workload};
+use vtax_store::net::{CountedBy, NetOutcome};
+use vtax_store::record::{InvalidReason, Outcome, SteadyState, Validity};
+use vtax_sys::netlink::LinkStats;
+use vtax_units::{Nanos, Rate, Share};
+
+use super::{Captured, Ground, Made, measure, modules};
+use crate::observe::{Observer, RunEvent};
+use crate::runner::Order;
+
+const PLAN: &str = "
+vtax: 1
+name: test
+baseline: native
+environments: native
+paths: direct
+workload:
+  - tcp: {window: [4K, 64K], congestion: bbr}
+  - udp
+measure:
+  - network: {warmup: 0s, duration: 2s}
+repeat: 1
+";
+
+fn plan(changes: &[&str]) -> Plan {
+    vtax_plan::parse("test", PLAN.as_bytes(), changes).unwrap_or_else(|e| panic!("{e}"))
+}
+
+struct Silent;
+
+impl Observer for Silent {
+    fn observe(&self, _: &RunEvent<'_>) {}
+}
+
+/// Answers as a healthy path does; `change` makes it something else.
+struct Fake<F> {
+    specs: Vec<NetSpec>,
+    change: F,
+}
+
+impl<F: FnMut(&NetSpec, &mut Made)> Ground for Fake<F> {
+    fn make(&mut self, spec: &NetSpec, _: &NetworkMeasure, what: &str) -> Result<Made, AgentError> {
+        assert!(what.contains(" of 3)"), "{what}");
+        self.specs.push(spec.clone());
+        let mut made = match &spec.test {
+            Kind::Tcp(_) => transfer(),
+            _ => datagrams(),
+        };
+        (self.change)(spec, &mut made);
+        Ok(made)
+    }
+}
+
+fn made(result: NetResult, stats: LinkStats) -> Made {
+    let turned = LinkStats {
+        received_bytes: stats.sent_bytes,
+        received_packets: stats.sent_packets,
+        ..LinkStats::default()
+    };
+    Made { answer: Ok(result), counted: Some([stats, turned]), captured: None, cpu: None, uncut: None }
+}
+
+const TRANSFERRED: u64 = 40_000_000;
+
+/// Forty megabytes in two seconds, ten segments sent again.
+fn transfer() -> Made {
+    let side = |retransmissions| TcpSide {
+        total_bytes: TRANSFERRED,
+        counted_bytes: TRANSFERRED,
+        counted_time: Nanos::from_secs(2),
+        intervals: vec![TRANSFERRED / 40; 40],
+        connections: vec![ConnectionFacts { retransmissions, mss: 1448, ..ConnectionFacts::default() }],
+        ..TcpSide::default()
+    };
+    let up = TcpFlow { sender: side(10), receiver: side(0), disagreement: None };
+    let packets = TRANSFERRED / 1448 + 10;
+    let sent_bytes = packets * (1448 + 66);
+    let stats = LinkStats { sent_bytes, sent_packets: packets, ..LinkStats::default() };
+    made(NetResult::Tcp(TcpResult { up: Some(up), down: None }), stats)
+}
+
+fn datagrams() -> Made {
+    let sender = UdpSender { sent: 1000, total: 1000, ..UdpSender::default() };
+    let receiver = UdpReceiver { received: 990, total: 990, bytes: 990 * 1448, ..UdpReceiver::default() };
+    let stats = LinkStats { sent_bytes: 1000 * (1448 + 42), sent_packets: 1000, ..LinkStats::default() };
+    made(NetResult::Udp(UdpResult { sender, receiver }), stats)
+}
+
+/// Makes one trial of the plan; what came of it, and the specifications in their order.
+fn trial(
+    plan: &Plan,
+    seed: u64,
+    change: impl FnMut(&NetSpec, &mut Made),
+) -> (NetOutcome, Validity, Vec<NetSpec>) {
+    let order = Order {
+        cell: &plan.cells[0],
+        measure: &plan.measures[0],
+        repetition: 0,
+        round: 0,
+        seed,
+        offered: Rate(0.0),
+        capacity_hint: None,
+        tolerance: Share(0.05),
+    };
+    let Workload::Net(workload) = &plan.cells[0].workload else { panic!("no network workload") };
+    let mut ground = Fake { specs: Vec::new(), change };
+    let target = "10.97.0.2:5202".parse().unwrap();
+    let measured = measure(&mut ground, &order, workload, target, &Silent).unwrap();
+    let Outcome::Net(net) = measured.outcome else { panic!("another outcome") };
+    (*net, measured.validity, ground.specs)
+}
+
+fn reason(validity: &Validity) -> Option<InvalidReason> {
+    match validity {
+        Validity::Valid => None,
+        Validity::Invalid { reason, .. } => Some(*reason),
+    }
+}
+
+#[test]
+fn all_tests_are_made_in_an_order_of_the_trials_own() {
+    let plan = plan(&[]);
+    let names = |seed| {
+        let (net, validity, specs) = trial(&plan, seed, |_, _| {});
+        assert_eq!((validity, specs.len()), (Validity::Valid, 3));
+        net.tests.iter().map(|test| test.test.clone()).collect::<Vec<_>>()
+    };
+    let orders: BTreeMap<Vec<String>, u64> = (0..40).map(|seed| (names(seed), seed)).collect();
+    assert_eq!(orders.len(), 6, "three tests have six orders");
+    assert_eq!(names(7), names(7), "a seed makes the same order");
+    let sorted = |mut names: Vec<String>| {
+        names.sort();
+        names
+    };
+    assert_eq!(sorted(names(1)), ["tcp.window-4K", "tcp.window-64K", "udp"]);
+    assert_eq!(modules(&plan), ["tcp_bbr"]);
+}
+
+#[test]
+fn a_test_is_made_for_its_own_time() {
+    let plan = plan(&["workload.udp={duration: 500ms, warmup: 100ms}"]);
+    let (.., specs) = trial(&plan, 1, |_, _| {});
+    for spec in specs {
+        let expected = if matches!(spec.test, Kind::Udp(_)) { (100, 500) } else { (0, 2_000) };
+        assert_eq!((spec.warmup.0 / 1_000_000, spec.duration.0 / 1_000_000), expected);
+        assert!(spec.interval < spec.duration);
+    }
+}
+
+#[test]
+fn counts_of_the_kernel_are_compared_with_those_of_the_ends() {
+    let plan = plan(&[]);
+    let (net, ..) = trial(&plan, 1, |_, _| {});
+    let tcp = net.tests.iter().find(|test| test.test == "tcp.window-4K").unwrap();
+    let [client, sut] = tcp.checks.as_slice() else { panic!("{:?}", tcp.checks) };
+    assert_eq!((client.by, sut.by), (CountedBy::ClientInterface, CountedBy::SutInterface));
+    assert_eq!((client.least, client.apart()), (TRANSFERRED, 0.0));
+
+    // A hundredth of the packets that the ends counted never passed the interface.
+    let (net, validity, _) = trial(&plan, 1, |spec, made| {
+        if let (Kind::Tcp(_), Some([client, _])) = (&spec.test, &mut made.counted) {
+            client.sent_bytes -= client.sent_bytes / 100;
+            client.sent_packets -= client.sent_packets / 100;
+        }
+    });
+    assert_eq!(reason(&validity), Some(InvalidReason::CountsDisagree));
+    let told = net.tests.iter().find(|test| test.test.starts_with("tcp")).unwrap();
+    let Validity::Invalid { detail, .. } = &told.validity else { panic!("{told:?}") };
+    assert!(detail.contains("the client's interface counted") && detail.contains("% apart"), "{detail}");
+}
+
+#[test]
+fn a_capture_is_a_third_count_unless_it_missed_packets() {
+    let plan = plan(&[]);
+    let captured = |up, dropped| {
+        trial(&plan, 1, |spec, made| {
+            let udp = matches!(spec.test, Kind::Udp(_));
+            let up = if udp { 1000 * 1448 } else { up };
+            made.captured = Some(Ok(Captured { up, down: 0, dropped }));
+        })
+    };
+    let (net, validity, _) = captured(TRANSFERRED + 1448 * 10, 0);
+    assert_eq!(validity, Validity::Valid);
+    assert!(net.tests.iter().all(|test| test.checks.iter().any(|check| check.by == CountedBy::Capture)));
+    let (_, validity, _) = captured(TRANSFERRED / 2, 0);
+    assert_eq!(reason(&validity), Some(InvalidReason::CountsDisagree));
+    let (net, validity, _) = captured(TRANSFERRED / 2, 3);
+    assert_eq!((validity, net.tests[0].facts["capture.dropped"].as_str()), (Validity::Valid, "3"));
+}
+
+#[test]
+fn what_a_test_fails_of_decides_whether_its_trial_counts() {
+    let plan = plan(&[]);
+    let failing = |kind| {
+        trial(&plan, 1, |spec, made| {
+            if matches!(spec.test, Kind::Udp(_)) {
+                made.answer = Err(NetFailure { kind, detail: "so".to_owned() });
+            }
+        })
+    };
+    // A kernel lacks something: the other tests count.
+    let (net, validity, _) = failing(FailureKind::Impossible);
+    let udp = net.tests.iter().find(|test| test.test == "udp").unwrap();
+    assert_eq!((reason(&udp.validity), validity), (Some(InvalidReason::MeasureFailed), Validity::Valid));
+    assert!(net.valid("udp").is_none() && net.valid("tcp.window-4K").is_some());
+    // A peer that went away casts doubt on all.
+    let (_, validity, _) = failing(FailureKind::PeerLost);
+    assert_eq!(validity, Validity::Invalid { reason: InvalidReason::PeerLost, detail: "udp: so".to_owned() });
+    let (_, validity, _) = failing(FailureKind::MtuMismatch);
+    assert_eq!(reason(&validity), Some(InvalidReason::MtuMismatch));
+    // With nothing that counts, nothing counts.
+    let (_, validity, _) = trial(&plan, 1, |_, made| {
+        made.answer = Err(NetFailure { kind: FailureKind::Impossible, detail: "so".to_owned() });
+    });
+    assert_eq!(reason(&validity), Some(InvalidReason::MeasureFailed));
+}
+
+#[test]
+fn a_cut_is_named_and_its_silence_told() {
+    let plan = plan(&["measure.network.cut={at: 500ms, lasting: 500ms}"]);
+    let (net, validity, _) = trial(&plan, 1, |_, made| {
+        if let Ok(NetResult::Tcp(tcp)) = &mut made.answer {
+            tcp.up.as_mut().unwrap().receiver.intervals[10..24].fill(0);
+        }
+    });
+    assert_eq!(validity, Validity::Valid);
+    let tcp = net.valid("tcp.window-64K").unwrap();
+    assert_eq!((tcp.facts["cut.silence_ns"].as_str(), &tcp.warm_up), ("700000000", &None));
+    let (_, validity, _) = trial(&plan, 1, |_, made| {
+        made.answer = Err(NetFailure { kind: FailureKind::PeerLost, detail: "silence".to_owned() });
+    });
+    assert_eq!(reason(&validity), Some(InvalidReason::PathCut));
+}
+
+#[test]
+fn a_slow_start_is_cut_off_a_transfer_and_a_standstill_is_not() {
+    let plan = plan(&[]);
+    let with = |intervals: Vec<u64>| {
+        let (net, ..) = trial(&plan, 1, |_, made| {
+            if let Ok(NetResult::Tcp(tcp)) = &mut made.answer {
+                tcp.up.as_mut().unwrap().receiver.intervals.clone_from(&intervals);
+            }
+        });
+        let tcp = net.valid("tcp.window-4K").unwrap().clone();
+        let Some(NetResult::Tcp(result)) = tcp.result else { panic!("no result") };
+        (tcp.warm_up.unwrap(), result.up.unwrap().receiver)
+    };
+    let scattered = |i: u64| 1_000_000 + (i * 37) % 11 * 1_000;
+    let (warm_up, receiver) = with((0..40).map(|i| if i < 8 { 1_000 } else { scattered(i) }).collect());
+    assert_eq!((warm_up.state, warm_up.cut), (SteadyState::Steady, Nanos::from_millis(400)));
+    assert_eq!(receiver.counted_time, Nanos::from_millis(1_600));
+    assert_eq!(receiver.counted_bytes, (8..40).map(scattered).sum::<u64>());
+    let (warm_up, receiver) = with((0..40).map(|i| if i < 8 { scattered(i) } else { 0 }).collect());
+    assert_eq!((warm_up.state, warm_up.cut), (SteadyState::Never, Nanos::ZERO));
+    assert_eq!(receiver.counted_time, Nanos::from_secs(2));
+}
+
+#[test]
+fn datagrams_that_never_came_or_found_no_room_are_told_apart() {
+    let plan = plan(&[]);
+    let udp = |change: fn(&mut UdpResult)| {
+        let (net, ..) = trial(&plan, 1, |_, made| {
+            if let Ok(NetResult::Udp(udp)) = &mut made.answer {
+                change(udp);
+            }
+        });
+        reason(&net.tests.iter().find(|test| test.test == "udp").unwrap().validity)
+    };
+    assert_eq!(udp(|_| {}), None);
+    assert_eq!(udp(|udp| udp.receiver.received = 0), Some(InvalidReason::MtuMismatch));
+    assert_eq!(udp(|udp| udp.receiver.no_room = 50), Some(InvalidReason::GeneratorLimited));
+    let limited = udp(|udp| udp.sender.limited = Some("too slow".to_owned()));
+    assert_eq!(limited, Some(InvalidReason::GeneratorLimited));
+}

@@ -1,0 +1,74 @@
+//! Seeing the packets of an interface: packet(7).
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::error::{Context, Result};
+
+/// `ETH_P_ALL` in network byte order: every protocol, both directions.
+const ALL: u16 = (libc::ETH_P_ALL as u16).to_be();
+
+/// Opens a socket that gets a copy of every packet of the interface with this number, in the network
+/// namespace of this thread. `buffer` bytes wait at most (each takes some more than its own length).
+///
+/// # Errors
+///
+/// Without `CAP_NET_RAW`, or where there is no such interface.
+pub fn open(index: u32, buffer: usize) -> Result<OwnedFd> {
+    // Protocol 0: nothing comes before it is bound to the interface.
+    // SAFETY: socket(2) takes three numbers.
+    let raw = unsafe {
+        libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0)
+    };
+    if raw < 0 {
+        return Err(io::Error::last_os_error()).context("open", "a packet socket");
+    }
+    // SAFETY: just opened, and nobody else's.
+    let socket = unsafe { OwnedFd::from_raw_fd(raw) };
+    let object = || format!("interface {index}");
+    // Beyond net.core.rmem_max where this user may; else up to that.
+    if rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, buffer).is_err() {
+        rustix::net::sockopt::set_socket_recv_buffer_size(&socket, buffer)
+            .context("buffer packets of", object())?;
+    }
+    crate::datagrams::stamp_arrivals(std::os::fd::AsFd::as_fd(&socket))
+        .context("stamp packets of", object())?;
+    // SAFETY: sockaddr_ll is plain data, for which all zeros is a value.
+    let mut place: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    place.sll_family = libc::AF_PACKET as u16;
+    place.sll_protocol = ALL;
+    place.sll_ifindex = index.cast_signed();
+    let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: `place` is a sockaddr_ll of the length given, and the kernel only reads it.
+    if unsafe { libc::bind(socket.as_raw_fd(), (&raw const place).cast(), length) } < 0 {
+        return Err(io::Error::last_os_error()).context("watch", object());
+    }
+    Ok(socket)
+}
+
+/// Packets for which there was no room since the last call.
+///
+/// # Errors
+///
+/// Where it is no packet socket.
+pub fn dropped(socket: BorrowedFd<'_>) -> Result<u64> {
+    let mut stats = MaybeUninit::<libc::tpacket_stats>::uninit();
+    let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
+    // SAFETY: the kernel writes one tpacket_stats to the pointer, which is valid for that, and says how long
+    // it was.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            stats.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if done < 0 {
+        return Err(io::Error::last_os_error()).context("count the drops of", "a packet socket");
+    }
+    // SAFETY: filled by the successful call above.
+    Ok(u64::from(unsafe { stats.assume_init() }.tp_drops))
+}

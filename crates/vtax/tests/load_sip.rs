@@ -1,0 +1,136 @@
+//! `vtax load sip` alone, against vtax's own servers.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::UdpSocket;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
+
+/// A server of the command line, ended with this.
+struct Server {
+    child: Child,
+    address: String,
+}
+
+impl Server {
+    /// Starts it; its first line ends with its address.
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = Command::new(VTAX).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().rsplit("sip:").next().unwrap_or_default().to_owned();
+        Self { child, address }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn load(arguments: &[&str]) -> Output {
+    Command::new(VTAX).args(["load", "sip"]).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(&text)
+        .unwrap_or_else(|e| panic!("{e}: {text}{}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// A sum over the scenarios of a phase.
+fn sum(result: &Value, phase: usize, key: &str) -> u64 {
+    let scenarios = result["result"]["phases"][phase]["scenarios"].as_array().expect("scenarios");
+    scenarios.iter().map(|s| s[key].as_u64().expect("a count")).sum()
+}
+
+#[test]
+fn a_mix_through_the_embedded_server() {
+    let server = Server::start(&["service", "sip", "--listen", "127.0.0.1:0", "--subscribers", "400"]);
+    let common = [&server.address[..], "--subscribers", "400", "--registered", "50%"];
+    let short =
+        ["--registration-rate", "400/s", "--rate", "60/s:1s,90/s:1s", "--ring", "10ms", "--hold", "50ms"];
+    let output = load(&[&common[..], &short, &["--drain", "5s", "--json", "--quiet"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let result = json(&output);
+    let names: Vec<&str> =
+        result["phases"].as_array().unwrap().iter().filter_map(|p| p["name"].as_str()).collect();
+    assert_eq!(names, ["pre-registration", "step 1", "step 2"]);
+    assert_eq!((sum(&result, 0, "attempts"), sum(&result, 0, "succeeded")), (200, 200));
+    for step in [1, 2] {
+        let (attempts, succeeded) = (sum(&result, step, "attempts"), sum(&result, step, "succeeded"));
+        assert!(attempts > 20 && succeeded == attempts, "{succeeded} of {attempts}: {result}");
+    }
+    assert_eq!(result["result"]["stray"], serde_json::json!({}));
+    let table = load(&[&common[..], &["--rate", "20/s", "--duration", "300ms", "--quiet"]].concat());
+    let text = String::from_utf8_lossy(&table.stdout);
+    assert!(table.status.success() && text.contains("PX_TRT-REG1"), "{text}");
+}
+
+#[test]
+fn calls_without_a_registrar() {
+    let uas = Server::start(&["load", "sip", "--uas", "127.0.0.1:0"]);
+    let arguments =
+        [&uas.address[..], "--unregistered", "--rate", "200/s", "--duration", "1s", "--json", "-q"];
+    let result = json(&load(&arguments));
+    let (attempts, succeeded) = (sum(&result, 0, "attempts"), sum(&result, 0, "succeeded"));
+    assert!(attempts > 100 && succeeded == attempts, "{succeeded} of {attempts}");
+    // INVITE, ACK and BYE; 180 and two times 200.
+    let traffic = &result["traffic"];
+    assert!(traffic["requests_sent"].as_u64() >= Some(3 * attempts), "{traffic}");
+    assert!(traffic["responses_received"].as_u64() >= Some(3 * attempts), "{traffic}");
+}
+
+#[test]
+fn a_search_ends_below_what_it_may_not_exceed() {
+    let uas = Server::start(&["load", "sip", "--uas", "127.0.0.1:0"]);
+    let search = ["--search", "--max", "80/s", "--rate", "40/s", "--duration", "300ms"];
+    let output = load(&[&[&uas.address[..], "--unregistered", "--json", "-q"][..], &search].concat());
+    // On a machine that is busy with other things the generator may be late: then it says so.
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(json(&output).is_object());
+}
+
+#[test]
+fn subscribers_are_written_for_other_servers() {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, part) in [("users.csv", "u007,"), ("users.sql", "'u007'"), ("users.conf", "[u007]")] {
+        let file = directory.path().join(name);
+        let path = file.to_str().unwrap();
+        let output = load(&["--provision", path, "--subscribers", "8", "--public-format", "u%03d"]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(text.contains(part) && !text.contains("u008"), "{name}: {text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    let refused = |arguments: &[&str], code: i32, words: &str| {
+        let output = load(arguments);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
+        assert!(text.contains(words), "{arguments:?}: {text}");
+    };
+    refused(&[], 2, "which service");
+    refused(&["127.0.0.1", "--mix", "calling=50%,dancing=50%"], 2, "dancing");
+    refused(&["127.0.0.1", "--rate", "10/s..20/s:1s"], 2, "one rate");
+    refused(&["--provision", "users.txt"], 2, ".csv, .sql or .conf");
+    refused(&["127.0.0.1", "--public-format", "same"], 2, "%06d");
+    refused(&["127.0.0.1:x"], 3, "127.0.0.1:x");
+}
+
+#[test]
+fn nobody_there_is_a_result_with_its_cause() {
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let quick = ["--unregistered", "--t1", "5ms", "--rate", "50/s", "--duration", "200ms", "--json", "-q"];
+    let result = json(&load(&[&[&nobody[..]][..], &quick].concat()));
+    let attempts = sum(&result, 0, "attempts");
+    let causes = &result["result"]["phases"][0]["scenarios"][0]["inadequate"];
+    assert_eq!(causes["timeout"].as_u64(), Some(attempts), "{result}");
+    assert!(result["result"]["stray"]["refused"].as_u64() > Some(0), "{result}");
+}

@@ -1,0 +1,76 @@
+//! `vtax run` with fault tolerance: a protected guest loses its host under load, and what can't be protected
+//! is said.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use vtax_sys::require::{Need, need};
+
+const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
+
+/// Runs a plan with one protected environment; the exit code, what was printed, and the run directory.
+fn run(directory: &Path, fault_tolerance: &str) -> (Option<i32>, String, PathBuf) {
+    let plan = format!(
+        "vtax: 1\nname: small\nbaseline: guest\n\
+         environments: {{vm: {{name: guest, memory: 256MiB, fault_tolerance: {fault_tolerance}}}}}\n\
+         services: http\nworkload: {{http: {{target: /bytes/100, connections: 4, timeout: 5s}}}}\n\
+         measure: {{failover: {{load: 40/s, warmup: 500ms, duration: 5s}}}}\n\
+         faults: [{{at: 2s, kill: primary-host}}, {{at: 3s, restore: hosts}}]\n\
+         repeat: 1\nbudget: {{sut_memory: 256MiB}}\n"
+    );
+    let file = directory.join("plan.yaml");
+    std::fs::write(&file, plan).expect("written");
+    let out = directory.join("run");
+    let output = Command::new(VTAX).arg("run").arg(&file).arg("--out").arg(&out).output().expect("it starts");
+    let text =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    (output.status.code(), text, out)
+}
+
+/// Nanoseconds of a duration in the journal, such as `4105805268ns` or `5s`.
+fn time(value: &Value) -> u64 {
+    let text = value.as_str().unwrap_or_else(|| panic!("{value} is no time"));
+    text.parse::<vtax_units::Nanos>().expect("a duration").0
+}
+
+#[test]
+fn a_protected_service_outlives_its_host() {
+    if !need(&[Need::Root, Need::Vm]) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let (code, text, out) = run(directory.path(), "kemari");
+    assert_eq!(code, Some(0), "{text}");
+    let journal = std::fs::read_to_string(out.join("journal.jsonl")).expect("written");
+    let trial = journal
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
+        .find(|line| line["event"] == "trial-ended")
+        .expect("a trial");
+    let outcome = &trial["outcome"];
+    let fault = &outcome["faults"][0];
+    assert_eq!((&outcome["kind"], &fault["protected"]), (&"failover".into(), &true.into()), "{trial}");
+    assert_eq!(fault["recovered"]["how"], "promoted", "{fault}");
+    let order =
+        [&fault["injected"], &fault["detected"], &fault["fenced"], &fault["recovered"]["at"]].map(time);
+    assert!(order.is_sorted(), "{fault}");
+    let first = time(&fault["seen"]["first_answer"]);
+    assert!(first >= order[3] && first < 5_000_000_000, "{fault}");
+    // Memory and connections went along.
+    assert_eq!(fault["seen"]["connections"]["lost"], 0, "{fault}");
+    assert_eq!(trial["protection"]["mode"], "kemari");
+    assert!(trial["protection"]["checkpoints"][0]["count"].as_u64().expect("a number") > 10, "{trial}");
+    assert!(out.join("trials/000/samples.parquet").exists());
+}
+
+#[test]
+fn a_host_that_is_too_small_ends_the_run_with_what_to_do() {
+    if !need(&[Need::Root, Need::Vm]) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let (code, text, _) = run(directory.path(), "{mode: kemari, secondary_memory: 64MiB}");
+    assert_eq!(code, Some(3), "{text}");
+    assert!(text.contains("raise `secondary_memory`"), "{text}");
+}

@@ -1,0 +1,127 @@
+//! `vtax run` with network tests: a small links plan from the plan to the report.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use vtax_sys::require::{Need, need};
+
+const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
+
+const PLAN: &str = "\
+vtax: 1
+name: small
+baseline: {environment: native, path: direct}
+environments: native
+paths: [direct, bridge]
+workload:
+  - tcp: {window: [8K, auto]}
+  - udp: {rate: 10mbit}
+  - ping: {probe: [icmp, udp], rate: 200/s}
+  - rr
+measure:
+  - network: {warmup: 50ms, duration: 250ms}
+repeat: 1
+";
+
+fn vtax(args: &[&str], paths: &[&Path]) -> Output {
+    Command::new(VTAX).args(args).args(paths).output().expect("it starts")
+}
+
+/// Runs a plan with changes; every trial that ended. On a busy machine none may count, but all have a result.
+fn run(directory: &Path, changes: &[&str]) -> Vec<Value> {
+    let (file, out) = (directory.join("plan.yaml"), directory.join("run"));
+    std::fs::write(&file, PLAN).expect("written");
+    let mut args = vec!["run"];
+    for change in changes {
+        args.extend(["--set", change]);
+    }
+    let output = vtax(&args, &[&file, Path::new("--out"), &out]);
+    let text =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{text}");
+    let journal = std::fs::read_to_string(out.join("journal.jsonl")).expect("written");
+    let lines = journal.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let ended: Vec<Value> = lines.filter(|line| line["event"] == "trial-ended").collect();
+    assert!(!ended.is_empty(), "{text}");
+    assert!(out.join("report.html").exists(), "{text}");
+    ended
+}
+
+fn tests(trial: &Value) -> Vec<&Value> {
+    let mut tests: Vec<&Value> = trial["outcome"]["tests"].as_array().expect("a list").iter().collect();
+    tests.sort_by_key(|test| test["test"].as_str().map(str::to_owned));
+    tests
+}
+
+#[test]
+fn every_test_is_made_on_the_testbed_of_a_trial_and_its_bytes_are_checked() {
+    if !need(&[Need::Root]) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let trials = run(directory.path(), &["measure.network.capture=true"]);
+    for path in ["direct", "bridge"] {
+        assert!(trials.iter().any(|trial| trial["cell"] == format!("native.{path}.peer")), "{path}");
+    }
+    for trial in &trials {
+        let names: Vec<&str> = tests(trial).iter().filter_map(|test| test["test"].as_str()).collect();
+        let expected = ["ping.probe-icmp", "ping.probe-udp", "rr", "tcp.window-8K", "tcp.window-auto", "udp"];
+        assert_eq!(names, expected, "{trial}");
+        for test in tests(trial) {
+            // A generator that shares its CPU with a compiler may be too slow for its rate.
+            let reason = test["validity"]["reason"].as_str();
+            assert!(matches!(reason, None | Some("generator-limited")), "{test}");
+            let checks = test["checks"].as_array().expect("a list");
+            let echo = test["result"]["kind"] == "ping";
+            assert_eq!(checks.is_empty(), echo, "{test}");
+            assert!(test["facts"]["capture.failed"].is_null(), "{test}");
+            let captured = checks.iter().any(|check| check["by"] == "capture");
+            assert!(echo || captured || !test["facts"]["capture.dropped"].is_null(), "{test}");
+            for check in checks {
+                let [found, least, most] =
+                    ["found", "least", "most"].map(|key| check[key].as_f64().expect("a number"));
+                assert!(found >= least * 0.995 && found <= most * 1.005, "{check}");
+            }
+        }
+        let small = tests(trial)[3];
+        let facts = &small["result"]["up"]["receiver"]["connections"][0];
+        assert_eq!(facts["receive_buffer"], 16_384, "what the kernel gave is told: {facts}");
+    }
+    assert_resumed(directory.path(), trials.len());
+    assert_compared(directory.path());
+}
+
+/// Nothing is missing, so nothing is made again.
+fn assert_resumed(directory: &Path, trials: usize) {
+    let output = vtax(&["run", "--resume"], &[&directory.join("run")]);
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{output:?}");
+    let journal = std::fs::read_to_string(directory.join("run/journal.jsonl")).expect("still there");
+    assert_eq!(journal.lines().filter(|line| line.contains("\"trial-ended\"")).count(), trials);
+}
+
+/// A run of other tests under the same names of cells is no run to compare with.
+fn assert_compared(directory: &Path) {
+    let other = tempfile::tempdir().expect("a directory");
+    run(other.path(), &["workload=[{tcp: {window: 16K}}]", "paths=[direct, bridge]"]);
+    let output = vtax(&["compare"], &[&directory.join("run"), &other.path().join("run")]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && text.contains("workload"), "{output:?}");
+}
+
+#[test]
+fn a_transfer_outlives_a_short_cut_and_the_silence_is_told() {
+    if !need(&[Need::Root]) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let cut = "measure.network={warmup: 0s, duration: 1200ms, cut: {at: 200ms, lasting: 300ms}}";
+    let trials = run(directory.path(), &["workload=tcp", "paths=[direct]", "baseline=native", cut]);
+    for trial in &trials {
+        let test = tests(trial)[0];
+        assert!(test["facts"]["cut.failed"].is_null(), "{test}");
+        let silence: u64 = test["facts"]["cut.silence_ns"].as_str().expect("told").parse().expect("a number");
+        assert!((200_000_000..1_200_000_000).contains(&silence), "{test}");
+        assert_eq!(test["validity"]["validity"], "valid", "{test}");
+    }
+}
