@@ -120,6 +120,9 @@ use_dst_blocklist=no
 }
 
 /// The modules with their parameters.
+///
+/// The table of registrations is empty at each start, so it isn't loaded: the worker that loads it does so while
+/// others already register users, and would add what they have just written a second time.
 fn modules(options: &KamailioOptions) -> String {
     let load: String = MODULES.iter().map(|name| format!("loadmodule \"{name}.so\"\n")).collect();
     let (user, password, name) = (mariadb::USER, mariadb::PASSWORD, mariadb::NAME);
@@ -145,6 +148,7 @@ modparam("auth_db", "password_column", "password")
 modparam("auth_db", "load_credentials", "")
 modparam("usrloc", "db_url", "{database}")
 modparam("usrloc", "db_mode", {mode})
+modparam("usrloc", "db_load", 0)
 modparam("usrloc", "hash_size", 14)
 modparam("registrar", "max_expires", 0)
 "#
@@ -257,6 +261,7 @@ mod tests {
             "listen=tcp:10.0.0.2:5060",
             "alias=\"open-ims.test\"",
             "modparam(\"usrloc\", \"db_mode\", 1)",
+            "modparam(\"usrloc\", \"db_load\", 0)",
             "modparam(\"tm\", \"fr_timer\", 6400)",
             "modparam(\"tm\", \"wt_timer\", 1000)",
             "    if (!www_authenticate(\"a$$b\", \"subscriber\")) {",
