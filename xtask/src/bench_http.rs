@@ -14,7 +14,7 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 use vtax_sys::reap::{self, Reaped};
 
-use crate::bench::Row;
+use crate::bench::{Row, Sheet};
 use crate::tasks;
 
 const GENERATOR_CPU: &str = "0";
@@ -34,7 +34,7 @@ const LATENESS_US_GOAL: f64 = 100.0;
 const MEMORY_MIB_GOAL: f64 = 60.0;
 
 /// The rows of this bench.
-pub(crate) fn rows() -> Result<Vec<Row>> {
+pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
     let vtax = tasks::vtax();
     ensure!(vtax.exists(), "{} is missing; run `make build`", vtax.display());
     // nginx inherits it and needs a descriptor per connection.
@@ -79,7 +79,7 @@ pub(crate) fn rows() -> Result<Vec<Row>> {
         goal: format!("at most {goal}"),
         ok: ours <= goal,
     };
-    Ok(vec![
+    sheet.add_all([
         versus("wrk", &wrk, WRK_GOAL),
         versus("httperf", &httperf, HTTPERF_GOAL),
         at_most(format!("HTTP open loop, {rate}, p99 lateness"), median(lateness), "us", LATENESS_US_GOAL),

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use vtax_lab::star::{StarTimes, measure_star};
 
-use crate::bench::Row;
+use crate::bench::{Row, Sheet};
 use crate::tasks::vtax;
 
 const FEW: usize = 50;
@@ -41,7 +41,7 @@ print(time.monotonic() - began)
 ";
 
 /// The rows of this bench.
-pub(crate) fn rows() -> Result<Vec<Row>> {
+pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
     let agent = vtax();
     ensure!(agent.exists(), "{} is missing; run `make build`", agent.display());
     let star = |nodes| measure_star(&agent, nodes).with_context(|| format!("a star of {nodes} nodes"));
@@ -58,9 +58,8 @@ pub(crate) fn rows() -> Result<Vec<Row>> {
     };
     let up = row("up", middle(|p| p.1.up_seconds), middle(|p| p.0.up_seconds));
     let down = row("down", middle(|p| p.1.down_seconds), middle(|p| p.0.down_seconds));
-    let mut rows = vec![up, down];
-    rows.extend(stars(&star)?);
-    Ok(rows)
+    sheet.add_all([up, down])?;
+    sheet.add_all(stars(&star)?)
 }
 
 /// A star of vtax's and one of Mininet's, in turn.

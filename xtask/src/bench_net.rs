@@ -15,7 +15,7 @@ use serde_json::Value;
 use vtax_lab::Shape;
 use vtax_lab::cable::{Cable, apart, finish};
 
-use crate::bench::Row;
+use crate::bench::{Row, Sheet};
 use crate::bench_sip::median;
 use crate::tasks;
 
@@ -36,14 +36,14 @@ const UDP_GOAL: f64 = 2.0;
 const PING_GOAL_US: f64 = 10.0;
 
 /// The rows of this bench.
-pub(crate) fn rows() -> Result<Vec<Row>> {
+pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
     let vtax = tasks::vtax();
     ensure!(vtax.exists(), "{} is missing; run `make build`", vtax.display());
     let found: Found = apart(|| compare().map_err(|e| format!("{e:#}")))
         .map_err(|e| anyhow::anyhow!("{}", vtax_sys::chain(&e)))?;
-    let mut rows: Vec<Row> = found.comparisons.iter().map(Comparison::row).collect();
+    sheet.add_all(found.comparisons.iter().map(Comparison::row))?;
     let overhead = median(found.ping_over_bare_us.clone());
-    rows.push(Row {
+    sheet.add(Row {
         name: format!(
             "ping over loopback, median beyond a bare send and receive{}",
             range(&found.ping_over_bare_us)
@@ -54,8 +54,7 @@ pub(crate) fn rows() -> Result<Vec<Row>> {
         ratio: Some(overhead / PING_GOAL_US),
         goal: format!("below {PING_GOAL_US}"),
         ok: overhead < PING_GOAL_US,
-    });
-    Ok(rows)
+    })
 }
 
 #[derive(Serialize, Deserialize)]

@@ -15,7 +15,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use vtax_sys::reap::{self, Reaped};
 
-use crate::bench::Row;
+use crate::bench::{Row, Sheet};
 use crate::bench_kamailio;
 use crate::tasks;
 
@@ -55,19 +55,18 @@ const GROWTH_GOAL: f64 = 1.2;
 const SERVER_GOAL: f64 = 3.0;
 
 /// The rows of this bench.
-pub(crate) fn rows() -> Result<Vec<Row>> {
+pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
     let vtax = tasks::vtax();
     ensure!(vtax.exists(), "{} is missing; run `make build`", vtax.display());
     let directory = tempfile::tempdir().context("making a temporary directory")?;
-    let mut rows = Vec::new();
-    rows.push(calls(directory.path())?);
-    rows.push(registrations(directory.path())?);
-    rows.push(highest_rate(directory.path())?);
-    rows.extend(population()?);
+    sheet.add(calls(directory.path())?)?;
+    sheet.add(registrations(directory.path())?)?;
+    sheet.add(highest_rate(directory.path())?)?;
+    sheet.add_all(population()?)?;
     for rate in bench_kamailio::RATES {
-        rows.push(servers(rate)?);
+        sheet.add(servers(rate)?)?;
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// CPU seconds of the generator per 1,000 attempts, vtax's and sipp's, taken in turn.
@@ -160,7 +159,7 @@ fn climb(run: impl Fn(u32, u32) -> Result<Called>) -> Result<f64> {
 }
 
 /// What a million subscribers cost in memory, and each message among them in CPU time.
-fn population() -> Result<Vec<Row>> {
+fn population() -> Result<[Row; 2]> {
     let (mut growth, mut memory) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let few = messages(FEW)?;
@@ -169,7 +168,7 @@ fn population() -> Result<Vec<Row>> {
         memory.push(many.1);
     }
     let (growth, memory) = (median(growth), median(memory));
-    Ok(vec![
+    Ok([
         Row {
             name: format!("SIP, {MANY} subscribers, memory"),
             ours: memory,

@@ -12,7 +12,7 @@ use vtax_agent::Client;
 use vtax_units::{Bytes, CpuSet};
 use vtax_vm::{Guest, GuestOptions, Vm, VmConfig, accel};
 
-use crate::bench::Row;
+use crate::bench::{Row, Sheet};
 use crate::tasks::vtax;
 
 /// Pairs of boots; the two of a pair follow each other, so that a busy host slows both.
@@ -21,7 +21,7 @@ const GOAL: f64 = 1.5;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The rows of this bench.
-pub(crate) fn rows() -> Result<Vec<Row>> {
+pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
     let init = vtax();
     ensure!(init.exists(), "{} is missing; run `make build`", init.display());
     let guest = Guest::prepare(&GuestOptions { init, ..GuestOptions::of_user() })?;
@@ -34,7 +34,7 @@ pub(crate) fn rows() -> Result<Vec<Row>> {
     }
     let (ours, peer) = (median(&mut ready), median(&mut bare));
     let ratio = ours / peer;
-    Ok(vec![Row {
+    sheet.add(Row {
         name: format!("guest ready / bare kernel at init ({})", guest.accelerator()),
         ours,
         peer: Some(peer),
@@ -42,7 +42,7 @@ pub(crate) fn rows() -> Result<Vec<Row>> {
         ratio: Some(ratio),
         goal: format!("<= {GOAL}"),
         ok: ratio <= GOAL,
-    }])
+    })
 }
 
 /// Seconds from QEMU's start to the agent's answer.
