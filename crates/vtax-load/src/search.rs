@@ -7,6 +7,8 @@
 //! the generator's, is tried once more before it counts, as a moment's noise must not pass for a
 //! bound.
 
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
 use vtax_units::{Nanos, Rate, Share};
 
@@ -63,12 +65,19 @@ impl SearchSpec {
         Self { start: Rate((throughput.0 * 0.8).clamp(RATE_MIN, self.max.0)), factor: 1.25, ..self }
     }
 
-    /// Begins with the bracket that an earlier search of the same cell found: two steps
-    /// where it still holds.
+    /// Begins at the capacity that an earlier search of the same cell found: two steps where it still holds.
     #[must_use]
-    pub fn near_bracket(self, lower: Rate, upper: Rate) -> Self {
-        let factor = (upper.0 / lower.0).clamp(1.0 + self.precision.0.max(0.001), FACTOR_MAX);
-        Self { start: Rate(lower.0.clamp(RATE_MIN, self.max.0)), factor, ..self }
+    pub fn near_result(self, found: Rate) -> Self {
+        let start = Rate(found.0.clamp(RATE_MIN, self.max.0));
+        Self { start, factor: 1.0 + self.precision.0, ..self }
+    }
+
+    /// Begins lower, by a draw of at most the precision. Searches that begin at one rate go on to the same rates, so
+    /// that their results fall on one grid and look more alike than they are.
+    #[must_use]
+    pub fn off_the_grid(self, seed: u64) -> Self {
+        let draw: f64 = Xoshiro256PlusPlus::seed_from_u64(seed).random();
+        Self { start: Rate(self.start.0 * (1.0 + self.precision.0.max(0.0)).powf(-draw)), ..self }
     }
 }
 
@@ -274,8 +283,6 @@ impl Search {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use rand::rngs::Xoshiro256PlusPlus;
-    use rand::{RngExt, SeedableRng};
 
     use super::*;
 
@@ -336,15 +343,30 @@ mod tests {
         let near = search(spec().near_throughput(Rate(capacity)), |rate| server(capacity, rate));
         assert_eq!(near.ending, Ending::Found);
         assert!(near.steps.len() <= 7, "{:?}", near.steps);
-        let (lower, upper) = (near.lower.unwrap(), near.upper.unwrap());
-        let again = search(spec().near_bracket(lower, upper), |rate| server(capacity, rate));
+        let lower = near.lower.unwrap();
+        let again = search(spec().near_result(lower), |rate| server(capacity, rate));
         assert_eq!(again.ending, Ending::Found);
         // One that passes, one that fails twice.
         assert!(again.steps.len() <= 3, "{:?}", again.steps);
-        let moved = search(spec().near_bracket(lower, upper), |rate| server(capacity * 0.6, rate));
+        let moved = search(spec().near_result(lower), |rate| server(capacity * 0.6, rate));
         assert_eq!(moved.ending, Ending::Found);
         assert!(moved.upper.unwrap().0 >= capacity * 0.6 * AT_LIMIT);
         assert!(moved.steps.len() <= 16, "{:?}", moved.steps.len());
+    }
+
+    /// Twenty searches of one capacity give results all over the bracket's width, not one and the same.
+    #[test]
+    fn results_of_several_searches_fall_on_no_grid() {
+        let result = |seed: u64| {
+            let spec = SearchSpec { precision: Share(0.2), ..spec() }.near_result(Rate(9_000.0));
+            let found = search(spec.off_the_grid(seed), |rate| server(10_000.0, rate));
+            found.lower.unwrap().0 / (10_000.0 * AT_LIMIT)
+        };
+        let mut results: Vec<f64> = (0..20).map(result).collect();
+        results.sort_by(f64::total_cmp);
+        assert!(results[0] >= 1.0 / 1.2 && results[19] <= 1.0, "{results:?}");
+        let widest_gap = results.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
+        assert!(results[19] - results[0] > 0.1 && widest_gap < 0.06, "{results:?}");
     }
 
     #[test]

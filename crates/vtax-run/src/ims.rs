@@ -29,8 +29,6 @@ const MOST_STEPS: u32 = 30;
 /// A step of the search goes no further beyond the last than this. A SIP service far beyond its capacity fills
 /// its memory with transactions, and the wait until it is rid of them is longer than a step.
 const SEARCH_FACTOR: f64 = 2.0;
-/// How much closer than the precision asked for an earlier trial's result is trusted.
-const HINT_SLACK: f64 = 1.5;
 /// Rates tried in confirmation, each lower than the one before.
 const MOST_CONFIRMATIONS: u32 = 4;
 /// A request is given up after this many times T1: timers B and F of RFC 3261 section 17.1.
@@ -88,8 +86,13 @@ impl<'a> Benchmark<'a> {
         Self { session, workload, observer, arrivals, phases, details, stray, pools }
     }
 
-    /// Finds the capacity; `hint` is what an earlier trial found.
-    pub(crate) fn find(mut self, measure: &ImsMeasure, hint: Option<Rate>) -> Result<Found, AgentError> {
+    /// Finds the capacity; `hint` is what an earlier trial found, `seed` is this one's own.
+    pub(crate) fn find(
+        mut self,
+        measure: &ImsMeasure,
+        hint: Option<Rate>,
+        seed: u64,
+    ) -> Result<Found, AgentError> {
         let mut stages = vec![registration(measure.registration_rate, Some(measure.registration_ihs_limit))];
         stages.extend(stir(measure));
         match measure.ramp {
@@ -116,10 +119,7 @@ impl<'a> Benchmark<'a> {
                     factor_max: SEARCH_FACTOR,
                     ..SearchSpec::blind(max)
                 };
-                let spec = match hint {
-                    Some(hint) => spec.near_bracket(hint, Rate(hint.0 * (1.0 + precision.0 * HINT_SLACK))),
-                    None => spec,
-                };
+                let spec = hint.map_or(spec, |hint| spec.near_result(hint)).off_the_grid(seed);
                 self.search(spec, step, measure)
             }
         }

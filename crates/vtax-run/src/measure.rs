@@ -19,8 +19,6 @@ use crate::settle::{Course, settle};
 /// Steps of one search, repeated ones included; a search that needs more meets a system whose
 /// capacity moves faster than it can be searched.
 const MOST_STEPS: u32 = 30;
-/// How much closer than the precision asked for an earlier trial's result is trusted.
-const HINT_SLACK: f64 = 1.5;
 
 /// The two ends of a testbed that stands, with its service running.
 pub(crate) struct Site<'a> {
@@ -145,8 +143,7 @@ impl Site<'_> {
             ..SearchSpec::blind(measure.max)
         };
         if let Some(hint) = order.capacity_hint {
-            let width = 1.0 + measure.precision.0 * HINT_SLACK;
-            return Ok(spec.near_bracket(hint, Rate(hint.0 * width)));
+            return Ok(spec.near_result(hint).off_the_grid(order.seed));
         }
         let answer = self.burst(http, step(measure, Pace::Closed, order.seed))?;
         *answered += answer.answered;

@@ -130,7 +130,7 @@ impl Site<'_> {
         }
         let found = match &order.measure.kind {
             MeasureKind::Ims(ims) => Benchmark::new(&mut session, workload, ims.arrivals, self.observer)
-                .find(ims, order.capacity_hint)?,
+                .find(ims, order.capacity_hint, order.seed)?,
             MeasureKind::Latency(latency) => {
                 Benchmark::new(&mut session, workload, latency.arrivals, self.observer)
                     .fixed(latency, order.offered)?

@@ -146,7 +146,7 @@ fn find(text: &str, service: Service, hint: Option<f64>) -> (Found, u32) {
     let workload = workload(&plan);
     let mut session = Simulated { service, workload: workload.clone() };
     let benchmark = Benchmark::new(&mut session, &workload, Arrivals::Poisson, &Silent);
-    let found = benchmark.find(&measure(&plan), hint.map(Rate)).expect("the simulation never fails");
+    let found = benchmark.find(&measure(&plan), hint.map(Rate), 7).expect("the simulation never fails");
     assert_eq!(found.phases.len(), found.outcome.phases.len());
     (found, session.service.profiles)
 }
