@@ -29,6 +29,8 @@ const MOST_STEPS: u32 = 30;
 /// A step of the search goes no further beyond the last than this. A SIP service far beyond its capacity fills
 /// its memory with transactions, and the wait until it is rid of them is longer than a step.
 const SEARCH_FACTOR: f64 = 2.0;
+/// Registrations per second of a service that is still waited for; one that answers nobody is not.
+const SLOWEST_REGISTRAR: f64 = 10.0;
 /// Rates tried in confirmation, each lower than the one before.
 const MOST_CONFIRMATIONS: u32 = 4;
 /// A request is given up after this many times T1: timers B and F of RFC 3261 section 17.1.
@@ -341,8 +343,8 @@ impl<'a> Benchmark<'a> {
             PhaseKind::Mix { duration } => Duration::from(duration),
             PhaseKind::PreRegistration => {
                 let all = self.workload.registered_count();
-                // Registrations that fail are made again by other subscribers.
-                Duration::from_secs_f64((4.0 * all / phase.rate.0).clamp(0.0, 1e8))
+                // The rate is the most: a service that is slower is given the time.
+                Duration::from_secs_f64((all / phase.rate.0.min(SLOWEST_REGISTRAR)).clamp(0.0, 1e8))
             }
         };
         profile.phases.iter().map(time).sum::<Duration>() + Duration::from(profile.drain) * 2 + SLACK

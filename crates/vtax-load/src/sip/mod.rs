@@ -9,6 +9,7 @@ mod callee;
 mod caller;
 mod compose;
 mod course;
+mod holdback;
 mod line;
 mod merge;
 mod recorder;

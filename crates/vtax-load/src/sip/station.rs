@@ -14,6 +14,7 @@ use vtax_wire::sip::Method;
 use super::attempt::{Attempt, Callee, Stage, Transaction};
 use super::auth::Kept;
 use super::compose::{Composer, Sender};
+use super::holdback::Holdback;
 use super::line::Line;
 use super::recorder::{Cause, Place, Record, metric_number};
 use super::setup::Setup;
@@ -64,6 +65,8 @@ pub(crate) struct Station {
     /// By phase, those begun.
     pub(crate) records: Vec<Record>,
     pub(crate) present: Present,
+    /// In a pre-registration.
+    pub(crate) holdback: Option<Holdback>,
     pub(crate) progress: Progress,
 }
 
@@ -97,6 +100,7 @@ impl Station {
             traffic: Traffic::default(),
             records: Vec::new(),
             present: Present::default(),
+            holdback: None,
             progress: Progress::default(),
             setup: Arc::clone(setup),
         })
@@ -448,8 +452,11 @@ impl Station {
     /// Ends the attempt, inadequately where there is a cause or a metric passed its limit.
     pub(crate) fn end(&mut self, slot: u32, cause: Option<Cause>) {
         let attempt = self.at(slot);
-        let (place, fault) = (attempt.place, cause.or(attempt.fault));
+        let (place, begun, fault) = (attempt.place, attempt.begun, cause.or(attempt.fault));
         self.vacate(slot, cause);
+        if let Some(holdback) = &mut self.holdback {
+            holdback.ended(self.now, begun, cause.is_none());
+        }
         self.records[usize::from(place.phase)].ended(place, fault);
         self.happened(place, if fault.is_none() { MomentKind::Succeeded } else { MomentKind::Failed });
         *(if fault.is_none() { &mut self.progress.ok } else { &mut self.progress.failed }) += 1;

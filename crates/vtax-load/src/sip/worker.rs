@@ -11,11 +11,12 @@ use vtax_sys::datagrams::{BATCH_MAX, Inbox};
 use vtax_sys::gathering::Gathering;
 use vtax_sys::usage::{CpuTime, thread_cpu};
 use vtax_sys::{SysError, sched};
-use vtax_units::Nanos;
+use vtax_units::{Nanos, Rate};
 use vtax_wire::sip::{Message, StartLine};
 
 use super::PhaseKind;
 use super::course::Course;
+use super::holdback::Holdback;
 use super::line::{Wire, receive_error};
 use super::recorder::{Layout, Place, Record};
 use super::station::{Present, Station};
@@ -259,7 +260,10 @@ impl<'a> Worker<'a> {
         let seed = station.setup.spec.seed.wrapping_add(self.phase as u64 + 1);
         let arrivals = Arrivals::new(self.course.profile.arrivals, &profile, seed, number, workers);
         self.arrivals = Some(arrivals.peekable());
-        self.polls = phase.rate.0 / workers as f64 <= POLLED_RATE_MAX;
+        let share = Rate(phase.rate.0 / workers as f64);
+        self.polls = share.0 <= POLLED_RATE_MAX;
+        let holdback = || Holdback::new(share, workers, station.setup.t1, station.now);
+        station.holdback = duration.is_none().then(holdback);
         self.usage_from = None;
         self.state = State::Driving;
     }
@@ -278,9 +282,11 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// When the next attempt is meant to start, if this phase still has one.
+    /// When the next attempt is meant to start, if this phase still has one and it isn't held back.
     fn next_start(&mut self) -> Option<u64> {
-        if self.left == 0 {
+        let (now, live) = (self.station.now, self.station.live());
+        let held = self.station.holdback.as_mut().is_some_and(|holdback| holdback.holds(now, live));
+        if self.left == 0 || held {
             return None;
         }
         let (start, end) = (self.start, self.end);
@@ -308,7 +314,8 @@ impl<'a> Worker<'a> {
                 since,
             };
             let scenario = self.station.records[self.phase].layout.scenarios[usize::from(position)];
-            self.station.begin(scenario, place, self.station.now - at);
+            let could_begin = self.station.holdback.as_ref().map_or(at, |holdback| holdback.could_begin(at));
+            self.station.begin(scenario, place, self.station.now.saturating_sub(could_begin));
             self.pacer.started(since);
         }
     }

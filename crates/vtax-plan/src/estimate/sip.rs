@@ -21,7 +21,7 @@ pub(super) fn measuring(measure: &Measure, workload: &SipWorkload, capacity: Rat
             Load::Rate(rate) => rate,
             Load::OwnCapacity(share) | Load::LowestCapacity(share) => Rate(capacity.0 * share.0),
         };
-        registering(workload, rate) + warmup.as_secs_f64() + duration.as_secs_f64()
+        registering(workload, rate, capacity) + warmup.as_secs_f64() + duration.as_secs_f64()
     };
     let seconds = match &measure.kind {
         MeasureKind::Ims(ims) => {
@@ -37,7 +37,7 @@ pub(super) fn measuring(measure: &Measure, workload: &SipWorkload, capacity: Rat
                     (of_search.as_secs_f64() + ends) * steps + (step + ends) * CONFIRMATIONS as f64
                 }
             };
-            registering(workload, ims.registration_rate) + ims.stir.as_secs_f64() + load
+            registering(workload, ims.registration_rate, capacity) + ims.stir.as_secs_f64() + load
         }
         MeasureKind::Latency(m) => fixed(m.load, m.warmup, m.duration) + ends,
         MeasureKind::Failover(m) => fixed(m.load, m.warmup, m.duration) + ends,
@@ -47,9 +47,10 @@ pub(super) fn measuring(measure: &Measure, workload: &SipWorkload, capacity: Rat
     Nanos::from_secs_f64(seconds.min(1e9))
 }
 
-/// Seconds until the plan's share of subscribers is registered.
-fn registering(workload: &SipWorkload, rate: Rate) -> f64 {
-    workload.registered_count() / rate.0
+/// Seconds until the plan's share of subscribers is registered: a service is given the time it needs, which is
+/// about that of as many scenarios.
+fn registering(workload: &SipWorkload, rate: Rate, capacity: Rate) -> f64 {
+    workload.registered_count() / rate.0.min(capacity.0)
 }
 
 /// Time in which the last calls of a step end: of exponential times, the longest among some hundreds.

@@ -261,7 +261,7 @@ pub enum Spread {
 /// capacity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ImsMeasure {
-    /// Registrations per second before the first step.
+    /// Most registrations per second before the first step.
     pub registration_rate: Rate,
     /// Share of those registrations that may be inadequately handled.
     pub registration_ihs_limit: Share,

@@ -135,7 +135,8 @@ raw! {
         /// Time at the start of each step that doesn't count; without it, `30s` with `steps` and
         /// `10s` with `search`.
         optional transient: Nanos,
-        /// Registrations per second before the load begins.
+        /// Most registrations per second before the load begins; a service that is slower is given the
+        /// time.
         default registration_rate: Rate = "100/s",
         /// Share of those registrations that may be inadequately handled.
         default registration_ihs_limit: Share = "1%",

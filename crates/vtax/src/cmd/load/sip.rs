@@ -107,7 +107,7 @@ struct Users {
     /// Share of the subscribers registered before the first step.
     #[arg(long, default_value = "80%")]
     registered: Share,
-    /// Registrations per second before the first step.
+    /// Most registrations per second before the first step; a server that is slower is given the time.
     #[arg(long, default_value = "1000/s")]
     registration_rate: Rate,
     /// Registration time asked for.
