@@ -299,6 +299,9 @@ impl Station {
         self.traffic.retransmissions += 1;
         let attempt = &self.attempts[slot as usize];
         let (place, scenario) = (attempt.place, attempt.scenario);
+        if let Some(holdback) = &mut self.holdback {
+            holdback.repeated(self.now, attempt.begun);
+        }
         self.records[usize::from(place.phase)].repeated(place);
         self.happened(place, MomentKind::Repeated);
         let since = self.now.saturating_sub(self.present.start);

@@ -11,7 +11,7 @@ use vtax_sys::datagrams::{BATCH_MAX, Inbox};
 use vtax_sys::gathering::Gathering;
 use vtax_sys::usage::{CpuTime, thread_cpu};
 use vtax_sys::{SysError, sched};
-use vtax_units::{Nanos, Rate};
+use vtax_units::Nanos;
 use vtax_wire::sip::{Message, StartLine};
 
 use super::PhaseKind;
@@ -260,9 +260,8 @@ impl<'a> Worker<'a> {
         let seed = station.setup.spec.seed.wrapping_add(self.phase as u64 + 1);
         let arrivals = Arrivals::new(self.course.profile.arrivals, &profile, seed, number, workers);
         self.arrivals = Some(arrivals.peekable());
-        let share = Rate(phase.rate.0 / workers as f64);
-        self.polls = share.0 <= POLLED_RATE_MAX;
-        let holdback = || Holdback::new(share, workers, station.setup.t1, station.now);
+        self.polls = phase.rate.0 / workers as f64 <= POLLED_RATE_MAX;
+        let holdback = || Holdback::new(workers, station.setup.t1, station.now);
         station.holdback = duration.is_none().then(holdback);
         self.usage_from = None;
         self.state = State::Driving;
