@@ -10,7 +10,7 @@ use vtax_vm::ft::{
     restore_snapshot,
 };
 
-use super::host::{Host, HostState};
+use super::host::{Host, HostState, cpu_of_thread};
 use super::model::{PairEventKind, PairMode};
 use super::shared::{Member, Shared, lock};
 use super::supervisor::{Message, SETTLE_WITHIN, TICK};
@@ -153,21 +153,16 @@ impl Shared {
         }
     }
 
-    /// CPU time of the heartbeat processes and of this process's threads that watch over pairs.
+    /// CPU time of the heartbeat processes, former ones too, and of this process's threads that watch over pairs.
     pub(crate) fn supervision_cpu(&self) -> Nanos {
-        let hearts = self.hosts.iter().filter_map(Host::heart_pid);
-        let hearts = hearts.map(|pid| format!("/proc/{pid}/task/{pid}"));
+        let hearts = self.hosts.iter().map(Host::heart_cpu);
         let ours = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
         let ours = ours.filter_map(|entry| entry.path().to_str().map(str::to_owned)).filter(|thread| {
             let name = std::fs::read_to_string(format!("{thread}/comm")).unwrap_or_default();
             WATCHERS.contains(&name.trim())
         });
-        // Kernel document `sched-stats`: the first number is the time on a CPU in nanoseconds.
-        let time = |thread: String| {
-            let text = std::fs::read_to_string(format!("{thread}/schedstat")).ok()?;
-            text.split_whitespace().next()?.parse::<u64>().ok()
-        };
-        Nanos(hearts.chain(ours).filter_map(time).sum())
+        let ours = ours.map(|thread| cpu_of_thread(&thread));
+        Nanos(hearts.chain(ours).map(|time| time.0).sum())
     }
 }
 

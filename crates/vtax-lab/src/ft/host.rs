@@ -50,6 +50,8 @@ pub(crate) struct Host {
 struct Life {
     state: HostState,
     heart: Option<PidFd>,
+    /// CPU time of the hearts before.
+    spent: Nanos,
 }
 
 impl Host {
@@ -61,7 +63,7 @@ impl Host {
         ports: [String; 2],
         group: Option<NodeGroup>,
     ) -> Self {
-        let life = Mutex::new(Life { state: HostState::Off, heart: None });
+        let life = Mutex::new(Life { state: HostState::Off, heart: None, spent: Nanos::ZERO });
         Self { name, cpus, netns, address, ports, group, life }
     }
 
@@ -120,7 +122,8 @@ impl Host {
             .fd(second, 4)
             .start(|pid| self.group.as_ref().map_or(Ok(()), |group| group.attach(pid)))
             .during(what)?;
-        *self.life() = Life { state: HostState::Up, heart: Some(heart) };
+        let mut life = self.life();
+        (life.state, life.heart) = (HostState::Up, Some(heart));
         Ok(())
     }
 
@@ -134,16 +137,19 @@ impl Host {
         Ok(())
     }
 
-    /// Process id of its heartbeat.
-    pub(crate) fn heart_pid(&self) -> Option<i32> {
-        self.life().heart.as_ref().map(PidFd::pid)
+    /// CPU time of its heartbeats, of all its lives.
+    pub(crate) fn heart_cpu(&self) -> Nanos {
+        let life = self.life();
+        Nanos(life.spent.0 + life.heart.as_ref().map_or(0, |heart| cpu_of_heart(heart).0))
     }
 
     /// Ends its own processes and waits for the kernel to confirm it; false where it doesn't.
     pub(crate) fn power_off(&self) -> bool {
         let mut life = self.life();
         life.state = HostState::Off;
-        life.heart.take().is_none_or(|heart| heart.kill_and_reap(GONE_WITHIN).is_ok())
+        let Some(heart) = life.heart.take() else { return true };
+        life.spent.0 += cpu_of_heart(&heart).0;
+        heart.kill_and_reap(GONE_WITHIN).is_ok()
     }
 
     /// A stream from this host to another over the link for checkpoints. Small messages leave at once:
@@ -177,6 +183,18 @@ impl Host {
         let states = self.ports.iter().zip(in_use);
         network.switch_ports(states.map(|(port, on)| (port.as_str(), on)))
     }
+}
+
+fn cpu_of_heart(heart: &PidFd) -> Nanos {
+    // The process has one thread.
+    cpu_of_thread(&format!("/proc/{0}/task/{0}", heart.pid()))
+}
+
+/// CPU time of a thread by its directory in /proc; zero where it is gone.
+pub(crate) fn cpu_of_thread(thread: &str) -> Nanos {
+    let text = std::fs::read_to_string(format!("{thread}/schedstat")).unwrap_or_default();
+    // Kernel document `sched-stats`: the first number is the time on a CPU in nanoseconds.
+    Nanos(text.split_whitespace().next().and_then(|time| time.parse().ok()).unwrap_or(0))
 }
 
 impl Drop for Host {

@@ -18,7 +18,9 @@ pub(crate) fn kemari_survives_kills(world: &mut World) {
     let questioner = world.ask(&pair, "hello");
     let took = armed(&pair);
     goes_on(&pair, &questioner, 50);
+    let supervision = pair.supervision_cpu();
     let first = kill_primary(&pair, &questioner, 1);
+    assert!(pair.supervision_cpu() >= supervision, "what the dead host used was used");
     repaired(&pair);
     goes_on(&pair, &questioner, 50);
     let second = kill_primary(&pair, &questioner, 2);

@@ -12,16 +12,14 @@ use crate::model::{
 
 /// Confirmations of a search: one usually holds.
 const CONFIRMATIONS: u64 = 1;
+/// Most registrations per second before a given load.
+const REGISTERING: Rate = Rate(1_000.0);
 
 /// Time of a measurement on a service that carries this many scenarios per second.
 pub(super) fn measuring(measure: &Measure, workload: &SipWorkload, capacity: Rate) -> Nanos {
     let ends = drain(workload).as_secs_f64();
-    let fixed = |load: Load, warmup: Nanos, duration: Nanos| {
-        let rate = match load {
-            Load::Rate(rate) => rate,
-            Load::OwnCapacity(share) | Load::LowestCapacity(share) => Rate(capacity.0 * share.0),
-        };
-        registering(workload, rate, capacity) + warmup.as_secs_f64() + duration.as_secs_f64()
+    let fixed = |warmup: Nanos, duration: Nanos| {
+        registering(workload, REGISTERING, capacity) + warmup.as_secs_f64() + duration.as_secs_f64()
     };
     let seconds = match &measure.kind {
         MeasureKind::Ims(ims) => {
@@ -39,8 +37,8 @@ pub(super) fn measuring(measure: &Measure, workload: &SipWorkload, capacity: Rat
             };
             registering(workload, ims.registration_rate, capacity) + ims.stir.as_secs_f64() + load
         }
-        MeasureKind::Latency(m) => fixed(m.load, m.warmup, m.duration) + ends,
-        MeasureKind::Failover(m) => fixed(m.load, m.warmup, m.duration) + ends,
+        MeasureKind::Latency(m) => fixed(m.warmup, m.duration) + ends,
+        MeasureKind::Failover(m) => fixed(m.warmup, m.duration) + ends,
         // Refused with a SIP workload.
         MeasureKind::Capacity(_) | MeasureKind::Throughput(_) | MeasureKind::Network(_) => 0.0,
     };
