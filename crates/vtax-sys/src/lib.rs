@@ -35,6 +35,7 @@ pub mod spawn;
 pub mod tap;
 pub mod tcp;
 pub mod usage;
+pub mod watchers;
 
 pub use clone::Namespaces;
 pub use error::{Context, Result, SysError, chain};

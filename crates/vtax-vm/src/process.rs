@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use vtax_sys::inherit::Inherit;
+use vtax_sys::watchers;
 use vtax_units::Nanos;
 
 use crate::error::Evidence;
@@ -97,18 +98,15 @@ impl Process {
         let shared = Arc::new(Shared::default());
         let (sender, receiver) = mpsc::channel();
         let for_watcher = Arc::clone(&shared);
-        let watcher =
-            std::thread::Builder::new().name("qemu-watch".to_owned()).spawn(move || {
-                match spawn(command, inherit) {
-                    Ok(started) => {
-                        let (child, handle, stderr) = started;
-                        let ours = handle.try_clone().map(|handle| (child.id(), handle));
-                        let _ = sender.send(ours);
-                        watch(child, &handle, stderr, console, &for_watcher);
-                    }
-                    Err(e) => drop(sender.send(Err(e))),
-                }
-            })?;
+        let watcher = watchers::spawn("qemu-watch", move || match spawn(command, inherit) {
+            Ok(started) => {
+                let (child, handle, stderr) = started;
+                let ours = handle.try_clone().map(|handle| (child.id(), handle));
+                let _ = sender.send(ours);
+                watch(child, &handle, stderr, console, &for_watcher);
+            }
+            Err(e) => drop(sender.send(Err(e))),
+        })?;
         let (pid, handle) = receiver.recv().map_err(io::Error::other)??;
         Ok(Self { pid, handle, shared, watcher: Some(watcher) })
     }

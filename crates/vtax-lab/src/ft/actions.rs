@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use vtax_sys::watchers;
 use vtax_units::Nanos;
 use vtax_vm::VmError;
 use vtax_vm::ft::{
@@ -10,7 +11,7 @@ use vtax_vm::ft::{
     restore_snapshot,
 };
 
-use super::host::{Host, HostState, cpu_of_thread};
+use super::host::HostState;
 use super::model::{PairEventKind, PairMode};
 use super::shared::{Member, Shared, lock};
 use super::supervisor::{Message, SETTLE_WITHIN, TICK};
@@ -18,9 +19,6 @@ use crate::error::{LabError, Result};
 
 /// How long the kernel may take to confirm the end of killed processes.
 pub(crate) const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
-
-/// Names of the threads that watch over pairs.
-const WATCHERS: [&str; 4] = ["ft-supervisor", "qmp", "relay", "qemu-watch"];
 
 impl Shared {
     /// The QEMUs on a host.
@@ -153,16 +151,10 @@ impl Shared {
         }
     }
 
-    /// CPU time of the heartbeat processes, former ones too, and of this process's threads that watch over pairs.
+    /// CPU time of the heartbeat processes and of this process's threads that watch over pairs, former ones too.
     pub(crate) fn supervision_cpu(&self) -> Nanos {
-        let hearts = self.hosts.iter().map(Host::heart_cpu);
-        let ours = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-        let ours = ours.filter_map(|entry| entry.path().to_str().map(str::to_owned)).filter(|thread| {
-            let name = std::fs::read_to_string(format!("{thread}/comm")).unwrap_or_default();
-            WATCHERS.contains(&name.trim())
-        });
-        let ours = ours.map(|thread| cpu_of_thread(&thread));
-        Nanos(hearts.chain(ours).map(|time| time.0).sum())
+        let hearts: u64 = self.hosts.iter().map(|host| host.heart_cpu().0).sum();
+        Nanos(hearts + watchers::cpu().0)
     }
 }
 

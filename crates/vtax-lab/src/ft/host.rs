@@ -9,6 +9,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use vtax_sys::cgroup::{NodeGroup, Usage};
 use vtax_sys::spawn::Spawn;
+use vtax_sys::watchers::cpu_of_thread;
 use vtax_sys::{Context, NetNs, PidFd};
 use vtax_units::{CpuSet, Nanos};
 
@@ -187,14 +188,7 @@ impl Host {
 
 fn cpu_of_heart(heart: &PidFd) -> Nanos {
     // The process has one thread.
-    cpu_of_thread(&format!("/proc/{0}/task/{0}", heart.pid()))
-}
-
-/// CPU time of a thread by its directory in /proc; zero where it is gone.
-pub(crate) fn cpu_of_thread(thread: &str) -> Nanos {
-    let text = std::fs::read_to_string(format!("{thread}/schedstat")).unwrap_or_default();
-    // Kernel document `sched-stats`: the first number is the time on a CPU in nanoseconds.
-    Nanos(text.split_whitespace().next().and_then(|time| time.parse().ok()).unwrap_or(0))
+    cpu_of_thread(&format!("{0}/task/{0}", heart.pid()))
 }
 
 impl Drop for Host {

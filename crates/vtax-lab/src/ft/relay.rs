@@ -13,6 +13,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 
 use vtax_agent::{Decoder, Frame, Kind};
+use vtax_sys::watchers;
 use vtax_units::Nanos;
 use vtax_vm::ft::{Mode, Replica, checkpoint_now};
 
@@ -81,7 +82,7 @@ impl Relay {
                 true
             });
         };
-        std::thread::Builder::new().name("relay".to_owned()).spawn(to_guest).on("start", place)?;
+        watchers::spawn("relay", to_guest).on("start", place)?;
         Ok((Self { route, ours }, theirs))
     }
 
@@ -126,7 +127,7 @@ impl Relay {
                 true
             });
         };
-        std::thread::Builder::new().name("relay".to_owned()).spawn(from_guest).on("start", place)?;
+        watchers::spawn("relay", from_guest).on("start", place)?;
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use vtax_sys::Context;
+use vtax_sys::{Context, watchers};
 use vtax_units::Nanos;
 use vtax_vm::ft::heartbeat::{Detector, Path, Verdict};
 use vtax_vm::ft::{Snapshot, Start, drop_protection};
@@ -63,9 +63,7 @@ pub(crate) fn start(shared: &Arc<Shared>) -> Result<JoinHandle<()>> {
         failed: Instant::now(),
         last_words: None,
     };
-    std::thread::Builder::new()
-        .name("ft-supervisor".to_owned())
-        .spawn(move || supervisor.run())
+    watchers::spawn("ft-supervisor", move || supervisor.run())
         .context("start", "thread")
         .during(|| "start the supervisor of a pair".to_owned())
 }

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use serde_json::{Value, json};
+use vtax_sys::watchers;
 use vtax_units::Nanos;
 
 use crate::error::{Result, VmError};
@@ -87,10 +88,7 @@ impl Monitor {
         lock(&waiting.pending).calls.insert(0, greeted);
         lock(&waiting.pending).next_id = 1;
         let reader = Reader { stream: read, waiting: Arc::clone(&waiting), handler };
-        std::thread::Builder::new()
-            .name("qmp".to_owned())
-            .spawn(move || reader.run())
-            .map_err(VmError::io("start", "thread"))?;
+        watchers::spawn("qmp", move || reader.run()).map_err(VmError::io("start", "thread"))?;
         let monitor = Self { stream: Mutex::new(stream), waiting };
         match greeting.recv_timeout(GREETING) {
             Ok(_) => {}
