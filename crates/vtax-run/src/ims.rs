@@ -29,8 +29,6 @@ const MOST_STEPS: u32 = 30;
 /// A step of the search goes no further beyond the last than this. A SIP service far beyond its capacity fills
 /// its memory with transactions, and the wait until it is rid of them is longer than a step.
 const SEARCH_FACTOR: f64 = 2.0;
-/// Most registrations per second where the plan names no rate for them; a service that is slower is given the time.
-const REGISTERING: Rate = Rate(1_000.0);
 /// Registrations per second of a service that is still waited for; one that answers nobody is not.
 const SLOWEST_REGISTRAR: f64 = 10.0;
 /// Rates tried in confirmation, each lower than the one before.
@@ -132,7 +130,7 @@ impl<'a> Benchmark<'a> {
     /// Runs the mix at one rate, after registering the plan's share.
     pub(crate) fn fixed(mut self, measure: &LatencyMeasure, rate: Rate) -> Result<Found, AgentError> {
         let load = fixed_load((measure.warmup, measure.duration), rate);
-        let made = self.play(vec![registration(REGISTERING, None), load])?;
+        let made = self.play(vec![registration(SipWorkload::REGISTRATION_RATE, None), load])?;
         Ok(self.conclude_fixed(made))
     }
 
@@ -146,7 +144,7 @@ impl<'a> Benchmark<'a> {
             &mut dyn FnMut() -> Result<Range<usize>, AgentError>,
         ) -> Result<Range<usize>, AgentError>,
     ) -> Result<Found, AgentError> {
-        self.play(vec![registration(REGISTERING, None)])?;
+        self.play(vec![registration(SipWorkload::REGISTRATION_RATE, None)])?;
         let made = around(&mut || self.play(vec![fixed_load(times, rate)]))?;
         Ok(self.conclude_fixed(made))
     }

@@ -12,14 +12,14 @@ use crate::model::{
 
 /// Confirmations of a search: one usually holds.
 const CONFIRMATIONS: u64 = 1;
-/// Most registrations per second before a given load.
-const REGISTERING: Rate = Rate(1_000.0);
 
 /// Time of a measurement on a service that carries this many scenarios per second.
 pub(super) fn measuring(measure: &Measure, workload: &SipWorkload, capacity: Rate) -> Nanos {
     let ends = drain(workload).as_secs_f64();
     let fixed = |warmup: Nanos, duration: Nanos| {
-        registering(workload, REGISTERING, capacity) + warmup.as_secs_f64() + duration.as_secs_f64()
+        registering(workload, SipWorkload::REGISTRATION_RATE, capacity)
+            + warmup.as_secs_f64()
+            + duration.as_secs_f64()
     };
     let seconds = match &measure.kind {
         MeasureKind::Ims(ims) => {

@@ -89,6 +89,10 @@ pub struct SipWorkload {
 }
 
 impl SipWorkload {
+    /// Most registrations per second before a given load, for which the plan names no rate; a service that is
+    /// slower is given the time.
+    pub const REGISTRATION_RATE: Rate = Rate(1_000.0);
+
     /// Subscribers that are to be registered before the first step.
     #[must_use]
     pub fn registered_count(&self) -> f64 {

@@ -282,28 +282,10 @@ fn taxes(report: &Report, bench: &Bench<'_>) -> Markup {
     let mut m = Markup::new();
     let Some(baseline) = bench.links.iter().find(|l| l.position == 0) else { return m };
     heading(&mut m, bench, "taxes", "What each path costs in TCP goodput");
-    let tests: Vec<&Test<'_>> = bench.transfers().collect();
-    let mut table = Markup::new();
-    table.open("table", &[("class", "beside taxes")]);
-    let names: Vec<String> = tests.iter().map(|t| name_of(t)).collect();
-    let mut columns = vec![("Path", false)];
-    columns.extend(names.iter().map(|n| (n.as_str(), true)));
-    head(&mut table, &columns);
-    table.open("tbody", &[]);
-    for link in &bench.links {
-        row_head(&mut table, link);
-        for test in &tests {
-            table.open("td", &[("class", "n")]);
-            match link.position {
-                0 => table.add(&baseline_cell(link, test)),
-                _ => table.add(&tax_cell(report, link, test)),
-            };
-            table.close("td");
-        }
-        table.close("tr");
-    }
-    table.close("tbody").close("table");
-    m.add(&wide(&table, tests.len()));
+    m.add(&by_transfer(bench, "beside taxes", |link, test| match link.position {
+        0 => baseline_cell(link, test),
+        _ => tax_cell(report, link, test),
+    }));
     let text = format!(
         "The baseline's goodput over the path's ({}), taken within rounds, with its 95 % interval: above 1 the path \
          carries less than the baseline, below 1 more. All of them are read together, and so judged (Holm).",
@@ -352,9 +334,15 @@ fn tax_cell(report: &Report, link: &Link<'_>, test: &Test<'_>) -> Markup {
 fn every(bench: &Bench<'_>) -> Markup {
     let mut m = Markup::new();
     heading(&mut m, bench, "transfers", "Every path, every transfer");
+    m.add(&by_transfer(bench, "beside double", transfer_cell));
+    m
+}
+
+/// A table with a row for each path and a column for each transfer.
+fn by_transfer(bench: &Bench<'_>, class: &str, cell: impl Fn(&Link<'_>, &Test<'_>) -> Markup) -> Markup {
     let tests: Vec<&Test<'_>> = bench.transfers().collect();
     let mut table = Markup::new();
-    table.open("table", &[("class", "beside double")]);
+    table.open("table", &[("class", class)]);
     let names: Vec<String> = tests.iter().map(|t| name_of(t)).collect();
     let mut columns = vec![("Path", false)];
     columns.extend(names.iter().map(|n| (n.as_str(), true)));
@@ -363,27 +351,29 @@ fn every(bench: &Bench<'_>) -> Markup {
     for link in &bench.links {
         row_head(&mut table, link);
         for test in &tests {
-            let goodputs = link.goodputs(&test.test.name);
-            table.open("td", &[("class", "n")]);
-            match vtax_stats::describe(&goodputs) {
-                Some(d) => {
-                    table.text(&quantity(d.mean, "bit/s"));
-                    let sd = d.sd.map_or_else(String::new, |sd| format!(" ({})", digits(in_30_s(sd))));
-                    table.element("small", &[], &format!("{} MB{sd}", megabytes(in_30_s(d.mean))));
-                }
-                None => {
-                    let why = why_none(link, test);
-                    let short = why.split(':').next().unwrap_or_default();
-                    table.element("span", &[("class", "quiet"), ("title", &why)], "none");
-                    table.element("small", &[], short);
-                }
-            }
-            table.close("td");
+            table.open("td", &[("class", "n")]).add(&cell(link, test)).close("td");
         }
         table.close("tr");
     }
     table.close("tbody").close("table");
-    m.add(&wide(&table, tests.len()));
+    wide(&table, tests.len())
+}
+
+fn transfer_cell(link: &Link<'_>, test: &Test<'_>) -> Markup {
+    let mut m = Markup::new();
+    match vtax_stats::describe(&link.goodputs(&test.test.name)) {
+        Some(d) => {
+            m.text(&quantity(d.mean, "bit/s"));
+            let sd = d.sd.map_or_else(String::new, |sd| format!(" ({})", digits(in_30_s(sd))));
+            m.element("small", &[], &format!("{} MB{sd}", megabytes(in_30_s(d.mean))));
+        }
+        None => {
+            let why = why_none(link, test);
+            let short = why.split(':').next().unwrap_or_default();
+            m.element("span", &[("class", "quiet"), ("title", &why)], "none");
+            m.element("small", &[], short);
+        }
+    }
     m
 }
 
