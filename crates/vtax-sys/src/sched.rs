@@ -3,7 +3,7 @@
 use rustix::process::{Pid, Resource, Rlimit};
 use vtax_units::{CpuSet, Nanos};
 
-use crate::error::{Context, Result};
+use crate::error::{Context, Result, SysError};
 
 pub(crate) fn to_kernel_set(cpus: &CpuSet) -> rustix::thread::CpuSet {
     let mut set = rustix::thread::CpuSet::new();
@@ -129,6 +129,22 @@ pub fn cpus_of(pid: i32) -> Result<CpuSet> {
         .context("get CPUs of process", pid.to_string())
 }
 
+/// The CPU on which a process's first thread runs, or ran last.
+///
+/// # Errors
+///
+/// Where there is no such process.
+pub fn last_cpu_of(pid: i32) -> Result<usize> {
+    let stat =
+        std::fs::read_to_string(format!("/proc/{pid}/stat")).context("look at process", pid.to_string())?;
+    // proc_pid_stat(5): field 39 of all; the second is a name in brackets that may hold anything, and the third follows it.
+    let processor = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(39 - 3));
+    processor.and_then(|text| text.parse().ok()).ok_or_else(|| SysError::Unexpected {
+        operation: "look at a process's CPU",
+        what: stat.trim().to_owned(),
+    })
+}
+
 /// Binds every thread of a process to `cpus`, also those that it starts meanwhile.
 ///
 /// # Errors
@@ -213,6 +229,23 @@ mod tests {
         let cpus = allowed_cpus().unwrap();
         assert!(!cpus.is_empty());
         assert!(!cpus_of(i32::try_from(std::process::id()).unwrap()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_process_is_seen_on_its_cpu() {
+        let cpu = allowed_cpus().unwrap().iter().last().unwrap();
+        let busy = ["-c", "while :; do :; done"];
+        let mut child = std::process::Command::new("sh").args(busy).spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        bind_process(pid, &CpuSet::of([cpu])).unwrap();
+        let seen = (0..1_000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            last_cpu_of(pid).unwrap() == cpu
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(seen);
+        assert!(last_cpu_of(i32::MAX).is_err());
     }
 
     #[test]

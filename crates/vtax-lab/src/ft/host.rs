@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use vtax_sys::cgroup::{NodeGroup, Usage};
+use vtax_sys::sched::last_cpu_of;
 use vtax_sys::spawn::Spawn;
 use vtax_sys::watchers::cpu_of_thread;
 use vtax_sys::{Context, NetNs, PidFd};
@@ -136,6 +137,11 @@ impl Host {
         }
         life.state = state;
         Ok(())
+    }
+
+    /// The CPU on which its heart last ran; `None` where it has none.
+    pub(crate) fn heart_runs_on(&self) -> Option<usize> {
+        last_cpu_of(self.life().heart.as_ref()?.pid()).ok()
     }
 
     /// CPU time of its heartbeats, of all its lives.

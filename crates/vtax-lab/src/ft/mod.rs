@@ -12,6 +12,7 @@ mod model;
 mod network;
 mod pair;
 mod proof;
+mod pulse;
 mod relay;
 mod shared;
 mod snapshots;

@@ -19,6 +19,7 @@ use super::actions::CONFIRM_WITHIN;
 use super::host::HostState;
 use super::model::{PairEventKind, PairMode};
 use super::network::address;
+use super::pulse::Pulse;
 use super::shared::{Member, Roles, Shared, lock};
 use crate::error::{Result, While};
 
@@ -30,7 +31,7 @@ pub(crate) const SETTLE_WITHIN: Duration = Duration::from_secs(20);
 const COUNT_EVERY: Duration = Duration::from_millis(250);
 /// How many times the detector's timeout counts while the guest isn't protected, and how soon after that
 /// it counts once again.
-const WHILE_UNPROTECTED: u32 = 4;
+const WHILE_UNPROTECTED: u32 = 10;
 const SETTLED_AFTER: Duration = Duration::from_millis(250);
 /// Pause after a failed attempt to protect a guest.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -52,7 +53,9 @@ pub(crate) enum Message {
 pub(crate) fn start(shared: &Arc<Shared>) -> Result<JoinHandle<()>> {
     let shared = Arc::clone(shared);
     let count = shared.hosts.len();
+    let what = || "start the supervisor of a pair".to_owned();
     let supervisor = Supervisor {
+        pulse: Pulse::start().context("start", "thread").during(what)?,
         detectors: vec![Detector::new(shared.spec.detector); count],
         lost_link: vec![false; count],
         down: vec![false; count],
@@ -63,14 +66,13 @@ pub(crate) fn start(shared: &Arc<Shared>) -> Result<JoinHandle<()>> {
         failed: Instant::now(),
         last_words: None,
     };
-    watchers::spawn("ft-supervisor", move || supervisor.run())
-        .context("start", "thread")
-        .during(|| "start the supervisor of a pair".to_owned())
+    watchers::spawn("ft-supervisor", move || supervisor.run()).context("start", "thread").during(what)
 }
 
 struct Supervisor {
     shared: Arc<Shared>,
     detectors: Vec<Detector>,
+    pulse: Pulse,
     /// Hosts whose link is known to be broken.
     lost_link: Vec<bool>,
     /// Hosts that were fenced and not heard of since.
@@ -179,7 +181,8 @@ impl Supervisor {
         for host in 0..self.detectors.len() {
             let verdict = self.detectors[host].verdict(now, patience);
             match verdict {
-                Verdict::Suspect if !self.down[host] => self.host_failed(host, now),
+                Verdict::Suspect if self.down[host] || self.starved(host) => {}
+                Verdict::Suspect => self.host_failed(host, now),
                 Verdict::PathLost(Path::FtLink) if !self.lost_link[host] && !self.down[host] => {
                     self.lost_link[host] = true;
                     self.link_lost(host);
@@ -191,6 +194,20 @@ impl Supervisor {
                 _ => {}
             }
         }
+    }
+
+    /// Whether the silence is this machine's: nothing gets to run where the host's heart would, or its beat comes as
+    /// soon as something does. Not believed for longer than any other silence while the guest isn't protected.
+    fn starved(&mut self, host: usize) -> bool {
+        let Some(cpu) = self.shared.hosts[host].heart_runs_on() else { return false };
+        if self.detectors[host].verdict(Instant::now(), WHILE_UNPROTECTED) == Verdict::Suspect {
+            return false;
+        }
+        if !self.pulse.is_felt(cpu) {
+            return true;
+        }
+        self.listen();
+        self.detectors[host].verdict(Instant::now(), self.patience()) != Verdict::Suspect
     }
 
     fn host_failed(&mut self, host: usize, now: Instant) {

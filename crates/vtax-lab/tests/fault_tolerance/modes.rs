@@ -92,6 +92,10 @@ pub(crate) fn colo_survives(world: &mut World) {
     let took = armed(&pair);
     goes_on(&pair, &questioner, 50);
     for nth in 1..=2 {
+        // On a busy machine the second guest was seen to end by itself (docs/fault-tolerance.md): then it is alone.
+        if !pair.is_armed() {
+            repaired(&pair);
+        }
         let first = kill_primary(&pair, &questioner, nth);
         println!("  armed in {took}, first answer after {first:?}");
         repaired(&pair);
