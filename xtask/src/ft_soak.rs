@@ -1,7 +1,7 @@
 //! Many random kills of protected guests: do memory and connections survive every one of them?
 //!
-//! A client asks a counter in the guest's memory over one TCP connection, and the host that runs the guest
-//! is killed at random moments. A failure is a connection that broke or a number that is not the next; with a
+//! A client asks a counter in the guest's memory over one TCP connection, and the host that runs the guest, or the one
+//! that has its copy, is killed at random moments. A failure is a connection that broke or a number that is not the next; with a
 //! disk, also a record on it that the client was told of and that isn't there afterwards.
 
 use std::io::{Read, Write};
@@ -36,6 +36,8 @@ const INTERVAL: Nanos = Nanos::from_millis(40);
 struct Kind {
     name: &'static str,
     mode: Mode,
+    /// Whose host is killed.
+    victim: Side,
     /// Each answer is also a record on the guest's disk.
     records: bool,
     of_hundred: usize,
@@ -43,17 +45,21 @@ struct Kind {
     on_demand: bool,
 }
 
-const KINDS: [Kind; 4] = [
-    Kind { name: "kemari", mode: Mode::Kemari, records: false, of_hundred: 100, on_demand: false },
-    Kind {
-        name: "remus",
-        mode: Mode::Remus { interval: INTERVAL },
-        records: false,
-        of_hundred: 100,
-        on_demand: false,
-    },
-    Kind { name: "disk", mode: Mode::Kemari, records: true, of_hundred: 20, on_demand: false },
-    Kind { name: "colo", mode: Mode::Colo, records: false, of_hundred: 100, on_demand: true },
+const KEMARI: Kind = Kind {
+    name: "kemari",
+    mode: Mode::Kemari,
+    victim: Side::Primary,
+    records: false,
+    of_hundred: 100,
+    on_demand: false,
+};
+
+const KINDS: [Kind; 5] = [
+    KEMARI,
+    Kind { name: "remus", mode: Mode::Remus { interval: INTERVAL }, ..KEMARI },
+    Kind { name: "disk", records: true, of_hundred: 20, ..KEMARI },
+    Kind { name: "secondary", victim: Side::Secondary, ..KEMARI },
+    Kind { name: "colo", mode: Mode::Colo, on_demand: true, ..KEMARI },
 ];
 
 /// Size of the disk; it has room for a record of each answer of one guest.
@@ -179,7 +185,7 @@ fn kills(guest: Arc<Guest>, kind: Kind, count: usize, seed: u64) -> Result<Found
     let mut random = StdRng::seed_from_u64(seed);
     let mut found = Found::default();
     for nth in 1..=count {
-        if let Err(e) = kill_once(&pair, &questioner, &mut random, nth, &mut found) {
+        if let Err(e) = kill_once(&pair, kind, &questioner, &mut random, nth, &mut found) {
             found.failures.push(format!("kill {nth}: {e:#}; events: {:?}", pair.events()));
             break;
         }
@@ -204,6 +210,7 @@ fn kills(guest: Arc<Guest>, kind: Kind, count: usize, seed: u64) -> Result<Found
 
 fn kill_once(
     pair: &FtPair,
+    kind: Kind,
     questioner: &Questioner,
     random: &mut StdRng,
     nth: usize,
@@ -216,12 +223,15 @@ fn kill_once(
     found.supervision.1 += before.1.elapsed().as_secs_f64();
     found.pauses.extend(pair.pauses_us().into_iter().map(|us| f64::from(us) / 1000.0));
     let killed = Instant::now();
-    pair.kill_host(Side::Primary)?;
-    let promoted = pair.wait_for(PATIENCE, |events, _| {
-        let count = events.iter().filter(|e| matches!(e.kind, PairEventKind::Promoted { .. })).count();
-        (count >= nth).then_some(())
+    pair.kill_host(kind.victim)?;
+    let went_on = pair.wait_for(PATIENCE, |events, _| {
+        let went_on = |event: &PairEventKind| match kind.victim {
+            Side::Primary => matches!(event, PairEventKind::Promoted { .. }),
+            Side::Secondary => matches!(event, PairEventKind::Unprotected { .. }),
+        };
+        (events.iter().filter(|e| went_on(&e.kind)).count() >= nth).then_some(())
     });
-    promoted.ok_or_else(|| anyhow!("nobody took over"))?;
+    went_on.ok_or_else(|| anyhow!("nobody went on"))?;
     questioner.wait_answers(20, PATIENCE)?;
     match questioner.first_after(killed) {
         Some(first) => found.first_answers.push(ms(first.came - killed)),

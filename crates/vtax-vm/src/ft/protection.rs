@@ -79,6 +79,8 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// QEMU's default limits a stream to 1 Gbit/s; the link's own rate is limit enough.
 pub(super) const UNLIMITED: u64 = 4 << 30;
 
+/// Longer than an end of the checkpoints can take, in milliseconds.
+const NEVER_MS: u32 = 3_600_000;
 /// The primary's objects: what deletes them deletes them in this order.
 const OBJECTS: [&str; 5] = ["comp0", "iothread1", "m0", "redire0", "redire1"];
 /// The primary's character devices.
@@ -254,6 +256,10 @@ fn add_secondary_filters(secondary: &Replica, from_primary: &OwnedFd, to_primary
 pub fn drop_protection(primary: &Replica) {
     let left = primary.migration_status().is_ok_and(|status| status == "colo");
     if left {
+        // A packet whose time is over sets a timer of the checkpoints' thread, which that frees as it ends: QEMU then
+        // crashes. From now on no time is over; what waits is let go with the end.
+        let quiet = json!({ "path": "/objects/comp0", "property": "compare_timeout", "value": NEVER_MS });
+        let _ = primary.execute("qom-set", quiet);
         // Refused where QEMU noticed the other's end by itself.
         let _ = primary.execute("x-colo-lost-heartbeat", Value::Null);
     } else {
