@@ -112,7 +112,7 @@ fn compare() -> Result<Found> {
         )?);
         let copying = Test::tcp(&["--copy"]);
         let tests = (&copying, &Test::iperf_tcp());
-        comparisons.push(pairs(cable, name("TCP bulk, receiver copies,"), gbit, COPY_GOAL, tests)?);
+        comparisons.push(pairs(cable, name("TCP bulk, both ends copy,"), gbit, COPY_GOAL, tests)?);
         let tests = (&Test::udp(), &Test::iperf_udp());
         comparisons.push(pairs(cable, name("UDP as fast as it goes"), "1000/CPU-s", UDP_GOAL, tests)?);
     }

@@ -252,13 +252,24 @@ fn probes_to_nobody_are_lost() {
 fn a_server_takes_only_as_many_tests_as_it_should() {
     let server = Server::with(ServerOptions { tests: 1 });
     let address = server.address;
-    let busy =
-        thread::spawn(move || run(&spec(address, NetTest::Rr(transactions())), &Control::new(), &|_| {}));
-    thread::sleep(Duration::from_millis(150));
+    let (started, starts) = std::sync::mpsc::channel();
+    let busy = thread::spawn(move || {
+        let spec = NetSpec { duration: Nanos::from_secs(1), ..spec(address, NetTest::Rr(transactions())) };
+        run(&spec, &Control::new(), &|_| started.send(()).unwrap_or(()))
+    });
+    starts.recv().unwrap();
     let error = server.test(NetTest::Rr(transactions())).unwrap_err();
     assert_eq!(error.to_string(), "the server refuses: it is busy with 1 others");
     busy.join().unwrap().unwrap();
-    server.rr(transactions());
+    // Who has heard of its end can come again at once.
+    for _ in 0..20 {
+        let spec = NetSpec {
+            warmup: Nanos::ZERO,
+            duration: Nanos::from_millis(10),
+            ..spec(address, NetTest::Rr(transactions()))
+        };
+        run(&spec, &Control::new(), &|_| {}).unwrap();
+    }
 }
 
 #[test]

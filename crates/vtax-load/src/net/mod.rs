@@ -14,6 +14,7 @@ mod meter;
 mod result;
 mod rr;
 mod server;
+mod source;
 mod spec;
 mod tcp;
 mod udp;

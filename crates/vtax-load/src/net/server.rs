@@ -143,13 +143,17 @@ fn host(
         tests.insert(token, sender);
     }
     let host = Host { spec, token, streams, stop };
-    let result = host.run(link);
+    let result = host.run(link).and_then(|report| asked(link).map(|()| report));
+    // Before the client is told: its next test may come at once.
     hall.tests().remove(&token);
-    if let Err(error) = &result {
-        let reason = vtax_sys::chain(error);
-        let _ = control::send(link, &FromServer::Refused { reason, kind: error.kind() });
+    match result {
+        Ok(report) => control::send(link, &FromServer::Report(Box::new(report))),
+        Err(error) => {
+            let reason = vtax_sys::chain(&error);
+            let _ = control::send(link, &FromServer::Refused { reason, kind: error.kind() });
+            Err(error)
+        }
     }
-    result
 }
 
 struct Host<'a> {
@@ -160,7 +164,8 @@ struct Host<'a> {
 }
 
 impl Host<'_> {
-    fn run(&self, link: &mut TcpStream) -> Result<(), NetError> {
+    /// The test itself, until the client asks for the report or is about to.
+    fn run(&self, link: &mut TcpStream) -> Result<ServerReport, NetError> {
         let patience = Duration::from_nanos(self.spec.warmup.0 + self.spec.duration.0) + PATIENCE * 2;
         link.set_read_timeout(Some(patience)).map_err(NetError::system("prepare a connection"))?;
         match &self.spec.test {
@@ -236,10 +241,11 @@ impl Host<'_> {
         move || stop.load(Relaxed)
     }
 
-    fn tcp(&self, test: &TcpTest, link: &mut TcpStream) -> Result<(), NetError> {
+    fn tcp(&self, test: &TcpTest, link: &mut TcpStream) -> Result<ServerReport, NetError> {
         let ups = if test.direction == Direction::Down { 0 } else { test.streams };
         let downs = if test.direction == Direction::Up { 0 } else { test.streams };
         let (up, down) = self.gather(link, &test.socket, ups, downs)?;
+        let (up, down) = (tcp::fresh(up), tcp::fresh(down));
         control::send(link, &FromServer::Go)?;
         let course = Course::begin(self.spec);
         let cancelled = self.cancelled();
@@ -247,15 +253,14 @@ impl Host<'_> {
             || tcp::side(tcp::Role::Receives, up, test, &course, &cancelled, None),
             || tcp::side(tcp::Role::Sends, down, test, &course, &cancelled, None),
         );
-        let report = ServerReport {
+        Ok(ServerReport {
             received: (ups > 0).then_some(received?),
             sent: (downs > 0).then_some(sent?),
             ..ServerReport::default()
-        };
-        report_when_asked(link, report)
+        })
     }
 
-    fn rr(&self, test: &RrTest, link: &mut TcpStream) -> Result<(), NetError> {
+    fn rr(&self, test: &RrTest, link: &mut TcpStream) -> Result<ServerReport, NetError> {
         let setup = SocketSetup { no_delay: true, ..test.socket.clone() };
         let (streams, _) = self.gather(link, &setup, test.streams, 0)?;
         control::send(link, &FromServer::Go)?;
@@ -268,7 +273,7 @@ impl Host<'_> {
             }
             Ok::<_, NetError>(cpu)
         })?;
-        report_when_asked(link, ServerReport { cpu, ..ServerReport::default() })
+        Ok(ServerReport { cpu, ..ServerReport::default() })
     }
 
     /// A socket for datagrams on the address the client has reached.
@@ -286,17 +291,14 @@ impl Host<'_> {
         Ok(socket)
     }
 
-    fn udp(&self, test: &UdpTest, link: &mut TcpStream) -> Result<(), NetError> {
+    fn udp(&self, test: &UdpTest, link: &mut TcpStream) -> Result<ServerReport, NetError> {
         let socket = self.datagrams(link, test.buffer)?;
         let course = Course::begin(self.spec);
         let counter = Counter::default();
         if test.direction == Direction::Down {
             let cancelled = self.cancelled();
             let sender = udp::send(&socket, self.token, test, &course, &counter, &cancelled)?;
-            return report_when_asked(
-                link,
-                ServerReport { udp_sent: Some(sender), ..ServerReport::default() },
-            );
+            return Ok(ServerReport { udp_sent: Some(sender), ..ServerReport::default() });
         }
         let over = AtomicBool::new(false);
         let token = self.token;
@@ -310,30 +312,28 @@ impl Host<'_> {
                 _ => Err(NetError::protocol("not a word about what was sent".to_owned())),
             }
         })?;
-        report_when_asked(link, ServerReport { udp_received: Some(receiver), ..ServerReport::default() })
+        Ok(ServerReport { udp_received: Some(receiver), ..ServerReport::default() })
     }
 
-    fn echo(&self, test: &PingTest, link: &mut TcpStream) -> Result<(), NetError> {
+    fn echo(&self, test: &PingTest, link: &mut TcpStream) -> Result<ServerReport, NetError> {
         let socket = self.datagrams(link, None)?;
         let over = AtomicBool::new(false);
         let (size, token) = (test.size as usize, self.token);
-        let said = thread::scope(|scope| {
+        thread::scope(|scope| {
             let thread = scope.spawn(|| echo::answer(&socket, &token, size, &over));
-            let said = control::receive::<ToServer>(link);
+            // It asks once it has had its answers.
+            let waited = link.peek(&mut [0]).map_err(NetError::lost("waiting for its word"));
             over.store(true, Relaxed);
             joined(thread.join().map(|result| result.map_err(NetError::lost("answering it"))))?;
-            said
-        })?;
-        match said {
-            ToServer::Report => control::send(link, &FromServer::Report(Box::default())),
-            _ => Err(NetError::protocol("something else than a question".to_owned())),
-        }
+            waited.map(|_| ServerReport::default())
+        })
     }
 }
 
-fn report_when_asked(link: &mut TcpStream, report: ServerReport) -> Result<(), NetError> {
+/// Waits until the client asks for the report.
+fn asked(link: &mut TcpStream) -> Result<(), NetError> {
     match control::receive(link)? {
-        ToServer::Report => control::send(link, &FromServer::Report(Box::new(report))),
+        ToServer::Report => Ok(()),
         _ => Err(NetError::protocol("something else than a question".to_owned())),
     }
 }

@@ -54,9 +54,9 @@ pub struct TcpTest {
     pub bytes: Option<Bytes>,
     /// Bytes of one write.
     pub block: Bytes,
-    /// The receiver copies what it gets into its memory, as most programs would. Otherwise the
-    /// kernel drops it after counting (`MSG_TRUNC`, tcp(7)), so that less of the CPU goes into the
-    /// instrument.
+    /// Both ends copy between their memory and the kernel's, as most programs would. Otherwise the
+    /// sender's kernel sends the pages of a file in memory as they are (sendfile(2)), and the receiver's
+    /// drops what it has counted (`MSG_TRUNC`, tcp(7)), so that less of the CPU goes into the instrument.
     pub copy: bool,
 }
 

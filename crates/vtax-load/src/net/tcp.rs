@@ -7,13 +7,14 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, ipproto, sockopt};
 use vtax_sys::sched::monotonic;
 use vtax_sys::tcp::{TcpInfo, set_max_segment, tcp_info};
 use vtax_units::Nanos;
 
 use super::control::{self, FromServer, ToServer};
 use super::meter::{Counter, Course, Usage, cancelled_by, count, joined};
+use super::source::Source;
 use super::{
     ConnectionFacts, DISAGREEMENT, Direction, NetCpu, NetError, PATIENCE, Session, SocketSetup, TcpFlow,
     TcpResult, TcpSide, TcpTest, Watch,
@@ -43,8 +44,8 @@ pub(super) fn client(
 ) -> Result<TcpResult, NetError> {
     let ups = if test.direction == Direction::Down { 0 } else { test.streams };
     let downs = if test.direction == Direction::Up { 0 } else { test.streams };
-    let up = connect_all(session, &test.socket, ups, true)?;
-    let down = connect_all(session, &test.socket, downs, false)?;
+    let up = fresh(connect_all(session, &test.socket, ups, true)?);
+    let down = fresh(connect_all(session, &test.socket, downs, false)?);
     control::wait_for_go(&mut link)?;
     let course = Course::begin(session.spec);
     let cancelled = cancelled_by(session.control);
@@ -180,10 +181,26 @@ pub(super) fn set_up(stream: &TcpStream, setup: &SocketSetup) -> Result<(), NetE
     }
 }
 
+/// A connection, and what its kernel had counted before anything was sent for the test.
+pub(super) struct Fresh {
+    stream: TcpStream,
+    before: TcpInfo,
+}
+
+/// Notes the kernel's counts. To be called before the far end may send: on a busy machine much may have come by the time
+/// this end's threads run.
+pub(super) fn fresh(streams: Vec<TcpStream>) -> Vec<Fresh> {
+    let note = |stream: TcpStream| {
+        let before = tcp_info(stream.as_fd()).unwrap_or_default();
+        Fresh { stream, before }
+    };
+    streams.into_iter().map(note).collect()
+}
+
 /// One end of one direction: all its connections, to the last byte.
 pub(super) fn side(
     role: Role,
-    streams: Vec<TcpStream>,
+    streams: Vec<Fresh>,
     test: &TcpTest,
     course: &Course,
     cancelled: &(dyn Fn() -> bool + Sync),
@@ -196,8 +213,8 @@ pub(super) fn side(
     let share = test.bytes.map(|bytes| bytes.0.div_ceil(streams.len() as u64));
     thread::scope(|scope| {
         let mut threads = Vec::with_capacity(streams.len());
-        for (stream, counter) in streams.iter().zip(&counters) {
-            let transfer = Transfer { stream, test, share, course, counter, cancelled };
+        for (Fresh { stream, before }, counter) in streams.iter().zip(&counters) {
+            let transfer = Transfer { stream, before, test, share, course, counter, cancelled };
             threads.push(scope.spawn(move || transfer.run(role)));
         }
         let counted = count(course, &counters, cancelled, watch);
@@ -225,6 +242,7 @@ pub(super) fn side(
 /// One connection under way.
 struct Transfer<'a> {
     stream: &'a TcpStream,
+    before: &'a TcpInfo,
     test: &'a TcpTest,
     /// Bytes to send where not time but they end the transfer.
     share: Option<u64>,
@@ -244,21 +262,25 @@ struct End {
 
 impl Transfer<'_> {
     fn run(&self, role: Role) -> Result<End, NetError> {
-        let before = tcp_info(self.stream.as_fd()).unwrap_or_default();
+        let before = match role {
+            // What introduced this connection may have been acknowledged since.
+            Role::Sends => &tcp_info(self.stream.as_fd()).unwrap_or_default(),
+            Role::Receives => self.before,
+        };
         let usage = Usage::begin();
         let transferred = match role {
             Role::Sends => self.send().map_err(NetError::lost("sending to it")),
             Role::Receives => self.receive().map_err(NetError::lost("receiving from it")),
         };
         self.counter.end();
-        let (bytes, at) = transferred.map_err(|error| self.stalled(role, &before, error))?;
+        let (bytes, at) = transferred.map_err(|error| self.stalled(role, before, error))?;
         let cpu = usage.end();
         if role == Role::Sends {
             self.wait_for_peer()
                 .map_err(NetError::lost("waiting for the last acknowledgement"))
-                .map_err(|error| self.stalled(role, &before, error))?;
+                .map_err(|error| self.stalled(role, before, error))?;
         }
-        Ok(End { bytes, at, cpu, facts: facts(self.stream, &before, bytes) })
+        Ok(End { bytes, at, cpu, facts: facts(self.stream, before, bytes) })
     }
 
     /// Says more about a loss where the connection stands but carried nothing at all. Whether small
@@ -277,24 +299,18 @@ impl Transfer<'_> {
 
     fn send(&self) -> io::Result<(u64, Nanos)> {
         self.stream.set_write_timeout(Some(LOOK))?;
-        // Of no pattern that a link could compress.
-        let mut state = 0x9e37_79b9_u32;
-        let block: Vec<u8> = std::iter::repeat_with(|| {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (state >> 24) as u8
-        })
-        .take(self.test.block.0 as usize)
-        .collect();
+        let block = self.test.block.0 as usize;
+        let source = Source::new(block, self.test.copy)?;
         let stop = self.course.to();
         let mut sent = 0_u64;
         let mut at = self.course.start;
         loop {
             let now = monotonic();
-            let left = self.share.map_or(u64::MAX, |share| share - sent).min(block.len() as u64) as usize;
+            let left = self.share.map_or(u64::MAX, |share| share - sent).min(block as u64) as usize;
             if left == 0 || now >= stop || (self.cancelled)() {
                 break;
             }
-            match rustix::net::send(self.stream, &block[..left], SendFlags::NOSIGNAL) {
+            match source.send(self.stream, left) {
                 Ok(more) => {
                     sent += more as u64;
                     self.counter.set(sent, 0);
@@ -391,7 +407,38 @@ fn disagreement(sender: &TcpSide, receiver: &TcpSide) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
+    use vtax_units::Bytes;
+
+    use super::super::{NetSpec, NetTest};
     use super::*;
+
+    #[test]
+    fn what_comes_before_the_receiver_runs_counts() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let receivers = fresh(vec![listener.accept().unwrap().0]);
+        (&sender).write_all(&[1; 10_000]).unwrap();
+        sender.shutdown(Shutdown::Write).unwrap();
+        let test = TcpTest {
+            streams: 1,
+            direction: Direction::Up,
+            socket: SocketSetup::default(),
+            bytes: None,
+            block: Bytes(1_000),
+            copy: true,
+        };
+        let course = Course::begin(&NetSpec {
+            target: listener.local_addr().unwrap(),
+            test: NetTest::Tcp(test.clone()),
+            warmup: Nanos::ZERO,
+            duration: Nanos::from_millis(50),
+            interval: Nanos::from_millis(50),
+        });
+        let side = side(Role::Receives, receivers, &test, &course, &|| false, None).unwrap();
+        assert_eq!((side.total_bytes, side.connections[0].received), (10_000, 10_000));
+    }
 
     #[test]
     fn counts_that_differ_are_told() {

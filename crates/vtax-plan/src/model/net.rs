@@ -93,7 +93,8 @@ pub struct TcpTest {
     pub bytes: Option<Bytes>,
     /// Bytes of one write.
     pub block: Bytes,
-    /// The receiver copies what arrives, as most programs do; otherwise its kernel counts and drops it.
+    /// Both ends copy between their memory and the kernel's, as most programs do; otherwise the sender's kernel
+    /// sends a file's pages as they are, and the receiver's counts and drops what arrives.
     pub copy: bool,
 }
 

@@ -46,8 +46,8 @@ raw! {
         default block: Bytes = "1MiB",
         /// Send at once, however little (`TCP_NODELAY`).
         default no_delay: bool = "false",
-        /// The receiver copies what arrives into memory, as most programs do; otherwise its kernel
-        /// counts and drops it.
+        /// Both ends copy between program and kernel, as most programs do; otherwise the sender's kernel
+        /// sends a file's pages as they are, and the receiver's counts and drops what arrives.
         default copy: bool = "false",
         /// Time at the start of this test that never counts; without it, the measure's.
         optional warmup: Nanos,

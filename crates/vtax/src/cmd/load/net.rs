@@ -44,7 +44,8 @@ pub(super) struct TcpArgs {
     /// Bytes of one write.
     #[arg(long, default_value = "1MiB")]
     block: Bytes,
-    /// Copy what arrives into memory, as most programs do; otherwise the kernel counts and drops it.
+    /// Copy between programs and kernels at both ends, as most programs do; otherwise the sender's kernel sends a
+    /// file's pages as they are, and the receiver's counts and drops what arrives.
     #[arg(long)]
     copy: bool,
     #[command(flatten)]
