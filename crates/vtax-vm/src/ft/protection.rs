@@ -256,8 +256,8 @@ fn add_secondary_filters(secondary: &Replica, from_primary: &OwnedFd, to_primary
 pub fn drop_protection(primary: &Replica) {
     let left = primary.migration_status().is_ok_and(|status| status == "colo");
     if left {
-        // A packet whose time is over sets a timer of the checkpoints' thread, which that frees as it ends: QEMU then
-        // crashes. From now on no time is over; what waits is let go with the end.
+        // A packet whose time is over sets a timer of the checkpoints' thread, which that frees as it ends: QEMU was seen
+        // to crash in the comparer at this point. From now on no time is over; what waits is let go with the end.
         let quiet = json!({ "path": "/objects/comp0", "property": "compare_timeout", "value": NEVER_MS });
         let _ = primary.execute("qom-set", quiet);
         // Refused where QEMU noticed the other's end by itself.
