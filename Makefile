@@ -1,8 +1,13 @@
 # Thin on purpose: the logic is in xtask (crate `xtask`) and in vtax itself.
 .PHONY: build run test bench soundness ft-soak check fuzz clean
 
+# Not by xtask, which needs most crates a second time, in their debug form.
 build: ## the static binary, target/vtax
-	@cargo xtask build
+	@# A source tree without git builds all the same; runs then know only the version.
+	@VTAX_COMMIT="$$(git describe --always --dirty --abbrev=12 2>/dev/null)" cargo build --release --package vtax
+	@# A running vtax keeps its old file: replace by rename, never write into it.
+	@triple="$$(rustc -vV | sed -n 's/^host: //p')" && \
+		cp "target/$$triple/release/vtax" target/vtax.new && mv target/vtax.new target/vtax
 
 run: build ## set up what is missing and do the main job
 	@target/vtax setup

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
-const USAGE: &str = "usage: cargo xtask build|check|test|bench [NAME..]|soundness [NAME..|--real [N]]|ft-soak [KILLS [kemari|remus|disk|colo..]]\
+const USAGE: &str = "usage: cargo xtask check|test|bench [NAME..]|soundness [NAME..|--real [N]]|ft-soak [KILLS [kemari|remus|disk|colo..]]\
                      |fuzz [SECONDS]|ci";
 
 fn main() -> ExitCode {
@@ -40,7 +40,6 @@ fn run() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args.as_slice() {
-        ["build"] => tasks::build(),
         ["check"] => tasks::check(),
         ["test"] => tasks::test(),
         ["bench", names @ ..] => bench::run(names),

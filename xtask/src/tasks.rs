@@ -42,23 +42,6 @@ fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Builds the release binary and puts it at `target/vtax`.
-pub(crate) fn build() -> Result<()> {
-    let commit = Command::new("git").args(["describe", "--always", "--dirty", "--abbrev=12"]).output();
-    let commit = commit.ok().filter(|o| o.status.success()).map(|o| o.stdout).unwrap_or_default();
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // A source tree without git builds all the same; runs then know only the version.
-    cargo.env("VTAX_COMMIT", String::from_utf8_lossy(&commit).trim());
-    run(cargo.args(["build", "--release", "--package", "vtax"]))?;
-    let built = newest(&root().join("target"), "release/vtax")?;
-    let to = vtax();
-    // A running vtax keeps its old file: replace by rename, never write into it.
-    let new = to.with_extension("new");
-    std::fs::copy(&built, &new).with_context(|| format!("copying {}", built.display()))?;
-    std::fs::rename(&new, &to).with_context(|| format!("renaming to {}", to.display()))?;
-    Ok(())
-}
-
 /// `DIRECTORY/TRIPLE/FILE`; the triple is the host's, whatever it is.
 fn newest(directory: &Path, file: &str) -> Result<PathBuf> {
     let entries = std::fs::read_dir(directory).with_context(|| format!("reading {}", directory.display()))?;

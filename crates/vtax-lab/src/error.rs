@@ -117,6 +117,16 @@ pub enum LabError {
         /// What was asked for and what was measured.
         reason: String,
     },
+    /// An emulated wire seemed too slow on a machine whose CPUs were taken away.
+    #[error("path {path} can't be judged: {noise} while its wire was measured ({reason})")]
+    PathDisturbed {
+        /// The path's name in the plan.
+        path: String,
+        /// What disturbed the machine.
+        noise: String,
+        /// What was asked for and what was measured.
+        reason: String,
+    },
     /// A path can't be built, or can't do what is asked of it.
     #[error("path {path}: {reason}")]
     Path {

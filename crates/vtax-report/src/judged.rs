@@ -212,20 +212,26 @@ fn missing_trials(data: &RunData, c: &mut Comparison) {
         };
         of(&c.cell).max(of(&c.baseline))
     };
-    let (limited, unsteady) = (lost(InvalidReason::GeneratorLimited), lost(InvalidReason::NoSteadyState));
-    if limited.max(unsteady) == 0 {
-        return;
-    }
-    if limited >= unsteady {
-        c.doubt = Some(Doubt::GeneratorLimited);
-        c.reason = format!(
-            "too few trials: in {limited} the load generator, not the environment, was the limit; \
-             give it more CPUs or ask for less load"
-        );
-    } else {
-        c.doubt = Some(Doubt::NoSteadyState);
-        c.reason =
-            format!("too few trials: {unsteady} never became steady; a longer warmup or duration may help");
+    let disturbed = (
+        lost(InvalidReason::Disturbed),
+        Doubt::Disturbed,
+        "were disturbed by something else on the machine; a quieter one, or a larger `repeat.max`, may help",
+    );
+    let unsteady = (
+        lost(InvalidReason::NoSteadyState),
+        Doubt::NoSteadyState,
+        "never became steady; a longer warmup or duration may help",
+    );
+    let limited = (
+        lost(InvalidReason::GeneratorLimited),
+        Doubt::GeneratorLimited,
+        "had the load generator, not the environment, as their limit; give it more CPUs or ask for less load",
+    );
+    // Of equals the last: a limit of the plan's own is easier to mend than the machine.
+    let most = [disturbed, unsteady, limited].into_iter().max_by_key(|(trials, ..)| *trials);
+    if let Some((trials @ 1.., doubt, what)) = most {
+        c.doubt = Some(doubt);
+        c.reason = format!("too few trials: {trials} {what}");
     }
 }
 

@@ -146,9 +146,12 @@ fn no_verdict_below_what_the_testbed_can_tell() {
 
 #[test]
 fn missing_trials_say_what_kept_them_away() {
-    for (word, doubt) in
-        [("generator-limited", Doubt::GeneratorLimited), ("no-steady-state", Doubt::NoSteadyState)]
-    {
+    let reasons = [
+        ("generator-limited", Doubt::GeneratorLimited),
+        ("no-steady-state", Doubt::NoSteadyState),
+        ("disturbed", Doubt::Disturbed),
+    ];
+    for (word, doubt) in reasons {
         let dir = tempfile::tempdir().unwrap();
         let run = bent(dir.path(), |entry| {
             if is(entry, "container") {

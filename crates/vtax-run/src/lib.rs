@@ -14,6 +14,7 @@ mod guests;
 mod ims;
 mod measure;
 mod net;
+mod noise;
 mod observe;
 mod offered;
 mod precision;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use vtax_agent::message::{Event, InterfaceSetup, NodeFacts, Provisioning, ServiceReady};
 use vtax_agent::{AgentError, Client};
-use vtax_lab::{Lab, Node, Seat, Testbed, TestbedSpec};
+use vtax_lab::{Lab, LabError, Node, Seat, Testbed, TestbedSpec};
 use vtax_load::sip::PhaseResult;
 use vtax_plan::model::{Budget, MeasureKind, Workload};
 use vtax_probe::Snapshot;
@@ -26,6 +26,7 @@ use crate::gate;
 use crate::ims::{Live, Report, sources};
 use crate::measure::{Measured, Site};
 use crate::net;
+use crate::noise::{blame, is_too_much};
 use crate::observe::{Observer, RunEvent};
 use crate::probes::Probes;
 use crate::runner::Order;
@@ -33,16 +34,6 @@ use crate::stop::Stop;
 
 /// A guest under emulation on a busy host has been seen to take 20 s to its first answer.
 const BOOT_WITHIN: Duration = Duration::from_secs(90);
-
-/// Share of the SUT's CPUs that others may take before a trial no longer counts: as much as the
-/// usual margin of a verdict, which a larger one could turn. Less is only told.
-const DISTURBED_SHARE: f64 = 0.05;
-/// Drop of the clock between a trial's first and last third beyond which it no longer counts: what was
-/// measured before and after are two machines.
-const DISTURBED_CLOCK: f64 = 0.10;
-/// CPU time of others below which nothing is said to be disturbed: the kernel counts in ticks of
-/// 10 ms, and a few of them are a large share of a short trial.
-const DISTURBED_TIME: Nanos = Nanos::from_millis(50);
 
 /// Why a trial has no result.
 struct Failed {
@@ -190,7 +181,11 @@ impl<'a> Trial<'a> {
             path: self.order.cell.path.clone(),
             budget: self.budget.clone(),
         };
-        lab.build_at(&spec, seat).map_err(|e| failed(InvalidReason::TestbedFailed)(&e))
+        lab.build_at(&spec, seat).map_err(|e| match e {
+            // Of the machine, not of the path: another time it may well stand.
+            LabError::PathDisturbed { .. } => failed(InvalidReason::Disturbed)(&e),
+            _ => failed(InvalidReason::TestbedFailed)(&e),
+        })
     }
 
     fn take_down(&mut self, testbed: Testbed) {
@@ -427,6 +422,11 @@ impl<'a> Trial<'a> {
                 let used = qemus.map_or(used, |qemus| qemus.used(&testbed.sut).max(used));
                 let ours = Nanos(used.0.saturating_add(theirs.unwrap_or_default().0));
                 let noise = disturbance(&probes.host_start, &host_end, &probes.sut_cpus, ours);
+                // What runs beside the generator isn't told apart from it here.
+                let beside = Nanos(u64::MAX);
+                let clients = &testbed.allocation.client;
+                let generator = disturbance(&probes.host_start, &host_end, clients, beside);
+                measured.validity = blame(measured.validity, generator.steal);
                 let shared = testbed.allocation.shared;
                 self.judge_noise(&noise.with_frequencies(&probes.frequencies), shared);
                 // A search passes through overload; its CPU time per request describes no load.
@@ -477,23 +477,13 @@ impl<'a> Trial<'a> {
     }
 
     /// Tells what else happened on the SUT's CPUs; where it was much, the trial doesn't count.
-    ///
-    /// Sides of a duet that share their CPUs share what disturbs them, which is what they are for: load
-    /// of others is only told there.
     fn judge_noise(&mut self, noise: &Disturbance, shared: bool) {
         if noise.reasons.is_empty() {
             return;
         }
         let detail = noise.reasons.join("; ");
         self.record.facts.insert("noise".into(), detail.clone());
-        let much = |share: f64| {
-            share > DISTURBED_SHARE && share * noise.time.as_secs_f64() > DISTURBED_TIME.as_secs_f64()
-        };
-        let contended = !shared && (much(noise.foreign) || much(noise.steal));
-        let slowed = noise.throttles > 0 || noise.frequency_drop > DISTURBED_CLOCK;
-        let starved =
-            noise.swapped_pages > 0 || (noise.short_of_memory && noise.memory_wait > DISTURBED_SHARE);
-        if contended || slowed || starved {
+        if is_too_much(noise, shared) {
             self.disturbed = Some(detail);
         }
     }

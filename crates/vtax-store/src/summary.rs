@@ -149,6 +149,8 @@ pub enum Doubt {
     GeneratorLimited,
     /// Trials are missing because they never became steady.
     NoSteadyState,
+    /// Trials are missing because something else on the machine disturbed them.
+    Disturbed,
     /// The order of trials explains their values: the machine changed on the way.
     Drifted,
     /// The testbed can't show an effect of this size, by its own calibration.

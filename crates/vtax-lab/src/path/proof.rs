@@ -16,6 +16,7 @@ use vtax_load::net::{
 };
 use vtax_load::{ArrivalProcess, Control};
 use vtax_plan::model::NetPath;
+use vtax_probe::noise::{Disturbance, HostProbe, HostState, disturbance};
 use vtax_sys::{NetNs, SysError, chain};
 use vtax_units::{BitRate, Bytes, CpuSet, Nanos, Rate};
 
@@ -120,19 +121,57 @@ impl Proof {
 ///
 /// # Errors
 ///
-/// [`LabError::PathRefused`] with what was asked for and what was measured.
+/// [`LabError::PathRefused`] with what was asked for and what was measured; [`LabError::PathDisturbed`]
+/// where it seems too slow on CPUs that were taken away meanwhile.
 pub(crate) fn prove(path: &NetPath, fabric: Fabric, cpus: [&CpuSet; 2]) -> Result<Proof> {
     let bench = Bench::build(path, fabric, cpus)?;
-    let refused = |reason: String| LabError::PathRefused { path: path.name.clone(), reason };
+    let mut theft = Theft::watch(cpus);
     let until = Instant::now() + PATIENCE;
     let mut attempts = 0;
     loop {
         attempts += 1;
-        let proof = bench.measure(path).map_err(|e| refused(format!("it could not be measured: {e}")))?;
+        let proof = bench
+            .measure(path)
+            .map_err(|e| refusal(path, format!("it could not be measured: {e}"), None))?;
         let Some(reason) = proof.objection() else { return Ok(proof) };
-        if attempts >= ATTEMPTS && !(proof.is_slow() && Instant::now() < until) {
-            return Err(refused(reason));
+        if attempts < ATTEMPTS || (proof.is_slow() && Instant::now() < until) {
+            continue;
         }
+        let noise = theft.as_mut().filter(|_| proof.is_slow()).and_then(Theft::so_far);
+        return Err(refusal(path, reason, noise.as_ref()));
+    }
+}
+
+/// Why a path can't be used; of a wire that seems too slow the machine's own trouble is known too.
+fn refusal(path: &NetPath, reason: String, noise: Option<&Disturbance>) -> LabError {
+    let path = path.name.clone();
+    // Enough to explain a wire that is further off than the tolerance.
+    match noise.filter(|noise| noise.steal > TOLERANCE) {
+        Some(noise) => LabError::PathDisturbed { path, noise: noise.reasons.join("; "), reason },
+        None => LabError::PathRefused { path, reason },
+    }
+}
+
+/// Watches what a hypervisor takes of the CPUs that a wire is measured on.
+struct Theft {
+    probe: HostProbe,
+    start: HostState,
+    cpus: CpuSet,
+}
+
+impl Theft {
+    /// `None` where the host doesn't tell.
+    fn watch(cpus: [&CpuSet; 2]) -> Option<Self> {
+        let cpus = CpuSet::of(cpus.iter().flat_map(|c| c.iter()));
+        let mut probe = HostProbe::new(cpus.clone()).ok()?;
+        let start = probe.read().ok()?;
+        Some(Self { probe, start, cpus })
+    }
+
+    fn so_far(&mut self) -> Option<Disturbance> {
+        let end = self.probe.read().ok()?;
+        // Which of the rest was the instrument's own is not known here, so all of it is.
+        Some(disturbance(&self.start, &end, &self.cpus, Nanos(u64::MAX)))
     }
 }
 
@@ -310,6 +349,8 @@ impl<'a> Bench<'a> {
 
 #[cfg(test)]
 mod tests {
+    use vtax_plan::model::PathKind;
+
     use super::*;
 
     fn proof(rate: Option<[f64; 2]>, delay: Option<[u64; 2]>, loss: Option<([f64; 2], u64)>) -> Proof {
@@ -325,6 +366,19 @@ mod tests {
         assert_eq!(proof(None, Some([20_000_000, 20_390_000]), None).objection(), None);
         assert!(proof(None, Some([20_000_000, 20_410_000]), None).objection().is_some());
         assert_eq!(proof(None, Some([1_000_000, 1_090_000]), None).objection(), None);
+    }
+
+    #[test]
+    fn a_wire_is_not_blamed_for_what_a_hypervisor_took() {
+        let path = NetPath::new("gigabit", PathKind::Bridge);
+        let noise = |steal: f64| Disturbance { steal, reasons: vec!["30 % taken".into()], ..Disturbance::default() };
+        let told = |noise: Option<&Disturbance>| refusal(&path, "carries 900".into(), noise);
+        assert!(matches!(told(None), LabError::PathRefused { .. }));
+        assert!(matches!(told(Some(&noise(0.01))), LabError::PathRefused { .. }));
+        let disturbed = told(Some(&noise(0.3)));
+        assert!(matches!(disturbed, LabError::PathDisturbed { .. }), "{disturbed}");
+        let text = disturbed.to_string();
+        assert!(text.contains("30 % taken") && text.contains("carries 900"), "{text}");
     }
 
     #[test]

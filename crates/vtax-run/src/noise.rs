@@ -1,0 +1,73 @@
+//! Whether what else happened on the machine keeps a trial from counting.
+
+use vtax_probe::noise::{Disturbance, STEAL_SHARE};
+use vtax_store::record::{InvalidReason, Validity};
+use vtax_units::Nanos;
+
+/// Share of the SUT's CPUs that others may take before a trial no longer counts: as much as the
+/// usual margin of a verdict, which a larger one could turn. Less is only told.
+const DISTURBED_SHARE: f64 = 0.05;
+/// Drop of the clock between a trial's first and last third beyond which it no longer counts: what was
+/// measured before and after are two machines.
+const DISTURBED_CLOCK: f64 = 0.10;
+/// CPU time of others below which nothing is said to be disturbed: the kernel counts in ticks of
+/// 10 ms, and a few of them are a large share of a short trial.
+const DISTURBED_TIME: Nanos = Nanos::from_millis(50);
+
+/// Whether so much happened on the SUT's CPUs that the trial doesn't count.
+///
+/// Sides of a duet that share their CPUs share what disturbs them, which is what they are for: load
+/// of others is only told there.
+pub(crate) fn is_too_much(noise: &Disturbance, shared: bool) -> bool {
+    let much = |share: f64| {
+        share > DISTURBED_SHARE && share * noise.time.as_secs_f64() > DISTURBED_TIME.as_secs_f64()
+    };
+    let contended = !shared && (much(noise.foreign) || much(noise.steal));
+    let slowed = noise.throttles > 0 || noise.frequency_drop > DISTURBED_CLOCK;
+    let starved = noise.swapped_pages > 0 || (noise.short_of_memory && noise.memory_wait > DISTURBED_SHARE);
+    contended || slowed || starved
+}
+
+/// A generator whose CPUs a hypervisor took was not limited by itself: more CPUs would not have helped.
+/// `stolen` is the share of its CPUs' time.
+pub(crate) fn blame(validity: Validity, stolen: f64) -> Validity {
+    match validity {
+        Validity::Invalid { reason: InvalidReason::GeneratorLimited, detail } if stolen > STEAL_SHARE => {
+            let detail =
+                format!("a hypervisor took {:.1} % of the load generator's CPUs; {detail}", stolen * 100.0);
+            Validity::Invalid { reason: InvalidReason::Disturbed, detail }
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generator_is_not_blamed_for_what_a_hypervisor_took() {
+        let late = || Validity::Invalid { reason: InvalidReason::GeneratorLimited, detail: "it was late".into() };
+        assert_eq!(blame(late(), 0.004), late());
+        let disturbed = Validity::Invalid {
+            reason: InvalidReason::Disturbed,
+            detail: "a hypervisor took 12.0 % of the load generator's CPUs; it was late".into(),
+        };
+        assert_eq!(blame(late(), 0.12), disturbed);
+        assert_eq!(blame(Validity::Valid, 0.12), Validity::Valid, "who kept up kept up");
+    }
+
+    #[test]
+    fn a_few_ticks_and_a_shared_duet_are_not_disturbed() {
+        let noise = |seconds: f64, steal: f64| Disturbance {
+            time: Nanos((seconds * 1e9) as u64),
+            steal,
+            ..Disturbance::default()
+        };
+        assert!(is_too_much(&noise(2.0, 0.06), false));
+        assert!(!is_too_much(&noise(2.0, 0.04), false));
+        assert!(!is_too_much(&noise(0.5, 0.06), false), "30 ms are three ticks");
+        assert!(!is_too_much(&noise(2.0, 0.06), true));
+        assert!(is_too_much(&Disturbance { throttles: 1, ..Disturbance::default() }, true));
+    }
+}
