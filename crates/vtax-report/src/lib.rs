@@ -28,4 +28,5 @@ mod table;
 mod xlsx;
 
 pub use error::ReportError;
+pub use links::line::told_tests;
 pub use report::{Format, Report, write_all};

@@ -100,6 +100,22 @@ fn the_studys_figures_stand_beside_ours() {
 }
 
 #[test]
+fn paths_without_offloads_are_named_and_trials_say_what_they_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, _, page) = make(dir.path(), &Options::default());
+    let told = "Without segmentation offloads, unlike the rest: native over sdn;";
+    assert!(page.contains(told));
+    assert_eq!(part(&page, "links-paths").matches("no\u{a0}offloads").count(), 1);
+    let trials = page.split("<section id=\"trials\"").nth(1).unwrap();
+    assert!(trials.contains(" Mbit/s, ") && trials.contains(" % lost"), "{trials}");
+    assert!(!trials.contains(" 0 ns"), "{trials}");
+    // A run whose every path is alike has nothing to say.
+    let alike = Options { paths: ["gigabit", "bridge"].map(str::to_owned).into(), ..Options::default() };
+    let (_, _, page) = make(&dir.path().join("alike"), &alike);
+    assert!(!page.contains("Without segmentation offloads"));
+}
+
+#[test]
 fn every_path_has_its_tax() {
     let dir = tempfile::tempdir().unwrap();
     let (_, report, page) = make(dir.path(), &Options::default());

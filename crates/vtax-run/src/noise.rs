@@ -47,7 +47,8 @@ mod tests {
 
     #[test]
     fn a_generator_is_not_blamed_for_what_a_hypervisor_took() {
-        let late = || Validity::Invalid { reason: InvalidReason::GeneratorLimited, detail: "it was late".into() };
+        let late =
+            || Validity::Invalid { reason: InvalidReason::GeneratorLimited, detail: "it was late".into() };
         assert_eq!(blame(late(), 0.004), late());
         let disturbed = Validity::Invalid {
             reason: InvalidReason::Disturbed,

@@ -5,11 +5,10 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use vtax_load::net::{NetResult, TcpFlow};
-use vtax_plan::model::{NetTest, NetTestKind, Plan, Workload};
+use vtax_plan::model::{NetTest, Plan, Workload};
+use vtax_report::told_tests;
 use vtax_run::{Observer, RunEvent};
 use vtax_store::failover::FailoverOutcome;
-use vtax_store::net::NetOutcome;
 use vtax_store::record::{Outcome, TrialRecord, Validity};
 
 /// Draws a run's progress on standard error.
@@ -137,7 +136,7 @@ fn ended(record: &TrialRecord, planned: &[NetTest]) -> String {
             (None, None) => "no step kept to its limits".to_owned(),
         },
         Some(Outcome::Failover(failover)) => faults(failover),
-        Some(Outcome::Net(net)) => tests(net, planned),
+        Some(Outcome::Net(net)) => told_tests(net, planned),
         None => "nothing measured".to_owned(),
     };
     let validity = match &record.validity {
@@ -161,52 +160,6 @@ fn tests_of(plan: &Plan) -> Vec<NetTest> {
     tests
 }
 
-/// What network tests found, in the plan's order: `4K 492, 64K 940 Mbit/s, ping 99 µs`.
-fn tests(net: &NetOutcome, planned: &[NetTest]) -> String {
-    // Name, figure, and a unit that neighbours share.
-    let mut words: Vec<(String, String, &str)> = Vec::new();
-    for plan in planned {
-        let Some(test) = net.tests.iter().find(|test| test.test == plan.name) else { continue };
-        let (figure, unit) = match (&test.validity, &test.result) {
-            (Validity::Invalid { .. }, _) | (_, None) => ("invalid".to_owned(), ""),
-            (_, Some(result)) => of_test(result, &plan.kind),
-        };
-        words.push((plan.short_name(), figure, unit));
-    }
-    let mut out = Vec::new();
-    for (place, (name, figure, unit)) in words.iter().enumerate() {
-        let next = words.get(place + 1).map_or("", |next| next.2);
-        let unit = if *unit == next { "" } else { unit };
-        out.push(format!("{name} {figure}{unit}"));
-    }
-    out.join(", ")
-}
-
-/// A test's figure, and its unit where that of the next may be the same.
-fn of_test(result: &NetResult, asked: &NetTestKind) -> (String, &'static str) {
-    let mbit = |bits: f64| match bits / 1e6 {
-        small @ ..9.995 => format!("{small:.2}"),
-        medium @ ..99.95 => format!("{medium:.1}"),
-        large => format!("{large:.0}"),
-    };
-    match result {
-        NetResult::Tcp(tcp) => {
-            let flows = [&tcp.up, &tcp.down].into_iter().flatten();
-            (mbit(flows.map(TcpFlow::goodput).sum()), " Mbit/s")
-        }
-        NetResult::Udp(udp) => {
-            let lost = format!("{:.2} % lost", udp.loss() * 100.0);
-            // Where a rate was asked for, that is what went out.
-            let whole = matches!(asked, NetTestKind::Udp(test) if test.rate.is_none());
-            (if whole { format!("{} Mbit/s {lost}", mbit(udp.goodput())) } else { lost }, "")
-        }
-        NetResult::Ping(ping) => (latency(ping.rtt.quantile(0.5).0), ""),
-        NetResult::Rr(rr) => {
-            (format!("{:.0}/s", rr.transactions as f64 / rr.time.as_secs_f64().max(1e-9)), "")
-        }
-    }
-}
-
 /// Nanoseconds with a unit that keeps three digits readable.
 fn latency(ns: u64) -> String {
     match ns {
@@ -222,73 +175,5 @@ fn span(d: Duration) -> String {
         s @ 0..90 => format!("{s} s"),
         s @ 90..600 => format!("{} min {} s", s / 60, s % 60 / 10 * 10),
         s => format!("{} min", s.div_ceil(60)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use vtax_load::net::{TcpResult, TcpSide, UdpReceiver, UdpResult, UdpSender};
-    use vtax_store::net::NetObservation;
-    use vtax_store::record::InvalidReason;
-    use vtax_units::Nanos;
-
-    use super::*;
-
-    const PLAN: &str = "
-vtax: 1
-name: test
-baseline: native
-environments: native
-paths: direct
-workload:
-  - tcp: {window: [4K, 16K, 64K]}
-  - udp: {rate: [10mbit, max]}
-measure: network
-";
-
-    fn observed(test: &str, result: NetResult) -> NetObservation {
-        NetObservation {
-            test: test.to_owned(),
-            started_unix_ms: 0,
-            validity: Validity::Valid,
-            result: Some(result),
-            warm_up: None,
-            checks: Vec::new(),
-            cpu: None,
-            facts: BTreeMap::new(),
-        }
-    }
-
-    fn transfer(window: &str, mbit: u64) -> NetObservation {
-        let side = TcpSide {
-            counted_bytes: mbit * 125_000,
-            counted_time: Nanos::from_secs(1),
-            ..TcpSide::default()
-        };
-        let up = TcpFlow { sender: side.clone(), receiver: side, disagreement: None };
-        observed(&format!("tcp.window-{window}"), NetResult::Tcp(TcpResult { up: Some(up), down: None }))
-    }
-
-    fn datagrams(rate: &str) -> NetObservation {
-        let sender = UdpSender { sent: 200, total: 200, ..UdpSender::default() };
-        let receiver = UdpReceiver { received: 199, total: 199, ..UdpReceiver::default() };
-        observed(&format!("udp.rate-{rate}"), NetResult::Udp(UdpResult { sender, receiver }))
-    }
-
-    #[test]
-    fn tests_are_told_in_the_plans_order_and_share_their_unit() {
-        let plan = vtax_plan::parse("test", PLAN.as_bytes(), &[] as &[&str]).unwrap();
-        let order = tests_of(&plan);
-        let made = [datagrams("10mbit"), transfer("64K", 940), transfer("16K", 42), transfer("4K", 5)];
-        let mut net = NetOutcome { tests: made.into() };
-        let told = "4K 5.00, 16K 42.0, 64K 940 Mbit/s, udp.rate-10mbit 0.50 % lost";
-        assert_eq!(super::tests(&net, &order), told);
-        net.tests[1].validity =
-            Validity::Invalid { reason: InvalidReason::CountsDisagree, detail: String::new() };
-        net.tests[0] = datagrams("max");
-        let told = "4K 5.00, 16K 42.0 Mbit/s, 64K invalid, udp.rate-max 0.00 Mbit/s 0.50 % lost";
-        assert_eq!(super::tests(&net, &order), told);
     }
 }

@@ -130,9 +130,8 @@ pub(crate) fn prove(path: &NetPath, fabric: Fabric, cpus: [&CpuSet; 2]) -> Resul
     let mut attempts = 0;
     loop {
         attempts += 1;
-        let proof = bench
-            .measure(path)
-            .map_err(|e| refusal(path, format!("it could not be measured: {e}"), None))?;
+        let proof =
+            bench.measure(path).map_err(|e| refusal(path, format!("it could not be measured: {e}"), None))?;
         let Some(reason) = proof.objection() else { return Ok(proof) };
         if attempts < ATTEMPTS || (proof.is_slow() && Instant::now() < until) {
             continue;
@@ -371,7 +370,8 @@ mod tests {
     #[test]
     fn a_wire_is_not_blamed_for_what_a_hypervisor_took() {
         let path = NetPath::new("gigabit", PathKind::Bridge);
-        let noise = |steal: f64| Disturbance { steal, reasons: vec!["30 % taken".into()], ..Disturbance::default() };
+        let noise =
+            |steal: f64| Disturbance { steal, reasons: vec!["30 % taken".into()], ..Disturbance::default() };
         let told = |noise: Option<&Disturbance>| refusal(&path, "carries 900".into(), noise);
         assert!(matches!(told(None), LabError::PathRefused { .. }));
         assert!(matches!(told(Some(&noise(0.01))), LabError::PathRefused { .. }));

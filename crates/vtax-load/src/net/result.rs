@@ -127,7 +127,8 @@ pub struct UdpResult {
 pub struct UdpSender {
     /// Datagrams sent.
     pub sent: u64,
-    /// From the first to the last.
+    /// From when the first was due to the end of the last one's gap; without a rate, from sending the first to
+    /// sending the last.
     pub time: Nanos,
     /// Actual minus intended time of sending, where there is a rate.
     pub lateness: LatencyHistogram,

@@ -174,7 +174,8 @@ pub(super) fn send(
     result.map_err(NetError::lost("sending datagrams to it"))?;
     let mut sender = sending.sender;
     sender.cpu = usage.end();
-    sender.time = Nanos(sending.last.saturating_sub(sending.first));
+    // N datagrams that are due take N of the gaps between them.
+    sender.time = Nanos(sending.last.saturating_sub(sending.first) + sending.gap.unwrap_or(0.0) as u64);
     if let Some(gap) = sending.gap
         && !cancelled()
     {
@@ -211,7 +212,7 @@ struct Sending<'a> {
     of_piece: usize,
     /// Where the pieces of one call end.
     ends: Vec<usize>,
-    /// When datagrams of the counted time went out first and last.
+    /// When datagrams of the counted time were first due and last went out.
     first: u64,
     last: u64,
     sender: UdpSender,
@@ -322,7 +323,8 @@ impl<'a> Sending<'a> {
         };
         if counts {
             if self.sender.sent == 0 {
-                self.first = now;
+                // A thread that starts late sends what was due at once, and not at a higher rate.
+                self.first = self.time_of(self.sender.total, now);
             }
             self.last = now;
             if self.gap.is_some() {
@@ -625,6 +627,23 @@ mod tests {
             prop_assert_eq!((head.token, head.number, head.sent), (token, number, sent));
             prop_assert!(Head::read(&bytes[..31]).is_none());
         }
+    }
+
+    #[test]
+    fn a_sender_that_starts_late_seems_no_faster() {
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(receiver.local_addr().unwrap()).unwrap();
+        let rate = Some(vtax_units::BitRate(800_000));
+        let test = UdpTest { rate, size: 100, direction: Direction::Up, buffer: None };
+        let [late, duration] = [Nanos::from_millis(40), Nanos::from_millis(100)];
+        let start = Nanos(monotonic().0 - late.0);
+        let course = Course { start, warmup: Nanos::ZERO, duration, interval: duration };
+        let sender = send(&socket, [1; 16], &test, &course, &Counter::default(), &|| false).unwrap();
+        // A datagram each millisecond, and those of the first forty at once.
+        let rate = sender.sent as f64 / sender.time.as_secs_f64();
+        assert!(sender.sent > 40 && sender.sent <= 100, "{sender:?}");
+        assert!(rate < 1_010.0, "{rate} datagrams each second");
     }
 
     #[test]

@@ -91,10 +91,20 @@ fn how(bench: &Bench<'_>) -> String {
             names.into_keys().collect::<Vec<_>>().join(", ")
         ),
     };
+    let without: Vec<&str> =
+        bench.links.iter().filter(|l| !l.has_offloads()).map(|l| l.label.as_str()).collect();
+    let plain = match without.len() {
+        n if n == 0 || n == bench.links.len() => String::new(),
+        _ => format!(
+            " Without segmentation offloads, unlike the rest: {}; `offloads: false` for a path of each kind compares \
+             like with like.",
+            without.join(", ")
+        ),
+    };
     format!(
         "{scaled}; {warmup}. 1 MB is 1,048,576 bytes (section III.E of the study). Figures are \
          means over the trials that count ({trials} of each path; the study: {} tests), by the receiver's bytes, with \
-         standard deviations in parentheses.{differ}{tcg}",
+         standard deviations in parentheses.{differ}{plain}{tcg}",
         study::REPETITIONS
     )
 }

@@ -12,7 +12,7 @@ use super::ims::wide;
 use super::links::{heading, row_head};
 use super::{head, scrolling};
 use crate::data::RunData;
-use crate::format::{digits, duration, quantity};
+use crate::format::{duration, quantity};
 use crate::links::checks::{Sample, Witness, agreement, sample};
 use crate::links::study::{MEGABYTE, SECONDS};
 use crate::links::tables::QUANTILES;
@@ -69,7 +69,7 @@ fn udp(bench: &Bench<'_>) -> Markup {
         ("Reordered", true),
         ("Duplicates", true),
         ("No room", true),
-        ("As the study expected", false),
+        ("As expected", false),
     ];
     head(&mut table, &columns);
     table.open("tbody", &[]);
@@ -104,7 +104,7 @@ fn udp(bench: &Bench<'_>) -> Markup {
     }
     table.close("tbody").close("table");
     let mut m = wide(&table, columns.len());
-    m.fixed("<p class=\"small-print\">Means over trials, standard deviations in parentheses. Jitter is the interarrival jitter of RFC&nbsp;3550, section 6.4.1: J&nbsp;+=&nbsp;(|D|&nbsp;&minus;&nbsp;J)&nbsp;/&nbsp;16, where D is by how much two datagrams' distance changed on their way; the first column averages J over all datagrams, the second is its last value, as iperf prints it. Lost: of those sent, duplicates left out. No room: dropped by the receiving socket, which is not the path's loss. The study expected less than 1&nbsp;ms of jitter and less than 1&nbsp;% of loss everywhere, and found both but over SDN and bridged paths; it printed no figures.</p>");
+    m.fixed("<p class=\"small-print\">Means over trials, standard deviations in parentheses. Jitter is the interarrival jitter of RFC&nbsp;3550, section 6.4.1: J&nbsp;+=&nbsp;(|D|&nbsp;&minus;&nbsp;J)&nbsp;/&nbsp;16, where D is by how much two datagrams' distance changed on their way; the first column averages J over all datagrams, the second is its last value, as iperf prints it. Lost: of those sent, duplicates left out. No room: dropped by the receiving socket, which is not the path's loss. As expected: the study expected less than 1&nbsp;ms of jitter and less than 1&nbsp;% of loss everywhere, and found both but over SDN and bridged paths; it printed no figures.</p>");
     m
 }
 
@@ -444,9 +444,11 @@ fn paths(bench: &Bench<'_>) -> Markup {
         let path = &link.cell.path;
         let mut kind = vec![path.kind.word().to_owned(), format!("MTU {} B", path.mtu)];
         kind.extend(path.rate.map(|r| quantity(r.0 as f64, "bit/s")));
-        if !path.offloads {
+        if !link.has_offloads() {
             kind.push("no offloads".to_owned());
         }
+        // Lines end between its parts.
+        let kind: Vec<String> = kind.iter().map(|part| part.replace(' ', "\u{a0}")).collect();
         table.element("td", &[], &kind.join(", "));
         table.element("td", &[], &facts(link)).close("tr");
     }
@@ -456,6 +458,18 @@ fn paths(bench: &Bench<'_>) -> Markup {
 
 /// Facts that the path's kind or its proof says already.
 const SHOWN: [&str; 3] = ["kind", "mtu", "offloads"];
+
+/// `user`, `0.042 to 0.061`, `on and 2 others`.
+fn one_or_range(values: &BTreeSet<&str>) -> String {
+    let mut numbers: Vec<(f64, &str)> = values.iter().filter_map(|v| Some((v.parse().ok()?, *v))).collect();
+    numbers.sort_by(|a, b| a.0.total_cmp(&b.0));
+    match (values.first(), numbers.first(), numbers.last()) {
+        (Some(one), ..) if values.len() == 1 => (*one).to_owned(),
+        (_, Some(low), Some(high)) if numbers.len() == values.len() => format!("{} to {}", low.1, high.1),
+        (Some(one), ..) => format!("{one} and {} others", values.len() - 1),
+        (None, ..) => String::new(),
+    }
+}
 
 /// `datapath user; controller ovs-testcontroller`: what all trials agree on, else how many there were.
 fn facts(link: &Link<'_>) -> String {
@@ -467,10 +481,22 @@ fn facts(link: &Link<'_>) -> String {
             all.entry(name).or_default().insert(value);
         }
     }
-    let text = |(name, values): (&&str, &BTreeSet<&str>)| match values.iter().next() {
-        Some(one) if values.len() == 1 => format!("{name}: {one}"),
-        Some(one) => format!("{name}: {one} and {} others", digits(values.len() as f64 - 1.0)),
-        None => String::new(),
-    };
-    all.iter().map(text).collect::<Vec<_>>().join("; ")
+    all.iter()
+        .map(|(name, values)| format!("{name}: {}", one_or_range(values)))
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_that_differ_are_told_as_a_range_or_counted() {
+        let told = |values: &[&str]| one_or_range(&values.iter().copied().collect());
+        assert_eq!(told(&["on"]), "on");
+        assert_eq!(told(&["0.3", "0.042", "11"]), "0.042 to 11");
+        assert_eq!(told(&["25", "none", "on"]), "25 and 2 others");
+        assert_eq!(told(&[]), "");
+    }
 }

@@ -1,10 +1,12 @@
 //! Every trial with its validity, and the last words of services that failed.
 
+use vtax_plan::model::Workload;
 use vtax_store::record::{InvalidReason, Outcome, TrialRecord, Validity};
 
 use super::{head, scrolling};
-use crate::data::load;
+use crate::data::{RunData, load};
 use crate::format::{duration, quantity, tick};
+use crate::links::line::told_tests;
 use crate::markup::Markup;
 use crate::plot::capacity::words;
 use crate::report::Report;
@@ -55,7 +57,7 @@ pub(super) fn trials(report: &Report) -> Markup {
             let text = if ns == 0 { String::new() } else { duration(ns as f64) };
             table.element("td", &[("class", "n"), ("data-v", &ns.to_string())], &text);
         }
-        table.element("td", &[], &invalid(&t.validity).unwrap_or_else(|| found(t))).close("tr");
+        table.element("td", &[], &invalid(&t.validity).unwrap_or_else(|| found(data, t))).close("tr");
     }
     table.close("tbody").close("table");
     let mut m = Markup::new();
@@ -66,11 +68,15 @@ pub(super) fn trials(report: &Report) -> Markup {
 }
 
 /// What a trial found, in a few words.
-fn found(t: &TrialRecord) -> String {
+fn found(data: &RunData, t: &TrialRecord) -> String {
     match &t.outcome {
         None => String::new(),
         Some(Outcome::Capacity(c)) => format!("{} req/s, {} steps", words(c), c.steps.len()),
         Some(Outcome::Ims(ims)) => super::ims::conclusion(ims),
+        Some(Outcome::Net(net)) => match data.cell(&t.cell).map(|cell| &cell.workload) {
+            Some(Workload::Net(workload)) => told_tests(net, &workload.tests),
+            _ => String::new(),
+        },
         Some(_) => load(t).map_or_else(String::new, |l| {
             let failed = l.counts.intended.max(l.counts.sent).saturating_sub(l.counts.ok);
             let rate = l.counts.ok as f64 / l.duration.as_secs_f64().max(1e-9);

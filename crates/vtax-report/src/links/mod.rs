@@ -1,6 +1,7 @@
 //! Network tests over paths: what their section of the report, its sheets and its CSV files show.
 
 pub(crate) mod checks;
+pub(crate) mod line;
 pub(crate) mod study;
 pub(crate) mod tables;
 pub(crate) mod terminal;
@@ -92,6 +93,12 @@ pub(crate) struct Link<'a> {
 }
 
 impl<'a> Link<'a> {
+    /// Whether interfaces could leave segmentation to others: what was built may not allow it although the plan does.
+    pub(crate) fn has_offloads(&self) -> bool {
+        let refused = |t: &&TrialRecord| t.facts.get("path.offloads").is_some_and(|told| told == "false");
+        self.cell.path.offloads && !self.trials.iter().any(refused)
+    }
+
     /// What was observed of a test, whether it counts or not.
     pub(crate) fn all(&self, test: &str) -> impl Iterator<Item = (&'a TrialRecord, &'a NetObservation)> {
         let test = test.to_owned();
