@@ -136,6 +136,10 @@ pub struct Seen {
     /// When latency was back to normal: from then on, for a second, at most a tenth of attempts left the
     /// band, and none failed.
     pub normal_again: Option<Nanos>,
+    /// The longest time between two answers that began after the first of them and before the guest was protected
+    /// again: the end of the copy of its memory stops it once more. `None` where it wasn't protected again.
+    #[serde(default)]
+    pub silence_arming: Option<Nanos>,
 }
 
 /// The latency before a fault.

@@ -38,7 +38,7 @@ const fn count(
 }
 
 /// Every quantity, in the order of tables.
-pub(crate) const QUANTITIES: [Quantity; 13] = [
+pub(crate) const QUANTITIES: [Quantity; 14] = [
     time(
         "detection",
         "Failure noticed after",
@@ -77,6 +77,13 @@ pub(crate) const QUANTITIES: [Quantity; 13] = [
         "Protected again after",
         "From the moment the other copy ran until its own first checkpoint on another host was complete.",
         |f| f.rearm_ns,
+    ),
+    time(
+        "silence_arming",
+        "Silence while that was prepared",
+        "The longest time without any answer from the first answer until then: the end of the copy of the guest's memory \
+         stops it once more, and callers notice that too.",
+        |f| f.silence_arming_ns,
     ),
     time(
         "unprotected",

@@ -121,6 +121,7 @@ pub(crate) struct Failover {
     pub(crate) fencing_ns: Option<f64>,
     pub(crate) takeover_ns: Option<f64>,
     pub(crate) rearm_ns: Option<f64>,
+    pub(crate) silence_arming_ns: Option<f64>,
     /// How old the restored state was: what happened in that time is forgotten.
     pub(crate) forgotten_ns: Option<f64>,
     pub(crate) counts: Counts,

@@ -196,6 +196,7 @@ fn one(record: &TrialRecord, number: usize, f: &FaultRecord) -> Failover {
             None => between(f.fenced.or(f.detected), running),
         },
         rearm_ns: between(running.or(f.fenced).or(f.detected), f.armed),
+        silence_arming_ns: seen.and_then(|s| s.silence_arming).map(|silence| silence.0 as f64),
         forgotten_ns: recovered
             .filter(|r| r.how == Recovery::Restored)
             .and_then(|r| r.age)
@@ -331,6 +332,7 @@ mod tests {
                 connections: Some(Connections { open: counts[1], kept: counts[2], lost: counts[3] }),
                 normal: None,
                 normal_again: at(7),
+                silence_arming: at(6),
             }),
         }
     }

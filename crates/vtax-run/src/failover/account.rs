@@ -92,8 +92,10 @@ impl Account<'_> {
         }
         let at = self.clock(done.at_unix_ns).0;
         let end = if next == u64::MAX { self.duration.0 } else { self.clock(next).0 };
-        record.seen =
-            Some(self.course.seen((over_before.min(at), at, end), dead(&record), self.delayed_beyond));
+        let mut seen = self.course.seen((over_before.min(at), at, end), dead(&record), self.delayed_beyond);
+        let copied = seen.first_answer.zip(record.armed);
+        seen.silence_arming = copied.and_then(|(from, to)| self.course.longest_silence(from, to));
+        record.seen = Some(seen);
         record
     }
 

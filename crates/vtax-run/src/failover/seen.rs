@@ -137,7 +137,15 @@ impl Course {
             connections: self.connections(at, until),
             normal,
             normal_again: normal_again.map(Nanos),
+            silence_arming: None,
         }
+    }
+
+    /// The longest time between two answers that begins within this time.
+    pub(super) fn longest_silence(&self, from: Nanos, to: Nanos) -> Option<Nanos> {
+        let within = |came: u64| (from.0..=to.0).contains(&came);
+        let pairs = self.answers.windows(2).filter(|pair| within(pair[0].came));
+        pairs.map(|pair| Nanos(pair[1].came - pair[0].came)).max()
     }
 
     /// The last answer that came before a time in which nobody could answer, and the first after it.
@@ -280,6 +288,16 @@ mod tests {
         assert_eq!((seen.first_answer, seen.normal_again), (None, None));
         assert_eq!((seen.failed, seen.until), (500, Nanos(10_000 * MS)));
         assert_eq!(seen.last_before, Some(Nanos(4_992 * MS)));
+    }
+
+    #[test]
+    fn the_silence_while_a_guest_is_copied_is_the_one_that_begins_then() {
+        let course = course((5_000 * MS, 5_240 * MS), false);
+        let silence = |from: u64, to: u64| course.longest_silence(Nanos(from * MS), Nanos(to * MS));
+        assert_eq!(silence(4_000, 4_500), Some(Nanos(10 * MS)));
+        assert_eq!(silence(4_000, 5_100), Some(Nanos(248 * MS)), "it may end later");
+        assert_eq!(silence(5_250, 6_000), Some(Nanos(10 * MS)), "the outage itself is another");
+        assert_eq!(silence(9_999, 20_000), None);
     }
 
     #[test]
