@@ -88,6 +88,13 @@ impl Proof {
         little || self.delay.is_some_and(|[asked, measured]| measured.saturating_sub(asked) > DELAY_TOLERANCE)
     }
 
+    /// Whether what it carried too little may be what a hypervisor took of the CPUs, as a share: enough to be beyond
+    /// the tolerance, and not a wire that carries next to nothing of what it should.
+    fn may_be_due_to(&self, stolen: f64) -> bool {
+        let carries = self.rate.map_or(1.0, |[asked, measured]| measured / asked);
+        self.is_slow() && stolen > TOLERANCE && carries > (1.0 - stolen) / 4.0
+    }
+
     /// What is not as asked for.
     fn objection(&self) -> Option<String> {
         if let Some([asked, measured]) = self.rate.filter(|[a, m]| (m / a - 1.0).abs() > TOLERANCE) {
@@ -136,16 +143,15 @@ pub(crate) fn prove(path: &NetPath, fabric: Fabric, cpus: [&CpuSet; 2]) -> Resul
         if attempts < ATTEMPTS || (proof.is_slow() && Instant::now() < until) {
             continue;
         }
-        let noise = theft.as_mut().filter(|_| proof.is_slow()).and_then(Theft::so_far);
+        let noise = theft.as_mut().and_then(Theft::so_far).filter(|noise| proof.may_be_due_to(noise.steal));
         return Err(refusal(path, reason, noise.as_ref()));
     }
 }
 
-/// Why a path can't be used; of a wire that seems too slow the machine's own trouble is known too.
+/// Why a path can't be used: the machine's trouble, where there was enough to explain it, or the wire.
 fn refusal(path: &NetPath, reason: String, noise: Option<&Disturbance>) -> LabError {
     let path = path.name.clone();
-    // Enough to explain a wire that is further off than the tolerance.
-    match noise.filter(|noise| noise.steal > TOLERANCE) {
+    match noise {
         Some(noise) => LabError::PathDisturbed { path, noise: noise.reasons.join("; "), reason },
         None => LabError::PathRefused { path, reason },
     }
@@ -369,13 +375,15 @@ mod tests {
 
     #[test]
     fn a_wire_is_not_blamed_for_what_a_hypervisor_took() {
+        let slow = proof(Some([941e6, 900e6]), None, None);
+        assert!(slow.may_be_due_to(0.3) && !slow.may_be_due_to(0.01));
+        assert!(!proof(Some([941e6, 965e6]), None, None).may_be_due_to(0.3), "nobody gives CPUs away");
+        assert!(!proof(Some([9.4e12, 1e10]), None, None).may_be_due_to(0.3), "nor takes a thousandfold");
+        assert!(proof(None, Some([1_000_000, 3_000_000]), None).may_be_due_to(0.3));
         let path = NetPath::new("gigabit", PathKind::Bridge);
-        let noise =
-            |steal: f64| Disturbance { steal, reasons: vec!["30 % taken".into()], ..Disturbance::default() };
-        let told = |noise: Option<&Disturbance>| refusal(&path, "carries 900".into(), noise);
-        assert!(matches!(told(None), LabError::PathRefused { .. }));
-        assert!(matches!(told(Some(&noise(0.01))), LabError::PathRefused { .. }));
-        let disturbed = told(Some(&noise(0.3)));
+        let noise = Disturbance { reasons: vec!["30 % taken".into()], ..Disturbance::default() };
+        assert!(matches!(refusal(&path, "carries 900".into(), None), LabError::PathRefused { .. }));
+        let disturbed = refusal(&path, "carries 900".into(), Some(&noise));
         assert!(matches!(disturbed, LabError::PathDisturbed { .. }), "{disturbed}");
         let text = disturbed.to_string();
         assert!(text.contains("30 % taken") && text.contains("carries 900"), "{text}");
