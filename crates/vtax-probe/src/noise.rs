@@ -234,6 +234,37 @@ impl Disturbance {
     }
 }
 
+/// What a hypervisor takes of some CPUs from its start on.
+#[derive(Debug)]
+pub struct StealWatch {
+    probe: HostProbe,
+    start: HostState,
+    cpus: CpuSet,
+}
+
+impl StealWatch {
+    /// Begins.
+    ///
+    /// # Errors
+    ///
+    /// [`ProbeError::Read`] where `/proc/stat` can't be read.
+    pub fn start(cpus: CpuSet) -> Result<Self, ProbeError> {
+        let mut probe = HostProbe::new(cpus.clone())?;
+        let start = probe.read()?;
+        Ok(Self { probe, start, cpus })
+    }
+
+    /// What happened until now. Whose the rest of the CPU time was is not known here: none of it counts as others'.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn so_far(&mut self) -> Result<Disturbance, ProbeError> {
+        let end = self.probe.read()?;
+        Ok(disturbance(&self.start, &end, &self.cpus, Nanos(u64::MAX)))
+    }
+}
+
 fn reasons(found: &Disturbance) -> Vec<String> {
     let mut reasons = Vec::new();
     let percent = |share: f64| format!("{:.1} %", share * 100.0);

@@ -1,6 +1,7 @@
 //! The real executor: a fresh testbed for each trial.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use vtax_agent::message::{NodeFacts, ServiceReady};
 use vtax_lab::{Lab, LabOptions};
@@ -10,6 +11,7 @@ use vtax_store::record::TrialRecord;
 use vtax_store::{Provenance, TrialWriter};
 use vtax_sys::chain;
 
+use crate::calm::Calm;
 use crate::error::RunError;
 use crate::guests::{Guests, PairSupport};
 use crate::observe::Observer;
@@ -30,6 +32,7 @@ pub struct LabExecutor {
     limits: BTreeMap<String, String>,
     facts: BTreeMap<String, String>,
     provisions: Provisions,
+    calm: Calm,
 }
 
 impl LabExecutor {
@@ -58,6 +61,7 @@ impl LabExecutor {
             limits: BTreeMap::new(),
             facts: BTreeMap::new(),
             provisions,
+            calm: Calm::default(),
         })
     }
 
@@ -156,13 +160,20 @@ impl Executor for LabExecutor {
         observer: &dyn Observer,
     ) -> Result<Option<TrialRecord>, RunError> {
         let (budget, stop) = (self.budget.clone(), self.stop.clone());
+        self.calm.wait(&stop, observer);
+        if stop.asked() {
+            return Ok(None);
+        }
+        let began = Instant::now();
         let mut trial = Trial::new(order, &budget, observer, &stop);
         trial.provisioning = self.provisions.for_cell(order.cell, observer, &mut self.notes);
         trial.make(&mut self.lab);
         if self.stop.asked() {
             return Ok(None);
         }
-        self.write(trial, files).map(Some)
+        let record = self.write(trial, files)?;
+        self.calm.note(&record, began.elapsed());
+        Ok(Some(record))
     }
 
     fn pair(
@@ -172,6 +183,11 @@ impl Executor for LabExecutor {
         observer: &dyn Observer,
     ) -> Result<Option<[TrialRecord; 2]>, RunError> {
         let (budget, stop) = (self.budget.clone(), self.stop.clone());
+        self.calm.wait(&stop, observer);
+        if stop.asked() {
+            return Ok(None);
+        }
+        let began = Instant::now();
         let mut pair = orders.map(|order| Trial::new(order, &budget, observer, &stop));
         for trial in &mut pair {
             trial.provisioning = self.provisions.for_cell(trial.order.cell, observer, &mut self.notes);
@@ -182,7 +198,11 @@ impl Executor for LabExecutor {
             return Ok(None);
         }
         let [one, other] = pair;
-        Ok(Some([self.write(one, first)?, self.write(other, second)?]))
+        let records = [self.write(one, first)?, self.write(other, second)?];
+        for record in &records {
+            self.calm.note(record, began.elapsed() / 2);
+        }
+        Ok(Some(records))
     }
 
     fn take_notes(&mut self) -> Vec<String> {

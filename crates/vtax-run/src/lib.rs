@@ -5,6 +5,7 @@
 
 mod burst;
 pub mod calibration;
+mod calm;
 mod complaints;
 mod error;
 mod executor;

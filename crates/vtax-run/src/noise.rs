@@ -6,7 +6,7 @@ use vtax_units::Nanos;
 
 /// Share of the SUT's CPUs that others may take before a trial no longer counts: as much as the
 /// usual margin of a verdict, which a larger one could turn. Less is only told.
-const DISTURBED_SHARE: f64 = 0.05;
+pub(crate) const DISTURBED_SHARE: f64 = 0.05;
 /// Drop of the clock between a trial's first and last third beyond which it no longer counts: what was
 /// measured before and after are two machines.
 const DISTURBED_CLOCK: f64 = 0.10;

@@ -16,7 +16,7 @@ use vtax_load::net::{
 };
 use vtax_load::{ArrivalProcess, Control};
 use vtax_plan::model::NetPath;
-use vtax_probe::noise::{Disturbance, HostProbe, HostState, disturbance};
+use vtax_probe::noise::{Disturbance, StealWatch};
 use vtax_sys::{NetNs, SysError, chain};
 use vtax_units::{BitRate, Bytes, CpuSet, Nanos, Rate};
 
@@ -132,7 +132,8 @@ impl Proof {
 /// where it seems too slow on CPUs that were taken away meanwhile.
 pub(crate) fn prove(path: &NetPath, fabric: Fabric, cpus: [&CpuSet; 2]) -> Result<Proof> {
     let bench = Bench::build(path, fabric, cpus)?;
-    let mut theft = Theft::watch(cpus);
+    // `None` where the host doesn't tell.
+    let mut steal = StealWatch::start(CpuSet::of(cpus.iter().flat_map(|c| c.iter()))).ok();
     let until = Instant::now() + PATIENCE;
     let mut attempts = 0;
     loop {
@@ -143,7 +144,8 @@ pub(crate) fn prove(path: &NetPath, fabric: Fabric, cpus: [&CpuSet; 2]) -> Resul
         if attempts < ATTEMPTS || (proof.is_slow() && Instant::now() < until) {
             continue;
         }
-        let noise = theft.as_mut().and_then(Theft::so_far).filter(|noise| proof.may_be_due_to(noise.steal));
+        let noise = steal.as_mut().and_then(|watch| watch.so_far().ok());
+        let noise = noise.filter(|noise| proof.may_be_due_to(noise.steal));
         return Err(refusal(path, reason, noise.as_ref()));
     }
 }
@@ -154,29 +156,6 @@ fn refusal(path: &NetPath, reason: String, noise: Option<&Disturbance>) -> LabEr
     match noise {
         Some(noise) => LabError::PathDisturbed { path, noise: noise.reasons.join("; "), reason },
         None => LabError::PathRefused { path, reason },
-    }
-}
-
-/// Watches what a hypervisor takes of the CPUs that a wire is measured on.
-struct Theft {
-    probe: HostProbe,
-    start: HostState,
-    cpus: CpuSet,
-}
-
-impl Theft {
-    /// `None` where the host doesn't tell.
-    fn watch(cpus: [&CpuSet; 2]) -> Option<Self> {
-        let cpus = CpuSet::of(cpus.iter().flat_map(|c| c.iter()));
-        let mut probe = HostProbe::new(cpus.clone()).ok()?;
-        let start = probe.read().ok()?;
-        Some(Self { probe, start, cpus })
-    }
-
-    fn so_far(&mut self) -> Option<Disturbance> {
-        let end = self.probe.read().ok()?;
-        // Which of the rest was the instrument's own is not known here, so all of it is.
-        Some(disturbance(&self.start, &end, &self.cpus, Nanos(u64::MAX)))
     }
 }
 

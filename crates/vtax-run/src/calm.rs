@@ -1,0 +1,134 @@
+//! After a trial that a hypervisor disturbed: no other one before the CPUs are left alone again, for a while.
+//! Trials made in the same storm would be lost one after the other, and with them their cell.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use vtax_probe::noise::StealWatch;
+use vtax_store::record::{InvalidReason, TrialRecord, Validity};
+use vtax_units::CpuSet;
+
+use crate::noise::DISTURBED_SHARE;
+use crate::observe::{Observer, RunEvent};
+use crate::stop::Stop;
+
+/// CPUs are taken only from those who want them, so to look is to spin for this long.
+const LOOK: Duration = Duration::from_millis(400);
+/// Between two looks.
+const REST: Duration = Duration::from_secs(2);
+/// The longest wait before one trial.
+const AT_ONCE: Duration = Duration::from_secs(30);
+/// A run waits at most so much of the time that its trials took: where it is never quiet, waiting is no way out.
+const SHARE: f64 = 0.5;
+
+/// What a run has waited, and whether it has reason to.
+#[derive(Debug, Default)]
+pub(crate) struct Calm {
+    /// CPUs of a trial that was disturbed just now.
+    troubled: Option<CpuSet>,
+    /// Time spent on trials, and on waiting.
+    spent: Duration,
+    waited: Duration,
+}
+
+impl Calm {
+    /// Remembers how a trial ended that took so long.
+    pub(crate) fn note(&mut self, record: &TrialRecord, took: Duration) {
+        self.spent += took;
+        let disturbed = matches!(record.validity, Validity::Invalid { reason: InvalidReason::Disturbed, .. });
+        let of = |fact: &str| record.facts.get(fact).and_then(|text| text.parse::<CpuSet>().ok());
+        let cpus = ["sut_cpus", "client_cpus"].iter().filter_map(|fact| of(fact));
+        let cpus = CpuSet::of(cpus.flat_map(|set| set.iter().collect::<Vec<_>>()));
+        // One of a pair is enough.
+        self.troubled = (disturbed && !cpus.is_empty()).then_some(cpus).or(self.troubled.take());
+    }
+
+    /// How long the next wait may take.
+    fn patience(&self) -> Duration {
+        self.spent.mul_f64(SHARE).saturating_sub(self.waited).min(AT_ONCE)
+    }
+
+    /// Waits, where the last trial was disturbed, until its CPUs are left alone.
+    pub(crate) fn wait(&mut self, stop: &Stop, observer: &dyn Observer) {
+        let Some(cpus) = self.troubled.take() else { return };
+        let (began, patience) = (Instant::now(), self.patience());
+        observer.observe(&RunEvent::Phase { what: "waiting until the machine's CPUs are left alone" });
+        while began.elapsed() < patience && !stop.asked() && stolen(&cpus) > DISTURBED_SHARE {
+            rest(stop, REST.min(patience.saturating_sub(began.elapsed())));
+        }
+        self.waited += began.elapsed();
+    }
+}
+
+/// Share of these CPUs that a hypervisor takes now; 0 where the host doesn't tell.
+fn stolen(cpus: &CpuSet) -> f64 {
+    let Ok(mut watch) = StealWatch::start(cpus.clone()) else { return 0.0 };
+    let until = Instant::now() + LOOK;
+    thread::scope(|scope| {
+        for cpu in cpus.iter() {
+            scope.spawn(move || {
+                // Where it may not be bound, it spins where it is.
+                let _ = vtax_sys::sched::bind_this_thread(&CpuSet::of([cpu]));
+                while Instant::now() < until {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+    });
+    watch.so_far().map_or(0.0, |noise| noise.steal)
+}
+
+fn rest(stop: &Stop, time: Duration) {
+    let until = Instant::now() + time;
+    while Instant::now() < until && !stop.asked() {
+        thread::sleep(Duration::from_millis(50).min(time));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use vtax_store::record::Timings;
+
+    use super::*;
+
+    fn record(validity: Validity) -> TrialRecord {
+        TrialRecord {
+            index: 0,
+            cell: "native.direct.http".into(),
+            measure: "capacity".into(),
+            repetition: 0,
+            round: None,
+            partner: None,
+            warm_up: None,
+            started_unix_ms: 0,
+            validity,
+            outcome: None,
+            timings: Timings::default(),
+            cpu: None,
+            accelerator: None,
+            protection: None,
+            facts: BTreeMap::from([("sut_cpus".into(), "1".into()), ("client_cpus".into(), "0,2".into())]),
+        }
+    }
+
+    #[test]
+    fn only_a_disturbed_trial_is_reason_to_wait_and_never_longer_than_trials_took() {
+        let invalid = |reason| Validity::Invalid { reason, detail: String::new() };
+        let second = Duration::from_secs(1);
+        let mut calm = Calm::default();
+        calm.note(&record(Validity::Valid), 10 * second);
+        calm.note(&record(invalid(InvalidReason::ServiceFailed)), 10 * second);
+        assert_eq!((&calm.troubled, calm.patience()), (&None, 10 * second));
+        calm.note(&record(invalid(InvalidReason::Disturbed)), 4 * second);
+        assert_eq!(calm.troubled, Some("0-2".parse().unwrap()));
+        assert_eq!(calm.patience(), 12 * second);
+        calm.waited = 11 * second;
+        assert_eq!(calm.patience(), second);
+        calm.spent = 1000 * second;
+        assert_eq!(calm.patience(), AT_ONCE);
+        calm.waited = 1000 * second;
+        assert_eq!(calm.patience(), Duration::ZERO);
+    }
+}
