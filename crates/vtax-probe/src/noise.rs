@@ -234,6 +234,12 @@ impl Disturbance {
     }
 }
 
+/// The same for CPUs of which it is not known whose time was spent on them: none of it counts as others'.
+#[must_use]
+pub fn disturbance_by_the_machine(start: &HostState, end: &HostState, cpus: &CpuSet) -> Disturbance {
+    disturbance(start, end, cpus, Nanos(u64::MAX))
+}
+
 /// What a hypervisor takes of some CPUs from its start on.
 #[derive(Debug)]
 pub struct StealWatch {
@@ -254,14 +260,14 @@ impl StealWatch {
         Ok(Self { probe, start, cpus })
     }
 
-    /// What happened until now. Whose the rest of the CPU time was is not known here: none of it counts as others'.
+    /// What happened until now, as [`disturbance_by_the_machine`].
     ///
     /// # Errors
     ///
     /// As [`start`](Self::start).
     pub fn so_far(&mut self) -> Result<Disturbance, ProbeError> {
         let end = self.probe.read()?;
-        Ok(disturbance(&self.start, &end, &self.cpus, Nanos(u64::MAX)))
+        Ok(disturbance_by_the_machine(&self.start, &end, &self.cpus))
     }
 }
 

@@ -12,7 +12,7 @@ use vtax_load::sip::PhaseResult;
 use vtax_plan::model::{Budget, MeasureKind, Workload};
 use vtax_probe::Snapshot;
 use vtax_probe::layers::CpuBreakdown;
-use vtax_probe::noise::{Disturbance, disturbance};
+use vtax_probe::noise::{Disturbance, disturbance, disturbance_by_the_machine};
 use vtax_store::failover::FailoverLoad;
 use vtax_store::record::{InvalidReason, Outcome, Timings, TrialRecord, Validity};
 use vtax_store::{StoreError, TrialEvent, TrialWriter, unix_ms};
@@ -422,10 +422,8 @@ impl<'a> Trial<'a> {
                 let used = qemus.map_or(used, |qemus| qemus.used(&testbed.sut).max(used));
                 let ours = Nanos(used.0.saturating_add(theirs.unwrap_or_default().0));
                 let noise = disturbance(&probes.host_start, &host_end, &probes.sut_cpus, ours);
-                // What runs beside the generator isn't told apart from it here.
-                let beside = Nanos(u64::MAX);
                 let clients = &testbed.allocation.client;
-                let generator = disturbance(&probes.host_start, &host_end, clients, beside);
+                let generator = disturbance_by_the_machine(&probes.host_start, &host_end, clients);
                 measured.validity = blame(measured.validity, generator.steal);
                 let shared = testbed.allocation.shared;
                 self.judge_noise(&noise.with_frequencies(&probes.frequencies), shared);

@@ -70,17 +70,8 @@ mod tests {
 
     use super::*;
 
-    const PLAN: &str = "
-vtax: 1
-name: test
-baseline: native
-environments: native
-paths: direct
-workload:
-  - tcp: {window: [4K, 16K, 64K]}
-  - udp: {rate: [10mbit, max]}
-measure: network
-";
+    const PLAN: &str = "{vtax: 1, name: test, baseline: native, environments: native, paths: direct, \
+        workload: [{tcp: {window: [4K, 16K, 64K]}}, {udp: {rate: [10mbit, max]}}], measure: network}";
 
     fn observed(test: &str, result: NetResult) -> NetObservation {
         NetObservation {
