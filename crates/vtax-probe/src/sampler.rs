@@ -1,10 +1,11 @@
 //! Sampling on a thread of its own.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
+use vtax_sys::sync::{lock, wait_timeout};
 use vtax_units::Nanos;
 
 use crate::error::ProbeError;
@@ -42,19 +43,19 @@ struct Stop {
 
 impl Stop {
     fn ask(&self) {
-        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *lock(&self.asked) = true;
         self.changed.notify_all();
     }
 
     /// Waits until `deadline`; true where a stop was asked for.
     fn wait_until(&self, deadline: Instant) -> bool {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = lock(&self.asked);
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             if *asked || left.is_zero() {
                 return *asked;
             }
-            asked = self.changed.wait_timeout(asked, left).unwrap_or_else(PoisonError::into_inner).0;
+            asked = wait_timeout(&self.changed, asked, left);
         }
     }
 }

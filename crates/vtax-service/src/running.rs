@@ -3,11 +3,12 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use vtax_plan::model::{Service, ServiceKind, Subscribers};
 use vtax_sys::Ended;
+use vtax_sys::sync::lock;
 use vtax_units::Nanos;
 
 use crate::catalogue::{Place, Recipe, prepare};
@@ -209,7 +210,7 @@ fn sink_of(sink: &Arc<Mutex<Sink>>, part: Option<&'static str>) -> Sink {
             (_, Notice::Died { status, .. }) => Notice::Died { process: part, status },
             (None, notice) => notice,
         };
-        sink.lock().unwrap_or_else(PoisonError::into_inner)(notice);
+        lock(&sink)(notice);
     })
 }
 

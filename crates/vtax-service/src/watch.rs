@@ -2,11 +2,12 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use vtax_sys::sync::{lock, wait_timeout, wait_timeout_while};
 use vtax_sys::{Ended, PidFd};
 
 use crate::lines::{Allowance, Splitter, Tail};
@@ -62,7 +63,7 @@ pub(crate) struct State {
 
 impl Shared {
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {
@@ -82,15 +83,14 @@ impl Shared {
         let state = self.lock();
         if state.ended.is_none() {
             // Woken early or late, the caller looks again.
-            drop(self.changed.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner));
+            drop(wait_timeout(&self.changed, state, timeout));
         }
     }
 
     /// Waits for the service's end, at most `timeout`.
     pub(crate) fn wait_for_end(&self, timeout: Duration) -> Option<Ended> {
         let state = self.lock();
-        let waited = self.changed.wait_timeout_while(state, timeout, |s| s.ended.is_none());
-        waited.unwrap_or_else(PoisonError::into_inner).0.ended
+        wait_timeout_while(&self.changed, state, timeout, |s| s.ended.is_none()).ended
     }
 
     /// Its last lines.

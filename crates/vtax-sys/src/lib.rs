@@ -9,6 +9,7 @@
 pub mod caps;
 pub mod cgroup;
 pub mod check;
+pub mod clock;
 mod clone;
 pub mod controller;
 pub mod cpu_clock;
@@ -32,6 +33,7 @@ pub mod require;
 pub mod sched;
 pub mod signals;
 pub mod spawn;
+pub mod sync;
 pub mod tap;
 pub mod tcp;
 pub mod usage;

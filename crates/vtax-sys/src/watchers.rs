@@ -4,10 +4,12 @@
 //! forgets a thread's time with the thread, so those that end leave it here.
 
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::thread::{Builder, JoinHandle};
 
 use vtax_units::Nanos;
+
+use crate::sync::lock;
 
 #[derive(Debug)]
 struct Watchers {
@@ -18,11 +20,6 @@ struct Watchers {
 }
 
 static WATCHERS: Mutex<Watchers> = Mutex::new(Watchers { live: Vec::new(), ended: Nanos::ZERO });
-
-fn watchers() -> MutexGuard<'static, Watchers> {
-    // Numbers are never half-done.
-    WATCHERS.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Starts a thread whose CPU time counts as that of watching.
 ///
@@ -39,7 +36,7 @@ pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<Joi
 /// CPU time of all watchers of this process so far, of those that have ended too.
 #[must_use]
 pub fn cpu() -> Nanos {
-    let watchers = watchers();
+    let watchers = lock(&WATCHERS);
     let live = watchers.live.iter().map(|id| cpu_of_thread(&format!("self/task/{id}")).0);
     Nanos(watchers.ended.0 + live.sum::<u64>())
 }
@@ -59,14 +56,14 @@ struct Counted(i32);
 impl Counted {
     fn new() -> Self {
         let id = rustix::thread::gettid().as_raw_nonzero().get();
-        watchers().live.push(id);
+        lock(&WATCHERS).live.push(id);
         Self(id)
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        let mut watchers = watchers();
+        let mut watchers = lock(&WATCHERS);
         watchers.live.retain(|id| *id != self.0);
         watchers.ended.0 += cpu_of_thread("thread-self").0;
     }

@@ -4,13 +4,14 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use vtax_sys::inherit::Inherit;
+use vtax_sys::sync::{lock, wait_timeout};
 use vtax_sys::watchers;
 use vtax_units::Nanos;
 
@@ -52,7 +53,7 @@ struct Shared {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Seen> {
         // Whoever panicked with the lock held only appended bytes.
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.seen)
     }
 }
 
@@ -134,8 +135,7 @@ impl Process {
             if left.is_zero() {
                 return None;
             }
-            let waited = self.shared.changed.wait_timeout(seen, left);
-            seen = waited.unwrap_or_else(PoisonError::into_inner).0;
+            seen = wait_timeout(&self.shared.changed, seen, left);
         }
     }
 

@@ -11,11 +11,13 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
+
+use vtax_sys::clock::unix_ms;
 
 use super::connection::{Connection, Fate, Workspace};
 use super::date::imf_fixdate;
@@ -215,8 +217,7 @@ impl Worker {
             return;
         }
         self.now = now;
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
-        self.space.date = imf_fixdate(since_1970);
+        self.space.date = imf_fixdate(unix_ms() / 1000);
         for id in 0..self.slots.len() {
             let silent = self.slots[id].connection.as_ref().is_some_and(|connection| {
                 let limit = if connection.is_lingering() { LINGER_SECONDS } else { IDLE_SECONDS };

@@ -5,11 +5,12 @@
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use rustix::net::SendFlags;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 use serde::{Deserialize, Serialize};
+use vtax_sys::clock::unix_time;
 use vtax_sys::datagrams::{BATCH_MAX, Inbox, stamp_arrivals};
 use vtax_units::Nanos;
 
@@ -118,7 +119,7 @@ impl Ear {
     pub fn listen(&mut self, mut from: impl FnMut(IpAddr, Instant)) {
         let before = std::mem::replace(&mut self.listened, Instant::now());
         let now = self.listened;
-        let wall: Nanos = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().into();
+        let wall = unix_time();
         while let Ok(count @ 1..) = self.inbox.receive(self.socket.as_fd()) {
             for beat in (0..count).filter_map(|index| self.inbox.get(index)) {
                 let Some(source) = self.inbox.sender(&beat) else { continue };

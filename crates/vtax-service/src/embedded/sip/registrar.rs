@@ -1,8 +1,9 @@
 //! Who is registered where (RFC 3261 section 10.3).
 
 use std::io::Write as _;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
+use vtax_sys::sync::lock;
 use vtax_wire::sip::{Contact, Message, Name, Scheme, SipError, Uri};
 
 use super::stream::Stream;
@@ -68,7 +69,7 @@ impl Registrar {
 
     fn lock(&self, subscriber: u32) -> MutexGuard<'_, Vec<Vec<Binding>>> {
         let shard = &self.shards[(subscriber % SHARDS) as usize];
-        shard.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(shard)
     }
 
     /// Appends the URI of the newest binding to `uri` and gives the connection it was made over,

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Instant;
 
 use vtax_plan::model::{SubscriberFormats, SubscribersError};
+use vtax_sys::sync::lock;
 use vtax_wire::sip::{Scheme, Uri};
 
 use super::Options;
@@ -103,7 +104,7 @@ impl Shared {
     /// The transactions of that shard.
     pub(super) fn table(&self, index: usize) -> MutexGuard<'_, Table> {
         // A worker that panicked takes the server with it anyway.
-        self.tables[index % self.tables.len()].lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.tables[index % self.tables.len()])
     }
 
     /// A keyed hash of parts that are kept apart.
@@ -133,7 +134,7 @@ impl Shared {
     }
 
     fn streams(&self) -> MutexGuard<'_, HashMap<SocketAddr, Weak<Stream>>> {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.streams)
     }
 
     pub(super) fn add_stream(&self, stream: &Arc<Stream>) {

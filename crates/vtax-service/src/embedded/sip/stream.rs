@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketFlags, SocketType, ipproto, sockopt};
+use vtax_sys::sync::lock;
 
 /// Most bytes that wait for a peer who doesn't read; beyond it the connection is closed.
 const UNSENT_MAX: usize = 4 << 20;
@@ -45,7 +46,7 @@ impl Stream {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         // A worker that panicked takes the server with it anyway.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Adds to what is to be sent; true where nothing waited before, so that whoever added it has
