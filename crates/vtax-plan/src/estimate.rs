@@ -1,94 +1,16 @@
 //! What a plan would take: time, things built, privileges. Pure arithmetic on the plan; nothing is probed.
 
 mod ft;
-mod net;
 mod path;
-mod sip;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use serde::Serialize;
-use vtax_units::{Nanos, Rate, Share};
+use vtax_units::Nanos;
 
-use crate::model::{Cell, EnvironmentKind, Measure, MeasureKind, Plan, ServiceKind, Workload};
-
-/// What an estimate takes for granted about the host, as the plan can't know it.
-///
-/// The figures were measured on two cores of a server CPU and are orders of magnitude.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Assumptions {
-    /// Building and tearing down a native testbed.
-    pub native: Nanos,
-    /// The same with a container.
-    pub container: Nanos,
-    /// The same with a VM, until its agent answers.
-    pub vm: Nanos,
-    /// Start of a service, natively or in a container.
-    pub service: Nanos,
-    /// Start of a service in a VM.
-    pub service_in_vm: Nanos,
-    /// Protecting a guest: starting the second QEMU and copying the first one's memory.
-    pub arm: Nanos,
-    /// Capacity of a small web service, natively or in a container.
-    pub capacity: Rate,
-    /// Capacity of the same in a VM.
-    pub capacity_in_vm: Rate,
-    /// SIP scenarios per second of a registrar and proxy, natively or in a container.
-    pub scenarios: Rate,
-    /// The same in a VM.
-    pub scenarios_in_vm: Rate,
-}
-
-impl Assumptions {
-    /// VMs with hardware virtualization.
-    pub const KVM: Self = Self {
-        native: Nanos::from_millis(100),
-        container: Nanos::from_millis(300),
-        vm: Nanos::from_millis(2_000),
-        service: Nanos::from_millis(50),
-        service_in_vm: Nanos::from_millis(100),
-        arm: Nanos::from_millis(1_000),
-        capacity: Rate(20_000.0),
-        capacity_in_vm: Rate(10_000.0),
-        scenarios: Rate(2_000.0),
-        scenarios_in_vm: Rate(1_000.0),
-    };
-
-    /// VMs under software emulation.
-    pub const TCG: Self = Self {
-        vm: Nanos::from_millis(4_000),
-        service_in_vm: Nanos::from_millis(500),
-        capacity_in_vm: Rate(1_000.0),
-        scenarios_in_vm: Rate(100.0),
-        ..Self::KVM
-    };
-
-    /// Building and tearing down the cell's testbed, service included.
-    fn build(&self, cell: &Cell) -> u64 {
-        match &cell.environment.kind {
-            EnvironmentKind::Native => self.native.0 + self.service.0,
-            EnvironmentKind::Container => self.container.0 + self.service.0,
-            EnvironmentKind::Vm(vm) => {
-                let protected = vm.fault_tolerance.as_ref().is_some_and(|ft| ft.mode.has_secondary());
-                self.vm.0 + self.service_in_vm.0 + if protected { self.arm.0 } else { 0 }
-            }
-        }
-    }
-
-    fn capacity(&self, cell: &Cell) -> Rate {
-        match cell.environment.kind {
-            EnvironmentKind::Vm(_) => self.capacity_in_vm,
-            EnvironmentKind::Native | EnvironmentKind::Container => self.capacity,
-        }
-    }
-
-    fn scenarios(&self, cell: &Cell) -> Rate {
-        match cell.environment.kind {
-            EnvironmentKind::Vm(_) => self.scenarios_in_vm,
-            EnvironmentKind::Native | EnvironmentKind::Container => self.scenarios,
-        }
-    }
-}
+pub use crate::assumptions::Assumptions;
+use crate::model::{EnvironmentKind, Measure, Plan, ServiceFacts};
 
 /// How long a plan would take.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -126,11 +48,8 @@ pub fn estimate(plan: &Plan, assumptions: &Assumptions) -> Estimate {
         let measured =
             |m: &&Measure| plan.is_measured(cell, m) && (!plan.is_duet(m) || !plan.accompanies(cell));
         for measure in plan.measures.iter().filter(measured) {
-            let measuring = match &cell.workload {
-                Workload::Http(_) => measuring(measure, assumptions.capacity(cell)),
-                Workload::Sip(workload) => sip::measuring(measure, workload, assumptions.scenarios(cell)),
-                Workload::Net(workload) => net::measuring(measure, workload),
-            };
+            let measuring =
+                cell.workload.model().measuring(&measure.kind, assumptions, &cell.environment.kind);
             // In a pair the testbeds are built one after the other and loaded at the same time.
             let partner = if plan.is_duet(measure) { plan.baseline_of(cell) } else { None };
             let builds = assumptions.build(cell) + partner.map_or(0, |c| assumptions.build(c));
@@ -169,31 +88,6 @@ fn trials_each_round(plan: &Plan) -> u64 {
     let pairs = plan.cells.iter().filter(|c| c.baseline.is_some()).count() as u64;
     let accompanied = plan.cells.iter().filter(|c| plan.accompanies(c)).count() as u64;
     each + duets * pairs - duets * accompanied
-}
-
-/// Time of a measurement on a service of this capacity.
-fn measuring(measure: &Measure, capacity: Rate) -> Nanos {
-    match &measure.kind {
-        MeasureKind::Capacity(search) => {
-            let step = search.settle.0.saturating_add(search.step.0);
-            Nanos(step.saturating_mul(search_steps(search.start, search.max, search.precision, capacity)))
-        }
-        MeasureKind::Latency(m) => Nanos(m.warmup.0.saturating_add(m.duration.0)),
-        MeasureKind::Throughput(m) => Nanos(m.warmup.0.saturating_add(m.duration.0)),
-        MeasureKind::Failover(m) => Nanos(m.warmup.0.saturating_add(m.duration.0)),
-        // Only SIP services have it, and those are estimated elsewhere.
-        MeasureKind::Ims(m) => m.step,
-        // Only network workloads have it, and those too.
-        MeasureKind::Network(m) => m.test_time(),
-    }
-}
-
-/// Steps of a search that doubles the rate until a step fails and then halves the bracket.
-fn search_steps(start: Rate, max: Rate, precision: Share, capacity: Rate) -> u64 {
-    let doublings = (capacity.0.min(max.0) / start.0).log2().ceil().max(0.0);
-    // After the doublings the bracket is as wide as its lower bound.
-    let halvings = (1.0 / precision.0).log2().ceil().max(0.0);
-    1 + doublings as u64 + halvings as u64
 }
 
 /// Something a trial of the plan would build, with the cells that need it.
@@ -239,16 +133,7 @@ pub fn pieces(plan: &Plan) -> Vec<Piece> {
         add(format!("environment {}", environment.name), &how);
     }
     for service in plan.cells.iter().map(|c| &c.service) {
-        let how = match &service.kind {
-            ServiceKind::Http(_) => "embedded HTTP server".to_owned(),
-            ServiceKind::Apache(_) => "Apache httpd, event MPM, private configuration".to_owned(),
-            ServiceKind::Nginx(_) => "nginx, private configuration".to_owned(),
-            ServiceKind::Sip(_) => "embedded SIP registrar and proxy".to_owned(),
-            ServiceKind::Kamailio(_) => "Kamailio with MariaDB, private configuration".to_owned(),
-            ServiceKind::Peer(_) => "vtax's own far end of network tests".to_owned(),
-            ServiceKind::Command(c) => c.command.join(" "),
-        };
-        add(format!("service {}", service.name), &how);
+        add(format!("service {}", service.name), &service.kind.facts().words);
     }
     pieces
 }
@@ -270,12 +155,6 @@ pub enum Requirement {
     /// CPU and memory limits that hold: cgroups that may be written; without them, affinity only, and
     /// the report says so.
     Cgroups,
-    /// The `apache2` package.
-    Apache,
-    /// The `nginx` package.
-    Nginx,
-    /// Kamailio with MariaDB.
-    Kamailio,
     /// Open vSwitch.
     OpenVSwitch,
     /// The controller of Open vSwitch's own.
@@ -286,13 +165,40 @@ pub enum Requirement {
     Mininet,
     /// An ssh client, and root for the host's own network.
     Ssh,
+    /// A service that isn't part of vtax; serialised as its word.
+    #[serde(untagged)]
+    Service(Installed),
+}
+
+/// A service that is installed from packages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(into = "&'static str")]
+pub struct Installed {
+    /// The service's kind in plans: `nginx`.
+    pub word: &'static str,
+    /// Debian's packages of it.
+    pub packages: &'static [&'static str],
+}
+
+impl Installed {
+    /// `None` for a service that is part of vtax, or the user's own.
+    fn of(facts: &ServiceFacts<'_>) -> Option<Self> {
+        let ServiceFacts { word, packages, .. } = *facts;
+        (!packages.is_empty()).then_some(Self { word, packages })
+    }
+}
+
+impl From<Installed> for &'static str {
+    fn from(service: Installed) -> Self {
+        service.word
+    }
 }
 
 impl Requirement {
     /// What is needed, for people.
     #[must_use]
-    pub fn text(self) -> &'static str {
-        match self {
+    pub fn text(self) -> Cow<'static, str> {
+        let text = match self {
             Self::Namespaces => "namespaces: root, or user namespaces allowed; else loopback and native only",
             Self::Container => "containers: root, and an OCI runtime (crun or runc)",
             Self::Vm => "guests: qemu-system-x86_64, a guest kernel, /dev/net/tun",
@@ -301,17 +207,24 @@ impl Requirement {
             Self::Cgroups => {
                 "memory limits: cgroups that may be written; else CPU affinity only, and the report says so"
             }
-            Self::Apache => "the service apache: package apache2",
-            Self::Nginx => "the service nginx: package nginx",
-            Self::Kamailio => {
-                "the service kamailio: packages kamailio, kamailio-mysql-modules and mariadb-server"
+            Self::Service(Installed { word, packages }) => {
+                return format!("the service {word}: {}", listed(packages)).into();
             }
             Self::OpenVSwitch => "Open vSwitch: package openvswitch-switch",
             Self::Testcontroller => "ovs-testcontroller: package openvswitch-testcontroller",
             Self::OsKen => "os-ken: package python3-os-ken",
             Self::Mininet => "Mininet: root, and package mininet",
             Self::Ssh => "a remote host: root, ssh, and a key that needs no password",
-        }
+        };
+        Cow::Borrowed(text)
+    }
+}
+
+/// `package a`, or `packages a, b and c`.
+fn listed(packages: &[&str]) -> String {
+    match packages.split_last() {
+        Some((last, rest @ [_, ..])) => format!("packages {} and {last}", rest.join(", ")),
+        _ => format!("package {}", packages.concat()),
     }
 }
 
@@ -326,12 +239,7 @@ pub fn requirements(plan: &Plan) -> Vec<Requirement> {
             EnvironmentKind::Vm(_) => needed.extend([Requirement::Vm, Requirement::Kvm]),
         }
         path::require(&cell.path, &mut needed);
-        match cell.service.kind {
-            ServiceKind::Apache(_) => _ = needed.insert(Requirement::Apache),
-            ServiceKind::Nginx(_) => _ = needed.insert(Requirement::Nginx),
-            ServiceKind::Kamailio(_) => _ = needed.insert(Requirement::Kamailio),
-            ServiceKind::Http(_) | ServiceKind::Sip(_) | ServiceKind::Peer(_) | ServiceKind::Command(_) => {}
-        }
+        needed.extend(Installed::of(&cell.service.kind.facts()).map(Requirement::Service));
     }
     needed.into_iter().collect()
 }
@@ -355,7 +263,11 @@ pub fn cautions(plan: &Plan, estimate: &Estimate) -> Vec<String> {
             cautions.push(format!("`{name}` has {vcpus} vCPUs, the other environments {cpus} CPUs"));
         }
     }
-    cautions.extend(sip::cautions(plan));
+    let of_workloads = plan
+        .cells
+        .iter()
+        .flat_map(|cell| plan.measures.iter().filter_map(|measure| cell.workload.model().caution(measure)));
+    cautions.extend(of_workloads.collect::<BTreeSet<_>>());
     if plan.cells.iter().all(|c| c.baseline.is_none()) {
         cautions.push("there is nothing but the baseline: figures, but no comparison".to_owned());
     }
@@ -443,7 +355,15 @@ repeat: {min: 2, max: 4}
         use Requirement as R;
         assert_eq!(
             requirements(&plan(&[])),
-            [R::Namespaces, R::Container, R::Vm, R::Kvm, R::Tbf, R::Cgroups, R::Nginx]
+            [
+                R::Namespaces,
+                R::Container,
+                R::Vm,
+                R::Kvm,
+                R::Tbf,
+                R::Cgroups,
+                R::Service(Installed { word: "nginx", packages: &["nginx"] })
+            ]
         );
         let native = plan(&["environments=native", "paths=direct", "services=http"]);
         assert_eq!(requirements(&native), [R::Namespaces, R::Cgroups]);

@@ -10,9 +10,12 @@
 //!
 //! Reading the file is the only I/O of this crate.
 
+mod assumptions;
 #[macro_use]
 mod decode;
+mod describe;
 mod diagnose;
+mod family;
 mod overrides;
 mod raw;
 mod resolve;
@@ -28,6 +31,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 pub use diagnose::{Diagnostic, Diagnostics, PlanErrors};
+pub use family::{Misfit, WorkloadModel};
 pub use schema::schema;
 
 use crate::decode::Decode as _;

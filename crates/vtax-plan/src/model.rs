@@ -5,19 +5,25 @@
 
 mod ft;
 mod identity;
+mod load;
+mod measure;
 mod net;
 mod path;
+mod service;
 mod sip;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use vtax_units::{Bytes, Nanos, Rate, Share};
+use vtax_units::{Bytes, Nanos, Share};
 
 pub use ft::*;
 pub use identity::*;
+pub use load::*;
+pub use measure::*;
 pub use net::*;
 pub use path::*;
+pub use service::*;
 pub use sip::*;
 
 /// The version a plan names in its first key, `vtax: 1`.
@@ -47,21 +53,16 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// True where trials of this measure are pairs made at the same time. A capacity search isn't: its
-    /// steps depend on what it finds, so two of them can't go along together.
+    /// True where trials of this measure are pairs made at the same time.
     #[must_use]
     pub fn is_duet(&self, measure: &Measure) -> bool {
-        let has_course = matches!(measure.kind, MeasureKind::Latency(_) | MeasureKind::Throughput(_));
-        self.repeat.trials == TrialKind::Duet && has_course
+        self.repeat.trials == TrialKind::Duet && measure.kind.may_be_duet()
     }
 
     /// Whether a cell has trials of a measure: none of one whose faults all don't fit its environment.
     #[must_use]
     pub fn is_measured(&self, cell: &Cell, measure: &Measure) -> bool {
-        match &measure.kind {
-            MeasureKind::Failover(failover) => failover.applies_to(cell),
-            _ => true,
-        }
+        measure.kind.failover().is_none_or(|failover| failover.applies_to(cell))
     }
 
     /// The cell that this one is compared with.
@@ -131,76 +132,6 @@ pub struct VmOptions {
     pub fault_tolerance: Option<FaultTolerance>,
 }
 
-/// The software under test.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Service {
-    /// Name in the plan.
-    pub name: String,
-    /// Which software, with its options.
-    pub kind: ServiceKind,
-    /// How long it may take to become ready.
-    pub ready_timeout: Nanos,
-    /// How long it may take to stop before it is killed.
-    pub stop_timeout: Nanos,
-}
-
-/// The kinds of service.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum ServiceKind {
-    /// vtax's own HTTP server: `/bytes/N` (static) and `/page/ROWS` (rendered at each request).
-    Http(WebOptions),
-    /// Apache httpd with the event MPM.
-    Apache(WebOptions),
-    /// nginx.
-    Nginx(WebOptions),
-    /// vtax's own SIP registrar and proxy.
-    Sip(SipOptions),
-    /// Kamailio with MariaDB.
-    Kamailio(KamailioOptions),
-    /// vtax's own far end of network tests.
-    Peer(PeerOptions),
-    /// A service of the user's own.
-    Command(CommandService),
-}
-
-/// Options of the web servers of the catalogue.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct WebOptions {
-    /// TCP port.
-    pub port: u16,
-    /// Worker threads or processes; `None`: one per CPU of the environment.
-    pub workers: Option<u32>,
-}
-
-/// A service of the user's own.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CommandService {
-    /// Program and arguments; no shell is involved. `{address}`, `{port}` and `{dir}` are replaced,
-    /// as in `ready`, `env` and `files`.
-    pub command: Vec<String>,
-    /// TCP or UDP port the workload talks to.
-    pub port: u16,
-    /// When it is ready.
-    pub ready: Ready,
-    /// Environment variables added to a minimal set.
-    pub env: BTreeMap<String, String>,
-    /// Files written into `{dir}` before the start: relative path to content.
-    pub files: BTreeMap<String, String>,
-}
-
-/// When a service of the user's own is ready.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Ready {
-    /// The port accepts a TCP connection.
-    Port,
-    /// A line of its output contains this text.
-    Log(String),
-    /// This command exits with 0.
-    Command(Vec<String>),
-}
-
 /// What the generator does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -224,107 +155,6 @@ pub struct HttpWorkload {
     pub requests_per_connection: Option<u32>,
     /// A request not answered within this time, counted from its intended start, has failed.
     pub timeout: Nanos,
-}
-
-/// One kind of measurement, made in every cell.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Measure {
-    /// Unique in the plan: `capacity`, `latency`, `latency@lowest`.
-    pub name: String,
-    /// What is measured.
-    pub kind: MeasureKind,
-}
-
-/// The kinds of measurement.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum MeasureKind {
-    /// The highest open-loop rate within limits, as a bracket.
-    Capacity(CapacityMeasure),
-    /// Latency at a given open-loop rate.
-    Latency(LatencyMeasure),
-    /// Completed requests per second in a closed loop.
-    Throughput(ThroughputMeasure),
-    /// The IMS benchmark: the design objective capacity of a SIP service.
-    Ims(ImsMeasure),
-    /// A fixed load during which faults happen.
-    Failover(FailoverMeasure),
-    /// The tests of a network workload.
-    Network(NetworkMeasure),
-}
-
-/// A search for the highest rate within limits.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CapacityMeasure {
-    /// Rate of the first step.
-    pub start: Rate,
-    /// No step goes above this rate.
-    pub max: Rate,
-    /// The search ends when the bracket is narrower than this share of its lower bound.
-    pub precision: Share,
-    /// Length of one step that counts.
-    pub step: Nanos,
-    /// Time at the start of each step that doesn't count.
-    pub settle: Nanos,
-    /// Arrival process.
-    pub arrivals: Arrivals,
-    /// What a step must keep to pass.
-    pub limits: Limits,
-}
-
-/// What a step must keep to pass.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Limits {
-    /// Share of requests that may fail or stay unanswered.
-    pub errors: Share,
-    /// The 99th percentile of latency from the intended start.
-    pub p99: Nanos,
-}
-
-/// Latency at a given load.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LatencyMeasure {
-    /// Offered load.
-    pub load: Load,
-    /// Arrival process.
-    pub arrivals: Arrivals,
-    /// Time at the start that never counts; more is cut where warm-up is found to last longer.
-    pub warmup: Nanos,
-    /// Time that counts.
-    pub duration: Nanos,
-    /// Keep every request's latency besides histograms.
-    pub samples: bool,
-}
-
-/// Completed requests per second in a closed loop.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ThroughputMeasure {
-    /// Time at the start that never counts.
-    pub warmup: Nanos,
-    /// Time that counts.
-    pub duration: Nanos,
-}
-
-/// Offered load of a latency measurement.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Load {
-    /// This many requests per second in every cell.
-    Rate(Rate),
-    /// This share of the cell's own capacity.
-    OwnCapacity(Share),
-    /// This share of the lowest capacity among the cells it is compared with: the same rate for all of them.
-    LowestCapacity(Share),
-}
-
-/// Arrival process of an open loop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Arrivals {
-    /// Exponential gaps.
-    Poisson,
-    /// Equal gaps.
-    Constant,
 }
 
 /// How often each cell is measured.

@@ -264,7 +264,7 @@ fn kind_of(item: &Item<FaultRaw>, report: &mut Report) -> Option<FaultKind> {
 
 /// Refuses faults that nobody's environment has, and faults that nobody looks at.
 pub(super) fn check(plan: &PlanRaw, cells: &[Cell], measures: &[Measure], report: &mut Report) {
-    let failovers = measures.iter().any(|m| matches!(m.kind, MeasureKind::Failover(_)));
+    let failovers = measures.iter().any(|m| m.kind.is_failover());
     if let (Some(faults), false) = (&plan.faults, failovers) {
         report
             .error(faults.span, "nothing is measured while these faults happen")

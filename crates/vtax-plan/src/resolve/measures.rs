@@ -5,9 +5,8 @@ use vtax_units::{Nanos, Rate, Share};
 use super::{LONGEST, check_name, duration_in, ft, net, share_in, sip};
 use crate::decode::{Item, Many};
 use crate::diagnose::Report;
-use crate::model::{
-    CapacityMeasure, LatencyMeasure, Limits, Load, Measure, MeasureKind, Ramp, ThroughputMeasure,
-};
+use crate::family::{Misfit, WorkloadModel};
+use crate::model::{CapacityMeasure, LatencyMeasure, Limits, Load, Measure, MeasureKind, ThroughputMeasure};
 use crate::raw::{CapacityRaw, LatencyRaw, LoadRaw, MeasureRaw, PlanRaw, WorkloadRaw};
 use crate::source::{Span, Spanned};
 
@@ -26,14 +25,19 @@ struct Placed {
     detail: Option<String>,
 }
 
-pub(super) fn measures(raw: &Many<MeasureRaw>, plan: &PlanRaw, report: &mut Report) -> Vec<Measure> {
+/// All measures; those that `workload` can't make are refused.
+pub(super) fn measures(
+    raw: &Many<MeasureRaw>,
+    plan: &PlanRaw,
+    workload: Option<&dyn WorkloadModel>,
+    report: &mut Report,
+) -> Vec<Measure> {
     let mut placed: Vec<Placed> = Vec::new();
     let mut capacity_found = false;
     let workloads = plan.workload.as_ref().map(|w| &w.value);
-    let workload = workloads.and_then(|w| w.items.first()).map(|w| &w.value);
     for item in &raw.items {
         let span = item.span;
-        check_fits(&item.value, span, workload, report);
+        let before = placed.len();
         match &item.value {
             MeasureRaw::Ims(raw) => {
                 capacity_found = true;
@@ -62,48 +66,20 @@ pub(super) fn measures(raw: &Many<MeasureRaw>, plan: &PlanRaw, report: &mut Repo
                 placed.push(Placed { measure, span, detail: None });
             }
         }
+        if let (Some(workload), Some(first)) = (workload, placed.get(before))
+            && let Err(Misfit { why, instead }) = workload.accepts(&first.measure.kind)
+        {
+            report.error(span, why).help(instead);
+        }
     }
     if let Some(first_beyond) = placed.get(MAX_MEASURES) {
         report.error(first_beyond.span, format!("the plan has more than {MAX_MEASURES} measures"));
         placed.truncate(MAX_MEASURES);
     }
     if let Some(budget) = &plan.repeat.value.budget {
-        check_budget(budget, &placed, workloads, report);
+        check_budget(budget, &placed, workload, report);
     }
     named(placed, report)
-}
-
-/// Refuses measures that the workload can't make.
-fn check_fits(raw: &MeasureRaw, span: Span, workload: Option<&WorkloadRaw>, report: &mut Report) {
-    let Some(workload) = workload else { return };
-    let sip = matches!(workload, WorkloadRaw::Sip(_));
-    let (message, help) = match raw {
-        MeasureRaw::Network(_) if !net::is_network(workload) => (
-            "`network` makes the tests of a workload `tcp`, `udp`, `ping` or `rr`",
-            "measure `capacity`, `latency` or `throughput`, or use one of these workloads",
-        ),
-        MeasureRaw::Network(_) => return,
-        _ if net::is_network(workload) => (
-            "network tests have rates and times of their own, and no service behind them",
-            "write `network` instead",
-        ),
-        MeasureRaw::Capacity(_) if sip => (
-            "the capacity of a SIP service is found by the IMS benchmark, which registers subscribers first",
-            "write `ims` instead of `capacity`",
-        ),
-        MeasureRaw::Throughput(_) if sip => (
-            "SIP subscribers don't wait for each other, so there is no closed loop to measure throughput in",
-            "measure `ims`, or `latency` at a rate",
-        ),
-        MeasureRaw::Latency(raw) if sip && raw.samples.value => {
-            ("a SIP workload keeps histograms and seconds, not every request", "leave `samples` out")
-        }
-        MeasureRaw::Ims(_) if !sip => {
-            ("the IMS benchmark is for SIP services", "measure `capacity`, or use the workload `sip`")
-        }
-        _ => return,
-    };
-    report.error(span, message).help(help);
 }
 
 fn capacity(raw: &CapacityRaw, plan: &PlanRaw, report: &mut Report) -> Measure {
@@ -206,23 +182,15 @@ pub(super) fn rate_in(rate: &Spanned<Rate>, report: &mut Report) {
 fn check_budget(
     budget: &Spanned<Nanos>,
     placed: &[Placed],
-    workloads: Option<&Many<WorkloadRaw>>,
+    workload: Option<&dyn WorkloadModel>,
     report: &mut Report,
 ) {
-    let shortest = |measure: &Measure| match &measure.kind {
-        MeasureKind::Capacity(m) => m.settle.0.saturating_add(m.step.0).saturating_mul(2),
-        MeasureKind::Latency(m) => m.warmup.0.saturating_add(m.duration.0),
-        MeasureKind::Throughput(m) => m.warmup.0.saturating_add(m.duration.0),
-        MeasureKind::Failover(m) => m.warmup.0.saturating_add(m.duration.0),
-        MeasureKind::Ims(m) => match m.ramp {
-            Ramp::Steps { .. } => m.step.0,
-            Ramp::Search { step, .. } => m.step.0.saturating_add(step.0),
-        },
-        MeasureKind::Network(m) => net::least_time(workloads, m).0,
+    let shortest = |measure: &Measure| {
+        workload.map_or_else(|| measure.kind.timing().least(), |w| w.least_time(&measure.kind))
     };
     let longest = placed.iter().max_by_key(|p| shortest(&p.measure));
-    if let Some(longest) = longest.filter(|p| shortest(&p.measure) >= budget.value.0) {
-        let (name, takes) = (&longest.measure.name, Nanos(shortest(&longest.measure)));
+    if let Some(longest) = longest.filter(|p| shortest(&p.measure) >= budget.value) {
+        let (name, takes) = (&longest.measure.name, shortest(&longest.measure));
         report.error(
             budget.span,
             format!(

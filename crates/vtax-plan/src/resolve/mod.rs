@@ -45,7 +45,8 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
     if let (Some(workload), Some(services)) = (&raw.workload, &services) {
         workload::check_served(workload, services, report);
     }
-    let measures = raw.measure.as_ref().map(|m| measures::measures(&m.value, raw, report));
+    let workload = workloads.as_ref().and_then(|w| w.0.first()).map(|variant| variant.value.model());
+    let measures = raw.measure.as_ref().map(|m| measures::measures(&m.value, raw, workload, report));
     let parts = matrix::Parts {
         environments: environments?,
         paths,

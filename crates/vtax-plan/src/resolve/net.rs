@@ -111,16 +111,6 @@ fn own_times(raw: &WorkloadRaw) -> (Option<&Spanned<Nanos>>, Option<&Spanned<Nan
     }
 }
 
-/// Time that a trial takes at the least: that of its longest test.
-pub(super) fn least_time(workload: Option<&Many<WorkloadRaw>>, measure: &NetworkMeasure) -> Nanos {
-    let of = |item: &Item<WorkloadRaw>| {
-        let (warmup, duration) = own_times(&item.value);
-        let time = |own: Option<&Spanned<Nanos>>, other: Nanos| own.map_or(other, |own| own.value).0;
-        Nanos(time(warmup, measure.warmup).saturating_add(time(duration, measure.duration)))
-    };
-    workload.and_then(|w| w.items.iter().map(of).max()).unwrap_or_else(|| measure.test_time())
-}
-
 fn tcp(raw: &TcpRaw, report: &mut Report) -> Variants<NetTestKind> {
     counts_in(&raw.streams.value, "bytes need a connection", MOST_STREAMS, report);
     check_socket(&raw.window.value, &raw.congestion.value, report);

@@ -6,7 +6,7 @@ use super::sut::Named;
 use super::{LONGEST, Variants, counts_in, duration_in, net, sip};
 use crate::decode::Many;
 use crate::diagnose::{Report, shorten};
-use crate::model::{HttpWorkload, Service, ServiceKind, Workload};
+use crate::model::{HttpWorkload, Protocol, Service, ServiceKind, Workload};
 use crate::raw::{HttpWorkloadRaw, WorkloadRaw};
 use crate::source::Spanned;
 
@@ -97,13 +97,13 @@ pub(super) fn check_served(
     let Some(workload) = raw.value.items.first().map(|w| &w.value) else { return };
     for service in services {
         let Some(first) = service.variants.0.first() else { continue };
-        let speaks = match &first.value.kind {
-            ServiceKind::Http(_) | ServiceKind::Apache(_) | ServiceKind::Nginx(_) => "http",
-            ServiceKind::Sip(_) | ServiceKind::Kamailio(_) => "sip",
-            ServiceKind::Peer(_) => "tcp",
+        let speaks = match first.value.kind.facts().protocol {
+            Some(Protocol::Http) => "http",
+            Some(Protocol::Sip) => "sip",
+            Some(Protocol::Network) => "tcp",
             // A program that speaks vtax's own protocol would be vtax.
-            ServiceKind::Command(_) if net::is_network(workload) => "command",
-            ServiceKind::Command(_) => continue,
+            None if net::is_network(workload) => "command",
+            None => continue,
         };
         let spoken = match workload {
             WorkloadRaw::Http(_) => "http",

@@ -6,9 +6,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use vtax_plan::PlanErrors;
 use vtax_plan::estimate::{Assumptions, Estimate, cautions, estimate, pieces, requirements};
-use vtax_plan::model::{
-    Arrivals, Cut, ImsMeasure, Load, Measure, MeasureKind, NetworkMeasure, Plan, Ramp, TrialKind, Workload,
-};
+use vtax_plan::model::{Plan, TrialKind};
 use vtax_run::calibration;
 use vtax_store::{Calibration, unix_ms};
 use vtax_units::Nanos;
@@ -125,9 +123,10 @@ fn to_text(plan: &Plan, calibration: Option<&Calibration>) -> String {
         times(plan),
         trials(&kvm)
     );
-    text += &table(plan.measures.iter().map(|m| (m.name.clone(), describe(m))));
-    if let Some(Workload::Net(workload)) = plan.cells.first().map(|c| &c.workload) {
-        let names: Vec<&str> = workload.tests.iter().map(|test| test.name.as_str()).collect();
+    text += &table(plan.measures.iter().map(|m| (m.name.clone(), m.kind.describe())));
+    let tests = plan.cells.first().map_or(&[][..], |cell| cell.workload.model().tests());
+    if !tests.is_empty() {
+        let names: Vec<&str> = tests.iter().map(|test| test.name.as_str()).collect();
         let count = counted(names.len() as u64, "test");
         text += &format!("\n{count} in each trial, in an order drawn for it\n  {}\n", names.join("\n  "));
     }
@@ -185,87 +184,6 @@ fn trials(estimate: &Estimate) -> String {
     match (estimate.trials_min, estimate.trials_max) {
         (min, max) if min == max => counted(min, "trial"),
         (min, max) => format!("{min} to {max} trials"),
-    }
-}
-
-/// What a measure does, in a line.
-fn describe(measure: &Measure) -> String {
-    match &measure.kind {
-        MeasureKind::Capacity(m) => format!(
-            "highest rate with p99 at most {} and errors at most {}, to within {}; {}, steps of {}",
-            m.limits.p99,
-            m.limits.errors,
-            m.precision,
-            arrivals(m.arrivals),
-            m.step
-        ),
-        MeasureKind::Latency(m) => format!(
-            "latency at {}; {}, {} after {}",
-            load(m.load),
-            arrivals(m.arrivals),
-            m.duration,
-            m.warmup
-        ),
-        MeasureKind::Failover(m) => {
-            let list = m.faults.iter().map(|f| format!("{} at {}", f.kind.words(), f.at));
-            format!(
-                "{} held for {} while things break: {}",
-                load(m.load),
-                m.duration,
-                list.collect::<Vec<_>>().join(", ")
-            )
-        }
-        MeasureKind::Throughput(m) => {
-            format!("requests per second in a closed loop, {} after {}", m.duration, m.warmup)
-        }
-        MeasureKind::Ims(m) => ims(m),
-        MeasureKind::Network(m) => network(m),
-    }
-}
-
-fn load(load: Load) -> String {
-    match load {
-        Load::Rate(rate) => rate.to_string(),
-        Load::OwnCapacity(share) => format!("{share} of the cell's own capacity"),
-        Load::LowestCapacity(share) => format!("{share} of the lowest capacity compared"),
-    }
-}
-
-/// What the tests of a network workload do, in a line.
-fn network(m: &NetworkMeasure) -> String {
-    let mut text = format!("every test of the workload in turn, each {} after {}", m.duration, m.warmup);
-    if m.capture {
-        text += ", counted in a packet capture too";
-    }
-    match m.cut {
-        Some(Cut { at, lasting: Some(lasting) }) => {
-            text += &format!("; the path is cut after {at} for {lasting}")
-        }
-        Some(Cut { at, lasting: None }) => text += &format!("; the path is cut after {at}"),
-        None => {}
-    }
-    text
-}
-
-/// What an IMS benchmark does, in a line.
-fn ims(m: &ImsMeasure) -> String {
-    let how = match m.ramp {
-        Ramp::Steps { initial, increase, count } => {
-            format!("at most {count} steps of {} from {initial} up by {increase}", m.step)
-        }
-        Ramp::Search { start, max, precision, step } => format!(
-            "a search in steps of {step} from {start} to at most {max}, to within {precision}, confirmed for {}",
-            m.step
-        ),
-    };
-    let limit = m.ihs_limit;
-    format!("design objective capacity with IHS at most {limit}; {}, {how}", arrivals(m.arrivals))
-}
-
-fn arrivals(arrivals: Arrivals) -> &'static str {
-    match arrivals {
-        Arrivals::Poisson => "Poisson arrivals",
-        Arrivals::Constant => "constant arrivals",
     }
 }
 

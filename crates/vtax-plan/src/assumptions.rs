@@ -1,0 +1,94 @@
+//! What an estimate takes for granted about the host and its services.
+
+use serde::Serialize;
+use vtax_units::{Nanos, Rate, Share};
+
+use crate::model::{Cell, EnvironmentKind};
+
+/// What an estimate takes for granted about the host, as the plan can't know it.
+///
+/// The figures were measured on two cores of a server CPU and are orders of magnitude.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Assumptions {
+    /// Building and tearing down a native testbed.
+    pub native: Nanos,
+    /// The same with a container.
+    pub container: Nanos,
+    /// The same with a VM, until its agent answers.
+    pub vm: Nanos,
+    /// Start of a service, natively or in a container.
+    pub service: Nanos,
+    /// Start of a service in a VM.
+    pub service_in_vm: Nanos,
+    /// Protecting a guest: starting the second QEMU and copying the first one's memory.
+    pub arm: Nanos,
+    /// Capacity of a small web service, natively or in a container.
+    pub capacity: Rate,
+    /// Capacity of the same in a VM.
+    pub capacity_in_vm: Rate,
+    /// SIP scenarios per second of a registrar and proxy, natively or in a container.
+    pub scenarios: Rate,
+    /// The same in a VM.
+    pub scenarios_in_vm: Rate,
+}
+
+impl Assumptions {
+    /// VMs with hardware virtualization.
+    pub const KVM: Self = Self {
+        native: Nanos::from_millis(100),
+        container: Nanos::from_millis(300),
+        vm: Nanos::from_millis(2_000),
+        service: Nanos::from_millis(50),
+        service_in_vm: Nanos::from_millis(100),
+        arm: Nanos::from_millis(1_000),
+        capacity: Rate(20_000.0),
+        capacity_in_vm: Rate(10_000.0),
+        scenarios: Rate(2_000.0),
+        scenarios_in_vm: Rate(1_000.0),
+    };
+
+    /// VMs under software emulation.
+    pub const TCG: Self = Self {
+        vm: Nanos::from_millis(4_000),
+        service_in_vm: Nanos::from_millis(500),
+        capacity_in_vm: Rate(1_000.0),
+        scenarios_in_vm: Rate(100.0),
+        ..Self::KVM
+    };
+
+    /// Building and tearing down the cell's testbed, service included.
+    pub(crate) fn build(&self, cell: &Cell) -> u64 {
+        match &cell.environment.kind {
+            EnvironmentKind::Native => self.native.0 + self.service.0,
+            EnvironmentKind::Container => self.container.0 + self.service.0,
+            EnvironmentKind::Vm(vm) => {
+                let protected = vm.fault_tolerance.as_ref().is_some_and(|ft| ft.mode.has_secondary());
+                self.vm.0 + self.service_in_vm.0 + if protected { self.arm.0 } else { 0 }
+            }
+        }
+    }
+
+    /// Capacity of a small web service in an environment of this kind.
+    pub(crate) fn capacity(&self, environment: &EnvironmentKind) -> Rate {
+        match environment {
+            EnvironmentKind::Vm(_) => self.capacity_in_vm,
+            EnvironmentKind::Native | EnvironmentKind::Container => self.capacity,
+        }
+    }
+
+    /// SIP scenarios per second in an environment of this kind.
+    pub(crate) fn scenarios(&self, environment: &EnvironmentKind) -> Rate {
+        match environment {
+            EnvironmentKind::Vm(_) => self.scenarios_in_vm,
+            EnvironmentKind::Native | EnvironmentKind::Container => self.scenarios,
+        }
+    }
+}
+
+/// Steps of a search that doubles the rate until a step fails and then halves the bracket.
+pub(crate) fn search_steps(start: Rate, max: Rate, precision: Share, capacity: Rate) -> u64 {
+    let doublings = (capacity.0.min(max.0) / start.0).log2().ceil().max(0.0);
+    // After the doublings the bracket is as wide as its lower bound.
+    let halvings = (1.0 / precision.0).log2().ceil().max(0.0);
+    1 + doublings as u64 + halvings as u64
+}

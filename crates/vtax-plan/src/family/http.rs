@@ -1,0 +1,30 @@
+//! HTTP workloads.
+
+mod estimate;
+
+use vtax_units::Nanos;
+
+use super::{Misfit, WorkloadModel};
+use crate::assumptions::Assumptions;
+use crate::model::{EnvironmentKind, HttpWorkload, MeasureKind, Protocol};
+
+impl WorkloadModel for HttpWorkload {
+    fn protocol(&self) -> Protocol {
+        Protocol::Http
+    }
+
+    fn accepts(&self, measure: &MeasureKind) -> Result<(), Misfit> {
+        match measure {
+            MeasureKind::Capacity(_)
+            | MeasureKind::Latency(_)
+            | MeasureKind::Throughput(_)
+            | MeasureKind::Failover(_) => Ok(()),
+            MeasureKind::Ims(_) => Err(Misfit::IMS),
+            MeasureKind::Network(_) => Err(Misfit::NETWORK),
+        }
+    }
+
+    fn measuring(&self, measure: &MeasureKind, host: &Assumptions, environment: &EnvironmentKind) -> Nanos {
+        estimate::measuring(measure, host.capacity(environment))
+    }
+}

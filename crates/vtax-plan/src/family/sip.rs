@@ -1,0 +1,51 @@
+//! SIP workloads.
+
+mod estimate;
+
+use vtax_units::Nanos;
+
+use super::{Misfit, WorkloadModel};
+use crate::assumptions::Assumptions;
+use crate::model::{EnvironmentKind, Measure, MeasureKind, Protocol, SipWorkload, Subscribers};
+
+impl WorkloadModel for SipWorkload {
+    fn protocol(&self) -> Protocol {
+        Protocol::Sip
+    }
+
+    fn accepts(&self, measure: &MeasureKind) -> Result<(), Misfit> {
+        match measure {
+            MeasureKind::Capacity(_) => Err(Misfit {
+                why: "the capacity of a SIP service is found by the IMS benchmark, which registers subscribers \
+                      first",
+                instead: "write `ims` instead of `capacity`",
+            }),
+            MeasureKind::Throughput(_) => Err(Misfit {
+                why: "SIP subscribers don't wait for each other, so there is no closed loop to measure throughput in",
+                instead: "measure `ims`, or `latency` at a rate",
+            }),
+            MeasureKind::Latency(latency) if latency.samples => Err(Misfit {
+                why: "a SIP workload keeps histograms and seconds, not every request",
+                instead: "leave `samples` out",
+            }),
+            MeasureKind::Latency(_) | MeasureKind::Ims(_) | MeasureKind::Failover(_) => Ok(()),
+            MeasureKind::Network(_) => Err(Misfit::NETWORK),
+        }
+    }
+
+    fn measuring(&self, measure: &MeasureKind, host: &Assumptions, environment: &EnvironmentKind) -> Nanos {
+        estimate::measuring(measure, self, host.scenarios(environment))
+    }
+
+    fn client_addresses(&self) -> u32 {
+        self.addresses
+    }
+
+    fn subscribers(&self) -> Option<&Subscribers> {
+        Some(&self.subscribers)
+    }
+
+    fn caution(&self, measure: &Measure) -> Option<String> {
+        estimate::caution(measure, self)
+    }
+}

@@ -1,0 +1,243 @@
+//! Measures, and what the rest of vtax asks of their kinds.
+
+use serde::{Deserialize, Serialize};
+use vtax_units::{Nanos, Rate, Share};
+
+use super::{Arrivals, FailoverMeasure, ImsMeasure, Load, NetworkMeasure, Ramp};
+
+/// One kind of measurement, made in every cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measure {
+    /// Unique in the plan: `capacity`, `latency`, `latency@lowest`.
+    pub name: String,
+    /// What is measured.
+    pub kind: MeasureKind,
+}
+
+/// The kinds of measurement.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum MeasureKind {
+    /// The highest open-loop rate within limits, as a bracket.
+    Capacity(CapacityMeasure),
+    /// Latency at a given open-loop rate.
+    Latency(LatencyMeasure),
+    /// Completed requests per second in a closed loop.
+    Throughput(ThroughputMeasure),
+    /// The IMS benchmark: the design objective capacity of a SIP service.
+    Ims(ImsMeasure),
+    /// A fixed load during which faults happen.
+    Failover(FailoverMeasure),
+    /// The tests of a network workload.
+    Network(NetworkMeasure),
+}
+
+/// A search for the highest rate within limits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CapacityMeasure {
+    /// Rate of the first step.
+    pub start: Rate,
+    /// No step goes above this rate.
+    pub max: Rate,
+    /// The search ends when the bracket is narrower than this share of its lower bound.
+    pub precision: Share,
+    /// Length of one step that counts.
+    pub step: Nanos,
+    /// Time at the start of each step that doesn't count.
+    pub settle: Nanos,
+    /// Arrival process.
+    pub arrivals: Arrivals,
+    /// What a step must keep to pass.
+    pub limits: Limits,
+}
+
+/// What a step must keep to pass.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Share of requests that may fail or stay unanswered.
+    pub errors: Share,
+    /// The 99th percentile of latency from the intended start.
+    pub p99: Nanos,
+}
+
+/// Latency at a given load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LatencyMeasure {
+    /// Offered load.
+    pub load: Load,
+    /// Arrival process.
+    pub arrivals: Arrivals,
+    /// Time at the start that never counts; more is cut where warm-up is found to last longer.
+    pub warmup: Nanos,
+    /// Time that counts.
+    pub duration: Nanos,
+    /// Keep every request's latency besides histograms.
+    pub samples: bool,
+}
+
+/// Completed requests per second in a closed loop.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ThroughputMeasure {
+    /// Time at the start that never counts.
+    pub warmup: Nanos,
+    /// Time that counts.
+    pub duration: Nanos,
+}
+
+/// What the length of a measurement follows from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Timing {
+    /// One load of a given length.
+    Fixed {
+        /// Time at the start that never counts.
+        warmup: Nanos,
+        /// Time that counts.
+        duration: Nanos,
+    },
+    /// Steps, as many as the search needs.
+    Search {
+        /// Time of the shortest search possible.
+        least: Nanos,
+    },
+    /// The workload's tests one after the other, each this long unless the test has times of its own.
+    Suite {
+        /// Time at the start of a test that never counts.
+        warmup: Nanos,
+        /// Time of a test that counts.
+        duration: Nanos,
+    },
+}
+
+impl Timing {
+    /// No trial takes less: a search has a step at least, a suite a test.
+    #[must_use]
+    pub const fn least(self) -> Nanos {
+        match self {
+            Self::Fixed { warmup, duration } | Self::Suite { warmup, duration } => {
+                Nanos(warmup.0.saturating_add(duration.0))
+            }
+            Self::Search { least } => least,
+        }
+    }
+}
+
+impl MeasureKind {
+    /// The kind's name in plans.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Capacity(_) => "capacity",
+            Self::Latency(_) => "latency",
+            Self::Throughput(_) => "throughput",
+            Self::Ims(_) => "ims",
+            Self::Failover(_) => "failover",
+            Self::Network(_) => "network",
+        }
+    }
+
+    /// What its length follows from.
+    #[must_use]
+    pub const fn timing(&self) -> Timing {
+        match self {
+            // A step that passes and one that fails.
+            Self::Capacity(m) => {
+                let step = m.settle.0.saturating_add(m.step.0);
+                Timing::Search { least: Nanos(step.saturating_mul(2)) }
+            }
+            Self::Ims(m) => Timing::Search {
+                least: match m.ramp {
+                    Ramp::Steps { .. } => m.step,
+                    Ramp::Search { step, .. } => Nanos(m.step.0.saturating_add(step.0)),
+                },
+            },
+            Self::Latency(m) => Timing::Fixed { warmup: m.warmup, duration: m.duration },
+            Self::Throughput(m) => Timing::Fixed { warmup: m.warmup, duration: m.duration },
+            Self::Failover(m) => Timing::Fixed { warmup: m.warmup, duration: m.duration },
+            Self::Network(m) => Timing::Suite { warmup: m.warmup, duration: m.duration },
+        }
+    }
+
+    /// The load that the plan gives it; `None` where it finds its own, or has none.
+    #[must_use]
+    pub const fn load(&self) -> Option<Load> {
+        match self {
+            Self::Latency(m) => Some(m.load),
+            Self::Failover(m) => Some(m.load),
+            Self::Capacity(_) | Self::Throughput(_) | Self::Ims(_) | Self::Network(_) => None,
+        }
+    }
+
+    /// The rate of its first load, where the plan gives that as a rate.
+    #[must_use]
+    pub const fn first_rate(&self) -> Option<Rate> {
+        match self {
+            Self::Capacity(m) => Some(m.start),
+            Self::Ims(m) => Some(match m.ramp {
+                Ramp::Steps { initial, .. } => initial,
+                Ramp::Search { start, .. } => start,
+            }),
+            _ => match self.load() {
+                Some(Load::Rate(rate)) => Some(rate),
+                _ => None,
+            },
+        }
+    }
+
+    /// The arrival process of its load; `None` for a closed loop and for tests, which have their own.
+    #[must_use]
+    pub const fn arrivals(&self) -> Option<Arrivals> {
+        match self {
+            Self::Capacity(m) => Some(m.arrivals),
+            Self::Latency(m) => Some(m.arrivals),
+            Self::Ims(m) => Some(m.arrivals),
+            Self::Failover(m) => Some(m.arrivals),
+            Self::Throughput(_) | Self::Network(_) => None,
+        }
+    }
+
+    /// Whether it finds the capacity that loads of other measures are shares of.
+    #[must_use]
+    pub const fn finds_capacity(&self) -> bool {
+        matches!(self, Self::Capacity(_) | Self::Ims(_))
+    }
+
+    /// The one metric that it is made to find, by its name in results; `None` where it finds many.
+    #[must_use]
+    pub const fn finds(&self) -> Option<&'static str> {
+        match self {
+            Self::Capacity(_) => Some("capacity"),
+            Self::Throughput(_) => Some("throughput"),
+            Self::Ims(_) => Some("doc"),
+            Self::Latency(_) | Self::Failover(_) | Self::Network(_) => None,
+        }
+    }
+
+    /// Whether CPU time per request of a whole trial describes one load: a capacity search passes through
+    /// overload.
+    #[must_use]
+    pub const fn has_one_load(&self) -> bool {
+        !matches!(self, Self::Capacity(_))
+    }
+
+    /// Whether two testbeds can be measured with it at the same time. The steps of a search depend on what
+    /// it finds, faults and tests have their own course.
+    #[must_use]
+    pub const fn may_be_duet(&self) -> bool {
+        matches!(self, Self::Latency(_) | Self::Throughput(_))
+    }
+
+    /// The faults that happen while it is made.
+    #[must_use]
+    pub const fn failover(&self) -> Option<&FailoverMeasure> {
+        match self {
+            Self::Failover(failover) => Some(failover),
+            _ => None,
+        }
+    }
+
+    /// Whether faults happen while it is made.
+    #[must_use]
+    pub const fn is_failover(&self) -> bool {
+        self.failover().is_some()
+    }
+}

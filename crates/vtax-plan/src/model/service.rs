@@ -1,0 +1,153 @@
+//! The software under test, and what is known of each kind.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use vtax_units::Nanos;
+
+use super::{KamailioOptions, PeerOptions, SipOptions};
+
+/// The software under test.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Service {
+    /// Name in the plan.
+    pub name: String,
+    /// Which software, with its options.
+    pub kind: ServiceKind,
+    /// How long it may take to become ready.
+    pub ready_timeout: Nanos,
+    /// How long it may take to stop before it is killed.
+    pub stop_timeout: Nanos,
+}
+
+/// The kinds of service.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum ServiceKind {
+    /// vtax's own HTTP server: `/bytes/N` (static) and `/page/ROWS` (rendered at each request).
+    Http(WebOptions),
+    /// Apache httpd with the event MPM.
+    Apache(WebOptions),
+    /// nginx.
+    Nginx(WebOptions),
+    /// vtax's own SIP registrar and proxy.
+    Sip(SipOptions),
+    /// Kamailio with MariaDB.
+    Kamailio(KamailioOptions),
+    /// vtax's own far end of network tests.
+    Peer(PeerOptions),
+    /// A service of the user's own.
+    Command(CommandService),
+}
+
+/// Options of the web servers of the catalogue.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WebOptions {
+    /// TCP port.
+    pub port: u16,
+    /// Worker threads or processes; `None`: one per CPU of the environment.
+    pub workers: Option<u32>,
+}
+
+/// A service of the user's own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CommandService {
+    /// Program and arguments; no shell is involved. `{address}`, `{port}` and `{dir}` are replaced,
+    /// as in `ready`, `env` and `files`.
+    pub command: Vec<String>,
+    /// TCP or UDP port the workload talks to.
+    pub port: u16,
+    /// When it is ready.
+    pub ready: Ready,
+    /// Environment variables added to a minimal set.
+    pub env: BTreeMap<String, String>,
+    /// Files written into `{dir}` before the start: relative path to content.
+    pub files: BTreeMap<String, String>,
+}
+
+/// When a service of the user's own is ready.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ready {
+    /// The port accepts a TCP connection.
+    Port,
+    /// A line of its output contains this text.
+    Log(String),
+    /// This command exits with 0.
+    Command(Vec<String>),
+}
+
+/// What a service speaks and a workload needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Protocol {
+    /// HTTP/1.1.
+    Http,
+    /// SIP.
+    Sip,
+    /// That of vtax's network tests.
+    Network,
+}
+
+/// What is known of a kind of service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceFacts<'a> {
+    /// The kind's name in plans: `nginx`.
+    pub word: &'static str,
+    /// What it is, in a few words.
+    pub words: Cow<'a, str>,
+    /// What it speaks; `None` for a service of the user's own.
+    pub protocol: Option<Protocol>,
+    /// The port that clients use.
+    pub port: u16,
+    /// Worker threads or processes that the plan asks for; `None`: one per CPU, or the service's own choice.
+    pub workers: Option<u32>,
+    /// Debian's packages that hold its programs; empty where it is part of vtax, or the user's own.
+    pub packages: &'static [&'static str],
+}
+
+impl ServiceKind {
+    /// What is known of it. Nothing else in vtax says so again.
+    #[must_use]
+    pub fn facts(&self) -> ServiceFacts<'_> {
+        let of = |word, words, protocol, port| ServiceFacts {
+            word,
+            words: Cow::Borrowed(words),
+            protocol: Some(protocol),
+            port,
+            workers: None,
+            packages: &[],
+        };
+        let http = |word, words, web: &WebOptions| ServiceFacts {
+            workers: web.workers,
+            ..of(word, words, Protocol::Http, web.port)
+        };
+        match self {
+            Self::Http(web) => http("http", "embedded HTTP server", web),
+            Self::Apache(web) => ServiceFacts {
+                packages: &["apache2-bin"],
+                ..http("apache", "Apache httpd, event MPM, private configuration", web)
+            },
+            Self::Nginx(web) => {
+                ServiceFacts { packages: &["nginx"], ..http("nginx", "nginx, private configuration", web) }
+            }
+            Self::Sip(sip) => ServiceFacts {
+                workers: sip.workers,
+                ..of("sip", "embedded SIP registrar and proxy", Protocol::Sip, sip.port)
+            },
+            Self::Kamailio(kamailio) => ServiceFacts {
+                packages: &["kamailio", "kamailio-mysql-modules", "mariadb-server"],
+                ..of("kamailio", "Kamailio with MariaDB, private configuration", Protocol::Sip, kamailio.port)
+            },
+            Self::Peer(peer) => of("peer", "embedded network server", Protocol::Network, peer.port),
+            Self::Command(command) => ServiceFacts {
+                word: "command",
+                words: command.command.join(" ").into(),
+                protocol: None,
+                port: command.port,
+                workers: None,
+                packages: &[],
+            },
+        }
+    }
+}
