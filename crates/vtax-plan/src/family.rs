@@ -65,9 +65,9 @@ pub trait WorkloadModel {
         }
     }
 
-    /// Source addresses that the generator needs on the path.
-    fn client_addresses(&self) -> u32 {
-        1
+    /// Source addresses that the generator spreads its load over; `None`: its node's own, whatever that is.
+    fn client_addresses(&self) -> Option<u32> {
+        None
     }
 
     /// Who the service must know before it is started.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use vtax_agent::message::{NodeFacts, ServiceReady};
 use vtax_lab::{Lab, LabOptions};
-use vtax_plan::model::{Budget, Cell, EnvironmentKind, MeasureKind, Plan};
+use vtax_plan::model::{Budget, Cell, EnvironmentKind, Plan};
 use vtax_store::provenance::{self, AcceleratorFacts, ProgramFacts};
 use vtax_store::record::TrialRecord;
 use vtax_store::{Provenance, TrialWriter};
@@ -100,7 +100,7 @@ fn too_small(cell: &Cell) -> Option<String> {
 fn skipped(plan: &Plan) -> Vec<String> {
     let mut notes = BTreeSet::new();
     for measure in &plan.measures {
-        let MeasureKind::Failover(failover) = &measure.kind else { continue };
+        let Some(failover) = measure.kind.failover() else { continue };
         for cell in &plan.cells {
             let name = &cell.environment.name;
             for fault in &failover.faults {

@@ -8,12 +8,14 @@ mod judge;
 mod spec;
 mod stand;
 
+use std::collections::BTreeSet;
+
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use vtax_agent::AgentError;
 use vtax_load::net::{NetFailure, NetResult, NetSpec};
-use vtax_plan::model::{MeasureKind, NetTest, NetTestKind, NetWorkload, NetworkMeasure, Plan, Workload};
+use vtax_plan::model::{MeasureKind, NetTest, NetWorkload, NetworkMeasure, Plan};
 use vtax_probe::layers::CpuBreakdown;
 use vtax_store::net::NetOutcome;
 use vtax_store::record::Outcome;
@@ -57,22 +59,10 @@ pub(crate) struct Captured {
     pub(crate) dropped: u64,
 }
 
-/// Kernel modules that hold the congestion controls a plan names.
+/// Kernel modules that the plan's workloads need.
 pub(crate) fn modules(plan: &Plan) -> Vec<String> {
-    let of = |test: &NetTest| match &test.kind {
-        NetTestKind::Tcp(tcp) => tcp.socket.congestion.clone(),
-        NetTestKind::Rr(rr) => rr.socket.congestion.clone(),
-        NetTestKind::Udp(_) | NetTestKind::Ping(_) => None,
-    };
-    let mut names: Vec<String> = Vec::new();
-    for cell in &plan.cells {
-        if let Workload::Net(workload) = &cell.workload {
-            names.extend(workload.tests.iter().filter_map(of).map(|name| format!("tcp_{name}")));
-        }
-    }
-    names.sort_unstable();
-    names.dedup();
-    names
+    let modules = plan.cells.iter().flat_map(|cell| cell.workload.model().kernel_modules());
+    modules.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// Makes every test of the workload once.

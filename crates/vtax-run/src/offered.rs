@@ -1,6 +1,6 @@
 //! Turns the load of a latency measurement into requests per second.
 
-use vtax_plan::model::{Cell, Load, MeasureKind, Plan};
+use vtax_plan::model::{Cell, Load, Plan};
 use vtax_stats::quantile;
 use vtax_store::record::{Outcome, TrialRecord};
 use vtax_units::{Rate, Share};
@@ -50,11 +50,7 @@ fn group(cell: &Cell) -> &str {
 
 /// Median of the highest rates that passed, over the trials that found one.
 pub(crate) fn capacity(plan: &Plan, records: &[TrialRecord], cell: &str) -> Option<f64> {
-    let is_capacity = |name: &str| {
-        plan.measures
-            .iter()
-            .any(|m| m.name == name && matches!(m.kind, MeasureKind::Capacity(_) | MeasureKind::Ims(_)))
-    };
+    let is_capacity = |name: &str| plan.measures.iter().any(|m| m.name == name && m.kind.finds_capacity());
     let found: Vec<f64> = records
         .iter()
         .filter(|r| r.cell == cell && is_capacity(&r.measure) && r.repetition < plan.repeat.min)

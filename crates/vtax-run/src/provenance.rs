@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
-use vtax_plan::model::{Plan, ServiceKind};
+use vtax_plan::model::Plan;
 use vtax_probe::noise::HostProbe;
 use vtax_store::provenance::HostFacts;
 use vtax_store::{PROVENANCE_VERSION, Provenance, unix_ms};
@@ -103,16 +103,7 @@ fn virtualization() -> Option<String> {
 /// Versions of the distribution's packages that take part in this plan.
 fn packages(plan: &Plan) -> BTreeMap<String, String> {
     let mut names = vec!["qemu-system-x86", "runc", "crun"];
-    for cell in &plan.cells {
-        match cell.service.kind {
-            ServiceKind::Apache(_) => names.push("apache2-bin"),
-            ServiceKind::Nginx(_) => names.push("nginx"),
-            ServiceKind::Kamailio(_) => {
-                names.extend(["kamailio", "kamailio-mysql-modules", "mariadb-server"])
-            }
-            ServiceKind::Http(_) | ServiceKind::Sip(_) | ServiceKind::Peer(_) | ServiceKind::Command(_) => {}
-        }
-    }
+    names.extend(plan.cells.iter().flat_map(|cell| cell.service.kind.facts().packages));
     names.sort_unstable();
     names.dedup();
     let listing = Command::new("dpkg-query")

@@ -1,7 +1,7 @@
 //! What a service is told about its subscribers, and what is made of them once, before the trials.
 
 use vtax_agent::message::Provisioning;
-use vtax_plan::model::{Cell, Service, Subscribers, Workload};
+use vtax_plan::model::{Cell, Service, Subscribers};
 use vtax_service::Prepared;
 use vtax_sys::chain;
 use vtax_vm::Cache;
@@ -26,8 +26,9 @@ impl Provisions {
         observer: &dyn Observer,
         notes: &mut Vec<String>,
     ) -> Result<Provisioning, String> {
-        let Workload::Sip(workload) = &cell.workload else { return Ok(Provisioning::default()) };
-        let subscribers = &workload.subscribers;
+        let Some(subscribers) = cell.workload.model().subscribers() else {
+            return Ok(Provisioning::default());
+        };
         let known = |(service, of, _): &&(Service, Subscribers, Prepared)| {
             service.kind == cell.service.kind && of == subscribers
         };

@@ -5,7 +5,7 @@ mod pair;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use vtax_plan::model::{Cell, Measure, MeasureKind, Plan};
+use vtax_plan::model::{Cell, Measure, Plan};
 use vtax_store::record::{InvalidReason, JournalEntry, TrialRecord, Validity};
 use vtax_store::{Provenance, RunWriter, TrialWriter, unix_ms};
 use vtax_units::{Rate, Share};
@@ -254,16 +254,12 @@ impl<'a> Runner<'a> {
 
     fn order(&self, slot: Slot) -> Result<Order<'a>, String> {
         let (cell, measure) = (&self.plan.cells[slot.cell], &self.plan.measures[slot.measure]);
-        let offered = match &measure.kind {
-            MeasureKind::Latency(latency) => {
-                let load = if slot.partner.is_some() { halved(latency.load) } else { latency.load };
+        let offered = match measure.kind.load() {
+            Some(load) => {
+                let load = if slot.partner.is_some() { halved(load) } else { load };
                 offered(self.plan, &self.records, cell, load)?
             }
-            MeasureKind::Failover(failover) => offered(self.plan, &self.records, cell, failover.load)?,
-            MeasureKind::Capacity(_)
-            | MeasureKind::Throughput(_)
-            | MeasureKind::Ims(_)
-            | MeasureKind::Network(_) => Rate(0.0),
+            None => Rate(0.0),
         };
         // Neighbouring trials must not share arrival times: mix the whole slot into the seed.
         let place = (slot.cell as u64) << 40 | (slot.measure as u64) << 20 | u64::from(slot.repetition);

@@ -9,7 +9,7 @@ use vtax_agent::message::{Event, InterfaceSetup, NodeFacts, Provisioning, Servic
 use vtax_agent::{AgentError, Client};
 use vtax_lab::{Lab, LabError, Node, Seat, Testbed, TestbedSpec};
 use vtax_load::sip::PhaseResult;
-use vtax_plan::model::{Budget, MeasureKind, Workload};
+use vtax_plan::model::{Budget, Workload};
 use vtax_probe::Snapshot;
 use vtax_probe::layers::CpuBreakdown;
 use vtax_probe::noise::{Disturbance, disturbance, disturbance_by_the_machine};
@@ -324,8 +324,8 @@ impl<'a> Trial<'a> {
     /// The client may have more addresses than one.
     fn greet_client(&mut self, client: &Client, node: &Node) -> Result<(), Failed> {
         let mut interfaces = node.interfaces().map(<[InterfaceSetup]>::to_vec);
-        if let Workload::Sip(workload) = &self.order.cell.workload {
-            self.sources = sources(interfaces.as_deref_mut(), workload.addresses);
+        if let Some(count) = self.order.cell.workload.model().client_addresses() {
+            self.sources = sources(interfaces.as_deref_mut(), count);
         }
         self.greet_with(client, node, interfaces)
     }
@@ -368,19 +368,9 @@ impl<'a> Trial<'a> {
         partner: Option<gate::Seat>,
     ) -> Result<Measured, Failed> {
         let broken = failed(InvalidReason::MeasureFailed);
-        let every = interval(match &self.order.measure.kind {
-            MeasureKind::Latency(latency) => latency.duration,
-            MeasureKind::Throughput(throughput) => throughput.duration,
-            MeasureKind::Failover(failover) => failover.duration,
-            // A search takes seconds; nobody knows how many.
-            MeasureKind::Capacity(_) | MeasureKind::Ims(_) => Nanos::from_secs(8),
-            // Probes must follow the shortest of its tests.
-            MeasureKind::Network(network) => match &self.order.cell.workload {
-                Workload::Net(workload) => workload.tests.iter().map(|t| network.of(t).test_time()).min(),
-                Workload::Http(_) | Workload::Sip(_) => None,
-            }
-            .unwrap_or_else(|| network.test_time()),
-        });
+        // A search takes seconds; how many is found out by making it.
+        let part = self.order.cell.workload.model().shortest_part(&self.order.measure.kind);
+        let every = interval(part.unwrap_or(Nanos::from_secs(8)));
         // Probes start when both of a pair stand, or the other's start would pass for noise.
         meet(partner.as_ref())?;
         let mut probes = Probes::start(&stage.client, &stage.sut, testbed, every)
@@ -428,7 +418,7 @@ impl<'a> Trial<'a> {
                 let shared = testbed.allocation.shared;
                 self.judge_noise(&noise.with_frequencies(&probes.frequencies), shared);
                 // A search passes through overload; its CPU time per request describes no load.
-                if measured.answered > 0 && !matches!(self.order.measure.kind, MeasureKind::Capacity(_)) {
+                if measured.answered > 0 && self.order.measure.kind.has_one_load() {
                     self.record.cpu = cpu;
                 }
             }
@@ -451,13 +441,10 @@ impl<'a> Trial<'a> {
         let path = testbed.path_switch();
         let rig = Breakable::new(&testbed.sut, path);
         let revive = || self.revive(stage, testbed);
-        let injector = match &self.order.measure.kind {
-            MeasureKind::Failover(failover) => {
-                let faults = failover.faults_of(self.order.cell).copied().collect();
-                Some(Injector { rig: &rig, faults, revive: &revive })
-            }
-            _ => None,
-        };
+        let injector = self.order.measure.kind.failover().map(|failover| {
+            let faults = failover.faults_of(self.order.cell).copied().collect();
+            Injector { rig: &rig, faults, revive: &revive }
+        });
         let (client, observer, injector) = (&stage.client, self.observer, injector.as_ref());
         let site = Site { client, target, observer, partner, injector };
         match &self.order.cell.workload {
@@ -512,7 +499,7 @@ impl<'a> Trial<'a> {
 
     /// A service that died in the middle makes the trial invalid, whatever was counted.
     fn judge_service(&mut self) {
-        if matches!(self.order.measure.kind, MeasureKind::Failover(_)) {
+        if self.order.measure.kind.is_failover() {
             // What dies of a fault is what was asked for, and said with the fault.
             return;
         }

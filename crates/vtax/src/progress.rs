@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use vtax_plan::model::{NetTest, Plan, Workload};
+use vtax_plan::model::{NetTest, Plan};
 use vtax_report::told_tests;
 use vtax_run::{Observer, RunEvent};
 use vtax_store::failover::FailoverOutcome;
@@ -152,9 +152,8 @@ fn ended(record: &TrialRecord, planned: &[NetTest]) -> String {
 fn tests_of(plan: &Plan) -> Vec<NetTest> {
     let mut tests: Vec<NetTest> = Vec::new();
     for cell in &plan.cells {
-        let Workload::Net(workload) = &cell.workload else { continue };
         let new = |test: &&NetTest| tests.iter().all(|known| known.name != test.name);
-        let new: Vec<NetTest> = workload.tests.iter().filter(new).cloned().collect();
+        let new: Vec<NetTest> = cell.workload.model().tests().iter().filter(new).cloned().collect();
         tests.extend(new);
     }
     tests

@@ -37,8 +37,8 @@ impl WorkloadModel for SipWorkload {
         estimate::measuring(measure, self, host.scenarios(environment))
     }
 
-    fn client_addresses(&self) -> u32 {
-        self.addresses
+    fn client_addresses(&self) -> Option<u32> {
+        Some(self.addresses)
     }
 
     fn subscribers(&self) -> Option<&Subscribers> {
