@@ -102,7 +102,7 @@ fn stars(star: &dyn Fn(usize) -> Result<StarTimes>) -> Result<[Row; 2]> {
 fn mininet_star(nodes: usize) -> Result<f64> {
     let mut command = Command::new("unshare");
     command.args(["--net", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc"]);
-    // Its temporary files are nobody else's.
+    // Its temporary files are private.
     command.args(["/bin/sh", "-ec", "mount -t tmpfs none /tmp; mount -t tmpfs none /run; exec \"$@\"", "sh"]);
     command.args(["/usr/bin/python3", "-I", "-B", "-c", MININET, &nodes.to_string()]);
     let output = command.stdin(Stdio::null()).output().context("starting unshare")?;

@@ -37,8 +37,8 @@ const CALLERS: &str = "50000";
 const PACING: [&str; 2] = ["--arrivals", "constant"];
 /// Length of a clean run, in seconds of calls.
 const CLEAN_SECONDS: u32 = 3;
-/// Share of its rate that a clean run makes, from the start of the generator's process to its end: whoever falls
-/// behind, or loses a message and has to send it again after half a second, takes longer.
+/// Share of its rate that a clean run makes, from the start of the generator's process to its end: a generator
+/// that falls behind, or loses a message and has to send it again after half a second, takes longer.
 const KEPT_UP: f64 = 0.9;
 /// What sipp is told to ask for as its socket's buffers, in bytes: as much as vtax asks for. Its default, 64 KiB,
 /// loses answers to its own pauses.

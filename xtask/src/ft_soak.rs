@@ -146,7 +146,7 @@ fn apart(guest: &Arc<Guest>, kind: Kind, count: usize, seed: u64) -> Result<Foun
     let (mut read, write) = std::io::pipe()?;
     let guest = Arc::clone(guest);
     let controller = start_controller(ControllerOptions::for_this_process(), move |inside| {
-        // Whoever is interrupted takes everything along.
+        // If the front process is interrupted, everything in here ends with it.
         let _ = inside.end_with_front();
         let found = kills(guest, kind, count, seed)
             .unwrap_or_else(|e| Found { failures: vec![format!("{e:#}")], ..Found::default() });

@@ -1,7 +1,7 @@
 //! As which user a web server serves.
 //!
 //! Web servers start as root and then serve as a user without privileges. In a user namespace with
-//! one user only, as a run without root has it, they can't: there is nobody to change to, and Apache
+//! one user only, as a run without root has it, they can't: there is no other user, and Apache
 //! refuses to serve as uid 0. There the server is started in a user namespace nested once more, in
 //! which the same user appears under the web user's id, so that it neither has nor needs privileges.
 
@@ -27,7 +27,7 @@ pub(crate) struct Account {
     pub(crate) gid: u32,
 }
 
-/// Names of the web user by distribution; `nobody` is everywhere.
+/// Names of the web user by distribution; every system has `nobody`.
 const WEB_USERS: &[&str] = &["www-data", "apache", "http", "nginx", "wwwrun", "nobody"];
 /// CAP_SETGID and CAP_SETUID of capabilities(7).
 const SETGID: u32 = 6;

@@ -16,7 +16,7 @@ use crate::error::ServiceError;
 use crate::identity::Identity;
 use crate::packages;
 
-/// The database, and the user who may read and change its rows. They are no secret: nobody else
+/// The database, and the user who may read and change its rows. They are no secret: no other process
 /// reaches the socket.
 pub(crate) const NAME: &str = "kamailio";
 pub(crate) const USER: &str = "kamailio";
@@ -103,8 +103,8 @@ fn server(data: &Path) -> Vec<String> {
         format!("--datadir={}", data.display()),
     ];
     if rustix::process::geteuid().is_root() {
-        // It refuses to run as root unless told to. In a node of ours root is nobody special, and in
-        // a user namespace there is nobody else.
+        // It refuses to run as root unless told to. In a node root has no special rights, and a user
+        // namespace may have no other user.
         command.push("--user=root".to_owned());
     }
     command.extend(SETTINGS.iter().map(|s| (*s).to_owned()));

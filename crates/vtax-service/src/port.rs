@@ -12,7 +12,7 @@ const MOST_PROCESSES: usize = 10_000;
 
 /// Sees that `address` can be listened on, by listening there for a moment.
 ///
-/// Without this a start that finds its port taken looks like a success: whoever has the port
+/// Without this a start that finds its port taken looks like a success: the other server
 /// would answer the readiness check.
 pub(crate) fn check_free(service: &str, address: SocketAddr, datagrams: bool) -> Result<(), ServiceError> {
     let service = service.to_owned();
@@ -55,7 +55,7 @@ pub(crate) fn allow(service: &str, address: SocketAddr, identity: &Identity) -> 
 
 /// Name and id of a process that listens on a TCP or UDP port of this network namespace.
 fn listener_on(port: u16) -> Option<String> {
-    // State of a TCP socket that listens, and of a UDP socket that nobody is connected to.
+    // State of a TCP socket that listens, and of a UDP socket that is not connected.
     let tables = [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")];
     let inodes: Vec<String> = tables
         .iter()

@@ -90,7 +90,7 @@ impl Store<'_> {
         let lock = File::create(&path).map_err(self.file("making", &path))?;
         rustix::fs::flock(&lock, FlockOperation::LockExclusive)
             .map_err(|e| self.file("locking", &path)(e.into()))?;
-        // Nobody else is here now: whoever left something unfinished was killed.
+        // No other process is here now: one that left something unfinished was killed.
         self.remove_unfinished();
         let entry = self.directory.join(self.key(subscribers)?);
         let mut taken = None;
@@ -152,7 +152,7 @@ impl Store<'_> {
         }
     }
 
-    /// Removes what was used longest ago and is used by nobody.
+    /// Removes what was used longest ago and isn't in use.
     fn sweep(&self) {
         let mut all: Vec<(SystemTime, PathBuf)> = self
             .entries()

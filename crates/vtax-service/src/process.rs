@@ -109,7 +109,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if self.watcher.is_some() || self.shared.lock().ended.is_none() {
-            // Nobody is left to tell what outlives SIGKILL.
+            // No caller is left that could be told of processes that outlive SIGKILL.
             let _ = self.stop("", Duration::ZERO);
         }
     }

@@ -52,7 +52,7 @@ impl Wait<'_> {
         let mut pause = FIRST_PAUSE;
         loop {
             let tried = try_once(recipe, shared, self.deadline);
-            // Whoever answered, a service that has ended isn't ready.
+            // Even where something answered, a service that has ended isn't ready.
             let ended = shared.lock().ended;
             if let Some(status) = ended {
                 return Err(ServiceError::DiedAtStart {

@@ -219,7 +219,7 @@ impl Watch {
 
     /// Reaps the service and tells of its end.
     fn end(&mut self) {
-        // Where somebody else reaped it, how it ended is lost.
+        // Where it was reaped elsewhere, how it ended is lost.
         let status = self.process.wait().unwrap_or(Ended::Signalled(0));
         for index in 0..self.streams.len() {
             if let Some(line) = self.streams[index].splitter.finish() {

@@ -70,7 +70,7 @@ pub(crate) unsafe fn fork_into(namespaces: Namespaces) -> io::Result<Option<Fork
         pid => {
             let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
             let pid = pid.ok_or_else(|| io::Error::other("clone returned no process id"))?;
-            // SAFETY: the kernel has just made this descriptor and nobody else owns it.
+            // SAFETY: the kernel has just made this descriptor and nothing else owns it.
             let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
             Ok(Some(Forked { pid, pidfd }))
         }

@@ -26,7 +26,7 @@ const PANICKED: u8 = 70;
 /// How the controller is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ControllerOptions {
-    /// In a user namespace of its own, where it is root; needed by whoever isn't privileged.
+    /// In a user namespace of its own, where it is root; needed without privileges.
     pub user_namespace: bool,
     /// In a session of its own: Ctrl-C then reaches only the front process, which forwards it.
     pub own_session: bool,

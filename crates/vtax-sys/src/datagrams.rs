@@ -99,7 +99,7 @@ impl Inbox {
     /// # Errors
     ///
     /// What recvmmsg(2) says: `WouldBlock` where there are none, `ConnectionRefused` where ICMP
-    /// told a connected socket that nobody listens.
+    /// told a connected socket that its peer's port is closed.
     pub fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         for header in &mut self.headers[..self.filled] {
             header.msg_hdr.msg_namelen = size_of::<libc::sockaddr_storage>() as u32;

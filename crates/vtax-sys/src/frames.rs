@@ -52,7 +52,7 @@ impl Frames {
     pub fn open() -> Result<Self> {
         let all = i32::from((libc::ETH_P_ALL as u16).to_be());
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: no memory is passed; a descriptor that is not negative is new and nobody else's.
+        // SAFETY: no memory is passed; a descriptor that is not negative is new and owned by nothing else.
         let socket = unsafe {
             match libc::socket(libc::AF_PACKET, kind, all) {
                 fd @ 0.. => Ok(OwnedFd::from_raw_fd(fd)),

@@ -24,7 +24,7 @@ pub fn open(index: u32, buffer: usize) -> Result<OwnedFd> {
     if raw < 0 {
         return Err(io::Error::last_os_error()).context("open", "a packet socket");
     }
-    // SAFETY: just opened, and nobody else's.
+    // SAFETY: just opened, and owned by nothing else.
     let socket = unsafe { OwnedFd::from_raw_fd(raw) };
     let object = || format!("interface {index}");
     // Beyond net.core.rmem_max where this user may; else up to that.

@@ -134,7 +134,7 @@ impl PidFd {
         }
     }
 
-    /// Kills this child, waits and reaps it; one that somebody else reaped is no error.
+    /// Kills this child, waits and reaps it; one that was reaped elsewhere is no error.
     ///
     /// # Errors
     ///

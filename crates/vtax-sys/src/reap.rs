@@ -21,7 +21,7 @@ pub struct Reaped {
     pub resident_bytes_max: u64,
 }
 
-/// Waits for a child that nobody has waited for (wait4(2)).
+/// Waits for a child that has not been waited for yet (wait4(2)).
 ///
 /// # Errors
 ///

@@ -72,7 +72,7 @@ impl SignalFd {
         if fd < 0 {
             return Err(io::Error::last_os_error()).context("open", "signalfd");
         }
-        // SAFETY: the kernel has just made this descriptor and nobody else owns it.
+        // SAFETY: the kernel has just made this descriptor and nothing else owns it.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
@@ -133,7 +133,7 @@ pub fn reap_all() -> Vec<(i32, Ended)> {
 ///
 /// # Errors
 ///
-/// Where the kernel refuses; having nobody to kill is no error.
+/// Where the kernel refuses; no process to kill is no error.
 pub fn kill_everything_else_here() -> Result<()> {
     if rustix::process::getpid() != Pid::INIT {
         return Ok(());

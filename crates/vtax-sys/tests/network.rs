@@ -60,7 +60,7 @@ fn frames_are_heard_where_they_pass() {
     netlink.send(nl::add_address(one, IpAddr::V4(address(1)), 24)).unwrap();
     let mut frames = vtax_sys::frames::Frames::open().unwrap();
     let socket = std::net::UdpSocket::bind((address(1), 0)).unwrap();
-    // Nobody has the address, so it is asked for.
+    // No interface has the address, so it is asked for.
     socket.send_to(b"x", (address(2), 9)).unwrap();
     let (mut seen, until) = (Vec::new(), Instant::now() + Duration::from_secs(5));
     while seen.len() < 2 && Instant::now() < until {

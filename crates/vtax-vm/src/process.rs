@@ -52,7 +52,7 @@ struct Shared {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Seen> {
-        // Whoever panicked with the lock held only appended bytes.
+        // A thread that panicked with the lock held only appended bytes.
         lock(&self.seen)
     }
 }
@@ -94,7 +94,7 @@ impl Process {
     pub(crate) fn start(mut command: Command, inherit: Inherit, console: UnixStream) -> io::Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         // QEMU must die with us, and the kernel ties that to the thread that starts it: so that is
-        // the watcher, which lives as long as QEMU does, and not whoever called.
+        // the watcher, which lives as long as QEMU does, and not the caller's.
         let inherit = Inherit { die_with_thread: true, ..inherit };
         let shared = Arc::new(Shared::default());
         let (sender, receiver) = mpsc::channel();
@@ -227,7 +227,7 @@ fn watch(
         collect(&mut console, shared, |seen| &mut seen.console);
         collect(&mut stderr, shared, |seen| &mut seen.stderr);
         if ended {
-            // Nobody knows it any more once its end has been asked for.
+            // The kernel forgets it once the child has been waited for.
             let cpu = vtax_sys::cpu_clock::process_cpu(child.id());
             shared.lock().cpu = cpu.unwrap_or_default();
             let status = child.wait().ok();

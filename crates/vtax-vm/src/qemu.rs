@@ -350,8 +350,8 @@ fn escaped_path(path: &Path) -> OsString {
 /// What every guest's kernel is told. Nothing here changes how fast the guest runs once it is up;
 /// figures are of Debian's 6.1 under emulation.
 ///
-/// - `panic=-1` with `-no-reboot`: a kernel that panics ends QEMU, so nobody waits for a dead guest.
-/// - `cryptomgr.notests`: no self-tests of ciphers that nobody uses; saves 0.3 s.
+/// - `panic=-1` with `-no-reboot`: a kernel that panics ends QEMU, so vtax doesn't wait for a dead guest.
+/// - `cryptomgr.notests`: no self-tests of unused ciphers; saves 0.3 s.
 /// - `no_timer_check`, `tsc=reliable`: no test of, no watch over clocks that QEMU derives from the
 ///   host's anyway; saves 0.05 s.
 /// - one UART: asking for the other three, which don't exist, takes 0.05 s.

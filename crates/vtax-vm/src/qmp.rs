@@ -14,7 +14,7 @@ use crate::error::{Result, VmError};
 
 /// A line longer than this is an error: QEMU's longest answers are some 100 KiB.
 const LONGEST_LINE: usize = 4 << 20;
-/// Events kept until somebody asks; the oldest go first.
+/// Events kept until they are asked for; the oldest are dropped first.
 const MOST_EVENTS: usize = 1024;
 /// Time for the greeting and for a command to be sent.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -106,7 +106,7 @@ impl Qmp {
         Ok(self.events.pop_front())
     }
 
-    /// The next message. An event is also put aside, whoever waits for what.
+    /// The next message. An event is also put aside, whatever the caller waits for.
     /// `None` once the deadline has passed.
     fn message(&mut self, command: &str, deadline: Instant) -> Result<Option<Value>> {
         loop {

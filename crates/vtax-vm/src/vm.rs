@@ -205,7 +205,7 @@ impl Vm {
     }
 
     /// An error about this machine with all that it left behind: how QEMU ended, its stderr, the
-    /// last lines of the console. For whoever found out that something is wrong.
+    /// last lines of the console. For a caller that found that something is wrong.
     pub fn failure(&self, reason: impl Into<String>) -> VmError {
         failed(&self.name, &self.process, reason)
     }

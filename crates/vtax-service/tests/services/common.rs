@@ -62,7 +62,7 @@ impl Bench {
         }
     }
 
-    /// Nothing of the service is left: no process, no file, nobody on its port.
+    /// Nothing of the service is left: no process, no file, no listener on its port.
     pub(crate) fn assert_gone(&self, port: u16) {
         let left = processes_below(&self.private());
         assert!(left.is_empty(), "processes left behind: {left:?}");
@@ -86,7 +86,7 @@ pub(crate) fn processes_below(directory: &std::path::Path) -> Vec<String> {
         .collect()
 }
 
-/// A port that nobody has at the moment.
+/// A port that is free at the moment.
 pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
     listener.local_addr().expect("bound").port()

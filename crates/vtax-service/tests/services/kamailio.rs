@@ -315,7 +315,7 @@ fn size_of(path: &Path) -> u64 {
         .sum()
 }
 
-/// The host can't tell these apart from a run without root: uid 0, and nobody else, in a user namespace.
+/// The host can't tell these apart from a run without root: uid 0, and no other user, in a user namespace.
 #[test]
 fn it_starts_where_there_is_one_user_only() {
     const INSIDE: &str = "VTAX_TEST_INSIDE";

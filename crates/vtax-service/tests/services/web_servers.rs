@@ -32,7 +32,7 @@ fn in_namespace() -> bool {
 }
 
 /// In a user namespace with uid 0 only there is no web user to drop to, Apache refuses to serve as
-/// uid 0, and port 80 is nobody's but root's: the tests above must pass all the same.
+/// uid 0, and only root may use port 80: the tests above must pass all the same.
 #[test]
 fn web_servers_serve_where_there_is_one_user_only() {
     if in_namespace() || !need(&[Need::Ns]) {

@@ -88,7 +88,7 @@ pub(super) fn go_home(home: &Path, name: &str) {
     for at in [&dir, home] {
         for controller in ["cpuset", "memory", "cpu", "pids", "io"] {
             if lists(&at.join("cgroup.subtree_control"), controller) {
-                // Refused while a run of somebody else uses it; then the next line is too.
+                // Refused while another run uses it; then the next line is too.
                 let _ = fs::write(at.join("cgroup.subtree_control"), format!("-{controller}"));
             }
         }

@@ -41,7 +41,7 @@ pub struct Link {
     pub mtu: u32,
     /// Brought up.
     pub up: bool,
-    /// Up and with somebody at the other end.
+    /// Up, with a carrier (IFF_RUNNING).
     pub running: bool,
     /// Index of the bridge it is plugged into.
     pub switch: Option<u32>,

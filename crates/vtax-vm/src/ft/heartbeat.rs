@@ -69,7 +69,7 @@ pub fn beat_forever(sockets: &[OwnedFd], interval: Duration) -> std::io::Result<
         beat[..4].copy_from_slice(&MAGIC);
         beat[4..].copy_from_slice(&sequence.to_le_bytes());
         for socket in sockets {
-            // Without anybody who listens, or with the cable out, the next beat is tried all the same.
+            // Without a listener, or with the cable out, the next beat is sent all the same.
             let _ = rustix::net::send(socket, &beat, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         }
         sequence = sequence.wrapping_add(1);

@@ -83,7 +83,7 @@ impl Monitor {
     pub fn connect(stream: UnixStream, handler: MonitorHandler) -> Result<Self> {
         let waiting = Arc::new(Waiting::default());
         let read = stream.try_clone().map_err(|e| broken("greeting", e.to_string()))?;
-        // Whoever waits for an answer to number 0 waits for the greeting.
+        // The call with number 0 waits for the greeting.
         let (greeted, greeting) = channel();
         lock(&waiting.pending).calls.insert(0, greeted);
         lock(&waiting.pending).next_id = 1;
@@ -228,13 +228,13 @@ impl Reader {
         {
             let mut pending = lock(&self.waiting.pending);
             pending.gone = true;
-            // Dropping the senders wakes whoever waits.
+            // Dropping the senders wakes the callers that wait.
             pending.calls.clear();
         }
         (self.handler)(None);
     }
 
-    /// Lets what is said unasked gather, where that is allowed and nobody waits for an answer.
+    /// Lets events collect for a moment, where that is allowed and no call waits for an answer.
     fn nap(&self) {
         let idle =
             |pending: &mut Pending| pending.calls.is_empty() && self.waiting.patient.load(Ordering::Relaxed);
@@ -242,7 +242,7 @@ impl Reader {
         drop(self.waiting.asked.wait_timeout_while(pending, NAP, idle));
     }
 
-    /// A line that is no JSON object, or that nobody waits for, is dropped.
+    /// A line that is no JSON object, or that no call waits for, is dropped.
     fn take(&self, line: &[u8]) {
         if let Some(event) = bare_event(line) {
             return (self.handler)(Some(event));

@@ -88,7 +88,7 @@ pub fn root_image(cache: &Cache, contents: &ImageContents) -> Result<RootImage> 
     }
     let images = cache.entry("images");
     fs::create_dir_all(&images).map_err(VmError::path("create directory", &images))?;
-    // Waits for whoever makes one at the moment.
+    // Waits for another process that makes one at the moment.
     let _lock = locked(&images.join("lock"), FlockOperation::LockExclusive)?;
     let entry = images.join(tree.fingerprint(LAYOUT));
     let path = entry.join(IMAGE);

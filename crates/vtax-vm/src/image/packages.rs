@@ -55,7 +55,7 @@ fn owner(file: &Path) -> Option<String> {
     let without_usr = |path: &Path| path.strip_prefix("/usr").ok().map(|rest| Path::new("/").join(rest));
     let names = [Some(file.to_owned()), Some(real.clone()), without_usr(file), without_usr(&real)];
     names.into_iter().flatten().find_map(|name| {
-        // Refused where nobody owns it. A name with wildcards would be a pattern.
+        // Refused where no package owns it. A name with wildcards would be a pattern.
         let found = run(command("dpkg-query").arg("-S").arg(plain(&name)?), Life::Bound).ok()?;
         let line = found.lines().find(|line| !line.starts_with("diversion by"))?;
         let (packages, _) = line.split_once(": ")?;

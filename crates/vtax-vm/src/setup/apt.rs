@@ -19,7 +19,7 @@ pub(super) struct Archive {
 struct Policy;
 
 const POLICY: &str = "/usr/sbin/policy-rc.d";
-/// For the case that nobody is left to remove it, it answers only for half an hour: 101 forbids, 0
+/// It answers only for half an hour, in case vtax is killed before it removes it: 101 forbids, 0
 /// allows.
 const POLICY_TEXT: &str = "#!/bin/sh\n# Made by vtax setup, which starts no services; may be removed.\n\
                            [ -n \"$(find \"$0\" -mmin -30)\" ] && exit 101\nexit 0\n";

@@ -46,7 +46,7 @@ pub(super) fn kernel(
     if let Ok(vmlinux) = kernel::extract(&root.join(format!("boot/vmlinuz-{release}"))) {
         write(&root.join(VMLINUX), &vmlinux)?;
     }
-    // Proves that it can be used before anybody sees it.
+    // Proves that it can be used before it is put into its place.
     GuestKernel::in_dir(&root, &release)?;
     stage.put(&root, &cache.kernels().join(&release))?;
     GuestKernel::of_cache(cache, &release)

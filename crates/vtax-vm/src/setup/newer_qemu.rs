@@ -46,7 +46,7 @@ pub(super) fn fetch(cache: &Cache, progress: &mut dyn FnMut(&str)) -> Result<Qem
     let list = root.join(Qemu::PACKAGES);
     let version = apt.version(PACKAGE, suite)?;
     fs::write(&list, format!("{PACKAGE} {version}\n")).map_err(VmError::path("write", &list))?;
-    // Proves that it starts before anybody sees it.
+    // Proves that it starts before it is put into its place.
     Qemu::unpacked(&root)?;
     stage.put(&root, &Qemu::place(cache))?;
     Qemu::unpacked(&Qemu::place(cache))

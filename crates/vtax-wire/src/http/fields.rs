@@ -18,7 +18,7 @@ enum State {
     LineStart,
     /// In a field name.
     Name,
-    /// In a value nobody asks for.
+    /// In a value that isn't needed.
     Value,
     /// Before, in and after the digits of Content-Length.
     LengthStart,

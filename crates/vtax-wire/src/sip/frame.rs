@@ -88,7 +88,7 @@ impl Framer {
             return Ok(());
         }
         let value = trim_start(rest).strip_prefix(b":").ok_or(SipError::HeaderName)?;
-        // A value on the line after would be legal, and nobody sends it.
+        // A value on the line after would be legal, but isn't used in practice.
         let length = length(trim(value))?;
         if self.content_length.replace(length).is_some() {
             return Err(SipError::ContentLength);

@@ -155,7 +155,7 @@ mod tests {
         let guard = Guard::new(Nanos::from_secs(60));
         assert_eq!(identify(&guard, 100, 160), Ok(1));
         assert_eq!(identify(&guard, 100, 161), Err(Denial::Stale));
-        // Nobody has a nonce of the future.
+        // A nonce of the future was not made here.
         assert_eq!(identify(&guard, 100, 99), Err(Denial::Stale));
         // Shorter than the clock's step.
         assert_eq!(identify(&Guard::new(Nanos(1)), 100, 101), Ok(1));

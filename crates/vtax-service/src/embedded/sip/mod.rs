@@ -61,7 +61,7 @@ pub enum SipServeError {
     /// The subscribers make no sense.
     #[error("the subscribers can't be served")]
     Subscribers(#[source] SubscribersError),
-    /// The address would stand in messages, and nobody could answer to it.
+    /// The address would be in messages, and no peer could answer to it.
     #[error("listening on {address}: give the one address that peers reach it at, not all addresses")]
     Unspecified {
         /// The address given.

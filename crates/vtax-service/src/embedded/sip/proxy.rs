@@ -440,7 +440,7 @@ impl<'s> Proxy<'s> {
             State::Completed => {
                 output.send(&transaction.upstream, |out| out.extend_from_slice(&transaction.response));
             }
-            // RFC 4320 section 4.1: nobody waits for a 408 to anything but INVITE.
+            // RFC 4320 section 4.1: no 408 is sent for requests other than INVITE.
             State::Trying | State::Proceeding if is_over && !transaction.is_invite => return table.close(id),
             State::Proceeding if is_over && transaction.cancel == Cancel::No => {
                 // Timer C.
@@ -496,8 +496,8 @@ fn derived(transaction: &transactions::Transaction, method: Method, to: Option<&
     }
 }
 
-/// Under which flow messages of a call are sent. Two calls may share one: they then keep an order that
-/// nobody asked for.
+/// Under which flow messages of a call are sent. Two calls may share one: they then keep an order
+/// that they don't need.
 fn flow(call_id: &[u8]) -> Flow {
     call_id.iter().fold(0, |flow: Flow, byte| flow.rotate_left(5) ^ Flow::from(*byte))
 }

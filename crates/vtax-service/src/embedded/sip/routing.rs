@@ -54,7 +54,7 @@ pub(super) fn route(
         is_recorded |= is_recorded_route(shared, &route, parts.call_id);
     }
     if let Some(next) = next {
-        // Whoever was recorded behind this server is its to reach; the rest of the world isn't.
+        // Requests are passed to hosts that a recorded route names, and to no others.
         return if is_recorded {
             towards(shared, &next, None, routes_passed, output)
         } else {
@@ -83,7 +83,7 @@ fn towards(
     if let Some(stream) = flow {
         return Ok(target(Peer::Tcp(stream)));
     }
-    // Names are not resolved: in a testbed there is nobody to ask.
+    // Names are not resolved: a testbed has no name server.
     let (ip, port) = (uri.address().ok_or(NOT_FOUND)?, uri.port.unwrap_or(5060));
     if port == 0 || ip.is_ipv4() != shared.address.is_ipv4() {
         return Err(NOT_FOUND);
@@ -108,7 +108,7 @@ fn towards(
     }
 }
 
-/// What proves that this server recorded a route for a call: nobody else can make it.
+/// What proves that this server recorded a route for a call: only this server can make it.
 fn proof(shared: &Shared, call_id: &[u8]) -> Hex {
     Hex::of(&shared.hash(&[b"route", call_id]).to_be_bytes())
 }

@@ -57,7 +57,7 @@ pub(super) struct Shared {
     tables: Box<[Mutex<Table>]>,
     /// Open connections by their peer.
     streams: Mutex<HashMap<SocketAddr, Weak<Stream>>>,
-    /// Its keys are this process's secret: nobody outside can make or aim a hash.
+    /// Its keys are this process's secret: no peer can make a valid hash or cause collisions.
     hasher: RandomState,
     started: Instant,
 }

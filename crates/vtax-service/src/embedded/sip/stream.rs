@@ -49,8 +49,8 @@ impl Stream {
         lock(&self.state)
     }
 
-    /// Adds to what is to be sent; true where nothing waited before, so that whoever added it has
-    /// to [`flush`](Self::flush). What goes to a closed connection is lost.
+    /// Adds to what is to be sent; true where nothing waited before, so that the caller has to
+    /// [`flush`](Self::flush). What goes to a closed connection is lost.
     pub(super) fn push(&self, bytes: &[u8]) -> bool {
         let mut state = self.lock();
         if state.closed {

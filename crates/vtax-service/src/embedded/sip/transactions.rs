@@ -40,7 +40,7 @@ pub(super) enum State {
 /// How far the cancelling of an INVITE has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cancel {
-    /// Nobody asked.
+    /// Not asked for.
     No,
     /// Waits for a provisional response (RFC 3261 section 9.1).
     Wanted,

@@ -30,8 +30,8 @@ impl Wheel {
         Self { buckets, next: now_ms / TICK_MS, count: 0 }
     }
 
-    /// Sets a timer for `at_ms`, or for the end of a turn where that is later; whoever takes it
-    /// looks whether its time has come.
+    /// Sets a timer for `at_ms`, or for the end of a turn where that is later; the code that
+    /// takes it checks whether its time has come.
     pub(super) fn set(&mut self, timer: Timer, at_ms: u64) {
         // Rounded up: never early.
         let tick = at_ms.div_ceil(TICK_MS).clamp(self.next, self.next + BUCKETS - 1);

@@ -209,7 +209,7 @@ impl<'s> Worker<'s> {
             let size = self.inbox.segment(&datagram).unwrap_or(datagram.bytes.len()).max(1);
             for bytes in datagram.bytes.chunks(size) {
                 self.gathering.handled(1);
-                // Longer than a datagram can be, or a jumbogram: nobody's message.
+                // Longer than a datagram can be, or a jumbogram: no SIP message.
                 if !datagram.truncated {
                     self.proxy.message(now_ms, bytes, &peer, &mut self.output);
                 }
