@@ -3,7 +3,7 @@
 
 # Not by xtask, which needs most crates a second time, in their debug form.
 build: ## the static binary, target/vtax
-	@# A source tree without git builds all the same; runs then know only the version.
+	@# A source tree without git can be built too; runs then record only the version.
 	@VTAX_COMMIT="$$(git describe --always --dirty --abbrev=12 2>/dev/null)" cargo build --release --package vtax
 	@# A running vtax keeps its old file: replace by rename, never write into it.
 	@triple="$$(rustc -vV | sed -n 's/^host: //p')" && \
