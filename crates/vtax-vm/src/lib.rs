@@ -33,6 +33,7 @@ pub use guest::{Guest, GuestOptions, GuestRoot};
 pub use image::{ImageContents, RootImage, root_image};
 pub use kernel::{GuestKernel, Origin};
 pub use modules::NEEDED as NEEDED_MODULES;
+pub use process::CpuMeter;
 pub use qemu::{Accelerator, Qemu};
-pub use qmp::{Qmp, QmpEvent};
+pub use qmp::{EventHandler, Qmp, QmpEvent};
 pub use vm::{LEAST_MEMORY, ThreadRole, Vm, VmConfig, VmNic};

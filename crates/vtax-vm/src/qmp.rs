@@ -1,242 +1,435 @@
-//! A client of the QEMU Machine Protocol (QEMU, `docs/interop/qmp-spec`).
+//! A client of the QEMU Machine Protocol (QEMU, `docs/interop/qmp-spec`): commands from any thread, events to a
+//! handler at once.
 //!
-//! One JSON object per line: a greeting, answers with the command's id, and events at any time.
-//! Reads are bounded in time and size; what isn't a JSON object is skipped.
+//! One JSON object per line: a greeting, answers with the command's id, and events at any time. Lines are bounded in
+//! size and answers in time; what isn't a JSON object is skipped.
+//!
+//! A QEMU of a protected pair reports several hundred events a second (each checkpoint stops and resumes the guest),
+//! and a failover must not wait for a thread that is busy with another command.
 
-use std::collections::VecDeque;
-use std::io::{ErrorKind, Read, Write};
+use std::collections::HashMap;
+use std::io::{IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use serde_json::{Value, json};
+use vtax_sys::sync::{lock, wait_timeout_while};
+use vtax_sys::watchers;
+use vtax_units::Nanos;
 
 use crate::error::{Result, VmError};
 
-/// A line longer than this is an error: QEMU's longest answers are some 100 KiB.
+/// A line longer than this ends the connection: QEMU's longest answers are some 100 KiB.
 const LONGEST_LINE: usize = 4 << 20;
-/// Events kept until they are asked for; the oldest are dropped first.
-const MOST_EVENTS: usize = 1024;
+/// How late events may be heard where that does no harm.
+const NAP: Duration = Duration::from_millis(50);
 /// Time for the greeting and for a command to be sent.
-const PATIENCE: Duration = Duration::from_secs(10);
+const GREETING: Duration = Duration::from_secs(10);
 
-/// Something QEMU said unasked.
+/// An event that QEMU reported.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QmpEvent {
-    /// Its name, such as `SHUTDOWN`.
+    /// Its name, such as `COLO_EXIT`.
     pub name: String,
     /// Its data; `Null` where it has none.
     pub data: Value,
+    /// When it happened, by QEMU's clock: time since 1970.
+    pub when: Nanos,
+    /// When it arrived here.
+    pub arrived: Instant,
+}
+
+/// Called with each event on the connection's own thread: must be quick. `None`: QEMU is gone.
+pub type EventHandler = Box<dyn Fn(Option<QmpEvent>) + Send>;
+
+type Answer = std::result::Result<Value, String>;
+
+#[derive(Debug, Default)]
+struct Pending {
+    /// Why the connection ended, once it has.
+    gone: Option<&'static str>,
+    next_id: u64,
+    calls: HashMap<u64, Sender<Answer>>,
+}
+
+/// What callers and the connection's thread share.
+#[derive(Debug, Default)]
+struct Waiting {
+    pending: Mutex<Pending>,
+    /// A call was added, or events are wanted at once again.
+    asked: Condvar,
+    /// Events may wait.
+    patient: AtomicBool,
 }
 
 /// A connection to one QEMU.
 #[derive(Debug)]
 pub struct Qmp {
-    stream: UnixStream,
-    received: Vec<u8>,
-    events: VecDeque<QmpEvent>,
-    next_id: u64,
+    stream: Mutex<UnixStream>,
+    waiting: Arc<Waiting>,
 }
 
 impl Qmp {
-    /// Waits for QEMU's greeting on `stream` and enters command mode.
+    /// Waits for QEMU's greeting on `stream` and enters command mode. `handler` is called with each event.
     ///
     /// # Errors
     ///
     /// [`VmError::Qmp`] where there is no greeting in time or QEMU refuses.
-    pub fn connect(stream: UnixStream) -> Result<Self> {
-        let mut qmp = Self { stream, received: Vec::new(), events: VecDeque::new(), next_id: 1 };
-        qmp.stream
-            .set_write_timeout(Some(PATIENCE))
-            .map_err(|e| broken("greeting", format!("can't limit the time of writes: {e}")))?;
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            match qmp.message("greeting", deadline)? {
-                Some(message) if message.get("QMP").is_some() => break,
-                Some(_) => {}
-                None => return Err(broken("greeting", "none within 10 s")),
-            }
+    pub fn connect(stream: UnixStream, handler: EventHandler) -> Result<Self> {
+        let waiting = Arc::new(Waiting::default());
+        // Of the socket, and so of the reader's copy as well; that one only reads.
+        stream.set_write_timeout(Some(GREETING)).map_err(|e| broken("greeting", e.to_string()))?;
+        let read = stream.try_clone().map_err(|e| broken("greeting", e.to_string()))?;
+        // The greeting counts as the answer to number 0.
+        let (greeted, greeting) = channel();
+        lock(&waiting.pending).calls.insert(0, greeted);
+        lock(&waiting.pending).next_id = 1;
+        let reader = Reader { stream: read, waiting: Arc::clone(&waiting), handler };
+        watchers::spawn("qmp", move || reader.run()).map_err(VmError::io("start", "thread"))?;
+        let qmp = Self { stream: Mutex::new(stream), waiting };
+        match greeting.recv_timeout(GREETING) {
+            Ok(_) => {}
+            Err(RecvTimeoutError::Timeout) => return Err(broken("greeting", "none within 10 s")),
+            Err(RecvTimeoutError::Disconnected) => return Err(broken("greeting", qmp.end())),
         }
-        qmp.execute("qmp_capabilities", Value::Null, PATIENCE)?;
+        qmp.execute("qmp_capabilities", Value::Null, GREETING)?;
         Ok(qmp)
     }
 
-    /// Runs one command and returns what it returns; events that come first are kept.
+    /// Whether events, and the end of QEMU, may be reported up to 50 ms late, which takes much less CPU time where
+    /// there are many. Answers come at once all the same.
+    pub fn set_patient(&self, patient: bool) {
+        self.waiting.patient.store(patient, Ordering::Relaxed);
+        self.waiting.asked.notify_all();
+    }
+
+    /// Runs one command and returns what it returns.
     ///
     /// # Errors
     ///
     /// [`VmError::Qmp`] with QEMU's own words, or that it didn't answer within `patience`.
-    pub fn execute(&mut self, command: &str, arguments: Value, patience: Duration) -> Result<Value> {
-        let id = self.next_id;
-        self.next_id += 1;
+    pub fn execute(&self, command: &str, arguments: Value, patience: Duration) -> Result<Value> {
+        self.send(command, arguments, None, patience)
+    }
+
+    /// Hands QEMU a descriptor under a name, which later commands refer to. A descriptor that had the
+    /// name is closed.
+    ///
+    /// # Errors
+    ///
+    /// As [`execute`](Self::execute).
+    pub fn pass(&self, name: &str, descriptor: &OwnedFd, patience: Duration) -> Result<()> {
+        self.send("getfd", json!({ "fdname": name }), Some(descriptor), patience).map(drop)
+    }
+
+    fn send(
+        &self,
+        command: &str,
+        arguments: Value,
+        fd: Option<&OwnedFd>,
+        patience: Duration,
+    ) -> Result<Value> {
+        let (sender, answer) = channel();
+        let id = {
+            let mut pending = lock(&self.waiting.pending);
+            if let Some(reason) = pending.gone {
+                return Err(broken(command, reason));
+            }
+            let id = pending.next_id;
+            pending.next_id += 1;
+            pending.calls.insert(id, sender);
+            self.waiting.asked.notify_all();
+            id
+        };
         let mut request = json!({ "execute": command, "id": id });
         if !arguments.is_null() {
             request["arguments"] = arguments;
         }
         let line = format!("{request}\n");
-        self.stream.write_all(line.as_bytes()).map_err(|e| broken(command, format!("not sent: {e}")))?;
-        let deadline = Instant::now() + patience;
-        loop {
-            let Some(mut message) = self.message(command, deadline)? else {
-                return Err(broken(command, format!("no answer within {} s", patience.as_secs_f64())));
-            };
-            // An answer to an earlier command that was given up is of no use any more.
-            if message.get("id").and_then(Value::as_u64) != Some(id) {
-                continue;
+        let sent = {
+            let mut stream = lock(&self.stream);
+            match fd {
+                None => stream.write_all(line.as_bytes()),
+                Some(fd) => send_with(&stream, line.as_bytes(), fd),
             }
-            if let Some(error) = message.get("error") {
-                let text = error.get("desc").and_then(Value::as_str);
-                return Err(broken(command, text.unwrap_or("refused without a description")));
+        };
+        if let Err(e) = sent {
+            lock(&self.waiting.pending).calls.remove(&id);
+            return Err(broken(command, format!("not sent: {e}")));
+        }
+        match answer.recv_timeout(patience) {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(refused)) => Err(broken(command, refused)),
+            Err(RecvTimeoutError::Disconnected) => Err(broken(command, self.end())),
+            Err(RecvTimeoutError::Timeout) => {
+                lock(&self.waiting.pending).calls.remove(&id);
+                Err(broken(command, format!("no answer within {} s", patience.as_secs_f64())))
             }
-            return Ok(message.get_mut("return").map(Value::take).unwrap_or_default());
         }
     }
 
-    /// The next event, if one comes within `patience`.
-    ///
-    /// # Errors
-    ///
-    /// [`VmError::Qmp`] where the connection is gone.
-    pub fn next_event(&mut self, patience: Duration) -> Result<Option<QmpEvent>> {
-        let deadline = Instant::now() + patience;
-        while self.events.is_empty() {
-            if self.message("event", deadline)?.is_none() {
-                return Ok(None);
-            }
-        }
-        Ok(self.events.pop_front())
-    }
-
-    /// The next message. An event is also put aside, whatever the caller waits for.
-    /// `None` once the deadline has passed.
-    fn message(&mut self, command: &str, deadline: Instant) -> Result<Option<Value>> {
-        loop {
-            let Some(line) = self.line(command, deadline)? else { return Ok(None) };
-            let Ok(message @ Value::Object(_)) = serde_json::from_slice::<Value>(&line) else { continue };
-            if let Some(name) = message.get("event").and_then(Value::as_str) {
-                if self.events.len() == MOST_EVENTS {
-                    self.events.pop_front();
-                }
-                let data = message.get("data").cloned().unwrap_or_default();
-                self.events.push_back(QmpEvent { name: name.to_owned(), data });
-            }
-            return Ok(Some(message));
-        }
-    }
-
-    fn line(&mut self, command: &str, deadline: Instant) -> Result<Option<Vec<u8>>> {
-        let mut searched = 0;
-        loop {
-            if let Some(end) = self.received[searched..].iter().position(|&b| b == b'\n') {
-                return Ok(Some(self.received.drain(..=searched + end).collect()));
-            }
-            searched = self.received.len();
-            if searched > LONGEST_LINE {
-                self.received.clear();
-                return Err(broken(command, format!("an answer of more than {LONGEST_LINE} bytes")));
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(None);
-            }
-            let mut chunk = [0; 4096];
-            let read = self.stream.set_read_timeout(Some(left)).and_then(|()| self.stream.read(&mut chunk));
-            match read {
-                Ok(0) => return Err(broken(command, "QEMU closed the connection")),
-                Ok(n) => self.received.extend_from_slice(&chunk[..n]),
-                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-                Err(e) => return Err(broken(command, e.to_string())),
-            }
-        }
+    /// Why the connection ended.
+    fn end(&self) -> &'static str {
+        lock(&self.waiting.pending).gone.unwrap_or(CLOSED)
     }
 }
 
+impl Drop for Qmp {
+    fn drop(&mut self) {
+        // The reader thread holds a copy of the stream, so closing this one would not end it.
+        let _ = lock(&self.stream).shutdown(std::net::Shutdown::Both);
+    }
+}
+
+const CLOSED: &str = "QEMU closed the connection";
+const TOO_LONG: &str = "an answer of more than 4 MiB";
+
 fn broken(command: &str, reason: impl Into<String>) -> VmError {
     VmError::Qmp { command: command.to_owned(), reason: reason.into() }
+}
+
+/// One write with a descriptor beside it (`unix(7)`, SCM_RIGHTS).
+fn send_with(stream: &UnixStream, line: &[u8], fd: &OwnedFd) -> std::io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let fds = [fd.as_fd()];
+    control.push(SendAncillaryMessage::ScmRights(&fds));
+    let sent = rustix::net::sendmsg(stream, &[IoSlice::new(line)], &mut control, SendFlags::NOSIGNAL)?;
+    // The rest of a line that didn't fit goes without the descriptor.
+    let mut rest = stream;
+    rest.write_all(&line[sent..])
+}
+
+struct Reader {
+    stream: UnixStream,
+    waiting: Arc<Waiting>,
+    handler: EventHandler,
+}
+
+impl Reader {
+    fn run(mut self) {
+        let reason = self.read_lines();
+        {
+            let mut pending = lock(&self.waiting.pending);
+            pending.gone = Some(reason);
+            // Dropping the senders wakes the callers that wait.
+            pending.calls.clear();
+        }
+        (self.handler)(None);
+    }
+
+    /// Takes line after line until the connection ends; gives the reason for its end.
+    fn read_lines(&mut self) -> &'static str {
+        let mut received: Vec<u8> = Vec::new();
+        let mut chunk = [0; 16 << 10];
+        loop {
+            self.nap();
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return CLOSED,
+                Ok(n) => received.extend_from_slice(&chunk[..n]),
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(_) => return CLOSED,
+            }
+            let mut start = 0;
+            while let Some(end) = received[start..].iter().position(|&b| b == b'\n') {
+                self.take(&received[start..start + end]);
+                start += end + 1;
+            }
+            received.drain(..start);
+            if received.len() > LONGEST_LINE {
+                return TOO_LONG;
+            }
+        }
+    }
+
+    /// Lets events gather, where that is allowed and no call waits for its answer.
+    fn nap(&self) {
+        let idle =
+            |pending: &mut Pending| pending.calls.is_empty() && self.waiting.patient.load(Ordering::Relaxed);
+        let pending = lock(&self.waiting.pending);
+        drop(wait_timeout_while(&self.waiting.asked, pending, NAP, idle));
+    }
+
+    /// A line that is no JSON object, or answers no call that waits, is dropped.
+    fn take(&self, line: &[u8]) {
+        if let Some(event) = bare_event(line) {
+            return (self.handler)(Some(event));
+        }
+        let Ok(mut message @ Value::Object(_)) = serde_json::from_slice::<Value>(line) else { return };
+        if let Some(name) = message.get("event").and_then(Value::as_str) {
+            let name = name.to_owned();
+            let when = timestamp(&message);
+            let data = message.get_mut("data").map(Value::take).unwrap_or_default();
+            (self.handler)(Some(QmpEvent { name, data, when, arrived: Instant::now() }));
+            return;
+        }
+        let id = match message.get("QMP") {
+            Some(_) => Some(0),
+            None => message.get("id").and_then(Value::as_u64),
+        };
+        let Some(call) = id.and_then(|id| lock(&self.waiting.pending).calls.remove(&id)) else { return };
+        let answer = match message.get("error") {
+            Some(error) => {
+                let text = error.get("desc").and_then(Value::as_str);
+                Err(text.unwrap_or("refused without a description").to_owned())
+            }
+            None => Ok(message.get_mut("return").map(Value::take).unwrap_or_default()),
+        };
+        // The caller may have stopped waiting; the answer is of no use then.
+        let _ = call.send(answer);
+    }
+}
+
+/// An event without data in the words QEMU uses for it. There are hundreds of them a second (each checkpoint
+/// stops and resumes two guests), too many to be made a tree of values; anything else is read as JSON.
+fn bare_event(line: &[u8]) -> Option<QmpEvent> {
+    let text = std::str::from_utf8(line).ok()?.trim_end();
+    let (seconds, rest) = text.strip_prefix("{\"timestamp\": {\"seconds\": ")?.split_once(", ")?;
+    let (microseconds, rest) = rest.strip_prefix("\"microseconds\": ")?.split_once("}, ")?;
+    let name = rest.strip_prefix("\"event\": \"")?.strip_suffix("\"}")?;
+    let plain = name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
+    let when = seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?;
+    let when = Nanos(when.checked_add(microseconds.parse::<u64>().ok()?.checked_mul(1000)?)?);
+    plain.then(|| QmpEvent { name: name.to_owned(), data: Value::Null, when, arrived: Instant::now() })
+}
+
+fn timestamp(message: &Value) -> Nanos {
+    let part = |key| message.get("timestamp").and_then(|t| t.get(key)).and_then(Value::as_u64).unwrap_or(0);
+    Nanos(
+        part("seconds")
+            .saturating_mul(1_000_000_000)
+            .saturating_add(part("microseconds").saturating_mul(1000)),
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::{BufRead, BufReader};
-    use std::thread::{self, JoinHandle};
+    use std::sync::mpsc;
 
-    const GREETING: &str = r#"{"QMP": {"version": {}, "capabilities": []}}"#;
+    const PATIENCE: Duration = Duration::from_secs(5);
 
     /// A QEMU that answers each request with the next of `answers` (`ID` is replaced).
-    fn fake(greeting: &'static [u8], answers: Vec<&'static str>) -> (Result<Qmp>, JoinHandle<Vec<String>>) {
+    fn fake(answers: Vec<&'static str>) -> (Qmp, mpsc::Receiver<Option<QmpEvent>>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let qemu = thread::spawn(move || {
+        std::thread::spawn(move || {
             let mut writer = theirs.try_clone().unwrap();
-            writer.write_all(greeting).unwrap();
-            let mut requests = Vec::new();
+            writer.write_all(b"garbage\n{\"QMP\": {}}\r\n").unwrap();
             let mut lines = BufReader::new(theirs).lines();
             for answer in [r#"{"return": {}, "id": ID}"#].into_iter().chain(answers) {
-                let Some(Ok(request)) = lines.next() else { break };
+                let Some(Ok(request)) = lines.next() else { return };
                 let id = serde_json::from_str::<Value>(&request).unwrap()["id"].to_string();
-                requests.push(request);
                 writer.write_all(format!("{}\n", answer.replace("ID", &id)).as_bytes()).unwrap();
             }
-            requests
         });
-        (Qmp::connect(ours), qemu)
-    }
-
-    fn greeted() -> &'static [u8] {
-        Box::leak(format!("{GREETING}\r\n").into_bytes().into_boxed_slice())
+        let (sender, events) = channel();
+        let handler = Box::new(move |event| drop(sender.send(event)));
+        (Qmp::connect(ours, handler).unwrap(), events)
     }
 
     #[test]
-    fn a_command_gets_its_answer_and_events_wait() {
-        let answer = "{\"event\": \"STOP\"}\n{\"return\": [1], \"id\": ID}\n{\"event\": \"RESUME\", \"data\": {\"a\": 1}}";
-        let (qmp, qemu) = fake(greeted(), vec![answer]);
-        let mut qmp = qmp.unwrap();
-        let result = qmp.execute("query-x", json!({"k": "v"}), PATIENCE).unwrap();
-        assert_eq!(result, json!([1]));
-        let names: Vec<_> =
-            (0..2).map(|_| qmp.next_event(PATIENCE).unwrap().map(|e| (e.name, e.data)).unwrap()).collect();
-        assert_eq!(names, [("STOP".into(), Value::Null), ("RESUME".into(), json!({"a": 1}))]);
+    fn answers_go_to_who_asked_and_events_to_the_handler() {
+        let event = r#"{"event": "STOP", "timestamp": {"seconds": 2, "microseconds": 5}}"#;
+        let first = format!("{event}\n{{\"return\": 7, \"id\": 99}}\n{{\"return\": [1], \"id\": ID}}");
+        let refusal = r#"{"error": {"desc": "no such device"}, "id": ID}"#;
+        let (qmp, events) = fake(vec![Box::leak(first.into_boxed_str()), refusal]);
+        assert_eq!(qmp.execute("query-x", Value::Null, PATIENCE).unwrap(), json!([1]));
+        let error = qmp.execute("device_del", Value::Null, PATIENCE).unwrap_err().to_string();
+        assert_eq!(error, "QMP device_del: no such device");
+        let stop = events.recv_timeout(PATIENCE).unwrap().unwrap();
+        assert_eq!((stop.name.as_str(), stop.when), ("STOP", Nanos(2_000_005_000)));
+        assert_eq!(events.recv_timeout(PATIENCE).unwrap(), None, "the end is told once");
+        let error = qmp.execute("query-x", Value::Null, PATIENCE).unwrap_err().to_string();
+        assert!(error.contains("closed"), "{error}");
+    }
+
+    #[test]
+    fn requests_are_numbered_and_garbage_is_skipped() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let qemu = std::thread::spawn(move || {
+            let mut writer = theirs.try_clone().unwrap();
+            writer.write_all("\u{0}garbage\n[1,2]\n\n{\"QMP\": {\"version\": {}}}\n".as_bytes()).unwrap();
+            let mut lines = BufReader::new(theirs).lines().map_while(|line| line.ok());
+            let first = lines.next();
+            writer.write_all(b"{\"return\": {}, \"id\": 1}\n").unwrap();
+            let second = lines.next();
+            writer.write_all(b"not json\n{\"return\": 8}\n{\"return\": 9, \"id\": 2}\n").unwrap();
+            [first.unwrap(), second.unwrap()]
+        });
+        let qmp = Qmp::connect(ours, Box::new(|_| {})).unwrap();
+        assert_eq!(qmp.execute("query-x", json!({"k": "v"}), PATIENCE).unwrap(), json!(9));
         let requests = qemu.join().unwrap();
         assert_eq!(requests[0], r#"{"execute":"qmp_capabilities","id":1}"#);
         assert_eq!(requests[1], r#"{"arguments":{"k":"v"},"execute":"query-x","id":2}"#);
     }
 
     #[test]
-    fn garbage_and_answers_to_others_are_skipped() {
-        let greeting = "\u{0}garbage\n[1,2]\n\n";
-        let greeting: &'static [u8] =
-            Box::leak(format!("{greeting}{GREETING}\n").into_bytes().into_boxed_slice());
-        let answer = "not json\n{\"return\": 7, \"id\": 999}\n{\"return\": 8}\n{\"return\": 9, \"id\": ID}";
-        let (qmp, _qemu) = fake(greeting, vec![answer]);
-        assert_eq!(qmp.unwrap().execute("x", Value::Null, PATIENCE).unwrap(), json!(9));
+    fn an_endless_line_is_refused() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let writer = std::thread::spawn(move || while theirs.write_all(&[b'x'; 65536]).is_ok() {});
+        let error = Qmp::connect(ours, Box::new(|_| {})).unwrap_err().to_string();
+        assert_eq!(error, "QMP greeting: an answer of more than 4 MiB");
+        writer.join().unwrap();
     }
 
     #[test]
-    fn a_refusal_comes_in_qemus_words() {
-        let answer = r#"{"error": {"class": "GenericError", "desc": "no such device"}, "id": ID}"#;
-        let (qmp, _qemu) = fake(greeted(), vec![answer]);
-        let error = qmp.unwrap().execute("device_del", Value::Null, PATIENCE).unwrap_err();
-        assert_eq!(error.to_string(), "QMP device_del: no such device");
+    fn a_patient_listener_is_answered_at_once() {
+        let (qmp, events) = fake(vec![r#"{"return": 1, "id": ID}"#; 20]);
+        qmp.set_patient(true);
+        let started = Instant::now();
+        for _ in 0..20 {
+            assert_eq!(qmp.execute("x", Value::Null, PATIENCE).unwrap(), json!(1));
+        }
+        assert!(started.elapsed() < 10 * NAP, "{:?}", started.elapsed());
+        // Its end comes through as well.
+        assert!(qmp.execute("x", Value::Null, PATIENCE).is_err());
+        assert_eq!(events.recv_timeout(PATIENCE).unwrap(), None);
     }
 
     #[test]
-    fn silence_and_the_end_are_errors_within_their_time() {
-        let (qmp, qemu) = fake(greeted(), vec![""]);
-        let mut qmp = qmp.unwrap();
+    fn bare_events_are_what_json_says_or_nothing() {
+        let line = br#"{"timestamp": {"seconds": 1, "microseconds": 250000}, "event": "RESUME"}"#;
+        let event = bare_event(line).unwrap();
+        assert_eq!((event.name.as_str(), event.when), ("RESUME", Nanos(1_250_000_000)));
+        let others: [&[u8]; 5] = [
+            br#"{"timestamp": {"seconds": 1, "microseconds": 2}, "event": "X", "data": {"a": "B"}}"#,
+            br#"{"timestamp": {"seconds": 99999999999999999999, "microseconds": 2}, "event": "X"}"#,
+            br#"{"timestamp": {"seconds": 18446744073709551615, "microseconds": 2}, "event": "X"}"#,
+            br#"{"return": {}, "id": 1}"#,
+            b"\xff",
+        ];
+        for line in others {
+            assert_eq!(bare_event(line), None, "{}", String::from_utf8_lossy(line));
+        }
+    }
+
+    #[test]
+    fn silence_is_an_error_within_its_time() {
+        let (qmp, _events) = fake(vec!["", ""]);
         let started = Instant::now();
         let error = qmp.execute("x", Value::Null, Duration::from_millis(50)).unwrap_err().to_string();
         assert!(error.contains("no answer within 0.05 s") || error.contains("closed"), "{error}");
-        assert!(started.elapsed() < Duration::from_secs(5));
-        qemu.join().unwrap();
-        let error = qmp.next_event(PATIENCE).unwrap_err().to_string();
-        assert_eq!(error, "QMP event: QEMU closed the connection");
+        assert!(started.elapsed() < Duration::from_secs(2));
     }
 
     #[test]
-    fn an_endless_line_is_refused() {
-        let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let writer = thread::spawn(move || while theirs.write_all(&[b'x'; 65536]).is_ok() {});
-        let error = Qmp::connect(ours).unwrap_err().to_string();
-        assert!(error.contains("more than 4194304 bytes"), "{error}");
-        writer.join().unwrap();
+    fn a_descriptor_travels_beside_its_command() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (one, _other) = UnixStream::pair().unwrap();
+        send_with(&ours, b"line\n", &one.into()).unwrap();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = rustix::net::RecvAncillaryBuffer::new(&mut space);
+        let mut bytes = [0; 16];
+        let mut into = [std::io::IoSliceMut::new(&mut bytes)];
+        rustix::net::recvmsg(&theirs, &mut into, &mut control, rustix::net::RecvFlags::empty()).unwrap();
+        let count = control.drain().count();
+        assert_eq!((&bytes[..5], count), (&b"line\n"[..], 1));
     }
 }

@@ -1,22 +1,25 @@
 //! One running virtual machine.
 
+use std::ffi::OsString;
 use std::fs;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::Value;
 use vtax_sys::inherit::Inherit;
+use vtax_sys::sync::{lock, wait_timeout_while};
 use vtax_units::{Bytes, CpuSet};
 
 use crate::accel;
 use crate::error::{Evidence, Result, VmError};
 use crate::guest::Guest;
-use crate::process::{Process, Seen};
-use crate::qemu::{self, Machine, NodeDevices};
-use crate::qmp::Qmp;
+use crate::process::{CpuMeter, Process, Seen};
+use crate::qemu::{self, Machine, NodeDevices, Qemu};
+use crate::qmp::{EventHandler, Qmp, QmpEvent};
 
 /// How long QEMU may take to answer a command; it does so in a millisecond unless the host is stuck.
 const QMP_PATIENCE: Duration = Duration::from_secs(5);
@@ -71,9 +74,68 @@ pub struct Vm {
     name: String,
     process: Process,
     agent: UnixStream,
-    qmp: Mutex<Qmp>,
+    agent_port: Arc<AgentPort>,
+    qmp: Qmp,
     command: Vec<String>,
     started: Instant,
+}
+
+/// What QEMU is started with, its arguments excepted.
+pub(crate) struct Launch<'a> {
+    pub(crate) name: String,
+    pub(crate) qemu: &'a Qemu,
+    /// What its arguments refer to by number, and where it runs; the sockets' ends are added.
+    pub(crate) inherit: Inherit,
+    /// Is told of each event.
+    pub(crate) handler: EventHandler,
+}
+
+/// The numbers under which QEMU finds its ends of the sockets.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sockets {
+    pub(crate) console: RawFd,
+    pub(crate) agent: RawFd,
+    pub(crate) qmp: RawFd,
+}
+
+/// What is known of the guest's end of the agent's stream.
+#[derive(Debug, Default)]
+struct AgentPort {
+    state: Mutex<PortState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum PortState {
+    /// The guest hasn't opened it yet.
+    #[default]
+    Closed,
+    /// It was opened.
+    Opened,
+    /// QEMU is gone, and the guest hadn't opened it.
+    Gone,
+}
+
+impl AgentPort {
+    /// Notes what `event` tells of it; `None`: QEMU is gone.
+    fn note(&self, event: Option<&QmpEvent>) {
+        let new = match event {
+            None => PortState::Gone,
+            Some(event) => {
+                let id = event.data.get("id").and_then(Value::as_str);
+                let open = event.data.get("open").and_then(Value::as_bool);
+                if event.name != "VSERPORT_CHANGE" || id != Some("agent") || open != Some(true) {
+                    return;
+                }
+                PortState::Opened
+            }
+        };
+        let mut state = lock(&self.state);
+        if *state == PortState::Closed {
+            *state = new;
+            self.changed.notify_all();
+        }
+    }
 }
 
 /// A socket and the end of it that QEMU gets.
@@ -95,45 +157,69 @@ impl Vm {
             let reason = format!("a guest needs at least {LEAST_MEMORY} of memory, not {memory}");
             return Err(VmError::Guest { name, reason, evidence: Box::default() });
         }
+        let initrd = guest.initrd().try_clone().map_err(VmError::io("duplicate", "initrd"))?;
+        let initrd_number = initrd.as_raw_fd();
+        let cards: Vec<_> = nics.iter().map(|nic| (nic.tap.as_raw_fd(), nic.mac)).collect();
+        let off = accel::mitigations_off(guest.accelerator());
+        let command_line = qemu::node_command_line(&name, off);
+        let shown_name = name.clone();
+        let arguments = |sockets: Sockets| {
+            qemu::arguments(&Machine {
+                name: &shown_name,
+                accelerator: guest.accelerator(),
+                memory,
+                vcpus,
+                sandbox: guest.qemu().sandbox,
+                kernel: &guest.kernel().image,
+                command_line: &command_line,
+                initrd: initrd_number,
+                console: sockets.console,
+                of_pair: false,
+                node: Some(NodeDevices {
+                    root: &root,
+                    agent: sockets.agent,
+                    qmp: sockets.qmp,
+                    nics: &cards,
+                    vhost: guest.vhost(),
+                }),
+            })
+        };
+        let descriptors = std::iter::once(initrd).chain(nics.into_iter().map(|nic| nic.tap)).collect();
+        let inherit =
+            Inherit { descriptors, cpus: cpus.iter().collect(), control_groups, ..Inherit::default() };
+        let handler = Box::new(|_| {});
+        Self::launch(Launch { name, qemu: guest.qemu(), inherit, handler }, arguments)
+    }
+
+    /// Starts QEMU with these arguments and returns as soon as it answers.
+    pub(crate) fn launch(
+        launch: Launch<'_>,
+        arguments: impl FnOnce(Sockets) -> Vec<OsString>,
+    ) -> Result<Self> {
+        let Launch { name, qemu, mut inherit, handler } = launch;
         let (console, console_theirs) = pair("console socket")?;
         let (agent, agent_theirs) = pair("agent socket")?;
         let (qmp, qmp_theirs) = pair("QMP socket")?;
-        let initrd = guest.initrd().try_clone().map_err(VmError::io("duplicate", "initrd"))?;
-        let cards: Vec<_> = nics.iter().map(|nic| (nic.tap.as_raw_fd(), nic.mac)).collect();
-        let off = accel::mitigations_off(guest.accelerator());
-        let machine = Machine {
-            name: &name,
-            accelerator: guest.accelerator(),
-            memory,
-            vcpus,
-            sandbox: guest.qemu().sandbox,
-            kernel: &guest.kernel().image,
-            command_line: &qemu::node_command_line(&name, off),
-            initrd: initrd.as_raw_fd(),
+        let mut command = qemu.command();
+        command.args(arguments(Sockets {
             console: console_theirs.as_raw_fd(),
-            of_pair: false,
-            node: Some(NodeDevices {
-                root: &root,
-                agent: agent_theirs.as_raw_fd(),
-                qmp: qmp_theirs.as_raw_fd(),
-                nics: &cards,
-                vhost: guest.vhost(),
-            }),
-        };
-        let program = &guest.qemu().program;
-        let mut command = guest.qemu().command();
-        command.args(qemu::arguments(&machine));
+            agent: agent_theirs.as_raw_fd(),
+            qmp: qmp_theirs.as_raw_fd(),
+        }));
+        inherit.descriptors.extend([console_theirs, agent_theirs, qmp_theirs].map(OwnedFd::from));
         let shown = std::iter::once(command.get_program()).chain(command.get_args());
         let shown = shown.map(|word| word.to_string_lossy().into_owned()).collect();
-        let mut descriptors = vec![initrd, console_theirs.into(), agent_theirs.into(), qmp_theirs.into()];
-        descriptors.extend(nics.into_iter().map(|nic| nic.tap));
-        let inherit =
-            Inherit { descriptors, cpus: cpus.iter().collect(), control_groups, ..Inherit::default() };
         let started = Instant::now();
         let process = Process::start(command, inherit, console)
-            .map_err(VmError::io("start", program.display().to_string()))?;
-        match Qmp::connect(qmp) {
-            Ok(qmp) => Ok(Self { name, process, agent, qmp: Mutex::new(qmp), command: shown, started }),
+            .map_err(VmError::io("start", qemu.program.display().to_string()))?;
+        let agent_port = Arc::new(AgentPort::default());
+        let noted = Arc::clone(&agent_port);
+        let handler = Box::new(move |event: Option<QmpEvent>| {
+            noted.note(event.as_ref());
+            handler(event);
+        });
+        match Qmp::connect(qmp, handler) {
+            Ok(qmp) => Ok(Self { name, process, agent, agent_port, qmp, command: shown, started }),
             Err(e) => Err(failed(&name, &process, format!("did not start: {e}"))),
         }
     }
@@ -171,10 +257,51 @@ impl Vm {
         self.agent.try_clone().map_err(VmError::io("duplicate", "agent socket"))
     }
 
-    /// The connection to QEMU's monitor.
-    pub fn qmp(&self) -> MutexGuard<'_, Qmp> {
-        // After a panic in the middle of a command, later answers are told apart by their ids.
-        self.qmp.lock().unwrap_or_else(PoisonError::into_inner)
+    /// QEMU's CPU time, which can be asked for also once it is gone.
+    #[must_use]
+    pub fn meter(&self) -> CpuMeter {
+        self.process.meter()
+    }
+
+    /// Runs a QMP command.
+    ///
+    /// # Errors
+    ///
+    /// [`VmError::Qmp`].
+    pub fn execute(&self, command: &str, arguments: Value) -> Result<Value> {
+        self.qmp.execute(command, arguments, QMP_PATIENCE)
+    }
+
+    /// Hands QEMU a descriptor under a name, which later commands refer to.
+    pub(crate) fn pass(&self, name: &str, descriptor: &OwnedFd) -> Result<()> {
+        self.qmp.pass(name, descriptor, QMP_PATIENCE)
+    }
+
+    /// Whether QEMU's events may be reported a little late ([`Qmp::set_patient`]).
+    pub fn set_patient(&self, patient: bool) {
+        self.qmp.set_patient(patient);
+    }
+
+    /// Sends QEMU a signal; one that has ended already is no error.
+    ///
+    /// # Errors
+    ///
+    /// [`VmError::Io`] where it may not be sent.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        self.process.signal(signal).map_err(VmError::io("signal", self.name.clone()))
+    }
+
+    /// Kills QEMU and waits until the kernel confirms its end; false where it doesn't in time.
+    pub fn kill_and_confirm(&self, within: Duration) -> bool {
+        // One that can't be signalled isn't there, which the wait shows.
+        let _ = self.process.signal(Signal::KILL);
+        self.ended_within(within)
+    }
+
+    /// Waits at most that long for QEMU's end; true where it has ended.
+    #[must_use]
+    pub fn ended_within(&self, within: Duration) -> bool {
+        self.process.ended_within(within)
     }
 
     /// Waits until the guest's agent has opened its end of the stream.
@@ -184,28 +311,21 @@ impl Vm {
     /// [`VmError::Guest`] with the last lines of the console where the guest ends or the deadline
     /// passes first.
     pub fn wait_ready(&self, deadline: Instant) -> Result<()> {
-        let mut qmp = self.qmp();
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match qmp.next_event(left) {
-                Ok(Some(event)) if event.name == "VSERPORT_CHANGE" => {
-                    let open = event.data.get("open").and_then(Value::as_bool);
-                    if event.data.get("id").and_then(Value::as_str) == Some("agent") && open == Some(true) {
-                        return Ok(());
-                    }
-                }
-                Ok(Some(_)) => {}
-                Ok(None) => {
-                    let waited = self.started.elapsed().as_secs_f64();
-                    return Err(self.failure(format!("not ready {waited:.1} s after its start")));
-                }
-                Err(_) => return Err(self.failure("ended before its agent answered")),
+        let left = deadline.saturating_duration_since(Instant::now());
+        let state = lock(&self.agent_port.state);
+        let state = *wait_timeout_while(&self.agent_port.changed, state, left, |s| *s == PortState::Closed);
+        match state {
+            PortState::Opened => Ok(()),
+            PortState::Closed => {
+                let waited = self.started.elapsed().as_secs_f64();
+                Err(self.failure(format!("not ready {waited:.1} s after its start")))
             }
+            PortState::Gone => Err(self.failure("ended before its agent answered")),
         }
     }
 
     /// An error about this machine with all that it left behind: how QEMU ended, its stderr, the
-    /// last lines of the console. For a caller that found that something is wrong.
+    /// last lines of the console.
     pub fn failure(&self, reason: impl Into<String>) -> VmError {
         failed(&self.name, &self.process, reason)
     }
@@ -229,7 +349,7 @@ impl Vm {
     ///
     /// [`VmError::Qmp`] where QEMU doesn't answer, [`VmError::Io`] where it has ended.
     pub fn threads(&self) -> Result<Vec<(u32, ThreadRole)>> {
-        let cpus = self.qmp().execute("query-cpus-fast", Value::Null, QMP_PATIENCE)?;
+        let cpus = self.execute("query-cpus-fast", Value::Null)?;
         let number = |cpu: &Value, key: &str| u32::try_from(cpu.get(key)?.as_u64()?).ok();
         let vcpus: Vec<(u32, u32)> = cpus
             .as_array()
@@ -249,7 +369,7 @@ impl Vm {
 
     /// Ends QEMU at once, cleanly where it answers. The guest isn't asked: it has nothing to save.
     pub fn quit(mut self) {
-        let asked = self.qmp().execute("quit", Value::Null, QUIT_PATIENCE);
+        let asked = self.qmp.execute("quit", Value::Null, QUIT_PATIENCE);
         if asked.is_ok() {
             self.process.wait_for(Instant::now() + QUIT_PATIENCE, Seen::status);
         }
@@ -262,4 +382,36 @@ fn failed(name: &str, process: &Process, reason: impl Into<String>) -> VmError {
     process.wait_for(Instant::now() + END_PATIENCE, Seen::status);
     let evidence = Box::new(process.evidence());
     VmError::Guest { name: name.to_owned(), reason: reason.into(), evidence }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use vtax_units::Nanos;
+
+    fn event(name: &str, data: Value) -> QmpEvent {
+        QmpEvent { name: name.to_owned(), data, when: Nanos::ZERO, arrived: Instant::now() }
+    }
+
+    #[test]
+    fn the_agents_port_is_known_by_its_own_event() {
+        let port = AgentPort::default();
+        for other in [
+            event("VSERPORT_CHANGE", json!({"id": "other", "open": true})),
+            event("VSERPORT_CHANGE", json!({"id": "agent", "open": false})),
+            event("VSERPORT_CHANGE", json!([1])),
+            event("RESUME", Value::Null),
+        ] {
+            port.note(Some(&other));
+            assert_eq!(*lock(&port.state), PortState::Closed, "{other:?}");
+        }
+        port.note(Some(&event("VSERPORT_CHANGE", json!({"id": "agent", "open": true}))));
+        assert_eq!(*lock(&port.state), PortState::Opened);
+        port.note(None);
+        assert_eq!(*lock(&port.state), PortState::Opened, "it was ready before QEMU ended");
+        let port = AgentPort::default();
+        port.note(None);
+        assert_eq!(*lock(&port.state), PortState::Gone);
+    }
 }

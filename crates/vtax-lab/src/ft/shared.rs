@@ -7,11 +7,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use vtax_sys::netlink::Mac;
-use vtax_vm::Guest;
 use vtax_vm::ft::{
-    CheckpointStatistics, Checkpoints, CpuMeter, GuestTask, Replica, ReplicaConfig, ReplicatedDisk, Snapshot,
-    Start,
+    CheckpointStatistics, Checkpoints, GuestTask, Replica, ReplicaConfig, ReplicatedDisk, Snapshot, Start,
 };
+use vtax_vm::{CpuMeter, Guest, QmpEvent};
 
 use super::host::Host;
 use super::model::{PairEvent, PairEventKind, PairSpec, PairTask};
@@ -133,7 +132,7 @@ impl Shared {
         };
         // The handler must not keep the pair alive: it ends with the QEMU, which the pair holds.
         let (shared, counted) = (Arc::downgrade(self), Arc::clone(&checkpoints));
-        let handler = Box::new(move |event: Option<vtax_vm::ft::MonitorEvent>| match event {
+        let handler = Box::new(move |event: Option<QmpEvent>| match event {
             Some(event) if matches!(event.name.as_str(), "STOP" | "RESUME") => {
                 let committed = lock(&counted).event(&event);
                 if let (Some(began), Some(shared)) = (committed, shared.upgrade()) {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use vtax_units::Nanos;
 
-use super::monitor::MonitorEvent;
+use crate::qmp::QmpEvent;
 
 /// Pauses kept; at 200 checkpoints a second that is more than an hour. Later ones are only counted.
 const MOST_PAUSES: usize = 1 << 20;
@@ -53,7 +53,7 @@ const PAGE_RECORD: f64 = 4096.0 + 8.0;
 
 impl Checkpoints {
     /// Takes notice of an event of the primary's; when the checkpoint began that is committed by it.
-    pub fn event(&mut self, event: &MonitorEvent) -> Option<Nanos> {
+    pub fn event(&mut self, event: &QmpEvent) -> Option<Nanos> {
         match event.name.as_str() {
             "STOP" => {
                 self.stopped = Some(event.when);
@@ -130,9 +130,9 @@ mod tests {
     use serde_json::Value;
     use std::time::Instant;
 
-    fn event(name: &str, ms: u64) -> MonitorEvent {
+    fn event(name: &str, ms: u64) -> QmpEvent {
         let when = Nanos::from_millis(ms);
-        MonitorEvent { name: name.to_owned(), data: Value::Null, when, arrived: Instant::now() }
+        QmpEvent { name: name.to_owned(), data: Value::Null, when, arrived: Instant::now() }
     }
 
     #[test]

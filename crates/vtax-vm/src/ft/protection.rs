@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use vtax_units::Nanos;
 
-use super::disk;
 use super::replica::Replica;
+use super::replication;
 use crate::error::{Result, VmError};
 
 /// How a pair's state is kept the same.
@@ -114,7 +114,7 @@ fn arm(primary: &Replica, secondary: &Replica, mode: Mode, links: &Links) -> Res
         add_secondary_filters(secondary, &to.1, &from.1)?;
     }
     if let Some(address) = links.disk {
-        disk::join(primary, secondary, address)?;
+        replication::join(primary, secondary, address)?;
     }
     let (to, from) = match (mode, &links.packets) {
         (Mode::Colo, Some([to, from])) => (Some(&to.0), Some(&from.0)),
@@ -272,7 +272,7 @@ pub fn drop_protection(primary: &Replica) {
             _ => break,
         }
     }
-    disk::part(primary);
+    replication::part(primary);
     for object in OBJECTS {
         let _ = primary.execute("object-del", json!({ "id": object }));
     }
@@ -290,7 +290,7 @@ pub fn drop_protection(primary: &Replica) {
 ///
 /// [`VmError::Pair`] where its guest doesn't run in time.
 pub fn promote(secondary: &Replica) -> Result<()> {
-    disk::take_over(secondary);
+    replication::take_over(secondary);
     secondary.execute("x-colo-lost-heartbeat", Value::Null)?;
     let until = Instant::now() + LIVE_WITHIN;
     while !secondary.is_running()? {
