@@ -4,32 +4,27 @@
 //! line and a condition for readiness, and runs it; what each entry of the catalogue sets and why
 //! is in docs/services.md. [`missing`] says beforehand what a service needs that the host lacks.
 
-mod apache;
 mod catalogue;
-mod command;
 mod documents;
 pub mod embedded;
 mod error;
-mod family;
 mod identity;
-mod kamailio;
 mod lines;
-mod mariadb;
-mod nginx;
 mod packages;
 mod port;
-mod prepared;
 mod process;
+mod process_tree;
 mod provision;
 mod ready;
+mod recipe;
 mod running;
 mod watch;
 
-pub use catalogue::Place;
+pub use catalogue::{installed_files, missing, packages, prepare};
 pub use documents::DOCUMENTS;
 pub use error::ServiceError;
-pub use packages::{Missing, Package, installed_files, missing, packages};
-pub use prepared::{Prepared, prepare};
+pub use packages::{Missing, Package};
 pub use provision::{ProvisionFormat, provision};
+pub use recipe::{Place, Prepared};
 pub use running::{RunningService, Stopped};
 pub use watch::Notice;

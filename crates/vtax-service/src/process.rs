@@ -12,9 +12,9 @@ use rustix::process::Signal;
 use vtax_sys::launch::Launch;
 use vtax_sys::{PidFd, SysError};
 
-use crate::catalogue::{Condition, Place, Recipe};
 use crate::error::ServiceError;
-use crate::family::{Family, MARK};
+use crate::process_tree::{MARK, ProcessTree};
+use crate::recipe::{Condition, Place, Recipe};
 use crate::running::Stopped;
 use crate::watch::{Phase, Shared, Sink, Watch};
 
@@ -23,7 +23,7 @@ use crate::watch::{Phase, Shared, Sink, Watch};
 pub(crate) struct Process {
     /// Held for as long as it may be signalled: its id may be another's once it was reaped.
     leader: Arc<PidFd>,
-    family: Family,
+    tree: ProcessTree,
     pub(crate) shared: Arc<Shared>,
     watcher: Option<JoinHandle<()>>,
 }
@@ -56,7 +56,7 @@ impl Process {
         // From here on a failure drops this, which kills what was started.
         let mut this = Self {
             leader: Arc::clone(&leader),
-            family: Family::of(pid, mark),
+            tree: ProcessTree::of(pid, mark),
             shared: Arc::clone(&shared),
             watcher: None,
         };
@@ -76,7 +76,7 @@ impl Process {
 
     /// Process id.
     pub(crate) fn pid(&self) -> u32 {
-        self.family.leader.unsigned_abs()
+        self.tree.leader.unsigned_abs()
     }
 
     /// Asks it to end by SIGTERM, waits at most `timeout`, kills whatever is left of it.
@@ -90,7 +90,7 @@ impl Process {
             killed = status.is_none();
         }
         // Also after a clean end: what its children left behind would serve on.
-        let ended = self.family.kill();
+        let ended = self.tree.kill();
         if let Some(watcher) = self.watcher.take() {
             status = status.or_else(|| self.shared.wait_for_end(Duration::from_secs(5)));
             self.shared.lock().closing = true;

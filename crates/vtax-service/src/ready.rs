@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use vtax_sys::{Ended, PidFd};
 use vtax_units::Nanos;
 
-use crate::catalogue::{Condition, Recipe};
 use crate::error::ServiceError;
 use crate::port::reach;
+use crate::recipe::{Condition, Recipe};
 use crate::watch::Shared;
 
 /// Pauses between two looks grow by half from the first to the longest, so that a service that

@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use vtax_plan::model::{Service, ServiceKind, Subscribers};
+use vtax_plan::model::{Service, Subscribers};
 use vtax_sys::Ended;
 use vtax_sys::sync::lock;
 use vtax_units::Nanos;
 
-use crate::catalogue::{Place, Recipe, prepare};
+use crate::catalogue::{is_own, missing, recipes};
 use crate::documents::make_directory;
 use crate::error::ServiceError;
-use crate::packages::missing;
 use crate::process::Process;
+use crate::recipe::{Place, Recipe};
 use crate::watch::{Notice, Phase, Sink};
 use crate::{port, ready};
 
@@ -63,7 +63,7 @@ impl RunningService {
             return Err(ServiceError::NotInstalled { service: service.name.clone(), missing });
         }
         let directory = PrivateDirectory::make(&service.name, &place.directory)?;
-        let recipes = prepare(service, subscribers, place)?;
+        let recipes = recipes(service, subscribers, place)?;
         for recipe in &recipes {
             port::allow(&service.name, recipe.address, &recipe.identity)?;
             port::check_free(&service.name, recipe.address, recipe.datagrams)?;
@@ -73,12 +73,12 @@ impl RunningService {
         let startup = Nanos::from(begun.elapsed());
         let last = recipes.last();
         let command = last.map(|r| r.command.clone()).unwrap_or_default();
-        let version = match &service.kind {
-            ServiceKind::Http(_) | ServiceKind::Sip(_) | ServiceKind::Peer(_) => {
-                concat!("vtax/", env!("CARGO_PKG_VERSION")).to_owned()
-            }
-            _ if versions.is_empty() => command.first().cloned().unwrap_or_default(),
-            _ => versions.join(", "),
+        let version = if is_own(service) {
+            concat!("vtax/", env!("CARGO_PKG_VERSION")).to_owned()
+        } else if versions.is_empty() {
+            command.first().cloned().unwrap_or_default()
+        } else {
+            versions.join(", ")
         };
         Ok(Self {
             name: service.name.clone(),

@@ -70,6 +70,11 @@ pub(super) struct Connection {
 }
 
 impl Connection {
+    /// What it is watched by.
+    pub(super) const fn socket(&self) -> &OwnedFd {
+        &self.fd
+    }
+
     pub(super) fn new(fd: OwnedFd, now: u64) -> Self {
         Self {
             fd,

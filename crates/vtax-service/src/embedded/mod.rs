@@ -4,4 +4,6 @@ mod connection;
 mod date;
 mod document;
 pub mod http;
+mod server;
 pub mod sip;
+mod slots;

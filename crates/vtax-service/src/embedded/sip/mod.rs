@@ -24,16 +24,14 @@ mod wheel;
 mod worker;
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread;
+use std::sync::atomic::AtomicBool;
 
-use rustix::io::Errno;
 use vtax_plan::model::{Subscribers, SubscribersError};
 use vtax_units::Nanos;
 
-use super::http::{ServeError, WORKERS_MAX};
+use super::server::{ServeError, run_all};
 use shared::Shared;
-use worker::{Sockets, Worker};
+use worker::{SipWorker, Sockets};
 
 /// What the server is to be.
 #[derive(Debug, Clone)]
@@ -61,7 +59,7 @@ pub enum SipServeError {
     /// The subscribers make no sense.
     #[error("the subscribers can't be served")]
     Subscribers(#[source] SubscribersError),
-    /// The address would be in messages, and no peer could answer to it.
+    /// The address would stand in messages, where no peer could answer to it.
     #[error("listening on {address}: give the one address that peers reach it at, not all addresses")]
     Unspecified {
         /// The address given.
@@ -78,6 +76,7 @@ pub enum SipServeError {
 /// Returns within about 0.1 s of `stop`; what was in progress is forgotten.
 ///
 /// # Errors
+///
 /// Nothing was served, as it can't listen there or the options make no sense, or a worker failed.
 pub fn serve(
     options: &Options,
@@ -85,9 +84,7 @@ pub fn serve(
     ready: impl FnOnce(SocketAddr),
 ) -> Result<(), SipServeError> {
     let workers = options.workers;
-    if !(1..=WORKERS_MAX).contains(&workers) {
-        return Err(ServeError::Workers { workers }.into());
-    }
+    ServeError::unless_sensible(workers)?;
     if options.listen.ip().is_unspecified() {
         return Err(SipServeError::Unspecified { address: options.listen });
     }
@@ -95,45 +92,14 @@ pub fn serve(
         .map_err(|source| ServeError::Listen { address: options.listen, source: source.into() })?;
     let address = sockets.address;
     let shared = Shared::new(options, address).map_err(SipServeError::Subscribers)?;
-    let mut others: Vec<Worker<'_>> = sockets
+    let count = sockets.pairs.len();
+    let workers: Vec<SipWorker<'_>> = sockets
         .pairs
         .into_iter()
         .enumerate()
-        .map(|(index, pair)| Worker::new(&shared, index, pair))
+        .map(|(index, pair)| SipWorker::new(&shared, index, count, pair))
         .collect::<Result<_, _>>()
-        .map_err(system("create an epoll"))?;
-    let count = others.len();
-    // One works on this thread, whose memory the allocator grows in larger steps than that of another.
-    let own = others.pop();
+        .map_err(ServeError::system("create an epoll"))?;
     ready(address);
-    thread::scope(|scope| {
-        let mut threads = Vec::with_capacity(others.len());
-        for worker in others {
-            let work = move || work(worker, count, stop);
-            match thread::Builder::new().name("sip".to_owned()).spawn_scoped(scope, work) {
-                Ok(thread) => threads.push(thread),
-                Err(source) => {
-                    stop.store(true, Relaxed);
-                    return Err(ServeError::System { operation: "start a thread", source }.into());
-                }
-            }
-        }
-        let own = own.map_or(Ok(()), |worker| work(worker, count, stop));
-        let others = threads.into_iter().map(|thread| thread.join().unwrap_or(Err(Errno::FAULT)));
-        std::iter::once(own).chain(others).collect::<Result<(), _>>().map_err(system("wait for events"))?;
-        Ok(())
-    })
-}
-
-/// One that fails takes all with it: half a server would measure half a server.
-fn work(worker: Worker<'_>, count: usize, stop: &AtomicBool) -> Result<(), Errno> {
-    let result = worker.run(count, stop);
-    if result.is_err() {
-        stop.store(true, Relaxed);
-    }
-    result
-}
-
-fn system(operation: &'static str) -> impl Fn(Errno) -> ServeError {
-    move |source| ServeError::System { operation, source: source.into() }
+    Ok(run_all("sip", workers, stop)?)
 }

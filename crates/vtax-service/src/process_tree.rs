@@ -1,4 +1,4 @@
-//! All processes that a service became, and their end.
+//! The tree of a service's processes, and their end.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ const END_WITHIN: Duration = Duration::from_secs(5);
 /// A service's processes: its leader, the leader's session and group, all descendants, and
 /// everything that carries its mark, such as a daemon that left session and parent behind.
 #[derive(Debug, Clone)]
-pub(crate) struct Family {
+pub(crate) struct ProcessTree {
     /// Process id of the leader, which leads a session and a process group of the same id.
     pub(crate) leader: i32,
     /// Start of the leader in ticks since boot: nothing older belongs to it.
@@ -23,9 +23,9 @@ pub(crate) struct Family {
     pub(crate) mark: String,
 }
 
-/// What `/proc/<pid>/stat` says about kinship.
+/// What `/proc/<pid>/stat` says about where a process belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Kin {
+struct Stat {
     zombie: bool,
     parent: i32,
     group: i32,
@@ -33,35 +33,35 @@ struct Kin {
     born: u64,
 }
 
-impl Family {
-    /// The family of a leader just started.
+impl ProcessTree {
+    /// The tree of a leader just started.
     pub(crate) fn of(leader: i32, mark: String) -> Self {
-        Self { leader, born: kin_of(leader).map_or(0, |kin| kin.born), mark }
+        Self { leader, born: stat_of(leader).map_or(0, |stat| stat.born), mark }
     }
 
-    /// Every living process of the family.
+    /// Every living process of the tree.
     pub(crate) fn members(&self) -> Vec<i32> {
         let own = i32::try_from(std::process::id()).unwrap_or(0);
-        let all: BTreeMap<i32, Kin> = fs::read_dir("/proc")
+        let all: BTreeMap<i32, Stat> = fs::read_dir("/proc")
             .into_iter()
             .flatten()
             .flatten()
             .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
             .filter(|pid| *pid != own)
-            .filter_map(|pid| Some((pid, kin_of(pid)?)))
-            .filter(|(_, kin)| kin.born >= self.born)
+            .filter_map(|pid| Some((pid, stat_of(pid)?)))
+            .filter(|(_, stat)| stat.born >= self.born)
             .collect();
         all.iter()
-            .filter(|(pid, kin)| !kin.zombie && self.owns(**pid, **kin, &all))
+            .filter(|(pid, stat)| !stat.zombie && self.owns(**pid, **stat, &all))
             .map(|(pid, _)| *pid)
             .collect()
     }
 
-    fn owns(&self, pid: i32, kin: Kin, all: &BTreeMap<i32, Kin>) -> bool {
-        if pid == self.leader || kin.group == self.leader || kin.session == self.leader {
+    fn owns(&self, pid: i32, stat: Stat, all: &BTreeMap<i32, Stat>) -> bool {
+        if pid == self.leader || stat.group == self.leader || stat.session == self.leader {
             return true;
         }
-        let mut parent = kin.parent;
+        let mut parent = stat.parent;
         // A chain longer than there are processes would be a circle of ids given away again.
         for _ in 0..all.len() {
             if parent == self.leader {
@@ -75,7 +75,7 @@ impl Family {
             .is_ok_and(|environ| environ.split(|b| *b == 0).any(|entry| entry == mark.as_bytes()))
     }
 
-    /// Kills every process of the family; the ids of those that are still there after 5 s.
+    /// Kills every process of the tree; the ids of those that are still there after 5 s.
     pub(crate) fn kill(&self) -> Result<(), Vec<i32>> {
         let until = Instant::now() + END_WITHIN;
         loop {
@@ -96,23 +96,23 @@ impl Family {
     fn kill_one(&self, pid: i32) {
         // Held first and looked at again then, so that no process that got the id later is hit.
         let Ok(held) = PidFd::open(pid) else { return };
-        if kin_of(pid).is_some_and(|kin| kin.born >= self.born) {
+        if stat_of(pid).is_some_and(|stat| stat.born >= self.born) {
             // One that may not be killed is still a member at the next look, and reported then.
             let _ = held.kill();
         }
     }
 }
 
-fn kin_of(pid: i32) -> Option<Kin> {
-    parse_kin(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+fn stat_of(pid: i32) -> Option<Stat> {
+    parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
 /// Parses `/proc/<pid>/stat` (`proc_pid_stat(5)`); the name in parentheses may hold anything.
-fn parse_kin(stat: &str) -> Option<Kin> {
+fn parse_stat(stat: &str) -> Option<Stat> {
     let (_, rest) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
     let id = |index: usize| fields.get(index)?.parse::<i32>().ok();
-    Some(Kin {
+    Some(Stat {
         zombie: matches!(*fields.first()?, "Z" | "X"),
         parent: id(1)?,
         group: id(2)?,
@@ -126,16 +126,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinship_is_read_past_hostile_names() {
+    fn a_stat_line_is_read_past_hostile_names() {
         let stat = "7 (a) Z 1) S 3 4 5 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 0";
-        assert_eq!(parse_kin(stat), Some(Kin { zombie: false, parent: 3, group: 4, session: 5, born: 99 }));
-        assert_eq!(parse_kin("7 (a) Z 1"), None);
-        assert_eq!(parse_kin(""), None);
+        assert_eq!(parse_stat(stat), Some(Stat { zombie: false, parent: 3, group: 4, session: 5, born: 99 }));
+        assert_eq!(parse_stat("7 (a) Z 1"), None);
+        assert_eq!(parse_stat(""), None);
     }
 
     #[test]
-    fn this_process_has_kin() {
+    fn this_process_has_a_stat_line() {
         let own = i32::try_from(std::process::id()).expect("small");
-        assert!(kin_of(own).is_some_and(|kin| kin.born > 0 && !kin.zombie));
+        assert!(stat_of(own).is_some_and(|stat| stat.born > 0 && !stat.zombie));
     }
 }

@@ -10,22 +10,26 @@ use vtax_plan::model::{SubscriberFormats, Subscribers};
 use vtax_sys::inherit::Inherit;
 use vtax_sys::{Ended, PidFd};
 
-use crate::catalogue::{Condition, Job, Recipe};
 use crate::documents::make_directory;
 use crate::error::ServiceError;
 use crate::identity::Identity;
-use crate::packages;
+use crate::packages::{PATH, installed};
+use crate::recipe::{Condition, Job, Recipe};
+
+/// Where its program is by distribution.
+pub(super) const PROGRAMS: &[&str] =
+    &["/usr/sbin/mariadbd", "/usr/libexec/mariadbd", "/usr/bin/mariadbd", "/usr/local/sbin/mariadbd"];
 
 /// The database, and the user who may read and change its rows. They are no secret: no other process
 /// reaches the socket.
-pub(crate) const NAME: &str = "kamailio";
-pub(crate) const USER: &str = "kamailio";
-pub(crate) const PASSWORD: &str = "kamailiorw";
+pub(super) const NAME: &str = "kamailio";
+pub(super) const USER: &str = "kamailio";
+pub(super) const PASSWORD: &str = "kamailiorw";
 
 /// Where distributions keep MariaDB's system tables.
 const SYSTEM_TABLES: &[&str] = &["/usr/share/mysql", "/usr/share/mariadb"];
 /// Where they keep Kamailio's.
-pub(crate) const TABLES: &[&str] = &["/usr/share/kamailio/mysql", "/usr/local/share/kamailio/mysql"];
+pub(super) const TABLES: &[&str] = &["/usr/share/kamailio/mysql", "/usr/local/share/kamailio/mysql"];
 /// The tables of Kamailio that are used: versions, subscribers, registrations.
 const USED_TABLES: &[&str] = &["standard-create.sql", "auth_db-create.sql", "usrloc-create.sql"];
 /// Settings in which a database that is being made and one that runs must agree, or for which
@@ -43,20 +47,24 @@ const SHOWN_LINES: usize = 12;
 const SECONDS_PER_MILLION: u64 = 1500;
 const LEAST_SECONDS: u64 = 300;
 
+/// Where its program is, or would be.
+fn program() -> &'static str {
+    installed(PROGRAMS).unwrap_or(PROGRAMS[0])
+}
+
 /// The socket of a service's database.
-pub(crate) fn socket(job: &Job<'_>) -> PathBuf {
+pub(super) fn socket(job: &Job<'_>) -> PathBuf {
     job.directory.join("database.socket")
 }
 
 /// Puts the data in place, from where it was prepared if it was, and says how to start the server.
-pub(crate) fn prepare(
+pub(super) fn prepare(
     job: &Job<'_>,
     subscribers: &Subscribers,
-    prepared: Option<&Path>,
     connections: u32,
 ) -> Result<Recipe, ServiceError> {
     let data = job.directory.join("database");
-    match prepared {
+    match job.prepared {
         Some(prepared) if !prepared.is_dir() => {
             let (service, path) = (job.service.to_owned(), prepared.to_owned());
             return Err(ServiceError::NotPrepared { service, path });
@@ -97,11 +105,8 @@ pub(crate) fn prepare(
 
 /// The server's program with what it needs to find its data.
 fn server(data: &Path) -> Vec<String> {
-    let mut command = vec![
-        packages::mariadb().program.to_owned(),
-        "--no-defaults".to_owned(),
-        format!("--datadir={}", data.display()),
-    ];
+    let mut command =
+        vec![program().to_owned(), "--no-defaults".to_owned(), format!("--datadir={}", data.display())];
     if rustix::process::geteuid().is_root() {
         // It refuses to run as root unless told to. In a node root has no special rights, and a user
         // namespace may have no other user.
@@ -112,8 +117,8 @@ fn server(data: &Path) -> Vec<String> {
 }
 
 /// Everything a database depends on besides the subscribers, for telling one from another.
-pub(crate) fn ingredients() -> io::Result<Vec<u8>> {
-    let version = Command::new(packages::mariadb().program).args(["--no-defaults", "--version"]).output()?;
+pub(super) fn ingredients() -> io::Result<Vec<u8>> {
+    let version = Command::new(program()).args(["--no-defaults", "--version"]).output()?;
     let mut all = version.stdout;
     for path in tables()? {
         all.extend_from_slice(&fs::read(path)?);
@@ -122,7 +127,7 @@ pub(crate) fn ingredients() -> io::Result<Vec<u8>> {
 }
 
 /// Makes a database of these subscribers in `data`, which must not exist.
-pub(crate) fn make(service: &str, subscribers: &Subscribers, data: &Path) -> Result<(), ServiceError> {
+pub(super) fn make(service: &str, subscribers: &Subscribers, data: &Path) -> Result<(), ServiceError> {
     let invalid = |source| ServiceError::Subscribers { service: service.to_owned(), source };
     let formats = subscribers.formats().map_err(invalid)?;
     let file = |operation, path: &Path| {
@@ -230,7 +235,7 @@ fn run_script(subscribers: &Subscribers, data: &Path, script: &Path, log: &Path)
     command.arg("--innodb-autoextend-increment=1");
     // Two servers in different PID namespaces would give temporary files the same names.
     command.arg(format!("--tmpdir={}", data.display()));
-    command.env_clear().env("PATH", packages::PATH).env("LANG", "C.UTF-8");
+    command.env_clear().env("PATH", PATH).env("LANG", "C.UTF-8");
     let log = File::create(log)?;
     command.stdin(File::open(script)?).stdout(Stdio::null()).stderr(log);
     let child = Inherit { die_with_thread: true, ..Inherit::default() }.spawn(command)?;

@@ -2,11 +2,17 @@
 
 use std::path::Path;
 
-use crate::catalogue::{Condition, Job, Recipe};
+use vtax_plan::model::WebOptions;
+
+use super::entry::Entry;
 use crate::documents;
 use crate::error::ServiceError;
 use crate::identity::Identity;
-use crate::packages;
+use crate::packages::{Distribution, Package};
+use crate::recipe::{Condition, Job, Recipe};
+
+/// Apache httpd's program by distribution: Debian's name first, it is the one that is tested.
+const PROGRAMS: &[&str] = &["/usr/sbin/apache2", "/usr/sbin/httpd", "/usr/bin/httpd"];
 
 /// Where distributions keep modules: Debian, Fedora, Arch, Alpine.
 const MODULE_DIRECTORIES: &[&str] = &[
@@ -26,8 +32,43 @@ const MODULES: &[&str] = &["mpm_event", "unixd", "authz_core", "mime", "dir"];
 /// a third more CPU time per request than 64, 256 cost 5 % more.
 const THREADS: u32 = 128;
 
+fn package() -> Package {
+    let of = match Distribution::of_this_host() {
+        Distribution::Debian => ("apache2-bin", "apt-get install apache2-bin"),
+        Distribution::Fedora => ("httpd", "dnf install httpd"),
+        Distribution::Suse => ("apache2", "zypper install apache2"),
+        Distribution::Arch => ("apache", "pacman -S apache"),
+        Distribution::Alpine => ("apache2", "apk add apache2"),
+    };
+    Package::of("apache", PROGRAMS, of)
+}
+
+pub(super) fn packages() -> Vec<Package> {
+    vec![package()]
+}
+
+pub(super) struct Apache<'a>(pub(super) &'a WebOptions);
+
+impl Entry for Apache<'_> {
+    fn packages(&self) -> Vec<Package> {
+        packages()
+    }
+
+    fn drops_privileges(&self) -> bool {
+        true
+    }
+
+    fn workers(&self) -> Option<u32> {
+        self.0.workers
+    }
+
+    fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
+        prepare(job).map(|recipe| vec![recipe])
+    }
+}
+
 /// Writes documents and configuration.
-pub(crate) fn prepare(job: &Job<'_>) -> Result<Recipe, ServiceError> {
+fn prepare(job: &Job<'_>) -> Result<Recipe, ServiceError> {
     let root = job.directory.join("documents");
     documents::write(&root).map_err(job.file("writing documents below", &root))?;
     let modules = MODULE_DIRECTORIES.iter().map(Path::new).find(|d| d.join("mod_mime.so").is_file());
@@ -36,17 +77,8 @@ pub(crate) fn prepare(job: &Job<'_>) -> Result<Recipe, ServiceError> {
         .map_err(job.file("writing", &path))?;
     let types = job.directory.join("mime.types");
     documents::write_file(&types, b"text/html html\n").map_err(job.file("writing", &types))?;
-    let command =
-        [packages::apache().program, "-d", &job.path(""), "-f", &job.path("httpd.conf"), "-DFOREGROUND"];
-    Ok(Recipe {
-        part: None,
-        datagrams: false,
-        command: command.map(str::to_owned).to_vec(),
-        env: Vec::new(),
-        address: job.address,
-        ready: Condition::Http("/100b"),
-        identity: job.identity.clone(),
-    })
+    let command = [package().program, "-d", &job.path(""), "-f", &job.path("httpd.conf"), "-DFOREGROUND"];
+    Ok(job.recipe(command.map(str::to_owned).to_vec(), Condition::Http("/100b")))
 }
 
 fn configuration(job: &Job<'_>, modules: Option<&Path>) -> String {
@@ -106,10 +138,10 @@ mod tests {
         let address = "[::1]:8080".parse().expect("an address");
         let job = Job {
             service: "apache",
-            directory: Path::new("/run/x"),
             address,
             workers: 2,
             identity: Identity::DropTo(account),
+            ..Job::example()
         };
         let text = configuration(&job, None);
         for line in ["StartServers 2", "ServerLimit 2", "ThreadsPerChild 128", "MaxRequestWorkers 256"] {

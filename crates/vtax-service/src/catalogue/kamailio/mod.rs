@@ -1,15 +1,18 @@
 //! Kamailio, registrar and proxy, with its subscribers and registrations in MariaDB. Every setting
 //! and its reason is in docs/services.md.
 
+mod databases;
+mod mariadb;
+
 use std::path::Path;
 
 use vtax_plan::model::{KamailioOptions, LocationMode, Subscribers};
 
-use crate::catalogue::{Condition, Job, Recipe};
+use super::entry::Entry;
 use crate::documents::write_file;
 use crate::error::ServiceError;
-use crate::identity::Identity;
-use crate::{mariadb, packages};
+use crate::packages::{Distribution, Package};
+use crate::recipe::{Condition, Job, Prepared, Recipe};
 
 /// Processes per transport where the plan doesn't say: Kamailio's own default.
 const CHILDREN: u32 = 8;
@@ -32,19 +35,92 @@ const MODULES: &[&str] = &[
 /// Processes that aren't children, such as timers: each may have a connection to the database.
 const OTHER_PROCESSES: u32 = 32;
 
+/// Where its program and its module for MariaDB, which is a package of its own, are by distribution.
+const PROGRAMS: &[&str] = &["/usr/sbin/kamailio", "/usr/bin/kamailio", "/usr/local/sbin/kamailio"];
+const DATABASE_MODULES: &[&str] = &[
+    "/usr/lib/x86_64-linux-gnu/kamailio/modules/db_mysql.so",
+    "/usr/lib/aarch64-linux-gnu/kamailio/modules/db_mysql.so",
+    "/usr/lib64/kamailio/modules/db_mysql.so",
+    "/usr/lib/kamailio/modules/db_mysql.so",
+    "/usr/local/lib64/kamailio/modules/db_mysql.so",
+];
+
+/// Names of three packages, and the command that installs them all.
+const fn names(distribution: Distribution) -> ([&'static str; 3], &'static str) {
+    match distribution {
+        Distribution::Debian => (
+            ["kamailio", "kamailio-mysql-modules", "mariadb-server"],
+            "apt-get install --no-install-recommends kamailio kamailio-mysql-modules mariadb-server",
+        ),
+        Distribution::Fedora => (
+            ["kamailio", "kamailio-mysql", "mariadb-server"],
+            "dnf install kamailio kamailio-mysql mariadb-server",
+        ),
+        Distribution::Suse => {
+            (["kamailio", "kamailio-mysql", "mariadb"], "zypper install kamailio kamailio-mysql mariadb")
+        }
+        Distribution::Arch => {
+            (["kamailio", "kamailio", "mariadb"], "pacman -S mariadb, and kamailio from the AUR")
+        }
+        Distribution::Alpine => {
+            (["kamailio", "kamailio-mysql", "mariadb"], "apk add kamailio kamailio-mysql mariadb")
+        }
+    }
+}
+
+/// Kamailio, its module for the database, and MariaDB.
+fn all_packages() -> [Package; 3] {
+    let ([kamailio, module, mariadb], install) = names(Distribution::of_this_host());
+    [
+        Package::of("kamailio", PROGRAMS, (kamailio, install)).with_unit("kamailio.service"),
+        Package::of("kamailio (database module)", DATABASE_MODULES, (module, install)),
+        Package::of("kamailio (MariaDB)", mariadb::PROGRAMS, (mariadb, install)).with_unit("mariadb.service"),
+    ]
+}
+
+pub(super) fn packages() -> Vec<Package> {
+    all_packages().to_vec()
+}
+
+pub(super) struct Kamailio<'a>(pub(super) &'a KamailioOptions);
+
+impl Entry for Kamailio<'_> {
+    fn packages(&self) -> Vec<Package> {
+        packages()
+    }
+
+    fn prepare(
+        &self,
+        service: &str,
+        subscribers: Option<&Subscribers>,
+        cache: &Path,
+    ) -> Result<Option<Prepared>, ServiceError> {
+        let name = || service.to_owned();
+        if let Some(missing) = self.missing() {
+            return Err(ServiceError::NotInstalled { service: name(), missing });
+        }
+        let subscribers = subscribers.ok_or_else(|| ServiceError::NoSubscribers { service: name() })?;
+        subscribers.formats().map_err(|source| ServiceError::Subscribers { service: name(), source })?;
+        databases::find_or_make(service, subscribers, cache).map(Some)
+    }
+
+    fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
+        prepare(job, self.0, job.subscribers()?)
+    }
+}
+
 /// Writes the configuration, puts the database in place.
-pub(crate) fn prepare(
+fn prepare(
     job: &Job<'_>,
     options: &KamailioOptions,
     subscribers: &Subscribers,
-    prepared: Option<&Path>,
 ) -> Result<Vec<Recipe>, ServiceError> {
     let invalid = |source| ServiceError::Subscribers { service: job.service.to_owned(), source };
     // Realm and domain become part of the configuration.
     subscribers.formats().map_err(invalid)?;
     let children = options.children.unwrap_or(CHILDREN).max(1);
     let connections = children.saturating_mul(2).saturating_add(OTHER_PROCESSES);
-    let database = mariadb::prepare(job, subscribers, prepared, connections)?;
+    let database = mariadb::prepare(job, subscribers, connections)?;
     let path = job.directory.join("kamailio.cfg");
     let text = configuration(job, options, children, subscribers);
     write_file(&path, text.as_bytes()).map_err(job.file("writing", &path))?;
@@ -52,7 +128,7 @@ pub(crate) fn prepare(
     let pid_file = job.directory.join("kamailio.pid");
     let directory = job.path("");
     let command = [
-        packages::kamailio().program,
+        all_packages()[0].program,
         "-f",
         &job.path("kamailio.cfg"),
         // In the foreground, but with all its processes; what it says goes to stderr.
@@ -74,13 +150,10 @@ pub(crate) fn prepare(
     ];
     let kamailio = Recipe {
         part: Some("kamailio"),
-        command: command.map(str::to_owned).to_vec(),
         // The client library has no other way to be told of a socket by Kamailio.
         env: vec![("MYSQL_UNIX_PORT".to_owned(), mariadb::socket(job).to_string_lossy().into_owned())],
-        address: job.address,
         datagrams: true,
-        ready: Condition::Sip { pid_file },
-        identity: Identity::Present,
+        ..job.recipe(command.map(str::to_owned).to_vec(), Condition::Sip { pid_file })
     };
     Ok(vec![database, kamailio])
 }
@@ -227,13 +300,8 @@ mod tests {
     use super::*;
 
     fn text(options: &KamailioOptions, realm: &str) -> String {
-        let job = Job {
-            service: "kamailio",
-            directory: Path::new("/run/x"),
-            address: "10.0.0.2:5060".parse().expect("an address"),
-            workers: 1,
-            identity: Identity::Present,
-        };
+        let address = "10.0.0.2:5060".parse().expect("an address");
+        let job = Job { service: "kamailio", address, ..Job::example() };
         let subscribers = Subscribers {
             count: 10,
             public: "subs%06d".into(),

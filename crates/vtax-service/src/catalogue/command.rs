@@ -5,13 +5,37 @@ use std::path::{Component, Path, PathBuf};
 
 use vtax_plan::model::{CommandService, Ready};
 
-use crate::catalogue::{Condition, Job, Recipe};
+use super::entry::Entry;
 use crate::documents::write_file;
 use crate::error::ServiceError;
-use crate::identity::Identity;
+use crate::packages::{Missing, find_program};
+use crate::recipe::{Condition, Job, Recipe};
+
+pub(super) struct Own<'a>(pub(super) &'a CommandService);
+
+impl Entry for Own<'_> {
+    fn missing(&self) -> Option<Missing> {
+        let program = self.0.command.first().map_or("", String::as_str);
+        // A program in the private directory exists only once that is written.
+        let written = program.contains("{dir}");
+        (!written && find_program(program).is_none()).then(|| Missing {
+            program: if program.is_empty() { "an empty command".into() } else { program.into() },
+            package: None,
+            install: None,
+        })
+    }
+
+    fn installed_files(&self) -> Vec<PathBuf> {
+        self.0.command.first().and_then(|program| find_program(program)).into_iter().collect()
+    }
+
+    fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
+        prepare(job, self.0).map(|recipe| vec![recipe])
+    }
+}
 
 /// Writes its files; replaces `{address}`, `{port}` and `{dir}` everywhere.
-pub(crate) fn prepare(job: &Job<'_>, own: &CommandService) -> Result<Recipe, ServiceError> {
+fn prepare(job: &Job<'_>, own: &CommandService) -> Result<Recipe, ServiceError> {
     let fill = |text: &String| fill(text, job.address, job.directory);
     for (name, content) in &own.files {
         let path = inside(job, name)?;
@@ -25,15 +49,8 @@ pub(crate) fn prepare(job: &Job<'_>, own: &CommandService) -> Result<Recipe, Ser
         Ready::Log(text) => Condition::Log(text.clone()),
         Ready::Command(command) => Condition::Command(command.iter().map(fill).collect()),
     };
-    Ok(Recipe {
-        part: None,
-        datagrams: false,
-        command: own.command.iter().map(fill).collect(),
-        env: own.env.iter().map(|(name, value)| (name.clone(), fill(value))).collect(),
-        address: job.address,
-        ready,
-        identity: Identity::Present,
-    })
+    let env = own.env.iter().map(|(name, value)| (name.clone(), fill(value))).collect();
+    Ok(Recipe { env, ..job.recipe(own.command.iter().map(fill).collect(), ready) })
 }
 
 /// The place of one of the plan's files; it must lie below the private directory.
@@ -93,13 +110,8 @@ mod tests {
     }
 
     fn place(name: &str) -> Result<PathBuf, ServiceError> {
-        let job = Job {
-            service: "own",
-            directory: Path::new("/run/own"),
-            address: ADDRESS.parse().expect("an address"),
-            workers: 1,
-            identity: Identity::Present,
-        };
+        let address = ADDRESS.parse().expect("an address");
+        let job = Job { directory: Path::new("/run/own"), address, ..Job::example() };
         inside(&job, name)
     }
 

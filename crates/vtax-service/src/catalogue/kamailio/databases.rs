@@ -12,24 +12,12 @@ use std::time::{Instant, SystemTime};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
-use vtax_plan::model::{Service, ServiceKind, Subscribers};
+use vtax_plan::model::Subscribers;
 use vtax_units::Nanos;
 
+use super::mariadb;
 use crate::error::ServiceError;
-use crate::mariadb;
-use crate::packages::missing;
-
-/// Something prepared. It is kept for as long as this lives; afterwards it may be removed to make
-/// room for another.
-#[derive(Debug)]
-pub struct Prepared {
-    /// Where it is: [`Place::prepared`](crate::Place::prepared).
-    pub path: PathBuf,
-    /// How long it took to make it; `None`: it was there.
-    pub taken: Option<Nanos>,
-    /// Shared by everyone who uses it.
-    _used: File,
-}
+use crate::recipe::Prepared;
 
 /// So many databases are kept, each of them 40 MB and more.
 const KEPT: usize = 4;
@@ -41,30 +29,13 @@ const UNFINISHED: &str = "unfinished";
 const DATA: &str = "data";
 const USED: &str = "used";
 
-/// Makes what `service` needs and can be made beforehand, or finds it in the directory `cache`;
-/// `None` where there is nothing of that kind. Two at a time wait for each other.
-///
-/// The environments must see the directory under the same path, so it can't be below `/tmp` or
-/// `/run`, of which each has its own.
-///
-/// # Errors
-///
-/// Where something isn't installed, the subscribers are impossible, or the database or its files
-/// can't be made.
-pub fn prepare(
-    service: &Service,
-    subscribers: Option<&Subscribers>,
+/// Finds the database of `subscribers` in the directory `cache`, or makes it. Two at a time wait for each other.
+pub(super) fn find_or_make(
+    service: &str,
+    subscribers: &Subscribers,
     cache: &Path,
-) -> Result<Option<Prepared>, ServiceError> {
-    let ServiceKind::Kamailio(_) = service.kind else { return Ok(None) };
-    let name = || service.name.clone();
-    if let Some(missing) = missing(service) {
-        return Err(ServiceError::NotInstalled { service: name(), missing });
-    }
-    let subscribers = subscribers.ok_or_else(|| ServiceError::NoSubscribers { service: name() })?;
-    subscribers.formats().map_err(|source| ServiceError::Subscribers { service: name(), source })?;
-    let store = Store { service: &service.name, directory: cache.join("subscribers") };
-    store.database(subscribers).map(Some)
+) -> Result<Prepared, ServiceError> {
+    Store { service, directory: cache.join("subscribers") }.database(subscribers)
 }
 
 /// The databases in the cache, on behalf of a service.
@@ -90,7 +61,7 @@ impl Store<'_> {
         let lock = File::create(&path).map_err(self.file("making", &path))?;
         rustix::fs::flock(&lock, FlockOperation::LockExclusive)
             .map_err(|e| self.file("locking", &path)(e.into()))?;
-        // No other process is here now: one that left something unfinished was killed.
+        // No other process is here now, so what is unfinished was left by one that was killed.
         self.remove_unfinished();
         let entry = self.directory.join(self.key(subscribers)?);
         let mut taken = None;

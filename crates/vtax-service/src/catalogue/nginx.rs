@@ -1,19 +1,59 @@
 //! nginx. Every setting and its reason is in docs/services.md.
 
-use crate::catalogue::{Condition, Job, Recipe};
+use vtax_plan::model::WebOptions;
+
+use super::entry::Entry;
 use crate::documents;
 use crate::error::ServiceError;
 use crate::identity::Identity;
-use crate::packages;
+use crate::packages::{Distribution, Package};
+use crate::recipe::{Condition, Job, Recipe};
+
+const PROGRAMS: &[&str] = &["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"];
+
+fn package() -> Package {
+    let of = match Distribution::of_this_host() {
+        Distribution::Debian => ("nginx-light", "apt-get install nginx-light"),
+        Distribution::Fedora => ("nginx", "dnf install nginx"),
+        Distribution::Suse => ("nginx", "zypper install nginx"),
+        Distribution::Arch => ("nginx", "pacman -S nginx"),
+        Distribution::Alpine => ("nginx", "apk add nginx"),
+    };
+    Package::of("nginx", PROGRAMS, of).with_unit("nginx.service")
+}
+
+pub(super) fn packages() -> Vec<Package> {
+    vec![package()]
+}
+
+pub(super) struct Nginx<'a>(pub(super) &'a WebOptions);
+
+impl Entry for Nginx<'_> {
+    fn packages(&self) -> Vec<Package> {
+        packages()
+    }
+
+    fn drops_privileges(&self) -> bool {
+        true
+    }
+
+    fn workers(&self) -> Option<u32> {
+        self.0.workers
+    }
+
+    fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
+        prepare(job).map(|recipe| vec![recipe])
+    }
+}
 
 /// Writes documents and configuration.
-pub(crate) fn prepare(job: &Job<'_>) -> Result<Recipe, ServiceError> {
+fn prepare(job: &Job<'_>) -> Result<Recipe, ServiceError> {
     let root = job.directory.join("documents");
     documents::write(&root).map_err(job.file("writing documents below", &root))?;
     let path = job.directory.join("nginx.conf");
     documents::write_file(&path, configuration(job).as_bytes()).map_err(job.file("writing", &path))?;
     let command = [
-        packages::nginx().program,
+        package().program,
         "-p",
         &job.path(""),
         // Else it opens the log it was compiled with, outside the private directory.
@@ -22,15 +62,7 @@ pub(crate) fn prepare(job: &Job<'_>) -> Result<Recipe, ServiceError> {
         "-c",
         &job.path("nginx.conf"),
     ];
-    Ok(Recipe {
-        part: None,
-        datagrams: false,
-        command: command.map(str::to_owned).to_vec(),
-        env: Vec::new(),
-        address: job.address,
-        ready: Condition::Http("/100b"),
-        identity: job.identity.clone(),
-    })
+    Ok(job.recipe(command.map(str::to_owned).to_vec(), Condition::Http("/100b")))
 }
 
 fn configuration(job: &Job<'_>) -> String {
@@ -71,24 +103,14 @@ fn configuration(job: &Job<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::identity::Account;
 
     #[test]
     fn the_user_is_named_only_where_there_is_one_to_drop_to() {
         let account = Account { user: "www-data".into(), group: "www-data".into(), uid: 33, gid: 33 };
-        let text = |identity| {
-            let address = "127.0.0.1:80".parse().expect("an address");
-            configuration(&Job {
-                service: "nginx",
-                directory: Path::new("/run/x"),
-                address,
-                workers: 3,
-                identity,
-            })
-        };
+        let text =
+            |identity| configuration(&Job { service: "nginx", workers: 3, identity, ..Job::example() });
         let dropping = text(Identity::DropTo(account.clone()));
         assert!(dropping.contains("user www-data www-data;\nworker_processes 3;\n"), "{dropping}");
         assert!(dropping.contains("  root \"/run/x/documents\";\n"), "{dropping}");

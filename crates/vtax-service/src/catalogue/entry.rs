@@ -1,0 +1,57 @@
+//! What the crate asks of each service of the catalogue.
+
+use std::path::{Path, PathBuf};
+
+use vtax_plan::model::Subscribers;
+
+use crate::error::ServiceError;
+use crate::packages::{Missing, Package};
+use crate::recipe::{Job, Prepared, Recipe};
+
+/// A service of the catalogue with the options that a plan gives it.
+pub(crate) trait Entry {
+    /// True of a service that is vtax itself.
+    fn is_own(&self) -> bool {
+        false
+    }
+
+    /// The packages it comes from, present or not.
+    fn packages(&self) -> Vec<Package> {
+        Vec::new()
+    }
+
+    /// What the host lacks of it, first things first.
+    fn missing(&self) -> Option<Missing> {
+        self.packages().into_iter().find(Package::missing).map(Missing::from)
+    }
+
+    /// Its installed programs and modules.
+    fn installed_files(&self) -> Vec<PathBuf> {
+        let packages = self.packages().into_iter();
+        packages.filter(|package| !package.missing()).map(|package| package.program.into()).collect()
+    }
+
+    /// True where it is started by root and gives its privileges up by itself.
+    fn drops_privileges(&self) -> bool {
+        false
+    }
+
+    /// How many workers the plan wants; `None`: one for each CPU.
+    fn workers(&self) -> Option<u32> {
+        None
+    }
+
+    /// Makes in the directory `cache` what can be made before its start; `None` where there is nothing of that kind.
+    fn prepare(
+        &self,
+        service: &str,
+        subscribers: Option<&Subscribers>,
+        cache: &Path,
+    ) -> Result<Option<Prepared>, ServiceError> {
+        let _ = (service, subscribers, cache);
+        Ok(None)
+    }
+
+    /// Writes its files and says how to start its processes: in this order, the one that clients talk to last.
+    fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError>;
+}

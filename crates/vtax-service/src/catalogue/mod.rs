@@ -1,0 +1,181 @@
+//! The services there are: from a plan's service to files, a command line and a condition for readiness.
+//!
+//! Each is one file or folder here with an [`Entry`], named once in [`entry`] and, where it comes from packages, once
+//! in [`packages`].
+
+mod apache;
+mod command;
+mod entry;
+mod http;
+mod kamailio;
+mod network;
+mod nginx;
+mod sip;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use vtax_plan::model::{Service, ServiceKind, Subscribers};
+
+use crate::error::ServiceError;
+use crate::identity::Identity;
+use crate::packages::{Missing, PATH, Package};
+use crate::recipe::{Job, Place, Prepared, Recipe};
+use entry::Entry;
+
+/// The only place that tells the services apart.
+fn entry(kind: &ServiceKind) -> Box<dyn Entry + '_> {
+    match kind {
+        ServiceKind::Http(options) => Box::new(http::Http(options)),
+        ServiceKind::Apache(options) => Box::new(apache::Apache(options)),
+        ServiceKind::Nginx(options) => Box::new(nginx::Nginx(options)),
+        ServiceKind::Sip(options) => Box::new(sip::Sip(options)),
+        ServiceKind::Kamailio(options) => Box::new(kamailio::Kamailio(options)),
+        ServiceKind::Peer(_) => Box::new(network::NetworkServer),
+        ServiceKind::Command(own) => Box::new(command::Own(own)),
+    }
+}
+
+/// The packages of all services of the catalogue, present or not.
+#[must_use]
+pub fn packages() -> Vec<Package> {
+    [apache::packages(), nginx::packages(), kamailio::packages()].concat()
+}
+
+/// What `service` needs and this host lacks; `None` where nothing is missing.
+///
+/// Only the host's own files are looked at, and nothing is started. The environments share the
+/// host's root file system, so the answer holds for them all.
+#[must_use]
+pub fn missing(service: &Service) -> Option<Missing> {
+    entry(&service.kind).missing()
+}
+
+/// The installed programs and modules that `service` consists of, the one that isn't there left out; empty
+/// where it is part of vtax.
+///
+/// What they need besides, their packages tell. Programs that a `command` service writes itself, and what
+/// its arguments name, aren't known.
+#[must_use]
+pub fn installed_files(service: &Service) -> Vec<PathBuf> {
+    entry(&service.kind).installed_files()
+}
+
+/// True where `service` is vtax itself.
+pub(crate) fn is_own(service: &Service) -> bool {
+    entry(&service.kind).is_own()
+}
+
+/// Makes what `service` needs and can be made beforehand, or finds it in the directory `cache`;
+/// `None` where there is nothing of that kind. Two at a time wait for each other.
+///
+/// The environments must see the directory under the same path, so it can't be below `/tmp` or
+/// `/run`, of which each has its own.
+///
+/// # Errors
+///
+/// Where something isn't installed, the subscribers are impossible, or the database or its files
+/// can't be made.
+pub fn prepare(
+    service: &Service,
+    subscribers: Option<&Subscribers>,
+    cache: &Path,
+) -> Result<Option<Prepared>, ServiceError> {
+    entry(&service.kind).prepare(&service.name, subscribers, cache)
+}
+
+/// Writes a service's files into its private directory, which is there and empty, and says how to
+/// start its processes: in this order, the one that clients talk to last.
+pub(crate) fn recipes(
+    service: &Service,
+    subscribers: Option<&Subscribers>,
+    place: &Place,
+) -> Result<Vec<Recipe>, ServiceError> {
+    let entry = entry(&service.kind);
+    let job = Job {
+        service: &service.name,
+        directory: &place.directory,
+        address: SocketAddr::new(place.address, port(&service.kind)),
+        workers: entry.workers().unwrap_or(place.cpus).max(1),
+        identity: if entry.drops_privileges() { Identity::here() } else { Identity::Present },
+        vtax: &place.vtax,
+        subscribers,
+        prepared: place.prepared.as_deref(),
+    };
+    let mut recipes = entry.recipes(&job)?;
+    let minimal = [("PATH", PATH), ("LANG", "C.UTF-8"), ("HOME", &job.path("")), ("TMPDIR", &job.path(""))]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+    for recipe in &mut recipes {
+        if let Identity::DropTo(account) = &recipe.identity {
+            reachable(&job, &account.user)?;
+        }
+        recipe.env.splice(0..0, minimal.clone());
+    }
+    Ok(recipes)
+}
+
+fn port(kind: &ServiceKind) -> u16 {
+    match kind {
+        ServiceKind::Http(web) | ServiceKind::Apache(web) | ServiceKind::Nginx(web) => web.port,
+        ServiceKind::Sip(sip) => sip.port,
+        ServiceKind::Kamailio(kamailio) => kamailio.port,
+        ServiceKind::Peer(peer) => peer.port,
+        ServiceKind::Command(command) => command.port,
+    }
+}
+
+/// Sees that a user without privileges can enter every directory above the private one.
+fn reachable(job: &Job<'_>, user: &str) -> Result<(), ServiceError> {
+    use std::os::unix::fs::PermissionsExt;
+    for path in job.directory.ancestors().filter(|p| !p.as_os_str().is_empty()) {
+        let metadata = std::fs::metadata(path).map_err(job.file("looking at", path))?;
+        if metadata.permissions().mode() & 0o001 == 0 {
+            return Err(ServiceError::Unreachable {
+                service: job.service.to_owned(),
+                user: user.to_owned(),
+                path: path.to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use vtax_plan::model::{CommandService, Ready};
+    use vtax_units::Nanos;
+
+    use super::*;
+
+    fn command(program: &str) -> Service {
+        Service {
+            name: "own".into(),
+            kind: ServiceKind::Command(CommandService {
+                command: vec![program.into()],
+                port: 8000,
+                ready: Ready::Port,
+                env: BTreeMap::new(),
+                files: BTreeMap::new(),
+            }),
+            ready_timeout: Nanos::from_secs(1),
+            stop_timeout: Nanos::from_secs(1),
+        }
+    }
+
+    #[test]
+    fn a_service_says_which_files_it_consists_of() {
+        assert_eq!(installed_files(&command("{dir}/server")), Vec::<PathBuf>::new());
+        let shell = installed_files(&command("sh"));
+        assert!(shell.len() == 1 && shell[0].ends_with("sh"), "{shell:?}");
+    }
+
+    #[test]
+    fn a_missing_program_is_named_with_the_way_out() {
+        assert_eq!(missing(&command("sh")), None);
+        assert_eq!(missing(&command("{dir}/server")), None);
+        let missing = missing(&command("no-such-program")).expect("it is missing");
+        assert!(missing.to_string().starts_with("no-such-program is not installed; "), "{missing}");
+    }
+}
