@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use vtax_lab::Shape;
+use vtax_lab::LinkProperties;
 use vtax_lab::cable::{Cable, apart, finish};
 
 use crate::bench::{Row, Sheet};
@@ -98,7 +98,7 @@ fn range(values: &[f64]) -> String {
 
 fn compare() -> Result<Found> {
     let loopback = Cable::loopback()?;
-    let veth = Cable::veth(Shape::default())?;
+    let veth = Cable::veth(LinkProperties::default())?;
     let mut comparisons = Vec::new();
     for (cable, over) in [(&loopback, "loopback"), (&veth, "veth")] {
         let name = |what: &str| format!("{what} over {over}");

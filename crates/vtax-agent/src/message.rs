@@ -26,7 +26,7 @@ pub enum Request {
         /// The controller's [`PROTOCOL_VERSION`].
         version: u32,
     },
-    /// Bring interfaces up with addresses and routes.
+    /// Bring interfaces up with their addresses and routes.
     ConfigureNetwork {
         /// The interfaces; loopback is always brought up.
         interfaces: Vec<InterfaceSetup>,
@@ -122,10 +122,43 @@ pub struct InterfaceSetup {
     /// Whether it may leave segmentation and checksums to others.
     #[serde(default = "usual")]
     pub offloads: bool,
+    /// Routes by way of this interface; added once all interfaces are up.
+    #[serde(default)]
+    pub routes: Vec<Route>,
+    /// Whether what comes in by it is forwarded: the node is a router.
+    #[serde(default)]
+    pub forwarding: bool,
+}
+
+impl InterfaceSetup {
+    /// An interface of an MTU of 1,500 bytes with neither addresses nor routes.
+    #[must_use]
+    pub const fn new(find: FindInterface, name: String) -> Self {
+        Self {
+            find,
+            name,
+            addresses: Vec::new(),
+            mtu: 1500,
+            offloads: true,
+            routes: Vec::new(),
+            forwarding: false,
+        }
+    }
 }
 
 const fn usual() -> bool {
     true
+}
+
+/// A route by way of an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Route {
+    /// Network that is reached; the unspecified address with prefix length 0: everything.
+    pub destination: IpAddr,
+    /// Prefix length of the network.
+    pub prefix: u8,
+    /// The router on the interface's link; `None`: the network is on the link itself.
+    pub gateway: Option<IpAddr>,
 }
 
 /// How an interface is found.

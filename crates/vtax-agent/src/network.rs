@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use vtax_sys::netlink::{Link, Mac, Netlink, add_address, rename, set_mtu, set_up};
+use vtax_sys::netlink::{Link, Mac, Netlink, add_address, add_route, rename, set_mtu, set_up};
 use vtax_sys::{SysError, ethtool};
 
 use crate::message::{FindInterface, InterfaceSetup};
@@ -18,24 +18,33 @@ pub(crate) enum NetworkError {
     Sys(#[from] SysError),
     #[error("interface {name}: the node has none that fits, it has {present}")]
     NoInterface { name: String, present: String },
+    #[error("interface {name}: {setting} can't be set")]
+    Setting {
+        name: String,
+        setting: &'static str,
+        #[source]
+        source: std::io::Error,
+    },
 }
 
-/// Brings loopback and these interfaces up, with their addresses.
+/// Brings loopback and these interfaces up, with their addresses, and then adds their routes.
 ///
 /// IPv6 is switched off on interfaces without an IPv6 address: its neighbour and router discovery
 /// would put packets into the measurement that no workload sent.
+///
+/// # Errors
+///
+/// Where an interface is missing, or the kernel refuses.
 pub(crate) fn configure(interfaces: &[InterfaceSetup]) -> Result<(), NetworkError> {
     let mut netlink = Netlink::open()?;
     netlink.send(set_up("lo"))?;
+    let mut indices = Vec::with_capacity(interfaces.len());
     for interface in interfaces {
         let link = find(&mut netlink, interface)?;
         if link.name != interface.name {
             netlink.send(rename(link.index, &interface.name))?;
         }
-        if !interface.addresses.iter().any(|(address, _)| matches!(address, IpAddr::V6(_))) {
-            // Kernels without IPv6 have no such file, and nothing to switch off.
-            let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", interface.name), "1");
-        }
+        switch_ipv6(interface)?;
         netlink.send(set_mtu(&interface.name, interface.mtu))?;
         if !interface.offloads {
             ethtool::set_all(&interface.name, false)?;
@@ -43,8 +52,50 @@ pub(crate) fn configure(interfaces: &[InterfaceSetup]) -> Result<(), NetworkErro
         let addresses = interface.addresses.iter();
         netlink.send_all(addresses.map(|(address, prefix)| add_address(link.index, *address, *prefix)))?;
         netlink.send(set_up(&interface.name))?;
+        indices.push(link.index);
+    }
+    // A gateway must be reachable when its route is added.
+    for (interface, index) in interfaces.iter().zip(indices) {
+        let routes = interface.routes.iter();
+        netlink.send_all(routes.map(|r| add_route(r.destination, r.prefix, r.gateway, Some(index))))?;
+        if interface.forwarding {
+            forward(interface)?;
+        }
     }
     Ok(())
+}
+
+fn has_ipv6(interface: &InterfaceSetup) -> bool {
+    interface.addresses.iter().any(|(address, _)| matches!(address, IpAddr::V6(_)))
+}
+
+/// Whether the interface has IPv6, and if so, without router discovery: addresses and routes are as told.
+fn switch_ipv6(interface: &InterfaceSetup) -> Result<(), NetworkError> {
+    if !has_ipv6(interface) {
+        // Kernels without IPv6 have no such file, and nothing to switch off.
+        let _ = set(6, &interface.name, "disable_ipv6", "1");
+        return Ok(());
+    }
+    // Its own addresses are reached by way of loopback, where older kernels need IPv6 too.
+    let _ = set(6, "lo", "disable_ipv6", "0");
+    set(6, &interface.name, "accept_ra", "0")?;
+    set(6, &interface.name, "disable_ipv6", "0")
+}
+
+/// Has packets forwarded that come in by this interface.
+fn forward(interface: &InterfaceSetup) -> Result<(), NetworkError> {
+    set(4, &interface.name, "forwarding", "1")?;
+    if has_ipv6(interface) {
+        // IPv6 is forwarded by the whole node or not at all; that of one interface only says how it
+        // behaves towards its neighbours (the kernel's Documentation/networking/ip-sysctl.rst).
+        set(6, "all", "forwarding", "1")?;
+    }
+    Ok(())
+}
+
+fn set(version: u8, name: &str, setting: &'static str, value: &str) -> Result<(), NetworkError> {
+    std::fs::write(format!("/proc/sys/net/ipv{version}/conf/{name}/{setting}"), value)
+        .map_err(|source| NetworkError::Setting { name: name.to_owned(), setting, source })
 }
 
 fn find(netlink: &mut Netlink, interface: &InterfaceSetup) -> Result<Link, NetworkError> {

@@ -3,10 +3,16 @@
 use vtax_plan::model::Budget;
 use vtax_units::{Bytes, CpuSet};
 
+use crate::spec::SutCpus;
+
+/// Memory QEMU itself may take beside the guest's: some 60 MiB, and under emulation up to 256 MiB of
+/// translated code with its bookkeeping.
+pub(crate) const QEMU_OVERHEAD: Bytes = Bytes::from_mib(512);
+
 /// Which side runs where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allocation {
-    /// CPUs of the system under test, whole virtual machine included.
+    /// CPUs of the systems under test, whole virtual machines included.
     pub sut: CpuSet,
     /// CPUs of the load generator.
     pub client: CpuSet,
@@ -87,6 +93,54 @@ impl Allocation {
         }
         Self { sut: of(&self.sut), client: of(&self.client), shared: self.sut.len() == 1, notes }
     }
+}
+
+/// What each of several systems under test gets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Division {
+    /// CPUs of each.
+    pub(crate) sets: Vec<CpuSet>,
+    /// Where there was too little for what was asked.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Divides the CPUs of the systems under test among them. Where there are too few for what they want, all
+/// share all of them, and a note says so.
+pub(crate) fn divide(all: &CpuSet, wanted: &[SutCpus], siblings: impl Fn(usize) -> CpuSet) -> Division {
+    let own = |cpus: &SutCpus| match cpus {
+        SutCpus::Own(count) => *count as usize,
+        SutCpus::Equal | SutCpus::All => 0,
+    };
+    let reserved: usize = wanted.iter().map(own).sum();
+    let equal = wanted.iter().filter(|cpus| **cpus == SutCpus::Equal).count();
+    let left = all.len().saturating_sub(reserved);
+    let each = left.checked_div(equal).unwrap_or_default();
+    if reserved > all.len() || (equal > 0 && each == 0) {
+        let (few, needed) = (all.len(), reserved + equal);
+        let note = format!(
+            "{} systems under test share {few} CPU{}: {needed} would give each its own, so each waits for the \
+             others and a figure of one isn't its own",
+            wanted.len(),
+            if few == 1 { "" } else { "s" }
+        );
+        return Division { sets: vec![all.clone(); wanted.len()], notes: vec![note] };
+    }
+    let mut free = by_core(all, &siblings).into_iter();
+    let set = |cpus: &SutCpus| match cpus {
+        SutCpus::Own(count) => CpuSet::of(free.by_ref().take(*count as usize)),
+        SutCpus::Equal => CpuSet::of(free.by_ref().take(each)),
+        SutCpus::All => all.clone(),
+    };
+    let sets: Vec<CpuSet> = wanted.iter().map(set).collect();
+    let mut notes = Vec::new();
+    let idle = if equal > 0 { left % equal } else { 0 };
+    if idle > 0 {
+        notes.push(format!("{idle} of the systems' {} CPUs stay idle, so that all have as many", all.len()));
+    }
+    if wanted.len() > 1 && wanted.contains(&SutCpus::All) {
+        notes.push("systems under test share CPUs, as asked for".to_owned());
+    }
+    Division { sets, notes }
 }
 
 /// The CPUs ordered so that those of a core are neighbours.
@@ -179,7 +233,46 @@ mod tests {
         assert!(a.half(true).shared && a.half(true).notes.len() == 2);
     }
 
+    #[test]
+    fn systems_have_cpus_of_their_own_where_there_are_enough() {
+        let of = |cpus: &str, wanted: &[SutCpus]| divide(&set(cpus), wanted, alone);
+        let equal = of("2-5", &[SutCpus::Equal; 2]);
+        assert_eq!((equal.sets, equal.notes.len()), (vec![set("2-3"), set("4-5")], 0));
+        let one = of("1-3", &[SutCpus::Equal]);
+        assert_eq!((one.sets, one.notes.len()), (vec![set("1-3")], 0));
+        let mixed = of("0-4", &[SutCpus::Own(1), SutCpus::Equal, SutCpus::All]);
+        assert_eq!((mixed.sets, mixed.notes.len()), (vec![set("0"), set("1-4"), set("0-4")], 1));
+        let odd = of("0-4", &[SutCpus::Equal; 2]);
+        assert_eq!(odd.sets, [set("0-1"), set("2-3")]);
+        assert!(odd.notes[0].starts_with("1 of the systems' 5 CPUs"), "{:?}", odd.notes);
+    }
+
+    #[test]
+    fn systems_share_where_there_are_too_few_and_it_is_said() {
+        for wanted in [[SutCpus::Equal; 2], [SutCpus::Own(1); 2]] {
+            let found = divide(&set("3"), &wanted, alone);
+            assert_eq!(found.sets, [set("3"), set("3")]);
+            assert!(found.notes[0].contains("2 systems under test share 1 CPU:"), "{:?}", found.notes);
+        }
+    }
+
     proptest::proptest! {
+        #[test]
+        fn no_system_is_left_without_a_cpu(cpus in 1_usize..32, systems in 1_usize..9, own in 0_u32..4) {
+            let wanted: Vec<SutCpus> = (0..systems)
+                .map(|i| if i % 3 == 1 && own > 0 { SutCpus::Own(own) } else { SutCpus::Equal })
+                .collect();
+            let all = CpuSet::of(0..cpus);
+            let found = divide(&all, &wanted, alone);
+            proptest::prop_assert_eq!(found.sets.len(), systems);
+            let mut used = 0;
+            for set in &found.sets {
+                proptest::prop_assert!(!set.is_empty() && set.iter().all(|cpu| all.contains(cpu)));
+                used += set.len();
+            }
+            proptest::prop_assert!(used <= cpus || !found.notes.is_empty());
+        }
+
         #[test]
         fn sides_never_overlap(cpus in 2_usize..64, sut in 0_u32..70, client in 0_u32..70) {
             let allowed = CpuSet::of(0..cpus);

@@ -14,8 +14,8 @@ use vtax_sys::reap::{self, Reaped};
 use vtax_sys::{NetNs, PidFd, SysError};
 
 use crate::error::{Result, While};
+use crate::link::LinkProperties;
 use crate::naming::{PREFIX, address, mac};
-use crate::shape::Shape;
 
 /// A cable with nothing on it but what is [started](Self::start) at its ends.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Cable {
     /// # Errors
     ///
     /// Where the kernel refuses.
-    pub fn veth(shape: Shape) -> Result<Self> {
+    pub fn veth(properties: LinkProperties) -> Result<Self> {
         let what = || "build a cable".to_owned();
         let ends = [NetNs::create().during(what)?, NetNs::create().during(what)?];
         let end = |number: u16, inside| VethEnd {
@@ -63,13 +63,15 @@ impl Cable {
             group: 0,
             switch: None,
         };
-        let veth = Veth { ends: [end(1, &ends[0]), end(2, &ends[1])], near_up: false, mtu: shape.mtu };
+        let veth = Veth { ends: [end(1, &ends[0]), end(2, &ends[1])], near_up: false, mtu: properties.mtu };
         Netlink::open().and_then(|mut n| n.send(create_veth(&veth))).during(what)?;
         for (number, inside) in (1..).zip(&ends) {
             let mut netlink = Netlink::open_in(inside).during(what)?;
             let index = netlink.link("eth0").during(what)?.index;
             let up = [set_up("lo"), set_up("eth0"), add_address(index, address(number), PREFIX)];
-            netlink.send_all(up.into_iter().chain(shape.tbf().map(|t| add_tbf(index, &t)))).during(what)?;
+            netlink
+                .send_all(up.into_iter().chain(properties.tbf().map(|t| add_tbf(index, &t))))
+                .during(what)?;
         }
         Ok(Self { ends, addresses: [address(1), address(2)] })
     }

@@ -109,16 +109,16 @@ pub enum LabError {
         /// Its last words.
         output: String,
     },
-    /// An emulated wire isn't what was asked for.
-    #[error("path {path} is refused, as its wire is not what the plan asks for: {reason}")]
+    /// An emulated link isn't what was asked for.
+    #[error("path {path} is refused, as its emulated link is not what the plan asks for: {reason}")]
     PathRefused {
         /// The path's name in the plan.
         path: String,
         /// What was asked for and what was measured.
         reason: String,
     },
-    /// An emulated wire seemed too slow on a machine whose CPUs were taken away.
-    #[error("path {path} can't be judged: {noise} while its wire was measured ({reason})")]
+    /// An emulated link seemed too slow on a machine whose CPUs were taken away.
+    #[error("path {path} can't be judged: {noise} while its link was measured ({reason})")]
     PathDisturbed {
         /// The path's name in the plan.
         path: String,

@@ -11,11 +11,11 @@ use vtax_sys::netlink::{
 };
 use vtax_sys::{NetNs, ethtool, tap};
 
+use crate::attachment::Attachment;
 use crate::error::{LabError, Result, While};
+use crate::link::LinkProperties;
 use crate::naming::{PREFIX, address, mac, port_mac, port_name, switch_mac};
-use crate::node::Node;
 use crate::ovs::Ovs;
-use crate::shape::Shape;
 
 /// The most ports of a Linux bridge (BR_MAX_PORTS of `net/bridge/br_private.h`).
 const MOST_PORTS: usize = 1023;
@@ -85,8 +85,8 @@ impl Fabric {
         Ok(Self { netlink, group, next_host: 1, next_switch: 0 })
     }
 
-    /// Counts hosts and switches from where those of another seat's fabric don't reach.
-    pub(crate) const fn for_seat(mut self, number: u16) -> Self {
+    /// Counts hosts and switches from where those of another slot's fabric don't reach.
+    pub(crate) const fn for_slot(mut self, number: u16) -> Self {
         self.next_host = 1 + number * 256;
         self.next_switch = number;
         self
@@ -140,20 +140,25 @@ impl Fabric {
     /// # Errors
     ///
     /// Where the switch is full or the kernel refuses.
-    pub fn plug(&mut self, node: &mut Node, switch: &mut Switch, shape: Shape) -> Result<IpAddr> {
-        let addresses = self.plug_all(std::slice::from_mut(node), switch, shape)?;
+    pub fn plug(
+        &mut self,
+        node: &mut impl AsMut<Attachment>,
+        switch: &mut Switch,
+        properties: LinkProperties,
+    ) -> Result<IpAddr> {
+        let addresses = self.plug_each(&mut [node.as_mut()], switch, properties)?;
         Ok(addresses[0])
     }
 
     /// As [`plug`](Self::plug); returns the name of the switch's port as well.
     pub(crate) fn plug_named(
         &mut self,
-        node: &mut Node,
+        node: &mut impl AsMut<Attachment>,
         switch: &mut Switch,
-        shape: Shape,
+        properties: LinkProperties,
     ) -> Result<(IpAddr, String)> {
         let port = port_name(self.next_host);
-        Ok((self.plug(node, switch, shape)?, port))
+        Ok((self.plug(node, switch, properties)?, port))
     }
 
     /// Plugs many nodes into a switch, many cables per system call.
@@ -161,7 +166,22 @@ impl Fabric {
     /// # Errors
     ///
     /// As [`plug`](Self::plug).
-    pub fn plug_all(&mut self, nodes: &mut [Node], switch: &mut Switch, shape: Shape) -> Result<Vec<IpAddr>> {
+    pub fn plug_all<N: AsMut<Attachment>>(
+        &mut self,
+        nodes: &mut [N],
+        switch: &mut Switch,
+        properties: LinkProperties,
+    ) -> Result<Vec<IpAddr>> {
+        let mut attachments: Vec<&mut Attachment> = nodes.iter_mut().map(AsMut::as_mut).collect();
+        self.plug_each(&mut attachments, switch, properties)
+    }
+
+    fn plug_each(
+        &mut self,
+        nodes: &mut [&mut Attachment],
+        switch: &mut Switch,
+        properties: LinkProperties,
+    ) -> Result<Vec<IpAddr>> {
         switch.take_ports(nodes.len())?;
         let mut requests = Vec::with_capacity(nodes.len());
         let mut addresses = Vec::with_capacity(nodes.len());
@@ -169,7 +189,7 @@ impl Fabric {
         for node in nodes.iter_mut() {
             let number = self.take_host();
             let port = port_name(number);
-            let name = next_name(node);
+            let name = node.next_interface();
             let inside = node.netns.as_ref().ok_or(LabError::OnlyNative { kind: "networked" })?;
             let near = VethEnd {
                 name: &port,
@@ -180,21 +200,25 @@ impl Fabric {
             };
             let far =
                 VethEnd { name: &name, mac: mac(number), namespace: Some(inside), group: 0, switch: None };
-            requests.push(create_veth(&Veth { ends: [near, far], near_up: true, mtu: shape.mtu }));
+            requests.push(create_veth(&Veth { ends: [near, far], near_up: true, mtu: properties.mtu }));
             addresses.push(address(number));
             ports.push(port);
-            add_interface(node, setup(FindInterface::Name(name.clone()), name, number, shape));
+            node.add_interface(setup(FindInterface::Name(name.clone()), name, number, properties));
         }
         let what = || format!("plug {} nodes into {}", ports.len(), switch.name);
         self.netlink.send_all(requests).during(what)?;
         switch.adopt(&ports)?;
-        ports.iter().try_for_each(|port| plain(port, shape))?;
-        if let Some(tbf) = shape.tbf() {
+        ports.iter().try_for_each(|port| plain(port, properties))?;
+        if let Some(tbf) = properties.tbf() {
             let links = self.netlink.links().during(what)?;
             let limited = links.iter().filter(|l| ports.contains(&l.name));
             let requests: Vec<_> = limited.map(|l| add_tbf(l.index, &tbf)).collect();
             self.netlink.send_all(requests).during(what)?;
-            nodes.iter().try_for_each(|node| limit_inside(node, &tbf)).during(what)?;
+            for node in nodes.iter() {
+                let newest = node.interfaces.iter().flatten().last();
+                let Some((inside, setup)) = node.netns.as_ref().zip(newest) else { continue };
+                limit_inside(inside, &setup.name, &tbf).during(what)?;
+            }
         }
         Ok(addresses)
     }
@@ -206,7 +230,7 @@ impl Fabric {
         inside: &NetNs,
         name: &str,
         switch: &mut Switch,
-        shape: Shape,
+        properties: LinkProperties,
         (address, prefix): (IpAddr, u8),
     ) -> Result<String> {
         switch.take_ports(1)?;
@@ -222,18 +246,18 @@ impl Fabric {
         };
         let far = VethEnd { name, mac: mac(number), namespace: Some(inside), group: 0, switch: None };
         self.netlink
-            .send(create_veth(&Veth { ends: [near, far], near_up: true, mtu: shape.mtu }))
+            .send(create_veth(&Veth { ends: [near, far], near_up: true, mtu: properties.mtu }))
             .during(what)?;
         switch.adopt(std::slice::from_ref(&port))?;
-        plain(&port, shape)?;
+        plain(&port, properties)?;
         let mut within = Netlink::open_in(inside).during(what)?;
         let index = within.link(name).during(what)?.index;
         let requests = [set_up("lo"), set_up(name), add_address(index, address, prefix)];
         within.send_all(requests).during(what)?;
-        if let Some(tbf) = shape.tbf() {
+        if let Some(tbf) = properties.tbf() {
             // Towards the host at the switch, away from it at its own end.
             within.send(add_tbf(index, &tbf)).during(what)?;
-            self.limit(&port, shape)?;
+            self.limit(&port, properties)?;
         }
         Ok(port)
     }
@@ -242,8 +266,8 @@ impl Fabric {
     pub(crate) fn guest_interface(&mut self, mtu: u32) -> (Mac, InterfaceSetup, IpAddr) {
         let number = self.take_host();
         let inside = mac(number);
-        let shape = Shape { mtu, ..Shape::default() };
-        let setup = setup(FindInterface::Mac(inside.0), "eth0".to_owned(), number, shape);
+        let properties = LinkProperties { mtu, ..LinkProperties::default() };
+        let setup = setup(FindInterface::Mac(inside.0), "eth0".to_owned(), number, properties);
         (inside, setup, address(number))
     }
 
@@ -252,23 +276,23 @@ impl Fabric {
     /// # Errors
     ///
     /// Where the switch is full or `/dev/net/tun` may not be used.
-    pub fn vm_port(&mut self, switch: &mut Switch, shape: Shape) -> Result<(VmPort, IpAddr)> {
+    pub fn vm_port(&mut self, switch: &mut Switch, properties: LinkProperties) -> Result<(VmPort, IpAddr)> {
         switch.take_ports(1)?;
         let number = self.take_host();
         let name = port_name(number);
         let what = || format!("build a tap on {}", switch.name);
         let tap = tap::create(&name).during(what)?;
-        self.plug_tap(&name, switch, shape).during(what)?;
+        self.plug_tap(&name, switch, properties).during(what)?;
         switch.adopt(std::slice::from_ref(&name))?;
-        plain(&name, shape)?;
-        self.limit(&name, shape)?;
+        plain(&name, properties)?;
+        self.limit(&name, properties)?;
         let inside = mac(number);
-        let setup = setup(FindInterface::Mac(inside.0), "eth0".to_owned(), number, shape);
+        let setup = setup(FindInterface::Mac(inside.0), "eth0".to_owned(), number, properties);
         Ok((VmPort { tap, name, mac: inside, setup }, address(number)))
     }
 
-    fn plug_tap(&mut self, name: &str, switch: &Switch, shape: Shape) -> vtax_sys::Result<()> {
-        let mut requests = vec![set_mtu(name, shape.mtu), set_group(name, self.group)];
+    fn plug_tap(&mut self, name: &str, switch: &Switch, properties: LinkProperties) -> vtax_sys::Result<()> {
+        let mut requests = vec![set_mtu(name, properties.mtu), set_group(name, self.group)];
         requests.extend(switch.master().map(|master| set_switch(name, master)));
         requests.push(set_up(name));
         self.netlink.send_all(requests)
@@ -279,7 +303,12 @@ impl Fabric {
     /// # Errors
     ///
     /// Where a switch is full or the kernel refuses.
-    pub fn uplink(&mut self, one: &mut Switch, other: &mut Switch, shape: Shape) -> Result<[String; 2]> {
+    pub fn uplink(
+        &mut self,
+        one: &mut Switch,
+        other: &mut Switch,
+        properties: LinkProperties,
+    ) -> Result<[String; 2]> {
         let numbers = [self.take_host(), self.take_host()];
         let names = numbers.map(port_name);
         let ends = [&mut *one, &mut *other];
@@ -294,7 +323,7 @@ impl Fabric {
             switch: switch.master(),
         };
         let far = VethEnd { switch: None, ..end(1, other) };
-        let veth = Veth { ends: [end(0, one), far], near_up: true, mtu: shape.mtu };
+        let veth = Veth { ends: [end(0, one), far], near_up: true, mtu: properties.mtu };
         let what = || format!("join {} and {}", one.name, other.name);
         let mut requests = vec![create_veth(&veth)];
         // The kernel doesn't plug a far end in as it makes it.
@@ -303,8 +332,8 @@ impl Fabric {
         self.netlink.send_all(requests).during(what)?;
         for (switch, name) in [&*one, &*other].into_iter().zip(&names) {
             switch.adopt(std::slice::from_ref(name))?;
-            plain(name, shape)?;
-            self.limit(name, shape)?;
+            plain(name, properties)?;
+            self.limit(name, properties)?;
         }
         Ok(names)
     }
@@ -315,7 +344,7 @@ impl Fabric {
     pub(crate) fn taps(
         &mut self,
         switches: [&mut Switch; 2],
-        shape: Shape,
+        properties: LinkProperties,
         whole: bool,
     ) -> Result<[(OwnedFd, String); 2]> {
         let mut made = Vec::with_capacity(2);
@@ -324,7 +353,7 @@ impl Fabric {
             let name = port_name(self.take_host());
             let what = || format!("build a tap on {}", switch.name);
             let tap = if whole { tap::create(&name) } else { tap::create_bare(&name) }.during(what)?;
-            self.plug_tap(&name, switch, shape).during(what)?;
+            self.plug_tap(&name, switch, properties).during(what)?;
             switch.adopt(std::slice::from_ref(&name))?;
             made.push((tap, name));
         }
@@ -332,8 +361,8 @@ impl Fabric {
         <[_; 2]>::try_from(made).map_err(|_| failed())
     }
 
-    fn limit(&mut self, name: &str, shape: Shape) -> Result<()> {
-        let Some(tbf) = shape.tbf() else { return Ok(()) };
+    fn limit(&mut self, name: &str, properties: LinkProperties) -> Result<()> {
+        let Some(tbf) = properties.tbf() else { return Ok(()) };
         let what = || format!("limit the rate of {name}");
         let index = self.netlink.link(name).during(what)?.index;
         self.netlink.send(add_tbf(index, &tbf)).during(what)
@@ -344,34 +373,61 @@ impl Fabric {
     /// # Errors
     ///
     /// Where the kernel refuses.
-    pub fn join(&mut self, one: &mut Node, other: &mut Node, shape: Shape) -> Result<[IpAddr; 2]> {
-        let what = format!("join {} and {}", one.name, other.name);
+    pub fn join<A: AsMut<Attachment>, B: AsMut<Attachment>>(
+        &mut self,
+        one: &mut A,
+        other: &mut B,
+        properties: LinkProperties,
+    ) -> Result<[IpAddr; 2]> {
         let numbers = [self.take_host(), self.take_host()];
-        let names = [next_name(one), next_name(other)];
-        {
-            let mut ends = Vec::with_capacity(2);
-            for (i, node) in [&*one, &*other].into_iter().enumerate() {
-                let inside = node.netns.as_ref().ok_or(LabError::OnlyNative { kind: "networked" })?;
-                ends.push(VethEnd {
-                    name: &names[i],
-                    mac: mac(numbers[i]),
-                    namespace: Some(inside),
-                    group: 0,
-                    switch: None,
-                });
-            }
-            let veth = Veth { ends: [ends[0], ends[1]], near_up: false, mtu: shape.mtu };
-            self.netlink.send(create_veth(&veth)).during(|| what.clone())?;
-        }
-        for ((node, name), number) in [one, other].into_iter().zip(names).zip(numbers) {
-            if let (Some(tbf), Some(inside)) = (shape.tbf(), node.netns.as_ref()) {
-                let mut netlink = Netlink::open_in(inside).during(|| what.clone())?;
-                let index = netlink.link(&name).during(|| what.clone())?.index;
-                netlink.send(add_tbf(index, &tbf)).during(|| what.clone())?;
-            }
-            add_interface(node, setup(FindInterface::Name(name.clone()), name, number, shape));
-        }
+        let ends = [one.as_mut(), other.as_mut()];
+        self.join_at(ends, numbers, (numbers.map(address), PREFIX), properties)?;
         Ok(numbers.map(address))
+    }
+
+    /// As [`join`](Self::join), with these addresses on the cable.
+    pub(crate) fn join_by(
+        &mut self,
+        ends: [&mut Attachment; 2],
+        addresses: ([IpAddr; 2], u8),
+        properties: LinkProperties,
+    ) -> Result<()> {
+        let numbers = [self.take_host(), self.take_host()];
+        self.join_at(ends, numbers, addresses, properties)
+    }
+
+    fn join_at(
+        &mut self,
+        ends: [&mut Attachment; 2],
+        numbers: [u16; 2],
+        (addresses, prefix): ([IpAddr; 2], u8),
+        properties: LinkProperties,
+    ) -> Result<()> {
+        let what = format!("join {} and {}", ends[0].name, ends[1].name);
+        let names = [ends[0].next_interface(), ends[1].next_interface()];
+        let refused = || LabError::OnlyNative { kind: "networked" };
+        let inside = |i: usize| ends[i].netns.as_ref().ok_or_else(refused);
+        let insides = [inside(0)?, inside(1)?];
+        let end = |i: usize| VethEnd {
+            name: &names[i],
+            mac: mac(numbers[i]),
+            namespace: Some(insides[i]),
+            group: 0,
+            switch: None,
+        };
+        let veth = Veth { ends: [end(0), end(1)], near_up: false, mtu: properties.mtu };
+        self.netlink.send(create_veth(&veth)).during(|| what.clone())?;
+        for (inside, name) in insides.into_iter().zip(&names) {
+            let Some(tbf) = properties.tbf() else { break };
+            limit_inside(inside, name, &tbf).during(|| what.clone())?;
+        }
+        for (i, (node, name)) in ends.into_iter().zip(names).enumerate() {
+            let (mtu, offloads) = (properties.mtu, properties.offloads);
+            let find = FindInterface::Name(name.clone());
+            let setup = InterfaceSetup { mtu, offloads, ..InterfaceSetup::new(find, name) };
+            node.add_interface(InterfaceSetup { addresses: vec![(addresses[i], prefix)], ..setup });
+        }
+        Ok(())
     }
 
     /// Takes every switch and cable down.
@@ -398,41 +454,31 @@ impl Fabric {
 
 impl Drop for Fabric {
     fn drop(&mut self) {
-        // Whoever wants the error calls `destroy`; the namespace's end takes what is left.
+        // `destroy` returns the error; the namespace's end takes what is left.
         let _ = self.delete();
     }
 }
 
-/// Limits what a node sends by its newest interface, as a card does: what it can't send yet waits in its own
+/// Limits what a node sends by this interface, as a card does: what it can't send yet waits in its own
 /// kernel, where TCP sees it, and not in the switch.
-fn limit_inside(node: &Node, tbf: &Tbf) -> vtax_sys::Result<()> {
-    let (Some(inside), Some(setup)) = (&node.netns, node.interfaces.iter().flatten().last()) else {
-        return Ok(());
-    };
+fn limit_inside(inside: &NetNs, name: &str, tbf: &Tbf) -> vtax_sys::Result<()> {
     let mut netlink = Netlink::open_in(inside)?;
-    let index = netlink.link(&setup.name)?.index;
+    let index = netlink.link(name)?.index;
     netlink.send(add_tbf(index, tbf))
 }
 
-fn next_name(node: &Node) -> String {
-    format!("eth{}", node.interfaces.as_ref().map_or(0, Vec::len))
-}
-
-fn setup(find: FindInterface, name: String, number: u16, shape: Shape) -> InterfaceSetup {
+fn setup(find: FindInterface, name: String, number: u16, properties: LinkProperties) -> InterfaceSetup {
     let addresses = vec![(address(number), PREFIX)];
-    InterfaceSetup { find, name, addresses, mtu: shape.mtu, offloads: shape.offloads }
+    let (mtu, offloads) = (properties.mtu, properties.offloads);
+    InterfaceSetup { addresses, mtu, offloads, ..InterfaceSetup::new(find, name) }
 }
 
 /// Has an interface of the lab's leave nothing to others, where the path says so.
-fn plain(name: &str, shape: Shape) -> Result<()> {
-    if shape.offloads {
+fn plain(name: &str, properties: LinkProperties) -> Result<()> {
+    if properties.offloads {
         return Ok(());
     }
     ethtool::set_all(name, false).during(|| format!("switch the offloads of {name} off"))
-}
-
-fn add_interface(node: &mut Node, setup: InterfaceSetup) {
-    node.interfaces.get_or_insert_default().push(setup);
 }
 
 /// Brings nodes' interfaces up from outside, for nodes whose agents aren't asked to.
@@ -440,10 +486,11 @@ fn add_interface(node: &mut Node, setup: InterfaceSetup) {
 /// # Errors
 ///
 /// Where a node has no network namespace here or the kernel refuses.
-pub fn configure_from_outside(nodes: &[&Node]) -> Result<()> {
-    let namespaces: Option<Vec<&NetNs>> = nodes.iter().map(|node| node.netns.as_ref()).collect();
+pub fn configure_from_outside<N: AsRef<Attachment>>(nodes: &[&N]) -> Result<()> {
+    let namespaces: Option<Vec<&NetNs>> = nodes.iter().map(|node| node.as_ref().netns.as_ref()).collect();
     let namespaces = namespaces.ok_or(LabError::OnlyNative { kind: "networked" })?;
-    let setups: Vec<&[InterfaceSetup]> = nodes.iter().map(|n| n.interfaces().unwrap_or_default()).collect();
+    let setups: Vec<&[InterfaceSetup]> =
+        nodes.iter().map(|node| node.as_ref().interfaces.as_deref().unwrap_or_default()).collect();
     let done = vtax_sys::netns::visit(namespaces, |position| {
         let mut netlink = Netlink::open()?;
         let links = netlink.links()?;

@@ -3,24 +3,21 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use vtax_sys::cgroup::{NodeGroup, RunGroups};
+use vtax_sys::cgroup::RunGroups;
 use vtax_sys::netlink::{Netlink, set_up};
 use vtax_sys::{NetNs, sched};
-use vtax_units::{Bytes, CpuSet};
-use vtax_vm::{Guest, Vm, VmConfig, VmNic};
+use vtax_vm::Guest;
 
-use crate::budget::Enforced;
-use crate::container::{ContainerSpec, Containers};
+use crate::agent_program::AgentProgram;
+use crate::container::Containers;
 use crate::error::{LabError, Result, While};
-use crate::fabric::{Fabric, VmPort};
-use crate::netns_node::{self, AgentProgram, DIRECTORY, Network};
-use crate::node::{Host, Node};
-use crate::path::{Key, Proof};
+use crate::fabric::{Fabric, Switch, VmPort};
+use crate::ft::{FtPair, PairBase, PairSpec};
+use crate::link::Proofs;
+use crate::node::Node;
+use crate::nodes::{self, Network};
 use crate::scratch::Scratch;
-
-/// Memory QEMU itself may take beside the guest's: some 60 MiB, and under emulation up to 256 MiB of
-/// translated code with its bookkeeping.
-pub(crate) const QEMU_OVERHEAD: Bytes = Bytes::from_mib(512);
+use crate::spec::NodeSpec;
 
 /// How nodes are kept apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +26,7 @@ pub enum Isolation {
     Namespaces,
     /// Not at all: plain processes on this host's loopback, for hosts that refuse namespaces.
     Loopback {
-        /// Where the nodes' directories are made; it must exist, and whoever made it removes it.
+        /// Where the nodes' directories are made; it must exist, and the caller removes it.
         directory: PathBuf,
     },
 }
@@ -69,24 +66,6 @@ impl LabOptions {
     }
 }
 
-/// A node to be built.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NodeSpec {
-    /// Its name: also host name and name of its control group.
-    pub name: String,
-    /// CPUs it runs on; empty: as the controller.
-    pub cpus: CpuSet,
-    /// Memory it may use; for a virtual machine the guest's memory.
-    pub memory: Option<Bytes>,
-}
-
-impl NodeSpec {
-    /// A node that is held to nothing.
-    pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), cpus: CpuSet::default(), memory: None }
-    }
-}
-
 /// What all testbeds of a controller share.
 #[derive(Debug)]
 pub struct Lab {
@@ -94,8 +73,8 @@ pub struct Lab {
     agent: AgentProgram,
     containers: Option<Containers>,
     scratch: Option<Scratch>,
-    /// Wires that have proved themselves.
-    pub(crate) proofs: Vec<(Key, Proof)>,
+    /// What emulated links were measured to be.
+    pub(crate) proofs: Proofs,
     next_group: u32,
     notes: Vec<String>,
 }
@@ -128,7 +107,15 @@ impl Lab {
             notes.push("no namespaces: client and system under test share this host's loopback".to_owned());
         }
         let agent = AgentProgram { program: options.agent_program.clone(), args: options.agent_args.clone() };
-        Ok(Self { options, agent, containers: None, scratch: None, proofs: Vec::new(), next_group: 1, notes })
+        Ok(Self {
+            options,
+            agent,
+            containers: None,
+            scratch: None,
+            proofs: Proofs::default(),
+            next_group: 1,
+            notes,
+        })
     }
 
     /// What has to be said about every testbed of this lab.
@@ -158,7 +145,7 @@ impl Lab {
         self.options.guest.as_ref()
     }
 
-    /// A network to plug nodes into. One at a time, or one for each seat.
+    /// A network to plug nodes into. One at a time, or one for each [`Slot`](crate::Slot).
     ///
     /// # Errors
     ///
@@ -180,19 +167,19 @@ impl Lab {
     pub fn add_native_node(&self, spec: &NodeSpec) -> Result<Node> {
         let groups = self.options.groups.as_ref();
         match &self.options.isolation {
-            Isolation::Namespaces => netns_node::start(&self.agent, groups, spec, Network::Own),
+            Isolation::Namespaces => nodes::native::start(&self.agent, groups, spec, Network::Own),
             Isolation::Loopback { directory } => {
-                netns_node::start_plain(&self.agent, groups, spec, directory)
+                nodes::native::start_plain(&self.agent, groups, spec, directory)
             }
         }
     }
 
-    /// Builds a native node on a network that is there.
-    pub(crate) fn add_node_on(&self, network: Network, spec: &NodeSpec) -> Result<Node> {
+    /// Builds a native node with this network.
+    pub(crate) fn add_node(&self, network: Network, spec: &NodeSpec) -> Result<Node> {
         if !self.has_namespaces() {
             return Err(LabError::OnlyNative { kind: "networked" });
         }
-        netns_node::start(&self.agent, self.options.groups.as_ref(), spec, network)
+        nodes::native::start(&self.agent, self.options.groups.as_ref(), spec, network)
     }
 
     /// The host's own network, where it is known.
@@ -267,57 +254,8 @@ impl Lab {
     /// [`LabError::NoContainers`] where none can be run, [`LabError::Runtime`] where this one is
     /// refused.
     pub fn add_container_node(&mut self, spec: &NodeSpec) -> Result<Node> {
-        let args = Containers::agent_args(&self.agent.args_for(&spec.name, DIRECTORY.as_ref()));
-        let groups = self.options.groups.clone();
-        let containers = self.containers()?;
-        let what = || format!("build node {}", spec.name);
-        let netns = NetNs::create().during(what)?;
-        let quiet = netns.run(|| {
-            for which in ["all", "default"] {
-                let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6"), "1");
-            }
-            Ok(())
-        });
-        quiet.during(what)?;
-        let (channel, theirs) = netns_node::stream()?;
-        let output = netns_node::output_file(&spec.name)?;
-        // A runtime refuses limits that it has no control group for.
-        let no_cpus = CpuSet::default();
-        let holds_cpus = groups.as_ref().is_some_and(RunGroups::holds_cpus);
-        let holds_memory = groups.as_ref().is_some_and(RunGroups::holds_memory);
-        let container = ContainerSpec {
-            name: &spec.name,
-            args,
-            cpus: if holds_cpus { &spec.cpus } else { &no_cpus },
-            memory: spec.memory.filter(|_| holds_memory),
-            group: groups.as_ref().and_then(|g| g.oci_path(&spec.name)),
-        };
-        let running = containers.start(&container, &netns, Some(theirs), &output)?;
-        let runtime = containers.runtime();
-        let facts = [
-            ("container.runtime", format!("{} {}", runtime.name, runtime.version)),
-            ("container.seccomp", if runtime.seccomp { "on" } else { "refused here" }.to_owned()),
-        ];
-        // From here on the node is a guard: what fails below takes it down.
-        let mut node = Node {
-            name: spec.name.clone(),
-            group: groups.as_ref().map(|g| g.made_by_runtime(&spec.name)),
-            enforced: Enforced::default(),
-            host: Some(Host::Container(Box::new(running))),
-            channel: Some(channel),
-            netns: Some(netns),
-            output: Some(output),
-            interfaces: Some(Vec::new()),
-            directory: DIRECTORY.into(),
-            facts: facts.into_iter().map(|(k, v)| (k.to_owned(), v)).collect(),
-            on_host: None,
-        };
-        if !spec.cpus.is_empty() {
-            // Also where the runtime could use no control group.
-            vtax_sys::sched::bind_process(node.pid(), &spec.cpus).during(what)?;
-        }
-        node.read_back_limits()?;
-        Ok(node)
+        let (agent, groups) = (self.agent.clone(), self.options.groups.clone());
+        nodes::container::start(self.containers()?, &agent, groups.as_ref(), spec)
     }
 
     /// Starts a virtual machine node with these ports. It goes on booting; its agent answers when
@@ -327,50 +265,29 @@ impl Lab {
     ///
     /// Where there is no guest to boot or QEMU doesn't start.
     pub fn add_vm_node(&self, spec: &NodeSpec, vcpus: u32, ports: Vec<VmPort>) -> Result<Node> {
+        nodes::vm::start(self.guest_for(&spec.name)?, self.groups(), spec, vcpus, ports)
+    }
+
+    /// Builds the hosts of a pair and starts its guest on the first, plugged into `switch`. It goes on
+    /// booting; it isn't protected until [`FtPair::arm`].
+    ///
+    /// # Errors
+    ///
+    /// Where there is no guest to boot, a host can't be built or has too little memory, or QEMU doesn't start.
+    pub fn add_pair(&self, fabric: &mut Fabric, switch: &Switch, spec: PairSpec) -> Result<FtPair> {
+        FtPair::start(self.pair_base(&spec.name)?, fabric, switch, spec)
+    }
+
+    /// What a pair of this name takes from the lab.
+    pub(crate) fn pair_base(&self, name: &str) -> Result<PairBase<'_>> {
+        let guest = Arc::clone(self.guest_for(name)?);
+        Ok(PairBase { guest, groups: self.groups(), program: &self.agent })
+    }
+
+    fn guest_for(&self, node: &str) -> Result<&Arc<Guest>> {
         if !self.has_namespaces() {
             return Err(LabError::OnlyNative { kind: "vm" });
         }
-        let node = || spec.name.clone();
-        let guest = self.options.guest.as_ref().ok_or_else(|| LabError::NoGuest { node: node() })?;
-        let what = || format!("build node {}", spec.name);
-        let memory = spec.memory.unwrap_or(Bytes::from_mib(256));
-        let limit = NodeSpec { memory: Some(Bytes(memory.0 + QEMU_OVERHEAD.0)), ..spec.clone() };
-        let group = netns_node::group_for(self.options.groups.as_ref(), &limit)?;
-        let control_groups = group.as_ref().map_or(Ok(Vec::new()), |g| g.procs_files()).during(what)?;
-        let (nics, interfaces): (Vec<VmNic>, Vec<_>) =
-            ports.into_iter().map(|p| (VmNic { tap: p.tap, mac: p.mac.0 }, p.setup)).unzip();
-        let config = VmConfig {
-            name: node(),
-            memory,
-            vcpus,
-            nics,
-            cpus: spec.cpus.clone(),
-            control_groups,
-            root: "/".into(),
-        };
-        let started = Vm::start(guest, config).and_then(|vm| Ok((vm.agent_stream()?, vm)));
-        let (channel, vm) = started.map_err(|source| {
-            // The first error tells more than a group that can't be removed.
-            let _ = group.as_ref().map(NodeGroup::remove);
-            LabError::Vm { node: node(), source }
-        })?;
-        let mut facts = guest.facts();
-        facts.insert("vm.command".to_owned(), vm.command().join(" "));
-        facts.insert("vm.memory_overhead_allowed".to_owned(), QEMU_OVERHEAD.to_string());
-        let mut node = Node {
-            name: node(),
-            enforced: Enforced::default(),
-            host: Some(Host::Vm(Box::new(vm))),
-            channel: Some(channel.into()),
-            netns: None,
-            group,
-            output: None,
-            interfaces: Some(interfaces),
-            directory: DIRECTORY.into(),
-            facts,
-            on_host: None,
-        };
-        node.read_back_limits()?;
-        Ok(node)
+        self.guest().ok_or_else(|| LabError::NoGuest { node: node.to_owned() })
     }
 }

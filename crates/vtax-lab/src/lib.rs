@@ -5,6 +5,8 @@
 //! virtual machine nodes are added one by one and plugged into the switches of a [`Fabric`].
 //! Everything is a guard: what is dropped is taken down, and what isn't goes with the controller.
 
+mod agent_program;
+mod attachment;
 pub mod budget;
 pub mod cable;
 mod container;
@@ -12,28 +14,32 @@ pub mod doctor;
 mod error;
 mod fabric;
 pub mod ft;
-mod harm;
 mod lab;
+mod link;
 mod mininet;
 mod naming;
-mod netns_node;
 mod node;
+mod node_faults;
+mod nodes;
 mod ovs;
+pub mod pair_qemu;
 pub mod path;
+mod process_io;
 mod program;
-mod protected;
-mod remote;
 pub mod residue;
 mod scratch;
-mod shape;
+mod spec;
+mod ssh;
 pub mod star;
 mod testbed;
 
+pub use attachment::Attachment;
 pub use error::{LabError, Result};
 pub use fabric::{Fabric, Switch, VmPort, configure_from_outside};
-pub use lab::{Isolation, Lab, LabOptions, NodeSpec};
+pub use lab::{Isolation, Lab, LabOptions};
+pub use link::LinkProperties;
 pub use node::{Hypervisor, Node};
+pub use nodes::protected::unprotectable;
 pub use path::{Capture, CaptureCounts, CaptureSide, PathSwitch};
-pub use protected::unprotectable;
-pub use shape::Shape;
-pub use testbed::{Seat, Testbed, TestbedSpec};
+pub use spec::{NodeSpec, Slot, SutCpus, SutSpec, TestbedSpec};
+pub use testbed::{Sut, Testbed};

@@ -13,6 +13,21 @@ pub(crate) const fn address(number: u16) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, 97, high, low))
 }
 
+/// The network itself.
+pub(crate) const fn network() -> IpAddr {
+    address(0)
+}
+
+/// Prefix length of the networks between a client and its routers: parts of 10.99.0.0/16.
+pub(crate) const HOP_PREFIX: u8 = 24;
+
+/// Address in network `hop`, counted from the client, of a testbed in this slot: `end` is 1 on the client's
+/// side and 2 on the other; 0 is the network itself.
+pub(crate) const fn hop_address(slot: u16, hop: usize, end: u8) -> IpAddr {
+    let third = (slot as u8) * 128 + (hop % 128) as u8;
+    IpAddr::V4(Ipv4Addr::new(10, 99, third, end))
+}
+
 /// MAC address of the host with this number, locally administered (`02:`).
 pub(crate) const fn mac(number: u16) -> Mac {
     let [high, low] = number.to_be_bytes();

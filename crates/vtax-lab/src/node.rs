@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,15 +11,15 @@ use vtax_sys::cgroup::{NodeGroup, Usage};
 use vtax_sys::{NetNs, PidFd};
 use vtax_vm::{ThreadRole, Vm};
 
+use crate::attachment::Attachment;
 use crate::budget::Enforced;
 use crate::container::Container;
 use crate::error::{LabError, OnPath, Result, While};
 use crate::ft::{FtPair, Outcome};
+use crate::process_io::tail;
 
 /// How long a killed process may take to be gone.
 const GONE_WITHIN: Duration = Duration::from_secs(10);
-/// How much of what a node's first process wrote is shown in an error.
-const TAIL: u64 = 4096;
 
 /// What hosts a node.
 #[derive(Debug)]
@@ -49,13 +48,11 @@ pub struct Hypervisor {
 /// A node; destroyed when dropped.
 #[derive(Debug)]
 pub struct Node {
-    pub(crate) name: String,
+    pub(crate) attachment: Attachment,
     pub(crate) host: Option<Host>,
     pub(crate) channel: Option<OwnedFd>,
-    pub(crate) netns: Option<NetNs>,
     pub(crate) group: Option<NodeGroup>,
     pub(crate) output: Option<File>,
-    pub(crate) interfaces: Option<Vec<InterfaceSetup>>,
     pub(crate) directory: PathBuf,
     pub(crate) enforced: Enforced,
     pub(crate) facts: BTreeMap<String, String>,
@@ -67,7 +64,7 @@ impl Node {
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.name
+        &self.attachment.name
     }
 
     /// `native`, `container`, `vm` or `remote`; what hosts it, not what the plan calls it.
@@ -89,7 +86,7 @@ impl Node {
     /// What the agent must bring up; `None` where there is nothing it could (loopback).
     #[must_use]
     pub fn interfaces(&self) -> Option<&[InterfaceSetup]> {
-        self.interfaces.as_deref()
+        self.attachment.interfaces.as_deref()
     }
 
     /// An empty directory inside the node for the agent's private files.
@@ -157,13 +154,13 @@ impl Node {
             }),
             _ => Ok(None),
         };
-        found.map_err(|source| LabError::Vm { node: self.name.clone(), source })
+        found.map_err(|source| LabError::Vm { node: self.name().to_owned(), source })
     }
 
     /// Its network namespace, unless it is a virtual machine or shares the host's.
     #[must_use]
     pub const fn netns(&self) -> Option<&NetNs> {
-        self.netns.as_ref()
+        self.attachment.netns.as_ref()
     }
 
     /// Memory its control group has counted.
@@ -186,7 +183,7 @@ impl Node {
 
     /// Asks the kernel what the node is held to.
     pub(crate) fn read_back_limits(&mut self) -> Result<()> {
-        let what = || format!("read back the limits of node {}", self.name);
+        let what = || format!("read back the limits of node {}", self.name());
         let held =
             self.group.as_ref().map_or_else(|| Ok(Default::default()), NodeGroup::enforced).during(what)?;
         let cpus = vtax_sys::sched::cpus_of(self.pid()).during(what)?;
@@ -216,7 +213,7 @@ impl Node {
                     let _ = process.ended_within(GONE_WITHIN);
                 }
                 let gone = process.kill_and_reap(GONE_WITHIN);
-                errors.extend(gone.during(|| format!("end node {}", self.name)).err());
+                errors.extend(gone.during(|| format!("end node {}", self.name())).err());
             }
             Some(Host::Container(container)) => errors.extend(container.destroy(GONE_WITHIN)),
             Some(Host::Vm(vm)) => vm.quit(),
@@ -225,15 +222,15 @@ impl Node {
                 // The agent there ends with its stream, and its files with it; ssh tells when.
                 let _ = ssh.ended_within(GONE_WITHIN);
                 let gone = ssh.kill_and_reap(GONE_WITHIN);
-                errors.extend(gone.during(|| format!("end the connection of {}", self.name)).err());
+                errors.extend(gone.during(|| format!("end the connection of {}", self.name())).err());
             }
         }
-        self.netns = None;
+        self.attachment.netns = None;
         if let Some(directory) = self.on_host.take() {
             errors.extend(std::fs::remove_dir_all(&directory).on("remove", &directory).err());
         }
         if let Some(group) = self.group.take() {
-            errors.extend(group.remove().during(|| format!("end node {}", self.name)).err());
+            errors.extend(group.remove().during(|| format!("end node {}", self.name())).err());
         }
         errors
     }
@@ -245,7 +242,7 @@ impl Node {
     /// Where the kernel can't say.
     pub fn alive(&self) -> Result<bool> {
         let ended = |process: &PidFd| {
-            process.ended_within(Duration::ZERO).during(|| format!("watch node {}", self.name))
+            process.ended_within(Duration::ZERO).during(|| format!("watch node {}", self.name()))
         };
         match &self.host {
             None => Ok(false),
@@ -257,22 +254,21 @@ impl Node {
     }
 }
 
-impl Drop for Node {
-    fn drop(&mut self) {
-        // Whoever wants the errors calls `destroy`; the controller's end cleans up what is left.
-        let _ = self.destroy();
+impl AsRef<Attachment> for Node {
+    fn as_ref(&self) -> &Attachment {
+        &self.attachment
     }
 }
 
-/// The last lines of a file that others write to.
-pub(crate) fn tail(file: &File) -> String {
-    let read = || -> std::io::Result<String> {
-        let length = file.metadata()?.len();
-        let mut bytes = vec![0; usize::try_from(length.min(TAIL)).unwrap_or_default()];
-        // Not by seeking: the writer shares the position.
-        let read = file.read_at(&mut bytes, length.saturating_sub(TAIL))?;
-        bytes.truncate(read);
-        Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
-    };
-    read().unwrap_or_default()
+impl AsMut<Attachment> for Node {
+    fn as_mut(&mut self) -> &mut Attachment {
+        &mut self.attachment
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // `destroy` returns the errors; the controller's end cleans up what is left.
+        let _ = self.destroy();
+    }
 }

@@ -11,8 +11,7 @@ use vtax_sys::spawn::Spawn;
 use vtax_units::CpuSet;
 
 use crate::error::{LabError, OnPath, Result, While};
-use crate::netns_node::{ENVIRONMENT, output_file};
-use crate::node::tail;
+use crate::process_io::{ENVIRONMENT, output_file, tail};
 
 /// How long a killed daemon may take to be gone.
 const GONE_WITHIN: Duration = Duration::from_secs(5);

@@ -12,9 +12,10 @@ use vtax_sys::controller::{ControllerOptions, start_controller};
 
 use crate::error::{LabError, Result, While};
 use crate::fabric::configure_from_outside;
-use crate::lab::{Isolation, Lab, LabOptions, NodeSpec};
+use crate::lab::{Isolation, Lab, LabOptions};
+use crate::link::LinkProperties;
 use crate::node::Node;
-use crate::shape::Shape;
+use crate::spec::NodeSpec;
 
 /// How long a star took.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -38,7 +39,7 @@ pub fn time_star(lab: &mut Lab, count: usize) -> Result<StarTimes> {
     let mut switch = fabric.add_switch(1500)?;
     let specs: Vec<NodeSpec> = (0..count).map(|i| NodeSpec::new(format!("n{i}"))).collect();
     let mut nodes = lab.add_native_nodes(&specs)?;
-    fabric.plug_all(&mut nodes, &mut switch, Shape::default())?;
+    fabric.plug_all(&mut nodes, &mut switch, LinkProperties::default())?;
     configure_from_outside(&nodes.iter().collect::<Vec<_>>())?;
     fabric.start(&switch)?;
     let up_seconds = start.elapsed().as_secs_f64();

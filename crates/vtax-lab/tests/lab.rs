@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use vtax_lab::configure_from_outside;
 use vtax_lab::residue::Snapshot;
 use vtax_lab::star::{measure_star, time_star};
-use vtax_lab::{Isolation, Lab, LabError, LabOptions, Node, Seat, Testbed, TestbedSpec};
+use vtax_lab::{Isolation, Lab, LabError, LabOptions, Node, Slot, Testbed, TestbedSpec};
 use vtax_plan::model::{Budget, Environment, EnvironmentKind, NetPath, PathKind};
 use vtax_sys::Ended;
 use vtax_sys::cgroup::RunGroups;
@@ -122,11 +122,11 @@ fn within(mode: ControllerOptions, work: impl FnOnce(&mut Lab)) {
 }
 
 fn spec(kind: EnvironmentKind, path: PathKind, rate: Option<u64>) -> TestbedSpec {
-    TestbedSpec {
-        environment: Environment { name: "e".into(), kind },
-        path: NetPath { rate: rate.map(BitRate), ..NetPath::new("p", path) },
-        budget: Budget { sut_cpus: None, sut_memory: Bytes::from_mib(256), client_cpus: None },
-    }
+    TestbedSpec::of_one(
+        Environment { name: "e".into(), kind },
+        NetPath { rate: rate.map(BitRate), ..NetPath::new("p", path) },
+        Budget { sut_cpus: None, sut_memory: Bytes::from_mib(256), client_cpus: None },
+    )
 }
 
 fn for_each_mode(own: ControllerOptions) {
@@ -149,9 +149,9 @@ fn for_each_mode(own: ControllerOptions) {
 
 /// Has the client fetch a megabyte from the system under test; returns the milliseconds it took.
 fn fetch(testbed: &mut Testbed) -> u64 {
-    configure_from_outside(&[&testbed.client, &testbed.sut]).unwrap();
-    let (mut client, mut sut) = (Talk::to(&mut testbed.client), Talk::to(&mut testbed.sut));
-    let address = testbed.service_address;
+    configure_from_outside(&[&testbed.client, &testbed.the_sut().node]).unwrap();
+    let (mut client, mut sut) = (Talk::to(&mut testbed.client), Talk::to(&mut testbed.the_sut_mut().node));
+    let address = testbed.the_sut().service_address;
     assert_eq!(sut.ask(&format!("listen {address}")), "listening");
     let answer = client.ask(&format!("get {address}"));
     let (bytes, millis) = answer.split_once(' ').unwrap();
@@ -166,8 +166,12 @@ fn native_nodes_talk_over(lab: &mut Lab, path: PathKind) {
         let mut testbed = lab.build(&spec(EnvironmentKind::Native, path.clone(), None)).unwrap();
         let built = start.elapsed();
         fetch(&mut testbed);
-        println!("{path:?}: built in {built:?}; {}; {:?}", testbed.sut.enforced().describe(), testbed.notes);
-        assert_eq!(testbed.sut.enforced().cpus, testbed.allocation.sut);
+        println!(
+            "{path:?}: built in {built:?}; {}; {:?}",
+            testbed.the_sut().node.enforced().describe(),
+            testbed.notes
+        );
+        assert_eq!(testbed.the_sut().node.enforced().cpus, testbed.allocation.sut);
         let start = Instant::now();
         let errors = testbed.destroy();
         assert!(errors.is_empty(), "{errors:?}");
@@ -183,14 +187,14 @@ fn two_testbeds_stand_side_by_side(lab: &mut Lab) {
     }
     for kind in kinds {
         let path = if kind == EnvironmentKind::Native { PathKind::Direct } else { PathKind::Bridge };
-        let seat = |second| Seat::Paired { second, upper: second };
-        let mut one = lab.build_at(&spec(EnvironmentKind::Native, path.clone(), None), seat(false)).unwrap();
-        let mut other = lab.build_at(&spec(kind, path, None), seat(true)).unwrap();
-        assert_ne!(one.service_address, other.service_address);
-        assert_eq!((one.sut.name(), other.sut.name()), ("sut", "sut-b"));
+        let slot = |second| Slot::Paired { second, upper: second };
+        let mut one = lab.build_at(&spec(EnvironmentKind::Native, path.clone(), None), slot(false)).unwrap();
+        let mut other = lab.build_at(&spec(kind, path, None), slot(true)).unwrap();
+        assert_ne!(one.the_sut().service_address, other.the_sut().service_address);
+        assert_eq!((one.the_sut().node.name(), other.the_sut().node.name()), ("sut", "sut-b"));
         let shared = one.allocation.shared;
         assert_eq!(shared, one.allocation.sut.overlaps(&other.allocation.sut), "{:?}", one.allocation);
-        assert_eq!(other.sut.enforced().cpus, other.allocation.sut);
+        assert_eq!(other.the_sut().node.enforced().cpus, other.allocation.sut);
         fetch(&mut one);
         // What one takes along is its own.
         assert!(one.destroy().is_empty());
@@ -216,13 +220,13 @@ fn nodes_are_worlds_of_their_own(lab: &mut Lab) {
     std::fs::write("/tmp/vtax-seen-outside", "").unwrap();
     let mut testbed = lab.build(&spec(EnvironmentKind::Native, PathKind::Bridge, None)).unwrap();
     std::fs::remove_file("/tmp/vtax-seen-outside").unwrap();
-    let mut sut = Talk::to(&mut testbed.sut);
+    let mut sut = Talk::to(&mut testbed.the_sut_mut().node);
     assert_eq!(sut.ask("hostname"), "sut");
     assert_eq!(sut.ask("ls -A /tmp /run"), "/run:\n\n/tmp:");
     assert_eq!(sut.ask("cat /proc/sys/net/ipv6/conf/eth0/disable_ipv6 2>/dev/null || echo 1"), "1");
     assert_eq!(sut.ask("ls -d /proc/[0-9]* | wc -l").parse::<u32>().map(|n| n < 6), Ok(true));
     assert_eq!(sut.ask("readlink /proc/1/exe | grep -c lab"), "1");
-    assert!(testbed.sut.alive().unwrap());
+    assert!(testbed.the_sut().node.alive().unwrap());
     assert!(testbed.destroy().is_empty());
 }
 
@@ -257,10 +261,10 @@ fn loopback_needs_nothing() {
     assert!(refused.to_string().starts_with("container nodes need namespaces"), "{refused}");
     let mut testbed = lab.build(&spec(EnvironmentKind::Native, PathKind::Bridge, None)).unwrap();
     println!("loopback: {:?}", testbed.notes);
-    assert!(testbed.service_address.is_loopback() && testbed.sut.interfaces().is_none());
-    let mut sut = Talk::to(&mut testbed.sut);
+    assert!(testbed.the_sut().service_address.is_loopback() && testbed.the_sut().node.interfaces().is_none());
+    let mut sut = Talk::to(&mut testbed.the_sut_mut().node);
     assert_eq!(sut.ask("echo $PPID > /dev/null; echo hello"), "hello");
-    assert!(testbed.sut.directory().is_dir());
+    assert!(testbed.the_sut().node.directory().is_dir());
     drop((sut, testbed.client.take_channel()));
     let errors = testbed.destroy();
     assert!(errors.is_empty(), "{errors:?}");
@@ -279,7 +283,12 @@ fn containers_work(lab: &mut Lab) {
         let start = Instant::now();
         let mut testbed = lab.build(&spec(EnvironmentKind::Container, path.clone(), None)).unwrap();
         println!("{runtime} {path:?}: built in {:?}", start.elapsed());
-        println!("{}; {:?}; {:?}", testbed.sut.enforced().describe(), testbed.sut.facts(), testbed.notes);
+        println!(
+            "{}; {:?}; {:?}",
+            testbed.the_sut().node.enforced().describe(),
+            testbed.the_sut().node.facts(),
+            testbed.notes
+        );
         fetch(&mut testbed);
         let start = Instant::now();
         let errors = testbed.destroy();
@@ -287,15 +296,15 @@ fn containers_work(lab: &mut Lab) {
         println!("{runtime} {path:?}: gone in {:?}", start.elapsed());
     }
     let mut testbed = lab.build(&spec(EnvironmentKind::Container, PathKind::Bridge, None)).unwrap();
-    let mut sut = Talk::to(&mut testbed.sut);
+    let mut sut = Talk::to(&mut testbed.the_sut_mut().node);
     assert_eq!(sut.ask("hostname"), "sut");
     assert_eq!(sut.ask("touch /usr/here && ls /usr/here && ls -A /tmp /run"), "/usr/here\n/run:\n\n/tmp:");
     assert!(!Path::new("/usr/here").exists());
     assert_eq!(sut.ask("grep -E '^(Seccomp:|NoNewPrivs|CapEff)' /proc/self/status | tr -d '\\t'"), {
-        let seccomp = if testbed.sut.facts()["container.seccomp"] == "on" { 2 } else { 0 };
+        let seccomp = if testbed.the_sut().node.facts()["container.seccomp"] == "on" { 2 } else { 0 };
         format!("CapEff:00000000a80435fb\nNoNewPrivs:0\nSeccomp:{seccomp}")
     });
-    let IpAddr::V4(_) = testbed.service_address else { panic!("an IPv4 address") };
+    let IpAddr::V4(_) = testbed.the_sut().service_address else { panic!("an IPv4 address") };
     assert!(testbed.destroy().is_empty());
 }
 

@@ -181,7 +181,7 @@ fn a_capture_has_what_was_sent(lab: &mut Lab) {
 fn a_mismatch_of_mtus_is_felt(lab: &mut Lab) {
     let path = NetPath { mtu: 9000, sut_mtu: Some(1500), ..NetPath::new("odd", PathKind::Bridge) };
     let mut stage = Stage::build(lab, &native(path));
-    // TCP's ends tell each other what they can take; whoever sends datagrams isn't told.
+    // TCP's ends tell each other what they can take; a sender of datagrams isn't told.
     let goodput = stage.tcp(Duration::from_millis(300));
     assert!(goodput > 10e6, "{goodput}");
     stage.end();
@@ -266,7 +266,7 @@ fn two_guests(lab: &mut Lab) {
     let on_ovs = on(VirtualSwitch::Ovs);
     let path = if obstacle(lab, &on_ovs) { on(VirtualSwitch::Bridge) } else { on_ovs };
     let mut stage = Stage::build(lab, &vm(path));
-    assert_eq!((stage.testbed.client.kind(), stage.testbed.sut.kind()), ("vm", "vm"));
+    assert_eq!((stage.testbed.client.kind(), stage.testbed.the_sut().node.kind()), ("vm", "vm"));
     let capture = stage.testbed.start_capture().unwrap();
     let goodput = stage.tcp(Duration::from_secs(1));
     let counts = capture.stop().unwrap();
@@ -302,7 +302,7 @@ fn software_defined(lab: &mut Lab, controller: Controller) {
         drop(switch);
         assert_eq!(stage.testbed.path_facts()["path.sdn.controller_alive"], "false");
         if mode == SdnMode::EveryPacket {
-            assert!(!stage.answers(Duration::from_millis(500)), "nobody is there to be asked");
+            assert!(!stage.answers(Duration::from_millis(500)), "there is no controller to be asked");
         }
         stage.end();
     }

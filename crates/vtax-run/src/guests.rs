@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use vtax_lab::ft::choose_qemu;
+use vtax_lab::pair_qemu::choose_qemu;
 use vtax_plan::model::{Cell, EnvironmentKind, Plan};
 use vtax_service::installed_files;
 use vtax_sys::chain;

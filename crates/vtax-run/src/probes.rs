@@ -69,11 +69,11 @@ impl Probes {
     ) -> Result<Self, String> {
         sut.start_probes(every).map_err(|e| chain(&e))?;
         client.start_probes(every).map_err(|e| chain(&e))?;
-        let sut_cpus = testbed.allocation.sut.clone();
+        let sut_cpus = testbed.the_sut().cpus.clone();
         let mut host = HostProbe::new(sut_cpus.clone()).map_err(|e| chain(&e))?;
         // The inner snapshot last and, at the end, first: it is the one that takes time in a guest.
         let host_start = host.read().map_err(|e| chain(&e))?;
-        let mut hypervisor = Hypervisor::start(&testbed.sut, every)?;
+        let mut hypervisor = Hypervisor::start(&testbed.the_sut().node, every)?;
         let outer = hypervisor.as_mut().map(Hypervisor::snapshot).transpose()?;
         let hypervisor_clock = outer.as_ref().map(|outer| unix_ns() - outer.at.0.cast_signed());
         let (_, client_clock) = with_clock(client)?;

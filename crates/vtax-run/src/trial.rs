@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use vtax_agent::message::{Event, InterfaceSetup, NodeFacts, Provisioning, ServiceReady};
 use vtax_agent::{AgentError, Client};
-use vtax_lab::{Lab, LabError, Node, Seat, Testbed, TestbedSpec};
+use vtax_lab::{Lab, LabError, Node, Slot, Testbed, TestbedSpec};
 use vtax_load::sip::PhaseResult;
 use vtax_plan::model::{Budget, Workload};
 use vtax_probe::Snapshot;
@@ -167,21 +167,19 @@ impl<'a> Trial<'a> {
     }
 
     fn attempt(&mut self, lab: &mut Lab) -> Result<(), Failed> {
-        let mut testbed = self.build(lab, Seat::Alone)?;
-        self.stop.watch(&[testbed.client.pid(), testbed.sut.pid()]);
+        let mut testbed = self.build(lab, Slot::Alone)?;
+        self.stop.watch(&[testbed.client.pid(), testbed.the_sut().node.pid()]);
         let result = self.on_testbed(&mut testbed, None);
         self.take_down(testbed);
         result
     }
 
-    fn build(&mut self, lab: &mut Lab, seat: Seat) -> Result<Testbed, Failed> {
+    fn build(&mut self, lab: &mut Lab, slot: Slot) -> Result<Testbed, Failed> {
         self.phase("building the testbed");
-        let spec = TestbedSpec {
-            environment: self.order.cell.environment.clone(),
-            path: self.order.cell.path.clone(),
-            budget: self.budget.clone(),
-        };
-        lab.build_at(&spec, seat).map_err(|e| match e {
+        let cell = self.order.cell;
+        let (environment, path) = (cell.environment.clone(), cell.path.clone());
+        let spec = TestbedSpec::of_one(environment, path, self.budget.clone());
+        lab.build_at(&spec, slot).map_err(|e| match e {
             // Of the machine, not of the path: another time it may well stand.
             LabError::PathDisturbed { .. } => failed(InvalidReason::Disturbed)(&e),
             _ => failed(InvalidReason::TestbedFailed)(&e),
@@ -201,8 +199,10 @@ impl<'a> Trial<'a> {
     /// Measures on a testbed that stands; with a partner, at the same time as it.
     fn on_testbed(&mut self, testbed: &mut Testbed, partner: Option<gate::Seat>) -> Result<(), Failed> {
         self.notes.append(&mut testbed.notes);
-        self.note_node(&testbed.sut, "sut");
-        self.note_node(&testbed.client, "client");
+        for node in testbed.suts.iter().map(|sut| &sut.node).chain(&testbed.between) {
+            self.note_node(node);
+        }
+        self.note_node(&testbed.client);
         let stage = self.meet(testbed)?;
         self.record.timings.testbed = self.began.elapsed().into();
         self.phase("starting the service");
@@ -215,7 +215,7 @@ impl<'a> Trial<'a> {
         let provisioning = self.provisioning.as_ref().map_err(unprovided)?;
         let ready = stage
             .sut
-            .start_service(service, testbed.service_address, provisioning)
+            .start_service(service, testbed.the_sut().service_address, provisioning)
             .map_err(|e| failed(InvalidReason::ServiceFailed)(&e))?;
         self.record.timings.service = starting.elapsed().into();
         self.record.facts.insert("service.version".into(), ready.version.clone());
@@ -223,13 +223,13 @@ impl<'a> Trial<'a> {
         let target = ready.address;
         self.note_places(testbed, target);
         self.service = Some(ready);
-        self.protect(&testbed.sut)?;
+        self.protect(&testbed.the_sut().node)?;
         self.phase("measuring");
         let measuring = Instant::now();
-        let meter = Meter::start(&testbed.sut, mode_of(self.order.cell));
+        let meter = Meter::start(&testbed.the_sut().node, mode_of(self.order.cell));
         let measured = self.measure(&stage, testbed, target, partner);
         self.record.protection =
-            meter.zip(testbed.sut.pair()).map(|(meter, pair)| Box::new(meter.stop(pair)));
+            meter.zip(testbed.the_sut().node.pair()).map(|(meter, pair)| Box::new(meter.stop(pair)));
         let measured = measured?;
         self.record.timings.measure = measuring.elapsed().into();
         self.record.validity = measured.validity;
@@ -253,12 +253,16 @@ impl<'a> Trial<'a> {
         pair.arm().map(|_| ()).map_err(|e| failed(InvalidReason::TestbedFailed)(&e))
     }
 
-    fn note_node(&mut self, node: &Node, name: &str) {
+    /// What there is to say about a node. Facts of the client and of the first system under test have no prefix;
+    /// those of every other node begin with its name.
+    fn note_node(&mut self, node: &Node) {
+        let name = role(node.name());
+        let prefix = if ["client", "sut"].contains(&name) { String::new() } else { format!("{name}.") };
         for (key, value) in node.facts() {
-            self.record.facts.insert(key.clone(), value.clone());
+            self.record.facts.insert(format!("{prefix}{key}"), value.clone());
         }
         self.record.facts.insert(format!("{name}.limits"), node.enforced().describe());
-        if node.kind() == "vm" {
+        if node.kind() == "vm" && prefix.is_empty() {
             self.record.accelerator = node.facts().get("vm.accelerator").cloned();
         }
     }
@@ -284,13 +288,13 @@ impl<'a> Trial<'a> {
     /// Says hello to both agents and has them bring up their interfaces.
     fn meet(&mut self, testbed: &mut Testbed) -> Result<Stage, Failed> {
         // The system under test first: a guest boots while the client is spoken to.
-        let sut = self.talk(&mut testbed.sut)?;
+        let sut = self.talk(&mut testbed.the_sut_mut().node)?;
         let client = self.talk(&mut testbed.client)?;
         self.greet_client(&client, &testbed.client)?;
-        if testbed.sut.kind() == "vm" {
+        if testbed.the_sut().node.kind() == "vm" {
             self.phase("booting the guest");
         }
-        self.greet(&sut, &testbed.sut)?;
+        self.greet(&sut, &testbed.the_sut().node)?;
         Ok(Stage { client, sut })
     }
 
@@ -376,7 +380,7 @@ impl<'a> Trial<'a> {
         let mut probes = Probes::start(&stage.client, &stage.sut, testbed, every)
             .map_err(|detail| Failed { reason: InvalidReason::MeasureFailed, detail })?;
         meet(partner.as_ref())?;
-        let qemus = Qemus::start(&testbed.sut, &probes.sut_cpus);
+        let qemus = Qemus::start(&testbed.the_sut().node, &probes.sut_cpus);
         let mut phases = Vec::new();
         let measured = match &self.order.cell.workload {
             Workload::Net(workload) => {
@@ -409,7 +413,7 @@ impl<'a> Trial<'a> {
             Ok((cpu, host_end)) => {
                 let used = cpu.as_ref().map_or(Nanos::ZERO, CpuBreakdown::total);
                 let theirs = partner.and_then(|p| p.meet(used)).filter(|_| testbed.allocation.shared);
-                let used = qemus.map_or(used, |qemus| qemus.used(&testbed.sut).max(used));
+                let used = qemus.map_or(used, |qemus| qemus.used(&testbed.the_sut().node).max(used));
                 let ours = Nanos(used.0.saturating_add(theirs.unwrap_or_default().0));
                 let noise = disturbance(&probes.host_start, &host_end, &probes.sut_cpus, ours);
                 let clients = &testbed.allocation.client;
@@ -439,7 +443,7 @@ impl<'a> Trial<'a> {
         phases: &mut Vec<PhaseResult>,
     ) -> Result<Measured, AgentError> {
         let path = testbed.path_switch();
-        let rig = Breakable::new(&testbed.sut, path);
+        let rig = Breakable::new(&testbed.the_sut().node, path);
         let revive = || self.revive(stage, testbed);
         let injector = self.order.measure.kind.failover().map(|failover| {
             let faults = failover.faults_of(self.order.cell).copied().collect();
@@ -487,12 +491,12 @@ impl<'a> Trial<'a> {
     fn revive(&self, stage: &Stage, testbed: &Testbed) -> Result<(), String> {
         let again = || -> Result<(), AgentError> {
             stage.sut.hello(BOOT_WITHIN)?;
-            if let Some(interfaces) = testbed.sut.interfaces() {
+            if let Some(interfaces) = testbed.the_sut().node.interfaces() {
                 stage.sut.configure_network(interfaces.to_vec())?;
             }
             let provisioning = self.provisioning.clone().unwrap_or_default();
             let service = &self.order.cell.service;
-            stage.sut.start_service(service, testbed.service_address, &provisioning).map(|_| ())
+            stage.sut.start_service(service, testbed.the_sut().service_address, &provisioning).map(|_| ())
         };
         again().map_err(|e| chain(&e))
     }
@@ -524,9 +528,9 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// What a node is in its testbed, whichever of two that is: `client` or `sut`.
+/// What a node is in its testbed, whichever of two that is: `client`, `sut`, `sut-2`.
 fn role(name: &str) -> &str {
-    name.split('-').next().unwrap_or(name)
+    name.strip_suffix("-b").unwrap_or(name)
 }
 
 /// Waits for the partner, where there is one.
@@ -545,10 +549,11 @@ fn meet(partner: Option<&gate::Seat>) -> Result<(), Failed> {
 pub(crate) fn make_pair(pair: &mut [Trial<'_>; 2], lab: &mut Lab, upper: bool) {
     let [one, other] = pair;
     let built = [
-        one.build(lab, Seat::Paired { second: false, upper }),
-        other.build(lab, Seat::Paired { second: true, upper: !upper }),
+        one.build(lab, Slot::Paired { second: false, upper }),
+        other.build(lab, Slot::Paired { second: true, upper: !upper }),
     ];
-    let pids = built.iter().flatten().flat_map(|t| [t.client.pid(), t.sut.pid()]).collect::<Vec<_>>();
+    let pids =
+        built.iter().flatten().flat_map(|t| [t.client.pid(), t.the_sut().node.pid()]).collect::<Vec<_>>();
     one.stop.watch(&pids);
     std::thread::scope(|scope| {
         for ((trial, built), seat) in pair.iter_mut().zip(built).zip(gate::seats()) {

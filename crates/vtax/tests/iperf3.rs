@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
-use vtax_lab::Shape;
+use vtax_lab::LinkProperties;
 use vtax_lab::cable::{Cable, apart, finish};
 use vtax_sys::require::{Need, need};
 use vtax_units::BitRate;
@@ -70,7 +70,8 @@ fn sooner_or_later(agreement: fn() -> Result<(), String>) {
 }
 
 fn cable(mbit: u64) -> Cable {
-    Cable::veth(Shape { rate: Some(BitRate(mbit * 1_000_000)), ..Shape::default() }).unwrap()
+    Cable::veth(LinkProperties { rate: Some(BitRate(mbit * 1_000_000)), ..LinkProperties::default() })
+        .unwrap()
 }
 
 /// Runs server and client of one program at the ends of the cable; what the client printed.

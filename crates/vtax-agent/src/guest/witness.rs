@@ -34,13 +34,9 @@ struct Witness {
 
 /// Serves until the guest ends.
 pub(super) fn serve(address: IpAddr, prefix: u8) -> Result<(), GuestError> {
-    let interface = InterfaceSetup {
-        find: FindInterface::Name("eth0".to_owned()),
-        name: "eth0".to_owned(),
-        addresses: vec![(address, prefix)],
-        mtu: 1500,
-        offloads: true,
-    };
+    let find = FindInterface::Name("eth0".to_owned());
+    let interface =
+        InterfaceSetup { addresses: vec![(address, prefix)], ..InterfaceSetup::new(find, "eth0".to_owned()) };
     network::configure(&[interface]).map_err(|e| GuestError::Network { reason: e.to_string() })?;
     let place = (Ipv4Addr::UNSPECIFIED, WITNESS_PORT);
     let listener =

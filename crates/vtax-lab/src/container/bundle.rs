@@ -195,7 +195,7 @@ pub(super) fn config(bundle: &Bundle<'_>) -> Value {
             "terminal": false,
             "user": { "uid": 0, "gid": 0 },
             "args": spec.args,
-            "env": crate::netns_node::ENVIRONMENT.map(|(name, value)| format!("{name}={value}")),
+            "env": crate::process_io::ENVIRONMENT.map(|(name, value)| format!("{name}={value}")),
             "cwd": "/",
             "noNewPrivileges": false,
             "capabilities": {

@@ -74,7 +74,7 @@ impl Containers {
         let cpus = CpuSet::default();
         let args = vec!["/bin/true".to_owned()];
         let spec = ContainerSpec { name: "probe", args, cpus: &cpus, memory: None, group };
-        let output = crate::netns_node::output_file("probe")?;
+        let output = crate::process_io::output_file("probe")?;
         let container = self.start(&spec, &netns, None, &output)?;
         let ended = container.process.ended_within(Duration::from_secs(10));
         let ended = ended.and_then(|_| container.process.wait()).during(|| "probe a container".to_owned());
@@ -82,7 +82,7 @@ impl Containers {
         let destroyed = container.destroy(Duration::from_secs(5)).into_iter().next();
         let ended = ended?;
         if !ended.success() {
-            let output = crate::node::tail(&output);
+            let output = crate::process_io::tail(&output);
             return Err(LabError::Runtime { node: "probe".into(), runtime, how: ended.to_string(), output });
         }
         destroyed.map_or(Ok(()), Err)

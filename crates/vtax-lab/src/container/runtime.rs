@@ -86,7 +86,7 @@ impl Runtime {
     }
 
     fn refusal(&self, node: &str, how: String, output: &File) -> LabError {
-        let output = crate::node::tail(output);
+        let output = crate::process_io::tail(output);
         LabError::Runtime { node: node.to_owned(), runtime: self.name.clone(), how, output }
     }
 
@@ -118,7 +118,7 @@ impl Runtime {
 
     /// Removes what the runtime keeps about a container, control groups included.
     pub(super) fn delete(&self, node: &str, scratch: &Path) -> Result<()> {
-        let output = crate::netns_node::output_file(node)?;
+        let output = crate::process_io::output_file(node)?;
         self.finish(node, self.command(scratch, &["delete", "--force", node]), &output)
     }
 }

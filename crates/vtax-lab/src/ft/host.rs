@@ -15,9 +15,9 @@ use vtax_sys::{Context, NetNs, PidFd};
 use vtax_units::{CpuSet, Nanos};
 
 use super::network::{EAR_PORT, PairNetwork};
+use crate::agent_program::AgentProgram;
 use crate::budget::Enforced;
 use crate::error::{OnPath, Result, While};
-use crate::netns_node::AgentProgram;
 
 /// How long a killed process may take to be gone.
 const GONE_WITHIN: Duration = Duration::from_secs(2);

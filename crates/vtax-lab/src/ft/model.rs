@@ -5,8 +5,8 @@ use vtax_units::{BitRate, Bytes, CpuSet, Nanos};
 use vtax_vm::ft::Mode;
 use vtax_vm::ft::heartbeat::DetectorSettings;
 
-use crate::lab::QEMU_OVERHEAD;
-use crate::shape::Shape;
+use crate::budget::QEMU_OVERHEAD;
+use crate::link::LinkProperties;
 
 /// How a virtual machine is protected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,7 +62,7 @@ pub struct PairSpec {
     /// ([`memory_needed`](Self::memory_needed)).
     pub host_memory: Vec<Bytes>,
     /// The link for checkpoints. Its rate counts for each host's cable.
-    pub link: Shape,
+    pub link: LinkProperties,
     /// The service network's MTU in bytes.
     pub mtu: u32,
     /// Rate of the guest's cable towards the guest, as of any virtual machine's port; `None`: no limit.
@@ -84,7 +84,7 @@ impl PairSpec {
             mode,
             hosts: vec![CpuSet::default(); 2],
             host_memory: Vec::new(),
-            link: Shape::default(),
+            link: LinkProperties::default(),
             mtu: 1500,
             service_rate: None,
             disk: None,

@@ -13,7 +13,7 @@ use vtax_vm::ft::heartbeat::Ear;
 
 use crate::error::{Result, While};
 use crate::fabric::{Fabric, Switch};
-use crate::shape::Shape;
+use crate::link::LinkProperties;
 
 /// UDP port at which heartbeats are heard.
 pub(crate) const EAR_PORT: u16 = 7001;
@@ -36,7 +36,7 @@ pub(crate) struct PairNetwork {
     netlink: Mutex<Netlink>,
     service: u32,
     /// How the guest's cable behaves.
-    cable: Shape,
+    cable: LinkProperties,
     taps: AtomicU32,
     /// Number in tap names, which tells pairs of one lab apart.
     number: u32,
@@ -50,22 +50,22 @@ impl PairNetwork {
     pub(crate) fn build(
         fabric: &mut Fabric,
         service: &Switch,
-        cable: Shape,
-        link: Shape,
+        cable: LinkProperties,
+        link: LinkProperties,
         hosts: &[NetNs],
     ) -> Result<(Self, Vec<[String; 2]>)> {
         static PAIRS: AtomicU32 = AtomicU32::new(0);
         let what = || "build the networks between hosts".to_owned();
         let mut netlink = Netlink::open().during(what)?;
         let mut ports: Vec<[String; 2]> = vec![Default::default(); hosts.len()];
-        for (path, shape) in [(0, link), (1, Shape::default())] {
-            let mut switch = fabric.add_switch(shape.mtu)?;
+        for (path, properties) in [(0, link), (1, LinkProperties::default())] {
+            let mut switch = fabric.add_switch(properties.mtu)?;
             let ear = IpAddr::V4(address(path, EAR));
             netlink.send(add_address(switch.index(), ear, PREFIX)).during(what)?;
             for (number, inside) in (1..).zip(hosts) {
                 let name = if path == 0 { "ft0" } else { "hb0" };
                 let place = IpAddr::V4(address(path, number));
-                let port = fabric.plug_namespace(inside, name, &mut switch, shape, (place, PREFIX))?;
+                let port = fabric.plug_namespace(inside, name, &mut switch, properties, (place, PREFIX))?;
                 ports[usize::from(number) - 1][usize::from(path)] = port;
             }
             fabric.start(&switch)?;

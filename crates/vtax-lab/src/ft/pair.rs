@@ -12,8 +12,9 @@ use rustix::event::EventfdFlags;
 use rustix::process::Signal;
 use vtax_agent::message::InterfaceSetup;
 use vtax_sys::NetNs;
-use vtax_sys::cgroup::Usage;
+use vtax_sys::cgroup::{RunGroups, Usage};
 use vtax_units::{Bytes, Nanos};
+use vtax_vm::Guest;
 use vtax_vm::ft::{CheckpointStatistics, Replica, Start};
 
 use super::actions;
@@ -23,12 +24,12 @@ use super::network::{PairNetwork, address};
 use super::relay::Relay;
 use super::shared::{Shared, lock};
 use super::supervisor::{self, Message};
+use crate::agent_program::{AgentProgram, group_for};
 use crate::budget::Enforced;
 use crate::error::{LabError, Result, While};
 use crate::fabric::{Fabric, Switch};
-use crate::lab::{Lab, NodeSpec};
-use crate::netns_node::group_for;
-use crate::shape::Shape;
+use crate::link::LinkProperties;
+use crate::spec::NodeSpec;
 
 /// A protected virtual machine; everything of it ends when it is dropped.
 #[derive(Debug)]
@@ -54,23 +55,26 @@ fn memory_of(spec: &PairSpec, host: usize) -> Result<Bytes> {
     Ok(memory)
 }
 
-impl Lab {
-    /// Builds the hosts of a pair and starts its guest on the first, plugged into `switch`. It goes on
-    /// booting; it isn't protected until [`FtPair::arm`].
-    ///
-    /// # Errors
-    ///
-    /// Where there is no guest to boot, a host can't be built or has too little memory, or QEMU doesn't start.
-    pub fn add_pair(&self, fabric: &mut Fabric, switch: &Switch, spec: PairSpec) -> Result<FtPair> {
-        if !self.has_namespaces() {
-            return Err(LabError::OnlyNative { kind: "vm" });
-        }
-        let guest = self.guest().cloned().ok_or_else(|| LabError::NoGuest { node: spec.name.clone() })?;
+/// What a pair takes from the lab.
+pub(crate) struct PairBase<'a> {
+    pub(crate) guest: Arc<Guest>,
+    pub(crate) groups: Option<&'a RunGroups>,
+    pub(crate) program: &'a AgentProgram,
+}
+
+impl FtPair {
+    /// Builds the hosts and starts the guest on the first.
+    pub(crate) fn start(
+        base: PairBase<'_>,
+        fabric: &mut Fabric,
+        switch: &Switch,
+        spec: PairSpec,
+    ) -> Result<Self> {
         let what = || format!("build the hosts of {}", spec.name);
         let count = spec.hosts.len().clamp(2, 3);
         let memory = (0..count).map(|host| memory_of(&spec, host)).collect::<Result<Vec<_>>>()?;
         let namespaces = (0..count).map(|_| NetNs::create()).collect::<Result<Vec<_>, _>>().during(what)?;
-        let cable = Shape { mtu: spec.mtu, rate: spec.service_rate, ..Shape::default() };
+        let cable = LinkProperties { mtu: spec.mtu, rate: spec.service_rate, ..LinkProperties::default() };
         let (network, ports) = PairNetwork::build(fabric, switch, cable, spec.link, &namespaces)?;
         let mut hosts = Vec::with_capacity(count);
         for (number, (netns, ports)) in namespaces.into_iter().zip(ports).enumerate() {
@@ -81,7 +85,7 @@ impl Lab {
                 cpus: cpus.clone(),
                 memory: Some(memory[number]),
             };
-            let group = group_for(self.groups(), &held)?;
+            let group = group_for(base.groups, &held)?;
             hosts.push(Host::new(HOSTS[number].to_owned(), cpus, netns, place, ports, group));
         }
         let (mac, interface, address) = fabric.guest_interface(spec.mtu);
@@ -89,8 +93,8 @@ impl Lab {
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let wake = wake.map_err(|e| vtax_sys::SysError::call("create", "eventfd", e)).during(what)?;
         let shared = Arc::new(Shared {
-            guest,
-            program: self.agent_program().clone(),
+            guest: base.guest,
+            program: base.program.clone(),
             network,
             hosts,
             mac,
@@ -115,11 +119,9 @@ impl Lab {
         shared.relay.switch_to(primary.replica.agent_stream().map_err(shared.vm_error())?)?;
         lock(&shared.roles).primary = Some(primary);
         let supervisor = supervisor::start(&shared)?;
-        Ok(FtPair { shared, interface, channel: Some(channel.into()), supervisor: Some(supervisor) })
+        Ok(Self { shared, interface, channel: Some(channel.into()), supervisor: Some(supervisor) })
     }
-}
 
-impl FtPair {
     /// Where the guest's service is reached.
     #[must_use]
     pub fn address(&self) -> IpAddr {

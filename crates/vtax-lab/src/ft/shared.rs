@@ -17,8 +17,8 @@ use super::model::{PairEvent, PairEventKind, PairSpec, PairTask};
 use super::network::PairNetwork;
 use super::relay::Relay;
 use super::supervisor::Message;
+use crate::agent_program::AgentProgram;
 use crate::error::{LabError, Result, While};
-use crate::netns_node::AgentProgram;
 
 /// One of the QEMUs.
 #[derive(Debug, Clone)]

@@ -19,7 +19,7 @@ use vtax_units::CpuSet;
 
 use crate::error::{LabError, Result, While};
 use crate::naming::{PREFIX, address};
-use crate::netns_node::stream;
+use crate::process_io::stream;
 use crate::program::{Daemon, Program};
 
 const PACKAGE: &str = "mininet";
@@ -136,7 +136,8 @@ impl Network {
     pub(crate) fn setup(&self, which: usize, number: u16, mtu: u32) -> InterfaceSetup {
         let name = self.interfaces[which].clone();
         let addresses = vec![(address(number), PREFIX)];
-        InterfaceSetup { find: FindInterface::Name(name.clone()), name, addresses, mtu, offloads: true }
+        let setup = InterfaceSetup::new(FindInterface::Name(name.clone()), name);
+        InterfaceSetup { addresses, mtu, ..setup }
     }
 
     /// Whether it still stands.

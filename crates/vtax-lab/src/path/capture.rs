@@ -19,7 +19,7 @@ use vtax_wire::pcap::{Flow, Reader, carried, file_header, packet_header};
 
 use super::End;
 use crate::error::{LabError, OnPath, Result, While};
-use crate::netns_node::output_file;
+use crate::process_io::output_file;
 
 /// Bytes kept of each packet: enough for every header.
 const KEPT: u32 = 128;
@@ -77,7 +77,7 @@ impl Capture {
         let (over, cpus) = (Arc::clone(&stop), cpus.clone());
         let run = move || {
             if !cpus.is_empty() {
-                // Elsewhere it works as well; only somebody else pays.
+                // It works on other CPUs too, whose users then pay for it.
                 let _ = sched::bind_this_thread(&cpus);
             }
             record(&socket, writing, &over)

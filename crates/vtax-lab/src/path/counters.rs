@@ -9,15 +9,6 @@ use crate::error::{Result, While};
 /// that are cut later count as one packet with one header.
 pub type EndCounters = LinkStats;
 
-/// Counters of both ends; `None` where an end can't be seen from here.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PathCounters {
-    /// The client's end.
-    pub client: Option<EndCounters>,
-    /// The system under test's end.
-    pub sut: Option<EndCounters>,
-}
-
 /// Where an end is counted.
 #[derive(Debug)]
 pub(crate) enum End {

@@ -1,236 +1,134 @@
-//! The path of a testbed: what stands between its two ends, and what can be done to it.
+//! The path of a testbed: what joins the client and the systems under test, and what can be done to it.
+//!
+//! Each kind of path is one file with a [`PathBuilder`]; [`builder`] is the only place that knows them all.
 
+mod bridge;
+mod bridged;
 mod capture;
 mod counters;
+mod cut;
+mod direct;
+mod mininet;
+mod nic;
+mod ovs;
 mod packages;
-mod proof;
-mod switch;
-mod wire;
+mod parts;
+mod routers;
+mod sdn;
+mod site;
+mod switched;
+mod vm_vm;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use vtax_plan::model::{Controller, Datapath, NetPath, PathKind, SdnMode, VirtualSwitch};
-use vtax_units::CpuSet;
+use vtax_plan::model::{NetPath, PathKind};
 
 use crate::error::{LabError, Result};
-use crate::fabric::{Fabric, Switch};
 use crate::lab::Lab;
-use crate::mininet::Network;
-use crate::ovs::{self, Ovs, OvsSpec};
-use crate::shape::Shape;
+use crate::spec::TestbedSpec;
 
 pub use capture::{Capture, CaptureCounts, CaptureSide};
 pub(crate) use counters::End;
-pub use counters::{EndCounters, PathCounters};
+pub use counters::EndCounters;
+pub(crate) use cut::Cable;
+pub use cut::PathSwitch;
 pub use packages::{PathPackage, checks, packages};
-pub(crate) use proof::{Key, Proof};
-pub(crate) use switch::Cable;
-pub use switch::PathSwitch;
-use wire::{Wire, WireSpec};
+pub(crate) use parts::PathParts;
+pub(crate) use site::{Built, Placed, Site};
 
-/// What the wire of this path does, where it does anything but limit the rate.
-fn wire_of(path: &NetPath) -> Option<WireSpec> {
-    // The same frames are lost in every trial, as far as the same ones come.
-    path.has_wire().then_some(WireSpec { delay: path.delay, loss: path.loss.0, seed: 1 })
-}
+/// Builds the paths of one kind.
+pub(crate) trait PathBuilder {
+    /// Whether it can join what a testbed is made of.
+    ///
+    /// # Errors
+    ///
+    /// Why not, in words for the user.
+    fn suits(&self, spec: &TestbedSpec) -> Result<(), String>;
 
-/// The options of a path as they are built. A packet that goes by way of a controller comes back as it is:
-/// without what a card would have filled in, and in a message of OpenFlow of at most 64 KiB. The kernel's
-/// datapath fills it in before it asks; in user space nothing may be left to others.
-fn effective(path: &NetPath) -> NetPath {
-    let mut path = path.clone();
-    if let PathKind::Sdn(sdn) = &path.kind {
-        let in_kernel = sdn.ovs.datapath != Datapath::User && ovs::kernel_has_datapath();
-        path.offloads &= in_kernel && sdn.mode == SdnMode::Reactive;
-    }
-    path
-}
-
-/// What stands between the two ends.
-#[derive(Debug)]
-pub(crate) struct Between {
-    /// Where the client is plugged in.
-    pub(crate) near: Switch,
-    /// Where the system under test is; `None`: on the same switch.
-    pub(crate) far: Option<Switch>,
-    /// Shape of the client's cable, and of the system under test's.
-    pub(crate) shapes: [Shape; 2],
-    pub(crate) inner: Inner,
-}
-
-/// The parts of a path that are neither switches' ports nor cables.
-#[derive(Debug, Default)]
-pub(crate) struct Inner {
-    wire: Option<Wire>,
-    pub(crate) ovs: Option<Arc<Ovs>>,
-    mininet: Option<Network>,
-    facts: BTreeMap<String, String>,
-}
-
-impl Inner {
-    /// Those of a Mininet.
-    pub(crate) fn of(mininet: Network) -> Self {
-        Self { mininet: Some(mininet), ..Self::default() }
+    /// Why it can't be built on this host, with the way out; `None` where it can.
+    fn obstacle(&self, _lab: &Lab) -> Option<String> {
+        None
     }
 
-    /// What there is to say about them now.
-    pub(crate) fn facts(&self) -> BTreeMap<String, String> {
-        let mut facts = self.facts.clone();
-        facts.extend(self.wire.iter().flat_map(wire::facts));
-        facts.extend(self.ovs.iter().flat_map(|ovs| ovs.facts()));
-        if let Some(network) = &self.mininet {
-            facts.extend(network.facts.iter().cloned());
-            facts.insert("path.mininet.alive".to_owned(), network.alive().to_string());
-        }
-        facts
-    }
+    /// Starts the nodes and joins them.
+    ///
+    /// # Errors
+    ///
+    /// Where something is refused; what was built until then is taken down.
+    fn build(&self, site: &mut Site<'_>) -> Result<Built>;
 
-    pub(crate) fn add_facts(&mut self, facts: impl IntoIterator<Item = (String, String)>) {
-        self.facts.extend(facts);
+    /// What a plan says about such a path that a report needs beside what was measured.
+    fn facts(&self, path: &NetPath) -> Vec<(String, String)> {
+        vec![
+            ("path.kind".to_owned(), path.kind.word().to_owned()),
+            ("path.mtu".to_owned(), path.mtu.to_string()),
+        ]
     }
 }
 
-impl Between {
-    pub(crate) fn far(&mut self) -> &mut Switch {
-        self.far.as_mut().unwrap_or(&mut self.near)
-    }
-
-    /// Has all of it forward from now on.
-    pub(crate) fn start(&self, fabric: &mut Fabric) -> Result<()> {
-        fabric.start(&self.near)?;
-        self.far.as_ref().map_or(Ok(()), |far| fabric.start(far))
-    }
-}
-
-impl Lab {
-    /// Why a path can't be built on this host, with the way out; `None` where it can.
-    #[must_use]
-    pub fn path_obstacle(&self, path: &NetPath) -> Option<String> {
-        let networked = !matches!(path.kind, PathKind::Direct | PathKind::Bridge) || wire_of(path).is_some();
-        if networked && !self.has_namespaces() {
-            let word = path.kind.word();
-            return Some(format!("path {}: `{word}` needs namespaces, which are refused here", path.name));
-        }
-        let found = match &path.kind {
-            PathKind::Nic(nic) => crate::remote::obstacle(self, nic),
-            PathKind::Mininet(switch) => crate::mininet::obstacle(*switch),
-            PathKind::Sdn(sdn) => ovs::controller_obstacle(sdn.controller),
-            _ => None,
-        };
-        let ovs = || path.kind.ovs().and_then(ovs::obstacle);
-        found.or_else(ovs).map(|reason| format!("path {}: {reason}", path.name))
-    }
-
-    /// Builds the switches of a path. `number` tells two of one lab apart.
-    pub(crate) fn build_between(
-        &mut self,
-        path: &NetPath,
-        fabric: &mut Fabric,
-        number: u16,
-        [client, sut]: [&CpuSet; 2],
-    ) -> Result<Between> {
-        let path = &effective(path);
-        let shape = Shape::of(path);
-        let proof = self.prove(path, [client, sut])?;
-        let sut_shape = match path.kind {
-            // The virtual switch's ports are as fast as it is; only the physical one's are limited.
-            PathKind::Bridged(_) => shape.unlimited(),
-            _ => shape,
-        };
-        let mut inner = Inner::default();
-        inner.add_facts(proof.facts());
-        inner.facts.insert("path.kind".to_owned(), path.kind.word().to_owned());
-        inner.facts.insert("path.offloads".to_owned(), path.offloads.to_string());
-        let mut near = match &path.kind {
-            PathKind::Ovs(_) | PathKind::Sdn(_) | PathKind::VmVm(VirtualSwitch::Ovs) => {
-                let (ovs, switch) = self.open_vswitch(path, fabric, number, client)?;
-                inner.ovs = Some(ovs);
-                switch
-            }
-            _ => fabric.add_switch(path.mtu)?,
-        };
-        let mut far = None;
-        if let PathKind::Bridged(virtual_switch) = path.kind {
-            let mut behind = match virtual_switch {
-                VirtualSwitch::Bridge => fabric.add_switch(path.mtu)?,
-                VirtualSwitch::Ovs => {
-                    let (ovs, switch) = self.open_vswitch(path, fabric, number, client)?;
-                    inner.ovs = Some(ovs);
-                    switch
-                }
-            };
-            fabric.uplink(&mut near, &mut behind, shape)?;
-            fabric.start(&behind)?;
-            far = Some(behind);
-        }
-        if let Some(spec) = wire_of(path) {
-            // The client on a switch of its own, the wire between that and what would have been its.
-            let mut outer = fabric.add_switch(path.mtu)?;
-            let taps = fabric.taps([&mut outer, &mut near], shape, spec.loss == 0.0)?;
-            inner.wire = Some(Wire::start(taps.map(|(tap, _)| tap), spec, client)?);
-            fabric.start(&near)?;
-            let middle = std::mem::replace(&mut near, outer);
-            far.get_or_insert(middle);
-        }
-        let sut_shape = Shape { mtu: path.sut_mtu.unwrap_or(path.mtu), ..sut_shape };
-        Ok(Between { near, far, shapes: [shape, sut_shape], inner })
-    }
-
-    /// Starts an Open vSwitch for a path, with its controller where it has one.
-    fn open_vswitch(
-        &mut self,
-        path: &NetPath,
-        fabric: &Fabric,
-        number: u16,
-        cpus: &CpuSet,
-    ) -> Result<(Arc<Ovs>, Switch)> {
-        if number > 0 {
-            let reason = "two Open vSwitches of one lab would have the same datapath, so it can't be part of a \
-                          duet; leave `trials: duet` out";
-            return Err(LabError::Path { path: path.name.clone(), reason: reason.to_owned() });
-        }
-        let options = path.kind.ovs().unwrap_or_default();
-        let scratch = self.scratch()?;
-        let ovs = Ovs::start(OvsSpec { number, scratch, cpus, options, offloads: path.offloads })?;
-        if let PathKind::Sdn(sdn) = &path.kind {
-            ovs.obey(sdn)?;
-        }
-        let ovs = Arc::new(ovs);
-        let switch = fabric.add_ovs(&ovs);
-        Ok((ovs, switch))
-    }
-
-    /// What this path's wire really does; measured where that wasn't done before.
-    pub(crate) fn prove(&mut self, path: &NetPath, cpus: [&CpuSet; 2]) -> Result<Proof> {
-        if !path.is_emulated() {
-            return Ok(Proof::default());
-        }
-        let key = Key::of(path);
-        if let Some(proof) = self.proofs.iter().find(|(k, _)| *k == key).map(|(_, proof)| proof) {
-            return Ok(proof.clone());
-        }
-        // Names and addresses of a seat that nobody has.
-        let fabric = self.fabric()?.for_seat(2);
-        let proof = proof::prove(path, fabric, cpus)?;
-        self.proofs.push((key, proof.clone()));
-        Ok(proof)
+/// The builder of a kind of path.
+fn builder(kind: &PathKind) -> Box<dyn PathBuilder + '_> {
+    match kind {
+        PathKind::Direct => Box::new(direct::Direct),
+        PathKind::Bridge => Box::new(bridge::Bridge),
+        PathKind::Ovs(options) => Box::new(ovs::OpenVSwitch(*options)),
+        PathKind::Sdn(options) => Box::new(sdn::Sdn(*options)),
+        PathKind::Bridged(switch) => Box::new(bridged::Bridged(*switch)),
+        PathKind::VmVm(switch) => Box::new(vm_vm::VmVm(*switch)),
+        PathKind::Mininet(switch) => Box::new(mininet::Mininet(*switch)),
+        PathKind::Nic(options) => Box::new(nic::Nic(options)),
     }
 }
 
-/// The way out where a controller was asked for that isn't there.
-pub(crate) fn no_controller(path: &str) -> LabError {
-    let reason = format!(
-        "it has no controller to kill; a path of kind `sdn` has one ({} or {})",
-        word(Controller::Testcontroller),
-        word(Controller::OsKen)
-    );
-    LabError::Path { path: path.to_owned(), reason }
+/// Why a path can't be built on this host, with the way out; `None` where it can.
+pub(crate) fn obstacle(lab: &Lab, path: &NetPath) -> Option<String> {
+    let networked = !matches!(path.kind, PathKind::Direct | PathKind::Bridge) || path.has_wire();
+    if networked && !lab.has_namespaces() {
+        let word = path.kind.word();
+        return Some(format!("path {}: `{word}` needs namespaces, which are refused here", path.name));
+    }
+    builder(&path.kind).obstacle(lab).map(|reason| format!("path {}: {reason}", path.name))
 }
 
-const fn word(controller: Controller) -> &'static str {
-    match controller {
-        Controller::Testcontroller => "testcontroller",
-        Controller::OsKen => "os-ken",
+/// Builds the path of a testbed with the nodes that it joins.
+///
+/// # Errors
+///
+/// Where the path can't join them, or something is refused.
+pub(crate) fn build(site: &mut Site<'_>) -> Result<Built> {
+    let path = site.path();
+    let builder = builder(&path.kind);
+    let refused = |reason| LabError::Path { path: path.name.clone(), reason };
+    suits_environments(site.spec).map_err(refused)?;
+    builder.suits(site.spec).map_err(refused)?;
+    let mut built = builder.build(site)?;
+    built.parts.add_facts(builder.facts(path));
+    routers::add_routes(&mut built, site.slot);
+    Ok(built)
+}
+
+/// Whether each system under test can be at the far end of such a path.
+fn suits_environments(spec: &TestbedSpec) -> Result<(), String> {
+    let kind = &spec.path.kind;
+    let unsuited = spec.suts.iter().map(|sut| &sut.environment).find(|e| !kind.suits(&e.kind));
+    unsuited.map_or(Ok(()), |environment| {
+        Err(format!("`{}` doesn't suit environment {}", kind.word(), environment.name))
+    })
+}
+
+/// For paths with room for one system under test.
+fn one_system(spec: &TestbedSpec, why: &str) -> Result<(), String> {
+    match spec.suts.len() {
+        1 => Ok(()),
+        several => Err(format!(
+            "`{}` joins one system under test, not {several}: {why}; use `bridge`",
+            spec.path.kind.word()
+        )),
+    }
+}
+
+/// For paths that can't begin at a router.
+fn no_routers(spec: &TestbedSpec, why: &str) -> Result<(), String> {
+    match spec.routers {
+        0 => Ok(()),
+        _ => Err(format!("`{}` can't begin at a router: {why}; use `bridge`", spec.path.kind.word())),
     }
 }

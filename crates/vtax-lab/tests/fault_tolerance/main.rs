@@ -16,8 +16,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use vtax_lab::ft::witness::Questioner;
-use vtax_lab::ft::{FtPair, PairEventKind, PairMode, PairSpec, PairTask, Side, choose_qemu};
-use vtax_lab::{Fabric, Isolation, Lab, LabOptions, Node, NodeSpec, Shape, configure_from_outside};
+use vtax_lab::ft::{FtPair, PairEventKind, PairMode, PairSpec, PairTask, Side};
+use vtax_lab::pair_qemu::choose_qemu;
+use vtax_lab::{Fabric, Isolation, Lab, LabOptions, LinkProperties, Node, NodeSpec, configure_from_outside};
 use vtax_sys::cgroup::RunGroups;
 use vtax_sys::controller::{ControllerOptions, start_controller};
 use vtax_sys::require::{Need, need};
@@ -151,7 +152,7 @@ impl World {
         let mut fabric = lab.fabric().unwrap();
         let mut switch = fabric.add_switch(1500).unwrap();
         let mut client = lab.add_native_node(&NodeSpec::new("client")).unwrap();
-        fabric.plug(&mut client, &mut switch, Shape::default()).unwrap();
+        fabric.plug(&mut client, &mut switch, LinkProperties::default()).unwrap();
         configure_from_outside(&[&client]).unwrap();
         fabric.start(&switch).unwrap();
         Self { lab, fabric, switch, client, groups }

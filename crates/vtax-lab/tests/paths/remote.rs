@@ -115,7 +115,7 @@ pub(crate) fn case(options: LabOptions) {
     let mut stage =
         Stage::build(&mut lab, &stage::spec(vtax_plan::model::EnvironmentKind::Native, path.clone()));
     println!("  copied and answering after {:?}", start.elapsed());
-    assert_eq!((stage.testbed.sut.kind(), stage.testbed.client.kind()), ("remote", "native"));
+    assert_eq!((stage.testbed.the_sut().node.kind(), stage.testbed.client.kind()), ("remote", "native"));
     let goodput = stage.tcp(Duration::from_millis(300));
     println!("  {:.0} Mbit/s; {:?}", goodput / 1e6, stage.testbed.path_facts());
     assert!(goodput > 50e6, "{goodput}");

@@ -70,11 +70,11 @@ pub(crate) fn in_controller(work: impl FnOnce(LabOptions)) {
 }
 
 pub(crate) fn spec(kind: EnvironmentKind, path: NetPath) -> TestbedSpec {
-    TestbedSpec {
-        environment: Environment { name: "e".into(), kind },
+    TestbedSpec::of_one(
+        Environment { name: "e".into(), kind },
         path,
-        budget: Budget { sut_cpus: None, sut_memory: Bytes::from_mib(256), client_cpus: None },
-    }
+        Budget { sut_cpus: None, sut_memory: Bytes::from_mib(256), client_cpus: None },
+    )
 }
 
 /// A testbed that can be measured on.
@@ -121,15 +121,18 @@ impl Stage {
     }
 
     pub(crate) fn on(mut testbed: Testbed) -> Self {
-        let (client, sut) = (talk(&mut testbed.client), talk(&mut testbed.sut));
+        let (client, sut) = (talk(&mut testbed.client), talk(&mut testbed.the_sut_mut().node));
         greet(&client, &testbed.client);
-        greet(&sut, &testbed.sut);
-        let program = match testbed.sut.kind() {
+        greet(&sut, &testbed.the_sut().node);
+        let program = match testbed.the_sut().node.kind() {
             "vm" => vtax_vm::contract::BINARY_IN_GUEST.to_owned(),
             _ => "/proc/self/exe".to_owned(),
         };
-        let ready =
-            sut.start_service(&peer(&program, PORT), testbed.service_address, &Provisioning::default());
+        let ready = sut.start_service(
+            &peer(&program, PORT),
+            testbed.the_sut().service_address,
+            &Provisioning::default(),
+        );
         let target = ready.unwrap_or_else(|e| panic!("{}", vtax_sys::chain(&e))).address;
         Self { testbed, client, sut, target }
     }

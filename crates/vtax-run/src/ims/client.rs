@@ -160,11 +160,8 @@ mod tests {
     fn sources_are_many_and_the_first_is_the_nodes_own() {
         let own = |text: &str| text.parse::<IpAddr>().expect("an address");
         let mut setup = [InterfaceSetup {
-            find: FindInterface::Name("x".into()),
-            name: "eth0".into(),
             addresses: vec![(own("10.97.1.1"), 16)],
-            mtu: 1500,
-            offloads: true,
+            ..InterfaceSetup::new(FindInterface::Name("x".into()), "eth0".into())
         }];
         let all = sources(Some(&mut setup), 3);
         assert_eq!(all, [own("10.97.1.1"), own("10.97.129.1"), own("10.97.129.2")]);

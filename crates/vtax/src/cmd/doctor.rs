@@ -22,7 +22,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Outcome {
     let mut checks = vtax_lab::doctor::checks();
     let cache = Cache::of_user();
-    let pairs = vtax_lab::ft::check(&cache, args.refresh);
+    let pairs = vtax_lab::pair_qemu::check(&cache, args.refresh);
     checks.extend(vtax_vm::checks::checks(&cache, args.refresh));
     checks.push(pairs);
     checks.extend(services());

@@ -1,7 +1,7 @@
-//! A wire with delay and loss: a thread that passes frames from one tap to another.
+//! A link emulator adds delay and loss: a thread that passes frames from one tap to another.
 //!
 //! The kernel's netem is not used even where it is there, so that a path is the same on every host; and
-//! it would lose, or delay, segments of up to 64 KiB as one. A wire that loses frames therefore gets them
+//! it would lose, or delay, segments of up to 64 KiB as one. An emulator that loses frames therefore gets them
 //! cut to the MTU by the kernel; one that only delays passes large segments on as they are.
 
 use std::collections::VecDeque;
@@ -16,6 +16,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use vtax_load::LatencyHistogram;
+use vtax_plan::model::NetPath;
 use vtax_sys::usage::thread_cpu;
 use vtax_sys::{Context as _, sched};
 use vtax_units::{Bytes, CpuSet, Nanos};
@@ -29,9 +30,9 @@ const ROOM: usize = 68 << 10;
 /// Bytes that may be under way in one direction; what comes beyond is dropped, and counted.
 const MOST_HELD: usize = 64 << 20;
 
-/// What a wire does to each direction.
+/// What a link emulator does to each direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct WireSpec {
+pub(crate) struct Emulation {
     /// Time every frame is held back.
     pub(crate) delay: Nanos,
     /// Share of frames lost, each independently.
@@ -42,7 +43,7 @@ pub(crate) struct WireSpec {
 
 /// What happened on one direction.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct WireStats {
+pub(crate) struct DirectionStats {
     /// Frames taken in.
     pub(crate) frames: u64,
     /// Frames lost on purpose.
@@ -57,23 +58,31 @@ pub(crate) struct WireStats {
 struct Shared {
     stop: AtomicBool,
     delay_ns: AtomicU64,
-    stats: [Mutex<WireStats>; 2],
+    stats: [Mutex<DirectionStats>; 2],
     /// CPU time of the thread in nanoseconds.
     cpu_ns: AtomicU64,
 }
 
-/// A wire; cut when dropped.
+/// A link emulator; it stops passing frames on when dropped.
 #[derive(Debug)]
-pub(crate) struct Wire {
+pub(crate) struct LinkEmulator {
     shared: Arc<Shared>,
     wake: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Wire {
+impl Emulation {
+    /// What a path asks for beside a rate; `None` where it asks for neither delay nor loss.
+    pub(crate) fn of(path: &NetPath) -> Option<Self> {
+        // The same frames are lost in every trial, as far as the same ones come.
+        path.has_wire().then_some(Self { delay: path.delay, loss: path.loss.0, seed: 1 })
+    }
+}
+
+impl LinkEmulator {
     /// Starts passing frames between two taps, on these CPUs.
-    pub(crate) fn start(taps: [OwnedFd; 2], spec: WireSpec, cpus: &CpuSet) -> Result<Self> {
-        let what = || "start an emulated wire".to_owned();
+    pub(crate) fn start(taps: [OwnedFd; 2], spec: Emulation, cpus: &CpuSet) -> Result<Self> {
+        let what = || "start a link emulator".to_owned();
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let wake = Arc::new(eventfd(0, flags).context("create", "eventfd").during(what)?);
         let shared = Arc::new(Shared {
@@ -94,15 +103,15 @@ impl Wire {
         let cpus = cpus.clone();
         let run = move || {
             if !cpus.is_empty() {
-                // Elsewhere it works as well; only somebody else pays.
+                // It works on other CPUs too, whose users then pay for it.
                 let _ = sched::bind_this_thread(&cpus);
             }
             // Where this isn't granted, the proof says whether it is good enough all the same.
             let _ = sched::react_at_once();
             relay.run();
         };
-        let thread = std::thread::Builder::new().name("wire".to_owned()).spawn(run);
-        let thread = thread.context("start", "the wire's thread").during(what)?;
+        let thread = std::thread::Builder::new().name("link".to_owned()).spawn(run);
+        let thread = thread.context("start", "the link emulator's thread").during(what)?;
         Ok(Self { shared, wake, thread: Some(thread) })
     }
 
@@ -112,7 +121,7 @@ impl Wire {
     }
 
     /// What happened so far, by direction.
-    pub(crate) fn stats(&self) -> [WireStats; 2] {
+    pub(crate) fn stats(&self) -> [DirectionStats; 2] {
         [0, 1].map(|side| self.shared.stats[side].lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
@@ -122,7 +131,7 @@ impl Wire {
     }
 }
 
-impl Drop for Wire {
+impl Drop for LinkEmulator {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         // An eventfd takes a count unless it is at its limit, and then it wakes as well.
@@ -249,10 +258,10 @@ impl Relay {
     }
 }
 
-/// What there is to say about a wire.
-pub(crate) fn facts(wire: &Wire) -> Vec<(String, String)> {
-    let mut facts = vec![("path.wire.cpu_ns".to_owned(), wire.cpu().0.to_string())];
-    for (direction, stats) in ["up", "down"].into_iter().zip(wire.stats()) {
+/// The counters of a link emulator; the keys are those that stored runs have.
+pub(crate) fn facts(emulator: &LinkEmulator) -> Vec<(String, String)> {
+    let mut facts = vec![("path.wire.cpu_ns".to_owned(), emulator.cpu().0.to_string())];
+    for (direction, stats) in ["up", "down"].into_iter().zip(emulator.stats()) {
         let late = |q| stats.lateness.quantile(q).0.to_string();
         let counts = [
             ("frames", stats.frames.to_string()),

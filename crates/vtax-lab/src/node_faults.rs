@@ -1,4 +1,4 @@
-//! What can be done to a node that isn't a pair: end it, stop it, let it go on.
+//! Faults of a node that isn't a protected pair: kill it, stop it, let it go on.
 
 use std::fs;
 
@@ -37,7 +37,7 @@ impl Node {
     }
 
     fn signal_all(&self, signal: Signal, operation: &'static str) -> Result<()> {
-        let what = || format!("{operation} node {}", self.name);
+        let what = || format!("{operation} node {}", self.name());
         let refused = match &self.host {
             Some(Host::Pair(_)) | None => Some("it has no processes of its own"),
             Some(Host::Remote(_)) => Some("it is another machine"),
@@ -46,7 +46,7 @@ impl Node {
             Some(_) => None,
         };
         if let Some(why) = refused {
-            return Err(LabError::Pair { operation, reason: format!("node {}: {why}", self.name) });
+            return Err(LabError::Pair { operation, reason: format!("node {}: {why}", self.name()) });
         }
         for pid in self.processes() {
             match kill_process(pid, signal) {

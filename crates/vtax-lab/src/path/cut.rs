@@ -5,7 +5,7 @@ use std::sync::Arc;
 use vtax_sys::NetNs;
 use vtax_sys::netlink::{Netlink, set_down, set_up};
 
-use super::{End, no_controller};
+use super::End;
 use crate::error::{LabError, Result, While};
 use crate::ovs::Ovs;
 
@@ -54,7 +54,7 @@ impl PathSwitch {
     ///
     /// # Errors
     ///
-    /// On a path that isn't vtax's to cut, and where the kernel refuses.
+    /// On a path that isn't the lab's to cut, and where the kernel refuses.
     pub fn cut(&self) -> Result<()> {
         self.turn(false)
     }
@@ -92,7 +92,12 @@ impl PathSwitch {
     pub fn kill_controller(&self) -> Result<()> {
         match &self.inner.ovs {
             Some(ovs) => ovs.kill_controller(),
-            None => Err(no_controller(&self.inner.path)),
+            None => Err(LabError::Path {
+                path: self.inner.path.clone(),
+                reason:
+                    "it has no controller to kill; a path of kind `sdn` has one (testcontroller or os-ken)"
+                        .to_owned(),
+            }),
         }
     }
 }

@@ -2,70 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use vtax_sys::cgroup::{Limits, NodeGroup, RunGroups};
+use vtax_sys::cgroup::{NodeGroup, RunGroups};
 use vtax_sys::spawn::Spawn;
 use vtax_sys::{Namespaces, NetNs, PidFd};
 
+use crate::agent_program::{AgentProgram, CHANNEL, DIRECTORY, group_for};
+use crate::attachment::Attachment;
 use crate::budget::Enforced;
 use crate::error::{OnPath, Result, While};
-use crate::lab::NodeSpec;
 use crate::node::{Host, Node};
-
-/// All that the agent, and so a service, inherits of the environment.
-pub(crate) const ENVIRONMENT: [(&str, &str); 3] = [
-    ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
-    ("HOME", "/"),
-    ("LANG", "C.UTF-8"),
-];
-
-/// Where the agent finds its stream.
-pub(crate) const CHANNEL: i32 = 3;
-/// The agent's directory inside a node that has a `/run` of its own.
-pub(crate) const DIRECTORY: &str = "/run/vtax";
-
-/// A file in memory for what a node's first process writes to stderr.
-pub(crate) fn output_file(node: &str) -> Result<File> {
-    use rustix::fs::{MemfdFlags, OFlags, fcntl_setfl, memfd_create};
-    let make = || -> io::Result<File> {
-        let memory = memfd_create(format!("vtax-{node}-output"), MemfdFlags::CLOEXEC)?;
-        // Several processes write to it.
-        fcntl_setfl(&memory, OFlags::APPEND)?;
-        Ok(File::from(memory))
-    };
-    make().on("create", Path::new("a file in memory"))
-}
-
-/// The program of the agent and the start of its command line.
-#[derive(Debug, Clone)]
-pub(crate) struct AgentProgram {
-    pub(crate) program: PathBuf,
-    pub(crate) args: Vec<String>,
-}
-
-impl AgentProgram {
-    /// The command line for a node: `vtax agent --node NAME --fd 3 --dir DIRECTORY`.
-    pub(crate) fn args_for(&self, node: &str, directory: &Path) -> Vec<String> {
-        let own = ["--node", node, "--fd", &CHANNEL.to_string(), "--dir", &directory.to_string_lossy()]
-            .map(str::to_owned);
-        self.args.iter().cloned().chain(own).collect()
-    }
-}
-
-/// Makes the group of a node where it is to be held to something and groups can be used.
-pub(crate) fn group_for(groups: Option<&RunGroups>, spec: &NodeSpec) -> Result<Option<NodeGroup>> {
-    if spec.cpus.is_empty() && spec.memory.is_none() {
-        return Ok(None);
-    }
-    let Some(groups) = groups else { return Ok(None) };
-    let cpus = (!spec.cpus.is_empty()).then(|| spec.cpus.clone());
-    let limits = Limits { cpus, memory: spec.memory };
-    groups.node(&spec.name, &limits).map(Some).during(|| format!("limit node {}", spec.name))
-}
+use crate::process_io::{ENVIRONMENT, output_file, stream};
+use crate::spec::NodeSpec;
 
 /// The network of a native node.
 #[derive(Debug)]
@@ -108,19 +58,18 @@ pub(crate) fn start(
     let (process, channel, output, group) = launch(spawn, groups, spec)?;
     // From here on the node is a guard: what fails below takes it down.
     let mut node = Node {
-        name: spec.name.clone(),
+        attachment: Attachment { name: spec.name.clone(), netns: None, interfaces },
         enforced: Enforced::default(),
         host: Some(Host::Process(process)),
         channel: Some(channel),
-        netns: None,
         group,
         output: Some(output),
-        interfaces,
         directory,
         facts: BTreeMap::new(),
         on_host: None,
     };
-    node.netns = Some(NetNs::of_process(node.pid()).during(|| format!("build node {}", spec.name))?);
+    node.attachment.netns =
+        Some(NetNs::of_process(node.pid()).during(|| format!("build node {}", spec.name))?);
     node.read_back_limits()?;
     Ok(node)
 }
@@ -137,26 +86,18 @@ pub(crate) fn start_plain(
     let spawn = Spawn::new(&agent.program, agent.args_for(&spec.name, &directory));
     let (process, channel, output, group) = launch(spawn, groups, spec)?;
     let mut node = Node {
-        name: spec.name.clone(),
+        attachment: Attachment { name: spec.name.clone(), netns: None, interfaces: None },
         enforced: Enforced::default(),
         host: Some(Host::Process(process)),
         channel: Some(channel),
-        netns: None,
         group,
         output: Some(output),
-        interfaces: None,
         directory: directory.clone(),
         facts: BTreeMap::new(),
         on_host: Some(directory),
     };
     node.read_back_limits()?;
     Ok(node)
-}
-
-/// Both ends of a stream.
-pub(crate) fn stream() -> Result<(OwnedFd, OwnedFd)> {
-    let (ours, theirs) = UnixStream::pair().on("create", Path::new("a socket pair"))?;
-    Ok((ours.into(), theirs.into()))
 }
 
 type Launched = (PidFd, OwnedFd, File, Option<NodeGroup>);

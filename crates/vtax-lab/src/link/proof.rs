@@ -1,8 +1,8 @@
-//! Emulated wires prove themselves: what a path's rate, delay and loss really are, measured before it is
+//! Proof of an emulated link: what a path's rate, delay and loss really are, measured before it is
 //! used, by the same instrument that will measure over it.
 //!
 //! Two empty namespaces are joined as the client and the system under test will be, less the switches
-//! under study, which are not the wire. A shape that has proved itself in a run isn't measured again in it.
+//! under study, which are not the link. Properties that were proved once in a run are not measured again in it.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
@@ -20,11 +20,10 @@ use vtax_probe::noise::{Disturbance, StealWatch};
 use vtax_sys::{NetNs, SysError, chain};
 use vtax_units::{BitRate, Bytes, CpuSet, Nanos, Rate};
 
-use super::wire::Wire;
+use super::{Emulation, LinkEmulator, LinkProperties};
 use crate::error::{LabError, Result, While};
 use crate::fabric::Fabric;
 use crate::naming::{PREFIX, address};
-use crate::shape::Shape;
 
 /// How far a measured figure may be from the one asked for.
 const TOLERANCE: f64 = 0.02;
@@ -32,7 +31,7 @@ const TOLERANCE: f64 = 0.02;
 const DELAY_TOLERANCE: Nanos = Nanos(100_000);
 /// A busy host spoils a measurement, never improves it beyond the truth: the best of a few counts.
 const ATTEMPTS: usize = 4;
-/// How long a wire that seems too slow is measured again: a machine whose CPUs are taken away gets them back.
+/// How long a link that seems too slow is measured again: a machine whose CPUs are taken away gets them back.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Port of the instrument's server.
 const PORT: u16 = 5202;
@@ -48,17 +47,33 @@ pub(crate) struct Proof {
     loss: Option<([f64; 2], u64)>,
 }
 
-/// What makes two wires the same.
+/// What makes two emulated links the same.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Key {
-    shape: Shape,
+struct Key {
+    properties: LinkProperties,
     delay: Nanos,
     loss: f64,
 }
 
 impl Key {
-    pub(crate) fn of(path: &NetPath) -> Self {
-        Self { shape: Shape::of(path), delay: path.delay, loss: path.loss.0 }
+    fn of(path: &NetPath) -> Self {
+        Self { properties: LinkProperties::of(path), delay: path.delay, loss: path.loss.0 }
+    }
+}
+
+/// The emulated links that were proved so far, in this run.
+#[derive(Debug, Default)]
+pub(crate) struct Proofs(Vec<(Key, Proof)>);
+
+impl Proofs {
+    /// The proof of an equal link.
+    pub(crate) fn find(&self, path: &NetPath) -> Option<&Proof> {
+        let key = Key::of(path);
+        self.0.iter().find(|(known, _)| *known == key).map(|(_, proof)| proof)
+    }
+
+    pub(crate) fn add(&mut self, path: &NetPath, proof: Proof) {
+        self.0.push((Key::of(path), proof));
     }
 }
 
@@ -82,14 +97,14 @@ impl Proof {
         facts
     }
 
-    /// Whether it carried too little or took too long, as any wire does on a machine that is busy.
+    /// Whether it carried too little or took too long, as any link does on a machine that is busy.
     fn is_slow(&self) -> bool {
         let little = self.rate.is_some_and(|[asked, measured]| measured < asked * (1.0 - TOLERANCE));
         little || self.delay.is_some_and(|[asked, measured]| measured.saturating_sub(asked) > DELAY_TOLERANCE)
     }
 
     /// Whether what it carried too little may be what a hypervisor took of the CPUs, as a share: enough to be beyond
-    /// the tolerance, and not a wire that carries next to nothing of what it should.
+    /// the tolerance, and not a link that carries next to nothing of what it should.
     fn may_be_due_to(&self, stolen: f64) -> bool {
         let carries = self.rate.map_or(1.0, |[asked, measured]| measured / asked);
         self.is_slow() && stolen > TOLERANCE && carries > (1.0 - stolen) / 4.0
@@ -124,7 +139,7 @@ impl Proof {
     }
 }
 
-/// Measures a path's wire.
+/// Measures a path's emulated link.
 ///
 /// # Errors
 ///
@@ -150,7 +165,7 @@ pub(crate) fn prove(path: &NetPath, fabric: Fabric, cpus: [&CpuSet; 2]) -> Resul
     }
 }
 
-/// Why a path can't be used: the machine's trouble, where there was enough to explain it, or the wire.
+/// Why a path can't be used: the machine's trouble, where there was enough to explain it, or the link.
 fn refusal(path: &NetPath, reason: String, noise: Option<&Disturbance>) -> LabError {
     let path = path.name.clone();
     match noise {
@@ -159,39 +174,39 @@ fn refusal(path: &NetPath, reason: String, noise: Option<&Disturbance>) -> LabEr
     }
 }
 
-/// Two namespaces with the wire between them.
+/// Two namespaces with the emulated link between them.
 struct Bench<'a> {
     ends: [NetNs; 2],
     target: SocketAddr,
-    wire: Option<Wire>,
+    emulator: Option<LinkEmulator>,
     cpus: [&'a CpuSet; 2],
-    shape: Shape,
+    properties: LinkProperties,
     _fabric: Fabric,
 }
 
 impl<'a> Bench<'a> {
     fn build(path: &NetPath, mut fabric: Fabric, cpus: [&'a CpuSet; 2]) -> Result<Self> {
-        let what = || "prepare a wire's proof".to_owned();
-        let shape = Shape::of(path);
+        let what = || "prepare an emulated link's proof".to_owned();
+        let properties = LinkProperties::of(path);
         let ends = [NetNs::create().during(what)?, NetNs::create().during(what)?];
-        let mut near = fabric.add_switch(shape.mtu)?;
+        let mut near = fabric.add_switch(properties.mtu)?;
         let place = |number: u16| (address(number), PREFIX);
         // From the end of the lab's network, where no node is.
         let numbers = [u16::MAX - 2, u16::MAX - 1];
-        fabric.plug_namespace(&ends[0], "eth0", &mut near, shape, place(numbers[0]))?;
-        let wire = if let Some(spec) = super::wire_of(path) {
-            let mut far = fabric.add_switch(shape.mtu)?;
-            fabric.plug_namespace(&ends[1], "eth0", &mut far, shape, place(numbers[1]))?;
-            let taps = fabric.taps([&mut near, &mut far], shape, spec.loss == 0.0)?;
+        fabric.plug_namespace(&ends[0], "eth0", &mut near, properties, place(numbers[0]))?;
+        let emulator = if let Some(spec) = Emulation::of(path) {
+            let mut far = fabric.add_switch(properties.mtu)?;
+            fabric.plug_namespace(&ends[1], "eth0", &mut far, properties, place(numbers[1]))?;
+            let taps = fabric.taps([&mut near, &mut far], properties, spec.loss == 0.0)?;
             fabric.start(&far)?;
-            Some(Wire::start(taps.map(|(tap, _)| tap), spec, cpus[0])?)
+            Some(LinkEmulator::start(taps.map(|(tap, _)| tap), spec, cpus[0])?)
         } else {
-            fabric.plug_namespace(&ends[1], "eth0", &mut near, shape, place(numbers[1]))?;
+            fabric.plug_namespace(&ends[1], "eth0", &mut near, properties, place(numbers[1]))?;
             None
         };
         fabric.start(&near)?;
         let target = SocketAddr::new(address(numbers[1]), PORT);
-        Ok(Self { ends, target, wire, cpus, shape, _fabric: fabric })
+        Ok(Self { ends, target, emulator, cpus, properties, _fabric: fabric })
     }
 
     fn measure(&self, path: &NetPath) -> Result<Proof, String> {
@@ -222,11 +237,11 @@ impl<'a> Bench<'a> {
     /// On a thread in the client's namespace.
     fn figures(&self, path: &NetPath) -> Result<Proof, String> {
         let mut proof = Proof::default();
-        if let Some(wire) = self.wire.as_ref().filter(|_| path.delay > Nanos::ZERO) {
+        if let Some(emulator) = self.emulator.as_ref().filter(|_| path.delay > Nanos::ZERO) {
             // What the path takes anyway is no part of the delay.
-            wire.set_delay(Nanos::ZERO);
+            emulator.set_delay(Nanos::ZERO);
             let base = self.round_trip(Nanos::ZERO)?;
-            wire.set_delay(path.delay);
+            emulator.set_delay(path.delay);
             let whole = self.round_trip(path.delay)?;
             proof.delay = Some([path.delay, Nanos(whole.0.saturating_sub(base.0) / 2)]);
         }
@@ -285,7 +300,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Share lost of small datagrams, of which a slow wire carries enough.
+    /// Share lost of small datagrams, of which a slow link carries enough.
     fn lost(&self, path: &NetPath) -> Result<([f64; 2], u64), String> {
         const SIZE: u32 = 64;
         /// On the wire: the payload, and headers, preamble and gap of UDP over Ethernet.
@@ -294,7 +309,7 @@ impl<'a> Bench<'a> {
         let packets = most.min(20_000.0);
         let rate = BitRate((packets * f64::from(SIZE) * 8.0).max(8.0) as u64);
         let found = self.datagrams(rate, SIZE, Nanos::from_millis(400))?;
-        // What the receiver had no room for isn't the wire's loss.
+        // What the receiver had no room for isn't the link's loss.
         let lost = found.sender.sent.saturating_sub(found.receiver.received + found.receiver.no_room);
         let sent = found.sender.sent;
         Ok(([path.loss.0, lost as f64 / sent.max(1) as f64], sent))
@@ -306,7 +321,7 @@ impl<'a> Bench<'a> {
         if unsteady || rate < BitRate(400_000_000) {
             // TCP would take long to find the rate, and so many datagrams every host can send. A tenth too
             // much fills the queue.
-            let asked = self.shape.udp_goodput().unwrap_or_default();
+            let asked = self.properties.udp_goodput().unwrap_or_default();
             let size = path.mtu - 28;
             let frames = asked * 0.3 / 8.0 / f64::from(size);
             // At least a dozen of full size, and at most a second.
@@ -315,7 +330,7 @@ impl<'a> Bench<'a> {
             let found = self.datagrams(offered, size, Nanos((seconds * 1e9) as u64))?;
             return Ok([asked * (1.0 - path.loss.0), found.goodput()]);
         }
-        let asked = self.shape.tcp_goodput().unwrap_or_default();
+        let asked = self.properties.tcp_goodput().unwrap_or_default();
         let test = TcpTest {
             streams: 1,
             direction: Direction::Up,
@@ -353,10 +368,10 @@ mod tests {
     }
 
     #[test]
-    fn a_wire_is_not_blamed_for_what_a_hypervisor_took() {
+    fn a_link_is_not_blamed_for_what_a_hypervisor_took() {
         let slow = proof(Some([941e6, 900e6]), None, None);
         assert!(slow.may_be_due_to(0.3) && !slow.may_be_due_to(0.01));
-        assert!(!proof(Some([941e6, 965e6]), None, None).may_be_due_to(0.3), "nobody gives CPUs away");
+        assert!(!proof(Some([941e6, 965e6]), None, None).may_be_due_to(0.3), "CPUs are taken, never given");
         assert!(!proof(Some([9.4e12, 1e10]), None, None).may_be_due_to(0.3), "nor takes a thousandfold");
         assert!(proof(None, Some([1_000_000, 3_000_000]), None).may_be_due_to(0.3));
         let path = NetPath::new("gigabit", PathKind::Bridge);

@@ -1,20 +1,22 @@
 //! A protected virtual machine as a testbed's system under test.
 
-use vtax_agent::message::InterfaceSetup;
+use std::collections::BTreeMap;
+
 use vtax_plan::model::{FaultTolerance, FtMode, VmOptions};
 use vtax_sys::sched;
 use vtax_units::CpuSet;
 use vtax_vm::ft::Mode;
 use vtax_vm::ft::heartbeat::DetectorSettings;
 
+use crate::agent_program::DIRECTORY;
+use crate::attachment::Attachment;
 use crate::budget::{Allocation, Enforced};
 use crate::error::Result;
 use crate::fabric::{Fabric, Switch};
-use crate::ft::{FtPair, PairMode, PairSpec, PairTask};
-use crate::lab::{Lab, NodeSpec};
-use crate::netns_node::DIRECTORY;
+use crate::ft::{FtPair, PairBase, PairMode, PairSpec, PairTask};
+use crate::link::LinkProperties;
 use crate::node::{Host, Node};
-use crate::shape::Shape;
+use crate::spec::NodeSpec;
 
 /// The link for checkpoints where the plan gives it no rate: the pages of a checkpoint go in large pieces.
 const LINK_MTU: u32 = 1500;
@@ -36,7 +38,7 @@ fn spec_of(name: &str, vm: &VmOptions, ft: &FaultTolerance) -> PairSpec {
     let mut spec = PairSpec::new(name, mode(ft.mode), PairTask::Agent);
     spec.memory = vm.memory;
     spec.disk = ft.disk;
-    spec.link = Shape { mtu: LINK_MTU, rate: ft.link, ..Shape::default() };
+    spec.link = LinkProperties { mtu: LINK_MTU, rate: ft.link, ..LinkProperties::default() };
     spec.detector = DetectorSettings { interval: ft.heartbeat, timeout: ft.patience };
     spec.hosts = vec![CpuSet::default(); usize::try_from(ft.hosts).unwrap_or(2).clamp(2, 3)];
     if let Some(memory) = ft.secondary_memory {
@@ -59,76 +61,67 @@ pub fn unprotectable(vm: &VmOptions, ft: &FaultTolerance) -> Option<String> {
     ))
 }
 
-/// CPUs of the other hosts: those that nobody else has, or else the first host's own.
+/// CPUs of the other hosts: those that neither side has; `None` where there are none left.
 fn spare_cpus(allowed: &CpuSet, allocation: &Allocation) -> Option<CpuSet> {
     let free =
         allowed.iter().filter(|cpu| !allocation.sut.contains(*cpu) && !allocation.client.contains(*cpu));
     Some(CpuSet::of(free)).filter(|cpus| !cpus.is_empty())
 }
 
-impl Lab {
-    /// Builds a pair whose guest is a node with an agent, plugged into a switch. It isn't protected yet.
-    pub(crate) fn add_pair_node(
-        &self,
-        node: &NodeSpec,
-        (vm, ft): (&VmOptions, &FaultTolerance),
-        allocation: &Allocation,
-        (fabric, switch): (&mut Fabric, &Switch),
-        (path, notes): (Shape, &mut Vec<String>),
-    ) -> Result<Node> {
-        let mut spec = spec_of(&node.name, vm, ft);
-        spec.mtu = path.mtu;
-        spec.service_rate = path.rate;
-        spec.vcpus = vm.vcpus.unwrap_or_else(|| u32::try_from(node.cpus.len()).unwrap_or(1)).max(1);
-        let allowed = sched::allowed_cpus().unwrap_or_default();
-        let spare = spare_cpus(&allowed, allocation);
-        if spare.is_none() && ft.mode.has_secondary() {
-            notes.push(format!(
-                "{}: both hosts of a pair share CPUs {}, so the copy's upkeep takes time from the guest; leave \
-                 CPUs to the second by a smaller `budget.client_cpus`",
-                ft.mode.word(),
-                node.cpus
-            ));
-        }
-        let others = spare.unwrap_or_else(|| node.cpus.clone());
-        for (number, cpus) in spec.hosts.iter_mut().enumerate() {
-            *cpus = if number == 0 { node.cpus.clone() } else { others.clone() };
-        }
-        let mut pair = self.add_pair(fabric, switch, spec)?;
-        let (channel, interfaces) = (pair.take_channel(), pair.interfaces().to_vec());
-        self.pair_node(node.name.clone(), pair, channel, interfaces)
+/// Builds a pair whose guest is a node with an agent, plugged into a switch. It isn't protected yet.
+pub(crate) fn start(
+    base: PairBase<'_>,
+    node: &NodeSpec,
+    (vm, ft): (&VmOptions, &FaultTolerance),
+    allocation: &Allocation,
+    (fabric, switch): (&mut Fabric, &Switch),
+    (link, notes): (LinkProperties, &mut Vec<String>),
+) -> Result<Node> {
+    let mut spec = spec_of(&node.name, vm, ft);
+    spec.memory = node.memory.unwrap_or(vm.memory);
+    spec.mtu = link.mtu;
+    spec.service_rate = link.rate;
+    spec.vcpus = vm.vcpus.unwrap_or_else(|| u32::try_from(node.cpus.len()).unwrap_or(1)).max(1);
+    let allowed = sched::allowed_cpus().unwrap_or_default();
+    let spare = spare_cpus(&allowed, allocation);
+    if spare.is_none() && ft.mode.has_secondary() {
+        notes.push(format!(
+            "{}: both hosts of a pair share CPUs {}, so the copy's upkeep takes time from the guest; leave \
+             CPUs to the second by a smaller `budget.client_cpus`",
+            ft.mode.word(),
+            node.cpus
+        ));
     }
+    let others = spare.unwrap_or_else(|| node.cpus.clone());
+    for (number, cpus) in spec.hosts.iter_mut().enumerate() {
+        *cpus = if number == 0 { node.cpus.clone() } else { others.clone() };
+    }
+    let guest_facts = base.guest.facts();
+    let pair = FtPair::start(base, fabric, switch, spec)?;
+    node_of(node.name.clone(), guest_facts, pair)
+}
 
-    fn pair_node(
-        &self,
-        name: String,
-        pair: FtPair,
-        channel: Option<std::os::fd::OwnedFd>,
-        interfaces: Vec<InterfaceSetup>,
-    ) -> Result<Node> {
-        let mut facts = self.guest().map(|guest| guest.facts()).unwrap_or_default();
-        if let Some(primary) = pair.primary() {
-            facts.insert("vm.command".to_owned(), primary.command().join(" "));
-        }
-        let held = pair.enforced()?;
-        for (host, enforced) in &held {
-            facts.insert(format!("ft.{host}"), enforced.describe());
-        }
-        let enforced = held.into_iter().next().map_or_else(Enforced::default, |(_, enforced)| enforced);
-        Ok(Node {
-            name,
-            host: Some(Host::Pair(Box::new(pair))),
-            channel,
-            netns: None,
-            group: None,
-            output: None,
-            interfaces: Some(interfaces),
-            directory: DIRECTORY.into(),
-            enforced,
-            facts,
-            on_host: None,
-        })
+fn node_of(name: String, mut facts: BTreeMap<String, String>, mut pair: FtPair) -> Result<Node> {
+    let (channel, interfaces) = (pair.take_channel(), pair.interfaces().to_vec());
+    if let Some(primary) = pair.primary() {
+        facts.insert("vm.command".to_owned(), primary.command().join(" "));
     }
+    let held = pair.enforced()?;
+    for (host, enforced) in &held {
+        facts.insert(format!("ft.{host}"), enforced.describe());
+    }
+    let enforced = held.into_iter().next().map_or_else(Enforced::default, |(_, enforced)| enforced);
+    Ok(Node {
+        attachment: Attachment { name, netns: None, interfaces: Some(interfaces) },
+        host: Some(Host::Pair(Box::new(pair))),
+        channel,
+        group: None,
+        output: None,
+        directory: DIRECTORY.into(),
+        enforced,
+        facts,
+        on_host: None,
+    })
 }
 
 #[cfg(test)]
@@ -164,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_host_gets_what_nobody_has() {
+    fn the_other_host_gets_the_cpus_that_are_left() {
         let set = |text: &str| text.parse::<CpuSet>().expect("a set");
         let allocation = |client: &str| Allocation {
             sut: set("2-3"),

@@ -13,12 +13,13 @@ use vtax_units::Bytes;
 use vtax_vm::ft::{Mode, PairQemu, choose};
 use vtax_vm::{Cache, Guest, GuestKernel, GuestOptions, GuestRoot, Qemu, VmError};
 
-use super::model::{PairEventKind, PairMode, PairSpec, PairTask, Side};
-use super::witness::Questioner;
 use crate::error::Result;
 use crate::fabric::configure_from_outside;
-use crate::lab::{Isolation, Lab, LabOptions, NodeSpec};
-use crate::shape::Shape;
+use crate::ft::witness::Questioner;
+use crate::ft::{PairEventKind, PairMode, PairSpec, PairTask, Side};
+use crate::lab::{Isolation, Lab, LabOptions};
+use crate::link::LinkProperties;
+use crate::spec::NodeSpec;
 
 /// How long the whole proof may take before the QEMU counts as one that hangs.
 const PROOF_WITHIN: Duration = Duration::from_secs(60);
@@ -85,7 +86,7 @@ fn prove(cache: &Cache, qemu: &Qemu, program: &Path) -> Result<(), String> {
     let guest = Arc::new(Guest::prepare(&options).map_err(|e| words(&e))?);
     let program = program.to_owned();
     let controller = start_controller(ControllerOptions::for_this_process(), move |inside| {
-        // Whoever is interrupted takes everything along.
+        // An interrupt of the front process ends everything.
         let _ = inside.end_with_front();
         let outcome = survive(guest, program);
         let text = outcome.as_ref().err().map(|e| chain(e)).unwrap_or_default();
@@ -116,7 +117,7 @@ fn survive(guest: Arc<Guest>, program: PathBuf) -> Result<()> {
     let mut fabric = lab.fabric()?;
     let mut switch = fabric.add_switch(1500)?;
     let mut client = lab.add_native_node(&NodeSpec::new("client"))?;
-    fabric.plug(&mut client, &mut switch, Shape::default())?;
+    fabric.plug(&mut client, &mut switch, LinkProperties::default())?;
     configure_from_outside(&[&client])?;
     fabric.start(&switch)?;
     let mut spec = PairSpec::new("proof", PairMode::Checkpoints(Mode::Kemari), PairTask::Witness);

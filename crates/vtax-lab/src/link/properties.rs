@@ -1,4 +1,4 @@
-//! How a cable behaves: rate and MTU.
+//! How a link behaves: rate, queue, MTU and offloads.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ const BURST: Duration = Duration::from_micros(1065);
 /// The longest a frame waits before frames are dropped, as on a switch port with a small buffer.
 const QUEUE: Duration = Duration::from_millis(10);
 
-/// How a cable behaves, the same in both directions.
+/// How a link behaves, the same in both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
+pub struct LinkProperties {
     /// MTU of both ends in bytes.
     pub mtu: u32,
-    /// Rate of the emulated wire, preamble and gaps included; `None`: as fast as the host can.
+    /// Rate of the emulated link, preamble and gaps included; `None`: as fast as the host can.
     pub rate: Option<BitRate>,
     /// The longest a frame waits at a port with a rate; `None`: 10 ms.
     pub queue: Option<Duration>,
@@ -34,14 +34,14 @@ pub struct Shape {
     pub offloads: bool,
 }
 
-impl Default for Shape {
+impl Default for LinkProperties {
     fn default() -> Self {
         Self { mtu: 1500, rate: None, queue: None, offloads: true }
     }
 }
 
-impl Shape {
-    /// How the cables of a path behave.
+impl LinkProperties {
+    /// How the links of a path behave.
     #[must_use]
     pub fn of(path: &NetPath) -> Self {
         Self {
@@ -58,7 +58,7 @@ impl Shape {
         Self { rate: None, queue: None, ..self }
     }
 
-    /// Goodput of TCP over this wire in bits per second: what is left of the rate beside preamble, gap,
+    /// Goodput of TCP over this link in bits per second: what is left of the rate beside preamble, gap,
     /// Ethernet, IP and TCP headers with timestamps (RFC 7323), in segments of full size.
     #[must_use]
     pub fn tcp_goodput(&self) -> Option<f64> {
@@ -93,23 +93,25 @@ mod tests {
 
     #[test]
     fn a_gigabit_is_what_a_gigabit_wire_carries() {
-        let tbf = Shape { rate: Some(BitRate(1_000_000_000)), ..Shape::default() }.tbf().unwrap();
+        let tbf =
+            LinkProperties { rate: Some(BitRate(1_000_000_000)), ..LinkProperties::default() }.tbf().unwrap();
         assert_eq!(tbf.rate_bytes * 8 / 1000, 984_395);
         assert!((130_000..132_000).contains(&tbf.burst_bytes), "{tbf:?}");
-        assert!(Shape::default().tbf().is_none());
+        assert!(LinkProperties::default().tbf().is_none());
     }
 
     #[test]
-    fn a_gigabit_carries_what_everybody_measures() {
-        let gigabit = Shape { rate: Some(BitRate(1_000_000_000)), ..Shape::default() };
+    fn a_gigabit_carries_its_known_goodput() {
+        let gigabit = LinkProperties { rate: Some(BitRate(1_000_000_000)), ..LinkProperties::default() };
         assert_eq!((gigabit.tcp_goodput().unwrap() / 1e6).round(), 941.0);
         assert_eq!((gigabit.udp_goodput().unwrap() / 1e6).round(), 957.0);
-        assert!(Shape::default().tcp_goodput().is_none());
+        assert!(LinkProperties::default().tcp_goodput().is_none());
     }
 
     #[test]
     fn slow_wires_still_pass_whole_frames() {
-        let tbf = Shape { rate: Some(BitRate(1_000_000)), ..Shape::default() }.tbf().unwrap();
+        let tbf =
+            LinkProperties { rate: Some(BitRate(1_000_000)), ..LinkProperties::default() }.tbf().unwrap();
         assert!(tbf.burst_bytes >= 3000);
     }
 }

@@ -1,0 +1,8 @@
+//! How each kind of node is built.
+
+pub(crate) mod container;
+pub(crate) mod native;
+pub(crate) mod protected;
+pub(crate) mod vm;
+
+pub(crate) use native::Network;

@@ -1,0 +1,64 @@
+//! Virtual machine nodes: the agent as /init of a QEMU guest.
+
+use std::sync::Arc;
+
+use vtax_sys::cgroup::{NodeGroup, RunGroups};
+use vtax_units::Bytes;
+use vtax_vm::{Guest, Vm, VmConfig, VmNic};
+
+use crate::agent_program::{DIRECTORY, group_for};
+use crate::attachment::Attachment;
+use crate::budget::{Enforced, QEMU_OVERHEAD};
+use crate::error::{LabError, Result, While};
+use crate::fabric::VmPort;
+use crate::node::{Host, Node};
+use crate::spec::NodeSpec;
+
+/// Starts one virtual machine node.
+pub(crate) fn start(
+    guest: &Arc<Guest>,
+    groups: Option<&RunGroups>,
+    spec: &NodeSpec,
+    vcpus: u32,
+    ports: Vec<VmPort>,
+) -> Result<Node> {
+    let node = || spec.name.clone();
+    let what = || format!("build node {}", spec.name);
+    let memory = spec.memory.unwrap_or(Bytes::from_mib(256));
+    let limit = NodeSpec { memory: Some(Bytes(memory.0 + QEMU_OVERHEAD.0)), ..spec.clone() };
+    let group = group_for(groups, &limit)?;
+    let control_groups = group.as_ref().map_or(Ok(Vec::new()), |g| g.procs_files()).during(what)?;
+    let (nics, interfaces): (Vec<VmNic>, Vec<_>) =
+        ports.into_iter().map(|p| (VmNic { tap: p.tap, mac: p.mac.0 }, p.setup)).unzip();
+    let config = VmConfig {
+        name: node(),
+        memory,
+        vcpus,
+        nics,
+        cpus: spec.cpus.clone(),
+        control_groups,
+        root: "/".into(),
+    };
+    let started = Vm::start(guest, config).and_then(|vm| Ok((vm.agent_stream()?, vm)));
+    let (channel, vm) = started.map_err(|source| {
+        // The first error tells more than a group that can't be removed.
+        let _ = group.as_ref().map(NodeGroup::remove);
+        LabError::Vm { node: node(), source }
+    })?;
+    let mut facts = guest.facts();
+    facts.insert("vm.command".to_owned(), vm.command().join(" "));
+    facts.insert("vm.memory_overhead_allowed".to_owned(), QEMU_OVERHEAD.to_string());
+    let mut node = Node {
+        attachment: Attachment { name: node(), netns: None, interfaces: Some(interfaces) },
+        enforced: Enforced::default(),
+        host: Some(Host::Vm(Box::new(vm))),
+        channel: Some(channel.into()),
+        group,
+        output: None,
+        directory: DIRECTORY.into(),
+        facts,
+        on_host: None,
+    };
+    node.read_back_limits()?;
+    Ok(node)
+}

@@ -1,0 +1,44 @@
+//! A physical switch, emulated, and a virtual switch behind it.
+
+use vtax_plan::model::VirtualSwitch;
+
+use super::switched::{self, Switches};
+use super::{Built, PathBuilder, Site};
+use crate::error::Result;
+use crate::lab::Lab;
+use crate::link::LinkProperties;
+use crate::ovs;
+use crate::spec::TestbedSpec;
+
+/// The client on the physical switch, virtual machines on the virtual one.
+pub(super) struct Bridged(pub(super) VirtualSwitch);
+
+impl PathBuilder for Bridged {
+    fn suits(&self, _spec: &TestbedSpec) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn obstacle(&self, _lab: &Lab) -> Option<String> {
+        match self.0 {
+            VirtualSwitch::Bridge => None,
+            VirtualSwitch::Ovs => ovs::obstacle(super::ovs::PART),
+        }
+    }
+
+    fn build(&self, site: &mut Site<'_>) -> Result<Built> {
+        switched::build(site, site.path(), |site, fabric, path| {
+            let mut near = fabric.add_switch(path.mtu)?;
+            let (ovs, mut far) = match self.0 {
+                VirtualSwitch::Bridge => (None, fabric.add_switch(path.mtu)?),
+                VirtualSwitch::Ovs => {
+                    let (ovs, switch) = super::ovs::start(site, path, fabric, super::ovs::PART)?;
+                    (Some(ovs), switch)
+                }
+            };
+            fabric.uplink(&mut near, &mut far, LinkProperties::of(path))?;
+            fabric.start(&far)?;
+            // The virtual switch's ports are as fast as it is; only the physical one's are limited.
+            Ok(Switches { ovs, far: Some(far), unlimited_far: true, ..Switches::one(near) })
+        })
+    }
+}

@@ -1,0 +1,165 @@
+//! A real interface to a remote host: the client in the host's own network, the system under test an agent
+//! that ssh starts there.
+
+use std::net::{IpAddr, ToSocketAddrs};
+
+use vtax_plan::model::NicOptions;
+use vtax_sys::netlink::Netlink;
+use vtax_sys::{NetNs, chain};
+
+use super::parts::PathParts;
+use super::{Built, End, PathBuilder, Placed, Site, no_routers, one_system};
+use crate::error::{Result, While};
+use crate::lab::Lab;
+use crate::nodes::Network;
+use crate::spec::TestbedSpec;
+use crate::ssh::{SSH, Ssh};
+
+/// A path over this host's interface.
+pub(super) struct Nic<'a>(pub(super) &'a NicOptions);
+
+impl PathBuilder for Nic<'_> {
+    fn suits(&self, spec: &TestbedSpec) -> Result<(), String> {
+        one_system(spec, "it leads to one remote host")?;
+        no_routers(spec, "what lies between is the real network")
+    }
+
+    fn obstacle(&self, lab: &Lab) -> Option<String> {
+        if let Err(missing) = SSH.find() {
+            return Some(missing.to_string());
+        }
+        let Some(network) = lab.host_network() else {
+            return Some(
+                "a real interface needs the host's own network, which this lab doesn't have".to_owned(),
+            );
+        };
+        if let Err(e) = network.run(|| Ok(())) {
+            return Some(format!("the host's own network can't be entered ({}); run as root", chain(&e)));
+        }
+        resolve(network, self.0).and_then(|address| interface(network, self.0, address)).err()
+    }
+
+    /// Starts the client in the host's network, and the agent on the remote host.
+    fn build(&self, site: &mut Site<'_>) -> Result<Built> {
+        site.notes
+            .push(format!("path {}: the remote host's CPUs and memory are not limited", site.path().name));
+        if let Some(reason) = self.obstacle(site.lab) {
+            return Err(site.refuse(reason));
+        }
+        let network = site.lab.host_network().ok_or_else(|| site.refuse("no network"))?;
+        let hold = || network.try_clone().during(|| "hold the host's network".to_owned());
+        let address = resolve(network, self.0).map_err(|reason| site.refuse(reason))?;
+        let interface = interface(network, self.0, address).map_err(|reason| site.refuse(reason))?;
+        let ssh = Ssh { words: site.lab.ssh(), host: &self.0.host, network };
+        let command = self.command(site, &ssh)?;
+        let node = ssh.agent(&site.suts[0], &command)?;
+        let client = site.lab.add_node(Network::Host(hold()?), &site.client)?;
+        let facts = [
+            ("path.switch", "real network".to_owned()),
+            ("path.nic.interface", interface.clone()),
+            ("path.nic.host", self.0.host.clone()),
+            ("path.nic.address", address.to_string()),
+        ];
+        let mut parts = PathParts::default();
+        parts.add_facts(facts.map(|(key, value)| (key.to_owned(), value)));
+        let client_end = Some(End::Inside { netns: hold()?, interface });
+        let suts = vec![Placed { node, address, end: None }];
+        Ok(Built { client, client_end, routers: Vec::new(), suts, cable: None, parts, fabric: None })
+    }
+}
+
+impl Nic<'_> {
+    /// The remote shell's command: the agent, in a directory that is removed when it has ended.
+    fn command(&self, site: &Site<'_>, ssh: &Ssh<'_>) -> Result<String> {
+        let name = &site.suts[0].name;
+        Ok(match &self.0.vtax {
+            Some(vtax) => format!(
+                "d=$(mktemp -d \"${{TMPDIR:-/tmp}}/vtax-XXXXXXXX\") || exit 1; {vtax} agent --node {name} --fd 0 \
+                 --dir \"$d/node\"; s=$?; rm -rf \"$d\"; exit $s"
+            ),
+            None => {
+                let agent = site.lab.agent_program();
+                let directory = ssh.copy(&agent.program).map_err(|reason| site.refuse(reason))?;
+                format!(
+                    "d={directory}; \"$d/vtax\" {} --node {name} --fd 0 --dir \"$d/node\"; s=$?; rm -rf \"$d\"; \
+                     exit $s",
+                    agent.args[1..].join(" ")
+                )
+            }
+        })
+    }
+}
+
+/// The remote host's address on the network to be measured.
+fn resolve(network: &NetNs, nic: &NicOptions) -> Result<IpAddr, String> {
+    let name = nic.address.trim_matches(['[', ']']).to_owned();
+    let look = || {
+        let found = (name.as_str(), 0).to_socket_addrs().map(|mut all| all.next());
+        Ok(found.map_err(|e| e.to_string()))
+    };
+    match network.run(look) {
+        Ok(Ok(Some(address))) => Ok(address.ip()),
+        Ok(Ok(None)) => Err(format!("`{name}` resolves to no address")),
+        Ok(Err(e)) => Err(format!("`{name}` resolves to nothing: {e}")),
+        Err(e) => Err(chain(&e)),
+    }
+}
+
+/// The interface that leads there.
+fn interface(network: &NetNs, nic: &NicOptions, address: IpAddr) -> Result<String, String> {
+    let look = || {
+        let names = Netlink::open()?.links()?.into_iter().map(|l| l.name).collect::<Vec<_>>();
+        let routes = std::fs::read_to_string("/proc/thread-self/net/route").unwrap_or_default();
+        Ok((names, routes))
+    };
+    let (names, routes) = network.run(look).map_err(|e| chain(&e))?;
+    let leads = match address {
+        IpAddr::V4(v4) => by_route(&routes, v4.into()),
+        IpAddr::V6(_) => None,
+    };
+    match (&nic.interface, leads) {
+        (Some(wanted), _) if !names.contains(wanted) => {
+            Err(format!("this host has no interface `{wanted}`; it has {}", names.join(", ")))
+        }
+        (Some(wanted), Some(leads)) if *wanted != leads => {
+            Err(format!("the route to {address} leads over {leads}, not over {wanted}"))
+        }
+        (Some(wanted), _) => Ok(wanted.clone()),
+        (None, Some(leads)) => Ok(leads),
+        (None, None) => Err(format!("no route of this host leads to {address}; name the `interface`")),
+    }
+}
+
+/// The interface of the longest prefix that fits, in the form of `/proc/net/route`: addresses as hexadecimal
+/// numbers in the machine's byte order.
+fn by_route(routes: &str, address: u32) -> Option<String> {
+    let fits = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number =
+            |i: usize| Some(u32::from_be_bytes(u32::from_str_radix(words.get(i)?, 16).ok()?.to_ne_bytes()));
+        let (destination, mask) = (number(1)?, number(7)?);
+        (address & mask == destination).then(|| (mask.count_ones(), words[0].to_owned()))
+    };
+    routes.lines().skip(1).filter_map(fits).max_by_key(|(length, _)| *length).map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_prefix_leads() {
+        let hex = |address: [u8; 4]| format!("{:08X}", u32::from_ne_bytes(address));
+        let line = |name: &str, to: [u8; 4], mask: [u8; 4]| {
+            format!("{name}\t{}\t00000000\t0001\t0\t0\t0\t{}\t0\t0\t0\n", hex(to), hex(mask))
+        };
+        let table = "Iface\tDestination\tGateway\tFlags\n".to_owned()
+            + &line("eth0", [0; 4], [0; 4])
+            + &line("eth1", [192, 0, 2, 0], [255, 255, 255, 0])
+            + "torn\n";
+        let to = |address: &str| by_route(&table, u32::from(address.parse::<std::net::Ipv4Addr>().unwrap()));
+        assert_eq!(to("192.0.2.7").as_deref(), Some("eth1"));
+        assert_eq!(to("198.51.100.1").as_deref(), Some("eth0"));
+        assert_eq!(by_route("Iface\n", 0), None);
+    }
+}

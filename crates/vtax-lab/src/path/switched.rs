@@ -1,0 +1,180 @@
+//! What paths over switches have in common.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use vtax_plan::model::{EnvironmentKind, NetPath, VmOptions};
+
+use super::parts::PathParts;
+use super::routers::Row;
+use super::site::newest_end;
+use super::{Built, Cable, End, Placed, Site};
+use crate::error::Result;
+use crate::fabric::{Fabric, Switch, VmPort};
+use crate::link::{Emulation, LinkEmulator, LinkProperties};
+use crate::node::Node;
+use crate::nodes;
+use crate::ovs::Ovs;
+use crate::spec::NodeSpec;
+
+/// The switches of a path, without ports yet.
+pub(super) struct Switches {
+    /// Where the client, or the last router, is plugged in.
+    pub(super) near: Switch,
+    /// Where the systems under test are; `None`: on the same switch.
+    pub(super) far: Option<Switch>,
+    pub(super) ovs: Option<Arc<Ovs>>,
+    /// Whether the far switch's ports have no limit.
+    pub(super) unlimited_far: bool,
+    /// Whether the client is a virtual machine.
+    pub(super) guest_client: bool,
+}
+
+impl Switches {
+    /// One for all.
+    pub(super) const fn one(near: Switch) -> Self {
+        Self { near, far: None, ovs: None, unlimited_far: false, guest_client: false }
+    }
+
+    fn far(&mut self) -> &mut Switch {
+        self.far.as_mut().unwrap_or(&mut self.near)
+    }
+
+    /// Puts a link emulator in front of the switches, with a switch of its own for the client.
+    fn emulate(
+        &mut self,
+        fabric: &mut Fabric,
+        emulation: Emulation,
+        site: &Site<'_>,
+        properties: LinkProperties,
+    ) -> Result<LinkEmulator> {
+        let mut outer = fabric.add_switch(properties.mtu)?;
+        let taps = fabric.taps([&mut outer, &mut self.near], properties, emulation.loss == 0.0)?;
+        let taps = taps.map(|(tap, _)| tap);
+        let emulator = LinkEmulator::start(taps, emulation, &site.allocation.client)?;
+        fabric.start(&self.near)?;
+        let middle = std::mem::replace(&mut self.near, outer);
+        self.far.get_or_insert(middle);
+        Ok(emulator)
+    }
+}
+
+/// Builds a path over the switches that `make` makes, and plugs all nodes in. `path` is the plan's with the
+/// offloads that are possible on it.
+pub(super) fn build(
+    site: &mut Site<'_>,
+    path: &NetPath,
+    make: impl FnOnce(&mut Site<'_>, &mut Fabric, &NetPath) -> Result<Switches>,
+) -> Result<Built> {
+    let near = LinkProperties::of(path);
+    let mut fabric = site.fabric()?;
+    let mut parts = PathParts::default();
+    parts.add_facts(site.prove(path)?.facts());
+    parts.add_facts([("path.offloads".to_owned(), path.offloads.to_string())]);
+    let mut switches = make(site, &mut fabric, path)?;
+    parts.ovs = switches.ovs.clone();
+    if let Some(emulation) = Emulation::of(path) {
+        parts.emulator = Some(switches.emulate(&mut fabric, emulation, site, near)?);
+    }
+    let client = plug_client(site, &mut fabric, &mut switches, near)?;
+    let far = if switches.unlimited_far { near.unlimited() } else { near };
+    let far = LinkProperties { mtu: path.sut_mtu.unwrap_or(path.mtu), ..far };
+    let mut suts = Vec::with_capacity(site.suts.len());
+    for number in 0..site.suts.len() {
+        suts.push(plug_sut(site, number, (&mut fabric, switches.far()), far)?);
+    }
+    fabric.start(&switches.near)?;
+    if let Some(far) = &switches.far {
+        fabric.start(far)?;
+    }
+    Ok(Built {
+        client: client.node,
+        client_end: Some(client.end),
+        routers: client.routers,
+        suts,
+        cable: Some(Cable { inside: None, interface: client.port }),
+        parts,
+        fabric: Some(fabric),
+    })
+}
+
+/// The client's side of the path.
+struct Client {
+    node: Node,
+    routers: Vec<Node>,
+    end: End,
+    /// The port of the near switch that leads to it.
+    port: String,
+}
+
+fn plug_client(
+    site: &mut Site<'_>,
+    fabric: &mut Fabric,
+    switches: &mut Switches,
+    properties: LinkProperties,
+) -> Result<Client> {
+    match &site.spec.suts[0].environment.kind {
+        EnvironmentKind::Vm(vm) if switches.guest_client => {
+            let (port, _) = fabric.vm_port(&mut switches.near, properties)?;
+            let spec = NodeSpec { memory: Some(vm.memory), ..site.client.clone() };
+            let (node, end, port) = start_guest(site, &spec, None, port)?;
+            Ok(Client { node, routers: Vec::new(), end, port })
+        }
+        _ => {
+            let mut row = Row::start(site, fabric)?;
+            let (_, port) = fabric.plug_named(row.last(), &mut switches.near, properties)?;
+            let (node, routers) = row.into_nodes();
+            Ok(Client { end: newest_end(&node)?, node, routers, port })
+        }
+    }
+}
+
+fn plug_sut(
+    site: &mut Site<'_>,
+    number: usize,
+    (fabric, switch): (&mut Fabric, &mut Switch),
+    properties: LinkProperties,
+) -> Result<Placed> {
+    let spec = site.suts[number].clone();
+    let mut node = match &site.spec.suts[number].environment.kind {
+        EnvironmentKind::Vm(vm @ VmOptions { fault_tolerance: Some(ft), .. }) => {
+            let base = site.lab.pair_base(&spec.name)?;
+            let network = (&mut *fabric, &*switch);
+            let notes = &mut site.notes;
+            let node = nodes::protected::start(
+                base,
+                &spec,
+                (vm, ft),
+                site.allocation,
+                network,
+                (properties, notes),
+            )?;
+            let address = node.pair().map_or(IpAddr::from([0; 4]), |pair| pair.address());
+            // Its cards come and go with its hosts.
+            return Ok(Placed { node, address, end: None });
+        }
+        EnvironmentKind::Vm(vm) => {
+            let (port, address) = fabric.vm_port(switch, properties)?;
+            let (node, end, _) = start_guest(site, &spec, vm.vcpus, port)?;
+            return Ok(Placed { node, address, end: Some(end) });
+        }
+        EnvironmentKind::Container => site.lab.add_container_node(&spec)?,
+        EnvironmentKind::Native => site.lab.add_native_node(&spec)?,
+    };
+    let address = fabric.plug(&mut node, switch, properties)?;
+    Ok(Placed { end: Some(newest_end(&node)?), node, address })
+}
+
+/// Starts a virtual machine at a port; returns its end of the path and the port's name.
+fn start_guest(
+    site: &Site<'_>,
+    spec: &NodeSpec,
+    vcpus: Option<u32>,
+    port: VmPort,
+) -> Result<(Node, End, String)> {
+    let vcpus = vcpus.unwrap_or_else(|| u32::try_from(spec.cpus.len()).unwrap_or(1)).max(1);
+    let name = port.name.clone();
+    let end = End::Tap { interface: name.clone(), card: port.mac };
+    let node = site.lab.add_vm_node(spec, vcpus, vec![port])?;
+    Ok((node, end, name))
+}

@@ -1,0 +1,122 @@
+//! Agents on remote hosts, reached by ssh.
+//!
+//! The agent's stream is ssh's; the agent opens no port. Where vtax isn't there, this program is copied to a
+//! fresh directory, which the remote shell removes when the agent has ended, however that comes about.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
+
+use vtax_sys::spawn::Spawn;
+use vtax_sys::{NetNs, chain};
+
+use crate::agent_program::DIRECTORY;
+use crate::attachment::Attachment;
+use crate::budget::Enforced;
+use crate::error::{LabError, OnPath, Result, While};
+use crate::node::{Host, Node};
+use crate::process_io::{output_file, stream, tail};
+use crate::program::Program;
+use crate::spec::NodeSpec;
+
+pub(crate) const SSH: Program = Program { name: "ssh", package: "openssh-client" };
+/// Never a question, and an end where the other side is gone.
+const OPTIONS: [&str; 9] = [
+    "-T",
+    "-o",
+    "BatchMode=yes",
+    "-o",
+    "ConnectTimeout=10",
+    "-o",
+    "ServerAliveInterval=5",
+    "-o",
+    "ServerAliveCountMax=3",
+];
+/// Copying tens of megabytes over a slow line.
+const COPY_WITHIN: Duration = Duration::from_secs(300);
+/// Makes a directory that only this user can read, takes the program from its input, says where it is.
+const RECEIVE: &str = r#"umask 077; d=$(mktemp -d "${TMPDIR:-/tmp}/vtax-XXXXXXXX") && cat > "$d/vtax" && chmod 700 "$d/vtax" && echo "$d""#;
+/// What of the environment ssh needs beside the usual: keys held by an agent, and whose they are.
+const PASSED_ON: [&str; 4] = ["HOME", "USER", "LOGNAME", "SSH_AUTH_SOCK"];
+
+/// ssh to one host.
+pub(crate) struct Ssh<'a> {
+    /// The start of its command line, its name included.
+    pub(crate) words: &'a [String],
+    pub(crate) host: &'a str,
+    /// The network it is started in.
+    pub(crate) network: &'a NetNs,
+}
+
+impl Ssh<'_> {
+    fn spawn(&self, command: &str) -> Result<Spawn> {
+        let own = self.words.iter().skip(1).map(String::as_str);
+        let words = own.chain(OPTIONS).chain(["--", self.host, command]);
+        let spawn = SSH.command(words)?;
+        let spawn = PASSED_ON.iter().fold(spawn, |spawn, name| match std::env::var_os(name) {
+            Some(value) => spawn.env(name, value),
+            None => spawn,
+        });
+        let network = self.network.try_clone().during(|| "hold the host's network".to_owned())?;
+        Ok(spawn.join_net(network.into()))
+    }
+
+    /// Copies this program there; returns the directory it is in.
+    pub(crate) fn copy(&self, program: &Path) -> Result<String, String> {
+        let run = || -> Result<String> {
+            let input: OwnedFd = File::open(program).on("open", program)?.into();
+            SSH.run_with(self.spawn(RECEIVE)?, input, COPY_WITHIN)
+        };
+        let told = run().map_err(|e| format!("vtax can't be copied to {}: {}", self.host, chain(&e)))?;
+        let directory = told.lines().last().unwrap_or_default().trim().to_owned();
+        // It becomes part of a command, and the remote host may answer anything.
+        let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+        if directory.starts_with('/') && directory.len() < 200 && directory.chars().all(plain) {
+            return Ok(directory);
+        }
+        Err(format!("{} said `{}` instead of a directory", self.host, directory.escape_debug()))
+    }
+
+    /// Starts the agent there. What goes wrong shows when its first answer is waited for.
+    pub(crate) fn agent(&self, spec: &NodeSpec, command: &str) -> Result<Node> {
+        let (channel, theirs) = stream()?;
+        let output = output_file(&spec.name)?;
+        let place = Path::new("ssh's descriptors");
+        let copy = theirs.try_clone().on("duplicate", place)?;
+        let errors: OwnedFd = output.try_clone().on("duplicate", place)?.into();
+        let spawn = self.spawn(command)?.fd(theirs, 0).fd(copy, 1).fd(errors, 2);
+        let process = spawn.start(|_| Ok(())).during(|| format!("start ssh {}", self.host))?;
+        Ok(Node {
+            attachment: Attachment { name: spec.name.clone(), netns: None, interfaces: None },
+            enforced: Enforced::default(),
+            host: Some(Host::Remote(process)),
+            channel: Some(channel),
+            group: None,
+            output: Some(output),
+            directory: DIRECTORY.into(),
+            facts: BTreeMap::new(),
+            on_host: None,
+        })
+    }
+}
+
+impl Program {
+    /// As [`run`](Self::run), with this on its standard input.
+    fn run_with(self, spawn: Spawn, input: OwnedFd, within: Duration) -> Result<String> {
+        let what = || format!("run {}", self.name);
+        let [output, errors] = [output_file(self.name)?, output_file(self.name)?];
+        let copy = |file: &File| file.try_clone().map(OwnedFd::from).on("duplicate", Path::new("output"));
+        let spawn = spawn.fd(input, 0).fd(copy(&output)?, 1).fd(copy(&errors)?, 2);
+        let process = spawn.start(|_| Ok(())).during(what)?;
+        if !process.ended_within(within).during(what)? {
+            process.kill_and_reap(Duration::from_secs(5)).during(what)?;
+        }
+        let ended = process.wait().during(what)?;
+        if ended.success() {
+            return Ok(tail(&output));
+        }
+        Err(LabError::Tool { tool: self.name.to_owned(), how: ended.to_string(), output: tail(&errors) })
+    }
+}
