@@ -5,36 +5,30 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use vtax_load::net::{NetFailure, NetResult, NetSpec};
-use vtax_load::sip::{SipProfile, SipResult, SipSpec};
-use vtax_load::{LoadResult, LoadSpec};
+use vtax_load::{LoadSpec, Progress, Step, StepResult};
 use vtax_plan::model::Service;
 use vtax_probe::Snapshot;
+use vtax_sys::sync::lock;
 use vtax_units::Nanos;
 
 use crate::error::AgentError;
 use crate::frame::{Decoder, Frame, Kind};
 use crate::message::{
-    Event, InterfaceSetup, NodeFacts, PROTOCOL_VERSION, Provisioning, Reply, Request, ServiceReady,
-    samples_from_bytes,
+    Event, InterfaceSetup, NodeFacts, PROTOCOL_VERSION, Provisioning, Reply, Request, ServiceId, ServiceReady,
 };
-use crate::node::lock;
 
-/// Called with each event, on the client's reader thread: must be quick.
+/// Called with each event but [`Event::Progress`], which goes to the caller of
+/// [`run_step`](Client::run_step); on the client's reader thread: must be quick.
 pub type EventHandler = Box<dyn Fn(Event) + Send>;
 
 /// Time a request that does no lasting work may take, also on a guest under software emulation.
 const PROMPT: Duration = Duration::from_secs(20);
 /// Time a service with subscribers has for its files: their database is copied from the host.
 const PROVISIONED: Duration = Duration::from_secs(120);
-/// Time a network test may take beyond its own: each step of either end has a limit of ten seconds, and
-/// no test has more than five of them.
-const NET_STEPS: Duration = Duration::from_secs(50);
-
 /// The controller's end of one agent's stream. Requests may come from several threads.
 pub struct Client {
     node: String,
@@ -51,21 +45,21 @@ struct Pending {
 }
 
 struct Call {
-    answer: Sender<(Reply, Vec<u8>)>,
+    answer: Sender<Answer>,
     data: Vec<u8>,
 }
 
-/// What a load found.
-#[derive(Debug)]
-pub struct LoadAnswer {
-    /// What the generator recorded, with its samples where they were asked for.
-    pub result: LoadResult,
-    /// Successful answers since the load's start, warm-up included.
-    pub answered: u64,
+/// What comes for a call: any number of reports, then one reply with the data that came before it.
+enum Answer {
+    Progress(Progress),
+    Reply(Reply, Vec<u8>),
 }
 
 impl Client {
     /// Starts talking to the agent of `node`; `read` and `write` may be duplicates of one descriptor.
+    ///
+    /// # Errors
+    /// [`AgentError::Stream`] where the kernel refuses the thread that reads.
     pub fn start(
         node: &str,
         read: OwnedFd,
@@ -87,6 +81,9 @@ impl Client {
     }
 
     /// Waits until the agent answers, at most `within`, and checks that it speaks the same version.
+    ///
+    /// # Errors
+    /// [`AgentError::Version`] where the two differ, and as of any other request.
     pub fn hello(&self, within: Duration) -> Result<NodeFacts, AgentError> {
         let request = Request::Hello { version: PROTOCOL_VERSION };
         match self.call(&request, within)?.0 {
@@ -101,13 +98,20 @@ impl Client {
     }
 
     /// Brings the node's interfaces up.
+    ///
+    /// # Errors
+    /// [`AgentError`] where the agent refuses, is gone, or doesn't answer in time.
     pub fn configure_network(&self, interfaces: Vec<InterfaceSetup>) -> Result<(), AgentError> {
         self.done(&Request::ConfigureNetwork { interfaces }, PROMPT)
     }
 
     /// Starts a service and waits until it is ready.
+    ///
+    /// # Errors
+    /// [`AgentError`] where the agent refuses, is gone, or doesn't answer in time.
     pub fn start_service(
         &self,
+        id: ServiceId,
         service: &Service,
         address: std::net::IpAddr,
         provisioning: &Provisioning,
@@ -116,24 +120,33 @@ impl Client {
         let files = if provisioning.subscribers.is_some() { PROVISIONED } else { PROMPT };
         let within = Duration::from(service.ready_timeout) + files;
         let provisioning = provisioning.clone();
-        let request = Request::StartService { service: service.clone(), address, provisioning };
+        let request = Request::StartService { id, service: service.clone(), address, provisioning };
         match self.call(&request, within)?.0 {
             Reply::ServiceReady(ready) => Ok(ready),
             _ => Err(self.confused(&request)),
         }
     }
 
-    /// Stops the service; `stop_timeout` is the service's own.
-    pub fn stop_service(&self, stop_timeout: Nanos) -> Result<(), AgentError> {
-        self.done(&Request::StopService, Duration::from(stop_timeout) + PROMPT)
+    /// Stops a service; `stop_timeout` is the service's own.
+    ///
+    /// # Errors
+    /// [`AgentError`] where the agent refuses, is gone, or doesn't answer in time.
+    pub fn stop_service(&self, id: ServiceId, stop_timeout: Nanos) -> Result<(), AgentError> {
+        self.done(&Request::StopService { id }, Duration::from(stop_timeout) + PROMPT)
     }
 
     /// Starts sampling.
+    ///
+    /// # Errors
+    /// [`AgentError`] where the agent refuses, is gone, or doesn't answer in time.
     pub fn start_probes(&self, interval: Nanos) -> Result<(), AgentError> {
         self.done(&Request::StartProbes { interval }, PROMPT)
     }
 
     /// Stops sampling; the samples in order of time.
+    ///
+    /// # Errors
+    /// [`AgentError`] where the agent refuses, is gone, or doesn't answer in time.
     pub fn stop_probes(&self) -> Result<Vec<Snapshot>, AgentError> {
         let request = Request::StopProbes;
         match self.call(&request, PROMPT)?.0 {
@@ -143,6 +156,9 @@ impl Client {
     }
 
     /// One snapshot now.
+    ///
+    /// # Errors
+    /// [`AgentError`] where the agent refuses, is gone, or doesn't answer in time.
     pub fn snapshot(&self) -> Result<Snapshot, AgentError> {
         let request = Request::Snapshot;
         match self.call(&request, PROMPT)?.0 {
@@ -151,51 +167,45 @@ impl Client {
         }
     }
 
-    /// Runs a load to its end.
-    pub fn run_load(&self, spec: &LoadSpec) -> Result<LoadAnswer, AgentError> {
-        let load = Duration::from(spec.warmup) + Duration::from(spec.duration);
-        // Connecting, draining and shipping samples come on top of the load itself.
-        let within = load + Duration::from(spec.timeout) + PROMPT;
-        let request = Request::RunLoad { spec: spec.clone() };
-        match self.call(&request, within)? {
-            (Reply::Load { mut result, answered }, data) => {
-                result.samples = samples_from_bytes(&data);
-                Ok(LoadAnswer { result: *result, answered })
-            }
+    /// Opens a load in place of the one before.
+    ///
+    /// # Errors
+    /// [`AgentError`] where the agent refuses, is gone, or doesn't answer in time.
+    pub fn open_load(&self, spec: &LoadSpec) -> Result<(), AgentError> {
+        self.done(&Request::OpenLoad { spec: spec.clone() }, PROMPT)
+    }
+
+    /// Runs a step of the load that is open, which takes at most `within`, and reads what it found as the
+    /// type that its family gives. `on_progress` is called about once a second, on this thread, with what
+    /// was done since the step's start.
+    ///
+    /// # Errors
+    /// [`AgentError`] where the agent refuses, is gone, doesn't answer in time, or found something else than `R`.
+    pub fn run_step<R: StepResult>(
+        &self,
+        step: Step,
+        within: Duration,
+        on_progress: &mut dyn FnMut(&Progress),
+    ) -> Result<R, AgentError> {
+        let request = Request::RunStep { step };
+        match self.call_with(&request, within + PROMPT, on_progress)? {
+            (Reply::Ran, data) => R::from_bytes(&data).ok_or_else(|| self.confused(&request)),
             _ => Err(self.confused(&request)),
         }
     }
 
-    /// Makes a network test; why it came to nothing is a finding too.
-    pub fn run_net(&self, spec: &NetSpec) -> Result<Result<NetResult, NetFailure>, AgentError> {
-        let within = Duration::from(spec.warmup) + Duration::from(spec.duration) + NET_STEPS + PROMPT;
-        let request = Request::RunNet { spec: spec.clone() };
-        match self.call(&request, within)? {
-            (Reply::NetRan, data) => serde_json::from_slice(&data).map_err(|_| self.confused(&request)),
-            _ => Err(self.confused(&request)),
-        }
-    }
-
-    /// Opens a SIP session in place of the one before.
-    pub fn open_sip(&self, spec: &SipSpec) -> Result<(), AgentError> {
-        self.done(&Request::OpenSip { spec: Box::new(spec.clone()) }, PROMPT)
-    }
-
-    /// Drives the SIP session through a profile, which takes at most `within`.
-    pub fn run_sip(&self, profile: &SipProfile, within: Duration) -> Result<SipResult, AgentError> {
-        let request = Request::RunSip { profile: profile.clone() };
-        match self.call(&request, within)? {
-            (Reply::SipRan, data) => serde_json::from_slice(&data).map_err(|_| self.confused(&request)),
-            _ => Err(self.confused(&request)),
-        }
-    }
-
-    /// Closes the SIP session.
-    pub fn close_sip(&self) -> Result<(), AgentError> {
-        self.done(&Request::CloseSip, PROMPT)
+    /// Closes the load.
+    ///
+    /// # Errors
+    /// [`AgentError`] where the agent refuses, is gone, or doesn't answer in time.
+    pub fn close_load(&self) -> Result<(), AgentError> {
+        self.done(&Request::CloseLoad, PROMPT)
     }
 
     /// Asks the agent to stop everything and exit. An agent that is gone already is no error.
+    ///
+    /// # Errors
+    /// [`AgentError`] where the agent refuses or doesn't answer in time.
     pub fn shutdown(&self) -> Result<(), AgentError> {
         match self.done(&Request::Shutdown, PROMPT) {
             Err(AgentError::Gone { .. }) | Ok(()) => Ok(()),
@@ -203,10 +213,42 @@ impl Client {
         }
     }
 
-    /// Samples don't fit the JSON of a reply; they arrive as data before it.
     fn call(&self, request: &Request, within: Duration) -> Result<(Reply, Vec<u8>), AgentError> {
+        self.call_with(request, within, &mut |_| {})
+    }
+
+    /// Sends a request and waits for its reply, and for the data that comes before it.
+    fn call_with(
+        &self,
+        request: &Request,
+        within: Duration,
+        on_progress: &mut dyn FnMut(&Progress),
+    ) -> Result<(Reply, Vec<u8>), AgentError> {
+        let (id, answers) = self.send(request)?;
+        let deadline = Instant::now() + within;
+        loop {
+            match answers.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(Answer::Progress(progress)) => on_progress(&progress),
+                Ok(Answer::Reply(Reply::Failed { error }, _)) => {
+                    return Err(AgentError::Refused { node: self.node.clone(), error });
+                }
+                Ok(Answer::Reply(reply, data)) => return Ok((reply, data)),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.gone()),
+                Err(RecvTimeoutError::Timeout) => {
+                    lock(&self.pending).calls.remove(&id);
+                    let (node, request) = (self.node.clone(), request.name());
+                    return Err(AgentError::Silent { node, request, waited: within });
+                }
+            }
+        }
+    }
+
+    /// Sends a request; its id, and where its answers come.
+    fn send(&self, request: &Request) -> Result<(u32, Receiver<Answer>), AgentError> {
+        let payload = serde_json::to_vec(request)
+            .map_err(|e| AgentError::Stream { node: self.node.clone(), source: e.into() })?;
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let (answer, receiver) = channel();
+        let (answer, answers) = channel();
         {
             let mut pending = lock(&self.pending);
             if pending.gone {
@@ -214,22 +256,12 @@ impl Client {
             }
             pending.calls.insert(id, Call { answer, data: Vec::new() });
         }
-        let payload = serde_json::to_vec(request)
-            .map_err(|e| AgentError::Stream { node: self.node.clone(), source: e.into() })?;
         let bytes = Frame { kind: Kind::Request, id, payload }.encode();
         if lock(&self.writer).write_all(&bytes).is_err() {
             lock(&self.pending).calls.remove(&id);
             return Err(self.gone());
         }
-        match receiver.recv_timeout(within) {
-            Ok((Reply::Failed { error }, _)) => Err(AgentError::Refused { node: self.node.clone(), error }),
-            Ok(answer) => Ok(answer),
-            Err(RecvTimeoutError::Disconnected) => Err(self.gone()),
-            Err(RecvTimeoutError::Timeout) => {
-                lock(&self.pending).calls.remove(&id);
-                Err(AgentError::Silent { node: self.node.clone(), request: request.name(), waited: within })
-            }
-        }
+        Ok((id, answers))
     }
 
     fn done(&self, request: &Request, within: Duration) -> Result<(), AgentError> {
@@ -279,17 +311,24 @@ impl Reader {
         }
         let mut pending = lock(&self.pending);
         pending.gone = true;
-        // Dropping the senders wakes whoever waits.
+        // Dropping the senders wakes the callers.
         pending.calls.clear();
     }
 
-    /// A frame that nobody waits for, or that doesn't parse, is dropped: a late answer to a call
+    /// A frame without a call that waits for it, or that doesn't parse, is dropped: a late answer to a call
     /// that timed out is the usual reason.
     fn take(&self, frame: Frame) {
         match frame.kind {
             Kind::Event => {
-                if let Ok(event) = serde_json::from_slice(&frame.payload) {
-                    (self.on_event)(event);
+                let Ok(event) = serde_json::from_slice(&frame.payload) else { return };
+                match event {
+                    Event::Progress { progress } => {
+                        if let Some(call) = lock(&self.pending).calls.get(&frame.id) {
+                            // As below.
+                            let _ = call.answer.send(Answer::Progress(progress));
+                        }
+                    }
+                    event => (self.on_event)(event),
                 }
             }
             Kind::Data => {
@@ -302,7 +341,7 @@ impl Reader {
                 let reply = serde_json::from_slice(&frame.payload)
                     .unwrap_or_else(|e| Reply::Failed { error: format!("its answer is not readable: {e}") });
                 // The caller may have stopped waiting; that is its own affair.
-                let _ = call.answer.send((reply, call.data));
+                let _ = call.answer.send(Answer::Reply(reply, call.data));
             }
             Kind::Request => {}
         }

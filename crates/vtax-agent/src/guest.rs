@@ -23,7 +23,8 @@ use vtax_vm::contract::{
     HOSTNAME_KEY, MODULE_DIR, ROLE_AGENT, ROLE_KEY, ROLE_WITNESS, ROOT_KEY, WITNESS_ADDRESS_KEY,
 };
 
-use crate::serve::{Role, serve};
+use crate::serve::serve;
+use crate::services::Role;
 
 /// Why a guest did not get as far as its agent.
 #[derive(Debug, thiserror::Error)]

@@ -7,15 +7,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use vtax_load::net::{Live, NetSpec};
-use vtax_load::sip::{SipProfile, SipSpec};
-use vtax_load::{LoadResult, LoadSpec, Sample};
+use vtax_load::{LoadSpec, Progress, Step};
 use vtax_plan::model::{Service, Subscribers};
 use vtax_probe::Snapshot;
 use vtax_units::Nanos;
 
 /// Version of the protocol; both ends must have the same.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;
 
 /// A request from the controller; each is answered by exactly one [`Reply`] with its id.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,6 +31,8 @@ pub enum Request {
     },
     /// Start a service; answered once it is ready.
     StartService {
+        /// What it is called from here on; no service that runs has this id.
+        id: ServiceId,
         /// What to start.
         service: Service,
         /// Address it must listen on.
@@ -40,8 +40,11 @@ pub enum Request {
         /// Whom it knows.
         provisioning: Provisioning,
     },
-    /// Stop the service that runs.
-    StopService,
+    /// Stop a service; done too where it doesn't run.
+    StopService {
+        /// Which.
+        id: ServiceId,
+    },
     /// Start sampling.
     StartProbes {
         /// Time between two samples.
@@ -51,28 +54,19 @@ pub enum Request {
     StopProbes,
     /// One snapshot now.
     Snapshot,
-    /// Run a load; progress comes as [`Event::LoadProgress`].
-    RunLoad {
-        /// The load.
+    /// Open a load in place of the one before.
+    OpenLoad {
+        /// What all its steps have in common.
         spec: LoadSpec,
     },
-    /// Make a network test towards its far end; progress comes as [`Event::NetProgress`].
-    RunNet {
-        /// The test.
-        spec: NetSpec,
+    /// Run a step of the load that is open; progress comes as [`Event::Progress`] with the id of this
+    /// request.
+    RunStep {
+        /// The step.
+        step: Step,
     },
-    /// Open a SIP session in place of the one before.
-    OpenSip {
-        /// Who calls whom.
-        spec: Box<SipSpec>,
-    },
-    /// Drive the SIP session through a profile; progress comes as [`Event::SipProgress`].
-    RunSip {
-        /// The profile.
-        profile: SipProfile,
-    },
-    /// Close the SIP session.
-    CloseSip,
+    /// Close the load.
+    CloseLoad,
     /// Stop everything and exit.
     Shutdown,
 }
@@ -85,21 +79,34 @@ impl Request {
             Self::Hello { .. } => "hello",
             Self::ConfigureNetwork { .. } => "configure-network",
             Self::StartService { .. } => "start-service",
-            Self::StopService => "stop-service",
+            Self::StopService { .. } => "stop-service",
             Self::StartProbes { .. } => "start-probes",
             Self::StopProbes => "stop-probes",
             Self::Snapshot => "snapshot",
-            Self::RunLoad { .. } => "run-load",
-            Self::RunNet { .. } => "run-net",
-            Self::OpenSip { .. } => "open-sip",
-            Self::RunSip { .. } => "run-sip",
-            Self::CloseSip => "close-sip",
+            Self::OpenLoad { .. } => "open-load",
+            Self::RunStep { .. } => "run-step",
+            Self::CloseLoad => "close-load",
             Self::Shutdown => "shutdown",
         }
     }
 }
 
-/// Whom a service knows, where it knows anybody.
+/// Names one of a node's services; the controller chooses it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ServiceId(pub u32);
+
+impl ServiceId {
+    /// Of the service of a node that has only one.
+    pub const ONLY: Self = Self(0);
+}
+
+impl std::fmt::Display for ServiceId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// The subscribers a service is to know.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provisioning {
     /// Its subscribers.
@@ -186,20 +193,9 @@ pub enum Reply {
         /// In order of time.
         snapshots: Vec<Snapshot>,
     },
-    /// To [`Request::RunLoad`]; samples follow as data frames.
-    Load {
-        /// What the generator recorded.
-        result: Box<LoadResult>,
-        /// Successful answers since the load's start, warm-up included: what the CPU time between
-        /// two snapshots around the load was spent on.
-        answered: u64,
-    },
-    /// To [`Request::RunSip`]; the result, which may have many megabytes, came before as data: the
-    /// JSON of a [`vtax_load::sip::SipResult`].
-    SipRan,
-    /// To [`Request::RunNet`]; the result came before as data: the JSON of a
-    /// `Result<NetResult, NetFailure>` of [`vtax_load::net`].
-    NetRan,
+    /// To [`Request::RunStep`]. What the step found, which may have many megabytes, came before as data: the
+    /// bytes of a [`vtax_load::StepResult`].
+    Ran,
     /// It could not be done.
     Failed {
         /// The whole chain of causes.
@@ -239,6 +235,8 @@ pub struct ServiceReady {
 pub enum Event {
     /// A line of the service's output.
     ServiceOutput {
+        /// Which service.
+        id: ServiceId,
         /// The service's name.
         service: String,
         /// `stdout`, `stderr` or a log file's name.
@@ -248,59 +246,16 @@ pub enum Event {
     },
     /// The service ended without being asked to.
     ServiceDied {
+        /// Which service.
+        id: ServiceId,
         /// The service's name.
         service: String,
         /// `exit code 1` or `signal 11`.
         status: String,
     },
-    /// A load goes on.
-    LoadProgress {
-        /// Time since its start.
-        elapsed: Nanos,
-        /// Requests answered.
-        answered: u64,
+    /// A step of load goes on. The frame has the id of its request.
+    Progress {
+        /// Since the step's start.
+        progress: Progress,
     },
-    /// A network test goes on: an interval of it is over.
-    NetProgress {
-        /// The interval.
-        live: Live,
-    },
-    /// A SIP profile goes on.
-    SipProgress {
-        /// Time since its start.
-        elapsed: Nanos,
-        /// Scenarios that succeeded since the last report.
-        succeeded: u64,
-        /// Scenarios that were inadequately handled since then.
-        inadequate: u64,
-    },
-}
-
-/// Bytes of one sample in a data frame: start, latency, outcome, little-endian.
-const SAMPLE_BYTES: usize = 13;
-
-/// Samples as the bytes of data frames.
-#[must_use]
-pub fn samples_to_bytes(samples: &[Sample]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(samples.len() * SAMPLE_BYTES);
-    for sample in samples {
-        out.extend_from_slice(&sample.start_ns.to_le_bytes());
-        out.extend_from_slice(&sample.latency_ns.to_le_bytes());
-        out.push(sample.outcome);
-    }
-    out
-}
-
-/// The inverse of [`samples_to_bytes`]; a torn last sample is dropped.
-#[must_use]
-pub fn samples_from_bytes(bytes: &[u8]) -> Vec<Sample> {
-    let (samples, _) = bytes.as_chunks::<SAMPLE_BYTES>();
-    samples
-        .iter()
-        .map(|b| Sample {
-            start_ns: u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]),
-            latency_ns: u32::from_le_bytes([b[8], b[9], b[10], b[11]]),
-            outcome: b[12],
-        })
-        .collect()
 }

@@ -1,47 +1,40 @@
-//! What an agent does for its node: network, service, probes, load.
+//! What an agent does for its node: network, services, probes, load.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Mutex;
 
-use vtax_load::net::{NetFailure, NetSpec};
-use vtax_load::sip::SipProfile;
-use vtax_load::{Control, LoadResult, LoadSpec};
+use vtax_load::Step;
 use vtax_probe::{Probe, Sampler, Scope, Snapshot};
 use vtax_sys::chain;
+use vtax_sys::sync::lock;
 
-use crate::message::{Event, NodeFacts, PROTOCOL_VERSION, Reply, Request};
+use crate::frame::MAX_PAYLOAD;
+use crate::loads::Loads;
+use crate::message::{NodeFacts, PROTOCOL_VERSION, Reply, Request};
 use crate::network;
-use crate::serve::{Role, Writer, fit};
-use crate::services::Services;
-use crate::sip::SipSessions;
-
-/// Time between two reports of a load's progress.
-const PROGRESS_EVERY: Duration = Duration::from_millis(500);
+use crate::services::{Role, Services};
+use crate::writer::Writer;
 
 pub(crate) struct Node {
     role: Role,
-    writer: Writer,
     services: Services,
     sampler: Mutex<Option<Sampler>>,
-    loads: Mutex<Vec<Arc<Control>>>,
-    sip: SipSessions,
+    loads: Loads,
 }
 
 impl Node {
     pub(crate) fn new(role: Role, writer: Writer) -> Self {
         let services = Services::new(role.clone(), writer.clone());
-        let (sampler, loads, sip) = Default::default();
-        Self { role, writer, services, sampler, loads, sip }
+        Self { role, services, sampler: Mutex::default(), loads: Loads::new(writer) }
     }
 
     /// Service operations, one at a time on the operator's thread.
     pub(crate) fn operate(&self, request: &Request) -> Reply {
         let result = match request {
-            Request::StartService { service, address, provisioning } => {
-                self.services.start(service, *address, provisioning).map(Reply::ServiceReady)
+            Request::StartService { id, service, address, provisioning } => {
+                self.services.start(*id, service, *address, provisioning).map(Reply::ServiceReady)
             }
-            _ => self.services.stop().map(|()| Reply::Done),
+            Request::StopService { id } => self.services.stop(*id).map(|()| Reply::Done),
+            other => Err(format!("`{}` is no operation on services", other.name())),
         };
         result.unwrap_or_else(|error| Reply::Failed { error })
     }
@@ -64,11 +57,8 @@ impl Node {
                 snapshots: lock(&self.sampler).take().map_or_else(Vec::new, |s| fit(s.stop().snapshots)),
             }),
             Request::Snapshot => self.snapshot().map(|s| Reply::Snapshots { snapshots: vec![s] }),
-            Request::OpenSip { spec } => self.sip.open(spec).map(|()| Reply::Done),
-            Request::CloseSip => {
-                self.sip.close();
-                Ok(Reply::Done)
-            }
+            Request::OpenLoad { spec } => self.loads.open(spec).map(|()| Reply::Done),
+            Request::CloseLoad => self.loads.close().map(|()| Reply::Done),
             other => Err(format!("`{}` is not answered here", other.name())),
         };
         result.unwrap_or_else(|error| Reply::Failed { error })
@@ -88,55 +78,14 @@ impl Node {
         self.probe()?.snapshot().map_err(|e| chain(&e))
     }
 
-    /// Runs a load; what it recorded, and the successful answers since its start.
-    pub(crate) fn run_load(&self, spec: &LoadSpec) -> Result<(LoadResult, u64), String> {
-        let control = Arc::new(Control::new());
-        lock(&self.loads).push(Arc::clone(&control));
-        let ended = AtomicBool::new(false);
-        let result = std::thread::scope(|scope| {
-            let reporter = scope.spawn(|| self.report_progress(&control, &ended));
-            let result = vtax_load::run(spec, &control).map_err(|e| chain(&e));
-            ended.store(true, Ordering::Relaxed);
-            reporter.thread().unpark();
-            result
-        });
-        lock(&self.loads).retain(|c| !Arc::ptr_eq(c, &control));
-        result.map(|r| (r, control.progress().ok))
-    }
-
-    /// Runs a SIP profile; the JSON of its result.
-    pub(crate) fn run_sip(&self, profile: &SipProfile) -> Result<Vec<u8>, String> {
-        let result = self.sip.run(profile, &self.writer)?;
-        serde_json::to_vec(&result).map_err(|e| format!("the result can't be sent: {e}"))
-    }
-
-    /// Makes a network test; the JSON of what came of it.
-    pub(crate) fn run_net(&self, spec: &NetSpec) -> Result<Vec<u8>, String> {
-        let control = Arc::new(Control::new());
-        lock(&self.loads).push(Arc::clone(&control));
-        let watch = |live: &_| self.writer.event(&Event::NetProgress { live: *live });
-        let result = vtax_load::net::run(spec, &control, &watch).map_err(|error| NetFailure::from(&error));
-        lock(&self.loads).retain(|c| !Arc::ptr_eq(c, &control));
-        serde_json::to_vec(&result).map_err(|e| format!("the result can't be sent: {e}"))
-    }
-
-    fn report_progress(&self, control: &Control, ended: &AtomicBool) {
-        loop {
-            std::thread::park_timeout(PROGRESS_EVERY);
-            if ended.load(Ordering::Relaxed) {
-                return;
-            }
-            let progress = control.progress();
-            self.writer.event(&Event::LoadProgress { elapsed: progress.elapsed, answered: progress.ok });
-        }
+    /// Runs a step of the load that is open; the bytes of what it found. `id` is the request's.
+    pub(crate) fn run_step(&self, id: u32, step: &Step) -> Result<Vec<u8>, String> {
+        self.loads.run(id, step)
     }
 
     /// Ends loads, probes and services; whatever fails here ends with the node.
     pub(crate) fn stop_everything(&self) {
-        for load in lock(&self.loads).drain(..) {
-            load.cancel();
-        }
-        self.sip.cancel();
+        self.loads.cancel();
         drop(lock(&self.sampler).take());
         self.services.end();
     }
@@ -158,7 +107,16 @@ fn facts() -> NodeFacts {
     }
 }
 
-/// A panic of another thread while it held the lock leaves nothing half-done in these structures.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// Snapshots are answered as one reply; a long series is thinned rather than lost.
+fn fit(mut snapshots: Vec<Snapshot>) -> Vec<Snapshot> {
+    while snapshots.len() > 1
+        && serde_json::to_vec(&snapshots).map_or(0, |bytes| bytes.len()) > MAX_PAYLOAD - (64 << 10)
+    {
+        let mut odd = false;
+        snapshots.retain(|_| {
+            odd = !odd;
+            odd
+        });
+    }
+    snapshots
 }

@@ -1,5 +1,6 @@
-//! The node's service: at most one at a time.
+//! The node's services, each under the id that the controller gave it.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -8,15 +9,25 @@ use std::sync::{Arc, Mutex};
 use vtax_plan::model::Service;
 use vtax_service::{Notice, Place, RunningService};
 use vtax_sys::chain;
+use vtax_sys::sync::lock;
 
-use crate::message::{Event, Provisioning, ServiceReady};
-use crate::node::lock;
-use crate::serve::{Role, Writer};
+use crate::message::{Event, Provisioning, ServiceId, ServiceReady};
+use crate::writer::Writer;
+
+/// What the agent is to its node.
+#[derive(Debug, Clone)]
+pub struct Role {
+    /// True where the agent is the first process of a PID namespace or a guest: it reaps orphans,
+    /// and the kernel ends everything with it.
+    pub init: bool,
+    /// An empty directory for the services' private files.
+    pub directory: PathBuf,
+}
 
 pub(crate) struct Services {
     role: Role,
     writer: Writer,
-    running: Mutex<Option<RunningService>>,
+    running: Mutex<BTreeMap<ServiceId, RunningService>>,
     /// Set when the agent ends, so that a service that is still starting is given up.
     call_off: Arc<AtomicBool>,
     started: AtomicU32,
@@ -30,13 +41,14 @@ impl Services {
     /// Starts a service and returns once it is ready.
     pub(crate) fn start(
         &self,
+        id: ServiceId,
         service: &Service,
         address: IpAddr,
         provisioning: &Provisioning,
     ) -> Result<ServiceReady, String> {
         let mut running = lock(&self.running);
-        if let Some(other) = running.as_ref() {
-            return Err(format!("service `{}` still runs: stop it first", other.name()));
+        if let Some(other) = running.get(&id) {
+            return Err(format!("service {id}, `{}`, still runs: stop it first", other.name()));
         }
         // A directory of its own for each start: what one start left must not help the next.
         let count = self.started.fetch_add(1, Ordering::Relaxed);
@@ -50,7 +62,7 @@ impl Services {
             call_off: Some(Arc::clone(&self.call_off)),
         };
         let subscribers = provisioning.subscribers.as_ref();
-        let started = RunningService::start(service, subscribers, &place, self.listener(&service.name))
+        let started = RunningService::start(service, subscribers, &place, self.listener(id, &service.name))
             .map_err(|e| chain(&e))?;
         let ready = ServiceReady {
             startup: started.startup(),
@@ -58,43 +70,44 @@ impl Services {
             version: started.version().to_owned(),
             command: started.command().to_vec(),
         };
-        *running = Some(started);
+        running.insert(id, started);
         Ok(ready)
     }
 
-    fn listener(&self, name: &str) -> impl FnMut(Notice) + Send + 'static {
+    fn listener(&self, id: ServiceId, name: &str) -> impl FnMut(Notice) + Send + 'static {
         let (writer, service) = (self.writer.clone(), name.to_owned());
         move |notice| {
             let service = service.clone();
             writer.event(&match notice {
                 Notice::Output { stream, line } => {
-                    Event::ServiceOutput { service, stream: stream.to_owned(), line }
+                    Event::ServiceOutput { id, service, stream: stream.to_owned(), line }
                 }
                 Notice::Died { process, status } => {
                     let which = process.map_or_else(String::new, |name| format!("{name}: "));
-                    Event::ServiceDied { service, status: format!("{which}{status}") }
+                    Event::ServiceDied { id, service, status: format!("{which}{status}") }
                 }
             });
         }
     }
 
-    /// Stops the service; that none runs is no error.
-    pub(crate) fn stop(&self) -> Result<(), String> {
-        match lock(&self.running).take() {
-            Some(service) => service.stop().map(drop).map_err(|e| chain(&e)),
-            None => Ok(()),
+    /// Stops a service; that it doesn't run is no error.
+    pub(crate) fn stop(&self, id: ServiceId) -> Result<(), String> {
+        // Not under the lock: stopping may take long, and probes ask for process ids.
+        let service = lock(&self.running).remove(&id);
+        service.map_or(Ok(()), |service| service.stop().map(drop).map_err(|e| chain(&e)))
+    }
+
+    /// Gives up a service that is starting, then stops all that run.
+    pub(crate) fn end(&self) {
+        self.call_off.store(true, Ordering::Relaxed);
+        for service in std::mem::take(&mut *lock(&self.running)).into_values() {
+            // A service that won't stop dies with the node.
+            let _ = service.stop();
         }
     }
 
-    /// Gives up whatever is starting, then stops what runs.
-    pub(crate) fn end(&self) {
-        self.call_off.store(true, Ordering::Relaxed);
-        // A service that won't stop dies with the node.
-        let _ = self.stop();
-    }
-
-    /// Process ids of what was started.
+    /// Process ids of all services.
     pub(crate) fn pids(&self) -> Vec<u32> {
-        lock(&self.running).iter().flat_map(RunningService::pids).collect()
+        lock(&self.running).values().flat_map(RunningService::pids).collect()
     }
 }

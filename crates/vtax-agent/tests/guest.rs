@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use vtax_agent::Client;
-use vtax_agent::message::Provisioning;
+use vtax_agent::message::{Provisioning, ServiceId};
 use vtax_plan::model::{CommandService, Ready, Service, ServiceKind};
 use vtax_sys::require::{Need, need};
 use vtax_units::{Bytes, CpuSet, Nanos};
@@ -99,12 +99,15 @@ fn becomes_a_node(guest: &Guest) {
     let threads = vm.threads().unwrap();
     assert_eq!(threads.iter().filter(|(_, role)| *role == ThreadRole::Vcpu(0)).count(), 1);
     assert!(threads.contains(&(vm.pid(), ThreadRole::Io)), "{threads:?}");
-    if let Err(e) =
-        client.start_service(&witness(), IpAddr::V4(Ipv4Addr::LOCALHOST), &Provisioning::default())
-    {
+    if let Err(e) = client.start_service(
+        ServiceId::ONLY,
+        &witness(),
+        IpAddr::V4(Ipv4Addr::LOCALHOST),
+        &Provisioning::default(),
+    ) {
         panic!("{e}\n{}", vm.failure("the witness failed"));
     }
-    client.stop_service(Nanos::from_secs(5)).unwrap();
+    client.stop_service(ServiceId::ONLY, Nanos::from_secs(5)).unwrap();
     assert!(!std::path::Path::new("/usr/vtax-was-here").exists(), "the host's files are never written");
     assert_eq!(vm.console().trim(), "", "nothing to complain about");
     let pid = vm.pid();

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use vtax_agent::Client;
-use vtax_agent::message::{Event, Provisioning};
+use vtax_agent::message::{Event, Provisioning, ServiceId};
 use vtax_plan::model::{KamailioOptions, LocationMode, Service, ServiceKind, Subscribers};
 use vtax_sys::require::{Need, need};
 use vtax_units::{Bytes, CpuSet, Nanos};
@@ -84,7 +84,7 @@ fn starts_in_a_guest(guest: &Guest, service: &Service, provisioning: &Provisioni
     let begun = Instant::now();
     let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let ready = client
-        .start_service(service, address, provisioning)
+        .start_service(ServiceId::ONLY, service, address, provisioning)
         .unwrap_or_else(|e| panic!("{e}\n{}", vm.failure("the service failed")));
     let taken = begun.elapsed();
     let startup = Duration::from(ready.startup);
@@ -99,7 +99,7 @@ fn starts_in_a_guest(guest: &Guest, service: &Service, provisioning: &Provisioni
         ready.version
     );
     let stopping = Instant::now();
-    client.stop_service(service.stop_timeout).unwrap();
+    client.stop_service(ServiceId::ONLY, service.stop_timeout).unwrap();
     println!("stopped after {:?}", stopping.elapsed());
     assert_eq!(*deaths.lock().unwrap(), Vec::<String>::new());
     vm.quit();

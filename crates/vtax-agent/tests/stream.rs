@@ -1,16 +1,21 @@
 //! Client and agent over a socket pair, without any namespace.
 
+use std::collections::BTreeMap;
 use std::io::Write;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use vtax_agent::message::Event;
+use vtax_agent::message::{Event, Provisioning, ServiceId};
 use vtax_agent::{AgentError, Client, Role, serve};
-use vtax_load::net::{self, FailureKind, NetResult, NetSpec, NetTest, RrTest, ServerOptions, SocketSetup};
-use vtax_load::{HttpLoad, LoadSpec, Model, Protocol};
+use vtax_load::http::{HttpRequests, HttpSpec};
+use vtax_load::network::{
+    self, FailureKind, NetResult, NetSpec, NetTest, RrTest, ServerOptions, SocketSetup,
+};
+use vtax_load::{ConnectionPool, LoadAnswer, LoadSpec, Model, NetworkAnswer, RequestStep, Step};
+use vtax_plan::model::{CommandService, Ready, Service, ServiceKind};
 use vtax_units::{CpuSet, Nanos};
 
 const SOON: Duration = Duration::from_secs(10);
@@ -19,7 +24,7 @@ const SOON: Duration = Duration::from_secs(10);
 fn agent(on_event: impl Fn(Event) + Send + 'static) -> (Client, UnixStream, tempfile::TempDir) {
     let (ours, theirs) = UnixStream::pair().expect("a socket pair");
     let directory = tempfile::tempdir().expect("a directory");
-    let role = Role { init: false, directory: directory.path().join("services") };
+    let role = Role { init: false, directory: directory.path().to_owned() };
     let (read, write) = (theirs.try_clone().expect("a copy"), theirs);
     std::thread::spawn(move || serve(read.into(), write.into(), role));
     let intruder = ours.try_clone().expect("a copy");
@@ -54,34 +59,121 @@ fn probes_give_a_series() {
     assert!(series.len() >= 3 && series.is_sorted_by_key(|s| s.at), "{} snapshots", series.len());
 }
 
-#[test]
-fn a_load_that_is_refused_is_a_result_with_progress() {
-    let (sender, events) = mpsc::channel();
-    let (client, _, _directory) = agent(move |event| drop(sender.send(event)));
-    // A port that was free a moment ago and on which nobody listens now.
+/// A load of requests to a port on which nothing listens.
+fn refused() -> LoadSpec {
     let free: SocketAddr =
         TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
-    let spec = LoadSpec {
-        target: free,
-        protocol: Protocol::Http(HttpLoad {
-            target: "/".into(),
-            host: "test".into(),
-            requests_per_connection: None,
+    LoadSpec::Http(HttpSpec {
+        pool: ConnectionPool {
+            target: free,
+            connections: 1,
+            timeout: Nanos::from_millis(200),
+            cpus: CpuSet::default(),
+        },
+        requests: HttpRequests { target: "/".into(), host: "test".into(), requests_per_connection: None },
+    })
+}
+
+fn closed_loop(duration: Nanos, samples: bool) -> RequestStep {
+    let interval = Nanos::from_secs(1);
+    RequestStep { model: Model::Closed, warmup: Nanos::ZERO, duration, seed: 1, samples, interval }
+}
+
+#[test]
+fn a_load_that_is_refused_is_a_result_with_progress() {
+    let (client, _, _directory) = agent(|_| {});
+    client.open_load(&refused()).expect("open");
+    let step = closed_loop(Nanos::from_millis(1200), true);
+    let within = step.longest();
+    let mut reports = Vec::new();
+    let answer: LoadAnswer = client
+        .run_step(Step::Requests(step), within, &mut |progress| reports.push(*progress))
+        .expect("a result");
+    let refused = answer.result.counts.errors.refused;
+    assert!(refused > 0, "{:?}", answer.result.counts);
+    assert_eq!((answer.answered, answer.result.samples.len() as u64), (0, refused));
+    let last = reports.last().expect("progress");
+    assert!(last.failed >= refused && last.elapsed >= Nanos::from_millis(1200), "{reports:?}");
+    client.close_load().expect("closed");
+    client.close_load().expect("closing twice is no error");
+}
+
+#[test]
+fn a_step_needs_a_load_of_its_family_that_is_open() {
+    let (client, _, _directory) = agent(|_| {});
+    let step = || Step::Requests(closed_loop(Nanos::from_millis(10), false));
+    let run = || client.run_step::<LoadAnswer>(step(), SOON, &mut |_| {});
+    let refusal = |answer: Result<LoadAnswer, AgentError>| answer.expect_err("a refusal").to_string();
+    assert!(refusal(run()).contains("no load is open"));
+    client.open_load(&LoadSpec::Network).expect("open");
+    assert!(refusal(run()).contains("can't run requests"));
+    client.open_load(&refused()).expect("in place of the other");
+    run().expect("a result");
+    let other = client.run_step::<NetworkAnswer>(step(), SOON, &mut |_| {});
+    assert!(matches!(other, Err(AgentError::Confused { .. })), "{other:?}");
+}
+
+#[test]
+fn a_load_stays_as_it_is_while_a_step_runs() {
+    let (client, _, _directory) = agent(|_| {});
+    client.open_load(&refused()).expect("open");
+    std::thread::scope(|scope| {
+        let (begun, running) = mpsc::channel();
+        let client = &client;
+        let step = scope.spawn(move || {
+            let step = Step::Requests(closed_loop(Nanos::from_secs(60), false));
+            client.run_step::<LoadAnswer>(step, SOON * 7, &mut |_| begun.send(()).unwrap_or(()))
+        });
+        running.recv_timeout(SOON).expect("it runs");
+        let error = client.close_load().expect_err("a refusal").to_string();
+        assert!(error.contains("a step still runs"), "{error}");
+        client.shutdown().expect("it stops, and the step with it");
+        let ended = step.join().expect("no panic");
+        assert!(matches!(ended, Ok(_) | Err(AgentError::Gone { .. })), "{ended:?}");
+    });
+}
+
+fn shell(name: &str, port: u16, script: &str) -> Service {
+    Service {
+        name: name.to_owned(),
+        kind: ServiceKind::Command(CommandService {
+            command: vec!["/bin/sh".into(), "-ec".into(), script.into()],
+            port,
+            ready: Ready::Log("up".to_owned()),
+            env: BTreeMap::new(),
+            files: BTreeMap::new(),
         }),
-        model: Model::Closed,
-        warmup: Nanos::ZERO,
-        duration: Nanos::from_millis(1200),
-        timeout: Nanos::from_millis(200),
-        connections: 1,
-        cpus: CpuSet::default(),
-        seed: 1,
-        samples: false,
-        interval: Nanos::from_secs(1),
+        ready_timeout: Nanos::from_secs(10),
+        stop_timeout: Nanos::from_secs(5),
+    }
+}
+
+#[test]
+fn an_agent_has_several_services_each_by_its_id() {
+    let (sender, events) = mpsc::channel();
+    let (client, _, _directory) = agent(move |event| drop(sender.send(event)));
+    let (one, other) = (ServiceId(1), ServiceId(2));
+    let start = |id, port| {
+        let service = shell("same-name", port, "echo up; exec sleep 60");
+        client.start_service(id, &service, Ipv4Addr::LOCALHOST.into(), &Provisioning::default())
     };
-    let answer = client.run_load(&spec).expect("a result");
-    assert!(answer.result.counts.errors.refused > 0, "{:?}", answer.result.counts);
-    assert_eq!(answer.answered, 0);
-    assert!(matches!(events.try_recv(), Ok(Event::LoadProgress { .. })));
+    assert_eq!(start(one, 1).expect("started").address.port(), 1);
+    assert_eq!(start(other, 2).expect("started beside it").address.port(), 2);
+    let error = start(one, 3).expect_err("a refusal").to_string();
+    assert!(error.contains("service 1, `same-name`, still runs"), "{error}");
+    client.stop_service(one, Nanos::from_secs(5)).expect("stopped");
+    client.stop_service(one, Nanos::from_secs(5)).expect("stopping twice is no error");
+    start(one, 4).expect("its id is free again");
+    client.shutdown().expect("both stop");
+    let mut said: Vec<ServiceId> = events
+        .try_iter()
+        .filter_map(|event| match event {
+            Event::ServiceOutput { id, line, .. } if line == "up" => Some(id),
+            _ => None,
+        })
+        .collect();
+    said.sort();
+    assert_eq!(said, [one, one, other]);
 }
 
 #[test]
@@ -118,8 +210,13 @@ fn an_agent_ends_when_its_controller_lets_go() {
 
 #[test]
 fn a_network_test_is_made_and_what_it_fails_of_is_told() {
-    let (sender, events) = mpsc::channel();
-    let (client, _, _directory) = agent(move |event| drop(sender.send(event)));
+    let (client, _, _directory) = agent(|_| {});
+    client.open_load(&LoadSpec::Network).expect("open");
+    let mut moved = 0;
+    let mut test = |spec: &NetSpec| {
+        let step = Step::Network(spec.clone());
+        client.run_step::<NetworkAnswer>(step, spec.longest(), &mut |progress| moved = progress.ok)
+    };
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let target = listener.local_addr().expect("its address");
     let spec = NetSpec {
@@ -131,19 +228,19 @@ fn a_network_test_is_made_and_what_it_fails_of_is_told() {
     };
     let stop = AtomicBool::new(false);
     let found = std::thread::scope(|scope| {
-        let server = scope.spawn(|| net::serve(&listener, ServerOptions { tests: 1 }, &stop));
-        let found = client.run_net(&spec);
+        let server = scope.spawn(|| network::serve(&listener, ServerOptions { tests: 1 }, &stop));
+        let found = test(&spec);
         stop.store(true, Ordering::Relaxed);
         (found, server.join())
     });
     let (Ok(Ok(NetResult::Rr(rr))), Ok(Ok(()))) = found else { panic!("{found:?}") };
     assert!(rr.transactions > 0);
-    assert!(events.try_iter().any(|event| matches!(event, Event::NetProgress { live } if live.events > 0)));
 
     drop(listener);
-    let failure = client.run_net(&spec).expect("the agent answers").expect_err("nobody serves any more");
+    let failure = test(&spec).expect("the agent answers").expect_err("nobody serves any more");
     assert_eq!(failure.kind, FailureKind::PeerLost, "{failure:?}");
     let nonsense = NetSpec { duration: Nanos::ZERO, ..spec };
-    let failure = client.run_net(&nonsense).expect("the agent answers").expect_err("it makes no sense");
+    let failure = test(&nonsense).expect("the agent answers").expect_err("it makes no sense");
     assert_eq!(failure.kind, FailureKind::Impossible, "{failure:?}");
+    assert!(moved > 0, "progress was told");
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use vtax_agent::Client;
-use vtax_agent::message::{Event, Provisioning};
+use vtax_agent::message::{Event, Provisioning, ServiceId};
 use vtax_lab::{Isolation, Lab, LabOptions};
 use vtax_plan::model::{CommandService, Ready, Service, ServiceKind};
 use vtax_sys::cgroup::{Limits, RunGroups, sweep};
@@ -83,7 +83,12 @@ fn in_guest(guest: &Guest, name: &str, script: &str) {
         ready_timeout: LIMIT.into(),
         stop_timeout: Nanos::from_secs(5),
     };
-    let started = client.start_service(&service, IpAddr::V4(Ipv4Addr::LOCALHOST), &Provisioning::default());
+    let started = client.start_service(
+        ServiceId::ONLY,
+        &service,
+        IpAddr::V4(Ipv4Addr::LOCALHOST),
+        &Provisioning::default(),
+    );
     if let Err(e) = started {
         panic!("{name}: {e}\n{}", vm.console());
     }

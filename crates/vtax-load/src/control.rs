@@ -2,9 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use serde::{Deserialize, Serialize};
 use vtax_units::Nanos;
 
-/// The hand on a running load: what it has done so far, and a way to end it.
+/// Watches a load that runs, and ends it.
 #[derive(Debug, Default)]
 pub struct Control {
     cancelled: AtomicBool,
@@ -13,10 +14,12 @@ pub struct Control {
     ok: AtomicU64,
     failed: AtomicU64,
     latency_ns_sum: AtomicU64,
+    bytes: AtomicU64,
 }
 
-/// What a load has done since its start, warm-up included; some milliseconds old.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// What a step has done since its start, warm-up included; some milliseconds old. What a request is depends
+/// on the family: a request, a SIP scenario, a datagram, an echo or a transaction.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     /// Time since the start.
     pub elapsed: Nanos,
@@ -26,8 +29,31 @@ pub struct Progress {
     pub ok: u64,
     /// Requests failed, in whatever way.
     pub failed: u64,
-    /// Latency of the successful ones, summed.
+    /// Latency of the successful ones, summed; 0 where it isn't known while the step runs.
     pub latency_sum: Nanos,
+    /// Bytes of payload that network tests moved; other families don't count them while they run.
+    pub bytes: u64,
+}
+
+impl Progress {
+    /// What has happened since an earlier moment of the same step; `elapsed` is the time between them.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            elapsed: self.elapsed.saturating_sub(earlier.elapsed),
+            sent: self.sent.saturating_sub(earlier.sent),
+            ok: self.ok.saturating_sub(earlier.ok),
+            failed: self.failed.saturating_sub(earlier.failed),
+            latency_sum: self.latency_sum.saturating_sub(earlier.latency_sum),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+        }
+    }
+
+    /// Mean latency of what succeeded, where that is known.
+    #[must_use]
+    pub fn mean_latency(&self) -> Option<Nanos> {
+        (self.ok > 0 && self.latency_sum > Nanos::ZERO).then(|| Nanos(self.latency_sum.0 / self.ok))
+    }
 }
 
 impl Control {
@@ -57,6 +83,7 @@ impl Control {
             ok: self.ok.load(Relaxed),
             failed: self.failed.load(Relaxed),
             latency_sum: Nanos(self.latency_ns_sum.load(Relaxed)),
+            bytes: self.bytes.load(Relaxed),
         }
     }
 
@@ -68,5 +95,6 @@ impl Control {
         self.ok.fetch_add(more.ok, Relaxed);
         self.failed.fetch_add(more.failed, Relaxed);
         self.latency_ns_sum.fetch_add(more.latency_sum.0, Relaxed);
+        self.bytes.fetch_add(more.bytes, Relaxed);
     }
 }

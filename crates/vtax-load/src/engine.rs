@@ -6,16 +6,16 @@ use hdrhistogram::Histogram;
 use vtax_sys::sched;
 use vtax_units::{CpuSet, Nanos};
 
+use crate::family::http::{HttpRequests, HttpSpec};
 use crate::limit::{Evidence, judge};
 use crate::recorder::{Recorder, Window};
+use crate::request::DRAIN_MAX;
 use crate::worker::{Finding, Job, Worker};
 use crate::{
-    Arrivals, ConnectionCounts, Control, Counts, GeneratorUse, HttpLoad, Interval, LatencyHistogram,
-    LoadError, LoadResult, LoadSpec, Model, Protocol,
+    Arrivals, ConnectionCounts, ConnectionPool, Control, Counts, GeneratorUse, Interval, LatencyHistogram,
+    LoadError, LoadResult, Model, RequestStep,
 };
 
-/// Longest wait for answers after the last start.
-const DRAIN: Nanos = Nanos::from_secs(1);
 /// From now to the epoch: time for all threads to be there.
 const LEAD_IN: Nanos = Nanos::from_millis(20);
 
@@ -24,37 +24,31 @@ const OPEN_AHEAD: Nanos = Nanos::from_millis(5);
 /// More are opened when they are needed.
 const OPEN_AHEAD_MAX: u32 = 64;
 
-/// Carries out a load and returns what it found.
-///
-/// Takes about `warmup + duration`, and up to one second more for the last answers. Failed
-/// requests are part of the result; a load during which every connection is refused is `Ok`.
-///
-/// # Errors
-/// The specification is invalid, the kernel refuses what the engine needs, or the load was
-/// cancelled before its warm-up had passed.
-pub fn run(spec: &LoadSpec, control: &Control) -> Result<LoadResult, LoadError> {
-    spec.check()?;
+/// Carries out one step.
+pub(crate) fn run(spec: &HttpSpec, step: &RequestStep, control: &Control) -> Result<LoadResult, LoadError> {
+    step.check()?;
+    let pool = &spec.pool;
     // Where the limit can't be raised and is too low, requests show it: no-descriptors.
-    let _ = sched::raise_open_files(u64::from(spec.connections) + 256);
-    let cpus = worker_cpus(spec)?;
+    let _ = sched::raise_open_files(u64::from(pool.connections) + 256);
+    let cpus = worker_cpus(pool)?;
     let workers = cpus.len();
-    let job = job(spec, workers);
+    let job = job(spec, step, workers);
     let mut ready = Vec::with_capacity(workers);
     for (number, cpu) in cpus.iter().enumerate() {
-        let arrivals = match &spec.model {
+        let arrivals = match &step.model {
             Model::Open { arrivals, profile } => {
-                Some(Arrivals::new(*arrivals, profile, spec.seed, number, workers))
+                Some(Arrivals::new(*arrivals, profile, step.seed, number, workers))
             }
             Model::Closed => None,
         };
-        let recorder = Recorder::new(job.window, spec.timeout, spec.samples);
-        let share = share_of(spec.connections, number, workers);
+        let recorder = Recorder::new(job.window, pool.timeout, step.samples);
+        let share = share_of(pool.connections, number, workers);
         let worker = Worker::new(&job, control, share, arrivals, recorder)
             .map_err(|source| LoadError::System { operation: "create an epoll", source })?;
         ready.push((number, *cpu, worker));
     }
     let findings = launch(ready, control)?;
-    merge(spec, &job, findings)
+    merge(pool.timeout, step, &job, findings)
 }
 
 /// Runs each worker in a thread on its CPU and waits for all.
@@ -82,22 +76,22 @@ fn launch(ready: Vec<(usize, usize, Worker<'_>)>, control: &Control) -> Result<V
     })
 }
 
-fn job(spec: &LoadSpec, workers: usize) -> Job {
-    let Protocol::Http(http) = &spec.protocol;
+fn job(spec: &HttpSpec, step: &RequestStep, workers: usize) -> Job {
+    let (pool, http) = (&spec.pool, &spec.requests);
     let window = Window {
-        from: spec.warmup.0,
-        to: spec.warmup.0 + spec.duration.0,
-        interval: spec.interval.0.min(spec.duration.0),
+        from: step.warmup.0,
+        to: step.warmup.0 + step.duration.0,
+        interval: step.interval.0.min(step.duration.0),
     };
     Job {
-        target: spec.target,
-        request: request(http, false),
-        last_request: request(http, true),
+        target: pool.target,
+        request: http.bytes(false),
+        last_request: http.bytes(true),
         requests_per_connection: http.requests_per_connection.unwrap_or(u32::MAX),
-        open_ahead: open_ahead(spec, http) / workers as u32,
+        open_ahead: open_ahead(step, http) / workers as u32,
         window,
-        drain: spec.timeout.min(DRAIN).0,
-        timeout: spec.timeout.0,
+        drain: pool.timeout.min(DRAIN_MAX).0,
+        timeout: pool.timeout.0,
         epoch: Nanos(sched::monotonic().0 + LEAD_IN.0),
     }
 }
@@ -105,8 +99,8 @@ fn job(spec: &LoadSpec, workers: usize) -> Job {
 /// Connections to open before the first start: as many as start within [`OPEN_AHEAD`], so that a
 /// late start is caught up with on connections that are there. None where every request is to
 /// meet its own.
-fn open_ahead(spec: &LoadSpec, http: &HttpLoad) -> u32 {
-    let Model::Open { profile, .. } = &spec.model else { return 0 };
+fn open_ahead(step: &RequestStep, http: &HttpRequests) -> u32 {
+    let Model::Open { profile, .. } = &step.model else { return 0 };
     if http.requests_per_connection == Some(1) {
         return 0;
     }
@@ -114,21 +108,14 @@ fn open_ahead(spec: &LoadSpec, http: &HttpLoad) -> u32 {
     (first * OPEN_AHEAD.as_secs_f64()).min(f64::from(OPEN_AHEAD_MAX)) as u32
 }
 
-fn request(http: &HttpLoad, last: bool) -> Vec<u8> {
-    // RFC 9112 section 9.6: whoever will send no more on a connection says so.
-    let close = if last { "Connection: close\r\n" } else { "" };
-    format!("GET {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: vtax\r\n{close}\r\n", http.target, http.host)
-        .into_bytes()
-}
-
 /// One CPU per worker.
-fn worker_cpus(spec: &LoadSpec) -> Result<Vec<usize>, LoadError> {
-    let set = if spec.cpus.is_empty() {
+fn worker_cpus(pool: &ConnectionPool) -> Result<Vec<usize>, LoadError> {
+    let set = if pool.cpus.is_empty() {
         sched::allowed_cpus().map_err(|source| LoadError::Worker { worker: 0, source })?
     } else {
-        spec.cpus.clone()
+        pool.cpus.clone()
     };
-    let most = spec.connections.max(1) as usize;
+    let most = pool.connections.max(1) as usize;
     Ok(set.iter().take(most).collect())
 }
 
@@ -138,10 +125,15 @@ fn share_of(connections: u32, worker: usize, workers: usize) -> u32 {
     connections / workers + u32::from(worker < connections % workers)
 }
 
-fn merge(spec: &LoadSpec, job: &Job, findings: Vec<Finding>) -> Result<LoadResult, LoadError> {
+fn merge(
+    timeout: Nanos,
+    step: &RequestStep,
+    job: &Job,
+    findings: Vec<Finding>,
+) -> Result<LoadResult, LoadError> {
     let end = findings.iter().map(|f| f.end).min().unwrap_or(0);
     if end <= job.window.from {
-        return Err(LoadError::Cancelled { after: Nanos(end), warmup: spec.warmup });
+        return Err(LoadError::Cancelled { after: Nanos(end), warmup: step.warmup });
     }
     let duration = Nanos(end - job.window.from);
     let intervals = merge_intervals(job, duration, &findings);
@@ -164,7 +156,7 @@ fn merge(spec: &LoadSpec, job: &Job, findings: Vec<Finding>) -> Result<LoadResul
         generator.busiest = generator.busiest.max(finding.busy);
     }
     generator.limited = judge(&Evidence {
-        open: matches!(spec.model, Model::Open { .. }),
+        open: matches!(step.model, Model::Open { .. }),
         busy: findings.iter().map(|f| f.busy).collect(),
         displaced: findings.iter().map(|f| f.displaced).collect(),
         intended: counts.intended,
@@ -172,7 +164,7 @@ fn merge(spec: &LoadSpec, job: &Job, findings: Vec<Finding>) -> Result<LoadResul
         missed_own,
         no_descriptors: counts.errors.no_descriptors,
         no_addresses: counts.errors.no_addresses,
-        latency_p99: p99_with_timeouts(spec, &counts, &latency),
+        latency_p99: p99_with_timeouts(timeout, &counts, &latency),
         lateness_p99: lateness.quantile(0.99),
         own_lateness_p99: own_lateness.quantile(0.99),
     });
@@ -219,10 +211,10 @@ fn connections(length: usize, findings: &[Finding]) -> Vec<ConnectionCounts> {
 }
 
 /// The p99 of latency where requests that timed out or were missed count as their timeout.
-fn p99_with_timeouts(spec: &LoadSpec, counts: &Counts, latency: &LatencyHistogram) -> Nanos {
+fn p99_with_timeouts(timeout: Nanos, counts: &Counts, latency: &LatencyHistogram) -> Nanos {
     let too_late = counts.errors.client_timeout + counts.missed;
     let p99 = latency.quantile(0.99);
-    if too_late * 100 > counts.intended { p99.max(spec.timeout) } else { p99 }
+    if too_late * 100 > counts.intended { p99.max(timeout) } else { p99 }
 }
 
 fn add(to: &mut LatencyHistogram, from: &Histogram<u64>) {

@@ -9,7 +9,7 @@ pub enum LoadError {
     /// The specification makes no sense.
     #[error("{field}: {reason}")]
     Spec {
-        /// The field of [`crate::LoadSpec`].
+        /// The field of the specification or step.
         field: &'static str,
         /// What is wrong and what would be right.
         reason: String,
@@ -39,6 +39,13 @@ pub enum LoadError {
         after: Nanos,
         /// The warm-up asked for.
         warmup: Nanos,
+    },
+    /// What a step found could not be written down.
+    #[error("load generator: writing the result")]
+    Encode {
+        /// What failed.
+        #[source]
+        source: serde_json::Error,
     },
     /// A worker panicked.
     #[error("load generator: worker {worker} panicked: {message}")]

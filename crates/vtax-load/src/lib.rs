@@ -1,30 +1,31 @@
 //! The load engine: arrivals, workers, recorders, workloads.
 //!
-//! [`run`] carries out one [`LoadSpec`] and returns one [`LoadResult`]. One thread per CPU runs
-//! an epoll loop over its own share of the connections; threads share nothing but a few atomics
-//! for progress, and nothing on the path of a request allocates or locks. How time is measured
-//! and how the generator proves itself: `docs/load.md`.
+//! A [`LoadSpec`] is opened as a [`Session`], which runs one [`Step`] after the other; each family of load
+//! is a folder of its own in `family/`. One thread per CPU runs an epoll loop over its own share of the
+//! connections; threads share nothing but a few atomics for progress, and nothing on the path of a request
+//! allocates or locks. How time is measured and how the generator proves itself: `docs/load.md`.
 
 mod arrivals;
 mod control;
 mod engine;
 mod error;
+mod family;
 mod histogram;
 mod limit;
-pub mod net;
 mod pacing;
 mod recorder;
+mod request;
 mod result;
 pub mod search;
-pub mod sip;
+mod session;
 mod slots;
-mod spec;
 mod worker;
 
 pub use arrivals::Arrivals;
 pub use control::{Control, Progress};
-pub use engine::run;
 pub use error::LoadError;
+pub use family::{http, network, sip};
 pub use histogram::LatencyHistogram;
+pub use request::*;
 pub use result::*;
-pub use spec::*;
+pub use session::{LoadAnswer, LoadSpec, NetworkAnswer, Session, Step, StepResult};

@@ -1,5 +1,7 @@
 //! The engine against servers on loopback, good and bad.
 
+mod http_support;
+
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -7,44 +9,37 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use vtax_load::{
-    ArrivalProcess, Control, Counts, HttpLoad, LoadError, LoadResult, LoadSpec, Model, Protocol, Segment, run,
-};
+use http_support::{Load, run};
+use vtax_load::{ArrivalProcess, Control, Counts, LoadError, LoadResult, Model, Segment};
 use vtax_units::{CpuSet, Nanos, Rate};
 
-fn spec(target: SocketAddr, path: &str) -> LoadSpec {
-    LoadSpec {
+fn spec(target: SocketAddr, path: &str) -> Load {
+    Load {
         target,
-        protocol: Protocol::Http(HttpLoad {
-            target: path.to_owned(),
-            host: "test".to_owned(),
-            requests_per_connection: None,
-        }),
+        path: path.to_owned(),
+        requests_per_connection: None,
         model: Model::Closed,
         warmup: Nanos::from_millis(100),
         duration: Nanos::from_millis(400),
         timeout: Nanos::from_secs(2),
         connections: 4,
         cpus: CpuSet::default(),
-        seed: 1,
         samples: false,
         interval: Nanos::from_millis(100),
     }
 }
 
-fn open(rate: f64, spec: LoadSpec) -> LoadSpec {
+fn open(rate: f64, spec: Load) -> Load {
     let profile = vec![Segment { from: Rate(rate), to: Rate(rate), duration: Nanos::from_secs(1) }];
-    LoadSpec { model: Model::Open { arrivals: ArrivalProcess::Constant, profile }, ..spec }
+    Load { model: Model::Open { arrivals: ArrivalProcess::Constant, profile }, ..spec }
 }
 
-fn per_connection(requests: u32, mut spec: LoadSpec) -> LoadSpec {
-    let Protocol::Http(http) = &mut spec.protocol;
-    http.requests_per_connection = Some(requests);
-    spec
+fn per_connection(requests: u32, spec: Load) -> Load {
+    Load { requests_per_connection: Some(requests), ..spec }
 }
 
 /// Runs a load and checks what must hold for every one.
-fn load(spec: &LoadSpec) -> LoadResult {
+fn load(spec: &Load) -> LoadResult {
     let control = Control::new();
     let result = run(spec, &control).unwrap();
     let counts = &result.counts;
@@ -60,7 +55,7 @@ fn load(spec: &LoadSpec) -> LoadResult {
 }
 
 /// The same, again where the machine that tests run on was too busy to generate it in time.
-fn load_undisturbed(spec: &LoadSpec) -> LoadResult {
+fn load_undisturbed(spec: &Load) -> LoadResult {
     let mut result = load(spec);
     for _ in 0..9 {
         if result.generator.limited.is_none() {
@@ -162,7 +157,7 @@ fn a_ramp_is_followed() {
 #[test]
 fn a_closed_loop_sends_one_after_another() {
     let server = Embedded::start();
-    let spec = LoadSpec { samples: true, ..spec(server.address, "/bytes/100") };
+    let spec = Load { samples: true, ..spec(server.address, "/bytes/100") };
     let result = load(&spec);
     assert!(result.counts.ok > 100, "{:?}", result.counts);
     assert_eq!(result.counts.errors.total(), 0);
@@ -187,7 +182,7 @@ fn connections_are_closed_after_their_requests() {
     for requests in [1, 3] {
         for spec in [spec(server.address, "/bytes/100"), open(1_000.0, spec(server.address, "/bytes/100"))] {
             // Without a warm-up, so that no connection is opened in it and used after it.
-            let result = load(&per_connection(requests, LoadSpec { warmup: Nanos::ZERO, ..spec }));
+            let result = load(&per_connection(requests, Load { warmup: Nanos::ZERO, ..spec }));
             let counts = &result.counts;
             assert_eq!(counts.errors.total(), 0, "{counts:?}");
             let expected = counts.sent / u64::from(requests);
@@ -292,7 +287,7 @@ fn a_slow_server_shows_in_latency_and_is_not_the_generators_fault() {
             }
         }
     });
-    let spec = LoadSpec { duration: Nanos::from_millis(1000), ..open(400.0, spec(address, "/")) };
+    let spec = Load { duration: Nanos::from_millis(1000), ..open(400.0, spec(address, "/")) };
     let result = load_undisturbed(&spec);
     // From the intended start: after a second, half a second behind.
     assert!(result.latency.quantile(0.99) > Nanos::from_millis(300), "{}", result.latency.quantile(0.99));
@@ -303,7 +298,7 @@ fn a_slow_server_shows_in_latency_and_is_not_the_generators_fault() {
 #[test]
 fn a_cancelled_load_returns_what_it_has() {
     let server = Embedded::start();
-    let spec = LoadSpec { duration: Nanos::from_secs(60), ..open(500.0, spec(server.address, "/bytes/1")) };
+    let spec = Load { duration: Nanos::from_secs(60), ..open(500.0, spec(server.address, "/bytes/1")) };
     let control = Control::new();
     let result = thread::scope(|scope| {
         let load = scope.spawn(|| run(&spec, &control));
@@ -321,10 +316,10 @@ fn a_cancelled_load_returns_what_it_has() {
 fn nonsensical_specifications_are_refused() {
     let good = spec("127.0.0.1:1".parse().unwrap(), "/");
     let bad = [
-        LoadSpec { duration: Nanos::ZERO, ..good.clone() },
-        LoadSpec { connections: 0, ..good.clone() },
-        LoadSpec { timeout: Nanos::ZERO, ..good.clone() },
-        LoadSpec { interval: Nanos(1), ..good.clone() },
+        Load { duration: Nanos::ZERO, ..good.clone() },
+        Load { connections: 0, ..good.clone() },
+        Load { timeout: Nanos::ZERO, ..good.clone() },
+        Load { interval: Nanos(1), ..good.clone() },
         open(0.0, good.clone()),
         open(f64::NAN, good.clone()),
         open(-1.0, good.clone()),
@@ -339,6 +334,6 @@ fn nonsensical_specifications_are_refused() {
 
 #[test]
 fn a_cpu_that_is_not_there_is_an_error() {
-    let spec = LoadSpec { cpus: CpuSet::of([1023]), ..spec("127.0.0.1:1".parse().unwrap(), "/") };
+    let spec = Load { cpus: CpuSet::of([1023]), ..spec("127.0.0.1:1".parse().unwrap(), "/") };
     assert!(matches!(run(&spec, &Control::new()), Err(LoadError::Worker { worker: 0, .. })));
 }

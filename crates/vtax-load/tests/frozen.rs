@@ -2,12 +2,15 @@
 //! open loop as theory says, and hides in that of a closed one (Tene, "How NOT to measure latency", 2013).
 //! A tenth of the scale that is simulated by `make soundness`.
 
+mod http_support;
+
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use vtax_load::{ArrivalProcess, Control, HttpLoad, LoadResult, LoadSpec, Model, Protocol, Segment, run};
+use http_support::{Load, run};
+use vtax_load::{ArrivalProcess, Control, LoadResult, Model, Segment};
 use vtax_units::{CpuSet, Nanos, Rate};
 
 const PERIOD: Duration = Duration::from_secs(1);
@@ -42,10 +45,10 @@ fn serve(mut stream: TcpStream, begin: Instant) {
 }
 
 fn load(target: SocketAddr, model: Model, connections: u32) -> LoadResult {
-    let http = HttpLoad { target: "/".to_owned(), host: "test".to_owned(), requests_per_connection: None };
-    let spec = LoadSpec {
+    let spec = Load {
         target,
-        protocol: Protocol::Http(http),
+        path: "/".to_owned(),
+        requests_per_connection: None,
         model,
         warmup: Nanos::from_millis(200),
         // Whole periods, so that a tenth of the requests meets a freeze whenever it begins.
@@ -53,7 +56,6 @@ fn load(target: SocketAddr, model: Model, connections: u32) -> LoadResult {
         timeout: Nanos::from_secs(2),
         connections,
         cpus: CpuSet::default(),
-        seed: 1,
         samples: false,
         interval: Nanos::from_millis(500),
     };

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use vtax_load::net::{
+use vtax_load::network::{
     Direction, NetError, NetResult, NetSpec, NetTest, PingResult, PingTest, Probe, RrResult, RrTest,
     ServerOptions, SocketSetup, TcpFlow, TcpResult, TcpTest, UdpResult, UdpTest, run, serve,
 };
@@ -216,7 +216,7 @@ fn echo_comes_back() {
     let server = Server::start();
     let watched = AtomicU64::new(0);
     let spec = spec(server.address, NetTest::Ping(pings(Probe::Udp)));
-    let watch = |_: &vtax_load::net::Live| _ = watched.fetch_add(1, Relaxed);
+    let watch = |_: &vtax_load::network::Live| _ = watched.fetch_add(1, Relaxed);
     let NetResult::Ping(result) = run(&spec, &Control::new(), &watch).unwrap() else { panic!() };
     assert!((250..=301).contains(&result.intended), "{}", result.intended);
     assert_eq!((result.sent, result.answered, result.duplicates), (result.intended, result.intended, 0));

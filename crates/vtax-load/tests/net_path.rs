@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use vtax_load::Control;
-use vtax_load::net::{
+use vtax_load::network::{
     Direction, FailureKind, NetFailure, NetResult, NetSpec, NetTest, ServerOptions, SocketSetup, TcpTest,
     UdpTest, run, serve,
 };

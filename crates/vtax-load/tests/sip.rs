@@ -137,7 +137,7 @@ fn cancelling_ends_a_profile() {
     let control = Control::new();
     let profile = profile(vec![registration(200.0), mix("step 1", 50.0, 600_000)]);
     let result = thread::scope(|scope| {
-        let running = scope.spawn(|| session.run(&profile, &control));
+        let running = scope.spawn(|| session.run_profile(&profile, &control));
         thread::sleep(Duration::from_millis(1_200));
         control.cancel();
         running.join().unwrap().unwrap()
@@ -163,6 +163,6 @@ fn specifications_that_make_no_sense_are_refused() {
     assert!(refused(|s| s.workload.message_bytes = (Bytes(0), Bytes(5_000))));
     let mut session = SipSession::open(&good).unwrap();
     for phases in [vec![], vec![mix("", 0.0, 1)], vec![mix("", f64::NAN, 1)], vec![mix("", 1.0, 0)]] {
-        assert!(session.run(&profile(phases), &Control::new()).is_err());
+        assert!(session.run_profile(&profile(phases), &Control::new()).is_err());
     }
 }

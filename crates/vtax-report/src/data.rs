@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
-use vtax_load::net::NetResult;
+use vtax_load::network::NetResult;
 use vtax_load::{LatencyHistogram, LoadResult};
 use vtax_plan::model::{Cell, EnvironmentKind, MeasureKind, Plan, Workload};
 use vtax_store::failover::FailoverLoad;

@@ -1,7 +1,7 @@
 //! What is computed from a trial.
 
 use vtax_load::LatencyHistogram;
-use vtax_load::net::{NetResult, TcpFlow};
+use vtax_load::network::{NetResult, TcpFlow};
 use vtax_plan::model::{Scenario, SipMetric};
 use vtax_store::ims::{ImsOutcome, ImsPhaseKind};
 use vtax_store::net::NetObservation;

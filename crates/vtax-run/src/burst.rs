@@ -2,7 +2,8 @@
 
 use std::net::SocketAddr;
 
-use vtax_load::{ArrivalProcess, HttpLoad, LoadSpec, Model, Protocol, Segment};
+use vtax_load::http::{HttpRequests, HttpSpec};
+use vtax_load::{ArrivalProcess, ConnectionPool, Model, RequestStep, Segment};
 use vtax_plan::model::{Arrivals, HttpWorkload};
 use vtax_units::{CpuSet, Nanos, Rate};
 
@@ -31,9 +32,27 @@ pub(crate) struct Burst {
     pub(crate) samples: bool,
 }
 
+/// The engine's spec for loads of `http` against `target`.
+pub(crate) fn http_spec(http: &HttpWorkload, target: SocketAddr) -> HttpSpec {
+    HttpSpec {
+        pool: ConnectionPool {
+            target,
+            connections: http.connections,
+            timeout: http.timeout,
+            // The client's agent is bound to its CPUs already: one worker on each.
+            cpus: CpuSet::default(),
+        },
+        requests: HttpRequests {
+            target: http.target.clone(),
+            host: target.to_string(),
+            requests_per_connection: http.requests_per_connection,
+        },
+    }
+}
+
 impl Burst {
-    /// The engine's spec for this burst of `http` against `target`.
-    pub(crate) fn spec(&self, http: &HttpWorkload, target: SocketAddr) -> LoadSpec {
+    /// The engine's step for this burst.
+    pub(crate) fn step(&self) -> RequestStep {
         let model = match self.pace {
             Pace::Closed => Model::Closed,
             Pace::Open(rate, arrivals) => Model::Open {
@@ -48,20 +67,10 @@ impl Burst {
                 }],
             },
         };
-        LoadSpec {
-            target,
-            protocol: Protocol::Http(HttpLoad {
-                target: http.target.clone(),
-                host: target.to_string(),
-                requests_per_connection: http.requests_per_connection,
-            }),
+        RequestStep {
             model,
             warmup: self.warmup,
             duration: self.duration,
-            timeout: http.timeout,
-            connections: http.connections,
-            // The client's agent is bound to its CPUs already: one worker on each.
-            cpus: CpuSet::default(),
             seed: self.seed,
             samples: self.samples,
             interval: crate::settle::interval(self.duration),

@@ -20,7 +20,7 @@ use vtax_store::record::{InvalidReason, Validity};
 use vtax_units::{Nanos, Rate, Share};
 
 use crate::observe::{Observer, RunEvent};
-pub(crate) use client::{Live, Report, sources};
+pub(crate) use client::sources;
 use judge::{Limits, judge};
 
 /// Steps of one search, repeated ones included; a search that needs more meets a system whose

@@ -2,14 +2,14 @@
 
 use std::net::SocketAddr;
 
-use vtax_agent::{AgentError, Client, LoadAnswer};
-use vtax_load::LoadResult;
+use vtax_agent::{AgentError, Client};
 use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome, StepVerdict};
+use vtax_load::{LoadAnswer, LoadResult, LoadSpec, RequestStep, Step};
 use vtax_plan::model::{CapacityMeasure, HttpWorkload, MeasureKind};
 use vtax_store::record::{CapacityOutcome, CapacityStep, InvalidReason, Outcome, Validity, WarmUp};
 use vtax_units::{Nanos, Rate, Share};
 
-use crate::burst::{Burst, Pace};
+use crate::burst::{Burst, Pace, http_spec};
 use crate::failover::Injector;
 use crate::gate;
 use crate::observe::{Observer, RunEvent};
@@ -44,13 +44,14 @@ pub(crate) struct Measured {
 impl Site<'_> {
     /// Makes the measurement that `order` asks for with HTTP requests.
     pub(crate) fn http(&self, order: &Order<'_>, http: &HttpWorkload) -> Result<Measured, AgentError> {
+        self.client.open_load(&LoadSpec::Http(http_spec(http, self.target)))?;
         match &order.measure.kind {
-            MeasureKind::Capacity(capacity) => self.capacity(order, http, capacity),
+            MeasureKind::Capacity(capacity) => self.capacity(order, capacity),
             MeasureKind::Latency(latency) => {
                 let pace = Pace::Open(order.offered, latency.arrivals);
                 let (warmup, duration) = (latency.warmup, latency.duration);
                 let burst = Burst { pace, warmup, duration, seed: order.seed, samples: latency.samples };
-                let mut answer = self.burst(http, burst)?;
+                let mut answer = self.burst(burst)?;
                 let (validity, warm_up) = self.judge(&mut answer.result, Course::Latency, order.tolerance);
                 let outcome = Outcome::Latency { offered: order.offered, load: answer.result };
                 Ok(Measured { outcome, validity, warm_up, answered: answer.answered })
@@ -58,12 +59,12 @@ impl Site<'_> {
             MeasureKind::Throughput(throughput) => {
                 let (warmup, duration) = (throughput.warmup, throughput.duration);
                 let burst = Burst { pace: Pace::Closed, warmup, duration, seed: order.seed, samples: false };
-                let mut answer = self.burst(http, burst)?;
+                let mut answer = self.burst(burst)?;
                 let (validity, warm_up) = self.judge(&mut answer.result, Course::Pace, order.tolerance);
                 let outcome = Outcome::Throughput { load: answer.result };
                 Ok(Measured { outcome, validity, warm_up, answered: answer.answered })
             }
-            MeasureKind::Failover(failover) => self.failover_http(order, http, failover),
+            MeasureKind::Failover(failover) => self.failover_http(order, failover),
             MeasureKind::Ims(_) | MeasureKind::Network(_) => {
                 let error = "an IMS benchmark needs a SIP workload".to_owned();
                 Err(AgentError::Refused { node: "client".to_owned(), error })
@@ -89,23 +90,24 @@ impl Site<'_> {
         }
     }
 
-    fn burst(&self, http: &HttpWorkload, burst: Burst) -> Result<LoadAnswer, AgentError> {
-        self.client.run_load(&burst.spec(http, self.target))
+    fn burst(&self, burst: Burst) -> Result<LoadAnswer, AgentError> {
+        self.requests(burst.step())
     }
 
-    fn capacity(
-        &self,
-        order: &Order<'_>,
-        http: &HttpWorkload,
-        measure: &CapacityMeasure,
-    ) -> Result<Measured, AgentError> {
+    /// Runs a step of requests.
+    pub(crate) fn requests(&self, step: RequestStep) -> Result<LoadAnswer, AgentError> {
+        let within = step.longest();
+        self.client.run_step(Step::Requests(step), within, &mut |_| {})
+    }
+
+    fn capacity(&self, order: &Order<'_>, measure: &CapacityMeasure) -> Result<Measured, AgentError> {
         let mut answered = 0;
-        let mut search = Search::new(self.search_spec(order, http, measure, &mut answered)?);
+        let mut search = Search::new(self.search_spec(order, measure, &mut answered)?);
         let mut steps = Vec::new();
         while let Some(rate) = search.next() {
             let seed = order.seed.wrapping_add(steps.len() as u64 + 1);
             let burst = step(measure, Pace::Open(rate, measure.arrivals), seed);
-            let answer = self.burst(http, burst)?;
+            let answer = self.burst(burst)?;
             answered += answer.answered;
             let outcome = step_outcome(rate, &answer.result);
             let verdict = search.record(outcome);
@@ -130,7 +132,6 @@ impl Site<'_> {
     fn search_spec(
         &self,
         order: &Order<'_>,
-        http: &HttpWorkload,
         measure: &CapacityMeasure,
         answered: &mut u64,
     ) -> Result<SearchSpec, AgentError> {
@@ -145,7 +146,7 @@ impl Site<'_> {
         if let Some(hint) = order.capacity_hint {
             return Ok(spec.near_result(hint).off_the_grid(order.seed));
         }
-        let answer = self.burst(http, step(measure, Pace::Closed, order.seed))?;
+        let answer = self.burst(step(measure, Pace::Closed, order.seed))?;
         *answered += answer.answered;
         let throughput = answer.result.counts.ok as f64 / answer.result.duration.as_secs_f64().max(1e-9);
         // A service that answers nothing in a closed loop is searched from the plan's start.

@@ -14,7 +14,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use vtax_agent::AgentError;
-use vtax_load::net::{NetFailure, NetResult, NetSpec};
+use vtax_load::network::{NetFailure, NetResult, NetSpec};
 use vtax_plan::model::{MeasureKind, NetTest, NetWorkload, NetworkMeasure, Plan};
 use vtax_probe::layers::CpuBreakdown;
 use vtax_store::net::NetOutcome;
@@ -26,10 +26,13 @@ use crate::measure::Measured;
 use crate::observe::{Observer, RunEvent};
 use crate::runner::Order;
 
-pub(crate) use stand::{Live, Stand};
+pub(crate) use stand::Stand;
 
 /// What a test is made on: two ends, and all that watches them.
 pub(crate) trait Ground {
+    /// Makes ready for tests.
+    fn open(&mut self) -> Result<(), AgentError>;
+
     /// Makes one test to its end. `what` says which, for people.
     fn make(&mut self, spec: &NetSpec, measure: &NetworkMeasure, what: &str) -> Result<Made, AgentError>;
 }
@@ -77,6 +80,7 @@ pub(crate) fn measure(
         let error = format!("`{}` is not measured with a network workload", order.measure.name);
         return Err(AgentError::Refused { node: "client".to_owned(), error });
     };
+    ground.open()?;
     let mut tests: Vec<&NetTest> = workload.tests.iter().collect();
     tests.shuffle(&mut StdRng::seed_from_u64(order.seed));
     let mut observations = Vec::with_capacity(tests.len());

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use vtax_load::net::{NetResult, TcpFlow};
+use vtax_load::network::{NetResult, TcpFlow};
 use vtax_plan::model::Plan;
 use vtax_stats::{Direction, Group, after_looking, narrow, tax};
 use vtax_store::record::{Outcome, TrialRecord, Validity};

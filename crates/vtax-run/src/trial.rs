@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use vtax_agent::message::{Event, InterfaceSetup, NodeFacts, Provisioning, ServiceReady};
+use vtax_agent::message::{Event, InterfaceSetup, NodeFacts, Provisioning, ServiceId, ServiceReady};
 use vtax_agent::{AgentError, Client};
 use vtax_lab::{Lab, LabError, Node, Slot, Testbed, TestbedSpec};
 use vtax_load::sip::PhaseResult;
@@ -23,7 +23,7 @@ use crate::burst::interval;
 use crate::complaints::Complaints;
 use crate::failover::{Breakable, Injector, Meter, Qemus, mode_of, nothing_happened};
 use crate::gate;
-use crate::ims::{Live, Report, sources};
+use crate::ims::sources;
 use crate::measure::{Measured, Site};
 use crate::net;
 use crate::noise::{blame, is_too_much};
@@ -69,8 +69,6 @@ pub(crate) struct Trial<'a> {
     /// Addresses of the generator.
     sources: Vec<IpAddr>,
     phases: Vec<PhaseResult>,
-    live: Live,
-    net_live: net::Live,
 }
 
 /// The testbed with both agents answering.
@@ -119,8 +117,6 @@ impl<'a> Trial<'a> {
             provisioning: Ok(Provisioning::default()),
             sources: Vec::new(),
             phases: Vec::new(),
-            live: Live::default(),
-            net_live: net::Live::default(),
         }
     }
 
@@ -149,14 +145,14 @@ impl<'a> Trial<'a> {
         let heard = std::mem::take(&mut *self.heard.lock().unwrap_or_else(PoisonError::into_inner));
         for (at, node, event) in heard {
             match event {
-                Event::ServiceOutput { service, stream, line } => {
+                Event::ServiceOutput { service, stream, line, .. } => {
                     files.log(&format!("{node}-{service}-{stream}"), &line)?;
                 }
-                Event::ServiceDied { service, status } => {
+                Event::ServiceDied { service, status, .. } => {
                     let text = format!("{service} ended by itself: {status}");
                     files.event(&TrialEvent { at, node, kind: "service-died".into(), text })?;
                 }
-                Event::LoadProgress { .. } | Event::SipProgress { .. } | Event::NetProgress { .. } => {}
+                Event::Progress { .. } => {}
             }
         }
         Ok(self.record)
@@ -215,7 +211,7 @@ impl<'a> Trial<'a> {
         let provisioning = self.provisioning.as_ref().map_err(unprovided)?;
         let ready = stage
             .sut
-            .start_service(service, testbed.the_sut().service_address, provisioning)
+            .start_service(ServiceId::ONLY, service, testbed.the_sut().service_address, provisioning)
             .map_err(|e| failed(InvalidReason::ServiceFailed)(&e))?;
         self.record.timings.service = starting.elapsed().into();
         self.record.facts.insert("service.version".into(), ready.version.clone());
@@ -238,7 +234,7 @@ impl<'a> Trial<'a> {
         self.judge_disturbance();
         self.judge_service();
         // Both may be past saying anything; the tear-down ends them either way.
-        let _ = stage.sut.stop_service(service.stop_timeout);
+        let _ = stage.sut.stop_service(ServiceId::ONLY, service.stop_timeout);
         let _ = stage.sut.shutdown();
         let _ = stage.client.shutdown();
         Ok(())
@@ -305,21 +301,10 @@ impl<'a> Trial<'a> {
         })?;
         let write = read.try_clone().map_err(|e| failed(InvalidReason::TestbedFailed)(&e))?;
         let name = role(node.name()).to_owned();
-        let (heard, live, began) = (Arc::clone(&self.heard), Arc::clone(&self.live), self.began);
-        let net_live = Arc::clone(&self.net_live);
-        let listen = move |event| match event {
-            Event::LoadProgress { .. } => {}
-            Event::NetProgress { live } => {
-                *net_live.lock().unwrap_or_else(PoisonError::into_inner) = Some(live);
-            }
-            Event::SipProgress { elapsed, succeeded, inadequate } => {
-                let report = Report { elapsed, succeeded, inadequate };
-                *live.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
-            }
-            event => {
-                let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
-                heard.push((began.elapsed().into(), name.clone(), event));
-            }
+        let (heard, began) = (Arc::clone(&self.heard), self.began);
+        let listen = move |event| {
+            let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+            heard.push((began.elapsed().into(), name.clone(), event));
         };
         Client::start(node.name(), read, write, Box::new(listen))
             .map_err(|e| failed(InvalidReason::TestbedFailed)(&e))
@@ -384,9 +369,8 @@ impl<'a> Trial<'a> {
         let mut phases = Vec::new();
         let measured = match &self.order.cell.workload {
             Workload::Net(workload) => {
-                let (live, observer) = (&self.net_live, self.observer);
-                let (client, sut) = (&stage.client, &stage.sut);
-                let mut stand = net::Stand { client, sut, testbed, probes: &mut probes, live, observer };
+                let (client, sut, observer) = (&stage.client, &stage.sut, self.observer);
+                let mut stand = net::Stand { client, sut, testbed, probes: &mut probes, observer };
                 net::measure(&mut stand, self.order, workload, target, observer)
             }
             Workload::Http(_) | Workload::Sip(_) => {
@@ -454,7 +438,7 @@ impl<'a> Trial<'a> {
         match &self.order.cell.workload {
             Workload::Http(http) => site.http(self.order, http),
             Workload::Sip(sip) => {
-                let (measured, made) = site.sip(self.order, sip, &self.sources, &self.live)?;
+                let (measured, made) = site.sip(self.order, sip, &self.sources)?;
                 *phases = made;
                 Ok(measured)
             }
@@ -496,7 +480,10 @@ impl<'a> Trial<'a> {
             }
             let provisioning = self.provisioning.clone().unwrap_or_default();
             let service = &self.order.cell.service;
-            stage.sut.start_service(service, testbed.the_sut().service_address, &provisioning).map(|_| ())
+            stage
+                .sut
+                .start_service(ServiceId::ONLY, service, testbed.the_sut().service_address, &provisioning)
+                .map(|_| ())
         };
         again().map_err(|e| chain(&e))
     }
@@ -509,7 +496,9 @@ impl<'a> Trial<'a> {
         }
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         let died = heard.iter().find_map(|(_, _, event)| match event {
-            Event::ServiceDied { service, status } => Some(format!("{service} ended by itself: {status}")),
+            Event::ServiceDied { service, status, .. } => {
+                Some(format!("{service} ended by itself: {status}"))
+            }
             _ => None,
         });
         let lines = heard.iter().filter_map(|(_, _, event)| match event {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use vtax_load::net::NetResult;
+use vtax_load::network::NetResult;
 use vtax_probe::layers::CpuBreakdown;
 
 use crate::record::{Validity, WarmUp};

@@ -10,8 +10,9 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use vtax_sys::sync::lock;
 use vtax_vm::contract::{DATA_DISK, WITNESS_PORT};
 
 use super::{GuestError, root};
@@ -75,7 +76,7 @@ impl Witness {
     }
 
     fn record(&self, number: u64) -> io::Result<()> {
-        let mut disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut disk = lock(&self.disk);
         if disk.is_none() {
             let path = root::disk(DATA_DISK).map_err(io::Error::other)?;
             *disk = Some(OpenOptions::new().read(true).write(true).custom_flags(O_DSYNC).open(path)?);
@@ -89,7 +90,7 @@ impl Witness {
     fn dirty(&self, kib: &[u8]) {
         let text = std::str::from_utf8(kib).unwrap_or_default();
         let wanted = text.split_whitespace().next().and_then(|word| word.parse::<usize>().ok());
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memory = lock(&self.memory);
         let bytes = wanted.unwrap_or(0).min(64 << 10) << 10;
         if memory.len() < bytes {
             memory.resize(bytes, 0);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use vtax_load::net::{
+use vtax_load::network::{
     Direction, NetResult, NetSpec, NetTest, PingTest, Probe, ServerOptions, SocketSetup, TcpTest, UdpTest,
     run, serve,
 };
@@ -261,10 +261,12 @@ impl<'a> Bench<'a> {
         loop {
             match run(&spec, &Control::default(), &|_| {}) {
                 Ok(result) => return Ok(result),
-                Err(e @ vtax_load::net::NetError::Connect { .. }) if std::time::Instant::now() > until => {
+                Err(e @ vtax_load::network::NetError::Connect { .. })
+                    if std::time::Instant::now() > until =>
+                {
                     return Err(chain(&e));
                 }
-                Err(vtax_load::net::NetError::Connect { .. }) => thread::sleep(Duration::from_millis(5)),
+                Err(vtax_load::network::NetError::Connect { .. }) => thread::sleep(Duration::from_millis(5)),
                 Err(e) => return Err(chain(&e)),
             }
         }
@@ -291,7 +293,7 @@ impl<'a> Bench<'a> {
         rate: BitRate,
         size: u32,
         duration: Nanos,
-    ) -> Result<vtax_load::net::UdpResult, String> {
+    ) -> Result<vtax_load::network::UdpResult, String> {
         let buffer = Some(Bytes::from_mib(4));
         let test = UdpTest { rate: Some(rate), size, direction: Direction::Up, buffer };
         match self.test(NetTest::Udp(test), Nanos::from_millis(50), duration)? {

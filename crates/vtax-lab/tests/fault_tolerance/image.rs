@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use vtax_agent::Client;
-use vtax_agent::message::Provisioning;
+use vtax_agent::message::{Provisioning, ServiceId};
 use vtax_lab::ft::{FtPair, PairMode, PairSpec, PairTask, Side};
 use vtax_plan::model::{KamailioOptions, LocationMode, Service, ServiceKind, Subscribers, WebOptions};
 use vtax_units::{Bytes, Nanos};
@@ -146,7 +146,9 @@ fn survives(
     wait(&pair, "take-over", 1, promoted);
     (REQUESTS + 2..=2 * REQUESTS).for_each(asked);
     println!("  first answer after {first:?}, {:?}", pair.statistics()[0]);
-    client.stop_service(service.stop_timeout).unwrap_or_else(|e| panic!("{e}\n{}", show(&pair)));
+    client
+        .stop_service(ServiceId::ONLY, service.stop_timeout)
+        .unwrap_or_else(|e| panic!("{e}\n{}", show(&pair)));
     client.shutdown().unwrap();
 }
 
@@ -159,7 +161,7 @@ fn started(pair: &mut FtPair, service: &Service) -> (Client, u16) {
     client.hello(LIMIT).unwrap_or_else(|e| panic!("{e}\n{}", show(pair)));
     let booted = begun.elapsed();
     client.configure_network(pair.interfaces().to_vec()).unwrap();
-    let ready = client.start_service(service, pair.address(), &prepared(service));
+    let ready = client.start_service(ServiceId::ONLY, service, pair.address(), &prepared(service));
     let ready = ready.unwrap_or_else(|e| panic!("{e}\n{}", show(pair)));
     println!("  booted in {booted:?}, {} ready after {}", ready.version, ready.startup);
     (client, ready.address.port())

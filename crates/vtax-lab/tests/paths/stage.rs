@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use vtax_agent::message::Provisioning;
-use vtax_agent::{Client, Role};
+use vtax_agent::message::{Provisioning, ServiceId};
+use vtax_agent::{AgentError, Client, Role};
 use vtax_lab::{Isolation, Lab, LabOptions, Node, Testbed, TestbedSpec};
-use vtax_load::ArrivalProcess;
-use vtax_load::net::{
+use vtax_load::network::{
     Direction, NetResult, NetSpec, NetTest, PingTest, Probe, ServerOptions, SocketSetup, TcpFlow, TcpTest,
     UdpTest,
 };
+use vtax_load::{ArrivalProcess, LoadSpec, NetworkAnswer, Step};
 use vtax_plan::model::{
     Budget, CommandService, Environment, EnvironmentKind, NetPath, Ready, Service, ServiceKind,
 };
@@ -46,7 +46,7 @@ pub(crate) fn agent(args: &[String]) {
 /// The far end of network tests.
 pub(crate) fn serve(address: &str) {
     let listener = TcpListener::bind(address.parse::<SocketAddr>().unwrap()).unwrap();
-    vtax_load::net::serve(&listener, ServerOptions { tests: 4 }, &AtomicBool::new(false)).unwrap();
+    vtax_load::network::serve(&listener, ServerOptions { tests: 4 }, &AtomicBool::new(false)).unwrap();
 }
 
 /// Calls `work` with a lab in a controller, as a run does.
@@ -129,6 +129,7 @@ impl Stage {
             _ => "/proc/self/exe".to_owned(),
         };
         let ready = sut.start_service(
+            ServiceId::ONLY,
             &peer(&program, PORT),
             testbed.the_sut().service_address,
             &Provisioning::default(),
@@ -140,8 +141,11 @@ impl Stage {
     fn run(&self, test: NetTest, warmup: Duration, duration: Duration) -> Result<NetResult, String> {
         let (warmup, duration) = (warmup.into(), duration.into());
         let spec = NetSpec { target: self.target, test, warmup, duration, interval: duration };
-        let ran = self.client.run_net(&spec).map_err(|e| vtax_sys::chain(&e))?;
-        ran.map_err(|e| format!("{e:?}"))
+        let made = || -> Result<NetworkAnswer, AgentError> {
+            self.client.open_load(&LoadSpec::Network)?;
+            self.client.run_step(Step::Network(spec.clone()), spec.longest(), &mut |_| {})
+        };
+        made().map_err(|e| vtax_sys::chain(&e))?.map_err(|e| format!("{e:?}"))
     }
 
     /// Bits per second of one TCP connection from the client.
@@ -223,7 +227,7 @@ impl Stage {
 
     pub(crate) fn end(self) {
         let Self { testbed, client, sut, .. } = self;
-        let _ = sut.stop_service(Nanos::from_secs(2));
+        let _ = sut.stop_service(ServiceId::ONLY, Nanos::from_secs(2));
         drop((client, sut));
         let errors = testbed.destroy();
         assert!(errors.is_empty(), "{errors:?}");

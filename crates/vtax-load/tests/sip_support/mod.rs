@@ -83,7 +83,7 @@ pub(crate) fn profile(phases: Vec<SipPhase>) -> SipProfile {
 /// Runs a profile and checks what must hold for every result.
 pub(crate) fn run(session: &mut SipSession, profile: &SipProfile) -> SipResult {
     let control = Control::new();
-    let result = session.run(profile, &control).unwrap();
+    let result = session.run_profile(profile, &control).unwrap();
     let mut attempts = 0;
     for phase in &result.phases {
         for scenario in &phase.scenarios {

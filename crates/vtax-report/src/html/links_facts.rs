@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use vtax_load::net::{ConnectionFacts, TcpFlow, TcpSide, UdpResult};
+use vtax_load::network::{ConnectionFacts, TcpFlow, TcpSide, UdpResult};
 use vtax_plan::model::NetTestKind;
 use vtax_stats::describe;
 use vtax_store::net::CountedBy;

@@ -1,7 +1,7 @@
 //! Whether the instrument can be trusted: the same bytes counted by programs, kernels, interfaces and a
 //! capture (the study's section III.E).
 
-use vtax_load::net::{ConnectionFacts, TcpFlow, TcpSide};
+use vtax_load::network::{ConnectionFacts, TcpFlow, TcpSide};
 use vtax_store::net::{CountCheck, CountedBy, NetObservation};
 use vtax_store::record::{InvalidReason, Validity};
 

@@ -1,6 +1,6 @@
 //! The tests of one trial in a line, for progress and the list of trials.
 
-use vtax_load::net::{NetResult, TcpFlow};
+use vtax_load::network::{NetResult, TcpFlow};
 use vtax_plan::model::{NetTest, NetTestKind};
 use vtax_store::net::NetOutcome;
 use vtax_store::record::Validity;
@@ -63,7 +63,7 @@ fn of_test(result: &NetResult, asked: &NetTestKind) -> Option<(String, &'static 
 mod tests {
     use std::collections::BTreeMap;
 
-    use vtax_load::net::{TcpResult, TcpSide, UdpReceiver, UdpResult, UdpSender};
+    use vtax_load::network::{TcpResult, TcpSide, UdpReceiver, UdpResult, UdpSender};
     use vtax_store::net::NetObservation;
     use vtax_store::record::InvalidReason;
     use vtax_units::Nanos;

@@ -10,7 +10,7 @@ pub(crate) mod workbook;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use vtax_load::net::{NetResult, PingResult, RrResult, TcpFlow, UdpResult};
+use vtax_load::network::{NetResult, PingResult, RrResult, TcpFlow, UdpResult};
 use vtax_plan::model::{Cell, Measure, MeasureKind, NetTest, NetTestKind, NetworkMeasure, Workload};
 use vtax_store::net::NetObservation;
 use vtax_store::record::{TrialRecord, Validity};

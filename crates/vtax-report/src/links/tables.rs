@@ -1,7 +1,7 @@
 //! The tables of network tests as CSV: transfers, the study's tables, datagrams, round trips, counts,
 //! sockets, paths.
 
-use vtax_load::net::ConnectionFacts;
+use vtax_load::network::ConnectionFacts;
 use vtax_plan::model::NetTestKind;
 use vtax_store::record::Validity;
 
@@ -92,7 +92,7 @@ fn transfers_file(links: &Links<'_>) -> String {
             let reason = invalid(&trial.validity).or_else(|| invalid(&o.validity));
             let counts = trial.validity == Validity::Valid && o.validity == Validity::Valid;
             let flow = flow(o);
-            let of = |value: fn(&vtax_load::net::TcpFlow) -> f64| Cell::Number(flow.map(value));
+            let of = |value: fn(&vtax_load::network::TcpFlow) -> f64| Cell::Number(flow.map(value));
             csv.push(&[
                 Cell::Text(&link.cell.id),
                 Cell::Text(&link.cell.environment.name),

@@ -3,7 +3,7 @@
 use vtax_agent::AgentError;
 use vtax_lab::ft::PairEvent;
 use vtax_load::sip::PhaseResult;
-use vtax_plan::model::{FailoverMeasure, FtMode, HttpWorkload, SipWorkload};
+use vtax_plan::model::{FailoverMeasure, FtMode, SipWorkload};
 use vtax_store::failover::{FailoverLoad, FailoverOutcome};
 use vtax_store::record::{InvalidReason, Outcome, Validity};
 use vtax_units::Nanos;
@@ -63,11 +63,10 @@ impl Over<'_> {
 }
 
 impl Site<'_> {
-    /// Holds a load of HTTP requests while things break.
+    /// Holds a load of HTTP requests while things break; the load is open.
     pub(crate) fn failover_http(
         &self,
         order: &Order<'_>,
-        http: &HttpWorkload,
         measure: &FailoverMeasure,
     ) -> Result<Measured, AgentError> {
         let (injector, mode) = self.injector(order)?;
@@ -78,10 +77,10 @@ impl Site<'_> {
             seed: order.seed,
             samples: true,
         };
-        let mut spec = burst.spec(http, self.target);
-        spec.interval = INTERVAL.max(Nanos(measure.duration.0 / MOST_INTERVALS));
+        let mut step = burst.step();
+        step.interval = INTERVAL.max(Nanos(measure.duration.0 / MOST_INTERVALS));
         let lead = Nanos(LEAD_IN.0.saturating_add(measure.warmup.0));
-        let (answer, done) = injector.during(lead, || self.client.run_load(&spec));
+        let (answer, done) = injector.during(lead, || self.requests(step));
         let answer = answer?;
         let load = answer.result;
         let over = Over {

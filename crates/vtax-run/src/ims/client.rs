@@ -1,13 +1,12 @@
 //! The SIP session on the client node.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use vtax_agent::message::InterfaceSetup;
 use vtax_agent::{AgentError, Client};
 use vtax_load::sip::{PhaseKind, PhaseResult, SipProfile, SipResult, SipSpec};
+use vtax_load::{LoadSpec, Progress, Step};
 use vtax_plan::model::{MeasureKind, SipWorkload};
 use vtax_store::record::Outcome;
 use vtax_units::{CpuSet, Nanos};
@@ -16,20 +15,6 @@ use super::{Benchmark, Session};
 use crate::measure::{Measured, Site};
 use crate::observe::{Observer, RunEvent};
 use crate::runner::Order;
-
-/// What the generator said last about a profile that runs; taken by whoever shows it.
-pub(crate) type Live = Arc<Mutex<Option<Report>>>;
-
-/// A second of a profile that runs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Report {
-    pub(crate) elapsed: Nanos,
-    pub(crate) succeeded: u64,
-    pub(crate) inadequate: u64,
-}
-
-/// Time between two looks at what the generator said.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Adds so many source addresses in all to the client's interface, and gives them. `interfaces` is
 /// `None` where nodes share the host's loopback, all of whose addresses are there without asking.
@@ -52,46 +37,34 @@ pub(crate) fn sources(interfaces: Option<&mut [InterfaceSetup]>, count: u32) -> 
 struct OnClient<'a> {
     client: &'a Client,
     observer: &'a dyn Observer,
-    live: &'a Live,
     /// Registrations that pre-registration makes.
     registrations: f64,
 }
 
 impl Session for OnClient<'_> {
     fn run(&mut self, profile: &SipProfile, within: Duration) -> Result<SipResult, AgentError> {
-        let ended = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            let watcher = scope.spawn(|| {
-                while !ended.load(Ordering::Relaxed) {
-                    std::thread::park_timeout(LOOK_EVERY);
-                    let report = self.live.lock().unwrap_or_else(PoisonError::into_inner).take();
-                    if let Some(report) = report {
-                        let what = self.describe(profile, report);
-                        self.observer.observe(&RunEvent::Phase { what: &what });
-                    }
-                }
-            });
-            let result = self.client.run_sip(profile, within);
-            ended.store(true, Ordering::Relaxed);
-            watcher.thread().unpark();
-            result
+        let mut last = Progress::default();
+        self.client.run_step(Step::Sip(profile.clone()), within, &mut |progress| {
+            let what = self.describe(profile, progress.elapsed, &progress.since(&last));
+            self.observer.observe(&RunEvent::Phase { what: &what });
+            last = *progress;
         })
     }
 }
 
 impl OnClient<'_> {
     /// A line for people: `step 3 · 70/s asked for · 68 succeeded, 2 inadequately handled`.
-    fn describe(&self, profile: &SipProfile, report: Report) -> String {
+    fn describe(&self, profile: &SipProfile, elapsed: Nanos, lately: &Progress) -> String {
         let length = |kind: &PhaseKind, rate: f64| match kind {
             PhaseKind::Mix { duration } => duration.as_secs_f64(),
             PhaseKind::PreRegistration => self.registrations / rate.max(1e-9),
         };
-        let mut left = report.elapsed.as_secs_f64();
+        let mut left = elapsed.as_secs_f64();
         let present = profile.phases.iter().find(|phase| {
             left -= length(&phase.kind, phase.rate.0);
             left < 0.0
         });
-        let (ok, bad) = (report.succeeded, report.inadequate);
+        let (ok, bad) = (lately.ok, lately.failed);
         let found = format!("{ok} succeeded, {bad} inadequately handled in the last second");
         match present {
             Some(phase) => format!("{} · {:.1}/s asked for · {found}", phase.name, phase.rate.0),
@@ -108,7 +81,6 @@ impl Site<'_> {
         order: &Order<'_>,
         workload: &SipWorkload,
         local: &[IpAddr],
-        live: &Live,
     ) -> Result<(Measured, Vec<PhaseResult>), AgentError> {
         let spec = SipSpec {
             target: self.target,
@@ -119,13 +91,13 @@ impl Site<'_> {
             seed: order.seed,
             moments: matches!(order.measure.kind, MeasureKind::Failover(_)),
         };
-        self.client.open_sip(&spec)?;
+        self.client.open_load(&LoadSpec::Sip(Box::new(spec)))?;
         let registrations = workload.registered_count();
-        let mut session = OnClient { client: self.client, observer: self.observer, live, registrations };
+        let mut session = OnClient { client: self.client, observer: self.observer, registrations };
         if let MeasureKind::Failover(failover) = &order.measure.kind {
             let found = self.failover_sip(order, workload, &mut session, failover);
             // What is wrong with the load tells more than a session that can't be closed.
-            let closed = self.client.close_sip();
+            let closed = self.client.close_load();
             return found.and_then(|found| closed.map(|()| found));
         }
         let found = match &order.measure.kind {
@@ -143,7 +115,7 @@ impl Site<'_> {
                 return Err(AgentError::Refused { node: "client".to_owned(), error });
             }
         };
-        self.client.close_sip()?;
+        self.client.close_load()?;
         let outcome = Outcome::Ims(Box::new(found.outcome));
         // Registrations and calls cost differently: CPU time per request would say nothing.
         Ok((Measured { outcome, validity: found.validity, warm_up: None, answered: 0 }, found.phases))

@@ -1,6 +1,6 @@
 //! The bytes of a test as others counted them: the kernel at both interfaces, and a capture.
 
-use vtax_load::net::{NetResult, TcpFlow};
+use vtax_load::network::{NetResult, TcpFlow};
 use vtax_plan::model::{Direction, NetTestKind};
 use vtax_store::net::{CountCheck, CountedBy};
 use vtax_sys::netlink::LinkStats;
@@ -60,7 +60,7 @@ fn payloads(kind: &NetTestKind, result: &NetResult) -> Vec<Payload> {
 }
 
 fn of_flow(up: bool, flow: &TcpFlow) -> Payload {
-    let again = |c: &vtax_load::net::ConnectionFacts| u64::from(c.retransmissions) * u64::from(c.mss);
+    let again = |c: &vtax_load::network::ConnectionFacts| u64::from(c.retransmissions) * u64::from(c.mss);
     let again: u64 = flow.sender.connections.iter().map(again).sum();
     let (left, came) = (flow.sender.total_bytes, flow.receiver.total_bytes);
     let most = left.saturating_add(again).saturating_add(OTHERS);
@@ -110,7 +110,7 @@ pub(super) fn in_capture(
 /// The disagreement of the check that is furthest out, where that is more than it may be.
 pub(super) fn disagreement(checks: &[CountCheck]) -> Option<String> {
     let worst = checks.iter().max_by(|a, b| a.apart().total_cmp(&b.apart()))?;
-    if worst.apart() <= vtax_load::net::DISAGREEMENT {
+    if worst.apart() <= vtax_load::network::DISAGREEMENT {
         return None;
     }
     let who = match worst.by {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vtax_load::net::{FailureKind, NetFailure, NetResult, PingResult, RrResult, TcpFlow, UdpResult};
+use vtax_load::network::{FailureKind, NetFailure, NetResult, PingResult, RrResult, TcpFlow, UdpResult};
 use vtax_plan::model::{NetTest, NetTestKind, NetworkMeasure};
 use vtax_stats::settled;
 use vtax_store::net::NetObservation;

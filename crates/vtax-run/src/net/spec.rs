@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use vtax_load::ArrivalProcess;
-use vtax_load::net as load;
+use vtax_load::network as load;
 use vtax_plan::model::{
     Arrivals, Direction, NetTest, NetTestKind, NetworkMeasure, PingTest, Probe, RrTest, SocketOptions,
     TcpTest, UdpTest,

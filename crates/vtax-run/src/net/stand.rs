@@ -1,12 +1,12 @@
 //! The testbed of a trial as the ground that tests are made on.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use vtax_agent::{AgentError, Client};
 use vtax_lab::{PathSwitch, Testbed};
-use vtax_load::net::{self as load, NetResult, NetSpec};
+use vtax_load::network::{NetResult, NetSpec};
+use vtax_load::{LoadSpec, NetworkAnswer, Progress, Step};
 use vtax_plan::model::{Cut, NetworkMeasure};
 use vtax_sys::chain;
 use vtax_sys::netlink::LinkStats;
@@ -15,23 +15,20 @@ use super::{Captured, Ground, Made};
 use crate::observe::{Observer, RunEvent};
 use crate::probes::{Mark, Probes};
 
-/// What the client said last about a test that runs; taken by whoever shows it.
-pub(crate) type Live = Arc<Mutex<Option<load::Live>>>;
-
-/// Time between two looks at what the client said.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-
 /// The two ends of a testbed that stands, with all that watches them.
 pub(crate) struct Stand<'a> {
     pub(crate) client: &'a Client,
     pub(crate) sut: &'a Client,
     pub(crate) testbed: &'a mut Testbed,
     pub(crate) probes: &'a mut Probes,
-    pub(crate) live: &'a Live,
     pub(crate) observer: &'a dyn Observer,
 }
 
 impl Ground for Stand<'_> {
+    fn open(&mut self) -> Result<(), AgentError> {
+        self.client.open_load(&LoadSpec::Network)
+    }
+
     fn make(&mut self, spec: &NetSpec, measure: &NetworkMeasure, what: &str) -> Result<Made, AgentError> {
         let capture = measure.capture.then(|| self.testbed.start_capture().map_err(|e| chain(&e)));
         let before = self.counters();
@@ -69,27 +66,22 @@ impl Stand<'_> {
         spec: &NetSpec,
         cut: Option<Cut>,
         what: &str,
-    ) -> (Result<Answer, AgentError>, Option<String>) {
+    ) -> (Result<NetworkAnswer, AgentError>, Option<String>) {
         let switch = cut.map(|cut| (cut, self.testbed.path_switch()));
-        let (client, live, observer) = (self.client, self.live, self.observer);
+        let (client, observer) = (self.client, self.observer);
         std::thread::scope(|scope| {
-            let (ended, watched) = channel::<()>();
             let (over, waiting) = channel::<()>();
-            scope.spawn(move || {
-                while watched.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
-                    let last = live.lock().unwrap_or_else(PoisonError::into_inner).take();
-                    if let Some(last) = last {
-                        observer
-                            .observe(&RunEvent::Phase { what: &format!("{what} · {}", describe(&last)) });
-                    }
-                }
-            });
             let cutter = switch.map(|(cut, switch)| {
                 scope.spawn(move || interrupt(&switch, cut, Duration::from(spec.warmup), &waiting))
             });
-            let answer = client.run_net(spec);
-            // Dropping these ends both threads.
-            drop((ended, over));
+            let mut last = Progress::default();
+            let answer = client.run_step(Step::Network(spec.clone()), spec.longest(), &mut |progress| {
+                let lately = describe(&progress.since(&last), progress.elapsed <= spec.warmup);
+                observer.observe(&RunEvent::Phase { what: &format!("{what} · {lately}") });
+                last = *progress;
+            });
+            // Ends the thread that waits for it.
+            drop(over);
             let uncut = cutter.and_then(|cutter| match cutter.join() {
                 Ok(result) => result.err(),
                 Err(_) => Some("the thread that cuts the path panicked".to_owned()),
@@ -98,8 +90,6 @@ impl Stand<'_> {
         })
     }
 }
-
-type Answer = Result<NetResult, load::NetFailure>;
 
 /// Cuts the path at its time and mends it again, at the latest when the test is over.
 fn interrupt(
@@ -120,22 +110,22 @@ fn interrupt(
 }
 
 /// A line for people about an interval of a test.
-fn describe(live: &load::Live) -> String {
-    let seconds = live.seconds.max(1e-9);
+fn describe(lately: &Progress, warm_up: bool) -> String {
+    let seconds = lately.elapsed.as_secs_f64().max(1e-9);
     let mut parts = Vec::new();
-    if live.bytes > 0 {
-        parts.push(format!("{:.1} Mbit/s", live.bytes as f64 * 8e-6 / seconds));
+    if lately.bytes > 0 {
+        parts.push(format!("{:.1} Mbit/s", lately.bytes as f64 * 8e-6 / seconds));
     }
-    if live.events > 0 {
-        parts.push(format!("{:.0}/s", live.events as f64 / seconds));
+    if lately.ok > 0 {
+        parts.push(format!("{:.0}/s", lately.ok as f64 / seconds));
     }
-    if let Some(rtt) = live.rtt {
+    if let Some(rtt) = lately.mean_latency() {
         parts.push(format!("{:.0} µs round trip", rtt.0 as f64 / 1e3));
     }
     if parts.is_empty() {
         parts.push("nothing arrives".to_owned());
     }
-    if live.at_seconds <= 0.0 {
+    if warm_up {
         parts.push("warm-up".to_owned());
     }
     parts.join(", ")

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use vtax_agent::AgentError;
-use vtax_load::net::{
+use vtax_load::network::{
     ConnectionFacts, FailureKind, NetFailure, NetResult, NetSpec, NetTest as Kind, TcpFlow, TcpResult,
     TcpSide, UdpReceiver, UdpResult, UdpSender,
 };
@@ -48,6 +48,10 @@ struct Fake<F> {
 }
 
 impl<F: FnMut(&NetSpec, &mut Made)> Ground for Fake<F> {
+    fn open(&mut self) -> Result<(), AgentError> {
+        Ok(())
+    }
+
     fn make(&mut self, spec: &NetSpec, _: &NetworkMeasure, what: &str) -> Result<Made, AgentError> {
         assert!(what.contains(" of 3)"), "{what}");
         self.specs.push(spec.clone());

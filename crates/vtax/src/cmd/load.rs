@@ -10,8 +10,9 @@ mod watch;
 use std::path::PathBuf;
 
 use anyhow::Context;
+use vtax_load::http::{HttpRequests, HttpSpec};
 use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome, StepVerdict};
-use vtax_load::{ArrivalProcess, HttpLoad, LoadError, LoadResult, LoadSpec, Model, Protocol, Segment};
+use vtax_load::{ArrivalProcess, ConnectionPool, LoadError, LoadResult, Model, RequestStep, Segment};
 use vtax_units::{CpuSet, Nanos, Rate, Share};
 
 use self::profile::Profile;
@@ -117,6 +118,13 @@ impl From<Arrivals> for ArrivalProcess {
     }
 }
 
+/// What is asked for: a load and its step, or the model of a search's steps.
+#[derive(Clone)]
+struct HttpLoad {
+    spec: HttpSpec,
+    step: RequestStep,
+}
+
 /// Connections of the closed loop that tells a search where to begin.
 const HINT_CONNECTIONS: u32 = 64;
 const HINT_DURATION: Nanos = Nanos::from_millis(1_000);
@@ -134,43 +142,49 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 fn run_http(args: &HttpArgs) -> Outcome {
-    let spec = spec(args)?;
+    let load = http_load(args)?;
     // Before the first thread, so that all have the signals blocked.
     let watch = Watch::new(args.quiet).context("preparing for Ctrl-C")?;
-    if args.search { search(args, &spec, &watch) } else { once(args, &spec, &watch) }
+    if args.search { search(args, &load, &watch) } else { once(args, &load, &watch) }
 }
 
-fn spec(args: &HttpArgs) -> Result<LoadSpec, Failure> {
+fn http_load(args: &HttpArgs) -> Result<HttpLoad, Failure> {
     let target = args.url.resolve().host_cannot()?;
     let model = match &args.rate {
         Some(profile) => Model::Open { arrivals: args.arrivals.into(), profile: profile.segments.clone() },
         None => Model::Closed,
     };
     let open = args.rate.is_some() || args.search;
-    let spec = LoadSpec {
-        target,
-        protocol: Protocol::Http(HttpLoad {
-            target: args.url.path.clone(),
-            host: args.url.host_field(),
-            requests_per_connection: args.requests_per_connection,
-        }),
-        model,
-        warmup: args.warmup,
-        duration: args.duration.unwrap_or(Nanos::from_secs(if args.search { 3 } else { 10 })),
-        timeout: args.timeout,
-        connections: args.connections.unwrap_or(if open { 1024 } else { HINT_CONNECTIONS }),
-        cpus: args.cpus.clone().unwrap_or_default(),
-        seed: args.seed,
-        samples: args.samples_out.is_some(),
-        interval: args.interval,
+    let load = HttpLoad {
+        spec: HttpSpec {
+            pool: ConnectionPool {
+                target,
+                connections: args.connections.unwrap_or(if open { 1024 } else { HINT_CONNECTIONS }),
+                timeout: args.timeout,
+                cpus: args.cpus.clone().unwrap_or_default(),
+            },
+            requests: HttpRequests {
+                target: args.url.path.clone(),
+                host: args.url.host_field(),
+                requests_per_connection: args.requests_per_connection,
+            },
+        },
+        step: RequestStep {
+            model,
+            warmup: args.warmup,
+            duration: args.duration.unwrap_or(Nanos::from_secs(if args.search { 3 } else { 10 })),
+            seed: args.seed,
+            samples: args.samples_out.is_some(),
+            interval: args.interval,
+        },
     };
-    spec.check().map_err(anyhow::Error::from).bad_input()?;
-    Ok(spec)
+    load.spec.check().and_then(|()| load.step.check()).map_err(anyhow::Error::from).bad_input()?;
+    Ok(load)
 }
 
 /// Sorts the engine's errors by whose fault they are.
-fn carry_out(watch: &Watch, spec: &LoadSpec) -> Result<Watched, Failure> {
-    watch.run(spec).map_err(failure)
+fn carry_out(watch: &Watch, load: &HttpLoad) -> Result<Watched, Failure> {
+    watch.run(&load.spec, &load.step).map_err(failure)
 }
 
 fn failure(error: LoadError) -> Failure {
@@ -178,30 +192,30 @@ fn failure(error: LoadError) -> Failure {
         LoadError::Spec { .. } => Exit::BadInput,
         LoadError::Cancelled { .. } => Exit::Interrupted,
         LoadError::System { .. } | LoadError::Worker { .. } => Exit::HostCannot,
-        LoadError::Panicked { .. } => Exit::Bug,
+        LoadError::Panicked { .. } | LoadError::Encode { .. } => Exit::Bug,
     };
     Failure { exit, error: error.into() }
 }
 
-fn once(args: &HttpArgs, spec: &LoadSpec, watch: &Watch) -> Outcome {
+fn once(args: &HttpArgs, load: &HttpLoad, watch: &Watch) -> Outcome {
     // Asked for first: a file that can't be written should not cost a measurement.
     let samples = match &args.samples_out {
         Some(path) => Some(output::Samples::create(path).bad_input()?),
         None => None,
     };
-    let watched = carry_out(watch, spec)?;
+    let watched = carry_out(watch, load)?;
     if let Some(samples) = samples {
         samples.write(&watched.result.samples).host_cannot()?;
     }
     if args.json {
-        output::json(&args.url, spec, &watched.result)?;
+        output::json(&args.url, load, &watched.result)?;
     } else {
-        output::table(&args.url, spec, &watched.result)?;
+        output::table(&args.url, load, &watched.result)?;
     }
     Ok(if watched.interrupted { Exit::Interrupted } else { Exit::Done })
 }
 
-fn search(args: &HttpArgs, spec: &LoadSpec, watch: &Watch) -> Outcome {
+fn search(args: &HttpArgs, load: &HttpLoad, watch: &Watch) -> Outcome {
     let limits = SearchSpec {
         loss_max: args.loss,
         p99_max: args.p99,
@@ -211,13 +225,14 @@ fn search(args: &HttpArgs, spec: &LoadSpec, watch: &Watch) -> Outcome {
     let start = match &args.rate {
         Some(profile) => SearchSpec { start: profile.first(), ..limits },
         None => {
-            let closed = LoadSpec {
+            let mut closed = load.clone();
+            closed.spec.pool.connections = HINT_CONNECTIONS.min(load.spec.pool.connections);
+            closed.step = RequestStep {
                 model: Model::Closed,
-                connections: HINT_CONNECTIONS.min(spec.connections),
                 warmup: HINT_WARMUP,
                 duration: HINT_DURATION,
                 interval: HINT_DURATION,
-                ..spec.clone()
+                ..closed.step
             };
             let throughput = rate_of(&carry_out(watch, &closed)?.result);
             watch.line(&format!("closed loop: {:.0}/s, searching from there", throughput.0));
@@ -227,7 +242,7 @@ fn search(args: &HttpArgs, spec: &LoadSpec, watch: &Watch) -> Outcome {
     let mut search = Search::new(start);
     let mut interrupted = false;
     while let Some(rate) = search.next().filter(|_| !interrupted) {
-        let watched = carry_out(watch, &step(args, spec, rate))?;
+        let watched = carry_out(watch, &at_rate(args, load, rate))?;
         interrupted = watched.interrupted;
         let outcome = outcome_of(rate, &watched.result);
         let verdict = search.record(outcome);
@@ -246,9 +261,10 @@ fn search(args: &HttpArgs, spec: &LoadSpec, watch: &Watch) -> Outcome {
     })
 }
 
-fn step(args: &HttpArgs, spec: &LoadSpec, rate: Rate) -> LoadSpec {
-    let profile = vec![Segment { from: rate, to: rate, duration: spec.duration }];
-    LoadSpec { model: Model::Open { arrivals: args.arrivals.into(), profile }, ..spec.clone() }
+fn at_rate(args: &HttpArgs, load: &HttpLoad, rate: Rate) -> HttpLoad {
+    let profile = vec![Segment { from: rate, to: rate, duration: load.step.duration }];
+    let model = Model::Open { arrivals: args.arrivals.into(), profile };
+    HttpLoad { spec: load.spec.clone(), step: RequestStep { model, ..load.step.clone() } }
 }
 
 fn outcome_of(rate: Rate, result: &LoadResult) -> StepOutcome {

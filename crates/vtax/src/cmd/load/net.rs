@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use rustix::process::Signal;
-use vtax_load::net::{
+use vtax_load::network::{
     Direction, NetError, NetSpec, NetTest, PORT, PingTest, Probe, RrTest, ServerOptions, SocketSetup,
     TcpTest, UdpTest, run as run_test, serve,
 };

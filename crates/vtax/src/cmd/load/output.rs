@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
+use vtax_load::http::HttpRequests;
 use vtax_load::search::{Bracket, Ending};
-use vtax_load::{LatencyHistogram, LoadResult, LoadSpec, Model, Sample};
+use vtax_load::{ConnectionPool, LatencyHistogram, LoadResult, Model, RequestStep, Sample};
 use vtax_units::{Nanos, Share};
 
-use super::rate_of;
 use super::url::Url;
+use super::{HttpLoad, rate_of};
 
 /// Quantiles that are printed.
 const QUANTILES: [(&str, f64); 6] =
@@ -58,12 +59,29 @@ impl Samples {
 #[derive(Serialize)]
 struct Report<'a> {
     url: String,
-    spec: &'a LoadSpec,
+    spec: Asked<'a>,
     /// Successful answers per second.
     rate: f64,
     latency_ns: Summary,
     lateness_ns: Summary,
     result: &'a LoadResult,
+}
+
+/// What was asked for, as one object.
+#[derive(Serialize)]
+struct Asked<'a> {
+    #[serde(flatten)]
+    pool: &'a ConnectionPool,
+    protocol: Protocol<'a>,
+    #[serde(flatten)]
+    step: &'a RequestStep,
+}
+
+#[derive(Serialize)]
+struct Protocol<'a> {
+    kind: &'static str,
+    #[serde(flatten)]
+    requests: &'a HttpRequests,
 }
 
 #[derive(Serialize)]
@@ -89,10 +107,14 @@ impl Summary {
     }
 }
 
-pub(super) fn json(url: &Url, spec: &LoadSpec, result: &LoadResult) -> Result<()> {
+pub(super) fn json(url: &Url, load: &HttpLoad, result: &LoadResult) -> Result<()> {
     print_json(&Report {
         url: url.to_string(),
-        spec,
+        spec: Asked {
+            pool: &load.spec.pool,
+            protocol: Protocol { kind: "http", requests: &load.spec.requests },
+            step: &load.step,
+        },
         rate: rate_of(result).0,
         latency_ns: Summary::of(&result.latency),
         lateness_ns: Summary::of(&result.lateness),
@@ -111,18 +133,18 @@ pub(super) fn millis(duration: Nanos) -> String {
     format!("{:.3} ms", duration.as_secs_f64() * 1e3)
 }
 
-pub(super) fn table(url: &Url, spec: &LoadSpec, result: &LoadResult) -> Result<()> {
-    put_table(&mut io::stdout().lock(), url, spec, result).context("printing the result")
+pub(super) fn table(url: &Url, load: &HttpLoad, result: &LoadResult) -> Result<()> {
+    put_table(&mut io::stdout().lock(), url, load, result).context("printing the result")
 }
 
-fn put_table(out: &mut impl Write, url: &Url, spec: &LoadSpec, result: &LoadResult) -> io::Result<()> {
+fn put_table(out: &mut impl Write, url: &Url, load: &HttpLoad, result: &LoadResult) -> io::Result<()> {
     let counts = &result.counts;
-    let open = matches!(spec.model, Model::Open { .. });
+    let open = matches!(load.step.model, Model::Open { .. });
     let model = if open { "open loop" } else { "closed loop" };
     writeln!(
         out,
         "{url}  {model}, {} connections, {:.1} s",
-        spec.connections,
+        load.spec.pool.connections,
         result.duration.as_secs_f64()
     )?;
     writeln!(out, "\nanswered  {:.1}/s", rate_of(result).0)?;

@@ -311,7 +311,7 @@ fn carry_out(
         let under_way = now.sent.saturating_sub(now.ok + now.failed);
         format!("{} attempts, {under_way} under way, {} inadequate", now.sent, now.failed)
     };
-    watch.watch(|control| session.run(profile, control), Show { line, live }).map_err(failure)
+    watch.watch(|control| session.run_profile(profile, control), Show { line, live }).map_err(failure)
 }
 
 fn search(args: &Args, watch: &Watch, session: &mut SipSession, mut profile: SipProfile) -> Outcome {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::process::Signal;
-use vtax_load::{Control, LoadError, LoadResult, LoadSpec, Progress};
+use vtax_load::http::{HttpSession, HttpSpec};
+use vtax_load::{Control, LoadError, LoadResult, Progress, RequestStep};
 use vtax_sys::SysError;
 use vtax_sys::signals::SignalFd;
 use vtax_units::Nanos;
@@ -51,11 +52,12 @@ impl Watch {
         }
     }
 
-    /// Carries out a load; the first signal ends it early.
-    pub(super) fn run(&self, spec: &LoadSpec) -> Result<Watched, LoadError> {
-        let mut line = IntervalLine::new(spec);
-        let show = Show { line: |progress: &Progress| line.of(progress), live: |p: &Progress| live(spec, p) };
-        let (result, interrupted) = self.watch(|control| vtax_load::run(spec, control), show)?;
+    /// Carries out one step of a load; the first signal ends it early.
+    pub(super) fn run(&self, spec: &HttpSpec, step: &RequestStep) -> Result<Watched, LoadError> {
+        let mut line = IntervalLine::new(step);
+        let show = Show { line: |progress: &Progress| line.of(progress), live: |p: &Progress| live(step, p) };
+        let session = HttpSession::open(spec)?;
+        let (result, interrupted) = self.watch(|control| session.run_step(step, control), show)?;
         Ok(Watched { result, interrupted })
     }
 
@@ -116,8 +118,8 @@ fn bar() -> ProgressBar {
     bar
 }
 
-fn live(spec: &LoadSpec, progress: &Progress) -> String {
-    let total = Nanos(spec.warmup.0 + spec.duration.0);
+fn live(step: &RequestStep, progress: &Progress) -> String {
+    let total = Nanos(step.warmup.0 + step.duration.0);
     let left = total.saturating_sub(progress.elapsed).as_secs_f64();
     format!("{} answered, {} failed, {left:.0} s to go", progress.ok, progress.failed)
 }
@@ -130,24 +132,22 @@ struct IntervalLine {
 }
 
 impl IntervalLine {
-    fn new(spec: &LoadSpec) -> Self {
-        let interval = spec.interval.max(Nanos::from_millis(200));
-        Self { interval, warmup: spec.warmup, last: Progress::default() }
+    fn new(step: &RequestStep) -> Self {
+        let interval = step.interval.max(Nanos::from_millis(200));
+        Self { interval, warmup: step.warmup, last: Progress::default() }
     }
 
     fn of(&mut self, now: &Progress) -> Option<String> {
-        let span = now.elapsed.saturating_sub(self.last.elapsed);
-        if span < self.interval {
+        let lately = now.since(&self.last);
+        if lately.elapsed < self.interval {
             return None;
         }
-        let ok = now.ok - self.last.ok;
-        let mean = now.latency_sum.saturating_sub(self.last.latency_sum).as_secs_f64() / ok.max(1) as f64;
         let line = format!(
             "{:>6.1} s  {:>9.0} ok/s  {:>6} failed  mean {:.3} ms{}",
             now.elapsed.as_secs_f64(),
-            ok as f64 / span.as_secs_f64(),
-            now.failed - self.last.failed,
-            mean * 1e3,
+            lately.ok as f64 / lately.elapsed.as_secs_f64(),
+            lately.failed,
+            lately.mean_latency().unwrap_or_default().as_secs_f64() * 1e3,
             if now.elapsed <= self.warmup { "  (warm-up)" } else { "" },
         );
         self.last = *now;

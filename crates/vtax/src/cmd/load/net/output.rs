@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use serde::Serialize;
 use vtax_load::LatencyHistogram;
-use vtax_load::net::{
+use vtax_load::network::{
     ConnectionFacts, Live, NetResult, NetSpec, NetTest, PingResult, RrResult, TcpFlow, TcpResult, UdpResult,
 };
 use vtax_units::Nanos;

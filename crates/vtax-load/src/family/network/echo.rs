@@ -17,7 +17,7 @@ use vtax_units::Nanos;
 use super::control::{self, Token};
 use super::meter::{Counter, Course, cancelled_by, count, joined};
 use super::udp::{Head, Numbers, Seen, greet};
-use super::{NetError, NetSpec, PingInterval, PingResult, PingTest, Session, UDP_HEADER, Watch};
+use super::{Agreed, NetError, NetSpec, PingInterval, PingResult, PingTest, UDP_HEADER, Watch};
 use crate::{Arrivals, Control, Segment};
 
 /// Probes whose answers are waited for at most; more than any rate and timeout allowed ask for
@@ -31,7 +31,7 @@ const ICMP_HEADER: usize = 8;
 
 /// UDP echo through the server.
 pub(super) fn udp(
-    session: &Session<'_>,
+    session: &Agreed<'_>,
     test: &PingTest,
     mut link: TcpStream,
 ) -> Result<PingResult, NetError> {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::NetCpu;
 use super::{FailureKind, NetError, NetSpec, TcpSide, UdpReceiver, UdpSender};
-use crate::net::NetCpu;
 
 /// Version of this protocol; both ends must have the same.
 pub(super) const VERSION: u32 = 2;

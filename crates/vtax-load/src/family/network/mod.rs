@@ -14,6 +14,7 @@ mod meter;
 mod result;
 mod rr;
 mod server;
+mod session;
 mod source;
 mod spec;
 mod tcp;
@@ -25,6 +26,7 @@ use std::time::Duration;
 pub use error::{FailureKind, NetError, NetFailure};
 pub use result::*;
 pub use server::{ServerOptions, serve};
+pub use session::NetworkSession;
 pub use spec::*;
 
 use crate::Control;
@@ -60,7 +62,7 @@ pub fn run(spec: &NetSpec, control: &Control, watch: Watch<'_>) -> Result<NetRes
         FromServer::Refused { reason, kind } => return Err(NetError::Refused { reason, kind }),
         other => return Err(NetError::protocol(format!("{} before the test", other.name()))),
     };
-    let session = Session { spec, token, port, control, watch };
+    let session = Agreed { spec, token, port, control, watch };
     match &spec.test {
         NetTest::Tcp(test) => tcp::client(&session, test, link).map(NetResult::Tcp),
         NetTest::Udp(test) => udp::client(&session, test, link).map(NetResult::Udp),
@@ -70,7 +72,7 @@ pub fn run(spec: &NetSpec, control: &Control, watch: Watch<'_>) -> Result<NetRes
 }
 
 /// A test the server has agreed to, on the client.
-struct Session<'a> {
+struct Agreed<'a> {
     spec: &'a NetSpec,
     token: control::Token,
     /// Of the test's datagrams or connections; 0: the server's own.

@@ -1,6 +1,7 @@
 //! What one network test is.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use vtax_units::{BitRate, Bytes, Nanos, Rate};
@@ -150,6 +151,13 @@ const INTERVALS_MAX: u64 = 100_000;
 const PINGS_MAX: f64 = 1e6;
 
 impl NetSpec {
+    /// The longest that the test takes: each step of either end has a limit of its own, and no test has more
+    /// than five of them.
+    #[must_use]
+    pub fn longest(&self) -> Duration {
+        Duration::from(self.warmup) + Duration::from(self.duration) + 5 * super::PATIENCE
+    }
+
     /// Checks that the specification makes sense; both ends do.
     ///
     /// # Errors

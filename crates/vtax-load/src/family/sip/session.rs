@@ -15,7 +15,7 @@ use super::station::Station;
 use super::stray::Stray;
 use super::worker::{PhaseUse, Worker};
 use super::{PhaseKind, Pools, SipProfile, SipResult, SipSpec, Traffic};
-use crate::{Control, LoadError};
+use crate::{Control, LoadError, Session, Step, StepResult};
 
 /// From now to the first phase: time for all threads to be there.
 const LEAD_IN: u64 = 20_000_000;
@@ -76,7 +76,7 @@ impl SipSession {
     /// # Errors
     /// The profile makes no sense, or the kernel refuses what workers need. Attempts that go wrong
     /// are results.
-    pub fn run(&mut self, profile: &SipProfile, control: &Control) -> Result<SipResult, LoadError> {
+    pub fn run_profile(&mut self, profile: &SipProfile, control: &Control) -> Result<SipResult, LoadError> {
         check(profile)?;
         let workload = &self.setup.spec.workload;
         let limits: Vec<(Scenario, Share)> =
@@ -112,6 +112,13 @@ impl SipSession {
         let mut sum = Traffic::default();
         self.stations.iter().for_each(|station| sum.add(&station.traffic));
         sum
+    }
+}
+
+impl Session for SipSession {
+    fn run(&mut self, step: &Step, control: &Control) -> Result<Vec<u8>, LoadError> {
+        let Step::Sip(profile) = step else { return Err(step.not_of("SIP")) };
+        self.run_profile(profile, control)?.to_bytes()
     }
 }
 

@@ -16,7 +16,7 @@ use super::control::{self, FromServer, ToServer};
 use super::meter::{Counter, Course, Usage, cancelled_by, count, joined};
 use super::source::Source;
 use super::{
-    ConnectionFacts, DISAGREEMENT, Direction, NetCpu, NetError, PATIENCE, Session, SocketSetup, TcpFlow,
+    Agreed, ConnectionFacts, DISAGREEMENT, Direction, NetCpu, NetError, PATIENCE, SocketSetup, TcpFlow,
     TcpResult, TcpSide, TcpTest, Watch,
 };
 
@@ -38,7 +38,7 @@ pub(super) enum Role {
 
 /// The client's part of a bulk test.
 pub(super) fn client(
-    session: &Session<'_>,
+    session: &Agreed<'_>,
     test: &TcpTest,
     mut link: TcpStream,
 ) -> Result<TcpResult, NetError> {
@@ -110,7 +110,7 @@ pub(super) fn both<A: Send, B: Send>(
 
 /// Opens the connections of one direction and tells the server what they are.
 pub(super) fn connect_all(
-    session: &Session<'_>,
+    session: &Agreed<'_>,
     setup: &SocketSetup,
     streams: u32,
     up: bool,

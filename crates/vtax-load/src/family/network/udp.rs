@@ -16,7 +16,7 @@ use vtax_units::{Bytes, Nanos};
 
 use super::control::{self, ToServer, Token};
 use super::meter::{Counter, Course, Usage, cancelled_by, count, joined};
-use super::{Direction, NetError, PATIENCE, Session, UDP_HEADER, UdpReceiver, UdpResult, UdpSender, UdpTest};
+use super::{Agreed, Direction, NetError, PATIENCE, UDP_HEADER, UdpReceiver, UdpResult, UdpSender, UdpTest};
 
 /// Set in the number of a datagram that counts; those of the warm-up are numbered without it.
 const COUNTED: u64 = 1 << 63;
@@ -59,7 +59,7 @@ impl Head {
 
 /// The client's part.
 pub(super) fn client(
-    session: &Session<'_>,
+    session: &Agreed<'_>,
     test: &UdpTest,
     mut link: TcpStream,
 ) -> Result<UdpResult, NetError> {
@@ -95,7 +95,7 @@ pub(super) fn client(
 
 /// Opens the client's socket and waits until the server has seen a datagram from it.
 pub(super) fn greet(
-    session: &Session<'_>,
+    session: &Agreed<'_>,
     buffer: Option<Bytes>,
     link: &mut TcpStream,
 ) -> Result<UdpSocket, NetError> {

@@ -1,0 +1,94 @@
+//! The node's load: at most one is open at a time.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::time::Duration;
+
+use vtax_load::{Control, LoadSpec, Progress, Session, Step};
+use vtax_sys::chain;
+use vtax_sys::sync::lock;
+
+use crate::message::Event;
+use crate::writer::Writer;
+
+/// Time between two reports of a step's progress.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+
+/// The load that is open, and what ends the step that runs.
+pub(crate) struct Loads {
+    writer: Writer,
+    open: Mutex<Option<Box<dyn Session>>>,
+    running: Mutex<Option<Arc<Control>>>,
+}
+
+impl Loads {
+    pub(crate) fn new(writer: Writer) -> Self {
+        Self { writer, open: Mutex::default(), running: Mutex::default() }
+    }
+
+    /// Opens a load in place of the one before, which is closed first: both may want the same ports.
+    pub(crate) fn open(&self, spec: &LoadSpec) -> Result<(), String> {
+        let mut open = self.session()?;
+        drop(open.take());
+        *open = Some(spec.open().map_err(|e| chain(&e))?);
+        Ok(())
+    }
+
+    /// Runs a step to its end, on the caller's thread; the bytes of what it found. Progress is reported under
+    /// the request's id.
+    pub(crate) fn run(&self, id: u32, step: &Step) -> Result<Vec<u8>, String> {
+        let mut open = self.session()?;
+        let session = open.as_mut().ok_or("no load is open")?;
+        let control = Arc::new(Control::new());
+        *lock(&self.running) = Some(Arc::clone(&control));
+        let ended = AtomicBool::new(false);
+        let result = std::thread::scope(|scope| {
+            let reporter = scope.spawn(|| self.report(id, &control, &ended));
+            let result = session.run(step, &control).map_err(|e| chain(&e));
+            ended.store(true, Ordering::Relaxed);
+            reporter.thread().unpark();
+            result
+        });
+        *lock(&self.running) = None;
+        result
+    }
+
+    /// Closes the load; that none is open is no error.
+    pub(crate) fn close(&self) -> Result<(), String> {
+        self.session().map(|mut open| drop(open.take()))
+    }
+
+    /// Ends the step that runs; the load ends with the node.
+    pub(crate) fn cancel(&self) {
+        if let Some(control) = lock(&self.running).take() {
+            control.cancel();
+        }
+    }
+
+    /// The session, which a step that runs keeps for itself: requests are answered one after the other, so
+    /// waiting for it would keep the agent from hearing that it is to end.
+    fn session(&self) -> Result<MutexGuard<'_, Option<Box<dyn Session>>>, String> {
+        match self.open.try_lock() {
+            Ok(open) => Ok(open),
+            Err(TryLockError::Poisoned(_)) => Err("an earlier step panicked".to_owned()),
+            Err(TryLockError::WouldBlock) => Err("a step still runs".to_owned()),
+        }
+    }
+
+    /// Reports every second, and once more at the end, so that a short step is seen too.
+    fn report(&self, id: u32, control: &Control, ended: &AtomicBool) {
+        let mut last = Progress::default();
+        loop {
+            std::thread::park_timeout(PROGRESS_EVERY);
+            let ended = ended.load(Ordering::Relaxed);
+            let progress = control.progress();
+            if progress != last {
+                self.writer.event_of(id, &Event::Progress { progress });
+                last = progress;
+            }
+            if ended {
+                return;
+            }
+        }
+    }
+}

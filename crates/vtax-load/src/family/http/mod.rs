@@ -1,0 +1,7 @@
+//! HTTP load: GET requests over connections that are kept or closed.
+
+mod session;
+mod spec;
+
+pub use session::HttpSession;
+pub use spec::{HttpRequests, HttpSpec};

@@ -1,0 +1,5 @@
+//! The families of load, each in a folder of its own; [`crate::LoadSpec::open`] chooses among them.
+
+pub mod http;
+pub mod network;
+pub mod sip;

@@ -1,0 +1,225 @@
+//! Every family behind one interface: open a load, run steps, close it by dropping it.
+//!
+//! What a step found goes over the agent's stream as bytes, which the controller reads as the type that the
+//! family gives: [`LoadAnswer`] for requests, [`SipResult`] for SIP, [`NetworkAnswer`] for network tests.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::family::http::{HttpSession, HttpSpec};
+use crate::family::network::{NetFailure, NetResult, NetSpec, NetworkSession};
+use crate::family::sip::{SipProfile, SipResult, SipSession, SipSpec};
+use crate::{Control, LoadError, LoadResult, RequestStep, Sample};
+
+/// What a load is opened with: what all its steps have in common.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "family", content = "spec", rename_all = "kebab-case")]
+pub enum LoadSpec {
+    /// HTTP requests; takes [`Step::Requests`].
+    Http(HttpSpec),
+    /// SIP subscribers; takes [`Step::Sip`].
+    Sip(Box<SipSpec>),
+    /// Network tests; takes [`Step::Network`]. Each test names its far end.
+    Network,
+}
+
+/// What an open load is asked to do next.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "step", rename_all = "kebab-case")]
+pub enum Step {
+    /// Requests for a time, of any family that sends requests and waits for their answers.
+    Requests(RequestStep),
+    /// Phases of SIP scenarios.
+    Sip(SipProfile),
+    /// One network test.
+    Network(NetSpec),
+}
+
+impl Step {
+    /// The refusal of a load that can't do this.
+    pub(crate) fn not_of(&self, family: &str) -> LoadError {
+        let own = match self {
+            Self::Requests(_) => "requests",
+            Self::Sip(_) => "SIP phases",
+            Self::Network(_) => "a network test",
+        };
+        LoadError::Spec { field: "step", reason: format!("a load of {family} can't run {own}") }
+    }
+}
+
+/// A load that is open. Dropping it closes it.
+pub trait Session: Send {
+    /// Runs one step to its end; the bytes of what it found ([`StepResult`]). [`Control::cancel`] ends it
+    /// within some tens of milliseconds.
+    ///
+    /// # Errors
+    /// The step makes no sense for this load, the kernel refuses what the generator needs, or the step was
+    /// cancelled before there was anything to return.
+    fn run(&mut self, step: &Step, control: &Control) -> Result<Vec<u8>, LoadError>;
+}
+
+impl LoadSpec {
+    /// Opens the load.
+    ///
+    /// # Errors
+    /// The specification makes no sense, or the kernel refuses what the generator needs.
+    pub fn open(&self) -> Result<Box<dyn Session>, LoadError> {
+        Ok(match self {
+            Self::Http(spec) => Box::new(HttpSession::open(spec)?),
+            Self::Sip(spec) => Box::new(SipSession::open(spec)?),
+            Self::Network => Box::new(NetworkSession),
+        })
+    }
+}
+
+/// What a step found, as the bytes that go to the controller.
+pub trait StepResult: Sized {
+    /// As bytes.
+    ///
+    /// # Errors
+    /// [`LoadError::Encode`] where it can't be written as JSON.
+    fn to_bytes(&self) -> Result<Vec<u8>, LoadError>;
+
+    /// From bytes; `None` where these are of something else.
+    fn from_bytes(bytes: &[u8]) -> Option<Self>;
+}
+
+/// What a network test found. Why it came to nothing is a finding too.
+pub type NetworkAnswer = Result<NetResult, NetFailure>;
+
+impl StepResult for SipResult {
+    fn to_bytes(&self) -> Result<Vec<u8>, LoadError> {
+        to_json(self)
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        from_json(bytes)
+    }
+}
+
+impl StepResult for NetworkAnswer {
+    fn to_bytes(&self) -> Result<Vec<u8>, LoadError> {
+        to_json(self)
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        from_json(bytes)
+    }
+}
+
+fn to_json(value: &impl Serialize) -> Result<Vec<u8>, LoadError> {
+    serde_json::to_vec(value).map_err(|source| LoadError::Encode { source })
+}
+
+fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    serde_json::from_slice(bytes).ok()
+}
+
+/// What a step of requests found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadAnswer {
+    /// What the generator recorded, with its samples where they were asked for.
+    pub result: LoadResult,
+    /// Successful answers since the step's start, warm-up included: what the CPU time between two snapshots
+    /// around the step was spent on.
+    pub answered: u64,
+}
+
+/// Bytes of one sample: start, latency, outcome, little-endian.
+const SAMPLE_BYTES: usize = 13;
+
+/// The length of the JSON and the count of answers, 64 bits each, little-endian; the JSON of the result
+/// without its samples; the samples, of which there may be millions.
+impl StepResult for LoadAnswer {
+    fn to_bytes(&self) -> Result<Vec<u8>, LoadError> {
+        let json = to_json(&self.result)?;
+        let mut out = Vec::with_capacity(16 + json.len() + self.result.samples.len() * SAMPLE_BYTES);
+        out.extend_from_slice(&(json.len() as u64).to_le_bytes());
+        out.extend_from_slice(&self.answered.to_le_bytes());
+        out.extend_from_slice(&json);
+        for sample in &self.result.samples {
+            out.extend_from_slice(&sample.start_ns.to_le_bytes());
+            out.extend_from_slice(&sample.latency_ns.to_le_bytes());
+            out.push(sample.outcome);
+        }
+        Ok(out)
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (length, rest) = bytes.split_first_chunk()?;
+        let (answered, rest) = rest.split_first_chunk()?;
+        let (json, samples) = rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
+        let mut result: LoadResult = from_json(json)?;
+        let (samples, torn) = samples.as_chunks::<SAMPLE_BYTES>();
+        if !torn.is_empty() {
+            return None;
+        }
+        result.samples = samples.iter().map(sample).collect();
+        Some(Self { result, answered: u64::from_le_bytes(*answered) })
+    }
+}
+
+fn sample(b: &[u8; SAMPLE_BYTES]) -> Sample {
+    Sample {
+        start_ns: u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]),
+        latency_ns: u32::from_le_bytes([b[8], b[9], b[10], b[11]]),
+        outcome: b[12],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{Counts, GeneratorUse, LatencyHistogram};
+
+    fn answer(samples: Vec<Sample>) -> LoadAnswer {
+        let result = LoadResult {
+            duration: vtax_units::Nanos::from_secs(1),
+            started_unix_ns: 7,
+            counts: Counts { ok: samples.len() as u64, ..Counts::default() },
+            latency: LatencyHistogram::new(),
+            lateness: LatencyHistogram::new(),
+            intervals: Vec::new(),
+            connections: Vec::new(),
+            generator: GeneratorUse::default(),
+            samples,
+        };
+        LoadAnswer { result, answered: 3 }
+    }
+
+    proptest! {
+        #[test]
+        fn what_requests_found_comes_back_with_its_samples(
+            samples in proptest::collection::vec((any::<u64>(), any::<u32>(), any::<u8>()), 0..50),
+        ) {
+            let of = |(start_ns, latency_ns, outcome)| Sample { start_ns, latency_ns, outcome };
+            let answer = answer(samples.into_iter().map(of).collect());
+            let bytes = answer.to_bytes().unwrap();
+            prop_assert_eq!(LoadAnswer::from_bytes(&bytes), Some(answer));
+            prop_assert_eq!(LoadAnswer::from_bytes(&bytes[..bytes.len() - 1]), None);
+        }
+
+        #[test]
+        fn foreign_bytes_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert_eq!(LoadAnswer::from_bytes(&bytes), None);
+            prop_assert_eq!(SipResult::from_bytes(&bytes), None);
+        }
+    }
+
+    #[test]
+    fn a_load_refuses_a_step_of_another_family() {
+        let step = Step::Requests(RequestStep {
+            model: crate::Model::Closed,
+            warmup: vtax_units::Nanos::ZERO,
+            duration: vtax_units::Nanos::from_secs(1),
+            seed: 1,
+            samples: false,
+            interval: vtax_units::Nanos::from_secs(1),
+        });
+        let mut session = LoadSpec::Network.open().unwrap();
+        let error = session.run(&step, &Control::new()).unwrap_err();
+        assert!(error.to_string().contains("can't run requests"), "{error}");
+    }
+}
