@@ -217,9 +217,6 @@ fn recorded(
         cell: cell.id.clone(),
         measure: measure.name.clone(),
         repetition: 0,
-        round: None,
-        partner: None,
-        warm_up: None,
         started_unix_ms: 1_795_000_000_000 + u64::from(trial.index()) * 31_000,
         validity: match limited {
             false => Validity::Valid,
@@ -242,10 +239,10 @@ fn recorded(
             teardown: Nanos::from_millis(30),
         },
         accelerator: c.accelerator.map(str::to_owned),
-        protection: None,
         facts: [("address", "10.0.0.2:8080"), ("sut_cpus", "1"), ("client_cpus", "0")]
             .map(|(k, v)| (k.to_owned(), v.to_owned()))
             .into(),
+        ..TrialRecord::default()
     }
 }
 
@@ -510,6 +507,7 @@ fn provenance(options: &Options) -> Provenance {
     };
     let node = |memory_bytes| NodeFacts { kernel: "6.1.0-49-amd64".to_owned(), cpus: 1, memory_bytes };
     Provenance {
+        run_id: "0".repeat(32),
         version: PROVENANCE_VERSION,
         vtax_version: env!("CARGO_PKG_VERSION").to_owned(),
         vtax_commit: Some("0123abc".to_owned()),
@@ -519,6 +517,7 @@ fn provenance(options: &Options) -> Provenance {
         started_unix_ms: 1_795_000_000_000,
         ended_unix_ms: Some(1_795_000_252_000),
         host: HostFacts {
+            name: "example".into(),
             kernel: "6.1.0-49-amd64".to_owned(),
             architecture: "x86_64".to_owned(),
             distribution: "Debian GNU/Linux 12 (bookworm)".to_owned(),

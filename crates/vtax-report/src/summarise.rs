@@ -115,6 +115,7 @@ fn reason_word(reason: InvalidReason) -> &'static str {
         InvalidReason::PeerLost => "peer lost",
         InvalidReason::PathCut => "path cut",
         InvalidReason::MtuMismatch => "MTU mismatch",
+        InvalidReason::Unknown => "a reason that this vtax doesn't know",
     }
 }
 

@@ -89,27 +89,17 @@ fn rest(stop: &Stop, time: Duration) {
 mod tests {
     use std::collections::BTreeMap;
 
-    use vtax_store::record::Timings;
-
     use super::*;
 
     fn record(validity: Validity) -> TrialRecord {
         TrialRecord {
-            index: 0,
             cell: "native.direct.http".into(),
             measure: "capacity".into(),
             repetition: 0,
-            round: None,
-            partner: None,
-            warm_up: None,
             started_unix_ms: 0,
             validity,
-            outcome: None,
-            timings: Timings::default(),
-            cpu: None,
-            accelerator: None,
-            protection: None,
             facts: BTreeMap::from([("sut_cpus".into(), "1".into()), ("client_cpus".into(), "0,2".into())]),
+            ..TrialRecord::default()
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
+use sha2::{Digest, Sha256};
 use vtax_plan::model::Plan;
 use vtax_probe::noise::HostProbe;
 use vtax_store::provenance::HostFacts;
@@ -49,6 +50,7 @@ fn noise() -> BTreeMap<String, String> {
 pub fn host() -> HostFacts {
     let uname = rustix::system::uname();
     HostFacts {
+        name: machine_name(),
         kernel: uname.release().to_string_lossy().into_owned(),
         architecture: uname.machine().to_string_lossy().into_owned(),
         distribution: field("/etc/os-release", "PRETTY_NAME", '=').unwrap_or_default(),
@@ -62,6 +64,18 @@ pub fn host() -> HostFacts {
         virtualization: virtualization(),
         governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
     }
+}
+
+/// A name of this machine that stays: its host name, and the start of a hash of its machine id, since many
+/// machines have the same host name. The id itself is to stay on the machine (machine-id(5)).
+#[must_use]
+pub(crate) fn machine_name() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let name = if name.is_empty() { "unnamed".to_owned() } else { name };
+    let Some(id) = read("/etc/machine-id") else { return name };
+    let digest = Sha256::digest(format!("vtax machine name {id}"));
+    let hash: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    format!("{name}-{hash}")
 }
 
 fn read(path: &str) -> Option<String> {

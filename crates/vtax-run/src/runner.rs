@@ -14,6 +14,7 @@ use crate::error::RunError;
 use crate::observe::{Observer, RunEvent};
 use crate::offered::{capacity, halved, offered};
 use crate::precision::Precision;
+use crate::provenance::machine_name;
 use crate::schedule::{Schedule, Slot};
 use crate::stop::Stop;
 
@@ -86,6 +87,8 @@ pub struct Runner<'a> {
     /// Wall time of trials made by earlier sessions of the same run; counts against the budget.
     spent_before: Duration,
     durations: HashMap<(usize, usize), Duration>,
+    /// Name of this machine, for trials whose executor names no other.
+    host: String,
     /// Estimate of a trial's length before one of its kind was made.
     estimate: &'a dyn Fn(&Cell, &Measure) -> Duration,
 }
@@ -108,6 +111,7 @@ impl<'a> Runner<'a> {
             store,
             observer,
             stop,
+            host: machine_name(),
             estimate,
         };
         for record in runner.store.run().trials()? {
@@ -205,7 +209,10 @@ impl<'a> Runner<'a> {
     }
 
     /// Writes a trial down.
-    fn conclude(&mut self, slot: Slot, record: TrialRecord, files: TrialWriter) -> Result<(), RunError> {
+    fn conclude(&mut self, slot: Slot, mut record: TrialRecord, files: TrialWriter) -> Result<(), RunError> {
+        if record.host.is_empty() {
+            record.host.clone_from(&self.host);
+        }
         let record = self.store.finish_trial(files, record)?;
         self.observer.observe(&RunEvent::TrialEnded { record: &record });
         let validity = record.validity.clone();
@@ -277,24 +284,16 @@ impl<'a> Runner<'a> {
 
     fn unmade(&self, slot: Slot, missing: &str) -> TrialRecord {
         TrialRecord {
-            index: 0,
-            cell: self.plan.cells[slot.cell].id.clone(),
-            measure: self.plan.measures[slot.measure].name.clone(),
-            repetition: slot.repetition,
             round: Some(slot.round),
-            partner: None,
-            warm_up: None,
-            started_unix_ms: unix_ms(),
             validity: Validity::Invalid {
                 reason: InvalidReason::PrerequisiteMissing,
                 detail: missing.to_owned(),
             },
-            outcome: None,
-            timings: Default::default(),
-            cpu: None,
-            accelerator: None,
-            protection: None,
-            facts: Default::default(),
+            ..TrialRecord::begin(
+                &self.plan.cells[slot.cell].id,
+                &self.plan.measures[slot.measure].name,
+                slot.repetition,
+            )
         }
     }
 

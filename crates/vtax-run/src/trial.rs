@@ -14,8 +14,8 @@ use vtax_probe::Snapshot;
 use vtax_probe::layers::CpuBreakdown;
 use vtax_probe::noise::{Disturbance, disturbance, disturbance_by_the_machine};
 use vtax_store::failover::FailoverLoad;
-use vtax_store::record::{InvalidReason, Outcome, Timings, TrialRecord, Validity};
-use vtax_store::{StoreError, TrialEvent, TrialWriter, unix_ms};
+use vtax_store::record::{InvalidReason, Outcome, TrialRecord, Validity};
+use vtax_store::{StoreError, TrialEvent, TrialWriter};
 use vtax_sys::chain;
 use vtax_units::Nanos;
 
@@ -85,21 +85,8 @@ impl<'a> Trial<'a> {
         stop: &'a Stop,
     ) -> Self {
         let record = TrialRecord {
-            index: 0,
-            cell: order.cell.id.clone(),
-            measure: order.measure.name.clone(),
-            repetition: order.repetition,
             round: Some(order.round),
-            partner: None,
-            warm_up: None,
-            started_unix_ms: unix_ms(),
-            validity: Validity::Valid,
-            outcome: None,
-            timings: Timings::default(),
-            cpu: None,
-            accelerator: None,
-            protection: None,
-            facts: BTreeMap::new(),
+            ..TrialRecord::begin(&order.cell.id, &order.measure.name, order.repetition)
         };
         Self {
             order,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use vtax_plan::model::{MeasureKind, Plan};
 use vtax_run::{Ended, Executor, Observer, Order, RunError, RunEvent, Runner, Stop};
-use vtax_store::record::{CapacityOutcome, InvalidReason, Outcome, Timings, TrialRecord, Validity};
+use vtax_store::record::{CapacityOutcome, InvalidReason, Outcome, TrialRecord, Validity};
 use vtax_store::{Provenance, RunDir, RunWriter, TrialWriter};
 use vtax_units::Rate;
 
@@ -80,21 +80,14 @@ impl Executor for Fake {
             Validity::Invalid { reason: InvalidReason::MeasureFailed, detail: "fake".into() }
         };
         Ok(Some(TrialRecord {
-            index: 0,
             cell: order.cell.id.clone(),
             measure: order.measure.name.clone(),
             repetition: order.repetition,
             round: Some(order.round),
-            partner: None,
-            warm_up: None,
             started_unix_ms: 0,
             validity,
             outcome,
-            timings: Timings::default(),
-            cpu: None,
-            accelerator: None,
-            protection: None,
-            facts: BTreeMap::new(),
+            ..TrialRecord::default()
         }))
     }
 

@@ -1,6 +1,5 @@
 //! The runner with a simulated machine: when it stops, in what order, and what pairs are.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
@@ -8,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use vtax_load::{Counts, GeneratorUse, LatencyHistogram, LoadResult};
 use vtax_plan::model::Plan;
 use vtax_run::{Ended, Executor, Observer, Order, RunError, RunEvent, Runner, Stop};
-use vtax_store::record::{InvalidReason, Outcome, Timings, TrialRecord, Validity};
+use vtax_store::record::{InvalidReason, Outcome, TrialRecord, Validity};
 use vtax_store::{Provenance, RunDir, RunWriter, TrialWriter};
 use vtax_units::Nanos;
 
@@ -87,21 +86,14 @@ impl Machine {
             Validity::Valid
         };
         TrialRecord {
-            index: 0,
             cell: order.cell.id.clone(),
             measure: order.measure.name.clone(),
             repetition: order.repetition,
             round: Some(order.round),
-            partner: None,
-            warm_up: None,
             started_unix_ms: 0,
             validity,
             outcome: Some(Outcome::Throughput { load }),
-            timings: Timings::default(),
-            cpu: None,
-            accelerator: None,
-            protection: None,
-            facts: BTreeMap::new(),
+            ..TrialRecord::default()
         }
     }
 }

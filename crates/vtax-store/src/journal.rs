@@ -1,15 +1,22 @@
 //! `journal.jsonl`: one JSON object per line, appended and synced, never rewritten.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use crate::StoreError;
 use crate::record::JournalEntry;
+use crate::unknown::Unknown;
 
 /// Version of the journal and with it of the whole run directory.
 /// 2: trials without a steady state, rounds, pairs.
-pub const JOURNAL_VERSION: u32 = 2;
+/// 3: host and run of a trial, observations in place of one outcome, what is unknown can be read.
+pub const JOURNAL_VERSION: u32 = 3;
+
+/// Minor version of the journal: raised by each new event, finding, reason or field that an older reader of the
+/// same version may leave out.
+pub const JOURNAL_MINOR: u32 = 0;
 
 /// Longest line read. A trial's line holds two histograms, tens of KiB in practice.
 const LINE_LIMIT: u64 = 16 << 20;
@@ -25,12 +32,35 @@ pub struct Journal {
     /// Length of all whole lines read so far, in bytes.
     pub(crate) whole: u64,
     done: bool,
+    /// Version and minor version, once the first line was read.
+    version: (u32, u32),
+    /// Notes about what the last entry held that this vtax doesn't know.
+    notes: VecDeque<JournalEntry>,
+    unknown: Unknown,
+}
+
+/// What every line has, and the first line besides.
+#[derive(Debug, Clone, Default, serde::Deserialize)]
+#[serde(default)]
+struct Head {
+    event: String,
+    version: u32,
+    minor: u32,
 }
 
 impl Journal {
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
         let file = crate::files::open(path)?;
-        Ok(Self { path: path.to_owned(), reader: BufReader::new(file), line: 0, whole: 0, done: false })
+        Ok(Self {
+            path: path.to_owned(),
+            reader: BufReader::new(file),
+            line: 0,
+            whole: 0,
+            done: false,
+            version: (0, 0),
+            notes: VecDeque::new(),
+            unknown: Unknown::default(),
+        })
     }
 
     fn damaged(&self, reason: String) -> StoreError {
@@ -42,7 +72,30 @@ impl Journal {
         }
     }
 
+    /// Version and minor version that the first line gives; zeros before it was read.
+    #[must_use]
+    pub fn version(&self) -> (u32, u32) {
+        self.version
+    }
+
     fn read(&mut self) -> Result<Option<JournalEntry>, StoreError> {
+        loop {
+            if let Some(note) = self.notes.pop_front() {
+                return Ok(Some(note));
+            }
+            let Some(bytes) = self.read_line()? else { return Ok(None) };
+            if self.line == 1 {
+                // A newer journal may hold entries this vtax can't parse, so its version is looked at first.
+                self.check_version(&bytes)?;
+            }
+            if let Some(entry) = self.understand(&bytes)? {
+                return Ok(Some(entry));
+            }
+        }
+    }
+
+    /// The next whole line without its end; `None` at the end of what was written.
+    fn read_line(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
         let mut bytes = Vec::new();
         let read = (&mut self.reader)
             .take(LINE_LIMIT)
@@ -56,27 +109,42 @@ impl Journal {
             };
         }
         self.whole += read as u64;
-        let entry = serde_json::from_slice(&bytes);
-        if self.line == 1 {
-            // A newer journal may hold entries this vtax can't parse, so its version is looked at first.
-            self.check_version(&bytes)?;
-        }
-        entry.map(Some).map_err(|e| self.damaged(format!("not a journal entry: {e}")))
+        Ok(Some(bytes))
     }
 
-    fn check_version(&self, line: &[u8]) -> Result<(), StoreError> {
-        #[derive(serde::Deserialize)]
-        struct First {
-            event: String,
-            version: u32,
-        }
-        match serde_json::from_slice::<First>(line) {
-            Ok(First { event, version }) if event == "opened" && version > JOURNAL_VERSION => {
-                Err(StoreError::Newer { path: self.path.clone(), found: version, known: JOURNAL_VERSION })
+    /// The entry of a line, or a note in its place where it is of an unknown kind; `None` where that was told.
+    fn understand(&mut self, line: &[u8]) -> Result<Option<JournalEntry>, StoreError> {
+        let entry: JournalEntry = match serde_json::from_slice(line) {
+            Ok(entry) => entry,
+            Err(error) => {
+                let head = serde_json::from_slice::<Head>(line).unwrap_or_default();
+                if head.event.is_empty() || JournalEntry::EVENTS.contains(&head.event.as_str()) {
+                    return Err(self.damaged(format!("not a journal entry: {error}")));
+                }
+                return Ok(self.unknown.event(&head.event));
             }
-            Ok(First { event, .. }) if event == "opened" => Ok(()),
-            _ => Err(self.damaged("it does not start with an `opened` entry".to_owned())),
+        };
+        // In a journal of this minor version everything is known, and looking for the rest costs time.
+        if self.version.1 > JOURNAL_MINOR
+            && let (Ok(written), Ok(understood)) =
+                (serde_json::from_slice(line), serde_json::to_value(&entry))
+        {
+            self.notes.extend(self.unknown.parts(&written, &understood));
         }
+        Ok(Some(entry))
+    }
+
+    fn check_version(&mut self, line: &[u8]) -> Result<(), StoreError> {
+        let head = serde_json::from_slice::<Head>(line).unwrap_or_default();
+        if head.event != "opened" || head.version == 0 {
+            return Err(self.damaged("it does not start with an `opened` entry".to_owned()));
+        }
+        if head.version > JOURNAL_VERSION {
+            let (path, found) = (self.path.clone(), head.version);
+            return Err(StoreError::Newer { path, found, known: JOURNAL_VERSION });
+        }
+        self.version = (head.version, head.minor);
+        Ok(())
     }
 }
 

@@ -21,10 +21,11 @@ mod run;
 mod samples;
 pub mod summary;
 mod trial;
+mod unknown;
 
 pub use calibration::{CALIBRATION_VERSION, CalibratedEffect, Calibration};
 pub use error::StoreError;
-pub use journal::{JOURNAL_VERSION, Journal};
+pub use journal::{JOURNAL_MINOR, JOURNAL_VERSION, Journal};
 pub use probes::{PROBES_VERSION, ProbeRow};
 pub use provenance::{PROVENANCE_VERSION, Provenance};
 pub use run::{RunDir, RunWriter, create_directory, unix_ms, write_file};

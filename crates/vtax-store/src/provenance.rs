@@ -13,6 +13,8 @@ pub const PROVENANCE_VERSION: u32 = 1;
 pub struct Provenance {
     /// Format version, [`PROVENANCE_VERSION`].
     pub version: u32,
+    /// Identity of the run: 32 hexadecimal digits, drawn when it is created.
+    pub run_id: String,
     /// Version of vtax.
     pub vtax_version: String,
     /// Commit vtax was built from.
@@ -53,6 +55,8 @@ pub struct Provenance {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostFacts {
+    /// Stable name of the machine: its host name and the start of a hash of its machine id.
+    pub name: String,
     /// `uname -r`.
     pub kernel: String,
     /// `uname -m`.

@@ -10,6 +10,7 @@ use vtax_units::{Nanos, Rate};
 use crate::failover::{FailoverOutcome, ProtectionRecord};
 use crate::ims::ImsOutcome;
 use crate::net::NetOutcome;
+use crate::run::unix_ms;
 
 /// One line of `journal.jsonl`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -17,8 +18,14 @@ use crate::net::NetOutcome;
 pub enum JournalEntry {
     /// The first line: which format this is.
     Opened {
-        /// Journal format version.
+        /// Journal format version, [`JOURNAL_VERSION`](crate::JOURNAL_VERSION).
         version: u32,
+        /// Minor version, [`JOURNAL_MINOR`](crate::JOURNAL_MINOR); 0 where there was none yet.
+        #[serde(default)]
+        minor: u32,
+        /// Identity of the run: 32 hexadecimal digits. Empty in runs before journal version 3.
+        #[serde(default)]
+        run_id: String,
         /// Milliseconds since 1970.
         at_unix_ms: u64,
     },
@@ -58,11 +65,23 @@ pub enum JournalEntry {
     },
 }
 
+impl JournalEntry {
+    /// Every value of `event`: an entry with another one was written by a newer vtax.
+    pub(crate) const EVENTS: [&str; 6] =
+        ["opened", "trial-started", "trial-ended", "note", "resumed", "completed"];
+}
+
 /// One finished trial.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrialRecord {
     /// Index of the trial in this run, from 0; names its directory `trials/NNN`.
     pub index: u32,
+    /// Identity of the run that it was made in. Empty in runs before journal version 3.
+    #[serde(default)]
+    pub run_id: String,
+    /// Stable name of the machine that it was made on. Empty in runs before journal version 3.
+    #[serde(default)]
+    pub host: String,
     /// Cell id.
     pub cell: String,
     /// Measure name.
@@ -101,6 +120,18 @@ pub struct TrialRecord {
 }
 
 impl TrialRecord {
+    /// The record of a trial that begins now, valid so far; `repetition` counts from 0.
+    #[must_use]
+    pub fn begin(cell: &str, measure: &str, repetition: u32) -> Self {
+        Self {
+            cell: cell.to_owned(),
+            measure: measure.to_owned(),
+            repetition,
+            started_unix_ms: unix_ms(),
+            ..Self::default()
+        }
+    }
+
     /// Time that was cut from the start of the recorded time as warm-up.
     #[must_use]
     pub fn cut(&self) -> Nanos {
@@ -148,10 +179,11 @@ pub enum SteadyState {
 }
 
 /// Whether a trial counts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "validity", rename_all = "kebab-case")]
 pub enum Validity {
     /// It counts.
+    #[default]
     Valid,
     /// It doesn't, and why.
     Invalid {
@@ -193,6 +225,9 @@ pub enum InvalidReason {
     /// Connections stand, but full-sized packets don't get through: an MTU on the path is smaller than
     /// its ends believe.
     MtuMismatch,
+    /// A reason that this vtax doesn't know: a newer one wrote it.
+    #[serde(other)]
+    Unknown,
 }
 
 /// How long the parts of a trial took.

@@ -10,7 +10,7 @@ use vtax_plan::model::{PLAN_VERSION, Plan};
 use crate::StoreError;
 use crate::calibration::{CALIBRATION_VERSION, Calibration};
 use crate::files;
-use crate::journal::{Appender, JOURNAL_VERSION, Journal};
+use crate::journal::{Appender, JOURNAL_MINOR, JOURNAL_VERSION, Journal};
 use crate::provenance::{PROVENANCE_VERSION, Provenance};
 use crate::record::{JournalEntry, TrialRecord};
 use crate::summary::{SUMMARY_VERSION, Summary};
@@ -33,7 +33,8 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// Makes a new run directory and locks it. `path` must not exist or be empty.
+    /// Makes a new run directory and locks it. `path` must not exist or be empty. The run gets an identity,
+    /// unless `provenance` has one.
     pub fn create(
         path: impl Into<PathBuf>,
         plan: &Plan,
@@ -48,7 +49,12 @@ impl RunDir {
         let trials = run.path.join(TRIALS);
         fs::create_dir(&trials).map_err(|e| StoreError::io("create", &trials, e))?;
         files::write_atomic(&run.path.join(PLAN), plan_to_yaml(plan, &run.path)?.as_bytes())?;
-        run.write_json(PROVENANCE, provenance)?;
+        let mut provenance = provenance.clone();
+        if provenance.run_id.is_empty() {
+            provenance.run_id = new_run_id()?;
+        }
+        let run_id = provenance.run_id.clone();
+        run.write_json(PROVENANCE, &provenance)?;
         // The journal comes last: with its first line the directory is a run.
         let journal = run.path.join(JOURNAL);
         let file = OpenOptions::new()
@@ -58,12 +64,17 @@ impl RunDir {
             .map_err(|e| StoreError::io("create", &journal, e))?;
         lock(&file, &run.path)?;
         let mut journal = Appender::new(&journal, file, 0)?;
-        journal.append(&JournalEntry::Opened { version: JOURNAL_VERSION, at_unix_ms: unix_ms() })?;
+        journal.append(&JournalEntry::Opened {
+            version: JOURNAL_VERSION,
+            minor: JOURNAL_MINOR,
+            run_id: run_id.clone(),
+            at_unix_ms: unix_ms(),
+        })?;
         files::sync_directory(&run.path)?;
         if let Some(parent) = run.path.parent().filter(|p| !p.as_os_str().is_empty()) {
             files::sync_directory(parent)?;
         }
-        Ok(RunWriter { run, journal, next_index: 0 })
+        Ok(RunWriter { run, journal, next_index: 0, run_id })
     }
 
     /// Opens a run for reading, once every version in it is one that this vtax knows.
@@ -92,6 +103,7 @@ impl RunDir {
     /// unfinished trial and journals [`JournalEntry::Resumed`].
     pub fn resume(path: impl Into<PathBuf>) -> Result<RunWriter, StoreError> {
         let run = Self::open(path)?;
+        let run_id = run.provenance()?.run_id;
         let path = run.path.join(JOURNAL);
         let file = OpenOptions::new()
             .read(true)
@@ -110,7 +122,7 @@ impl RunDir {
         run.sweep()?;
         let mut journal = Appender::new(&path, file, whole)?;
         journal.append(&JournalEntry::Resumed { at_unix_ms: unix_ms() })?;
-        Ok(RunWriter { run, journal, next_index })
+        Ok(RunWriter { run, journal, next_index, run_id })
     }
 
     /// Removes what a killed writer left: unfinished trials and temporary files.
@@ -229,6 +241,7 @@ pub struct RunWriter {
     run: RunDir,
     journal: Appender,
     next_index: u32,
+    run_id: String,
 }
 
 impl RunWriter {
@@ -284,7 +297,7 @@ impl RunWriter {
 
     /// Puts a trial's files in place and then journals it. Once this returns, the trial is never lost.
     ///
-    /// The record's index becomes the writer's. Intervals and samples go to the trial's files; what
+    /// The record's index becomes the writer's, its run this one. Intervals and samples go to the trial's files; what
     /// is left of the record, as the journal has it, comes back.
     pub fn finish_trial(
         &mut self,
@@ -292,6 +305,7 @@ impl RunWriter {
         mut record: TrialRecord,
     ) -> Result<TrialRecord, StoreError> {
         record.index = trial.index();
+        record.run_id.clone_from(&self.run_id);
         trial.finish(&mut record)?;
         files::sync_directory(&self.run.path.join(TRIALS))?;
         let entry = JournalEntry::TrialEnded(Box::new(record));
@@ -315,6 +329,17 @@ fn lock(file: &fs::File, run: &Path) -> Result<(), StoreError> {
         TryLockError::WouldBlock => StoreError::Locked { path: run.to_owned() },
         TryLockError::Error(e) => StoreError::io("lock", run, e),
     })
+}
+
+/// The identity of a new run: 128 random bits in hexadecimal.
+fn new_run_id() -> Result<String, StoreError> {
+    use std::io::Read;
+    let source = Path::new("/dev/urandom");
+    let mut bits = [0; 16];
+    fs::File::open(source)
+        .and_then(|mut file| file.read_exact(&mut bits))
+        .map_err(|e| StoreError::io("read", source, e))?;
+    Ok(format!("{:032x}", u128::from_ne_bytes(bits)))
 }
 
 /// Milliseconds since 1970.

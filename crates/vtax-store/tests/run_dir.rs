@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use support::{load, plan, record};
 use vtax_plan::model::{CommandService, Plan, Ready, ServiceKind};
 use vtax_probe::{CpuTimes, InterfaceCounters, Snapshot, TaskTimes};
-use vtax_store::record::{CapacityOutcome, JournalEntry, Outcome};
+use vtax_store::record::{CapacityOutcome, InvalidReason, JournalEntry, Outcome, Validity};
 use vtax_store::{
     CALIBRATION_VERSION, CalibratedEffect, Calibration, PROVENANCE_VERSION, Provenance, RunDir, RunWriter,
     StoreError, TrialEvent,
@@ -71,7 +71,8 @@ fn what_is_written_is_read() {
 
     let run = RunDir::open(&path).unwrap();
     assert_eq!(run.plan().unwrap(), plan());
-    assert_eq!(run.provenance().unwrap(), provenance());
+    let stored = run.provenance().unwrap();
+    assert_eq!(stored, Provenance { run_id: stored.run_id.clone(), ..provenance() });
     let entries: Vec<_> = run.journal().unwrap().map(Result::unwrap).collect();
     assert_eq!(entries.len(), 5);
     assert!(matches!(&entries[1], JournalEntry::Note { text, .. } if text == "software emulation"));
@@ -194,7 +195,7 @@ fn edit(path: &Path, from: &str, to: &str) {
 #[test]
 fn a_newer_run_says_so() {
     for (file, from, to) in [
-        ("journal.jsonl", "\"version\":2", "\"version\":9"),
+        ("journal.jsonl", "\"version\":3", "\"version\":9"),
         ("plan.yaml", "version: 1", "version: 9"),
         ("provenance.json", "\"version\": 1", "\"version\": 9"),
     ] {
@@ -287,7 +288,7 @@ fn a_run_of_the_first_version_reads() {
     one_trial(&mut run);
     drop(run);
     let journal = path.join("journal.jsonl");
-    edit(&journal, "\"version\":2", "\"version\":1");
+    edit(&journal, "\"version\":3", "\"version\":1");
     for field in ["\"round\":null,", "\"partner\":null,", "\"warm_up\":null,"] {
         edit(&journal, field, "");
     }
@@ -328,4 +329,63 @@ fn a_calibration_is_taken_along() {
     assert!(read.effect("native", "latency", "latency_p99").is_none());
     edit(&path.join("calibration.json"), "\"version\": 1", "\"version\": 9");
     assert!(matches!(run.run().calibration(), Err(StoreError::Newer { found: 9, known: 1, .. })));
+}
+
+#[test]
+fn what_a_newer_minor_version_added_is_left_out_and_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    let mut run = create(&path);
+    one_trial(&mut run);
+    drop(run);
+    let journal = path.join("journal.jsonl");
+    edit(&journal, "\"minor\":0", "\"minor\":9");
+    edit(
+        &journal,
+        "{\"event\":\"trial-ended\",",
+        "{\"event\":\"coffee\",\"cups\":2}\n{\"event\":\"trial-ended\",\"mood\":\"good\",",
+    );
+    edit(
+        &journal,
+        "\"validity\":{\"validity\":\"valid\"}",
+        "\"validity\":{\"validity\":\"invalid\",\"reason\":\"meteorite\",\"detail\":\"it hit\"}",
+    );
+    let run = RunDir::open(&path).unwrap();
+    let trials = run.trials().unwrap();
+    let expected = Validity::Invalid { reason: InvalidReason::Unknown, detail: "it hit".into() };
+    assert_eq!((trials.len(), &trials[0].validity), (1, &expected));
+    let notes: Vec<String> = run
+        .journal()
+        .unwrap()
+        .filter_map(|entry| match entry.unwrap() {
+            JournalEntry::Note { text, .. } => Some(text),
+            _ => None,
+        })
+        .collect();
+    let all = notes.join("\n");
+    for part in ["kind `coffee`", "the field `mood`", "`meteorite` of `validity.reason`"] {
+        assert!(all.contains(part), "{part} is not in {all}");
+    }
+    // It can be gone on with, and what is not understood stays where it is.
+    drop(RunDir::resume(&path).unwrap());
+    assert!(fs::read_to_string(&journal).unwrap().contains("coffee"));
+}
+
+#[test]
+fn a_run_and_its_trials_have_one_identity() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut ids = Vec::new();
+    for name in ["one", "two"] {
+        let path = dir.path().join(name);
+        let mut run = create(&path);
+        one_trial(&mut run);
+        let run = run.run();
+        let id = run.provenance().unwrap().run_id;
+        assert!(id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit()), "{id}");
+        assert_eq!(run.trials().unwrap()[0].run_id, id);
+        let opened = run.journal().unwrap().next().unwrap().unwrap();
+        assert!(matches!(&opened, JournalEntry::Opened { run_id, .. } if *run_id == id), "{opened:?}");
+        ids.push(id);
+    }
+    assert_ne!(ids[0], ids[1]);
 }

@@ -15,7 +15,7 @@ use crate::Report;
 pub(super) fn reasons(a: &Report, b: &Report) -> Result<Vec<Reason>, StoreError> {
     let mut reasons = Vec::new();
     let (version_a, version_b) = (journal_version(a)?, journal_version(b)?);
-    if version_a != version_b {
+    if figures_of(version_a) != figures_of(version_b) {
         let text = format!("other format: the journal has version {version_a} in A, {version_b} in B");
         reasons.push(Reason { cause: Cause::Format, text });
     }
@@ -42,6 +42,11 @@ fn accelerators(report: &Report, cell: &Cell) -> String {
         true => report.data.accelerator(cell).unwrap_or_default(),
         false => found.into_iter().collect::<Vec<_>>().join(" and "),
     }
+}
+
+/// Journal versions from 2 on hold the same figures, warm-up cut off; version 1 did not cut it.
+fn figures_of(version: u32) -> u32 {
+    version.min(2)
 }
 
 fn journal_version(report: &Report) -> Result<u32, StoreError> {

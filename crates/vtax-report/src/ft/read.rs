@@ -283,28 +283,18 @@ mod tests {
     use vtax_load::LatencyHistogram;
     use vtax_plan::model::Fault;
     use vtax_store::failover::{CheckpointRecord, Connections, Recovered, Seen};
-    use vtax_store::record::Timings;
 
     use super::*;
     use crate::ft::figures::{Figure, QUANTITIES};
 
     fn trial() -> TrialRecord {
         TrialRecord {
-            index: 0,
             cell: "vm".to_owned(),
             measure: "failover".to_owned(),
             repetition: 0,
-            round: None,
-            partner: None,
             started_unix_ms: 0,
             validity: Validity::Valid,
-            outcome: None,
-            warm_up: None,
-            timings: Timings::default(),
-            cpu: None,
-            accelerator: None,
-            protection: None,
-            facts: BTreeMap::new(),
+            ..TrialRecord::default()
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use vtax_load::{Counts, GeneratorUse, Interval, LatencyHistogram, LoadResult, Sample};
 use vtax_plan::model::*;
-use vtax_store::record::{Outcome, Timings, TrialRecord, Validity};
+use vtax_store::record::{Outcome, TrialRecord, Validity};
 use vtax_units::{Bytes, Nanos, Rate, Share};
 
 pub(crate) fn plan() -> Plan {
@@ -101,20 +101,12 @@ pub(crate) fn load() -> LoadResult {
 
 pub(crate) fn record() -> TrialRecord {
     TrialRecord {
-        index: 0,
         cell: "native.bridge.http".to_owned(),
         measure: "latency".to_owned(),
         repetition: 0,
-        round: None,
-        partner: None,
-        warm_up: None,
         started_unix_ms: 1_700_000_000_000,
         validity: Validity::Valid,
         outcome: Some(Outcome::Latency { offered: Rate(1000.0), load: load() }),
-        timings: Timings::default(),
-        cpu: None,
-        accelerator: None,
-        protection: None,
-        facts: BTreeMap::new(),
+        ..TrialRecord::default()
     }
 }
