@@ -1,6 +1,7 @@
 //! Readiness: the exact condition, by a deadline.
 
 mod database;
+mod http;
 mod sip;
 
 use std::io::{Read, Write};
@@ -15,7 +16,7 @@ use vtax_units::Nanos;
 
 use crate::error::ServiceError;
 use crate::port::reach;
-use crate::recipe::{Condition, Recipe};
+use crate::recipe::{Condition, Heard, Judge, Recipe};
 use crate::watch::Shared;
 
 /// Pauses between two looks grow by half from the first to the longest, so that a service that
@@ -26,8 +27,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 const COMMAND_PAUSE: Duration = Duration::from_millis(50);
 /// How long one try may take.
 const LONGEST_TRY: Duration = Duration::from_secs(5);
-/// No answer's head is longer.
-const LONGEST_HEAD: usize = 8 << 10;
+/// Nothing longer is needed of an answer.
+const LONGEST_ANSWER: usize = 8 << 10;
 
 /// What a process is waited for with.
 pub(crate) struct Wait<'a> {
@@ -84,7 +85,9 @@ fn try_once(recipe: &Recipe, shared: &Shared, deadline: Instant) -> Result<Optio
     let until = deadline.min(Instant::now() + LONGEST_TRY);
     match &recipe.ready {
         Condition::Port => connect(recipe.address, until).map(|_| None),
-        Condition::Http(path) => get(recipe.address, path, until),
+        Condition::Answer { what, ask, judge } => {
+            answer(recipe.address, ask, *judge, until).map_err(|reason| format!("{what}: {reason}"))
+        }
         Condition::Sip { pid_file } => sip::ready(recipe.address, pid_file, until),
         Condition::Database { socket } => database::ready(socket, until),
         Condition::Log(text) => match shared.lock().found {
@@ -105,36 +108,26 @@ fn connect(address: SocketAddr, until: Instant) -> Result<TcpStream, String> {
     TcpStream::connect_timeout(&address, left(until)).map_err(|e| format!("connecting to {address}: {e}"))
 }
 
-/// Asks for `path`; ready is an answer of 200. Gives the Server field, the server's own name and version.
-fn get(address: SocketAddr, path: &str, until: Instant) -> Result<Option<String>, String> {
-    let failed = |e: std::io::Error| format!("GET {path}: {e}");
+/// Sends `ask` and has what comes back judged, until that is enough.
+fn answer(address: SocketAddr, ask: &[u8], judge: Judge, until: Instant) -> Result<Option<String>, String> {
+    let failed = |e: std::io::Error| e.to_string();
     let mut stream = connect(address, until)?;
     stream.set_read_timeout(Some(left(until))).map_err(failed)?;
     stream.set_write_timeout(Some(left(until))).map_err(failed)?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).map_err(failed)?;
-    let (mut head, mut buffer) = (Vec::new(), [0; 1024]);
-    while !head.windows(4).any(|w| w == b"\r\n\r\n") && head.len() < LONGEST_HEAD && Instant::now() < until {
+    stream.write_all(ask).map_err(failed)?;
+    let (mut heard, mut buffer) = (Vec::new(), [0; 1024]);
+    while heard.len() < LONGEST_ANSWER && Instant::now() < until {
         match stream.read(&mut buffer).map_err(failed)? {
-            0 => break,
-            n => head.extend_from_slice(&buffer[..n]),
+            0 => return Err("it closed the connection without a whole answer".to_owned()),
+            n => heard.extend_from_slice(&buffer[..n]),
+        }
+        match judge(&heard) {
+            Heard::Incomplete => {}
+            Heard::Ready(version) => return Ok(version),
+            Heard::NotYet(reason) => return Err(reason),
         }
     }
-    let head = String::from_utf8_lossy(&head);
-    let (status, server) = parse_head(&head);
-    if status == "200" { Ok(server) } else { Err(format!("GET {path} was answered with status `{status}`")) }
-}
-
-/// Status code and Server field of an answer's head (RFC 9112 section 4, RFC 9110 section 10.2.4).
-fn parse_head(head: &str) -> (&str, Option<String>) {
-    let head = head.split("\r\n\r\n").next().unwrap_or("");
-    let mut lines = head.lines();
-    let status = lines.next().and_then(|l| l.split_whitespace().nth(1)).unwrap_or("");
-    let server = lines
-        .filter_map(|line| line.split_once(':'))
-        .find(|(name, _)| name.eq_ignore_ascii_case("server"))
-        .map(|(_, value)| value.trim().chars().take(100).collect());
-    (status, server)
+    Err("it gave no whole answer".to_owned())
 }
 
 /// Runs a ready command; ready is exit code 0.
@@ -167,11 +160,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heads_are_read_whatever_they_are() {
-        let head = "HTTP/1.1 200 OK\r\nserver: nginx/1.22.1 \r\n\r\nServer: no\r\n";
-        assert_eq!(parse_head(head), ("200", Some("nginx/1.22.1".into())));
-        assert_eq!(parse_head("HTTP/1.1 403 Forbidden\r\n\r\nServer: x"), ("403", None));
-        assert_eq!(parse_head("SSH-2.0"), ("", None));
-        assert_eq!(parse_head(""), ("", None));
+    fn an_answer_is_judged_as_it_comes() {
+        fn judge(heard: &[u8]) -> Heard {
+            match heard {
+                b"no" => Heard::NotYet("it said no".to_owned()),
+                [b'0'..=b'9', b'0'..=b'9', b'\n'] => Heard::Ready(Some("x".to_owned())),
+                _ => Heard::Incomplete,
+            }
+        }
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port on loopback");
+        let address = listener.local_addr().expect("its address");
+        let server = std::thread::spawn(move || {
+            for (first, second) in [("4", "2\n"), ("n", "o"), ("4", "")] {
+                let (mut stream, _) = listener.accept().expect("a client");
+                let mut asked = [0; 3];
+                stream.read_exact(&mut asked).expect("what it asks");
+                assert_eq!(&asked, b"who");
+                stream.write_all(first.as_bytes()).expect("it reads");
+                // In a piece of its own.
+                std::thread::sleep(Duration::from_millis(20));
+                stream.write_all(second.as_bytes()).expect("it reads");
+            }
+        });
+        let ask = || answer(address, b"who", judge, Instant::now() + Duration::from_secs(20));
+        assert_eq!(ask(), Ok(Some("x".to_owned())));
+        assert_eq!(ask(), Err("it said no".to_owned()));
+        assert!(ask().is_err_and(|e| e.ends_with("without a whole answer")));
+        server.join().expect("the server's own assertions");
     }
 }

@@ -49,12 +49,19 @@ pub struct Prepared {
 }
 
 /// When a service is ready.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Condition {
-    /// A GET of this path is answered with 200.
-    Http(&'static str),
     /// The port accepts a connection.
     Port,
+    /// It answers on a connection.
+    Answer {
+        /// What is asked, for errors.
+        what: String,
+        /// The bytes that are sent first; empty where the service greets by itself.
+        ask: Vec<u8>,
+        /// Judges what came so far.
+        judge: Judge,
+    },
     /// A line of output contains this text.
     Log(String),
     /// This command exits with 0.
@@ -69,6 +76,20 @@ pub(crate) enum Condition {
         /// A UNIX socket.
         socket: PathBuf,
     },
+}
+
+/// Judges an answer, whole or its beginning: [`Heard`].
+pub(crate) type Judge = fn(&[u8]) -> Heard;
+
+/// What a judge makes of the bytes of an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// There must be more to come.
+    Incomplete,
+    /// The service is ready; its name and version where they were said.
+    Ready(Option<String>),
+    /// It isn't, and why.
+    NotYet(String),
 }
 
 /// Everything needed to start one process of a service whose files are written.

@@ -78,7 +78,7 @@ fn prepare(job: &Job<'_>) -> Result<Recipe, ServiceError> {
     let types = job.directory.join("mime.types");
     documents::write_file(&types, b"text/html html\n").map_err(job.file("writing", &types))?;
     let command = [package().program, "-d", &job.path(""), "-f", &job.path("httpd.conf"), "-DFOREGROUND"];
-    Ok(job.recipe(command.map(str::to_owned).to_vec(), Condition::Http("/100b")))
+    Ok(job.recipe(command.map(str::to_owned).to_vec(), Condition::http("/100b")))
 }
 
 fn configuration(job: &Job<'_>, modules: Option<&Path>) -> String {

@@ -20,6 +20,6 @@ impl Entry for Http<'_> {
     fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
         let (listen, workers) = (job.address.to_string(), job.workers.to_string());
         let arguments = ["service", "http", "--listen", &listen, "--workers", &workers];
-        Ok(vec![job.own(&arguments, Condition::Http("/bytes/100"))])
+        Ok(vec![job.own(&arguments, Condition::http("/bytes/100"))])
     }
 }

@@ -62,7 +62,7 @@ fn prepare(job: &Job<'_>) -> Result<Recipe, ServiceError> {
         "-c",
         &job.path("nginx.conf"),
     ];
-    Ok(job.recipe(command.map(str::to_owned).to_vec(), Condition::Http("/100b")))
+    Ok(job.recipe(command.map(str::to_owned).to_vec(), Condition::http("/100b")))
 }
 
 fn configuration(job: &Job<'_>) -> String {

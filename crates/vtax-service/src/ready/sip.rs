@@ -4,7 +4,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::{left, parse_head};
+use super::http::parse_head;
+use super::left;
 use crate::port::reach;
 
 /// A server that listens answers a request without an effect at once; one that doesn't is asked again.
