@@ -434,6 +434,64 @@ macro_rules! raw {
     )* };
 }
 
+/// Declares the options of kinds of service: those that every service has, and its own. `ready` and `stop`
+/// are what the times are where none is given.
+macro_rules! services {
+    ($(
+        $(#[doc = $doc:literal])*
+        struct $name:ident = $title:literal, ready $ready:literal, stop $stop:literal {
+            $( $(#[doc = $field_doc:literal])* $mode:ident $field:ident: $type:ty $(= $default:literal)?, )*
+        }
+    )*) => { raw! { $(
+        $(#[doc = $doc])*
+        struct $name = $title {
+            /// Name in reports; without it, the kind's.
+            optional name: String,
+            $( $(#[doc = $field_doc])* $mode $field: $type $(= $default)?, )*
+            /// How long it may take to become ready.
+            default ready_timeout: Nanos = $ready,
+            /// How long it may take to stop before it is killed.
+            default stop_timeout: Nanos = $stop,
+        }
+    )* } };
+}
+
+/// Declares a choice of words without options.
+macro_rules! words {
+    ($( $(#[doc = $doc:literal])* $name:ident($model:ty) = $title:literal, $plural:literal {
+        $( $word:literal: $variant:ident, $about:literal; )*
+    } )*) => { $(
+        $(#[doc = $doc])*
+        #[derive(Debug, Clone, Copy, PartialEq)]
+        pub(crate) struct $name(pub(crate) $model);
+
+        impl $crate::decode::Decode for $name {
+            fn decode(node: &$crate::tree::Node, report: &mut $crate::diagnose::Report) -> Option<Self> {
+                let known = [$($word),*];
+                let choices = known.map(|word| format!("`{word}`")).join(" or ");
+                match $crate::decode::scalar(node, &choices, report)? {
+                    $( $word => Some(Self(<$model>::$variant)), )*
+                    text => {
+                        let word = $crate::source::Spanned { value: text.into(), span: node.span };
+                        $crate::decode::unknown(&word, $title, $plural, &known, report);
+                        None
+                    }
+                }
+            }
+        }
+
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).trim_end_matches("Raw").into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "oneOf": [$( { "const": $word, "description": $about } ),*] })
+            }
+        }
+    )* };
+}
+
 /// Declares a choice that is written `kind` or `kind: {options}`; a word that is no identifier is given
 /// after it: `vm_vm = "vm-vm"`.
 macro_rules! kinds {

@@ -2,9 +2,9 @@
 //!
 //! Each family answers in a folder of its own; [`Workload::model`] is the one place that tells them apart.
 
-mod http;
-mod network;
-mod sip;
+pub(crate) mod http;
+pub(crate) mod network;
+pub(crate) mod sip;
 
 use std::collections::BTreeSet;
 

@@ -3,28 +3,30 @@
 //! The resolved plan is stored in the run directory, so these types are part of the format
 //! described in docs/formats.md: a change that old readers can't take raises [`PLAN_VERSION`].
 
+mod cell;
+mod environment;
+mod faults;
 mod ft;
-mod identity;
-mod load;
+pub(crate) mod load;
 mod measure;
-mod net;
 mod path;
 mod service;
-mod sip;
-
-use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use vtax_units::{Bytes, Nanos, Share};
 
-pub use ft::*;
-pub use identity::*;
-pub use load::*;
-pub use measure::*;
-pub use net::*;
-pub use path::*;
-pub use service::*;
-pub use sip::*;
+pub use self::cell::*;
+pub use self::environment::*;
+pub use self::faults::*;
+pub use self::ft::*;
+pub use self::load::*;
+pub use self::measure::*;
+pub use self::path::*;
+pub use self::service::*;
+pub use crate::family::http::model::*;
+pub use crate::family::network::model::*;
+pub use crate::family::sip::identity::*;
+pub use crate::family::sip::model::*;
 
 /// The version a plan names in its first key, `vtax: 1`.
 pub const PLAN_VERSION: u32 = 1;
@@ -77,84 +79,6 @@ impl Plan {
     pub fn accompanies(&self, cell: &Cell) -> bool {
         self.cells.iter().any(|c| c.baseline.as_ref() == Some(&cell.id))
     }
-}
-
-/// One combination of environment, path, service and parameters.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Cell {
-    /// Unique in the plan, stable across runs, safe in file names: `vm.bridge.nginx.target-100`.
-    pub id: String,
-    /// How the system under test is hosted.
-    pub environment: Environment,
-    /// The network between client and system under test.
-    pub path: NetPath,
-    /// The software under test.
-    pub service: Service,
-    /// What the generator does.
-    pub workload: Workload,
-    /// The parameters that vary in this plan, for labels: name to value as written.
-    pub parameters: BTreeMap<String, String>,
-    /// Id of the cell this one is compared with; `None` for a baseline cell.
-    pub baseline: Option<String>,
-}
-
-/// How the system under test is hosted.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Environment {
-    /// Name in the plan; the kind's name unless the plan gives another.
-    pub name: String,
-    /// The kind with its options.
-    pub kind: EnvironmentKind,
-}
-
-/// The kinds of environment.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum EnvironmentKind {
-    /// A process in its own network namespace on the SUT's CPUs.
-    Native,
-    /// An OCI container: host root read-only under a private upper layer.
-    Container,
-    /// A QEMU guest that runs the host's binaries.
-    Vm(VmOptions),
-}
-
-/// Options of a virtual machine.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct VmOptions {
-    /// Virtual CPUs; they share the SUT's CPU set with QEMU's other threads. `None`: as many as the
-    /// SUT has CPUs.
-    pub vcpus: Option<u32>,
-    /// Guest memory.
-    pub memory: Bytes,
-    /// How it is protected; `None`: it is none of those compared with protected ones.
-    #[serde(default)]
-    pub fault_tolerance: Option<FaultTolerance>,
-}
-
-/// What the generator does.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Workload {
-    /// HTTP/1.1 requests.
-    Http(HttpWorkload),
-    /// SIP subscribers who register, call and write to each other.
-    Sip(Box<SipWorkload>),
-    /// Network tests between the two ends of the path.
-    Net(NetWorkload),
-}
-
-/// An HTTP workload.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct HttpWorkload {
-    /// Request target in origin form, `/bytes/100` (RFC 9112 section 3.2.1).
-    pub target: String,
-    /// Connections; in an open loop the most that may be open at once.
-    pub connections: u32,
-    /// Requests on one connection before it is closed; `None`: no limit.
-    pub requests_per_connection: Option<u32>,
-    /// A request not answered within this time, counted from its intended start, has failed.
-    pub timeout: Nanos,
 }
 
 /// How often each cell is measured.

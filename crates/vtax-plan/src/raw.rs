@@ -3,16 +3,25 @@
 //! The doc comments here are what editors show and what `vtax schema` prints: they address the writer
 //! of a plan.
 
-use std::borrow::Cow;
+mod command;
+mod ft;
+pub(crate) mod load;
+mod measures;
+mod path;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use vtax_units::{Bytes, Nanos, Rate, Share};
+use vtax_units::{Bytes, Nanos, Share};
 
-use crate::decode::{Argv, Decode, Many, TextMap, scalar, unknown};
-use crate::diagnose::{Report, nearest};
-use crate::model;
+pub(crate) use self::command::*;
+pub(crate) use self::ft::*;
+pub(crate) use self::load::*;
+pub(crate) use self::measures::*;
+pub(crate) use self::path::*;
+use crate::decode::Many;
+pub(crate) use crate::family::http::raw::*;
+pub(crate) use crate::family::network::raw::*;
+pub(crate) use crate::family::sip::raw::*;
+use crate::model::{self, Protocol};
 use crate::source::Spanned;
-use crate::tree::Node;
 
 raw! {
     /// A plan of vtax: the same service under the same load in several environments, compared.
@@ -75,109 +84,6 @@ raw! {
         optional vcpus: Many<u32>,
         /// How it is protected against the failure of its host: a mode, or a mode with options.
         optional fault_tolerance: FaultToleranceRaw,
-    }
-
-    /// Options of `http`, `apache` and `nginx`.
-    struct WebRaw = "this web server" {
-        /// Name in reports; without it, the kind's.
-        optional name: String,
-        /// TCP port it listens on.
-        default port: u16 = "8080",
-        /// Worker threads or processes; without it, one per CPU. A list makes a cell for each.
-        optional workers: Many<u32>,
-        /// How long it may take to become ready.
-        default ready_timeout: Nanos = "30s",
-        /// How long it may take to stop before it is killed.
-        default stop_timeout: Nanos = "5s",
-    }
-
-    /// Options of `command`.
-    struct CommandRaw = "`command`" {
-        /// Name in reports; without it, the kind's.
-        optional name: String,
-        /// Program and arguments; no shell is involved. `{address}`, `{port}` and `{dir}` are
-        /// replaced by where it must listen and by its private directory.
-        required run: Argv,
-        /// Port the workload talks to.
-        required port: u16,
-        /// When it is ready: `port` (accepts a connection), `log: TEXT` (prints a line with this
-        /// text) or `run: [PROGRAM, ...]` (this command exits with 0).
-        default ready: ReadyRaw = "port",
-        /// Environment variables added to a minimal set.
-        default env: TextMap = "",
-        /// Files written into `{dir}` before the start: relative path to content.
-        default files: TextMap = "",
-        /// How long it may take to become ready.
-        default ready_timeout: Nanos = "30s",
-        /// How long it may take to stop before it is killed.
-        default stop_timeout: Nanos = "5s",
-    }
-
-    /// Options of the `http` workload. A list of values makes a cell for each.
-    struct HttpWorkloadRaw = "`http`" {
-        /// What is requested: a path such as `/bytes/100`.
-        required target: Many<String>,
-        /// Connections; in an open loop the most that may be open at once.
-        default connections: Many<u32> = "64",
-        /// Requests on one connection before it is closed; without it, no limit.
-        optional requests_per_connection: Many<u32>,
-        /// A request not answered within this time, counted from its intended start, has failed.
-        default timeout: Many<Nanos> = "2s",
-    }
-
-    /// Options of `capacity`.
-    struct CapacityRaw = "`capacity`" {
-        /// Name in reports.
-        optional name: String,
-        /// Rate of the first step.
-        default start: Rate = "500/s",
-        /// No step goes above this rate.
-        default max: Rate = "1000000/s",
-        /// The search ends when the bracket is narrower than this share of its lower bound.
-        default precision: Share = "5%",
-        /// Time of each step that counts.
-        default step: Nanos = "1s",
-        /// Time at the start of each step that doesn't count.
-        default settle: Nanos = "200ms",
-        /// Arrival process.
-        default arrivals: ArrivalsRaw = "poisson",
-        /// What a step must keep to pass.
-        default limits: LimitsRaw = "",
-    }
-
-    /// What a step must keep to pass.
-    struct LimitsRaw = "`limits`" {
-        /// Share of requests that may fail or stay unanswered.
-        default errors: Share = "0.1%",
-        /// The 99th percentile of latency, counted from the intended start.
-        default p99: Nanos = "50ms",
-    }
-
-    /// Options of `latency`. A list of loads makes a measure for each.
-    struct LatencyRaw = "`latency`" {
-        /// Name in reports; only for a single load.
-        optional name: String,
-        /// Offered load: `50% of capacity` (the cell's own), `50% of lowest capacity` (of the
-        /// cells compared, so the same rate for all of them) or a rate such as `1000/s`.
-        default load: Many<LoadRaw> = "50% of capacity",
-        /// Arrival process.
-        default arrivals: ArrivalsRaw = "poisson",
-        /// Time at the start that never counts.
-        default warmup: Nanos = "1s",
-        /// Time that counts.
-        default duration: Nanos = "10s",
-        /// Keep every request's latency besides histograms.
-        default samples: bool = "false",
-    }
-
-    /// Options of `throughput`.
-    struct ThroughputRaw = "`throughput`" {
-        /// Name in reports.
-        optional name: String,
-        /// Time at the start that never counts.
-        default warmup: Nanos = "1s",
-        /// Time that counts.
-        default duration: Nanos = "10s",
     }
 
     /// How often each measure is repeated in each cell.
@@ -294,127 +200,6 @@ kinds! {
     }
 }
 
-/// When a service of the user's own is ready.
-#[derive(Debug, Clone)]
-pub(crate) enum ReadyRaw {
-    Port,
-    Log(Spanned<String>),
-    Run(Argv),
-}
-
-impl Decode for ReadyRaw {
-    fn decode(node: &Node, report: &mut Report) -> Option<Self> {
-        let known = ["port", "log", "run"];
-        let (index, options) = crate::decode::open_kind(node, "ready condition", &known, report)?;
-        let options = options.as_ref();
-        match index {
-            0 => Some(Self::Port),
-            1 => {
-                String::decode(options, report).map(|value| Self::Log(Spanned { value, span: options.span }))
-            }
-            _ => Argv::decode(options, report).map(Self::Run),
-        }
-    }
-}
-
-impl JsonSchema for ReadyRaw {
-    fn schema_name() -> Cow<'static, str> {
-        "Ready".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let argv = generator.subschema_for::<Argv>();
-        let keyed = |key: &str, value: serde_json::Value, about: &str| {
-            serde_json::json!({ "type": "object", "properties": { key: value }, "required": [key],
-                "additionalProperties": false, "description": about })
-        };
-        json_schema!({ "oneOf": [
-            { "const": "port", "description": "The port accepts a TCP connection." },
-            keyed("log", serde_json::json!({ "type": "string" }), "A line of its output contains this text."),
-            keyed("run", argv.to_value(), "This command exits with 0."),
-        ]})
-    }
-}
-
-/// Arrival process.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ArrivalsRaw(pub(crate) model::Arrivals);
-
-impl Decode for ArrivalsRaw {
-    fn decode(node: &Node, report: &mut Report) -> Option<Self> {
-        let text = scalar(node, "`poisson` or `constant`", report)?;
-        match text {
-            "poisson" => Some(Self(model::Arrivals::Poisson)),
-            "constant" => Some(Self(model::Arrivals::Constant)),
-            _ => {
-                let word = Spanned { value: text.into(), span: node.span };
-                unknown(&word, "arrival process", "processes", &["poisson", "constant"], report);
-                None
-            }
-        }
-    }
-}
-
-impl JsonSchema for ArrivalsRaw {
-    fn schema_name() -> Cow<'static, str> {
-        "Arrivals".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "oneOf": [
-            { "const": "poisson", "description": "Exponential gaps, as independent clients make them." },
-            { "const": "constant", "description": "Equal gaps." },
-        ]})
-    }
-}
-
-/// Declares a choice of words without options.
-macro_rules! words {
-    ($( $(#[doc = $doc:literal])* $name:ident($model:ty) = $title:literal, $plural:literal {
-        $( $word:literal: $variant:ident, $about:literal; )*
-    } )*) => { $(
-        $(#[doc = $doc])*
-        #[derive(Debug, Clone, Copy, PartialEq)]
-        pub(crate) struct $name(pub(crate) $model);
-
-        impl Decode for $name {
-            fn decode(node: &Node, report: &mut Report) -> Option<Self> {
-                let known = [$($word),*];
-                let choices = known.map(|word| format!("`{word}`")).join(" or ");
-                match scalar(node, &choices, report)? {
-                    $( $word => Some(Self(<$model>::$variant)), )*
-                    text => {
-                        let word = Spanned { value: text.into(), span: node.span };
-                        unknown(&word, $title, $plural, &known, report);
-                        None
-                    }
-                }
-            }
-        }
-
-        impl JsonSchema for $name {
-            fn schema_name() -> Cow<'static, str> {
-                stringify!($name).trim_end_matches("Raw").into()
-            }
-
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({ "oneOf": [$( { "const": $word, "description": $about } ),*] })
-            }
-        }
-    )* };
-}
-
-// After the macro, which they use.
-mod ft;
-mod net;
-mod path;
-mod sip;
-
-pub(crate) use ft::*;
-pub(crate) use net::*;
-pub(crate) use path::*;
-pub(crate) use sip::*;
-
 words! {
     /// Order of the cells within a round.
     OrderRaw(model::TrialOrder) = "order", "orders" {
@@ -428,60 +213,13 @@ words! {
     }
 }
 
-/// Offered load of a latency measurement.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LoadRaw(pub(crate) model::Load);
-
-/// What a load looks like, for messages and the schema.
-const LOAD: &str = "a load such as `50% of capacity`, `50% of lowest capacity` or `1000/s`";
-
-impl Decode for LoadRaw {
-    fn decode(node: &Node, report: &mut Report) -> Option<Self> {
-        let text = scalar(node, LOAD, report)?;
-        let words: Vec<&str> = text.split_whitespace().collect();
-        let (share, of_lowest) = match words.as_slice() {
-            [rate] if !rate.ends_with('%') => {
-                let parsed = rate.parse().map(model::Load::Rate);
-                if let Err(error) = &parsed {
-                    let error: &vtax_units::UnitError = error;
-                    report.error(node.span, format!("`{rate}` is not {LOAD}: {}", error.reason));
-                }
-                return parsed.ok().map(Self);
-            }
-            [share, "of", "capacity"] | [share, "of", "own", "capacity"] => (*share, false),
-            [share, "of", "lowest"] | [share, "of", "lowest", "capacity"] => (*share, true),
-            words => {
-                let near = words.iter().find_map(|w| nearest(w, ["capacity", "lowest"]));
-                let entry = report.error(node.span, format!("{} is not {LOAD}", node.describe()));
-                match (words, near) {
-                    ([share], _) => _ = entry.help(format!("{share} of what? write `{share} of capacity`")),
-                    (_, Some(word)) => _ = entry.help(format!("did you mean `{word}`?")),
-                    _ => {}
-                }
-                return None;
-            }
-        };
-        match share.parse() {
-            Ok(share) if of_lowest => Some(Self(model::Load::LowestCapacity(share))),
-            Ok(share) => Some(Self(model::Load::OwnCapacity(share))),
-            Err(error) => {
-                report.error(node.span, vtax_units::UnitError::to_string(&error));
-                None
-            }
+impl WorkloadRaw {
+    /// What its service must speak. All network tests are one workload; of others a plan has one.
+    pub(crate) fn protocol(&self) -> Protocol {
+        match self {
+            Self::Http(_) => Protocol::Http,
+            Self::Sip(_) => Protocol::Sip,
+            Self::Tcp(_) | Self::Udp(_) | Self::Ping(_) | Self::Rr(_) => Protocol::Network,
         }
-    }
-}
-
-impl JsonSchema for LoadRaw {
-    fn schema_name() -> Cow<'static, str> {
-        "Load".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": ["string", "number"],
-            "description": LOAD,
-            "examples": ["50% of capacity", "50% of lowest capacity", "1000/s"],
-        })
     }
 }

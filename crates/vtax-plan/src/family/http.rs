@@ -1,6 +1,9 @@
 //! HTTP workloads.
 
 mod estimate;
+pub(crate) mod model;
+pub(crate) mod raw;
+pub(crate) mod resolve;
 
 use vtax_units::Nanos;
 

@@ -1,6 +1,9 @@
 //! Network tests.
 
 mod estimate;
+pub(crate) mod model;
+pub(crate) mod raw;
+pub(crate) mod resolve;
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,10 @@
 //! SIP workloads.
 
 mod estimate;
+pub(crate) mod identity;
+pub(crate) mod model;
+pub(crate) mod raw;
+pub(crate) mod resolve;
 
 use vtax_units::Nanos;
 

@@ -3,7 +3,10 @@
 use serde::{Deserialize, Serialize};
 use vtax_units::{Nanos, Rate, Share};
 
-use super::{Arrivals, FailoverMeasure, ImsMeasure, Load, NetworkMeasure, Ramp};
+use super::faults::FailoverMeasure;
+use super::load::{Arrivals, Load};
+use crate::family::network::model::NetworkMeasure;
+use crate::family::sip::model::{ImsMeasure, Ramp};
 
 /// One kind of measurement, made in every cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use vtax_units::{BitRate, Nanos, Share};
 
-use super::EnvironmentKind;
+use super::environment::EnvironmentKind;
 
 /// MTU of Ethernet in bytes.
 pub const ETHERNET_MTU: u32 = 1500;

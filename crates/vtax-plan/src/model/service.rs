@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use vtax_units::Nanos;
 
-use super::{KamailioOptions, PeerOptions, SipOptions};
+use crate::family::http::model::WebOptions;
+use crate::family::network::model::PeerOptions;
+use crate::family::sip::model::{KamailioOptions, SipOptions};
 
 /// The software under test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,15 +41,6 @@ pub enum ServiceKind {
     Peer(PeerOptions),
     /// A service of the user's own.
     Command(CommandService),
-}
-
-/// Options of the web servers of the catalogue.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct WebOptions {
-    /// TCP port.
-    pub port: u16,
-    /// Worker threads or processes; `None`: one per CPU of the environment.
-    pub workers: Option<u32>,
 }
 
 /// A service of the user's own.
@@ -87,6 +80,18 @@ pub enum Protocol {
     Sip,
     /// That of vtax's network tests.
     Network,
+}
+
+impl Protocol {
+    /// The workloads of plans that need it.
+    #[must_use]
+    pub const fn workloads(self) -> &'static [&'static str] {
+        match self {
+            Self::Http => &["http"],
+            Self::Sip => &["sip"],
+            Self::Network => &["tcp", "udp", "ping", "rr"],
+        }
+    }
 }
 
 /// What is known of a kind of service.

@@ -1,16 +1,11 @@
 //! Fault tolerance as written: how a virtual machine is protected, what breaks, and the load meanwhile.
 
-use std::borrow::Cow;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use vtax_units::{BitRate, Bytes, Nanos};
 
-use super::{ArrivalsRaw, LoadRaw};
-use crate::decode::{Decode, Many, scalar, unknown};
-use crate::diagnose::Report;
+use super::load::{ArrivalsRaw, LoadRaw};
+use crate::decode::Many;
 use crate::model::FaultTarget;
 use crate::source::Spanned;
-use crate::tree::Node;
 
 raw! {
     /// How a virtual machine is protected against the failure of its host. Plans with a protected one build

@@ -1,15 +1,10 @@
 //! Paths as written.
 
-use std::borrow::Cow;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use vtax_units::{BitRate, Nanos, Share};
 
-use crate::decode::{Decode, Many, scalar, unknown};
-use crate::diagnose::Report;
+use crate::decode::Many;
 use crate::model;
 use crate::source::Spanned;
-use crate::tree::Node;
 
 /// Declares the options of kinds of path: those that every path of vtax's own has, and more. `wires`
 /// says what the rate is where none is given.

@@ -2,9 +2,8 @@
 
 use vtax_units::{BitRate, Bytes, Nanos};
 
-use super::measures::{SHORTEST_STEP, check_load};
-use super::sut::Named;
-use super::{LONGEST, Variants, check_name, count_in, duration_in, memory_in};
+use super::check::{LONGEST, SHORTEST_STEP, check_load, check_name, count_in, duration_in, memory_in};
+use super::variants::{Named, Variants};
 use crate::decode::{Item, Many};
 use crate::diagnose::Report;
 use crate::model::{

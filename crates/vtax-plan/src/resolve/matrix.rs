@@ -2,19 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Variant, Variants, sut::Named};
+use super::variants::{MAX_CELLS, Named, Variant, Variants, slug, too_many};
 use crate::diagnose::{Report, listed, nearest};
 use crate::model::{Cell, Environment, NetPath, PathKind, Service, Workload};
 use crate::raw::BaselineRaw;
 use crate::source::{Span, Spanned};
 
-/// More cells than this are taken for a slip: at a trial of one second they'd take days.
-pub(super) const MAX_CELLS: usize = 10_000;
 /// Bytes that the cells' copies of services and workloads may take.
 const MAX_CELL_TEXT: usize = 64 << 20;
-/// The longest slug of one parameter value in a cell id.
-const SLUG_LENGTH: usize = 40;
-
 pub(super) struct Parts<'a> {
     pub(super) environments: Vec<Named<Environment>>,
     pub(super) paths: Vec<Named<NetPath>>,
@@ -124,10 +119,6 @@ fn check_compared(cells: &[Cell], keys: &[Key], baseline: &Baseline, parts: &Par
     ));
 }
 
-pub(super) fn too_many(span: Span, report: &mut Report) -> &mut crate::diagnose::Entry {
-    report.error(span, format!("the plan has more than {MAX_CELLS} cells"))
-}
-
 /// Which combination a cell is, by variant number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
@@ -233,25 +224,6 @@ impl Ids {
             }
             id = format!("{id}-{wanted}");
         }
-    }
-}
-
-/// Letters, digits and `_` of a value, everything else as single hyphens.
-pub(super) fn slug(value: &str) -> String {
-    let mut slug = String::new();
-    for c in value.chars() {
-        if c.is_ascii_alphanumeric() || c == '_' {
-            slug.push(c);
-        } else if !slug.is_empty() && !slug.ends_with('-') {
-            slug.push('-');
-        }
-        if slug.len() >= SLUG_LENGTH {
-            break;
-        }
-    }
-    match slug.trim_end_matches('-') {
-        "" => "root".to_owned(),
-        slug => slug.to_owned(),
     }
 }
 

@@ -1,19 +1,16 @@
 //! Measures: what is measured, and whether it can be.
 
-use vtax_units::{Nanos, Rate, Share};
+use vtax_units::Nanos;
 
-use super::{LONGEST, check_name, duration_in, ft, net, share_in, sip};
-use crate::decode::{Item, Many};
+use super::check::{LONGEST, SHORTEST_STEP, check_load, check_name, duration_in, rate_in, share_in};
+use super::ft;
+use crate::decode::Many;
 use crate::diagnose::Report;
-use crate::family::{Misfit, WorkloadModel};
+use crate::family::{Misfit, WorkloadModel, http, network, sip};
 use crate::model::{CapacityMeasure, LatencyMeasure, Limits, Load, Measure, MeasureKind, ThroughputMeasure};
-use crate::raw::{CapacityRaw, LatencyRaw, LoadRaw, MeasureRaw, PlanRaw, WorkloadRaw};
+use crate::raw::{CapacityRaw, LatencyRaw, MeasureRaw, PlanRaw};
 use crate::source::{Span, Spanned};
 
-/// No single machine offers more.
-const HIGHEST_RATE: Rate = Rate(1e8);
-/// A step shorter than this holds too few requests to judge.
-pub(super) const SHORTEST_STEP: Nanos = Nanos::from_millis(50);
 /// More measures than this are taken for a slip.
 const MAX_MEASURES: usize = 100;
 
@@ -41,10 +38,14 @@ pub(super) fn measures(
         match &item.value {
             MeasureRaw::Ims(raw) => {
                 capacity_found = true;
-                placed.push(Placed { measure: sip::ims(raw, report), span, detail: None });
+                placed.push(Placed { measure: sip::resolve::ims(raw, report), span, detail: None });
             }
             MeasureRaw::Network(raw) => {
-                placed.push(Placed { measure: net::measure(raw, workloads, report), span, detail: None });
+                placed.push(Placed {
+                    measure: network::resolve::measure(raw, workloads, report),
+                    span,
+                    detail: None,
+                });
             }
             MeasureRaw::Capacity(raw) => {
                 capacity_found = true;
@@ -92,16 +93,8 @@ fn capacity(raw: &CapacityRaw, plan: &PlanRaw, report: &mut Report) -> Measure {
     }
     share_in(&limits.errors, "errors", -1e-9, 1.0, report);
     let p99 = duration_in(&limits.p99, "p99", Nanos(1), LONGEST, report);
-    let workload = plan.workload.as_ref().and_then(|w| w.value.items.first());
-    if let Some(WorkloadRaw::Http(http)) = workload.map(|w| &w.value) {
-        for timeout in http.timeout.value.items.iter().filter(|t| t.value <= p99) {
-            report
-                .error(
-                    limits.p99.span,
-                    format!("the limit of {p99} is never exceeded, as requests fail after {}", timeout.text),
-                )
-                .help("raise the workload's `timeout` or lower the limit");
-        }
+    if let Some(workload) = plan.workload.as_ref().and_then(|w| w.value.items.first()) {
+        http::resolve::check_limit(&limits.p99, &workload.value, report);
     }
     duration_in(&raw.settle, "settle", Nanos::ZERO, LONGEST, report);
     let kind = CapacityMeasure {
@@ -153,28 +146,6 @@ fn latency(
         let measure = Measure { name: given.clone().unwrap_or(name), kind: MeasureKind::Latency(kind) };
         let span = if loads.len() > 1 { load.span } else { span };
         placed.push(Placed { measure, span, detail });
-    }
-}
-
-pub(super) fn check_load(load: &Item<LoadRaw>, capacity_found: bool, report: &mut Report) {
-    let share = match load.value.0 {
-        Load::Rate(rate) => return rate_in(&Spanned { value: rate, span: load.span }, report),
-        Load::OwnCapacity(share) | Load::LowestCapacity(share) => share,
-    };
-    if !(share.0 > 0.0 && share.0 <= 5.0) {
-        report.error(load.span, format!("a load is above 0% and at most {} of the capacity", Share(5.0)));
-    }
-    if !capacity_found {
-        report.error(load.span, "no capacity is measured before this, so a share of it means nothing").help(
-            "put `- capacity`, or `- ims` with SIP, above it in `measure`; or give a rate such as `1000/s`",
-        );
-    }
-}
-
-/// Refuses rates that no machine offers.
-pub(super) fn rate_in(rate: &Spanned<Rate>, report: &mut Report) {
-    if !(rate.value.0 > 0.0 && rate.value <= HIGHEST_RATE) {
-        report.error(rate.span, format!("a rate is above 0/s and at most {HIGHEST_RATE}"));
     }
 }
 

@@ -2,8 +2,8 @@
 
 use vtax_units::{BitRate, Nanos, Share};
 
-use super::sut::{Named, name_or, unique};
-use super::{Variants, duration_in};
+use super::check::{duration_in, name_or};
+use super::variants::{Named, Variants, unique};
 use crate::decode::{Item, Many};
 use crate::diagnose::{Report, shorten};
 use crate::model::{

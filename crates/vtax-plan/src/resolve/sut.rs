@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use vtax_units::{Bytes, Nanos};
+use vtax_units::Bytes;
 
-use super::{Variants, check_name, counts_in, duration_in, ft, memory_in, net, sip};
+use super::check::{check_port, counts_in, memory_in, name_or};
+use super::ft;
+use super::variants::{Named, Variants, service, unique};
 use crate::decode::{Argv, Item, Many, TextMap};
 use crate::diagnose::{Report, shorten};
-use crate::model::{
-    CommandService, Environment, EnvironmentKind, Ready, Service, ServiceKind, VmOptions, WebOptions,
-};
-use crate::raw::{BudgetRaw, CommandRaw, EnvironmentRaw, ReadyRaw, ServiceRaw, VmRaw, WebRaw};
+use crate::family::{http, network, sip};
+use crate::model::{CommandService, Environment, EnvironmentKind, Ready, Service, ServiceKind, VmOptions};
+use crate::raw::{BudgetRaw, CommandRaw, EnvironmentRaw, ReadyRaw, ServiceRaw, VmRaw};
 use crate::source::{Span, Spanned};
 
 /// A Linux guest with its initrd does not boot below this.
@@ -19,14 +20,6 @@ const LEAST_VM_MEMORY: Bytes = Bytes::from_mib(128);
 const MOST_VCPUS: u32 = 255;
 /// The texts of one service's files together.
 const MAX_FILES_BYTES: usize = 256 << 10;
-
-/// What the plan names, with where it does.
-#[derive(Debug)]
-pub(super) struct Named<T> {
-    pub(super) name: String,
-    pub(super) span: Span,
-    pub(super) variants: Variants<T>,
-}
 
 pub(super) fn environments(
     raw: &Many<EnvironmentRaw>,
@@ -79,49 +72,23 @@ fn vm(raw: &VmRaw, memory: Bytes, report: &mut Report) -> (String, Variants<Envi
 
 pub(super) fn services(raw: &Many<ServiceRaw>, report: &mut Report) -> Vec<Named<Service>> {
     let resolve = |item: &Item<ServiceRaw>, report: &mut Report| {
-        let (name, variants) = match &item.value {
-            ServiceRaw::Http(raw) => web(raw, "http", ServiceKind::Http, report),
-            ServiceRaw::Apache(raw) => web(raw, "apache", ServiceKind::Apache, report),
-            ServiceRaw::Nginx(raw) => web(raw, "nginx", ServiceKind::Nginx, report),
-            ServiceRaw::Sip(raw) => sip::embedded(raw, report),
-            ServiceRaw::Kamailio(raw) => sip::kamailio(raw, report),
-            ServiceRaw::Peer(raw) => net::peer(raw, report),
+        let variants = match &item.value {
+            ServiceRaw::Http(raw) => http::resolve::web(raw, ServiceKind::Http, report),
+            ServiceRaw::Apache(raw) => http::resolve::web(raw, ServiceKind::Apache, report),
+            ServiceRaw::Nginx(raw) => http::resolve::web(raw, ServiceKind::Nginx, report),
+            ServiceRaw::Sip(raw) => sip::resolve::embedded(raw, report),
+            ServiceRaw::Kamailio(raw) => sip::resolve::kamailio(raw, report),
+            ServiceRaw::Peer(raw) => network::resolve::peer(raw, report),
             ServiceRaw::Command(raw) => command(raw, report)?,
         };
+        let name = variants.0.first().map(|variant| variant.value.name.clone())?;
         Some(Named { name, span: item.span, variants })
     };
     let all = raw.items.iter().filter_map(|item| resolve(item, report)).collect();
     unique("service", all, report)
 }
 
-fn web(
-    raw: &WebRaw,
-    default_name: &str,
-    kind: impl Fn(WebOptions) -> ServiceKind,
-    report: &mut Report,
-) -> (String, Variants<Service>) {
-    if let Some(workers) = &raw.workers {
-        counts_in(&workers.value, "a server needs a worker", 1024, report);
-    }
-    let name = name_or(raw.name.as_ref(), default_name, report);
-    let (ready_timeout, stop_timeout) = timeouts(&raw.ready_timeout, &raw.stop_timeout, report);
-    let port = check_port(&raw.port, report);
-    let service = Service {
-        name: name.clone(),
-        kind: kind(WebOptions { port, workers: None }),
-        ready_timeout,
-        stop_timeout,
-    };
-    let variants =
-        Variants::of(service).vary_if("workers", raw.workers.as_ref(), report, |service, workers| {
-            service.kind = kind(WebOptions { port, workers: Some(workers) });
-        });
-    (name, variants)
-}
-
-fn command(raw: &CommandRaw, report: &mut Report) -> Option<(String, Variants<Service>)> {
-    let name = name_or(raw.name.as_ref(), "command", report);
-    let (ready_timeout, stop_timeout) = timeouts(&raw.ready_timeout, &raw.stop_timeout, report);
+fn command(raw: &CommandRaw, report: &mut Report) -> Option<Variants<Service>> {
     let run = raw.run.as_ref().map(|run| argv(&run.value, run.span, report));
     let ready = match &raw.ready.value {
         ReadyRaw::Port => Ready::Port,
@@ -140,7 +107,8 @@ fn command(raw: &CommandRaw, report: &mut Report) -> Option<(String, Variants<Se
         env: env(&raw.env.value, report),
         files: files(&raw.files.value, raw.files.span, report),
     });
-    Some((name.clone(), Variants::of(Service { name, kind, ready_timeout, stop_timeout })))
+    let times = (&raw.ready_timeout, &raw.stop_timeout);
+    Some(Variants::of(service(kind, raw.name.as_ref(), times, report)))
 }
 
 fn argv(argv: &Argv, span: Span, report: &mut Report) -> Vec<String> {
@@ -189,41 +157,4 @@ fn files(raw: &TextMap, span: Span, report: &mut Report) -> BTreeMap<String, Str
 
 fn texts(raw: &TextMap) -> BTreeMap<String, String> {
     raw.0.iter().map(|(k, v)| (k.value.to_string(), v.value.clone())).collect()
-}
-
-pub(super) fn timeouts(ready: &Spanned<Nanos>, stop: &Spanned<Nanos>, report: &mut Report) -> (Nanos, Nanos) {
-    let most = Nanos::from_secs(3600);
-    (
-        duration_in(ready, "ready_timeout", Nanos(1), most, report),
-        duration_in(stop, "stop_timeout", Nanos(1), most, report),
-    )
-}
-
-pub(super) fn check_port(port: &Spanned<u16>, report: &mut Report) -> u16 {
-    if port.value == 0 {
-        report.error(port.span, "0 is no port to talk to").help("ports are 1 to 65535");
-    }
-    port.value
-}
-
-/// The name given, checked, or the kind's.
-pub(super) fn name_or(name: Option<&Spanned<String>>, default: &str, report: &mut Report) -> String {
-    name.map_or_else(|| default.to_owned(), |name| check_name(name, report))
-}
-
-/// Reports names that are taken and leaves their bearers out.
-pub(super) fn unique<T>(what: &str, all: Vec<Named<T>>, report: &mut Report) -> Vec<Named<T>> {
-    let mut kept: Vec<Named<T>> = Vec::with_capacity(all.len());
-    for named in all {
-        match kept.iter().find(|other| other.name == named.name) {
-            None => kept.push(named),
-            Some(other) => {
-                report
-                    .error(named.span, format!("{what} `{}` is in the plan twice", named.name))
-                    .help(format!("give this one a `name` of its own, such as `{}-2`", named.name))
-                    .first_at(other.span);
-            }
-        }
-    }
-    kept
 }

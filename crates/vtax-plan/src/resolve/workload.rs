@@ -1,165 +1,60 @@
-//! Workloads: what the generator does.
+//! Workloads: what the generator does, and whether the services speak it.
 
-use vtax_units::Nanos;
-
-use super::sut::Named;
-use super::{LONGEST, Variants, counts_in, duration_in, net, sip};
+use super::variants::{Named, Variants};
 use crate::decode::Many;
-use crate::diagnose::{Report, shorten};
-use crate::model::{HttpWorkload, Protocol, Service, ServiceKind, Workload};
-use crate::raw::{HttpWorkloadRaw, WorkloadRaw};
+use crate::diagnose::{Report, listed};
+use crate::family::{http, network, sip};
+use crate::model::{Protocol, Service, Workload};
+use crate::raw::WorkloadRaw;
 use crate::source::Spanned;
-
-/// One machine has no more ports towards one address.
-const MOST_CONNECTIONS: u32 = 60_000;
 
 /// One workload, or network tests, which may be several; `None` where nothing can be concluded.
 pub(super) fn workloads(raw: &Spanned<Many<WorkloadRaw>>, report: &mut Report) -> Option<Variants<Workload>> {
     let items = &raw.value.items;
-    if let (Some(other), 2..) = (items.iter().find(|w| !net::is_network(&w.value)), items.len()) {
+    if let (Some(other), 2..) = (items.iter().find(|w| w.value.protocol() != Protocol::Network), items.len())
+    {
         report
             .error(other.span, "only network tests (`tcp`, `udp`, `ping`, `rr`) can be several in one plan")
             .help("write a plan of its own for this workload");
         return None;
     }
     Some(match &items.first()?.value {
-        WorkloadRaw::Http(raw) => http(raw, report),
-        WorkloadRaw::Sip(raw) => sip::workload(raw, report),
-        _ => net::workload(&raw.value, report),
+        WorkloadRaw::Http(raw) => http::resolve::workload(raw, report),
+        WorkloadRaw::Sip(raw) => sip::resolve::workload(raw, report),
+        WorkloadRaw::Tcp(_) | WorkloadRaw::Udp(_) | WorkloadRaw::Ping(_) | WorkloadRaw::Rr(_) => {
+            network::resolve::workload(&raw.value, report)
+        }
     })
 }
 
-fn http(raw: &HttpWorkloadRaw, report: &mut Report) -> Variants<Workload> {
-    counts_in(&raw.connections.value, "requests need a connection", MOST_CONNECTIONS, report);
-    if let Some(requests) = &raw.requests_per_connection {
-        counts_in(&requests.value, "a connection carries at least one request", u32::MAX, report);
-    }
-    for item in &raw.timeout.value.items {
-        duration_in(&Spanned { value: item.value, span: item.span }, "timeout", Nanos(1), LONGEST, report);
-    }
-    for item in raw.target.iter().flat_map(|t| &t.value.items) {
-        check_target(&Spanned { value: item.value.clone(), span: item.span }, report);
-    }
-    let http = HttpWorkload {
-        target: String::new(),
-        connections: 1,
-        requests_per_connection: None,
-        timeout: Nanos::ZERO,
-    };
-    Variants::of(http)
-        .vary_if("target", raw.target.as_ref(), report, |w, target| w.target = target)
-        .vary("connections", &raw.connections.value, report, |w, connections| w.connections = connections)
-        .vary_if("requests_per_connection", raw.requests_per_connection.as_ref(), report, |w, requests| {
-            w.requests_per_connection = Some(requests);
-        })
-        .vary("timeout", &raw.timeout.value, report, |w, timeout| w.timeout = timeout)
-        .map(Workload::Http)
-}
-
-/// Origin form: an absolute path, perhaps with a query (RFC 9112 section 3.2.1).
-fn check_target(target: &Spanned<String>, report: &mut Report) {
-    let text = &target.value;
-    let shown = shorten(text);
-    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
-    if let Some(rest) = rest {
-        let path = rest.find('/').map_or("/", |i| &rest[i..]);
-        report
-            .error(
-                target.span,
-                format!("`{shown}` names a host, and the plan decides where the service runs"),
-            )
-            .help(format!("write only the path: `{}`", shorten(path)));
-    } else if !text.starts_with('/') {
-        report
-            .error(target.span, format!("`{shown}` is not a target in origin form"))
-            .help(format!("it starts with a slash: `/{shown}`"));
-    } else if let Some(bad) = text.chars().find(|c| !c.is_ascii_graphic() || *c == '#') {
-        report
-            .error(target.span, format!("a request target can't contain {bad:?}"))
-            .help("encode it as `%` and two hexadecimal digits");
-    } else if text.len() > 4096 {
-        report.error(target.span, "a request target is at most 4096 characters long");
-    }
-}
-
-/// True for an absolute path, perhaps with a query, of visible ASCII.
-fn is_origin_form(target: &str) -> bool {
-    target.starts_with('/') && target.chars().all(|c| c.is_ascii_graphic() && c != '#')
-}
-
-/// Reports services that don't speak the workload's protocol, and targets that a service of the
-/// catalogue would answer with 404: every trial would fail.
+/// Reports services that don't speak the workload's protocol, or don't serve what it asks for: every
+/// trial would fail.
 pub(super) fn check_served(
     raw: &Spanned<Many<WorkloadRaw>>,
     services: &[Named<Service>],
     report: &mut Report,
 ) {
     let Some(workload) = raw.value.items.first().map(|w| &w.value) else { return };
+    let needed = workload.protocol();
     for service in services {
         let Some(first) = service.variants.0.first() else { continue };
-        let speaks = match first.value.kind.facts().protocol {
-            Some(Protocol::Http) => "http",
-            Some(Protocol::Sip) => "sip",
-            Some(Protocol::Network) => "tcp",
-            // A program that speaks vtax's own protocol would be vtax.
-            None if net::is_network(workload) => "command",
-            None => continue,
+        let help = match (first.value.kind.facts().protocol, needed) {
+            (Some(spoken), _) if spoken == needed => continue,
+            // A program of the user's own that speaks the protocol of vtax's network tests would be vtax.
+            (None, Protocol::Http | Protocol::Sip) => continue,
+            (Some(spoken), Protocol::Http | Protocol::Sip) => match spoken.workloads() {
+                [word] => format!("its workload is `{word}`"),
+                words => format!("its workloads are {}", listed(words.iter().copied())),
+            },
+            (_, Protocol::Network) => "network tests are made with the service `peer`".to_owned(),
         };
-        let spoken = match workload {
-            WorkloadRaw::Http(_) => "http",
-            WorkloadRaw::Sip(_) => "sip",
-            WorkloadRaw::Tcp(_) | WorkloadRaw::Udp(_) | WorkloadRaw::Ping(_) | WorkloadRaw::Rr(_) => "tcp",
-        };
-        if speaks != spoken {
-            report
-                .error(
-                    service.span,
-                    format!("`{}` does not speak what the workload `{spoken}` speaks", service.name),
-                )
-                .help(match (speaks, spoken) {
-                    ("tcp", _) => "its workloads are `tcp`, `udp`, `ping` and `rr`".to_owned(),
-                    (_, "tcp") => "network tests are made with the service `peer`".to_owned(),
-                    _ => format!("its workload is `{speaks}`"),
-                });
-        }
+        let word = needed.workloads()[0];
+        report
+            .error(
+                service.span,
+                format!("`{}` does not speak what the workload `{word}` speaks", service.name),
+            )
+            .help(help);
     }
-    let WorkloadRaw::Http(http) = workload else { return };
-    for target in http.target.iter().flat_map(|t| &t.value.items).filter(|t| is_origin_form(&t.value)) {
-        let path = target.value.split('?').next().unwrap_or_default();
-        for service in services {
-            let Some(first) = service.variants.0.first() else { continue };
-            let (served, help) = match &first.value.kind {
-                ServiceKind::Http(_) => (embedded_serves(path), EMBEDDED_DOCUMENTS),
-                ServiceKind::Apache(_) | ServiceKind::Nginx(_) => {
-                    (FILES.contains(&path), "it serves `/100b`, `/10k` and `/1m`")
-                }
-                ServiceKind::Sip(_)
-                | ServiceKind::Kamailio(_)
-                | ServiceKind::Peer(_)
-                | ServiceKind::Command(_) => continue,
-            };
-            if !served {
-                let message = format!("`{}` does not serve `{}`", service.name, shorten(&target.value));
-                report.error(target.span, message).help(help);
-            }
-        }
-    }
-}
-
-/// What Apache and nginx serve here; the embedded server's names work too where it has the same.
-const FILES: [&str; 8] =
-    ["/", "/index.html", "/100b", "/10k", "/1m", "/bytes/100", "/bytes/10000", "/bytes/1000000"];
-
-const EMBEDDED_DOCUMENTS: &str =
-    "it serves `/bytes/N`, N up to 67108864, and `/page/ROWS`, ROWS up to 100000, in plain digits";
-
-fn embedded_serves(path: &str) -> bool {
-    let within = |digits: &str, most: u32| {
-        digits.bytes().all(|b| b.is_ascii_digit()) && digits.parse::<u32>().is_ok_and(|n| n <= most)
-    };
-    match (path.strip_prefix("/bytes/"), path.strip_prefix("/page/")) {
-        (Some(bytes), _) => within(bytes, 64 << 20),
-        (_, Some(rows)) => within(rows, 100_000),
-        _ => false,
-    }
+    http::resolve::check_documents(workload, services, report);
 }

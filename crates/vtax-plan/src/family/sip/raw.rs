@@ -5,32 +5,24 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use vtax_units::{Bytes, Nanos, Rate, Share, UnitError};
 
-use super::ArrivalsRaw;
 use crate::decode::{Decode, Many, field_schema, open_kind, scalar, unknown};
 use crate::diagnose::{Report, listed};
 use crate::model::{self, Scenario, Spread};
+use crate::raw::load::ArrivalsRaw;
 use crate::source::Spanned;
 use crate::tree::{Key, Node, Value};
 
-raw! {
+services! {
     /// Options of `sip`, the embedded SIP registrar and proxy.
-    struct SipServiceRaw = "this service" {
-        /// Name in reports; without it, the kind's.
-        optional name: String,
+    struct SipServiceRaw = "this service", ready "30s", stop "5s" {
         /// UDP and TCP port it listens on.
         default port: u16 = "5060",
         /// Worker threads; without it, one per CPU. A list makes a cell for each.
         optional workers: Many<u32>,
-        /// How long it may take to become ready.
-        default ready_timeout: Nanos = "30s",
-        /// How long it may take to stop before it is killed.
-        default stop_timeout: Nanos = "5s",
     }
 
     /// Options of `kamailio`. A list of values makes a cell for each.
-    struct KamailioRaw = "`kamailio`" {
-        /// Name in reports; without it, the kind's.
-        optional name: String,
+    struct KamailioRaw = "`kamailio`", ready "2m", stop "20s" {
         /// UDP and TCP port it listens on.
         default port: u16 = "5060",
         /// Worker processes per transport; without it, Kamailio's usual eight.
@@ -43,12 +35,10 @@ raw! {
         /// When registrations reach the database: `memory` (never), `write-through` (before the
         /// answer) or `write-back` (from a timer).
         default location: Many<LocationRaw> = "write-back",
-        /// How long it may take to become ready, its database included.
-        default ready_timeout: Nanos = "2m",
-        /// How long it may take to stop before it is killed.
-        default stop_timeout: Nanos = "20s",
     }
+}
 
+raw! {
     /// Who may register and call; the service is provisioned with the same.
     struct SubscribersRaw = "`subscribers`", short [u32; count] {
         /// How many. A list makes a cell for each.

@@ -1,20 +1,22 @@
-//! Network tests: the far end, the tests of a trial, their measure.
+//! Network tests: their server, the tests of a trial, their measure.
 
 use std::collections::BTreeMap;
 
 use vtax_units::{BitRate, Bytes, Nanos, Rate};
 
-use super::matrix::slug;
-use super::measures::SHORTEST_STEP;
-use super::sut::{check_port, name_or, timeouts};
-use super::{LONGEST, Variants, check_name, counts_in, duration_in};
+use super::model::{
+    Cut, Direction, NetTest, NetTestKind, NetWorkload, NetworkMeasure, PeerOptions, PingTest, Probe, RrTest,
+    SocketOptions, TcpTest, UdpTest,
+};
+use super::raw::{NetworkRaw, PeerRaw, PingRaw, RrRaw, TcpRaw, UdpRaw, WindowRaw};
 use crate::decode::{Item, Many};
 use crate::diagnose::{Report, shorten};
-use crate::model::{
-    Cut, Direction, Measure, MeasureKind, NetTest, NetTestKind, NetWorkload, NetworkMeasure, PeerOptions,
-    PingTest, Probe, RrTest, Service, ServiceKind, SocketOptions, TcpTest, UdpTest, Workload,
+use crate::model::{Measure, MeasureKind, Service, ServiceKind, Workload};
+use crate::raw::WorkloadRaw;
+use crate::resolve::check::{
+    LONGEST, SHORTEST_STEP, check_name, check_port, counts_in, duration_in, name_or,
 };
-use crate::raw::{NetworkRaw, PeerRaw, PingRaw, RrRaw, TcpRaw, UdpRaw, WindowRaw, WorkloadRaw};
+use crate::resolve::variants::{Variants, service, slug};
 use crate::source::{Span, Spanned};
 
 /// More tests of one trial than this are taken for a slip.
@@ -33,8 +35,8 @@ const MOST_PINGS: Rate = Rate(1e6);
 const SLOWEST: BitRate = BitRate(8_000);
 const FASTEST: BitRate = BitRate(1 << 40);
 
-/// The far end where the plan names none.
-pub(super) fn default_peer() -> Service {
+/// The network server where the plan names no service.
+pub(crate) fn default_peer() -> Service {
     Service {
         name: "peer".to_owned(),
         kind: ServiceKind::Peer(PeerOptions { port: 5202 }),
@@ -43,23 +45,14 @@ pub(super) fn default_peer() -> Service {
     }
 }
 
-pub(super) fn peer(raw: &PeerRaw, report: &mut Report) -> (String, Variants<Service>) {
-    let name = name_or(raw.name.as_ref(), "peer", report);
-    let (ready_timeout, stop_timeout) = timeouts(&raw.ready_timeout, &raw.stop_timeout, report);
+/// The network server.
+pub(crate) fn peer(raw: &PeerRaw, report: &mut Report) -> Variants<Service> {
     let kind = ServiceKind::Peer(PeerOptions { port: check_port(&raw.port, report) });
-    (name.clone(), Variants::of(Service { name, kind, ready_timeout, stop_timeout }))
-}
-
-/// Whether this is one of the workloads that can be made one after the other on one testbed.
-pub(super) fn is_network(raw: &WorkloadRaw) -> bool {
-    match raw {
-        WorkloadRaw::Tcp(_) | WorkloadRaw::Udp(_) | WorkloadRaw::Ping(_) | WorkloadRaw::Rr(_) => true,
-        WorkloadRaw::Http(_) | WorkloadRaw::Sip(_) => false,
-    }
+    Variants::of(service(kind, raw.name.as_ref(), (&raw.ready_timeout, &raw.stop_timeout), report))
 }
 
 /// All tests as the one workload that they are together.
-pub(super) fn workload(raw: &Many<WorkloadRaw>, report: &mut Report) -> Variants<Workload> {
+pub(crate) fn workload(raw: &Many<WorkloadRaw>, report: &mut Report) -> Variants<Workload> {
     let mut tests: Vec<NetTest> = Vec::new();
     let mut spans: Vec<Span> = Vec::new();
     for item in &raw.items {
@@ -232,7 +225,7 @@ fn within(value: u32, (least, most): (u32, u32), span: Span, key: &str, report: 
     }
 }
 
-pub(super) fn measure(
+pub(crate) fn measure(
     raw: &NetworkRaw,
     workload: Option<&Many<WorkloadRaw>>,
     report: &mut Report,

@@ -5,26 +5,22 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use vtax_units::{BitRate, Bytes, Nanos, Rate};
 
-use super::ArrivalsRaw;
-use crate::decode::{Decode, Many, scalar, unknown};
+use crate::decode::{Decode, Many, scalar};
 use crate::diagnose::Report;
 use crate::model;
+use crate::raw::load::ArrivalsRaw;
 use crate::source::Spanned;
 use crate::tree::Node;
 
-raw! {
+services! {
     /// Options of `peer`, vtax's own far end of network tests.
-    struct PeerRaw = "`peer`" {
-        /// Name in reports; without it, the kind's.
-        optional name: String,
+    struct PeerRaw = "`peer`", ready "30s", stop "5s" {
         /// TCP port it listens on.
         default port: u16 = "5202",
-        /// How long it may take to become ready.
-        default ready_timeout: Nanos = "30s",
-        /// How long it may take to stop before it is killed.
-        default stop_timeout: Nanos = "5s",
     }
+}
 
+raw! {
     /// Options of the `tcp` workload. A list of values makes a test for each.
     struct TcpRaw = "`tcp`" {
         /// Name of the test in reports; without it, the kind's.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use vtax_units::{Bytes, Nanos, Rate, Share};
 
-use super::Arrivals;
+use crate::model::load::Arrivals;
 
 /// Who a SIP service knows. Subscriber `i` (from 0) has the identities and the password that the
 /// formats give for `i`: `%d` or `%06d` stands for it, at most once; `%%` is a percent sign.

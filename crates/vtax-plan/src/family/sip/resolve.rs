@@ -4,19 +4,22 @@ use std::collections::BTreeMap;
 
 use vtax_units::{Bytes, Nanos, Share};
 
-use super::measures::{SHORTEST_STEP, rate_in};
-use super::sut::{check_port, name_or, timeouts};
-use super::{LONGEST, Variants, check_name, count_in, counts_in, duration_in, share_in};
-use crate::diagnose::{Report, listed};
-use crate::model::{
-    ImsMeasure, KamailioOptions, LocationMode, Measure, MeasureKind, MixPart, Ramp, Scenario, Service,
-    ServiceKind, SipMetric, SipOptions, SipTransport, SipWorkload, Spread, Subscribers, SubscribersError,
-    Workload,
+use super::identity::SubscribersError;
+use super::model::{
+    ImsMeasure, KamailioOptions, LocationMode, MixPart, Ramp, Scenario, SipMetric, SipOptions, SipTransport,
+    SipWorkload, Spread, Subscribers,
 };
-use crate::raw::{
+use super::raw::{
     ImsRaw, KamailioRaw, MixRaw, RampRaw, SearchRaw, SipLimitsRaw, SipServiceRaw, SipWorkloadRaw, StepsRaw,
     SubscribersRaw,
 };
+use crate::diagnose::{Report, listed};
+use crate::model::{Measure, MeasureKind, Service, ServiceKind, Workload};
+use crate::resolve::check::{
+    LONGEST, SHORTEST_STEP, check_name, check_port, count_in, counts_in, duration_in, memory_in, rate_in,
+    share_in,
+};
+use crate::resolve::variants::{Variants, service};
 use crate::source::Spanned;
 
 /// Calls longer than this are taken for a slip.
@@ -35,36 +38,30 @@ const STUDY_MIX: [(Scenario, f64); 5] = [
 ];
 const STUDY_IHS_LIMIT: Share = Share(0.1);
 
-pub(super) fn embedded(raw: &SipServiceRaw, report: &mut Report) -> (String, Variants<Service>) {
+/// The embedded registrar and proxy.
+pub(crate) fn embedded(raw: &SipServiceRaw, report: &mut Report) -> Variants<Service> {
     if let Some(workers) = &raw.workers {
         counts_in(&workers.value, "a server needs a worker", 1024, report);
     }
-    let name = name_or(raw.name.as_ref(), "sip", report);
-    let (ready_timeout, stop_timeout) = timeouts(&raw.ready_timeout, &raw.stop_timeout, report);
-    let options = SipOptions { port: check_port(&raw.port, report), workers: None };
-    let kind = ServiceKind::Sip(options);
-    let variants = Variants::of(Service { name: name.clone(), kind, ready_timeout, stop_timeout }).vary_if(
+    let port = check_port(&raw.port, report);
+    let options = |workers| ServiceKind::Sip(SipOptions { port, workers });
+    let times = (&raw.ready_timeout, &raw.stop_timeout);
+    Variants::of(service(options(None), raw.name.as_ref(), times, report)).vary_if(
         "workers",
         raw.workers.as_ref(),
         report,
-        |service, workers| {
-            if let ServiceKind::Sip(options) = &mut service.kind {
-                options.workers = Some(workers);
-            }
-        },
-    );
-    (name, variants)
+        |service, workers| service.kind = options(Some(workers)),
+    )
 }
 
-pub(super) fn kamailio(raw: &KamailioRaw, report: &mut Report) -> (String, Variants<Service>) {
+/// Kamailio with MariaDB.
+pub(crate) fn kamailio(raw: &KamailioRaw, report: &mut Report) -> Variants<Service> {
     if let Some(children) = &raw.children {
         counts_in(&children.value, "a server needs a worker", 1024, report);
     }
     for item in &raw.shared_memory.value.items {
-        super::memory_in(&item.value, item.span, Bytes::from_mib(16), report);
+        memory_in(&item.value, item.span, Bytes::from_mib(16), report);
     }
-    let name = name_or(raw.name.as_ref(), "kamailio", report);
-    let (ready_timeout, stop_timeout) = timeouts(&raw.ready_timeout, &raw.stop_timeout, report);
     let kind = ServiceKind::Kamailio(KamailioOptions {
         port: check_port(&raw.port, report),
         children: None,
@@ -77,18 +74,18 @@ pub(super) fn kamailio(raw: &KamailioRaw, report: &mut Report) -> (String, Varia
             change(options);
         }
     };
-    let variants = Variants::of(Service { name: name.clone(), kind, ready_timeout, stop_timeout })
+    Variants::of(service(kind, raw.name.as_ref(), (&raw.ready_timeout, &raw.stop_timeout), report))
         .vary_if("children", raw.children.as_ref(), report, |s, n| set(s, &|o| o.children = Some(n)))
         .vary("shared_memory", &raw.shared_memory.value, report, |s, m| set(s, &|o| o.shared_memory = m))
-        .vary("location", &raw.location.value, report, |s, mode| set(s, &|o| o.location = mode.0));
-    (name, variants)
+        .vary("location", &raw.location.value, report, |s, mode| set(s, &|o| o.location = mode.0))
 }
 
 fn t1_in(raw: &Spanned<Nanos>, report: &mut Report) -> Nanos {
     duration_in(raw, "t1", Nanos::from_millis(1), Nanos::from_secs(10), report)
 }
 
-pub(super) fn workload(raw: &SipWorkloadRaw, report: &mut Report) -> Variants<Workload> {
+/// The workload, one variant for each combination of its lists.
+pub(crate) fn workload(raw: &SipWorkloadRaw, report: &mut Report) -> Variants<Workload> {
     for item in &raw.registered.value.items {
         let share = Spanned { value: item.value, span: item.span };
         share_in(&share, "registered", 0.0, 1.0 + f64::EPSILON, report);
@@ -215,7 +212,8 @@ fn limits(raw: &SipLimitsRaw, report: &mut Report) -> BTreeMap<SipMetric, Nanos>
         .collect()
 }
 
-pub(super) fn ims(raw: &ImsRaw, report: &mut Report) -> Measure {
+/// The IMS benchmark.
+pub(crate) fn ims(raw: &ImsRaw, report: &mut Report) -> Measure {
     let by_steps = matches!(raw.ramp.value, RampRaw::Steps(_));
     let default = |steps: u64, search: u64| Nanos::from_secs(if by_steps { steps } else { search });
     let given = |value: &Option<Spanned<Nanos>>, default| value.as_ref().map_or(default, |v| v.value);

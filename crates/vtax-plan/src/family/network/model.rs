@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use vtax_units::{BitRate, Bytes, Nanos, Rate};
 
-use super::Arrivals;
+use crate::model::load::Arrivals;
 
 /// Tests that are made one after the other on the testbed of each trial, in an order drawn for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! Identities made from a format and a number: what provisions a service, calls it and answers for
 //! it must agree on every one of them.
 
-use super::Subscribers;
+use super::model::Subscribers;
 
 /// The longest identity, password, realm or domain in bytes: the columns of the usual `subscriber`
 /// table are that wide.

@@ -1,0 +1,43 @@
+//! A cell of the matrix, and the workload in it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::environment::Environment;
+use super::path::NetPath;
+use super::service::Service;
+use crate::family::http::model::HttpWorkload;
+use crate::family::network::model::NetWorkload;
+use crate::family::sip::model::SipWorkload;
+
+/// One combination of environment, path, service and parameters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Unique in the plan, stable across runs, safe in file names: `vm.bridge.nginx.target-100`.
+    pub id: String,
+    /// How the system under test is hosted.
+    pub environment: Environment,
+    /// The network between client and system under test.
+    pub path: NetPath,
+    /// The software under test.
+    pub service: Service,
+    /// What the generator does.
+    pub workload: Workload,
+    /// The parameters that vary in this plan, for labels: name to value as written.
+    pub parameters: BTreeMap<String, String>,
+    /// Id of the cell this one is compared with; `None` for a baseline cell.
+    pub baseline: Option<String>,
+}
+
+/// What the generator does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Workload {
+    /// HTTP/1.1 requests.
+    Http(HttpWorkload),
+    /// SIP subscribers who register, call and write to each other.
+    Sip(Box<SipWorkload>),
+    /// Network tests between the two ends of the path.
+    Net(NetWorkload),
+}

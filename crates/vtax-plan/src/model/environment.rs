@@ -1,0 +1,48 @@
+//! How the system under test is hosted.
+
+use serde::{Deserialize, Serialize};
+use vtax_units::Bytes;
+
+use super::ft::FaultTolerance;
+
+/// How the system under test is hosted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Name in the plan; the kind's name unless the plan gives another.
+    pub name: String,
+    /// The kind with its options.
+    pub kind: EnvironmentKind,
+}
+
+/// The kinds of environment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum EnvironmentKind {
+    /// A process in its own network namespace on the SUT's CPUs.
+    Native,
+    /// An OCI container: host root read-only under a private upper layer.
+    Container,
+    /// A QEMU guest that runs the host's binaries.
+    Vm(VmOptions),
+}
+
+/// Options of a virtual machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VmOptions {
+    /// Virtual CPUs; they share the SUT's CPU set with QEMU's other threads. `None`: as many as the
+    /// SUT has CPUs.
+    pub vcpus: Option<u32>,
+    /// Guest memory.
+    pub memory: Bytes,
+    /// How it is protected; `None`: it is none of those compared with protected ones.
+    #[serde(default)]
+    pub fault_tolerance: Option<FaultTolerance>,
+}
+
+impl EnvironmentKind {
+    /// Whether it is a virtual machine that is protected, or compared with such.
+    #[must_use]
+    pub const fn is_pair(&self) -> bool {
+        matches!(self, Self::Vm(vm) if vm.fault_tolerance.is_some())
+    }
+}

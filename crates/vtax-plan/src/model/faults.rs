@@ -1,0 +1,151 @@
+//! What is broken on purpose, and the measure during which it is.
+
+use serde::{Deserialize, Serialize};
+use vtax_units::Nanos;
+
+use super::cell::Cell;
+use super::environment::EnvironmentKind;
+use super::ft::FtMode;
+use super::load::{Arrivals, Load};
+
+/// Something that is broken, or mended, while a load is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// When, from the start of the recorded load.
+    pub at: Nanos,
+    /// What.
+    pub kind: FaultKind,
+}
+
+/// What is broken or mended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "action", content = "target", rename_all = "kebab-case")]
+pub enum FaultKind {
+    /// SIGKILL of everything on it; a host's cables go dead too.
+    Kill(FaultTarget),
+    /// SIGSTOP of everything on it.
+    Hang(FaultTarget),
+    /// It carries nothing any more.
+    Cut(FaultTarget),
+    /// It works again: hosts are switched on, cables plugged in, what was stopped goes on.
+    Restore(FaultTarget),
+    /// The guest moves to another host while it runs.
+    Failover(FaultTarget),
+}
+
+/// What a fault happens to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultTarget {
+    /// The host that runs the guest at that moment.
+    PrimaryHost,
+    /// The host that has its copy at that moment.
+    SecondaryHost,
+    /// Every host that is off or cut off.
+    Hosts,
+    /// The link for checkpoints.
+    FtLink,
+    /// The system under test as a whole, in any environment.
+    Sut,
+    /// The network between client and service.
+    Path,
+    /// A planned move.
+    Planned,
+}
+
+impl FaultTarget {
+    /// Its word in plans: `primary-host`.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::PrimaryHost => "primary-host",
+            Self::SecondaryHost => "secondary-host",
+            Self::Hosts => "hosts",
+            Self::FtLink => "ft-link",
+            Self::Sut => "sut",
+            Self::Path => "path",
+            Self::Planned => "planned",
+        }
+    }
+}
+
+impl FaultKind {
+    /// As in a plan: `kill: primary-host`.
+    #[must_use]
+    pub fn words(self) -> String {
+        let (action, target) = self.parts();
+        format!("{action}: {}", target.word())
+    }
+
+    /// Action and target.
+    #[must_use]
+    pub const fn parts(self) -> (&'static str, FaultTarget) {
+        match self {
+            Self::Kill(target) => ("kill", target),
+            Self::Hang(target) => ("hang", target),
+            Self::Cut(target) => ("cut", target),
+            Self::Restore(target) => ("restore", target),
+            Self::Failover(target) => ("failover", target),
+        }
+    }
+
+    /// Whether it mends what another broke.
+    #[must_use]
+    pub const fn mends(self) -> bool {
+        matches!(self, Self::Restore(_))
+    }
+
+    /// Why this can't happen in an environment; `None` where it can.
+    #[must_use]
+    pub fn misfit(self, environment: &EnvironmentKind) -> Option<&'static str> {
+        let mode = match environment {
+            EnvironmentKind::Vm(vm) => vm.fault_tolerance.as_ref().map_or(FtMode::None, |ft| ft.mode),
+            EnvironmentKind::Native | EnvironmentKind::Container => FtMode::None,
+        };
+        let protected = mode != FtMode::None;
+        match self.parts().1 {
+            FaultTarget::Sut | FaultTarget::Path => None,
+            FaultTarget::PrimaryHost | FaultTarget::Hosts | FaultTarget::Planned if !protected => {
+                Some("only protected virtual machines run on hosts of their own")
+            }
+            FaultTarget::SecondaryHost | FaultTarget::FtLink if !mode.has_secondary() => {
+                Some("no other host keeps a copy of it")
+            }
+            FaultTarget::PrimaryHost
+            | FaultTarget::SecondaryHost
+            | FaultTarget::Hosts
+            | FaultTarget::FtLink
+            | FaultTarget::Planned => None,
+        }
+    }
+}
+
+/// A fixed load during which faults happen.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FailoverMeasure {
+    /// Offered load.
+    pub load: Load,
+    /// Arrival process.
+    pub arrivals: Arrivals,
+    /// Time at the start that never counts.
+    pub warmup: Nanos,
+    /// Time that counts.
+    pub duration: Nanos,
+    /// An answer that takes longer than this was delayed.
+    pub delayed: Nanos,
+    /// What happens, in order of time.
+    pub faults: Vec<Fault>,
+}
+
+impl FailoverMeasure {
+    /// The faults that can happen in a cell. Without any that breaks something, the cell isn't measured.
+    pub fn faults_of<'a>(&'a self, cell: &'a Cell) -> impl Iterator<Item = &'a Fault> {
+        self.faults.iter().filter(|fault| fault.kind.misfit(&cell.environment.kind).is_none())
+    }
+
+    /// Whether anything is broken in this cell.
+    #[must_use]
+    pub fn applies_to(&self, cell: &Cell) -> bool {
+        self.faults_of(cell).any(|fault| !fault.kind.mends())
+    }
+}

@@ -1,0 +1,76 @@
+//! Offered load as written.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+use crate::decode::{Decode, scalar};
+use crate::diagnose::{Report, nearest};
+use crate::model;
+use crate::tree::Node;
+
+words! {
+    /// Arrival process.
+    ArrivalsRaw(model::Arrivals) = "arrival process", "processes" {
+        "poisson": Poisson, "Exponential gaps, as independent clients make them.";
+        "constant": Constant, "Equal gaps.";
+    }
+}
+
+/// Offered load of a latency measurement.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LoadRaw(pub(crate) model::Load);
+
+/// What a load looks like, for messages and the schema.
+const LOAD: &str = "a load such as `50% of capacity`, `50% of lowest capacity` or `1000/s`";
+
+impl Decode for LoadRaw {
+    fn decode(node: &Node, report: &mut Report) -> Option<Self> {
+        let text = scalar(node, LOAD, report)?;
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let (share, of_lowest) = match words.as_slice() {
+            [rate] if !rate.ends_with('%') => {
+                let parsed = rate.parse().map(model::Load::Rate);
+                if let Err(error) = &parsed {
+                    let error: &vtax_units::UnitError = error;
+                    report.error(node.span, format!("`{rate}` is not {LOAD}: {}", error.reason));
+                }
+                return parsed.ok().map(Self);
+            }
+            [share, "of", "capacity"] | [share, "of", "own", "capacity"] => (*share, false),
+            [share, "of", "lowest"] | [share, "of", "lowest", "capacity"] => (*share, true),
+            words => {
+                let near = words.iter().find_map(|w| nearest(w, ["capacity", "lowest"]));
+                let entry = report.error(node.span, format!("{} is not {LOAD}", node.describe()));
+                match (words, near) {
+                    ([share], _) => _ = entry.help(format!("{share} of what? write `{share} of capacity`")),
+                    (_, Some(word)) => _ = entry.help(format!("did you mean `{word}`?")),
+                    _ => {}
+                }
+                return None;
+            }
+        };
+        match share.parse() {
+            Ok(share) if of_lowest => Some(Self(model::Load::LowestCapacity(share))),
+            Ok(share) => Some(Self(model::Load::OwnCapacity(share))),
+            Err(error) => {
+                report.error(node.span, vtax_units::UnitError::to_string(&error));
+                None
+            }
+        }
+    }
+}
+
+impl JsonSchema for LoadRaw {
+    fn schema_name() -> Cow<'static, str> {
+        "Load".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": ["string", "number"],
+            "description": LOAD,
+            "examples": ["50% of capacity", "50% of lowest capacity", "1000/s"],
+        })
+    }
+}

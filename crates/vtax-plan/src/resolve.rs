@@ -1,0 +1,141 @@
+//! Raw plan to resolved plan: what the keys mean together, and what can't be.
+
+pub(crate) mod check;
+mod ft;
+mod matrix;
+mod measures;
+mod path;
+mod sut;
+pub(crate) mod variants;
+mod workload;
+
+use vtax_units::{Bytes, Nanos};
+
+use self::check::{LONGEST, check_name, count_in, duration_in, memory_in, share_in};
+use self::variants::{Named, Variants};
+use crate::diagnose::Report;
+use crate::family::network;
+use crate::model::{Budget, PLAN_VERSION, Plan, Protocol, Repeat, Service, TrialKind};
+use crate::raw::{BudgetRaw, PlanRaw, RepeatRaw};
+use crate::source::Spanned;
+
+/// More trials than this of one cell and measure are taken for a slip.
+const MOST_TRIALS: u32 = 10_000;
+
+/// Draws the conclusions; `None` where some part is missing, which has been reported.
+pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
+    if let Some(version) = raw.vtax.as_ref().filter(|v| v.value != PLAN_VERSION) {
+        report
+            .error(
+                version.span,
+                format!("this vtax reads plans of version {PLAN_VERSION}, not {}", version.value),
+            )
+            .help(if version.value > PLAN_VERSION { "a newer vtax is needed" } else { "write `vtax: 1`" });
+    }
+    let name = raw.name.as_ref().map(|name| check_name(name, report));
+    let margin = share_in(&raw.margin, "margin", 0.0, 1.0, report);
+    let budget = budget(&raw.budget.value, report);
+    let repeat = repeat(&raw.repeat.value, report);
+    let mut environments =
+        raw.environments.as_ref().map(|e| sut::environments(&e.value, &raw.budget, report));
+    ft::level(environments.as_deref_mut().unwrap_or_default());
+    let paths = path::paths(&raw.paths.value, report);
+    let services = services(raw, report);
+    let workloads = raw.workload.as_ref().and_then(|w| workload::workloads(w, report));
+    if let (Some(workload), Some(services)) = (&raw.workload, &services) {
+        workload::check_served(workload, services, report);
+    }
+    let workload = workloads.as_ref().and_then(|w| w.0.first()).map(|variant| variant.value.model());
+    let measures = raw.measure.as_ref().map(|m| measures::measures(&m.value, raw, workload, report));
+    let parts = matrix::Parts {
+        environments: environments?,
+        paths,
+        services: services?,
+        workloads: workloads?,
+        baseline: raw.baseline.as_ref()?,
+        complete: raw.environments.as_ref()?.value.complete && raw.paths.value.complete,
+    };
+    let cells =
+        matrix::cells(&parts, raw.services.as_ref().map_or(raw.baseline.as_ref()?.span, |s| s.span), report);
+    let measures = measures?;
+    ft::check(raw, &cells, &measures, report);
+    let plan = Plan {
+        version: PLAN_VERSION,
+        name: name?,
+        description: raw.description.as_ref().map_or(String::new(), |d| d.value.trim().to_owned()),
+        seed: raw.seed.value,
+        cells,
+        measures,
+        repeat,
+        budget,
+        margin,
+    };
+    let alone = plan.cells.iter().find(|c| !c.path.kind.may_stand_twice());
+    if let (TrialKind::Duet, Some(cell)) = (plan.repeat.trials, alone) {
+        let (name, word) = (&cell.path.name, cell.path.kind.word());
+        report
+            .error(raw.repeat.value.trials.span, format!("path `{name}` can't be part of a duet"))
+            .help(format!("there is one of what a `{word}` path is made of: leave `trials` or the path out"));
+    }
+    if plan.repeat.trials == TrialKind::Duet && !plan.measures.iter().any(|m| plan.is_duet(m)) {
+        report.error(raw.repeat.value.trials.span, "no measure of this plan can be made as a duet").help(
+            "a capacity search's steps depend on what it finds, so two can't go along together: measure \
+                 `latency` or `throughput`, or leave `trials` out",
+        );
+    }
+    if plan.repeat.trials == TrialKind::Duet && plan.cells.iter().any(|c| c.environment.kind.is_pair()) {
+        report
+            .error(raw.repeat.value.trials.span, "protected virtual machines are measured one at a time")
+            .help("two pairs at once would need four hosts: leave `trials` out");
+    }
+    Some(plan)
+}
+
+/// The services named; the network server where a network test needs no more said.
+fn services(raw: &PlanRaw, report: &mut Report) -> Option<Vec<Named<Service>>> {
+    if let Some(services) = &raw.services {
+        return Some(sut::services(&services.value, report));
+    }
+    let workload = raw.workload.as_ref()?;
+    let variants = Variants::of(network::resolve::default_peer());
+    if workload.value.items.iter().all(|w| w.value.protocol() == Protocol::Network) {
+        return Some(vec![Named { name: "peer".to_owned(), span: workload.span, variants }]);
+    }
+    report.error(workload.span.at_start(), "the plan needs the key `services`");
+    None
+}
+
+fn repeat(raw: &RepeatRaw, report: &mut Report) -> Repeat {
+    let min = count_in(&raw.min, "at least one trial is needed", MOST_TRIALS, report);
+    let max = match &raw.max {
+        Some(max) => count_in(max, "at least one trial is needed", MOST_TRIALS, report),
+        None => min.max(10),
+    };
+    if let Some(max) = raw.max.as_ref().filter(|max| max.value < min) {
+        report.error(max.span, format!("`max` ({}) is below `min` ({min})", max.value));
+    }
+    let until = share_in(&raw.until, "until", 0.0, 1.0, report);
+    if let Some(budget) = &raw.budget {
+        duration_in(budget, "budget", Nanos(1), Nanos(LONGEST.0 * 31), report);
+    }
+    Repeat {
+        min,
+        max,
+        until,
+        budget: raw.budget.as_ref().map(|b| b.value),
+        order: raw.order.value.0,
+        trials: raw.trials.value.0,
+    }
+}
+
+fn budget(raw: &BudgetRaw, report: &mut Report) -> Budget {
+    let cpus = |value: &Option<Spanned<u32>>, report: &mut Report| {
+        value.as_ref().map(|cpus| count_in(cpus, "at least one CPU is needed", 8192, report))
+    };
+    memory_in(&raw.sut_memory.value, raw.sut_memory.span, Bytes::from_mib(16), report);
+    Budget {
+        sut_cpus: cpus(&raw.sut_cpus, report),
+        sut_memory: raw.sut_memory.value,
+        client_cpus: cpus(&raw.client_cpus, report),
+    }
+}
