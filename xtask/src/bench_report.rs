@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use vtax_report::fixture;
+use vtax_fixture as fixture;
 use vtax_store::record::Validity;
 
 use crate::bench::{Row, Sheet};

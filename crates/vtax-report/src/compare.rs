@@ -19,7 +19,7 @@ use vtax_store::summary::{Comparison, MetricSummary};
 use vtax_units::Share;
 
 use crate::Report;
-use crate::metric::METRICS;
+use crate::families::metrics;
 
 /// Version of the comparison as JSON.
 pub const COMPARISON_VERSION: u32 = 1;
@@ -257,7 +257,7 @@ impl Cause {
 pub fn compare(a: &Report, b: &Report, options: &Options) -> Result<RunComparison, CompareError> {
     check_metrics(&options.metrics)?;
     let mut reasons = check::reasons(a, b)?;
-    let machine = check::machine(&a.data.provenance.host, &b.data.provenance.host);
+    let machine = check::machine(&a.context.data.provenance.host, &b.context.data.provenance.host);
     if options.same_machine {
         reasons.extend(
             machine.iter().map(|d| Reason { cause: Cause::Machine, text: format!("other machine: {d}") }),
@@ -274,14 +274,14 @@ pub fn compare(a: &Report, b: &Report, options: &Options) -> Result<RunCompariso
     let gate = options.max_tax.map(|max_tax| gate(&rows, max_tax, options.strict));
     let mut comparison = RunComparison {
         version: COMPARISON_VERSION,
-        plan: a.data.plan.name.clone(),
+        plan: a.context.data.plan.name.clone(),
         a: side(a),
         b: side(b),
         headline: String::new(),
         warnings: check::warnings(a, b, &machine),
-        changes: check::changes(&a.data.provenance, &b.data.provenance),
+        changes: check::changes(&a.context.data.provenance, &b.context.data.provenance),
         rows,
-        only: check::only(&a.data.plan, &b.data.plan),
+        only: check::only(&a.context.data.plan, &b.context.data.plan),
         gate,
     };
     comparison.headline = table::headline(&comparison);
@@ -322,7 +322,7 @@ impl RunComparison {
 }
 
 fn check_metrics(names: &[String]) -> Result<(), CompareError> {
-    let known = || METRICS.iter().filter(|m| m.compared).map(|m| m.name);
+    let known = || metrics().filter(|m| m.compared).map(|m| m.name);
     match names.iter().find(|n| *n != ALL_METRICS && !known().any(|k| k == *n)) {
         None => Ok(()),
         Some(name) => {
@@ -340,11 +340,11 @@ fn gate(rows: &[Row], max_tax: Share, strict: bool) -> Gate {
 }
 
 fn side(report: &Report) -> Side {
-    let (data, facts) = (&report.data, &report.data.provenance);
+    let (data, facts) = (&report.context.data, &report.context.data.provenance);
     let host = &facts.host;
     let commit = facts.vtax_commit.as_ref().map(|c| format!(" ({c})")).unwrap_or_default();
     Side {
-        path: report.run.path().display().to_string(),
+        path: report.context.run.path().display().to_string(),
         started_unix_ms: facts.started_unix_ms,
         vtax: format!("{}{commit}", facts.vtax_version),
         machine: format!("{}, {} CPUs, Linux {}", host.cpu_model, host.cpus, host.kernel),

@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
-use vtax_load::network::NetResult;
-use vtax_load::{LatencyHistogram, LoadResult};
-use vtax_plan::model::{Cell, EnvironmentKind, MeasureKind, Plan, Workload};
-use vtax_store::failover::FailoverLoad;
-use vtax_store::net::NetObservation;
-use vtax_store::record::{JournalEntry, Outcome, TrialRecord, Validity};
+use vtax_load::LatencyHistogram;
+use vtax_plan::model::{Cell, EnvironmentKind, Plan};
+use vtax_store::record::{JournalEntry, TrialRecord};
 use vtax_store::{Calibration, Provenance, RunDir};
 
 use crate::ReportError;
-use crate::metric::{self, LIFECYCLE, Value};
+use crate::families;
+use crate::general::trial::of_lifecycle;
+use crate::metric::{LIFECYCLE, Value, measure_of_test};
 
 /// A run without its bulk: per trial some figures, per cell and measure one histogram.
 #[derive(Debug)]
@@ -32,11 +31,6 @@ pub(crate) struct RunData {
     pub(crate) latency: BTreeMap<(String, String), Histogram<u64>>,
     /// Names of what is measured: the plan's measures, of network tests each test.
     measures: Vec<String>,
-}
-
-/// Name of a network test as a measure: `network/tcp.window-4K`.
-pub(crate) fn measure_of_test(measure: &str, test: &str) -> String {
-    format!("{measure}/{test}")
 }
 
 /// The figures of one valid trial.
@@ -71,7 +65,7 @@ impl RunData {
             latency: BTreeMap::new(),
             measures: Vec::new(),
         };
-        data.measures = data.names_of_measures();
+        data.measures = data.plan.measures.iter().flat_map(|m| families::names_of(&data.plan, m)).collect();
         for entry in run.journal()? {
             match entry? {
                 JournalEntry::TrialEnded(record) => data.add(*record),
@@ -91,66 +85,26 @@ impl RunData {
     }
 
     fn add(&mut self, mut record: TrialRecord) {
-        let of_measure = metric::of_trial(&record);
-        if !of_measure.is_empty() {
-            let key = (record.cell.clone(), record.measure.clone());
-            // The outages of faults are no part of the usual latency: they have a section of their own.
-            if let Some(load) = load(&record).filter(|_| crate::ft::failover(&record).is_none()) {
+        for found in families::observed(&record) {
+            let measure =
+                found.test.map_or_else(|| record.measure.clone(), |t| measure_of_test(&record.measure, t));
+            let key = (record.cell.clone(), measure);
+            if let Some(latency) = found.latency.filter(|l| !l.is_empty()) {
                 let merged = self.latency.entry(key.clone()).or_insert_with(|| LatencyHistogram::new().0);
                 // Can't fail: the histogram grows by itself.
-                let _ = merged.add(&load.latency.0);
+                let _ = merged.add(&latency.0);
             }
-            let figures = self.figures(&record, false, of_measure);
+            let figures = self.figures(&record, false, found.values);
             self.values.entry(key).or_default().push(figures);
         }
-        self.add_tests(&mut record);
-        let of_lifecycle = metric::of_lifecycle(&record);
+        let of_lifecycle = of_lifecycle(&record);
         if !of_lifecycle.is_empty() {
             let key = (record.cell.clone(), LIFECYCLE.to_owned());
             let figures = self.figures(&record, true, of_lifecycle);
             self.values.entry(key).or_default().push(figures);
         }
-        let load = match &mut record.outcome {
-            Some(Outcome::Latency { load, .. } | Outcome::Throughput { load }) => Some(load),
-            Some(Outcome::Failover(found)) => match &mut found.load {
-                FailoverLoad::Requests(load) => Some(&mut **load),
-                FailoverLoad::Scenarios(_) => None,
-            },
-            _ => None,
-        };
-        if let Some(load) = load {
-            load.latency = LatencyHistogram::new();
-            load.lateness = LatencyHistogram::new();
-        }
+        families::forget_histograms(&mut record);
         self.trials.push(record);
-    }
-
-    /// Each test of a network workload is a measure of its own.
-    fn add_tests(&mut self, record: &mut TrialRecord) {
-        let mut net = match record.outcome.take() {
-            Some(Outcome::Net(net)) => net,
-            other => {
-                record.outcome = other;
-                return;
-            }
-        };
-        let counts = record.validity == Validity::Valid;
-        for observation in &mut net.tests {
-            let of_test = if counts { metric::of_observation(observation) } else { Vec::new() };
-            let trips = take_histograms(observation);
-            if of_test.is_empty() {
-                continue;
-            }
-            let key = (record.cell.clone(), measure_of_test(&record.measure, &observation.test));
-            if let Some(trips) = trips.filter(|t| !t.is_empty()) {
-                let merged = self.latency.entry(key.clone()).or_insert_with(|| LatencyHistogram::new().0);
-                // Can't fail: the histogram grows by itself.
-                let _ = merged.add(&trips.0);
-            }
-            let figures = self.figures(record, false, of_test);
-            self.values.entry(key).or_default().push(figures);
-        }
-        record.outcome = Some(Outcome::Net(net));
     }
 
     /// `pooled` where trials of all measures come together: then rounds of different measures differ.
@@ -182,26 +136,6 @@ impl RunData {
             }
         }
         side
-    }
-
-    fn names_of_measures(&self) -> Vec<String> {
-        let mut names = Vec::new();
-        for measure in &self.plan.measures {
-            if !matches!(measure.kind, MeasureKind::Network(_)) {
-                names.push(measure.name.clone());
-                continue;
-            }
-            for cell in &self.plan.cells {
-                let Workload::Net(workload) = &cell.workload else { continue };
-                for test in &workload.tests {
-                    let name = measure_of_test(&measure.name, &test.name);
-                    if !names.contains(&name) {
-                        names.push(name);
-                    }
-                }
-            }
-        }
-        names
     }
 
     /// Names of the plan's measures, of network tests each test, then [`LIFECYCLE`].
@@ -253,6 +187,25 @@ impl RunData {
         if self.compares_paths() { format!("{environment} over {}", cell.path.name) } else { environment }
     }
 
+    /// The same with software emulation spelt out, for a sentence that stands alone; `None` without such a cell.
+    pub(crate) fn spelt_out(&self, cell: &str) -> Option<String> {
+        self.cell(cell).map(|c| match self.accelerator(c).as_deref() {
+            Some("tcg") => self.with_path(c, format!("{} (TCG, software emulation)", c.environment.name)),
+            _ => self.environment_label(c),
+        })
+    }
+
+    /// Environments of cells as [`Self::spelt_out`] has them, each once, in order.
+    pub(crate) fn environments<'a>(&self, cells: impl Iterator<Item = &'a str>) -> Vec<String> {
+        let mut names = Vec::new();
+        for name in cells.filter_map(|id| self.spelt_out(id)) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
     /// True where a cell's baseline has another path.
     fn compares_paths(&self) -> bool {
         let other = |c: &Cell| self.plan.baseline_of(c).is_some_and(|b| b.path.name != c.path.name);
@@ -297,34 +250,6 @@ impl RunData {
             }
         }
         parts.join(", ")
-    }
-}
-
-/// Takes the histograms out of a network test, which are large; returns its round trips.
-fn take_histograms(observation: &mut NetObservation) -> Option<LatencyHistogram> {
-    match observation.result.as_mut()? {
-        NetResult::Tcp(_) => None,
-        NetResult::Udp(udp) => {
-            udp.sender.lateness = LatencyHistogram::new();
-            None
-        }
-        NetResult::Rr(rr) => Some(std::mem::take(&mut rr.latency)),
-        NetResult::Ping(ping) => {
-            (ping.latency, ping.lateness) = (LatencyHistogram::new(), LatencyHistogram::new());
-            Some(std::mem::take(&mut ping.rtt))
-        }
-    }
-}
-
-/// What the generator recorded, where the trial is of a kind that has it.
-pub(crate) fn load(record: &TrialRecord) -> Option<&LoadResult> {
-    match &record.outcome {
-        Some(Outcome::Latency { load, .. } | Outcome::Throughput { load }) => Some(load),
-        Some(Outcome::Failover(found)) => match &found.load {
-            FailoverLoad::Requests(load) => Some(load),
-            FailoverLoad::Scenarios(_) => None,
-        },
-        _ => None,
     }
 }
 

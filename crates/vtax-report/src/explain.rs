@@ -3,14 +3,15 @@
 use vtax_store::summary::{Better, Comparison, Doubt, Verdict};
 
 use crate::data::RunData;
+use crate::families::named;
 use crate::format::tick;
-use crate::metric::{self, LIFECYCLE};
+use crate::metric::LIFECYCLE;
 
 /// What was compared, what was seen, what it means and how sure that is, in two or three sentences.
 pub(crate) fn explain(data: &RunData, c: &Comparison) -> String {
     let name = |id: &str| data.cell(id).map_or_else(|| id.to_owned(), |cell| data.environment_label(cell));
     let (candidate, baseline) = (name(&c.cell), name(&c.baseline));
-    let info = metric::named(&c.metric);
+    let info = named(&c.metric);
     let label = info.map_or(c.metric.as_str(), |m| m.label);
     let higher = info.is_some_and(|m| m.better == Better::Higher);
     // The metric's own ratio, which readers can check against the two values; the tax turns it around

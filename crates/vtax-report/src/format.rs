@@ -104,6 +104,15 @@ pub(crate) fn whole(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 { format!("{value:.0}") } else { digits(value) }
 }
 
+/// Two decimals; what isn't zero never looks like it.
+pub(crate) fn fixed(value: f64) -> String {
+    match value {
+        v if !v.is_finite() => "—".to_owned(),
+        v if v != 0.0 && v.abs() < 0.005 => if v > 0.0 { "<0.01" } else { ">-0.01" }.to_owned(),
+        v => format!("{:.2}", v + 0.0),
+    }
+}
+
 /// A round value at an axis: as a [`quantity`], without zeros that say nothing.
 pub(crate) fn tick(value: f64, unit: &str) -> String {
     if value == 0.0 && unit != "1" {
@@ -170,5 +179,12 @@ mod tests {
         assert_eq!(tax(0.0123), "0.0123x");
         assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
         assert_eq!(utc(1_709_208_000_000), "2024-02-29 12:00:00 UTC");
+    }
+
+    #[test]
+    fn what_is_not_zero_does_not_look_like_it() {
+        assert_eq!(fixed(0.0), "0.00");
+        assert_eq!(fixed(0.004), "<0.01");
+        assert_eq!(fixed(49.756), "49.76");
     }
 }

@@ -8,10 +8,11 @@ use vtax_store::record::{InvalidReason, Validity};
 use vtax_store::summary::{Better, Comparison, Doubt, Verdict};
 
 use crate::data::{RunData, Side};
+use crate::explain;
+use crate::families::{metrics, named};
 use crate::format::{tax, tax_range};
-use crate::metric::{Info, METRICS, Value};
-use crate::table::leads;
-use crate::{explain, metric};
+use crate::metric::{Info, Value};
+use crate::rows::leads;
 
 /// A comparison on its way to a verdict.
 #[derive(Debug)]
@@ -34,7 +35,7 @@ pub(crate) fn comparisons(data: &RunData) -> Vec<Comparison> {
     for cell in &data.plan.cells {
         let Some(baseline) = cell.baseline.as_deref().and_then(|id| data.cell(id)) else { continue };
         for measure in data.measures() {
-            for info in METRICS.iter().filter(|m| m.compared) {
+            for info in metrics().filter(|m| m.compared) {
                 let first = info.primary && leads(data, measure, info.name);
                 found.extend(comparison(data, cell, baseline, measure, info).map(|open| (first, open)));
             }
@@ -295,7 +296,7 @@ pub(crate) struct Step {
 
 /// How the interval of a comparison narrowed with its trials; empty below four of them.
 pub(crate) fn narrowing(data: &RunData, c: &Comparison) -> Vec<Step> {
-    let Some(info) = metric::named(&c.metric) else { return Vec::new() };
+    let Some(info) = named(&c.metric) else { return Vec::new() };
     let (candidate, base) = sides(data, &c.cell, &c.baseline, &c.measure, &c.metric);
     let most = candidate.found.len().min(base.found.len());
     let upto = |side: &Side, n: usize| -> (Vec<f64>, Vec<u32>, Vec<Value>) {

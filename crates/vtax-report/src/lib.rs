@@ -3,30 +3,35 @@
 //! [`Report::read`] reads a run once, reduced to what a report shows; its methods write it down.
 //! Nothing here measures, and nothing here writes into a run but the report's own files.
 
+mod chapter;
+mod chapters;
 pub mod compare;
-mod csv;
+mod context;
 mod data;
 mod error;
 mod explain;
-#[cfg(feature = "fixture")]
-pub mod fixture;
+mod families;
+mod family;
 mod format;
 mod ft;
+mod general;
 mod headline;
 mod html;
-mod ims;
 mod judged;
-mod links;
 mod markup;
-mod memory;
 mod metric;
 mod plot;
 mod report;
-mod series;
+mod rows;
+mod sheet;
+mod shell;
 mod summarise;
 mod table;
-mod xlsx;
+mod terminal;
+mod text;
+mod words;
+mod workbook;
 
 pub use error::ReportError;
-pub use links::line::told_tests;
+pub use family::network::line::told_tests;
 pub use report::{Format, Report, write_all};

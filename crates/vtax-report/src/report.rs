@@ -1,16 +1,16 @@
 //! The report as a whole: what is written where.
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use vtax_store::RunDir;
 use vtax_store::summary::Summary;
 
 use crate::ReportError;
+use crate::chapter::Chapter;
+use crate::chapters::chapters;
+use crate::context::Context;
 use crate::data::RunData;
-use crate::ft::{self, Ft};
-use crate::ims::Ims;
-use crate::{csv, html, ims, summarise, table, xlsx};
+use crate::{html, summarise, terminal, workbook};
 
 /// A form a report takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,70 +33,67 @@ impl Format {
 /// A run, read and judged.
 #[derive(Debug)]
 pub struct Report {
-    pub(crate) run: RunDir,
-    pub(crate) data: RunData,
-    pub(crate) summary: Summary,
-    ims: OnceLock<Ims>,
-    ft: OnceLock<Ft>,
+    pub(crate) context: Context,
+    chapters: Vec<Box<dyn Chapter>>,
 }
 
 impl Report {
     /// Reads the journal of a run, complete or not, and judges what is there.
+    ///
+    /// # Errors
+    ///
+    /// [`ReportError::Store`] where plan, provenance or journal can't be read.
     pub fn read(run: &RunDir) -> Result<Self, ReportError> {
+        let chapters = chapters();
         let data = RunData::read(run)?;
-        let summary = summarise::summary(&data);
-        Ok(Self { run: run.clone(), data, summary, ims: OnceLock::new(), ft: OnceLock::new() })
-    }
-
-    /// Its IMS benchmarks in full, read when first asked for.
-    pub(crate) fn ims(&self) -> &Ims {
-        self.ims.get_or_init(|| ims::read(&self.run, &self.data))
-    }
-
-    /// What it has about fault tolerance, read when first asked for.
-    pub(crate) fn ft(&self) -> &Ft {
-        self.ft.get_or_init(|| ft::read(&self.run, &self.data))
+        let summary = summarise::summary(&data, &chapters);
+        Ok(Self { context: Context::new(run.clone(), data, summary), chapters })
     }
 
     /// What `summary.json` holds.
     #[must_use]
     pub fn summary(&self) -> &Summary {
-        &self.summary
+        &self.context.summary
     }
 
     /// The verdict as plain text, at most 100 columns wide.
     #[must_use]
     pub fn table(&self) -> String {
-        let mut text = table::render(&self.data, &self.summary);
-        text.push_str(&ft::words::terminal(self.ft()));
-        text
+        terminal::render(&self.context, &self.chapters)
     }
 
     /// Writes one form into directory `out`, which must exist; returns what was written.
     ///
     /// Files are replaced whole: a reader or a crash sees the old one or the new one.
+    ///
+    /// # Errors
+    ///
+    /// [`ReportError::Workbook`] where the workbook can't be made, [`ReportError::Store`] where a file can't be
+    /// written.
     pub fn write(&self, format: Format, out: &Path) -> Result<Vec<PathBuf>, ReportError> {
         let files: Vec<(PathBuf, Vec<u8>)> = match format {
             Format::Json => {
                 let path = out.join("summary.json");
-                if out == self.run.path() {
-                    self.run.write_summary(&self.summary)?;
+                if out == self.context.run.path() {
+                    self.context.run.write_summary(&self.context.summary)?;
                     return Ok(vec![path]);
                 }
                 vec![(path, self.json().into_bytes())]
             }
-            Format::Html => vec![(out.join("report.html"), html::page(self).into_bytes())],
+            Format::Html => {
+                vec![(out.join("report.html"), html::page::page(&self.context, &self.chapters).into_bytes())]
+            }
             Format::Xlsx => {
                 let path = out.join("report.xlsx");
-                let book = xlsx::workbook(self)
+                let book = workbook::workbook(&self.context, &self.chapters)
                     .map_err(|source| ReportError::Workbook { path: path.clone(), source })?;
                 vec![(path, book)]
             }
             Format::Csv => {
                 let directory = out.join("csv");
                 vtax_store::create_directory(&directory)?;
-                let named = csv::files(self).into_iter();
-                named.map(|(name, text)| (directory.join(name), text.into_bytes())).collect()
+                let tables = self.chapters.iter().flat_map(|c| c.tables(&self.context));
+                tables.map(|t| (directory.join(format!("{}.csv", t.name)), t.csv())).collect()
             }
         };
         for (path, bytes) in &files {
@@ -109,11 +106,15 @@ impl Report {
     #[must_use]
     pub fn json(&self) -> String {
         // The summary is made of numbers that are finite and of strings: this can't fail.
-        serde_json::to_string_pretty(&self.summary).unwrap_or_default() + "\n"
+        serde_json::to_string_pretty(&self.context.summary).unwrap_or_default() + "\n"
     }
 }
 
 /// Writes every form into the run directory itself, as `vtax run` does at its end.
+///
+/// # Errors
+///
+/// As [`Report::read`] and [`Report::write`].
 pub fn write_all(run: &RunDir) -> Result<Report, ReportError> {
     let report = Report::read(run)?;
     for format in Format::ALL {

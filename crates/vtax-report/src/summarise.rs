@@ -3,19 +3,22 @@
 use std::collections::BTreeMap;
 
 use vtax_plan::model::Cell;
-use vtax_store::record::{InvalidReason, TrialRecord, Validity};
+use vtax_store::record::{TrialRecord, Validity};
 use vtax_store::summary::{CellSummary, MetricSummary, SUMMARY_VERSION, Summary, TrialSummary};
 
+use crate::chapter::Chapter;
 use crate::data::RunData;
+use crate::families::metrics;
 use crate::headline;
 use crate::judged::{comparisons, group};
-use crate::metric::{Info, METRICS};
+use crate::metric::Info;
+use crate::words::{invalid, reason_word};
 
 /// Percentiles stored of merged histograms.
 const PERCENTILES: [(&str, f64); 7] =
     [("50", 0.5), ("75", 0.75), ("90", 0.9), ("95", 0.95), ("99", 0.99), ("99.9", 0.999), ("99.99", 0.9999)];
 
-pub(crate) fn summary(data: &RunData) -> Summary {
+pub(crate) fn summary(data: &RunData, chapters: &[Box<dyn Chapter>]) -> Summary {
     let mut summary = Summary {
         version: SUMMARY_VERSION,
         plan: data.plan.name.clone(),
@@ -26,7 +29,7 @@ pub(crate) fn summary(data: &RunData) -> Summary {
         trials: data.trials.iter().map(trial).collect(),
         notes: notes(data),
     };
-    summary.headline = headline::headline(data, &summary.comparisons);
+    summary.headline = headline::headline(data, &summary.comparisons, chapters);
     summary
 }
 
@@ -34,8 +37,7 @@ fn cells(data: &RunData) -> Vec<CellSummary> {
     let mut summaries = Vec::new();
     for cell in &data.plan.cells {
         for measure in data.measures() {
-            let metrics: BTreeMap<String, MetricSummary> = METRICS
-                .iter()
+            let metrics: BTreeMap<String, MetricSummary> = metrics()
                 .filter_map(|m| Some((m.name.to_owned(), metric(data, cell, measure, m)?)))
                 .collect();
             if metrics.is_empty() {
@@ -90,32 +92,6 @@ fn trial(record: &TrialRecord) -> TrialSummary {
         repetition: record.repetition,
         valid: record.validity == Validity::Valid,
         reason: invalid(&record.validity),
-    }
-}
-
-/// `generator-limited: details`.
-pub(crate) fn invalid(validity: &Validity) -> Option<String> {
-    let Validity::Invalid { reason, detail } = validity else { return None };
-    let word = reason_word(*reason);
-    Some(if detail.is_empty() { word.to_owned() } else { format!("{word}: {detail}") })
-}
-
-fn reason_word(reason: InvalidReason) -> &'static str {
-    match reason {
-        InvalidReason::GeneratorLimited => "generator-limited",
-        InvalidReason::Disturbed => "disturbed",
-        InvalidReason::TestbedFailed => "testbed failed",
-        InvalidReason::ServiceFailed => "service failed",
-        InvalidReason::MeasureFailed => "measurement failed",
-        InvalidReason::NothingSucceeded => "nothing succeeded",
-        InvalidReason::PrerequisiteMissing => "prerequisite missing",
-        InvalidReason::NoSteadyState => "no steady state",
-        InvalidReason::PartnerInvalid => "partner doesn't count",
-        InvalidReason::CountsDisagree => "counts disagree",
-        InvalidReason::PeerLost => "peer lost",
-        InvalidReason::PathCut => "path cut",
-        InvalidReason::MtuMismatch => "MTU mismatch",
-        InvalidReason::Unknown => "a reason that this vtax doesn't know",
     }
 }
 

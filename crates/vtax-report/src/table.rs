@@ -1,205 +1,156 @@
-//! The verdict as plain text for a terminal, at most 100 columns wide.
+//! A table, written once: as a CSV file and as a sheet of the workbook.
 
-use vtax_plan::model::MeasureKind;
-use vtax_store::summary::{Comparison, MetricSummary, Summary, Verdict};
+use rust_xlsxwriter::{Worksheet, XlsxError};
 
-use crate::data::RunData;
-use crate::format::{quantity, range, tax, tax_range};
-use crate::headline::word;
-use crate::links;
-use crate::metric::METRICS;
+use crate::sheet::{header, text as limited};
 
-pub(crate) const WIDTH: usize = 100;
-
-/// One line of the first table, shared by terminal, HTML and workbook.
-#[derive(Debug, Clone)]
-pub(crate) struct Row {
-    /// Label of the group it belongs to.
-    pub(crate) group: String,
-    pub(crate) environment: String,
-    /// Position of the cell in its group; 0 is the baseline.
-    pub(crate) position: usize,
-    pub(crate) measure: String,
-    pub(crate) metric: &'static str,
-    pub(crate) label: &'static str,
-    pub(crate) primary: bool,
-    pub(crate) value: Option<MetricSummary>,
-    /// `None` for the baseline.
-    pub(crate) comparison: Option<Comparison>,
+/// Rows under named columns; units are in the columns' names or in a column of their own.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// Name of its file, without `.csv`.
+    pub(crate) name: &'static str,
+    /// Name of its sheet.
+    pub(crate) sheet: &'static str,
+    columns: Vec<String>,
+    rows: Vec<Vec<Cell>>,
 }
 
-impl Row {
-    /// `24.1k req/s`, `≥ 24.1k req/s`.
-    pub(crate) fn value_text(&self) -> String {
-        match &self.value {
-            None => "no figure".to_owned(),
-            Some(m) if m.at_least => format!("≥ {}", quantity(m.center, &m.unit)),
-            Some(m) => quantity(m.center, &m.unit),
+/// One cell.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Cell {
+    /// Not known, or nothing to tell.
+    Missing,
+    Text(String),
+    /// A text from elsewhere that a workbook takes for a number where it is one.
+    Fact(String),
+    /// At full precision; one that isn't finite is missing.
+    Number(f64),
+}
+
+/// A text.
+pub(crate) fn text(text: impl Into<String>) -> Cell {
+    Cell::Text(text.into())
+}
+
+/// A text, or nothing.
+pub(crate) fn text_or_none(text: Option<&str>) -> Cell {
+    text.map_or(Cell::Missing, |text| Cell::Text(text.to_owned()))
+}
+
+/// `yes` or `no`.
+pub(crate) fn yes_no(value: bool) -> Cell {
+    text(if value { "yes" } else { "no" })
+}
+
+/// A number.
+pub(crate) fn number(value: impl Into<f64>) -> Cell {
+    Cell::Number(value.into())
+}
+
+/// A count, whose digits beyond the sixteenth may be lost.
+pub(crate) fn count(value: impl TryInto<u64>) -> Cell {
+    value.try_into().map_or(Cell::Missing, |value| Cell::Number(value as f64))
+}
+
+/// A number, or nothing.
+pub(crate) fn number_or_none(value: Option<f64>) -> Cell {
+    value.map_or(Cell::Missing, Cell::Number)
+}
+
+impl Table {
+    /// An empty table; `columns` are names separated by commas.
+    pub(crate) fn new(name: &'static str, sheet: &'static str, columns: &str) -> Self {
+        Self { name, sheet, columns: columns.split(',').map(str::to_owned).collect(), rows: Vec::new() }
+    }
+
+    /// Adds a row.
+    pub(crate) fn push(&mut self, cells: impl Into<Vec<Cell>>) {
+        let cells = cells.into();
+        debug_assert_eq!(cells.len(), self.columns.len(), "{}", self.name);
+        self.rows.push(cells);
+    }
+
+    /// As CSV (RFC 4180), at full precision.
+    pub(crate) fn csv(&self) -> Vec<u8> {
+        let terminator = csv::Terminator::CRLF;
+        let mut writer = csv::WriterBuilder::new().terminator(terminator).from_writer(Vec::new());
+        let lines = [self.columns.clone()].into_iter();
+        let rows = self.rows.iter().map(|row| row.iter().map(in_csv).collect());
+        for line in lines.chain(rows) {
+            // Can't fail: memory takes all, and every row has as many cells as there are columns.
+            let _ = writer.write_record(&line);
         }
+        writer.into_inner().unwrap_or_default()
     }
 
-    /// `23.5k–24.8k`, empty where there is none.
-    pub(crate) fn interval_text(&self) -> String {
-        self.value.as_ref().and_then(|m| m.interval.map(|i| range(m.center, i, &m.unit))).unwrap_or_default()
-    }
-
-    /// `1.02x`, `≥ 35x`, empty where there is none.
-    pub(crate) fn tax_text(&self) -> String {
-        match &self.comparison {
-            Some(Comparison { tax: Some(t), .. }) => tax(*t),
-            Some(Comparison { at_least: Some(t), .. }) => format!("≥ {}", tax(*t)),
-            Some(Comparison { at_most: Some(t), .. }) => format!("≤ {}", tax(*t)),
-            _ => String::new(),
+    /// Fills a sheet.
+    ///
+    /// # Errors
+    ///
+    /// The library's, where the sheet can't hold the table.
+    pub(crate) fn write_to(&self, sheet: &mut Worksheet) -> Result<(), XlsxError> {
+        for (column, name) in (0u16..).zip(&self.columns) {
+            sheet.write_string_with_format(0, column, limited(name), &header())?;
         }
-    }
-
-    /// `0.98–1.06`, empty where there is none.
-    pub(crate) fn tax_interval_text(&self) -> String {
-        let interval = self.comparison.as_ref().and_then(|c| c.interval);
-        interval.map_or_else(String::new, |(low, high)| tax_range(low, high))
-    }
-}
-
-/// A sign for a verdict that reads without colour.
-pub(crate) fn sign(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Better => "▼",
-        Verdict::Worse => "▲",
-        Verdict::Equivalent => "=",
-        Verdict::Inconclusive => "?",
-    }
-}
-
-/// Every compared metric of every group, metric by metric, baseline first.
-pub(crate) fn rows(data: &RunData, summary: &Summary) -> Vec<Row> {
-    let mut rows = Vec::new();
-    for group in data.groups() {
-        for measure in data.measures() {
-            for info in METRICS.iter().filter(|m| m.compared) {
-                let of = |cell: &str| {
-                    let found = summary.cells.iter().find(|s| s.cell == cell && s.measure == measure);
-                    found.and_then(|s| s.metrics.get(info.name)).cloned()
-                };
-                if group.cells.iter().all(|c| of(&c.id).is_none()) {
-                    continue;
-                }
-                rows.extend(group.cells.iter().enumerate().map(|(position, cell)| {
-                    Row {
-                        group: group.label.clone(),
-                        environment: data.environment_label(cell),
-                        position,
-                        measure: measure.to_owned(),
-                        metric: info.name,
-                        label: info.label,
-                        primary: info.primary && leads(data, measure, info.name),
-                        value: of(&cell.id),
-                        comparison: summary
-                            .comparisons
-                            .iter()
-                            .find(|c| c.cell == cell.id && c.measure == measure && c.metric == info.name)
-                            .cloned(),
+        for (row, cells) in (1u32..).zip(&self.rows) {
+            for (column, cell) in (0u16..).zip(cells) {
+                match (cell, in_workbook(cell)) {
+                    (_, Some(value)) => sheet.write_number(row, column, value)?,
+                    (Cell::Text(text) | Cell::Fact(text), None) if !text.is_empty() => {
+                        sheet.write_string(row, column, limited(text))?
                     }
-                }));
+                    _ => continue,
+                };
             }
         }
-    }
-    rows
-}
-
-/// Whether a metric of that measure belongs to the first table: a search and a closed loop drive
-/// the system to its limit, where latency and CPU time per request say little.
-pub(crate) fn leads(data: &RunData, measure: &str, metric: &str) -> bool {
-    let kind = |name: &str| data.plan.measures.iter().find(|m| m.name == name).map(|m| &m.kind);
-    match kind(measure) {
-        Some(MeasureKind::Capacity(_)) => metric == "capacity",
-        Some(MeasureKind::Throughput(_)) => metric == "throughput",
-        Some(MeasureKind::Ims(_)) => metric == "doc",
-        // Faults have a section of their own.
-        Some(MeasureKind::Failover(_)) => false,
-        Some(MeasureKind::Latency(_) | MeasureKind::Network(_)) | None => true,
+        sheet.set_freeze_panes(1, 0)?;
+        let last = u16::try_from(self.columns.len().saturating_sub(1)).unwrap_or(u16::MAX);
+        sheet.autofilter(0, 0, u32::try_from(self.rows.len()).unwrap_or(u32::MAX), last)?;
+        sheet.autofit();
+        Ok(())
     }
 }
 
-/// The terminal's table: headline, primary metrics, reasons where the data can't tell, notes.
-pub(crate) fn render(data: &RunData, summary: &Summary) -> String {
-    let mut out = wrap(&summary.headline, "");
-    out.push('\n');
-    let mut last = (String::new(), "", String::new());
-    let rows = rows(data, summary);
-    let longest = rows.iter().map(|r| r.environment.chars().count()).max().unwrap_or(0);
-    let links = links::of(data);
-    // Network tests are many, and have a table of their own.
-    let of_links = |measure: &str| links.benches.iter().flat_map(|b| &b.tests).any(|t| t.measure == measure);
-    for row in rows.iter().filter(|r| r.primary && !of_links(&r.measure)) {
-        if row.group != last.0 {
-            out.push_str(&format!("\n{}\n", row.group));
-        }
-        if (row.metric, &row.measure) != (last.1, &last.2) || row.group != last.0 {
-            out.push_str(&format!("{} [{}]\n", row.label, row.measure));
-        }
-        last = (row.group.clone(), row.metric, row.measure.clone());
-        out.push_str(&line(row, longest.clamp(18, 26)));
-    }
-    for bench in &links.benches {
-        out.push_str(&links::terminal::render(data, summary, bench));
-    }
-    if !summary.notes.is_empty() {
-        out.push('\n');
-    }
-    for note in &summary.notes {
-        out.push_str(&wrap(&format!("note: {note}"), "      "));
-    }
-    out
-}
-
-/// `wide`: of the first column, at the cost of the interval's.
-fn line(row: &Row, wide: usize) -> String {
-    let verdict = match &row.comparison {
-        None if row.position == 0 => "baseline".to_owned(),
-        None => String::new(),
-        Some(c) => format!("{} {}", sign(c.verdict), word(c.verdict)),
+/// What a workbook takes for a number.
+fn in_workbook(cell: &Cell) -> Option<f64> {
+    let value = match cell {
+        Cell::Number(value) => Some(*value),
+        Cell::Fact(text) => text.parse().ok(),
+        Cell::Missing | Cell::Text(_) => None,
     };
-    let interval = 40 - wide;
-    let bracketed = |text: String| if text.is_empty() { text } else { format!("({text})") };
-    let line = format!(
-        "  {:<wide$} {:>13} {:<interval$} {:>8} {:<13} {verdict}",
-        shorten(&row.environment, wide),
-        row.value_text(),
-        bracketed(row.interval_text()),
-        row.tax_text(),
-        bracketed(row.tax_interval_text()),
-    );
-    let mut out = format!("{}\n", line.trim_end());
-    if let Some(c) = row.comparison.as_ref().filter(|c| c.verdict == Verdict::Inconclusive) {
-        out.push_str(&wrap(&format!("    {}", c.reason), "    "));
-    }
-    out
+    value.filter(|value| value.is_finite())
 }
 
-pub(crate) fn shorten(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
+/// What a file holds; a text must not be taken for a formula by a spreadsheet that opens it.
+fn in_csv(cell: &Cell) -> String {
+    match cell {
+        Cell::Missing => String::new(),
+        Cell::Number(value) if value.is_finite() => value.to_string(),
+        Cell::Number(_) => String::new(),
+        Cell::Text(text) | Cell::Fact(text) => match text.chars().next() {
+            Some('=' | '+' | '-' | '@' | '\t' | '\r') => format!("'{text}"),
+            _ => text.clone(),
+        },
     }
-    text.chars().take(width - 1).chain(['…']).collect()
 }
 
-/// Breaks at blanks; a word that is too long stays whole.
-pub(crate) fn wrap(text: &str, indent: &str) -> String {
-    let mut out = String::new();
-    let mut line = String::new();
-    let lead: String = text.chars().take_while(|c| *c == ' ').collect();
-    line.push_str(&lead);
-    for word in text.split_whitespace() {
-        if line.chars().count() + 1 + word.chars().count() > WIDTH && !line.trim().is_empty() {
-            out.push_str(line.trim_end());
-            out.push('\n');
-            indent.clone_into(&mut line);
-        }
-        if !line.is_empty() && !line.ends_with(' ') {
-            line.push(' ');
-        }
-        // A terminal must not be driven by what a service or a plan is called.
-        line.extend(word.chars().filter(|c| !c.is_control()));
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_quoted_and_no_formula() {
+        let mut table = Table::new("t", "T", "a,b");
+        table.push([text("plain"), number(0.5)]);
+        table.push([text("a,\"b\"\n"), number_or_none(None)]);
+        table.push([text("=1+1"), number(f64::NAN)]);
+        let expected = "a,b\r\nplain,0.5\r\n\"a,\"\"b\"\"\n\",\r\n'=1+1,\r\n";
+        assert_eq!(String::from_utf8(table.csv()).unwrap(), expected);
     }
-    out + line.trim_end() + "\n"
+
+    #[test]
+    fn only_numbers_are_numbers_in_a_workbook() {
+        let found = [text("4"), number(4.0), Cell::Fact("4".to_owned()), Cell::Fact("4 s".to_owned())];
+        assert_eq!(found.map(|cell| in_workbook(&cell)), [None, Some(4.0), Some(4.0), None]);
+    }
 }

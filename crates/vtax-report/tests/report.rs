@@ -5,7 +5,7 @@ mod support;
 use std::fs;
 use std::path::Path;
 
-use vtax_report::fixture::{Options, create};
+use vtax_fixture::{Options, create};
 use vtax_report::{Report, write_all};
 use vtax_store::RunDir;
 use vtax_store::summary::{Summary, Verdict};

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use serde_json::{Value, json};
-use vtax_report::fixture::{Options, create};
+use vtax_fixture::{Options, create};
 use vtax_report::{Report, write_all};
 use vtax_store::RunDir;
 use vtax_store::summary::{Comparison, Doubt, Verdict};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use vtax_report::fixture::{Options, create};
+use vtax_fixture::{Options, create};
 use vtax_store::RunDir;
 use vtax_store::record::Outcome;
 use vtax_units::Rate;

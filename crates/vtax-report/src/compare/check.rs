@@ -19,12 +19,12 @@ pub(super) fn reasons(a: &Report, b: &Report) -> Result<Vec<Reason>, StoreError>
         let text = format!("other format: the journal has version {version_a} in A, {version_b} in B");
         reasons.push(Reason { cause: Cause::Format, text });
     }
-    reasons.extend(loops(&a.data.plan, &b.data.plan));
-    let differing = plan_differences(&a.data.plan, &b.data.plan);
+    reasons.extend(loops(&a.context.data.plan, &b.context.data.plan));
+    let differing = plan_differences(&a.context.data.plan, &b.context.data.plan);
     reasons.extend(
         differing.into_iter().map(|d| Reason { cause: Cause::Plan, text: format!("other plan: {d}") }),
     );
-    for (cell, _) in common_cells(&a.data.plan, &b.data.plan) {
+    for (cell, _) in common_cells(&a.context.data.plan, &b.context.data.plan) {
         let (in_a, in_b) = (accelerators(a, cell), accelerators(b, cell));
         if in_a != in_b && !in_a.is_empty() && !in_b.is_empty() {
             let text = format!("other accelerator: {} ran under {in_a} in A, {in_b} in B", cell.id);
@@ -36,10 +36,11 @@ pub(super) fn reasons(a: &Report, b: &Report) -> Result<Vec<Reason>, StoreError>
 
 /// Under what a cell's trials ran, a resumed run perhaps under several; empty without a VM.
 fn accelerators(report: &Report, cell: &Cell) -> String {
-    let trials = report.data.trials.iter().filter(|t| t.cell == cell.id && t.validity == Validity::Valid);
+    let trials =
+        report.context.data.trials.iter().filter(|t| t.cell == cell.id && t.validity == Validity::Valid);
     let found: BTreeSet<String> = trials.filter_map(|t| t.accelerator.clone()).collect();
     match found.is_empty() {
-        true => report.data.accelerator(cell).unwrap_or_default(),
+        true => report.context.data.accelerator(cell).unwrap_or_default(),
         false => found.into_iter().collect::<Vec<_>>().join(" and "),
     }
 }
@@ -50,7 +51,7 @@ fn figures_of(version: u32) -> u32 {
 }
 
 fn journal_version(report: &Report) -> Result<u32, StoreError> {
-    match report.run.journal()?.next().transpose()? {
+    match report.context.run.journal()?.next().transpose()? {
         Some(JournalEntry::Opened { version, .. }) => Ok(version),
         // The journal's reader takes nothing else for a first line.
         _ => Ok(0),
@@ -205,7 +206,7 @@ pub(super) fn machine(a: &HostFacts, b: &HostFacts) -> Vec<String> {
 /// What makes the comparison doubtful.
 pub(super) fn warnings(a: &Report, b: &Report, machine: &[String]) -> Vec<String> {
     let mut warnings = Vec::new();
-    let place = |r: &Report| r.run.path().canonicalize().ok();
+    let place = |r: &Report| r.context.run.path().canonicalize().ok();
     if place(a).is_some_and(|p| place(b) == Some(p)) {
         warnings.push("A and B are the same run.".to_owned());
     }
@@ -215,17 +216,17 @@ pub(super) fn warnings(a: &Report, b: &Report, machine: &[String]) -> Vec<String
             machine.join("; ")
         ));
     }
-    let limits = |r: &Report| r.data.provenance.limits.clone();
+    let limits = |r: &Report| r.context.data.provenance.limits.clone();
     let limits = differing_maps(&limits(a), &limits(b), "none");
     if !limits.is_empty() {
         warnings.push(format!("Budgets were kept by other means: {}.", limits.join("; ")));
     }
     for (name, report) in [("A", a), ("B", b)] {
-        if !report.data.complete {
+        if !report.context.data.complete {
             warnings.push(format!("Run {name} is not complete: trials are missing."));
         }
     }
-    let margin = |r: &Report| r.data.plan.margin;
+    let margin = |r: &Report| r.context.data.plan.margin;
     if margin(a) != margin(b) {
         warnings.push(format!(
             "The margin is {} in A and {} in B; that of A was used.",

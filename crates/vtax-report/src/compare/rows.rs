@@ -7,10 +7,11 @@ use vtax_units::Share;
 use super::{ALL_METRICS, GateVerdict, Options, Row};
 use crate::Report;
 use crate::data::{RunData, Side};
+use crate::families::metrics;
 use crate::format::quantity;
 use crate::judged::{Open, close, compared};
-use crate::metric::{Info, METRICS};
-use crate::table::leads;
+use crate::metric::Info;
+use crate::rows::leads;
 
 /// Loads further apart than this make latencies incomparable: near half of capacity, 5 % more load
 /// already moves a queue's delay by about as much.
@@ -21,21 +22,22 @@ const LOAD_TOLERANCE: f64 = 0.05;
 pub(super) fn rows(a: &Report, b: &Report, options: &Options) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut family = Vec::new();
-    let measures: Vec<&str> = a.data.measures().filter(|m| b.data.measures().any(|n| n == *m)).collect();
-    for group in a.data.groups() {
+    let measures: Vec<&str> =
+        a.context.data.measures().filter(|m| b.context.data.measures().any(|n| n == *m)).collect();
+    for group in a.context.data.groups() {
         for measure in &measures {
-            for info in METRICS.iter().filter(|m| chosen(m, options) && leads(&a.data, measure, m.name)) {
-                for cell in group.cells.iter().filter(|c| b.data.cell(&c.id).is_some()) {
+            for info in metrics().filter(|m| chosen(m, options) && leads(&a.context.data, measure, m.name)) {
+                for cell in group.cells.iter().filter(|c| b.context.data.cell(&c.id).is_some()) {
                     let place = Place { cell: &cell.id, measure, info };
                     let Some((row, open)) = row(a, b, place) else { continue };
                     family.extend(open);
-                    let environment = a.data.environment_label(cell);
+                    let environment = a.context.data.environment_label(cell);
                     rows.push(Row { group: group.label.clone(), environment, ..row });
                 }
             }
         }
     }
-    close(&mut family, a.data.plan.margin.0);
+    close(&mut family, a.context.data.plan.margin.0);
     let mut judged = family.into_iter();
     for row in &mut rows {
         // Only what can be compared takes part in the family, in the order of rows.
@@ -66,13 +68,14 @@ struct Place<'a> {
 fn row(a: &Report, b: &Report, place: Place<'_>) -> Option<(Row, Option<Open>)> {
     let Place { cell, measure, info } = place;
     // Rounds of two runs have nothing to do with each other.
-    let side = |r: &Report| Side { found: r.data.metric(cell, measure, info.name), rounds: Vec::new() };
+    let side =
+        |r: &Report| Side { found: r.context.data.metric(cell, measure, info.name), rounds: Vec::new() };
     let (of_a, of_b) = (side(a), side(b));
     if of_a.found.is_empty() && of_b.found.is_empty() {
         return None;
     }
-    let apart = loads_apart(&a.data, &b.data, cell, measure);
-    let open = compared([cell, cell, measure], info, (&of_b, &of_a), &a.data.plan);
+    let apart = loads_apart(&a.context.data, &b.context.data, cell, measure);
+    let open = compared([cell, cell, measure], info, (&of_b, &of_a), &a.context.data.plan);
     let row = Row {
         group: String::new(),
         environment: String::new(),
@@ -105,7 +108,7 @@ fn for_runs(reason: &str) -> String {
 }
 
 fn figures(report: &Report, place: Place<'_>) -> Option<MetricSummary> {
-    let mut cells = report.summary.cells.iter();
+    let mut cells = report.context.summary.cells.iter();
     let found = cells.find(|c| c.cell == place.cell && c.measure == place.measure)?;
     found.metrics.get(place.info.name).cloned()
 }

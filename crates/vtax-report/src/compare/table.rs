@@ -4,8 +4,8 @@ use vtax_store::summary::{MetricSummary, Verdict};
 
 use super::{Gate, GateVerdict, OnlyIn, Row, RunComparison, Side, printable};
 use crate::format::{quantity, tax, tax_range, utc};
-use crate::headline::word;
-use crate::table::{shorten, sign, wrap};
+use crate::text::{shorten, wrap};
+use crate::words::{sign, word};
 
 /// `B against A over 9 comparisons: 1 worse, 8 equivalent. FAIL: a tax above 10% is shown in 1.`
 pub(super) fn headline(c: &RunComparison) -> String {

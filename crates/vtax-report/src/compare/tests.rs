@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use proptest::prelude::*;
+use vtax_fixture as fixture;
 use vtax_plan::model::{MeasureKind, Plan, ServiceKind};
 use vtax_store::record::{Outcome, TrialRecord};
 use vtax_store::summary::{Comparison, Verdict};
@@ -12,9 +13,9 @@ use vtax_units::{Rate, Share};
 
 use super::*;
 use crate::data;
-use crate::fixture;
+use crate::families::named;
 use crate::judged::{Open, close, compared};
-use crate::metric::{Value, named};
+use crate::metric::Value;
 
 fn made(dir: &Path) -> RunDir {
     let options = fixture::Options { repetitions: 4, seconds: 2, rate: 400, ..fixture::Options::default() };

@@ -1,6 +1,6 @@
 //! Courses of repeated failovers laid over each other at the fault.
 
-use crate::plot::failover::Column;
+use super::plot::around::Column;
 
 /// Most columns of a picture: what is finer can't be seen.
 const MOST_COLUMNS: usize = 400;

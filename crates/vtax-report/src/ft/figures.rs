@@ -2,7 +2,7 @@
 
 use vtax_stats::{Group, MIN_TRIALS, estimate, proportion};
 
-use super::Failover;
+use super::failover::Failover;
 use crate::format::{duration, quantity, range, whole};
 
 /// A duration or count of each failover.

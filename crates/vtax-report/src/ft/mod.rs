@@ -1,287 +1,90 @@
-//! Fault tolerance: what the report's section about failovers shows.
+//! Fault tolerance: the chapter about failovers and what protection costs.
 //!
-//! [`read`] takes what a run stored about faults, protection and checkpoints; everything else here is
-//! made of that. What each quantity is: `docs/failover-report.md`.
+//! `read.rs` takes what a run stored about faults, protection and checkpoints; everything else here is made of that.
+//! What each quantity is: `docs/failover-report.md`.
 
 mod around;
-pub(crate) mod course;
-pub(crate) mod figures;
-pub(crate) mod protects;
+mod costs;
+mod course;
+mod facts;
+mod failover;
+mod failovers;
+mod figures;
+mod found;
+mod page;
+mod plot;
+mod protects;
 mod read;
 mod sip;
-pub(crate) mod study;
-pub(crate) mod tables;
-pub(crate) mod words;
+mod study;
+mod tables;
+pub(crate) mod trial;
+mod words;
 
-use vtax_load::LatencyHistogram;
+use std::sync::OnceLock;
 
-use course::{Course, Kind, Window};
-use figures::{Figure, Quantity};
-use protects::Mode;
-pub(crate) use read::{failover, of_trial, read};
+use crate::chapter::{Chapter, Page, Place, Terminal};
+use crate::context::Context;
+use crate::table::Table;
+use failovers::Ft;
 
-/// What a run has about fault tolerance: one part per group of compared cells.
+/// The chapter about fault tolerance.
 #[derive(Debug, Default)]
-pub(crate) struct Ft {
-    pub(crate) groups: Vec<Group>,
-    /// What couldn't be read.
-    pub(crate) damage: Vec<String>,
+pub(crate) struct FaultTolerance {
+    /// Read when first asked for.
+    found: OnceLock<Ft>,
 }
 
-/// The cells that are compared with each other.
-#[derive(Debug)]
-pub(crate) struct Group {
-    /// What the addresses of its parts begin with.
-    pub(crate) prefix: String,
-    /// What tells it from others; empty where there is one only.
-    pub(crate) label: String,
-    /// Baseline first.
-    pub(crate) environments: Vec<Environment>,
-    /// The measure whose trials say what protection costs.
-    pub(crate) costs_of: Option<String>,
-}
-
-/// One cell with its failovers and checkpoints.
-#[derive(Debug)]
-pub(crate) struct Environment {
-    pub(crate) cell: String,
-    pub(crate) label: String,
-    /// Position in its group; 0 is the baseline.
-    pub(crate) position: usize,
-    pub(crate) mode: Mode,
-    /// Time between checkpoints, in nanoseconds, where the mode has one.
-    pub(crate) interval_ns: Option<f64>,
-    /// Whether it has a disk that is replicated.
-    pub(crate) has_disk: bool,
-    /// In the order of time.
-    pub(crate) failovers: Vec<Failover>,
-    /// Times without protection, and without service, of its trials with faults.
-    pub(crate) spans: Vec<Span>,
-    /// Seconds of load with faults, all trials.
-    pub(crate) loaded: f64,
-    pub(crate) costs: Costs,
-    pub(crate) overlays: Vec<Overlay>,
-}
-
-/// Moments of a failover, in seconds since the fault.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Times {
-    pub(crate) detected: Option<f64>,
-    pub(crate) fenced: Option<f64>,
-    /// The other side runs: its copy, a boot, a restored snapshot, or the guest that moved.
-    pub(crate) promoted: Option<f64>,
-    pub(crate) answered: Option<f64>,
-    pub(crate) normal: Option<f64>,
-    pub(crate) rearmed: Option<f64>,
-}
-
-/// What a failover did to clients.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub(crate) open: Option<u64>,
-    pub(crate) kept: Option<u64>,
-    pub(crate) lost: Option<u64>,
-    pub(crate) attempted: Option<u64>,
-    pub(crate) failed: Option<u64>,
-    pub(crate) delayed: Option<u64>,
-    pub(crate) retransmissions: Option<u64>,
-}
-
-/// How a fault ended for the service.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum End {
-    /// Somebody answered again.
-    Survived,
-    /// Nobody runs the guest any more, and why.
-    Lost(String),
-}
-
-/// One fault and what followed.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Failover {
-    /// Index of its trial.
-    pub(crate) trial: u32,
-    pub(crate) measure: String,
-    /// From 1, within its trial.
-    pub(crate) number: usize,
-    /// `kill: primary-host`.
-    pub(crate) fault: String,
-    /// What that did: `the host it ran on was killed`.
-    pub(crate) happened: &'static str,
-    /// The host of the guest failed, and no other one: what protection is for.
-    pub(crate) host_failed: bool,
-    /// The guest was moved on purpose: nothing had failed.
-    pub(crate) planned: bool,
-    /// Seconds since the load began.
-    pub(crate) at: f64,
-    pub(crate) end: End,
-    /// Why it doesn't count.
-    pub(crate) excluded: Option<String>,
-    pub(crate) times: Times,
-    pub(crate) fencing_ns: Option<f64>,
-    pub(crate) takeover_ns: Option<f64>,
-    pub(crate) rearm_ns: Option<f64>,
-    pub(crate) silence_arming_ns: Option<f64>,
-    /// How old the restored state was: what happened in that time is forgotten.
-    pub(crate) forgotten_ns: Option<f64>,
-    pub(crate) counts: Counts,
-}
-
-/// A time without protection or without anybody who runs the service, in seconds since the load of its trial began.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Span {
-    pub(crate) trial: u32,
-    pub(crate) from: f64,
-    /// At most the end of the load.
-    pub(crate) to: f64,
-    /// Whether it ended before the load did.
-    pub(crate) ended: bool,
-    pub(crate) reason: String,
-    /// Nobody ran the service.
-    pub(crate) down: bool,
-}
-
-impl Span {
-    /// In seconds.
-    pub(crate) fn length(&self) -> f64 {
-        (self.to - self.from).max(0.0)
+impl FaultTolerance {
+    fn found(&self, context: &Context) -> &Ft {
+        self.found.get_or_init(|| read::read(&context.run, &context.data))
     }
 }
 
-/// What protection costs, over the trials of a cell.
-#[derive(Debug, Default)]
-pub(crate) struct Costs {
-    /// One value per trial: checkpoints a second.
-    pub(crate) checkpoint_rate: Vec<f64>,
-    /// Share of the time in which the guest stood still.
-    pub(crate) stopped_share: Vec<f64>,
-    /// Bytes over the link in a second.
-    pub(crate) link_rate: Vec<f64>,
-    /// Bytes over the link for a checkpoint.
-    pub(crate) bytes: Vec<f64>,
-    /// Dirty pages of a checkpoint, at most.
-    pub(crate) pages: Vec<f64>,
-    /// Share of a core that the hosts' virtual machines took, all together.
-    pub(crate) host_cpu: Vec<f64>,
-    /// Share of a core that watching over them took.
-    pub(crate) supervision: Vec<f64>,
-    /// Nanoseconds from the decision to protect a running guest to its first checkpoint, each time.
-    pub(crate) armed_ns: Vec<f64>,
-    /// All pauses.
-    pub(crate) pauses: LatencyHistogram,
-}
-
-/// What is drawn around a fault.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct What {
-    /// Part of its address: `failed`, `failed-calling`, `ses1`.
-    pub(crate) name: &'static str,
-    pub(crate) title: &'static str,
-    /// What the vertical axis is.
-    pub(crate) axis: &'static str,
-    /// Empty for counts in a second, else `ms`.
-    pub(crate) unit: &'static str,
-    pub(crate) graph: Option<study::Graph>,
-}
-
-impl What {
-    /// Counts have no unit of their own.
-    fn kind(&self) -> Kind {
-        if self.unit.is_empty() { Kind::Rate } else { Kind::Mean }
-    }
-}
-
-/// One quantity around the faults of an environment.
-#[derive(Debug)]
-pub(crate) struct Overlay {
-    /// The kind of fault.
-    pub(crate) fault: String,
-    pub(crate) what: What,
-    pub(crate) window: Window,
-    pub(crate) courses: Vec<Course>,
-}
-
-impl Environment {
-    /// Failovers that count: something failed, and it was measured.
-    pub(crate) fn counted(&self) -> impl Iterator<Item = &Failover> {
-        self.failovers.iter().filter(|f| f.excluded.is_none())
-    }
-}
-
-impl Ft {
-    /// True where the run has nothing to show here.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.groups.is_empty()
-    }
-}
-
-/// Failovers of one kind of fault in one environment: what statistics are made of.
-#[derive(Debug)]
-pub(crate) struct Series<'a> {
-    pub(crate) environment: &'a Environment,
-    pub(crate) fault: &'a str,
-    /// Those that count, in the order of time.
-    pub(crate) failovers: Vec<&'a Failover>,
-}
-
-impl Environment {
-    /// Its failovers by kind of fault, those first that came first.
-    pub(crate) fn series(&self) -> Vec<Series<'_>> {
-        let mut all: Vec<Series<'_>> = Vec::new();
-        for f in self.counted() {
-            match all.iter_mut().find(|s| s.fault == f.fault) {
-                Some(series) => series.failovers.push(f),
-                None => all.push(Series { environment: self, fault: &f.fault, failovers: vec![f] }),
-            }
+impl Chapter for FaultTolerance {
+    fn page(&self, context: &Context) -> Page {
+        let found = self.found(context);
+        let mut page = Page { damage: found.damage.clone(), ..Page::default() };
+        if found.is_empty() {
+            return page;
         }
-        all
+        page.styles.push(include_str!("style.css"));
+        page.put(Place::Faults, "ft", "Fault tolerance", page::failovers(context, found));
+        page.words.extend(WORDS);
+        page
+    }
+
+    fn tables(&self, context: &Context) -> Vec<Table> {
+        tables::tables(self.found(context))
+    }
+
+    fn terminal(&self, context: &Context) -> Terminal {
+        Terminal { end: words::terminal(self.found(context)), ..Terminal::default() }
     }
 }
 
-impl Series<'_> {
-    /// `vm-kemari (TCG), kill primary-host`; the fault only where the environment has several.
-    pub(crate) fn label(&self, several: bool) -> String {
-        match several {
-            true => format!("{}, {}", self.environment.label, self.fault),
-            false => self.environment.label.clone(),
-        }
-    }
-
-    pub(crate) fn survived(&self) -> u64 {
-        self.failovers.iter().filter(|f| f.end == End::Survived).count() as u64
-    }
-
-    pub(crate) fn count(&self) -> u64 {
-        self.failovers.len() as u64
-    }
-
-    /// What is known of a quantity; failovers that ended the service have none.
-    pub(crate) fn figure(&self, quantity: &Quantity) -> Figure {
-        let of = |f: &&Failover| (f.end == End::Survived).then(|| (quantity.of)(f)).flatten();
-        Figure::new(self.failovers.iter().map(of))
-    }
-
-    /// Connections kept and open, and in how many failovers all of them were kept; `None` where none were counted.
-    pub(crate) fn connections(&self) -> Option<Connections> {
-        let mut sum = Connections::default();
-        for counts in self.failovers.iter().map(|f| f.counts) {
-            let (Some(open), Some(kept)) = (counts.open, counts.kept) else { continue };
-            sum.open = sum.open.saturating_add(open);
-            sum.kept = sum.kept.saturating_add(kept.min(open));
-            sum.failovers += 1;
-            sum.unharmed += u64::from(kept >= open);
-        }
-        (sum.open > 0).then_some(sum)
-    }
-}
-
-/// Connections over failovers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Connections {
-    pub(crate) open: u64,
-    pub(crate) kept: u64,
-    /// Failovers that had any.
-    pub(crate) failovers: u64,
-    /// Failovers that kept all of theirs.
-    pub(crate) unharmed: u64,
-}
+/// Words of the section about faults.
+const WORDS: [(&str, &str); 7] = [
+    ("fault", "Something broken on purpose while a load is held: a host killed or frozen, a link cut."),
+    (
+        "failover",
+        "Another host takes over: the time from the failure until somebody answers again, and what gets lost in it.",
+    ),
+    (
+        "primary, secondary",
+        "The host that runs the guest, and the one that keeps a copy of it in the same state and could go on.",
+    ),
+    (
+        "checkpoint",
+        "The moment at which the copy is brought up to date: the guest is stopped, what it changed is copied, it goes on.",
+    ),
+    (
+        "dirty page",
+        "A page of memory, 4 KiB, that was changed since the last checkpoint and has to be copied.",
+    ),
+    (
+        "fencing",
+        "Making sure that a host that is believed dead is, before another takes over: one that only hung would wake up and answer too.",
+    ),
+    ("split brain", "Two guests that both believe to be the one: what fencing prevents."),
+];

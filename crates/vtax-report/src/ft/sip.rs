@@ -6,9 +6,10 @@ use vtax_store::failover::FailoverOutcome;
 use vtax_store::ims::{ImsPhase, ImsPhaseKind};
 use vtax_store::{StoreError, TrialDir};
 
-use super::around::{Found, Recorder, put};
 use super::course::{Course, Kind};
-use super::{What, study};
+use super::failovers::What;
+use super::found::{Found, Recorder, put};
+use super::study;
 
 const fn count(
     name: &'static str,

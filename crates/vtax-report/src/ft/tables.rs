@@ -1,43 +1,24 @@
 //! Failovers as CSV files and sheets of the workbook.
 
 use super::course::overlay;
+use super::failover::End;
+use super::failovers::{Environment, Ft, Group};
 use super::figures::QUANTITIES;
-use super::{End, Environment, Ft, Group};
-use crate::csv::{Cell, Csv, number};
-use crate::report::Report;
+use crate::table::{Cell, Table, count, number, number_or_none, text, yes_no};
 
-/// File names and contents; none where the run has nothing about fault tolerance.
-pub(crate) fn files(report: &Report) -> Vec<(&'static str, String)> {
-    let ft = report.ft();
+/// Every table; none where the run has nothing about fault tolerance.
+pub(super) fn tables(ft: &Ft) -> Vec<Table> {
     if ft.is_empty() {
         return Vec::new();
     }
-    vec![
-        ("failovers.csv", failovers(ft)),
-        ("failover_figures.csv", figures(ft)),
-        ("failover_courses.csv", courses(ft)),
-        ("ft_checkpoints.csv", checkpoints(ft)),
-        ("ft_unprotected.csv", unprotected(ft)),
-    ]
-}
-
-/// Name of a file's sheet.
-pub(crate) fn sheet(file: &str) -> Option<&'static str> {
-    Some(match file {
-        "failovers.csv" => "Failovers",
-        "failover_figures.csv" => "Failover figures",
-        "failover_courses.csv" => "Around the fault",
-        "ft_checkpoints.csv" => "Checkpoints",
-        "ft_unprotected.csv" => "Without protection",
-        _ => return None,
-    })
+    vec![failovers(ft), figures(ft), courses(ft), checkpoints(ft), unprotected(ft)]
 }
 
 fn environments(ft: &Ft) -> impl Iterator<Item = (&Group, &Environment)> {
     ft.groups.iter().flat_map(|g| g.environments.iter().map(move |e| (g, e)))
 }
 
-fn failovers(ft: &Ft) -> String {
+fn failovers(ft: &Ft) -> Table {
     let mut header =
         "cell,environment,mode,interval_ns,measure,trial,number,fault,planned,at_s,counts,survived,reason"
             .to_owned();
@@ -45,7 +26,7 @@ fn failovers(ft: &Ft) -> String {
         header.push_str(&format!(",{}{}", q.name, if q.unit.is_empty() { "" } else { "_ns" }));
     }
     header.push_str(",connections_kept,attempted");
-    let mut csv = Csv::new(&header);
+    let mut table = Table::new("failovers", "Failovers", &header);
     for (_, e) in environments(ft) {
         for f in &e.failovers {
             let (survived, lost) = match &f.end {
@@ -53,30 +34,32 @@ fn failovers(ft: &Ft) -> String {
                 End::Lost(reason) => ("no", reason.as_str()),
             };
             let mut row = vec![
-                Cell::Text(&e.cell),
-                Cell::Text(&e.label),
-                Cell::Text(e.mode.name()),
-                Cell::Number(e.interval_ns),
-                Cell::Text(&f.measure),
+                text(&e.cell),
+                text(&e.label),
+                text(e.mode.name()),
+                number_or_none(e.interval_ns),
+                text(&f.measure),
                 number(f.trial),
-                number(f.number as f64),
-                Cell::Text(&f.fault),
-                Cell::Text(if f.planned { "yes" } else { "no" }),
+                count(f.number),
+                text(&f.fault),
+                yes_no(f.planned),
                 number(f.at),
-                Cell::Text(if f.excluded.is_none() { "yes" } else { "no" }),
-                Cell::Text(survived),
-                Cell::Text(f.excluded.as_deref().unwrap_or(lost)),
+                yes_no(f.excluded.is_none()),
+                text(survived),
+                text(f.excluded.as_deref().unwrap_or(lost)),
             ];
-            row.extend(QUANTITIES.iter().map(|q| Cell::Number((q.of)(f))));
-            row.extend([f.counts.kept, f.counts.attempted].map(|n| Cell::Number(n.map(|n| n as f64))));
-            csv.push(&row);
+            row.extend(QUANTITIES.iter().map(|q| number_or_none((q.of)(f))));
+            row.extend([f.counts.kept, f.counts.attempted].map(|n| number_or_none(n.map(|n| n as f64))));
+            table.push(row);
         }
     }
-    csv.finish()
+    table
 }
 
-fn figures(ft: &Ft) -> String {
-    let mut csv = Csv::new(
+fn figures(ft: &Ft) -> Table {
+    let mut table = Table::new(
+        "failover_figures",
+        "Failover figures",
         "cell,environment,mode,fault,quantity,unit,n,failovers,median,interval_low,interval_high,lowest,highest,can_tell",
     );
     for (_, e) in environments(ft) {
@@ -85,44 +68,46 @@ fn figures(ft: &Ft) -> String {
                 let f = series.figure(q);
                 let (low, high) = f.interval.unzip();
                 let (lowest, highest) = f.extremes.unzip();
-                csv.push(&[
-                    Cell::Text(&e.cell),
-                    Cell::Text(&e.label),
-                    Cell::Text(e.mode.name()),
-                    Cell::Text(series.fault),
-                    Cell::Text(q.name),
-                    Cell::Text(q.unit),
-                    number(f.n as f64),
-                    number(f.of as f64),
-                    Cell::Number(f.median),
-                    Cell::Number(low),
-                    Cell::Number(high),
-                    Cell::Number(lowest),
-                    Cell::Number(highest),
-                    Cell::Text(if f.unknown() { "no" } else { "yes" }),
+                table.push([
+                    text(&e.cell),
+                    text(&e.label),
+                    text(e.mode.name()),
+                    text(series.fault),
+                    text(q.name),
+                    text(q.unit),
+                    count(f.n),
+                    count(f.of),
+                    number_or_none(f.median),
+                    number_or_none(low),
+                    number_or_none(high),
+                    number_or_none(lowest),
+                    number_or_none(highest),
+                    text(if f.unknown() { "no" } else { "yes" }),
                 ]);
             }
         }
     }
-    csv.finish()
+    table
 }
 
-fn courses(ft: &Ft) -> String {
-    let mut csv = Csv::new(
+fn courses(ft: &Ft) -> Table {
+    let mut table = Table::new(
+        "failover_courses",
+        "Around the fault",
         "cell,environment,fault,quantity,study_graph,unit,failovers,since_fault_s,median,lowest,highest",
     );
     for (_, e) in environments(ft) {
         for o in &e.overlays {
             let unit = if o.what.unit.is_empty() { "1/s" } else { o.what.unit };
             for c in overlay(o.window, &o.courses).iter().filter(|c| c.median.is_finite()) {
-                csv.push(&[
-                    Cell::Text(&e.cell),
-                    Cell::Text(&e.label),
-                    Cell::Text(&o.fault),
-                    Cell::Text(o.what.name),
-                    Cell::Text(o.what.graph.map_or("", |g| g.number)),
-                    Cell::Text(unit),
-                    number(o.courses.len() as f64),
+                table.push([
+                    text(&e.cell),
+                    text(&e.label),
+                    text(&o.fault),
+                    text(o.what.name),
+                    text(o.what.graph.map_or("", |g| g.number)),
+                    text(unit),
+                    count(o.courses.len()),
                     number(c.at),
                     number(c.median),
                     number(c.low),
@@ -131,14 +116,18 @@ fn courses(ft: &Ft) -> String {
             }
         }
     }
-    csv.finish()
+    table
 }
 
 /// Quantiles of pauses in the file.
 const PAUSES: [(&str, f64); 5] = [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
 
-fn checkpoints(ft: &Ft) -> String {
-    let mut csv = Csv::new("cell,environment,mode,interval_ns,quantity,unit,trial_or_all,value");
+fn checkpoints(ft: &Ft) -> Table {
+    let mut table = Table::new(
+        "ft_checkpoints",
+        "Checkpoints",
+        "cell,environment,mode,interval_ns,quantity,unit,trial_or_all,value",
+    );
     for (_, e) in environments(ft) {
         let lists: [(&str, &str, &[f64]); 8] = [
             ("checkpoints", "1/s", &e.costs.checkpoint_rate),
@@ -151,14 +140,14 @@ fn checkpoints(ft: &Ft) -> String {
             ("armed_in", "ns", &e.costs.armed_ns),
         ];
         let mut row = |quantity: &str, unit: &str, which: &str, value: f64| {
-            csv.push(&[
-                Cell::Text(&e.cell),
-                Cell::Text(&e.label),
-                Cell::Text(e.mode.name()),
-                Cell::Number(e.interval_ns),
-                Cell::Text(quantity),
-                Cell::Text(unit),
-                Cell::Text(which),
+            table.push([
+                text(&e.cell),
+                text(&e.label),
+                text(e.mode.name()),
+                number_or_none(e.interval_ns),
+                text(quantity),
+                text(unit),
+                Cell::Fact(which.to_owned()),
                 number(value),
             ]);
         };
@@ -172,24 +161,28 @@ fn checkpoints(ft: &Ft) -> String {
             row(&format!("pause_{name}"), "ns", "all", h.value_at_quantile(*q) as f64);
         }
     }
-    csv.finish()
+    table
 }
 
-fn unprotected(ft: &Ft) -> String {
-    let mut csv = Csv::new("cell,environment,trial,from_s,to_s,ended,service_down,reason");
+fn unprotected(ft: &Ft) -> Table {
+    let mut table = Table::new(
+        "ft_unprotected",
+        "Without protection",
+        "cell,environment,trial,from_s,to_s,ended,service_down,reason",
+    );
     for (_, e) in environments(ft) {
         for span in &e.spans {
-            csv.push(&[
-                Cell::Text(&e.cell),
-                Cell::Text(&e.label),
+            table.push([
+                text(&e.cell),
+                text(&e.label),
                 number(span.trial),
                 number(span.from),
                 number(span.to),
-                Cell::Text(if span.ended { "yes" } else { "no" }),
-                Cell::Text(if span.down { "yes" } else { "no" }),
-                Cell::Text(&span.reason),
+                yes_no(span.ended),
+                yes_no(span.down),
+                text(&span.reason),
             ]);
         }
     }
-    csv.finish()
+    table
 }

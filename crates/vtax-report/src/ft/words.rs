@@ -1,29 +1,9 @@
 //! Failovers in sentences for people who know neither statistics nor hypervisors, and the terminal's table.
 
-use vtax_plan::model::{FaultKind, FaultTarget};
-
+use super::failover::{Counts, End};
+use super::failovers::{Environment, Ft, Series};
 use super::figures::{Figure, QUANTITIES, Quantity};
-use super::{End, Ft, Series};
-use crate::table::{shorten, wrap};
-
-/// A fault as something that happened to the environment.
-pub(crate) fn happened(kind: FaultKind) -> &'static str {
-    use FaultTarget::{FtLink, Hosts, Path, PrimaryHost, SecondaryHost, Sut};
-    match kind {
-        FaultKind::Kill(PrimaryHost) => "the host it ran on was killed",
-        FaultKind::Kill(SecondaryHost) => "the host with its copy was killed",
-        FaultKind::Kill(Hosts) => "all of its hosts were killed",
-        FaultKind::Kill(_) => "it was killed with the host it ran on",
-        FaultKind::Hang(PrimaryHost) => "the host it ran on was frozen",
-        FaultKind::Hang(SecondaryHost) => "the host with its copy was frozen",
-        FaultKind::Hang(_) => "it was frozen with the host it ran on",
-        FaultKind::Cut(FtLink) => "the link between its hosts was cut",
-        FaultKind::Cut(Path | Sut) => "the network to its clients was cut",
-        FaultKind::Cut(_) => "its hosts were cut off",
-        FaultKind::Restore(_) => "what was broken was mended",
-        FaultKind::Failover(_) => "it was moved to another host on purpose",
-    }
-}
+use crate::text::{shorten, wrap};
 
 fn quantity(name: &str) -> Option<&'static Quantity> {
     QUANTITIES.iter().find(|q| q.name == name)
@@ -34,7 +14,7 @@ fn figure(series: &Series<'_>, name: &str) -> Option<Figure> {
     figure.median.is_some().then_some(figure)
 }
 
-fn total(series: &Series<'_>, of: impl Fn(&super::Counts) -> Option<u64>) -> Option<u64> {
+fn total(series: &Series<'_>, of: impl Fn(&Counts) -> Option<u64>) -> Option<u64> {
     series.failovers.iter().filter_map(|f| of(&f.counts)).reduce(u64::saturating_add)
 }
 
@@ -89,7 +69,7 @@ pub(crate) fn sentence(series: &Series<'_>) -> String {
 pub(crate) fn terminal(ft: &Ft) -> String {
     let mut out = String::new();
     for group in &ft.groups {
-        let all: Vec<Series<'_>> = group.environments.iter().flat_map(super::Environment::series).collect();
+        let all: Vec<Series<'_>> = group.environments.iter().flat_map(Environment::series).collect();
         if all.is_empty() {
             continue;
         }

@@ -7,9 +7,9 @@ use super::scale::Scale;
 use super::svg::{Anchor, Svg, number};
 use super::{is_narrow, series};
 use crate::format::tax_tick;
-use crate::headline::word;
 use crate::markup::Markup;
-use crate::table::Row;
+use crate::rows::Row;
+use crate::words::word;
 
 /// Height of a heading or a tax, in pixels.
 const ROW: f64 = 26.0;

@@ -1,21 +1,17 @@
 //! Pictures as SVG, drawn for one width each; [`responsive`] gives a page both.
 
-pub(crate) mod capacity;
 pub(crate) mod curves;
 pub(crate) mod dots;
-pub(crate) mod failover;
 pub(crate) mod forest;
-mod frame;
+pub(crate) mod frame;
 pub(crate) mod narrowing;
 pub(crate) mod panel;
 pub(crate) mod scale;
 pub(crate) mod scaling;
+pub(crate) mod shape;
 pub(crate) mod stack;
-mod svg;
-pub(crate) mod sweep;
-pub(crate) mod takeover;
+pub(crate) mod svg;
 pub(crate) mod timeline;
-pub(crate) mod transfers;
 pub(crate) mod xy;
 
 use crate::markup::Markup;
@@ -35,7 +31,7 @@ pub(crate) fn responsive(draw: impl Fn(f64) -> Markup) -> Markup {
 }
 
 /// True where a picture of that width is for a phone.
-fn is_narrow(width: f64) -> bool {
+pub(crate) fn is_narrow(width: f64) -> bool {
     width < 500.0
 }
 

@@ -7,8 +7,8 @@ use super::is_narrow;
 use super::scale::Scale;
 use super::svg::{Anchor, Svg};
 use crate::format::{quantity, tick};
+use crate::general::trial::layer_label;
 use crate::markup::Markup;
-use crate::metric::layer_label;
 
 /// One environment's bar.
 #[derive(Debug)]

@@ -3,8 +3,8 @@
 use super::frame::{Frame, width as text_width};
 use super::is_narrow;
 use super::scale::Scale;
+use super::shape::Bin;
 use super::svg::{Anchor, Svg, Trace, number};
-use crate::ims::shape::Bin;
 use crate::markup::Markup;
 
 /// A phase in the strip above the course.

@@ -1,0 +1,26 @@
+//! The one list of the report's chapters: what belongs into it is registered here.
+
+use crate::chapter::Chapter;
+use crate::family::{http::Http, network::Network, sip::Sip};
+use crate::ft::FaultTolerance;
+use crate::general::{
+    cpu::Cpu, latency::Latency, provenance::Origin, scalability::Sweeps, time::OverTime, trials::Trials,
+    verdicts::Verdicts,
+};
+
+/// Every chapter, in the order of tables and sheets. Sections of the page are ordered by their place first.
+pub(crate) fn chapters() -> Vec<Box<dyn Chapter>> {
+    vec![
+        Box::new(Verdicts),
+        Box::new(Trials),
+        Box::new(Latency),
+        Box::new(Http),
+        Box::<Sip>::default(),
+        Box::<FaultTolerance>::default(),
+        Box::new(Network),
+        Box::new(Sweeps),
+        Box::new(Cpu),
+        Box::new(OverTime),
+        Box::new(Origin),
+    ]
+}

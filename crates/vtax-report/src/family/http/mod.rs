@@ -1,0 +1,116 @@
+//! HTTP: searches for the capacity.
+
+pub(crate) mod plot;
+pub(crate) mod trial;
+
+use vtax_store::record::{CapacityOutcome, Outcome, TrialRecord, Validity};
+
+use crate::chapter::{Chapter, Page, Place};
+use crate::context::Context;
+use crate::data::RunData;
+use crate::html::parts::{details, figure, head, titled};
+use crate::markup::Markup;
+use crate::plot::{responsive, series};
+use crate::table::{Table, count, number, text, text_or_none, yes_no};
+use plot::{Searches, searches};
+use trial::bracket;
+
+/// The chapter about searches for the capacity.
+#[derive(Debug)]
+pub(crate) struct Http;
+
+impl Chapter for Http {
+    fn page(&self, context: &Context) -> Page {
+        let mut page = Page::default();
+        page.put(Place::Pictures, "capacity", "Capacity", section(&context.data));
+        page
+    }
+
+    fn tables(&self, context: &Context) -> Vec<Table> {
+        vec![steps(&context.data)]
+    }
+}
+
+fn capacity(record: &TrialRecord) -> Option<&CapacityOutcome> {
+    match &record.outcome {
+        Some(Outcome::Capacity(found)) => Some(found),
+        _ => None,
+    }
+}
+
+fn steps(data: &RunData) -> Table {
+    let columns = "trial,cell,measure,step,offered_per_s,goodput_per_s,loss,p99_ns,passed,reason";
+    let mut table = Table::new("capacity_steps", "Capacity steps", columns);
+    for t in &data.trials {
+        let steps = capacity(t).map_or(&[][..], |c| c.steps.as_slice());
+        for (i, s) in (1u32..).zip(steps) {
+            table.push([
+                number(t.index),
+                text(&t.cell),
+                text(&t.measure),
+                number(i),
+                number(s.offered.0),
+                number(s.goodput.0),
+                number(s.loss),
+                count(s.p99.0),
+                yes_no(s.passed),
+                text_or_none(s.reason.as_deref()),
+            ]);
+        }
+    }
+    table
+}
+
+fn section(data: &RunData) -> Markup {
+    let mut m = Markup::new();
+    for group in data.groups() {
+        for measure in &data.plan.measures {
+            let cells: Vec<Searches<'_>> = group
+                .cells
+                .iter()
+                .enumerate()
+                .map(|(position, cell)| Searches {
+                    label: data.environment_label(cell),
+                    position,
+                    trials: data
+                        .trials
+                        .iter()
+                        .filter(|t| t.cell == cell.id && t.measure == measure.name)
+                        .filter(|t| t.validity == Validity::Valid)
+                        .filter_map(|t| Some((t.index, capacity(t)?)))
+                        .collect(),
+                })
+                .filter(|s| !s.trials.is_empty())
+                .collect();
+            if cells.is_empty() {
+                continue;
+            }
+            let caption = titled(
+                "Every search, step by step. Filled marks: carried within the limits; crosses: not. \
+                 The bar is the bracket that was left",
+                &group.label,
+            );
+            let keys: Vec<_> = cells.iter().map(|c| (series(c.position), c.label.clone())).collect();
+            let picture = responsive(|w| searches(&cells, "Capacity searches", w));
+            m.add(&figure(&caption, &keys, &picture)).add(&bracket_table(&cells));
+        }
+    }
+    m
+}
+
+fn bracket_table(cells: &[Searches<'_>]) -> Markup {
+    let mut table = Markup::new();
+    table.open("table", &[]);
+    head(&mut table, &[("Environment", false), ("Trial", true), ("Bracket, req/s", true), ("Steps", true)]);
+    table.open("tbody", &[]);
+    for cell in cells {
+        for (index, outcome) in &cell.trials {
+            table.open("tr", &[]).element("th", &[("scope", "row")], &cell.label);
+            table.element("td", &[("class", "n")], &format!("{index:03}"));
+            table.element("td", &[("class", "n")], &bracket(outcome));
+            table.element("td", &[("class", "n")], &outcome.steps.len().to_string()).close("tr");
+        }
+    }
+    table.close("tbody").close("table");
+    details("As a table", &table)
+}

@@ -1,0 +1,131 @@
+//! Transfers by scenario, a mark for each window; and by window, a line for each series.
+
+use crate::format::tick;
+use crate::markup::Markup;
+use crate::plot::frame::{Frame, spread};
+use crate::plot::scale::Scale;
+use crate::plot::svg::{Anchor, Svg, number, polyline};
+use crate::plot::{is_narrow, series};
+
+/// One scenario.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) label: String,
+    /// Not measured here: drawn as outlines.
+    pub(crate) printed: bool,
+    /// Number of the window, value, and what is shown on pointing at it.
+    pub(crate) marks: Vec<(usize, f64, String)>,
+}
+
+/// Height of a row and of a heading, in pixels.
+const ROW: f64 = 21.0;
+const HEADING: f64 = 28.0;
+
+/// Draws groups of scenarios on one logarithmic axis in `unit`.
+pub(crate) fn scenarios(groups: &[(String, Vec<Row>)], title: &str, unit: &str, width: f64) -> Markup {
+    let narrow = is_narrow(width);
+    let row = if narrow { ROW * 1.6 } else { ROW };
+    let rows: usize = groups.iter().map(|(_, rows)| rows.len()).sum();
+    let height = 4.0 + groups.len() as f64 * HEADING + rows as f64 * row + 44.0;
+    let values = groups.iter().flat_map(|(_, rows)| rows).flat_map(|r| r.marks.iter().map(|m| m.1));
+    let frame = Frame {
+        left: if narrow { 8.0 } else { 210.0 },
+        right: width - 12.0,
+        top: 4.0,
+        bottom: height - 44.0,
+        x: Scale::log_around(values),
+        y: Scale::Linear { low: 0.0, high: 1.0 },
+    };
+    let mut svg = Svg::new(
+        width,
+        height,
+        title,
+        "One line per scenario, one mark per window, on a logarithmic axis; outlines are the study's figures.",
+    );
+    frame.x_axis(&mut svg, if narrow { 4 } else { 8 }, |v| tick(v, unit));
+    svg.text("name", (frame.right, height - 8.0), Anchor::End, "MB in 30 s");
+    let mut y = frame.top;
+    for (heading, rows) in groups {
+        svg.text("heading", (0.0, y + 19.0), Anchor::Start, heading);
+        y += HEADING;
+        for r in rows {
+            let middle = y + row - ROW / 2.0;
+            let class = if r.printed { "tick" } else { "label" };
+            if narrow {
+                svg.text(class, (0.0, y + 11.0), Anchor::Start, &r.label);
+            } else {
+                svg.text(class, (frame.left - 14.0, middle + 4.0), Anchor::End, &r.label);
+            }
+            svg.line("row", (frame.left, middle), (frame.right, middle));
+            for (window, value, tip) in &r.marks {
+                let class = if r.printed { "ring" } else { "mark" };
+                let class = format!("{} {class}", series(*window));
+                svg.mark(&class, *window, (frame.x(*value), middle), 4.6, tip);
+            }
+            y += row;
+        }
+    }
+    svg.finish()
+}
+
+/// One line over the windows.
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(crate) label: String,
+    /// Number of its colour and mark.
+    pub(crate) position: usize,
+    /// By window, in order; what wasn't measured is left out.
+    pub(crate) values: Vec<Option<f64>>,
+}
+
+/// Draws lines over windows, which are equal steps apart, on a logarithmic axis in `unit`.
+pub(crate) fn by_window(lines: &[Line], windows: &[String], title: &str, unit: &str, width: f64) -> Markup {
+    let narrow = is_narrow(width);
+    let height = if narrow { 300.0 } else { 360.0 };
+    let longest = lines.iter().map(|l| l.label.chars().count()).max().unwrap_or(0) as f64;
+    let last = windows.len().saturating_sub(1) as f64;
+    let frame = Frame {
+        left: 66.0,
+        right: width - if narrow { 12.0 } else { longest * 7.2 + 20.0 },
+        top: 30.0,
+        bottom: height - 44.0,
+        x: Scale::Linear { low: -0.25, high: last + 0.25 },
+        y: Scale::log_around(lines.iter().flat_map(|l| l.values.iter().flatten().copied())),
+    };
+    let mut svg = Svg::new(
+        width,
+        height,
+        title,
+        "Windows in rising order, equal steps apart; amounts on a logarithmic axis.",
+    );
+    frame.y_axis(&mut svg, 7, |v| tick(v, unit));
+    svg.line("axis", (frame.left, frame.bottom), (frame.right, frame.bottom));
+    for (i, window) in windows.iter().enumerate() {
+        let x = frame.x(i as f64);
+        svg.path("grid", &format!("M{} {}V{}", number(x), number(frame.top), number(frame.bottom)), "");
+        svg.text("tick", (x, frame.bottom + 16.0), Anchor::Middle, window);
+    }
+    frame.names(&mut svg, "window", "MB in 30 s");
+    let mut ends = Vec::new();
+    for line in lines {
+        let color = series(line.position);
+        let place = |(i, v): (usize, &Option<f64>)| v.map(|v| (frame.x(i as f64), frame.y(v)));
+        let points: Vec<(f64, f64)> = line.values.iter().enumerate().filter_map(place).collect();
+        svg.path(&format!("{color} curve"), &polyline(points.iter().copied()), &line.label);
+        for (i, value) in line.values.iter().enumerate().filter_map(|(i, v)| Some((i, (*v)?))) {
+            let tip = format!("{}, window {}: {}", line.label, windows[i], tick(value, unit));
+            let at = (frame.x(i as f64), frame.y(value));
+            svg.mark(&format!("{color} mark"), line.position, at, 4.0, &tip);
+        }
+        ends.push(points.last().copied().unwrap_or((frame.left, frame.top)));
+    }
+    if !narrow {
+        let mut heights: Vec<f64> = ends.iter().map(|e| e.1).collect();
+        spread(&mut heights, 16.0, frame.top, frame.bottom);
+        for ((line, end), y) in lines.iter().zip(&ends).zip(heights) {
+            let class = format!("{} label", series(line.position));
+            svg.text(&class, (end.0 + 9.0, y + 4.0), Anchor::Start, &line.label);
+        }
+    }
+    svg.finish()
+}

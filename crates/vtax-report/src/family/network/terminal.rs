@@ -1,0 +1,178 @@
+//! Network tests as one table for a terminal: a line for each environment over a path.
+
+use vtax_store::summary::{Comparison, Summary, Verdict};
+
+use super::bench::{Bench, Link, Test};
+use super::headline::telling;
+use crate::context::Context;
+use crate::data::RunData;
+use crate::families::metrics;
+use crate::format::{digits, duration, quantity, tax};
+use crate::text::{WIDTH, shorten, wrap};
+use crate::words::{sign, word};
+
+/// Widths that the first column may have.
+const LABEL: (usize, usize) = (18, 28);
+/// Between columns.
+const GAP: usize = 2;
+
+/// A column: its head, and a text for each link.
+struct Column {
+    head: String,
+    cells: Vec<String>,
+    /// Texts begin below each other, rather than end.
+    left: bool,
+}
+
+impl Column {
+    fn width(&self) -> usize {
+        self.cells.iter().chain([&self.head]).map(|t| t.chars().count()).max().unwrap_or(0)
+    }
+}
+
+/// Every test of a bench, and the verdict on the most telling one; at most [`WIDTH`] columns wide.
+pub(super) fn render(context: &Context, bench: &Bench<'_>) -> String {
+    let (data, summary) = (&context.data, &context.summary);
+    let mut columns: Vec<Column> = bench.tests.iter().map(|test| column(summary, bench, test)).collect();
+    let verdicts = leading(data, summary, bench);
+    if let Some((test, found)) = &verdicts {
+        columns.push(taxes(bench, &test.test.short_name(), found));
+    }
+    let mut out = String::new();
+    if !bench.label.is_empty() {
+        out.push('\n');
+        out.push_str(&wrap(&bench.label, ""));
+    }
+    out.push_str(&wrap(&legend(bench), ""));
+    out.push_str(&blocks(bench, &columns));
+    if let Some((_, found)) = verdicts {
+        out.push_str(&doubts(&found));
+    }
+    out
+}
+
+/// What the columns hold.
+fn legend(bench: &Bench<'_>) -> String {
+    let has = |kind| bench.of_kind(kind).next().is_some();
+    let kinds = [
+        ("tcp", "TCP goodput in Mbit/s by test"),
+        ("udp", "loss of udp"),
+        ("ping", "round trip of ping"),
+        ("rr", "transactions of rr per second"),
+    ];
+    let parts: Vec<&str> = kinds.iter().filter(|(kind, _)| has(kind)).map(|(_, text)| *text).collect();
+    format!("{} (medians) [{}]", parts.join(", "), bench.measure.name)
+}
+
+/// The metric that stands for a test.
+fn metric(test: &Test<'_>) -> &'static str {
+    match test.test.kind.name() {
+        "tcp" => "tcp_goodput",
+        "udp" => "udp_loss",
+        "ping" => "rtt_p50",
+        _ => "rr_rate",
+    }
+}
+
+fn column(summary: &Summary, bench: &Bench<'_>, test: &Test<'_>) -> Column {
+    let metric = metric(test);
+    let text = |link: &Link<'_>| {
+        let found = summary.cells.iter().find(|s| s.cell == link.cell.id && s.measure == test.measure);
+        let Some(value) = found.and_then(|s| s.metrics.get(metric)).map(|m| m.center) else {
+            return "-".to_owned();
+        };
+        match metric {
+            "tcp_goodput" => digits(value / 1e6),
+            "udp_loss" => quantity(value, "1"),
+            "rtt_p50" => duration(value),
+            _ => digits(value),
+        }
+    };
+    Column { head: test.test.short_name(), cells: bench.links.iter().map(text).collect(), left: false }
+}
+
+/// The test whose verdicts are shown, which is the one of the headline, with them.
+fn leading<'a, 'b>(
+    data: &RunData,
+    summary: &'b Summary,
+    bench: &'a Bench<'a>,
+) -> Option<(&'a Test<'a>, Vec<&'b Comparison>)> {
+    let of_bench = |c: &&Comparison| {
+        let of_test = bench.tests.iter().any(|t| t.measure == c.measure);
+        of_test && bench.links.iter().any(|l| l.cell.id == c.cell)
+    };
+    let all: Vec<&Comparison> = summary.comparisons.iter().filter(of_bench).collect();
+    let primary = metrics().filter(|m| m.primary).map(|m| m.name);
+    let metric = { primary }.find(|name| all.iter().any(|c| c.metric == *name))?;
+    let own: Vec<&Comparison> = all.into_iter().filter(|c| c.metric == metric).collect();
+    let measure = telling(data, &own)?;
+    let test = bench.tests.iter().find(|t| t.measure == measure)?;
+    Some((test, own.into_iter().filter(|c| c.measure == measure).collect()))
+}
+
+fn taxes(bench: &Bench<'_>, test: &str, found: &[&Comparison]) -> Column {
+    let text = |link: &Link<'_>| match found.iter().find(|c| c.cell == link.cell.id) {
+        None if link.position == 0 => "baseline".to_owned(),
+        None => String::new(),
+        Some(c) => {
+            let tax = c.tax.map(tax).unwrap_or_default();
+            format!("{tax:>7} {} {}", sign(c.verdict), word(c.verdict))
+        }
+    };
+    Column { head: format!("tax of {test}"), cells: bench.links.iter().map(text).collect(), left: true }
+}
+
+/// The table, in as many pieces side by side as fit.
+fn blocks(bench: &Bench<'_>, columns: &[Column]) -> String {
+    let longest = bench.links.iter().map(|l| l.label.chars().count()).max().unwrap_or(0);
+    let label = longest.clamp(LABEL.0, LABEL.1);
+    let mut out = String::new();
+    let mut rest = columns;
+    while !rest.is_empty() {
+        let mut wide = GAP + label;
+        let fits = |column: &&Column| {
+            wide += GAP + column.width();
+            wide <= WIDTH
+        };
+        // A column that is too wide by itself is cut short below.
+        let (piece, others) = rest.split_at(rest.iter().take_while(fits).count().max(1));
+        rest = others;
+        out.push_str(&line("", label, piece, |c| &c.head));
+        for (place, link) in bench.links.iter().enumerate() {
+            out.push_str(&line(&link.label, label, piece, |c| &c.cells[place]));
+        }
+    }
+    out
+}
+
+fn line<'a>(first: &str, label: usize, piece: &'a [Column], text: impl Fn(&'a Column) -> &'a str) -> String {
+    let most = WIDTH - 2 * GAP - label;
+    let mut line = format!("  {:<label$}", shorten(first, label));
+    for column in piece {
+        let wide = column.width().min(most);
+        let text = shorten(text(column), wide);
+        line.push_str(&match column.left {
+            true => format!("  {text:<wide$}"),
+            false => format!("  {text:>wide$}"),
+        });
+    }
+    // A terminal must not be driven by what a plan calls its parts.
+    line.trim_end().chars().filter(|c| !c.is_control()).chain(['\n']).collect()
+}
+
+/// Why what can't be told can't, each reason once.
+fn doubts(found: &[&Comparison]) -> String {
+    let mut reasons: Vec<(&str, usize)> = Vec::new();
+    for c in found.iter().filter(|c| c.verdict == Verdict::Inconclusive) {
+        match reasons.iter_mut().find(|(reason, _)| *reason == c.reason) {
+            Some((_, count)) => *count += 1,
+            None => reasons.push((&c.reason, 1)),
+        }
+    }
+    let sign = sign(Verdict::Inconclusive);
+    let told = |(reason, count): &(&str, usize)| match count {
+        1 => wrap(&format!("  {sign} {reason}"), "    "),
+        n => wrap(&format!("  {sign} {n} times: {reason}"), "    "),
+    };
+    reasons.iter().map(told).collect()
+}

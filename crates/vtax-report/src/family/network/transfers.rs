@@ -1,0 +1,148 @@
+//! Transfers as the study's tables have them: windows down, scenarios across.
+
+use vtax_stats::describe;
+
+use super::bench::{Bench, Link, Window};
+use super::study::{self, MEGABYTE, SECONDS, Scenario};
+use crate::format::digits;
+
+/// A mean of transfers in MB of 30 s.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Amount {
+    pub(crate) mean: f64,
+    pub(crate) sd: Option<f64>,
+    /// Transfers; `None` of the study's.
+    pub(crate) count: Option<usize>,
+}
+
+impl Amount {
+    /// Mean and standard deviation: the study's as it prints them.
+    pub(crate) fn texts(&self) -> (String, Option<String>) {
+        match self.count {
+            None => (self.mean.to_string(), self.sd.map(|sd| sd.to_string())),
+            Some(_) => (megabytes(self.mean), self.sd.map(digits)),
+        }
+    }
+
+    /// `2793 (9)`.
+    pub(crate) fn text(&self) -> String {
+        match self.texts() {
+            (mean, Some(sd)) => format!("{mean} ({sd})"),
+            (mean, None) => mean,
+        }
+    }
+}
+
+/// Four digits as the study prints them, and all of a larger whole number.
+pub(crate) fn megabytes(value: f64) -> String {
+    if value >= 999.95 { format!("{value:.0}") } else { digits_4(value) }
+}
+
+fn digits_4(value: f64) -> String {
+    match value {
+        v if v >= 99.995 => format!("{v:.1}"),
+        v if v >= 9.9995 => format!("{v:.2}"),
+        v => format!("{v:.3}"),
+    }
+}
+
+/// MB that a goodput in bit/s carries in 30 s.
+pub(crate) fn in_30_s(goodput: f64) -> f64 {
+    goodput / 8.0 * SECONDS / MEGABYTE
+}
+
+/// Of the links together: a mean over all of their transfers.
+pub(crate) fn amount<'a>(
+    bench: &Bench<'_>,
+    links: impl IntoIterator<Item = &'a Link<'a>>,
+    window: Window,
+    variant: &str,
+) -> Option<Amount> {
+    let test = bench.transfer(window, variant)?;
+    let of = |link: &Link<'_>| link.goodputs(&test.test.name).into_iter().map(in_30_s).collect::<Vec<_>>();
+    let values: Vec<f64> = links.into_iter().flat_map(of).collect();
+    let found = describe(&values)?;
+    Some(Amount { mean: found.mean, sd: found.sd, count: Some(found.n) })
+}
+
+/// A table with a block of columns from the study and one of columns from here.
+#[derive(Debug)]
+pub(crate) struct Grid {
+    pub(crate) blocks: [Block; 2],
+    /// By window, its name first.
+    pub(crate) windows: Vec<String>,
+}
+
+/// Columns that belong together.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub(crate) name: &'static str,
+    pub(crate) columns: Vec<Column>,
+}
+
+/// One column.
+#[derive(Debug)]
+pub(crate) struct Column {
+    pub(crate) name: String,
+    /// Cell, of the columns from here that are of one.
+    pub(crate) cell: Option<String>,
+    /// By window.
+    pub(crate) amounts: Vec<Option<Amount>>,
+}
+
+/// A table of the study, with what was found here beside it; `None` where the run repeats none of its
+/// scenarios.
+pub(crate) fn grid(bench: &Bench<'_>, table: &study::Table) -> Option<Grid> {
+    let windows = bench.windows();
+    let variant = bench.variants().first().copied()?.to_owned();
+    let all = |scenario: Scenario| bench.links.iter().filter(move |l| Scenario::of(l.cell) == Some(scenario));
+    let column = |name: &str, links: Vec<&Link<'_>>, cell: Option<String>| {
+        let of = |window: &Window| amount(bench, links.iter().copied(), *window, &variant);
+        Column { name: name.to_owned(), cell, amounts: windows.iter().map(of).collect() }
+    };
+    // Table VI puts all of a scenario together, whose spread means nothing.
+    let together = table.number == "VI";
+    let mut here = Vec::new();
+    for scenario in table.scenarios {
+        if together {
+            let links: Vec<&Link<'_>> = all(*scenario).collect();
+            if !links.is_empty() {
+                let mut column = column(scenario.name(), links, None);
+                column.amounts.iter_mut().flatten().for_each(|a| a.sd = None);
+                here.push(column);
+            }
+        } else {
+            here.extend(all(*scenario).map(|l| column(&l.label, vec![l], Some(l.cell.id.clone()))));
+        }
+    }
+    if here.is_empty() {
+        return None;
+    }
+    let printed = |c: &study::Column| {
+        let of = |w: &Window| w.of_study().map(|i| c.values[i]);
+        let amounts = windows.iter().map(of);
+        let amounts = amounts.map(|v| v.map(|(mean, sd)| Amount { mean, sd, count: None })).collect();
+        Column { name: c.name.to_owned(), cell: None, amounts }
+    };
+    let of_study = table.columns.iter().map(printed).collect();
+    Some(Grid {
+        blocks: [Block { name: "The study", columns: of_study }, Block { name: "Here", columns: here }],
+        windows: windows.iter().map(|w| w.name()).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_the_studys() {
+        // Its sample calculation of section III.E: 48.6 MB in 30 s are 13.589 Mbit/s.
+        assert!((in_30_s(13.589e6) - 48.6).abs() < 0.01);
+        let amount = |mean, sd, count| Amount { mean, sd, count }.text();
+        assert_eq!(amount(772.6, Some(16.85), None), "772.6 (16.85)");
+        assert_eq!(amount(1498.2, None, None), "1498.2");
+        assert_eq!(amount(1835.04, Some(5.0), Some(10)), "1835 (5.00)");
+        assert_eq!(amount(48.6, None, Some(1)), "48.60");
+    }
+}

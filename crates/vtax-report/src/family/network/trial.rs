@@ -1,0 +1,122 @@
+//! What network tests come to, each a measure of its own.
+
+use vtax_load::LatencyHistogram;
+use vtax_load::network::{NetResult, TcpFlow};
+use vtax_plan::model::{Cell, Measure, MeasureKind, Plan, Workload};
+use vtax_store::net::{NetObservation, NetOutcome};
+use vtax_store::record::{Outcome, TrialRecord, Validity};
+
+use super::line::told_tests;
+use crate::metric::{Info, Observed, Value, exact, higher, lower, measure_of_test, percentiles};
+
+/// The metrics of this family, in the order of tables.
+pub(crate) const METRICS: &[Info] = &[
+    higher("tcp_goodput", "TCP goodput", "bit/s", 2),
+    lower("rtt_p50", "round trip, median", "ns", 2),
+    lower("rtt_p99", "round trip, p99", "ns", 1),
+    higher("rr_rate", "transactions", "/s", 2),
+    lower("udp_jitter", "UDP jitter", "ns", 1),
+    lower("udp_loss", "UDP loss", "1", 0),
+    higher("udp_goodput", "UDP goodput", "bit/s", 0),
+    lower("cpu_per_byte", "CPU time per byte, SUT's side", "ns/B", 1),
+    lower("cpu_per_datagram", "CPU time per datagram, SUT's side", "ns", 1),
+];
+
+/// What the tests of a measure are called as measures, in the plan's order; `None` where it isn't one of tests.
+pub(crate) fn names_of_tests(plan: &Plan, measure: &Measure) -> Option<Vec<String>> {
+    if !matches!(measure.kind, MeasureKind::Network(_)) {
+        return None;
+    }
+    let mut names = Vec::new();
+    for cell in &plan.cells {
+        let Workload::Net(workload) = &cell.workload else { continue };
+        for test in &workload.tests {
+            let name = measure_of_test(&measure.name, &test.name);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    Some(names)
+}
+
+/// The tests of a trial, those that don't count included.
+pub(crate) fn outcome(record: &TrialRecord) -> Option<&[NetObservation]> {
+    match &record.outcome {
+        Some(Outcome::Net(net)) => Some(&net.tests),
+        _ => None,
+    }
+}
+
+/// The transfer of an observation: to the system under test, or from it where that is all.
+pub(crate) fn flow(observation: &NetObservation) -> Option<&TcpFlow> {
+    match &observation.result {
+        Some(NetResult::Tcp(tcp)) => tcp.up.as_ref().or(tcp.down.as_ref()),
+        _ => None,
+    }
+}
+
+/// The tests of a valid trial that count.
+pub(crate) fn observed(net: &NetOutcome) -> Vec<Observed<'_>> {
+    let counted = net.tests.iter().filter(|o| o.validity == Validity::Valid);
+    counted.map(|o| Observed { test: Some(&o.test), values: values(o), latency: round_trips(o) }).collect()
+}
+
+fn round_trips(observation: &NetObservation) -> Option<&LatencyHistogram> {
+    match observation.result.as_ref()? {
+        NetResult::Tcp(_) | NetResult::Udp(_) => None,
+        NetResult::Rr(rr) => Some(&rr.latency),
+        NetResult::Ping(ping) => Some(&ping.rtt),
+    }
+}
+
+fn values(observation: &NetObservation) -> Vec<Value> {
+    let spent = observation.cpu.as_ref().filter(|c| c.requests > 0);
+    let spent = spent.map(|c| c.layers.iter().map(|l| l.time.0).sum::<u64>() as f64 / c.requests as f64);
+    let quantiles = [("rtt_p50", 0.5), ("rtt_p99", 0.99)];
+    let mut values = Vec::new();
+    match &observation.result {
+        Some(NetResult::Tcp(tcp)) => {
+            let flows = [&tcp.up, &tcp.down].into_iter().flatten();
+            values.push(exact("tcp_goodput", flows.map(TcpFlow::goodput).sum()));
+            values.extend(spent.map(|ns| exact("cpu_per_byte", ns)));
+        }
+        Some(NetResult::Udp(udp)) => {
+            values.push(exact("udp_jitter", udp.receiver.jitter_mean.0 as f64));
+            values.push(exact("udp_loss", udp.loss()));
+            values.push(exact("udp_goodput", udp.goodput()));
+            values.extend(spent.map(|ns| exact("cpu_per_datagram", ns)));
+        }
+        Some(NetResult::Rr(rr)) => {
+            values.push(exact("rr_rate", rr.transactions as f64 / rr.time.as_secs_f64()));
+            values.extend(percentiles(&rr.latency, &quantiles));
+        }
+        Some(NetResult::Ping(ping)) => values.extend(percentiles(&ping.rtt, &quantiles)),
+        None => {}
+    }
+    values.retain(|v| v.value.is_finite());
+    values
+}
+
+/// Empties the histograms of tests.
+pub(crate) fn forget_histograms(net: &mut NetOutcome) {
+    for observation in &mut net.tests {
+        match &mut observation.result {
+            Some(NetResult::Udp(udp)) => udp.sender.lateness = LatencyHistogram::new(),
+            Some(NetResult::Rr(rr)) => rr.latency = LatencyHistogram::new(),
+            Some(NetResult::Ping(ping)) => {
+                (ping.latency, ping.lateness) = (LatencyHistogram::new(), LatencyHistogram::new());
+                ping.rtt = LatencyHistogram::new();
+            }
+            Some(NetResult::Tcp(_)) | None => {}
+        }
+    }
+}
+
+/// What the tests of a trial found, in a few words.
+pub(crate) fn told(net: &NetOutcome, cell: &Cell) -> String {
+    match &cell.workload {
+        Workload::Net(workload) => told_tests(net, &workload.tests),
+        _ => String::new(),
+    }
+}

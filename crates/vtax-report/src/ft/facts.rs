@@ -1,0 +1,303 @@
+//! The study beside ours, times without protection, what doesn't count, and every failover by itself.
+
+use vtax_plan::model::Workload;
+
+use super::course::overlay;
+use super::failover::{End, Failover};
+use super::failovers::{Environment, Group, Overlay, Span};
+use super::figures::QUANTITIES;
+use super::protects::Mode;
+use super::study::{FAILOVERS, Graph};
+use crate::context::Context;
+use crate::family::sip::study as capacities;
+use crate::format::{digits, duration, quantity, tax, tick, whole};
+use crate::html::parts::{head, heading, scrolling};
+use crate::markup::Markup;
+
+/// Rows shown of lists that a run may make long.
+const MOST_ROWS: usize = 500;
+
+pub(super) fn all(context: &Context, group: &Group) -> Markup {
+    let mut m = beside_the_study(context, group);
+    m.add(&unprotected(group)).add(&left_out(group)).add(&each(group));
+    m
+}
+
+/// The study's table 4-1 and what it read off its graphs of failovers.
+fn beside_the_study(context: &Context, group: &Group) -> Markup {
+    let mut m = Markup::new();
+    let overlays = || group.environments.iter().flat_map(|e| &e.overlays);
+    let mut graphs: Vec<Graph> = Vec::new();
+    for graph in overlays().filter_map(|o| o.what.graph) {
+        if !graphs.contains(&graph) {
+            graphs.push(graph);
+        }
+    }
+    let sip = group.environments.iter().any(|e| is_sip(context, e));
+    if !sip {
+        return m;
+    }
+    heading(&mut m, &group.prefix, "study", "The study’s figures beside these", &group.label);
+    m.add(&capacity_table(context, group));
+    if !graphs.is_empty() {
+        graphs.sort_by_key(|g| g.number.split('-').nth(1).and_then(|n| n.parse::<u32>().ok()));
+        m.add(&graph_table(group, &graphs));
+    }
+    m
+}
+
+fn is_sip(context: &Context, e: &Environment) -> bool {
+    let cell = context.data.cell(&e.cell);
+    cell.is_some_and(|c| matches!(c.workload, Workload::Sip(_)))
+}
+
+/// Capacity in the study's three environments and ours in its layout.
+fn capacity_table(context: &Context, group: &Group) -> Markup {
+    let value = |e: &Environment| {
+        let of = |metric: &str| {
+            let cells = context.summary.cells.iter().filter(|c| c.cell == e.cell);
+            cells.filter_map(|c| c.metrics.get(metric)).next().map(|m| (m.center, m.unit.clone()))
+        };
+        of("doc").or_else(|| of("capacity"))
+    };
+    let mut table = Markup::new();
+    table.open("table", &[]);
+    let mut columns = vec![
+        ("Design Objective Capacity (SAPS)", false),
+        ("Native Environment", true),
+        ("Virtual Environment", true),
+    ];
+    columns.push(("Virtual Environment with FT turned ON", true));
+    head(&mut table, &columns);
+    table.open("tbody", &[]).open("tr", &[]).element("th", &[("scope", "row")], "The study (table 4-1)");
+    let theirs = [capacities::NATIVE, capacities::VM, capacities::FAULT_TOLERANT];
+    for v in theirs {
+        table.open("td", &[("class", "n")]).element("b", &[], &whole(v));
+        table.element("small", &[], &format!(" {}", tax(theirs[0] / v))).close("td");
+    }
+    table.close("tr");
+    let first = |mode: Mode| group.environments.iter().find(|e| e.mode == mode).and_then(&value).map(|v| v.0);
+    let (native, vm) = (first(Mode::Native), first(Mode::None));
+    for e in group.environments.iter().filter(|e| e.mode > Mode::None) {
+        let Some(own) = value(e) else { continue };
+        let label = format!("{} ({})", e.label, own.1);
+        table.open("tr", &[]).element("th", &[("scope", "row")], &label);
+        for v in [native, vm, Some(own.0)] {
+            table.open("td", &[("class", "n")]);
+            if let Some(v) = v {
+                table.element("b", &[], &digits(v));
+                if let Some(native) = native.filter(|_| v > 0.0) {
+                    table.element("small", &[], &format!(" {}", tax(native / v)));
+                }
+            } else {
+                table.element("span", &[("class", "quiet")], "not measured");
+            }
+            table.close("td");
+        }
+        table.close("tr");
+    }
+    table.close("tbody").close("table");
+    let mut m = scrolling(&table);
+    m.fixed("<p class=\"small-print\">The study ran a SIP proxy with a database on hardware of 2008, in virtual machines with the processor’s help and a lock-step product. Its loads don’t compare with these; what each step costs may, where the service and the mix are the same and no software emulation (TCG) is named.</p>");
+    m
+}
+
+/// What the study read off each graph, and the same of ours.
+fn graph_table(group: &Group, graphs: &[Graph]) -> Markup {
+    let mut table = Markup::new();
+    table.open("table", &[("class", "graphs")]);
+    let environments: Vec<&Environment> =
+        group.environments.iter().filter(|e| !e.overlays.is_empty()).collect();
+    let mut columns = vec![("Graph", false), ("The study, 2 failovers", false)];
+    columns.extend(environments.iter().map(|e| (e.label.as_str(), false)));
+    head(&mut table, &columns);
+    table.open("tbody", &[]);
+    for graph in graphs {
+        table.open("tr", &[]).open("th", &[("scope", "row")]);
+        table.text(&format!("{} ", graph.number)).element("small", &[], graph.title).close("th");
+        table.element("td", &[], graph.found);
+        for e in &environments {
+            let own = e.overlays.iter().find(|o| o.what.graph == Some(*graph));
+            table.element("td", &[], &own.map_or_else(|| "—".to_owned(), read_off));
+        }
+        table.close("tr");
+    }
+    table.close("tbody").close("table");
+    let mut m = scrolling(&table);
+    let text = format!(
+        "The study made {FAILOVERS} failovers by hand and doesn’t say over which time its shares are taken. Ours: the \
+         highest of the median course in the seconds shown above, per second for counts."
+    );
+    m.element("p", &[("class", "small-print")], &text);
+    m
+}
+
+fn read_off(o: &Overlay) -> String {
+    let columns = overlay(o.window, &o.courses);
+    let known = |from: f64, to: f64| {
+        let columns = columns.iter().filter(move |c| c.at >= from && c.at < to && c.median.is_finite());
+        columns.map(|c| c.median).fold(f64::NEG_INFINITY, f64::max)
+    };
+    let text = |v: f64| match o.what.unit {
+        "ms" => duration(v * 1e6),
+        _ => format!("{}/s", digits(v)),
+    };
+    let (before, after) = (known(f64::NEG_INFINITY, 0.0), known(0.0, f64::INFINITY));
+    match (before.is_finite(), after.is_finite()) {
+        (true, true) => format!("at most {} after the fault, {} before", text(after), text(before)),
+        (false, true) => format!("at most {} after the fault", text(after)),
+        _ => "nothing seen".to_owned(),
+    }
+}
+
+/// How long the guest ran alone, and how long nobody ran it.
+fn unprotected(group: &Group) -> Markup {
+    let mut m = Markup::new();
+    let spans: Vec<_> = group.environments.iter().flat_map(|e| e.spans.iter().map(move |s| (e, s))).collect();
+    if spans.is_empty() {
+        return m;
+    }
+    heading(&mut m, &group.prefix, "unprotected", "Without protection, and without service", &group.label);
+    for e in &group.environments {
+        let never = e.spans.iter().filter(|s| s.down && !s.ended).count();
+        if never > 0 {
+            let trials = if never == 1 { "a trial".to_owned() } else { format!("{never} trials") };
+            let text = format!("{}: until the end of {trials} nobody ran the service.", e.label);
+            m.element("p", &[("class", "warning")], &text);
+        }
+    }
+    let mut table = Markup::new();
+    table.open("table", &[]);
+    let columns = [
+        ("Environment", false),
+        ("Load with faults", true),
+        ("Without protection", true),
+        ("longest", true),
+        ("Nobody ran it", true),
+        ("longest", true),
+    ];
+    head(&mut table, &columns);
+    table.open("tbody", &[]);
+    for e in group.environments.iter().filter(|e| !e.spans.is_empty()) {
+        table.open("tr", &[]).element("th", &[("scope", "row")], &e.label);
+        table.element("td", &[("class", "n")], &moment(e.loaded));
+        for down in [false, true] {
+            let lengths: Vec<f64> = e.spans.iter().filter(|s| s.down == down).map(Span::length).collect();
+            let (sum, longest) = (lengths.iter().sum::<f64>(), lengths.iter().copied().fold(0.0, f64::max));
+            let share = if e.loaded > 0.0 { sum / e.loaded } else { 0.0 };
+            table.open("td", &[("class", "n")]).element("b", &[], &moment(sum));
+            let times = format!(" {} in {}×", quantity(share.min(1.0), "1"), lengths.len());
+            table.element("small", &[], &times).close("td");
+            table.element("td", &[("class", "n")], &moment(longest));
+        }
+        table.close("tr");
+    }
+    table.close("tbody").close("table");
+    m.add(&scrolling(&table));
+    m.fixed("<p class=\"small-print\">Without protection the guest runs alone: it answers, but the failure of its host would end it. Shares are of the load with faults, in which something is broken every few seconds: they say nothing about a service’s year.</p>");
+    m.add(&every_span(&spans));
+    m
+}
+
+fn every_span(spans: &[(&Environment, &Span)]) -> Markup {
+    let mut table = Markup::new();
+    table.open("table", &[]);
+    let columns =
+        [("Environment", false), ("Trial", true), ("From", true), ("To", true), ("", false), ("Why", false)];
+    head(&mut table, &columns);
+    table.open("tbody", &[]);
+    for (e, span) in spans.iter().take(MOST_ROWS) {
+        table.open("tr", &[]).element("th", &[("scope", "row")], &e.label);
+        table.element("td", &[("class", "n")], &format!("{:03}", span.trial));
+        table.element("td", &[("class", "n")], &moment(span.from));
+        let to = if span.ended { moment(span.to) } else { "the end".to_owned() };
+        table.element("td", &[("class", "n")], &to);
+        table.element("td", &[], if span.down { "nobody ran it" } else { "not protected" });
+        table.element("td", &[], &span.reason).close("tr");
+    }
+    table.close("tbody").close("table");
+    let mut m = Markup::new();
+    let summary = format!("Every such time, from the start of the load of its trial ({})", spans.len());
+    m.open("details", &[]).element("summary", &[], &summary).add(&scrolling(&table));
+    m.add(&more(spans.len())).close("details");
+    m
+}
+
+fn moment(seconds: f64) -> String {
+    tick((seconds * 1e9).round(), "ns")
+}
+
+fn more(rows: usize) -> Markup {
+    let mut m = Markup::new();
+    if rows > MOST_ROWS {
+        let text = format!("{} more are in the CSV files.", rows - MOST_ROWS);
+        m.element("p", &[("class", "small-print")], &text);
+    }
+    m
+}
+
+fn of_group(group: &Group) -> impl Iterator<Item = (&Environment, &Failover)> {
+    group.environments.iter().flat_map(|e| e.failovers.iter().map(move |f| (e, f)))
+}
+
+/// Failovers that don't count, and why.
+fn left_out(group: &Group) -> Markup {
+    let mut m = Markup::new();
+    let excluded: Vec<_> = of_group(group).filter_map(|(e, f)| Some((e, f, f.excluded.as_ref()?))).collect();
+    if excluded.is_empty() {
+        return m;
+    }
+    heading(&mut m, &group.prefix, "left-out", "Failovers that don’t count", &group.label);
+    let mut table = Markup::new();
+    table.open("table", &[]);
+    head(&mut table, &[("Environment", false), ("Trial", true), ("Fault", false), ("Why", false)]);
+    table.open("tbody", &[]);
+    for (e, f, why) in excluded.iter().take(MOST_ROWS) {
+        table.open("tr", &[]).element("th", &[("scope", "row")], &e.label);
+        table.element("td", &[("class", "n")], &format!("{:03}", f.trial));
+        table.element("td", &[], &format!("{} at {}", f.fault, moment(f.at)));
+        table.element("td", &[], why).close("tr");
+    }
+    table.close("tbody").close("table");
+    m.add(&scrolling(&table)).add(&more(excluded.len()));
+    m
+}
+
+/// Every failover in a line.
+fn each(group: &Group) -> Markup {
+    let mut m = Markup::new();
+    let count = of_group(group).count();
+    if count == 0 {
+        return m;
+    }
+    let mut table = Markup::new();
+    table.open("table", &[("class", "sortable")]);
+    let mut columns = vec![("Environment", false), ("Trial", true), ("Fault", false), ("At", true)];
+    columns.extend(QUANTITIES.iter().map(|q| (q.label, true)));
+    columns.push(("Outcome", false));
+    head(&mut table, &columns);
+    table.open("tbody", &[]);
+    for (e, f) in of_group(group).take(MOST_ROWS) {
+        let class = if f.excluded.is_some() { "invalid" } else { "" };
+        table.open("tr", &[("class", class)]).element("th", &[("scope", "row")], &e.label);
+        table.element("td", &[("class", "n")], &format!("{:03}", f.trial));
+        table.element("td", &[], &f.fault).element("td", &[("class", "n")], &moment(f.at));
+        for q in &QUANTITIES {
+            let text = (q.of)(f).filter(|v| v.is_finite()).map(|v| match q.unit {
+                "ns" => duration(v),
+                _ => whole(v),
+            });
+            table.element("td", &[("class", "n")], &text.unwrap_or_else(|| "—".to_owned()));
+        }
+        let outcome = match (&f.excluded, &f.end) {
+            (Some(why), _) => format!("doesn’t count: {why}"),
+            (None, End::Survived) => "survived".to_owned(),
+            (None, End::Lost(why)) => format!("service lost: {why}"),
+        };
+        table.element("td", &[], &outcome).close("tr");
+    }
+    table.close("tbody").close("table");
+    m.open("details", &[]).element("summary", &[], &format!("Every fault by itself ({count})"));
+    m.add(&scrolling(&table)).add(&more(count)).close("details");
+    m
+}

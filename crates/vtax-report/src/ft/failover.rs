@@ -1,0 +1,65 @@
+//! One fault and what followed.
+
+/// Moments of a failover, in seconds since the fault.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Times {
+    pub(crate) detected: Option<f64>,
+    pub(crate) fenced: Option<f64>,
+    /// The other side runs: its copy, a boot, a restored snapshot, or the guest that moved.
+    pub(crate) promoted: Option<f64>,
+    pub(crate) answered: Option<f64>,
+    pub(crate) normal: Option<f64>,
+    pub(crate) rearmed: Option<f64>,
+}
+
+/// What a failover did to clients.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) open: Option<u64>,
+    pub(crate) kept: Option<u64>,
+    pub(crate) lost: Option<u64>,
+    pub(crate) attempted: Option<u64>,
+    pub(crate) failed: Option<u64>,
+    pub(crate) delayed: Option<u64>,
+    pub(crate) retransmissions: Option<u64>,
+}
+
+/// How a fault ended for the service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Somebody answered again.
+    Survived,
+    /// Nobody runs the guest any more, and why.
+    Lost(String),
+}
+
+/// One fault and what followed.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Failover {
+    /// Index of its trial.
+    pub(crate) trial: u32,
+    pub(crate) measure: String,
+    /// From 1, within its trial.
+    pub(crate) number: usize,
+    /// `kill: primary-host`.
+    pub(crate) fault: String,
+    /// What that did: `the host it ran on was killed`.
+    pub(crate) happened: &'static str,
+    /// The host of the guest failed, and no other one: what protection is for.
+    pub(crate) host_failed: bool,
+    /// The guest was moved on purpose: nothing had failed.
+    pub(crate) planned: bool,
+    /// Seconds since the load began.
+    pub(crate) at: f64,
+    pub(crate) end: End,
+    /// Why it doesn't count.
+    pub(crate) excluded: Option<String>,
+    pub(crate) times: Times,
+    pub(crate) fencing_ns: Option<f64>,
+    pub(crate) takeover_ns: Option<f64>,
+    pub(crate) rearm_ns: Option<f64>,
+    pub(crate) silence_arming_ns: Option<f64>,
+    /// How old the restored state was: what happened in that time is forgotten.
+    pub(crate) forgotten_ns: Option<f64>,
+    pub(crate) counts: Counts,
+}

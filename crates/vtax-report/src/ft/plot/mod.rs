@@ -1,0 +1,5 @@
+//! Pictures of failovers.
+
+pub(crate) mod around;
+pub(crate) mod sweep;
+pub(crate) mod takeover;

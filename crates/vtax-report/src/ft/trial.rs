@@ -1,0 +1,241 @@
+//! What one trial with faults comes to.
+
+use vtax_plan::model::{FaultKind, FaultTarget};
+use vtax_store::failover::{FailoverOutcome, FaultRecord, Recovery};
+use vtax_store::record::{Outcome, TrialRecord, Validity};
+use vtax_units::Nanos;
+
+use super::failover::{Counts, End, Failover, Times};
+use super::figures::QUANTITIES;
+use crate::metric::{Info, Value, exact, higher, lower};
+use crate::words::invalid;
+
+/// Faults of one trial that are looked at: a run may hold anything.
+const MOST_FAULTS: usize = 1000;
+
+/// The metrics of faults, in the order of tables.
+pub(crate) const METRICS: &[Info] = &[
+    higher("survived", "faults survived", "1", 0),
+    lower("detection", "fault to its detection", "ns", 0),
+    lower("takeover", "take-over", "ns", 0),
+    lower("first_answer", "fault to first answer", "ns", 0),
+    lower("requests_lost", "requests lost per fault", "", 0),
+    lower("requests_delayed", "requests delayed per fault", "", 0),
+];
+
+/// What a trial with faults found.
+pub(crate) fn failover(record: &TrialRecord) -> Option<&FailoverOutcome> {
+    match &record.outcome {
+        Some(Outcome::Failover(found)) => Some(found),
+        _ => None,
+    }
+}
+
+/// What was broken in a trial, in the order of time.
+pub(super) fn broken(found: &FailoverOutcome) -> impl Iterator<Item = &FaultRecord> {
+    found.faults.iter().filter(|f| !f.fault.kind.mends()).take(MOST_FAULTS)
+}
+
+/// Time between two moments, where they are in order.
+fn between(from: Option<Nanos>, to: Option<Nanos>) -> Option<f64> {
+    Some(to?.0.checked_sub(from?.0)? as f64)
+}
+
+/// A fault as something that happened to the environment.
+pub(crate) fn happened(kind: FaultKind) -> &'static str {
+    use FaultTarget::{FtLink, Hosts, Path, PrimaryHost, SecondaryHost, Sut};
+    match kind {
+        FaultKind::Kill(PrimaryHost) => "the host it ran on was killed",
+        FaultKind::Kill(SecondaryHost) => "the host with its copy was killed",
+        FaultKind::Kill(Hosts) => "all of its hosts were killed",
+        FaultKind::Kill(_) => "it was killed with the host it ran on",
+        FaultKind::Hang(PrimaryHost) => "the host it ran on was frozen",
+        FaultKind::Hang(SecondaryHost) => "the host with its copy was frozen",
+        FaultKind::Hang(_) => "it was frozen with the host it ran on",
+        FaultKind::Cut(FtLink) => "the link between its hosts was cut",
+        FaultKind::Cut(Path | Sut) => "the network to its clients was cut",
+        FaultKind::Cut(_) => "its hosts were cut off",
+        FaultKind::Restore(_) => "what was broken was mended",
+        FaultKind::Failover(_) => "it was moved to another host on purpose",
+    }
+}
+
+/// Whether the host of the guest failed, and no other one.
+fn host_failed(kind: FaultKind) -> bool {
+    matches!(
+        kind,
+        FaultKind::Kill(FaultTarget::PrimaryHost | FaultTarget::Sut)
+            | FaultKind::Hang(FaultTarget::PrimaryHost | FaultTarget::Sut)
+    )
+}
+
+/// Why a fault doesn't count, if it doesn't.
+fn excluded(record: &TrialRecord, f: &FaultRecord) -> Option<String> {
+    match (&record.validity, &f.discounted, f.injected) {
+        (Validity::Valid, None, Some(_)) => None,
+        (Validity::Valid, Some(why), _) => Some(why.clone()),
+        (Validity::Valid, None, None) => Some("it could not be done".to_owned()),
+        (validity, ..) => Some(format!("its trial doesn't count: {}", invalid(validity).unwrap_or_default())),
+    }
+}
+
+/// How a fault ended for the service.
+fn end(f: &FaultRecord) -> End {
+    match (&f.lost, &f.seen) {
+        (Some(why), _) => End::Lost(why.clone()),
+        (None, Some(seen)) if seen.first_answer.is_none() => {
+            End::Lost("nobody answered until the end of the trial or the next fault".to_owned())
+        }
+        _ => End::Survived,
+    }
+}
+
+/// What a fault did to clients.
+fn counts(f: &FaultRecord) -> Counts {
+    let seen = f.seen.as_ref();
+    let connections = seen.and_then(|s| s.connections);
+    Counts {
+        open: connections.map(|c| c.open),
+        kept: connections.map(|c| c.kept),
+        lost: connections.map(|c| c.lost),
+        attempted: seen.map(|s| s.attempts),
+        failed: seen.map(|s| s.failed),
+        delayed: seen.map(|s| s.delayed),
+        retransmissions: seen.map(|s| s.retransmissions),
+    }
+}
+
+/// A fault of a trial and what followed; `number` counts from 1 within the trial.
+pub(super) fn one(record: &TrialRecord, number: usize, f: &FaultRecord) -> Failover {
+    let since = |at: Option<Nanos>| between(f.injected, at).map(|ns| ns / 1e9);
+    let (recovered, seen) = (f.recovered.as_ref(), f.seen.as_ref());
+    let planned = recovered.is_some_and(|r| r.how == Recovery::HandedOver)
+        || matches!(f.fault.kind, FaultKind::Failover(_));
+    let running = recovered.map(|r| r.at);
+    Failover {
+        trial: record.index,
+        measure: record.measure.clone(),
+        number,
+        fault: f.fault.kind.words(),
+        happened: happened(f.fault.kind),
+        host_failed: host_failed(f.fault.kind),
+        planned,
+        at: f.injected.unwrap_or(f.fault.at).as_secs_f64(),
+        end: end(f),
+        excluded: excluded(record, f),
+        times: Times {
+            detected: since(f.detected),
+            fenced: since(f.fenced),
+            promoted: since(running),
+            answered: since(seen.and_then(|s| s.first_answer)),
+            normal: since(seen.and_then(|s| s.normal_again)),
+            rearmed: since(f.armed),
+        },
+        fencing_ns: between(f.detected, f.fenced),
+        takeover_ns: match recovered.and_then(|r| r.stopped) {
+            Some(stopped) => Some(stopped.0 as f64),
+            None => between(f.fenced.or(f.detected), running),
+        },
+        rearm_ns: between(running.or(f.fenced).or(f.detected), f.armed),
+        silence_arming_ns: seen.and_then(|s| s.silence_arming).map(|silence| silence.0 as f64),
+        forgotten_ns: recovered
+            .filter(|r| r.how == Recovery::Restored)
+            .and_then(|r| r.age)
+            .map(|age| age.0 as f64),
+        counts: counts(f),
+    }
+}
+
+/// What a trial's faults come to: medians over those that count, as a trial gives one value of a metric.
+pub(crate) fn values(record: &TrialRecord) -> Vec<Value> {
+    let faults = failover(record).into_iter().flat_map(broken);
+    let counted: Vec<Failover> =
+        faults.map(|f| one(record, 0, f)).filter(|f| f.excluded.is_none() && !f.planned).collect();
+    let survived: Vec<&Failover> = counted.iter().filter(|f| f.end == End::Survived).collect();
+    let mut values = Vec::new();
+    let mut put = |metric, value: Option<f64>| {
+        values.extend(value.map(|value| exact(metric, value)));
+    };
+    let share = survived.len() as f64 / counted.len() as f64;
+    put("survived", (!counted.is_empty()).then_some(share));
+    for (metric, name) in [
+        ("detection", "detection"),
+        ("takeover", "takeover"),
+        ("first_answer", "first_answer"),
+        ("requests_lost", "failed"),
+        ("requests_delayed", "delayed"),
+    ] {
+        let of = QUANTITIES.iter().find(|q| q.name == name).map(|q| q.of);
+        let found: Vec<f64> = survived.iter().filter_map(|f| of.and_then(|of| of(f))).collect();
+        put(metric, vtax_stats::quantile(&found, 0.5));
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use vtax_plan::model::Fault;
+    use vtax_store::failover::{Connections, Recovered, Seen};
+
+    use super::*;
+    use crate::ft::figures::Figure;
+
+    fn trial() -> TrialRecord {
+        TrialRecord {
+            cell: "vm".to_owned(),
+            measure: "failover".to_owned(),
+            validity: Validity::Valid,
+            ..TrialRecord::default()
+        }
+    }
+
+    fn fault(t: &[Option<u64>; 8], counts: [u64; 4]) -> FaultRecord {
+        let at = |i: usize| t[i].map(Nanos);
+        FaultRecord {
+            fault: Fault { at: Nanos(5), kind: FaultKind::Kill(FaultTarget::PrimaryHost) },
+            injected: at(0),
+            host: None,
+            protected: true,
+            discounted: None,
+            detected: at(1),
+            fenced: at(2),
+            recovered: at(3).map(|at| Recovered { at, how: Recovery::Promoted, age: None, stopped: None }),
+            lost: None,
+            armed: at(4),
+            seen: Some(Seen {
+                last_before: at(5),
+                first_answer: at(6),
+                until: Nanos(counts[0]),
+                attempts: counts[0],
+                failed: counts[1],
+                delayed: counts[2],
+                retransmissions: counts[3],
+                connections: Some(Connections { open: counts[1], kept: counts[2], lost: counts[3] }),
+                normal: None,
+                normal_again: at(7),
+                silence_arming: at(6),
+            }),
+        }
+    }
+
+    fn moments() -> impl Strategy<Value = [Option<u64>; 8]> {
+        prop::array::uniform8(prop::option::of(prop_oneof![any::<u64>(), 0u64..1000]))
+    }
+
+    proptest! {
+        /// Whatever the order of moments: no length is negative or not a number, and none of them is lost on the
+        /// way into a table.
+        #[test]
+        fn moments_in_any_order(t in moments(), counts in any::<[u64; 4]>()) {
+            let found = one(&trial(), 1, &fault(&t, counts));
+            for q in &QUANTITIES {
+                let value = (q.of)(&found);
+                prop_assert!(value.is_none_or(|v| v.is_finite() && v >= 0.0), "{}: {value:?}", q.name);
+                let figure = Figure::new([value; 4]);
+                prop_assert!(figure.text(q.unit).len() < 40 && figure.detail(q.unit).len() < 80);
+            }
+            prop_assert_eq!(found.times.detected.is_some(), matches!((t[0], t[1]), (Some(a), Some(b)) if b >= a));
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! CPU time per request by layer.
+
+use vtax_plan::model::MeasureKind;
+use vtax_store::record::{TrialRecord, Validity};
+use vtax_store::summary::Summary;
+
+use super::trial::{LAYERS, layer_label};
+use crate::chapter::{Chapter, Page, Place};
+use crate::context::Context;
+use crate::data::{Group, RunData};
+use crate::format::quantity;
+use crate::html::parts::{details, figure, head, titled};
+use crate::markup::Markup;
+use crate::plot::responsive;
+use crate::plot::stack::{Bar, layer_class, stack};
+
+/// The chapter about where CPU time goes.
+#[derive(Debug)]
+pub(crate) struct Cpu;
+
+impl Chapter for Cpu {
+    fn page(&self, context: &Context) -> Page {
+        let mut page = Page::default();
+        let body = section(&context.data, &context.summary);
+        page.put(Place::Pictures, "cpu", "Where the tax is paid", body);
+        page
+    }
+}
+
+fn section(data: &RunData, summary: &Summary) -> Markup {
+    let mut m = Markup::new();
+    for group in data.groups() {
+        // The measure at a given load: at the limit, time per request says little.
+        let measured = |measure: &str| bars(data, summary, &group, measure);
+        let kinds = data.plan.measures.iter();
+        let first = |latency: bool| {
+            kinds
+                .clone()
+                .filter(|k| matches!(k.kind, MeasureKind::Latency(_)) == latency)
+                .map(|k| (k.name.clone(), measured(&k.name)))
+                .find(|(_, bars)| !bars.is_empty())
+        };
+        let Some((measure, bars)) = first(true).or_else(|| first(false)) else { continue };
+        let caption = titled(
+            &format!("CPU time per request by layer, {measure}; from the service outwards to the host"),
+            &group.label,
+        );
+        let keys: Vec<_> = LAYERS
+            .iter()
+            .filter(|(layer, _)| bars.iter().any(|b| b.layers.iter().any(|l| l.0 == *layer)))
+            .map(|(layer, _)| (layer_class(*layer), layer_label(*layer).to_owned()))
+            .collect();
+        let mut pictures = responsive(|w| stack(&bars, false, &caption, w));
+        pictures.add(&responsive(|w| stack(&bars, true, "The same as shares", w)));
+        m.add(&figure(&caption, &keys, &pictures)).add(&layer_table(&bars));
+        m.add(&accounting_notes(data, &group, &measure));
+    }
+    m
+}
+
+/// What the accounting could not know, trial by trial.
+fn accounting_notes(data: &RunData, group: &Group<'_>, measure: &str) -> Markup {
+    let mut m = Markup::new();
+    let own = |t: &&TrialRecord| t.measure == measure && group.cells.iter().any(|c| c.id == t.cell);
+    let valid = data.trials.iter().filter(own).filter(|t| t.validity == Validity::Valid);
+    for trial in valid {
+        for note in trial.cpu.iter().flat_map(|c| &c.notes) {
+            m.element("li", &[], &format!("trial {:03}, {}: {note}", trial.index, trial.cell));
+        }
+    }
+    let mut all = Markup::new();
+    if !m.is_empty() {
+        all.open("details", &[]).element("summary", &[], "What the accounting could not know");
+        all.open("ul", &[("class", "small-print")]).add(&m).close("ul").close("details");
+    }
+    all
+}
+
+fn bars(data: &RunData, summary: &Summary, group: &Group<'_>, measure: &str) -> Vec<Bar> {
+    let mut bars = Vec::new();
+    for cell in &group.cells {
+        let Some(found) = summary.cells.iter().find(|c| c.cell == cell.id && c.measure == measure) else {
+            continue;
+        };
+        let layers: Vec<_> = LAYERS
+            .iter()
+            .filter_map(|(layer, metric)| Some((*layer, found.metrics.get(*metric)?.mean)))
+            .filter(|(_, time)| *time > 0.0)
+            .collect();
+        if !layers.is_empty() {
+            bars.push(Bar { label: data.environment_label(cell), layers });
+        }
+    }
+    bars
+}
+
+fn layer_table(bars: &[Bar]) -> Markup {
+    let mut table = Markup::new();
+    table.open("table", &[]);
+    let mut columns = vec![("Layer", false)];
+    columns.extend(bars.iter().map(|b| (b.label.as_str(), true)));
+    head(&mut table, &columns);
+    table.open("tbody", &[]);
+    for (layer, _) in LAYERS {
+        let of = |b: &Bar| b.layers.iter().find(|l| l.0 == layer).map(|l| l.1);
+        if bars.iter().all(|b| of(b).is_none()) {
+            continue;
+        }
+        table.open("tr", &[]).element("th", &[("scope", "row")], layer_label(layer));
+        for bar in bars {
+            let text = of(bar).map_or_else(String::new, |v| quantity(v, "ns"));
+            table.element("td", &[("class", "n")], &text);
+        }
+        table.close("tr");
+    }
+    table.open("tr", &[]).element("th", &[("scope", "row")], "sum");
+    for bar in bars {
+        table.element("td", &[("class", "n")], &quantity(bar.total(), "ns"));
+    }
+    table.close("tr").close("tbody").close("table");
+    details("As a table", &table)
+}

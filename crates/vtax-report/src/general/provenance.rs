@@ -1,0 +1,107 @@
+//! Provenance, how to repeat the run, and the words of the page.
+
+use crate::chapter::{Chapter, Page, Place};
+use crate::context::Context;
+use crate::format::{quantity, utc};
+use crate::markup::Markup;
+use crate::shell::{quote, shell};
+
+/// The chapter about where the numbers come from.
+#[derive(Debug)]
+pub(crate) struct Origin;
+
+impl Chapter for Origin {
+    fn page(&self, context: &Context) -> Page {
+        let mut page = Page::default();
+        page.put(Place::Origin, "provenance", "Where the numbers come from", provenance(context));
+        page.put(Place::Origin, "repeat", "Repeat it", repeat(context));
+        page
+    }
+}
+
+fn provenance(context: &Context) -> Markup {
+    let p = &context.data.provenance;
+    let mut list = List(Markup::new());
+    list.0.open("dl", &[]);
+    let commit = p.vtax_commit.as_ref().map_or_else(String::new, |c| format!(" ({c})"));
+    list.put("vtax", &format!("{}{commit}", p.vtax_version));
+    list.put("started", &utc(p.started_unix_ms));
+    list.put("ended", &p.ended_unix_ms.map_or_else(|| "not complete".to_owned(), utc));
+    list.put("seed", &p.seed.to_string());
+    let h = &p.host;
+    list.put("processor", &format!("{}, {} CPUs", h.cpu_model, h.cpus));
+    if let Some(threads) = h.threads_per_core.filter(|t| *t > 1) {
+        list.put("threads per core", &format!("{threads}: neighbours share a core"));
+    }
+    list.put("memory", &quantity(h.memory_bytes as f64, "B"));
+    list.put("system", &format!("{}, Linux {} {}", h.distribution, h.kernel, h.architecture));
+    list.put("itself in", h.virtualization.as_deref().unwrap_or_default());
+    list.put("frequency governor", h.governor.as_deref().unwrap_or_default());
+    if let Some([a, b, c]) = h.load_average {
+        list.put("load at the start", &format!("{a:.2}, {b:.2}, {c:.2} over 1, 5 and 15 minutes"));
+    }
+    if let Some(a) = &p.accelerator {
+        list.put("accelerator", &format!("{}: {}", a.kind.to_uppercase(), a.reason));
+    }
+    for (name, program) in [("QEMU", &p.qemu), ("container runtime", &p.container_runtime)] {
+        if let Some(program) = program {
+            list.put(name, &program.version);
+            list.code(&format!("{name}, command"), &shell(&program.command));
+        }
+    }
+    for (cell, program) in &p.services {
+        list.put(&format!("service in {cell}"), &program.version);
+        list.code(&format!("service in {cell}, command"), &shell(&program.command));
+    }
+    for (name, node) in &p.nodes {
+        let memory = quantity(node.memory_bytes as f64, "B");
+        list.put(&format!("node {name}"), &format!("Linux {}, {} CPUs, {memory}", node.kernel, node.cpus));
+    }
+    for (prefix, facts) in
+        [("limit on ", &p.limits), ("package ", &p.packages), ("variable ", &p.environment), ("", &p.facts)]
+    {
+        for (name, value) in facts {
+            list.put(&format!("{prefix}{name}"), value);
+        }
+    }
+    list.0.close("dl");
+    list.0
+}
+
+struct List(Markup);
+
+impl List {
+    fn put(&mut self, name: &str, value: &str) {
+        if !value.is_empty() {
+            self.0.element("dt", &[], name).element("dd", &[], value);
+        }
+    }
+
+    fn code(&mut self, name: &str, value: &str) {
+        if !value.is_empty() {
+            self.0.element("dt", &[], name);
+            self.0.open("dd", &[]).element("code", &[], value).close("dd");
+        }
+    }
+}
+
+fn repeat(context: &Context) -> Markup {
+    let p = &context.data.provenance;
+    let directory = context.run.path().display().to_string();
+    let mut m = Markup::new();
+    m.element(
+        "p",
+        &[],
+        "The same plan with the same seed gives the same order of trials and the same arrivals:",
+    );
+    let command = match p.command_line.is_empty() {
+        false => shell(&p.command_line),
+        true => format!("vtax run {}", quote(p.plan_file.as_deref().unwrap_or("PLAN.yaml"))),
+    };
+    m.element("pre", &[("tabindex", "0")], &command);
+    m.element("p", &[], "Go on where a run was cut short, or write this report again:");
+    let again = format!("vtax run --resume {d}\nvtax report {d}", d = quote(&directory));
+    m.element("pre", &[("tabindex", "0")], &again);
+    m.fixed("<p>Everything this page shows is in the run directory: <code>summary.json</code> for scripts, <code>trials/</code> with histograms, probes and, where the plan asked for them, every single request.</p>");
+    m
+}

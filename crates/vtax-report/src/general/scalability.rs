@@ -1,0 +1,237 @@
+//! How throughput grows over a sweep: the Universal Scalability Law, or why there is none.
+
+use vtax_plan::model::Cell;
+use vtax_stats::{Load, Parameter, Peak, Scalability, scalability};
+
+use crate::chapter::{Chapter, Page, Place};
+use crate::context::Context;
+use crate::data::RunData;
+use crate::format::{quantity, range};
+use crate::html::parts::{figure, head, scrolling};
+use crate::markup::Markup;
+use crate::plot::scaling::{Sweep, scaling};
+use crate::plot::{responsive, series};
+
+/// Metrics that tell how much a load gets through, best first.
+const METRICS: [&str; 2] = ["throughput", "capacity"];
+
+/// Contention beyond this leaves nothing that grows.
+const FLAT: f64 = 0.9;
+
+/// Fewer values of a parameter are a comparison, not a sweep.
+const MIN_VALUES: usize = 3;
+
+/// The chapter about swept parameters.
+#[derive(Debug)]
+pub(crate) struct Sweeps;
+
+impl Chapter for Sweeps {
+    fn page(&self, context: &Context) -> Page {
+        let mut page = Page::default();
+        page.put(Place::Pictures, "scalability", "Scalability", sweeps(&context.data));
+        page
+    }
+}
+
+/// A part for each numeric parameter that a plan sweeps; empty without one.
+fn sweeps(data: &RunData) -> Markup {
+    let mut m = Markup::new();
+    for name in swept(data) {
+        for measure in &data.plan.measures {
+            for metric in METRICS {
+                m.add(&sweep(data, &name, &measure.name, metric));
+            }
+        }
+    }
+    m
+}
+
+/// Parameters with enough different numeric values.
+fn swept(data: &RunData) -> Vec<String> {
+    let mut names: Vec<&String> = data.plan.cells.iter().flat_map(|c| c.parameters.keys()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+        .into_iter()
+        .filter(|name| {
+            let texts: Option<Vec<f64>> = data.plan.cells.iter().map(|c| number(c, name)).collect();
+            let Some(mut values) = texts else { return false };
+            values.sort_by(f64::total_cmp);
+            values.dedup();
+            values.len() >= MIN_VALUES && values.iter().all(|v| *v >= 1.0)
+        })
+        .cloned()
+        .collect()
+}
+
+fn number(cell: &Cell, parameter: &str) -> Option<f64> {
+    cell.parameters.get(parameter)?.parse().ok().filter(|v: &f64| v.is_finite())
+}
+
+/// What tells one sweep from the next: name and value.
+type Key = Vec<(String, String)>;
+
+/// What else varies besides the parameter and the environment tells one sweep from the next.
+fn rest(cell: &Cell, parameter: &str) -> Key {
+    let own = &cell.environment.name;
+    let others = cell.parameters.iter().filter(|(k, v)| *k != parameter && *v != own);
+    let mut rest: Key = others.map(|(k, v)| (k.clone(), v.clone())).collect();
+    rest.push(("service".to_owned(), cell.service.name.clone()));
+    rest.push(("path".to_owned(), cell.path.name.clone()));
+    rest
+}
+
+fn sweep(data: &RunData, parameter: &str, measure: &str, metric: &str) -> Markup {
+    let mut groups: Vec<(Key, Vec<&Cell>)> = Vec::new();
+    for cell in &data.plan.cells {
+        let key = rest(cell, parameter);
+        match groups.iter_mut().find(|g| g.0 == key) {
+            Some(g) => g.1.push(cell),
+            None => groups.push((key, vec![cell])),
+        }
+    }
+    let several = groups.len() > 1;
+    let mut m = Markup::new();
+    for (key, cells) in groups {
+        let mut environments: Vec<&str> = Vec::new();
+        for cell in &cells {
+            if !environments.contains(&cell.environment.name.as_str()) {
+                environments.push(&cell.environment.name);
+            }
+        }
+        let found: Vec<(Sweep, String)> = environments
+            .iter()
+            .enumerate()
+            .filter_map(|(position, name)| {
+                let own: Vec<&Cell> = cells.iter().copied().filter(|c| c.environment.name == *name).collect();
+                of_environment(data, &own, position, (parameter, measure, metric))
+            })
+            .collect();
+        if found.is_empty() {
+            continue;
+        }
+        let title: Vec<String> = key.iter().map(|(k, v)| format!("{k} {v}")).collect();
+        let of = if several { format!(", {}", title.join(", ")) } else { String::new() };
+        m.add(&section(&found, (parameter, measure), &of));
+    }
+    m
+}
+
+/// The sweep of one environment with what there is to say about it; `None` where nothing was measured.
+fn of_environment(
+    data: &RunData,
+    cells: &[&Cell],
+    position: usize,
+    (parameter, measure, metric): (&str, &str, &str),
+) -> Option<(Sweep, String)> {
+    let mut loads = Vec::new();
+    for cell in cells {
+        let n = number(cell, parameter)?;
+        loads.extend(data.metric(&cell.id, measure, metric).iter().map(|v| Load { n, throughput: v.value }));
+    }
+    let first = cells.first().filter(|_| !loads.is_empty())?;
+    let label = data.environment_label(first);
+    let (law, words) = match scalability(&loads, data.plan.seed) {
+        Ok(law) => (Some(law), in_words(&label, parameter, &law)),
+        Err(why) => (None, format!("{label}: the data don't support a law: {why}.")),
+    };
+    Some((Sweep { label, position, loads, law }, words))
+}
+
+fn section(found: &[(Sweep, String)], (parameter, measure): (&str, &str), of: &str) -> Markup {
+    let mut m = Markup::new();
+    let caption = format!(
+        "Throughput over {parameter} ({measure}{of}). Dots are trials; curves are the Universal Scalability Law, \
+         where the data support it"
+    );
+    let keys: Vec<_> = found.iter().map(|(s, _)| (series(s.position), s.label.clone())).collect();
+    let sweeps: Vec<Sweep> = found
+        .iter()
+        .map(|(s, _)| Sweep {
+            label: s.label.clone(),
+            position: s.position,
+            loads: s.loads.clone(),
+            law: s.law,
+        })
+        .collect();
+    let picture = responsive(|w| scaling(&sweeps, parameter, "req/s", w));
+    m.add(&figure(&caption, &keys, &picture));
+    for (_, words) in found {
+        m.element("p", &[("class", "verdict-words")], words);
+    }
+    if found.iter().all(|(s, _)| s.law.is_none()) {
+        return m;
+    }
+    let mut table = Markup::new();
+    table.open("table", &[]);
+    let columns = [
+        ("Environment", false),
+        ("One alone, λ", true),
+        ("Contention σ, %", true),
+        ("Coherency κ, %", true),
+        ("Peak at", true),
+        ("Peak", true),
+    ];
+    head(&mut table, &columns);
+    table.open("tbody", &[]);
+    for (sweep, _) in found {
+        table.open("tr", &[]).element("th", &[("scope", "row")], &sweep.label);
+        let Some(law) = &sweep.law else {
+            table.open("td", &[("colspan", "5"), ("class", "quiet")]).text("no law").close("td").close("tr");
+            continue;
+        };
+        let mut cell = |text: &str| {
+            table.element("td", &[("class", "n")], text);
+        };
+        let (one, ends) = (law.lambda.value, law.lambda.interval);
+        cell(&format!("{} ({})", quantity(one, "req/s"), range(one, ends, "req/s")));
+        cell(&with(law.sigma, |v| format!("{:.1}", v * 100.0)));
+        cell(&with(law.kappa, |v| format!("{:.3}", v * 100.0)));
+        match law.peak {
+            Peak::At { n, throughput } => {
+                cell(&with(n, whole));
+                cell(&quantity(throughput, "req/s"));
+            }
+            Peak::Beyond => {
+                cell("not within reach");
+                cell("");
+            }
+        }
+        table.close("tr");
+    }
+    table.close("tbody").close("table");
+    m.add(&scrolling(&table));
+    m
+}
+
+fn whole(v: f64) -> String {
+    if v.is_finite() { format!("{v:.0}") } else { "∞".to_owned() }
+}
+
+fn with(p: Parameter, text: impl Fn(f64) -> String) -> String {
+    format!("{} ({}–{})", text(p.value), text(p.interval.0), text(p.interval.1))
+}
+
+/// What the law says, for people who don't know it.
+fn in_words(label: &str, parameter: &str, law: &Scalability) -> String {
+    let shared = format!(
+        "{label}: {:.1} % of the work can't be shared out among {parameter}",
+        law.sigma.value * 100.0
+    );
+    if law.sigma.value > FLAT {
+        return format!("{label}: throughput hardly depends on {parameter}.");
+    }
+    match law.peak {
+        Peak::At { n, throughput } if n.interval.1.is_finite() => format!(
+            "{shared}, and throughput is predicted to peak at {} {parameter} (between {} and {}) with {}; more makes it \
+             slower.",
+            whole(n.value),
+            whole(n.interval.0),
+            whole(n.interval.1),
+            quantity(throughput, "req/s")
+        ),
+        Peak::At { .. } | Peak::Beyond => {
+            format!("{shared}; a peak can't be predicted from these loads, if there is one.")
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! What happened over time within trials: intervals, single requests, probes.
+//!
+//! Everything is streamed from the trials' files and reduced on the way, so that a run of any
+//! length takes little memory.
+
+use std::collections::BTreeMap;
+
+use vtax_load::{Interval, LatencyHistogram, Sample};
+use vtax_store::record::{TrialRecord, Validity};
+use vtax_store::{ProbeRow, RunDir, StoreError, TrialDir};
+
+use super::memory::Footprint;
+use super::trial::load;
+use crate::data::RunData;
+use crate::plot::panel::Heat;
+
+/// Points of a line: seconds since the start of the recorded time, and value.
+pub(crate) type Points = Vec<(f64, f64)>;
+
+/// One trial over time.
+#[derive(Debug, Default)]
+pub(crate) struct TrialSeries {
+    pub(crate) index: u32,
+    pub(crate) cell: String,
+    pub(crate) measure: String,
+    pub(crate) valid: bool,
+    pub(crate) seconds: f64,
+    /// Successful answers per second.
+    pub(crate) goodput: Points,
+    /// Median latency in nanoseconds.
+    pub(crate) p50: Points,
+    /// 99th percentile.
+    pub(crate) p99: Points,
+}
+
+/// Intervals of every trial that has them; what can't be read is told in `damage`.
+pub(crate) fn intervals(run: &RunDir, data: &RunData, damage: &mut Vec<String>) -> Vec<TrialSeries> {
+    let mut all = Vec::new();
+    for record in &data.trials {
+        let Some(load) = load(record) else { continue };
+        let mut series = TrialSeries {
+            index: record.index,
+            cell: record.cell.clone(),
+            measure: record.measure.clone(),
+            valid: record.validity == Validity::Valid,
+            // Intervals are of everything recorded, the load of what was kept.
+            seconds: load.duration.as_secs_f64() + record.cut().as_secs_f64(),
+            ..TrialSeries::default()
+        };
+        let mut found: Vec<Interval> = Vec::new();
+        note(run.trial(record.index).for_each_interval(|i| found.push(i)), damage);
+        stairs(&found, &mut series);
+        if !series.p50.is_empty() {
+            all.push(series);
+        }
+    }
+    all
+}
+
+/// Draws intervals as stairs, as a value holds for its whole interval. Neighbours share a 99th percentile
+/// until it has a request beyond it: before, it would be the maximum.
+fn stairs(found: &[Interval], series: &mut TrialSeries) {
+    let ends = found.iter().skip(1).map(|i| i.start.as_secs_f64()).chain([series.seconds]);
+    let mut tail: Option<(f64, LatencyHistogram)> = None;
+    let stair =
+        |points: &mut Points, from: f64, to: f64, value: f64| points.extend([(from, value), (to, value)]);
+    for (interval, end) in found.iter().zip(ends) {
+        let start = interval.start.as_secs_f64();
+        stair(&mut series.goodput, start, end, interval.counts.ok as f64 / (end - start));
+        let h = &interval.latency;
+        let p50 = if h.len() > 1 { h.quantile(0.5).0 as f64 } else { f64::NAN };
+        stair(&mut series.p50, start, end, p50);
+        let (from, mut merged) = tail.take().unwrap_or_else(|| (start, LatencyHistogram::new()));
+        merged.add(h);
+        if merged.len() >= 100 {
+            stair(&mut series.p99, from, end, merged.quantile(0.99).0 as f64);
+        } else {
+            tail = Some((from, merged));
+        }
+    }
+}
+
+/// Columns of a heat map.
+const COLUMNS: usize = 100;
+/// Rows per doubling of latency.
+const PER_OCTAVE: usize = 8;
+/// Rows that every `u32` of nanoseconds fits into.
+const ROWS: usize = 32 * PER_OCTAVE;
+
+/// Requests of all valid trials of one cell and measure, by time and latency.
+#[derive(Debug)]
+pub(crate) struct Density {
+    pub(crate) cell: String,
+    pub(crate) measure: String,
+    pub(crate) seconds: f64,
+    pub(crate) requests: u64,
+    cells: Vec<u64>,
+}
+
+impl Density {
+    fn add(&mut self, s: Sample, column_per_ns: f64) {
+        let column = ((s.start_ns as f64 * column_per_ns) as usize).min(COLUMNS - 1);
+        self.cells[column * ROWS + row(s.latency_ns)] += 1;
+    }
+
+    /// Lowest and highest latency with a request, in nanoseconds.
+    pub(crate) fn range(&self) -> Option<(f64, f64)> {
+        let used = |r: &usize| (0..COLUMNS).any(|c| self.cells[c * ROWS + r] > 0);
+        let low = (0..ROWS).find(used)?;
+        let high = (0..ROWS).rev().find(used)?;
+        Some((row_start(low), row_start(high + 1)))
+    }
+
+    /// The part between two latencies.
+    pub(crate) fn heat(&self, low: f64, high: f64) -> Heat {
+        let rows: Vec<usize> =
+            (0..ROWS).filter(|r| row_start(*r) >= low * 0.999 && row_start(r + 1) <= high * 1.001).collect();
+        let column = |c: usize| rows.iter().map(|r| self.cells[c * ROWS + r]).collect();
+        Heat { counts: (0..COLUMNS).map(column).collect() }
+    }
+}
+
+/// Row of a latency: its octave, and within it the three bits below the leading one.
+fn row(latency_ns: u32) -> usize {
+    let v = latency_ns.max(8);
+    let octave = 31 - v.leading_zeros();
+    (octave as usize) * PER_OCTAVE + ((v >> (octave - 3)) & 7) as usize
+}
+
+/// Lowest latency of a row, in nanoseconds.
+fn row_start(row: usize) -> f64 {
+    let (octave, part) = (row / PER_OCTAVE, row % PER_OCTAVE);
+    2f64.powi(i32::try_from(octave).unwrap_or(i32::MAX)) * (1.0 + part as f64 / PER_OCTAVE as f64)
+}
+
+/// Heat maps of every cell and measure whose requests were kept, in plan order.
+pub(crate) fn densities(run: &RunDir, data: &RunData, damage: &mut Vec<String>) -> Vec<Density> {
+    let mut jobs: BTreeMap<(usize, &str), Vec<(&TrialRecord, TrialDir)>> = BTreeMap::new();
+    for record in data.trials.iter().filter(|t| t.validity == Validity::Valid) {
+        let trial = run.trial(record.index);
+        let cell = data.plan.cells.iter().position(|c| c.id == record.cell);
+        if let Some(cell) = cell.filter(|_| load(record).is_some() && trial.has_samples()) {
+            jobs.entry((cell, &record.measure)).or_default().push((record, trial));
+        }
+    }
+    // Decoding is all there is to do, and trials are independent.
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
+    let queue = std::sync::Mutex::new(jobs.values().flatten());
+    let results = std::thread::scope(|scope| {
+        let work = || {
+            let mut done = Vec::new();
+            loop {
+                let next = queue.lock().map_or(None, |mut q| q.next());
+                let Some((record, trial)) = next else { return done };
+                done.push((*record, density(record, trial)));
+            }
+        };
+        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        handles.into_iter().filter_map(|h| h.join().ok()).flatten().collect::<Vec<_>>()
+    });
+    let mut merged: BTreeMap<(usize, String), Density> = BTreeMap::new();
+    for (record, result) in results {
+        let Some(one) = note(result, damage) else { continue };
+        let cell = data.plan.cells.iter().position(|c| c.id == record.cell).unwrap_or(usize::MAX);
+        match merged.entry((cell, record.measure.clone())) {
+            std::collections::btree_map::Entry::Vacant(e) => {
+                e.insert(one);
+            }
+            std::collections::btree_map::Entry::Occupied(mut e) => {
+                let all = e.get_mut();
+                all.requests += one.requests;
+                all.seconds = all.seconds.max(one.seconds);
+                all.cells.iter_mut().zip(one.cells).for_each(|(a, b)| *a += b);
+            }
+        }
+    }
+    merged.into_values().collect()
+}
+
+fn density(record: &TrialRecord, trial: &TrialDir) -> Result<Density, StoreError> {
+    let kept = load(record).map_or(0.0, |l| l.duration.as_secs_f64());
+    let seconds = (kept + record.cut().as_secs_f64()).max(1e-3);
+    let mut density = Density {
+        cell: record.cell.clone(),
+        measure: record.measure.clone(),
+        seconds,
+        requests: 0,
+        cells: vec![0; COLUMNS * ROWS],
+    };
+    let column_per_ns = COLUMNS as f64 / (seconds * 1e9);
+    density.requests = trial.for_each_sample(|s| {
+        if s.outcome == 0 {
+            density.add(s, column_per_ns);
+        }
+    })?;
+    Ok(density)
+}
+
+/// What probes saw of one cell in one of its trials.
+#[derive(Debug)]
+pub(crate) struct Probed {
+    pub(crate) cell: String,
+    pub(crate) trial: u32,
+    pub(crate) seconds: f64,
+    /// CPUs busy: whole kernels, and nodes' own processes.
+    pub(crate) cpu: Vec<(String, Points)>,
+    /// Memory in MiB: in use in a guest, resident in nodes' own processes.
+    pub(crate) memory: Vec<(String, Points)>,
+    /// Bits per second over all interfaces but loopback, by node and direction.
+    pub(crate) network: Vec<(String, Points)>,
+}
+
+/// Probes of one trial of each cell: the first valid one with a load, else the first valid one.
+pub(crate) fn probes(run: &RunDir, data: &RunData, damage: &mut Vec<String>) -> Vec<Probed> {
+    let mut all = Vec::new();
+    for cell in &data.plan.cells {
+        let valid = || data.trials.iter().filter(|t| t.cell == cell.id && t.validity == Validity::Valid);
+        let Some(record) = valid().find(|t| load(t).is_some()).or_else(|| valid().next()) else { continue };
+        if let Some(probed) = note(probed(record, &run.trial(record.index)), damage).flatten() {
+            all.push(probed);
+        }
+    }
+    all
+}
+
+/// The node that watches a VM's process from outside, as the runner names it.
+const HYPERVISOR: &str = "hypervisor";
+/// The system under test; in a VM cell a guest with a kernel of its own.
+const SUT: &str = "sut";
+
+/// Sums of one node at one moment; counters are cumulative.
+#[derive(Debug, Default, Clone, Copy)]
+struct Moment {
+    /// All CPUs of the node's kernel.
+    cpu_ns: f64,
+    /// The node's own processes or threads.
+    tasks_ns: f64,
+    /// Theirs.
+    processes: Footprint,
+    memory: f64,
+    received: f64,
+    sent: f64,
+}
+
+impl Moment {
+    fn add(&mut self, r: ProbeRow<'_>) {
+        match (r.source.split_once(':').map_or(r.source, |s| s.0), r.metric) {
+            (s, "user" | "system" | "irq" | "softirq" | "guest") if s.starts_with("cpu") => {
+                self.cpu_ns += r.value;
+            }
+            ("task", "user" | "system" | "guest") => self.tasks_ns += r.value,
+            ("task", metric) => self.processes.add(metric, r.value),
+            ("memory", "total") => self.memory += r.value,
+            ("memory", "available") => self.memory -= r.value,
+            ("if", "rx_bytes") if r.source != "if:lo" => self.received += r.value,
+            ("if", "tx_bytes") if r.source != "if:lo" => self.sent += r.value,
+            _ => {}
+        }
+    }
+}
+
+type Moments = Vec<(f64, Moment)>;
+
+fn probed(record: &TrialRecord, trial: &TrialDir) -> Result<Option<Probed>, StoreError> {
+    let mut nodes: BTreeMap<String, BTreeMap<u64, Moment>> = BTreeMap::new();
+    trial.for_each_probe_row(|r| {
+        if !nodes.contains_key(r.node) {
+            nodes.insert(r.node.to_owned(), BTreeMap::new());
+        }
+        if let Some(node) = nodes.get_mut(r.node) {
+            node.entry(r.at_ns).or_default().add(r);
+        }
+    })?;
+    let mut probed = Probed {
+        cell: record.cell.clone(),
+        trial: record.index,
+        seconds: 0.0,
+        cpu: Vec::new(),
+        memory: Vec::new(),
+        network: Vec::new(),
+    };
+    let guest = nodes.contains_key(HYPERVISOR);
+    let mut host = false;
+    for (node, moments) in nodes {
+        // Each kernel has a clock of its own: what they share is the start of the trial.
+        let Some((&first, _)) = moments.first_key_value() else { continue };
+        let moments: Moments =
+            moments.into_iter().map(|(at, m)| ((at.saturating_sub(first)) as f64 / 1e9, m)).collect();
+        probed.seconds = probed.seconds.max(moments.last().map_or(0.0, |m| m.0));
+        // A node without a kernel of its own sees the host's figures: they are shown once.
+        if guest && node == SUT {
+            probed.cpu.push(("whole guest".to_owned(), rate(&moments, |m| m.cpu_ns, 1e-9)));
+            probed.memory.push(("whole guest".to_owned(), level(&moments, |m| m.memory)));
+        } else if !host {
+            host = true;
+            probed.cpu.push(("whole host".to_owned(), rate(&moments, |m| m.cpu_ns, 1e-9)));
+        }
+        let own = if node == HYPERVISOR { "QEMU".to_owned() } else { format!("{node}'s own") };
+        if moments.iter().any(|m| m.1.tasks_ns > 0.0) {
+            probed.cpu.push((own.clone(), rate(&moments, |m| m.tasks_ns, 1e-9)));
+        }
+        if moments.iter().any(|m| m.1.processes.total() > 0.0) {
+            probed.memory.push((own, level(&moments, |m| m.processes.total())));
+        }
+        // The hypervisor's interfaces are the switch's ports, which say the same again.
+        if node != HYPERVISOR {
+            probed.network.push((format!("{node} receives"), rate(&moments, |m| m.received, 8.0)));
+            probed.network.push((format!("{node} sends"), rate(&moments, |m| m.sent, 8.0)));
+        }
+    }
+    Ok((!probed.cpu.is_empty()).then_some(probed))
+}
+
+/// A counter's growth per second, times `factor`.
+fn rate(moments: &Moments, of: fn(&Moment) -> f64, factor: f64) -> Points {
+    let growth = |w: &[(f64, Moment)]| (of(&w[1].1) - of(&w[0].1)).max(0.0) / (w[1].0 - w[0].0) * factor;
+    moments.windows(2).map(|w| (w[1].0, growth(w))).collect()
+}
+
+/// A level in MiB.
+fn level(moments: &Moments, of: fn(&Moment) -> f64) -> Points {
+    moments.iter().map(|(t, m)| (*t, of(m) / 1_048_576.0)).collect()
+}
+
+/// A trial's file that can't be read must not keep the rest of the run from its report.
+fn note<T>(result: Result<T, StoreError>, damage: &mut Vec<String>) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(error) => {
+            damage.push(error.to_string());
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_latency_lies_in_its_row(ns in 8u32..) {
+            let r = row(ns);
+            prop_assert!(r < ROWS);
+            prop_assert!(row_start(r) <= f64::from(ns) && f64::from(ns) < row_start(r + 1));
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What every load tells of a trial: rates, latency, CPU time per request; and what a trial took to begin.
+
+use vtax_load::{LatencyHistogram, LoadResult};
+use vtax_store::failover::FailoverLoad;
+use vtax_store::record::{Layer, Outcome, TrialRecord, Validity};
+
+use crate::format::{quantity, tick};
+use crate::ft::trial::failover;
+use crate::metric::{HISTOGRAM_RESOLUTION, Info, Value, exact, higher, lower, percentiles};
+
+/// The metrics of all loads, in the order of tables.
+pub(crate) const METRICS: &[Info] = &[
+    lower("latency_p50", "latency, median", "ns", 2),
+    lower("latency_p90", "latency, p90", "ns", 1),
+    lower("latency_p99", "latency, p99", "ns", 2),
+    lower("latency_p99.9", "latency, p99.9", "ns", 1),
+    lower("latency_mean", "latency, mean", "ns", 1),
+    lower("cpu_per_request", "CPU time per request", "ns/req", 2),
+    lower("cpu_per_request.service-user", "… service, user mode", "ns/req", 0),
+    lower("cpu_per_request.service-system", "… service, kernel", "ns/req", 0),
+    lower("cpu_per_request.service-interrupts", "… interrupts of its kernel", "ns/req", 0),
+    lower("cpu_per_request.guest-other", "… rest of the guest", "ns/req", 0),
+    lower("cpu_per_request.vcpu", "… vCPU beyond the guest", "ns/req", 0),
+    lower("cpu_per_request.hypervisor-io", "… hypervisor's I/O", "ns/req", 0),
+    lower("cpu_per_request.supervisor", "… runtime and agent", "ns/req", 0),
+    lower("cpu_per_request.host-interrupts", "… host interrupts", "ns/req", 0),
+    higher("offered", "offered load", "req/s", 0),
+    higher("goodput", "goodput", "req/s", 0),
+    lower("error_share", "failed or missed", "1", 0),
+    lower("lateness_p99", "generator's lateness, p99", "ns", 0),
+    lower("generator_busiest", "generator's busiest worker", "1", 0),
+    lower("startup", "service start to ready", "ns", 1),
+    lower("build", "environment built in", "ns", 1),
+    lower("latency_max", "latency, maximum", "ns", 0),
+];
+
+/// Words for a layer.
+pub(crate) fn layer_label(layer: Layer) -> &'static str {
+    match layer {
+        Layer::ServiceUser => "service, user mode",
+        Layer::ServiceSystem => "service, kernel",
+        Layer::ServiceInterrupts => "interrupts of its kernel",
+        Layer::GuestOther => "rest of the guest",
+        Layer::Vcpu => "vCPU beyond the guest (emulation, exits)",
+        Layer::HypervisorIo => "hypervisor's I/O threads",
+        Layer::Supervisor => "runtime and agent",
+        Layer::HostInterrupts => "host interrupts",
+    }
+}
+
+/// Every layer, innermost first.
+pub(crate) const LAYERS: [(Layer, &str); 8] = [
+    (Layer::ServiceUser, "cpu_per_request.service-user"),
+    (Layer::ServiceSystem, "cpu_per_request.service-system"),
+    (Layer::ServiceInterrupts, "cpu_per_request.service-interrupts"),
+    (Layer::GuestOther, "cpu_per_request.guest-other"),
+    (Layer::Vcpu, "cpu_per_request.vcpu"),
+    (Layer::HypervisorIo, "cpu_per_request.hypervisor-io"),
+    (Layer::Supervisor, "cpu_per_request.supervisor"),
+    (Layer::HostInterrupts, "cpu_per_request.host-interrupts"),
+];
+
+/// What the generator recorded, where the trial is of a kind that has it.
+pub(crate) fn load(record: &TrialRecord) -> Option<&LoadResult> {
+    match &record.outcome {
+        Some(Outcome::Latency { load, .. } | Outcome::Throughput { load }) => Some(load),
+        Some(Outcome::Failover(found)) => match &found.load {
+            FailoverLoad::Requests(load) => Some(load),
+            FailoverLoad::Scenarios(_) => None,
+        },
+        _ => None,
+    }
+}
+
+/// CPU time per request, layer by layer.
+pub(crate) fn of_cpu(record: &TrialRecord) -> Vec<Value> {
+    // A request's share of a time in which none was answered says nothing.
+    let undisturbed = failover(record).is_none();
+    let Some(cpu) = record.cpu.as_ref().filter(|c| c.requests > 0 && undisturbed) else { return Vec::new() };
+    let per_request = |ns: u64| ns as f64 / cpu.requests as f64;
+    let sum = cpu.layers.iter().map(|l| l.time.0).sum();
+    let mut values = vec![exact("cpu_per_request", per_request(sum))];
+    for (layer, metric) in LAYERS {
+        let times = || cpu.layers.iter().filter(|l| l.layer == layer);
+        if times().count() > 0 {
+            values.push(exact(metric, per_request(times().map(|l| l.time.0).sum())));
+        }
+    }
+    values.retain(|v| v.value.is_finite());
+    values
+}
+
+/// Percentiles that are metrics.
+const PERCENTILES: [(&str, f64); 4] =
+    [("latency_p50", 0.5), ("latency_p90", 0.9), ("latency_p99", 0.99), ("latency_p99.9", 0.999)];
+
+/// The figures of a load in an open or a closed loop.
+pub(crate) fn of_load(record: &TrialRecord) -> Vec<Value> {
+    let (load, offered, rate) = match &record.outcome {
+        Some(Outcome::Latency { load, offered }) => (load, Some(offered.0), "goodput"),
+        Some(Outcome::Throughput { load }) => (load, None, "throughput"),
+        _ => return Vec::new(),
+    };
+    let mut values = Vec::new();
+    values.extend(offered.map(|offered| exact("offered", offered)));
+    values.push(exact(rate, load.counts.ok as f64 / load.duration.as_secs_f64()));
+    // In a closed loop nothing is intended beforehand.
+    let asked = load.counts.intended.max(load.counts.sent);
+    values.push(exact("error_share", asked.saturating_sub(load.counts.ok) as f64 / asked as f64));
+    values.push(exact("generator_busiest", load.generator.busiest));
+    let of_histogram = |metric, value| Value { resolution: HISTOGRAM_RESOLUTION, ..exact(metric, value) };
+    if !load.lateness.is_empty() {
+        values.push(of_histogram("lateness_p99", load.lateness.quantile(0.99).0 as f64));
+    }
+    if !load.latency.is_empty() {
+        values.extend(percentiles(&load.latency, &PERCENTILES));
+        values.push(of_histogram("latency_mean", load.latency.0.mean()));
+        values.push(of_histogram("latency_max", load.latency.0.max() as f64));
+    }
+    values.retain(|v| v.value.is_finite());
+    values
+}
+
+/// What a valid trial tells whichever measure it was for.
+pub(crate) fn of_lifecycle(record: &TrialRecord) -> Vec<Value> {
+    if record.validity != Validity::Valid {
+        return Vec::new();
+    }
+    let values = [("startup", record.timings.service.0), ("build", record.timings.testbed.0)];
+    values.into_iter().filter(|(_, ns)| *ns > 0).map(|(metric, ns)| exact(metric, ns as f64)).collect()
+}
+
+/// What a load found, in a few words.
+pub(crate) fn told(record: &TrialRecord) -> String {
+    load(record).map_or_else(String::new, |l| {
+        let failed = l.counts.intended.max(l.counts.sent).saturating_sub(l.counts.ok);
+        let rate = l.counts.ok as f64 / l.duration.as_secs_f64().max(1e-9);
+        let busiest = tick(l.generator.busiest, "1");
+        format!("{} answered, {failed} not; generator {busiest} busy", quantity(rate, "req/s"))
+    })
+}
+
+/// Empties the histograms of a load.
+pub(crate) fn forget_histograms(record: &mut TrialRecord) {
+    let load = match &mut record.outcome {
+        Some(Outcome::Latency { load, .. } | Outcome::Throughput { load }) => load,
+        Some(Outcome::Failover(found)) => match &mut found.load {
+            FailoverLoad::Requests(load) => load,
+            FailoverLoad::Scenarios(_) => return,
+        },
+        _ => return,
+    };
+    (load.latency, load.lateness) = (LatencyHistogram::new(), LatencyHistogram::new());
+}

@@ -1,0 +1,164 @@
+//! Every verdict: the taxes in one picture, each in words, all figures behind them.
+
+use vtax_store::summary::Better;
+
+use super::glossary::WORDS;
+use super::why::why;
+use crate::chapter::{Chapter, Page, Place};
+use crate::context::Context;
+use crate::families::metrics;
+use crate::format::{digits, quantity, range, tax};
+use crate::html::parts::{figure, head, scrolling};
+use crate::markup::Markup;
+use crate::plot::{self, forest};
+use crate::rows::{MOST_ROWS, Row, first_and_rest};
+use crate::table::{Table, number, number_or_none, text, text_or_none, yes_no};
+use crate::words::{name, word};
+
+/// The chapter about verdicts.
+#[derive(Debug)]
+pub(crate) struct Verdicts;
+
+impl Chapter for Verdicts {
+    fn page(&self, context: &Context) -> Page {
+        let mut page = Page::default();
+        page.put(Place::Taxes, "taxes", "Taxes", taxes(context));
+        page.put(Place::Reasons, "why", "Why these verdicts", why(context));
+        page.put(Place::Figures, "figures", "All figures", all_figures(context));
+        page.words.extend(WORDS);
+        page
+    }
+
+    fn tables(&self, context: &Context) -> Vec<Table> {
+        vec![comparisons(context), figures(context)]
+    }
+}
+
+fn comparisons(context: &Context) -> Table {
+    let columns = "cell,baseline,measure,metric,tax,interval_low,interval_high,at_least,at_most,detectable,verdict,reason";
+    let mut table = Table::new("comparisons", "Comparisons", columns);
+    for c in &context.summary.comparisons {
+        let (low, high) = c.interval.unzip();
+        table.push([
+            text(&c.cell),
+            text(&c.baseline),
+            text(&c.measure),
+            text(&c.metric),
+            number_or_none(c.tax),
+            number_or_none(low),
+            number_or_none(high),
+            number_or_none(c.at_least),
+            number_or_none(c.at_most),
+            number_or_none(c.detectable),
+            text(name(c.verdict)),
+            text(&c.reason),
+        ]);
+    }
+    table
+}
+
+fn figures(context: &Context) -> Table {
+    let columns = "cell,environment,accelerator,measure,metric,unit,better,trials,typical,at_least,interval_low,interval_high,median,mean,sd";
+    let mut table = Table::new("metrics", "Metrics", columns);
+    for cell in &context.summary.cells {
+        for (metric, m) in &cell.metrics {
+            let (low, high) = m.interval.unzip();
+            table.push([
+                text(&cell.cell),
+                text(&cell.environment),
+                text_or_none(cell.accelerator.as_deref()),
+                text(&cell.measure),
+                text(metric),
+                text(&m.unit),
+                text(if m.better == Better::Higher { "higher" } else { "lower" }),
+                number(m.n),
+                number(m.center),
+                yes_no(m.at_least),
+                number_or_none(low),
+                number_or_none(high),
+                number(m.median),
+                number(m.mean),
+                number_or_none(m.sd),
+            ]);
+        }
+    }
+    table
+}
+
+/// The forest plot of the primary metrics.
+fn taxes(context: &Context) -> Markup {
+    let primary: Vec<&Row> = context.rows().iter().filter(|r| r.primary && r.comparison.is_some()).collect();
+    if primary.is_empty() {
+        return Markup::new();
+    }
+    let margin = context.data.plan.margin.0;
+    let draw = |rows: &[&Row]| plot::responsive(|width| forest::forest(rows, margin, width));
+    let caption = format!(
+        "What each environment costs over the baseline. The shaded zone, 1 ± {}, counts as equal.",
+        crate::format::tick(margin, "1")
+    );
+    if primary.len() <= 2 * MOST_ROWS {
+        return figure(&caption, &[], &draw(&primary));
+    }
+    let (first, rest) = first_and_rest(&primary);
+    let mut m = figure(&caption, &[], &draw(&first));
+    m.open("details", &[]).element("summary", &[], "The other metrics").add(&draw(&rest)).close("details");
+    m
+}
+
+/// Every metric of every cell, sortable.
+fn all_figures(context: &Context) -> Markup {
+    let mut m = Markup::new();
+    m.open("details", &[]).element("summary", &[], "Every metric of every environment");
+    let mut table = Markup::new();
+    table.open("table", &[("class", "sortable")]);
+    head(
+        &mut table,
+        &[
+            ("Cell", false),
+            ("Measure", false),
+            ("Metric", false),
+            ("Trials", true),
+            ("Typical", true),
+            ("95 % interval", true),
+            ("Mean", true),
+            ("SD", true),
+            ("Tax", true),
+            ("Verdict", false),
+        ],
+    );
+    table.open("tbody", &[]);
+    for cell in &context.summary.cells {
+        for info in metrics() {
+            let Some(v) = cell.metrics.get(info.name) else { continue };
+            let comparison = context
+                .summary
+                .comparisons
+                .iter()
+                .find(|c| c.cell == cell.cell && c.measure == cell.measure && c.metric == info.name);
+            table.open("tr", &[]);
+            table.element("th", &[("scope", "row")], &cell.cell);
+            table.element("td", &[], &cell.measure).element("td", &[], info.label);
+            let mut number = |value: f64, text: &str| {
+                table.element("td", &[("class", "n"), ("data-v", &value.to_string())], text);
+            };
+            number(f64::from(v.n), &v.n.to_string());
+            number(v.center, &quantity(v.center, &v.unit));
+            let interval = v.interval.map_or_else(String::new, |i| range(v.center, i, &v.unit));
+            number(v.interval.map_or(0.0, |i| i.0), &interval);
+            number(v.mean, &quantity(v.mean, &v.unit));
+            number(v.sd.unwrap_or(0.0), &v.sd.map_or_else(String::new, |sd| relative(sd, v.mean)));
+            let t = comparison.and_then(|c| c.tax);
+            number(t.unwrap_or(0.0), &t.map_or_else(String::new, tax));
+            table.element("td", &[], comparison.map_or("", |c| word(c.verdict))).close("tr");
+        }
+    }
+    table.close("tbody").close("table");
+    m.add(&scrolling(&table)).close("details");
+    if context.rows().is_empty() { Markup::new() } else { m }
+}
+
+/// A standard deviation as a share of its mean.
+fn relative(sd: f64, mean: f64) -> String {
+    if mean > 0.0 { format!("{} %", digits(sd / mean * 100.0)) } else { digits(sd) }
+}

@@ -1,0 +1,126 @@
+//! Each verdict in words, with the trials it is made of and how it narrowed.
+
+use crate::context::Context;
+use crate::format::tick;
+use crate::html::parts::{badge, figure};
+use crate::judged::narrowing as steps;
+use crate::markup::Markup;
+use crate::plot::dots::{Dots, dots};
+use crate::plot::narrowing::{Narrowing, narrowing};
+use crate::plot::responsive;
+use crate::rows::Row;
+
+/// More verdicts than this are explained on demand.
+const MOST_OPEN: usize = 12;
+
+/// Every verdict of the first table.
+pub(super) fn why(context: &Context) -> Markup {
+    let primary: Vec<&Row> = context.rows().iter().filter(|r| r.primary).collect();
+    let judged = primary.iter().filter(|r| r.comparison.is_some()).count();
+    let mut m = Markup::new();
+    if judged == 0 {
+        return m;
+    }
+    m.element("p", &[("class", "small-print")], &method(context));
+    let mut parts = Markup::new();
+    for block in primary.chunk_by(|a, b| (&a.group, &a.measure, a.metric) == (&b.group, &b.measure, b.metric))
+    {
+        parts.add(&metric(context, block));
+    }
+    if judged > MOST_OPEN {
+        let summary = format!("All {judged} verdicts, one by one");
+        m.open("details", &[]).element("summary", &[], &summary).add(&parts).close("details");
+    } else {
+        m.add(&parts);
+    }
+    m
+}
+
+/// How verdicts are reached in this run, in a paragraph.
+fn method(context: &Context) -> String {
+    let plan = &context.data.plan;
+    let family = context.summary.comparisons.iter().filter_map(|c| c.family).max().unwrap_or(1);
+    let mut text = format!(
+        "Statistics count trials, not requests. A tax within ± {} counts as none.",
+        tick(plan.margin.0, "1")
+    );
+    if plan.repeat.max > plan.repeat.min {
+        text.push_str(&format!(
+            " Trials were added, from {} up to {} rounds, until the interval was within ± {} or time was up; intervals \
+             are widened for having been looked at on the way.",
+            plan.repeat.min,
+            plan.repeat.max,
+            tick(plan.repeat.until.0, "1")
+        ));
+    }
+    if family > 1 {
+        text.push_str(
+            " Comparisons of the first table are one family, all others another: in each, verdicts are corrected \
+             (Holm) so that even one false claim happens in at most 5 of 100 runs.",
+        );
+    }
+    match &context.data.calibration {
+        Some(k) => text.push_str(&format!(
+            " What this testbed can tell apart was measured by comparing the baseline with itself ({}).",
+            crate::format::utc(k.made_unix_ms)
+        )),
+        None => text.push_str(
+            " This testbed was not calibrated: `vtax calibrate PLAN` measures which effects it can tell at all.",
+        ),
+    }
+    text
+}
+
+fn metric(context: &Context, rows: &[&Row]) -> Markup {
+    let data = &context.data;
+    let first = rows[0];
+    let group = if first.group.is_empty() { String::new() } else { format!("{} · ", first.group) };
+    let own = first.label.split(',').next() == Some(first.measure.as_str());
+    let measure = if own { String::new() } else { format!(" · {}", first.measure) };
+    let title = format!("{group}{}{measure}", first.label);
+    let mut m = Markup::new();
+    m.open("div", &[("class", "why-metric")]).element("h3", &[], &title);
+    let all: Vec<Dots> = rows
+        .iter()
+        .filter_map(|r| {
+            let v = r.value.as_ref().filter(|v| !v.values.is_empty())?;
+            let (label, position) = (r.environment.clone(), r.position);
+            let (center, interval) = (v.center, v.interval);
+            Some(Dots { label, position, values: v.values.clone(), center, interval })
+        })
+        .collect();
+    let unit = rows.iter().find_map(|r| r.value.as_ref()).map_or("", |v| v.unit.as_str());
+    if !all.is_empty() {
+        let picture = responsive(|w| dots(&all, &title, unit, w));
+        m.add(&figure(
+            "Each dot is a trial; the bar below is the 95 % interval of the median",
+            &[],
+            &picture,
+        ));
+    }
+    let mut panels = Markup::new();
+    for row in rows {
+        let Some(c) = &row.comparison else { continue };
+        m.open("p", &[("class", "verdict-words")]).add(&badge(c.verdict)).text(" ");
+        m.text(&c.explanation).close("p");
+        let found = steps(data, c);
+        if found.len() > 1 {
+            let repeat = &data.plan.repeat;
+            let until = (repeat.max > repeat.min).then_some(repeat.until.0);
+            let what = Narrowing {
+                title: &row.environment,
+                position: row.position,
+                margin: data.plan.margin.0,
+                until,
+            };
+            panels.add(&narrowing(&found, what));
+        }
+    }
+    if !panels.is_empty() {
+        let caption = "How the tax and its interval settled as rounds were added";
+        m.open("figure", &[]).element("figcaption", &[], caption);
+        m.open("div", &[("class", "grid")]).add(&panels).close("div").close("figure");
+    }
+    m.close("div");
+    m
+}

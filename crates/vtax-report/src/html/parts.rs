@@ -1,0 +1,107 @@
+//! Parts of the page that chapters share.
+
+use vtax_store::summary::Verdict;
+
+use crate::markup::Markup;
+use crate::plot::series;
+use crate::words::{sign, word};
+
+/// A heading that can be pointed at: `title: label`, where there are several of its kind.
+pub(crate) fn heading(m: &mut Markup, prefix: &str, part: &str, title: &str, label: &str) {
+    m.element("h3", &[("id", &format!("{prefix}-{part}"))], &titled(title, label));
+}
+
+/// `title: label`, where there is one.
+pub(crate) fn titled(title: &str, label: &str) -> String {
+    if label.is_empty() { title.to_owned() } else { format!("{title}: {label}") }
+}
+
+/// A figure with its caption and a key of its series: class, label.
+pub(crate) fn figure(caption: &str, keys: &[(&'static str, String)], picture: &Markup) -> Markup {
+    let mut m = Markup::new();
+    m.open("figure", &[]);
+    if !caption.is_empty() {
+        m.element("figcaption", &[], caption);
+    }
+    m.add(&key(keys)).add(picture).close("figure");
+    m
+}
+
+/// The key of a figure; the page's script turns its entries into switches.
+pub(crate) fn key(keys: &[(&'static str, String)]) -> Markup {
+    let mut m = Markup::new();
+    if keys.len() < 2 {
+        return m;
+    }
+    m.open("ul", &[("class", "key")]);
+    for (class, label) in keys {
+        m.open("li", &[("class", class), ("data-series", class)]);
+        m.fixed("<i></i>").text(label).close("li");
+    }
+    m.close("ul");
+    m
+}
+
+/// A table that scrolls by itself where the page is too narrow for it.
+pub(crate) fn scrolling(table: &Markup) -> Markup {
+    let mut m = Markup::new();
+    m.open("div", &[("class", "scroll"), ("tabindex", "0")]).add(table).close("div");
+    m
+}
+
+/// The head of a table, with a class for columns of numbers.
+pub(crate) fn head(m: &mut Markup, columns: &[(&str, bool)]) {
+    m.open("thead", &[]).open("tr", &[]);
+    for (name, number) in columns {
+        m.element("th", &[("scope", "col"), ("class", if *number { "n" } else { "" })], name);
+    }
+    m.close("tr").close("thead");
+}
+
+/// The same; one of many columns may use all of a wide window.
+pub(crate) fn wide(table: &Markup, columns: usize) -> Markup {
+    if columns <= 6 {
+        return scrolling(table);
+    }
+    let mut m = Markup::new();
+    m.open("div", &[("class", "scroll bleed"), ("tabindex", "0")]).add(table).close("div");
+    m
+}
+
+/// A table that is shown on demand.
+pub(crate) fn details(summary: &str, table: &Markup) -> Markup {
+    let mut m = Markup::new();
+    m.open("details", &[]).element("summary", &[], summary).add(&scrolling(table)).close("details");
+    m
+}
+
+/// A verdict as word and sign: never colour alone.
+pub(crate) fn badge(verdict: Verdict) -> Markup {
+    let class = match verdict {
+        Verdict::Better => "badge better",
+        Verdict::Worse => "badge worse",
+        Verdict::Equivalent => "badge equivalent",
+        Verdict::Inconclusive => "badge unknown",
+    };
+    let mut m = Markup::new();
+    m.open("span", &[("class", class)]);
+    m.element("i", &[("aria-hidden", "true")], sign(verdict)).text(word(verdict)).close("span");
+    m
+}
+
+/// A list of words with what they mean.
+pub(crate) fn definitions(words: &[(&str, &str)]) -> Markup {
+    let mut m = Markup::new();
+    m.open("dl", &[("class", "words")]);
+    for (word, meaning) in words {
+        m.element("dt", &[], word).element("dd", &[], meaning);
+    }
+    m.close("dl");
+    m
+}
+
+/// Opens a row with the name of a cell and the mark of its colour.
+pub(crate) fn row_head(table: &mut Markup, label: &str, position: usize) {
+    table.open("tr", &[]).open("th", &[("scope", "row"), ("class", series(position))]);
+    table.fixed("<i class=\"dot\"></i>").text(label).close("th");
+}

@@ -1,0 +1,221 @@
+//! The top of the page: what the run is, the headline, the first table and the notes.
+
+use vtax_plan::model::MeasureKind;
+use vtax_store::summary::{Comparison, Doubt, Summary, Verdict};
+
+use super::parts::{badge, head};
+use crate::chapter::Section;
+use crate::context::Context;
+use crate::data::RunData;
+use crate::format::{quantity, tax, tax_range, utc};
+use crate::markup::Markup;
+use crate::metric::LIFECYCLE;
+use crate::plot;
+use crate::rows::{MOST_ROWS, Row, first_and_rest};
+
+/// Title, facts in one line, and the way to the sections.
+pub(super) fn header(context: &Context, sections: &[Section]) -> Markup {
+    let (plan, from) = (&context.data.plan, &context.data.provenance);
+    let mut m = Markup::new();
+    m.open("header", &[]).open("div", &[("class", "title")]);
+    m.open("p", &[("class", "brand")]).text("vtax · ").text(&plan.name).close("p");
+    m.fixed("<button id=\"theme\" type=\"button\" hidden>Light or dark</button>").close("div");
+    m.element("p", &[("class", "question")], &plan.description);
+    let mut facts = vec![utc(from.started_unix_ms)];
+    if !from.host.cpu_model.is_empty() {
+        facts.push(format!("{}, {} CPUs", from.host.cpu_model, from.host.cpus));
+    }
+    if !from.host.kernel.is_empty() {
+        facts.push(format!("Linux {}", from.host.kernel));
+    }
+    let valid = context.summary.trials.iter().filter(|t| t.valid).count();
+    facts.push(format!("{valid} of {} trials valid", context.summary.trials.len()));
+    m.element("p", &[("class", "facts")], &facts.join(" · "));
+    m.open("nav", &[("aria-label", "Sections")]);
+    for section in sections {
+        m.element("a", &[("href", &format!("#{}", section.id))], section.title);
+    }
+    m.close("nav").close("header");
+    m
+}
+
+/// The headline, the first table and the notes.
+pub(super) fn verdict(context: &Context, damage: &[String]) -> Markup {
+    let summary = &context.summary;
+    let mut m = Markup::new();
+    m.open("section", &[("id", "verdict")]);
+    m.element("h1", &[], &summary.headline);
+    let primary: Vec<&Row> = context.rows().iter().filter(|r| r.primary).collect();
+    if primary.len() > MOST_ROWS {
+        // With many combinations the first table is about what the headline is about.
+        let (first, rest) = first_and_rest(&primary);
+        m.add(&table(context, &first));
+        m.open("details", &[]).element("summary", &[], "The other metrics, judged the same way");
+        m.add(&table(context, &rest)).close("details");
+    } else if !primary.is_empty() {
+        m.add(&table(context, &primary));
+    }
+    m.add(&closed_loop(&context.data));
+    let doubts = doubts(summary);
+    let notes: Vec<&String> = doubts.iter().chain(&summary.notes).chain(damage).collect();
+    if !notes.is_empty() {
+        m.fixed("<aside class=\"notes\"><h3>Read this first</h3><ul>");
+        for note in notes {
+            m.element("li", &[], note);
+        }
+        m.fixed("</ul></aside>");
+    }
+    m.close("section");
+    m
+}
+
+fn table(context: &Context, rows: &[&Row]) -> Markup {
+    let mut m = Markup::new();
+    m.open("table", &[("class", "verdicts")]);
+    m.fixed("<caption>Typical value over trials (median) and tax against the baseline, taken within rounds, each with its 95&nbsp;% interval. A tax above 1 is a cost, whichever way the metric runs. Verdicts hold for all of this table together.</caption>");
+    head(
+        &mut m,
+        &[("Environment", false), ("Value", true), ("Tax", true), ("Verdict", false), ("Why", false)],
+    );
+    let mut last = None;
+    for row in rows {
+        let this = (&row.group, row.metric, &row.measure);
+        if last != Some(this) {
+            if last.is_some() {
+                m.close("tbody");
+            }
+            m.open("tbody", &[]).fixed("<tr class=\"metric\">");
+            m.open("th", &[("colspan", "5"), ("scope", "rowgroup")]);
+            if !row.group.is_empty() {
+                m.text(&row.group).text(" · ");
+            }
+            m.text(row.label);
+            m.element("small", &[], &conditions(context, row)).close("th").fixed("</tr>");
+            last = Some(this);
+        }
+        m.add(&line(row));
+    }
+    m.close("tbody").close("table");
+    m
+}
+
+fn line(row: &Row) -> Markup {
+    let mut m = Markup::new();
+    m.open("tr", &[]);
+    m.open("th", &[("scope", "row"), ("class", plot::series(row.position))]).fixed("<i class=\"dot\"></i>");
+    m.text(&row.environment).close("th");
+    m.open("td", &[("class", "n value")]).element("b", &[], &row.value_text());
+    interval(&mut m, &row.interval_text());
+    m.close("td");
+    let base = row.comparison.is_none() && row.position == 0;
+    m.open("td", &[("class", if base { "n tax base" } else { "n tax" })]);
+    match &row.comparison {
+        None if base => {
+            m.element("span", &[("class", "quiet")], "baseline");
+        }
+        _ => {
+            m.element("b", &[], &row.tax_text());
+            interval(&mut m, &row.tax_interval_text());
+        }
+    }
+    m.close("td");
+    m.open("td", &[("class", "word")]);
+    if let Some(c) = &row.comparison {
+        m.add(&badge(c.verdict));
+    }
+    m.close("td");
+    m.open("td", &[("class", "why")]);
+    if let Some(c) = &row.comparison {
+        m.text(&c.reason);
+        if let Some(text) = corrected(c) {
+            m.element("small", &[], &text);
+        }
+        let shown = |name: &str, least: f64| format!("smallest tax {name} could show: {}", tax(least));
+        if let Some(detectable) = c.detectable.filter(|_| c.verdict != Verdict::Worse) {
+            m.element("small", &[], &shown("this", detectable));
+        }
+        if let Some(least) = c.minimum_detectable {
+            m.element("small", &[], &shown("this testbed, measured against itself,", least));
+        }
+    }
+    m.close("td").close("tr");
+    m
+}
+
+/// `judged at 0.95–1.09, as 8 comparisons are read together`, where that is wider.
+fn corrected(c: &Comparison) -> Option<String> {
+    let ((low, high), family) = (c.corrected?, c.family?);
+    (c.corrected != c.interval)
+        .then(|| format!("judged by {}, as {family} comparisons are read together", tax_range(low, high)))
+}
+
+fn interval(m: &mut Markup, text: &str) {
+    if !text.is_empty() {
+        m.element("small", &[], text);
+    }
+}
+
+/// Under which load a metric was measured.
+fn conditions(context: &Context, row: &Row) -> String {
+    if row.measure == LIFECYCLE {
+        return String::new();
+    }
+    let offered: Vec<f64> = context
+        .summary
+        .cells
+        .iter()
+        .filter(|c| c.measure == row.measure)
+        .filter_map(|c| c.metrics.get("offered").map(|m| m.center))
+        .collect();
+    let low = offered.iter().copied().reduce(f64::min);
+    let high = offered.iter().copied().reduce(f64::max);
+    match (low, high) {
+        (Some(low), Some(high)) if high / low < 1.01 => {
+            format!("{} at {}", row.measure, quantity(low, "req/s"))
+        }
+        (Some(low), Some(high)) => {
+            format!("{} at {} to {}", row.measure, quantity(low, "req/s"), quantity(high, "req/s"))
+        }
+        _ if row.measure == row.metric => String::new(),
+        _ => row.measure.clone(),
+    }
+}
+
+/// What a reader of closed-loop figures must know; empty where there are none.
+fn closed_loop(data: &RunData) -> Markup {
+    let closed = data.plan.measures.iter().filter(|m| {
+        matches!(m.kind, MeasureKind::Throughput(_)) && data.trials.iter().any(|t| t.measure == m.name)
+    });
+    let names: Vec<&str> = closed.map(|m| m.name.as_str()).collect();
+    let mut m = Markup::new();
+    if !names.is_empty() {
+        let text = format!(
+            "Closed loop ({}): a connection sends its next request only when it has its answer, so while the service \
+             stalls nobody asks, and the stall counts once instead of for all who would have waited (coordinated \
+             omission). These latencies are too good; measure latency in an open loop.",
+            names.join(", ")
+        );
+        m.open("p", &[("class", "warning"), ("role", "note")]).element("b", &[], "⚠ ").text(&text).close("p");
+    }
+    m
+}
+
+/// How many verdicts there are of each kind of doubt, for the top of the page; empty without any.
+fn doubts(summary: &Summary) -> Vec<String> {
+    let of = |kind: Doubt| summary.comparisons.iter().filter(|c| c.doubt == Some(kind)).count();
+    let mut said = Vec::new();
+    let drifted = of(Doubt::Drifted);
+    if drifted > 0 {
+        said.push(format!("The environment drifted: {drifted} comparisons have no verdict because of it."));
+    }
+    let below = of(Doubt::BelowDetectable);
+    if below > 0 {
+        said.push(format!(
+            "{below} comparisons show effects below what this testbed can tell apart, and have no verdict."
+        ));
+    }
+    debug_assert!(
+        summary.comparisons.iter().all(|c| (c.doubt.is_some()) == (c.verdict == Verdict::Inconclusive))
+    );
+    said
+}

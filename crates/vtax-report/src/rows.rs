@@ -1,0 +1,115 @@
+//! The rows of the first table: every compared metric of every environment.
+
+use vtax_plan::model::MeasureKind;
+use vtax_store::summary::{Comparison, MetricSummary, Summary};
+
+use crate::data::RunData;
+use crate::families::metrics;
+use crate::format::{quantity, range, tax, tax_range};
+
+/// More rows than this are no longer one table to take in.
+pub(crate) const MOST_ROWS: usize = 24;
+
+/// One line of the first table, shared by terminal, HTML and workbook.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    /// Label of the group it belongs to.
+    pub(crate) group: String,
+    pub(crate) environment: String,
+    /// Position of the cell in its group; 0 is the baseline.
+    pub(crate) position: usize,
+    pub(crate) measure: String,
+    pub(crate) metric: &'static str,
+    pub(crate) label: &'static str,
+    pub(crate) primary: bool,
+    pub(crate) value: Option<MetricSummary>,
+    /// `None` for the baseline.
+    pub(crate) comparison: Option<Comparison>,
+}
+
+impl Row {
+    /// `24.1k req/s`, `≥ 24.1k req/s`.
+    pub(crate) fn value_text(&self) -> String {
+        match &self.value {
+            None => "no figure".to_owned(),
+            Some(m) if m.at_least => format!("≥ {}", quantity(m.center, &m.unit)),
+            Some(m) => quantity(m.center, &m.unit),
+        }
+    }
+
+    /// `23.5k–24.8k`, empty where there is none.
+    pub(crate) fn interval_text(&self) -> String {
+        self.value.as_ref().and_then(|m| m.interval.map(|i| range(m.center, i, &m.unit))).unwrap_or_default()
+    }
+
+    /// `1.02x`, `≥ 35x`, empty where there is none.
+    pub(crate) fn tax_text(&self) -> String {
+        match &self.comparison {
+            Some(Comparison { tax: Some(t), .. }) => tax(*t),
+            Some(Comparison { at_least: Some(t), .. }) => format!("≥ {}", tax(*t)),
+            Some(Comparison { at_most: Some(t), .. }) => format!("≤ {}", tax(*t)),
+            _ => String::new(),
+        }
+    }
+
+    /// `0.98–1.06`, empty where there is none.
+    pub(crate) fn tax_interval_text(&self) -> String {
+        let interval = self.comparison.as_ref().and_then(|c| c.interval);
+        interval.map_or_else(String::new, |(low, high)| tax_range(low, high))
+    }
+}
+
+/// Every compared metric of every group, metric by metric, baseline first.
+pub(crate) fn rows(data: &RunData, summary: &Summary) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for group in data.groups() {
+        for measure in data.measures() {
+            for info in metrics().filter(|m| m.compared) {
+                let of = |cell: &str| {
+                    let found = summary.cells.iter().find(|s| s.cell == cell && s.measure == measure);
+                    found.and_then(|s| s.metrics.get(info.name)).cloned()
+                };
+                if group.cells.iter().all(|c| of(&c.id).is_none()) {
+                    continue;
+                }
+                rows.extend(group.cells.iter().enumerate().map(|(position, cell)| {
+                    Row {
+                        group: group.label.clone(),
+                        environment: data.environment_label(cell),
+                        position,
+                        measure: measure.to_owned(),
+                        metric: info.name,
+                        label: info.label,
+                        primary: info.primary && leads(data, measure, info.name),
+                        value: of(&cell.id),
+                        comparison: summary
+                            .comparisons
+                            .iter()
+                            .find(|c| c.cell == cell.id && c.measure == measure && c.metric == info.name)
+                            .cloned(),
+                    }
+                }));
+            }
+        }
+    }
+    rows
+}
+
+/// Whether a metric of that measure belongs to the first table: a search and a closed loop drive
+/// the system to its limit, where latency and CPU time per request say little.
+pub(crate) fn leads(data: &RunData, measure: &str, metric: &str) -> bool {
+    let kind = |name: &str| data.plan.measures.iter().find(|m| m.name == name).map(|m| &m.kind);
+    match kind(measure) {
+        Some(MeasureKind::Capacity(_)) => metric == "capacity",
+        Some(MeasureKind::Throughput(_)) => metric == "throughput",
+        Some(MeasureKind::Ims(_)) => metric == "doc",
+        // Faults have a section of their own.
+        Some(MeasureKind::Failover(_)) => false,
+        Some(MeasureKind::Latency(_) | MeasureKind::Network(_)) | None => true,
+    }
+}
+
+/// What the headline is about, and the other metrics and measures.
+pub(crate) fn first_and_rest<'a>(rows: &[&'a Row]) -> (Vec<&'a Row>, Vec<&'a Row>) {
+    rows.iter().partition(|r| r.metric == rows[0].metric && r.measure == rows[0].measure)
+}

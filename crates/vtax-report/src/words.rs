@@ -1,0 +1,59 @@
+//! Words and signs for verdicts, and for why something doesn't count.
+
+use vtax_store::record::{InvalidReason, Validity};
+use vtax_store::summary::Verdict;
+
+/// The word for a verdict.
+pub(crate) fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Better => "better",
+        Verdict::Worse => "worse",
+        Verdict::Equivalent => "equivalent",
+        Verdict::Inconclusive => "can't tell",
+    }
+}
+
+/// The same in files.
+pub(crate) fn name(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Inconclusive => "inconclusive",
+        told => word(told),
+    }
+}
+
+/// A sign for a verdict that reads without colour.
+pub(crate) fn sign(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Better => "▼",
+        Verdict::Worse => "▲",
+        Verdict::Equivalent => "=",
+        Verdict::Inconclusive => "?",
+    }
+}
+
+/// `generator-limited: details`.
+pub(crate) fn invalid(validity: &Validity) -> Option<String> {
+    let Validity::Invalid { reason, detail } = validity else { return None };
+    let word = reason_word(*reason);
+    Some(if detail.is_empty() { word.to_owned() } else { format!("{word}: {detail}") })
+}
+
+/// The word for a reason.
+pub(crate) fn reason_word(reason: InvalidReason) -> &'static str {
+    match reason {
+        InvalidReason::GeneratorLimited => "generator-limited",
+        InvalidReason::Disturbed => "disturbed",
+        InvalidReason::TestbedFailed => "testbed failed",
+        InvalidReason::ServiceFailed => "service failed",
+        InvalidReason::MeasureFailed => "measurement failed",
+        InvalidReason::NothingSucceeded => "nothing succeeded",
+        InvalidReason::PrerequisiteMissing => "prerequisite missing",
+        InvalidReason::NoSteadyState => "no steady state",
+        InvalidReason::PartnerInvalid => "partner doesn't count",
+        InvalidReason::CountsDisagree => "counts disagree",
+        InvalidReason::PeerLost => "peer lost",
+        InvalidReason::PathCut => "path cut",
+        InvalidReason::MtuMismatch => "MTU mismatch",
+        InvalidReason::Unknown => "a reason that this vtax doesn't know",
+    }
+}
