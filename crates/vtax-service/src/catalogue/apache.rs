@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use vtax_plan::model::WebOptions;
-
 use super::entry::Entry;
 use crate::documents;
 use crate::error::ServiceError;
@@ -47,19 +45,15 @@ pub(super) fn packages() -> Vec<Package> {
     vec![package()]
 }
 
-pub(super) struct Apache<'a>(pub(super) &'a WebOptions);
+pub(super) struct Apache;
 
-impl Entry for Apache<'_> {
+impl Entry for Apache {
     fn packages(&self) -> Vec<Package> {
         packages()
     }
 
     fn drops_privileges(&self) -> bool {
         true
-    }
-
-    fn workers(&self) -> Option<u32> {
-        self.0.workers
     }
 
     fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {

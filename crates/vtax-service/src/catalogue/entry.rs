@@ -36,11 +36,6 @@ pub(crate) trait Entry {
         false
     }
 
-    /// How many workers the plan wants; `None`: one for each CPU.
-    fn workers(&self) -> Option<u32> {
-        None
-    }
-
     /// Makes in the directory `cache` what can be made before its start; `None` where there is nothing of that kind.
     fn prepare(
         &self,

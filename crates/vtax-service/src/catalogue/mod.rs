@@ -26,10 +26,10 @@ use entry::Entry;
 /// The only place that tells the services apart.
 fn entry(kind: &ServiceKind) -> Box<dyn Entry + '_> {
     match kind {
-        ServiceKind::Http(options) => Box::new(http::Http(options)),
-        ServiceKind::Apache(options) => Box::new(apache::Apache(options)),
-        ServiceKind::Nginx(options) => Box::new(nginx::Nginx(options)),
-        ServiceKind::Sip(options) => Box::new(sip::Sip(options)),
+        ServiceKind::Http(_) => Box::new(http::Http),
+        ServiceKind::Apache(_) => Box::new(apache::Apache),
+        ServiceKind::Nginx(_) => Box::new(nginx::Nginx),
+        ServiceKind::Sip(_) => Box::new(sip::Sip),
         ServiceKind::Kamailio(options) => Box::new(kamailio::Kamailio(options)),
         ServiceKind::Peer(_) => Box::new(network::NetworkServer),
         ServiceKind::Command(own) => Box::new(command::Own(own)),
@@ -91,12 +91,12 @@ pub(crate) fn recipes(
     subscribers: Option<&Subscribers>,
     place: &Place,
 ) -> Result<Vec<Recipe>, ServiceError> {
-    let entry = entry(&service.kind);
+    let (entry, facts) = (entry(&service.kind), service.kind.facts());
     let job = Job {
         service: &service.name,
         directory: &place.directory,
-        address: SocketAddr::new(place.address, port(&service.kind)),
-        workers: entry.workers().unwrap_or(place.cpus).max(1),
+        address: SocketAddr::new(place.address, facts.port),
+        workers: facts.workers.unwrap_or(place.cpus).max(1),
         identity: if entry.drops_privileges() { Identity::here() } else { Identity::Present },
         vtax: &place.vtax,
         subscribers,
@@ -112,16 +112,6 @@ pub(crate) fn recipes(
         recipe.env.splice(0..0, minimal.clone());
     }
     Ok(recipes)
-}
-
-fn port(kind: &ServiceKind) -> u16 {
-    match kind {
-        ServiceKind::Http(web) | ServiceKind::Apache(web) | ServiceKind::Nginx(web) => web.port,
-        ServiceKind::Sip(sip) => sip.port,
-        ServiceKind::Kamailio(kamailio) => kamailio.port,
-        ServiceKind::Peer(peer) => peer.port,
-        ServiceKind::Command(command) => command.port,
-    }
 }
 
 /// Sees that a user without privileges can enter every directory above the private one.
@@ -144,10 +134,11 @@ fn reachable(job: &Job<'_>, user: &str) -> Result<(), ServiceError> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use vtax_plan::model::{CommandService, Ready};
-    use vtax_units::Nanos;
+    use vtax_plan::model::{CommandService, KamailioOptions, LocationMode, Ready, WebOptions};
+    use vtax_units::{Bytes, Nanos};
 
     use super::*;
+    use crate::packages::Distribution;
 
     fn command(program: &str) -> Service {
         Service {
@@ -161,6 +152,30 @@ mod tests {
             }),
             ready_timeout: Nanos::from_secs(1),
             stop_timeout: Nanos::from_secs(1),
+        }
+    }
+
+    /// The plan names the packages whose versions a run records; nginx's variants share one of them.
+    #[test]
+    fn the_plan_names_the_packages_that_debian_installs() {
+        let web = WebOptions { port: 80, workers: None };
+        let kamailio = KamailioOptions {
+            port: 5060,
+            children: None,
+            shared_memory: Bytes::from_mib(64),
+            t1: Nanos::from_secs(1),
+            location: LocationMode::WriteBack,
+        };
+        if Distribution::of_this_host() != Distribution::Debian {
+            return;
+        }
+        for kind in
+            [ServiceKind::Apache(web.clone()), ServiceKind::Nginx(web), ServiceKind::Kamailio(kamailio)]
+        {
+            let named = kind.facts().packages;
+            let installed: Vec<_> = entry(&kind).packages().iter().map(|package| package.name).collect();
+            assert!(named.iter().zip(&installed).all(|(n, i)| i.starts_with(n)), "{named:?} {installed:?}");
+            assert_eq!(named.len(), installed.len());
         }
     }
 

@@ -1,7 +1,5 @@
 //! nginx. Every setting and its reason is in docs/services.md.
 
-use vtax_plan::model::WebOptions;
-
 use super::entry::Entry;
 use crate::documents;
 use crate::error::ServiceError;
@@ -26,19 +24,15 @@ pub(super) fn packages() -> Vec<Package> {
     vec![package()]
 }
 
-pub(super) struct Nginx<'a>(pub(super) &'a WebOptions);
+pub(super) struct Nginx;
 
-impl Entry for Nginx<'_> {
+impl Entry for Nginx {
     fn packages(&self) -> Vec<Package> {
         packages()
     }
 
     fn drops_privileges(&self) -> bool {
         true
-    }
-
-    fn workers(&self) -> Option<u32> {
-        self.0.workers
     }
 
     fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {

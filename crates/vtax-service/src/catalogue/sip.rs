@@ -1,20 +1,14 @@
 //! vtax's own SIP registrar and proxy, a process of its own so that its CPU time is its own too.
 
-use vtax_plan::model::SipOptions;
-
 use super::entry::Entry;
 use crate::error::ServiceError;
 use crate::recipe::{Condition, Job, Recipe};
 
-pub(super) struct Sip<'a>(pub(super) &'a SipOptions);
+pub(super) struct Sip;
 
-impl Entry for Sip<'_> {
+impl Entry for Sip {
     fn is_own(&self) -> bool {
         true
-    }
-
-    fn workers(&self) -> Option<u32> {
-        self.0.workers
     }
 
     fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
