@@ -1,7 +1,5 @@
 //! Numbers for people: three significant digits, one unit, one style everywhere.
 
-use vtax_units::Utc;
-
 /// A value with its unit, as `24.1k req/s`, `1.23 ms`, `41.2 µs/req`, `0.4 %`.
 pub(crate) fn quantity(value: f64, unit: &str) -> String {
     match unit {
@@ -140,8 +138,7 @@ pub(crate) fn tax_tick(ratio: f64) -> String {
 
 /// Date and time of milliseconds since 1970, in UTC: `2026-11-20 16:35:48 UTC`.
 pub(crate) fn utc(unix_ms: u64) -> String {
-    let Utc { year, month, day, hour, minute, second, .. } = Utc::from_unix(unix_ms / 1000);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+    vtax_units::utc(unix_ms / 1000, "%Y-%m-%d %H:%M:%S UTC")
 }
 
 #[cfg(test)]

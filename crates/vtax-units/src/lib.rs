@@ -11,5 +11,5 @@ mod decimal;
 mod quantity;
 
 pub use cpuset::CpuSet;
-pub use date::Utc;
+pub use date::utc;
 pub use quantity::{BitRate, Bytes, Nanos, Rate, Share, UnitError};

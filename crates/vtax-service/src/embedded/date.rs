@@ -1,16 +1,10 @@
 //! The Date field (RFC 9110 section 5.6.7).
 
-use vtax_units::Utc;
-
-const DAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
-const MONTHS: [&str; 12] =
-    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+use vtax_units::utc;
 
 /// Seconds since 1970 as an IMF-fixdate, such as `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub(super) fn imf_fixdate(seconds: u64) -> String {
-    let Utc { year, month, day, weekday, hour, minute, second } = Utc::from_unix(seconds);
-    let (weekday, month) = (DAYS[weekday as usize], MONTHS[month as usize - 1]);
-    format!("{weekday}, {day:02} {month} {year} {hour:02}:{minute:02}:{second:02} GMT")
+    utc(seconds, "%a, %d %b %Y %H:%M:%S GMT")
 }
 
 #[cfg(test)]
