@@ -58,7 +58,8 @@ mod tests {
     #[test]
     fn tail_of_t() {
         // Abramowitz and Stegun, table 26.10, read the other way round.
-        for (t, df, expected) in [(12.706_205, 1.0, 0.025), (2.776_445, 4.0, 0.025), (1.812_461, 10.0, 0.05)] {
+        for (t, df, expected) in [(12.706_205, 1.0, 0.025), (2.776_445, 4.0, 0.025), (1.812_461, 10.0, 0.05)]
+        {
             assert!((t_tail(t, df) - expected).abs() < 1e-7, "{t} {df}: {}", t_tail(t, df));
         }
         assert_eq!(t_tail(0.0, 3.0), 0.5);

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use vtax_sys::controller::{ControllerOptions, start_controller};
-use vtax_sys::netlink::{self as nl, BridgeOptions, Mac, Netem, Netlink, Tbf, Veth, VethEnd};
+use vtax_sys::netlink::{self as nl, BridgeOptions, Mac, Netlink, Tbf, Veth, VethEnd};
 use vtax_sys::require::{Need, need};
 use vtax_sys::{Ended, NetNs, SysError};
 
@@ -156,10 +156,10 @@ fn optional_features_work_or_are_said_to_be_missing() {
     let mut netlink = Netlink::open().unwrap();
     netlink.send(cable("d0", "d9")).unwrap();
     let index = netlink.link("d0").unwrap().index;
-    let netem = Netem { delay: Duration::from_millis(5), limit: 1000, ..Netem::default() };
-    match netlink.send(nl::add_netem(index, &netem)) {
-        Ok(()) => println!("netem: yes"),
-        Err(e @ SysError::NoFeature { .. }) => println!("netem: {e}"),
+    let limit = Tbf { rate_bytes: 1_000_000, burst_bytes: 20_000, latency: Duration::from_millis(5) };
+    match netlink.send(nl::add_tbf(index, &limit)) {
+        Ok(()) => println!("tbf: yes"),
+        Err(e @ SysError::NoFeature { .. }) => println!("tbf: {e}"),
         Err(e) => panic!("{e:?}"),
     }
     match netlink.send(nl::create_dummy("d1")) {

@@ -18,5 +18,5 @@ pub use link::{
 };
 pub use links::{Link, LinkStats};
 pub use message::Request;
-pub use qdisc::{Netem, Tbf, add_netem, add_tbf, delete_root_qdisc};
+pub use qdisc::{Tbf, add_tbf, delete_root_qdisc};
 pub use socket::Netlink;

@@ -1,4 +1,4 @@
-//! Requests about queueing disciplines: rate limit and impairment.
+//! Requests about queueing disciplines: the rate limit of an interface.
 
 use std::time::Duration;
 
@@ -11,8 +11,6 @@ const TCA_OPTIONS: u16 = 2;
 const TCA_TBF_PARMS: u16 = 1;
 const TCA_TBF_RATE64: u16 = 4;
 const TCA_TBF_BURST: u16 = 6;
-const TCA_NETEM_LATENCY64: u16 = 10;
-const TCA_NETEM_JITTER64: u16 = 11;
 const TC_H_ROOT: u32 = 0xffff_ffff;
 const LINKLAYER_ETHERNET: u8 = 1;
 const NLM_F_REPLACE: u16 = 0x100;
@@ -26,19 +24,6 @@ pub struct Tbf {
     pub burst_bytes: u32,
     /// The longest a frame may wait before frames are dropped.
     pub latency: Duration,
-}
-
-/// Impairment of what leaves an interface.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Netem {
-    /// Every frame is held back this long.
-    pub delay: Duration,
-    /// Plus or minus up to this.
-    pub jitter: Duration,
-    /// Share of frames that are lost, 0 to 1.
-    pub loss: f64,
-    /// Frames that may be held back at once; more are dropped.
-    pub limit: u32,
 }
 
 /// `struct tcmsg`: family, index, handle, parent, info.
@@ -83,26 +68,7 @@ pub fn add_tbf(index: u32, tbf: &Tbf) -> Request {
     )
 }
 
-/// Delays and loses what leaves an interface, in place of what its root was before.
-#[must_use]
-pub fn add_netem(index: u32, netem: &Netem) -> Request {
-    let nanos = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
-    // struct tc_netem_qopt: latency, limit, loss, gap, duplicate, jitter. Times come below in
-    // nanoseconds instead of ticks.
-    let mut parameters = [0_u8; 24];
-    let loss = (netem.loss.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32;
-    parameters[4..8].copy_from_slice(&netem.limit.to_ne_bytes());
-    parameters[8..12].copy_from_slice(&loss.to_ne_bytes());
-    root("impair", index, "netem").needs("netem (module sch_netem)").nest(
-        TCA_OPTIONS,
-        &parameters,
-        |options| {
-            options.u64(TCA_NETEM_LATENCY64, nanos(netem.delay)).u64(TCA_NETEM_JITTER64, nanos(netem.jitter))
-        },
-    )
-}
-
-/// Takes rate limit or impairment off an interface.
+/// Takes the rate limit off an interface.
 #[must_use]
 pub fn delete_root_qdisc(index: u32) -> Request {
     let object = format!("interface {index}");
