@@ -12,7 +12,7 @@ use vtax_agent::message::{Event, Provisioning, ServiceId};
 use vtax_agent::{AgentError, Client, Role, serve};
 use vtax_load::http::{HttpRequests, HttpSpec};
 use vtax_load::network::{
-    self, FailureKind, NetResult, NetSpec, NetTest, RrTest, ServerOptions, SocketSetup,
+    self, FailureKind, NetResult, NetSpec, NetworkTestKind, RrTest, ServerOptions, SocketOptions,
 };
 use vtax_load::{ConnectionPool, LoadAnswer, LoadSpec, Model, NetworkAnswer, RequestStep, Step};
 use vtax_plan::model::{CommandService, Ready, Service, ServiceKind};
@@ -221,7 +221,13 @@ fn a_network_test_is_made_and_what_it_fails_of_is_told() {
     let target = listener.local_addr().expect("its address");
     let spec = NetSpec {
         target,
-        test: NetTest::Rr(RrTest { streams: 1, request: 1, response: 1, socket: SocketSetup::default() }),
+        test: NetworkTestKind::Rr(RrTest {
+            streams: 1,
+            request: 1,
+            response: 1,
+            socket: SocketOptions::default(),
+        }),
+        seed: 1,
         warmup: Nanos::ZERO,
         duration: Nanos::from_millis(200),
         interval: Nanos::from_millis(50),

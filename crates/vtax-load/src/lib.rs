@@ -29,3 +29,5 @@ pub use histogram::LatencyHistogram;
 pub use request::*;
 pub use result::*;
 pub use session::{LoadAnswer, LoadSpec, NetworkAnswer, Session, Step, StepResult};
+/// How requests follow each other; [`Arrivals`] are the times that it makes.
+pub use vtax_plan::model::Arrivals as ArrivalProcess;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use vtax_units::{CpuSet, Nanos, Rate};
 
-use crate::LoadError;
+use crate::{ArrivalProcess, LoadError};
 
 /// The connections that requests go over, the same in all steps of a load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -128,16 +128,6 @@ pub enum Model {
     },
     /// Each connection sends its next request when the last is answered.
     Closed,
-}
-
-/// Gaps between requests of an open loop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ArrivalProcess {
-    /// Exponential.
-    Poisson,
-    /// Equal.
-    Constant,
 }
 
 /// A stretch of a load profile; the rate goes linearly from `from` to `to`.

@@ -8,8 +8,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use vtax_load::network::{
-    Direction, NetError, NetResult, NetSpec, NetTest, PingResult, PingTest, Probe, RrResult, RrTest,
-    ServerOptions, SocketSetup, TcpFlow, TcpResult, TcpTest, UdpResult, UdpTest, run, serve,
+    Direction, NetError, NetResult, NetSpec, NetworkTestKind, PingResult, PingTest, Probe, RrResult, RrTest,
+    ServerOptions, SocketOptions, TcpFlow, TcpResult, TcpTest, UdpResult, UdpTest, run, serve,
 };
 use vtax_load::{ArrivalProcess, Control};
 use vtax_units::{BitRate, Bytes, Nanos, Rate};
@@ -35,33 +35,33 @@ impl Server {
         Self { address, stop, thread }
     }
 
-    fn test(&self, test: NetTest) -> Result<NetResult, NetError> {
+    fn test(&self, test: NetworkTestKind) -> Result<NetResult, NetError> {
         run(&spec(self.address, test), &Control::new(), &|_| {})
     }
 
     fn tcp(&self, test: TcpTest) -> TcpResult {
-        match self.test(NetTest::Tcp(test)).unwrap() {
+        match self.test(NetworkTestKind::Tcp(test)).unwrap() {
             NetResult::Tcp(result) => result,
             other => panic!("{other:?}"),
         }
     }
 
     fn udp(&self, test: UdpTest) -> UdpResult {
-        match self.test(NetTest::Udp(test)).unwrap() {
+        match self.test(NetworkTestKind::Udp(test)).unwrap() {
             NetResult::Udp(result) => result,
             other => panic!("{other:?}"),
         }
     }
 
     fn rr(&self, test: RrTest) -> RrResult {
-        match self.test(NetTest::Rr(test)).unwrap() {
+        match self.test(NetworkTestKind::Rr(test)).unwrap() {
             NetResult::Rr(result) => result,
             other => panic!("{other:?}"),
         }
     }
 
     fn ping(&self, test: PingTest) -> PingResult {
-        match self.test(NetTest::Ping(test)).unwrap() {
+        match self.test(NetworkTestKind::Ping(test)).unwrap() {
             NetResult::Ping(result) => result,
             other => panic!("{other:?}"),
         }
@@ -77,10 +77,11 @@ impl Drop for Server {
     }
 }
 
-fn spec(target: SocketAddr, test: NetTest) -> NetSpec {
+fn spec(target: SocketAddr, test: NetworkTestKind) -> NetSpec {
     NetSpec {
         target,
         test,
+        seed: 1,
         warmup: Nanos::from_millis(100),
         duration: Nanos::from_millis(300),
         interval: Nanos::from_millis(100),
@@ -91,7 +92,7 @@ fn bulk(direction: Direction) -> TcpTest {
     TcpTest {
         streams: 2,
         direction,
-        socket: SocketSetup::default(),
+        socket: SocketOptions::default(),
         bytes: None,
         block: Bytes(128 << 10),
         copy: false,
@@ -103,7 +104,7 @@ fn datagrams(rate: u64, direction: Direction) -> UdpTest {
 }
 
 fn transactions() -> RrTest {
-    RrTest { streams: 2, request: 100, response: 1_000, socket: SocketSetup::default() }
+    RrTest { streams: 2, request: 100, response: 1_000, socket: SocketOptions::default() }
 }
 
 fn pings(probe: Probe) -> PingTest {
@@ -113,7 +114,6 @@ fn pings(probe: Probe) -> PingTest {
         arrivals: ArrivalProcess::Constant,
         size: 64,
         timeout: Nanos::from_millis(500),
-        seed: 1,
     }
 }
 
@@ -156,7 +156,7 @@ fn a_number_of_bytes_is_sent_exactly() {
 #[test]
 fn sockets_are_set_and_what_the_kernel_gave_is_told() {
     let server = Server::start();
-    let socket = SocketSetup {
+    let socket = SocketOptions {
         window: Some(Bytes(4 << 10)),
         mss: Some(536),
         congestion: Some("reno".to_owned()),
@@ -168,8 +168,8 @@ fn sockets_are_set_and_what_the_kernel_gave_is_told() {
     assert!((8_192..=16_384).contains(&connection.send_buffer), "{connection:?}");
     assert_eq!(connection.congestion, "reno");
     assert!(connection.mss <= 536, "{connection:?}");
-    let socket = SocketSetup { congestion: Some("nonesuch".to_owned()), ..SocketSetup::default() };
-    let error = server.test(NetTest::Tcp(TcpTest { socket, ..bulk(Direction::Up) })).unwrap_err();
+    let socket = SocketOptions { congestion: Some("nonesuch".to_owned()), ..SocketOptions::default() };
+    let error = server.test(NetworkTestKind::Tcp(TcpTest { socket, ..bulk(Direction::Up) })).unwrap_err();
     assert!(error.to_string().contains("congestion"), "{error}");
 }
 
@@ -215,7 +215,7 @@ fn transactions_are_timed() {
 fn echo_comes_back() {
     let server = Server::start();
     let watched = AtomicU64::new(0);
-    let spec = spec(server.address, NetTest::Ping(pings(Probe::Udp)));
+    let spec = spec(server.address, NetworkTestKind::Ping(pings(Probe::Udp)));
     let watch = |_: &vtax_load::network::Live| _ = watched.fetch_add(1, Relaxed);
     let NetResult::Ping(result) = run(&spec, &Control::new(), &watch).unwrap() else { panic!() };
     assert!((250..=301).contains(&result.intended), "{}", result.intended);
@@ -230,7 +230,7 @@ fn echo_comes_back() {
 #[test]
 fn the_kernel_answers_pings() {
     let server = Server::start();
-    match server.test(NetTest::Ping(pings(Probe::Icmp))) {
+    match server.test(NetworkTestKind::Ping(pings(Probe::Icmp))) {
         Ok(NetResult::Ping(result)) => assert_eq!((result.answered, result.duplicates), (result.sent, 0)),
         Ok(other) => panic!("{other:?}"),
         // Neither a group that may ping nor privileges: said so, with the way out.
@@ -244,7 +244,8 @@ fn probes_to_nobody_are_lost() {
     let test = pings(Probe::Udp);
     assert_eq!(server.ping(test.clone()).answered, server.ping(test).sent);
     let gone = "127.0.0.1:1".parse().unwrap();
-    let error = run(&spec(gone, NetTest::Ping(pings(Probe::Udp))), &Control::new(), &|_| {}).unwrap_err();
+    let error =
+        run(&spec(gone, NetworkTestKind::Ping(pings(Probe::Udp))), &Control::new(), &|_| {}).unwrap_err();
     assert!(matches!(error, NetError::Connect { .. }), "{error}");
 }
 
@@ -254,11 +255,12 @@ fn a_server_takes_only_as_many_tests_as_it_should() {
     let address = server.address;
     let (started, starts) = std::sync::mpsc::channel();
     let busy = thread::spawn(move || {
-        let spec = NetSpec { duration: Nanos::from_secs(1), ..spec(address, NetTest::Rr(transactions())) };
+        let spec =
+            NetSpec { duration: Nanos::from_secs(1), ..spec(address, NetworkTestKind::Rr(transactions())) };
         run(&spec, &Control::new(), &|_| started.send(()).unwrap_or(()))
     });
     starts.recv().unwrap();
-    let error = server.test(NetTest::Rr(transactions())).unwrap_err();
+    let error = server.test(NetworkTestKind::Rr(transactions())).unwrap_err();
     assert_eq!(error.to_string(), "the server refuses: it is busy with 1 others");
     busy.join().unwrap().unwrap();
     // Who has heard of its end can come again at once.
@@ -266,7 +268,7 @@ fn a_server_takes_only_as_many_tests_as_it_should() {
         let spec = NetSpec {
             warmup: Nanos::ZERO,
             duration: Nanos::from_millis(10),
-            ..spec(address, NetTest::Rr(transactions()))
+            ..spec(address, NetworkTestKind::Rr(transactions()))
         };
         run(&spec, &Control::new(), &|_| {}).unwrap();
     }
@@ -275,7 +277,7 @@ fn a_server_takes_only_as_many_tests_as_it_should() {
 #[test]
 fn cancelling_ends_a_test() {
     let server = Server::start();
-    let mut spec = spec(server.address, NetTest::Tcp(bulk(Direction::Up)));
+    let mut spec = spec(server.address, NetworkTestKind::Tcp(bulk(Direction::Up)));
     spec.duration = Nanos::from_secs(60);
     let control = Arc::new(Control::new());
     let hand = control.clone();
@@ -302,7 +304,7 @@ fn stranger(peer: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
 
 #[test]
 fn strangers_are_told_apart() {
-    let test = || NetTest::Tcp(bulk(Direction::Up));
+    let test = || NetworkTestKind::Tcp(bulk(Direction::Up));
     let run = |address| run(&spec(address, test()), &Control::new(), &|_| {}).unwrap_err();
     let closes = stranger(drop);
     assert!(matches!(run(closes), NetError::Lost { .. }));
@@ -357,7 +359,7 @@ fn a_peer_that_goes_away_in_the_middle_is_named() {
             relay(far, client);
         }
     });
-    let mut spec = spec(address, NetTest::Tcp(bulk(Direction::Up)));
+    let mut spec = spec(address, NetworkTestKind::Tcp(bulk(Direction::Up)));
     spec.duration = Nanos::from_secs(10);
     let began = std::time::Instant::now();
     let error = run(&spec, &Control::new(), &|_| {}).unwrap_err();
@@ -373,13 +375,22 @@ fn nonsensical_tests_are_refused_before_they_begin() {
         other => panic!("{other:?}"),
     };
     let of = |test| spec(nowhere, test);
-    assert_eq!(refused(&of(NetTest::Tcp(TcpTest { streams: 0, ..bulk(Direction::Up) }))), "streams");
-    assert_eq!(refused(&of(NetTest::Tcp(TcpTest { block: Bytes(0), ..bulk(Direction::Up) }))), "block");
-    assert_eq!(refused(&of(NetTest::Udp(UdpTest { size: 10, ..datagrams(1_000, Direction::Up) }))), "size");
-    assert_eq!(refused(&of(NetTest::Udp(datagrams(1_000, Direction::Both)))), "direction");
-    assert_eq!(refused(&of(NetTest::Rr(RrTest { request: 0, ..transactions() }))), "request");
-    assert_eq!(refused(&of(NetTest::Ping(PingTest { rate: Rate(0.0), ..pings(Probe::Udp) }))), "rate");
-    let mut spec = of(NetTest::Rr(transactions()));
+    assert_eq!(refused(&of(NetworkTestKind::Tcp(TcpTest { streams: 0, ..bulk(Direction::Up) }))), "streams");
+    assert_eq!(
+        refused(&of(NetworkTestKind::Tcp(TcpTest { block: Bytes(0), ..bulk(Direction::Up) }))),
+        "block"
+    );
+    assert_eq!(
+        refused(&of(NetworkTestKind::Udp(UdpTest { size: 10, ..datagrams(1_000, Direction::Up) }))),
+        "size"
+    );
+    assert_eq!(refused(&of(NetworkTestKind::Udp(datagrams(1_000, Direction::Both)))), "direction");
+    assert_eq!(refused(&of(NetworkTestKind::Rr(RrTest { request: 0, ..transactions() }))), "request");
+    assert_eq!(
+        refused(&of(NetworkTestKind::Ping(PingTest { rate: Rate(0.0), ..pings(Probe::Udp) }))),
+        "rate"
+    );
+    let mut spec = of(NetworkTestKind::Rr(transactions()));
     spec.duration = Nanos::ZERO;
     assert_eq!(refused(&spec), "duration");
 }

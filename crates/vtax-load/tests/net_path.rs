@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use vtax_load::Control;
 use vtax_load::network::{
-    Direction, FailureKind, NetFailure, NetResult, NetSpec, NetTest, ServerOptions, SocketSetup, TcpTest,
-    UdpTest, run, serve,
+    Direction, FailureKind, NetFailure, NetResult, NetSpec, NetworkTestKind, ServerOptions, SocketOptions,
+    TcpTest, UdpTest, run, serve,
 };
 use vtax_sys::netlink::{
     BridgeOptions, Mac, Netlink, Request, Tbf, Veth, VethEnd, add_address, add_tbf, create_bridge,
@@ -73,10 +73,11 @@ impl Path {
         Netlink::open_in(&self.middle).unwrap().send(request).unwrap();
     }
 
-    fn test(&self, test: NetTest, millis: u64) -> Result<NetResult, NetFailure> {
+    fn test(&self, test: NetworkTestKind, millis: u64) -> Result<NetResult, NetFailure> {
         let spec = NetSpec {
             target: self.server,
             test,
+            seed: 1,
             warmup: Nanos::ZERO,
             duration: Nanos::from_millis(millis),
             interval: Nanos::from_millis(100),
@@ -99,20 +100,20 @@ fn address(number: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, 98, 0, number))
 }
 
-fn bulk(window: Option<Bytes>) -> NetTest {
-    NetTest::Tcp(TcpTest {
+fn bulk(window: Option<Bytes>) -> NetworkTestKind {
+    NetworkTestKind::Tcp(TcpTest {
         streams: 1,
         direction: Direction::Up,
-        socket: SocketSetup { window, ..SocketSetup::default() },
+        socket: SocketOptions { window, ..SocketOptions::default() },
         bytes: None,
         block: Bytes(64 << 10),
         copy: false,
     })
 }
 
-fn datagrams(size: u32) -> NetTest {
+fn datagrams(size: u32) -> NetworkTestKind {
     let rate = Some(BitRate(1_000_000));
-    NetTest::Udp(UdpTest { rate, size, direction: Direction::Up, buffer: None })
+    NetworkTestKind::Udp(UdpTest { rate, size, direction: Direction::Up, buffer: None })
 }
 
 #[test]
@@ -158,7 +159,7 @@ fn a_path_that_is_cut_for_good_is_given_up() {
     });
 }
 
-fn given_up(test: NetTest) {
+fn given_up(test: NetworkTestKind) {
     let path = Path::build();
     let began = Instant::now();
     let failure = thread::scope(|scope| {

@@ -11,7 +11,9 @@ use std::collections::BTreeSet;
 use vtax_units::Nanos;
 
 use crate::assumptions::Assumptions;
-use crate::model::{EnvironmentKind, Measure, MeasureKind, NetTest, Protocol, Subscribers, Timing, Workload};
+use crate::model::{
+    EnvironmentKind, Measure, MeasureKind, NetworkTest, Protocol, Subscribers, Timing, Workload,
+};
 
 /// Why a measure can't be made with a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +78,7 @@ pub trait WorkloadModel {
     }
 
     /// The tests that a trial is made of; none where it is one load or search.
-    fn tests(&self) -> &[NetTest] {
+    fn tests(&self) -> &[NetworkTest] {
         &[]
     }
 
@@ -98,7 +100,7 @@ impl Workload {
         match self {
             Self::Http(http) => http,
             Self::Sip(sip) => sip.as_ref(),
-            Self::Net(network) => network,
+            Self::Network(network) => network,
         }
     }
 }

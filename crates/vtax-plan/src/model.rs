@@ -24,6 +24,7 @@ pub use self::measure::*;
 pub use self::path::*;
 pub use self::service::*;
 pub use crate::family::http::model::*;
+pub use crate::family::network::limits as network_limits;
 pub use crate::family::network::model::*;
 pub use crate::family::sip::identity::*;
 pub use crate::family::sip::model::*;

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use vtax_plan::estimate::{Assumptions, estimate};
-use vtax_plan::model::{Cut, Direction, MeasureKind, NetTestKind, NetWorkload, Plan, ServiceKind, Workload};
+use vtax_plan::model::{
+    Cut, Direction, MeasureKind, NetworkTestKind, NetworkWorkload, Plan, ServiceKind, Workload,
+};
 use vtax_plan::parse;
 use vtax_units::{Bytes, Nanos};
 
@@ -27,8 +29,8 @@ fn plan(overrides: &[&str]) -> Plan {
     parse("p", PLAN.as_bytes(), overrides).unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn workload(plan: &Plan) -> &NetWorkload {
-    let Workload::Net(workload) = &plan.cells[0].workload else { panic!("no network workload") };
+fn workload(plan: &Plan) -> &NetworkWorkload {
+    let Workload::Network(workload) = &plan.cells[0].workload else { panic!("no network workload") };
     workload
 }
 
@@ -62,9 +64,9 @@ fn lists_make_tests_and_not_cells() {
     );
     let test = workload(&plan).test("tcp.congestion-bbr.window-64K").expect("is there");
     assert_eq!(test.parameters["window"], "64K");
-    let NetTestKind::Tcp(tcp) = &test.kind else { panic!("{test:?}") };
+    let NetworkTestKind::Tcp(tcp) = &test.kind else { panic!("{test:?}") };
     assert_eq!((tcp.socket.window, tcp.socket.congestion.as_deref()), (Some(Bytes(65_536)), Some("bbr")));
-    let NetTestKind::Udp(udp) = &workload(&plan).tests[7].kind else { panic!("not UDP") };
+    let NetworkTestKind::Udp(udp) = &workload(&plan).tests[7].kind else { panic!("not UDP") };
     assert_eq!((udp.rate, udp.direction), (None, Direction::Up));
     assert!(matches!(&plan.cells[0].service.kind, ServiceKind::Peer(peer) if peer.port == 5202));
 }

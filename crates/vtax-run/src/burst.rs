@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use vtax_load::http::{HttpRequests, HttpSpec};
-use vtax_load::{ArrivalProcess, ConnectionPool, Model, RequestStep, Segment};
+use vtax_load::{ConnectionPool, Model, RequestStep, Segment};
 use vtax_plan::model::{Arrivals, HttpWorkload};
 use vtax_units::{CpuSet, Nanos, Rate};
 
@@ -56,10 +56,7 @@ impl Burst {
         let model = match self.pace {
             Pace::Closed => Model::Closed,
             Pace::Open(rate, arrivals) => Model::Open {
-                arrivals: match arrivals {
-                    Arrivals::Poisson => ArrivalProcess::Poisson,
-                    Arrivals::Constant => ArrivalProcess::Constant,
-                },
+                arrivals,
                 profile: vec![Segment {
                     from: rate,
                     to: rate,

@@ -11,7 +11,6 @@ use std::ops::Range;
 use std::time::Duration;
 
 use vtax_agent::AgentError;
-use vtax_load::ArrivalProcess;
 use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome};
 use vtax_load::sip::{PhaseKind, PhaseResult, Pools, SipPhase, SipProfile, SipResult};
 use vtax_plan::model::{Arrivals, ImsMeasure, LatencyMeasure, Ramp, SipWorkload, Spread};
@@ -59,7 +58,7 @@ pub(crate) struct Benchmark<'a> {
     session: &'a mut dyn Session,
     workload: &'a SipWorkload,
     observer: &'a dyn Observer,
-    arrivals: ArrivalProcess,
+    arrivals: Arrivals,
     phases: Vec<ImsPhase>,
     details: Vec<PhaseResult>,
     stray: BTreeMap<String, u64>,
@@ -80,10 +79,6 @@ impl<'a> Benchmark<'a> {
         arrivals: Arrivals,
         observer: &'a dyn Observer,
     ) -> Self {
-        let arrivals = match arrivals {
-            Arrivals::Poisson => ArrivalProcess::Poisson,
-            Arrivals::Constant => ArrivalProcess::Constant,
-        };
         let (phases, details, stray, pools) = Default::default();
         Self { session, workload, observer, arrivals, phases, details, stray, pools }
     }

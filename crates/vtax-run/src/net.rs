@@ -15,7 +15,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use vtax_agent::AgentError;
 use vtax_load::network::{NetFailure, NetResult, NetSpec};
-use vtax_plan::model::{MeasureKind, NetTest, NetWorkload, NetworkMeasure, Plan};
+use vtax_plan::model::{MeasureKind, NetworkMeasure, NetworkTest, NetworkWorkload, Plan};
 use vtax_probe::layers::CpuBreakdown;
 use vtax_store::net::NetOutcome;
 use vtax_store::record::Outcome;
@@ -72,7 +72,7 @@ pub(crate) fn modules(plan: &Plan) -> Vec<String> {
 pub(crate) fn measure(
     ground: &mut dyn Ground,
     order: &Order<'_>,
-    workload: &NetWorkload,
+    workload: &NetworkWorkload,
     target: std::net::SocketAddr,
     observer: &dyn Observer,
 ) -> Result<Measured, AgentError> {
@@ -81,7 +81,7 @@ pub(crate) fn measure(
         return Err(AgentError::Refused { node: "client".to_owned(), error });
     };
     ground.open()?;
-    let mut tests: Vec<&NetTest> = workload.tests.iter().collect();
+    let mut tests: Vec<&NetworkTest> = workload.tests.iter().collect();
     tests.shuffle(&mut StdRng::seed_from_u64(order.seed));
     let mut observations = Vec::with_capacity(tests.len());
     for (place, test) in tests.iter().enumerate() {

@@ -355,7 +355,7 @@ impl<'a> Trial<'a> {
         let qemus = Qemus::start(&testbed.the_sut().node, &probes.sut_cpus);
         let mut phases = Vec::new();
         let measured = match &self.order.cell.workload {
-            Workload::Net(workload) => {
+            Workload::Network(workload) => {
                 let (client, sut, observer) = (&stage.client, &stage.sut, self.observer);
                 let mut stand = net::Stand { client, sut, testbed, probes: &mut probes, observer };
                 net::measure(&mut stand, self.order, workload, target, observer)
@@ -429,7 +429,7 @@ impl<'a> Trial<'a> {
                 *phases = made;
                 Ok(measured)
             }
-            Workload::Net(_) => {
+            Workload::Network(_) => {
                 let error = "network tests have no load of requests".to_owned();
                 Err(AgentError::Refused { node: "client".to_owned(), error })
             }

@@ -29,7 +29,7 @@ impl NetOutcome {
 /// One test of one trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NetObservation {
-    /// Its name in the cell's workload, [`vtax_plan::model::NetTest::name`].
+    /// Its name in the cell's workload, [`vtax_plan::model::NetworkTest::name`].
     pub test: String,
     /// When it began, in milliseconds since 1970.
     pub started_unix_ms: u64,

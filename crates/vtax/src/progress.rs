@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use vtax_plan::model::{NetTest, Plan};
+use vtax_plan::model::{NetworkTest, Plan};
 use vtax_report::told_tests;
 use vtax_run::{Observer, RunEvent};
 use vtax_store::failover::FailoverOutcome;
@@ -16,7 +16,7 @@ pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     trial: Mutex<String>,
     /// Network tests of the plan, in its order.
-    tests: Vec<NetTest>,
+    tests: Vec<NetworkTest>,
 }
 
 impl Progress {
@@ -111,7 +111,7 @@ fn faults(outcome: &FailoverOutcome) -> String {
 }
 
 /// One line about a finished trial.
-fn ended(record: &TrialRecord, planned: &[NetTest]) -> String {
+fn ended(record: &TrialRecord, planned: &[NetworkTest]) -> String {
     let found = match &record.outcome {
         Some(Outcome::Capacity(c)) => match c.upper {
             Some(upper) => format!("{:.0} to {:.0} requests/s", c.lower.0, upper.0),
@@ -149,11 +149,11 @@ fn ended(record: &TrialRecord, planned: &[NetTest]) -> String {
 }
 
 /// Every network test of the plan, each name once.
-fn tests_of(plan: &Plan) -> Vec<NetTest> {
-    let mut tests: Vec<NetTest> = Vec::new();
+fn tests_of(plan: &Plan) -> Vec<NetworkTest> {
+    let mut tests: Vec<NetworkTest> = Vec::new();
     for cell in &plan.cells {
-        let new = |test: &&NetTest| tests.iter().all(|known| known.name != test.name);
-        let new: Vec<NetTest> = cell.workload.model().tests().iter().filter(new).cloned().collect();
+        let new = |test: &&NetworkTest| tests.iter().all(|known| known.name != test.name);
+        let new: Vec<NetworkTest> = cell.workload.model().tests().iter().filter(new).cloned().collect();
         tests.extend(new);
     }
     tests

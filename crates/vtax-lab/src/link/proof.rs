@@ -11,8 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use vtax_load::network::{
-    Direction, NetResult, NetSpec, NetTest, PingTest, Probe, ServerOptions, SocketSetup, TcpTest, UdpTest,
-    run, serve,
+    Direction, NetResult, NetSpec, NetworkTestKind, PingTest, Probe, ServerOptions, SocketOptions, TcpTest,
+    UdpTest, run, serve,
 };
 use vtax_load::{ArrivalProcess, Control};
 use vtax_plan::model::NetPath;
@@ -254,8 +254,8 @@ impl<'a> Bench<'a> {
         Ok(proof)
     }
 
-    fn test(&self, test: NetTest, warmup: Nanos, duration: Nanos) -> Result<NetResult, String> {
-        let spec = NetSpec { target: self.target, test, warmup, duration, interval: duration };
+    fn test(&self, test: NetworkTestKind, warmup: Nanos, duration: Nanos) -> Result<NetResult, String> {
+        let spec = NetSpec { target: self.target, test, seed: 1, warmup, duration, interval: duration };
         // The server may be just starting.
         let until = std::time::Instant::now() + Duration::from_secs(5);
         loop {
@@ -280,9 +280,8 @@ impl<'a> Bench<'a> {
             arrivals: ArrivalProcess::Constant,
             size: 56,
             timeout: Nanos(1_000_000_000 + 2 * delay.0),
-            seed: 1,
         };
-        match self.test(NetTest::Ping(ping), Nanos::from_millis(20), Nanos::from_millis(120))? {
+        match self.test(NetworkTestKind::Ping(ping), Nanos::from_millis(20), Nanos::from_millis(120))? {
             NetResult::Ping(found) if found.answered > 0 => Ok(found.rtt.quantile(0.5)),
             _ => Err("no echo came back".to_owned()),
         }
@@ -296,7 +295,7 @@ impl<'a> Bench<'a> {
     ) -> Result<vtax_load::network::UdpResult, String> {
         let buffer = Some(Bytes::from_mib(4));
         let test = UdpTest { rate: Some(rate), size, direction: Direction::Up, buffer };
-        match self.test(NetTest::Udp(test), Nanos::from_millis(50), duration)? {
+        match self.test(NetworkTestKind::Udp(test), Nanos::from_millis(50), duration)? {
             NetResult::Udp(found) => Ok(found),
             _ => Err("the instrument gave another test's result".to_owned()),
         }
@@ -336,12 +335,12 @@ impl<'a> Bench<'a> {
         let test = TcpTest {
             streams: 1,
             direction: Direction::Up,
-            socket: SocketSetup::default(),
+            socket: SocketOptions::default(),
             bytes: None,
             block: Bytes(128 << 10),
             copy: false,
         };
-        match self.test(NetTest::Tcp(test), Nanos::from_millis(100), Nanos::from_millis(300))? {
+        match self.test(NetworkTestKind::Tcp(test), Nanos::from_millis(100), Nanos::from_millis(300))? {
             NetResult::Tcp(found) => Ok([asked, found.up.map_or(0.0, |flow| flow.goodput())]),
             _ => Err("the instrument gave another test's result".to_owned()),
         }

@@ -11,8 +11,8 @@ use vtax_agent::message::{Provisioning, ServiceId};
 use vtax_agent::{AgentError, Client, Role};
 use vtax_lab::{Isolation, Lab, LabOptions, Node, Testbed, TestbedSpec};
 use vtax_load::network::{
-    Direction, NetResult, NetSpec, NetTest, PingTest, Probe, ServerOptions, SocketSetup, TcpFlow, TcpTest,
-    UdpTest,
+    Direction, NetResult, NetSpec, NetworkTestKind, PingTest, Probe, ServerOptions, SocketOptions, TcpFlow,
+    TcpTest, UdpTest,
 };
 use vtax_load::{ArrivalProcess, LoadSpec, NetworkAnswer, Step};
 use vtax_plan::model::{
@@ -138,9 +138,9 @@ impl Stage {
         Self { testbed, client, sut, target }
     }
 
-    fn run(&self, test: NetTest, warmup: Duration, duration: Duration) -> Result<NetResult, String> {
+    fn run(&self, test: NetworkTestKind, warmup: Duration, duration: Duration) -> Result<NetResult, String> {
         let (warmup, duration) = (warmup.into(), duration.into());
-        let spec = NetSpec { target: self.target, test, warmup, duration, interval: duration };
+        let spec = NetSpec { target: self.target, test, seed: 1, warmup, duration, interval: duration };
         let made = || -> Result<NetworkAnswer, AgentError> {
             self.client.open_load(&LoadSpec::Network)?;
             self.client.run_step(Step::Network(spec.clone()), spec.longest(), &mut |_| {})
@@ -162,12 +162,12 @@ impl Stage {
         let test = TcpTest {
             streams: 1,
             direction: Direction::Up,
-            socket: SocketSetup::default(),
+            socket: SocketOptions::default(),
             bytes: None,
             block: Bytes(128 << 10),
             copy: false,
         };
-        match self.run(NetTest::Tcp(test), Duration::from_millis(150), duration).unwrap() {
+        match self.run(NetworkTestKind::Tcp(test), Duration::from_millis(150), duration).unwrap() {
             NetResult::Tcp(found) => found.up.unwrap(),
             other => panic!("{other:?}"),
         }
@@ -180,9 +180,8 @@ impl Stage {
             arrivals: ArrivalProcess::Constant,
             size: 56,
             timeout: timeout.into(),
-            seed: 1,
         };
-        match self.run(NetTest::Ping(test), Duration::ZERO, Duration::from_millis(100))? {
+        match self.run(NetworkTestKind::Ping(test), Duration::ZERO, Duration::from_millis(100))? {
             NetResult::Ping(found) => Ok((found.answered > 0).then(|| found.rtt.quantile(0.5))),
             other => panic!("{other:?}"),
         }
@@ -211,7 +210,10 @@ impl Stage {
     pub(crate) fn udp_loss(&mut self) -> f64 {
         let rate = Some(BitRate(5_000_000));
         let test = UdpTest { rate, size: 100, direction: Direction::Up, buffer: None };
-        match self.run(NetTest::Udp(test), Duration::from_millis(50), Duration::from_millis(500)).unwrap() {
+        match self
+            .run(NetworkTestKind::Udp(test), Duration::from_millis(50), Duration::from_millis(500))
+            .unwrap()
+        {
             NetResult::Udp(found) => found.loss(),
             other => panic!("{other:?}"),
         }

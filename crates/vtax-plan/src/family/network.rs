@@ -1,6 +1,7 @@
 //! Network tests.
 
 mod estimate;
+pub mod limits;
 pub(crate) mod model;
 pub(crate) mod raw;
 pub(crate) mod resolve;
@@ -12,10 +13,10 @@ use vtax_units::Nanos;
 use super::{Misfit, WorkloadModel};
 use crate::assumptions::Assumptions;
 use crate::model::{
-    EnvironmentKind, MeasureKind, NetTest, NetTestKind, NetWorkload, NetworkMeasure, Protocol,
+    EnvironmentKind, MeasureKind, NetworkMeasure, NetworkTest, NetworkTestKind, NetworkWorkload, Protocol,
 };
 
-impl WorkloadModel for NetWorkload {
+impl WorkloadModel for NetworkWorkload {
     fn protocol(&self) -> Protocol {
         Protocol::Network
     }
@@ -50,21 +51,21 @@ impl WorkloadModel for NetWorkload {
         self.times(measure).min().or_else(|| Some(measure.timing().least()))
     }
 
-    fn tests(&self) -> &[NetTest] {
+    fn tests(&self) -> &[NetworkTest] {
         &self.tests
     }
 
     fn kernel_modules(&self) -> BTreeSet<String> {
-        let congestion = |test: &NetTest| match &test.kind {
-            NetTestKind::Tcp(tcp) => tcp.socket.congestion.clone(),
-            NetTestKind::Rr(rr) => rr.socket.congestion.clone(),
-            NetTestKind::Udp(_) | NetTestKind::Ping(_) => None,
+        let congestion = |test: &NetworkTest| match &test.kind {
+            NetworkTestKind::Tcp(tcp) => tcp.socket.congestion.clone(),
+            NetworkTestKind::Rr(rr) => rr.socket.congestion.clone(),
+            NetworkTestKind::Udp(_) | NetworkTestKind::Ping(_) => None,
         };
         self.tests.iter().filter_map(congestion).map(|name| format!("tcp_{name}")).collect()
     }
 }
 
-impl NetWorkload {
+impl NetworkWorkload {
     /// How long each test takes; none with a measure that isn't made of tests.
     fn times(&self, measure: &MeasureKind) -> impl Iterator<Item = Nanos> {
         let network = match measure {

@@ -8,7 +8,7 @@ use super::environment::Environment;
 use super::path::NetPath;
 use super::service::Service;
 use crate::family::http::model::HttpWorkload;
-use crate::family::network::model::NetWorkload;
+use crate::family::network::model::NetworkWorkload;
 use crate::family::sip::model::SipWorkload;
 
 /// One combination of environment, path, service and parameters.
@@ -39,5 +39,6 @@ pub enum Workload {
     /// SIP subscribers who register, call and write to each other.
     Sip(Box<SipWorkload>),
     /// Network tests between the two ends of the path.
-    Net(NetWorkload),
+    #[serde(alias = "net")]
+    Network(NetworkWorkload),
 }

@@ -24,3 +24,17 @@ pub enum Arrivals {
     /// Equal gaps.
     Constant,
 }
+
+impl Arrivals {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Poisson, Self::Constant];
+
+    /// Its word in plans.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Poisson => "poisson",
+            Self::Constant => "constant",
+        }
+    }
+}

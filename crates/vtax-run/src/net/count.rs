@@ -1,7 +1,7 @@
 //! The bytes of a test as others counted them: the kernel at both interfaces, and a capture.
 
 use vtax_load::network::{NetResult, TcpFlow};
-use vtax_plan::model::{Direction, NetTestKind};
+use vtax_plan::model::{Direction, NetworkTestKind};
 use vtax_store::net::{CountCheck, CountedBy};
 use vtax_sys::netlink::LinkStats;
 
@@ -30,13 +30,13 @@ struct Payload {
 }
 
 /// What the two ends say, by direction; nothing about echo, each answer of which names its probe.
-fn payloads(kind: &NetTestKind, result: &NetResult) -> Vec<Payload> {
+fn payloads(kind: &NetworkTestKind, result: &NetResult) -> Vec<Payload> {
     match (kind, result) {
         (_, NetResult::Tcp(tcp)) => {
             let flows = [(true, tcp.up.as_ref()), (false, tcp.down.as_ref())];
             flows.into_iter().filter_map(|(up, flow)| Some(of_flow(up, flow?))).collect()
         }
-        (NetTestKind::Udp(test), NetResult::Udp(udp)) => {
+        (NetworkTestKind::Udp(test), NetResult::Udp(udp)) => {
             let size = u64::from(test.size);
             let came = udp.receiver.total.saturating_mul(size);
             // A queue of the sender's own may have dropped what its program sent.
@@ -69,7 +69,7 @@ fn of_flow(up: bool, flow: &TcpFlow) -> Payload {
 
 /// What the interfaces counted, less headers, beside what they should have.
 pub(super) fn at_interfaces(
-    kind: &NetTestKind,
+    kind: &NetworkTestKind,
     result: &NetResult,
     [client, sut]: &[LinkStats; 2],
 ) -> Vec<CountCheck> {
@@ -92,7 +92,7 @@ pub(super) fn at_interfaces(
 
 /// What a capture counted; `None` where it could not keep up and its count says nothing.
 pub(super) fn in_capture(
-    kind: &NetTestKind,
+    kind: &NetworkTestKind,
     result: &NetResult,
     captured: &Captured,
 ) -> Option<Vec<CountCheck>> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use vtax_load::network::{FailureKind, NetFailure, NetResult, PingResult, RrResult, TcpFlow, UdpResult};
-use vtax_plan::model::{NetTest, NetTestKind, NetworkMeasure};
+use vtax_plan::model::{NetworkMeasure, NetworkTest, NetworkTestKind};
 use vtax_stats::settled;
 use vtax_store::net::NetObservation;
 use vtax_store::record::{InvalidReason, SteadyState, Validity, WarmUp};
@@ -21,7 +21,7 @@ const LEAST_INTERVALS: usize = 20;
 
 /// What became of one test.
 pub(super) fn observe(
-    test: &NetTest,
+    test: &NetworkTest,
     measure: &NetworkMeasure,
     made: Made,
     started_unix_ms: u64,
@@ -91,7 +91,7 @@ fn failed(failure: &NetFailure, measure: &NetworkMeasure) -> Validity {
 }
 
 /// What a test's own figures say about whether it counts.
-fn judge(kind: &NetTestKind, result: &NetResult) -> Validity {
+fn judge(kind: &NetworkTestKind, result: &NetResult) -> Validity {
     match result {
         NetResult::Tcp(tcp) => {
             [&tcp.up, &tcp.down].into_iter().flatten().map(flow).find(|v| *v != Validity::Valid)
@@ -113,7 +113,7 @@ fn flow(flow: &TcpFlow) -> Validity {
     }
 }
 
-fn datagrams(kind: &NetTestKind, udp: &UdpResult) -> Validity {
+fn datagrams(kind: &NetworkTestKind, udp: &UdpResult) -> Validity {
     if let Some(why) = &udp.sender.limited {
         return invalid(InvalidReason::GeneratorLimited, why.clone());
     }
@@ -121,7 +121,7 @@ fn datagrams(kind: &NetTestKind, udp: &UdpResult) -> Validity {
     if udp.receiver.received == 0 {
         // The first, small one that greets the far end did arrive, or there would be no test.
         return match kind {
-            NetTestKind::Udp(test) if test.size >= LARGE => {
+            NetworkTestKind::Udp(test) if test.size >= LARGE => {
                 let size = test.size;
                 let detail = format!(
                     "none of {sent} datagrams of {size} bytes arrived, while small ones do: \
@@ -157,9 +157,9 @@ fn transactions(rr: &RrResult) -> Validity {
 
 /// Cuts warm-up off a transfer that goes one way. A transfer that never gets steady counts as a whole: what
 /// a path carries in this time is the question, and TCP's own pace is part of the answer.
-fn settle(kind: &NetTestKind, result: &mut NetResult, tolerance: Share) -> Option<WarmUp> {
+fn settle(kind: &NetworkTestKind, result: &mut NetResult, tolerance: Share) -> Option<WarmUp> {
     let NetResult::Tcp(tcp) = result else { return None };
-    let by_bytes = matches!(kind, NetTestKind::Tcp(test) if test.bytes.is_some());
+    let by_bytes = matches!(kind, NetworkTestKind::Tcp(test) if test.bytes.is_some());
     let side = match (&mut tcp.up, &mut tcp.down) {
         (Some(flow), None) | (None, Some(flow)) if !by_bytes => &mut flow.receiver,
         _ => return None,

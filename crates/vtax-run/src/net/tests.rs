@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use vtax_agent::AgentError;
 use vtax_load::network::{
-    ConnectionFacts, FailureKind, NetFailure, NetResult, NetSpec, NetTest as Kind, TcpFlow, TcpResult,
-    TcpSide, UdpReceiver, UdpResult, UdpSender,
+    ConnectionFacts, FailureKind, NetFailure, NetResult, NetSpec, NetworkTestKind as Kind, TcpFlow,
+    TcpResult, TcpSide, UdpReceiver, UdpResult, UdpSender,
 };
 use vtax_plan::model::{NetworkMeasure, Plan, Workload};
 use vtax_store::net::{CountedBy, NetOutcome};
@@ -115,7 +115,7 @@ fn trial(
         capacity_hint: None,
         tolerance: Share(0.05),
     };
-    let Workload::Net(workload) = &plan.cells[0].workload else { panic!("no network workload") };
+    let Workload::Network(workload) = &plan.cells[0].workload else { panic!("no network workload") };
     let mut ground = Fake { specs: Vec::new(), change };
     let target = "10.97.0.2:5202".parse().unwrap();
     let measured = measure(&mut ground, &order, workload, target, &Silent).unwrap();

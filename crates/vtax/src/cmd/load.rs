@@ -10,9 +10,11 @@ mod watch;
 use std::path::PathBuf;
 
 use anyhow::Context;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use vtax_load::http::{HttpRequests, HttpSpec};
 use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome, StepVerdict};
-use vtax_load::{ArrivalProcess, ConnectionPool, LoadError, LoadResult, Model, RequestStep, Segment};
+use vtax_load::{ConnectionPool, LoadError, LoadResult, Model, RequestStep, Segment};
+use vtax_plan::model::Arrivals;
 use vtax_units::{CpuSet, Nanos, Rate, Share};
 
 use self::profile::Profile;
@@ -58,7 +60,7 @@ struct HttpArgs {
     #[arg(long, default_value = "1s")]
     warmup: Nanos,
     /// Gaps between requests of an open loop.
-    #[arg(long, value_enum, default_value_t = Arrivals::Poisson)]
+    #[arg(long, value_parser = arrivals(), default_value = "poisson")]
     arrivals: Arrivals,
     /// Close each connection after this many requests; 1: a connection per request.
     #[arg(long)]
@@ -101,21 +103,11 @@ struct HttpArgs {
     quiet: bool,
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Arrivals {
-    /// Exponential gaps, as independent users make them.
-    Poisson,
-    /// Equal gaps.
-    Constant,
-}
-
-impl From<Arrivals> for ArrivalProcess {
-    fn from(arrivals: Arrivals) -> Self {
-        match arrivals {
-            Arrivals::Poisson => Self::Poisson,
-            Arrivals::Constant => Self::Constant,
-        }
-    }
+/// Reads an arrival process.
+fn arrivals() -> impl TypedValueParser<Value = Arrivals> {
+    let word = |arrivals: Arrivals| PossibleValue::new(arrivals.word()).help(arrivals.to_string());
+    let parser = PossibleValuesParser::new(Arrivals::ALL.map(word));
+    parser.try_map(|word| Arrivals::ALL.into_iter().find(|a| a.word() == word).ok_or("no arrival process"))
 }
 
 /// What is asked for: a load and its step, or the model of a search's steps.

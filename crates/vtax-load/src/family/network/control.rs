@@ -12,7 +12,7 @@ use super::NetCpu;
 use super::{FailureKind, NetError, NetSpec, TcpSide, UdpReceiver, UdpSender};
 
 /// Version of this protocol; both ends must have the same.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 /// A result with 100,000 intervals stays below.
 const MESSAGE_MAX: usize = 4 << 20;
 

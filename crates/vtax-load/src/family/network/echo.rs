@@ -171,7 +171,7 @@ impl<'a> Pinger<'a> {
             wire,
             token,
             course,
-            arrivals: Arrivals::new(test.arrivals, &[rate], test.seed, 0, 1).peekable(),
+            arrivals: Arrivals::new(test.arrivals, &[rate], spec.seed, 0, 1).peekable(),
             message: vec![0x70; wire.header() + size],
             // An IP header of an IPv4 socket may come with it.
             inbound: vec![0; wire.header() + size + 60],

@@ -28,6 +28,9 @@ pub use result::*;
 pub use server::{ServerOptions, serve};
 pub use session::NetworkSession;
 pub use spec::*;
+pub use vtax_plan::model::{
+    Direction, NetworkTestKind, PingTest, Probe, RrTest, SocketOptions, TcpTest, UdpTest,
+};
 
 use crate::Control;
 use control::{FromServer, ToServer};
@@ -48,7 +51,7 @@ pub type Watch<'a> = &'a (dyn Fn(&Live) + Sync);
 /// something the test needs.
 pub fn run(spec: &NetSpec, control: &Control, watch: Watch<'_>) -> Result<NetResult, NetError> {
     spec.check()?;
-    if let NetTest::Ping(ping) = &spec.test
+    if let NetworkTestKind::Ping(ping) = &spec.test
         && ping.probe == Probe::Icmp
     {
         return echo::icmp(spec, ping, control, watch).map(NetResult::Ping);
@@ -64,10 +67,10 @@ pub fn run(spec: &NetSpec, control: &Control, watch: Watch<'_>) -> Result<NetRes
     };
     let session = Agreed { spec, token, port, control, watch };
     match &spec.test {
-        NetTest::Tcp(test) => tcp::client(&session, test, link).map(NetResult::Tcp),
-        NetTest::Udp(test) => udp::client(&session, test, link).map(NetResult::Udp),
-        NetTest::Rr(test) => rr::client(&session, test, link).map(NetResult::Rr),
-        NetTest::Ping(test) => echo::udp(&session, test, link).map(NetResult::Ping),
+        NetworkTestKind::Tcp(test) => tcp::client(&session, test, link).map(NetResult::Tcp),
+        NetworkTestKind::Udp(test) => udp::client(&session, test, link).map(NetResult::Udp),
+        NetworkTestKind::Rr(test) => rr::client(&session, test, link).map(NetResult::Rr),
+        NetworkTestKind::Ping(test) => echo::udp(&session, test, link).map(NetResult::Ping),
     }
 }
 

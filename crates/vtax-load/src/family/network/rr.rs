@@ -13,7 +13,7 @@ use vtax_units::Nanos;
 use super::control;
 use super::meter::{Counter, Course, Usage, cancelled_by, count, joined};
 use super::tcp::{connect_all, facts};
-use super::{Agreed, ConnectionFacts, NetCpu, NetError, RrResult, RrTest, SocketSetup};
+use super::{Agreed, ConnectionFacts, NetCpu, NetError, RrResult, RrTest, SocketOptions};
 use crate::LatencyHistogram;
 
 /// A transaction that takes longer has lost its peer.
@@ -22,7 +22,7 @@ const STUCK: Duration = Duration::from_secs(10);
 /// The client's part.
 pub(super) fn client(session: &Agreed<'_>, test: &RrTest, mut link: TcpStream) -> Result<RrResult, NetError> {
     // A request that waits for company would measure Nagle's algorithm.
-    let setup = SocketSetup { no_delay: true, ..test.socket.clone() };
+    let setup = SocketOptions { no_delay: true, ..test.socket.clone() };
     let streams = connect_all(session, &setup, test.streams, true)?;
     control::wait_for_go(&mut link)?;
     let course = Course::begin(session.spec);

@@ -14,8 +14,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::control::{self, FromServer, ServerReport, ToServer, Token};
 use super::meter::{Counter, Course, joined};
 use super::{
-    Direction, FailureKind, NetCpu, NetError, NetSpec, NetTest, PATIENCE, PingTest, RrTest, SocketSetup,
-    TcpTest, UdpTest, echo, rr, tcp, udp,
+    Direction, FailureKind, NetCpu, NetError, NetSpec, NetworkTestKind, PATIENCE, PingTest, RrTest,
+    SocketOptions, TcpTest, UdpTest, echo, rr, tcp, udp,
 };
 
 /// Whom a server serves.
@@ -169,10 +169,10 @@ impl Host<'_> {
         let patience = Duration::from_nanos(self.spec.warmup.0 + self.spec.duration.0) + PATIENCE * 2;
         link.set_read_timeout(Some(patience)).map_err(NetError::system("prepare a connection"))?;
         match &self.spec.test {
-            NetTest::Tcp(test) => self.tcp(test, link),
-            NetTest::Rr(test) => self.rr(test, link),
-            NetTest::Udp(test) => self.udp(test, link),
-            NetTest::Ping(test) => self.echo(test, link),
+            NetworkTestKind::Tcp(test) => self.tcp(test, link),
+            NetworkTestKind::Rr(test) => self.rr(test, link),
+            NetworkTestKind::Udp(test) => self.udp(test, link),
+            NetworkTestKind::Ping(test) => self.echo(test, link),
         }
     }
 
@@ -184,7 +184,7 @@ impl Host<'_> {
     fn gather(
         &self,
         link: &mut TcpStream,
-        setup: &SocketSetup,
+        setup: &SocketOptions,
         ups: u32,
         downs: u32,
     ) -> Result<(Vec<TcpStream>, Vec<TcpStream>), NetError> {
@@ -261,7 +261,7 @@ impl Host<'_> {
     }
 
     fn rr(&self, test: &RrTest, link: &mut TcpStream) -> Result<ServerReport, NetError> {
-        let setup = SocketSetup { no_delay: true, ..test.socket.clone() };
+        let setup = SocketOptions { no_delay: true, ..test.socket.clone() };
         let (streams, _) = self.gather(link, &setup, test.streams, 0)?;
         control::send(link, &FromServer::Go)?;
         let cpu = thread::scope(|scope| {

@@ -16,7 +16,7 @@ use super::control::{self, FromServer, ToServer};
 use super::meter::{Counter, Course, Usage, cancelled_by, count, joined};
 use super::source::Source;
 use super::{
-    Agreed, ConnectionFacts, DISAGREEMENT, Direction, NetCpu, NetError, PATIENCE, SocketSetup, TcpFlow,
+    Agreed, ConnectionFacts, DISAGREEMENT, Direction, NetCpu, NetError, PATIENCE, SocketOptions, TcpFlow,
     TcpResult, TcpSide, TcpTest, Watch,
 };
 
@@ -111,7 +111,7 @@ pub(super) fn both<A: Send, B: Send>(
 /// Opens the connections of one direction and tells the server what they are.
 pub(super) fn connect_all(
     session: &Agreed<'_>,
-    setup: &SocketSetup,
+    setup: &SocketOptions,
     streams: u32,
     up: bool,
 ) -> Result<Vec<TcpStream>, NetError> {
@@ -129,7 +129,7 @@ pub(super) fn connect_all(
 }
 
 /// Connects with everything set that must be before the handshake.
-fn connect(target: SocketAddr, setup: &SocketSetup) -> Result<TcpStream, NetError> {
+fn connect(target: SocketAddr, setup: &SocketOptions) -> Result<TcpStream, NetError> {
     let family = if target.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))
@@ -149,7 +149,7 @@ fn connect(target: SocketAddr, setup: &SocketSetup) -> Result<TcpStream, NetErro
 /// Listens at an address for connections that are set up as they come into being: a receive buffer shrunk
 /// after the handshake would belie the window that was offered in it, and what was sent on its strength
 /// would be dropped.
-pub(super) fn listen(address: SocketAddr, setup: &SocketSetup) -> Result<TcpListener, NetError> {
+pub(super) fn listen(address: SocketAddr, setup: &SocketOptions) -> Result<TcpListener, NetError> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))
@@ -163,7 +163,7 @@ pub(super) fn listen(address: SocketAddr, setup: &SocketSetup) -> Result<TcpList
 }
 
 /// Sets what either end can set.
-pub(super) fn set_up(stream: &TcpStream, setup: &SocketSetup) -> Result<(), NetError> {
+pub(super) fn set_up(stream: &TcpStream, setup: &SocketOptions) -> Result<(), NetError> {
     let set = || -> rustix::io::Result<()> {
         if let Some(window) = setup.window {
             let bytes = usize::try_from(window.0).unwrap_or(usize::MAX);
@@ -411,7 +411,7 @@ mod tests {
 
     use vtax_units::Bytes;
 
-    use super::super::{NetSpec, NetTest};
+    use super::super::{NetSpec, NetworkTestKind};
     use super::*;
 
     #[test]
@@ -424,14 +424,15 @@ mod tests {
         let test = TcpTest {
             streams: 1,
             direction: Direction::Up,
-            socket: SocketSetup::default(),
+            socket: SocketOptions::default(),
             bytes: None,
             block: Bytes(1_000),
             copy: true,
         };
         let course = Course::begin(&NetSpec {
             target: listener.local_addr().unwrap(),
-            test: NetTest::Tcp(test.clone()),
+            test: NetworkTestKind::Tcp(test.clone()),
+            seed: 1,
             warmup: Nanos::ZERO,
             duration: Nanos::from_millis(50),
             interval: Nanos::from_millis(50),

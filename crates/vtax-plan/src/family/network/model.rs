@@ -9,28 +9,28 @@ use crate::model::load::Arrivals;
 
 /// Tests that are made one after the other on the testbed of each trial, in an order drawn for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct NetWorkload {
+pub struct NetworkWorkload {
     /// In the plan's order; at least one.
-    pub tests: Vec<NetTest>,
+    pub tests: Vec<NetworkTest>,
 }
 
-impl NetWorkload {
+impl NetworkWorkload {
     /// The test of that name.
     #[must_use]
-    pub fn test(&self, name: &str) -> Option<&NetTest> {
+    pub fn test(&self, name: &str) -> Option<&NetworkTest> {
         self.tests.iter().find(|test| test.name == name)
     }
 }
 
 /// One test: what is observed once in each trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct NetTest {
+pub struct NetworkTest {
     /// Unique in the workload, stable across runs, safe in file names: `tcp.window-4K`, `udp`.
     pub name: String,
     /// The options that vary within the workload, for labels: name to value as written.
     pub parameters: BTreeMap<String, String>,
     /// What is done.
-    pub kind: NetTestKind,
+    pub kind: NetworkTestKind,
     /// Time at its start that never counts; `None`: the measure's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warmup: Option<Nanos>,
@@ -39,14 +39,16 @@ pub struct NetTest {
     pub duration: Option<Nanos>,
 }
 
-impl NetTest {
+impl NetworkTest {
     /// Its name where lines are short: of bulk TCP without a name of its own only what varies, such as
     /// `4K` or `cubic 4K`.
     #[must_use]
     pub fn short_name(&self) -> String {
         let values: Vec<&str> = self.parameters.values().map(String::as_str).collect();
         match self.kind {
-            NetTestKind::Tcp(_) if self.name.starts_with("tcp.") && !values.is_empty() => values.join(" "),
+            NetworkTestKind::Tcp(_) if self.name.starts_with("tcp.") && !values.is_empty() => {
+                values.join(" ")
+            }
             _ => self.name.clone(),
         }
     }
@@ -55,7 +57,7 @@ impl NetTest {
 /// The kinds of network test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum NetTestKind {
+pub enum NetworkTestKind {
     /// As many bytes as fit.
     Tcp(TcpTest),
     /// Datagrams at a rate.
@@ -66,7 +68,7 @@ pub enum NetTestKind {
     Rr(RrTest),
 }
 
-impl NetTestKind {
+impl NetworkTestKind {
     /// The kind's name in plans.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -198,7 +200,7 @@ pub struct NetworkMeasure {
 impl NetworkMeasure {
     /// This measure as that test is made: with the times that the test has of its own.
     #[must_use]
-    pub fn of(&self, test: &NetTest) -> Self {
+    pub fn of(&self, test: &NetworkTest) -> Self {
         let (warmup, duration) = (test.warmup.unwrap_or(self.warmup), test.duration.unwrap_or(self.duration));
         Self { warmup, duration, ..self.clone() }
     }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use vtax_units::{BitRate, Bytes, Nanos, Rate};
+use vtax_units::{Bytes, Nanos, Rate};
 
+use super::limits;
 use super::model::{
-    Cut, Direction, NetTest, NetTestKind, NetWorkload, NetworkMeasure, PeerOptions, PingTest, Probe, RrTest,
-    SocketOptions, TcpTest, UdpTest,
+    Cut, Direction, NetworkMeasure, NetworkTest, NetworkTestKind, NetworkWorkload, PeerOptions, PingTest,
+    Probe, RrTest, SocketOptions, TcpTest, UdpTest,
 };
 use super::raw::{NetworkRaw, PeerRaw, PingRaw, RrRaw, TcpRaw, UdpRaw, WindowRaw};
 use crate::decode::{Item, Many};
@@ -21,20 +22,6 @@ use crate::source::{Span, Spanned};
 
 /// More tests of one trial than this are taken for a slip.
 const MOST_TESTS: usize = 200;
-/// Each is a thread on both ends.
-const MOST_STREAMS: u32 = 256;
-/// What the kernel could give at best, with its limits raised.
-const LARGEST_WINDOW: Bytes = Bytes(1 << 30);
-const LARGEST_BLOCK: Bytes = Bytes(16 << 20);
-const LARGEST_MESSAGE: u32 = 16 << 20;
-/// What IPv4 leaves of a datagram; and what each carries of the instrument's own.
-const DATAGRAM: (u32, u32) = (32, 65_507);
-/// Segments that the kernel lets a program ask for (tcp(7), `TCP_MAXSEG`).
-const SEGMENT: (u32, u32) = (88, 32_767);
-const MOST_PINGS: Rate = Rate(1e6);
-const SLOWEST: BitRate = BitRate(8_000);
-const FASTEST: BitRate = BitRate(1 << 40);
-
 /// The network server where the plan names no service.
 pub(crate) fn default_peer() -> Service {
     Service {
@@ -53,7 +40,7 @@ pub(crate) fn peer(raw: &PeerRaw, report: &mut Report) -> Variants<Service> {
 
 /// All tests as the one workload that they are together.
 pub(crate) fn workload(raw: &Many<WorkloadRaw>, report: &mut Report) -> Variants<Workload> {
-    let mut tests: Vec<NetTest> = Vec::new();
+    let mut tests: Vec<NetworkTest> = Vec::new();
     let mut spans: Vec<Span> = Vec::new();
     for item in &raw.items {
         let (name, variants) = match &item.value {
@@ -82,7 +69,7 @@ pub(crate) fn workload(raw: &Many<WorkloadRaw>, report: &mut Report) -> Variants
             }
             let parameters: BTreeMap<String, String> =
                 variant.parameters.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
-            tests.push(NetTest { name: full, parameters, kind: variant.value.clone(), warmup, duration });
+            tests.push(NetworkTest { name: full, parameters, kind: variant.value.clone(), warmup, duration });
             spans.push(item.span);
         }
     }
@@ -90,7 +77,7 @@ pub(crate) fn workload(raw: &Many<WorkloadRaw>, report: &mut Report) -> Variants
         report.error(*span, format!("the workload has {} tests, at most {MOST_TESTS}", tests.len()));
         tests.truncate(MOST_TESTS);
     }
-    Variants::of(Workload::Net(NetWorkload { tests }))
+    Variants::of(Workload::Network(NetworkWorkload { tests }))
 }
 
 /// The times that a test has of its own: warm-up and what counts.
@@ -104,14 +91,14 @@ fn own_times(raw: &WorkloadRaw) -> (Option<&Spanned<Nanos>>, Option<&Spanned<Nan
     }
 }
 
-fn tcp(raw: &TcpRaw, report: &mut Report) -> Variants<NetTestKind> {
-    counts_in(&raw.streams.value, "bytes need a connection", MOST_STREAMS, report);
+fn tcp(raw: &TcpRaw, report: &mut Report) -> Variants<NetworkTestKind> {
+    counts_in(&raw.streams.value, "bytes need a connection", limits::STREAMS, report);
     check_socket(&raw.window.value, &raw.congestion.value, report);
     for mss in raw.mss.iter().flat_map(|m| &m.value.items) {
-        within(mss.value, SEGMENT, mss.span, "mss", report);
+        within(mss.value, limits::SEGMENT, mss.span, "mss", report);
     }
     size_in(raw.bytes.as_ref(), "bytes", Bytes(u64::MAX), report);
-    size_in(Some(&raw.block), "block", LARGEST_BLOCK, report);
+    size_in(Some(&raw.block), "block", limits::BLOCK, report);
     let test = TcpTest {
         streams: 1,
         direction: Direction::Up,
@@ -126,10 +113,10 @@ fn tcp(raw: &TcpRaw, report: &mut Report) -> Variants<NetTestKind> {
         .vary("congestion", &raw.congestion.value, report, |t, name| t.socket.congestion = algorithm(name))
         .vary_if("mss", raw.mss.as_ref(), report, |t, mss| t.socket.mss = Some(mss))
         .vary("window", &raw.window.value, report, |t, window| t.socket.window = window.0)
-        .map(NetTestKind::Tcp)
+        .map(NetworkTestKind::Tcp)
 }
 
-fn udp(raw: &UdpRaw, report: &mut Report) -> Variants<NetTestKind> {
+fn udp(raw: &UdpRaw, report: &mut Report) -> Variants<NetworkTestKind> {
     for item in &raw.direction.value.items {
         if item.value.0 == Direction::Both {
             report
@@ -137,41 +124,48 @@ fn udp(raw: &UdpRaw, report: &mut Report) -> Variants<NetTestKind> {
                 .help("write `direction: [up, down]` for one test of each");
         }
     }
+    let (slowest, fastest) = limits::RATE;
     for item in &raw.rate.value.items {
-        if item.value.0.is_some_and(|rate| !(SLOWEST..=FASTEST).contains(&rate)) {
-            report.error(item.span, format!("a rate is {SLOWEST} to {FASTEST}, or `max`"));
+        if item.value.0.is_some_and(|rate| !(slowest..=fastest).contains(&rate)) {
+            report.error(item.span, format!("a rate is {slowest} to {fastest}, or `max`"));
         }
     }
     sizes_in(&raw.size.value, report);
-    size_in(raw.buffer.as_ref(), "buffer", LARGEST_WINDOW, report);
+    size_in(raw.buffer.as_ref(), "buffer", limits::WINDOW, report);
     let buffer = raw.buffer.as_ref().map(|b| b.value);
-    Variants::of(UdpTest { rate: None, size: DATAGRAM.0, direction: Direction::Up, buffer })
+    Variants::of(UdpTest { rate: None, size: limits::DATAGRAM.0, direction: Direction::Up, buffer })
         .vary("rate", &raw.rate.value, report, |t, rate| t.rate = rate.0)
         .vary("size", &raw.size.value, report, |t, size| t.size = size)
         .vary("direction", &raw.direction.value, report, |t, direction| t.direction = direction.0)
-        .map(NetTestKind::Udp)
+        .map(NetworkTestKind::Udp)
 }
 
-fn ping(raw: &PingRaw, report: &mut Report) -> Variants<NetTestKind> {
+fn ping(raw: &PingRaw, report: &mut Report) -> Variants<NetworkTestKind> {
     for item in &raw.rate.value.items {
-        if !(item.value.0 > 0.0 && item.value <= MOST_PINGS) {
-            report.error(item.span, format!("a rate is above 0/s and at most {MOST_PINGS}"));
+        if !(item.value.0 > 0.0 && item.value <= limits::PINGS) {
+            report.error(item.span, format!("a rate is above 0/s and at most {}", limits::PINGS));
         }
     }
     sizes_in(&raw.size.value, report);
-    let timeout = duration_in(&raw.timeout, "timeout", Nanos::from_millis(1), Nanos::from_secs(60), report);
+    let timeout = duration_in(&raw.timeout, "timeout", limits::TIMEOUT.0, limits::TIMEOUT.1, report);
     let arrivals = raw.arrivals.value.0;
-    Variants::of(PingTest { probe: Probe::Icmp, rate: Rate(1.0), arrivals, size: DATAGRAM.0, timeout })
-        .vary("probe", &raw.probe.value, report, |t, probe| t.probe = probe.0)
-        .vary("rate", &raw.rate.value, report, |t, rate| t.rate = rate)
-        .vary("size", &raw.size.value, report, |t, size| t.size = size)
-        .map(NetTestKind::Ping)
+    Variants::of(PingTest {
+        probe: Probe::Icmp,
+        rate: Rate(1.0),
+        arrivals,
+        size: limits::DATAGRAM.0,
+        timeout,
+    })
+    .vary("probe", &raw.probe.value, report, |t, probe| t.probe = probe.0)
+    .vary("rate", &raw.rate.value, report, |t, rate| t.rate = rate)
+    .vary("size", &raw.size.value, report, |t, size| t.size = size)
+    .map(NetworkTestKind::Ping)
 }
 
-fn rr(raw: &RrRaw, report: &mut Report) -> Variants<NetTestKind> {
-    counts_in(&raw.streams.value, "transactions need a connection", MOST_STREAMS, report);
-    counts_in(&raw.request.value, "a request has at least one byte", LARGEST_MESSAGE, report);
-    counts_in(&raw.response.value, "a response has at least one byte", LARGEST_MESSAGE, report);
+fn rr(raw: &RrRaw, report: &mut Report) -> Variants<NetworkTestKind> {
+    counts_in(&raw.streams.value, "transactions need a connection", limits::STREAMS, report);
+    counts_in(&raw.request.value, "a request has at least one byte", limits::MESSAGE, report);
+    counts_in(&raw.response.value, "a response has at least one byte", limits::MESSAGE, report);
     check_socket(&raw.window.value, &raw.congestion.value, report);
     Variants::of(RrTest { streams: 1, request: 1, response: 1, socket: SocketOptions::default() })
         .vary("streams", &raw.streams.value, report, |t, streams| t.streams = streams)
@@ -179,7 +173,7 @@ fn rr(raw: &RrRaw, report: &mut Report) -> Variants<NetTestKind> {
         .vary("response", &raw.response.value, report, |t, response| t.response = response)
         .vary("congestion", &raw.congestion.value, report, |t, name| t.socket.congestion = algorithm(name))
         .vary("window", &raw.window.value, report, |t, window| t.socket.window = window.0)
-        .map(NetTestKind::Rr)
+        .map(NetworkTestKind::Rr)
 }
 
 /// A congestion control by name; `default` is each kernel's own.
@@ -192,14 +186,14 @@ fn check_socket(windows: &Many<WindowRaw>, algorithms: &Many<String>, report: &m
         size_in(
             item.value.0.map(|value| Spanned { value, span: item.span }).as_ref(),
             "window",
-            LARGEST_WINDOW,
+            limits::WINDOW,
             report,
         );
     }
     for item in &algorithms.items {
         // The kernel's names have at most 15 characters; nothing else is passed on to a module loader.
         let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
-        if item.value.is_empty() || item.value.len() > 15 || !item.value.chars().all(fits) {
+        if item.value.is_empty() || item.value.len() > limits::CONGESTION || !item.value.chars().all(fits) {
             report
                 .error(item.span, format!("`{}` is no congestion control", shorten(&item.value)))
                 .help("write the kernel's name of one, such as `cubic`, `reno` or `bbr`, or `default`");
@@ -215,7 +209,7 @@ fn size_in(size: Option<&Spanned<Bytes>>, key: &str, most: Bytes, report: &mut R
 
 fn sizes_in(sizes: &Many<u32>, report: &mut Report) {
     for Item { value, span, .. } in &sizes.items {
-        within(*value, DATAGRAM, *span, "size", report);
+        within(*value, limits::DATAGRAM, *span, "size", report);
     }
 }
 

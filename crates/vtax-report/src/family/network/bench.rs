@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use vtax_load::network::{NetResult, PingResult, RrResult, TcpFlow, UdpResult};
-use vtax_plan::model::{Cell, Measure, MeasureKind, NetTest, NetTestKind, NetworkMeasure, Workload};
+use vtax_plan::model::{Cell, Measure, MeasureKind, NetworkMeasure, NetworkTest, NetworkTestKind, Workload};
 use vtax_store::net::NetObservation;
 use vtax_store::record::{TrialRecord, Validity};
 use vtax_units::Nanos;
@@ -37,7 +37,7 @@ pub(crate) struct Bench<'a> {
 /// A test, with what the tables ask of it.
 #[derive(Debug)]
 pub(crate) struct Test<'a> {
-    pub(crate) test: &'a NetTest,
+    pub(crate) test: &'a NetworkTest,
     /// Name of its measure in the summary: `network/tcp.window-4K`.
     pub(crate) measure: String,
     /// Of bulk TCP.
@@ -244,13 +244,15 @@ fn links<'a>(data: &'a RunData, group: &Group<'a>, measure: &str) -> Vec<Link<'a
 fn tests<'a>(group: &Group<'a>, measure: &str) -> Vec<Test<'a>> {
     let mut tests: Vec<Test<'a>> = Vec::new();
     for cell in &group.cells {
-        let Workload::Net(workload) = &cell.workload else { continue };
+        let Workload::Network(workload) = &cell.workload else { continue };
         for test in &workload.tests {
             if tests.iter().any(|t| t.test.name == test.name) {
                 continue;
             }
             let window = match &test.kind {
-                NetTestKind::Tcp(tcp) => Some(tcp.socket.window.map_or(Window::Auto, |w| Window::Bytes(w.0))),
+                NetworkTestKind::Tcp(tcp) => {
+                    Some(tcp.socket.window.map_or(Window::Auto, |w| Window::Bytes(w.0)))
+                }
                 _ => None,
             };
             let others = test.parameters.iter().filter(|(name, _)| *name != "window");

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use vtax_load::network::{ConnectionFacts, TcpFlow, TcpSide, UdpResult};
-use vtax_plan::model::NetTestKind;
+use vtax_plan::model::NetworkTestKind;
 use vtax_stats::describe;
 use vtax_store::net::CountedBy;
 
@@ -72,7 +72,7 @@ fn udp(bench: &Bench<'_>) -> Markup {
     head(&mut table, &columns);
     table.open("tbody", &[]);
     for (link, test) in bench.links.iter().flat_map(|l| bench.of_kind("udp").map(move |t| (l, t))) {
-        let NetTestKind::Udp(asked) = &test.test.kind else { continue };
+        let NetworkTestKind::Udp(asked) = &test.test.kind else { continue };
         let found = link.udp(&test.test.name);
         let values = |of: fn(&UdpResult) -> f64| -> Vec<f64> { found.iter().map(|u| of(u)).collect() };
         row_head(&mut table, &link.label, link.position);
@@ -142,7 +142,7 @@ fn round_trip(table: &mut Markup, data: &RunData, link: &Link<'_>, test: &Test<'
     table.element("td", &[], &test.test.name);
     let (pings, rrs) = (link.ping(&test.test.name), link.rr(&test.test.name));
     let rate = match &test.test.kind {
-        NetTestKind::Ping(ping) => quantity(ping.rate.0, "/s"),
+        NetworkTestKind::Ping(ping) => quantity(ping.rate.0, "/s"),
         _ => {
             let rates: Vec<f64> = rrs.iter().map(|r| r.transactions as f64 / r.time.as_secs_f64()).collect();
             describe(&rates).map_or_else(String::new, |d| quantity(d.mean, "/s"))
@@ -330,7 +330,7 @@ fn sockets(bench: &Bench<'_>) -> Markup {
     head(&mut table, &columns);
     table.open("tbody", &[]);
     for test in bench.transfers() {
-        let NetTestKind::Tcp(asked) = &test.test.kind else { continue };
+        let NetworkTestKind::Tcp(asked) = &test.test.kind else { continue };
         let flows: Vec<_> = bench.links.iter().flat_map(|l| l.flows(&test.test.name)).collect();
         type Side = fn(&TcpFlow) -> &TcpSide;
         let of = |side: Side, value: fn(&ConnectionFacts) -> u64| {

@@ -1,7 +1,7 @@
 //! The tests of one trial in a line, for progress and the list of trials.
 
 use vtax_load::network::{NetResult, TcpFlow};
-use vtax_plan::model::{NetTest, NetTestKind};
+use vtax_plan::model::{NetworkTest, NetworkTestKind};
 use vtax_store::net::NetOutcome;
 use vtax_store::record::Validity;
 
@@ -9,7 +9,7 @@ use crate::format::duration;
 
 /// What the network tests of a trial found, in the order of `planned`: `4K 492, 64K 940 Mbit/s, ping 99.2 µs`.
 #[must_use]
-pub fn told_tests(net: &NetOutcome, planned: &[NetTest]) -> String {
+pub fn told_tests(net: &NetOutcome, planned: &[NetworkTest]) -> String {
     // Name, figure, and a unit that neighbours share.
     let mut words: Vec<(String, String, &str)> = Vec::new();
     for plan in planned {
@@ -34,7 +34,7 @@ pub fn told_tests(net: &NetOutcome, planned: &[NetTest]) -> String {
 
 /// A test's figure, and its unit where that of the next may be the same; `None` where the trial has no figure
 /// of its own any more, as a report adds up the round trips of all.
-fn of_test(result: &NetResult, asked: &NetTestKind) -> Option<(String, &'static str)> {
+fn of_test(result: &NetResult, asked: &NetworkTestKind) -> Option<(String, &'static str)> {
     let mbit = |bits: f64| match bits / 1e6 {
         small @ ..9.995 => format!("{small:.2}"),
         medium @ ..99.95 => format!("{medium:.1}"),
@@ -48,7 +48,7 @@ fn of_test(result: &NetResult, asked: &NetTestKind) -> Option<(String, &'static 
         NetResult::Udp(udp) => {
             let lost = format!("{:.2} % lost", udp.loss() * 100.0);
             // Where a rate was asked for, that is what went out.
-            let whole = matches!(asked, NetTestKind::Udp(test) if test.rate.is_none());
+            let whole = matches!(asked, NetworkTestKind::Udp(test) if test.rate.is_none());
             (if whole { format!("{} Mbit/s {lost}", mbit(udp.goodput())) } else { lost }, "")
         }
         NetResult::Ping(ping) if ping.rtt.is_empty() => return None,
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn tests_are_told_in_the_plans_order_and_share_their_unit() {
         let plan = vtax_plan::parse("test", PLAN.as_bytes(), &[] as &[&str]).unwrap();
-        let vtax_plan::model::Workload::Net(workload) = &plan.cells[0].workload else { unreachable!() };
+        let vtax_plan::model::Workload::Network(workload) = &plan.cells[0].workload else { unreachable!() };
         let order = &workload.tests;
         let made = [datagrams("10mbit"), transfer("64K", 940), transfer("16K", 42), transfer("4K", 5)];
         let mut net = NetOutcome { tests: made.into() };

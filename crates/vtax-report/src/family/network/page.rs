@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vtax_plan::model::NetTestKind;
+use vtax_plan::model::NetworkTestKind;
 use vtax_store::record::Validity;
 use vtax_store::summary::Comparison;
 
@@ -67,7 +67,7 @@ fn how(bench: &Bench<'_>) -> String {
         false => "",
     };
     let unasked =
-        |t: &&Test<'_>| matches!(&t.test.kind, NetTestKind::Tcp(tcp) if tcp.socket.congestion.is_none());
+        |t: &&Test<'_>| matches!(&t.test.kind, NetworkTestKind::Tcp(tcp) if tcp.socket.congestion.is_none());
     let chosen = bench.transfers().filter(unasked).map(|t| bench.congestions(&t.test.name));
     let differ = match chosen.max_by_key(BTreeMap::len).filter(|c| c.len() > 1) {
         None => String::new(),

@@ -1,7 +1,7 @@
 //! The tables of network tests as CSV: transfers, the study's tables, datagrams, round trips, counts,
 //! sockets, paths.
 
-use vtax_plan::model::NetTestKind;
+use vtax_plan::model::NetworkTestKind;
 use vtax_store::record::Validity;
 
 use super::bench::{self, Bench, Link, Links, Test};
@@ -119,7 +119,7 @@ fn udp_table(links: &Links<'_>) -> Table {
          jitter_mean_ns,reordered,duplicates,no_room,sender_limited",
     );
     for (_, link, test) in each(links, "udp") {
-        let NetTestKind::Udp(asked) = &test.test.kind else { continue };
+        let NetworkTestKind::Udp(asked) = &test.test.kind else { continue };
         for udp in link.udp(&test.test.name) {
             table.push([
                 text(&link.cell.id),
@@ -212,7 +212,7 @@ fn sockets_table(links: &Links<'_>) -> Table {
          congestion_window_segments,retransmissions",
     );
     for (_, link, test) in each(links, "tcp") {
-        let NetTestKind::Tcp(asked) = &test.test.kind else { continue };
+        let NetworkTestKind::Tcp(asked) = &test.test.kind else { continue };
         for (trial, o) in link.valid(&test.test.name) {
             let Some(flow) = flow(o) else { continue };
             for (end, side) in [("sender", &flow.sender), ("receiver", &flow.receiver)] {

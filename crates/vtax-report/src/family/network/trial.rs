@@ -29,7 +29,7 @@ pub(crate) fn names_of_tests(plan: &Plan, measure: &Measure) -> Option<Vec<Strin
     }
     let mut names = Vec::new();
     for cell in &plan.cells {
-        let Workload::Net(workload) = &cell.workload else { continue };
+        let Workload::Network(workload) = &cell.workload else { continue };
         for test in &workload.tests {
             let name = measure_of_test(&measure.name, &test.name);
             if !names.contains(&name) {
@@ -116,7 +116,7 @@ pub(crate) fn forget_histograms(net: &mut NetOutcome) {
 /// What the tests of a trial found, in a few words.
 pub(crate) fn told(net: &NetOutcome, cell: &Cell) -> String {
     match &cell.workload {
-        Workload::Net(workload) => told_tests(net, &workload.tests),
+        Workload::Network(workload) => told_tests(net, &workload.tests),
         _ => String::new(),
     }
 }

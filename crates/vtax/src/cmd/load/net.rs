@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use anyhow::Context;
 use rustix::process::Signal;
+use vtax_load::Control;
 use vtax_load::network::{
-    Direction, NetError, NetSpec, NetTest, PORT, PingTest, Probe, RrTest, ServerOptions, SocketSetup,
-    TcpTest, UdpTest, run as run_test, serve,
+    Direction, NetError, NetSpec, NetworkTestKind, PORT, PingTest, Probe, RrTest, ServerOptions,
+    SocketOptions, TcpTest, UdpTest, run as run_test, serve,
 };
-use vtax_load::{ArrivalProcess, Control};
+use vtax_plan::model::Arrivals;
 use vtax_sys::signals::SignalFd;
 use vtax_units::{BitRate, Bytes, Nanos, Rate};
 
@@ -107,8 +108,8 @@ pub(super) struct PingArgs {
     #[arg(long, default_value = "100/s")]
     rate: Rate,
     /// Gaps between probes.
-    #[arg(long, value_enum, default_value_t = super::Arrivals::Constant)]
-    arrivals: super::Arrivals,
+    #[arg(long, value_parser = super::arrivals(), default_value = "constant")]
+    arrivals: Arrivals,
     /// Payload in bytes.
     #[arg(long, default_value_t = 56)]
     size: u32,
@@ -213,8 +214,8 @@ impl From<Way> for Direction {
 }
 
 impl SocketArgs {
-    fn setup(&self) -> SocketSetup {
-        SocketSetup {
+    fn setup(&self) -> SocketOptions {
+        SocketOptions {
             window: self.window,
             mss: self.mss,
             congestion: self.congestion.clone(),
@@ -232,19 +233,19 @@ pub(super) fn tcp(args: &TcpArgs) -> Outcome {
         block: args.block,
         copy: args.copy,
     };
-    either(&args.ends, &args.course, NetTest::Tcp(test))
+    either(&args.ends, &args.course, NetworkTestKind::Tcp(test), 0)
 }
 
 pub(super) fn udp(args: &UdpArgs) -> Outcome {
     let test =
         UdpTest { rate: args.rate.0, size: args.size, direction: args.direction.into(), buffer: args.buffer };
-    either(&args.ends, &args.course, NetTest::Udp(test))
+    either(&args.ends, &args.course, NetworkTestKind::Udp(test), 0)
 }
 
 pub(super) fn rr(args: &RrArgs) -> Outcome {
     let socket = args.socket.setup();
     let test = RrTest { streams: args.streams, request: args.request, response: args.response, socket };
-    either(&args.ends, &args.course, NetTest::Rr(test))
+    either(&args.ends, &args.course, NetworkTestKind::Rr(test), 0)
 }
 
 pub(super) fn ping(args: &PingArgs) -> Outcome {
@@ -254,19 +255,18 @@ pub(super) fn ping(args: &PingArgs) -> Outcome {
             Kind::Udp => Probe::Udp,
         },
         rate: args.rate,
-        arrivals: ArrivalProcess::from(args.arrivals),
+        arrivals: args.arrivals,
         size: args.size,
         timeout: args.timeout,
-        seed: args.seed,
     };
-    either(&args.ends, &args.course, NetTest::Ping(test))
+    either(&args.ends, &args.course, NetworkTestKind::Ping(test), args.seed)
 }
 
-fn either(ends: &Ends, course: &CourseArgs, test: NetTest) -> Outcome {
+fn either(ends: &Ends, course: &CourseArgs, test: NetworkTestKind, seed: u64) -> Outcome {
     // Before the first thread, so that all have the signals blocked.
     let signals = SignalFd::new(&[Signal::INT, Signal::TERM]).context("preparing for Ctrl-C")?;
     match &ends.host {
-        Some(host) => client(host, course, test, &signals),
+        Some(host) => client(host, course, test, seed, &signals),
         None => server(ends.listen, &signals),
     }
 }
@@ -291,10 +291,11 @@ fn server(listen: SocketAddr, signals: &SignalFd) -> Outcome {
     }
 }
 
-fn client(host: &str, course: &CourseArgs, test: NetTest, signals: &SignalFd) -> Outcome {
+fn client(host: &str, course: &CourseArgs, test: NetworkTestKind, seed: u64, signals: &SignalFd) -> Outcome {
     let spec = NetSpec {
         target: resolve(host).bad_input()?,
         test,
+        seed,
         warmup: course.warmup,
         duration: course.duration,
         interval: course.interval,

@@ -17,15 +17,16 @@ use rustix::process::Signal;
 use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome};
 use vtax_load::sip::{PhaseKind, SipPhase, SipProfile, SipResult, SipSession, SipSpec, answer_calls};
 use vtax_load::{LatencyHistogram, Progress};
+use vtax_plan::model::Arrivals;
 use vtax_plan::model::{SipMetric, SipTransport, SipWorkload, Spread};
 use vtax_service::{ProvisionFormat, provision};
 use vtax_sys::signals::SignalFd;
 use vtax_units::{Bytes, CpuSet, Nanos, Rate, Share};
 
 use self::mix::{Limit, Mix};
+use super::failure;
 use super::profile::Profile;
 use super::watch::{Show, Watch};
-use super::{Arrivals, failure};
 use crate::cmd::subscribers::SubscriberArgs;
 use crate::exit::{Classify, Exit, Failure, Outcome};
 
@@ -70,7 +71,7 @@ pub(super) struct Args {
     #[arg(long, default_value = "5%", requires = "search")]
     precision: Share,
     /// Gaps between attempts.
-    #[arg(long, value_enum, default_value_t = Arrivals::Poisson)]
+    #[arg(long, value_parser = super::arrivals(), default_value = "poisson")]
     arrivals: Arrivals,
     /// Call the target itself: nobody registers, and it answers the calls.
     #[arg(long, conflicts_with_all = ["mix", "uas"])]

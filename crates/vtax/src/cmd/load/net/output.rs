@@ -6,7 +6,8 @@ use std::io::Write as _;
 use serde::Serialize;
 use vtax_load::LatencyHistogram;
 use vtax_load::network::{
-    ConnectionFacts, Live, NetResult, NetSpec, NetTest, PingResult, RrResult, TcpFlow, TcpResult, UdpResult,
+    ConnectionFacts, Live, NetResult, NetSpec, NetworkTestKind, PingResult, RrResult, TcpFlow, TcpResult,
+    UdpResult,
 };
 use vtax_units::Nanos;
 
@@ -25,10 +26,10 @@ pub(super) fn live(spec: &NetSpec, live: &Live) {
     let events = live.events as f64 / seconds;
     let rtt = live.rtt.map(|rtt| format!("  mean {}", time(rtt))).unwrap_or_default();
     let what = match spec.test {
-        NetTest::Tcp(_) => rate,
-        NetTest::Udp(_) => format!("{rate}  {events:.0} datagrams/s"),
-        NetTest::Rr(_) => format!("{events:.0} transactions/s{rtt}"),
-        NetTest::Ping(_) => format!("{events:.0} answers/s{rtt}"),
+        NetworkTestKind::Tcp(_) => rate,
+        NetworkTestKind::Udp(_) => format!("{rate}  {events:.0} datagrams/s"),
+        NetworkTestKind::Rr(_) => format!("{events:.0} transactions/s{rtt}"),
+        NetworkTestKind::Ping(_) => format!("{events:.0} answers/s{rtt}"),
     };
     let warm = if live.at_seconds <= 0.0 { "  (warm-up)" } else { "" };
     let at = live.at_seconds + spec.warmup.as_secs_f64();
