@@ -69,7 +69,8 @@ fn has_ipv6(interface: &InterfaceSetup) -> bool {
     interface.addresses.iter().any(|(address, _)| matches!(address, IpAddr::V6(_)))
 }
 
-/// Whether the interface has IPv6, and if so, without router discovery: addresses and routes are as told.
+/// Switches IPv6 on where the interface has such an address, without router discovery and detection of
+/// duplicate addresses: addresses and routes are as asked for, and can be used at once.
 fn switch_ipv6(interface: &InterfaceSetup) -> Result<(), NetworkError> {
     if !has_ipv6(interface) {
         // Kernels without IPv6 have no such file, and nothing to switch off.
@@ -79,6 +80,7 @@ fn switch_ipv6(interface: &InterfaceSetup) -> Result<(), NetworkError> {
     // Its own addresses are reached by way of loopback, where older kernels need IPv6 too.
     let _ = set(6, "lo", "disable_ipv6", "0");
     set(6, &interface.name, "accept_ra", "0")?;
+    set(6, &interface.name, "accept_dad", "0")?;
     set(6, &interface.name, "disable_ipv6", "0")
 }
 

@@ -6,6 +6,10 @@
 
 #[path = "paths/remote.rs"]
 mod remote;
+#[path = "paths/routed.rs"]
+mod routed;
+#[path = "paths/several.rs"]
+mod several;
 #[path = "paths/stage.rs"]
 mod stage;
 
@@ -47,6 +51,10 @@ fn main() {
         ("wires that cannot be are refused", impossible_wires_are_refused),
         ("a capture has what was sent", a_capture_has_what_was_sent),
         ("mtu mismatch", a_mismatch_of_mtus_is_felt),
+        ("routed", routed::case),
+        ("routed, IPv6", routed::ipv6),
+        ("several systems under test", several::natives),
+        ("two services", several::services),
         ("a cut path carries nothing until it is restored", a_cut_path_carries_nothing),
         ("ovs", open_vswitch),
         ("sdn testcontroller", |lab| software_defined(lab, Controller::Testcontroller)),
@@ -63,7 +71,7 @@ fn main() {
         stage::in_controller(remote::case);
         println!("test nic ... ok ({:.1} s)", started.elapsed().as_secs_f64());
     }
-    let guests: &[Case] = &[("bridged", bridged), ("vm-vm", two_guests)];
+    let guests: &[Case] = &[("bridged", bridged), ("vm-vm", two_guests), ("nginx twice", several::guests)];
     let guests: Vec<_> = guests.iter().filter(|(name, _)| wanted(name)).collect();
     if !guests.is_empty() && need(&[Need::Vm]) {
         let guest = Arc::new(Guest::prepare(&GuestOptions::of_user()).expect("this host can prepare guests"));

@@ -52,7 +52,10 @@ impl PathBuilder for Direct {
             setup.mtu = mtu;
         }
         let end = newest_end(&sut)?;
-        let cable = Some(Cable::of(&end)?);
+        // An interface that is switched off loses its routes, so where there are some, the last router's end is
+        // switched off: no route leads over it but that to its own network, which the kernel restores.
+        let has_routers = !site.routers.is_empty();
+        let cable = Some(if has_routers { Cable::of(&newest_end(row.last())?)? } else { Cable::of(&end)? });
         let (client, routers) = row.into_nodes();
         let client_end = Some(newest_end(&client)?);
         let suts = vec![Placed { node: sut, address: addresses[1], end: Some(end) }];

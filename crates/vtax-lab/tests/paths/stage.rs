@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use vtax_agent::message::{Provisioning, ServiceId};
 use vtax_agent::{AgentError, Client, Role};
-use vtax_lab::{Isolation, Lab, LabOptions, Node, Testbed, TestbedSpec};
+use vtax_lab::{Isolation, Lab, LabOptions, Node, Sut, Testbed, TestbedSpec};
 use vtax_load::network::{
     Direction, NetResult, NetSpec, NetworkTestKind, PingTest, Probe, ServerOptions, SocketOptions, TcpFlow,
     TcpTest, UdpTest,
@@ -24,7 +24,7 @@ use vtax_sys::controller::{ControllerOptions, start_controller};
 use vtax_units::{BitRate, Bytes, Nanos, Rate};
 use vtax_vm::Guest;
 
-const PORT: u16 = 5202;
+pub(crate) const PORT: u16 = 5202;
 /// A guest under emulation on a busy host has been seen to take 20 s to its first answer.
 const BOOT_WITHIN: Duration = Duration::from_secs(90);
 
@@ -80,12 +80,18 @@ pub(crate) fn spec(kind: EnvironmentKind, path: NetPath) -> TestbedSpec {
 /// A testbed that can be measured on.
 pub(crate) struct Stage {
     pub(crate) testbed: Testbed,
-    client: Client,
-    sut: Client,
-    target: SocketAddr,
+    pub(crate) client: Client,
+    /// Agents of the systems under test, in the testbed's order.
+    pub(crate) suts: Vec<Client>,
+    /// Where their services listen.
+    pub(crate) targets: Vec<SocketAddr>,
+    /// Agents of the routers.
+    _between: Vec<Client>,
+    /// Which system under test is measured.
+    pub(crate) aim: usize,
 }
 
-fn talk(node: &mut Node) -> Client {
+pub(crate) fn talk(node: &mut Node) -> Client {
     let read = node.take_channel().unwrap();
     let write = read.try_clone().unwrap();
     Client::start(node.name(), read, write, Box::new(|_| {})).unwrap()
@@ -99,7 +105,7 @@ fn greet(client: &Client, node: &Node) {
 }
 
 /// The peer as a service of the user's own.
-fn peer(program: &str, port: u16) -> Service {
+pub(crate) fn peer(program: &str, port: u16) -> Service {
     Service {
         name: "peer".to_owned(),
         kind: ServiceKind::Command(CommandService {
@@ -120,27 +126,38 @@ impl Stage {
         Self::on(testbed.unwrap_or_else(|e| panic!("{}: {}", spec.path.name, vtax_sys::chain(&e))))
     }
 
-    pub(crate) fn on(mut testbed: Testbed) -> Self {
-        let (client, sut) = (talk(&mut testbed.client), talk(&mut testbed.the_sut_mut().node));
+    pub(crate) fn on(testbed: Testbed) -> Self {
+        Self::with(testbed, |node| {
+            let program = match node.kind() {
+                "vm" => vtax_vm::contract::BINARY_IN_GUEST.to_owned(),
+                _ => "/proc/self/exe".to_owned(),
+            };
+            peer(&program, PORT)
+        })
+    }
+
+    /// With this service on each system under test.
+    pub(crate) fn with(mut testbed: Testbed, service: impl Fn(&Node) -> Service) -> Self {
+        let client = talk(&mut testbed.client);
+        let between: Vec<Client> = testbed.between.iter_mut().map(talk).collect();
+        let suts: Vec<Client> = testbed.suts.iter_mut().map(|sut| talk(&mut sut.node)).collect();
         greet(&client, &testbed.client);
-        greet(&sut, &testbed.the_sut().node);
-        let program = match testbed.the_sut().node.kind() {
-            "vm" => vtax_vm::contract::BINARY_IN_GUEST.to_owned(),
-            _ => "/proc/self/exe".to_owned(),
+        between.iter().zip(&testbed.between).for_each(|(agent, node)| greet(agent, node));
+        let start = |(agent, sut): (&Client, &Sut)| {
+            greet(agent, &sut.node);
+            let service = service(&sut.node);
+            let place = (sut.service_address, &Provisioning::default());
+            let ready = agent.start_service(ServiceId::ONLY, &service, place.0, place.1);
+            ready.unwrap_or_else(|e| panic!("{}: {}", sut.node.name(), vtax_sys::chain(&e))).address
         };
-        let ready = sut.start_service(
-            ServiceId::ONLY,
-            &peer(&program, PORT),
-            testbed.the_sut().service_address,
-            &Provisioning::default(),
-        );
-        let target = ready.unwrap_or_else(|e| panic!("{}", vtax_sys::chain(&e))).address;
-        Self { testbed, client, sut, target }
+        let targets = suts.iter().zip(&testbed.suts).map(start).collect();
+        Self { testbed, client, suts, targets, _between: between, aim: 0 }
     }
 
     fn run(&self, test: NetworkTestKind, warmup: Duration, duration: Duration) -> Result<NetResult, String> {
         let (warmup, duration) = (warmup.into(), duration.into());
-        let spec = NetSpec { target: self.target, test, seed: 1, warmup, duration, interval: duration };
+        let target = self.targets[self.aim];
+        let spec = NetSpec { target, test, seed: 1, warmup, duration, interval: duration };
         let made = || -> Result<NetworkAnswer, AgentError> {
             self.client.open_load(&LoadSpec::Network)?;
             self.client.run_step(Step::Network(spec.clone()), spec.longest(), &mut |_| {})
@@ -228,9 +245,11 @@ impl Stage {
     }
 
     pub(crate) fn end(self) {
-        let Self { testbed, client, sut, .. } = self;
-        let _ = sut.stop_service(ServiceId::ONLY, Nanos::from_secs(2));
-        drop((client, sut));
+        let Self { testbed, client, suts, .. } = self;
+        for sut in &suts {
+            let _ = sut.stop_service(ServiceId::ONLY, Nanos::from_secs(2));
+        }
+        drop((client, suts));
         let errors = testbed.destroy();
         assert!(errors.is_empty(), "{errors:?}");
     }

@@ -1,0 +1,176 @@
+//! Several systems under test behind one client.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use vtax_agent::message::{Provisioning, ServiceId};
+use vtax_agent::{AgentError, Client};
+use vtax_lab::{Lab, SutCpus, SutSpec, Testbed, TestbedSpec};
+use vtax_load::http::{HttpRequests, HttpSpec};
+use vtax_load::{ConnectionPool, LoadAnswer, LoadResult, LoadSpec, Model, RequestStep, Step};
+use vtax_plan::model::{
+    Environment, EnvironmentKind, NetPath, PathKind, Service, ServiceKind, VmOptions, WebOptions,
+};
+use vtax_probe::delta::Interval;
+use vtax_probe::layers::{CpuBreakdown, Hosting, Layer, break_down};
+use vtax_probe::{Probe, Scope, Snapshot};
+use vtax_units::{Bytes, CpuSet, Nanos};
+
+use crate::stage::{PORT, Stage, peer, spec};
+
+fn two(kind: &EnvironmentKind, path: PathKind, cpus: SutCpus) -> TestbedSpec {
+    let sut = |name: &str| SutSpec {
+        environment: Environment { name: name.to_owned(), kind: kind.clone() },
+        cpus,
+        memory: None,
+    };
+    TestbedSpec { suts: vec![sut("one"), sut("other")], ..spec(kind.clone(), NetPath::new("shared", path)) }
+}
+
+pub(crate) fn natives(lab: &mut Lab) {
+    let native = EnvironmentKind::Native;
+    let mut stage = Stage::build(lab, &two(&native, PathKind::Bridge, SutCpus::Equal));
+    println!("  {:?}", stage.testbed.notes);
+    let suts = &stage.testbed.suts;
+    assert_eq!([suts[0].node.name(), suts[1].node.name()], ["sut", "sut-2"]);
+    assert_ne!(suts[0].service_address, suts[1].service_address);
+    assert_eq!(suts[0].shared, suts[0].cpus.overlaps(&suts[1].cpus));
+    assert!(suts.iter().all(|sut| sut.node.enforced().cpus == sut.cpus));
+    for aim in [0, 1] {
+        stage.aim = aim;
+        let goodput = stage.tcp(Duration::from_millis(200));
+        println!("  system {aim}: {:.0} Mbit/s, {}", goodput / 1e6, stage.ping());
+        assert!(goodput > 50e6, "{goodput}");
+    }
+    stage.end();
+    let refused = lab.build(&two(&native, PathKind::Direct, SutCpus::Equal)).unwrap_err().to_string();
+    assert!(refused.contains("`direct` joins one system under test, not 2"), "{refused}");
+}
+
+/// Two services on one agent: each is reached, and the end of one leaves the other alone.
+pub(crate) fn services(lab: &mut Lab) {
+    let path = NetPath::new("shared", PathKind::Direct);
+    let mut stage = Stage::build(lab, &spec(EnvironmentKind::Native, path));
+    let second = peer("/proc/self/exe", PORT + 1);
+    let address = stage.testbed.the_sut().service_address;
+    let ready =
+        stage.suts[0].start_service(ServiceId(1), &second, address, &Provisioning::default()).unwrap();
+    stage.targets.push(ready.address);
+    assert_eq!(stage.targets[1].port(), stage.targets[0].port() + 1);
+    for aim in [0, 1] {
+        stage.aim = aim;
+        assert!(stage.tcp(Duration::from_millis(200)) > 50e6);
+    }
+    stage.suts[0].stop_service(ServiceId::ONLY, Nanos::from_secs(2)).unwrap();
+    assert!(stage.tcp(Duration::from_millis(200)) > 50e6, "the second goes on");
+    stage.suts[0].stop_service(ServiceId(1), Nanos::from_secs(2)).unwrap();
+    stage.end();
+}
+
+/// Two web servers in two virtual machines behind one client: both answer, and each has an account of the CPU
+/// time that it took.
+pub(crate) fn guests(lab: &mut Lab) {
+    let nginx = Service {
+        name: "nginx".to_owned(),
+        kind: ServiceKind::Nginx(WebOptions { port: 80, workers: Some(1) }),
+        ready_timeout: Nanos::from_secs(60),
+        stop_timeout: Nanos::from_secs(5),
+    };
+    if let Some(missing) = vtax_service::missing(&nginx) {
+        assert!(std::env::var_os("VTAX_REQUIRE").is_none(), "{missing}");
+        println!("  skipped: {missing}");
+        return;
+    }
+    let memory = Bytes::from_mib(256);
+    let vm = EnvironmentKind::Vm(VmOptions { vcpus: Some(1), memory, fault_tolerance: None });
+    let start = Instant::now();
+    let testbed = lab.build(&two(&vm, PathKind::Bridge, SutCpus::All));
+    let testbed = testbed.unwrap_or_else(|e| panic!("{}", vtax_sys::chain(&e)));
+    let stage = Stage::with(testbed, |_| nginx.clone());
+    println!("  two guests with nginx after {:?}; {:?}", start.elapsed(), stage.testbed.notes);
+    assert!(stage.testbed.suts.iter().all(|sut| sut.shared), "both have all CPUs");
+    let mut accounts = [Account::of(&stage.testbed, 0), Account::of(&stage.testbed, 1)];
+    // The first does nothing while the second works.
+    for (aim, target) in stage.targets.iter().enumerate() {
+        let before = [0, 1].map(|i| accounts[i].mark(&stage.suts[i]));
+        let result = ask(&stage.client, *target);
+        let after = [0, 1].map(|i| accounts[i].mark(&stage.suts[i]));
+        assert!(result.counts.ok > 10 && result.counts.errors == Default::default(), "{:?}", result.counts);
+        let of = |i: usize| accounts[i].between(&before[i], &after[i], result.counts.ok);
+        let (busy, idle) = (of(aim), of(1 - aim));
+        let service = |account: &CpuBreakdown| {
+            account.time(Layer::ServiceUser).0 + account.time(Layer::ServiceSystem).0
+        };
+        println!(
+            "  system {aim}: {} answers; CPU {} of the busy one, {} of the idle one; {:?}",
+            result.counts.ok,
+            busy.total(),
+            idle.total(),
+            busy.layers
+        );
+        assert!(service(&busy) > 0 && busy.total().0 > service(&busy), "{busy:?}");
+        // Its server was asked nothing; a guest's clock ticks are coarse.
+        assert!(service(&idle) < service(&busy) / 4, "{idle:?}");
+    }
+    stage.end();
+}
+
+/// Drives load at a web server, by the engine that measures.
+fn ask(client: &Client, target: SocketAddr) -> LoadResult {
+    let pool =
+        ConnectionPool { target, connections: 2, timeout: Nanos::from_secs(10), cpus: CpuSet::default() };
+    let requests = HttpRequests {
+        target: "/bytes/100".to_owned(),
+        host: "test".to_owned(),
+        requests_per_connection: None,
+    };
+    let step = RequestStep {
+        model: Model::Closed,
+        warmup: Nanos::from_millis(200),
+        duration: Nanos::from_secs(1),
+        seed: 1,
+        samples: false,
+        interval: Nanos::from_secs(1),
+    };
+    let run = || -> Result<LoadAnswer, AgentError> {
+        client.open_load(&LoadSpec::Http(HttpSpec { pool, requests }))?;
+        let within = step.longest();
+        client.run_step(Step::Requests(step), within, &mut |_| {})
+    };
+    run().unwrap_or_else(|e| panic!("{}", vtax_sys::chain(&e))).result
+}
+
+/// The CPU account of one virtual machine.
+struct Account {
+    hypervisor: Probe,
+    vcpus: Vec<u32>,
+    cpus: CpuSet,
+}
+
+/// What it says at one moment: inside and outside.
+struct Mark {
+    inner: Snapshot,
+    outer: Snapshot,
+}
+
+impl Account {
+    fn of(testbed: &Testbed, number: usize) -> Self {
+        let sut = &testbed.suts[number];
+        let found = sut.node.hypervisor().unwrap().expect("a virtual machine");
+        let hypervisor = Probe::new(Scope::Threads(found.pid)).unwrap();
+        Self { hypervisor, vcpus: found.vcpus, cpus: sut.cpus.clone() }
+    }
+
+    fn mark(&mut self, agent: &Client) -> Mark {
+        Mark { inner: agent.snapshot().unwrap(), outer: self.hypervisor.snapshot().unwrap() }
+    }
+
+    fn between(&self, start: &Mark, end: &Mark, requests: u64) -> CpuBreakdown {
+        let hosting = Hosting::Guest {
+            guest: Interval { start: &start.inner, end: &end.inner },
+            hypervisor: Interval { start: &start.outer, end: &end.outer },
+            vcpus: &self.vcpus,
+        };
+        break_down(&hosting, &self.cpus, requests)
+    }
+}
