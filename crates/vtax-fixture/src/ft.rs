@@ -4,6 +4,7 @@ use std::path::Path;
 
 use vtax_load::sip::{Moment, MomentKind, PhaseResult, ScenarioResult};
 use vtax_load::{LatencyHistogram, Sample};
+use vtax_plan::model::Study;
 use vtax_plan::model::{
     Arrivals, Cell, Environment, EnvironmentKind, FailoverMeasure, FaultTolerance, FtMode, Load, Measure,
     MeasureKind, MixPart, Plan, Scenario, ServiceKind, SipMetric, SipOptions, SipWorkload, VmOptions,
@@ -509,6 +510,7 @@ fn plan(options: &Options) -> Plan {
         description: "Does the service survive the failure of its host, and what does that cost?".to_owned(),
         cells: cells.collect(),
         measures,
+        study: options.sip.then_some(Study::VirtualizedIms),
         ..base
     }
 }

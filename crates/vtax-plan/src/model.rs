@@ -53,6 +53,19 @@ pub struct Plan {
     pub budget: Budget,
     /// A tax within 1 ± margin counts as equivalent.
     pub margin: Share,
+    /// The published study that the plan repeats; plans of before there was this key name none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub study: Option<Study>,
+}
+
+/// A published study whose figures a report shows beside the run's own; they are in `studies/`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Study {
+    /// A SIP proxy with a database natively, in a virtual machine, and in a fault-tolerant one.
+    VirtualizedIms,
+    /// TCP transfers over physical, virtual, software-defined and emulated links.
+    VirtualLinks,
 }
 
 impl Plan {

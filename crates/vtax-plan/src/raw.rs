@@ -58,6 +58,8 @@ raw! {
         default budget: BudgetRaw = "",
         /// Seed of every random choice: trial order, arrivals, bootstrap.
         default seed: u64 = "1",
+        /// The published study that the plan repeats: the report shows its figures beside the run's own.
+        optional study: StudyRaw,
     }
 
     /// What the others are compared with.
@@ -201,6 +203,11 @@ kinds! {
 }
 
 words! {
+    /// A published study, whose figures are in `studies/`.
+    StudyRaw(model::Study) = "study", "studies" {
+        "virtualized-ims": VirtualizedIms, "A SIP proxy with a database natively, in a virtual machine, and in a fault-tolerant one.";
+        "virtual-links": VirtualLinks, "TCP transfers over physical, virtual, software-defined and emulated links.";
+    }
     /// Order of the cells within a round.
     OrderRaw(model::TrialOrder) = "order", "orders" {
         "blocks": Blocks, "Drawn anew for each round.";

@@ -69,6 +69,7 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
         repeat,
         budget,
         margin,
+        study: raw.study.as_ref().map(|study| study.value.0),
     };
     let alone = plan.cells.iter().find(|c| !c.path.kind.may_stand_twice());
     if let (TrialKind::Duet, Some(cell)) = (plan.repeat.trials, alone) {

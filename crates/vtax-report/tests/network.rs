@@ -229,3 +229,20 @@ fn one_trial_and_one_path_are_enough() {
     support::balanced(&page);
     assert!(page.contains("id=\"links-transfers\"") && !page.contains("id=\"links-table-ii\""));
 }
+
+#[test]
+fn a_study_is_shown_where_the_plan_names_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, _, page) = make(dir.path(), &Options { repetitions: 2, ..Options::default() });
+    assert!(page.contains(">The study<"));
+    let plan = run.path().join("plan.yaml");
+    let text = fs::read_to_string(&plan).unwrap();
+    fs::write(&plan, text.replace("study: virtual-links\n", "")).unwrap();
+    let report = write_all(&RunDir::open(run.path()).unwrap()).unwrap();
+    let page = fs::read_to_string(run.path().join("report.html")).unwrap();
+    support::balanced(&page);
+    assert!(!page.to_lowercase().contains("study"), "no study was named");
+    assert!(page.contains("id=\"links-figure-5\"") && report.table().contains("tax of 64K"));
+    let rows = fs::read_to_string(run.path().join("csv/links_study.csv")).unwrap();
+    assert_eq!(rows.lines().count(), 1);
+}

@@ -431,5 +431,6 @@ fn empty_plan() -> Plan {
         },
         budget: Budget { sut_cpus: None, sut_memory: vtax_units::Bytes::from_mib(256), client_cpus: None },
         margin: Share(0.05),
+        study: None,
     }
 }

@@ -11,8 +11,8 @@ use super::course::{Kind, Window, overlay};
 use super::failover::Failover;
 use super::failovers::{Environment, Overlay, What};
 use super::found::{Found, Recorder, put};
+use super::sip;
 use super::trial::failover;
-use super::{sip, study};
 
 /// Failovers of a kind that are laid over each other: more change neither median nor range by much.
 const MOST_COURSES: usize = 200;
@@ -78,19 +78,11 @@ pub(super) fn overlays(
     all
 }
 
-const FAILED: What = What {
-    name: "failed",
-    title: "Failed requests",
-    axis: "failed, per second",
-    unit: "",
-    graph: Some(study::IHS),
-};
+const FAILED: What = What { name: "failed", title: "Failed requests", axis: "failed, per second", unit: "" };
 const DELAYED: What =
-    What { name: "delayed", title: "Delayed requests", axis: "delayed, per second", unit: "", graph: None };
-const LATENCY: What =
-    What { name: "latency", title: "Latency", axis: "mean latency of answers", unit: "ms", graph: None };
-const ANSWERED: What =
-    What { name: "answered", title: "Answers", axis: "answered, per second", unit: "", graph: None };
+    What { name: "delayed", title: "Delayed requests", axis: "delayed, per second", unit: "" };
+const LATENCY: What = What { name: "latency", title: "Latency", axis: "mean latency of answers", unit: "ms" };
+const ANSWERED: What = What { name: "answered", title: "Answers", axis: "answered, per second", unit: "" };
 
 fn requests(
     trial: &TrialDir,

@@ -1,15 +1,12 @@
 //! The study beside ours, times without protection, what doesn't count, and every failover by itself.
 
-use vtax_plan::model::Workload;
-
 use super::course::overlay;
 use super::failover::{End, Failover};
 use super::failovers::{Environment, Group, Overlay, Span};
 use super::figures::QUANTITIES;
 use super::protects::Mode;
-use super::study::{FAILOVERS, Graph};
 use crate::context::Context;
-use crate::family::sip::study as capacities;
+use crate::family::sip::study::{Graph, Study};
 use crate::format::{digits, duration, quantity, tax, tick, whole};
 use crate::html::parts::{head, heading, scrolling};
 use crate::markup::Markup;
@@ -26,33 +23,19 @@ pub(super) fn all(context: &Context, group: &Group) -> Markup {
 /// The study's table 4-1 and what it read off its graphs of failovers.
 fn beside_the_study(context: &Context, group: &Group) -> Markup {
     let mut m = Markup::new();
+    let Some(study) = group.study else { return m };
     let overlays = || group.environments.iter().flat_map(|e| &e.overlays);
-    let mut graphs: Vec<Graph> = Vec::new();
-    for graph in overlays().filter_map(|o| o.what.graph) {
-        if !graphs.contains(&graph) {
-            graphs.push(graph);
-        }
-    }
-    let sip = group.environments.iter().any(|e| is_sip(context, e));
-    if !sip {
-        return m;
-    }
+    let graphs: Vec<&Graph> = study.graphs().filter(|g| overlays().any(|o| g.shows(o.what.name))).collect();
     heading(&mut m, &group.prefix, "study", "The study’s figures beside these", &group.label);
-    m.add(&capacity_table(context, group));
+    m.add(&capacity_table(context, group, study));
     if !graphs.is_empty() {
-        graphs.sort_by_key(|g| g.number.split('-').nth(1).and_then(|n| n.parse::<u32>().ok()));
-        m.add(&graph_table(group, &graphs));
+        m.add(&graph_table(group, study, &graphs));
     }
     m
 }
 
-fn is_sip(context: &Context, e: &Environment) -> bool {
-    let cell = context.data.cell(&e.cell);
-    cell.is_some_and(|c| matches!(c.workload, Workload::Sip(_)))
-}
-
 /// Capacity in the study's three environments and ours in its layout.
-fn capacity_table(context: &Context, group: &Group) -> Markup {
+fn capacity_table(context: &Context, group: &Group, study: &Study) -> Markup {
     let value = |e: &Environment| {
         let of = |metric: &str| {
             let cells = context.summary.cells.iter().filter(|c| c.cell == e.cell);
@@ -70,7 +53,8 @@ fn capacity_table(context: &Context, group: &Group) -> Markup {
     columns.push(("Virtual Environment with FT turned ON", true));
     head(&mut table, &columns);
     table.open("tbody", &[]).open("tr", &[]).element("th", &[("scope", "row")], "The study (table 4-1)");
-    let theirs = [capacities::NATIVE, capacities::VM, capacities::FAULT_TOLERANT];
+    let printed = study.capacities;
+    let theirs = [printed.native, printed.virtualized, printed.fault_tolerant];
     for v in theirs {
         table.open("td", &[("class", "n")]).element("b", &[], &whole(v));
         table.element("small", &[], &format!(" {}", tax(theirs[0] / v))).close("td");
@@ -103,21 +87,22 @@ fn capacity_table(context: &Context, group: &Group) -> Markup {
 }
 
 /// What the study read off each graph, and the same of ours.
-fn graph_table(group: &Group, graphs: &[Graph]) -> Markup {
+fn graph_table(group: &Group, study: &Study, graphs: &[&Graph]) -> Markup {
     let mut table = Markup::new();
     table.open("table", &[("class", "graphs")]);
     let environments: Vec<&Environment> =
         group.environments.iter().filter(|e| !e.overlays.is_empty()).collect();
-    let mut columns = vec![("Graph", false), ("The study, 2 failovers", false)];
+    let theirs = format!("The study, {} failovers", study.failovers);
+    let mut columns = vec![("Graph", false), (theirs.as_str(), false)];
     columns.extend(environments.iter().map(|e| (e.label.as_str(), false)));
     head(&mut table, &columns);
     table.open("tbody", &[]);
     for graph in graphs {
         table.open("tr", &[]).open("th", &[("scope", "row")]);
-        table.text(&format!("{} ", graph.number)).element("small", &[], graph.title).close("th");
-        table.element("td", &[], graph.found);
+        table.text(&format!("{} ", graph.number)).element("small", &[], &graph.title).close("th");
+        table.element("td", &[], &graph.found);
         for e in &environments {
-            let own = e.overlays.iter().find(|o| o.what.graph == Some(*graph));
+            let own = e.overlays.iter().find(|o| graph.shows(o.what.name));
             table.element("td", &[], &own.map_or_else(|| "—".to_owned(), read_off));
         }
         table.close("tr");
@@ -125,8 +110,9 @@ fn graph_table(group: &Group, graphs: &[Graph]) -> Markup {
     table.close("tbody").close("table");
     let mut m = scrolling(&table);
     let text = format!(
-        "The study made {FAILOVERS} failovers by hand and doesn’t say over which time its shares are taken. Ours: the \
-         highest of the median course in the seconds shown above, per second for counts."
+        "The study made {} failovers by hand and doesn’t say over which time its shares are taken. Ours: the highest of \
+         the median course in the seconds shown above, per second for counts.",
+        study.failovers
     );
     m.element("p", &[("class", "small-print")], &text);
     m

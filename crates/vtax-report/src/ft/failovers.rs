@@ -6,7 +6,7 @@ use super::course::{Course, Kind, Window};
 use super::failover::{End, Failover};
 use super::figures::{Figure, Quantity};
 use super::protects::Mode;
-use super::study;
+use crate::family::sip::study::Study;
 
 /// What a run has about fault tolerance: one part per group of compared cells.
 #[derive(Debug, Default)]
@@ -25,6 +25,8 @@ pub(crate) struct Group {
     pub(crate) label: String,
     /// Baseline first.
     pub(crate) environments: Vec<Environment>,
+    /// The study that the plan repeats.
+    pub(crate) study: Option<&'static Study>,
     /// The measure whose trials say what protection costs.
     pub(crate) costs_of: Option<String>,
 }
@@ -105,7 +107,6 @@ pub(crate) struct What {
     pub(crate) axis: &'static str,
     /// Empty for counts in a second, else `ms`.
     pub(crate) unit: &'static str,
-    pub(crate) graph: Option<study::Graph>,
 }
 
 impl What {

@@ -16,7 +16,6 @@ mod plot;
 mod protects;
 mod read;
 mod sip;
-mod study;
 mod tables;
 pub(crate) mod trial;
 mod words;

@@ -195,7 +195,11 @@ fn around(group: &Group) -> Markup {
         return m;
     }
     heading(&mut m, &group.prefix, "around", "What clients saw around the fault", &group.label);
-    m.fixed("<p class=\"small-print\">All failovers of an environment laid over each other with the fault at 0: the line is their median, the band runs from the lowest to the highest of them, red is the time in which nobody answered (median). Requests stand where they were meant to start, so that one that waited shows its delay where it began. The pictures are the study’s graphs 4-4 to 4-10, which it shows over the whole test; here they are over seconds.</p>");
+    m.fixed("<p class=\"small-print\">All failovers of an environment laid over each other with the fault at 0: the line is their median, the band runs from the lowest to the highest of them, red is the time in which nobody answered (median). Requests stand where they were meant to start, so that one that waited shows its delay where it began.");
+    if group.study.is_some() {
+        m.fixed(" The pictures are the study’s graphs 4-4 to 4-10, which it shows over the whole test; here they are over seconds.");
+    }
+    m.fixed("</p>");
     for e in drawn {
         let all = e.series();
         for (i, series) in all.iter().enumerate() {
@@ -206,7 +210,7 @@ fn around(group: &Group) -> Markup {
             m.add(&event_key(&events));
             m.open("div", &[("class", "courses")]);
             for o in e.overlays.iter().filter(|o| o.fault == series.fault) {
-                m.add(&course(series, o, scale(group, o), &events));
+                m.add(&course(series, o, group, &events));
             }
             m.close("div");
         }
@@ -214,9 +218,9 @@ fn around(group: &Group) -> Markup {
     m
 }
 
-fn course(series: &Series<'_>, o: &Overlay, scale: Scale, events: &[picture::Event]) -> Markup {
+fn course(series: &Series<'_>, o: &Overlay, group: &Group, events: &[picture::Event]) -> Markup {
     let columns = overlay(o.window, &o.courses);
-    let title = match o.what.graph {
+    let title = match group.study.and_then(|study| study.graph(o.what.name)) {
         Some(g) => format!("{} (study: graph {})", o.what.title, g.number),
         None => o.what.title.to_owned(),
     };
@@ -225,7 +229,7 @@ fn course(series: &Series<'_>, o: &Overlay, scale: Scale, events: &[picture::Eve
         title: &title,
         name: o.what.axis,
         unit: o.what.unit,
-        scale,
+        scale: scale(group, o),
         class: color(series.environment.position),
         window: (o.window.from, o.window.to),
         outage: median(series, |f| f.times.answered),

@@ -11,6 +11,7 @@ use super::failovers::{Costs, Environment, Ft, Group, Span};
 use super::protects::Mode;
 use super::trial::{broken, failover, one};
 use crate::data::RunData;
+use crate::family::sip::study;
 
 /// Spells without protection that are looked at: a run may hold anything.
 const MOST_SPELLS: usize = 1000;
@@ -37,7 +38,8 @@ pub(crate) fn read(run: &RunDir, data: &RunData) -> Ft {
                 environment(run, data, cell, position, &own, costs_of.as_deref(), &mut ft.damage)
             })
             .collect();
-        ft.groups.push(Group { prefix, label: group.label.clone(), environments, costs_of });
+        let study = study::of(&data.plan);
+        ft.groups.push(Group { prefix, label: group.label.clone(), environments, study, costs_of });
     }
     ft
 }

@@ -9,60 +9,36 @@ use vtax_store::{StoreError, TrialDir};
 use super::course::{Course, Kind};
 use super::failovers::What;
 use super::found::{Found, Recorder, put};
-use super::study;
 
-const fn count(
-    name: &'static str,
-    title: &'static str,
-    axis: &'static str,
-    graph: Option<study::Graph>,
-) -> What {
-    What { name, title, axis, unit: "", graph }
+const fn count(name: &'static str, title: &'static str, axis: &'static str) -> What {
+    What { name, title, axis, unit: "" }
 }
 
-const fn delay(name: &'static str, title: &'static str, graph: Option<study::Graph>) -> What {
-    What { name, title, axis: "mean delay", unit: "ms", graph }
+const fn delay(name: &'static str, title: &'static str) -> What {
+    What { name, title, axis: "mean delay", unit: "ms" }
 }
 
 /// Counts, with the scenario that is counted and what of it.
 const COUNTS: [(What, Option<Scenario>, Counted); 7] = [
+    (count("ihs", "Inadequately handled scenarios", "per second, all scenarios"), None, Counted::Failed),
     (
-        count("ihs", "Inadequately handled scenarios", "per second, all scenarios", Some(study::IHS)),
-        None,
-        Counted::Failed,
-    ),
-    (
-        count("ihs-calling", "Inadequately handled calls", "per second, calling", Some(study::IHS_CALLING)),
+        count("ihs-calling", "Inadequately handled calls", "per second, calling"),
         Some(Scenario::Calling),
         Counted::Failed,
     ),
+    (count("resent", "Retransmissions", "per second, all scenarios"), None, Counted::Repeated),
     (
-        count("resent", "Retransmissions", "per second, all scenarios", Some(study::RESENT)),
-        None,
-        Counted::Repeated,
-    ),
-    (
-        count(
-            "resent-calling",
-            "Retransmissions of calls",
-            "per second, calling",
-            Some(study::RESENT_CALLING),
-        ),
+        count("resent-calling", "Retransmissions of calls", "per second, calling"),
         Some(Scenario::Calling),
         Counted::Repeated,
     ),
     (
-        count(
-            "resent-registration",
-            "Retransmissions of registrations",
-            "per second, registration",
-            Some(study::RESENT_REGISTRATION),
-        ),
+        count("resent-registration", "Retransmissions of registrations", "per second, registration"),
         Some(Scenario::Registration),
         Counted::Repeated,
     ),
-    (count("delayed", "Delayed answers", "per second, all scenarios", None), None, Counted::Delayed),
-    (count("answered", "Answers", "per second, all scenarios", None), None, Counted::Answered),
+    (count("delayed", "Delayed answers", "per second, all scenarios"), None, Counted::Delayed),
+    (count("answered", "Answers", "per second, all scenarios"), None, Counted::Answered),
 ];
 
 /// What a course counts.
@@ -76,15 +52,15 @@ enum Counted {
 
 /// The metrics shown, in the study's order.
 const DELAYS: [(SipMetric, What); 9] = [
-    (SipMetric::Ses1, delay("ses1", "Session set-up (SES1)", Some(study::SET_UP))),
-    (SipMetric::Rel1, delay("rel1", "Session release, BYE to OK (REL1)", Some(study::RELEASE))),
-    (SipMetric::Ses2, delay("ses2", "INVITE on its way (SES2)", None)),
-    (SipMetric::Ses3, delay("ses3", "Set-up with re-INVITE (SES3)", None)),
-    (SipMetric::Pmm1, delay("pmm1", "Message (PMM1)", None)),
-    (SipMetric::Pmm2, delay("pmm2", "Message to nobody (PMM2)", None)),
-    (SipMetric::Reg1, delay("reg1", "First REGISTER (REG1)", None)),
-    (SipMetric::Reg2, delay("reg2", "Second REGISTER (REG2)", None)),
-    (SipMetric::Reg4, delay("reg4", "Re-registration (REG4)", None)),
+    (SipMetric::Ses1, delay("ses1", "Session set-up (SES1)")),
+    (SipMetric::Rel1, delay("rel1", "Session release, BYE to OK (REL1)")),
+    (SipMetric::Ses2, delay("ses2", "INVITE on its way (SES2)")),
+    (SipMetric::Ses3, delay("ses3", "Set-up with re-INVITE (SES3)")),
+    (SipMetric::Pmm1, delay("pmm1", "Message (PMM1)")),
+    (SipMetric::Pmm2, delay("pmm2", "Message to nobody (PMM2)")),
+    (SipMetric::Reg1, delay("reg1", "First REGISTER (REG1)")),
+    (SipMetric::Reg2, delay("reg2", "Second REGISTER (REG2)")),
+    (SipMetric::Reg4, delay("reg4", "Re-registration (REG4)")),
 ];
 
 /// Courses of one trial.

@@ -4,7 +4,7 @@ use super::course::overlay;
 use super::failover::End;
 use super::failovers::{Environment, Ft, Group};
 use super::figures::QUANTITIES;
-use crate::table::{Cell, Table, count, number, number_or_none, text, yes_no};
+use crate::table::{Cell, Table, count, number, number_or_none, text, text_or_none, yes_no};
 
 /// Every table; none where the run has nothing about fault tolerance.
 pub(super) fn tables(ft: &Ft) -> Vec<Table> {
@@ -96,7 +96,7 @@ fn courses(ft: &Ft) -> Table {
         "Around the fault",
         "cell,environment,fault,quantity,study_graph,unit,failovers,since_fault_s,median,lowest,highest",
     );
-    for (_, e) in environments(ft) {
+    for (group, e) in environments(ft) {
         for o in &e.overlays {
             let unit = if o.what.unit.is_empty() { "1/s" } else { o.what.unit };
             for c in overlay(o.window, &o.courses).iter().filter(|c| c.median.is_finite()) {
@@ -105,7 +105,7 @@ fn courses(ft: &Ft) -> Table {
                     text(&e.label),
                     text(&o.fault),
                     text(o.what.name),
-                    text(o.what.graph.map_or("", |g| g.number)),
+                    text_or_none(group.study.and_then(|s| s.graph(o.what.name)).map(|g| g.number.as_str())),
                     text(unit),
                     count(o.courses.len()),
                     number(c.at),

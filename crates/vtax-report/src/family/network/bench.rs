@@ -8,7 +8,7 @@ use vtax_store::net::NetObservation;
 use vtax_store::record::{TrialRecord, Validity};
 use vtax_units::Nanos;
 
-use super::study;
+use super::study::{self, Study};
 use super::trial::{flow, outcome};
 use crate::data::{Group, RunData};
 use crate::metric::measure_of_test;
@@ -28,6 +28,8 @@ pub(crate) struct Bench<'a> {
     pub(crate) label: String,
     pub(crate) measure: &'a Measure,
     pub(crate) course: &'a NetworkMeasure,
+    /// The study that the plan repeats.
+    pub(crate) study: Option<&'static Study>,
     /// Every test of any of its cells, in the plan's order.
     pub(crate) tests: Vec<Test<'a>>,
     /// Baseline first; those with a trial.
@@ -66,10 +68,10 @@ impl Window {
         }
     }
 
-    /// Its row in the study's tables.
-    pub(crate) fn of_study(self) -> Option<usize> {
+    /// Its row in the tables of a study.
+    pub(crate) fn row(self, study: &Study) -> Option<usize> {
         match self {
-            Self::Bytes(b) => study::WINDOWS.iter().position(|w| *w == b),
+            Self::Bytes(bytes) => study.row(bytes),
             Self::Auto => None,
         }
     }
@@ -224,7 +226,8 @@ pub(crate) fn of(data: &RunData) -> Links<'_> {
                 n => format!("links{}", n + 1),
             };
             let tests = tests(&group, &measure.name);
-            benches.push(Bench { prefix, label: group.label.clone(), measure, course, tests, links });
+            let study = study::of(&data.plan);
+            benches.push(Bench { prefix, label: group.label.clone(), measure, course, study, tests, links });
         }
     }
     Links { benches }

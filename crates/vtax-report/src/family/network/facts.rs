@@ -10,16 +10,13 @@ use vtax_store::net::CountedBy;
 
 use super::bench::{Bench, Link, Links, Test};
 use super::checks::{Sample, Witness, agreement, sample};
-use super::study::{MEGABYTE, SECONDS};
+use super::study::Study;
 use super::tables::QUANTILES;
+use super::transfers::MEGABYTE;
 use crate::data::RunData;
 use crate::format::{duration, quantity};
 use crate::html::parts::{head, heading, row_head, scrolling, wide};
 use crate::markup::Markup;
-
-/// Jitter and loss that the study expected of every path (section II.A.2).
-const EXPECTED_JITTER_NS: f64 = 1e6;
-const EXPECTED_LOSS: f64 = 0.01;
 
 /// Jitter, loss and round trips.
 pub(super) fn datagrams(data: &RunData, links: &Links<'_>) -> Markup {
@@ -57,7 +54,7 @@ fn over_trials(values: &[f64], text: impl Fn(f64) -> String) -> Markup {
 fn udp(bench: &Bench<'_>) -> Markup {
     let mut table = Markup::new();
     table.open("table", &[("class", "beside")]);
-    let columns = [
+    let mut columns = vec![
         ("Path", false),
         ("Offered", true),
         ("Arrived", true),
@@ -67,8 +64,8 @@ fn udp(bench: &Bench<'_>) -> Markup {
         ("Reordered", true),
         ("Duplicates", true),
         ("No room", true),
-        ("As expected", false),
     ];
+    columns.extend(bench.study.map(|_| ("As expected", false)));
     head(&mut table, &columns);
     table.open("tbody", &[]);
     for (link, test) in bench.links.iter().flat_map(|l| bench.of_kind("udp").map(move |t| (l, t))) {
@@ -98,21 +95,28 @@ fn udp(bench: &Bench<'_>) -> Markup {
             let text = if found.is_empty() { "—".to_owned() } else { count.to_string() };
             table.element("td", &[("class", class)], &text);
         }
-        table.element("td", &[], &expectation(&jitters, &losses)).close("tr");
+        if let Some(study) = bench.study {
+            table.element("td", &[], &expectation(study, &jitters, &losses));
+        }
+        table.close("tr");
     }
     table.close("tbody").close("table");
     let mut m = wide(&table, columns.len());
-    m.fixed("<p class=\"small-print\">Means over trials, standard deviations in parentheses. Jitter is the interarrival jitter of RFC&nbsp;3550, section 6.4.1: J&nbsp;+=&nbsp;(|D|&nbsp;&minus;&nbsp;J)&nbsp;/&nbsp;16, where D is by how much two datagrams' distance changed on their way; the first column averages J over all datagrams, the second is its last value, as iperf prints it. Lost: of those sent, duplicates left out. No room: dropped by the receiving socket, which is not the path's loss. As expected: the study expected less than 1&nbsp;ms of jitter and less than 1&nbsp;% of loss everywhere, and found both but over SDN and bridged paths; it printed no figures.</p>");
+    m.fixed("<p class=\"small-print\">Means over trials, standard deviations in parentheses. Jitter is the interarrival jitter of RFC&nbsp;3550, section 6.4.1: J&nbsp;+=&nbsp;(|D|&nbsp;&minus;&nbsp;J)&nbsp;/&nbsp;16, where D is by how much two datagrams' distance changed on their way; the first column averages J over all datagrams, the second is its last value, as iperf prints it. Lost: of those sent, duplicates left out. No room: dropped by the receiving socket, which is not the path's loss.");
+    if bench.study.is_some() {
+        m.fixed(" As expected: the study expected less than 1&nbsp;ms of jitter and less than 1&nbsp;% of loss everywhere, and found both but over SDN and bridged paths; it printed no figures.");
+    }
+    m.fixed("</p>");
     m
 }
 
-fn expectation(jitters: &[f64], losses: &[f64]) -> String {
+fn expectation(study: &Study, jitters: &[f64], losses: &[f64]) -> String {
     let (Some(jitter), Some(loss)) = (describe(jitters), describe(losses)) else { return String::new() };
     let mut beyond = Vec::new();
-    if jitter.mean >= EXPECTED_JITTER_NS {
+    if jitter.mean >= study.expected.jitter_ns {
         beyond.push("jitter");
     }
-    if loss.mean >= EXPECTED_LOSS {
+    if loss.mean >= study.expected.loss {
         beyond.push("loss");
     }
     if beyond.is_empty() { "✓ yes".to_owned() } else { format!("✗ no: {}", beyond.join(" and ")) }
@@ -175,7 +179,9 @@ fn round_trip(table: &mut Markup, data: &RunData, link: &Link<'_>, test: &Test<'
 pub(super) fn trust(links: &Links<'_>) -> Markup {
     let mut m = Markup::new();
     for bench in &links.benches {
-        heading(&mut m, &bench.prefix, "validation", "Tool validation (section III.E)", &bench.label);
+        let section = if bench.study.is_some() { " (section III.E)" } else { "" };
+        let title = format!("Tool validation{section}");
+        heading(&mut m, &bench.prefix, "validation", &title, &bench.label);
         m.add(&calculation(bench)).add(&counts(bench));
         if bench.transfers().next().is_some() {
             heading(&mut m, &bench.prefix, "sockets", "The window that the kernel really gave", &bench.label);
@@ -195,10 +201,16 @@ fn calculation(bench: &Bench<'_>) -> Markup {
     let Some(sample) = sample(bench) else { return m };
     let receiver = &sample.flow.receiver;
     let (bytes, seconds) = (receiver.counted_bytes as f64, receiver.counted_time.as_secs_f64());
+    let theirs = match bench.study {
+        Some(_) => {
+            " The study: 48.6 MB in 30 s are 13.589 Mbit/s by iperf, and 34,927 frames of 1,460 bytes 13.598 Mbit/s by \
+             Wireshark."
+        }
+        None => "",
+    };
     let ours = format!(
         "Trial {:03}, {}, {}: the receiving program counted {:.1} MB in {seconds:.3} s: {:.1} × 8,388,608 / {seconds:.3} = \
-         {}. The study: 48.6 MB in {SECONDS} s are 13.589 Mbit/s by iperf, and 34,927 frames of 1,460 bytes \
-         13.598 Mbit/s by Wireshark.",
+         {}.{theirs}",
         sample.trial,
         sample.link.label,
         sample.test,

@@ -8,8 +8,8 @@ use vtax_store::summary::Comparison;
 
 use super::bench::{Bench, Link, Links, Test, Window};
 use super::plot::{Line, Row, by_window, scenarios};
-use super::study::{self, NOT_REPEATED, Scenario, TABLES};
-use super::transfers::{Amount, Grid, amount, grid, in_30_s, megabytes};
+use super::study::{self, Study};
+use super::transfers::{Amount, Grid, SECONDS, amount, grid, in_30_s, megabytes};
 use crate::context::Context;
 use crate::format::{digits, quantity, tax, tax_range, tick};
 use crate::html::parts::{badge, figure, head, heading, row_head, wide};
@@ -22,76 +22,97 @@ pub(super) fn section(context: &Context, links: &Links<'_>) -> Markup {
     let with_transfers = || links.benches.iter().filter(|b| b.transfers().next().is_some());
     for bench in with_transfers() {
         m.element("p", &[("class", "small-print")], &how(bench));
-        for table in &TABLES {
-            m.add(&study_table(bench, table));
+        if let Some(study) = bench.study {
+            study.tables.iter().for_each(|table| _ = m.add(&study_table(bench, study, table)));
         }
         m.add(&comprehensive(bench));
         m.add(&systems(bench));
         m.add(&taxes(context, bench));
         m.add(&every(bench));
     }
-    let repeats = |b: &&Bench<'_>| b.links.iter().any(|l| Scenario::of(l.cell).is_some());
-    with_transfers().find(repeats).into_iter().for_each(|bench| _ = m.add(&not_repeated(bench)));
+    let of_study = with_transfers().find_map(|b| Some((b, b.study?)));
+    of_study.into_iter().for_each(|(bench, study)| _ = m.add(&not_repeated(bench, study)));
     m
 }
 
 /// How the figures of the tables came about.
 fn how(bench: &Bench<'_>) -> String {
-    let times = bench.times().map(|(warmup, counted)| (warmup.as_secs_f64(), counted.as_secs_f64()));
-    let valid = |l: &Link<'_>| l.trials.iter().filter(|t| t.validity == Validity::Valid).count();
-    let counts: Vec<usize> = bench.links.iter().map(valid).collect();
-    let trials = match (counts.iter().min(), counts.iter().max()) {
-        (Some(a), Some(b)) if a != b => format!("{a} to {b}"),
-        (Some(a), _) => a.to_string(),
-        _ => String::new(),
-    };
-    let warmup = match times {
-        Some((warmup, _)) if warmup > 0.0 => {
-            format!("a warm-up of {} before it isn't counted", time(warmup))
-        }
-        _ => "what was found to be warm-up isn't counted".to_owned(),
-    };
-    let scaled = match times {
-        Some((_, study::SECONDS)) => "Each transfer was of 30 s, as in the study".to_owned(),
-        Some((_, seconds)) => {
-            format!("Each transfer was of {}, and its amount is scaled to the study's 30 s", time(seconds))
-        }
-        None => {
-            "Transfers were of various times, and their amounts are scaled to the study's 30 s".to_owned()
-        }
-    };
+    let of_study = bench.study.is_some();
+    let megabyte = if of_study { " (section III.E of the study)" } else { "" };
+    let tests = bench.study.map_or_else(String::new, |s| format!("; the study: {} tests", s.repetitions));
     let tcg = match bench.has_tcg() {
         true => {
             " TCG marks virtual machines under software emulation, whose figures say nothing about hardware virtualization."
         }
         false => "",
     };
+    format!(
+        "{}. 1 MB is 1,048,576 bytes{megabyte}. Figures are means over the trials that count ({} of each path{tests}), by \
+         the receiver's bytes, with standard deviations in parentheses.{}{}{tcg}",
+        lengths(bench),
+        trials(bench),
+        kernels_differ(bench),
+        without_offloads(bench),
+    )
+}
+
+/// How long transfers were and what of them counts.
+fn lengths(bench: &Bench<'_>) -> String {
+    let times = bench.times().map(|(warmup, counted)| (warmup.as_secs_f64(), counted.as_secs_f64()));
+    let to = if bench.study.is_some() { "the study's 30 s" } else { "30 s" };
+    let scaled = match times {
+        Some((_, SECONDS)) if bench.study.is_some() => {
+            "Each transfer was of 30 s, as in the study".to_owned()
+        }
+        Some((_, SECONDS)) => "Each transfer was of 30 s".to_owned(),
+        Some((_, seconds)) => {
+            format!("Each transfer was of {}, and its amount is scaled to {to}", time(seconds))
+        }
+        None => format!("Transfers were of various times, and their amounts are scaled to {to}"),
+    };
+    match times {
+        Some((warmup, _)) if warmup > 0.0 => {
+            format!("{scaled}; a warm-up of {} before it isn't counted", time(warmup))
+        }
+        _ => format!("{scaled}; what was found to be warm-up isn't counted"),
+    }
+}
+
+/// How many trials of a path count: `3`, `2 to 3`.
+fn trials(bench: &Bench<'_>) -> String {
+    let valid = |l: &Link<'_>| l.trials.iter().filter(|t| t.validity == Validity::Valid).count();
+    let counts: Vec<usize> = bench.links.iter().map(valid).collect();
+    match (counts.iter().min(), counts.iter().max()) {
+        (Some(a), Some(b)) if a != b => format!("{a} to {b}"),
+        (Some(a), _) => a.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// Which congestion controls kernels chose, where these differ.
+fn kernels_differ(bench: &Bench<'_>) -> String {
     let unasked =
         |t: &&Test<'_>| matches!(&t.test.kind, NetworkTestKind::Tcp(tcp) if tcp.socket.congestion.is_none());
     let chosen = bench.transfers().filter(unasked).map(|t| bench.congestions(&t.test.name));
-    let differ = match chosen.max_by_key(BTreeMap::len).filter(|c| c.len() > 1) {
-        None => String::new(),
-        Some(names) => format!(
-            " Kernels chose different congestion controls ({}): part of what sets environments apart; `congestion:` sets \
-             one for all.",
-            names.into_keys().collect::<Vec<_>>().join(", ")
-        ),
-    };
+    let Some(names) = chosen.max_by_key(BTreeMap::len).filter(|c| c.len() > 1) else { return String::new() };
+    format!(
+        " Kernels chose different congestion controls ({}): part of what sets environments apart; `congestion:` sets \
+         one for all.",
+        names.into_keys().collect::<Vec<_>>().join(", ")
+    )
+}
+
+/// Which paths have no offloads, where only some have none.
+fn without_offloads(bench: &Bench<'_>) -> String {
     let without: Vec<&str> =
         bench.links.iter().filter(|l| !l.has_offloads()).map(|l| l.label.as_str()).collect();
-    let plain = match without.len() {
-        n if n == 0 || n == bench.links.len() => String::new(),
-        _ => format!(
-            " Without segmentation offloads, unlike the rest: {}; `offloads: false` for a path of each kind compares \
-             like with like.",
-            without.join(", ")
-        ),
-    };
+    if without.is_empty() || without.len() == bench.links.len() {
+        return String::new();
+    }
     format!(
-        "{scaled}; {warmup}. 1 MB is 1,048,576 bytes (section III.E of the study). Figures are \
-         means over the trials that count ({trials} of each path; the study: {} tests), by the receiver's bytes, with \
-         standard deviations in parentheses.{differ}{plain}{tcg}",
-        study::REPETITIONS
+        " Without segmentation offloads, unlike the rest: {}; `offloads: false` for a path of each kind compares \
+         like with like.",
+        without.join(", ")
     )
 }
 
@@ -100,9 +121,9 @@ fn time(seconds: f64) -> String {
     tick(seconds * 1e9, "ns")
 }
 
-fn study_table(bench: &Bench<'_>, table: &study::Table) -> Markup {
+fn study_table(bench: &Bench<'_>, study: &Study, table: &study::Table) -> Markup {
     let mut m = Markup::new();
-    let Some(grid) = grid(bench, table) else { return m };
+    let Some(grid) = grid(bench, study, table) else { return m };
     let part = format!("table-{}", table.number.to_lowercase());
     heading(&mut m, &bench.prefix, &part, &format!("Table {}: {}", table.number, table.title), &bench.label);
     let columns = grid.blocks.iter().map(|b| b.columns.len()).sum();
@@ -111,12 +132,11 @@ fn study_table(bench: &Bench<'_>, table: &study::Table) -> Markup {
     if !table.missing.is_empty() {
         notes.push(format!("Not measured here: {} (see what is not repeated).", table.missing));
     }
-    if table.number == "VI" {
-        notes.push(
-            "A mean over all transfers of a scenario. The study's baseline differs from the mean of its own \
-             tables II and V."
-                .to_owned(),
-        );
+    if table.together {
+        notes.push("A mean over all transfers of a scenario.".to_owned());
+    }
+    if !table.note.is_empty() {
+        notes.push(table.note.clone());
     }
     if !notes.is_empty() {
         m.element("p", &[("class", "small-print")], &notes.join(" "));
@@ -168,65 +188,67 @@ fn amount_cell(amount: Option<&Amount>) -> Markup {
     m
 }
 
-/// Figure 5: every transfer by scenario and window.
+/// Every transfer by path and window; figure 5 of the study, where the plan repeats it.
 fn comprehensive(bench: &Bench<'_>) -> Markup {
     let windows = bench.windows();
-    let Some(variant) = bench.variants().first().copied() else { return Markup::new() };
-    let number = |study_row: usize| windows.iter().position(|w| w.of_study() == Some(study_row));
-    let here = |link: &Link<'_>| {
-        let of = |(i, w): (usize, &Window)| {
-            let a = amount(bench, [link], *w, variant)?;
-            Some((i, a.mean, format!("{}, window {}: {} MB", link.label, w.name(), a.text())))
-        };
-        Row {
-            label: link.label.clone(),
-            printed: false,
-            marks: windows.iter().enumerate().filter_map(of).collect(),
-        }
-    };
-    let printed = |c: &study::Column| {
-        let of = |(row, value): (usize, &study::Printed)| {
-            let i = number(row)?;
-            let text = Amount { mean: value.0, sd: value.1, count: None }.text();
-            Some((i, value.0, format!("the study, {}, window {}: {text} MB", c.name, windows[i].name())))
-        };
-        Row {
-            label: format!("study: {}", c.name),
-            printed: true,
-            marks: c.values.iter().enumerate().filter_map(of).collect(),
-        }
-    };
-    let mut groups = Vec::new();
-    for scenario in Scenario::ALL {
-        let own = bench.links.iter().filter(|l| Scenario::of(l.cell) == Some(scenario)).map(here);
-        let rows: Vec<Row> = study::figure_5()
-            .filter(|(s, _)| *s == scenario)
-            .map(|(_, c)| printed(c))
-            .chain(own)
-            .filter(|r| !r.marks.is_empty())
-            .collect();
-        groups.push((scenario.name().to_owned(), rows));
-    }
-    let others: Vec<Row> = bench.links.iter().filter(|l| Scenario::of(l.cell).is_none()).map(here).collect();
-    groups.push(("Not in the study".to_owned(), others));
-    groups.retain(|(_, rows)| rows.iter().any(|r| !r.marks.is_empty()));
-    if groups.iter().all(|(_, rows)| rows.iter().all(|r| r.printed)) {
-        return Markup::new();
-    }
+    let groups = transfer_groups(bench, &windows);
     let mut m = Markup::new();
-    heading(
-        &mut m,
-        &bench.prefix,
-        "figure-5",
-        "Figure 5: all transfers by scenario and window",
-        &bench.label,
-    );
+    if groups.iter().all(|(_, rows)| rows.iter().all(|r| r.printed)) {
+        return m;
+    }
+    let (title, caption) = match bench.study {
+        Some(_) => (
+            "Figure 5: all transfers by scenario and window",
+            "Filled: measured here. Outlined: printed in the study, on hardware of its time.",
+        ),
+        None => ("All transfers by path and window", "Means over the trials that count."),
+    };
+    heading(&mut m, &bench.prefix, "figure-5", title, &bench.label);
     let keys: Vec<_> =
         windows.iter().enumerate().map(|(i, w)| (series(i), format!("window {}", w.name()))).collect();
     let picture = responsive(|w| scenarios(&groups, "All transfers by scenario and window", "MB", w));
-    let caption = "Filled: measured here. Outlined: printed in the study, on hardware of its time.";
     m.add(&figure(caption, &keys, &picture));
     m
+}
+
+/// Rows of the picture, under headings.
+fn transfer_groups(bench: &Bench<'_>, windows: &[Window]) -> Vec<(String, Vec<Row>)> {
+    let Some(variant) = bench.variants().first().copied() else { return Vec::new() };
+    let here = |link: &Link<'_>| measured_row(bench, link, windows, variant);
+    let Some(study) = bench.study else {
+        return vec![("Measured here".to_owned(), bench.links.iter().map(here).collect())];
+    };
+    let mut groups = Vec::new();
+    for scenario in study.scenarios() {
+        let repeats = |l: &&Link<'_>| study.scenario(l.cell).is_some_and(|s| s.name == scenario.name);
+        let printed = study.figure_5(&scenario.name).map(|c| printed_row(study, c, windows));
+        let own = bench.links.iter().filter(repeats).map(here);
+        groups.push((scenario.name.clone(), printed.chain(own).filter(|r| !r.marks.is_empty()).collect()));
+    }
+    let others = bench.links.iter().filter(|l| study.scenario(l.cell).is_none()).map(here);
+    groups.push(("Not in the study".to_owned(), others.collect::<Vec<Row>>()));
+    groups.retain(|(_, rows)| rows.iter().any(|r| !r.marks.is_empty()));
+    groups
+}
+
+fn measured_row(bench: &Bench<'_>, link: &Link<'_>, windows: &[Window], variant: &str) -> Row {
+    let of = |(i, w): (usize, &Window)| {
+        let a = amount(bench, [link], *w, variant)?;
+        Some((i, a.mean, format!("{}, window {}: {} MB", link.label, w.name(), a.text())))
+    };
+    let marks = windows.iter().enumerate().filter_map(of).collect();
+    Row { label: link.label.clone(), printed: false, marks }
+}
+
+fn printed_row(study: &Study, column: &study::Column, windows: &[Window]) -> Row {
+    let of = |(row, window): (usize, &u64)| {
+        let i = windows.iter().position(|w| *w == Window::Bytes(*window))?;
+        let (mean, sd) = column.value(row);
+        let text = Amount { mean, sd, count: None }.text();
+        Some((i, mean, format!("the study, {}, window {}: {text} MB", column.name, windows[i].name())))
+    };
+    let marks = study.windows.iter().enumerate().filter_map(of).collect();
+    Row { label: format!("study: {}", column.name), printed: true, marks }
 }
 
 /// Figure 6: the same link under other systems; here kernels and congestion controls.
@@ -247,12 +269,18 @@ fn systems(bench: &Bench<'_>) -> Markup {
         }
     }
     let mut m = Markup::new();
-    heading(&mut m, &bench.prefix, "figure-6", "Figure 6: systems and congestion controls", &bench.label);
+    let (title, caption) = match bench.study {
+        Some(_) => (
+            "Figure 6: systems and congestion controls",
+            "The study compared operating systems over one switch and printed the picture without its numbers. Here \
+             they are kernels and their congestion controls.",
+        ),
+        None => ("Systems and congestion controls", "Kernels and their congestion controls."),
+    };
+    heading(&mut m, &bench.prefix, "figure-6", title, &bench.label);
     let names: Vec<String> = windows.iter().map(|w| w.name()).collect();
     let keys: Vec<_> = lines.iter().map(|l| (series(l.position), l.label.clone())).collect();
     let picture = responsive(|w| by_window(&lines, &names, "Transfers by system and window", "MB", w));
-    let caption = "The study compared operating systems over one switch and printed the picture without its \
-                   numbers. Here they are kernels and their congestion controls.";
     m.add(&figure(caption, &keys, &picture));
     let mut table = Markup::new();
     table.open("table", &[("class", "beside")]);
@@ -386,37 +414,26 @@ fn why_none(link: &Link<'_>, test: &Test<'_>) -> String {
     reasons.last().unwrap_or_else(|| "it was not made".to_owned())
 }
 
-fn not_repeated(bench: &Bench<'_>) -> Markup {
+fn not_repeated(bench: &Bench<'_>, study: &Study) -> Markup {
     let mut m = Markup::new();
     heading(&mut m, &bench.prefix, "not-repeated", "What of the study is not repeated here", &bench.label);
     let mut table = Markup::new();
     table.open("table", &[("class", "words-wrap")]);
     head(&mut table, &[("In the study", false), ("Why not", false), ("What stands for it", false)]);
     table.open("tbody", &[]);
-    for [what, why, instead] in NOT_REPEATED {
-        table.open("tr", &[]).element("th", &[("scope", "row")], what);
-        table.element("td", &[], why).element("td", &[], instead).close("tr");
+    for left_out in &study.not_repeated {
+        table.open("tr", &[]).element("th", &[("scope", "row")], &left_out.what);
+        table.element("td", &[], &left_out.why).element("td", &[], &left_out.instead).close("tr");
     }
-    for (scenario, table_number) in missing(bench) {
-        table.open("tr", &[]).element("th", &[("scope", "row")], scenario);
-        let instead = format!("Name the path in the plan: {table_number}.");
+    // Scenarios that could be repeated and aren't in this run, with the way to have them.
+    let here = |s: &str| bench.links.iter().any(|l| study.scenario(l.cell).is_some_and(|own| own.name == s));
+    for scenario in study.scenarios().filter(|s| !here(&s.name)) {
+        table.open("tr", &[]).element("th", &[("scope", "row")], &scenario.place);
+        let instead = format!("Name the path in the plan: {}.", scenario.way);
         table.element("td", &[], "This run has no such path, or none of its trials began.");
         table.element("td", &[], &instead).close("tr");
     }
     table.close("tbody").close("table");
     m.add(&table);
     m
-}
-
-/// Scenarios that could be repeated and aren't in this run, with the way to have them.
-fn missing(bench: &Bench<'_>) -> Vec<(&'static str, &'static str)> {
-    let ways = [
-        (Scenario::Physical, "Table II: the physical baseline", "gigabit, with a native environment"),
-        (Scenario::VmVm, "Table III: virtual machines", "vm-vm, with a vm environment"),
-        (Scenario::Sdn, "Table IV: SDN", "sdn"),
-        (Scenario::Bridged, "Table V: bridged", "bridged, with a vm environment"),
-        (Scenario::Mininet, "Table V: Mininet", "mininet, with a native environment"),
-    ];
-    let here = |s: Scenario| bench.links.iter().any(|l| Scenario::of(l.cell) == Some(s));
-    ways.into_iter().filter(|(s, ..)| !here(*s)).map(|(_, what, way)| (what, way)).collect()
 }

@@ -6,7 +6,6 @@ use vtax_store::record::Validity;
 
 use super::bench::{self, Bench, Link, Links, Test};
 use super::checks::{Witness, agreement};
-use super::study::TABLES;
 use super::transfers::{grid, in_30_s};
 use super::trial::flow;
 use crate::context::Context;
@@ -47,15 +46,16 @@ fn study_table(links: &Links<'_>) -> Table {
         "measure,table,source,scenario,cell,window,mean_mb_in_30s,sd_mb,transfers",
     );
     for bench in &links.benches {
-        for printed in &TABLES {
-            let Some(grid) = grid(bench, printed) else { continue };
+        let Some(study) = bench.study else { continue };
+        for printed in &study.tables {
+            let Some(grid) = grid(bench, study, printed) else { continue };
             for (block, source) in grid.blocks.iter().zip(["study", "here"]) {
                 for column in &block.columns {
                     for (window, amount) in grid.windows.iter().zip(&column.amounts) {
                         let Some(amount) = amount else { continue };
                         table.push([
                             text(&bench.measure.name),
-                            text(printed.number),
+                            text(&printed.number),
                             text(source),
                             text(&column.name),
                             text_or_none(column.cell.as_deref()),

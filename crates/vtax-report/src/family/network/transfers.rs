@@ -3,8 +3,13 @@
 use vtax_stats::describe;
 
 use super::bench::{Bench, Link, Window};
-use super::study::{self, MEGABYTE, SECONDS, Scenario};
+use super::study::{self, Study};
 use crate::format::digits;
+
+/// Seconds that amounts are scaled to.
+pub(crate) const SECONDS: f64 = 30.0;
+/// Bytes of what is called a megabyte here and in the study (section III.E).
+pub(crate) const MEGABYTE: f64 = 1_048_576.0;
 
 /// A mean of transfers in MB of 30 s.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -92,43 +97,41 @@ pub(crate) struct Column {
 
 /// A table of the study, with what was found here beside it; `None` where the run repeats none of its
 /// scenarios.
-pub(crate) fn grid(bench: &Bench<'_>, table: &study::Table) -> Option<Grid> {
+pub(crate) fn grid(bench: &Bench<'_>, study: &Study, table: &study::Table) -> Option<Grid> {
     let windows = bench.windows();
-    let variant = bench.variants().first().copied()?.to_owned();
-    let all = |scenario: Scenario| bench.links.iter().filter(move |l| Scenario::of(l.cell) == Some(scenario));
-    let column = |name: &str, links: Vec<&Link<'_>>, cell: Option<String>| {
-        let of = |window: &Window| amount(bench, links.iter().copied(), *window, &variant);
-        Column { name: name.to_owned(), cell, amounts: windows.iter().map(of).collect() }
-    };
-    // Table VI puts all of a scenario together, whose spread means nothing.
-    let together = table.number == "VI";
-    let mut here = Vec::new();
-    for scenario in table.scenarios {
-        if together {
-            let links: Vec<&Link<'_>> = all(*scenario).collect();
-            if !links.is_empty() {
-                let mut column = column(scenario.name(), links, None);
-                column.amounts.iter_mut().flatten().for_each(|a| a.sd = None);
-                here.push(column);
-            }
-        } else {
-            here.extend(all(*scenario).map(|l| column(&l.label, vec![l], Some(l.cell.id.clone()))));
-        }
-    }
-    if here.is_empty() {
-        return None;
-    }
+    let here = here(bench, study, table, &windows)?;
     let printed = |c: &study::Column| {
-        let of = |w: &Window| w.of_study().map(|i| c.values[i]);
-        let amounts = windows.iter().map(of);
-        let amounts = amounts.map(|v| v.map(|(mean, sd)| Amount { mean, sd, count: None })).collect();
-        Column { name: c.name.to_owned(), cell: None, amounts }
+        let rows = windows.iter().map(|w| w.row(study).map(|row| c.value(row)));
+        let amounts = rows.map(|v| v.map(|(mean, sd)| Amount { mean, sd, count: None })).collect();
+        Column { name: c.name.clone(), cell: None, amounts }
     };
     let of_study = table.columns.iter().map(printed).collect();
     Some(Grid {
         blocks: [Block { name: "The study", columns: of_study }, Block { name: "Here", columns: here }],
         windows: windows.iter().map(|w| w.name()).collect(),
     })
+}
+
+/// Columns of what was found here; `None` where there are none.
+fn here(bench: &Bench<'_>, study: &Study, table: &study::Table, windows: &[Window]) -> Option<Vec<Column>> {
+    let variant = bench.variants().first().copied()?;
+    let column = |name: &str, links: &[&Link<'_>], cell: Option<String>| {
+        let of = |window: &Window| amount(bench, links.iter().copied(), *window, variant);
+        Column { name: name.to_owned(), cell, amounts: windows.iter().map(of).collect() }
+    };
+    let mut here = Vec::new();
+    for scenario in &table.scenarios {
+        let repeats = |l: &&Link<'_>| study.scenario(l.cell).is_some_and(|s| s.name == *scenario);
+        let links: Vec<&Link<'_>> = bench.links.iter().filter(repeats).collect();
+        if !table.together {
+            here.extend(links.iter().map(|l| column(&l.label, &[l], Some(l.cell.id.clone()))));
+        } else if !links.is_empty() {
+            let mut column = column(scenario, &links, None);
+            column.amounts.iter_mut().flatten().for_each(|a| a.sd = None);
+            here.push(column);
+        }
+    }
+    (!here.is_empty()).then_some(here)
 }
 
 #[cfg(test)]

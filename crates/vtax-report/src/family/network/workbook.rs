@@ -3,7 +3,7 @@
 use rust_xlsxwriter::{Color, Format, Workbook, Worksheet, XlsxError};
 
 use super::bench::{self, Bench};
-use super::study::{self, TABLES};
+use super::study;
 use super::transfers::{Grid, grid};
 use crate::context::Context;
 use crate::sheet::{header, text};
@@ -11,8 +11,9 @@ use crate::sheet::{header, text};
 /// Adds a sheet per set of tests: the study's tables, one below the other.
 pub(crate) fn sheets(context: &Context, book: &mut Workbook) -> Result<(), XlsxError> {
     for (i, bench) in bench::of(&context.data).benches.iter().enumerate() {
+        let Some(study) = bench.study else { continue };
         let grids: Vec<(&study::Table, Grid)> =
-            TABLES.iter().filter_map(|t| Some((t, grid(bench, t)?))).collect();
+            study.tables.iter().filter_map(|t| Some((t, grid(bench, study, t)?))).collect();
         if grids.is_empty() {
             continue;
         }

@@ -61,7 +61,8 @@ fn found<'a>(context: &'a Context, bench: &Bench, environment: &Environment) -> 
 /// The study's table 4-1.
 fn capacities(context: &Context, bench: &Bench) -> Markup {
     let data = &context.data;
-    let of_study = |e: &Environment| data.cell(&e.cell).and_then(study::capacity);
+    let study = study::of(&data.plan);
+    let of_study = |e: &Environment| study?.capacity(data.cell(&e.cell)?);
     let with_study = bench.environments.iter().any(|e| of_study(e).is_some());
     let mut table = Markup::new();
     table.open("table", &[("class", "doc")]);
@@ -86,9 +87,9 @@ fn capacities(context: &Context, bench: &Bench) -> Markup {
         let valid = e.trials.iter().filter(|i| data.trials[**i].validity == Validity::Valid).count();
         table.element("td", &[("class", "n")], &format!("{valid} of {}", e.trials.len()));
         if with_study {
-            let study = of_study(e);
-            table.element("td", &[("class", "n quiet")], &study.map_or_else(String::new, whole));
-            let cost = study.map_or_else(String::new, |s| tax(study::NATIVE / s));
+            let own = of_study(e);
+            table.element("td", &[("class", "n quiet")], &own.map_or_else(String::new, whole));
+            let cost = own.zip(study).map_or_else(String::new, |(v, s)| tax(s.capacities.native / v));
             table.element("td", &[("class", "n quiet")], &cost);
         }
         table.close("tr");

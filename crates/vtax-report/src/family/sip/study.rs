@@ -1,40 +1,100 @@
-//! The study whose experiment this is, and the names that its test tool gave to parameters.
+//! The study of virtualized IMS, where the plan names it: capacities and graphs of failovers, in `studies/virtualized-ims/`.
 
-use vtax_plan::model::{Cell, EnvironmentKind, Scenario, ServiceKind, SipWorkload, Workload};
+use std::sync::LazyLock;
 
-/// Design objective capacities of the study, in SAPS: natively, in a VM, in a fault-tolerant VM.
-pub(crate) const NATIVE: f64 = 139.0;
-pub(crate) const VM: f64 = 100.0;
-pub(crate) const FAULT_TOLERANT: f64 = 34.0;
+use serde::Deserialize;
+use vtax_plan::model::{Cell, EnvironmentKind, Plan, Study as Name};
 
-/// The study's mix.
-const MIX: [(Scenario, f64); 5] = [
-    (Scenario::Calling, 0.5),
-    (Scenario::Messaging, 0.3),
-    (Scenario::ReRegistration, 0.15),
-    (Scenario::Registration, 0.025),
-    (Scenario::DeRegistration, 0.025),
-];
+/// What the study printed.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Study {
+    pub(crate) capacities: Capacities,
+    /// Kind of the service that it measured.
+    service: String,
+    /// How many failovers it looked at.
+    pub(crate) failovers: usize,
+    graphs: Vec<Graph>,
+}
 
-/// What the study found in an environment like this one, where its experiment is the same.
-pub(crate) fn capacity(cell: &Cell) -> Option<f64> {
-    let Workload::Sip(workload) = &cell.workload else { return None };
-    // It measured a proxy with a database.
-    if !is_its_mix(workload) || !matches!(cell.service.kind, ServiceKind::Kamailio(_)) {
-        return None;
-    }
-    match &cell.environment.kind {
-        EnvironmentKind::Native => Some(NATIVE),
-        EnvironmentKind::Vm(vm) if vm.fault_tolerance.as_ref().is_some_and(|ft| ft.mode.keeps_state()) => {
-            Some(FAULT_TOLERANT)
+/// Design objective capacities, in SAPS.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Capacities {
+    pub(crate) native: f64,
+    /// In a virtual machine on its own.
+    #[serde(rename = "virtual")]
+    pub(crate) virtualized: f64,
+    /// In one that goes on elsewhere with its state.
+    pub(crate) fault_tolerant: f64,
+}
+
+/// One of its graphs.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Graph {
+    pub(crate) number: String,
+    pub(crate) title: String,
+    /// What it read off it.
+    pub(crate) found: String,
+    /// The quantity of ours that it shows.
+    quantity: String,
+}
+
+/// `None` if the file, which is part of the program, couldn't be read; a test reads it.
+static STUDY: LazyLock<Option<Study>> = LazyLock::new(|| {
+    serde_saphyr::from_str(include_str!("../../../../../studies/virtualized-ims/study.yaml")).ok()
+});
+
+/// The study, where the plan names it.
+pub(crate) fn of(plan: &Plan) -> Option<&'static Study> {
+    STUDY.as_ref().filter(|_| plan.study == Some(Name::VirtualizedIms))
+}
+
+impl Study {
+    /// What it found in an environment like this one, where the service is of the same kind.
+    pub(crate) fn capacity(&self, cell: &Cell) -> Option<f64> {
+        if cell.service.kind.facts().word != self.service {
+            return None;
         }
-        EnvironmentKind::Vm(_) => Some(VM),
-        EnvironmentKind::Container => None,
+        match &cell.environment.kind {
+            EnvironmentKind::Native => Some(self.capacities.native),
+            EnvironmentKind::Vm(vm)
+                if vm.fault_tolerance.as_ref().is_some_and(|ft| ft.mode.keeps_state()) =>
+            {
+                Some(self.capacities.fault_tolerant)
+            }
+            EnvironmentKind::Vm(_) => Some(self.capacities.virtualized),
+            EnvironmentKind::Container => None,
+        }
+    }
+
+    /// Its graphs, in order.
+    pub(crate) fn graphs(&self) -> impl Iterator<Item = &Graph> {
+        self.graphs.iter()
+    }
+
+    /// The graph that shows a quantity, if one.
+    pub(crate) fn graph(&self, quantity: &str) -> Option<&Graph> {
+        self.graphs.iter().find(|graph| graph.quantity == quantity)
     }
 }
 
-fn is_its_mix(workload: &SipWorkload) -> bool {
-    let share = |s: Scenario| workload.mix.iter().filter(|p| p.scenario == s).map(|p| p.share.0).sum::<f64>();
-    workload.mix.iter().all(|p| MIX.iter().any(|(s, _)| *s == p.scenario) || p.share.0 == 0.0)
-        && MIX.iter().all(|(s, expected)| (share(*s) - expected).abs() < 1e-9)
+impl Graph {
+    /// Whether it shows that quantity.
+    pub(crate) fn shows(&self, quantity: &str) -> bool {
+        self.quantity == quantity
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_is_read() {
+        let study = STUDY.as_ref().unwrap();
+        assert_eq!((study.capacities.native, study.failovers, study.graphs().count()), (139.0, 2, 7));
+        assert_eq!(study.graph("ihs").map(|g| g.number.as_str()), Some("4-4"));
+    }
 }
