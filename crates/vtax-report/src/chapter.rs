@@ -42,10 +42,10 @@ pub(crate) trait Chapter: std::fmt::Debug + Send + Sync {
     }
 }
 
-/// The places of the page, in the reader's order: what was found, the pictures that support it, the trials behind
+/// Where a section stands on the page, in the reader's order: what was found, the pictures that support it, the trials behind
 /// them, then what is needed to repeat or to doubt it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Place {
+pub(crate) enum Rank {
     /// What the run was made to find out.
     Findings,
     /// What each environment costs.
@@ -69,7 +69,7 @@ pub(crate) enum Place {
 /// A section of the page.
 #[derive(Debug)]
 pub(crate) struct Section {
-    pub(crate) place: Place,
+    pub(crate) rank: Rank,
     /// Its address within the page.
     pub(crate) id: &'static str,
     pub(crate) title: &'static str,
@@ -92,9 +92,9 @@ pub(crate) struct Page {
 
 impl Page {
     /// Adds a section; one without a body is none.
-    pub(crate) fn put(&mut self, place: Place, id: &'static str, title: &'static str, body: Markup) {
+    pub(crate) fn put(&mut self, rank: Rank, id: &'static str, title: &'static str, body: Markup) {
         if !body.is_empty() {
-            self.sections.push(Section { place, id, title, body });
+            self.sections.push(Section { rank, id, title, body });
         }
     }
 

@@ -8,7 +8,7 @@ use crate::general::{
     verdicts::Verdicts,
 };
 
-/// Every chapter, in the order of tables and sheets. Sections of the page are ordered by their place first.
+/// Every chapter, in the order of tables and sheets. Sections of the page are ordered by their rank first.
 pub(crate) fn chapters() -> Vec<Box<dyn Chapter>> {
     vec![
         Box::new(Verdicts),

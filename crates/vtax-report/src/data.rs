@@ -44,7 +44,7 @@ pub(crate) struct Figures {
 
 /// One metric of one side of a comparison, trial by trial.
 #[derive(Debug, Default)]
-pub(crate) struct Side {
+pub(crate) struct OneSide {
     /// In the order of time.
     pub(crate) found: Vec<Value>,
     /// The round of each.
@@ -124,8 +124,8 @@ impl RunData {
     }
 
     /// The same with their rounds; where trials were made in pairs only of those made with a trial of `with`.
-    pub(crate) fn side(&self, cell: &str, measure: &str, metric: &str, with: Option<&str>) -> Side {
-        let mut side = Side::default();
+    pub(crate) fn side(&self, cell: &str, measure: &str, metric: &str, with: Option<&str>) -> OneSide {
+        let mut side = OneSide::default();
         let trials = self.values.get(&(cell.to_owned(), measure.to_owned())).into_iter().flatten();
         for trial in trials {
             let other = trial.partner.as_deref().is_some_and(|p| with.is_some_and(|w| w != p));

@@ -7,7 +7,7 @@ use vtax_stats::{
 use vtax_store::record::{InvalidReason, Validity};
 use vtax_store::summary::{Better, Comparison, Doubt, Verdict};
 
-use crate::data::{RunData, Side};
+use crate::data::{OneSide, RunData};
 use crate::explain;
 use crate::families::{metrics, named};
 use crate::format::{tax, tax_range};
@@ -64,7 +64,13 @@ fn key(c: &Comparison) -> (String, String, String) {
 }
 
 /// The two sides of a comparison within one run, as its ratio is made of them.
-pub(crate) fn sides(data: &RunData, cell: &str, baseline: &str, measure: &str, metric: &str) -> (Side, Side) {
+pub(crate) fn sides(
+    data: &RunData,
+    cell: &str,
+    baseline: &str,
+    measure: &str,
+    metric: &str,
+) -> (OneSide, OneSide) {
     let duet = data.plan.measures.iter().find(|m| m.name == measure).is_some_and(|m| data.plan.is_duet(m));
     let pair = |with| duet.then_some(with);
     (data.side(cell, measure, metric, pair(baseline)), data.side(baseline, measure, metric, pair(cell)))
@@ -84,7 +90,7 @@ fn comparison(data: &RunData, cell: &Cell, baseline: &Cell, measure: &str, info:
 pub(crate) fn compared(
     [cell, baseline, measure]: [&str; 3],
     info: &Info,
-    (candidate, base): (&Side, &Side),
+    (candidate, base): (&OneSide, &OneSide),
     plan: &Plan,
 ) -> Open {
     let comparison = Comparison {
@@ -95,7 +101,7 @@ pub(crate) fn compared(
         ..Comparison::default()
     };
     let mut open = Open { comparison, ratio: None, drift: None };
-    let values = |side: &Side| -> Vec<f64> { side.found.iter().map(|v| v.value).collect() };
+    let values = |side: &OneSide| -> Vec<f64> { side.found.iter().map(|v| v.value).collect() };
     let (cv, bv) = (values(candidate), values(base));
     let (c, b) = (group(&cv, &candidate.rounds, &candidate.found), group(&bv, &base.rounds, &base.found));
     match vtax_stats::tax(&c, &b, direction(info), plan.seed) {
@@ -299,7 +305,7 @@ pub(crate) fn narrowing(data: &RunData, c: &Comparison) -> Vec<Step> {
     let Some(info) = named(&c.metric) else { return Vec::new() };
     let (candidate, base) = sides(data, &c.cell, &c.baseline, &c.measure, &c.metric);
     let most = candidate.found.len().min(base.found.len());
-    let upto = |side: &Side, n: usize| -> (Vec<f64>, Vec<u32>, Vec<Value>) {
+    let upto = |side: &OneSide, n: usize| -> (Vec<f64>, Vec<u32>, Vec<Value>) {
         let found: Vec<Value> = side.found.iter().take(n).copied().collect();
         (found.iter().map(|v| v.value).collect(), side.rounds.iter().take(n).copied().collect(), found)
     };

@@ -91,7 +91,7 @@ fn text(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '&' => out.push_str("&amp;"),
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' => out.extend(['\\', c]),
-            // Would call whoever has that name.
+            // Would notify the user of that name.
             '@' => out.push_str("&#64;"),
             c => out.push(c),
         }

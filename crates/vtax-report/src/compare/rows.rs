@@ -6,7 +6,7 @@ use vtax_units::Share;
 
 use super::{ALL_METRICS, GateVerdict, Options, Row};
 use crate::Report;
-use crate::data::{RunData, Side};
+use crate::data::{OneSide, RunData};
 use crate::families::metrics;
 use crate::format::quantity;
 use crate::judged::{Open, close, compared};
@@ -28,8 +28,8 @@ pub(super) fn rows(a: &Report, b: &Report, options: &Options) -> Vec<Row> {
         for measure in &measures {
             for info in metrics().filter(|m| chosen(m, options) && leads(&a.context.data, measure, m.name)) {
                 for cell in group.cells.iter().filter(|c| b.context.data.cell(&c.id).is_some()) {
-                    let place = Place { cell: &cell.id, measure, info };
-                    let Some((row, open)) = row(a, b, place) else { continue };
+                    let key = RowKey { cell: &cell.id, measure, info };
+                    let Some((row, open)) = row(a, b, key) else { continue };
                     family.extend(open);
                     let environment = a.context.data.environment_label(cell);
                     rows.push(Row { group: group.label.clone(), environment, ..row });
@@ -57,7 +57,7 @@ fn chosen(info: &Info, options: &Options) -> bool {
 }
 
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct RowKey<'a> {
     cell: &'a str,
     measure: &'a str,
     info: &'a Info,
@@ -65,11 +65,11 @@ struct Place<'a> {
 
 /// A row without its verdict, and what it is to be made from, where the two can be compared; `None` where
 /// neither run has a figure.
-fn row(a: &Report, b: &Report, place: Place<'_>) -> Option<(Row, Option<Open>)> {
-    let Place { cell, measure, info } = place;
+fn row(a: &Report, b: &Report, key: RowKey<'_>) -> Option<(Row, Option<Open>)> {
+    let RowKey { cell, measure, info } = key;
     // Rounds of two runs have nothing to do with each other.
     let side =
-        |r: &Report| Side { found: r.context.data.metric(cell, measure, info.name), rounds: Vec::new() };
+        |r: &Report| OneSide { found: r.context.data.metric(cell, measure, info.name), rounds: Vec::new() };
     let (of_a, of_b) = (side(a), side(b));
     if of_a.found.is_empty() && of_b.found.is_empty() {
         return None;
@@ -80,8 +80,8 @@ fn row(a: &Report, b: &Report, place: Place<'_>) -> Option<(Row, Option<Open>)> 
         group: String::new(),
         environment: String::new(),
         label: info.label.to_owned(),
-        a: figures(a, place),
-        b: figures(b, place),
+        a: figures(a, key),
+        b: figures(b, key),
         comparable: apart.is_none(),
         gate: None,
         comparison: Comparison {
@@ -107,10 +107,10 @@ fn for_runs(reason: &str) -> String {
     words.iter().fold(reason.to_owned(), |text, (of_cells, of_runs)| text.replace(of_cells, of_runs))
 }
 
-fn figures(report: &Report, place: Place<'_>) -> Option<MetricSummary> {
+fn figures(report: &Report, key: RowKey<'_>) -> Option<MetricSummary> {
     let mut cells = report.context.summary.cells.iter();
-    let found = cells.find(|c| c.cell == place.cell && c.measure == place.measure)?;
-    found.metrics.get(place.info.name).cloned()
+    let found = cells.find(|c| c.cell == key.cell && c.measure == key.measure)?;
+    found.metrics.get(key.info.name).cloned()
 }
 
 /// Why figures of a latency measurement can't be compared: the loads differ, as shares of capacities do.

@@ -377,7 +377,7 @@ proptest! {
         let mut turned = numbers.clone();
         turned.rotate_left(turn % numbers.len().max(1));
         let (a, b) = (values(&numbers, resolution), values(&turned, resolution));
-        let side = |found| data::Side { found, rounds: Vec::new() };
+        let side = |found| data::OneSide { found, rounds: Vec::new() };
         let mut family = [compared(["x", "x", "m"], named("capacity").unwrap(), (&side(b), &side(a)), &plan)];
         close(&mut family, plan.margin.0);
         let [Open { comparison: found, .. }] = family;

@@ -6,7 +6,7 @@ use super::figures::{Figure, seen_of};
 use super::plot::sweep::{Point, Reference, Sweep};
 use super::protects::{Aspect, Mode, by_design};
 use crate::format::{digits, duration, quantity, range};
-use crate::html::parts::{details, figure, head, heading, scrolling};
+use crate::html::parts::{close_table, details, figure, heading, open_table, scrolling};
 use crate::markup::Markup;
 use crate::plot::curves::{Curve, PAUSES, percentiles};
 use crate::plot::{responsive, series as color};
@@ -41,12 +41,9 @@ fn mode(e: &Environment) -> String {
 }
 
 fn protects(group: &Group) -> Markup {
-    let mut table = Markup::new();
-    table.open("table", &[("class", "protects")]);
     let mut columns = vec![("If a host fails", false)];
     columns.extend(Aspect::ALL.map(|a| (a.label(), false)));
-    head(&mut table, &columns);
-    table.open("tbody", &[]);
+    let mut table = open_table("protects", &columns);
     for e in &group.environments {
         let alike =
             |o: &&Environment| o.mode == e.mode && o.has_disk == e.has_disk && o.counted().count() == 0;
@@ -75,7 +72,7 @@ fn protects(group: &Group) -> Markup {
         }
         table.close("tr");
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     let mut m = scrolling(&table);
     m.fixed("<p class=\"small-print\">“By design” is what the mode promises for the failure of one host, from how it works. “Measured” is what this run’s failovers showed, with the share of all such failovers that they allow to be claimed.</p>");
     m
@@ -113,12 +110,9 @@ fn costs(rows: &[&Row], group: &Group) -> Markup {
     if all.is_empty() {
         return Markup::new();
     }
-    let mut table = Markup::new();
-    table.open("table", &[("class", "costs")]);
     let mut columns = vec![("", false)];
     columns.extend(group.environments.iter().map(|e| (e.label.as_str(), true)));
-    head(&mut table, &columns);
-    table.open("tbody", &[]);
+    let mut table = open_table("costs", &columns);
     for cost in &all {
         table.open("tr", &[]).element("th", &[("scope", "row"), ("title", cost.meaning)], &cost.label);
         for cell in &cost.cells {
@@ -140,7 +134,7 @@ fn costs(rows: &[&Row], group: &Group) -> Markup {
         }
         table.close("tr");
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     let mut m = Markup::new();
     if let Some(measure) = &group.costs_of {
         let text = format!("What concerns checkpoints is from the trials of [{measure}].");
@@ -329,12 +323,9 @@ fn sweeps(rows: &[&Row], group: &Group) -> Markup {
 fn table(rows: &[&Row], swept: &[&Environment]) -> Markup {
     let blocks: Vec<&[&Row]> = blocks(rows).collect();
     let names: Vec<String> = blocks.iter().map(|b| named_block(b)).collect();
-    let mut table = Markup::new();
-    table.open("table", &[]);
     let mut columns = vec![("Interval", false)];
     columns.extend(names.iter().map(|n| (n.as_str(), true)));
-    head(&mut table, &columns);
-    table.open("tbody", &[]);
+    let mut table = open_table("", &columns);
     for e in swept {
         table.open("tr", &[]);
         table.element("th", &[("scope", "row")], &format!("{} ({})", mode(e), e.label));
@@ -351,6 +342,6 @@ fn table(rows: &[&Row], swept: &[&Environment]) -> Markup {
         }
         table.close("tr");
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     details("As a table", &table)
 }

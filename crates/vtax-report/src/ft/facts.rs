@@ -8,7 +8,7 @@ use super::protects::Mode;
 use crate::context::Context;
 use crate::family::sip::study::{Graph, Study};
 use crate::format::{digits, duration, quantity, tax, tick, whole};
-use crate::html::parts::{head, heading, scrolling};
+use crate::html::parts::{close_table, heading, open_table, scrolling};
 use crate::markup::Markup;
 
 /// Rows shown of lists that a run may make long.
@@ -43,16 +43,14 @@ fn capacity_table(context: &Context, group: &Group, study: &Study) -> Markup {
         };
         of("doc").or_else(|| of("capacity"))
     };
-    let mut table = Markup::new();
-    table.open("table", &[]);
     let mut columns = vec![
         ("Design Objective Capacity (SAPS)", false),
         ("Native Environment", true),
         ("Virtual Environment", true),
     ];
     columns.push(("Virtual Environment with FT turned ON", true));
-    head(&mut table, &columns);
-    table.open("tbody", &[]).open("tr", &[]).element("th", &[("scope", "row")], "The study (table 4-1)");
+    let mut table = open_table("", &columns);
+    table.open("tr", &[]).element("th", &[("scope", "row")], "The study (table 4-1)");
     let printed = study.capacities;
     let theirs = [printed.native, printed.virtualized, printed.fault_tolerant];
     for v in theirs {
@@ -80,7 +78,7 @@ fn capacity_table(context: &Context, group: &Group, study: &Study) -> Markup {
         }
         table.close("tr");
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     let mut m = scrolling(&table);
     m.fixed("<p class=\"small-print\">The study ran a SIP proxy with a database on hardware of 2008, in virtual machines with the processor’s help and a lock-step product. Its loads don’t compare with these; what each step costs may, where the service and the mix are the same and no software emulation (TCG) is named.</p>");
     m
@@ -88,15 +86,12 @@ fn capacity_table(context: &Context, group: &Group, study: &Study) -> Markup {
 
 /// What the study read off each graph, and the same of ours.
 fn graph_table(group: &Group, study: &Study, graphs: &[&Graph]) -> Markup {
-    let mut table = Markup::new();
-    table.open("table", &[("class", "graphs")]);
     let environments: Vec<&Environment> =
         group.environments.iter().filter(|e| !e.overlays.is_empty()).collect();
     let theirs = format!("The study, {} failovers", study.failovers);
     let mut columns = vec![("Graph", false), (theirs.as_str(), false)];
     columns.extend(environments.iter().map(|e| (e.label.as_str(), false)));
-    head(&mut table, &columns);
-    table.open("tbody", &[]);
+    let mut table = open_table("graphs", &columns);
     for graph in graphs {
         table.open("tr", &[]).open("th", &[("scope", "row")]);
         table.text(&format!("{} ", graph.number)).element("small", &[], &graph.title).close("th");
@@ -107,7 +102,7 @@ fn graph_table(group: &Group, study: &Study, graphs: &[&Graph]) -> Markup {
         }
         table.close("tr");
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     let mut m = scrolling(&table);
     let text = format!(
         "The study made {} failovers by hand and doesn’t say over which time its shares are taken. Ours: the highest of \
@@ -136,7 +131,7 @@ fn read_off(o: &Overlay) -> String {
     }
 }
 
-/// How long the guest ran alone, and how long nobody ran it.
+/// How long the guest ran alone, and how long no host ran it.
 fn unprotected(group: &Group) -> Markup {
     let mut m = Markup::new();
     let spans: Vec<_> = group.environments.iter().flat_map(|e| e.spans.iter().map(move |s| (e, s))).collect();
@@ -152,8 +147,6 @@ fn unprotected(group: &Group) -> Markup {
             m.element("p", &[("class", "warning")], &text);
         }
     }
-    let mut table = Markup::new();
-    table.open("table", &[]);
     let columns = [
         ("Environment", false),
         ("Load with faults", true),
@@ -162,8 +155,7 @@ fn unprotected(group: &Group) -> Markup {
         ("Nobody ran it", true),
         ("longest", true),
     ];
-    head(&mut table, &columns);
-    table.open("tbody", &[]);
+    let mut table = open_table("", &columns);
     for e in group.environments.iter().filter(|e| !e.spans.is_empty()) {
         table.open("tr", &[]).element("th", &[("scope", "row")], &e.label);
         table.element("td", &[("class", "n")], &moment(e.loaded));
@@ -178,7 +170,7 @@ fn unprotected(group: &Group) -> Markup {
         }
         table.close("tr");
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     m.add(&scrolling(&table));
     m.fixed("<p class=\"small-print\">Without protection the guest runs alone: it answers, but the failure of its host would end it. Shares are of the load with faults, in which something is broken every few seconds: they say nothing about a service’s year.</p>");
     m.add(&every_span(&spans));
@@ -186,12 +178,9 @@ fn unprotected(group: &Group) -> Markup {
 }
 
 fn every_span(spans: &[(&Environment, &Span)]) -> Markup {
-    let mut table = Markup::new();
-    table.open("table", &[]);
     let columns =
         [("Environment", false), ("Trial", true), ("From", true), ("To", true), ("", false), ("Why", false)];
-    head(&mut table, &columns);
-    table.open("tbody", &[]);
+    let mut table = open_table("", &columns);
     for (e, span) in spans.iter().take(MOST_ROWS) {
         table.open("tr", &[]).element("th", &[("scope", "row")], &e.label);
         table.element("td", &[("class", "n")], &format!("{:03}", span.trial));
@@ -201,7 +190,7 @@ fn every_span(spans: &[(&Environment, &Span)]) -> Markup {
         table.element("td", &[], if span.down { "nobody ran it" } else { "not protected" });
         table.element("td", &[], &span.reason).close("tr");
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     let mut m = Markup::new();
     let summary = format!("Every such time, from the start of the load of its trial ({})", spans.len());
     m.open("details", &[]).element("summary", &[], &summary).add(&scrolling(&table));
@@ -234,17 +223,15 @@ fn left_out(group: &Group) -> Markup {
         return m;
     }
     heading(&mut m, &group.prefix, "left-out", "Failovers that don’t count", &group.label);
-    let mut table = Markup::new();
-    table.open("table", &[]);
-    head(&mut table, &[("Environment", false), ("Trial", true), ("Fault", false), ("Why", false)]);
-    table.open("tbody", &[]);
+    let mut table =
+        open_table("", &[("Environment", false), ("Trial", true), ("Fault", false), ("Why", false)]);
     for (e, f, why) in excluded.iter().take(MOST_ROWS) {
         table.open("tr", &[]).element("th", &[("scope", "row")], &e.label);
         table.element("td", &[("class", "n")], &format!("{:03}", f.trial));
         table.element("td", &[], &format!("{} at {}", f.fault, moment(f.at)));
         table.element("td", &[], why).close("tr");
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     m.add(&scrolling(&table)).add(&more(excluded.len()));
     m
 }
@@ -256,13 +243,10 @@ fn each(group: &Group) -> Markup {
     if count == 0 {
         return m;
     }
-    let mut table = Markup::new();
-    table.open("table", &[("class", "sortable")]);
     let mut columns = vec![("Environment", false), ("Trial", true), ("Fault", false), ("At", true)];
     columns.extend(QUANTITIES.iter().map(|q| (q.label, true)));
     columns.push(("Outcome", false));
-    head(&mut table, &columns);
-    table.open("tbody", &[]);
+    let mut table = open_table("sortable", &columns);
     for (e, f) in of_group(group).take(MOST_ROWS) {
         let class = if f.excluded.is_some() { "invalid" } else { "" };
         table.open("tr", &[("class", class)]).element("th", &[("scope", "row")], &e.label);
@@ -282,7 +266,7 @@ fn each(group: &Group) -> Markup {
         };
         table.element("td", &[], &outcome).close("tr");
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     m.open("details", &[]).element("summary", &[], &format!("Every fault by itself ({count})"));
     m.add(&scrolling(&table)).add(&more(count)).close("details");
     m

@@ -22,7 +22,7 @@ mod words;
 
 use std::sync::OnceLock;
 
-use crate::chapter::{Chapter, Page, Place, Terminal};
+use crate::chapter::{Chapter, Page, Rank, Terminal};
 use crate::context::Context;
 use crate::table::Table;
 use failovers::Ft;
@@ -48,7 +48,7 @@ impl Chapter for FaultTolerance {
             return page;
         }
         page.styles.push(include_str!("style.css"));
-        page.put(Place::Faults, "ft", "Fault tolerance", page::failovers(context, found));
+        page.put(Rank::Faults, "ft", "Fault tolerance", page::failovers(context, found));
         page.words.extend(WORDS);
         page
     }

@@ -9,12 +9,12 @@ use super::plot::takeover::{Lane, Part, takeover};
 use super::words::sentence;
 use super::{costs, facts};
 use crate::context::Context;
-use crate::html::parts::{figure, head, heading, scrolling};
+use crate::html::parts::{close_table, figure, heading, open_table, scrolling};
 use crate::markup::Markup;
 use crate::plot::scale::Scale;
 use crate::plot::{responsive, series as color};
 
-/// Pictures of more failovers than this are told apart by nobody.
+/// More failovers than this can't be told apart in a picture.
 const MOST_TOTALS: usize = 200;
 /// Lengths further apart than this don't share an axis.
 const SAME_AXIS: f64 = 8.0;
@@ -64,12 +64,9 @@ fn by_fault<'s, 'a>(all: &'s [Series<'a>]) -> Vec<(&'a str, Vec<&'s Series<'a>>)
 }
 
 fn table(fault: &str, all: &[&Series<'_>]) -> Markup {
-    let mut m = Markup::new();
-    m.open("table", &[("class", "failovers")]);
     let mut columns = vec![(fault, false)];
     columns.extend(all.iter().map(|s| (s.environment.label.as_str(), true)));
-    head(&mut m, &columns);
-    m.open("tbody", &[]);
+    let mut m = open_table("failovers", &columns);
     shares(&mut m, all, "Service survived", |s| Some((s.survived(), s.count())));
     for quantity in &QUANTITIES {
         let figures: Vec<_> = all.iter().map(|s| s.figure(quantity)).collect();
@@ -96,7 +93,7 @@ fn table(fault: &str, all: &[&Series<'_>]) -> Markup {
     shares(&mut m, all, "Failovers that kept every connection", |s| {
         s.connections().map(|c| (c.unharmed, c.failovers))
     });
-    m.close("tbody").close("table");
+    close_table(&mut m);
     scrolling(&m)
 }
 

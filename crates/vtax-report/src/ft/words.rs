@@ -54,7 +54,7 @@ pub(crate) fn sentence(series: &Series<'_>) -> String {
             lost => format!("{lost} of {} open connections were lost.", c.open),
         });
     }
-    // Where nobody answered any more, how many went unanswered is only a matter of how long was counted.
+    // Where the service never answered again, the number of lost requests only says how long was counted.
     if let Some(failed) = total(series, |c| c.failed).filter(|_| survived == n) {
         let of = total(series, |c| c.attempted).map_or_else(String::new, |all| format!(" of {all}"));
         said.push(match failed {

@@ -5,11 +5,11 @@ use vtax_store::record::{TrialRecord, Validity};
 use vtax_store::summary::Summary;
 
 use super::trial::{LAYERS, layer_label};
-use crate::chapter::{Chapter, Page, Place};
+use crate::chapter::{Chapter, Page, Rank};
 use crate::context::Context;
 use crate::data::{Group, RunData};
 use crate::format::quantity;
-use crate::html::parts::{details, figure, head, titled};
+use crate::html::parts::{close_table, details, figure, open_table, titled};
 use crate::markup::Markup;
 use crate::plot::responsive;
 use crate::plot::stack::{Bar, layer_class, stack};
@@ -22,7 +22,7 @@ impl Chapter for Cpu {
     fn page(&self, context: &Context) -> Page {
         let mut page = Page::default();
         let body = section(&context.data, &context.summary);
-        page.put(Place::Pictures, "cpu", "Where the tax is paid", body);
+        page.put(Rank::Pictures, "cpu", "Where the tax is paid", body);
         page
     }
 }
@@ -95,12 +95,9 @@ fn bars(data: &RunData, summary: &Summary, group: &Group<'_>, measure: &str) -> 
 }
 
 fn layer_table(bars: &[Bar]) -> Markup {
-    let mut table = Markup::new();
-    table.open("table", &[]);
     let mut columns = vec![("Layer", false)];
     columns.extend(bars.iter().map(|b| (b.label.as_str(), true)));
-    head(&mut table, &columns);
-    table.open("tbody", &[]);
+    let mut table = open_table("", &columns);
     for (layer, _) in LAYERS {
         let of = |b: &Bar| b.layers.iter().find(|l| l.0 == layer).map(|l| l.1);
         if bars.iter().all(|b| of(b).is_none()) {
@@ -117,6 +114,7 @@ fn layer_table(bars: &[Bar]) -> Markup {
     for bar in bars {
         table.element("td", &[("class", "n")], &quantity(bar.total(), "ns"));
     }
-    table.close("tr").close("tbody").close("table");
+    table.close("tr");
+    close_table(&mut table);
     details("As a table", &table)
 }

@@ -1,10 +1,10 @@
 //! Latency by percentile.
 
-use crate::chapter::{Chapter, Page, Place};
+use crate::chapter::{Chapter, Page, Rank};
 use crate::context::Context;
 use crate::data::RunData;
 use crate::format::{duration, quantile_name};
-use crate::html::parts::{details, figure, head, titled};
+use crate::html::parts::{close_table, details, figure, open_table, titled};
 use crate::markup::Markup;
 use crate::plot::curves::{Curve, LATENCY, percentiles};
 use crate::plot::{responsive, series};
@@ -16,7 +16,7 @@ pub(crate) struct Latency;
 impl Chapter for Latency {
     fn page(&self, context: &Context) -> Page {
         let mut page = Page::default();
-        page.put(Place::Pictures, "latency", "Latency", section(&context.data));
+        page.put(Rank::Pictures, "latency", "Latency", section(&context.data));
         page
     }
 }
@@ -49,14 +49,11 @@ fn section(data: &RunData) -> Markup {
 
 fn percentile_table(curves: &[Curve<'_>]) -> Markup {
     let quantiles = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999];
-    let mut table = Markup::new();
-    table.open("table", &[]);
     let names: Vec<String> = quantiles.iter().map(|q| quantile_name(*q)).collect();
     let mut columns = vec![("Environment", false), ("Requests", true), ("Mean", true)];
     columns.extend(names.iter().map(|n| (n.as_str(), true)));
     columns.push(("Maximum", true));
-    head(&mut table, &columns);
-    table.open("tbody", &[]);
+    let mut table = open_table("", &columns);
     for c in curves {
         let h = c.histogram;
         table.open("tr", &[]).element("th", &[("scope", "row")], &c.label);
@@ -70,6 +67,6 @@ fn percentile_table(curves: &[Curve<'_>]) -> Markup {
         }
         table.element("td", &[("class", "n")], &duration(h.max() as f64)).close("tr");
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     details("As a table", &table)
 }

@@ -1,6 +1,6 @@
 //! Provenance, how to repeat the run, and the words of the page.
 
-use crate::chapter::{Chapter, Page, Place};
+use crate::chapter::{Chapter, Page, Rank};
 use crate::context::Context;
 use crate::format::{quantity, utc};
 use crate::markup::Markup;
@@ -13,8 +13,8 @@ pub(crate) struct Origin;
 impl Chapter for Origin {
     fn page(&self, context: &Context) -> Page {
         let mut page = Page::default();
-        page.put(Place::Origin, "provenance", "Where the numbers come from", provenance(context));
-        page.put(Place::Origin, "repeat", "Repeat it", repeat(context));
+        page.put(Rank::Origin, "provenance", "Where the numbers come from", provenance(context));
+        page.put(Rank::Origin, "repeat", "Repeat it", repeat(context));
         page
     }
 }

@@ -3,11 +3,11 @@
 use vtax_plan::model::Cell;
 use vtax_stats::{Load, Parameter, Peak, Scalability, scalability};
 
-use crate::chapter::{Chapter, Page, Place};
+use crate::chapter::{Chapter, Page, Rank};
 use crate::context::Context;
 use crate::data::RunData;
 use crate::format::{quantity, range};
-use crate::html::parts::{figure, head, scrolling};
+use crate::html::parts::{close_table, figure, open_table, scrolling};
 use crate::markup::Markup;
 use crate::plot::scaling::{Sweep, scaling};
 use crate::plot::{responsive, series};
@@ -28,7 +28,7 @@ pub(crate) struct Sweeps;
 impl Chapter for Sweeps {
     fn page(&self, context: &Context) -> Page {
         let mut page = Page::default();
-        page.put(Place::Pictures, "scalability", "Scalability", sweeps(&context.data));
+        page.put(Rank::Pictures, "scalability", "Scalability", sweeps(&context.data));
         page
     }
 }
@@ -162,8 +162,12 @@ fn section(found: &[(Sweep, String)], (parameter, measure): (&str, &str), of: &s
     if found.iter().all(|(s, _)| s.law.is_none()) {
         return m;
     }
-    let mut table = Markup::new();
-    table.open("table", &[]);
+    m.add(&scrolling(&laws(found)));
+    m
+}
+
+/// The parameters of each law.
+fn laws(found: &[(Sweep, String)]) -> Markup {
     let columns = [
         ("Environment", false),
         ("One alone, λ", true),
@@ -172,8 +176,7 @@ fn section(found: &[(Sweep, String)], (parameter, measure): (&str, &str), of: &s
         ("Peak at", true),
         ("Peak", true),
     ];
-    head(&mut table, &columns);
-    table.open("tbody", &[]);
+    let mut table = open_table("", &columns);
     for (sweep, _) in found {
         table.open("tr", &[]).element("th", &[("scope", "row")], &sweep.label);
         let Some(law) = &sweep.law else {
@@ -199,9 +202,8 @@ fn section(found: &[(Sweep, String)], (parameter, measure): (&str, &str), of: &s
         }
         table.close("tr");
     }
-    table.close("tbody").close("table");
-    m.add(&scrolling(&table));
-    m
+    close_table(&mut table);
+    table
 }
 
 fn whole(v: f64) -> String {

@@ -1,7 +1,7 @@
 //! Small multiples over time: goodput and latency of every trial, requests, probes.
 
 use super::series::{self, Density, Points, Probed, TrialSeries};
-use crate::chapter::{Chapter, Page, Place};
+use crate::chapter::{Chapter, Page, Rank};
 use crate::context::Context;
 use crate::data::{Group, RunData};
 use crate::html::parts::figure;
@@ -23,8 +23,8 @@ impl Chapter for OverTime {
         let intervals = series::intervals(run, data, &mut page.damage);
         let densities = series::densities(run, data, &mut page.damage);
         let seen = series::probes(run, data, &mut page.damage);
-        page.put(Place::Pictures, "time", "Over time", over_time(data, &intervals, &densities));
-        page.put(Place::Pictures, "probes", "What the probes saw", probes(data, &seen));
+        page.put(Rank::Pictures, "time", "Over time", over_time(data, &intervals, &densities));
+        page.put(Rank::Pictures, "probes", "What the probes saw", probes(data, &seen));
         page
     }
 }

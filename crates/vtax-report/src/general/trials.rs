@@ -3,12 +3,12 @@
 use vtax_store::record::{InvalidReason, Validity};
 
 use super::trial::load;
-use crate::chapter::{Chapter, Page, Place};
+use crate::chapter::{Chapter, Page, Rank};
 use crate::context::Context;
 use crate::data::RunData;
 use crate::families::told;
 use crate::format::duration;
-use crate::html::parts::{head, scrolling};
+use crate::html::parts::{close_table, open_table, scrolling};
 use crate::markup::Markup;
 use crate::table::{Table, count, number, number_or_none, text, text_or_none, yes_no};
 use crate::words::invalid;
@@ -25,8 +25,8 @@ pub(crate) struct Trials;
 impl Chapter for Trials {
     fn page(&self, context: &Context) -> Page {
         let mut page = Page::default();
-        page.put(Place::Trials, "left-out", "What doesn't count", left_out(context));
-        page.put(Place::Trials, "trials", "Trials", section(context));
+        page.put(Rank::Trials, "left-out", "What doesn't count", left_out(context));
+        page.put(Rank::Trials, "trials", "Trials", section(context));
         page
     }
 
@@ -63,10 +63,8 @@ fn table(context: &Context) -> Table {
 
 fn section(context: &Context) -> Markup {
     let data = &context.data;
-    let mut table = Markup::new();
-    table.open("table", &[("class", "sortable")]);
-    head(
-        &mut table,
+    let mut table = open_table(
+        "sortable",
         &[
             ("Trial", true),
             ("Counts", false),
@@ -79,7 +77,6 @@ fn section(context: &Context) -> Markup {
             ("Found", false),
         ],
     );
-    table.open("tbody", &[]);
     for t in &data.trials {
         let valid = t.validity == Validity::Valid;
         table.open("tr", &[("class", if valid { "" } else { "invalid" })]);
@@ -105,7 +102,7 @@ fn section(context: &Context) -> Markup {
             .element("td", &[], &invalid(&t.validity).unwrap_or_else(|| told(t, data.cell(&t.cell))))
             .close("tr");
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     let mut m = Markup::new();
     if !data.trials.is_empty() {
         m.add(&scrolling(&table)).add(&logs(context));
@@ -141,13 +138,10 @@ fn logs(context: &Context) -> Markup {
 /// Trials that don't count, and what was cut off those that do.
 fn left_out(context: &Context) -> Markup {
     let data = &context.data;
-    let mut table = Markup::new();
-    table.open("table", &[]);
-    head(
-        &mut table,
+    let mut table = open_table(
+        "",
         &[("Trial", true), ("Cell", false), ("Measure", false), ("Left out", false), ("Why", false)],
     );
-    table.open("tbody", &[]);
     let mut rows = 0;
     for t in &data.trials {
         let (what, why) = match (&t.validity, &t.warm_up) {
@@ -164,7 +158,7 @@ fn left_out(context: &Context) -> Markup {
         table.element("td", &[], &t.cell).element("td", &[], &t.measure);
         table.element("td", &[], &what).element("td", &[], &why).close("tr");
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     let mut m = Markup::new();
     if data.trials.is_empty() {
         return m;

@@ -4,11 +4,11 @@ use vtax_store::summary::Better;
 
 use super::glossary::WORDS;
 use super::why::why;
-use crate::chapter::{Chapter, Page, Place};
+use crate::chapter::{Chapter, Page, Rank};
 use crate::context::Context;
 use crate::families::metrics;
 use crate::format::{digits, quantity, range, tax};
-use crate::html::parts::{figure, head, scrolling};
+use crate::html::parts::{close_table, figure, open_table, scrolling};
 use crate::markup::Markup;
 use crate::plot::{self, forest};
 use crate::rows::{MOST_ROWS, Row, first_and_rest};
@@ -22,9 +22,9 @@ pub(crate) struct Verdicts;
 impl Chapter for Verdicts {
     fn page(&self, context: &Context) -> Page {
         let mut page = Page::default();
-        page.put(Place::Taxes, "taxes", "Taxes", taxes(context));
-        page.put(Place::Reasons, "why", "Why these verdicts", why(context));
-        page.put(Place::Figures, "figures", "All figures", all_figures(context));
+        page.put(Rank::Taxes, "taxes", "Taxes", taxes(context));
+        page.put(Rank::Reasons, "why", "Why these verdicts", why(context));
+        page.put(Rank::Figures, "figures", "All figures", all_figures(context));
         page.words.extend(WORDS);
         page
     }
@@ -110,10 +110,8 @@ fn taxes(context: &Context) -> Markup {
 fn all_figures(context: &Context) -> Markup {
     let mut m = Markup::new();
     m.open("details", &[]).element("summary", &[], "Every metric of every environment");
-    let mut table = Markup::new();
-    table.open("table", &[("class", "sortable")]);
-    head(
-        &mut table,
+    let mut table = open_table(
+        "sortable",
         &[
             ("Cell", false),
             ("Measure", false),
@@ -127,7 +125,6 @@ fn all_figures(context: &Context) -> Markup {
             ("Verdict", false),
         ],
     );
-    table.open("tbody", &[]);
     for cell in &context.summary.cells {
         for info in metrics() {
             let Some(v) = cell.metrics.get(info.name) else { continue };
@@ -153,7 +150,7 @@ fn all_figures(context: &Context) -> Markup {
             table.element("td", &[], comparison.map_or("", |c| word(c.verdict))).close("tr");
         }
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     m.add(&scrolling(&table)).close("details");
     if context.rows().is_empty() { Markup::new() } else { m }
 }

@@ -2,7 +2,7 @@
 
 use super::parts::definitions;
 use super::top;
-use crate::chapter::{Chapter, Page, Place};
+use crate::chapter::{Chapter, Page, Rank};
 use crate::context::Context;
 use crate::markup::Markup;
 
@@ -12,8 +12,8 @@ pub(crate) fn page(context: &Context, chapters: &[Box<dyn Chapter>]) -> String {
     for chapter in chapters {
         all.append(chapter.page(context));
     }
-    all.put(Place::Origin, "words", "Words", definitions(&all.words));
-    all.sections.sort_by_key(|section| section.place);
+    all.put(Rank::Origin, "words", "Words", definitions(&all.words));
+    all.sections.sort_by_key(|section| section.rank);
 
     let mut page = Markup::new();
     page.fixed("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");

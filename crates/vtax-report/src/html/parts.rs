@@ -49,6 +49,21 @@ pub(crate) fn scrolling(table: &Markup) -> Markup {
     m
 }
 
+/// Begins a table of that class, none where it is empty: its head, then its body, which rows follow.
+pub(crate) fn open_table(class: &str, columns: &[(&str, bool)]) -> Markup {
+    let mut table = Markup::new();
+    let attributes = [("class", class)];
+    table.open("table", if class.is_empty() { &[] } else { &attributes });
+    head(&mut table, columns);
+    table.open("tbody", &[]);
+    table
+}
+
+/// Ends a table.
+pub(crate) fn close_table(table: &mut Markup) {
+    table.close("tbody").close("table");
+}
+
 /// The head of a table, with a class for columns of numbers.
 pub(crate) fn head(m: &mut Markup, columns: &[(&str, bool)]) {
     m.open("thead", &[]).open("tr", &[]);

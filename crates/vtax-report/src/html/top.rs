@@ -3,7 +3,7 @@
 use vtax_plan::model::MeasureKind;
 use vtax_store::summary::{Comparison, Doubt, Summary, Verdict};
 
-use super::parts::{badge, head};
+use super::parts::{badge, close_table, head};
 use crate::chapter::Section;
 use crate::context::Context;
 use crate::data::RunData;
@@ -95,7 +95,7 @@ fn table(context: &Context, rows: &[&Row]) -> Markup {
         }
         m.add(&line(row));
     }
-    m.close("tbody").close("table");
+    close_table(&mut m);
     m
 }
 

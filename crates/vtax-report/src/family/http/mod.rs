@@ -5,10 +5,10 @@ pub(crate) mod trial;
 
 use vtax_store::record::{CapacityOutcome, Outcome, TrialRecord, Validity};
 
-use crate::chapter::{Chapter, Page, Place};
+use crate::chapter::{Chapter, Page, Rank};
 use crate::context::Context;
 use crate::data::RunData;
-use crate::html::parts::{details, figure, head, titled};
+use crate::html::parts::{close_table, details, figure, open_table, titled};
 use crate::markup::Markup;
 use crate::plot::{responsive, series};
 use crate::table::{Table, count, number, text, text_or_none, yes_no};
@@ -22,7 +22,7 @@ pub(crate) struct Http;
 impl Chapter for Http {
     fn page(&self, context: &Context) -> Page {
         let mut page = Page::default();
-        page.put(Place::Pictures, "capacity", "Capacity", section(&context.data));
+        page.put(Rank::Pictures, "capacity", "Capacity", section(&context.data));
         page
     }
 
@@ -99,10 +99,8 @@ fn section(data: &RunData) -> Markup {
 }
 
 fn bracket_table(cells: &[Searches<'_>]) -> Markup {
-    let mut table = Markup::new();
-    table.open("table", &[]);
-    head(&mut table, &[("Environment", false), ("Trial", true), ("Bracket, req/s", true), ("Steps", true)]);
-    table.open("tbody", &[]);
+    let mut table =
+        open_table("", &[("Environment", false), ("Trial", true), ("Bracket, req/s", true), ("Steps", true)]);
     for cell in cells {
         for (index, outcome) in &cell.trials {
             table.open("tr", &[]).element("th", &[("scope", "row")], &cell.label);
@@ -111,6 +109,6 @@ fn bracket_table(cells: &[Searches<'_>]) -> Markup {
             table.element("td", &[("class", "n")], &outcome.steps.len().to_string()).close("tr");
         }
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     details("As a table", &table)
 }

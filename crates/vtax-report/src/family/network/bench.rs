@@ -27,7 +27,7 @@ pub(crate) struct Bench<'a> {
     /// What tells it from others; empty where there is one only.
     pub(crate) label: String,
     pub(crate) measure: &'a Measure,
-    pub(crate) course: &'a NetworkMeasure,
+    pub(crate) timing: &'a NetworkMeasure,
     /// The study that the plan repeats.
     pub(crate) study: Option<&'static Study>,
     /// Every test of any of its cells, in the plan's order.
@@ -188,8 +188,8 @@ impl<'a> Bench<'a> {
 
     /// Warm-up and counted time of the transfers; `None` where they differ in them.
     pub(crate) fn times(&self) -> Option<(Nanos, Nanos)> {
-        let mut times = self.transfers().map(|t| self.course.of(t.test)).map(|m| (m.warmup, m.duration));
-        let first = times.next().unwrap_or((self.course.warmup, self.course.duration));
+        let mut times = self.transfers().map(|t| self.timing.of(t.test)).map(|m| (m.warmup, m.duration));
+        let first = times.next().unwrap_or((self.timing.warmup, self.timing.duration));
         times.all(|other| other == first).then_some(first)
     }
 
@@ -216,7 +216,7 @@ pub(crate) fn of(data: &RunData) -> Links<'_> {
     let mut benches = Vec::new();
     for group in data.groups() {
         for measure in &data.plan.measures {
-            let MeasureKind::Network(course) = &measure.kind else { continue };
+            let MeasureKind::Network(timing) = &measure.kind else { continue };
             let links = links(data, &group, &measure.name);
             if links.is_empty() {
                 continue;
@@ -227,7 +227,7 @@ pub(crate) fn of(data: &RunData) -> Links<'_> {
             };
             let tests = tests(&group, &measure.name);
             let study = study::of(&data.plan);
-            benches.push(Bench { prefix, label: group.label.clone(), measure, course, study, tests, links });
+            benches.push(Bench { prefix, label: group.label.clone(), measure, timing, study, tests, links });
         }
     }
     Links { benches }

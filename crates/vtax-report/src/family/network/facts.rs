@@ -15,7 +15,7 @@ use super::tables::QUANTILES;
 use super::transfers::MEGABYTE;
 use crate::data::RunData;
 use crate::format::{duration, quantity};
-use crate::html::parts::{head, heading, row_head, scrolling, wide};
+use crate::html::parts::{close_table, heading, open_table, row_head, scrolling, wide};
 use crate::markup::Markup;
 
 /// Jitter, loss and round trips.
@@ -52,8 +52,6 @@ fn over_trials(values: &[f64], text: impl Fn(f64) -> String) -> Markup {
 }
 
 fn udp(bench: &Bench<'_>) -> Markup {
-    let mut table = Markup::new();
-    table.open("table", &[("class", "beside")]);
     let mut columns = vec![
         ("Path", false),
         ("Offered", true),
@@ -66,8 +64,7 @@ fn udp(bench: &Bench<'_>) -> Markup {
         ("No room", true),
     ];
     columns.extend(bench.study.map(|_| ("As expected", false)));
-    head(&mut table, &columns);
-    table.open("tbody", &[]);
+    let mut table = open_table("beside", &columns);
     for (link, test) in bench.links.iter().flat_map(|l| bench.of_kind("udp").map(move |t| (l, t))) {
         let NetworkTestKind::Udp(asked) = &test.test.kind else { continue };
         let found = link.udp(&test.test.name);
@@ -100,7 +97,7 @@ fn udp(bench: &Bench<'_>) -> Markup {
         }
         table.close("tr");
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     let mut m = wide(&table, columns.len());
     m.fixed("<p class=\"small-print\">Means over trials, standard deviations in parentheses. Jitter is the interarrival jitter of RFC&nbsp;3550, section 6.4.1: J&nbsp;+=&nbsp;(|D|&nbsp;&minus;&nbsp;J)&nbsp;/&nbsp;16, where D is by how much two datagrams' distance changed on their way; the first column averages J over all datagrams, the second is its last value, as iperf prints it. Lost: of those sent, duplicates left out. No room: dropped by the receiving socket, which is not the path's loss.");
     if bench.study.is_some() {
@@ -123,19 +120,16 @@ fn expectation(study: &Study, jitters: &[f64], losses: &[f64]) -> String {
 }
 
 fn round_trips(data: &RunData, bench: &Bench<'_>) -> Markup {
-    let mut table = Markup::new();
-    table.open("table", &[("class", "beside")]);
     let mut columns = vec![("Path", false), ("Test", false), ("Rate", true), ("Lost", true), ("Mean", true)];
     columns.extend(QUANTILES.map(|(name, _)| (name, true)));
     columns.push(("Maximum", true));
-    head(&mut table, &columns);
-    table.open("tbody", &[]);
+    let mut table = open_table("beside", &columns);
     for test in bench.of_kind("ping").chain(bench.of_kind("rr")) {
         for link in &bench.links {
             round_trip(&mut table, data, link, test);
         }
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     let mut m = wide(&table, columns.len());
     m.fixed("<p class=\"small-print\">All trials that count, merged. An echo (ping) is sent when it is due, whatever has come back, and counts from its sending; a transaction (rr) begins when the one before has ended. A percentile needs ten values beyond it. The curves are in the section on latency.</p>");
     m
@@ -219,10 +213,8 @@ fn calculation(bench: &Bench<'_>) -> Markup {
         quantity(sample.flow.goodput(), "bit/s"),
     );
     m.element("p", &[], &ours);
-    let mut table = Markup::new();
-    table.open("table", &[]);
-    head(
-        &mut table,
+    let mut table = open_table(
+        "",
         &[
             ("Who counted this transfer, warm-up included", false),
             ("Bytes", true),
@@ -230,7 +222,6 @@ fn calculation(bench: &Bench<'_>) -> Markup {
             ("Apart", true),
         ],
     );
-    table.open("tbody", &[]);
     for [who, found, expected, apart] in witnesses(&sample) {
         table.open("tr", &[]).element("th", &[("scope", "row")], &who);
         for text in [&found, &expected, &apart] {
@@ -238,7 +229,7 @@ fn calculation(bench: &Bench<'_>) -> Markup {
         }
         table.close("tr");
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     m.add(&scrolling(&table));
     m
 }
@@ -295,13 +286,10 @@ fn grouped(count: u64) -> String {
 
 /// How far each witness was apart at most, by path.
 fn counts(bench: &Bench<'_>) -> Markup {
-    let mut table = Markup::new();
-    table.open("table", &[("class", "beside")]);
     let mut columns = vec![("Path", false)];
     columns.extend(Witness::ALL.map(|w| (w.name(), true)));
     columns.extend([("Tests", true), ("Refused", true)]);
-    head(&mut table, &columns);
-    table.open("tbody", &[]);
+    let mut table = open_table("beside", &columns);
     for link in &bench.links {
         let found = agreement(bench, link);
         row_head(&mut table, &link.label, link.position);
@@ -321,7 +309,7 @@ fn counts(bench: &Bench<'_>) -> Markup {
         }
         table.close("tr");
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     let mut m = wide(&table, columns.len());
     m.fixed("<p class=\"small-print\">The largest share by which a count was apart from the sender's in any test, those that don't count included; an interface counts headers too, so its count should lie in a range. Beyond 0.5&nbsp;% a test is refused. A dash: nobody counted there; packets are captured where the plan says capture: true.</p>");
     m
@@ -329,8 +317,6 @@ fn counts(bench: &Bench<'_>) -> Markup {
 
 /// Asked and given buffers, by test; the same of all paths where they agree.
 fn sockets(bench: &Bench<'_>) -> Markup {
-    let mut table = Markup::new();
-    table.open("table", &[]);
     let columns = [
         ("Test", false),
         ("Asked", true),
@@ -339,8 +325,7 @@ fn sockets(bench: &Bench<'_>) -> Markup {
         ("Segment", true),
         ("Congestion control", false),
     ];
-    head(&mut table, &columns);
-    table.open("tbody", &[]);
+    let mut table = open_table("", &columns);
     for test in bench.transfers() {
         let NetworkTestKind::Tcp(asked) = &test.test.kind else { continue };
         let flows: Vec<_> = bench.links.iter().flat_map(|l| l.flows(&test.test.name)).collect();
@@ -362,7 +347,7 @@ fn sockets(bench: &Bench<'_>) -> Markup {
         }
         table.element("td", &[], &congestion_controls(bench, &test.test.name)).close("tr");
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     let mut m = scrolling(&table);
     m.fixed("<p class=\"small-print\">What getsockopt said of the connections of all paths at their end. Linux gives twice what is asked, as its own bookkeeping takes its share of a buffer, and no less than a minimum of its own (socket(7), tcp(7)): the window that goes over the wire is smaller than the buffer.</p>");
     m
@@ -423,12 +408,10 @@ fn proofs(bench: &Bench<'_>) -> Markup {
         m.fixed("<p>No path of this run is an emulated wire.</p>");
         return m;
     }
-    let mut table = Markup::new();
-    table.open("table", &[]);
     let columns =
         ["Path", "Wire", "TCP should carry", "and carried", "Delay each way", "measured", "Loss", "measured"];
-    head(&mut table, &columns.map(|c| (c, c != "Path")));
-    table.open("tbody", &[]).add(&rows).close("tbody").close("table");
+    let mut table = open_table("", &columns.map(|c| (c, c != "Path")));
+    table.add(&rows).close("tbody").close("table");
     m.add(&scrolling(&table));
     m.fixed("<p class=\"small-print\">Over all trials. A wire whose rate, delay or loss is more than 2&nbsp;% off what was asked is refused, and its trial fails. A wire's rate includes preamble and gap of each frame, so of 1&nbsp;Gbit/s TCP can have 941&nbsp;Mbit/s. Empty: not asked for.</p>");
     m
@@ -445,10 +428,7 @@ fn proved(link: &Link<'_>, what: &str) -> Vec<f64> {
 
 /// Facts of paths: switch, controller, flows; and what each path is.
 fn paths(bench: &Bench<'_>) -> Markup {
-    let mut table = Markup::new();
-    table.open("table", &[("class", "words-wrap")]);
-    head(&mut table, &[("Path", false), ("Kind", false), ("Facts", false)]);
-    table.open("tbody", &[]);
+    let mut table = open_table("words-wrap", &[("Path", false), ("Kind", false), ("Facts", false)]);
     for link in &bench.links {
         row_head(&mut table, &link.label, link.position);
         let path = &link.cell.path;
@@ -462,7 +442,7 @@ fn paths(bench: &Bench<'_>) -> Markup {
         table.element("td", &[], &kind.join(", "));
         table.element("td", &[], &facts(link)).close("tr");
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     table
 }
 

@@ -17,7 +17,7 @@ mod workbook;
 use rust_xlsxwriter::{Workbook, XlsxError};
 use vtax_store::summary::Comparison;
 
-use crate::chapter::{Chapter, Page, Place, Terminal};
+use crate::chapter::{Chapter, Page, Rank, Terminal};
 use crate::context::Context;
 use crate::data::RunData;
 use crate::table::Table;
@@ -34,11 +34,11 @@ impl Chapter for Network {
             return page;
         }
         page.styles.push(include_str!("style.css"));
-        page.put(Place::Findings, "links", "Paths", page::section(context, &links));
+        page.put(Rank::Findings, "links", "Paths", page::section(context, &links));
         let datagrams = facts::datagrams(&context.data, &links);
-        page.put(Place::Findings, "links-datagrams", "Datagrams and round trips", datagrams);
+        page.put(Rank::Findings, "links-datagrams", "Datagrams and round trips", datagrams);
         let title = "Whether the network figures can be trusted";
-        page.put(Place::Details, "links-trust", title, facts::trust(&links));
+        page.put(Rank::Details, "links-trust", title, facts::trust(&links));
         page
     }
 

@@ -7,12 +7,12 @@ use vtax_store::record::Validity;
 use vtax_store::summary::Comparison;
 
 use super::bench::{Bench, Link, Links, Test, Window};
-use super::plot::{Line, Row, by_window, scenarios};
+use super::plot::{Row, WindowLine, by_window, scenarios};
 use super::study::{self, Study};
 use super::transfers::{Amount, Grid, SECONDS, amount, grid, in_30_s, megabytes};
 use crate::context::Context;
 use crate::format::{digits, quantity, tax, tax_range, tick};
-use crate::html::parts::{badge, figure, head, heading, row_head, wide};
+use crate::html::parts::{badge, close_table, figure, heading, open_table, row_head, wide};
 use crate::markup::Markup;
 use crate::plot::{responsive, series};
 use crate::words::invalid;
@@ -167,7 +167,7 @@ fn grid_table(grid: &Grid) -> Markup {
         }
         m.close("tr");
     }
-    m.close("tbody").close("table");
+    close_table(&mut m);
     m
 }
 
@@ -264,7 +264,7 @@ fn systems(bench: &Bench<'_>) -> Markup {
                 windows.iter().map(|w| Some(amount(bench, [link], *w, variant)?.mean)).collect();
             if values.iter().any(Option::is_some) {
                 let label = format!("{}, {variant}", link.label);
-                lines.push(Line { label, position: lines.len(), values });
+                lines.push(WindowLine { label, position: lines.len(), values });
             }
         }
     }
@@ -282,12 +282,9 @@ fn systems(bench: &Bench<'_>) -> Markup {
     let keys: Vec<_> = lines.iter().map(|l| (series(l.position), l.label.clone())).collect();
     let picture = responsive(|w| by_window(&lines, &names, "Transfers by system and window", "MB", w));
     m.add(&figure(caption, &keys, &picture));
-    let mut table = Markup::new();
-    table.open("table", &[("class", "beside")]);
     let mut columns = vec![("System", false)];
     columns.extend(names.iter().map(|n| (n.as_str(), true)));
-    head(&mut table, &columns);
-    table.open("tbody", &[]);
+    let mut table = open_table("beside", &columns);
     for link in &bench.links {
         for variant in &variants {
             let amounts: Vec<_> = windows.iter().map(|w| amount(bench, [link], *w, variant)).collect();
@@ -302,7 +299,7 @@ fn systems(bench: &Bench<'_>) -> Markup {
             table.close("tr");
         }
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     m.add(&wide(&table, names.len()));
     m
 }
@@ -371,13 +368,10 @@ fn every(bench: &Bench<'_>) -> Markup {
 /// A table with a row for each path and a column for each transfer.
 fn by_transfer(bench: &Bench<'_>, class: &str, cell: impl Fn(&Link<'_>, &Test<'_>) -> Markup) -> Markup {
     let tests: Vec<&Test<'_>> = bench.transfers().collect();
-    let mut table = Markup::new();
-    table.open("table", &[("class", class)]);
     let names: Vec<String> = tests.iter().map(|t| name_of(t)).collect();
     let mut columns = vec![("Path", false)];
     columns.extend(names.iter().map(|n| (n.as_str(), true)));
-    head(&mut table, &columns);
-    table.open("tbody", &[]);
+    let mut table = open_table(class, &columns);
     for link in &bench.links {
         row_head(&mut table, &link.label, link.position);
         for test in &tests {
@@ -385,7 +379,7 @@ fn by_transfer(bench: &Bench<'_>, class: &str, cell: impl Fn(&Link<'_>, &Test<'_
         }
         table.close("tr");
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     wide(&table, tests.len())
 }
 
@@ -417,10 +411,10 @@ fn why_none(link: &Link<'_>, test: &Test<'_>) -> String {
 fn not_repeated(bench: &Bench<'_>, study: &Study) -> Markup {
     let mut m = Markup::new();
     heading(&mut m, &bench.prefix, "not-repeated", "What of the study is not repeated here", &bench.label);
-    let mut table = Markup::new();
-    table.open("table", &[("class", "words-wrap")]);
-    head(&mut table, &[("In the study", false), ("Why not", false), ("What stands for it", false)]);
-    table.open("tbody", &[]);
+    let mut table = open_table(
+        "words-wrap",
+        &[("In the study", false), ("Why not", false), ("What stands for it", false)],
+    );
     for left_out in &study.not_repeated {
         table.open("tr", &[]).element("th", &[("scope", "row")], &left_out.what);
         table.element("td", &[], &left_out.why).element("td", &[], &left_out.instead).close("tr");
@@ -433,7 +427,7 @@ fn not_repeated(bench: &Bench<'_>, study: &Study) -> Markup {
         table.element("td", &[], "This run has no such path, or none of its trials began.");
         table.element("td", &[], &instead).close("tr");
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     m.add(&table);
     m
 }

@@ -70,7 +70,7 @@ pub(crate) fn scenarios(groups: &[(String, Vec<Row>)], title: &str, unit: &str, 
 
 /// One line over the windows.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct WindowLine {
     pub(crate) label: String,
     /// Number of its colour and mark.
     pub(crate) position: usize,
@@ -79,7 +79,13 @@ pub(crate) struct Line {
 }
 
 /// Draws lines over windows, which are equal steps apart, on a logarithmic axis in `unit`.
-pub(crate) fn by_window(lines: &[Line], windows: &[String], title: &str, unit: &str, width: f64) -> Markup {
+pub(crate) fn by_window(
+    lines: &[WindowLine],
+    windows: &[String],
+    title: &str,
+    unit: &str,
+    width: f64,
+) -> Markup {
     let narrow = is_narrow(width);
     let height = if narrow { 300.0 } else { 360.0 };
     let longest = lines.iter().map(|l| l.label.chars().count()).max().unwrap_or(0) as f64;

@@ -7,7 +7,7 @@ use super::parameters::all;
 use super::trial::standing;
 use crate::context::Context;
 use crate::format::{digits, fixed, whole};
-use crate::html::parts::{head, heading, scrolling, wide};
+use crate::html::parts::{close_table, head, heading, open_table, scrolling, wide};
 use crate::markup::Markup;
 use crate::shell::shell;
 
@@ -71,7 +71,7 @@ fn causes(e: &Environment) -> Markup {
         }
         table.close("tr");
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     m.add(&wide(&table, used.len()));
     m
 }
@@ -86,12 +86,9 @@ fn stray(bench: &Bench) -> Markup {
         m.fixed("<p>No message arrived that belonged to nothing or couldn't be used.</p>");
         return m;
     }
-    let mut table = Markup::new();
-    table.open("table", &[]);
     let mut columns = vec![("Messages that belonged to nothing or couldn't be used", false)];
     columns.extend(bench.environments.iter().map(|e| (e.label.as_str(), true)));
-    head(&mut table, &columns);
-    table.open("tbody", &[]);
+    let mut table = open_table("", &columns);
     for kind in kinds {
         table.open("tr", &[]).element("th", &[("scope", "row")], kind);
         for e in &bench.environments {
@@ -100,18 +97,15 @@ fn stray(bench: &Bench) -> Markup {
         }
         table.close("tr");
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     m.add(&scrolling(&table));
     m
 }
 
 fn pools(bench: &Bench) -> Markup {
-    let mut table = Markup::new();
-    table.open("table", &[]);
     let mut columns = vec![("Subscribers at the end", false)];
     columns.extend(bench.environments.iter().map(|e| (e.label.as_str(), true)));
-    head(&mut table, &columns);
-    table.open("tbody", &[]);
+    let mut table = open_table("", &columns);
     let pool = |i: usize, e: &Environment| {
         let p = e.shown.outcome.pools;
         [p.unregistered, p.registered, p.busy][i]
@@ -123,7 +117,7 @@ fn pools(bench: &Bench) -> Markup {
         }
         table.close("tr");
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     scrolling(&table)
 }
 
@@ -166,7 +160,7 @@ fn generator(e: &Environment) -> Markup {
         put(&fixed(r.generator.busiest * 100.0));
         table.element("td", &[], r.generator.limited.as_deref().unwrap_or("nothing")).close("tr");
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     scrolling(&table)
 }
 
@@ -183,28 +177,23 @@ pub(super) fn appendix(context: &Context, ims: &Benches) -> Markup {
 
 fn parameters(context: &Context, bench: &Bench) -> Markup {
     let Some(cell) = context.data.cell(&bench.environments[0].cell) else { return Markup::new() };
-    let mut table = Markup::new();
-    table.open("table", &[("class", "words-wrap")]);
-    head(
-        &mut table,
+    let mut table = open_table(
+        "words-wrap",
         &[("Parameter", false), ("In the study's tool", false), ("Value", false), ("Meaning", false)],
     );
-    table.open("tbody", &[]);
     for p in all(&context.data.plan, cell, &bench.measure) {
         table.open("tr", &[]).element("th", &[("scope", "row")], &p.name);
         table.element("td", &[("class", "quiet")], p.old).element("td", &[], &p.value);
         table.element("td", &[], &p.meaning).close("tr");
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     scrolling(&table)
 }
 
 fn commands(context: &Context, bench: &Bench) -> Markup {
     let p = &context.data.provenance;
-    let mut table = Markup::new();
-    table.open("table", &[("class", "words-wrap")]);
-    head(&mut table, &[("System", false), ("Version", false), ("Command line", false)]);
-    table.open("tbody", &[]);
+    let mut table =
+        open_table("words-wrap", &[("System", false), ("Version", false), ("Command line", false)]);
     let mut row = |system: &str, version: &str, command: &[String]| {
         table.open("tr", &[]).element("th", &[("scope", "row")], system).element("td", &[], version);
         table.open("td", &[]).element("code", &[], &shell(command)).close("td").close("tr");
@@ -221,7 +210,7 @@ fn commands(context: &Context, bench: &Bench) -> Markup {
     for (name, version) in p.packages.iter().filter(|(n, _)| relevant(n)) {
         row(&format!("package {name}"), version, &[]);
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     scrolling(&table)
 }
 

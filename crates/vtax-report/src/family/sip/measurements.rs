@@ -11,7 +11,7 @@ use super::stats::{QUANTILES, Stats};
 use super::trial::standing;
 use super::what::{Topic, What};
 use crate::format::{digits, whole};
-use crate::html::parts::{head, heading, key, scrolling};
+use crate::html::parts::{close_table, head, heading, key, scrolling};
 use crate::markup::Markup;
 use crate::plot::scale::Scale;
 use crate::plot::shape::{Bin, Moment, bands, count_bars, exceedance, poisson_share};
@@ -129,7 +129,7 @@ fn step_table(e: &Environment, m: &Measurement) -> Markup {
         }
         table.element("td", &[], &whole(stats.max)).close("tr");
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     scrolling(&table)
 }
 

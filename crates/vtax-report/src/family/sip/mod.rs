@@ -20,7 +20,7 @@ use std::sync::OnceLock;
 use rust_xlsxwriter::{Workbook, XlsxError};
 use vtax_plan::model::{Arrivals, MeasureKind};
 
-use crate::chapter::{Chapter, Page, Place};
+use crate::chapter::{Chapter, Page, Rank};
 use crate::context::Context;
 use crate::data::RunData;
 use crate::table::Table;
@@ -48,13 +48,13 @@ impl Chapter for Sip {
         }
         page.styles.push(include_str!("style.css"));
         page.scripts.push(include_str!("script.js"));
-        page.put(Place::Findings, "ims", "IMS benchmark", page::summary(context, found));
+        page.put(Rank::Findings, "ims", "IMS benchmark", page::summary(context, found));
         let arrivals = |bench: &Bench| arrivals(&context.data, bench);
         let measurements = measurements::metrics(found, arrivals);
-        page.put(Place::Details, "ims-measurements", "IMS measurements", measurements);
-        page.put(Place::Details, "ims-failures", "IMS failures and generator", failures::failures(found));
+        page.put(Rank::Details, "ims-measurements", "IMS measurements", measurements);
+        page.put(Rank::Details, "ims-failures", "IMS failures and generator", failures::failures(found));
         let appendix = failures::appendix(context, found);
-        page.put(Place::Details, "ims-appendix", "IMS parameters and command lines", appendix);
+        page.put(Rank::Details, "ims-appendix", "IMS parameters and command lines", appendix);
         page
     }
 

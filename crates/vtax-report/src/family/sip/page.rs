@@ -13,7 +13,7 @@ use super::study;
 use super::trial::{Standing, outcome, told};
 use crate::context::Context;
 use crate::format::{digits, fixed, range, tax, tax_range, utc, whole};
-use crate::html::parts::{figure, head, heading, scrolling, wide};
+use crate::html::parts::{close_table, figure, heading, open_table, scrolling, wide};
 use crate::markup::Markup;
 use crate::plot::series;
 use crate::words::{invalid, sign, word};
@@ -64,8 +64,6 @@ fn capacities(context: &Context, bench: &Bench) -> Markup {
     let study = study::of(&data.plan);
     let of_study = |e: &Environment| study?.capacity(data.cell(&e.cell)?);
     let with_study = bench.environments.iter().any(|e| of_study(e).is_some());
-    let mut table = Markup::new();
-    table.open("table", &[("class", "doc")]);
     let mut columns = vec![
         ("Environment", false),
         ("DOC, SAPS", true),
@@ -77,8 +75,7 @@ fn capacities(context: &Context, bench: &Bench) -> Markup {
     if with_study {
         columns.extend([("Study, SAPS", true), ("Study, tax", true)]);
     }
-    head(&mut table, &columns);
-    table.open("tbody", &[]);
+    let mut table = open_table("doc", &columns);
     for e in &bench.environments {
         table.open("tr", &[]).open("th", &[("scope", "row"), ("class", series(e.position))]);
         table.fixed("<i class=\"dot\"></i>").text(&e.label).close("th");
@@ -94,7 +91,7 @@ fn capacities(context: &Context, bench: &Bench) -> Markup {
         }
         table.close("tr");
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     let mut m = scrolling(&table);
     m.fixed("<p class=\"small-print\">The design objective capacity is the load of the last step within the limits (ETSI TS 186 008). The figure is what the generator really started in that step, as the typical value over trials with its 95&nbsp;% interval; requested is what the step asked for.");
     if with_study {
@@ -107,8 +104,6 @@ fn capacities(context: &Context, bench: &Bench) -> Markup {
 /// What a rate that the plan gives came to.
 fn given_rates(context: &Context, bench: &Bench) -> Markup {
     let data = &context.data;
-    let mut table = Markup::new();
-    table.open("table", &[("class", "doc")]);
     let columns = [
         ("Environment", false),
         ("Requested, SAPS", true),
@@ -116,8 +111,7 @@ fn given_rates(context: &Context, bench: &Bench) -> Markup {
         ("Inadequately handled", true),
         ("Trials", true),
     ];
-    head(&mut table, &columns);
-    table.open("tbody", &[]);
+    let mut table = open_table("doc", &columns);
     for e in &bench.environments {
         let valid: Vec<&TrialRecord> =
             e.trials.iter().map(|i| &data.trials[*i]).filter(|t| t.validity == Validity::Valid).collect();
@@ -136,7 +130,7 @@ fn given_rates(context: &Context, bench: &Bench) -> Markup {
         }
         table.close("tr");
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     let mut m = scrolling(&table);
     m.fixed("<p class=\"small-print\">From the least to the most of the valid trials. Response times and their tax are in the tables above, and below in full.</p>");
     m
@@ -204,13 +198,10 @@ fn requested(context: &Context, e: &Environment) -> String {
 /// Who took part, and the parameters that matter most.
 fn systems(context: &Context, bench: &Bench) -> Markup {
     let data = &context.data;
-    let mut table = Markup::new();
-    table.open("table", &[]);
-    head(
-        &mut table,
+    let mut table = open_table(
+        "",
         &[("Role", false), ("System", false), ("Address", false), ("CPUs", false), ("Users", true)],
     );
-    table.open("tbody", &[]);
     let mut row = |role: &str, system: &str, address: &str, cpus: &str, users: &str| {
         table.open("tr", &[]).element("th", &[("scope", "row")], role);
         for text in [system, address, cpus] {
@@ -240,7 +231,7 @@ fn systems(context: &Context, bench: &Bench) -> Markup {
         let users = w.subscribers.count.to_string();
         row("Test system", &name, &addresses, &cpus_text(record, "client"), &users);
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     let mut m = scrolling(&table);
     m.element("p", &[("class", "small-print")], &when(context, bench));
     m.add(&parameters(context, bench));
@@ -271,17 +262,14 @@ fn when(context: &Context, bench: &Bench) -> String {
 
 fn parameters(context: &Context, bench: &Bench) -> Markup {
     let Some(cell) = context.data.cell(&bench.environments[0].cell) else { return Markup::new() };
-    let mut table = Markup::new();
-    table.open("table", &[("class", "words-wrap")]);
-    head(&mut table, &[("Parameter", false), ("Value", false), ("Meaning", false)]);
-    table.open("tbody", &[]);
+    let mut table = open_table("words-wrap", &[("Parameter", false), ("Value", false), ("Meaning", false)]);
     for p in all(&context.data.plan, cell, &bench.measure) {
         if FIRST.contains(&p.name.as_str()) || p.name.starts_with("mix.") {
             table.open("tr", &[]).element("th", &[("scope", "row")], &p.name);
             table.element("td", &[], &p.value).element("td", &[], &p.meaning).close("tr");
         }
     }
-    table.close("tbody").close("table");
+    close_table(&mut table);
     let mut m = scrolling(&table);
     let to = format!("#{}-parameters", bench.prefix);
     m.open("p", &[("class", "small-print")]).element("a", &[("href", &to)], "All parameters").close("p");
@@ -353,6 +341,7 @@ fn table(steps: &Steps) -> Markup {
     for c in &steps.columns {
         m.element("td", &[("class", c.standing.class())], &c.remark);
     }
-    m.close("tr").close("tbody").close("table");
+    m.close("tr");
+    close_table(&mut m);
     wide(&m, steps.columns.len())
 }
