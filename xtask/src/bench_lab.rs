@@ -4,7 +4,7 @@
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use vtax_lab::star::{StarTimes, measure_star};
+use vtax_testkit::star::{StarTimes, measure_star};
 
 use crate::bench::{Row, Sheet};
 use crate::tasks::vtax;

@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vtax_lab::LinkProperties;
-use vtax_lab::cable::{Cable, apart, finish};
+use vtax_testkit::cable::{Cable, apart, finish};
 
 use crate::bench::{Row, Sheet};
 use crate::bench_sip::median;

@@ -338,7 +338,7 @@ impl Fabric {
         Ok(names)
     }
 
-    /// Joins two switches by taps, whose frames somebody has to pass on; returns their descriptors and
+    /// Joins two switches by taps, whose frames the caller has to pass on; returns their descriptors and
     /// names. Where `whole` holds, segments of up to 64 KiB come with a header that says what they are;
     /// otherwise every frame is at most as long as the MTU says.
     pub(crate) fn taps(

@@ -8,7 +8,6 @@
 mod agent_program;
 mod attachment;
 pub mod budget;
-pub mod cable;
 mod container;
 pub mod doctor;
 mod error;
@@ -26,11 +25,9 @@ pub mod pair_qemu;
 pub mod path;
 mod process_io;
 mod program;
-pub mod residue;
 mod scratch;
 mod spec;
 mod ssh;
-pub mod star;
 mod testbed;
 
 pub use attachment::Attachment;

@@ -193,7 +193,7 @@ impl Node {
     }
 
     /// Begins to end a native node, without waiting.
-    pub(crate) fn kill(&self) {
+    pub fn kill(&self) {
         if let Some(Host::Process(process)) = &self.host {
             // `destroy` says what is wrong.
             let _ = process.kill();

@@ -154,7 +154,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // Whoever wants the error calls `kill`; the controller's end takes what is left.
+        // `kill` returns the error; the controller's end takes what is left.
         let _ = self.kill();
     }
 }

@@ -6,7 +6,7 @@ use vtax_sys::mount;
 
 use crate::error::{LabError, Result, While};
 
-/// Directories that exist on most hosts and that nobody keeps anything in.
+/// Directories that exist on most hosts and that are usually empty.
 const PLACES: [&str; 6] = ["/mnt", "/media", "/srv", "/var/empty", "/var/local", "/usr/local/games"];
 
 /// The scratch space.

@@ -11,14 +11,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use vtax_lab::configure_from_outside;
-use vtax_lab::residue::Snapshot;
-use vtax_lab::star::{measure_star, time_star};
 use vtax_lab::{Isolation, Lab, LabError, LabOptions, Node, Slot, Testbed, TestbedSpec};
 use vtax_plan::model::{Budget, Environment, EnvironmentKind, NetPath, PathKind};
 use vtax_sys::Ended;
 use vtax_sys::cgroup::RunGroups;
 use vtax_sys::controller::{ControllerOptions, start_controller};
 use vtax_sys::require::{Need, need};
+use vtax_testkit::residue::Snapshot;
+use vtax_testkit::star::{measure_star, time_star};
 use vtax_units::{BitRate, Bytes};
 
 fn main() {
@@ -109,16 +109,10 @@ fn options(groups: Option<RunGroups>, isolation: Isolation) -> LabOptions {
 }
 
 fn within(mode: ControllerOptions, work: impl FnOnce(&mut Lab)) {
-    let groups = RunGroups::create();
-    let keeper = groups.keep().unwrap();
-    let inside = groups.clone();
-    let ended = start_controller(mode, move |_| {
-        let mut lab = Lab::new(options(Some(inside), Isolation::Namespaces)).unwrap();
-        work(&mut lab);
-        0
+    let ended = vtax_testkit::in_controller(mode, |groups| {
+        work(&mut Lab::new(options(Some(groups), Isolation::Namespaces)).unwrap());
     });
-    assert_eq!(ended.unwrap().wait().unwrap(), Ended::Exited(0));
-    groups.finish(keeper).unwrap();
+    assert_eq!(ended.unwrap(), Ended::Exited(0));
 }
 
 fn spec(kind: EnvironmentKind, path: PathKind, rate: Option<u64>) -> TestbedSpec {

@@ -16,13 +16,13 @@ mod stage;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use vtax_lab::residue::Snapshot;
 use vtax_lab::{Lab, LabError};
 use vtax_plan::model::{
     Controller, Datapath, EnvironmentKind, MininetSwitch, NetPath, OvsOptions, PathKind, SdnMode, SdnOptions,
     VirtualSwitch, VmOptions, WhenLost,
 };
 use vtax_sys::require::{Need, need};
+use vtax_testkit::residue::Snapshot;
 use vtax_units::{BitRate, Bytes, Nanos, Share};
 use vtax_vm::{Guest, GuestOptions};
 
@@ -47,8 +47,8 @@ fn main() {
         return;
     }
     let cases: &[Case] = &[
-        ("wires are what they say", wires_are_what_they_say),
-        ("wires that cannot be are refused", impossible_wires_are_refused),
+        ("emulated links are what they say", links_are_what_they_say),
+        ("links that cannot be are refused", impossible_links_are_refused),
         ("a capture has what was sent", a_capture_has_what_was_sent),
         ("mtu mismatch", a_mismatch_of_mtus_is_felt),
         ("routed", routed::case),
@@ -107,7 +107,7 @@ fn undisturbed<T: PartialOrd>(range: &std::ops::Range<T>, mut measure: impl FnMu
     tries.unwrap_or_else(measure)
 }
 
-fn wires_are_what_they_say(lab: &mut Lab) {
+fn links_are_what_they_say(lab: &mut Lab) {
     let gigabit = NetPath { rate: Some(BitRate(1_000_000_000)), ..NetPath::new("gigabit", PathKind::Bridge) };
     let mut stage = Stage::build(lab, &native(gigabit));
     let goodput = undisturbed(&(900e6..960e6), || stage.tcp(Duration::from_millis(500)));
@@ -157,7 +157,7 @@ fn wires_are_what_they_say(lab: &mut Lab) {
     stage.end();
 }
 
-fn impossible_wires_are_refused(lab: &mut Lab) {
+fn impossible_links_are_refused(lab: &mut Lab) {
     // No host passes 10 Tbit/s through a token bucket.
     let path = NetPath { rate: Some(BitRate(10_000_000_000_000)), ..NetPath::new("fast", PathKind::Bridge) };
     let start = Instant::now();

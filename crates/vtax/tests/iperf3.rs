@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use vtax_lab::LinkProperties;
-use vtax_lab::cable::{Cable, apart, finish};
 use vtax_sys::require::{Need, need};
+use vtax_testkit::cable::{Cable, apart, finish};
 use vtax_units::BitRate;
 
 /// Longest that one test may take.

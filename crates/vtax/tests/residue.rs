@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use vtax_lab::residue::Snapshot;
 use vtax_sys::require::{Need, need};
+use vtax_testkit::residue::Snapshot;
 
 /// Kills during set-up, load and tear-down; the issue is rare races, so there are many.
 const KILLS: usize = 50;

@@ -166,7 +166,7 @@ pub(crate) fn hand_over(shared: &Arc<Shared>) -> Result<Nanos> {
     while roles.busy && Instant::now() < until {
         roles = shared.changed.wait_timeout(roles, TICK).unwrap_or_else(PoisonError::into_inner).0;
     }
-    let source = roles.primary.clone().ok_or_else(|| failed("nobody runs the guest"))?;
+    let source = roles.primary.clone().ok_or_else(|| failed("no host runs the guest"))?;
     if std::mem::replace(&mut roles.busy, true) {
         return Err(failed("the pair is busy"));
     }

@@ -180,7 +180,7 @@ pub enum PairEventKind {
     },
     /// A path that was silent brings beats again, or a host that was off is back.
     Back,
-    /// Nobody runs the guest any more.
+    /// No host runs the guest any more.
     ServiceLost {
         /// Why.
         reason: String,
@@ -192,6 +192,6 @@ pub enum PairEventKind {
 pub enum Outcome {
     /// The guest runs, protected or not.
     Running,
-    /// Nobody runs the guest any more.
+    /// No host runs the guest any more.
     Lost,
 }

@@ -72,7 +72,7 @@ impl PairNetwork {
         }
         for inside in hosts {
             // A host whose cable was out asks for others' addresses at this interval; by default it is a second,
-            // for which nobody can be connected to it. Kernels that don't let us only are slower.
+            // for which it can't be connected to. Kernels that don't let us only are slower.
             let place = "/proc/sys/net/ipv4/neigh/ft0/retrans_time_ms";
             let set = || {
                 let _ = std::fs::write(place, ASK_AGAIN_MS);
@@ -98,7 +98,7 @@ impl PairNetwork {
         self.netlink.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new tap for a guest's card; it isn't plugged in and goes with whoever holds the descriptor.
+    /// A new tap for a guest's card; it isn't plugged in and ends with its descriptor.
     pub(crate) fn new_tap(&self) -> Result<(OwnedFd, String)> {
         let name = format!("ft{}-{}", self.number, self.taps.fetch_add(1, Ordering::Relaxed));
         let what = || format!("build tap {name}");

@@ -209,7 +209,7 @@ impl FtPair {
         lock(&self.shared.roles).armed.is_some()
     }
 
-    /// Whether anybody runs the guest.
+    /// Whether a host runs the guest.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         if lock(&self.shared.roles).lost { Outcome::Lost } else { Outcome::Running }
@@ -312,8 +312,8 @@ impl FtPair {
         }
     }
 
-    /// The power of a host fails: its cables go dead and everything on it is killed, without a word to
-    /// anybody.
+    /// The power of a host fails: its cables go dead and everything on it is killed, without
+    /// a message to its peers.
     ///
     /// # Errors
     ///

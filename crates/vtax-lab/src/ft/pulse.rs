@@ -28,7 +28,7 @@ impl Pulse {
     pub(crate) fn start() -> std::io::Result<Self> {
         let (ask, asked) = sync_channel::<usize>(1);
         let (tell, felt) = sync_channel(1);
-        // It ends when nobody can ask any more.
+        // It ends when its channel is closed.
         watchers::spawn("ft-pulse", move || {
             // Refused to ordinary users, to the heart as well.
             let _ = sched::react_at_once();

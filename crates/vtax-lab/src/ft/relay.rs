@@ -102,7 +102,7 @@ impl Relay {
                 stream.set_nonblocking(false).on("set up", place)?;
             }
             route.generation += 1;
-            // What a dead guest said and nobody committed was never said.
+            // What a dead guest sent and no checkpoint committed doesn't count as sent.
             (route.held_for, route.mode) = (None, None);
             route.waiting.clear();
             route.current = Some(stream);
@@ -157,7 +157,7 @@ impl Relay {
         }
     }
 
-    /// The guest is gone for good: whoever waits for its agent is told.
+    /// The guest is gone for good: what waits for its agent gets an error.
     pub(crate) fn close(&self) {
         // Fails only where the client has closed its end.
         let _ = self.ours.shutdown(std::net::Shutdown::Both);

@@ -49,7 +49,7 @@ impl Shared {
             if !unchanged(&roles, primary, secondary) {
                 return false;
             }
-            // Where somebody else is busy with the pair, it is most likely about to change.
+            // Where another thread is busy with the pair, it is most likely about to change.
             if !std::mem::replace(&mut roles.busy, true) {
                 return true;
             }

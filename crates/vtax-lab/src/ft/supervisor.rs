@@ -226,7 +226,7 @@ impl Supervisor {
         let known = [&roles.primary, &roles.secondary].into_iter().flatten().find(|m| m.id == id).cloned();
         drop(roles);
         let Some(member) = known else { return };
-        // A host that was killed is found out by its silence, as nobody would be told.
+        // A failed host doesn't report its end, so a killed one is detected by its silence too.
         if self.shared.hosts[member.host].state() == HostState::Off || self.down[member.host] {
             return;
         }
@@ -279,7 +279,7 @@ impl Supervisor {
         }
     }
 
-    /// The roles once nobody else is about to change them.
+    /// The roles once no other thread is about to change them.
     fn settled(&self) -> std::sync::MutexGuard<'_, Roles> {
         let roles = lock(&self.shared.roles);
         let waiting = self.shared.changed.wait_timeout_while(roles, SETTLE_WITHIN, |roles| roles.busy);

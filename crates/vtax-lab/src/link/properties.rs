@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_wires_still_pass_whole_frames() {
+    fn slow_links_still_pass_whole_frames() {
         let tbf =
             LinkProperties { rate: Some(BitRate(1_000_000)), ..LinkProperties::default() }.tbf().unwrap();
         assert!(tbf.burst_bytes >= 3000);

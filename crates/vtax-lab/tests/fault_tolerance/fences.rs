@@ -86,7 +86,7 @@ pub(crate) fn hung_host_is_fenced(world: &mut World) {
 fn no_split_brain(heard: &[Heard], old_card: u32, new_card: u32, fenced: Nanos) {
     let count = |is: &dyn Fn(&Heard) -> bool| heard.iter().filter(|frame| is(frame)).count();
     let from = |card: u32, late: bool| count(&|f| f.0 == card && !f.1 && (f.3 >= fenced) == late);
-    // Whoever the switch sends them to is not one of the guest's cards.
+    // What the switch sends them to is not one of the guest's cards.
     let reached =
         |late: bool| count(&|f| f.1 && f.0 != old_card && f.0 != new_card && (f.3 >= fenced) == late);
     let (before, after) = (reached(false), reached(true));
@@ -95,8 +95,8 @@ fn no_split_brain(heard: &[Heard], old_card: u32, new_card: u32, fenced: Nanos) 
         "{before} frames reached the network before the fence, {after} after it"
     );
     assert_eq!(from(old_card, true), 0, "the old primary was heard after the fence");
-    assert_eq!(before, from(old_card, false), "somebody else was heard before the fence");
-    assert!(after <= from(new_card, true), "somebody else was heard after the fence");
+    assert_eq!(before, from(old_card, false), "another card was heard before the fence");
+    assert!(after <= from(new_card, true), "another card was heard after the fence");
     let kind = |wanted: u16| count(&|f| f.2 == wanted);
     // Neither ARP nor IPv6 is held back until a checkpoint: of the one there is little, of the other nothing.
     let (ipv4, arp, rarp, ipv6) = (kind(0x0800), kind(0x0806), kind(0x8035), kind(0x86dd));
@@ -106,7 +106,7 @@ fn no_split_brain(heard: &[Heard], old_card: u32, new_card: u32, fenced: Nanos) 
     assert_eq!((ipv6, ipv4 + arp + rarp), (0, heard.len()));
 }
 
-/// The first half of a fence by itself: the guest runs on, and nobody hears of it.
+/// The first half of a fence by itself: the guest runs on, and nothing of it is heard.
 pub(crate) fn port_is_cut(pair: &FtPair, questioner: &Questioner) {
     let (card, host) = (pair.cards()[0].unwrap(), pair.host_of(Side::Primary).unwrap());
     let before = questioner.answers().len();
@@ -195,7 +195,7 @@ pub(crate) fn link_is_slow_and_cut(world: &mut World) {
     assert!(pair.wait_armed(SOON), "{}", show(&pair));
     goes_on(&pair, &questioner, 20);
     kill_primary(&pair, &questioner, 1);
-    // Both hosts off: nobody is left, and that is said.
+    // Both hosts off: no host is left, and that is reported.
     pair.kill_host(Side::Primary).unwrap();
     wait(&pair, "the loss", 1, |k| matches!(k, PairEventKind::ServiceLost { .. }));
     assert_eq!(pair.outcome(), Outcome::Lost);

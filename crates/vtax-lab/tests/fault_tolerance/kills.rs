@@ -70,7 +70,7 @@ pub(crate) fn remus_survives_a_kill(world: &mut World) {
     questioner.finish().unwrap();
 }
 
-/// Every answer waits for a checkpoint: there can't be more of them than checkpoints, however late anybody is.
+/// Every answer waits for a checkpoint: there can't be more of them than checkpoints, however busy the machine is.
 fn held_back(pair: &FtPair, questioner: &Questioner) {
     let count = || (questioner.answers().len(), pair.statistics()[0].count);
     let (answers, checkpoints) = count();

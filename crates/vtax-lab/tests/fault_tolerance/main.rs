@@ -20,7 +20,7 @@ use vtax_lab::ft::{FtPair, PairEventKind, PairMode, PairSpec, PairTask, Side};
 use vtax_lab::pair_qemu::choose_qemu;
 use vtax_lab::{Fabric, Isolation, Lab, LabOptions, LinkProperties, Node, NodeSpec, configure_from_outside};
 use vtax_sys::cgroup::RunGroups;
-use vtax_sys::controller::{ControllerOptions, start_controller};
+use vtax_sys::controller::ControllerOptions;
 use vtax_sys::require::{Need, need};
 use vtax_sys::{Ended, NetNs};
 use vtax_units::Nanos;
@@ -113,18 +113,13 @@ fn guest(qemu: &Qemu, root: GuestRoot) -> Arc<Guest> {
 fn run(name: &str, guest: &Arc<Guest>, case: Case) -> bool {
     let started = Instant::now();
     let guest = Arc::clone(guest);
-    let groups = RunGroups::create();
-    let keeper = groups.keep().unwrap();
-    let inside = groups.clone();
-    let controller = start_controller(ControllerOptions::for_this_process(), move |_| {
+    let ended = vtax_testkit::in_controller(ControllerOptions::for_this_process(), move |groups| {
         // A busy host must not decide about times (sched(7), autogroup); refused to ordinary users.
         let _ = std::fs::write("/proc/self/autogroup", "-10");
-        let mut world = World::new(guest, inside);
+        let mut world = World::new(guest, groups);
         case(&mut world);
-        0
     });
-    let ended = controller.unwrap().wait().unwrap();
-    groups.finish(keeper).unwrap();
+    let ended = ended.unwrap();
     let took = started.elapsed();
     let ok = ended == Ended::Exited(0) && took < LIMIT;
     let word = if ok { "ok" } else { "FAILED" };

@@ -75,7 +75,7 @@ pub(crate) fn snapshot_goes_on(world: &mut World) {
     );
     println!("  {:?}", statistics[0]);
     let first = again.answers()[0].number;
-    // One request may have been in the guest when the snapshot was taken, and is new to nobody but it.
+    // One request may have been in the guest when the snapshot was taken, and is new only to it.
     assert!(first > at_first && first <= last + 2, "{at_first} {first} {last}");
     goes_on(&pair, &again, 20);
     repaired(&pair);

@@ -5,9 +5,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use vtax_lab::ft::{PairMode, PairSpec, PairTask};
-use vtax_lab::residue::Snapshot;
 use vtax_sys::cgroup::RunGroups;
 use vtax_sys::controller::{ControllerOptions, start_controller};
+use vtax_testkit::residue::Snapshot;
 use vtax_units::Bytes;
 use vtax_vm::ft::Mode;
 use vtax_vm::{GuestRoot, Qemu};

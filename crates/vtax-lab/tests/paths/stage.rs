@@ -19,8 +19,7 @@ use vtax_plan::model::{
     Budget, CommandService, Environment, EnvironmentKind, NetPath, Ready, Service, ServiceKind,
 };
 use vtax_sys::Ended;
-use vtax_sys::cgroup::RunGroups;
-use vtax_sys::controller::{ControllerOptions, start_controller};
+use vtax_sys::controller::ControllerOptions;
 use vtax_units::{BitRate, Bytes, Nanos, Rate};
 use vtax_vm::Guest;
 
@@ -56,17 +55,10 @@ pub(crate) fn within(guest: Option<Arc<Guest>>, work: fn(&mut Lab)) {
 
 /// Calls `work` in a controller with what a lab is made from.
 pub(crate) fn in_controller(work: impl FnOnce(LabOptions)) {
-    let groups = RunGroups::create();
-    let keeper = groups.keep().unwrap();
-    let mut options = LabOptions::new(Isolation::Namespaces);
-    options.groups = Some(groups.clone());
-    let ended = start_controller(ControllerOptions::for_this_process(), move |_| {
-        work(options);
-        0
+    let ended = vtax_testkit::in_controller(ControllerOptions::for_this_process(), |groups| {
+        work(LabOptions { groups: Some(groups), ..LabOptions::new(Isolation::Namespaces) });
     });
-    let ended = ended.unwrap().wait().unwrap();
-    groups.finish(keeper).unwrap();
-    assert_eq!(ended, Ended::Exited(0));
+    assert_eq!(ended.unwrap(), Ended::Exited(0));
 }
 
 pub(crate) fn spec(kind: EnvironmentKind, path: NetPath) -> TestbedSpec {

@@ -6,16 +6,14 @@ use std::time::Instant;
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use serde::{Deserialize, Serialize};
+use vtax_lab::{
+    Isolation, Lab, LabError, LabOptions, LinkProperties, Node, NodeSpec, configure_from_outside,
+};
 use vtax_sys::SysError;
 use vtax_sys::cgroup::{RunGroups, sweep};
 use vtax_sys::controller::{ControllerOptions, start_controller};
 
-use crate::error::{LabError, Result, While};
-use crate::fabric::configure_from_outside;
-use crate::lab::{Isolation, Lab, LabOptions};
-use crate::link::LinkProperties;
-use crate::node::Node;
-use crate::spec::NodeSpec;
+use crate::{Result, While};
 
 /// How long a star took.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

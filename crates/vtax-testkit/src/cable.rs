@@ -8,14 +8,21 @@ use std::time::Duration;
 use rustix::pipe::{PipeFlags, pipe_with};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use vtax_lab::LinkProperties;
 use vtax_sys::controller::{ControllerOptions, start_controller};
-use vtax_sys::netlink::{Netlink, Veth, VethEnd, add_address, add_tbf, create_veth, set_up};
+use vtax_sys::netlink::{Mac, Netlink, Veth, VethEnd, add_address, add_tbf, create_veth, set_up};
 use vtax_sys::reap::{self, Reaped};
 use vtax_sys::{NetNs, PidFd, SysError};
 
-use crate::error::{Result, While};
-use crate::link::LinkProperties;
-use crate::naming::{PREFIX, address, mac};
+use crate::{Result, While};
+
+/// Prefix length of the cable's network.
+const PREFIX: u8 = 24;
+
+/// Address of an end, 1 or 2.
+const fn address(end: u8) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(10, 97, 0, end))
+}
 
 /// A cable with nothing on it but what is [started](Self::start) at its ends.
 #[derive(Debug)]
@@ -56,9 +63,9 @@ impl Cable {
     pub fn veth(properties: LinkProperties) -> Result<Self> {
         let what = || "build a cable".to_owned();
         let ends = [NetNs::create().during(what)?, NetNs::create().during(what)?];
-        let end = |number: u16, inside| VethEnd {
+        let end = |number: u8, inside| VethEnd {
             name: "eth0",
-            mac: mac(number),
+            mac: Mac([0x02, 0x76, 0x74, 0x00, 0x00, number]),
             namespace: Some(inside),
             group: 0,
             switch: None,

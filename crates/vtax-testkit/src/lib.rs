@@ -1,0 +1,44 @@
+//! What tests and benchmarks of testbeds share. vtax itself doesn't depend on it.
+
+pub mod cable;
+pub mod residue;
+pub mod star;
+
+use vtax_lab::LabError;
+use vtax_sys::Ended;
+use vtax_sys::cgroup::RunGroups;
+use vtax_sys::controller::{ControllerOptions, start_controller};
+
+/// A result of this crate: its errors are the lab's.
+pub type Result<T, E = LabError> = std::result::Result<T, E>;
+
+/// Calls `work` in a controller of this kind with control groups of its own, as a run does, and returns how the
+/// controller ended. Call it from a process with one thread: the harness of `cargo test` has several.
+///
+/// # Errors
+///
+/// Where control groups can't be kept or removed, or the controller can't be started.
+pub fn in_controller(mode: ControllerOptions, work: impl FnOnce(RunGroups)) -> Result<Ended> {
+    let what = || "work in a controller of its own".to_owned();
+    let groups = RunGroups::create();
+    let keeper = groups.keep().during(what)?;
+    let inside = groups.clone();
+    let ended = start_controller(mode, move |_| {
+        work(inside);
+        0
+    });
+    let ended = ended.and_then(|controller| controller.wait());
+    groups.finish(keeper).during(what)?;
+    ended.during(what)
+}
+
+/// Adds to a failed system call what was being done.
+trait While<T> {
+    fn during(self, what: impl FnOnce() -> String) -> Result<T>;
+}
+
+impl<T> While<T> for vtax_sys::Result<T> {
+    fn during(self, what: impl FnOnce() -> String) -> Result<T> {
+        self.map_err(|source| LabError::Sys { what: what(), source })
+    }
+}
