@@ -7,27 +7,25 @@
 
 mod arrivals;
 mod control;
-mod engine;
+mod drive;
 mod error;
 mod family;
 mod histogram;
 mod limit;
 mod pacing;
-mod recorder;
-mod request;
+mod requests;
 mod result;
 pub mod search;
 mod session;
-mod slots;
-mod worker;
 
 pub use arrivals::Arrivals;
 pub use control::{Control, Progress};
 pub use error::LoadError;
 pub use family::{http, network, sip};
 pub use histogram::LatencyHistogram;
-pub use request::*;
+pub use network::NetworkAnswer;
+pub use requests::{ConnectionPool, Model, RequestStep, Segment};
 pub use result::*;
-pub use session::{LoadAnswer, LoadSpec, NetworkAnswer, Session, Step, StepResult};
+pub use session::{LoadAnswer, LoadSpec, Session, Step, StepResult};
 /// How requests follow each other; [`Arrivals`] are the times that it makes.
 pub use vtax_plan::model::Arrivals as ArrivalProcess;

@@ -1,7 +1,7 @@
 //! What one burst of load found.
 
 use serde::{Deserialize, Serialize};
-use vtax_units::Nanos;
+use vtax_units::{Nanos, Rate};
 
 use crate::LatencyHistogram;
 
@@ -139,6 +139,14 @@ impl Counts {
     #[must_use]
     pub fn loss(&self) -> f64 {
         if self.intended == 0 { 0.0 } else { 1.0 - self.ok as f64 / self.intended as f64 }
+    }
+}
+
+impl LoadResult {
+    /// Successful answers per second.
+    #[must_use]
+    pub fn throughput(&self) -> Rate {
+        Rate(self.counts.ok as f64 / self.duration.as_secs_f64().max(1e-9))
     }
 }
 

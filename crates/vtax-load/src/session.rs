@@ -1,13 +1,13 @@
 //! Every family behind one interface: open a load, run steps, close it by dropping it.
 //!
-//! What a step found goes over the agent's stream as bytes, which the controller reads as the type that the
+//! This file knows the families; they don't know it. What a step found goes over the agent's stream as bytes, which the controller reads as the type that the
 //! family gives: [`LoadAnswer`] for requests, [`SipResult`] for SIP, [`NetworkAnswer`] for network tests.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::family::http::{HttpSession, HttpSpec};
-use crate::family::network::{NetFailure, NetResult, NetSpec, NetworkSession};
+use crate::family::network::{NetSpec, NetworkAnswer, NetworkSession};
 use crate::family::sip::{SipProfile, SipResult, SipSession, SipSpec};
 use crate::{Control, LoadError, LoadResult, RequestStep, Sample};
 
@@ -37,7 +37,7 @@ pub enum Step {
 
 impl Step {
     /// The refusal of a load that can't do this.
-    pub(crate) fn not_of(&self, family: &str) -> LoadError {
+    fn not_of(&self, family: &str) -> LoadError {
         let own = match self {
             Self::Requests(_) => "requests",
             Self::Sip(_) => "SIP phases",
@@ -72,6 +72,32 @@ impl LoadSpec {
     }
 }
 
+impl Session for HttpSession {
+    fn run(&mut self, step: &Step, control: &Control) -> Result<Vec<u8>, LoadError> {
+        let Step::Requests(step) = step else { return Err(step.not_of("HTTP")) };
+        requests(self.run_step(step, control)?, control)
+    }
+}
+
+impl Session for SipSession {
+    fn run(&mut self, step: &Step, control: &Control) -> Result<Vec<u8>, LoadError> {
+        let Step::Sip(profile) = step else { return Err(step.not_of("SIP")) };
+        self.run_profile(profile, control)?.to_bytes()
+    }
+}
+
+impl Session for NetworkSession {
+    fn run(&mut self, step: &Step, control: &Control) -> Result<Vec<u8>, LoadError> {
+        let Step::Network(spec) = step else { return Err(step.not_of("network tests")) };
+        self.run_step(spec, control).to_bytes()
+    }
+}
+
+/// What a step of requests found, of any family.
+fn requests(result: LoadResult, control: &Control) -> Result<Vec<u8>, LoadError> {
+    LoadAnswer { result, answered: control.progress().ok }.to_bytes()
+}
+
 /// What a step found, as the bytes that go to the controller.
 pub trait StepResult: Sized {
     /// As bytes.
@@ -83,9 +109,6 @@ pub trait StepResult: Sized {
     /// From bytes; `None` where these are of something else.
     fn from_bytes(bytes: &[u8]) -> Option<Self>;
 }
-
-/// What a network test found. Why it came to nothing is a finding too.
-pub type NetworkAnswer = Result<NetResult, NetFailure>;
 
 impl StepResult for SipResult {
     fn to_bytes(&self) -> Result<Vec<u8>, LoadError> {

@@ -102,20 +102,22 @@ impl Site<'_> {
 
     fn capacity(&self, order: &Order<'_>, measure: &CapacityMeasure) -> Result<Measured, AgentError> {
         let mut answered = 0;
-        let mut search = Search::new(self.search_spec(order, measure, &mut answered)?);
-        let mut steps = Vec::new();
-        while let Some(rate) = search.next() {
-            let seed = order.seed.wrapping_add(steps.len() as u64 + 1);
-            let burst = step(measure, Pace::Open(rate, measure.arrivals), seed);
-            let answer = self.burst(burst)?;
-            answered += answer.answered;
-            let outcome = step_outcome(rate, &answer.result);
-            let verdict = search.record(outcome);
-            let step = capacity_step(measure, &outcome, verdict, &answer.result);
-            self.observer.observe(&RunEvent::Step { step: &step });
-            steps.push(step);
-        }
-        let bracket = search.finish();
+        let search = Search::new(self.search_spec(order, measure, &mut answered)?);
+        let (mut steps, mut nth) = (Vec::new(), 0);
+        let bracket = search.over_requests(
+            |rate| {
+                nth += 1;
+                let pace = Pace::Open(rate, measure.arrivals);
+                let answer = self.burst(step(measure, pace, order.seed.wrapping_add(nth)))?;
+                answered += answer.answered;
+                Ok::<_, AgentError>((answer.result, false))
+            },
+            |outcome, verdict, result| {
+                let step = capacity_step(measure, outcome, verdict, result);
+                self.observer.observe(&RunEvent::Step { step: &step });
+                steps.push(step);
+            },
+        )?;
         let validity = judge_bracket(bracket.ending, bracket.lower, &steps);
         // A limit that the generator set is no upper bound of the service.
         let upper = bracket.upper.filter(|_| bracket.ending != Ending::GeneratorLimited);
@@ -148,23 +150,12 @@ impl Site<'_> {
         }
         let answer = self.burst(step(measure, Pace::Closed, order.seed))?;
         *answered += answer.answered;
-        let throughput = answer.result.counts.ok as f64 / answer.result.duration.as_secs_f64().max(1e-9);
-        // A service that answers nothing in a closed loop is searched from the plan's start.
-        Ok(if throughput > 0.0 { spec.near_throughput(Rate(throughput)) } else { spec })
+        Ok(spec.near_closed_loop(&answer.result))
     }
 }
 
 fn step(measure: &CapacityMeasure, pace: Pace, seed: u64) -> Burst {
     Burst { pace, warmup: measure.settle, duration: measure.step, seed, samples: false }
-}
-
-fn step_outcome(rate: Rate, result: &LoadResult) -> StepOutcome {
-    StepOutcome {
-        rate,
-        loss: Share(result.counts.loss()),
-        latency_p99: Nanos(result.latency.0.value_at_quantile(0.99)),
-        generator_limited: result.generator.limited.is_some(),
-    }
 }
 
 fn capacity_step(
@@ -188,7 +179,7 @@ fn capacity_step(
     };
     CapacityStep {
         offered: outcome.rate,
-        goodput: Rate(result.counts.ok as f64 / result.duration.as_secs_f64().max(1e-9)),
+        goodput: result.throughput(),
         loss: outcome.loss.0,
         p99: outcome.latency_p99,
         passed: verdict == StepVerdict::Passed,

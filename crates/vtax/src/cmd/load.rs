@@ -226,21 +226,20 @@ fn search(args: &HttpArgs, load: &HttpLoad, watch: &Watch) -> Outcome {
                 interval: HINT_DURATION,
                 ..closed.step
             };
-            let throughput = rate_of(&carry_out(watch, &closed)?.result);
-            watch.line(&format!("closed loop: {:.0}/s, searching from there", throughput.0));
-            limits.near_throughput(throughput)
+            let closed = carry_out(watch, &closed)?.result;
+            watch.line(&format!("closed loop: {:.0}/s, searching from there", closed.throughput().0));
+            limits.near_closed_loop(&closed)
         }
     };
-    let mut search = Search::new(start);
     let mut interrupted = false;
-    while let Some(rate) = search.next().filter(|_| !interrupted) {
-        let watched = carry_out(watch, &at_rate(args, load, rate))?;
-        interrupted = watched.interrupted;
-        let outcome = outcome_of(rate, &watched.result);
-        let verdict = search.record(outcome);
-        watch.line(&step_line(&outcome, verdict, &watched.result));
-    }
-    let bracket = search.finish();
+    let bracket = Search::new(start).over_requests(
+        |rate| {
+            let watched = carry_out(watch, &at_rate(args, load, rate))?;
+            interrupted |= watched.interrupted;
+            Ok::<_, Failure>((watched.result, watched.interrupted))
+        },
+        |outcome, verdict, result| watch.line(&step_line(outcome, verdict, result)),
+    )?;
     if args.json {
         output::search_json(&args.url, &bracket)?;
     } else {
@@ -259,15 +258,6 @@ fn at_rate(args: &HttpArgs, load: &HttpLoad, rate: Rate) -> HttpLoad {
     HttpLoad { spec: load.spec.clone(), step: RequestStep { model, ..load.step.clone() } }
 }
 
-fn outcome_of(rate: Rate, result: &LoadResult) -> StepOutcome {
-    StepOutcome {
-        rate,
-        loss: Share(result.counts.loss()),
-        latency_p99: result.latency.quantile(0.99),
-        generator_limited: result.generator.limited.is_some(),
-    }
-}
-
 fn step_line(outcome: &StepOutcome, verdict: StepVerdict, result: &LoadResult) -> String {
     let word = match verdict {
         StepVerdict::Passed => "passed",
@@ -281,9 +271,4 @@ fn step_line(outcome: &StepOutcome, verdict: StepVerdict, result: &LoadResult) -
         100.0 * outcome.loss.0,
         output::millis(outcome.latency_p99),
     )
-}
-
-/// Successful answers per second.
-fn rate_of(result: &LoadResult) -> Rate {
-    Rate(result.counts.ok as f64 / result.duration.as_secs_f64())
 }

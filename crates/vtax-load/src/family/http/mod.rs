@@ -1,5 +1,6 @@
 //! HTTP load: GET requests over connections that are kept or closed.
 
+mod dialogue;
 mod session;
 mod spec;
 

@@ -1,7 +1,9 @@
 //! The session that sends HTTP requests.
 
 use super::HttpSpec;
-use crate::{Control, LoadAnswer, LoadError, LoadResult, RequestStep, Session, Step, StepResult, engine};
+use super::dialogue::HttpDialogue;
+use crate::requests::{self, Requests};
+use crate::{Control, LoadError, LoadResult, RequestStep};
 
 /// A load of HTTP requests. Connections are made anew for each step.
 #[derive(Debug, Clone)]
@@ -28,14 +30,10 @@ impl HttpSession {
     /// The step makes no sense, the kernel refuses what the engine needs, or the step was cancelled before
     /// its warm-up had passed.
     pub fn run_step(&self, step: &RequestStep, control: &Control) -> Result<LoadResult, LoadError> {
-        engine::run(&self.spec, step, control)
-    }
-}
-
-impl Session for HttpSession {
-    fn run(&mut self, step: &Step, control: &Control) -> Result<Vec<u8>, LoadError> {
-        let Step::Requests(step) = step else { return Err(step.not_of("HTTP")) };
-        let result = self.run_step(step, control)?;
-        LoadAnswer { result, answered: control.progress().ok }.to_bytes()
+        let HttpSpec { pool, requests } = &self.spec;
+        let dialogue = HttpDialogue::new(requests);
+        let dialogue = |_worker| dialogue.clone();
+        let load = Requests { pool, per_connection: requests.requests_per_connection, dialogue };
+        requests::run(&load, step, control)
     }
 }

@@ -19,7 +19,7 @@ const MESSAGE_MAX: usize = 4 << 20;
 /// Names a test towards its server; not to be guessed by others.
 pub(super) type Token = [u8; 16];
 
-/// A token nobody can guess.
+/// A token that can't be guessed.
 pub(super) fn new_token() -> Result<Token, NetError> {
     let mut token = Token::default();
     rustix::rand::getrandom(&mut token, rustix::rand::GetRandomFlags::empty())

@@ -15,7 +15,7 @@ use vtax_sys::sched::{self, monotonic};
 use vtax_units::Nanos;
 
 use super::control::{self, Token};
-use super::meter::{Counter, Course, cancelled_by, count, joined};
+use super::meter::{Counter, Timeline, cancelled_by, count, joined};
 use super::udp::{Head, Numbers, Seen, greet};
 use super::{Agreed, NetError, NetSpec, PingInterval, PingResult, PingTest, UDP_HEADER, Watch};
 use crate::{Arrivals, Control, Segment};
@@ -43,7 +43,7 @@ pub(super) fn udp(
     Ok(result)
 }
 
-/// ICMP echo; nobody but the peer's kernel takes part.
+/// ICMP echo; only the peer's kernel takes part.
 pub(super) fn icmp(
     spec: &NetSpec,
     test: &PingTest,
@@ -144,7 +144,7 @@ struct Pinger<'a> {
     test: &'a PingTest,
     wire: &'a Wire,
     token: Token,
-    course: Course,
+    timeline: Timeline,
     arrivals: std::iter::Peekable<Arrivals>,
     message: Vec<u8>,
     inbound: Vec<u8>,
@@ -160,17 +160,17 @@ struct Pinger<'a> {
 
 impl<'a> Pinger<'a> {
     fn new(spec: &NetSpec, test: &'a PingTest, wire: &'a Wire, token: Token) -> Self {
-        let course = Course::begin(spec);
+        let timeline = Timeline::begin(spec);
         let rate =
             Segment { from: test.rate, to: test.rate, duration: Nanos(spec.warmup.0 + spec.duration.0) };
         let outstanding = (test.rate.0 * test.timeout.as_secs_f64() * 2.0) as usize + 64;
         let size = (test.size as usize).max(UDP_HEADER);
-        let intervals = course.duration.0.div_ceil(course.interval.0) as usize;
+        let intervals = timeline.duration.0.div_ceil(timeline.interval.0) as usize;
         Self {
             test,
             wire,
             token,
-            course,
+            timeline,
             arrivals: Arrivals::new(test.arrivals, &[rate], spec.seed, 0, 1).peekable(),
             message: vec![0x70; wire.header() + size],
             // An IP header of an IPv4 socket may come with it.
@@ -196,7 +196,7 @@ impl<'a> Pinger<'a> {
     fn run(mut self, control: &Control, watch: Watch<'_>) -> Result<PingResult, NetError> {
         let cancelled = cancelled_by(control);
         let counters = [Counter::default()];
-        let course = self.course;
+        let timeline = self.timeline;
         thread::scope(|scope| {
             let counter = &counters[0];
             let cancelled = &cancelled;
@@ -206,7 +206,7 @@ impl<'a> Pinger<'a> {
                 result.map(|()| self.result).map_err(NetError::lost("probing it"))
             };
             let thread = scope.spawn(pinging);
-            count(&course, &counters, &cancelled, Some(watch));
+            count(&timeline, &counters, &cancelled, Some(watch));
             joined(thread.join())
         })
     }
@@ -214,11 +214,11 @@ impl<'a> Pinger<'a> {
     fn ping(&mut self, counter: &Counter, cancelled: &(dyn Fn() -> bool + Sync)) -> io::Result<()> {
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         let _ = sched::prefer_low_latency();
-        let stop = self.course.to().0;
+        let stop = self.timeline.to().0;
         let end = stop + self.test.timeout.0;
         loop {
             let now = monotonic().0;
-            let due = self.arrivals.peek().map(|at| self.course.start.0 + at.0).filter(|due| *due < stop);
+            let due = self.arrivals.peek().map(|at| self.timeline.start.0 + at.0).filter(|due| *due < stop);
             match due {
                 Some(due) if due <= now => {
                     self.arrivals.next();
@@ -245,7 +245,7 @@ impl<'a> Pinger<'a> {
         self.next += 1;
         Head { token: self.token, number, sent: now }.write(&mut self.message[header..]);
         self.wire.seal(&mut self.message, number);
-        let counts = intended >= self.course.from().0;
+        let counts = intended >= self.timeline.from().0;
         self.result.intended += u64::from(counts);
         let slot = (number % self.pending.len() as u64) as usize;
         let sent = monotonic().0;
@@ -300,7 +300,7 @@ impl<'a> Pinger<'a> {
         self.result.answered += 1;
         self.result.rtt.record(Nanos(rtt));
         self.result.latency.record(Nanos(now.saturating_sub(pending.intended)));
-        let interval = self.course.interval_of(Nanos(pending.intended));
+        let interval = self.timeline.interval_of(Nanos(pending.intended));
         if let Some(interval) = interval.and_then(|i| self.result.intervals.get_mut(i)) {
             interval.answered += 1;
             interval.rtt_sum.0 += rtt;

@@ -38,16 +38,16 @@ impl Counter {
     }
 }
 
-/// The course of a test on one end's clock.
+/// When a test begins, counts and ends, on one end's clock.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Course {
+pub(super) struct Timeline {
     pub(super) start: Nanos,
     pub(super) warmup: Nanos,
     pub(super) duration: Nanos,
     pub(super) interval: Nanos,
 }
 
-impl Course {
+impl Timeline {
     pub(super) fn begin(spec: &NetSpec) -> Self {
         Self {
             start: monotonic(),
@@ -111,41 +111,41 @@ const SLEEP_MAX: Duration = Duration::from_millis(20);
 /// test is cancelled. A mark is read when this thread wakes up, so every count goes with the time
 /// at which it was really read.
 pub(super) fn count(
-    course: &Course,
+    timeline: &Timeline,
     counters: &[Counter],
     cancelled: &(dyn Fn() -> bool + Sync),
     watch: Option<Watch<'_>>,
 ) -> Counted {
     let mut counted = Counted::default();
-    let mut last = Sum { at: course.start, ..Sum::default() };
+    let mut last = Sum { at: timeline.start, ..Sum::default() };
     let mut base = None;
-    let mut mark = if course.warmup == Nanos::ZERO {
-        course.from()
+    let mut mark = if timeline.warmup == Nanos::ZERO {
+        timeline.from()
     } else {
-        Nanos((course.start.0 + course.interval.0).min(course.from().0))
+        Nanos((timeline.start.0 + timeline.interval.0).min(timeline.from().0))
     };
     loop {
         let present = wait(mark, counters, cancelled);
         let first = base.is_none();
-        if present.at >= course.from() && first {
+        if present.at >= timeline.from() && first {
             base = Some(present);
         }
         if present.at > last.at {
-            show(course, &last, &present, watch);
+            show(timeline, &last, &present, watch);
         }
         if !first {
             counted.byte_intervals.push(present.bytes - last.bytes);
             counted.event_intervals.push(present.events - last.events);
         }
         last = present;
-        if present.at >= course.to() || present.ended || cancelled() {
+        if present.at >= timeline.to() || present.ended || cancelled() {
             break;
         }
         let next = present.at.0.max(mark.0);
         mark = Nanos(if base.is_none() {
-            (next + course.interval.0).min(course.from().0)
+            (next + timeline.interval.0).min(timeline.from().0)
         } else {
-            (mark.0 + course.interval.0).min(course.to().0)
+            (mark.0 + timeline.interval.0).min(timeline.to().0)
         });
     }
     let base = base.unwrap_or(last);
@@ -167,11 +167,11 @@ fn wait(mark: Nanos, counters: &[Counter], cancelled: &(dyn Fn() -> bool + Sync)
     }
 }
 
-fn show(course: &Course, last: &Sum, present: &Sum, watch: Option<Watch<'_>>) {
+fn show(timeline: &Timeline, last: &Sum, present: &Sum, watch: Option<Watch<'_>>) {
     let Some(watch) = watch else { return };
     let events = present.events - last.events;
     watch(&Live {
-        at_seconds: present.at.as_secs_f64() - course.from().as_secs_f64(),
+        at_seconds: present.at.as_secs_f64() - timeline.from().as_secs_f64(),
         seconds: present.at.saturating_sub(last.at).as_secs_f64(),
         bytes: present.bytes - last.bytes,
         events,

@@ -26,7 +26,7 @@ use std::time::Duration;
 pub use error::{FailureKind, NetError, NetFailure};
 pub use result::*;
 pub use server::{ServerOptions, serve};
-pub use session::NetworkSession;
+pub use session::{NetworkAnswer, NetworkSession};
 pub use spec::*;
 pub use vtax_plan::model::{
     Direction, NetworkTestKind, PingTest, Probe, RrTest, SocketOptions, TcpTest, UdpTest,
@@ -47,7 +47,7 @@ pub type Watch<'a> = &'a (dyn Fn(&Live) + Sync);
 ///
 /// # Errors
 ///
-/// The specification is invalid, nobody serves there, the peer went away, or the kernel refuses
+/// The specification is invalid, no server answers there, the peer went away, or the kernel refuses
 /// something the test needs.
 pub fn run(spec: &NetSpec, control: &Control, watch: Watch<'_>) -> Result<NetResult, NetError> {
     spec.check()?;

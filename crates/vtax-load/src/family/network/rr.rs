@@ -11,7 +11,7 @@ use vtax_sys::tcp::tcp_info;
 use vtax_units::Nanos;
 
 use super::control;
-use super::meter::{Counter, Course, Usage, cancelled_by, count, joined};
+use super::meter::{Counter, Timeline, Usage, cancelled_by, count, joined};
 use super::tcp::{connect_all, facts};
 use super::{Agreed, ConnectionFacts, NetCpu, NetError, RrResult, RrTest, SocketOptions};
 use crate::LatencyHistogram;
@@ -21,20 +21,20 @@ const STUCK: Duration = Duration::from_secs(10);
 
 /// The client's part.
 pub(super) fn client(session: &Agreed<'_>, test: &RrTest, mut link: TcpStream) -> Result<RrResult, NetError> {
-    // A request that waits for company would measure Nagle's algorithm.
+    // A request that waits to be sent with others would measure Nagle's algorithm.
     let setup = SocketOptions { no_delay: true, ..test.socket.clone() };
     let streams = connect_all(session, &setup, test.streams, true)?;
     control::wait_for_go(&mut link)?;
-    let course = Course::begin(session.spec);
+    let timeline = Timeline::begin(session.spec);
     let cancelled = cancelled_by(session.control);
     let counters: Vec<Counter> = streams.iter().map(|_| Counter::default()).collect();
     let mut result = thread::scope(|scope| {
         let mut threads = Vec::new();
         for (stream, counter) in streams.into_iter().zip(&counters) {
-            let (course, cancelled) = (&course, &cancelled);
-            threads.push(scope.spawn(move || ask(stream, test, course, counter, cancelled)));
+            let (timeline, cancelled) = (&timeline, &cancelled);
+            threads.push(scope.spawn(move || ask(stream, test, timeline, counter, cancelled)));
         }
-        let counted = count(&course, &counters, &cancelled, Some(session.watch));
+        let counted = count(&timeline, &counters, &cancelled, Some(session.watch));
         let mut result = RrResult {
             transactions: 0,
             time: counted.time,
@@ -60,7 +60,7 @@ pub(super) fn client(session: &Agreed<'_>, test: &RrTest, mut link: TcpStream) -
 fn ask(
     mut stream: TcpStream,
     test: &RrTest,
-    course: &Course,
+    timeline: &Timeline,
     counter: &Counter,
     cancelled: &(dyn Fn() -> bool + Sync),
 ) -> Result<(LatencyHistogram, NetCpu, ConnectionFacts), NetError> {
@@ -72,7 +72,7 @@ fn ask(
         stream.set_write_timeout(Some(STUCK))?;
         let request = vec![0x71; test.request as usize];
         let mut response = vec![0; test.response as usize];
-        let (from, to) = (course.from(), course.to());
+        let (from, to) = (timeline.from(), timeline.to());
         let (mut all, mut sum) = (0, 0);
         loop {
             let start = monotonic();

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::control::{self, FromServer, ServerReport, ToServer, Token};
-use super::meter::{Counter, Course, joined};
+use super::meter::{Counter, Timeline, joined};
 use super::{
     Direction, FailureKind, NetCpu, NetError, NetSpec, NetworkTestKind, PATIENCE, PingTest, RrTest,
     SocketOptions, TcpTest, UdpTest, echo, rr, tcp, udp,
@@ -247,11 +247,11 @@ impl Host<'_> {
         let (up, down) = self.gather(link, &test.socket, ups, downs)?;
         let (up, down) = (tcp::fresh(up), tcp::fresh(down));
         control::send(link, &FromServer::Go)?;
-        let course = Course::begin(self.spec);
+        let timeline = Timeline::begin(self.spec);
         let cancelled = self.cancelled();
         let (received, sent) = tcp::both(
-            || tcp::side(tcp::Role::Receives, up, test, &course, &cancelled, None),
-            || tcp::side(tcp::Role::Sends, down, test, &course, &cancelled, None),
+            || tcp::side(tcp::Role::Receives, up, test, &timeline, &cancelled, None),
+            || tcp::side(tcp::Role::Sends, down, test, &timeline, &cancelled, None),
         );
         Ok(ServerReport {
             received: (ups > 0).then_some(received?),
@@ -293,17 +293,17 @@ impl Host<'_> {
 
     fn udp(&self, test: &UdpTest, link: &mut TcpStream) -> Result<ServerReport, NetError> {
         let socket = self.datagrams(link, test.buffer)?;
-        let course = Course::begin(self.spec);
+        let timeline = Timeline::begin(self.spec);
         let counter = Counter::default();
         if test.direction == Direction::Down {
             let cancelled = self.cancelled();
-            let sender = udp::send(&socket, self.token, test, &course, &counter, &cancelled)?;
+            let sender = udp::send(&socket, self.token, test, &timeline, &counter, &cancelled)?;
             return Ok(ServerReport { udp_sent: Some(sender), ..ServerReport::default() });
         }
         let over = AtomicBool::new(false);
         let token = self.token;
         let receiver = thread::scope(|scope| {
-            let thread = scope.spawn(|| udp::receive(&socket, token, test, &course, &counter, &over));
+            let thread = scope.spawn(|| udp::receive(&socket, token, test, &timeline, &counter, &over));
             let said = control::receive(link);
             over.store(true, Relaxed);
             let receiver = joined(thread.join())?;

@@ -5,8 +5,11 @@ use std::sync::Mutex;
 use vtax_sys::sync::lock;
 use vtax_units::Nanos;
 
-use super::{Live, NetFailure, NetSpec, run};
-use crate::{Control, LoadError, NetworkAnswer, Progress, Session, Step, StepResult};
+use super::{Live, NetFailure, NetResult, NetSpec, run};
+use crate::{Control, Progress};
+
+/// What a network test found. Why it came to nothing is a finding too.
+pub type NetworkAnswer = Result<NetResult, NetFailure>;
 
 /// Makes one test after the other; nothing stays open between them.
 #[derive(Debug, Clone, Copy)]
@@ -28,12 +31,5 @@ impl NetworkSession {
             });
         };
         run(spec, control, &watch).map_err(|error| NetFailure::from(&error))
-    }
-}
-
-impl Session for NetworkSession {
-    fn run(&mut self, step: &Step, control: &Control) -> Result<Vec<u8>, LoadError> {
-        let Step::Network(spec) = step else { return Err(step.not_of("network tests")) };
-        self.run_step(spec, control).to_bytes()
     }
 }

@@ -13,7 +13,7 @@ use vtax_sys::tcp::{TcpInfo, set_max_segment, tcp_info};
 use vtax_units::Nanos;
 
 use super::control::{self, FromServer, ToServer};
-use super::meter::{Counter, Course, Usage, cancelled_by, count, joined};
+use super::meter::{Counter, Timeline, Usage, cancelled_by, count, joined};
 use super::source::Source;
 use super::{
     Agreed, ConnectionFacts, DISAGREEMENT, Direction, NetCpu, NetError, PATIENCE, SocketOptions, TcpFlow,
@@ -47,13 +47,13 @@ pub(super) fn client(
     let up = fresh(connect_all(session, &test.socket, ups, true)?);
     let down = fresh(connect_all(session, &test.socket, downs, false)?);
     control::wait_for_go(&mut link)?;
-    let course = Course::begin(session.spec);
+    let timeline = Timeline::begin(session.spec);
     let cancelled = cancelled_by(session.control);
     // One end's figures are enough to watch: what comes in, where anything does.
     let watch_up = down.is_empty().then_some(session.watch);
     let (sent, received) = both(
-        || side(Role::Sends, up, test, &course, &cancelled, watch_up),
-        || side(Role::Receives, down, test, &course, &cancelled, Some(session.watch)),
+        || side(Role::Sends, up, test, &timeline, &cancelled, watch_up),
+        || side(Role::Receives, down, test, &timeline, &cancelled, Some(session.watch)),
     );
     let (sent, received) = match (sent, received) {
         (Ok(sent), Ok(received)) => (sent, received),
@@ -202,7 +202,7 @@ pub(super) fn side(
     role: Role,
     streams: Vec<Fresh>,
     test: &TcpTest,
-    course: &Course,
+    timeline: &Timeline,
     cancelled: &(dyn Fn() -> bool + Sync),
     watch: Option<Watch<'_>>,
 ) -> Result<TcpSide, NetError> {
@@ -214,17 +214,17 @@ pub(super) fn side(
     thread::scope(|scope| {
         let mut threads = Vec::with_capacity(streams.len());
         for (Fresh { stream, before }, counter) in streams.iter().zip(&counters) {
-            let transfer = Transfer { stream, before, test, share, course, counter, cancelled };
+            let transfer = Transfer { stream, before, test, share, timeline, counter, cancelled };
             threads.push(scope.spawn(move || transfer.run(role)));
         }
-        let counted = count(course, &counters, cancelled, watch);
+        let counted = count(timeline, &counters, cancelled, watch);
         let mut side = TcpSide {
             counted_bytes: counted.bytes,
             counted_time: counted.time,
             intervals: counted.byte_intervals,
             ..TcpSide::default()
         };
-        let mut last = course.start;
+        let mut last = timeline.start;
         for thread in threads {
             let end = joined(thread.join())?;
             side.total_bytes += end.bytes;
@@ -233,7 +233,7 @@ pub(super) fn side(
             last = last.max(end.at);
         }
         if test.bytes.is_some() {
-            (side.counted_bytes, side.counted_time) = (side.total_bytes, last.saturating_sub(course.start));
+            (side.counted_bytes, side.counted_time) = (side.total_bytes, last.saturating_sub(timeline.start));
         }
         Ok(side)
     })
@@ -246,7 +246,7 @@ struct Transfer<'a> {
     test: &'a TcpTest,
     /// Bytes to send where not time but they end the transfer.
     share: Option<u64>,
-    course: &'a Course,
+    timeline: &'a Timeline,
     counter: &'a Counter,
     cancelled: &'a (dyn Fn() -> bool + Sync),
 }
@@ -301,9 +301,9 @@ impl Transfer<'_> {
         self.stream.set_write_timeout(Some(LOOK))?;
         let block = self.test.block.0 as usize;
         let source = Source::new(block, self.test.copy)?;
-        let stop = self.course.to();
+        let stop = self.timeline.to();
         let mut sent = 0_u64;
-        let mut at = self.course.start;
+        let mut at = self.timeline.start;
         loop {
             let now = monotonic();
             let left = self.share.map_or(u64::MAX, |share| share - sent).min(block as u64) as usize;
@@ -328,9 +328,9 @@ impl Transfer<'_> {
         self.stream.set_read_timeout(Some(LOOK))?;
         let mut buffer = vec![0; RECEIVE_BYTES];
         let flags = if self.test.copy { RecvFlags::empty() } else { RecvFlags::TRUNC };
-        let deadline = Nanos(self.course.to().0 + DRAIN.as_nanos() as u64);
+        let deadline = Nanos(self.timeline.to().0 + DRAIN.as_nanos() as u64);
         let mut received = 0_u64;
-        let mut at = self.course.start;
+        let mut at = self.timeline.start;
         loop {
             match rustix::net::recv(self.stream, &mut buffer[..], flags) {
                 Ok((_, 0)) => return Ok((received, at)),
@@ -429,7 +429,7 @@ mod tests {
             block: Bytes(1_000),
             copy: true,
         };
-        let course = Course::begin(&NetSpec {
+        let timeline = Timeline::begin(&NetSpec {
             target: listener.local_addr().unwrap(),
             test: NetworkTestKind::Tcp(test.clone()),
             seed: 1,
@@ -437,7 +437,7 @@ mod tests {
             duration: Nanos::from_millis(50),
             interval: Nanos::from_millis(50),
         });
-        let side = side(Role::Receives, receivers, &test, &course, &|| false, None).unwrap();
+        let side = side(Role::Receives, receivers, &test, &timeline, &|| false, None).unwrap();
         assert_eq!((side.total_bytes, side.connections[0].received), (10_000, 10_000));
     }
 

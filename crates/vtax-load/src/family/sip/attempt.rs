@@ -9,7 +9,7 @@ use super::users::{NONE, Pool};
 
 /// What the caller is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Stage {
+pub(crate) enum CallerState {
     /// Waiting for the answer to its request.
     #[default]
     Asking,
@@ -23,7 +23,7 @@ pub(crate) enum Stage {
 
 /// What the callee is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Callee {
+pub(crate) enum CalleeState {
     /// No request has come.
     #[default]
     Idle,
@@ -145,12 +145,12 @@ pub(crate) struct Attempt {
     pub(crate) scenario: Scenario,
     pub(crate) place: Place,
     pub(crate) caller: u32,
-    /// [`NONE`]: nobody of ours.
+    /// [`NONE`]: not a subscriber of this session.
     pub(crate) callee: u32,
     /// Where the users go afterwards.
     pub(crate) caller_pool: Pool,
     pub(crate) callee_pool: Pool,
-    pub(crate) stage: Stage,
+    pub(crate) stage: CallerState,
     pub(crate) transaction: Transaction,
     pub(crate) cancel: Transaction,
     /// Last digits of the last branch.
@@ -168,7 +168,7 @@ pub(crate) struct Attempt {
     pub(crate) waits: bool,
     /// Bytes of a message's text.
     pub(crate) text_bytes: u32,
-    pub(crate) callee_stage: Callee,
+    pub(crate) callee_stage: CalleeState,
     /// CSeq of the INVITE the callee is answering.
     pub(crate) callee_cseq: u32,
     /// 180 sent at, and how long it rang.
@@ -198,7 +198,7 @@ impl Attempt {
             callee: NONE,
             caller_pool: Pool::Unregistered,
             callee_pool: Pool::Unregistered,
-            stage: Stage::Done,
+            stage: CallerState::Done,
             transaction: Transaction::default(),
             cancel: Transaction::default(),
             branches: 0,
@@ -210,7 +210,7 @@ impl Attempt {
             ring_time: 0,
             waits: false,
             text_bytes: 0,
-            callee_stage: Callee::Idle,
+            callee_stage: CalleeState::Idle,
             callee_cseq: 0,
             rang: 0,
             ring_took: 0,

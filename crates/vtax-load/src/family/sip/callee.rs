@@ -3,12 +3,12 @@
 use vtax_plan::model::{Scenario, SipMetric};
 use vtax_wire::sip::{Message, Method, Name, Uri, Writer};
 
-use super::attempt::Callee;
-use super::station::{CALLEE, Station};
-use super::stray::Kind;
+use super::attempt::CalleeState;
+use super::unmatched::Kind;
+use super::user_agents::{CALLEE, UserAgents};
 use super::users::NONE;
 
-impl Station {
+impl UserAgents {
     /// Handles a request that came in on `line`.
     pub(crate) fn request(&mut self, line: usize, message: &Message<'_>, method: Method, uri: &[u8]) {
         self.traffic.requests_received += 1;
@@ -20,12 +20,12 @@ impl Station {
             (Method::Cancel, Some(slot)) => self.call_cancelled(slot, line, message),
             (Method::Message, Some(slot)) => self.message(slot, line, message),
             // To an answer of an attempt that is over.
-            (Method::Ack, None) => self.stray.count(Kind::Late),
+            (Method::Ack, None) => self.unmatched.count(Kind::Late),
             (Method::Options, _) => self.reply(line, message, 200, "OK"),
             _ => {
                 // What a callee has answered and forgotten is answered the same way again.
                 let ours = self.is_past(message);
-                self.stray.count(if ours { Kind::Late } else { Kind::UnexpectedRequest });
+                self.unmatched.count(if ours { Kind::Late } else { Kind::UnexpectedRequest });
                 match (method, ours) {
                     (Method::Bye | Method::Message, true) => {
                         self.traffic.retransmissions += 1;
@@ -99,7 +99,7 @@ impl Station {
 
     /// INVITE.
     fn called(&mut self, slot: u32, line: usize, message: &Message<'_>) {
-        let Ok(cseq) = message.cseq() else { return self.stray.count(Kind::Malformed) };
+        let Ok(cseq) = message.cseq() else { return self.unmatched.count(Kind::Malformed) };
         let attempt = self.at(slot);
         let (scenario, stage) = (attempt.scenario, attempt.callee_stage);
         let rings = attempt.callee != NONE
@@ -108,28 +108,28 @@ impl Station {
                 Scenario::Calling | Scenario::ReInvite | Scenario::CalleeRejects | Scenario::CallerAbandons
             );
         match stage {
-            Callee::Idle if rings => self.first_invite(slot, message, cseq.number),
-            Callee::Confirmed if scenario == Scenario::ReInvite && attempt.acks == 1 => {
+            CalleeState::Idle if rings => self.first_invite(slot, message, cseq.number),
+            CalleeState::Confirmed if scenario == Scenario::ReInvite && attempt.acks == 1 => {
                 attempt.callee_cseq = cseq.number;
                 self.note_invite(slot, message);
                 self.answer(slot, 200);
             }
-            Callee::Ringing if cseq.number == attempt.callee_cseq => self.answer_repeated(slot, 180),
-            Callee::Answered(status) if cseq.number == attempt.callee_cseq => {
+            CalleeState::Ringing if cseq.number == attempt.callee_cseq => self.answer_repeated(slot, 180),
+            CalleeState::Answered(status) if cseq.number == attempt.callee_cseq => {
                 self.answer_repeated(slot, status);
             }
-            Callee::Confirmed if cseq.number == attempt.callee_cseq => {
-                self.stray.count(Kind::RepeatedRequest)
+            CalleeState::Confirmed if cseq.number == attempt.callee_cseq => {
+                self.unmatched.count(Kind::RepeatedRequest)
             }
             _ => {
-                self.stray.count(Kind::UnexpectedRequest);
+                self.unmatched.count(Kind::UnexpectedRequest);
                 self.reply(line, message, 482, "Loop Detected");
             }
         }
     }
 
     fn answer_repeated(&mut self, slot: u32, status: u16) {
-        self.stray.count(Kind::RepeatedRequest);
+        self.unmatched.count(Kind::RepeatedRequest);
         self.repeated(slot);
         self.transmit_answer(slot, status);
     }
@@ -145,7 +145,7 @@ impl Station {
             return self.answer(slot, 486);
         }
         let attempt = self.at(slot);
-        (attempt.callee_stage, attempt.rang) = (Callee::Ringing, now);
+        (attempt.callee_stage, attempt.rang) = (CalleeState::Ringing, now);
         self.transmit_answer(slot, 180);
         match scenario {
             // The caller gives up while it rings; its own timers end what doesn't go so.
@@ -188,7 +188,7 @@ impl Station {
     fn answer(&mut self, slot: u32, status: u16) {
         let (now, t1, life, repeats) = (self.now, self.setup.t1, self.setup.life, self.setup.repeats);
         let attempt = self.at(slot);
-        attempt.callee_stage = Callee::Answered(status);
+        attempt.callee_stage = CalleeState::Answered(status);
         (attempt.answer_interval, attempt.answer_deadline) = (t1, now + life);
         self.set_timer(slot, CALLEE, now + if repeats { t1 } else { life });
         self.transmit_answer(slot, status);
@@ -196,15 +196,15 @@ impl Station {
 
     /// ACK.
     fn acknowledged(&mut self, slot: u32, message: &Message<'_>) {
-        let Ok(cseq) = message.cseq() else { return self.stray.count(Kind::Malformed) };
+        let Ok(cseq) = message.cseq() else { return self.unmatched.count(Kind::Malformed) };
         let attempt = self.at(slot);
-        let Callee::Answered(status) = attempt.callee_stage else {
-            return self.stray.count(Kind::Late);
+        let CalleeState::Answered(status) = attempt.callee_stage else {
+            return self.unmatched.count(Kind::Late);
         };
         if cseq.number != attempt.callee_cseq {
-            return self.stray.count(Kind::WrongCSeq);
+            return self.unmatched.count(Kind::WrongCSeq);
         }
-        attempt.callee_stage = Callee::Confirmed;
+        attempt.callee_stage = CalleeState::Confirmed;
         // As if it had begun later by the time it rang.
         let begun = attempt.begun + attempt.ring_took;
         self.cancel_timer(slot, CALLEE);
@@ -230,7 +230,7 @@ impl Station {
     /// Notes a BYE or MESSAGE; its answer is sent again where it comes again.
     fn note_request(&mut self, slot: u32) {
         if std::mem::replace(&mut self.at(slot).served, true) {
-            self.stray.count(Kind::RepeatedRequest);
+            self.unmatched.count(Kind::RepeatedRequest);
             self.repeated(slot);
         }
     }
@@ -238,7 +238,7 @@ impl Station {
     /// CANCEL.
     fn call_cancelled(&mut self, slot: u32, line: usize, message: &Message<'_>) {
         self.reply_in(slot, line, message);
-        if self.at(slot).callee_stage == Callee::Ringing {
+        if self.at(slot).callee_stage == CalleeState::Ringing {
             self.answer(slot, 487);
         }
     }
@@ -251,7 +251,7 @@ impl Station {
                 self.reply_in(slot, line, message);
             }
             _ => {
-                self.stray.count(Kind::UnexpectedRequest);
+                self.unmatched.count(Kind::UnexpectedRequest);
                 self.reply(line, message, 480, "Temporarily Unavailable");
             }
         }

@@ -3,12 +3,12 @@
 use vtax_plan::model::{Scenario, SipMetric};
 use vtax_wire::sip::{CSeq, Challenge, Message, Method, Name};
 
-use super::attempt::Stage;
+use super::attempt::CallerState;
 use super::compose::Composer;
 use super::recorder::Cause;
-use super::station::{CALLER, CANCEL, Station};
-use super::stray::Kind;
 use super::token::number;
+use super::unmatched::Kind;
+use super::user_agents::{CALLER, CANCEL, UserAgents};
 use super::users::NONE;
 
 /// How every branch begins (RFC 3261 section 8.1.1.7).
@@ -16,20 +16,20 @@ const COOKIE: &[u8] = b"z9hG4bK";
 /// Challenges that one request may meet: one for its first try, one more for a nonce gone stale.
 const CHALLENGES_MAX: u8 = 3;
 
-impl Station {
+impl UserAgents {
     /// Handles an answer that came in on `line`.
     pub(crate) fn response(&mut self, line: usize, message: &Message<'_>, status: u16) {
         self.traffic.responses_received += 1;
         let (Ok(via), Ok(cseq)) = (message.via(), message.cseq()) else {
-            return self.stray.count(Kind::Malformed);
+            return self.unmatched.count(Kind::Malformed);
         };
         let branch = via.branch.and_then(|b| b.strip_prefix(COOKIE));
         let Some((token, rest)) = branch.and_then(|branch| self.composer.origin.read(branch)) else {
-            return self.stray.count(Kind::UnknownTransaction);
+            return self.unmatched.count(Kind::UnknownTransaction);
         };
         let branch = rest.first_chunk::<2>().and_then(|digits| number(digits));
         let Some(slot) = self.find(token) else {
-            self.stray.count(Kind::Late);
+            self.unmatched.count(Kind::Late);
             if cseq.method == Method::Invite && status >= 300 {
                 self.traffic.retransmissions += 1;
                 self.acknowledge_failure(line, NONE, message, None);
@@ -63,16 +63,16 @@ impl Station {
         let attempt = &self.attempts[slot as usize];
         let known = numbers.0 >= 1 && numbers.0 <= u32::from(attempt.branches);
         if !known {
-            return self.stray.count(Kind::UnknownTransaction);
+            return self.unmatched.count(Kind::UnknownTransaction);
         }
         let acknowledged = attempt.acknowledged;
         if numbers.0 == u32::from(attempt.transaction.branch)
             && (attempt.transaction.cseq != numbers.1 || attempt.transaction.method != cseq.method)
             && attempt.cancel.cseq != numbers.1
         {
-            return self.stray.count(Kind::WrongCSeq);
+            return self.unmatched.count(Kind::WrongCSeq);
         }
-        self.stray.count(Kind::RepeatedResponse);
+        self.unmatched.count(Kind::RepeatedResponse);
         if cseq.method != Method::Invite || status < 200 {
             return;
         }
@@ -216,7 +216,7 @@ impl Station {
             Scenario::Calling => self.hold(slot),
             Scenario::ReInvite if again => self.hold(slot),
             Scenario::ReInvite => {
-                self.at(slot).stage = Stage::Acknowledged;
+                self.at(slot).stage = CallerState::Acknowledged;
                 self.ask_again(slot);
             }
             _ => self.end(slot, Some(Cause::Status(status))),
@@ -226,7 +226,7 @@ impl Station {
     /// Sends the second INVITE, once the caller has acknowledged and the callee knows.
     pub(crate) fn ask_again(&mut self, slot: u32) {
         let attempt = self.at(slot);
-        if attempt.stage == Stage::Acknowledged && attempt.acks == 1 {
+        if attempt.stage == CallerState::Acknowledged && attempt.acks == 1 {
             self.ask(slot, Method::Invite);
         }
     }

@@ -10,8 +10,8 @@ use vtax_sys::outgoing::{Flow, Outgoing};
 use vtax_wire::sip::Transport;
 
 use super::compose::Sender;
-use super::stray::{Kind, Stray};
 use super::stream::Stream;
+use super::unmatched::{Kind, Unmatched};
 use crate::LoadError;
 
 /// Room for what arrives while the worker is busy; the kernel may give less.
@@ -40,7 +40,7 @@ pub(crate) struct Line {
 
 impl Line {
     /// A socket at `local`, connected to `target`: the kernel then finds the route once, and says
-    /// when nobody listens there.
+    /// when no program listens there.
     pub(crate) fn udp(local: IpAddr, target: SocketAddr) -> Result<Self, LoadError> {
         let refused = |source| LoadError::System { operation: "open a UDP socket", source };
         let socket = UdpSocket::bind((local, 0)).map_err(refused)?;
@@ -88,7 +88,7 @@ impl Line {
     }
 
     /// Sends what waits, at high rates in bundles. What the kernel doesn't take is lost, as on any network.
-    pub(crate) fn flush(&mut self, now: u64, in_bundles: bool, stray: &mut Stray) {
+    pub(crate) fn flush(&mut self, now: u64, in_bundles: bool, unmatched: &mut Unmatched) {
         match &mut self.wire {
             Wire::Udp(socket) => self.datagrams.flush(socket.as_fd(), in_bundles, |error, lost| {
                 let kind = match error.kind() {
@@ -97,10 +97,10 @@ impl Line {
                     ErrorKind::WouldBlock => Kind::SendBufferOverflow,
                     _ => Kind::SendFailed,
                 };
-                stray.add(kind, lost.max(1) as u64);
+                unmatched.add(kind, lost.max(1) as u64);
             }),
             Wire::Tcp(stream) => {
-                stream.send(&self.text, now, stray);
+                stream.send(&self.text, now, unmatched);
                 self.text.clear();
                 // After a failure the local port may be another.
                 if stream.changed {
@@ -133,16 +133,16 @@ impl AsFd for Line {
 }
 
 /// Tells an error of the receiving call: true where there may be more to receive.
-pub(crate) fn receive_error(error: &io::Error, stray: &mut Stray) -> bool {
+pub(crate) fn receive_error(error: &io::Error, unmatched: &mut Unmatched) -> bool {
     match error.kind() {
         ErrorKind::ConnectionRefused => {
-            stray.count(Kind::Refused);
+            unmatched.count(Kind::Refused);
             true
         }
         ErrorKind::Interrupted => true,
         ErrorKind::WouldBlock => false,
         _ => {
-            stray.count(Kind::ReceiveFailed);
+            unmatched.count(Kind::ReceiveFailed);
             false
         }
     }

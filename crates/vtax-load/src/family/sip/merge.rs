@@ -6,12 +6,12 @@ use vtax_plan::model::Scenario;
 use vtax_units::{Nanos, Rate};
 
 use super::recorder::{Count, Moments, Record, SecondValues};
-use super::station::Station;
-use super::stray::Kind;
-use super::worker::PhaseUse;
+use super::unmatched::Kind;
+use super::user_agents::UserAgents;
 use super::{
     MetricResult, Moment, PhaseResult, Pools, ScenarioResult, Second, SecondMetric, SipProfile, SipResult,
 };
+use crate::drive::Used;
 use crate::histogram::bounded;
 use crate::limit::{Evidence, judge};
 use crate::{GeneratorUse, LatencyHistogram};
@@ -27,37 +27,37 @@ pub(crate) struct Merge<'a> {
     pub(crate) times: Vec<(u64, u64)>,
     pub(crate) stopped: Option<String>,
     /// By worker and phase.
-    pub(crate) uses: Vec<Vec<PhaseUse>>,
+    pub(crate) uses: Vec<Vec<Used>>,
     /// Milliseconds since 1970 minus those of CLOCK_MONOTONIC.
     pub(crate) unix_offset_ms: i64,
     pub(crate) epoch: u64,
 }
 
 /// Puts the workers' records together.
-pub(crate) fn merge(with: Merge<'_>, stations: &mut [Station]) -> SipResult {
-    let mut stray = BTreeMap::new();
+pub(crate) fn merge(with: Merge<'_>, agents: &mut [UserAgents]) -> SipResult {
+    let mut unmatched = BTreeMap::new();
     let mut pools = Pools::default();
     let (mut dropped, mut received) = (0, 0);
-    for station in stations.iter() {
-        station.stray.add_to(&mut stray);
-        dropped += station.stray.of(Kind::ReceiveBufferOverflow);
-        received += station.traffic.requests_received + station.traffic.responses_received;
-        let own = station.pools();
+    for agents in agents.iter() {
+        agents.unmatched.add_to(&mut unmatched);
+        dropped += agents.unmatched.of(Kind::ReceiveBufferOverflow);
+        received += agents.traffic.requests_received + agents.traffic.responses_received;
+        let own = agents.pools();
         pools.unregistered += own.unregistered;
         pools.registered += own.registered;
         pools.busy += own.busy;
     }
-    let begun = stations.iter().map(|s| s.records.len()).max().unwrap_or(0);
+    let begun = agents.iter().map(|s| s.records.len()).max().unwrap_or(0);
     let overflow = dropped as f64 > DROPPED_SHARE * received.max(1) as f64;
     let phases = (0..begun)
         .map(|number| {
-            let records: Vec<&Record> = stations.iter().filter_map(|s| s.records.get(number)).collect();
-            let uses: Vec<PhaseUse> = with.uses.iter().filter_map(|u| u.get(number).copied()).collect();
+            let records: Vec<&Record> = agents.iter().filter_map(|s| s.records.get(number)).collect();
+            let uses: Vec<Used> = with.uses.iter().filter_map(|u| u.get(number).copied()).collect();
             let ended = with.times.get(number).copied();
             // A phase that was cancelled lasted until then.
             let (start, end) = ended.unwrap_or_else(|| {
-                let start = stations.iter().map(|s| s.present.start).max().unwrap_or(with.epoch);
-                (start, stations.iter().map(|s| s.now).max().unwrap_or(start))
+                let start = agents.iter().map(|s| s.present.start).max().unwrap_or(with.epoch);
+                (start, agents.iter().map(|s| s.now).max().unwrap_or(start))
             });
             let mut result = phase(&with, number, (start, end), &records, &uses);
             if overflow && result.generator.limited.is_none() {
@@ -68,7 +68,7 @@ pub(crate) fn merge(with: Merge<'_>, stations: &mut [Station]) -> SipResult {
             result
         })
         .collect();
-    SipResult { phases, stopped: with.stopped, stray, pools }
+    SipResult { phases, stopped: with.stopped, stray: unmatched, pools }
 }
 
 fn phase(
@@ -76,7 +76,7 @@ fn phase(
     number: usize,
     (start, end): (u64, u64),
     records: &[&Record],
-    uses: &[PhaseUse],
+    uses: &[Used],
 ) -> PhaseResult {
     let asked = &with.profile.phases[number];
     let layout = &records[0].layout;

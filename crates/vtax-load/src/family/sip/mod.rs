@@ -5,11 +5,11 @@
 
 mod attempt;
 mod auth;
+mod barrier;
 mod callee;
 mod caller;
 mod compose;
-mod course;
-mod holdback;
+mod congestion;
 mod line;
 mod merge;
 mod recorder;
@@ -17,11 +17,11 @@ mod result;
 mod session;
 mod setup;
 mod spec;
-mod station;
-mod stray;
 mod stream;
 mod token;
 mod uas;
+mod unmatched;
+mod user_agents;
 mod users;
 mod wheel;
 mod worker;

@@ -25,7 +25,7 @@ const ADDRESSES_MAX: usize = 1_024;
 pub(crate) struct Setup {
     pub(crate) spec: SipSpec,
     pub(crate) formats: SubscriberFormats,
-    /// Calls go to the target itself, which answers them; nobody registers.
+    /// Calls go to the target itself, which answers them; no subscriber registers.
     pub(crate) direct: bool,
     pub(crate) workers: u32,
     /// Timers in nanoseconds.

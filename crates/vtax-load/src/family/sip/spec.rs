@@ -26,7 +26,7 @@ pub struct SipSpec {
     pub moments: bool,
 }
 
-/// Phases, one after the other without a gap.
+/// PhaseBarrier, one after the other without a gap.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SipProfile {
     /// In order of time.

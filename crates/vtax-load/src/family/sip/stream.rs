@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
 use vtax_wire::sip::{Framed, Framer};
 
-use super::stray::{Kind, Stray};
+use super::unmatched::{Kind, Unmatched};
 use crate::LoadError;
 
 /// A connection that failed is tried again after this time, in nanoseconds.
@@ -87,32 +87,32 @@ impl Stream {
     }
 
     /// Sends whole messages, as far as the connection takes them now.
-    pub(crate) fn send(&mut self, messages: &[u8], now: u64, stray: &mut Stray) {
+    pub(crate) fn send(&mut self, messages: &[u8], now: u64, unmatched: &mut Unmatched) {
         if let State::Idle(until) = self.state {
             if now < until {
-                return stray.count(Kind::Refused);
+                return unmatched.count(Kind::Refused);
             }
-            self.connect(now, stray);
+            self.connect(now, unmatched);
         }
         if self.pending.len() - self.written + messages.len() > PENDING_MAX {
-            return stray.count(Kind::SendBufferOverflow);
+            return unmatched.count(Kind::SendBufferOverflow);
         }
         self.pending.extend_from_slice(messages);
         if self.state == State::Connected {
-            self.write(now, stray);
+            self.write(now, unmatched);
         }
     }
 
-    fn connect(&mut self, now: u64, stray: &mut Stray) {
+    fn connect(&mut self, now: u64, unmatched: &mut Unmatched) {
         match rustix::net::connect(&self.socket, &self.target) {
             Ok(()) => self.state = State::Connected,
             Err(Errno::INPROGRESS) => self.state = State::Connecting,
-            Err(_) => self.fail(now, Kind::Refused, stray),
+            Err(_) => self.fail(now, Kind::Refused, unmatched),
         }
         self.changed = true;
     }
 
-    fn write(&mut self, now: u64, stray: &mut Stray) {
+    fn write(&mut self, now: u64, unmatched: &mut Unmatched) {
         while self.written < self.pending.len() {
             match rustix::net::send(&self.socket, &self.pending[self.written..], SendFlags::NOSIGNAL) {
                 Ok(sent) => self.written += sent,
@@ -121,7 +121,7 @@ impl Stream {
                     self.changed = true;
                     return;
                 }
-                Err(_) => return self.fail(now, Kind::Disconnected, stray),
+                Err(_) => return self.fail(now, Kind::Disconnected, unmatched),
             }
         }
         self.pending.clear();
@@ -129,20 +129,20 @@ impl Stream {
     }
 
     /// The connection can be written to: it is made, or has failed, or has room again.
-    pub(crate) fn writable(&mut self, now: u64, stray: &mut Stray) {
+    pub(crate) fn writable(&mut self, now: u64, unmatched: &mut Unmatched) {
         if self.state == State::Connecting {
             match sockopt::socket_error(&self.socket) {
                 Ok(Ok(())) => self.state = State::Connected,
-                _ => return self.fail(now, Kind::Refused, stray),
+                _ => return self.fail(now, Kind::Refused, unmatched),
             }
         }
-        self.write(now, stray);
+        self.write(now, unmatched);
         self.changed = true;
     }
 
     /// Ends the connection, and with it what waited; the next message makes a new one.
-    fn fail(&mut self, now: u64, kind: Kind, stray: &mut Stray) {
-        stray.count(kind);
+    fn fail(&mut self, now: u64, kind: Kind, unmatched: &mut Unmatched) {
+        unmatched.count(kind);
         self.pending.clear();
         self.received.clear();
         self.messages.clear();
@@ -160,7 +160,7 @@ impl Stream {
 
     /// Reads once what has come; [`take`](Self::take) then gives the messages. False where there is no
     /// more for now.
-    pub(crate) fn read(&mut self, now: u64, stray: &mut Stray) -> bool {
+    pub(crate) fn read(&mut self, now: u64, unmatched: &mut Unmatched) -> bool {
         if self.state != State::Connected {
             return false;
         }
@@ -176,7 +176,7 @@ impl Stream {
         };
         self.received.truncate(kept + got);
         if got == 0 {
-            self.fail(now, Kind::Disconnected, stray);
+            self.fail(now, Kind::Disconnected, unmatched);
             return false;
         }
         let mut done = 0;
@@ -189,8 +189,8 @@ impl Stream {
                 }
                 Ok(Framed::Incomplete) => break,
                 Err(_) => {
-                    stray.count(Kind::Malformed);
-                    self.fail(now, Kind::Disconnected, stray);
+                    unmatched.count(Kind::Malformed);
+                    self.fail(now, Kind::Disconnected, unmatched);
                     return false;
                 }
             }

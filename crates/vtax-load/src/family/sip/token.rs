@@ -88,7 +88,7 @@ mod tests {
         }
 
         #[test]
-        fn anything_else_is_nobodys(text in proptest::collection::vec(any::<u8>(), 0..40)) {
+        fn anything_else_is_no_token(text in proptest::collection::vec(any::<u8>(), 0..40)) {
             prop_assert_eq!(Origin::new(1, 0).read(&text), None);
         }
     }

@@ -97,7 +97,7 @@ impl Users {
         self.users[user as usize].attempt = NONE;
     }
 
-    /// Puts a user at a place, and whoever is there at the user's.
+    /// Puts a user at a place, and the user who is there at this one's.
     fn swap(&mut self, user: u32, to: u32) {
         let (from, other) = (self.users[user as usize].place, self.order[to as usize]);
         (self.order[from as usize], self.users[other as usize].place) = (other, from);

@@ -6,7 +6,7 @@ pub(crate) const TICK: u64 = 1_000_000;
 const SLOTS: usize = 1 << 14;
 const NONE: u32 = u32::MAX;
 
-/// A hashed timer wheel (Varghese & Lauck 1987, scheme 6). A timer is a number, given by whoever
+/// A hashed timer wheel (Varghese & Lauck 1987, scheme 6). A timer is a number, given by whatever
 /// uses it; all that are used lie close together.
 #[derive(Debug)]
 pub(crate) struct Wheel {

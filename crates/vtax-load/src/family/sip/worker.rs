@@ -1,28 +1,26 @@
-//! One worker through one profile: an epoll loop around its [`Station`].
+//! One worker through one profile: an epoll loop around its [`UserAgents`].
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use rand::RngExt;
-use rustix::event::{Timespec, epoll};
-use rustix::io::Errno;
+use rustix::event::epoll;
 use vtax_plan::model::Scenario;
 use vtax_sys::datagrams::{BATCH_MAX, Inbox};
 use vtax_sys::gathering::Gathering;
-use vtax_sys::usage::{CpuTime, thread_cpu};
 use vtax_sys::{SysError, sched};
 use vtax_units::Nanos;
 use vtax_wire::sip::{Message, StartLine};
 
 use super::PhaseKind;
-use super::course::Course;
-use super::holdback::Holdback;
+use super::barrier::PhaseBarrier;
+use super::congestion::CongestionControl;
 use super::line::{Wire, receive_error};
 use super::recorder::{Layout, Place, Record};
-use super::station::{Present, Station};
-use super::stray::Kind;
-use crate::pacing::Pacer;
-use crate::{Arrivals, Control, Progress, Segment};
+use super::unmatched::Kind;
+use super::user_agents::{Present, UserAgents};
+use crate::drive::{EventLoop, Rest, Usage, Used};
+use crate::{Arrivals, Control, LoadError, Progress, Segment};
 
 /// Longest datagram that is looked at. SIP over UDP stays below a link's 1500 bytes; what is longer than
 /// this is no answer to anything sent from here.
@@ -42,22 +40,13 @@ const SLEEP_WAITING: u64 = 200_000;
 /// How often progress is handed over, and dropped datagrams are asked for.
 const PROGRESS: u64 = 20_000_000;
 const SECOND: u64 = 1_000_000_000;
-/// Messages and starts per second and worker beyond which they are kept waiting for company.
+/// Messages and starts per second and worker beyond which they are handled in batches.
 pub(crate) const MANY: u64 = 40_000;
-/// For how long. That adds to the time in which the generator answers and to the lateness of starts, so it
+/// How long a batch is gathered. That adds to the time in which the generator answers and to the lateness of starts, so it
 /// stays well below what lateness may be (docs/load.md).
 pub(crate) const WAITS: std::ops::RangeInclusive<u64> = 50_000..=600_000;
 /// Attempts per second and worker up to which starts are polled for.
 const POLLED_RATE_MAX: f64 = 2_000.0;
-
-/// What one worker found in one phase, besides its record.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct PhaseUse {
-    pub(crate) cpu: CpuTime,
-    /// Share of the time it computed, and share it waited for its CPU.
-    pub(crate) busy: f64,
-    pub(crate) displaced: f64,
-}
 
 /// Where a worker is in the profile.
 #[derive(Debug)]
@@ -73,15 +62,14 @@ enum State {
 }
 
 pub(crate) struct Worker<'a> {
-    station: &'a mut Station,
-    course: &'a Course<'a>,
+    agents: &'a mut UserAgents,
+    barrier: &'a PhaseBarrier<'a>,
     control: &'a Control,
-    epoll: OwnedFd,
+    events: EventLoop,
     /// The lines are connections.
     streams: bool,
     inbox: Inbox,
     due: Vec<u32>,
-    pacer: Pacer,
     /// Number of this worker, and how many there are.
     number: (usize, usize),
     /// Start of the profile.
@@ -96,47 +84,42 @@ pub(crate) struct Worker<'a> {
     /// Cumulative shares of the phase's scenarios.
     mix: Vec<(f64, u8)>,
     usage_from: Option<Usage>,
-    uses: Vec<PhaseUse>,
+    uses: Vec<Used>,
     next_progress: u64,
     /// The rate is low enough to poll for starts.
     polls: bool,
     gathering: Gathering,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Usage {
-    at: u64,
-    cpu: CpuTime,
-    displaced: u64,
-    polled: u64,
-}
-
 impl<'a> Worker<'a> {
     pub(crate) fn new(
-        station: &'a mut Station,
-        course: &'a Course<'a>,
+        agents: &'a mut UserAgents,
+        barrier: &'a PhaseBarrier<'a>,
         control: &'a Control,
         number: (usize, usize),
         epoch: u64,
-    ) -> Result<Self, std::io::Error> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        for (i, line) in station.lines.iter_mut().enumerate() {
+    ) -> Result<Self, LoadError> {
+        let events = EventLoop::new()?;
+        let watch = |socket: BorrowedFd<'_>, i| {
+            epoll::add(events.epoll(), socket, number_of(i), epoll::EventFlags::IN)
+                .map_err(|e| LoadError::System { operation: "watch a socket", source: e.into() })
+        };
+        for (i, line) in agents.lines.iter_mut().enumerate() {
             match &mut line.wire {
-                Wire::Udp(socket) => epoll::add(&epoll, socket, number_of(i), epoll::EventFlags::IN)?,
+                Wire::Udp(socket) => watch(socket.as_fd(), i)?,
                 // Where the last profile has left a connection.
                 Wire::Tcp(stream) => stream.changed = true,
             }
         }
-        let streams = station.lines.iter().any(|line| matches!(line.wire, Wire::Tcp(_)));
+        let streams = agents.lines.iter().any(|line| matches!(line.wire, Wire::Tcp(_)));
         Ok(Self {
             streams,
-            station,
-            course,
+            agents,
+            barrier,
             control,
-            epoll,
+            events,
             inbox: Inbox::new(BATCH_MAX, ROOM_BYTES),
             due: Vec::with_capacity(1024),
-            pacer: Pacer::new(),
             number,
             epoch,
             phase: 0,
@@ -155,33 +138,20 @@ impl<'a> Worker<'a> {
     }
 
     /// Carries out this worker's share of the profile.
-    pub(crate) fn run(mut self) -> Result<Vec<PhaseUse>, SysError> {
-        // As in the HTTP worker: neither is granted everywhere, and lateness shows it.
-        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-        let _ = sched::prefer_low_latency();
+    pub(crate) fn run(mut self) -> Result<Vec<Used>, SysError> {
         let mut events = [MaybeUninit::uninit(); EVENTS];
         self.tell_time();
         while self.go_on()? {
             self.dispatch();
             self.expire();
-            self.station.in_bundles = self.gathering.gathers();
-            self.station.flush();
+            self.agents.in_bundles = self.gathering.gathers();
+            self.agents.flush();
             if self.streams {
                 self.watch_streams();
             }
-            let (before, sleep, precise) = self.rest();
-            let ready = match epoll::wait(&self.epoll, &mut events[..], Some(&timespec(sleep))) {
-                Ok((ready, _)) => ready,
-                Err(Errno::INTR) => continue,
-                Err(e) => return Err(SysError::call("wait for", "messages", e)),
-            };
-            self.tell_time();
-            if ready.is_empty() && precise {
-                match sleep {
-                    0 => self.pacer.polled += self.station.now - before,
-                    _ => self.pacer.slept(before, sleep, self.station.now),
-                }
-            }
+            let rest = self.rest();
+            let (ready, now) = self.events.wait(&mut events, rest, || sched::monotonic().0)?;
+            self.agents.now = now;
             for event in ready {
                 let line = event.data.u64() as usize;
                 if self.streams {
@@ -195,12 +165,12 @@ impl<'a> Worker<'a> {
     }
 
     fn tell_time(&mut self) {
-        self.station.now = sched::monotonic().0;
+        self.agents.now = sched::monotonic().0;
     }
 
-    /// Passes the marks of the profile's course; false once it is over.
+    /// Passes the marks of the profile's time; false once it is over.
     fn go_on(&mut self) -> Result<bool, SysError> {
-        let now = self.station.now;
+        let now = self.agents.now;
         if now >= self.next_progress {
             self.next_progress = now + PROGRESS;
             self.report();
@@ -209,25 +179,25 @@ impl<'a> Worker<'a> {
             return Ok(false);
         }
         if self.usage_from.is_none() && matches!(self.state, State::Driving) {
-            let transient = self.course.profile.phases[self.phase].transient.0;
+            let transient = self.barrier.profile.phases[self.phase].transient.0;
             if now >= self.start + transient {
-                self.usage_from = Some(Usage::now(now, self.pacer.polled)?);
+                self.usage_from = Some(Usage::now(now, self.events.pacer.polled)?);
             }
         }
         let exhausted = self.next_start().is_none();
         match self.state {
             State::Driving if self.left == 0 && self.end == u64::MAX => self.state = State::Settling,
             State::Driving if now >= self.end && exhausted => self.through(self.end)?,
-            State::Settling if self.station.live() == 0 => self.through(now)?,
-            State::Waiting if self.course.is_over() => {
-                self.state = State::Draining(self.end.max(now) + self.course.profile.drain.0);
+            State::Settling if self.agents.live() == 0 => self.through(now)?,
+            State::Waiting if self.barrier.is_over() => {
+                self.state = State::Draining(self.end.max(now) + self.barrier.profile.drain.0);
             }
             State::Waiting => {
-                if let Some(start) = self.course.start(self.phase) {
+                if let Some(start) = self.barrier.start(self.phase) {
                     self.begin(start);
                 }
             }
-            State::Draining(until) => return Ok(self.station.live() > 0 && now < until),
+            State::Draining(until) => return Ok(self.agents.live() > 0 && now < until),
             State::Driving | State::Settling => {}
         }
         Ok(true)
@@ -235,10 +205,10 @@ impl<'a> Worker<'a> {
 
     /// Begins the next phase.
     fn begin(&mut self, start: u64) {
-        let phase = &self.course.profile.phases[self.phase];
-        let station = &mut *self.station;
+        let phase = &self.barrier.profile.phases[self.phase];
+        let agents = &mut *self.agents;
         let (number, workers) = self.number;
-        let workload = &station.setup.spec.workload;
+        let workload = &agents.setup.spec.workload;
         let (layout, duration) = match phase.kind {
             PhaseKind::PreRegistration => (Layout::new(|s| s == Scenario::Registration), None),
             PhaseKind::Mix { duration } => {
@@ -247,22 +217,22 @@ impl<'a> Worker<'a> {
             }
         };
         self.mix = cumulative(&layout, workload);
-        let wanted = (workload.registered.0 * f64::from(station.users.len())).round() as u32;
-        let missing = wanted.saturating_sub(station.users.registered()).min(station.users.unregistered());
+        let wanted = (workload.registered.0 * f64::from(agents.users.len())).round() as u32;
+        let missing = wanted.saturating_sub(agents.users.registered()).min(agents.users.unregistered());
         self.left = if duration.is_none() { missing } else { u32::MAX };
         let seconds = duration.map_or(600, |d| d.0.div_ceil(SECOND) as usize + 1);
-        station.records.push(Record::new(layout, seconds));
+        agents.records.push(Record::new(layout, seconds));
         self.start = start;
         self.end = duration.map_or(u64::MAX, |d| start + d.0);
-        station.present = Present { start, length: self.end - start };
+        agents.present = Present { start, length: self.end - start };
         let profile =
             [Segment { from: phase.rate, to: phase.rate, duration: duration.unwrap_or(Nanos::from_secs(1)) }];
-        let seed = station.setup.spec.seed.wrapping_add(self.phase as u64 + 1);
-        let arrivals = Arrivals::new(self.course.profile.arrivals, &profile, seed, number, workers);
+        let seed = agents.setup.spec.seed.wrapping_add(self.phase as u64 + 1);
+        let arrivals = Arrivals::new(self.barrier.profile.arrivals, &profile, seed, number, workers);
         self.arrivals = Some(arrivals.peekable());
         self.polls = phase.rate.0 / workers as f64 <= POLLED_RATE_MAX;
-        let holdback = || Holdback::new(workers, station.setup.t1, station.now);
-        station.holdback = duration.is_none().then(holdback);
+        let congestion = || CongestionControl::new(workers, agents.setup.t1, agents.now);
+        agents.congestion = duration.is_none().then(congestion);
         self.usage_from = None;
         self.state = State::Driving;
     }
@@ -270,11 +240,11 @@ impl<'a> Worker<'a> {
     /// All attempts of the phase are made.
     fn through(&mut self, end: u64) -> Result<(), SysError> {
         self.end = end;
-        let now = Usage::now(self.station.now, self.pacer.polled)?;
-        self.uses.push(self.usage_from.map_or_else(PhaseUse::default, |from| now.since(from)));
-        self.station.present.length = end - self.start;
-        let record = &self.station.records[self.phase];
-        self.course.through(self.phase, end, &record.layout.scenarios, &record.tally());
+        let now = Usage::now(self.agents.now, self.events.pacer.polled)?;
+        self.uses.push(self.usage_from.map_or_else(Used::default, |from| now.since(from)));
+        self.agents.present.length = end - self.start;
+        let record = &self.agents.records[self.phase];
+        self.barrier.through(self.phase, end, &record.layout.scenarios, &record.tally());
         self.phase += 1;
         self.arrivals = None;
         self.state = State::Waiting;
@@ -283,8 +253,8 @@ impl<'a> Worker<'a> {
 
     /// When the next attempt is meant to start, if this phase still has one and it isn't held back.
     fn next_start(&mut self) -> Option<u64> {
-        let (now, live) = (self.station.now, self.station.live());
-        let held = self.station.holdback.as_mut().is_some_and(|holdback| holdback.holds(now, live));
+        let (now, live) = (self.agents.now, self.agents.live());
+        let held = self.agents.congestion.as_mut().is_some_and(|congestion| congestion.holds(now, live));
         if self.left == 0 || held {
             return None;
         }
@@ -296,7 +266,7 @@ impl<'a> Worker<'a> {
     /// Starts every attempt that is due.
     fn dispatch(&mut self) {
         for _ in 0..STARTS_MAX {
-            let Some(at) = self.next_start().filter(|at| *at <= self.station.now) else { return };
+            let Some(at) = self.next_start().filter(|at| *at <= self.agents.now) else { return };
             self.arrivals.as_mut().and_then(Iterator::next);
             self.tell_time();
             self.gathering.handled(1);
@@ -305,17 +275,18 @@ impl<'a> Worker<'a> {
             }
             let since = at - self.start;
             let position = self.draw_scenario();
-            let phase = &self.course.profile.phases[self.phase];
+            let phase = &self.barrier.profile.phases[self.phase];
             let place = Place {
                 phase: self.phase as u16,
                 scenario: position,
                 counted: since >= phase.transient.0,
                 since,
             };
-            let scenario = self.station.records[self.phase].layout.scenarios[usize::from(position)];
-            let could_begin = self.station.holdback.as_ref().map_or(at, |holdback| holdback.could_begin(at));
-            self.station.begin(scenario, place, self.station.now.saturating_sub(could_begin));
-            self.pacer.started(since);
+            let scenario = self.agents.records[self.phase].layout.scenarios[usize::from(position)];
+            let could_begin =
+                self.agents.congestion.as_ref().map_or(at, |congestion| congestion.could_begin(at));
+            self.agents.begin(scenario, place, self.agents.now.saturating_sub(could_begin));
+            self.events.pacer.started(since);
         }
     }
 
@@ -323,33 +294,33 @@ impl<'a> Worker<'a> {
         if self.mix.len() < 2 {
             return 0;
         }
-        let drawn: f64 = self.station.rng.random();
+        let drawn: f64 = self.agents.rng.random();
         let found = self.mix.iter().find(|(below, _)| drawn < *below);
         found.or(self.mix.last()).map_or(0, |(_, position)| *position)
     }
 
     /// Handles the timers that are due.
     fn expire(&mut self) {
-        self.station.wheel.advance(self.station.now, &mut self.due);
+        self.agents.wheel.advance(self.agents.now, &mut self.due);
         for timer in self.due.drain(..) {
-            self.station.timer(timer);
+            self.agents.timer(timer);
         }
     }
 
     /// As [`next_sleep`](Self::next_sleep), which sleeps until something comes, unless it is better to sleep
     /// for a while whatever comes; the kernel's stamps tell when it came.
-    fn rest(&mut self) -> (u64, u64, bool) {
-        if self.gathering.rest(self.station.now) {
-            return (self.station.now, 0, false);
+    fn rest(&mut self) -> Rest {
+        if self.gathering.rest(self.agents.now) {
+            return Rest { now: self.agents.now, sleep: 0, for_start: false };
         }
         self.next_sleep()
     }
 
-    /// The present, how long to sleep, and whether that is for the sake of a start.
-    fn next_sleep(&mut self) -> (u64, u64, bool) {
-        let now = self.station.now;
+    /// How long to wait for messages.
+    fn next_sleep(&mut self) -> Rest {
+        let now = self.agents.now;
         let most = now + if matches!(self.state, State::Waiting) { SLEEP_WAITING } else { SLEEP_MAX };
-        let mut wake = self.station.wheel.wake(most);
+        let mut wake = self.agents.wheel.wake(most);
         if let State::Driving = self.state {
             wake = wake.min(self.end);
         }
@@ -357,37 +328,37 @@ impl<'a> Worker<'a> {
             && start <= wake
         {
             // Polling until a start is due, as the pacer does, is for low rates.
-            let (sleep, precise) = match self.polls {
-                true => (self.pacer.sleep(now, start), start > now),
+            let (sleep, for_start) = match self.polls {
+                true => (self.events.pacer.sleep(now, start), start > now),
                 false => (start.saturating_sub(now), false),
             };
-            return (now, sleep, precise);
+            return Rest { now, sleep, for_start };
         }
-        (now, wake.saturating_sub(now), false)
+        Rest { now, sleep: wake.saturating_sub(now), for_start: false }
     }
 
     /// Takes what has come to a line.
     fn receive(&mut self, line: usize) {
         for _ in 0..BATCHES_MAX {
-            let got = match self.inbox.receive(self.station.lines[line].as_fd()) {
+            let got = match self.inbox.receive(self.agents.lines[line].as_fd()) {
                 Ok(got) => got,
-                Err(error) if receive_error(&error, &mut self.station.stray) => continue,
+                Err(error) if receive_error(&error, &mut self.agents.unmatched) => continue,
                 Err(_) => return,
             };
             self.tell_time();
-            let now = self.station.now;
+            let now = self.agents.now;
             let ahead = sched::realtime().0.saturating_sub(now);
             for i in 0..got {
                 let Some(datagram) = self.inbox.get(i) else { continue };
                 let stamp = self.inbox.arrival(&datagram);
-                self.station.arrived = stamp.map_or(now, |stamp| stamp.0.saturating_sub(ahead).min(now));
+                self.agents.arrived = stamp.map_or(now, |stamp| stamp.0.saturating_sub(ahead).min(now));
                 let size = self.inbox.segment(&datagram).unwrap_or(datagram.bytes.len()).max(1);
                 for bytes in datagram.bytes.chunks(size) {
                     self.gathering.handled(1);
                     if datagram.truncated || bytes.len() > DATAGRAM_BYTES {
-                        self.station.stray.count(Kind::Oversize);
+                        self.agents.unmatched.count(Kind::Oversize);
                     } else {
-                        handle(self.station, line, bytes);
+                        handle(self.agents, line, bytes);
                     }
                 }
             }
@@ -399,7 +370,7 @@ impl<'a> Worker<'a> {
 
     /// Has the kernel tell what connections wait for, where that has changed.
     fn watch_streams(&mut self) {
-        for (i, line) in self.station.lines.iter_mut().enumerate() {
+        for (i, line) in self.agents.lines.iter_mut().enumerate() {
             let Wire::Tcp(stream) = &mut line.wire else { continue };
             if !std::mem::take(&mut stream.changed) || !stream.is_open() {
                 continue;
@@ -407,33 +378,33 @@ impl<'a> Worker<'a> {
             let mut flags = epoll::EventFlags::IN;
             flags.set(epoll::EventFlags::OUT, stream.wants_to_write());
             // A connection that is new to epoll is added; one that ended has left by itself.
-            if epoll::modify(&self.epoll, stream.as_fd(), number_of(i), flags).is_err()
-                && epoll::add(&self.epoll, stream.as_fd(), number_of(i), flags).is_err()
+            if epoll::modify(self.events.epoll(), stream.as_fd(), number_of(i), flags).is_err()
+                && epoll::add(self.events.epoll(), stream.as_fd(), number_of(i), flags).is_err()
             {
-                self.station.stray.count(Kind::ReceiveFailed);
+                self.agents.unmatched.count(Kind::ReceiveFailed);
             }
         }
     }
 
     /// A connection can be read from or written to.
     fn stream_ready(&mut self, line: usize, flags: epoll::EventFlags) {
-        let now = self.station.now;
+        let now = self.agents.now;
         let writable =
             flags.intersects(epoll::EventFlags::OUT | epoll::EventFlags::ERR | epoll::EventFlags::HUP);
         for round in 0..BATCHES_MAX {
-            let station = &mut *self.station;
-            let Wire::Tcp(stream) = &mut station.lines[line].wire else { return };
+            let agents = &mut *self.agents;
+            let Wire::Tcp(stream) = &mut agents.lines[line].wire else { return };
             if round == 0 && writable && stream.wants_to_write() {
-                stream.writable(now, &mut station.stray);
+                stream.writable(now, &mut agents.unmatched);
             }
-            let more = stream.read(now, &mut station.stray);
+            let more = stream.read(now, &mut agents.unmatched);
             let taken = stream.take();
-            station.arrived = now;
+            agents.arrived = now;
             self.gathering.handled(taken.messages.len() as u64);
             for (from, to) in &taken.messages {
-                handle(station, line, &taken.bytes[*from..*to]);
+                handle(agents, line, &taken.bytes[*from..*to]);
             }
-            if let Wire::Tcp(stream) = &mut self.station.lines[line].wire {
+            if let Wire::Tcp(stream) = &mut self.agents.lines[line].wire {
                 stream.give_back(taken);
             }
             if !more {
@@ -444,21 +415,21 @@ impl<'a> Worker<'a> {
 
     /// Hands progress over and asks for dropped datagrams.
     fn report(&mut self) {
-        let since = self.station.now.saturating_sub(self.epoch);
-        let progress = std::mem::take(&mut self.station.progress);
+        let since = self.agents.now.saturating_sub(self.epoch);
+        let progress = std::mem::take(&mut self.agents.progress);
         self.control.add(&Progress { elapsed: Nanos(since), ..progress });
-        let dropped: u64 = self.station.lines.iter_mut().map(super::line::Line::newly_dropped).sum();
-        self.station.stray.add(Kind::ReceiveBufferOverflow, dropped);
+        let dropped: u64 = self.agents.lines.iter_mut().map(super::line::Line::newly_dropped).sum();
+        self.agents.unmatched.add(Kind::ReceiveBufferOverflow, dropped);
     }
 
-    fn finish(mut self) -> Result<Vec<PhaseUse>, SysError> {
-        self.station.flush();
-        if self.uses.len() < self.station.records.len() {
-            let now = Usage::now(self.station.now, self.pacer.polled)?;
-            self.uses.push(self.usage_from.map_or_else(PhaseUse::default, |from| now.since(from)));
-            self.station.present.length = self.station.now.saturating_sub(self.start);
+    fn finish(mut self) -> Result<Vec<Used>, SysError> {
+        self.agents.flush();
+        if self.uses.len() < self.agents.records.len() {
+            let now = Usage::now(self.agents.now, self.events.pacer.polled)?;
+            self.uses.push(self.usage_from.map_or_else(Used::default, |from| now.since(from)));
+            self.agents.present.length = self.agents.now.saturating_sub(self.start);
         }
-        self.station.give_up();
+        self.agents.give_up();
         self.report();
         Ok(self.uses)
     }
@@ -469,15 +440,15 @@ fn number_of(line: usize) -> epoll::EventData {
 }
 
 /// Handles one message.
-pub(crate) fn handle(station: &mut Station, line: usize, bytes: &[u8]) {
+pub(crate) fn handle(agents: &mut UserAgents, line: usize, bytes: &[u8]) {
     // Keep-alives (RFC 5626 section 4.4.1 and what others send).
     if bytes.iter().all(|b| matches!(b, b'\r' | b'\n' | 0)) {
         return;
     }
-    let Ok(message) = Message::parse(bytes) else { return station.stray.count(Kind::Malformed) };
+    let Ok(message) = Message::parse(bytes) else { return agents.unmatched.count(Kind::Malformed) };
     match message.start() {
-        StartLine::Status { code, .. } => station.response(line, &message, code),
-        StartLine::Request { method, uri, .. } => station.request(line, &message, method, uri),
+        StartLine::Status { code, .. } => agents.response(line, &message, code),
+        StartLine::Request { method, uri, .. } => agents.request(line, &message, method, uri),
     }
 }
 
@@ -493,33 +464,4 @@ fn cumulative(layout: &Layout, workload: &vtax_plan::model::SipWorkload) -> Vec<
         (sum, position as u8)
     };
     layout.scenarios.iter().enumerate().map(below).collect()
-}
-
-impl Usage {
-    fn now(at: u64, polled: u64) -> Result<Self, SysError> {
-        Ok(Self { at, cpu: thread_cpu()?, displaced: displaced(), polled })
-    }
-
-    fn since(&self, from: Self) -> PhaseUse {
-        let wall = self.at.saturating_sub(from.at).max(1) as f64;
-        let cpu = self.cpu.since(from.cpu);
-        let computed = cpu.total().0.saturating_sub(self.polled - from.polled);
-        PhaseUse {
-            cpu,
-            busy: computed as f64 / wall,
-            displaced: self.displaced.saturating_sub(from.displaced) as f64 / wall,
-        }
-    }
-}
-
-/// Time this thread could have run but something else had its CPU, in nanoseconds: the second
-/// figure of /proc/thread-self/schedstat. 0 where the kernel doesn't keep it.
-fn displaced() -> u64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    text.split_whitespace().nth(1).and_then(|figure| figure.parse().ok()).unwrap_or(0)
-}
-
-fn timespec(nanos: u64) -> Timespec {
-    // Sleeps are at most SLEEP_MAX, far below what the fields hold.
-    Timespec { tv_sec: (nanos / SECOND) as i64, tv_nsec: (nanos % SECOND) as i64 }
 }

@@ -11,8 +11,8 @@ use vtax_load::search::{Bracket, Ending};
 use vtax_load::{ConnectionPool, LatencyHistogram, LoadResult, Model, RequestStep, Sample};
 use vtax_units::{Nanos, Share};
 
+use super::HttpLoad;
 use super::url::Url;
-use super::{HttpLoad, rate_of};
 
 /// Quantiles that are printed.
 const QUANTILES: [(&str, f64); 6] =
@@ -115,7 +115,7 @@ pub(super) fn json(url: &Url, load: &HttpLoad, result: &LoadResult) -> Result<()
             protocol: Protocol { kind: "http", requests: &load.spec.requests },
             step: &load.step,
         },
-        rate: rate_of(result).0,
+        rate: result.throughput().0,
         latency_ns: Summary::of(&result.latency),
         lateness_ns: Summary::of(&result.lateness),
         result,
@@ -147,7 +147,7 @@ fn put_table(out: &mut impl Write, url: &Url, load: &HttpLoad, result: &LoadResu
         load.spec.pool.connections,
         result.duration.as_secs_f64()
     )?;
-    writeln!(out, "\nanswered  {:.1}/s", rate_of(result).0)?;
+    writeln!(out, "\nanswered  {:.1}/s", result.throughput().0)?;
     if open {
         let offered = counts.intended as f64 / result.duration.as_secs_f64();
         writeln!(out, "offered   {offered:.1}/s, {:.3} % lost", 100.0 * counts.loss())?;

@@ -1,21 +1,21 @@
-//! How many registrations are under way at once before the load begins.
+//! Congestion control of pre-registrations: how many are under way at once before the load begins.
 //!
 //! A pre-registration prepares the service and isn't measured, so its rate is the most and not a demand: a service that
-//! was just started and is slower than that, as in a guest under emulation, would be buried under what callers
+//! was just started and is slower than that, as in a guest under emulation, would be overloaded by what callers
 //! repeat, and the trial lost before it began.
-
+//!
 //! How many may be under way is found out as TCP does it (RFC 5681): each answer allows for more, and what had to be
 //! repeated is what a lost segment is there.
 
 /// Registrations under way at first, in all workers together.
 const FIRST: f64 = 8.0;
-/// A service that has answered nobody for so many times T1 is dead, or as good as that, and not spared: it fails
-/// as soon as it would have.
+/// A service without a success for so many times T1 is taken for dead and not spared: it fails as soon as it
+/// would have.
 const DEAD_AFTER: u64 = 20;
 
 /// One worker's. Times are in nanoseconds.
 #[derive(Debug)]
-pub(crate) struct Holdback {
+pub(crate) struct CongestionControl {
     /// How many may be under way.
     window: f64,
     /// Below this the window grows fast.
@@ -32,7 +32,7 @@ pub(crate) struct Holdback {
     dead: bool,
 }
 
-impl Holdback {
+impl CongestionControl {
     /// For one of so many workers.
     pub(crate) fn new(workers: usize, t1: u64, now: u64) -> Self {
         Self {
@@ -97,14 +97,14 @@ mod tests {
     /// Time until all have registered with a service of one thread at some distance, how many had to repeat, and
     /// how many were under way at most.
     fn register(rate: f64, service_time: u64, distance: u64, count: u64) -> (u64, u64, usize) {
-        let mut holdback = Holdback::new(1, T1, 0);
+        let mut congestion = CongestionControl::new(1, T1, 0);
         // Of those under way: when each began, and when it will have been served.
         let mut under_way = std::collections::VecDeque::<(u64, u64)>::new();
         let (mut now, mut made, mut done, mut repeats, mut most, mut free) = (0, 0, 0, 0, 0, 0);
         while done < count {
             let due = (made as f64 * 1e9 / rate) as u64;
-            if made < count && due <= now && !holdback.holds(now, under_way.len()) {
-                assert!(now - holdback.could_begin(due) <= MS, "who is held back isn't late");
+            if made < count && due <= now && !congestion.holds(now, under_way.len()) {
+                assert!(now - congestion.could_begin(due) <= MS, "who is held back isn't late");
                 free = now.max(free) + service_time;
                 under_way.push_back((now, free + distance));
                 (made, most) = (made + 1, most.max(under_way.len()));
@@ -114,11 +114,11 @@ mod tests {
             let late = under_way.iter().filter(|(begun, _)| (T1..T1 + MS / 10).contains(&(now - begun)));
             for (begun, _) in late {
                 repeats += 1;
-                holdback.repeated(now, *begun);
+                congestion.repeated(now, *begun);
             }
             while let Some((begun, _)) = under_way.front().copied().filter(|(_, served)| *served <= now) {
                 under_way.pop_front();
-                holdback.ended(now, begun, true);
+                congestion.ended(now, begun, true);
                 done += 1;
             }
         }
@@ -147,11 +147,11 @@ mod tests {
 
     #[test]
     fn the_dead_are_not_spared() {
-        let mut holdback = Holdback::new(1, T1, 0);
-        assert!(!holdback.holds(0, 7) && holdback.holds(2_000 * MS, 8));
-        holdback.ended(2_000 * MS, 0, false);
-        assert!(!holdback.holds(2_001 * MS, 8), "a failure is no sign of life");
-        assert!(!holdback.holds(2_002 * MS, 5_000));
-        assert_eq!(holdback.could_begin(5), 2_001 * MS);
+        let mut congestion = CongestionControl::new(1, T1, 0);
+        assert!(!congestion.holds(0, 7) && congestion.holds(2_000 * MS, 8));
+        congestion.ended(2_000 * MS, 0, false);
+        assert!(!congestion.holds(2_001 * MS, 8), "a failure is no sign of life");
+        assert!(!congestion.holds(2_002 * MS, 5_000));
+        assert_eq!(congestion.could_begin(5), 2_001 * MS);
     }
 }

@@ -1,23 +1,24 @@
-//! The course of a profile: when its phases begin, and whether the next one does.
+//! Where the workers of a profile meet: when its phases begin, and whether the next one does.
 //!
 //! Workers meet here once per phase, not on the path of a message.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Acquire, Ordering::Release};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use vtax_plan::model::Scenario;
+use vtax_sys::sync;
 use vtax_units::Share;
 
 use super::{PhaseKind, SipPhase, SipProfile};
 
 /// What all workers of a profile share.
 #[derive(Debug)]
-pub(crate) struct Course<'a> {
+pub(crate) struct PhaseBarrier<'a> {
     pub(crate) profile: &'a SipProfile,
     /// Limits per scenario, of the workload.
     limits: Vec<(Scenario, Share)>,
     workers: usize,
-    /// Phases that may begin.
+    /// PhaseBarrier that may begin.
     begun: AtomicUsize,
     over: AtomicBool,
     state: Mutex<State>,
@@ -35,7 +36,7 @@ struct State {
     stopped: Option<String>,
 }
 
-impl<'a> Course<'a> {
+impl<'a> PhaseBarrier<'a> {
     pub(crate) fn new(
         profile: &'a SipProfile,
         limits: Vec<(Scenario, Share)>,
@@ -56,7 +57,7 @@ impl<'a> Course<'a> {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // A worker that panicked is reported as such; what it left behind is still numbers.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.state)
     }
 
     /// When the phase begins, if it does by now.
@@ -103,7 +104,7 @@ impl<'a> Course<'a> {
 
     /// Begin and end of each phase that has ended, and why the profile stopped early.
     pub(crate) fn finish(self) -> (Vec<(u64, u64)>, Option<String>) {
-        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let state = sync::into_inner(self.state);
         (state.starts.into_iter().zip(state.ends).collect(), state.stopped)
     }
 }
@@ -160,18 +161,18 @@ mod tests {
     #[test]
     fn the_last_worker_decides() {
         let profile = profile(&[Some(0.1), None, None]);
-        let course = Course::new(&profile, vec![(Scenario::Messaging, Share(0.05))], 2, 1_000);
-        assert_eq!((course.start(0), course.start(1)), (Some(1_000), None));
+        let phases = PhaseBarrier::new(&profile, vec![(Scenario::Messaging, Share(0.05))], 2, 1_000);
+        assert_eq!((phases.start(0), phases.start(1)), (Some(1_000), None));
         // 10 % is not above 10 %.
-        course.through(0, 1_100, &TWO, &[(10, 2), (0, 0)]);
-        assert_eq!(course.start(1), None);
-        course.through(0, 1_100, &TWO, &[(5, 0), (5, 0)]);
-        assert_eq!(course.start(1), Some(1_100));
+        phases.through(0, 1_100, &TWO, &[(10, 2), (0, 0)]);
+        assert_eq!(phases.start(1), None);
+        phases.through(0, 1_100, &TWO, &[(5, 0), (5, 0)]);
+        assert_eq!(phases.start(1), Some(1_100));
         // The second phase has limits per scenario.
-        course.through(1, 1_200, &TWO, &[(10, 10), (50, 2)]);
-        course.through(1, 1_200, &TWO, &[(10, 10), (50, 4)]);
-        assert!(course.is_over() && course.start(2).is_none());
-        let (times, stopped) = course.finish();
+        phases.through(1, 1_200, &TWO, &[(10, 10), (50, 2)]);
+        phases.through(1, 1_200, &TWO, &[(10, 10), (50, 4)]);
+        assert!(phases.is_over() && phases.start(2).is_none());
+        let (times, stopped) = phases.finish();
         assert_eq!(times, [(1_000, 1_100), (1_100, 1_200)]);
         assert_eq!(stopped.unwrap(), "step 2: 6.00 % of messaging inadequately handled, limit 5 %");
     }
@@ -179,9 +180,9 @@ mod tests {
     #[test]
     fn the_last_phase_stops_nothing() {
         let profile = profile(&[Some(0.0)]);
-        let course = Course::new(&profile, Vec::new(), 1, 0);
-        course.through(0, 100, &TWO, &[(10, 10), (0, 0)]);
-        assert!(course.is_over());
-        assert_eq!(course.finish(), (vec![(0, 100)], None));
+        let phases = PhaseBarrier::new(&profile, Vec::new(), 1, 0);
+        phases.through(0, 100, &TWO, &[(10, 10), (0, 0)]);
+        assert!(phases.is_over());
+        assert_eq!(phases.finish(), (vec![(0, 100)], None));
     }
 }

@@ -7,6 +7,8 @@
 //! the generator's, is tried once more before it counts, as a moment's noise must not pass for a
 //! bound.
 
+mod requests;
+
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};

@@ -68,7 +68,7 @@ impl ConnectionPool {
 }
 
 impl RequestStep {
-    /// Checks that the step makes sense; whoever runs it does so too.
+    /// Checks that the step makes sense; running it does so too.
     ///
     /// # Errors
     /// [`LoadError::Spec`] naming the first field that doesn't.

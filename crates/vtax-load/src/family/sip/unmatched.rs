@@ -21,7 +21,7 @@ pub(crate) enum Kind {
     UnexpectedRequest,
     /// A request again that was answered already.
     RepeatedRequest,
-    /// ICMP: nobody listens at the target.
+    /// ICMP: no program listens at the target.
     Refused,
     /// The kernel dropped what arrived, for want of room.
     ReceiveBufferOverflow,
@@ -54,9 +54,9 @@ const KINDS: [(Kind, &str); 14] = [
 
 /// The counts.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Stray([u64; KINDS.len()]);
+pub(crate) struct Unmatched([u64; KINDS.len()]);
 
-impl Stray {
+impl Unmatched {
     pub(crate) fn count(&mut self, kind: Kind) {
         self.add(kind, 1);
     }
@@ -86,12 +86,12 @@ mod tests {
         for (i, (kind, _)) in KINDS.iter().enumerate() {
             assert_eq!(*kind as usize, i);
         }
-        let mut stray = Stray::default();
-        stray.count(Kind::Late);
-        stray.add(Kind::Refused, 2);
+        let mut unmatched = Unmatched::default();
+        unmatched.count(Kind::Late);
+        unmatched.add(Kind::Refused, 2);
         let mut all = BTreeMap::new();
-        stray.add_to(&mut all);
-        stray.add_to(&mut all);
+        unmatched.add_to(&mut all);
+        unmatched.add_to(&mut all);
         assert_eq!(all, BTreeMap::from([("late".to_owned(), 2), ("refused".to_owned(), 4)]));
     }
 }

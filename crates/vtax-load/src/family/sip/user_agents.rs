@@ -11,15 +11,15 @@ use vtax_plan::model::{Scenario, SipMetric, SipTransport, Spread};
 use vtax_units::Nanos;
 use vtax_wire::sip::Method;
 
-use super::attempt::{Attempt, Callee, Stage, Transaction};
+use super::attempt::{Attempt, CalleeState, CallerState, Transaction};
 use super::auth::Kept;
 use super::compose::{Composer, Sender};
-use super::holdback::Holdback;
+use super::congestion::CongestionControl;
 use super::line::Line;
 use super::recorder::{Cause, Place, Record, metric_number};
 use super::setup::Setup;
-use super::stray::Stray;
 use super::token::{Origin, Token};
+use super::unmatched::Unmatched;
 use super::users::{NONE, Pool, Users};
 use super::wheel::Wheel;
 use super::{MomentKind, Pools, Traffic};
@@ -42,7 +42,7 @@ pub(crate) struct Present {
 
 /// A worker's state, which outlives a profile. Times are CLOCK_MONOTONIC in nanoseconds.
 #[derive(Debug)]
-pub(crate) struct Station {
+pub(crate) struct UserAgents {
     pub(crate) setup: Arc<Setup>,
     pub(crate) users: Users,
     pub(crate) kept: Kept,
@@ -60,17 +60,17 @@ pub(crate) struct Station {
     /// When the message that is being handled arrived.
     pub(crate) arrived: u64,
     // What is counted during one profile.
-    pub(crate) stray: Stray,
+    pub(crate) unmatched: Unmatched,
     pub(crate) traffic: Traffic,
     /// By phase, those begun.
     pub(crate) records: Vec<Record>,
     pub(crate) present: Present,
     /// In a pre-registration.
-    pub(crate) holdback: Option<Holdback>,
+    pub(crate) congestion: Option<CongestionControl>,
     pub(crate) progress: Progress,
 }
 
-impl Station {
+impl UserAgents {
     pub(crate) fn open(setup: &Arc<Setup>, session: u32, worker: u32, now: u64) -> Result<Self, LoadError> {
         let count = setup.users_of(worker);
         let (spec, workload) = (&setup.spec, &setup.spec.workload);
@@ -96,11 +96,11 @@ impl Station {
             register_cseq: 0,
             now,
             arrived: now,
-            stray: Stray::default(),
+            unmatched: Unmatched::default(),
             traffic: Traffic::default(),
             records: Vec::new(),
             present: Present::default(),
-            holdback: None,
+            congestion: None,
             progress: Progress::default(),
             setup: Arc::clone(setup),
         })
@@ -144,7 +144,7 @@ impl Station {
     /// Sends all that waits.
     pub(crate) fn flush(&mut self) {
         for line in self.lines.iter_mut().filter(|line| line.has_waiting()) {
-            line.flush(self.now, self.in_bundles, &mut self.stray);
+            line.flush(self.now, self.in_bundles, &mut self.unmatched);
         }
     }
 
@@ -153,7 +153,7 @@ impl Station {
         let line = &mut self.lines[line];
         line.send(slot, write);
         if line.is_full() {
-            line.flush(self.now, self.in_bundles, &mut self.stray);
+            line.flush(self.now, self.in_bundles, &mut self.unmatched);
         }
     }
 
@@ -237,7 +237,7 @@ impl Station {
         }
         let register_cseq = self.register_cseq;
         let attempt = self.at(slot);
-        attempt.stage = Stage::Asking;
+        attempt.stage = CallerState::Asking;
         attempt.branches = (attempt.branches + 1) & 0x7f;
         let cseq = if method == Method::Register { register_cseq } else { attempt.transaction.cseq + 1 };
         attempt.transaction = Transaction {
@@ -258,11 +258,11 @@ impl Station {
     fn transmit(&mut self, slot: u32) {
         let line = self.line_of(self.attempts[slot as usize].caller);
         self.traffic.requests_sent += 1;
-        let Self { setup, attempts, composer, lines, stray, now, in_bundles, .. } = self;
+        let Self { setup, attempts, composer, lines, unmatched, now, in_bundles, .. } = self;
         let line = &mut lines[line];
         line.send(slot, |sender, out| composer.request(setup, sender, out, slot, &attempts[slot as usize]));
         if line.is_full() {
-            line.flush(*now, *in_bundles, stray);
+            line.flush(*now, *in_bundles, unmatched);
         }
     }
 
@@ -299,8 +299,8 @@ impl Station {
         self.traffic.retransmissions += 1;
         let attempt = &self.attempts[slot as usize];
         let (place, scenario) = (attempt.place, attempt.scenario);
-        if let Some(holdback) = &mut self.holdback {
-            holdback.repeated(self.now, attempt.begun);
+        if let Some(congestion) = &mut self.congestion {
+            congestion.repeated(self.now, attempt.begun);
         }
         self.records[usize::from(place.phase)].repeated(place);
         self.happened(place, MomentKind::Repeated);
@@ -353,8 +353,8 @@ impl Station {
         let (now, t2, repeats) = (self.now, self.setup.t2, self.setup.repeats);
         let attempt = self.at(slot);
         match attempt.stage {
-            Stage::Asking if attempt.transaction.active => {}
-            Stage::Holding => return self.ask(slot, Method::Bye),
+            CallerState::Asking if attempt.transaction.active => {}
+            CallerState::Holding => return self.ask(slot, Method::Bye),
             _ => return,
         }
         let Some(next) = next_sending(&mut attempt.transaction, now, t2, repeats) else {
@@ -406,9 +406,9 @@ impl Station {
         let (now, t2, repeats) = (self.now, self.setup.t2, self.setup.repeats);
         let attempt = self.at(slot);
         match attempt.callee_stage {
-            Callee::Ringing => self.pick_up(slot),
-            Callee::Answered(_) if now >= attempt.answer_deadline => self.end(slot, Some(Cause::NoAck)),
-            Callee::Answered(status) => {
+            CalleeState::Ringing => self.pick_up(slot),
+            CalleeState::Answered(_) if now >= attempt.answer_deadline => self.end(slot, Some(Cause::NoAck)),
+            CalleeState::Answered(status) => {
                 attempt.answer_interval = (2 * attempt.answer_interval).min(t2);
                 let due = if repeats { now + attempt.answer_interval } else { u64::MAX };
                 let due = due.min(attempt.answer_deadline);
@@ -418,14 +418,14 @@ impl Station {
                     self.transmit_answer(slot, status);
                 }
             }
-            Callee::Idle | Callee::Confirmed => {}
+            CalleeState::Idle | CalleeState::Confirmed => {}
         }
     }
 
     /// Starts the call's hold time.
     pub(crate) fn hold(&mut self, slot: u32) {
         let time = self.draw_time(self.setup.spec.workload.hold_time);
-        self.at(slot).stage = Stage::Holding;
+        self.at(slot).stage = CallerState::Holding;
         if time == 0 {
             self.ask(slot, Method::Bye);
         } else {
@@ -435,7 +435,7 @@ impl Station {
 
     /// The caller's part is over; so is the attempt, once the callee's is.
     pub(crate) fn caller_done(&mut self, slot: u32) {
-        self.at(slot).stage = Stage::Done;
+        self.at(slot).stage = CallerState::Done;
         self.end_if_done(slot);
     }
 
@@ -446,8 +446,8 @@ impl Station {
             attempt.scenario,
             Scenario::Calling | Scenario::CalleeRejects | Scenario::CallerAbandons | Scenario::ReInvite
         );
-        let settled = attempt.callee == NONE || !answers || attempt.callee_stage == Callee::Confirmed;
-        if attempt.stage == Stage::Done && !attempt.cancel.active && settled {
+        let settled = attempt.callee == NONE || !answers || attempt.callee_stage == CalleeState::Confirmed;
+        if attempt.stage == CallerState::Done && !attempt.cancel.active && settled {
             self.end(slot, None);
         }
     }
@@ -457,8 +457,8 @@ impl Station {
         let attempt = self.at(slot);
         let (place, begun, fault) = (attempt.place, attempt.begun, cause.or(attempt.fault));
         self.vacate(slot, cause);
-        if let Some(holdback) = &mut self.holdback {
-            holdback.ended(self.now, begun, cause.is_none());
+        if let Some(congestion) = &mut self.congestion {
+            congestion.ended(self.now, begun, cause.is_none());
         }
         self.records[usize::from(place.phase)].ended(place, fault);
         self.happened(place, if fault.is_none() { MomentKind::Succeeded } else { MomentKind::Failed });
@@ -548,9 +548,9 @@ mod tests {
         sent
     }
 
-    /// A station whose service never answers, with one recorded phase of calls.
-    fn station() -> Station {
-        let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    /// The user agents of a service that never answers, with one recorded phase of calls.
+    fn agents() -> UserAgents {
+        let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let text = r#"{"workload": {"transport": "udp",
             "subscribers": {"count": 4, "public": "u%d", "private": "u%d", "password": "p", "realm": "r", "domain": "d"},
             "registered": "50%", "mix": [{"scenario": "calling", "share": "100%", "ihs_limit": "10%"}],
@@ -558,31 +558,31 @@ mod tests {
             "message_bytes": ["10B", "10B"], "expires": "1h", "addresses": 1, "t1": "500ms", "limits": {}},
             "local": ["127.0.0.1"], "cpus": "", "seed": 1}"#;
         let mut spec: serde_json::Value = serde_json::from_str(text).unwrap();
-        spec["target"] = nobody.local_addr().unwrap().to_string().into();
+        spec["target"] = silent.local_addr().unwrap().to_string().into();
         let spec = serde_json::from_value(spec).unwrap();
         let setup = Arc::new(Setup::new(&spec, false, 1).unwrap());
-        let mut station = Station::open(&setup, 1, 0, 0).unwrap();
-        station.records.push(Record::new(Layout::new(|s| s == Scenario::Calling), 1));
-        station
+        let mut agents = UserAgents::open(&setup, 1, 0, 0).unwrap();
+        agents.records.push(Record::new(Layout::new(|s| s == Scenario::Calling), 1));
+        agents
     }
 
     #[test]
     fn timers_of_one_moment_end_an_attempt_once() {
-        let mut station = station();
+        let mut agents = agents();
         for user in 0..4 {
-            station.users.draw(Pool::Unregistered, 0, &mut station.rng);
-            station.users.release(user, Pool::Registered);
+            agents.users.draw(Pool::Unregistered, 0, &mut agents.rng);
+            agents.users.release(user, Pool::Registered);
         }
         let place = Place { phase: 0, scenario: 0, counted: true, since: 0 };
-        station.begin(Scenario::Calling, place, 0);
+        agents.begin(Scenario::Calling, place, 0);
         let slot = 0;
-        station.at(slot).callee_stage = Callee::Answered(200);
-        station.now = station.at(slot).transaction.deadline;
+        agents.at(slot).callee_stage = CalleeState::Answered(200);
+        agents.now = agents.at(slot).transaction.deadline;
         for timer in [CALLER, CALLEE, CANCEL] {
-            station.timer(slot * TIMERS + timer);
+            agents.timer(slot * TIMERS + timer);
         }
-        assert_eq!((station.users.registered(), station.users.busy()), (4, 0));
-        assert_eq!(station.progress.failed, 1);
+        assert_eq!((agents.users.registered(), agents.users.busy()), (4, 0));
+        assert_eq!(agents.progress.failed, 1);
     }
 
     #[test]

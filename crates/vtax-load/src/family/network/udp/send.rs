@@ -1,0 +1,224 @@
+//! The sending end.
+
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use vtax_sys::datagrams::{BATCH_MAX, Outbox, segment};
+use vtax_sys::sched::monotonic;
+use vtax_units::Nanos;
+
+use super::super::control::Token;
+use super::super::meter::{Counter, Timeline, Usage};
+use super::super::{NetError, UdpSender, UdpTest};
+use super::datagram::{COUNTED, Head, LOOK, PIECES, of_piece, wait_for};
+
+/// Waiting for less takes longer than trying again.
+const SLEEP_MIN: u64 = 4_000;
+
+/// Sends datagrams as their times come.
+pub(in super::super) fn send(
+    socket: &UdpSocket,
+    token: Token,
+    test: &UdpTest,
+    timeline: &Timeline,
+    counter: &Counter,
+    cancelled: &(dyn Fn() -> bool + Sync),
+) -> Result<UdpSender, NetError> {
+    let usage = Usage::begin();
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+    let mut sending = Sending::new(socket, token, test, timeline);
+    let result = sending.run(counter, cancelled);
+    counter.end();
+    result.map_err(NetError::lost("sending datagrams to it"))?;
+    let mut sender = sending.sender;
+    sender.cpu = usage.end();
+    // N datagrams that are due take N of the gaps between them.
+    sender.time = Nanos(sending.last.saturating_sub(sending.first) + sending.gap.unwrap_or(0.0) as u64);
+    if let Some(gap) = sending.gap
+        && !cancelled()
+    {
+        let intended = (timeline.duration.0 as f64 / gap).floor();
+        let share = sender.sent as f64 / intended.max(1.0);
+        if share < 0.99 {
+            sender.limited = Some(format!(
+                "{:.1} % of the datagrams went out in time: this end can't send at that rate",
+                share * 100.0
+            ));
+        }
+    }
+    Ok(sender)
+}
+
+struct Sending<'a> {
+    socket: &'a UdpSocket,
+    timeline: &'a Timeline,
+    token: Token,
+    size: usize,
+    /// Nanoseconds between two datagrams, where there is a rate.
+    gap: Option<f64>,
+    outbox: Outbox,
+    bytes: Vec<u8>,
+    /// Datagrams of one piece: several where the kernel cuts it.
+    of_piece: usize,
+    /// Where the pieces of one call end.
+    ends: Vec<usize>,
+    /// When datagrams of the counted time were first due and last went out.
+    first: u64,
+    last: u64,
+    sender: UdpSender,
+}
+
+impl<'a> Sending<'a> {
+    fn new(socket: &'a UdpSocket, token: Token, test: &UdpTest, timeline: &'a Timeline) -> Self {
+        let size = test.size as usize;
+        let of_piece = of_piece(test);
+        let mut sending = Self {
+            socket,
+            timeline,
+            token,
+            size,
+            gap: test.rate.map(|rate| f64::from(test.size) * 8e9 / rate.0 as f64),
+            outbox: Outbox::new(),
+            bytes: Vec::new(),
+            of_piece: 1,
+            ends: Vec::new(),
+            first: 0,
+            last: 0,
+            sender: UdpSender::default(),
+        };
+        let cut = of_piece > 1 && segment(socket.as_fd(), test.size as u16).is_ok();
+        sending.cut(if cut { of_piece } else { 1 });
+        sending
+    }
+
+    /// Prepares pieces of that many datagrams.
+    fn cut(&mut self, of_piece: usize) {
+        self.of_piece = of_piece;
+        let pieces = if of_piece == 1 { BATCH_MAX } else { PIECES };
+        self.bytes = vec![0xa5; pieces * of_piece * self.size];
+        self.ends = (1..=pieces).map(|i| i * of_piece * self.size).collect();
+    }
+
+    fn run(&mut self, counter: &Counter, cancelled: &(dyn Fn() -> bool + Sync)) -> io::Result<()> {
+        let stop = self.timeline.to().0;
+        loop {
+            let now = monotonic().0;
+            if now >= stop || cancelled() {
+                return Ok(());
+            }
+            let due = self.due(now);
+            if due == 0 {
+                self.sleep(now, stop);
+                continue;
+            }
+            let sent = self.burst(now, due)?;
+            self.sender.total += sent as u64;
+            counter.set(self.sender.total * self.size as u64, self.sender.total);
+        }
+    }
+
+    /// How many datagrams are due, up to what one call takes.
+    fn due(&self, now: u64) -> usize {
+        let Some(gap) = self.gap else { return self.ends.len() * self.of_piece };
+        let until = |time: u64| ((time - self.timeline.start.0) as f64 / gap) as u64 + 1;
+        // A batch is of the warm-up or of the counted time, by when its datagrams were meant to go.
+        let present = if self.counts(now) { now } else { now.min(self.timeline.from().0.saturating_sub(1)) };
+        (until(present.max(self.timeline.start.0)).saturating_sub(self.sender.total)).min(BATCH_MAX as u64)
+            as usize
+    }
+
+    /// When the datagram of that number is due.
+    fn time_of(&self, number: u64, now: u64) -> u64 {
+        self.gap.map_or(now, |gap| self.timeline.start.0 + (number as f64 * gap) as u64)
+    }
+
+    /// Whether the next datagram is meant for the counted time.
+    fn counts(&self, now: u64) -> bool {
+        self.time_of(self.sender.total, now) >= self.timeline.from().0
+    }
+
+    fn sleep(&self, now: u64, stop: u64) {
+        let wait = self.time_of(self.sender.total, now).min(stop).saturating_sub(now);
+        if wait >= SLEEP_MIN {
+            thread::sleep(Duration::from_nanos(wait));
+        }
+    }
+
+    /// Sends up to `due` datagrams; returns how many the kernel took.
+    fn burst(&mut self, now: u64, due: usize) -> io::Result<usize> {
+        let counts = self.counts(now);
+        for i in 0..due {
+            let number =
+                if counts { COUNTED | (self.sender.sent + i as u64) } else { self.sender.total + i as u64 };
+            let head = Head { token: self.token, number, sent: now };
+            head.write(&mut self.bytes[i * self.size..]);
+        }
+        let ends = &self.ends[..due / self.of_piece];
+        let sent = match self.outbox.send(self.socket.as_fd(), &self.bytes, ends, &[]) {
+            Ok(pieces) => pieces * self.of_piece,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                wait_for(self.socket, PollFlags::OUT, LOOK)?;
+                return Ok(0);
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(0),
+            // A queue on the way was full: the datagram is gone, as the path's loss.
+            Err(e) if Errno::from_io_error(&e) == Some(Errno::NOBUFS) => self.of_piece,
+            // A datagram doesn't fit into a frame here, or the interface can't have it cut.
+            Err(e) if self.of_piece > 1 && may_not_cut(&e) => {
+                segment(self.socket.as_fd(), 0)?;
+                self.cut(1);
+                return Ok(0);
+            }
+            Err(e) => return Err(e),
+        };
+        if counts {
+            if self.sender.sent == 0 {
+                // A thread that starts late sends what was due at once, and not at a higher rate.
+                self.first = self.time_of(self.sender.total, now);
+            }
+            self.last = now;
+            if self.gap.is_some() {
+                for i in 0..sent as u64 {
+                    let late = now.saturating_sub(self.time_of(self.sender.total + i, now));
+                    self.sender.lateness.record(Nanos(late));
+                }
+            }
+            self.sender.sent += sent as u64;
+        }
+        Ok(sent)
+    }
+}
+
+/// What udp(7) says of a piece that can't be cut.
+fn may_not_cut(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::IO | Errno::MSGSIZE | Errno::OPNOTSUPP))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::Direction;
+
+    #[test]
+    fn a_sender_that_starts_late_seems_no_faster() {
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(receiver.local_addr().unwrap()).unwrap();
+        let rate = Some(vtax_units::BitRate(800_000));
+        let test = UdpTest { rate, size: 100, direction: Direction::Up, buffer: None };
+        // Long enough for a machine that takes the CPU away for half a second.
+        let [late, duration] = [Nanos::from_millis(40), Nanos::from_millis(600)];
+        let start = Nanos(monotonic().0 - late.0);
+        let timeline = Timeline { start, warmup: Nanos::ZERO, duration, interval: duration };
+        let sender = send(&socket, [1; 16], &test, &timeline, &Counter::default(), &|| false).unwrap();
+        // A datagram each millisecond, and those of the first forty at once.
+        let rate = sender.sent as f64 / sender.time.as_secs_f64();
+        assert!(sender.sent > 40 && sender.sent <= 600, "{sender:?}");
+        assert!(rate < 1_010.0, "{rate} datagrams each second");
+    }
+}

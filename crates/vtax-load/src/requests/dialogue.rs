@@ -1,0 +1,77 @@
+//! What a protocol of requests and answers must tell the engine.
+//!
+//! A family that sends requests over TCP connections and waits for an answer to each needs a [`Dialogue`] and
+//! nothing else of its own: connections, arrivals, timeouts, records and the proof that the generator kept up
+//! are the engine's ([`engine::run`](super::engine::run)). The dialogue does no I/O. It writes requests into a
+//! buffer, takes the bytes that came, and says when an answer is whole. The engine is compiled for each
+//! dialogue anew, so that no request costs a call through a pointer.
+//!
+//! **Pipelining**: where [`depth`](Dialogue::depth) is above 1, that many requests may be under way on a
+//! connection; answers come in the order of the requests. All that is free in a closed loop is filled up and
+//! sent in one piece. **Verification**: what the answer to a request must be is remembered in
+//! [`Connection`](Dialogue::Connection) when the request is written, in a queue that holds `depth` entries, and
+//! compared when the answer is read; a wrong one is an [`Answer`] with another outcome than
+//! [`Outcome::Ok`]. **Random choice** (keys, sizes) needs a generator in the dialogue itself, seeded by the
+//! number of its worker.
+
+use std::fmt::Debug;
+
+use super::recorder::Outcome;
+
+/// A protocol of requests and answers on a stream. Each worker has its own.
+pub(crate) trait Dialogue: Send {
+    /// What is remembered of a connection while it is open.
+    type Connection: Default + Debug + Send;
+
+    /// Requests that may be under way on one connection at once.
+    fn depth(&self) -> u32 {
+        1
+    }
+
+    /// Appends the next request of a connection to `out`. `last` says that no other follows on it.
+    fn write(&mut self, connection: &mut Self::Connection, last: bool, out: &mut Vec<u8>);
+
+    /// Takes bytes that came on a connection, up to the end of the first answer that is whole.
+    ///
+    /// # Errors
+    /// What the requests under way failed of: the bytes are no answer.
+    fn read(&mut self, connection: &mut Self::Connection, bytes: &[u8]) -> Result<Taken, Outcome>;
+
+    /// Bytes to come that needn't be looked at; the kernel drops them uncopied where there are many.
+    fn skippable(&self, _connection: &Self::Connection) -> u64 {
+        0
+    }
+
+    /// So many of the bytes that needn't be looked at have come.
+    fn skip(&mut self, _connection: &mut Self::Connection, _bytes: u64) -> Option<Answer> {
+        None
+    }
+
+    /// The server has ended its side of the connection, which ends an answer in some protocols.
+    ///
+    /// # Errors
+    /// What the requests under way failed of.
+    fn end(&mut self, _connection: &mut Self::Connection) -> Result<Option<Answer>, Outcome> {
+        Ok(None)
+    }
+}
+
+/// What was made of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Taken {
+    /// How many belong to this answer: all of them, where it isn't whole.
+    pub(crate) bytes: usize,
+    /// The answer, where it is whole.
+    pub(crate) answer: Option<Answer>,
+}
+
+/// A whole answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// What it means for its request.
+    pub(crate) outcome: Outcome,
+    /// Its status, as HTTP counts them; 0 in a protocol without.
+    pub(crate) status: u16,
+    /// The connection may be used again.
+    pub(crate) keep: bool,
+}

@@ -1,0 +1,143 @@
+//! One result of what all workers found.
+
+use hdrhistogram::Histogram;
+use vtax_sys::clock::unix_time;
+use vtax_sys::sched;
+use vtax_units::Nanos;
+
+use super::worker::{Finding, Job};
+use super::{Model, RequestStep};
+use crate::limit::{Evidence, judge};
+use crate::{ConnectionCounts, Counts, GeneratorUse, Interval, LatencyHistogram, LoadError, LoadResult};
+
+/// The result of a step from what each worker found.
+pub(super) fn merge(
+    timeout: Nanos,
+    step: &RequestStep,
+    job: &Job,
+    findings: Vec<Finding>,
+) -> Result<LoadResult, LoadError> {
+    let end = findings.iter().map(|f| f.end).min().unwrap_or(0);
+    if end <= job.window.from {
+        return Err(LoadError::Cancelled { after: Nanos(end), warmup: step.warmup });
+    }
+    let duration = Nanos(end - job.window.from);
+    let intervals = merge_intervals(job, duration, &findings);
+    let mut counts = Counts::default();
+    let mut latency = LatencyHistogram::new();
+    for interval in &intervals {
+        counts.add(&interval.counts);
+        latency.add(&interval.latency);
+    }
+    let (lateness, generator) = generator(timeout, step, &counts, &latency, &findings);
+    let connections = connections(intervals.len(), &findings);
+    let mut samples: Vec<_> =
+        findings.into_iter().filter_map(|f| f.recorder.samples).flatten().flatten().collect();
+    samples.sort_unstable_by_key(|sample| sample.start_ns);
+    let started_unix_ns = unix_of(job.epoch.0 + job.window.from);
+    Ok(LoadResult {
+        duration,
+        started_unix_ns,
+        counts,
+        latency,
+        lateness,
+        intervals,
+        connections,
+        generator,
+        samples,
+    })
+}
+
+/// Lateness of the starts, and what the generator used, with the verdict on whether it kept up.
+fn generator(
+    timeout: Nanos,
+    step: &RequestStep,
+    counts: &Counts,
+    latency: &LatencyHistogram,
+    findings: &[Finding],
+) -> (LatencyHistogram, GeneratorUse) {
+    let mut lateness = LatencyHistogram::new();
+    let mut own_lateness = LatencyHistogram::new();
+    let mut generator = GeneratorUse { workers: findings.len() as u32, ..GeneratorUse::default() };
+    let mut missed_own = 0;
+    for finding in findings {
+        add(&mut lateness, &finding.recorder.lateness);
+        add(&mut own_lateness, &finding.recorder.own_lateness);
+        missed_own += finding.recorder.missed_own;
+        generator.cpu_user.0 += finding.used.cpu.user.0;
+        generator.cpu_system.0 += finding.used.cpu.system.0;
+        generator.busiest = generator.busiest.max(finding.used.busy);
+    }
+    generator.limited = judge(&Evidence {
+        open: matches!(step.model, Model::Open { .. }),
+        busy: findings.iter().map(|f| f.used.busy).collect(),
+        displaced: findings.iter().map(|f| f.used.displaced).collect(),
+        intended: counts.intended,
+        missed: counts.missed,
+        missed_own,
+        no_descriptors: counts.errors.no_descriptors,
+        no_addresses: counts.errors.no_addresses,
+        latency_p99: p99_with_timeouts(timeout, counts, latency),
+        lateness_p99: lateness.quantile(0.99),
+        own_lateness_p99: own_lateness.quantile(0.99),
+    });
+    (lateness, generator)
+}
+
+/// The time since 1970 of a moment of CLOCK_MONOTONIC, both in nanoseconds.
+fn unix_of(monotonic: u64) -> u64 {
+    unix_time().0.saturating_sub(sched::monotonic().0.saturating_sub(monotonic))
+}
+
+/// Connections of all workers by interval; what came after the last is part of it.
+fn connections(length: usize, findings: &[Finding]) -> Vec<ConnectionCounts> {
+    let mut all = vec![ConnectionCounts::default(); length];
+    for finding in findings {
+        let intervals = &finding.recorder.intervals;
+        for (i, sum) in all.iter_mut().enumerate() {
+            sum.open += intervals.get(i).map_or(0, |interval| interval.connections.open);
+        }
+        for (i, interval) in intervals.iter().enumerate() {
+            if let Some(sum) = all.get_mut(i.min(length.saturating_sub(1))) {
+                sum.broken += interval.connections.broken;
+            }
+        }
+    }
+    all
+}
+
+/// The p99 of latency where requests that timed out or were missed count as their timeout.
+fn p99_with_timeouts(timeout: Nanos, counts: &Counts, latency: &LatencyHistogram) -> Nanos {
+    let too_late = counts.errors.client_timeout + counts.missed;
+    let p99 = latency.quantile(0.99);
+    if too_late * 100 > counts.intended { p99.max(timeout) } else { p99 }
+}
+
+fn add(to: &mut LatencyHistogram, from: &Histogram<u64>) {
+    for value in from.iter_recorded() {
+        to.record_n(value.value_iterated_to(), value.count_since_last_iteration());
+    }
+}
+
+/// The intervals of all workers; where the load was cancelled, up to the one it ended in.
+fn merge_intervals(job: &Job, duration: Nanos, findings: &[Finding]) -> Vec<Interval> {
+    let length = duration.0.div_ceil(job.window.interval) as usize;
+    let mut intervals: Vec<Interval> = (0..length as u64)
+        .map(|i| Interval {
+            start: Nanos(i * job.window.interval),
+            counts: Counts::default(),
+            latency: LatencyHistogram::new(),
+        })
+        .collect();
+    for finding in findings {
+        for (i, sparse) in finding.recorder.intervals.iter().enumerate() {
+            // Workers may see a cancellation some milliseconds apart, across a boundary.
+            let Some(interval) = intervals.get_mut(i.min(length - 1)) else { continue };
+            interval.counts.add(&sparse.counts);
+            for (value, count) in &sparse.latency {
+                interval.latency.record_n(*value, *count);
+            }
+        }
+    }
+    intervals
+}

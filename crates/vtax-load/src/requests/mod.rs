@@ -1,0 +1,18 @@
+//! Loads of requests: connections over which requests are sent and answers waited for, whatever the protocol.
+
+mod dialogue;
+mod engine;
+mod merge;
+mod queue;
+mod recorder;
+mod slots;
+mod spec;
+mod worker;
+
+pub(crate) use dialogue::{Answer, Dialogue, Taken};
+pub(crate) use engine::{Requests, run};
+pub(crate) use recorder::Outcome;
+pub use spec::{ConnectionPool, Model, RequestStep, Segment};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! A queue ordered by time whose members can leave from anywhere.
+
+const NONE: u32 = u32::MAX;
+
+/// Numbers below a bound, each at most once, with a time for each that never falls from one to the next.
+/// All memory is taken at the beginning.
+#[derive(Debug)]
+pub(super) struct Queue {
+    nodes: Vec<Node>,
+    first: u32,
+    last: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Node {
+    time: u64,
+    previous: u32,
+    next: u32,
+}
+
+impl Queue {
+    /// For numbers below `bound`.
+    pub(super) fn new(bound: usize) -> Self {
+        Self { nodes: vec![Node { time: 0, previous: NONE, next: NONE }; bound], first: NONE, last: NONE }
+    }
+
+    /// The first, with its time.
+    pub(super) fn first(&self) -> Option<(u32, u64)> {
+        self.nodes.get(self.first as usize).map(|node| (self.first, node.time))
+    }
+
+    /// Adds a number that is not in the queue.
+    pub(super) fn push(&mut self, number: u32, time: u64) {
+        self.nodes[number as usize] = Node { time, previous: self.last, next: NONE };
+        match self.last {
+            NONE => self.first = number,
+            last => self.nodes[last as usize].next = number,
+        }
+        self.last = number;
+    }
+
+    /// Takes a number out that is in the queue; its time.
+    pub(super) fn remove(&mut self, number: u32) -> u64 {
+        let Node { time, previous, next } = self.nodes[number as usize];
+        match previous {
+            NONE => self.first = next,
+            previous => self.nodes[previous as usize].next = next,
+        }
+        match next {
+            NONE => self.last = previous,
+            next => self.nodes[next as usize].previous = previous,
+        }
+        time
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_queue_behaves_like_a_list(steps in proptest::collection::vec(0_u32..20, 0..200)) {
+            let mut queue = Queue::new(20);
+            let mut model: Vec<(u32, u64)> = Vec::new();
+            for (time, number) in (0_u64..).zip(steps) {
+                match model.iter().position(|(other, _)| *other == number) {
+                    Some(at) => prop_assert_eq!(queue.remove(number), model.remove(at).1),
+                    None => {
+                        queue.push(number, time);
+                        model.push((number, time));
+                    }
+                }
+                prop_assert_eq!(queue.first(), model.first().copied());
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The engine with a protocol that pipelines and verifies: numbers are sent as lines and come back as they are.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::thread;
+
+use vtax_units::{CpuSet, Nanos, Rate};
+
+use super::dialogue::{Answer, Dialogue, Taken};
+use super::engine::{Requests, run};
+use super::recorder::Outcome;
+use super::{ConnectionPool, Model, RequestStep, Segment};
+use crate::{ArrivalProcess, Control, LoadResult};
+
+struct Lines {
+    depth: u32,
+    next: u64,
+}
+
+#[derive(Debug, Default)]
+struct Expected {
+    numbers: VecDeque<u64>,
+    line: Vec<u8>,
+}
+
+impl Dialogue for Lines {
+    type Connection = Expected;
+
+    fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    fn write(&mut self, connection: &mut Expected, _last: bool, out: &mut Vec<u8>) {
+        self.next += 1;
+        connection.numbers.push_back(self.next);
+        assert!(connection.numbers.len() <= self.depth as usize, "no more than may be under way");
+        out.extend_from_slice(format!("{}\n", self.next).as_bytes());
+    }
+
+    fn read(&mut self, connection: &mut Expected, bytes: &[u8]) -> Result<Taken, Outcome> {
+        let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
+            connection.line.extend_from_slice(bytes);
+            return Ok(Taken { bytes: bytes.len(), answer: None });
+        };
+        connection.line.extend_from_slice(&bytes[..end]);
+        let text = String::from_utf8(std::mem::take(&mut connection.line)).map_err(|_| Outcome::Protocol)?;
+        let number: u64 = text.parse().map_err(|_| Outcome::Protocol)?;
+        let right = connection.numbers.pop_front() == Some(number);
+        let outcome = if right { Outcome::Ok } else { Outcome::Status };
+        Ok(Taken { bytes: end + 1, answer: Some(Answer { outcome, status: 0, keep: true }) })
+    }
+}
+
+/// A server that does this with each connection; the lines that came are given one by one.
+fn server(serve: fn(&str, u64, &mut TcpStream) -> std::io::Result<()>) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || {
+                stream.set_nodelay(true).unwrap();
+                let mut answers = stream.try_clone().unwrap();
+                let lines = BufReader::new(stream).lines().map_while(Result::ok);
+                for (count, line) in (1..).zip(lines) {
+                    if serve(&line, count, &mut answers).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+/// In one piece: a line that follows on its own would wait for the acknowledgement of the text.
+fn say(answers: &mut TcpStream, line: &str) -> std::io::Result<()> {
+    answers.write_all(format!("{line}\n").as_bytes())
+}
+
+fn echo(line: &str, _count: u64, answers: &mut TcpStream) -> std::io::Result<()> {
+    say(answers, line)
+}
+
+fn load(target: SocketAddr, connections: u32, depth: u32, model: Model) -> LoadResult {
+    let pool = ConnectionPool { target, connections, timeout: Nanos::from_secs(2), cpus: CpuSet::default() };
+    let step = RequestStep {
+        model,
+        warmup: Nanos::from_millis(50),
+        duration: Nanos::from_millis(300),
+        seed: 1,
+        samples: false,
+        interval: Nanos::from_millis(100),
+    };
+    let load = Requests { pool: &pool, per_connection: None, dialogue: |_| Lines { depth, next: 0 } };
+    let result = run(&load, &step, &Control::new()).unwrap();
+    let counts = &result.counts;
+    assert_eq!(counts.intended, counts.sent + counts.missed, "{counts:?}");
+    assert_eq!(counts.sent, counts.ok + counts.errors.total() + counts.unfinished, "{counts:?}");
+    result
+}
+
+#[test]
+fn requests_are_pipelined_and_their_answers_verified() {
+    let address = server(echo);
+    for depth in [1, 3, 16] {
+        let counts = load(address, 2, depth, Model::Closed).counts;
+        assert!(counts.ok > 20 && counts.errors.total() == 0, "{depth}: {counts:?}");
+    }
+}
+
+#[test]
+fn an_open_loop_pipelines_where_connections_are_few() {
+    // The one connection has several requests under way while the server waits before each answer.
+    let address = server(|line, _, answers| {
+        thread::sleep(std::time::Duration::from_micros(500));
+        say(answers, line)
+    });
+    let profile = vec![Segment { from: Rate(1_000.0), to: Rate(1_000.0), duration: Nanos::from_secs(1) }];
+    let model = Model::Open { arrivals: ArrivalProcess::Poisson, profile };
+    let counts = load(address, 1, 64, model).counts;
+    assert!(counts.ok > 20 && counts.errors.total() == 0, "{counts:?}");
+    assert_eq!(counts.connects, 0, "it was connected in the warm-up and stays: {counts:?}");
+}
+
+#[test]
+fn wrong_answers_are_told_from_those_that_are_none() {
+    let wrong = server(|line, count, answers| match count % 4 {
+        0 => say(answers, "0"),
+        _ => say(answers, line),
+    });
+    let counts = load(wrong, 1, 8, Model::Closed).counts;
+    assert!(counts.errors.status > 0 && counts.ok > 2 * counts.errors.status, "{counts:?}");
+    let nonsense = server(|_, count, answers| match count % 4 {
+        0 => say(answers, "what?"),
+        _ => Ok(()),
+    });
+    let counts = load(nonsense, 1, 8, Model::Closed).counts;
+    assert!(
+        counts.ok == 0 && counts.errors.protocol >= 4,
+        "all under way end with their connection: {counts:?}"
+    );
+    let unasked = server(|line, _, answers| say(answers, &format!("{line}\n{line}")));
+    let counts = load(unasked, 1, 1, Model::Closed).counts;
+    assert!(counts.errors.protocol > 0, "{counts:?}");
+}
+
+#[test]
+fn a_server_that_leaves_resets_all_that_is_under_way() {
+    let address = server(|line, count, answers| match count % 4 {
+        0 => Err(std::io::ErrorKind::ConnectionAborted.into()),
+        _ => say(answers, line),
+    });
+    let counts = load(address, 2, 4, Model::Closed).counts;
+    assert!(counts.errors.reset > 0 && counts.ok > 0, "{counts:?}");
+    assert_eq!(counts.errors.total(), counts.errors.reset, "{counts:?}");
+}
