@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::source::{Position, Source, Span};
 
-/// More errors than this are counted, not kept: nobody reads them, and a hostile plan could make millions.
+/// More errors than this are counted, not kept: a hostile plan could make millions.
 const MAX_ERRORS: usize = 50;
 /// Snippets show at most this many characters of a line.
 const SNIPPET_WIDTH: usize = 110;

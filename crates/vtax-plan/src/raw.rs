@@ -163,7 +163,7 @@ kinds! {
         sip: Sip(SipServiceRaw),
         /// Kamailio with its subscribers in MariaDB.
         kamailio: Kamailio(KamailioRaw),
-        /// vtax's own far end of network tests.
+        /// The embedded network server.
         peer: Peer(PeerRaw),
         /// A service of your own.
         command: Command(CommandRaw),

@@ -17,7 +17,7 @@ use crate::diagnose::Report;
 use crate::family::network;
 use crate::model::{Budget, PLAN_VERSION, Plan, Protocol, Repeat, Service, TrialKind};
 use crate::raw::{BudgetRaw, PlanRaw, RepeatRaw};
-use crate::source::Spanned;
+use crate::source::{Span, Spanned};
 
 /// More trials than this of one cell and measure are taken for a slip.
 const MOST_TRIALS: u32 = 10_000;
@@ -71,25 +71,33 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
         margin,
         study: raw.study.as_ref().map(|study| study.value.0),
     };
+    check_duet(&plan, raw.repeat.value.trials.span, report);
+    Some(plan)
+}
+
+/// Refuses duets of what can't be measured twice at the same time.
+fn check_duet(plan: &Plan, span: Span, report: &mut Report) {
+    if plan.repeat.trials == TrialKind::Single {
+        return;
+    }
     let alone = plan.cells.iter().find(|c| !c.path.kind.may_stand_twice());
-    if let (TrialKind::Duet, Some(cell)) = (plan.repeat.trials, alone) {
+    if let Some(cell) = alone {
         let (name, word) = (&cell.path.name, cell.path.kind.word());
         report
-            .error(raw.repeat.value.trials.span, format!("path `{name}` can't be part of a duet"))
+            .error(span, format!("path `{name}` can't be part of a duet"))
             .help(format!("there is one of what a `{word}` path is made of: leave `trials` or the path out"));
     }
-    if plan.repeat.trials == TrialKind::Duet && !plan.measures.iter().any(|m| plan.is_duet(m)) {
-        report.error(raw.repeat.value.trials.span, "no measure of this plan can be made as a duet").help(
+    if !plan.measures.iter().any(|m| plan.is_duet(m)) {
+        report.error(span, "no measure of this plan can be made as a duet").help(
             "a capacity search's steps depend on what it finds, so two can't go along together: measure \
                  `latency` or `throughput`, or leave `trials` out",
         );
     }
-    if plan.repeat.trials == TrialKind::Duet && plan.cells.iter().any(|c| c.environment.kind.is_pair()) {
+    if plan.cells.iter().any(|c| c.environment.kind.is_pair()) {
         report
-            .error(raw.repeat.value.trials.span, "protected virtual machines are measured one at a time")
+            .error(span, "protected virtual machines are measured one at a time")
             .help("two pairs at once would need four hosts: leave `trials` out");
     }
-    Some(plan)
 }
 
 /// The services named; the network server where a network test needs no more said.

@@ -170,7 +170,7 @@ error: unknown key in the plan: `baselin`
 3 | baselin: native
   | ^^^^^^^
   = did you mean `baseline`? allowed keys: `vtax`, `name`, `description`, `baseline`, `environments`, \
-`paths`, `services`, `workload`, `measure`, `faults`, `repeat`, `margin`, `budget` and `seed`
+`paths`, `services`, `workload`, `measure`, `faults`, `repeat`, `margin`, `budget`, `seed` and `study`
 
 2 errors
 ";

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use vtax_plan::model::MOST_CONNECTIONS;
 use vtax_units::{CpuSet, Nanos, Rate};
 
 use crate::{ArrivalProcess, LoadError};
@@ -40,7 +41,6 @@ pub struct RequestStep {
 }
 
 /// More connections than one machine has descriptors for.
-const CONNECTIONS_MAX: u32 = 1_000_000;
 /// A result holds a histogram for each.
 const INTERVALS_MAX: u64 = 10_000;
 /// No generator sends more; beyond it a typing error is likelier.
@@ -59,8 +59,8 @@ impl ConnectionPool {
         if self.timeout == Nanos::ZERO || self.timeout > TIME_MAX {
             return refuse("timeout", format!("{} is not between 1ns and {TIME_MAX}", self.timeout));
         }
-        if self.connections == 0 || self.connections > CONNECTIONS_MAX {
-            let reason = format!("{} is not between 1 and {CONNECTIONS_MAX}", self.connections);
+        if self.connections == 0 || self.connections > MOST_CONNECTIONS {
+            let reason = format!("{} is not between 1 and {MOST_CONNECTIONS}", self.connections);
             return refuse("connections", reason);
         }
         Ok(())

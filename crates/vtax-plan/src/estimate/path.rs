@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use vtax_units::Nanos;
 
-use super::Requirement;
+use super::requirement::Requirement;
 use crate::model::{
     Controller, Datapath, ETHERNET_MTU, MininetSwitch, NetPath, PathKind, SdnMode, SdnOptions, VirtualSwitch,
 };

@@ -37,7 +37,7 @@ pub enum ServiceKind {
     Sip(SipOptions),
     /// Kamailio with MariaDB.
     Kamailio(KamailioOptions),
-    /// vtax's own far end of network tests.
+    /// The embedded network server: the far end of network tests.
     Peer(PeerOptions),
     /// A service of the user's own.
     Command(CommandService),

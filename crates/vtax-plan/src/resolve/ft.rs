@@ -124,7 +124,7 @@ pub(super) fn level(environments: &mut [Named<Environment>]) {
     if !all().any(EnvironmentKind::is_pair) {
         return;
     }
-    // A disk costs memory and time even where nobody replicates it.
+    // A disk costs memory and time even where it is not replicated.
     let disk = all().find_map(|kind| match kind {
         EnvironmentKind::Vm(vm) => vm.fault_tolerance.as_ref()?.disk,
         EnvironmentKind::Native | EnvironmentKind::Container => None,
@@ -261,7 +261,7 @@ fn kind_of(item: &Item<FaultRaw>, report: &mut Report) -> Option<FaultKind> {
     Some(kind)
 }
 
-/// Refuses faults that nobody's environment has, and faults that nobody looks at.
+/// Refuses faults that fit no environment of the plan, and faults without a measure that they happen in.
 pub(super) fn check(plan: &PlanRaw, cells: &[Cell], measures: &[Measure], report: &mut Report) {
     let failovers = measures.iter().any(|m| m.kind.is_failover());
     if let (Some(faults), false) = (&plan.faults, failovers) {

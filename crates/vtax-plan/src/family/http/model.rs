@@ -12,6 +12,10 @@ pub struct WebOptions {
     pub workers: Option<u32>,
 }
 
+/// Most connections of one load: they go from one address to one other, and of the 65,535 ports some are
+/// taken or kept.
+pub const MOST_CONNECTIONS: u32 = 60_000;
+
 /// An HTTP workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HttpWorkload {

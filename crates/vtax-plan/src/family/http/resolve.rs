@@ -2,7 +2,7 @@
 
 use vtax_units::Nanos;
 
-use super::model::{HttpWorkload, WebOptions};
+use super::model::{HttpWorkload, MOST_CONNECTIONS, WebOptions};
 use super::raw::{HttpWorkloadRaw, WebRaw};
 use crate::diagnose::{Report, shorten};
 use crate::model::{Service, ServiceKind, Workload};
@@ -10,9 +10,6 @@ use crate::raw::WorkloadRaw;
 use crate::resolve::check::{LONGEST, check_port, counts_in, duration_in};
 use crate::resolve::variants::{Named, Variants, service};
 use crate::source::Spanned;
-
-/// One machine has no more ports towards one address.
-const MOST_CONNECTIONS: u32 = 60_000;
 
 /// A web server of the catalogue.
 pub(crate) fn web(

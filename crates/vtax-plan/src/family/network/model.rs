@@ -160,7 +160,7 @@ pub struct PingTest {
 pub enum Probe {
     /// ICMP echo requests; the peer's kernel answers.
     Icmp,
-    /// UDP datagrams; the far end's program answers.
+    /// UDP datagrams; the network server answers.
     Udp,
 }
 
@@ -177,7 +177,7 @@ pub struct RrTest {
     pub socket: SocketOptions,
 }
 
-/// Options of vtax's own far end of network tests.
+/// Options of the embedded network server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PeerOptions {
     /// TCP port of its control connections; data uses this and ports that the kernel picks.

@@ -1,4 +1,4 @@
-//! Network tests as written: the far end, bulk TCP, UDP, echo, transactions, and their measure.
+//! Network tests as written: the network server, bulk TCP, UDP, echo, transactions, and their measure.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::source::Spanned;
 use crate::tree::Node;
 
 services! {
-    /// Options of `peer`, vtax's own far end of network tests.
+    /// Options of `peer`, the embedded network server.
     struct PeerRaw = "`peer`", ready "30s", stop "5s" {
         /// TCP port it listens on.
         default port: u16 = "5202",
@@ -146,7 +146,7 @@ words! {
     }
 }
 
-/// A value, or a word that stands for leaving it to somebody else.
+/// A value, or a word that leaves it to others.
 macro_rules! value_or_word {
     ($( $(#[doc = $doc:literal])* $name:ident($type:ty) or $word:literal, $what:literal; )*) => { $(
         $(#[doc = $doc])*

@@ -151,7 +151,7 @@ impl IdentityFormat {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// The subscriber whose identity this is; `None` where it is nobody's. Without a number in the
+    /// The subscriber whose identity this is; `None` where no subscriber has it. Without a number in the
     /// format every subscriber has the same identity, and the answer is the first.
     #[must_use]
     pub fn index(&self, identity: &[u8]) -> Option<u32> {

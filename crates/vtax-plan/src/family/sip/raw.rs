@@ -233,7 +233,7 @@ fn about(scenario: Scenario) -> &'static str {
         Scenario::Messaging => "MESSAGE, 200.",
         Scenario::CalleeRejects => "A call that the callee answers with 486.",
         Scenario::CallerAbandons => "A call that the caller cancels while it rings.",
-        Scenario::CalleeUnknown => "A call to nobody: 404.",
+        Scenario::CalleeUnknown => "A call to a user who does not exist: 404.",
         Scenario::MessageUnregistered => "A message to a subscriber who isn't registered: 404.",
         Scenario::ReInvite => "A call in which the caller sends a second INVITE before the BYE.",
     }

@@ -1,0 +1,97 @@
+//! What a host must allow or have.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+
+use crate::model::ServiceFacts;
+
+/// Something the host must allow or have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Requirement {
+    /// Network, PID, mount namespaces: root, or user namespaces for everyone.
+    Namespaces,
+    /// Containers: root, and an OCI runtime (`crun` or `runc`).
+    Container,
+    /// Guests: QEMU, a guest kernel, and `/dev/net/tun`.
+    Vm,
+    /// Guests at full speed: a working `/dev/kvm`; without it they are emulated, and the report says so.
+    Kvm,
+    /// Rate limits: the kernel's `tbf` queueing discipline.
+    Tbf,
+    /// CPU and memory limits that hold: cgroups that may be written; without them, affinity only, and
+    /// the report says so.
+    Cgroups,
+    /// Open vSwitch.
+    OpenVSwitch,
+    /// The controller of Open vSwitch's own.
+    Testcontroller,
+    /// The os-ken framework of OpenFlow controllers.
+    OsKen,
+    /// Mininet, and root.
+    Mininet,
+    /// An ssh client, and root for the host's own network.
+    Ssh,
+    /// A service that isn't part of vtax; serialised as its word.
+    #[serde(untagged)]
+    Service(Installed),
+}
+
+/// A service that is installed from packages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(into = "&'static str")]
+pub struct Installed {
+    /// The service's kind in plans: `nginx`.
+    pub word: &'static str,
+    /// Debian's packages of it.
+    pub packages: &'static [&'static str],
+}
+
+impl Installed {
+    /// `None` for a service that is part of vtax, or the user's own.
+    pub(super) fn of(facts: &ServiceFacts<'_>) -> Option<Self> {
+        let ServiceFacts { word, packages, .. } = *facts;
+        (!packages.is_empty()).then_some(Self { word, packages })
+    }
+}
+
+impl From<Installed> for &'static str {
+    fn from(service: Installed) -> Self {
+        service.word
+    }
+}
+
+impl Requirement {
+    /// What is needed, for people.
+    #[must_use]
+    pub fn text(self) -> Cow<'static, str> {
+        let text = match self {
+            Self::Namespaces => "namespaces: root, or user namespaces allowed; else loopback and native only",
+            Self::Container => "containers: root, and an OCI runtime (crun or runc)",
+            Self::Vm => "guests: qemu-system-x86_64, a guest kernel, /dev/net/tun",
+            Self::Kvm => "guests at full speed: a /dev/kvm that works; else emulated, and the report says so",
+            Self::Tbf => "rate limits: the kernel's tbf queueing discipline",
+            Self::Cgroups => {
+                "memory limits: cgroups that may be written; else CPU affinity only, and the report says so"
+            }
+            Self::Service(Installed { word, packages }) => {
+                return format!("the service {word}: {}", listed(packages)).into();
+            }
+            Self::OpenVSwitch => "Open vSwitch: package openvswitch-switch",
+            Self::Testcontroller => "ovs-testcontroller: package openvswitch-testcontroller",
+            Self::OsKen => "os-ken: package python3-os-ken",
+            Self::Mininet => "Mininet: root, and package mininet",
+            Self::Ssh => "a remote host: root, ssh, and a key that needs no password",
+        };
+        Cow::Borrowed(text)
+    }
+}
+
+/// `package a`, or `packages a, b and c`.
+fn listed(packages: &[&str]) -> String {
+    match packages.split_last() {
+        Some((last, rest @ [_, ..])) => format!("packages {} and {last}", rest.join(", ")),
+        _ => format!("package {}", packages.concat()),
+    }
+}
