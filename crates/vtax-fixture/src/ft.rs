@@ -16,7 +16,7 @@ use vtax_store::failover::{
     Recovered, Recovery, Seen, Spell,
 };
 use vtax_store::ims::{ImsOutcome, ImsPhase, ImsPhaseKind};
-use vtax_store::record::{Outcome, TrialRecord};
+use vtax_store::record::{Finding, TrialRecord};
 use vtax_store::{RunDir, StoreError, TrialWriter};
 use vtax_units::{Bytes, Nanos, Rate, Share};
 
@@ -119,13 +119,13 @@ fn record(
     let outcome = match &measure.kind {
         MeasureKind::Failover(failover) => {
             let found = failover_outcome(trial, cell, failover, options.sip, &c, noise)?;
-            Outcome::Failover(Box::new(found))
+            Finding::Failover(Box::new(found))
         }
         MeasureKind::Latency(_) => {
             let load = super::load(&c, 200, 6, noise, trial)?;
-            Outcome::Latency { offered: Rate(200.0), load }
+            Finding::Latency { offered: Rate(200.0), load }
         }
-        _ => Outcome::Capacity(super::search(&c, noise)),
+        _ => Finding::Capacity(super::search(&c, noise)),
     };
     let record = super::recorded(trial, cell, measure, &c, outcome, seconds, noise);
     let protection = ft_mode(cell).map(|mode| Box::new(protection(mode, seconds, noise)));

@@ -18,8 +18,8 @@ use vtax_plan::model::{
 use vtax_probe::{CpuTimes, InterfaceCounters, Memory, Snapshot, TaskTimes};
 use vtax_store::provenance::{AcceleratorFacts, HostFacts, NodeFacts, ProgramFacts};
 use vtax_store::record::{
-    CapacityOutcome, CapacityStep, CpuBreakdown, InvalidReason, Layer, LayerTime, Outcome, Timings,
-    TrialRecord, Validity,
+    CapacityOutcome, CapacityStep, CpuBreakdown, Finding, InvalidReason, Layer, LayerTime, Observation,
+    Timings, TrialRecord, Validity,
 };
 use vtax_store::{PROVENANCE_VERSION, Provenance, RunDir, StoreError, TrialEvent, TrialWriter};
 use vtax_units::{Bytes, Nanos, Rate, Share};
@@ -179,14 +179,14 @@ fn record(
     trial.event(&event(40, "testbed-up", "every agent answered"))?;
     trial.event(&event(55, "service-ready", "10.0.0.2:8080"))?;
     let outcome = match measure.kind {
-        MeasureKind::Capacity(_) => Outcome::Capacity(search(c, noise)),
+        MeasureKind::Capacity(_) => Finding::Capacity(search(c, noise)),
         MeasureKind::Latency(_) => {
             let load = load(c, options.rate, options.seconds, noise, trial)?;
-            Outcome::Latency { offered: Rate(options.rate as f64), load }
+            Finding::Latency { offered: Rate(options.rate as f64), load }
         }
         MeasureKind::Throughput(_) => {
             let rate = noise.around(c.capacity * 1.05, 0.02) as u64;
-            Outcome::Throughput { load: closed(c, rate, options.seconds, noise) }
+            Finding::Throughput { load: closed(c, rate, options.seconds, noise) }
         }
         MeasureKind::Ims(_) | MeasureKind::Failover(_) | MeasureKind::Network(_) => {
             unreachable!("these plans measure requests only")
@@ -202,7 +202,7 @@ fn recorded(
     cell: &Cell,
     measure: &Measure,
     c: &Character,
-    outcome: Outcome,
+    outcome: Finding,
     seconds: u64,
     noise: &mut Noise,
 ) -> TrialRecord {
@@ -211,13 +211,20 @@ fn recorded(
         layer: *layer,
         time: Nanos((noise.around(*ns, 0.02) * requests as f64) as u64),
     });
+    let cpu = CpuBreakdown {
+        requests,
+        duration: Nanos::from_secs(seconds),
+        layers: layers.collect(),
+        notes: Vec::new(),
+    };
     let limited = trial.index() % 23 == 11;
+    let started_unix_ms = 1_795_000_000_000 + u64::from(trial.index()) * 31_000;
     TrialRecord {
         index: trial.index(),
         cell: cell.id.clone(),
         measure: measure.name.clone(),
         repetition: 0,
-        started_unix_ms: 1_795_000_000_000 + u64::from(trial.index()) * 31_000,
+        started_unix_ms,
         validity: match limited {
             false => Validity::Valid,
             true => Validity::Invalid {
@@ -225,13 +232,7 @@ fn recorded(
                 detail: "worker 0 used 97 % of its CPU; p99 of its lateness was 3.1 ms".to_owned(),
             },
         },
-        outcome: Some(outcome),
-        cpu: Some(CpuBreakdown {
-            requests,
-            duration: Nanos::from_secs(seconds),
-            layers: layers.collect(),
-            notes: Vec::new(),
-        }),
+        observations: vec![Observation { cpu: Some(cpu), ..Observation::whole(started_unix_ms, outcome) }],
         timings: Timings {
             testbed: Nanos((noise.around(c.build_ms, 0.06) * 1e6) as u64),
             service: Nanos((noise.around(c.startup_ms, 0.08) * 1e6) as u64),

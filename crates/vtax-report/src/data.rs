@@ -31,6 +31,8 @@ pub(crate) struct RunData {
     pub(crate) latency: BTreeMap<(String, String), Histogram<u64>>,
     /// Names of what is measured: the plan's measures, of network tests each test.
     measures: Vec<String>,
+    /// Machines that trials were made on, in the order of their first.
+    hosts: Vec<String>,
 }
 
 /// The figures of one valid trial.
@@ -64,6 +66,7 @@ impl RunData {
             values: BTreeMap::new(),
             latency: BTreeMap::new(),
             measures: Vec::new(),
+            hosts: Vec::new(),
         };
         data.measures = data.plan.measures.iter().flat_map(|m| families::names_of(&data.plan, m)).collect();
         for entry in run.journal()? {
@@ -85,6 +88,9 @@ impl RunData {
     }
 
     fn add(&mut self, mut record: TrialRecord) {
+        if !self.hosts.contains(&record.host) {
+            self.hosts.push(record.host.clone());
+        }
         for found in families::observed(&record) {
             let measure =
                 found.test.map_or_else(|| record.measure.clone(), |t| measure_of_test(&record.measure, t));
@@ -114,6 +120,9 @@ impl RunData {
         let measure = self.plan.measures.iter().position(|m| m.name == record.measure).unwrap_or_default();
         let round =
             if pooled { round.saturating_add((measure as u32).saturating_mul(1 << 20)) } else { round };
+        // A round is of one machine: a tax taken within it must not be the difference between two of them.
+        let host = self.hosts.iter().position(|host| *host == record.host).unwrap_or_default();
+        let round = round.saturating_add((host as u32).saturating_mul(1 << 27));
         let partner = record.partner.as_ref().filter(|_| !pooled).map(|p| p.cell.clone());
         Figures { round, partner, values }
     }

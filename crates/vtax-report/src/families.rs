@@ -3,7 +3,7 @@
 //! Nothing here knows the report; what a family shows of a whole run is its chapter, in `chapters.rs`.
 
 use vtax_plan::model::{Cell, Measure, Plan};
-use vtax_store::record::{Outcome, TrialRecord, Validity};
+use vtax_store::record::{Finding, TrialRecord, Validity};
 
 use crate::family::{http, network, sip};
 use crate::metric::{Info, Observed};
@@ -33,17 +33,14 @@ pub(crate) fn observed(record: &TrialRecord) -> Vec<Observed<'_>> {
     if record.validity != Validity::Valid {
         return Vec::new();
     }
-    let mut all = match &record.outcome {
-        Some(Outcome::Net(net)) => network::trial::observed(net),
-        _ => Vec::new(),
-    };
+    let mut all = network::trial::observed(record);
     let mut values = general::trial::of_cpu(record);
-    values.extend(match &record.outcome {
-        Some(Outcome::Capacity(found)) => http::trial::values(found).into_iter().collect(),
-        Some(Outcome::Latency { .. } | Outcome::Throughput { .. }) => general::trial::of_load(record),
-        Some(Outcome::Ims(found)) => sip::trial::values(found),
-        Some(Outcome::Failover(_)) => ft::trial::values(record),
-        Some(Outcome::Net(_)) | None => Vec::new(),
+    values.extend(match record.finding() {
+        Some(Finding::Capacity(found)) => http::trial::values(found).into_iter().collect(),
+        Some(Finding::Latency { .. } | Finding::Throughput { .. }) => general::trial::of_load(record),
+        Some(Finding::Ims(found)) => sip::trial::values(found),
+        Some(Finding::Failover(_)) => ft::trial::values(record),
+        Some(Finding::Network(_) | Finding::Unknown { .. }) | None => Vec::new(),
     });
     // The outages of faults are no part of the usual latency: they have a section of their own.
     let usual = general::trial::load(record).filter(|_| ft::trial::failover(record).is_none());
@@ -55,9 +52,7 @@ pub(crate) fn observed(record: &TrialRecord) -> Vec<Observed<'_>> {
 /// Empties the histograms of a trial, which are large.
 pub(crate) fn forget_histograms(record: &mut TrialRecord) {
     general::trial::forget_histograms(record);
-    if let Some(Outcome::Net(net)) = &mut record.outcome {
-        network::trial::forget_histograms(net);
-    }
+    network::trial::forget_histograms(record);
 }
 
 /// What a measure of a plan is called in the summary: its name, or those of its tests.
@@ -67,12 +62,14 @@ pub(crate) fn names_of(plan: &Plan, measure: &Measure) -> Vec<String> {
 
 /// What a trial found, in a few words.
 pub(crate) fn told(record: &TrialRecord, cell: Option<&Cell>) -> String {
-    match &record.outcome {
-        None => String::new(),
-        Some(Outcome::Capacity(found)) => http::trial::told(found),
-        Some(Outcome::Ims(found)) => sip::trial::told(found),
-        Some(Outcome::Net(found)) => cell.map_or_else(String::new, |cell| network::trial::told(found, cell)),
-        Some(Outcome::Latency { .. } | Outcome::Throughput { .. } | Outcome::Failover(_)) => {
+    match record.finding() {
+        None | Some(Finding::Network(_)) => {
+            cell.map_or_else(String::new, |cell| network::trial::told(&record.observations, cell))
+        }
+        Some(Finding::Unknown { of }) => format!("`{of}`, which this vtax doesn't know"),
+        Some(Finding::Capacity(found)) => http::trial::told(found),
+        Some(Finding::Ims(found)) => sip::trial::told(found),
+        Some(Finding::Latency { .. } | Finding::Throughput { .. } | Finding::Failover(_)) => {
             general::trial::told(record)
         }
     }

@@ -194,7 +194,7 @@ fn rewritten(change: impl Fn(&mut serde_json::Value)) -> (String, String) {
 }
 
 fn faults(entry: &mut serde_json::Value) -> Option<&mut Vec<serde_json::Value>> {
-    entry.get_mut("outcome")?.get_mut("faults")?.as_array_mut()
+    entry.pointer_mut("/observations/0/result/faults")?.as_array_mut()
 }
 
 #[test]
@@ -204,7 +204,9 @@ fn hostile_words_stay_words() {
             fault["discounted"] = "<img src=x>\u{1b}[2J</script>".into();
         }
         for kind in ["unprotected", "down"] {
-            if let Some(outcome) = entry.get_mut("outcome").filter(|o| o["kind"] == "failover") {
+            if let Some(outcome) =
+                entry.pointer_mut("/observations/0/result").filter(|o| o["kind"] == "failover")
+            {
                 outcome[kind] =
                     serde_json::json!([{"from": "1ms", "to": null, "reason": "<b onclick=1>\u{7}"}]);
             }

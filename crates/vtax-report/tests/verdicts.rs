@@ -45,8 +45,8 @@ fn bent(dir: &Path, bend: impl Fn(&mut Value)) -> RunDir {
 
 /// Sets a capacity trial's bracket to 1 % around `rate`.
 fn set_capacity(entry: &mut Value, rate: f64) {
-    entry["outcome"]["lower"] = json!(format!("{rate}/s"));
-    entry["outcome"]["upper"] = json!(format!("{}/s", rate * 1.01));
+    entry["observations"][0]["result"]["lower"] = json!(format!("{rate}/s"));
+    entry["observations"][0]["result"]["upper"] = json!(format!("{}/s", rate * 1.01));
 }
 
 fn is(entry: &Value, environment: &str) -> bool {
@@ -198,7 +198,8 @@ fn a_sweep_gets_its_law_or_the_reason_why_not() {
                 let n: f64 = entry["cell"].as_str().unwrap().rsplit('-').next().unwrap().parse().unwrap();
                 entry["validity"] = json!({"validity": "valid"});
                 let noise = 1.0 + 0.004 * ((i * 7) % 5) as f64;
-                entry["outcome"]["load"]["counts"]["ok"] = json!((bend(n, i) * noise) as u64);
+                entry["observations"][0]["result"]["load"]["counts"]["ok"] =
+                    json!((bend(n, i) * noise) as u64);
             }
             lines.push_str(&(entry.to_string() + "\n"));
         }

@@ -6,7 +6,9 @@ use vtax_agent::{AgentError, Client};
 use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome, StepVerdict};
 use vtax_load::{LoadAnswer, LoadResult, LoadSpec, RequestStep, Step};
 use vtax_plan::model::{CapacityMeasure, HttpWorkload, MeasureKind};
-use vtax_store::record::{CapacityOutcome, CapacityStep, InvalidReason, Outcome, Validity, WarmUp};
+use vtax_store::record::{
+    CapacityOutcome, CapacityStep, Finding, InvalidReason, Observation, Validity, WarmUp,
+};
 use vtax_units::{Nanos, Rate, Share};
 
 use crate::burst::{Burst, Pace, http_spec};
@@ -29,16 +31,34 @@ pub(crate) struct Site<'a> {
     pub(crate) partner: Option<&'a gate::Seat>,
     /// What breaks meanwhile, where the measure is about that.
     pub(crate) injector: Option<&'a Injector<'a>>,
+    /// When the measurement began.
+    pub(crate) started_unix_ms: u64,
 }
 
 /// What a measurement found.
 pub(crate) struct Measured {
-    pub(crate) outcome: Outcome,
+    /// In the order of time.
+    pub(crate) observations: Vec<Observation>,
+    /// Whether the trial counts, as far as its observations tell.
     pub(crate) validity: Validity,
-    /// What was cut off the course of a burst; `None` where the measure has none.
-    pub(crate) warm_up: Option<WarmUp>,
     /// Successful answers over everything that was sent, for CPU time per request.
     pub(crate) answered: u64,
+}
+
+impl Measured {
+    /// Of a measure that observes one thing.
+    pub(crate) fn whole(started_unix_ms: u64, found: Finding, validity: Validity) -> Self {
+        let whole = Observation { validity: validity.clone(), ..Observation::whole(started_unix_ms, found) };
+        Self { observations: vec![whole], validity, answered: 0 }
+    }
+
+    /// The same with what was cut off its start, and with the successful answers that CPU time was spent on.
+    fn with(mut self, warm_up: Option<WarmUp>, answered: u64) -> Self {
+        for observation in &mut self.observations {
+            observation.warm_up.clone_from(&warm_up);
+        }
+        Self { answered, ..self }
+    }
 }
 
 impl Site<'_> {
@@ -53,16 +73,16 @@ impl Site<'_> {
                 let burst = Burst { pace, warmup, duration, seed: order.seed, samples: latency.samples };
                 let mut answer = self.burst(burst)?;
                 let (validity, warm_up) = self.judge(&mut answer.result, Course::Latency, order.tolerance);
-                let outcome = Outcome::Latency { offered: order.offered, load: answer.result };
-                Ok(Measured { outcome, validity, warm_up, answered: answer.answered })
+                let found = Finding::Latency { offered: order.offered, load: answer.result };
+                Ok(Measured::whole(self.started_unix_ms, found, validity).with(warm_up, answer.answered))
             }
             MeasureKind::Throughput(throughput) => {
                 let (warmup, duration) = (throughput.warmup, throughput.duration);
                 let burst = Burst { pace: Pace::Closed, warmup, duration, seed: order.seed, samples: false };
                 let mut answer = self.burst(burst)?;
                 let (validity, warm_up) = self.judge(&mut answer.result, Course::Pace, order.tolerance);
-                let outcome = Outcome::Throughput { load: answer.result };
-                Ok(Measured { outcome, validity, warm_up, answered: answer.answered })
+                let found = Finding::Throughput { load: answer.result };
+                Ok(Measured::whole(self.started_unix_ms, found, validity).with(warm_up, answer.answered))
             }
             MeasureKind::Failover(failover) => self.failover_http(order, failover),
             MeasureKind::Ims(_) | MeasureKind::Network(_) => {
@@ -122,12 +142,8 @@ impl Site<'_> {
         // A limit that the generator set is no upper bound of the service.
         let upper = bracket.upper.filter(|_| bracket.ending != Ending::GeneratorLimited);
         let lower = bracket.lower.unwrap_or(Rate(0.0));
-        Ok(Measured {
-            outcome: Outcome::Capacity(CapacityOutcome { lower, upper, steps }),
-            validity,
-            warm_up: None,
-            answered,
-        })
+        let found = Finding::Capacity(CapacityOutcome { lower, upper, steps });
+        Ok(Measured::whole(self.started_unix_ms, found, validity).with(None, answered))
     }
 
     /// Where the search begins: at an earlier trial's result, else at what a closed loop gets.

@@ -17,8 +17,6 @@ use vtax_agent::AgentError;
 use vtax_load::network::{NetFailure, NetResult, NetSpec};
 use vtax_plan::model::{MeasureKind, NetworkMeasure, NetworkTest, NetworkWorkload, Plan};
 use vtax_probe::layers::CpuBreakdown;
-use vtax_store::net::NetOutcome;
-use vtax_store::record::Outcome;
 use vtax_store::unix_ms;
 use vtax_sys::netlink::LinkStats;
 
@@ -94,9 +92,8 @@ pub(crate) fn measure(
         observations.push(judge::observe(test, measure, made, started_unix_ms, order.tolerance));
     }
     let validity = judge::trial(&observations);
-    let outcome = Outcome::Net(Box::new(NetOutcome { tests: observations }));
     // Tests cost differently; each has its own CPU time.
-    Ok(Measured { outcome, validity, warm_up: None, answered: 0 })
+    Ok(Measured { observations, validity, answered: 0 })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use vtax_plan::model::{Cell, Load, Plan};
 use vtax_stats::quantile;
-use vtax_store::record::{Outcome, TrialRecord};
+use vtax_store::record::{Finding, TrialRecord};
 use vtax_units::{Rate, Share};
 
 /// The rate that `load` means for `cell`, or why it can't be known.
@@ -54,9 +54,9 @@ pub(crate) fn capacity(plan: &Plan, records: &[TrialRecord], cell: &str) -> Opti
     let found: Vec<f64> = records
         .iter()
         .filter(|r| r.cell == cell && is_capacity(&r.measure) && r.repetition < plan.repeat.min)
-        .filter_map(|r| match &r.outcome {
-            Some(Outcome::Capacity(c)) if c.lower.0 > 0.0 => Some(c.lower.0),
-            Some(Outcome::Ims(ims)) => ims.doc.map(|doc| doc.requested.0),
+        .filter_map(|r| match r.finding() {
+            Some(Finding::Capacity(c)) if c.lower.0 > 0.0 => Some(c.lower.0),
+            Some(Finding::Ims(ims)) => ims.doc.map(|doc| doc.requested.0),
             _ => None,
         })
         .collect();

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use vtax_load::network::{NetResult, TcpFlow};
 use vtax_plan::model::Plan;
 use vtax_stats::{Direction, Group, after_looking, narrow, tax};
-use vtax_store::record::{Outcome, TrialRecord, Validity};
+use vtax_store::record::{Finding, Observation, TrialRecord, Validity};
 
 pub(crate) struct Precision<'a> {
     plan: &'a Plan,
@@ -82,31 +82,32 @@ impl<'a> Precision<'a> {
 /// What a trial found, each with what it is of: nothing where there is but one figure, else the test.
 fn figures(record: &TrialRecord) -> Vec<(String, Direction, f64)> {
     let one = |better, value: Option<f64>| value.map(|v| (String::new(), better, v)).into_iter().collect();
-    match &record.outcome {
+    match record.finding() {
         // Its width is left out: no number of trials makes a bracket narrower.
-        Some(Outcome::Capacity(c)) => {
+        Some(Finding::Capacity(c)) => {
             let middle = c.upper.map_or(c.lower.0, |upper| (c.lower.0 * upper.0).sqrt());
             one(Direction::Higher, Some(middle))
         }
-        Some(Outcome::Latency { load, .. }) => {
+        Some(Finding::Latency { load, .. }) => {
             one(Direction::Lower, Some(load.latency.0.value_at_quantile(0.5) as f64))
         }
-        Some(Outcome::Throughput { load }) => {
+        Some(Finding::Throughput { load }) => {
             one(Direction::Higher, Some(load.counts.ok as f64 / load.duration.as_secs_f64()))
         }
-        Some(Outcome::Ims(ims)) => one(Direction::Higher, ims.doc.map(|doc| doc.effective.0)),
-        Some(Outcome::Net(net)) => {
-            let counts = net.tests.iter().filter(|test| test.validity == Validity::Valid);
-            counts
-                .filter_map(|test| {
-                    let (better, value) = of_test(test.result.as_ref()?);
-                    Some((test.test.clone(), better, value))
-                })
-                .collect()
-        }
+        Some(Finding::Ims(ims)) => one(Direction::Higher, ims.doc.map(|doc| doc.effective.0)),
         // Faults are repeated as often as the plan says; no tax is made of them.
-        Some(Outcome::Failover(_)) | None => Vec::new(),
+        Some(Finding::Failover(_) | Finding::Network(_) | Finding::Unknown { .. }) | None => of_tests(record),
     }
+}
+
+/// What the tests of a suite found, those that count.
+fn of_tests(record: &TrialRecord) -> Vec<(String, Direction, f64)> {
+    let counts = record.observations.iter().filter(|test| test.validity == Validity::Valid);
+    let figure = |test: &Observation| {
+        let (better, value) = of_test(&test.network()?.result);
+        Some((test.name.clone(), better, value))
+    };
+    counts.filter_map(figure).collect()
 }
 
 /// The figure that a network test is named after.

@@ -13,9 +13,8 @@ use vtax_plan::model::{Budget, Workload};
 use vtax_probe::Snapshot;
 use vtax_probe::layers::CpuBreakdown;
 use vtax_probe::noise::{Disturbance, disturbance, disturbance_by_the_machine};
-use vtax_store::failover::FailoverLoad;
-use vtax_store::record::{InvalidReason, Outcome, TrialRecord, Validity};
-use vtax_store::{StoreError, TrialEvent, TrialWriter};
+use vtax_store::record::{InvalidReason, TrialRecord, Validity};
+use vtax_store::{StoreError, TrialEvent, TrialWriter, unix_ms};
 use vtax_sys::chain;
 use vtax_units::Nanos;
 
@@ -216,8 +215,7 @@ impl<'a> Trial<'a> {
         let measured = measured?;
         self.record.timings.measure = measuring.elapsed().into();
         self.record.validity = measured.validity;
-        self.record.outcome = Some(measured.outcome);
-        self.record.warm_up = measured.warm_up;
+        self.record.observations = measured.observations;
         self.judge_disturbance();
         self.judge_service();
         // Both may be past saying anything; the tear-down ends them either way.
@@ -367,17 +365,13 @@ impl<'a> Trial<'a> {
         let mut measured = measured.map_err(|e| broken(&e))?;
         self.phases = phases;
         self.record.facts.append(&mut testbed.path_facts());
-        match &mut measured.outcome {
-            Outcome::Ims(ims) => ims.probe_clocks = probes.clocks.clone(),
-            Outcome::Failover(failover) => {
-                if let FailoverLoad::Scenarios(ims) = &mut failover.load {
-                    ims.probe_clocks = probes.clocks.clone();
-                }
+        for found in measured.observations.iter_mut().filter_map(|o| o.result.as_mut()) {
+            if let Some(ims) = found.scenarios_mut() {
+                ims.probe_clocks = probes.clocks.clone();
             }
-            _ => {}
-        }
-        if let (Validity::Valid, Some(why)) = (&measured.validity, nothing_happened(&measured.outcome)) {
-            measured.validity = why;
+            if let (Validity::Valid, Some(why)) = (&measured.validity, nothing_happened(found)) {
+                measured.validity = why;
+            }
         }
         // Probes that fail cost the breakdown, not the trial.
         match probes.stop(&stage.client, &stage.sut, measured.answered) {
@@ -394,7 +388,7 @@ impl<'a> Trial<'a> {
                 self.judge_noise(&noise.with_frequencies(&probes.frequencies), shared);
                 // A search passes through overload; its CPU time per request describes no load.
                 if measured.answered > 0 && self.order.measure.kind.has_one_load() {
-                    self.record.cpu = cpu;
+                    measured.observations.iter_mut().for_each(|o| o.cpu.clone_from(&cpu));
                 }
             }
             Err(error) => drop(self.record.facts.insert("probes".into(), error)),
@@ -421,7 +415,8 @@ impl<'a> Trial<'a> {
             Injector { rig: &rig, faults, revive: &revive }
         });
         let (client, observer, injector) = (&stage.client, self.observer, injector.as_ref());
-        let site = Site { client, target, observer, partner, injector };
+        let started_unix_ms = unix_ms();
+        let site = Site { client, target, observer, partner, injector, started_unix_ms };
         match &self.order.cell.workload {
             Workload::Http(http) => site.http(self.order, http),
             Workload::Sip(sip) => {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use vtax_plan::model::{MeasureKind, Plan};
 use vtax_run::{Ended, Executor, Observer, Order, RunError, RunEvent, Runner, Stop};
-use vtax_store::record::{CapacityOutcome, InvalidReason, Outcome, TrialRecord, Validity};
+use vtax_store::record::{CapacityOutcome, Finding, InvalidReason, Observation, TrialRecord, Validity};
 use vtax_store::{Provenance, RunDir, RunWriter, TrialWriter};
 use vtax_units::Rate;
 
@@ -71,7 +71,7 @@ impl Executor for Fake {
         self.made.borrow_mut().push(name);
         let outcome = matches!(order.measure.kind, MeasureKind::Capacity(_)).then(|| {
             let lower = Rate(self.capacities[order.cell.environment.name.as_str()]);
-            Outcome::Capacity(CapacityOutcome { lower, upper: Some(Rate(lower.0 * 1.05)), steps: vec![] })
+            Finding::Capacity(CapacityOutcome { lower, upper: Some(Rate(lower.0 * 1.05)), steps: vec![] })
         });
         let validity = if outcome.is_some() {
             Validity::Valid
@@ -86,7 +86,7 @@ impl Executor for Fake {
             round: Some(order.round),
             started_unix_ms: 0,
             validity,
-            outcome,
+            observations: outcome.into_iter().map(|found| Observation::whole(0, found)).collect(),
             ..TrialRecord::default()
         }))
     }

@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use vtax_load::{Counts, GeneratorUse, LatencyHistogram, LoadResult};
 use vtax_plan::model::Plan;
 use vtax_run::{Ended, Executor, Observer, Order, RunError, RunEvent, Runner, Stop};
-use vtax_store::record::{InvalidReason, Outcome, TrialRecord, Validity};
+use vtax_store::record::{Finding, InvalidReason, Observation, TrialRecord, Validity};
 use vtax_store::{Provenance, RunDir, RunWriter, TrialWriter};
 use vtax_units::Nanos;
 
@@ -92,7 +92,7 @@ impl Machine {
             round: Some(order.round),
             started_unix_ms: 0,
             validity,
-            outcome: Some(Outcome::Throughput { load }),
+            observations: vec![Observation::whole(0, Finding::Throughput { load })],
             ..TrialRecord::default()
         }
     }

@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use crate::StoreError;
+use crate::journal2;
 use crate::record::JournalEntry;
 use crate::unknown::Unknown;
 
@@ -114,7 +115,7 @@ impl Journal {
 
     /// The entry of a line, or a note in its place where it is of an unknown kind; `None` where that was told.
     fn understand(&mut self, line: &[u8]) -> Result<Option<JournalEntry>, StoreError> {
-        let entry: JournalEntry = match serde_json::from_slice(line) {
+        let entry: JournalEntry = match self.parse(line) {
             Ok(entry) => entry,
             Err(error) => {
                 let head = serde_json::from_slice::<Head>(line).unwrap_or_default();
@@ -132,6 +133,14 @@ impl Journal {
             self.notes.extend(self.unknown.parts(&written, &understood));
         }
         Ok(Some(entry))
+    }
+
+    fn parse(&self, line: &[u8]) -> serde_json::Result<JournalEntry> {
+        if self.version.0 < 3 && serde_json::from_slice::<Head>(line)?.event == "trial-ended" {
+            let trial: journal2::Trial = serde_json::from_slice(line)?;
+            return Ok(JournalEntry::TrialEnded(Box::new(trial.into())));
+        }
+        serde_json::from_slice(line)
     }
 
     fn check_version(&mut self, line: &[u8]) -> Result<(), StoreError> {
@@ -181,11 +190,17 @@ impl Appender {
 
     /// Appends an entry; once this returns, it survives a power failure.
     pub(crate) fn append(&mut self, entry: &JournalEntry) -> Result<(), StoreError> {
+        self.write(entry, true)
+    }
+
+    /// Appends an entry, and `sync` says whether at once for good.
+    pub(crate) fn write(&mut self, entry: &JournalEntry, sync: bool) -> Result<(), StoreError> {
         let mut line = serde_json::to_vec(entry).map_err(|e| self.unwritable(&e))?;
         // JSON has no NaN and no infinity: they would be written, and never read again.
         serde_json::from_slice::<JournalEntry>(&line).map_err(|e| self.unwritable(&e))?;
         line.push(b'\n');
-        if let Err(error) = self.file.write_all(&line).and_then(|()| self.file.sync_data()) {
+        let synced = |file: &File| if sync { file.sync_data() } else { Ok(()) };
+        if let Err(error) = self.file.write_all(&line).and_then(|()| synced(&self.file)) {
             // A part of the line may be there; without this the next entry would join it.
             let _ = self.file.set_len(self.length);
             let _ = self.file.seek(SeekFrom::Start(self.length));
@@ -193,6 +208,11 @@ impl Appender {
         }
         self.length += line.len() as u64;
         Ok(())
+    }
+
+    /// The same journal under the name that it has now.
+    pub(crate) fn at(self, path: &Path) -> Self {
+        Self { path: path.to_owned(), ..self }
     }
 
     fn unwritable(&self, error: &serde_json::Error) -> StoreError {

@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use vtax_load::LoadResult;
 pub use vtax_probe::layers::{CpuBreakdown, Layer, LayerTime};
 use vtax_units::{Nanos, Rate};
 
-use crate::failover::{FailoverOutcome, ProtectionRecord};
-use crate::ims::ImsOutcome;
-use crate::net::NetOutcome;
+use crate::failover::ProtectionRecord;
+pub use crate::observation::{Finding, Observation};
 use crate::run::unix_ms;
 
 /// One line of `journal.jsonl`.
@@ -99,16 +97,12 @@ pub struct TrialRecord {
     pub started_unix_ms: u64,
     /// Whether it counts.
     pub validity: Validity,
-    /// What it found; `None` where it never got to measuring.
-    pub outcome: Option<Outcome>,
-    /// Whether warm-up lasted beyond the plan's, and what was done about it; `None` where the measure
-    /// has no course over time.
+    /// What it observed, in the order of time; empty where it never got to measuring. Most measures observe one
+    /// thing. A suite has one observation for each of its tests, and for each member that it was made on.
     #[serde(default)]
-    pub warm_up: Option<WarmUp>,
+    pub observations: Vec<Observation>,
     /// How long its parts took.
     pub timings: Timings,
-    /// CPU time spent while `requests` were answered, by layer.
-    pub cpu: Option<CpuBreakdown>,
     /// `tcg` or `kvm` for VM cells.
     pub accelerator: Option<String>,
     /// What protection did and cost; `None` where the system under test is no virtual machine that is compared
@@ -132,10 +126,39 @@ impl TrialRecord {
         }
     }
 
+    /// The observation of a measure that observes one thing.
+    #[must_use]
+    pub fn whole(&self) -> Option<&Observation> {
+        self.observations.iter().find(|o| o.name.is_empty())
+    }
+
+    /// What a measure that observes one thing found.
+    #[must_use]
+    pub fn finding(&self) -> Option<&Finding> {
+        self.whole()?.result.as_ref()
+    }
+
+    /// As [`finding`](Self::finding).
+    pub fn finding_mut(&mut self) -> Option<&mut Finding> {
+        self.observations.iter_mut().find(|o| o.name.is_empty())?.result.as_mut()
+    }
+
+    /// CPU time of the one thing that it observed.
+    #[must_use]
+    pub fn cpu(&self) -> Option<&CpuBreakdown> {
+        self.whole()?.cpu.as_ref()
+    }
+
+    /// What became of the warm-up of the one thing that it observed.
+    #[must_use]
+    pub fn warm_up(&self) -> Option<&WarmUp> {
+        self.whole()?.warm_up.as_ref()
+    }
+
     /// Time that was cut from the start of the recorded time as warm-up.
     #[must_use]
     pub fn cut(&self) -> Nanos {
-        self.warm_up.as_ref().map_or(Nanos::ZERO, |w| w.cut)
+        self.warm_up().map_or(Nanos::ZERO, |w| w.cut)
     }
 }
 
@@ -153,7 +176,7 @@ pub struct Partner {
 pub struct WarmUp {
     /// What was found.
     pub state: SteadyState,
-    /// Time cut from the start of the recorded time; the outcome's load is of what was kept, the
+    /// Time cut from the start of the recorded time; the finding's load is of what was kept, the
     /// trial's files hold everything.
     pub cut: Nanos,
     /// The series it was judged by: `median latency`, `requests answered`.
@@ -241,32 +264,6 @@ pub struct Timings {
     pub measure: Nanos,
     /// Tear-down.
     pub teardown: Nanos,
-}
-
-/// What a trial found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Outcome {
-    /// The result of a capacity search.
-    Capacity(CapacityOutcome),
-    /// The result of a latency measurement.
-    Latency {
-        /// Offered load.
-        offered: Rate,
-        /// What the generator recorded.
-        load: LoadResult,
-    },
-    /// The result of a closed-loop throughput measurement.
-    Throughput {
-        /// What the generator recorded.
-        load: LoadResult,
-    },
-    /// The result of an IMS benchmark, or of its mix at a given rate.
-    Ims(Box<ImsOutcome>),
-    /// What faults under a fixed load did.
-    Failover(Box<FailoverOutcome>),
-    /// What network tests found.
-    Net(Box<NetOutcome>),
 }
 
 /// The bracket a capacity search ended with.

@@ -103,7 +103,6 @@ impl RunDir {
     /// unfinished trial and journals [`JournalEntry::Resumed`].
     pub fn resume(path: impl Into<PathBuf>) -> Result<RunWriter, StoreError> {
         let run = Self::open(path)?;
-        let run_id = run.provenance()?.run_id;
         let path = run.path.join(JOURNAL);
         let file = OpenOptions::new()
             .read(true)
@@ -118,11 +117,62 @@ impl RunDir {
                 next_index = next_index.max(index.saturating_add(1));
             }
         }
-        let whole = journal.whole;
+        let (whole, (version, _)) = (journal.whole, journal.version());
         run.sweep()?;
-        let mut journal = Appender::new(&path, file, whole)?;
+        let run_id = run.identify()?;
+        let mut journal = if version < JOURNAL_VERSION {
+            run.upgrade(&path, &run_id, file)?
+        } else {
+            Appender::new(&path, file, whole)?
+        };
         journal.append(&JournalEntry::Resumed { at_unix_ms: unix_ms() })?;
         Ok(RunWriter { run, journal, next_index, run_id })
+    }
+
+    /// The identity of the run; one of before journal version 3 gets one now.
+    fn identify(&self) -> Result<String, StoreError> {
+        let mut provenance = self.provenance()?;
+        if provenance.run_id.is_empty() {
+            provenance.run_id = new_run_id()?;
+            self.write_json(PROVENANCE, &provenance)?;
+        }
+        Ok(provenance.run_id)
+    }
+
+    /// Replaces a journal of an older version by the same in today's, so that a journal has one version from
+    /// its start to its end. The old one stays beside it. `locked` is the old one, whose lock is kept until the
+    /// new one has one.
+    fn upgrade(&self, path: &Path, run_id: &str, locked: fs::File) -> Result<Appender, StoreError> {
+        let old = self.journal()?;
+        let temporary = path.with_extension("jsonl.tmp");
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&temporary)
+            .map_err(|e| StoreError::io("create", &temporary, e))?;
+        lock(&file, &self.path)?;
+        let mut new = Appender::new(&temporary, file, 0)?;
+        for entry in old {
+            let mut entry = entry?;
+            match &mut entry {
+                JournalEntry::Opened { version, minor, run_id: id, .. } => {
+                    (*version, *minor) = (JOURNAL_VERSION, JOURNAL_MINOR);
+                    run_id.clone_into(id);
+                }
+                JournalEntry::TrialEnded(record) => run_id.clone_into(&mut record.run_id),
+                _ => {}
+            }
+            new.write(&entry, false)?;
+        }
+        let kept = path.with_extension("old.jsonl");
+        fs::copy(path, &kept).map_err(|e| StoreError::io("copy", path, e))?;
+        fs::File::open(&temporary)
+            .and_then(|file| file.sync_all())
+            .map_err(|e| StoreError::io("sync", &temporary, e))?;
+        fs::rename(&temporary, path).map_err(|e| StoreError::io("rename", &temporary, e))?;
+        files::sync_directory(&self.path)?;
+        drop(locked);
+        Ok(new.at(path))
     }
 
     /// Removes what a killed writer left: unfinished trials and temporary files.

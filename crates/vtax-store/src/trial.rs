@@ -11,9 +11,8 @@ use vtax_load::{Interval, LoadResult, Sample};
 use vtax_probe::Snapshot;
 use vtax_units::Nanos;
 
-use crate::failover::FailoverLoad;
 use crate::probes::{ProbeRow, ProbeWriter, read_probes};
-use crate::record::{Outcome, TrialRecord};
+use crate::record::{Finding, TrialRecord};
 use crate::samples::{SampleWriter, read_samples};
 use crate::{StoreError, files, hlog, ims};
 
@@ -160,22 +159,10 @@ impl TrialWriter {
     ///
     /// Takes intervals and samples out of `record`, so that its journal line stays small.
     pub(crate) fn finish(mut self, record: &mut TrialRecord) -> Result<(), StoreError> {
-        if let Some(Outcome::Latency { load, .. } | Outcome::Throughput { load }) = &mut record.outcome {
-            let samples = std::mem::take(&mut load.samples);
-            if !samples.is_empty() {
-                self.samples(&samples)?;
+        for (place, observation) in record.observations.iter_mut().enumerate() {
+            if let Some(load) = observation.result.as_mut().and_then(Finding::load_mut) {
+                self.course(place, load, observation.started_unix_ms)?;
             }
-            self.histograms(load, record.started_unix_ms)?;
-            load.intervals.clear();
-            load.connections.clear();
-        }
-        if let Some(Outcome::Failover(failover)) = &mut record.outcome
-            && let FailoverLoad::Requests(load) = &mut failover.load
-        {
-            self.samples(&std::mem::take(&mut load.samples))?;
-            self.histograms(load, record.started_unix_ms)?;
-            load.intervals.clear();
-            load.connections.clear();
         }
         if let Some(w) = self.samples.take() {
             w.finish()?;
@@ -199,18 +186,53 @@ impl TrialWriter {
         Ok(())
     }
 
-    fn histograms(&self, load: &LoadResult, started_unix_ms: u64) -> Result<(), StoreError> {
-        let path = self.path.join(HISTOGRAMS);
-        let file = File::create(&path).map_err(|e| StoreError::io("create", &path, e))?;
-        let mut file = BufWriter::new(file);
-        hlog::write(&mut file, load, started_unix_ms, &path)?;
-        close(file, &path)?;
-        let path = self.path.join(INTERVALS);
-        let file = File::create(&path).map_err(|e| StoreError::io("create", &path, e))?;
-        let mut file = BufWriter::new(file);
-        hlog::write_intervals(&mut file, &load.intervals, &path)?;
-        close(file, &path)
+    /// Writes how the load of the observation at `place` went along, and takes it out of `load`. The first has
+    /// the trial's own files, each later one a directory of its own.
+    fn course(
+        &mut self,
+        place: usize,
+        load: &mut LoadResult,
+        started_unix_ms: u64,
+    ) -> Result<(), StoreError> {
+        let samples = std::mem::take(&mut load.samples);
+        if place == 0 {
+            if !samples.is_empty() {
+                self.samples(&samples)?;
+            }
+            write_histograms(&self.path, load, started_unix_ms)?;
+        } else {
+            let directory = observation_path(&self.path, place);
+            fs::create_dir(&directory).map_err(|e| StoreError::io("create", &directory, e))?;
+            if !samples.is_empty() {
+                let mut writer = SampleWriter::create(directory.join(SAMPLES))?;
+                writer.append(&samples)?;
+                writer.finish()?;
+            }
+            write_histograms(&directory, load, started_unix_ms)?;
+            files::sync_directory(&directory)?;
+        }
+        load.intervals.clear();
+        load.connections.clear();
+        Ok(())
     }
+}
+
+/// Where the files of the observation at `place` are.
+fn observation_path(trial: &Path, place: usize) -> PathBuf {
+    if place == 0 { trial.to_owned() } else { trial.join(format!("observation-{place}")) }
+}
+
+fn write_histograms(directory: &Path, load: &LoadResult, started_unix_ms: u64) -> Result<(), StoreError> {
+    let path = directory.join(HISTOGRAMS);
+    let file = File::create(&path).map_err(|e| StoreError::io("create", &path, e))?;
+    let mut file = BufWriter::new(file);
+    hlog::write(&mut file, load, started_unix_ms, &path)?;
+    close(file, &path)?;
+    let path = directory.join(INTERVALS);
+    let file = File::create(&path).map_err(|e| StoreError::io("create", &path, e))?;
+    let mut file = BufWriter::new(file);
+    hlog::write_intervals(&mut file, &load.intervals, &path)?;
+    close(file, &path)
 }
 
 impl Drop for TrialWriter {
@@ -253,6 +275,12 @@ impl TrialDir {
 
     fn existing(&self, name: &str) -> Option<PathBuf> {
         Some(self.path.join(name)).filter(|p| p.exists())
+    }
+
+    /// The files of the observation at `place` of the trial's, counted from 0; the first has the trial's own.
+    #[must_use]
+    pub fn observation(&self, place: usize) -> Self {
+        Self::new(observation_path(&self.path, place))
     }
 
     /// True where every request was kept.

@@ -70,7 +70,7 @@ fn one_trial(run: &mut vtax_store::RunWriter) -> Result<(), StoreError> {
         .collect();
     trial.samples(&samples)?;
     let mut record = record();
-    if let Some(vtax_store::record::Outcome::Latency { load: l, .. }) = &mut record.outcome {
+    if let Some(vtax_store::record::Finding::Latency { load: l, .. }) = record.finding_mut() {
         *l = load();
     }
     run.finish_trial(trial, record).map(drop)

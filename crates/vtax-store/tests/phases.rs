@@ -12,7 +12,7 @@ use vtax_load::sip::{MetricResult, PhaseResult, Pools, ScenarioResult, Second, S
 use vtax_load::{GeneratorUse, LatencyHistogram};
 use vtax_plan::model::{Scenario, SipMetric};
 use vtax_store::ims::{Doc, ImsMetric, ImsOutcome, ImsPhase, ImsPhaseKind};
-use vtax_store::record::Outcome;
+use vtax_store::record::{Finding, Observation};
 use vtax_store::{Provenance, RunDir, RunWriter, StoreError, TrialDir};
 use vtax_units::{Nanos, Rate};
 
@@ -94,7 +94,7 @@ fn run_with(path: &Path, phases: &[PhaseResult]) -> RunWriter {
     let mut trial = run.begin_trial("native.bridge.http", "ims", 0).unwrap();
     phases.iter().for_each(|phase| trial.phase(phase).unwrap());
     let mut record = record();
-    record.outcome = Some(Outcome::Ims(Box::new(outcome(&phases[0]))));
+    record.observations = vec![Observation::whole(0, Finding::Ims(Box::new(outcome(&phases[0]))))];
     run.finish_trial(trial, record).unwrap();
     run
 }
@@ -111,7 +111,7 @@ fn what_is_written_is_read() {
     let run = run_with(dir.path(), &phases);
     assert_eq!(read(&run.run().trial(0)).unwrap(), phases);
     let records = run.run().trials().unwrap();
-    let Some(Outcome::Ims(found)) = &records[0].outcome else { panic!("not IMS") };
+    let Some(Finding::Ims(found)) = records[0].finding() else { panic!("not IMS") };
     assert_eq!(**found, outcome(&phases[0]));
     assert_eq!(found.decisive().unwrap().name, "step 1");
 }

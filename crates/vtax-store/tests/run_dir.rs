@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use support::{load, plan, record};
 use vtax_plan::model::{CommandService, Plan, Ready, ServiceKind};
 use vtax_probe::{CpuTimes, InterfaceCounters, Snapshot, TaskTimes};
-use vtax_store::record::{CapacityOutcome, InvalidReason, JournalEntry, Outcome, Validity};
+use vtax_store::record::{CapacityOutcome, Finding, InvalidReason, JournalEntry, Observation, Validity};
 use vtax_store::{
     CALIBRATION_VERSION, CalibratedEffect, Calibration, PROVENANCE_VERSION, Provenance, RunDir, RunWriter,
     StoreError, TrialEvent,
@@ -79,7 +79,7 @@ fn what_is_written_is_read() {
     assert!(matches!(entries[4], JournalEntry::Completed { .. }));
 
     let trials = run.trials().unwrap();
-    let Some(Outcome::Latency { load: stored, .. }) = &trials[0].outcome else { panic!("{trials:?}") };
+    let Some(Finding::Latency { load: stored, .. }) = trials[0].finding() else { panic!("{trials:?}") };
     assert_eq!(stored.latency, load().latency);
     assert_eq!(stored.lateness, load().lateness);
     assert!(stored.intervals.is_empty());
@@ -167,7 +167,7 @@ fn a_number_json_lacks_is_refused_before_it_is_written() {
     let trial = run.begin_trial("native.bridge.http", "latency", 0).unwrap();
     let mut bad = record();
     let nan = CapacityOutcome { lower: Rate(f64::NAN), upper: None, steps: Vec::new() };
-    bad.outcome = Some(Outcome::Capacity(nan));
+    bad.observations = vec![Observation::whole(0, Finding::Capacity(nan))];
     assert!(matches!(run.finish_trial(trial, bad), Err(StoreError::Unwritable { .. })));
     one_trial(&mut run);
     assert_eq!(run.run().trials().unwrap().len(), 1);
@@ -278,23 +278,6 @@ proptest! {
         let run = RunDir::create(dir.path().join("run"), &plan, &provenance()).unwrap();
         prop_assert_eq!(run.run().plan().unwrap(), plan);
     }
-}
-
-#[test]
-fn a_run_of_the_first_version_reads() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("run");
-    let mut run = create(&path);
-    one_trial(&mut run);
-    drop(run);
-    let journal = path.join("journal.jsonl");
-    edit(&journal, "\"version\":3", "\"version\":1");
-    for field in ["\"round\":null,", "\"partner\":null,", "\"warm_up\":null,"] {
-        edit(&journal, field, "");
-    }
-    let record = &RunDir::open(&path).unwrap().trials().unwrap()[0];
-    assert_eq!((record.round, &record.partner, &record.warm_up), (None, &None, &None));
-    assert_eq!(RunDir::open(&path).unwrap().calibration().unwrap(), None);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use vtax_plan::model::{NetworkTest, Plan};
 use vtax_report::told_tests;
 use vtax_run::{Observer, RunEvent};
 use vtax_store::failover::FailoverOutcome;
-use vtax_store::record::{Outcome, TrialRecord, Validity};
+use vtax_store::record::{Finding, TrialRecord, Validity};
 
 /// Draws a run's progress on standard error.
 pub(crate) struct Progress {
@@ -112,21 +112,21 @@ fn faults(outcome: &FailoverOutcome) -> String {
 
 /// One line about a finished trial.
 fn ended(record: &TrialRecord, planned: &[NetworkTest]) -> String {
-    let found = match &record.outcome {
-        Some(Outcome::Capacity(c)) => match c.upper {
+    let found = match record.finding() {
+        Some(Finding::Capacity(c)) => match c.upper {
             Some(upper) => format!("{:.0} to {:.0} requests/s", c.lower.0, upper.0),
             None => format!("at least {:.0} requests/s", c.lower.0),
         },
-        Some(Outcome::Latency { offered, load }) => format!(
+        Some(Finding::Latency { offered, load }) => format!(
             "at {:.0}/s: median {}, p99 {}",
             offered.0,
             latency(load.latency.0.value_at_quantile(0.5)),
             latency(load.latency.0.value_at_quantile(0.99))
         ),
-        Some(Outcome::Throughput { load }) => {
+        Some(Finding::Throughput { load }) => {
             format!("{:.0} requests/s", load.counts.ok as f64 / load.duration.as_secs_f64())
         }
-        Some(Outcome::Ims(ims)) => match (ims.doc, ims.decisive()) {
+        Some(Finding::Ims(ims)) => match (ims.doc, ims.decisive()) {
             (Some(doc), _) => {
                 format!("DOC {:.1} scenario attempts/s (asked for {:.1})", doc.effective.0, doc.requested.0)
             }
@@ -135,8 +135,10 @@ fn ended(record: &TrialRecord, planned: &[NetworkTest]) -> String {
             }
             (None, None) => "no step kept to its limits".to_owned(),
         },
-        Some(Outcome::Failover(failover)) => faults(failover),
-        Some(Outcome::Net(net)) => told_tests(net, planned),
+        Some(Finding::Failover(failover)) => faults(failover),
+        Some(Finding::Network(_)) => told_tests(&record.observations, planned),
+        Some(Finding::Unknown { of }) => format!("`{of}`, which this vtax doesn't know"),
+        None if !record.observations.is_empty() => told_tests(&record.observations, planned),
         None => "nothing measured".to_owned(),
     };
     let validity = match &record.validity {

@@ -140,7 +140,7 @@ fn the_web_service_works_for_root_in_a_container_too() {
     expect(&output, output.status.code().unwrap_or(-1), &["report.html"]);
     let journal = journal(&scratch.path("run"));
     assert_eq!(
-        journal.matches("\"outcome\":{\"kind\":\"latency\"").count(),
+        journal.matches("\"result\":{\"kind\":\"latency\"").count(),
         journal.matches("trial-ended").count(),
         "{journal}"
     );

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use vtax_fixture::{Options, create};
 use vtax_store::RunDir;
-use vtax_store::record::Outcome;
+use vtax_store::record::Finding;
 use vtax_units::Rate;
 
 fn vtax(arguments: &[&str]) -> Output {
@@ -30,7 +30,9 @@ fn runs(directory: &Path, share: f64, sut_cpus: u32) -> [String; 2] {
     plan.budget.sut_cpus = Some(sut_cpus);
     let mut other = RunDir::create(&b, &plan, &run.provenance().expect("provenance")).expect("another run");
     for mut record in run.trials().expect("trials") {
-        if let (Some(Outcome::Capacity(c)), "container.bridge.http") = (&mut record.outcome, &*record.cell) {
+        if record.cell == "container.bridge.http"
+            && let Some(Finding::Capacity(c)) = record.finding_mut()
+        {
             c.lower = Rate(c.lower.0 * share);
             c.upper = c.upper.map(|u| Rate(u.0 * share));
         }

@@ -48,7 +48,7 @@ fn a_protected_service_outlives_its_host() {
         .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
         .find(|line| line["event"] == "trial-ended")
         .expect("a trial");
-    let outcome = &trial["outcome"];
+    let outcome = &trial["observations"][0]["result"];
     let fault = &outcome["faults"][0];
     assert_eq!((&outcome["kind"], &fault["protected"]), (&"failover".into(), &true.into()), "{trial}");
     assert_eq!(fault["recovered"]["how"], "promoted", "{fault}");

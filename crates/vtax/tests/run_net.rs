@@ -50,8 +50,8 @@ fn run(directory: &Path, changes: &[&str]) -> Vec<Value> {
 }
 
 fn tests(trial: &Value) -> Vec<&Value> {
-    let mut tests: Vec<&Value> = trial["outcome"]["tests"].as_array().expect("a list").iter().collect();
-    tests.sort_by_key(|test| test["test"].as_str().map(str::to_owned));
+    let mut tests: Vec<&Value> = trial["observations"].as_array().expect("a list").iter().collect();
+    tests.sort_by_key(|test| test["name"].as_str().map(str::to_owned));
     tests
 }
 
@@ -74,7 +74,7 @@ fn every_test_is_made_on_the_testbed_of_a_trial_and_its_bytes_are_checked() {
         assert!(trials.iter().any(|trial| trial["cell"] == format!("native.{path}.peer")), "{path}");
     }
     for trial in &trials {
-        let names: Vec<&str> = tests(trial).iter().filter_map(|test| test["test"].as_str()).collect();
+        let names: Vec<&str> = tests(trial).iter().filter_map(|test| test["name"].as_str()).collect();
         let expected = ["ping.probe-icmp", "ping.probe-udp", "rr", "tcp.window-8K", "tcp.window-auto", "udp"];
         assert_eq!(names, expected, "{trial}");
         for test in tests(trial) {
@@ -82,8 +82,8 @@ fn every_test_is_made_on_the_testbed_of_a_trial_and_its_bytes_are_checked() {
             // that got no CPU may count nothing until the test is over.
             let reason = test["validity"]["reason"].as_str();
             assert!(matches!(reason, None | Some("generator-limited" | "nothing-succeeded")), "{test}");
-            let checks = test["checks"].as_array().expect("a list");
-            let echo = test["result"]["kind"] == "ping";
+            let checks = test["result"]["checks"].as_array().expect("a list");
+            let echo = test["result"]["result"]["kind"] == "ping";
             assert_eq!(checks.is_empty(), echo, "{test}");
             assert!(test["facts"]["capture.failed"].is_null(), "{test}");
             let captured = checks.iter().any(|check| check["by"] == "capture");
@@ -95,7 +95,7 @@ fn every_test_is_made_on_the_testbed_of_a_trial_and_its_bytes_are_checked() {
             }
         }
         let small = tests(trial)[3];
-        let facts = &small["result"]["up"]["receiver"]["connections"][0];
+        let facts = &small["result"]["result"]["up"]["receiver"]["connections"][0];
         assert_eq!(facts["receive_buffer"], 16_384, "what the kernel gave is told: {facts}");
     }
     assert_resumed(directory.path(), trials.len());

@@ -26,13 +26,13 @@ fn run(directory: &Path, measures: &str, workload: &str) -> Vec<Value> {
     let lines = journal.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let ended: Vec<Value> = lines.filter(|line| line["event"] == "trial-ended").collect();
     assert!(!ended.is_empty(), "{text}");
-    assert!(ended.iter().all(|trial| trial["outcome"]["kind"] == "ims"), "{journal}");
+    assert!(ended.iter().all(|trial| trial["observations"][0]["result"]["kind"] == "ims"), "{journal}");
     assert!(out.join("trials/000/phases.jsonl").exists() && out.join("report.html").exists());
     ended
 }
 
 fn names(trial: &Value) -> Vec<&str> {
-    let phases = trial["outcome"]["phases"].as_array().expect("a list");
+    let phases = trial["observations"][0]["result"]["phases"].as_array().expect("a list");
     phases.iter().map(|phase| phase["name"].as_str().expect("text")).collect()
 }
 
@@ -50,8 +50,8 @@ fn a_search_finds_a_capacity_and_a_rate_is_measured() {
     let first = &trials[0];
     assert_eq!(first["measure"], "ims");
     assert_eq!(names(first), ["pre-registration", "search 1", "search 2", "confirmation"], "{first}");
-    assert_eq!(first["outcome"]["doc"]["requested"], "20/s");
-    assert!(first["outcome"]["probe_clocks"]["sut"].is_i64());
+    assert_eq!(first["observations"][0]["result"]["doc"]["requested"], "20/s");
+    assert!(first["observations"][0]["result"]["probe_clocks"]["sut"].is_i64());
     let last = trials.last().expect("several");
     assert_eq!(
         (last["measure"].as_str(), names(last)),
@@ -71,6 +71,6 @@ fn a_staircase_over_tcp_ends_with_its_last_step() {
     let mix = "transport: tcp, mix: {calling: {share: 50%, ihs_limit: 99%}, messaging: {share: 50%, ihs_limit: 99%}}";
     let trials = run(directory.path(), ims, mix);
     assert_eq!(names(&trials[0]), ["pre-registration", "stir 1", "stir 2", "step 1", "step 2"]);
-    assert_eq!(trials[0]["outcome"]["doc"]["requested"], "30/s");
-    assert!(trials[0]["outcome"]["failed"].is_null());
+    assert_eq!(trials[0]["observations"][0]["result"]["doc"]["requested"], "30/s");
+    assert!(trials[0]["observations"][0]["result"]["failed"].is_null());
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use vtax_fixture as fixture;
 use vtax_plan::model::{MeasureKind, Plan, ServiceKind};
-use vtax_store::record::{Outcome, TrialRecord};
+use vtax_store::record::{Finding, TrialRecord};
 use vtax_store::summary::{Comparison, Verdict};
 use vtax_store::{Provenance, RunDir};
 use vtax_units::{Rate, Share};
@@ -49,7 +49,9 @@ fn slower(of: &RunDir, path: &Path, cell: &'static str, share: f64) -> Report {
         path,
         |_, _| {},
         |record| {
-            if let (Some(Outcome::Capacity(c)), true) = (&mut record.outcome, record.cell == cell) {
+            if record.cell == cell
+                && let Some(Finding::Capacity(c)) = record.finding_mut()
+            {
                 c.lower = Rate(c.lower.0 * share);
                 c.upper = c.upper.map(|u| Rate(u.0 * share));
             }
@@ -195,7 +197,7 @@ fn latency_under_another_load_is_no_comparison() {
         &dir.path().join("b"),
         |_, _| {},
         |record| {
-            if let Some(Outcome::Latency { offered, .. }) = &mut record.outcome {
+            if let Some(Finding::Latency { offered, .. }) = record.finding_mut() {
                 offered.0 *= 1.1;
             }
             true

@@ -2,7 +2,7 @@
 
 use vtax_plan::model::{FaultKind, FaultTarget};
 use vtax_store::failover::{FailoverOutcome, FaultRecord, Recovery};
-use vtax_store::record::{Outcome, TrialRecord, Validity};
+use vtax_store::record::{Finding, TrialRecord, Validity};
 use vtax_units::Nanos;
 
 use super::failover::{Counts, End, Failover, Times};
@@ -25,8 +25,8 @@ pub(crate) const METRICS: &[Info] = &[
 
 /// What a trial with faults found.
 pub(crate) fn failover(record: &TrialRecord) -> Option<&FailoverOutcome> {
-    match &record.outcome {
-        Some(Outcome::Failover(found)) => Some(found),
+    match record.finding() {
+        Some(Finding::Failover(found)) => Some(found),
         _ => None,
     }
 }

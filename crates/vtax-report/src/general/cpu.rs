@@ -64,7 +64,7 @@ fn accounting_notes(data: &RunData, group: &Group<'_>, measure: &str) -> Markup 
     let own = |t: &&TrialRecord| t.measure == measure && group.cells.iter().any(|c| c.id == t.cell);
     let valid = data.trials.iter().filter(own).filter(|t| t.validity == Validity::Valid);
     for trial in valid {
-        for note in trial.cpu.iter().flat_map(|c| &c.notes) {
+        for note in trial.cpu().iter().flat_map(|c| &c.notes) {
             m.element("li", &[], &format!("trial {:03}, {}: {note}", trial.index, trial.cell));
         }
     }

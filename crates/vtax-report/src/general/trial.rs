@@ -1,8 +1,7 @@
 //! What every load tells of a trial: rates, latency, CPU time per request; and what a trial took to begin.
 
 use vtax_load::{LatencyHistogram, LoadResult};
-use vtax_store::failover::FailoverLoad;
-use vtax_store::record::{Layer, Outcome, TrialRecord, Validity};
+use vtax_store::record::{Finding, Layer, TrialRecord, Validity};
 
 use crate::format::{quantity, tick};
 use crate::ft::trial::failover;
@@ -62,21 +61,14 @@ pub(crate) const LAYERS: [(Layer, &str); 8] = [
 
 /// What the generator recorded, where the trial is of a kind that has it.
 pub(crate) fn load(record: &TrialRecord) -> Option<&LoadResult> {
-    match &record.outcome {
-        Some(Outcome::Latency { load, .. } | Outcome::Throughput { load }) => Some(load),
-        Some(Outcome::Failover(found)) => match &found.load {
-            FailoverLoad::Requests(load) => Some(load),
-            FailoverLoad::Scenarios(_) => None,
-        },
-        _ => None,
-    }
+    record.finding()?.load()
 }
 
 /// CPU time per request, layer by layer.
 pub(crate) fn of_cpu(record: &TrialRecord) -> Vec<Value> {
     // A request's share of a time in which none was answered says nothing.
     let undisturbed = failover(record).is_none();
-    let Some(cpu) = record.cpu.as_ref().filter(|c| c.requests > 0 && undisturbed) else { return Vec::new() };
+    let Some(cpu) = record.cpu().filter(|c| c.requests > 0 && undisturbed) else { return Vec::new() };
     let per_request = |ns: u64| ns as f64 / cpu.requests as f64;
     let sum = cpu.layers.iter().map(|l| l.time.0).sum();
     let mut values = vec![exact("cpu_per_request", per_request(sum))];
@@ -96,9 +88,9 @@ const PERCENTILES: [(&str, f64); 4] =
 
 /// The figures of a load in an open or a closed loop.
 pub(crate) fn of_load(record: &TrialRecord) -> Vec<Value> {
-    let (load, offered, rate) = match &record.outcome {
-        Some(Outcome::Latency { load, offered }) => (load, Some(offered.0), "goodput"),
-        Some(Outcome::Throughput { load }) => (load, None, "throughput"),
+    let (load, offered, rate) = match record.finding() {
+        Some(Finding::Latency { load, offered }) => (load, Some(offered.0), "goodput"),
+        Some(Finding::Throughput { load }) => (load, None, "throughput"),
         _ => return Vec::new(),
     };
     let mut values = Vec::new();
@@ -142,13 +134,7 @@ pub(crate) fn told(record: &TrialRecord) -> String {
 
 /// Empties the histograms of a load.
 pub(crate) fn forget_histograms(record: &mut TrialRecord) {
-    let load = match &mut record.outcome {
-        Some(Outcome::Latency { load, .. } | Outcome::Throughput { load }) => load,
-        Some(Outcome::Failover(found)) => match &mut found.load {
-            FailoverLoad::Requests(load) => load,
-            FailoverLoad::Scenarios(_) => return,
-        },
-        _ => return,
-    };
-    (load.latency, load.lateness) = (LatencyHistogram::new(), LatencyHistogram::new());
+    for load in record.observations.iter_mut().filter_map(|o| o.result.as_mut()?.load_mut()) {
+        (load.latency, load.lateness) = (LatencyHistogram::new(), LatencyHistogram::new());
+    }
 }

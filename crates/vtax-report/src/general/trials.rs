@@ -144,7 +144,7 @@ fn left_out(context: &Context) -> Markup {
     );
     let mut rows = 0;
     for t in &data.trials {
-        let (what, why) = match (&t.validity, &t.warm_up) {
+        let (what, why) = match (&t.validity, t.warm_up()) {
             (Validity::Invalid { .. }, _) => {
                 ("all of it".to_owned(), invalid(&t.validity).unwrap_or_default())
             }
@@ -174,10 +174,7 @@ fn left_out(context: &Context) -> Markup {
 fn summary_of(data: &RunData) -> String {
     let all = data.trials.len();
     let valid = data.trials.iter().filter(|t| t.validity == Validity::Valid).count();
-    let cut = data
-        .trials
-        .iter()
-        .filter(|t| t.validity == Validity::Valid && t.warm_up.as_ref().is_some_and(|w| w.cut.0 > 0));
+    let cut = data.trials.iter().filter(|t| t.validity == Validity::Valid && t.cut().0 > 0);
     format!(
         "{valid} of {all} trials count; {} were made again or lost, and of {} the start was cut off as warm-up.",
         all - valid,

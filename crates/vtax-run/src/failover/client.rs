@@ -5,7 +5,7 @@ use vtax_lab::ft::PairEvent;
 use vtax_load::sip::PhaseResult;
 use vtax_plan::model::{FailoverMeasure, FtMode, SipWorkload};
 use vtax_store::failover::{FailoverLoad, FailoverOutcome};
-use vtax_store::record::{InvalidReason, Outcome, Validity};
+use vtax_store::record::{Finding, InvalidReason, Validity};
 use vtax_units::Nanos;
 
 use super::account::{Account, Told};
@@ -48,8 +48,8 @@ impl Over<'_> {
         account.tell()
     }
 
-    fn outcome(&self, order: &Order<'_>, told: Told, load: FailoverLoad) -> Outcome {
-        Outcome::Failover(Box::new(FailoverOutcome {
+    fn outcome(&self, order: &Order<'_>, told: Told, load: FailoverLoad) -> Finding {
+        Finding::Failover(Box::new(FailoverOutcome {
             offered: order.offered,
             started_unix_ns: self.started_unix_ns,
             duration: self.duration,
@@ -94,7 +94,7 @@ impl Site<'_> {
         let told = over.tell(mode, &Course::of_requests(&load));
         let validity = judge(&load);
         let outcome = over.outcome(order, told, FailoverLoad::Requests(Box::new(load)));
-        Ok(Measured { outcome, validity, warm_up: None, answered: 0 })
+        Ok(Measured::whole(self.started_unix_ms, outcome, validity))
     }
 
     /// Holds a load of SIP scenarios while things break; the session is open.
@@ -131,7 +131,7 @@ impl Site<'_> {
         };
         let told = over.tell(mode, &Course::of_scenarios(phase));
         let outcome = over.outcome(order, told, FailoverLoad::Scenarios(Box::new(outcome)));
-        Ok((Measured { outcome, validity, warm_up: None, answered: 0 }, phases))
+        Ok((Measured::whole(self.started_unix_ms, outcome, validity), phases))
     }
 
     fn injector(&self, order: &Order<'_>) -> Result<(&Injector<'_>, FtMode), AgentError> {
@@ -145,8 +145,8 @@ impl Site<'_> {
 }
 
 /// A trial in which nothing could be broken tells nothing.
-pub(crate) fn nothing_happened(outcome: &Outcome) -> Option<Validity> {
-    let Outcome::Failover(failover) = outcome else { return None };
+pub(crate) fn nothing_happened(found: &Finding) -> Option<Validity> {
+    let Finding::Failover(failover) = found else { return None };
     let broken = failover.faults.iter().filter(|f| !f.fault.kind.mends());
     let mut told = broken.clone().filter(|f| f.discounted.is_none());
     if told.next().is_some() {

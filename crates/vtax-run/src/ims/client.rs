@@ -8,7 +8,7 @@ use vtax_agent::{AgentError, Client};
 use vtax_load::sip::{PhaseKind, PhaseResult, SipProfile, SipResult, SipSpec};
 use vtax_load::{LoadSpec, Progress, Step};
 use vtax_plan::model::{MeasureKind, SipWorkload};
-use vtax_store::record::Outcome;
+use vtax_store::record::Finding;
 use vtax_units::{CpuSet, Nanos};
 
 use super::{Benchmark, Session};
@@ -116,9 +116,9 @@ impl Site<'_> {
             }
         };
         self.client.close_load()?;
-        let outcome = Outcome::Ims(Box::new(found.outcome));
+        let ims = Finding::Ims(Box::new(found.outcome));
         // Registrations and calls cost differently: CPU time per request would say nothing.
-        Ok((Measured { outcome, validity: found.validity, warm_up: None, answered: 0 }, found.phases))
+        Ok((Measured::whole(self.started_unix_ms, ims, found.validity), found.phases))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use vtax_load::network::{NetResult, TcpFlow};
 use vtax_plan::model::{Direction, NetworkTestKind};
-use vtax_store::net::{CountCheck, CountedBy};
+use vtax_store::network::{CountCheck, CountedBy};
 use vtax_sys::netlink::LinkStats;
 
 use super::Captured;

@@ -1,12 +1,10 @@
 //! Whether a test counts, and whether its trial does.
 
-use std::collections::BTreeMap;
-
 use vtax_load::network::{FailureKind, NetFailure, NetResult, PingResult, RrResult, TcpFlow, UdpResult};
 use vtax_plan::model::{NetworkMeasure, NetworkTest, NetworkTestKind};
 use vtax_stats::settled;
-use vtax_store::net::NetObservation;
-use vtax_store::record::{InvalidReason, SteadyState, Validity, WarmUp};
+use vtax_store::network::NetworkFinding;
+use vtax_store::record::{Finding, InvalidReason, Observation, SteadyState, Validity, WarmUp};
 use vtax_units::{Nanos, Share};
 
 use super::{Made, count};
@@ -26,17 +24,10 @@ pub(super) fn observe(
     made: Made,
     started_unix_ms: u64,
     tolerance: Share,
-) -> NetObservation {
-    let mut observation = NetObservation {
-        test: test.name.clone(),
-        started_unix_ms,
-        validity: Validity::Valid,
-        result: None,
-        warm_up: None,
-        checks: Vec::new(),
-        cpu: made.cpu,
-        facts: BTreeMap::new(),
-    };
+) -> Observation {
+    let mut observation =
+        Observation { name: test.name.clone(), started_unix_ms, cpu: made.cpu, ..Observation::default() };
+    let mut checks = Vec::new();
     if let Some(why) = made.uncut {
         observation.facts.insert("cut.failed".to_owned(), why);
     }
@@ -48,18 +39,18 @@ pub(super) fn observe(
         }
     };
     if let Some(counted) = &made.counted {
-        observation.checks = count::at_interfaces(&test.kind, &result, counted);
+        checks = count::at_interfaces(&test.kind, &result, counted);
     }
     match made.captured {
         Some(Ok(captured)) => match count::in_capture(&test.kind, &result, &captured) {
-            Some(checks) => observation.checks.extend(checks),
+            Some(more) => checks.extend(more),
             None => note(&mut observation, "capture.dropped", captured.dropped.to_string()),
         },
         Some(Err(why)) => note(&mut observation, "capture.failed", why),
         None => {}
     }
     observation.validity = judge(&test.kind, &result);
-    if let (Validity::Valid, Some(why)) = (&observation.validity, count::disagreement(&observation.checks)) {
+    if let (Validity::Valid, Some(why)) = (&observation.validity, count::disagreement(&checks)) {
         observation.validity = invalid(InvalidReason::CountsDisagree, why);
     }
     if measure.cut.is_some() {
@@ -68,11 +59,11 @@ pub(super) fn observe(
     } else if observation.validity == Validity::Valid {
         observation.warm_up = settle(&test.kind, &mut result, tolerance);
     }
-    observation.result = Some(result);
+    observation.result = Some(Finding::Network(Box::new(NetworkFinding { result, checks })));
     observation
 }
 
-fn note(observation: &mut NetObservation, key: &str, value: String) {
+fn note(observation: &mut Observation, key: &str, value: String) {
     observation.facts.insert(key.to_owned(), value);
 }
 
@@ -221,7 +212,7 @@ fn longest_silence(result: &NetResult, duration: Nanos) -> Nanos {
 
 /// Whether a trial with these tests counts: it does where one of them does and none casts doubt on what
 /// the others were made on.
-pub(super) fn trial(tests: &[NetObservation]) -> Validity {
+pub(super) fn trial(tests: &[Observation]) -> Validity {
     use InvalidReason::{CountsDisagree, MtuMismatch, PathCut, PeerLost};
     let mut first = None;
     let mut counts = false;
@@ -230,7 +221,7 @@ pub(super) fn trial(tests: &[NetObservation]) -> Validity {
             counts = true;
             continue;
         };
-        let told = invalid(*reason, format!("{}: {detail}", observation.test));
+        let told = invalid(*reason, format!("{}: {detail}", observation.name));
         if matches!(reason, CountsDisagree | PeerLost | PathCut | MtuMismatch) {
             return told;
         }

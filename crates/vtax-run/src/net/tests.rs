@@ -8,8 +8,8 @@ use vtax_load::network::{
     TcpResult, TcpSide, UdpReceiver, UdpResult, UdpSender,
 };
 use vtax_plan::model::{NetworkMeasure, Plan, Workload};
-use vtax_store::net::{CountedBy, NetOutcome};
-use vtax_store::record::{InvalidReason, Outcome, SteadyState, Validity};
+use vtax_store::network::CountedBy;
+use vtax_store::record::{InvalidReason, Observation, SteadyState, Validity};
 use vtax_sys::netlink::LinkStats;
 use vtax_units::{Nanos, Rate, Share};
 
@@ -104,7 +104,7 @@ fn trial(
     plan: &Plan,
     seed: u64,
     change: impl FnMut(&NetSpec, &mut Made),
-) -> (NetOutcome, Validity, Vec<NetSpec>) {
+) -> (Vec<Observation>, Validity, Vec<NetSpec>) {
     let order = Order {
         cell: &plan.cells[0],
         measure: &plan.measures[0],
@@ -119,8 +119,12 @@ fn trial(
     let mut ground = Fake { specs: Vec::new(), change };
     let target = "10.97.0.2:5202".parse().unwrap();
     let measured = measure(&mut ground, &order, workload, target, &Silent).unwrap();
-    let Outcome::Net(net) = measured.outcome else { panic!("another outcome") };
-    (*net, measured.validity, ground.specs)
+    (measured.observations, measured.validity, ground.specs)
+}
+
+/// The observation of the test of that name, where it counts.
+fn valid<'a>(tests: &'a [Observation], name: &str) -> Option<&'a Observation> {
+    tests.iter().find(|test| test.name == name && test.validity == Validity::Valid)
 }
 
 fn reason(validity: &Validity) -> Option<InvalidReason> {
@@ -134,9 +138,9 @@ fn reason(validity: &Validity) -> Option<InvalidReason> {
 fn all_tests_are_made_in_an_order_of_the_trials_own() {
     let plan = plan(&[]);
     let names = |seed| {
-        let (net, validity, specs) = trial(&plan, seed, |_, _| {});
+        let (tests, validity, specs) = trial(&plan, seed, |_, _| {});
         assert_eq!((validity, specs.len()), (Validity::Valid, 3));
-        net.tests.iter().map(|test| test.test.clone()).collect::<Vec<_>>()
+        tests.iter().map(|test| test.name.clone()).collect::<Vec<_>>()
     };
     let orders: BTreeMap<Vec<String>, u64> = (0..40).map(|seed| (names(seed), seed)).collect();
     assert_eq!(orders.len(), 6, "three tests have six orders");
@@ -163,21 +167,22 @@ fn a_test_is_made_for_its_own_time() {
 #[test]
 fn counts_of_the_kernel_are_compared_with_those_of_the_ends() {
     let plan = plan(&[]);
-    let (net, ..) = trial(&plan, 1, |_, _| {});
-    let tcp = net.tests.iter().find(|test| test.test == "tcp.window-4K").unwrap();
-    let [client, sut] = tcp.checks.as_slice() else { panic!("{:?}", tcp.checks) };
+    let (tests, ..) = trial(&plan, 1, |_, _| {});
+    let tcp = tests.iter().find(|test| test.name == "tcp.window-4K").unwrap();
+    let checks = &tcp.network().unwrap().checks;
+    let [client, sut] = checks.as_slice() else { panic!("{checks:?}") };
     assert_eq!((client.by, sut.by), (CountedBy::ClientInterface, CountedBy::SutInterface));
     assert_eq!((client.least, client.apart()), (TRANSFERRED, 0.0));
 
     // A hundredth of the packets that the ends counted never passed the interface.
-    let (net, validity, _) = trial(&plan, 1, |spec, made| {
+    let (tests, validity, _) = trial(&plan, 1, |spec, made| {
         if let (Kind::Tcp(_), Some([client, _])) = (&spec.test, &mut made.counted) {
             client.sent_bytes -= client.sent_bytes / 100;
             client.sent_packets -= client.sent_packets / 100;
         }
     });
     assert_eq!(reason(&validity), Some(InvalidReason::CountsDisagree));
-    let told = net.tests.iter().find(|test| test.test.starts_with("tcp")).unwrap();
+    let told = tests.iter().find(|test| test.name.starts_with("tcp")).unwrap();
     let Validity::Invalid { detail, .. } = &told.validity else { panic!("{told:?}") };
     assert!(detail.contains("the client's interface counted") && detail.contains("% apart"), "{detail}");
 }
@@ -192,13 +197,20 @@ fn a_capture_is_a_third_count_unless_it_missed_packets() {
             made.captured = Some(Ok(Captured { up, down: 0, dropped }));
         })
     };
-    let (net, validity, _) = captured(TRANSFERRED + 1448 * 10, 0);
+    let (tests, validity, _) = captured(TRANSFERRED + 1448 * 10, 0);
     assert_eq!(validity, Validity::Valid);
-    assert!(net.tests.iter().all(|test| test.checks.iter().any(|check| check.by == CountedBy::Capture)));
+    assert!(
+        tests.iter().all(|test| test
+            .network()
+            .unwrap()
+            .checks
+            .iter()
+            .any(|check| check.by == CountedBy::Capture))
+    );
     let (_, validity, _) = captured(TRANSFERRED / 2, 0);
     assert_eq!(reason(&validity), Some(InvalidReason::CountsDisagree));
-    let (net, validity, _) = captured(TRANSFERRED / 2, 3);
-    assert_eq!((validity, net.tests[0].facts["capture.dropped"].as_str()), (Validity::Valid, "3"));
+    let (tests, validity, _) = captured(TRANSFERRED / 2, 3);
+    assert_eq!((validity, tests[0].facts["capture.dropped"].as_str()), (Validity::Valid, "3"));
 }
 
 #[test]
@@ -212,10 +224,10 @@ fn what_a_test_fails_of_decides_whether_its_trial_counts() {
         })
     };
     // A kernel lacks something: the other tests count.
-    let (net, validity, _) = failing(FailureKind::Impossible);
-    let udp = net.tests.iter().find(|test| test.test == "udp").unwrap();
+    let (tests, validity, _) = failing(FailureKind::Impossible);
+    let udp = tests.iter().find(|test| test.name == "udp").unwrap();
     assert_eq!((reason(&udp.validity), validity), (Some(InvalidReason::MeasureFailed), Validity::Valid));
-    assert!(net.valid("udp").is_none() && net.valid("tcp.window-4K").is_some());
+    assert!(valid(&tests, "udp").is_none() && valid(&tests, "tcp.window-4K").is_some());
     // A peer that went away casts doubt on all.
     let (_, validity, _) = failing(FailureKind::PeerLost);
     assert_eq!(validity, Validity::Invalid { reason: InvalidReason::PeerLost, detail: "udp: so".to_owned() });
@@ -231,13 +243,13 @@ fn what_a_test_fails_of_decides_whether_its_trial_counts() {
 #[test]
 fn a_cut_is_named_and_its_silence_told() {
     let plan = plan(&["measure.network.cut={at: 500ms, lasting: 500ms}"]);
-    let (net, validity, _) = trial(&plan, 1, |_, made| {
+    let (tests, validity, _) = trial(&plan, 1, |_, made| {
         if let Ok(NetResult::Tcp(tcp)) = &mut made.answer {
             tcp.up.as_mut().unwrap().receiver.intervals[10..24].fill(0);
         }
     });
     assert_eq!(validity, Validity::Valid);
-    let tcp = net.valid("tcp.window-64K").unwrap();
+    let tcp = valid(&tests, "tcp.window-64K").unwrap();
     assert_eq!((tcp.facts["cut.silence_ns"].as_str(), &tcp.warm_up), ("700000000", &None));
     let (_, validity, _) = trial(&plan, 1, |_, made| {
         made.answer = Err(NetFailure { kind: FailureKind::PeerLost, detail: "silence".to_owned() });
@@ -249,14 +261,14 @@ fn a_cut_is_named_and_its_silence_told() {
 fn a_slow_start_is_cut_off_a_transfer_and_a_standstill_is_not() {
     let plan = plan(&[]);
     let with = |intervals: Vec<u64>| {
-        let (net, ..) = trial(&plan, 1, |_, made| {
+        let (tests, ..) = trial(&plan, 1, |_, made| {
             if let Ok(NetResult::Tcp(tcp)) = &mut made.answer {
                 tcp.up.as_mut().unwrap().receiver.intervals.clone_from(&intervals);
             }
         });
-        let tcp = net.valid("tcp.window-4K").unwrap().clone();
-        let Some(NetResult::Tcp(result)) = tcp.result else { panic!("no result") };
-        (tcp.warm_up.unwrap(), result.up.unwrap().receiver)
+        let tcp = valid(&tests, "tcp.window-4K").unwrap().clone();
+        let NetResult::Tcp(result) = &tcp.network().unwrap().result else { panic!("no transfer") };
+        (tcp.warm_up.clone().unwrap(), result.up.clone().unwrap().receiver)
     };
     let scattered = |i: u64| 1_000_000 + (i * 37) % 11 * 1_000;
     let (warm_up, receiver) = with((0..40).map(|i| if i < 8 { 1_000 } else { scattered(i) }).collect());
@@ -272,12 +284,12 @@ fn a_slow_start_is_cut_off_a_transfer_and_a_standstill_is_not() {
 fn datagrams_that_never_came_or_found_no_room_are_told_apart() {
     let plan = plan(&[]);
     let udp = |change: fn(&mut UdpResult)| {
-        let (net, ..) = trial(&plan, 1, |_, made| {
+        let (tests, ..) = trial(&plan, 1, |_, made| {
             if let Ok(NetResult::Udp(udp)) = &mut made.answer {
                 change(udp);
             }
         });
-        reason(&net.tests.iter().find(|test| test.test == "udp").unwrap().validity)
+        reason(&tests.iter().find(|test| test.name == "udp").unwrap().validity)
     };
     assert_eq!(udp(|_| {}), None);
     assert_eq!(udp(|udp| udp.receiver.received = 0), Some(InvalidReason::MtuMismatch));

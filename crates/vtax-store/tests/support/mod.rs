@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use vtax_load::{Counts, GeneratorUse, Interval, LatencyHistogram, LoadResult, Sample};
 use vtax_plan::model::*;
-use vtax_store::record::{Outcome, TrialRecord, Validity};
+use vtax_store::record::{Finding, Observation, TrialRecord, Validity};
 use vtax_units::{Bytes, Nanos, Rate, Share};
 
 pub(crate) fn plan() -> Plan {
@@ -107,7 +107,10 @@ pub(crate) fn record() -> TrialRecord {
         repetition: 0,
         started_unix_ms: 1_700_000_000_000,
         validity: Validity::Valid,
-        outcome: Some(Outcome::Latency { offered: Rate(1000.0), load: load() }),
+        observations: vec![Observation::whole(
+            1_700_000_000_000,
+            Finding::Latency { offered: Rate(1000.0), load: load() },
+        )],
         ..TrialRecord::default()
     }
 }

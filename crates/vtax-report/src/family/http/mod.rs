@@ -3,7 +3,7 @@
 pub(crate) mod plot;
 pub(crate) mod trial;
 
-use vtax_store::record::{CapacityOutcome, Outcome, TrialRecord, Validity};
+use vtax_store::record::{CapacityOutcome, Finding, TrialRecord, Validity};
 
 use crate::chapter::{Chapter, Page, Rank};
 use crate::context::Context;
@@ -32,8 +32,8 @@ impl Chapter for Http {
 }
 
 fn capacity(record: &TrialRecord) -> Option<&CapacityOutcome> {
-    match &record.outcome {
-        Some(Outcome::Capacity(found)) => Some(found),
+    match record.finding() {
+        Some(Finding::Capacity(found)) => Some(found),
         _ => None,
     }
 }

@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use vtax_load::network::{NetResult, PingResult, RrResult, TcpFlow, UdpResult};
 use vtax_plan::model::{Cell, Measure, MeasureKind, NetworkMeasure, NetworkTest, NetworkTestKind, Workload};
-use vtax_store::net::NetObservation;
-use vtax_store::record::{TrialRecord, Validity};
+use vtax_store::record::{Observation, TrialRecord, Validity};
 use vtax_units::Nanos;
 
 use super::study::{self, Study};
-use super::trial::{flow, outcome};
+use super::trial::{flow, result};
 use crate::data::{Group, RunData};
 use crate::metric::measure_of_test;
 
@@ -97,16 +96,16 @@ impl<'a> Link<'a> {
     }
 
     /// What was observed of a test, whether it counts or not.
-    pub(crate) fn all(&self, test: &str) -> impl Iterator<Item = (&'a TrialRecord, &'a NetObservation)> {
+    pub(crate) fn all(&self, test: &str) -> impl Iterator<Item = (&'a TrialRecord, &'a Observation)> {
         let test = test.to_owned();
         self.trials.iter().flat_map(move |trial| {
-            let made = outcome(trial).into_iter().flatten().filter(|o| o.test == test);
+            let made = trial.observations.iter().filter(|o| o.name == test);
             made.map(|o| (*trial, o)).collect::<Vec<_>>()
         })
     }
 
     /// What counts of it.
-    pub(crate) fn valid(&self, test: &str) -> impl Iterator<Item = (&'a TrialRecord, &'a NetObservation)> {
+    pub(crate) fn valid(&self, test: &str) -> impl Iterator<Item = (&'a TrialRecord, &'a Observation)> {
         self.all(test).filter(|(t, o)| t.validity == Validity::Valid && o.validity == Validity::Valid)
     }
 
@@ -117,7 +116,7 @@ impl<'a> Link<'a> {
 
     /// Payload bits per second of the transfers that count, both directions together.
     pub(crate) fn goodputs(&self, test: &str) -> Vec<f64> {
-        let of = |o: &NetObservation| match &o.result {
+        let of = |o: &Observation| match result(o) {
             Some(NetResult::Tcp(tcp)) => {
                 Some([&tcp.up, &tcp.down].into_iter().flatten().map(TcpFlow::goodput).sum())
             }
@@ -127,7 +126,7 @@ impl<'a> Link<'a> {
     }
 
     pub(crate) fn udp(&self, test: &str) -> Vec<&'a UdpResult> {
-        let of = |o: &'a NetObservation| match &o.result {
+        let of = |o: &'a Observation| match result(o) {
             Some(NetResult::Udp(udp)) => Some(udp),
             _ => None,
         };
@@ -135,7 +134,7 @@ impl<'a> Link<'a> {
     }
 
     pub(crate) fn ping(&self, test: &str) -> Vec<&'a PingResult> {
-        let of = |o: &'a NetObservation| match &o.result {
+        let of = |o: &'a Observation| match result(o) {
             Some(NetResult::Ping(ping)) => Some(ping),
             _ => None,
         };
@@ -143,7 +142,7 @@ impl<'a> Link<'a> {
     }
 
     pub(crate) fn rr(&self, test: &str) -> Vec<&'a RrResult> {
-        let of = |o: &'a NetObservation| match &o.result {
+        let of = |o: &'a Observation| match result(o) {
             Some(NetResult::Rr(rr)) => Some(rr),
             _ => None,
         };

@@ -2,8 +2,8 @@
 //! capture (the study's section III.E).
 
 use vtax_load::network::{ConnectionFacts, TcpFlow, TcpSide};
-use vtax_store::net::{CountCheck, CountedBy, NetObservation};
-use vtax_store::record::{InvalidReason, Validity};
+use vtax_store::network::{CountCheck, CountedBy};
+use vtax_store::record::{InvalidReason, Observation, Validity};
 
 use super::bench::{self, Bench, Link};
 use super::trial::flow;
@@ -56,10 +56,11 @@ impl Witness {
     }
 
     /// By how much its counts of an observation are apart from what they should be, as shares.
-    pub(crate) fn apart(self, observation: &NetObservation) -> Vec<f64> {
+    pub(crate) fn apart(self, observation: &Observation) -> Vec<f64> {
         match (self.counted_by(), flow(observation)) {
             (Some(by), _) => {
-                observation.checks.iter().filter(|c| c.by == by).map(CountCheck::apart).collect()
+                let checks = observation.network().into_iter().flat_map(|found| &found.checks);
+                checks.filter(|c| c.by == by).map(CountCheck::apart).collect()
             }
             (None, Some(flow)) => vec![self.of_flow(flow)],
             (None, None) => Vec::new(),
@@ -128,7 +129,8 @@ pub(crate) fn sample<'a>(bench: &'a Bench<'a>) -> Option<Sample<'a>> {
             let of = |test: &'a bench::Test<'a>| {
                 let made = link.valid(&test.test.name);
                 made.filter_map(move |(trial, o)| {
-                    let (flow, checks, test) = (flow(o)?, o.checks.as_slice(), test.test.name.as_str());
+                    let (flow, checks, test) =
+                        (flow(o)?, o.network()?.checks.as_slice(), test.test.name.as_str());
                     Some(Sample { link, test, trial: trial.index, flow, checks })
                 })
             };

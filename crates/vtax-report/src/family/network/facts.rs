@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use vtax_load::network::{ConnectionFacts, TcpFlow, TcpSide, UdpResult};
 use vtax_plan::model::NetworkTestKind;
 use vtax_stats::describe;
-use vtax_store::net::CountedBy;
+use vtax_store::network::CountedBy;
 
 use super::bench::{Bench, Link, Links, Test};
 use super::checks::{Sample, Witness, agreement, sample};

@@ -2,19 +2,18 @@
 
 use vtax_load::network::{NetResult, TcpFlow};
 use vtax_plan::model::{NetworkTest, NetworkTestKind};
-use vtax_store::net::NetOutcome;
-use vtax_store::record::Validity;
+use vtax_store::record::{Observation, Validity};
 
 use crate::format::duration;
 
 /// What the network tests of a trial found, in the order of `planned`: `4K 492, 64K 940 Mbit/s, ping 99.2 µs`.
 #[must_use]
-pub fn told_tests(net: &NetOutcome, planned: &[NetworkTest]) -> String {
+pub fn told_tests(observations: &[Observation], planned: &[NetworkTest]) -> String {
     // Name, figure, and a unit that neighbours share.
     let mut words: Vec<(String, String, &str)> = Vec::new();
     for plan in planned {
-        let Some(test) = net.tests.iter().find(|test| test.test == plan.name) else { continue };
-        let (figure, unit) = match (&test.validity, &test.result) {
+        let Some(test) = observations.iter().find(|test| test.name == plan.name) else { continue };
+        let (figure, unit) = match (&test.validity, test.network().map(|found| &found.result)) {
             (Validity::Invalid { .. }, _) | (_, None) => ("invalid".to_owned(), ""),
             (_, Some(result)) => match of_test(result, &plan.kind) {
                 Some(told) => told,
@@ -61,11 +60,9 @@ fn of_test(result: &NetResult, asked: &NetworkTestKind) -> Option<(String, &'sta
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use vtax_load::network::{TcpResult, TcpSide, UdpReceiver, UdpResult, UdpSender};
-    use vtax_store::net::NetObservation;
-    use vtax_store::record::InvalidReason;
+    use vtax_store::network::NetworkFinding;
+    use vtax_store::record::{Finding, InvalidReason};
     use vtax_units::Nanos;
 
     use super::*;
@@ -73,20 +70,15 @@ mod tests {
     const PLAN: &str = "{vtax: 1, name: test, baseline: native, environments: native, paths: direct, \
         workload: [{tcp: {window: [4K, 16K, 64K]}}, {udp: {rate: [10mbit, max]}}], measure: network}";
 
-    fn observed(test: &str, result: NetResult) -> NetObservation {
-        NetObservation {
-            test: test.to_owned(),
-            started_unix_ms: 0,
-            validity: Validity::Valid,
-            result: Some(result),
-            warm_up: None,
-            checks: Vec::new(),
-            cpu: None,
-            facts: BTreeMap::new(),
+    fn observed(test: &str, result: NetResult) -> Observation {
+        Observation {
+            name: test.to_owned(),
+            result: Some(Finding::Network(Box::new(NetworkFinding { result, checks: Vec::new() }))),
+            ..Observation::default()
         }
     }
 
-    fn transfer(window: &str, mbit: u64) -> NetObservation {
+    fn transfer(window: &str, mbit: u64) -> Observation {
         let side = TcpSide {
             counted_bytes: mbit * 125_000,
             counted_time: Nanos::from_secs(1),
@@ -96,7 +88,7 @@ mod tests {
         observed(&format!("tcp.window-{window}"), NetResult::Tcp(TcpResult { up: Some(up), down: None }))
     }
 
-    fn datagrams(rate: &str) -> NetObservation {
+    fn datagrams(rate: &str) -> Observation {
         let sender = UdpSender { sent: 200, total: 200, ..UdpSender::default() };
         let receiver = UdpReceiver { received: 199, total: 199, ..UdpReceiver::default() };
         observed(&format!("udp.rate-{rate}"), NetResult::Udp(UdpResult { sender, receiver }))
@@ -107,14 +99,12 @@ mod tests {
         let plan = vtax_plan::parse("test", PLAN.as_bytes(), &[] as &[&str]).unwrap();
         let vtax_plan::model::Workload::Network(workload) = &plan.cells[0].workload else { unreachable!() };
         let order = &workload.tests;
-        let made = [datagrams("10mbit"), transfer("64K", 940), transfer("16K", 42), transfer("4K", 5)];
-        let mut net = NetOutcome { tests: made.into() };
+        let mut made = [datagrams("10mbit"), transfer("64K", 940), transfer("16K", 42), transfer("4K", 5)];
         let told = "4K 5.00, 16K 42.0, 64K 940 Mbit/s, udp.rate-10mbit 0.50 % lost";
-        assert_eq!(told_tests(&net, order), told);
-        net.tests[1].validity =
-            Validity::Invalid { reason: InvalidReason::CountsDisagree, detail: String::new() };
-        net.tests[0] = datagrams("max");
+        assert_eq!(told_tests(&made, order), told);
+        made[1].validity = Validity::Invalid { reason: InvalidReason::CountsDisagree, detail: String::new() };
+        made[0] = datagrams("max");
         let told = "4K 5.00, 16K 42.0 Mbit/s, 64K invalid, udp.rate-max 0.00 Mbit/s 0.50 % lost";
-        assert_eq!(told_tests(&net, order), told);
+        assert_eq!(told_tests(&made, order), told);
     }
 }

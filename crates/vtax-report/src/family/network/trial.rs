@@ -3,8 +3,7 @@
 use vtax_load::LatencyHistogram;
 use vtax_load::network::{NetResult, TcpFlow};
 use vtax_plan::model::{Cell, Measure, MeasureKind, Plan, Workload};
-use vtax_store::net::{NetObservation, NetOutcome};
-use vtax_store::record::{Outcome, TrialRecord, Validity};
+use vtax_store::record::{Finding, Observation, TrialRecord, Validity};
 
 use super::line::told_tests;
 use crate::metric::{Info, Observed, Value, exact, higher, lower, measure_of_test, percentiles};
@@ -40,42 +39,40 @@ pub(crate) fn names_of_tests(plan: &Plan, measure: &Measure) -> Option<Vec<Strin
     Some(names)
 }
 
-/// The tests of a trial, those that don't count included.
-pub(crate) fn outcome(record: &TrialRecord) -> Option<&[NetObservation]> {
-    match &record.outcome {
-        Some(Outcome::Net(net)) => Some(&net.tests),
-        _ => None,
-    }
+/// What a test found, where it came to something.
+pub(crate) fn result(observation: &Observation) -> Option<&NetResult> {
+    observation.network().map(|found| &found.result)
 }
 
 /// The transfer of an observation: to the system under test, or from it where that is all.
-pub(crate) fn flow(observation: &NetObservation) -> Option<&TcpFlow> {
-    match &observation.result {
+pub(crate) fn flow(observation: &Observation) -> Option<&TcpFlow> {
+    match result(observation) {
         Some(NetResult::Tcp(tcp)) => tcp.up.as_ref().or(tcp.down.as_ref()),
         _ => None,
     }
 }
 
 /// The tests of a valid trial that count.
-pub(crate) fn observed(net: &NetOutcome) -> Vec<Observed<'_>> {
-    let counted = net.tests.iter().filter(|o| o.validity == Validity::Valid);
-    counted.map(|o| Observed { test: Some(&o.test), values: values(o), latency: round_trips(o) }).collect()
+pub(crate) fn observed(record: &TrialRecord) -> Vec<Observed<'_>> {
+    let tests = record.observations.iter().filter(|o| o.network().is_some());
+    let counted = tests.filter(|o| o.validity == Validity::Valid);
+    counted.map(|o| Observed { test: Some(&o.name), values: values(o), latency: round_trips(o) }).collect()
 }
 
-fn round_trips(observation: &NetObservation) -> Option<&LatencyHistogram> {
-    match observation.result.as_ref()? {
+fn round_trips(observation: &Observation) -> Option<&LatencyHistogram> {
+    match result(observation)? {
         NetResult::Tcp(_) | NetResult::Udp(_) => None,
         NetResult::Rr(rr) => Some(&rr.latency),
         NetResult::Ping(ping) => Some(&ping.rtt),
     }
 }
 
-fn values(observation: &NetObservation) -> Vec<Value> {
+fn values(observation: &Observation) -> Vec<Value> {
     let spent = observation.cpu.as_ref().filter(|c| c.requests > 0);
     let spent = spent.map(|c| c.layers.iter().map(|l| l.time.0).sum::<u64>() as f64 / c.requests as f64);
     let quantiles = [("rtt_p50", 0.5), ("rtt_p99", 0.99)];
     let mut values = Vec::new();
-    match &observation.result {
+    match result(observation) {
         Some(NetResult::Tcp(tcp)) => {
             let flows = [&tcp.up, &tcp.down].into_iter().flatten();
             values.push(exact("tcp_goodput", flows.map(TcpFlow::goodput).sum()));
@@ -99,24 +96,25 @@ fn values(observation: &NetObservation) -> Vec<Value> {
 }
 
 /// Empties the histograms of tests.
-pub(crate) fn forget_histograms(net: &mut NetOutcome) {
-    for observation in &mut net.tests {
-        match &mut observation.result {
-            Some(NetResult::Udp(udp)) => udp.sender.lateness = LatencyHistogram::new(),
-            Some(NetResult::Rr(rr)) => rr.latency = LatencyHistogram::new(),
-            Some(NetResult::Ping(ping)) => {
+pub(crate) fn forget_histograms(record: &mut TrialRecord) {
+    for observation in &mut record.observations {
+        let Some(Finding::Network(found)) = &mut observation.result else { continue };
+        match &mut found.result {
+            NetResult::Udp(udp) => udp.sender.lateness = LatencyHistogram::new(),
+            NetResult::Rr(rr) => rr.latency = LatencyHistogram::new(),
+            NetResult::Ping(ping) => {
                 (ping.latency, ping.lateness) = (LatencyHistogram::new(), LatencyHistogram::new());
                 ping.rtt = LatencyHistogram::new();
             }
-            Some(NetResult::Tcp(_)) | None => {}
+            NetResult::Tcp(_) => {}
         }
     }
 }
 
 /// What the tests of a trial found, in a few words.
-pub(crate) fn told(net: &NetOutcome, cell: &Cell) -> String {
+pub(crate) fn told(observations: &[Observation], cell: &Cell) -> String {
     match &cell.workload {
-        Workload::Network(workload) => told_tests(net, &workload.tests),
+        Workload::Network(workload) => told_tests(observations, &workload.tests),
         _ => String::new(),
     }
 }

@@ -2,7 +2,7 @@
 
 use vtax_plan::model::{Scenario, SipMetric};
 use vtax_store::ims::{ImsOutcome, ImsPhase, ImsPhaseKind};
-use vtax_store::record::{Outcome, TrialRecord};
+use vtax_store::record::{Finding, TrialRecord};
 
 use crate::format::{fixed, whole};
 use crate::metric::{HISTOGRAM_RESOLUTION, Info, Value, exact, higher, lower};
@@ -55,8 +55,8 @@ pub(crate) fn standing(phase: &ImsPhase) -> Standing {
 
 /// What a trial found, where it is an IMS benchmark's.
 pub(crate) fn outcome(record: &TrialRecord) -> Option<&ImsOutcome> {
-    match &record.outcome {
-        Some(Outcome::Ims(ims)) => Some(ims),
+    match record.finding() {
+        Some(Finding::Ims(ims)) => Some(ims),
         _ => None,
     }
 }

@@ -1,55 +1,22 @@
-//! What the network tests of a trial found.
-
-use std::collections::BTreeMap;
+//! What a network test found.
 
 use serde::{Deserialize, Serialize};
 use vtax_load::network::NetResult;
-use vtax_probe::layers::CpuBreakdown;
 
-use crate::record::{Validity, WarmUp};
-
-/// The tests of one trial's testbed.
+/// What one test of a network workload found.
 ///
-/// A trial counts where at least one of its tests does, and none of the others failed in a way that
-/// casts doubt on the testbed; which tests count is said by each.
+/// A trial with several counts where at least one does, and none of the others failed in a way that
+/// casts doubt on the testbed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct NetOutcome {
-    /// In the order in which they were made, which is drawn for each trial.
-    pub tests: Vec<NetObservation>,
-}
-
-impl NetOutcome {
-    /// The observation of the test of that name, where it was made and counts.
-    #[must_use]
-    pub fn valid(&self, test: &str) -> Option<&NetObservation> {
-        self.tests.iter().find(|o| o.test == test && o.validity == Validity::Valid)
-    }
-}
-
-/// One test of one trial.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct NetObservation {
-    /// Its name in the cell's workload, [`vtax_plan::model::NetworkTest::name`].
-    pub test: String,
-    /// When it began, in milliseconds since 1970.
-    pub started_unix_ms: u64,
-    /// Whether it counts.
-    pub validity: Validity,
-    /// What both ends found; `None` where it came to nothing.
-    pub result: Option<NetResult>,
-    /// What was cut off the start of a TCP transfer beyond the plan's warm-up; the counted bytes and
-    /// time of the receiver are what is left, its intervals everything.
-    pub warm_up: Option<WarmUp>,
+pub struct NetworkFinding {
+    /// What both ends found. Where warm-up was cut off a TCP transfer, the receiver's counted bytes and time are
+    /// what is left, its intervals everything.
+    pub result: NetResult,
     /// The same bytes as others counted them.
     pub checks: Vec<CountCheck>,
-    /// CPU time by layer on the side of the system under test, warm-up included; its `requests` are
-    /// the bytes (`tcp`), datagrams (`udp`), echoes (`ping`) or transactions (`rr`) it was spent on.
-    pub cpu: Option<CpuBreakdown>,
-    /// What else a reader may want: the length of a cut's silence, what a controller did.
-    pub facts: BTreeMap<String, String>,
 }
 
-impl NetObservation {
+impl NetworkFinding {
     /// The largest share by which a count lies outside of what it should be; `None` where nothing was
     /// counted but by the ends themselves.
     #[must_use]
