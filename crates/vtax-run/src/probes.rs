@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use vtax_agent::Client;
-use vtax_lab::{Node, Testbed};
+use vtax_lab::{Node, Sut, Testbed};
 use vtax_probe::delta::Interval;
 use vtax_probe::layers::{CpuBreakdown, Hosting, break_down};
 use vtax_probe::noise::{HostProbe, HostState};
@@ -12,30 +12,96 @@ use vtax_probe::{FrequencyWatch, Probe, Sampler, Scope, Snapshot};
 use vtax_sys::chain;
 use vtax_units::{CpuSet, Nanos};
 
+use crate::trial::role;
+
 /// Nanoseconds since 1970.
 fn unix_ns() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// The probes of one measurement: inside the node, and outside on the host.
+/// The probes of one measurement: inside the nodes, and outside on the host.
 pub(crate) struct Probes {
     host: HostProbe,
     pub(crate) host_start: HostState,
-    hypervisor: Option<Hypervisor>,
-    start: Mark,
+    account: Account,
     pub(crate) sut_cpus: CpuSet,
     clock: Option<FrequencyWatch>,
     pub(crate) frequencies: Vec<u64>,
+    /// By node.
     pub(crate) series: Vec<(String, Vec<Snapshot>)>,
     /// By node: nanoseconds from its clock to the time since 1970.
     pub(crate) clocks: BTreeMap<String, i64>,
 }
 
-/// The system under test at one moment: as it sees itself, and its hypervisor where it has one.
+/// The CPU account of one system under test.
+struct Account {
+    /// What the node is in its testbed: `sut`, `sut-2`. Its hypervisor is `hypervisor`, `sut-2.hypervisor`.
+    name: String,
+    cpus: CpuSet,
+    hypervisor: Option<Hypervisor>,
+    start: Mark,
+}
+
+/// A system under test at one moment: as it sees itself, and its hypervisor where it has one.
 pub(crate) struct Mark {
     inner: Snapshot,
     outer: Option<Snapshot>,
+}
+
+impl Account {
+    /// Takes the first snapshots, and notes the clocks that they were taken by.
+    fn open(
+        agent: &Client,
+        sut: &Sut,
+        every: Nanos,
+        clocks: &mut BTreeMap<String, i64>,
+    ) -> Result<Self, String> {
+        let name = role(sut.node.name()).to_owned();
+        let mut hypervisor = Hypervisor::start(&sut.node, every)?;
+        // The inner snapshot last and, at the end, first: it is the one that takes time in a guest.
+        let outer = hypervisor.as_mut().map(Hypervisor::snapshot).transpose()?;
+        let hypervisor_clock = outer.as_ref().map(|outer| unix_ns() - outer.at.0.cast_signed());
+        let (inner, clock) = with_clock(agent)?;
+        let account = Self { name, cpus: sut.cpus.clone(), hypervisor, start: Mark { inner, outer } };
+        clocks.insert(account.name.clone(), clock);
+        clocks.extend(hypervisor_clock.map(|clock| (account.hypervisor_name(), clock)));
+        Ok(account)
+    }
+
+    fn hypervisor_name(&self) -> String {
+        match self.name.as_str() {
+            "sut" => "hypervisor".to_owned(),
+            other => format!("{other}.hypervisor"),
+        }
+    }
+
+    fn mark(&mut self, agent: &Client) -> Result<Mark, String> {
+        let inner = agent.snapshot().map_err(|e| chain(&e))?;
+        let outer = self.hypervisor.as_mut().map(Hypervisor::snapshot).transpose()?;
+        Ok(Mark { inner, outer })
+    }
+
+    fn between(&self, start: &Mark, end: &Mark, requests: u64) -> CpuBreakdown {
+        let inner = Interval { start: &start.inner, end: &end.inner };
+        let hosting = match (&self.hypervisor, &start.outer, &end.outer) {
+            (Some(hypervisor), Some(start), Some(end)) => {
+                let vcpus = &hypervisor.vcpus;
+                Hosting::Guest { guest: inner, hypervisor: Interval { start, end }, vcpus }
+            }
+            _ => Hosting::Processes { node: inner, runtime: None },
+        };
+        break_down(&hosting, &self.cpus, requests)
+    }
+
+    /// Hands over the samples.
+    fn close(&mut self, agent: &Client, series: &mut Vec<(String, Vec<Snapshot>)>) -> Result<(), String> {
+        series.push((self.name.clone(), agent.stop_probes().map_err(|e| chain(&e))?));
+        let name = self.hypervisor_name();
+        let hypervisor = self.hypervisor.take();
+        series.extend(hypervisor.map(|hypervisor| (name, hypervisor.sampler.stop().snapshots)));
+        Ok(())
+    }
 }
 
 /// QEMU as the host sees it.
@@ -71,39 +137,23 @@ impl Probes {
         client.start_probes(every).map_err(|e| chain(&e))?;
         let sut_cpus = testbed.the_sut().cpus.clone();
         let mut host = HostProbe::new(sut_cpus.clone()).map_err(|e| chain(&e))?;
-        // The inner snapshot last and, at the end, first: it is the one that takes time in a guest.
         let host_start = host.read().map_err(|e| chain(&e))?;
-        let mut hypervisor = Hypervisor::start(&testbed.the_sut().node, every)?;
-        let outer = hypervisor.as_mut().map(Hypervisor::snapshot).transpose()?;
-        let hypervisor_clock = outer.as_ref().map(|outer| unix_ns() - outer.at.0.cast_signed());
         let (_, client_clock) = with_clock(client)?;
-        let (inner, sut_clock) = with_clock(sut)?;
-        let mut clocks = BTreeMap::from([("sut".to_owned(), sut_clock), ("client".to_owned(), client_clock)]);
-        clocks.extend(hypervisor_clock.map(|clock| ("hypervisor".to_owned(), clock)));
+        let mut clocks = BTreeMap::from([(role(testbed.client.name()).to_owned(), client_clock)]);
+        let account = Account::open(sut, testbed.the_sut(), every, &mut clocks)?;
         let clock = FrequencyWatch::start(&sut_cpus);
         let (frequencies, series) = (Vec::new(), Vec::new());
-        let start = Mark { inner, outer };
-        Ok(Self { host, host_start, hypervisor, start, sut_cpus, clock, frequencies, series, clocks })
+        Ok(Self { host, host_start, account, sut_cpus, clock, frequencies, series, clocks })
     }
 
     /// The system under test now.
     pub(crate) fn mark(&mut self, sut: &Client) -> Result<Mark, String> {
-        let inner = sut.snapshot().map_err(|e| chain(&e))?;
-        let outer = self.hypervisor.as_mut().map(Hypervisor::snapshot).transpose()?;
-        Ok(Mark { inner, outer })
+        self.account.mark(sut)
     }
 
     /// CPU time between two marks by layer, spent on that many requests.
     pub(crate) fn between(&self, start: &Mark, end: &Mark, requests: u64) -> CpuBreakdown {
-        let inner = Interval { start: &start.inner, end: &end.inner };
-        let hosting = match (&self.hypervisor, &start.outer, &end.outer) {
-            (Some(hypervisor), Some(start), Some(end)) => {
-                let vcpus = &hypervisor.vcpus;
-                Hosting::Guest { guest: inner, hypervisor: Interval { start, end }, vcpus }
-            }
-            _ => Hosting::Processes { node: inner, runtime: None },
-        };
-        break_down(&hosting, &self.sut_cpus, requests)
+        self.account.between(start, end, requests)
     }
 
     /// CPU time by layer, and the host as it is now.
@@ -114,14 +164,11 @@ impl Probes {
         answered: u64,
     ) -> Result<(Option<CpuBreakdown>, HostState), String> {
         let end = self.mark(sut)?;
-        let cpu = self.between(&self.start, &end, answered);
+        let cpu = self.between(&self.account.start, &end, answered);
         self.frequencies = self.clock.take().map(FrequencyWatch::stop).unwrap_or_default();
         let host_end = self.host.read().map_err(|e| chain(&e))?;
-        self.series.push(("sut".into(), sut.stop_probes().map_err(|e| chain(&e))?));
+        self.account.close(sut, &mut self.series)?;
         self.series.push(("client".into(), client.stop_probes().map_err(|e| chain(&e))?));
-        if let Some(hypervisor) = self.hypervisor.take() {
-            self.series.push(("hypervisor".into(), hypervisor.sampler.stop().snapshots));
-        }
         Ok((Some(cpu), host_end))
     }
 }

@@ -500,7 +500,7 @@ impl<'a> Trial<'a> {
 }
 
 /// What a node is in its testbed, whichever of two that is: `client`, `sut`, `sut-2`.
-fn role(name: &str) -> &str {
+pub(crate) fn role(name: &str) -> &str {
     name.strip_suffix("-b").unwrap_or(name)
 }
 
