@@ -3,6 +3,7 @@
 mod agent;
 mod calibrate;
 mod check;
+mod chosen;
 mod compare;
 mod doctor;
 mod heartbeat;

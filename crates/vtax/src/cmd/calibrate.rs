@@ -1,56 +1,39 @@
 //! `vtax calibrate`: what a testbed can tell apart.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context;
 use vtax_report::Report;
-use vtax_run::{Ended, PairSupport, calibration};
+use vtax_run::{Ended, calibration};
 use vtax_store::provenance::HostFacts;
-use vtax_store::{CalibratedEffect, Calibration, RunDir, unix_ms};
+use vtax_store::{CalibratedEffect, Calibration};
 use vtax_vm::Cache;
 
-use crate::cmd::check::PlanArgs;
+use crate::cmd::chosen::ChosenArgs;
 use crate::cmd::run::{Job, Measured, reported, shell_word, stored};
 use crate::exit::{Exit, Outcome, report};
 use crate::front::in_controller;
-use crate::time::timestamp;
 
 /// Measure a plan's baselines against themselves, to learn the smallest effect that this host can show.
 ///
 /// Under the plan's own rules of repetition. What was found is kept in the cache; runs of plans with the
 /// same baselines and measures take it along, and give no verdict on a smaller effect.
+/// The run's name is the plan's with `-calibration` behind it.
 #[derive(clap::Args)]
-#[command(group(clap::ArgGroup::new("what").required(true).args(["plan", "resume"])))]
 pub(crate) struct Args {
     #[command(flatten)]
-    plan: Option<PlanArgs>,
-    /// Directory for the run; `runs/NAME-calibration-TIME` unless given. It must not exist or be empty.
-    #[arg(long, conflicts_with = "resume")]
-    out: Option<PathBuf>,
-    /// Go on with the calibration in this directory: only what is missing is measured.
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["plan", "overrides"])]
-    resume: Option<PathBuf>,
+    chosen: ChosenArgs,
     /// Print JSON: the calibration as it is kept.
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let job = match (&args.resume, &args.plan) {
-        (Some(directory), _) => {
-            let plan = RunDir::open(directory).and_then(|run| run.plan()).map_err(stored)?;
-            job(plan, directory.clone(), None, true)
-        }
-        (None, Some(plan_args)) => {
-            let Some(plan) = plan_args.load_or_print() else { return Ok(Exit::BadInput) };
-            let plan = calibration::against_itself(&plan);
-            let default = || PathBuf::from("runs").join(format!("{}-{}", plan.name, timestamp(unix_ms())));
-            let directory = args.out.clone().unwrap_or_else(default);
-            job(plan, directory, Some(plan_args.file().display().to_string()), false)
-        }
-        (None, None) => return Ok(Exit::BadInput),
-    };
+    let chosen = args.chosen.choose(|plan| calibration::against_itself(&plan))?;
+    let Some(chosen) = chosen else { return Ok(Exit::BadInput) };
+    // An older calibration must have no say in a new one.
+    let job = Job::new(chosen, true, None);
     // Before the controller: inside its namespaces the host looks different.
     let host = vtax_run::host();
     in_controller(|place, groups| {
@@ -58,12 +41,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
             job.control(place, groups).and_then(|measured| conclude(&job, &host, &measured, args.json));
         outcome.unwrap_or_else(|failure| report(&failure))
     })
-}
-
-fn job(plan: vtax_plan::model::Plan, directory: PathBuf, plan_file: Option<String>, resume: bool) -> Job {
-    // An older calibration must have no say in a new one.
-    let pairs = PairSupport::of(&plan);
-    Job { plan, directory, plan_file, resume, strict: true, calibration: None, pairs }
 }
 
 /// Keeps what was found and prints it.

@@ -16,25 +16,18 @@ use vtax_store::{Calibration, RunDir, RunWriter, StoreError, unix_ms};
 use vtax_sys::cgroup::RunGroups;
 use vtax_vm::Cache;
 
-use crate::cmd::check::PlanArgs;
+use crate::cmd::chosen::{Chosen, ChosenArgs};
 use crate::exit::{Classify, Exit, Failure, Outcome, report};
 use crate::front::{Place, in_controller};
 use crate::progress::Progress;
 use crate::signals::stop_on_signals;
-use crate::time::{age, timestamp};
+use crate::time::age;
 
 /// Build the testbeds of a plan, measure, and write a report.
 #[derive(clap::Args)]
-#[command(group(clap::ArgGroup::new("what").required(true).args(["plan", "resume"])))]
 pub(crate) struct Args {
     #[command(flatten)]
-    plan: Option<PlanArgs>,
-    /// Directory for the run; `runs/NAME-TIME` unless given. It must not exist or be empty.
-    #[arg(long, conflicts_with = "resume")]
-    out: Option<PathBuf>,
-    /// Go on with the run in this directory: only what is missing is measured.
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["plan", "overrides"])]
-    resume: Option<PathBuf>,
+    chosen: ChosenArgs,
     /// Measure nothing unless everything in the plan can be measured on this host.
     #[arg(long)]
     strict: bool,
@@ -62,30 +55,12 @@ pub(super) struct Measured {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let job = match (&args.resume, &args.plan) {
-        (Some(directory), _) => {
-            let plan = RunDir::open(directory).and_then(|run| run.plan()).map_err(stored)?;
-            Job {
-                pairs: PairSupport::of(&plan),
-                plan,
-                directory: directory.clone(),
-                plan_file: None,
-                resume: true,
-                strict: args.strict,
-                calibration: None,
-            }
-        }
-        (None, Some(plan_args)) => {
-            let Some(plan) = plan_args.load_or_print() else { return Ok(Exit::BadInput) };
-            let default = || PathBuf::from("runs").join(format!("{}-{}", plan.name, timestamp(unix_ms())));
-            let directory = args.out.clone().unwrap_or_else(default);
-            let plan_file = Some(plan_args.file().display().to_string());
-            let calibration = calibration::find(Cache::of_user().dir(), &plan, &vtax_run::host());
-            let pairs = PairSupport::of(&plan);
-            Job { plan, directory, plan_file, resume: false, strict: args.strict, calibration, pairs }
-        }
-        (None, None) => return Ok(Exit::BadInput),
-    };
+    let Some(chosen) = args.chosen.choose(|plan| plan)? else { return Ok(Exit::BadInput) };
+    // A run that goes on has the one it began with.
+    let is_new = chosen.plan_file.is_some();
+    let find = || calibration::find(Cache::of_user().dir(), &chosen.plan, &vtax_run::host());
+    let calibration = is_new.then(find).flatten();
+    let job = Job::new(chosen, args.strict, calibration);
     in_controller(|place, groups| {
         let outcome = job.control(place, groups).and_then(|measured| job.conclude(&measured));
         outcome.unwrap_or_else(|failure| report(&failure))
@@ -111,6 +86,12 @@ fn ran(error: RunError) -> Failure {
 }
 
 impl Job {
+    pub(super) fn new(chosen: Chosen, strict: bool, calibration: Option<Calibration>) -> Self {
+        let Chosen { plan, directory, plan_file } = chosen;
+        let (resume, pairs) = (plan_file.is_none(), PairSupport::of(&plan));
+        Self { plan, directory, plan_file, resume, strict, calibration, pairs }
+    }
+
     /// The whole run, in the controller.
     pub(super) fn control(&self, place: Place, groups: &RunGroups) -> Result<Measured, Failure> {
         let stop = Stop::default();

@@ -1,0 +1,52 @@
+//! Which run a command is to make or to go on with.
+
+use std::path::PathBuf;
+
+use vtax_plan::model::Plan;
+use vtax_store::{RunDir, unix_ms};
+
+use crate::cmd::check::PlanArgs;
+use crate::cmd::run::stored;
+use crate::exit::Failure;
+use crate::time::timestamp;
+
+/// The arguments by which commands that measure are told of it.
+#[derive(clap::Args)]
+#[command(group(clap::ArgGroup::new("what").required(true).args(["plan", "resume"])))]
+pub(super) struct ChosenArgs {
+    #[command(flatten)]
+    plan: Option<PlanArgs>,
+    /// Directory for the run; `runs/NAME-TIME` unless given. It must not exist or be empty.
+    #[arg(long, conflicts_with = "resume")]
+    out: Option<PathBuf>,
+    /// Go on with the run in this directory: only what is missing is measured.
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["plan", "overrides"])]
+    resume: Option<PathBuf>,
+}
+
+/// The run, found out before anything is started.
+pub(super) struct Chosen {
+    pub(super) plan: Plan,
+    pub(super) directory: PathBuf,
+    /// The plan's file; `None`: the run is there already and has its plan in it.
+    pub(super) plan_file: Option<String>,
+}
+
+impl ChosenArgs {
+    /// Reads the plan, of a new run `adapted`; `None`: it is faulty, and was told so.
+    ///
+    /// # Errors
+    ///
+    /// Where the run to go on with can't be read.
+    pub(super) fn choose(&self, adapted: impl FnOnce(Plan) -> Plan) -> Result<Option<Chosen>, Failure> {
+        if let Some(directory) = &self.resume {
+            let plan = RunDir::open(directory).and_then(|run| run.plan()).map_err(stored)?;
+            return Ok(Some(Chosen { plan, directory: directory.clone(), plan_file: None }));
+        }
+        let Some(args) = &self.plan else { return Ok(None) };
+        let Some(plan) = args.load_or_print().map(adapted) else { return Ok(None) };
+        let default = || PathBuf::from("runs").join(format!("{}-{}", plan.name, timestamp(unix_ms())));
+        let directory = self.out.clone().unwrap_or_else(default);
+        Ok(Some(Chosen { plan, directory, plan_file: Some(args.file().display().to_string()) }))
+    }
+}
