@@ -1,7 +1,7 @@
 # Thin on purpose: the logic is in xtask (crate `xtask`) and in vtax itself.
 .PHONY: build run test bench soundness ft-soak check fuzz clean
 
-# Not by xtask, which needs most crates a second time, in their debug form.
+# Not by xtask, so that a source tree that is only built needs nothing in debug form.
 build: ## the static binary, target/vtax
 	@# A source tree without git can be built too; runs then record only the version.
 	@VTAX_COMMIT="$$(git describe --always --dirty --abbrev=12 2>/dev/null)" cargo build --release --package vtax

@@ -2,26 +2,11 @@
 
 #![expect(clippy::print_stdout, reason = "a developer's tool: its output is its purpose")]
 
-mod bench;
-mod bench_http;
-mod bench_kamailio;
-mod bench_lab;
-mod bench_net;
-mod bench_probe;
-mod bench_report;
-mod bench_sip;
-mod bench_vm;
-mod ft_soak;
-mod soundness;
-mod soundness_coverage;
-mod soundness_load;
-mod soundness_real;
-mod soundness_verdicts;
 mod tasks;
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 const USAGE: &str = "usage: cargo xtask check|test|bench [NAME..]|soundness [NAME..|--real [N]]|ft-soak [KILLS [kemari|remus|disk|colo..]]\
                      |fuzz [SECONDS]|ci";
@@ -42,14 +27,8 @@ fn run() -> Result<()> {
     match args.as_slice() {
         ["check"] => tasks::check(),
         ["test"] => tasks::test(),
-        ["bench", names @ ..] => bench::run(names),
-        ["soundness", "--real"] => soundness_real::run(soundness_real::DEFAULT),
-        ["soundness", "--real", n] => soundness_real::run(n.parse().context("a number of comparisons")?),
-        ["soundness", names @ ..] => soundness::run(names),
-        // Of the net bench, which runs it in a namespace.
-        ["bare-ping"] => bench_net::bare_ping(),
-        ["ft-soak"] => ft_soak::run("100", &[]),
-        ["ft-soak", kills, modes @ ..] => ft_soak::run(kills, modes),
+        ["bench", ..] => tasks::setup().and_then(|()| tasks::measure(&args)),
+        ["soundness" | "ft-soak", ..] => tasks::measure(&args),
         ["fuzz"] => tasks::fuzz("20"),
         ["fuzz", seconds] => tasks::fuzz(seconds),
         ["ci"] => tasks::check().and_then(|()| tasks::test()),

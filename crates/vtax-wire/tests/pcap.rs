@@ -64,7 +64,8 @@ proptest! {
         prop_assert_eq!(carried.sequence, tcp.map(|(sequence, _)| sequence));
         prop_assert_eq!((carried.sender, carried.flow.ports), ([2, 0, 0, 0, 0, 1], ports));
         let from = carried.flow.addresses[0];
-        prop_assert!(if ipv6 { from == [0xfd; 16] } else { from[..4] == [10, 0, 0, 1] });
+        let right = if ipv6 { from == [0xfd; 16] } else { from[..4] == [10, 0, 0, 1] };
+        prop_assert!(right, "{:?}", from);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use vtax_units::{Bytes, CpuSet};
 use vtax_vm::{Guest, GuestOptions, Vm, VmConfig, accel};
 
 use crate::bench::{Row, Sheet};
-use crate::tasks::vtax;
+use crate::place::vtax;
 
 /// Pairs of boots; the two of a pair follow each other, so that a busy host slows both.
 const PAIRS: usize = 5;

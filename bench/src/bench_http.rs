@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use vtax_sys::reap::{self, Reaped};
 
 use crate::bench::{Row, Sheet};
-use crate::tasks;
+use crate::place;
 
 const GENERATOR_CPU: &str = "0";
 const SERVER_CPU: &str = "1";
@@ -35,7 +35,7 @@ const MEMORY_MIB_GOAL: f64 = 60.0;
 
 /// The rows of this bench.
 pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
-    let vtax = tasks::vtax();
+    let vtax = place::vtax();
     ensure!(vtax.exists(), "{} is missing; run `make build`", vtax.display());
     // nginx inherits it and needs a descriptor per connection.
     vtax_sys::sched::raise_open_files(u64::from(MANY_CONNECTIONS) + 5_000)?;
@@ -103,7 +103,7 @@ struct Loaded {
 }
 
 fn load(server: &Nginx, arguments: &[&str]) -> Result<Loaded> {
-    let mut command = pinned(GENERATOR_CPU, &tasks::vtax().display().to_string());
+    let mut command = pinned(GENERATOR_CPU, &place::vtax().display().to_string());
     command.args(["load", "http", &server.url(), "--json", "--quiet", "--cpus", GENERATOR_CPU]);
     command.args(["--duration", &format!("{SECONDS}s")]);
     // Without a warm-up all requests count that the CPU time was used for.

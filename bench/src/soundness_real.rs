@@ -9,7 +9,7 @@ use serde::Serialize;
 use vtax_store::RunDir;
 use vtax_store::summary::{Comparison, Verdict};
 
-use crate::tasks::{root, vtax};
+use crate::place::{root, vtax};
 
 /// Comparisons of one campaign unless asked for more or fewer.
 pub(crate) const DEFAULT: u32 = 40;

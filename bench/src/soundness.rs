@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
-use crate::tasks::root;
+use crate::place::root;
 
 /// One promise of `target/soundness.json`.
 #[derive(Debug, Serialize)]

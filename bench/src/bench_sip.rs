@@ -17,7 +17,7 @@ use vtax_sys::reap::{self, Reaped};
 
 use crate::bench::{Row, Sheet};
 use crate::bench_kamailio;
-use crate::tasks;
+use crate::place;
 
 const GENERATOR_CPU: &str = "0";
 const PEER_CPU: &str = "1";
@@ -56,7 +56,7 @@ const SERVER_GOAL: f64 = 3.0;
 
 /// The rows of this bench.
 pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
-    let vtax = tasks::vtax();
+    let vtax = place::vtax();
     ensure!(vtax.exists(), "{} is missing; run `make build`", vtax.display());
     let directory = tempfile::tempdir().context("making a temporary directory")?;
     sheet.add(calls(directory.path())?)?;
@@ -291,7 +291,7 @@ impl Loaded {
 }
 
 pub(crate) fn vtax(target: &str, arguments: &[&str]) -> Result<Loaded> {
-    let mut command = pinned(GENERATOR_CPU, &tasks::vtax().display().to_string());
+    let mut command = pinned(GENERATOR_CPU, &place::vtax().display().to_string());
     command.args(["load", "sip", target, "--json", "--quiet", "--cpus", GENERATOR_CPU, "--drain", "5s"]);
     let begun = Instant::now();
     let (output, reaped) = run(command.args(arguments), "vtax load sip")?;
@@ -388,7 +388,7 @@ impl Peer {
         let directory = tempfile::tempdir().context("making a temporary directory")?;
         let port = free_port()?;
         let listen = format!("127.0.0.1:{port}");
-        let mut child = pinned(PEER_CPU, &tasks::vtax().display().to_string());
+        let mut child = pinned(PEER_CPU, &place::vtax().display().to_string());
         child
             .args(command)
             .args(if positional { &[][..] } else { &["--listen"] })

@@ -11,7 +11,7 @@ use vtax_sys::sched;
 use vtax_units::{Bytes, CpuSet, Nanos};
 
 use crate::bench_sip::vtax;
-use crate::tasks;
+use crate::place;
 
 /// Subscribers of both servers, all of them registered.
 pub(crate) const SUBSCRIBERS: u32 = 3_000;
@@ -65,7 +65,7 @@ pub(crate) fn kamailio(rate: u32) -> Result<f64> {
             address: [127, 0, 0, 1].into(),
             directory: directory.path().join("kamailio"),
             cpus: 1,
-            vtax: tasks::vtax(),
+            vtax: place::vtax(),
             die_with_starter: false,
             prepared: None,
             call_off: None,

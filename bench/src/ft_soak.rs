@@ -23,7 +23,7 @@ use vtax_units::{Bytes, Nanos};
 use vtax_vm::ft::Mode;
 use vtax_vm::{Cache, Guest, GuestOptions, GuestRoot};
 
-use crate::tasks::vtax;
+use crate::place::vtax;
 
 /// Kills of one guest before a new one is booted.
 const PER_GUEST: usize = 10;
@@ -92,7 +92,7 @@ pub(crate) fn run(count: &str, names: &[&str]) -> Result<()> {
         bail!("`{unknown}` is none of {}", KINDS.map(|kind| kind.name).join(", "));
     }
     ensure!(vtax().exists(), "{} is missing; run `make build`", vtax().display());
-    // The proof runs this very program as its guest's first process, which xtask is not.
+    // The proof runs this very program as its guest's first process, which this is not.
     let cache = Cache::of_user();
     let qemu = choose_qemu_as(&cache, false, &vtax())?;
     println!("{}", qemu.line());

@@ -8,7 +8,7 @@ use vtax_fixture as fixture;
 use vtax_store::record::Validity;
 
 use crate::bench::{Row, Sheet};
-use crate::tasks;
+use crate::place;
 
 /// Trials, cells and seconds that make ten million requests.
 const REPETITIONS: u32 = 4;
@@ -40,7 +40,7 @@ pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
     let mut best = (f64::INFINITY, 0.0);
     for _ in 0..2 {
         let started = Instant::now();
-        let child = Command::new(tasks::vtax())
+        let child = Command::new(place::vtax())
             .arg("report")
             .arg(&run)
             .stdout(Stdio::null())

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
 use crate::bench_vm;
-use crate::tasks::root;
+use crate::place::root;
 
 /// One row of `target/bench.json`.
 #[derive(Debug, Serialize)]
@@ -76,7 +76,6 @@ pub(crate) fn run(names: &[&str]) -> Result<()> {
     if let Some(name) = names.iter().find(|name| !suites.contains(name)) {
         bail!("no suite `{name}`; there are {}", suites.join(", "));
     }
-    crate::tasks::setup()?;
     let (mut sheet, mut failed) = (Sheet::default(), Vec::new());
     println!("{:<58} {:>12} {:>12} {:>7}  {:<14} goal", "", "ours", "peer", "ratio", "unit");
     for (name, suite) in SUITES.iter().filter(|(name, _)| names.is_empty() || names.contains(name)) {

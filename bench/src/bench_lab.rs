@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use vtax_testkit::star::{StarTimes, measure_star};
 
 use crate::bench::{Row, Sheet};
-use crate::tasks::vtax;
+use crate::place::vtax;
 
 const FEW: usize = 50;
 const MANY: usize = 1000;

@@ -17,7 +17,7 @@ use vtax_testkit::cable::{Cable, apart, finish};
 
 use crate::bench::{Row, Sheet};
 use crate::bench_sip::median;
-use crate::tasks;
+use crate::place;
 
 const PAIRS: usize = 5;
 const SECONDS: u32 = 1;
@@ -37,7 +37,7 @@ const PING_GOAL_US: f64 = 10.0;
 
 /// The rows of this bench.
 pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
-    let vtax = tasks::vtax();
+    let vtax = place::vtax();
     ensure!(vtax.exists(), "{} is missing; run `make build`", vtax.display());
     let found: Found = apart(|| compare().map_err(|e| format!("{e:#}")))
         .map_err(|e| anyhow::anyhow!("{}", vtax_sys::chain(&e)))?;
@@ -156,7 +156,7 @@ impl Test {
         let duration = format!("{SECONDS}s");
         let client = ["load", kind, "{to}", "--json", "--quiet", "--warmup", "0s", "--duration", &duration];
         Self {
-            program: tasks::vtax().display().to_string(),
+            program: place::vtax().display().to_string(),
             server: texts(&["load", kind, "--server", "--listen", "{to}"]),
             client: texts(&[&client, more].concat()),
             arrived,
@@ -232,7 +232,7 @@ impl Test {
 fn ping(cable: &Cable) -> Result<f64> {
     let rate = format!("{PINGS_PER_SECOND}/s");
     let mut command = Command::new("taskset");
-    command.args(["-c", CPUS[0], &tasks::vtax().display().to_string(), "load", "ping", "127.0.0.1"]);
+    command.args(["-c", CPUS[0], &place::vtax().display().to_string(), "load", "ping", "127.0.0.1"]);
     command.args(["--rate", &rate, "--duration", "2s", "--warmup", "0s", "--json", "--quiet"]);
     let ran = finish(cable.start(0, &mut command)?, PATIENCE)?;
     ensure!(ran.reaped.status.success(), "vtax load ping: {}\n{}", ran.reaped.status, ran.output);

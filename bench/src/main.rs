@@ -1,0 +1,52 @@
+//! Benchmarks against the peers, simulated proofs of the statistics, and long runs of failovers.
+
+#![expect(clippy::print_stdout, reason = "a developer's tool: its output is its purpose")]
+
+mod bench;
+mod bench_http;
+mod bench_kamailio;
+mod bench_lab;
+mod bench_net;
+mod bench_probe;
+mod bench_report;
+mod bench_sip;
+mod bench_vm;
+mod ft_soak;
+mod place;
+mod soundness;
+mod soundness_coverage;
+mod soundness_load;
+mod soundness_real;
+mod soundness_verdicts;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+const USAGE: &str = "usage: cargo xtask bench [NAME..]|soundness [NAME..|--real [N]]|ft-soak [KILLS [kemari|remus|disk|colo..]]";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("vtax-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args.as_slice() {
+        ["bench", names @ ..] => bench::run(names),
+        ["soundness", "--real"] => soundness_real::run(soundness_real::DEFAULT),
+        ["soundness", "--real", n] => soundness_real::run(n.parse().context("a number of comparisons")?),
+        ["soundness", names @ ..] => soundness::run(names),
+        // Of the net bench, which runs it in a namespace.
+        ["bare-ping"] => bench_net::bare_ping(),
+        ["ft-soak"] => ft_soak::run("100", &[]),
+        ["ft-soak", kills, modes @ ..] => ft_soak::run(kills, modes),
+        _ => bail!(USAGE),
+    }
+}
