@@ -57,6 +57,10 @@ const MS: u64 = 1_000_000;
 const BETWEEN: u64 = 8_000 * MS;
 
 /// Makes up a run in `path`, which must not exist or be empty.
+///
+/// # Errors
+///
+/// The store's, where the run can't be written.
 pub fn create(path: &Path, options: &Options) -> Result<RunDir, StoreError> {
     let plan = plan(options);
     let mut run = RunDir::create(path, &plan, &super::provenance(&super::Options::default()))?;

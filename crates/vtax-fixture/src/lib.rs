@@ -137,6 +137,10 @@ impl Noise {
 }
 
 /// Makes up a run in `path`, which must not exist or be empty.
+///
+/// # Errors
+///
+/// The store's, where the run can't be written.
 pub fn create(path: &Path, options: &Options) -> Result<RunDir, StoreError> {
     let plan = plan(options);
     let mut run = RunDir::create(path, &plan, &provenance(options))?;

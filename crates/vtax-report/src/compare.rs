@@ -253,7 +253,8 @@ impl Cause {
 ///
 /// # Errors
 ///
-/// [`CompareError::Refused`] with every reason where the runs can't be compared.
+/// [`CompareError::Refused`] with every reason where the runs can't be compared, [`CompareError::UnknownMetric`]
+/// where a metric has another name, [`CompareError::Store`] where a journal can't be read.
 pub fn compare(a: &Report, b: &Report, options: &Options) -> Result<RunComparison, CompareError> {
     check_metrics(&options.metrics)?;
     let mut reasons = check::reasons(a, b)?;

@@ -36,12 +36,13 @@ pub(crate) fn scenarios(groups: &[(String, Vec<Row>)], title: &str, unit: &str, 
         x: Scale::log_around(values),
         y: Scale::Linear { low: 0.0, high: 1.0 },
     };
-    let mut svg = Svg::new(
-        width,
-        height,
-        title,
-        "One line per scenario, one mark per window, on a logarithmic axis; outlines are the study's figures.",
-    );
+    let description = match groups.iter().flat_map(|(_, rows)| rows).any(|r| r.printed) {
+        true => {
+            "One line per scenario, one mark per window, on a logarithmic axis; outlines are the study's figures."
+        }
+        false => "One line per path, one mark per window, on a logarithmic axis.",
+    };
+    let mut svg = Svg::new(width, height, title, description);
     frame.x_axis(&mut svg, if narrow { 4 } else { 8 }, |v| tick(v, unit));
     svg.text("name", (frame.right, height - 8.0), Anchor::End, "MB in 30 s");
     let mut y = frame.top;

@@ -92,7 +92,7 @@ fn transfers_table(links: &Links<'_>) -> Table {
                 text(&link.cell.path.name),
                 text(&bench.measure.name),
                 text(&test.test.name),
-                text(&test.window.map_or_else(String::new, bench::Window::name)),
+                text(test.window.map_or_else(String::new, bench::Window::name)),
                 text(&test.variant),
                 number(trial.index),
                 yes_no(counts),

@@ -64,7 +64,7 @@ fn steps_table(context: &Context, ims: &Benches) -> Table {
                 text(&bench.measure),
                 number(record.index),
                 text(&p.name),
-                text(&kind(p)),
+                text(kind(p)),
                 number(p.requested.0),
                 number(p.effective.0),
                 text(word(standing(p))),
