@@ -20,7 +20,7 @@ pub(crate) fn start() -> io::Result<()> {
             std::thread::sleep(SCAN_EVERY);
             let zombies = zombie_children();
             for pid in zombies.intersection(&seen).filter_map(|pid| Pid::from_raw(*pid)) {
-                // Where somebody else was quicker there is nothing left to reap.
+                // Where another thread was quicker there is nothing left to reap.
                 let _ = waitpid(Some(pid), WaitOptions::NOHANG);
             }
             seen = zombies;

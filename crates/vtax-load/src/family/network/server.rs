@@ -5,7 +5,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -46,7 +46,7 @@ struct Stream {
 
 impl Hall {
     fn tests(&self) -> MutexGuard<'_, HashMap<Token, Sender<Stream>>> {
-        self.tests.lock().unwrap_or_else(PoisonError::into_inner)
+        vtax_sys::sync::lock(&self.tests)
     }
 }
 
