@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use vtax_store::LiveWidth;
 use vtax_store::ims::ImsPhase;
 use vtax_store::record::{CapacityStep, TrialRecord};
 
@@ -51,6 +52,11 @@ pub enum RunEvent<'a> {
     TrialEnded {
         /// The trial.
         record: &'a TrialRecord,
+    },
+    /// How wide the intervals of the comparisons still are, after a trial.
+    Widths {
+        /// One for each comparison that has figures of both sides.
+        widths: &'a [LiveWidth],
     },
     /// Something the user must know; it is in the journal too.
     Note {

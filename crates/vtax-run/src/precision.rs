@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 
 use vtax_load::network::{NetResult, TcpFlow};
 use vtax_plan::model::Plan;
-use vtax_stats::{Direction, Group, after_looking, narrow, tax};
+use vtax_stats::{Direction, Group, Ratio, after_looking, narrow, tax};
+use vtax_store::LiveWidth;
 use vtax_store::record::{Finding, Observation, TrialRecord, Validity};
 
 pub(crate) struct Precision<'a> {
@@ -40,21 +41,45 @@ impl<'a> Precision<'a> {
             })
     }
 
+    /// How wide the interval of each comparison still is, where both sides have figures.
+    pub(crate) fn widths(&self) -> Vec<LiveWidth> {
+        let mut widths = Vec::new();
+        for (measure, of) in self.plan.measures.iter().enumerate() {
+            for cell in &self.plan.cells {
+                let Some(baseline) = &cell.baseline else { continue };
+                widths.extend(self.ratios(&cell.id, baseline, measure).into_iter().map(|(test, ratio)| {
+                    let finite = |(low, high): &(f64, f64)| low.is_finite() && high.is_finite();
+                    LiveWidth {
+                        cell: cell.id.clone(),
+                        measure: of.name.clone(),
+                        test,
+                        interval: ratio.interval.filter(finite),
+                        narrow: narrow(&ratio, self.plan.repeat.until.0),
+                    }
+                }));
+            }
+        }
+        widths
+    }
+
     /// A side without a single value will not be helped by more trials of the other.
     fn unsure(&self, candidate: &str, baseline: &str, measure: usize) -> bool {
+        let ratios = self.ratios(candidate, baseline, measure);
+        ratios.iter().any(|(_, ratio)| !narrow(ratio, self.plan.repeat.until.0))
+    }
+
+    /// The tax of each figure that both sides have, widened for having been looked at.
+    fn ratios(&self, candidate: &str, baseline: &str, measure: usize) -> Vec<(String, Ratio)> {
         let ours = self.sides(candidate, None, measure);
         // Of a pair's baseline only the trials made together with this candidate.
         let duet = self.plan.is_duet(&self.plan.measures[measure]);
         let theirs = self.sides(baseline, duet.then_some(candidate), measure);
-        ours.iter().any(|(of, ours)| {
-            let Some(theirs) = theirs.get(of) else { return false };
-            match tax(&ours.group(), &theirs.group(), ours.better, self.plan.seed) {
-                Ok(ratio) => {
-                    !narrow(&after_looking(&ratio, self.plan.repeat.min as usize), self.plan.repeat.until.0)
-                }
-                Err(_) => false,
-            }
-        })
+        let min = self.plan.repeat.min as usize;
+        let of = |(of, ours): (&String, &Side)| {
+            let ratio = tax(&ours.group(), &theirs.get(of)?.group(), ours.better, self.plan.seed).ok()?;
+            Some((of.clone(), after_looking(&ratio, min)))
+        };
+        ours.iter().filter_map(of).collect()
     }
 
     /// The trials of a cell that count, by what was measured in them.

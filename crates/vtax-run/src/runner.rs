@@ -217,6 +217,8 @@ impl<'a> Runner<'a> {
         self.observer.observe(&RunEvent::TrialEnded { record: &record });
         let validity = record.validity.clone();
         self.take(slot.cell, slot.measure, record);
+        let widths = Precision::new(self.plan, &self.records).widths();
+        self.observer.observe(&RunEvent::Widths { widths: &widths });
         self.give_up_where_hopeless(slot, &validity)
     }
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use vtax_plan::model::{MeasureKind, Plan};
-use vtax_run::{Ended, Executor, Observer, Order, RunError, RunEvent, Runner, Stop};
+use vtax_run::{Ended, Executor, LiveProgress, Observer, Order, RunError, RunEvent, Runner, Stop};
 use vtax_store::record::{CapacityOutcome, Finding, InvalidReason, Observation, TrialRecord, Validity};
-use vtax_store::{Provenance, RunDir, RunWriter, TrialWriter};
+use vtax_store::{LiveReader, Provenance, RunDir, RunWriter, TrialWriter};
 use vtax_units::Rate;
 
 const PLAN: &str = "
@@ -165,4 +165,32 @@ fn a_cell_that_is_left_out_is_noted_once_and_not_tried() {
     assert!(fake.offered.borrow().iter().all(|rate| *rate == 5_000.0));
     let journal = std::fs::read_to_string(directory.path().join("run/journal.jsonl")).expect("a journal");
     assert_eq!(journal.matches("left out: no QEMU").count(), 1, "{journal}");
+}
+
+#[test]
+fn a_run_can_be_followed_and_so_can_what_is_made_after_an_interruption() {
+    let (plan, directory) = (plan(), tempfile::tempdir().expect("a directory"));
+    let path = directory.path().join("run");
+    let mut reader = LiveReader::new(&path);
+    let estimate = |_: &_, _: &_| Duration::from_secs(1);
+    let mut follow = |store: &mut RunWriter, fake: &mut Fake| {
+        let live = LiveProgress::start(store.run(), &Silent).expect("a file");
+        let mut runner = Runner::new(&plan, store, &live, fake.stop.clone(), &estimate).expect("a runner");
+        runner.run(fake).expect("the run directory is writable");
+        drop(runner);
+        drop(live);
+        reader.read().expect("readable").pop().expect("a state")
+    };
+    let mut first = Fake::new(Stop::default(), 4);
+    let mut store = create(&plan, &directory);
+    let state = follow(&mut store, &mut first);
+    assert_eq!((state.finished, state.trial.map(|trial| trial.index)), (4, Some(4)));
+    drop(store);
+    let mut store = RunDir::resume(&path).expect("resumable");
+    let state = follow(&mut store, &mut Fake::new(Stop::default(), usize::MAX));
+    assert_eq!((state.finished, state.trial), (18, None));
+    // Capacities of both cells count; no latency trial does.
+    let widths: Vec<&str> = state.widths.iter().map(|width| width.measure.as_str()).collect();
+    assert_eq!(widths, ["capacity"]);
+    assert!(state.widths[0].interval.is_some());
 }

@@ -11,7 +11,7 @@ use vtax_lab::{Isolation, LabOptions};
 use vtax_plan::estimate::{Assumptions, estimate};
 use vtax_plan::model::{Cell, Measure, Plan};
 use vtax_report::ReportError;
-use vtax_run::{Ended, LabExecutor, PairSupport, RunError, Runner, Stop, calibration};
+use vtax_run::{Ended, LabExecutor, LiveProgress, PairSupport, RunError, Runner, Stop, calibration};
 use vtax_store::{Calibration, RunDir, RunWriter, StoreError, unix_ms};
 use vtax_sys::cgroup::RunGroups;
 use vtax_vm::Cache;
@@ -166,7 +166,8 @@ impl Job {
         };
         let mut executor =
             LabExecutor::new(&self.plan, options, &self.pairs, stop.clone(), progress).map_err(ran)?;
-        let mut runner = Runner::new(&self.plan, store, progress, stop.clone(), &length).map_err(ran)?;
+        let live = LiveProgress::start(store.run(), progress).map_err(|e| ran(e.into()))?;
+        let mut runner = Runner::new(&self.plan, store, &live, stop.clone(), &length).map_err(ran)?;
         if let Some(reason) = outside {
             runner.note(&format!("namespaces are refused on this host: {reason}")).map_err(ran)?;
         }
