@@ -13,9 +13,9 @@ use vtax_vm::ft::{
 
 use super::host::HostState;
 use super::model::{PairEventKind, PairMode};
-use super::shared::{Member, Shared, lock};
-use super::supervisor::{Message, SETTLE_WITHIN, TICK};
+use super::shared::{Member, Message, SETTLE_WITHIN, Shared, TICK};
 use crate::error::{LabError, Result};
+use vtax_sys::sync::lock;
 
 /// How long the kernel may take to confirm the end of killed processes.
 pub(crate) const CONFIRM_WITHIN: Duration = Duration::from_secs(5);

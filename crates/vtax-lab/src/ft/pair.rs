@@ -22,14 +22,15 @@ use super::host::{Host, HostState};
 use super::model::{Outcome, PairEvent, PairEventKind, PairSpec, Side};
 use super::network::{PairNetwork, address};
 use super::relay::Relay;
-use super::shared::{Shared, lock};
-use super::supervisor::{self, Message};
+use super::shared::{Message, Shared};
+use super::supervisor;
 use crate::agent_program::{AgentProgram, group_for};
 use crate::budget::Enforced;
 use crate::error::{LabError, Result, While};
 use crate::fabric::{Fabric, Switch};
 use crate::link::LinkProperties;
 use crate::spec::NodeSpec;
+use vtax_sys::sync::lock;
 
 /// A protected virtual machine; everything of it ends when it is dropped.
 #[derive(Debug)]

@@ -17,8 +17,8 @@ use vtax_sys::watchers;
 use vtax_units::Nanos;
 use vtax_vm::ft::{Mode, Replica, checkpoint_now};
 
-use super::shared::lock;
 use crate::error::{OnPath, Result};
+use vtax_sys::sync::lock;
 
 /// Longest request that may have been cut short, in bytes; requests are a few hundred.
 const FILLER: usize = 16 << 10;

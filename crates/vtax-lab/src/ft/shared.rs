@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
 
 use vtax_sys::netlink::Mac;
 use vtax_vm::ft::{
@@ -16,9 +16,27 @@ use super::host::Host;
 use super::model::{PairEvent, PairEventKind, PairSpec, PairTask};
 use super::network::PairNetwork;
 use super::relay::Relay;
-use super::supervisor::Message;
 use crate::agent_program::AgentProgram;
 use crate::error::{LabError, Result, While};
+use vtax_sys::sync::lock;
+
+/// Time between two looks at the heartbeats while something is changing.
+pub(crate) const TICK: Duration = Duration::from_millis(20);
+/// How long to wait for a thread that is busy with roles: its QEMUs answer or die within this.
+pub(crate) const SETTLE_WITHIN: Duration = Duration::from_secs(20);
+
+/// What the supervisor is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// The QEMU of this member is gone.
+    Gone(u64),
+    /// The checkpoints of this member ended by themselves.
+    CheckpointsEnded(u64),
+    /// Protect the guest where that is wanted and possible.
+    Rearm,
+    /// End.
+    Stop,
+}
 
 /// One of the QEMUs.
 #[derive(Debug, Clone)]
@@ -79,11 +97,6 @@ pub(crate) struct Shared {
     /// CPU time of every QEMU there was, with its host.
     pub(super) meters: Mutex<Vec<(usize, CpuMeter)>>,
     pub(super) next_member: AtomicU64,
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A thread that panicked leaves whole entries.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Prefix length of the service network.

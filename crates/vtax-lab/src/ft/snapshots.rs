@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use vtax_vm::ft::{Snapshot, Start, take_snapshot};
 
-use super::shared::{Member, Roles, Shared, lock};
+use super::shared::{Member, Roles, Shared};
 use crate::error::Result;
+use vtax_sys::sync::lock;
 
 impl Shared {
     /// Starts a QEMU that waits on `host`, takes a first snapshot, and then one after the other for as long as

@@ -20,13 +20,10 @@ use super::host::HostState;
 use super::model::{PairEventKind, PairMode};
 use super::network::address;
 use super::pulse::Pulse;
-use super::shared::{Member, Roles, Shared, lock};
+use super::shared::{Member, Message, Roles, SETTLE_WITHIN, Shared, TICK};
 use crate::error::{Result, While};
+use vtax_sys::sync::lock;
 
-/// Time between two looks at the heartbeats while something is changing.
-pub(crate) const TICK: Duration = Duration::from_millis(20);
-/// How long to wait for a thread that is busy with roles: its QEMUs answer or die within this.
-pub(crate) const SETTLE_WITHIN: Duration = Duration::from_secs(20);
 /// Time between two looks at the link's counters.
 const COUNT_EVERY: Duration = Duration::from_millis(250);
 /// How many times the detector's timeout counts while the guest isn't protected, and how soon after that
@@ -35,19 +32,6 @@ const WHILE_UNPROTECTED: u32 = 10;
 const SETTLED_AFTER: Duration = Duration::from_millis(250);
 /// Pause after a failed attempt to protect a guest.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-
-/// What the supervisor is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Message {
-    /// The QEMU of this member is gone.
-    Gone(u64),
-    /// The checkpoints of this member ended by themselves.
-    CheckpointsEnded(u64),
-    /// Protect the guest where that is wanted and possible.
-    Rearm,
-    /// End.
-    Stop,
-}
 
 /// Starts the supervisor of a pair.
 pub(crate) fn start(shared: &Arc<Shared>) -> Result<JoinHandle<()>> {

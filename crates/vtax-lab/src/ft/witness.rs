@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use vtax_sys::{Context, NetNs};
 use vtax_vm::contract::WITNESS_PORT;
 
-use super::shared::lock;
 use crate::error::{LabError, Result, While};
+use vtax_sys::sync::lock;
 
 /// How long the guest may take to boot and answer.
 const BOOT_WITHIN: Duration = Duration::from_secs(40);
