@@ -109,6 +109,12 @@ pub(crate) fn build(site: &mut Site<'_>) -> Result<Built> {
 fn suits_environments(spec: &TestbedSpec) -> Result<(), String> {
     let kind = &spec.path.kind;
     let unsuited = spec.suts.iter().map(|sut| &sut.environment).find(|e| !kind.suits(&e.kind));
+    if spec.suts.iter().filter(|sut| sut.environment.kind.is_pair()).count() > 1 {
+        // Their hosts would have the same addresses.
+        return Err(
+            "one of several systems under test may be a protected virtual machine, not more".to_owned()
+        );
+    }
     unsuited.map_or(Ok(()), |environment| {
         Err(format!("`{}` doesn't suit environment {}", kind.word(), environment.name))
     })
