@@ -75,6 +75,15 @@ pub struct Errors {
     pub status: u64,
     /// Anything else.
     pub other: u64,
+    /// What was asked for is not there, although it was written and acknowledged.
+    #[serde(default)]
+    pub lost: u64,
+    /// An older content than the one that was acknowledged last.
+    #[serde(default)]
+    pub stale: u64,
+    /// A content that is damaged, or that was never written there.
+    #[serde(default)]
+    pub corrupt: u64,
 }
 
 impl Errors {
@@ -89,11 +98,14 @@ impl Errors {
             + self.protocol
             + self.status
             + self.other
+            + self.lost
+            + self.stale
+            + self.corrupt
     }
 
     /// The classes with their names, in the order of the fields; [`Sample::outcome`] counts from 1.
     #[must_use]
-    pub fn classes(&self) -> [(&'static str, u64); 8] {
+    pub fn classes(&self) -> [(&'static str, u64); 11] {
         [
             ("client-timeout", self.client_timeout),
             ("refused", self.refused),
@@ -103,6 +115,9 @@ impl Errors {
             ("protocol", self.protocol),
             ("status", self.status),
             ("other", self.other),
+            ("lost", self.lost),
+            ("stale", self.stale),
+            ("corrupt", self.corrupt),
         ]
     }
 
@@ -115,6 +130,9 @@ impl Errors {
         self.protocol += other.protocol;
         self.status += other.status;
         self.other += other.other;
+        self.lost += other.lost;
+        self.stale += other.stale;
+        self.corrupt += other.corrupt;
     }
 }
 

@@ -47,6 +47,9 @@ pub(crate) trait Dialogue: Send {
         None
     }
 
+    /// The connection is closed, and what was under way on it has failed. Another one begins anew.
+    fn closed(&mut self, _connection: &mut Self::Connection) {}
+
     /// The server has ended its side of the connection, which ends an answer in some protocols.
     ///
     /// # Errors

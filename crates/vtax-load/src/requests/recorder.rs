@@ -21,6 +21,9 @@ pub(crate) enum Outcome {
     Protocol,
     Status,
     Other,
+    Lost,
+    Stale,
+    Corrupt,
 }
 
 /// The recorded stretch of time, in nanoseconds since the load's epoch.
@@ -220,6 +223,9 @@ fn count_failure(errors: &mut Errors, failure: Outcome) {
         Outcome::Protocol => &mut errors.protocol,
         Outcome::Status => &mut errors.status,
         Outcome::Other => &mut errors.other,
+        Outcome::Lost => &mut errors.lost,
+        Outcome::Stale => &mut errors.stale,
+        Outcome::Corrupt => &mut errors.corrupt,
     };
     *class += 1;
 }

@@ -47,7 +47,7 @@ impl Dialogue for Lines {
         let text = String::from_utf8(std::mem::take(&mut connection.line)).map_err(|_| Outcome::Protocol)?;
         let number: u64 = text.parse().map_err(|_| Outcome::Protocol)?;
         let right = connection.numbers.pop_front() == Some(number);
-        let outcome = if right { Outcome::Ok } else { Outcome::Status };
+        let outcome = if right { Outcome::Ok } else { Outcome::Corrupt };
         Ok(Taken { bytes: end + 1, answer: Some(Answer { outcome, status: 0, keep: true }) })
     }
 }
@@ -130,7 +130,7 @@ fn wrong_answers_are_told_from_those_that_are_none() {
         _ => say(answers, line),
     });
     let counts = load(wrong, 1, 8, Model::Closed).counts;
-    assert!(counts.errors.status > 0 && counts.ok > 2 * counts.errors.status, "{counts:?}");
+    assert!(counts.errors.corrupt > 0 && counts.ok > 2 * counts.errors.status, "{counts:?}");
     let nonsense = server(|_, count, answers| match count % 4 {
         0 => say(answers, "what?"),
         _ => Ok(()),

@@ -255,6 +255,7 @@ impl<D: Dialogue> Worker<'_, D> {
         slot.unsent.clear();
         if slot.fd.take().is_some() {
             slot.generation = slot.generation.wrapping_add(1);
+            self.dialogue.closed(&mut slot.dialogue);
             slot.dialogue = D::Connection::default();
             if slot.fresh {
                 self.connecting -= 1;
