@@ -108,7 +108,7 @@ pub(super) struct PingArgs {
     #[arg(long, default_value = "100/s")]
     rate: Rate,
     /// Gaps between probes.
-    #[arg(long, value_parser = super::arrivals(), default_value = "constant")]
+    #[arg(long, value_parser = super::requests::arrivals(), default_value = "constant")]
     arrivals: Arrivals,
     /// Payload in bytes.
     #[arg(long, default_value_t = 56)]

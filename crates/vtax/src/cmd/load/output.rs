@@ -6,13 +6,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use vtax_load::http::HttpRequests;
 use vtax_load::search::{Bracket, Ending};
-use vtax_load::{ConnectionPool, LatencyHistogram, LoadResult, Model, RequestStep, Sample};
+use vtax_load::{ConnectionPool, Errors, LatencyHistogram, LoadResult, Model, RequestStep, Sample};
 use vtax_units::{Nanos, Share};
 
-use super::HttpLoad;
-use super::url::Url;
+use super::requests::{RequestLoad, RequestSpec};
 
 /// Quantiles that are printed.
 const QUANTILES: [(&str, f64); 6] =
@@ -35,20 +33,11 @@ impl Samples {
     }
 
     fn put(&mut self, samples: &[Sample]) -> io::Result<()> {
-        const OUTCOMES: [&str; 9] = [
-            "ok",
-            "client-timeout",
-            "refused",
-            "reset",
-            "no-descriptors",
-            "no-addresses",
-            "protocol",
-            "status",
-            "other",
-        ];
+        let failures = Errors::default().classes().map(|(class, _)| class);
+        let outcomes: Vec<&str> = std::iter::once("ok").chain(failures).collect();
         writeln!(self.file, "start_ns,latency_ns,outcome")?;
         for sample in samples {
-            let outcome = OUTCOMES.get(usize::from(sample.outcome)).copied().unwrap_or("other");
+            let outcome = outcomes.get(usize::from(sample.outcome)).copied().unwrap_or("other");
             writeln!(self.file, "{},{},{outcome}", sample.start_ns, sample.latency_ns)?;
         }
         self.file.flush()
@@ -57,9 +46,9 @@ impl Samples {
 
 /// The result with the figures a script wants without decoding histograms.
 #[derive(Serialize)]
-struct Report<'a> {
-    url: String,
-    spec: Asked<'a>,
+struct Report<'a, R> {
+    url: &'a str,
+    spec: Asked<'a, R>,
     /// Successful answers per second.
     rate: f64,
     latency_ns: Summary,
@@ -69,19 +58,19 @@ struct Report<'a> {
 
 /// What was asked for, as one object.
 #[derive(Serialize)]
-struct Asked<'a> {
+struct Asked<'a, R> {
     #[serde(flatten)]
     pool: &'a ConnectionPool,
-    protocol: Protocol<'a>,
+    protocol: Protocol<'a, R>,
     #[serde(flatten)]
     step: &'a RequestStep,
 }
 
 #[derive(Serialize)]
-struct Protocol<'a> {
+struct Protocol<'a, R> {
     kind: &'static str,
     #[serde(flatten)]
-    requests: &'a HttpRequests,
+    requests: &'a R,
 }
 
 #[derive(Serialize)]
@@ -107,12 +96,12 @@ impl Summary {
     }
 }
 
-pub(super) fn json(url: &Url, load: &HttpLoad, result: &LoadResult) -> Result<()> {
+pub(super) fn json<S: RequestSpec>(load: &RequestLoad<S>, result: &LoadResult) -> Result<()> {
     print_json(&Report {
-        url: url.to_string(),
+        url: &load.target,
         spec: Asked {
-            pool: &load.spec.pool,
-            protocol: Protocol { kind: "http", requests: &load.spec.requests },
+            pool: load.spec.pool(),
+            protocol: Protocol { kind: S::FAMILY, requests: load.spec.requests() },
             step: &load.step,
         },
         rate: result.throughput().0,
@@ -133,18 +122,23 @@ pub(super) fn millis(duration: Nanos) -> String {
     format!("{:.3} ms", duration.as_secs_f64() * 1e3)
 }
 
-pub(super) fn table(url: &Url, load: &HttpLoad, result: &LoadResult) -> Result<()> {
-    put_table(&mut io::stdout().lock(), url, load, result).context("printing the result")
+pub(super) fn table<S: RequestSpec>(load: &RequestLoad<S>, result: &LoadResult) -> Result<()> {
+    put_table(&mut io::stdout().lock(), load, result).context("printing the result")
 }
 
-fn put_table(out: &mut impl Write, url: &Url, load: &HttpLoad, result: &LoadResult) -> io::Result<()> {
+fn put_table<S: RequestSpec>(
+    out: &mut impl Write,
+    load: &RequestLoad<S>,
+    result: &LoadResult,
+) -> io::Result<()> {
     let counts = &result.counts;
     let open = matches!(load.step.model, Model::Open { .. });
     let model = if open { "open loop" } else { "closed loop" };
     writeln!(
         out,
-        "{url}  {model}, {} connections, {:.1} s",
-        load.spec.pool.connections,
+        "{}  {model}, {} connections, {:.1} s",
+        load.target,
+        load.spec.pool().connections,
         result.duration.as_secs_f64()
     )?;
     writeln!(out, "\nanswered  {:.1}/s", result.throughput().0)?;
@@ -169,7 +163,10 @@ fn put_table(out: &mut impl Write, url: &Url, load: &HttpLoad, result: &LoadResu
     }
     let status = (1..).zip(counts.status).filter(|(_, n)| *n > 0);
     let status: Vec<String> = status.map(|(class, n)| format!("{n} x {class}xx")).collect();
-    writeln!(out, "answers   {}", if status.is_empty() { "none".to_owned() } else { status.join(", ") })?;
+    // Only HTTP has a status for each answer.
+    if !status.is_empty() || S::FAMILY == "http" {
+        writeln!(out, "answers   {}", if status.is_empty() { "none".to_owned() } else { status.join(", ") })?;
+    }
     let per_second = |bytes: u64| bytes as f64 / result.duration.as_secs_f64() / 1e6;
     writeln!(
         out,
@@ -211,13 +208,13 @@ fn put_quantiles(out: &mut impl Write, name: &str, histogram: &LatencyHistogram)
     writeln!(out, "  ms")
 }
 
-pub(super) fn search_json(url: &Url, bracket: &Bracket) -> Result<()> {
+pub(super) fn search_json(target: &str, bracket: &Bracket) -> Result<()> {
     #[derive(Serialize)]
     struct Found<'a> {
-        url: String,
+        url: &'a str,
         capacity: &'a Bracket,
     }
-    print_json(&Found { url: url.to_string(), capacity: bracket })
+    print_json(&Found { url: target, capacity: bracket })
 }
 
 pub(super) fn search_text(bracket: &Bracket, p99: Option<Nanos>, loss: Share) -> Result<()> {

@@ -71,7 +71,7 @@ pub(super) struct Args {
     #[arg(long, default_value = "5%", requires = "search")]
     precision: Share,
     /// Gaps between attempts.
-    #[arg(long, value_parser = super::arrivals(), default_value = "poisson")]
+    #[arg(long, value_parser = super::requests::arrivals(), default_value = "poisson")]
     arrivals: Arrivals,
     /// Call the target itself: nobody registers, and it answers the calls.
     #[arg(long, conflicts_with_all = ["mix", "uas"])]

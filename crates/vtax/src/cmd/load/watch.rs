@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::process::Signal;
-use vtax_load::http::{HttpSession, HttpSpec};
 use vtax_load::{Control, LoadError, LoadResult, Progress, RequestStep};
 use vtax_sys::SysError;
 use vtax_sys::signals::SignalFd;
@@ -53,11 +52,14 @@ impl Watch {
     }
 
     /// Carries out one step of a load; the first signal ends it early.
-    pub(super) fn run(&self, spec: &HttpSpec, step: &RequestStep) -> Result<Watched, LoadError> {
+    pub(super) fn run(
+        &self,
+        step: &RequestStep,
+        load: impl FnOnce(&Control) -> Result<LoadResult, LoadError> + Send,
+    ) -> Result<Watched, LoadError> {
         let mut line = IntervalLine::new(step);
         let show = Show { line: |progress: &Progress| line.of(progress), live: |p: &Progress| live(step, p) };
-        let session = HttpSession::open(spec)?;
-        let (result, interrupted) = self.watch(|control| session.run_step(step, control), show)?;
+        let (result, interrupted) = self.watch(load, show)?;
         Ok(Watched { result, interrupted })
     }
 

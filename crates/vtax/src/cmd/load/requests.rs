@@ -1,0 +1,248 @@
+//! Loads of requests and answers, whichever family they are of: the options they share, one step, and the search.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use serde::Serialize;
+use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome, StepVerdict};
+use vtax_load::{ConnectionPool, Control, LoadError, LoadResult, Model, RequestStep, Segment};
+use vtax_plan::model::Arrivals;
+use vtax_units::{CpuSet, Nanos, Rate, Share};
+
+use super::profile::Profile;
+use super::watch::{Watch, Watched};
+use super::{failure, output};
+use crate::exit::{Classify, Exit, Failure, Outcome};
+
+/// Options of every load of requests: an open loop with --rate, a closed loop with --connections alone.
+#[derive(clap::Args)]
+#[group(id = "load", multiple = true, required = true, args = ["rate", "connections", "search"])]
+pub(super) struct RequestArgs {
+    /// Open loop: requests start at this rate, whatever the answers do. A rate (`5000/s`), or
+    /// steps and ramps: `1000/s:10s,1000/s..9000/s:30s`. The last rate holds to the end.
+    #[arg(long)]
+    rate: Option<Profile>,
+    /// Connections: with --rate the most at once [default: 1024], else how many send one request
+    /// after another.
+    #[arg(long)]
+    connections: Option<u32>,
+    /// Recorded time; with --search, of each step [default: 10s, with --search 3s].
+    #[arg(long)]
+    duration: Option<Nanos>,
+    /// Time before it that is not recorded.
+    #[arg(long, default_value = "1s")]
+    warmup: Nanos,
+    /// Gaps between requests of an open loop.
+    #[arg(long, value_parser = arrivals(), default_value = "poisson")]
+    arrivals: Arrivals,
+    /// A request not answered this long after its intended start has failed.
+    #[arg(long, default_value = "5s")]
+    timeout: Nanos,
+    /// CPUs to use, one worker each [default: all this process may use].
+    #[arg(long)]
+    cpus: Option<CpuSet>,
+    /// Seed of the arrival process.
+    #[arg(long, default_value_t = 1)]
+    pub(super) seed: u64,
+    /// Time between two lines of progress, and length of the intervals in the result.
+    #[arg(long, default_value = "1s")]
+    interval: Nanos,
+    /// Write every recorded request to this CSV file.
+    #[arg(long, value_name = "FILE", conflicts_with = "search")]
+    samples_out: Option<PathBuf>,
+    /// Search the highest rate within the limits, from --rate if given.
+    #[arg(long)]
+    search: bool,
+    /// With --search: share of requests that may fail.
+    #[arg(long, default_value = "1%", requires = "search")]
+    loss: Share,
+    /// With --search: limit of the 99th percentile of latency.
+    #[arg(long, requires = "search")]
+    p99: Option<Nanos>,
+    /// With --search: rate that is not exceeded.
+    #[arg(long, default_value = "1M/s", requires = "search")]
+    max: Rate,
+    /// With --search: how far the bounds of the answer may be apart.
+    #[arg(long, default_value = "5%", requires = "search")]
+    precision: Share,
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Print no progress.
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Reads an arrival process.
+pub(super) fn arrivals() -> impl TypedValueParser<Value = Arrivals> {
+    let word = |arrivals: Arrivals| PossibleValue::new(arrivals.word()).help(arrivals.to_string());
+    let parser = PossibleValuesParser::new(Arrivals::ALL.map(word));
+    parser.try_map(|word| Arrivals::ALL.into_iter().find(|a| a.word() == word).ok_or("no arrival process"))
+}
+
+/// A family of requests: where they go and what they are, without the step.
+pub(super) trait RequestSpec: Clone + Send + Sync {
+    /// The family's name.
+    const FAMILY: &'static str;
+    /// What it sends, for the JSON.
+    type Requests: Serialize;
+    /// A load that is open.
+    type Session: Sync;
+
+    fn pool_mut(&mut self) -> &mut ConnectionPool;
+    fn pool(&self) -> &ConnectionPool;
+    fn requests(&self) -> &Self::Requests;
+    fn check(&self) -> Result<(), LoadError>;
+    fn open(&self) -> Result<Self::Session, LoadError>;
+    fn run(session: &Self::Session, step: &RequestStep, control: &Control) -> Result<LoadResult, LoadError>;
+}
+
+/// What is asked for: a load and its step, or the model of a search's steps.
+#[derive(Clone)]
+pub(super) struct RequestLoad<S> {
+    /// Where it goes, as it was given.
+    pub(super) target: String,
+    pub(super) spec: S,
+    pub(super) step: RequestStep,
+}
+
+/// Connections of the closed loop that tells a search where to begin.
+const HINT_CONNECTIONS: u32 = 64;
+const HINT_DURATION: Nanos = Nanos::from_millis(1_000);
+const HINT_WARMUP: Nanos = Nanos::from_millis(300);
+
+impl RequestArgs {
+    /// The connections that these options ask for.
+    pub(super) fn pool(&self, target: std::net::SocketAddr) -> ConnectionPool {
+        let open = self.rate.is_some() || self.search;
+        ConnectionPool {
+            target,
+            connections: self.connections.unwrap_or(if open { 1024 } else { HINT_CONNECTIONS }),
+            timeout: self.timeout,
+            cpus: self.cpus.clone().unwrap_or_default(),
+        }
+    }
+
+    fn step(&self) -> RequestStep {
+        let model = match &self.rate {
+            Some(profile) => {
+                Model::Open { arrivals: self.arrivals.into(), profile: profile.segments.clone() }
+            }
+            None => Model::Closed,
+        };
+        RequestStep {
+            model,
+            warmup: self.warmup,
+            duration: self.duration.unwrap_or(Nanos::from_secs(if self.search { 3 } else { 10 })),
+            seed: self.seed,
+            samples: self.samples_out.is_some(),
+            interval: self.interval,
+        }
+    }
+
+    /// Carries out the load that they ask for.
+    pub(super) fn run(&self, target: String, spec: impl RequestSpec) -> Outcome {
+        let load = RequestLoad { target, spec, step: self.step() };
+        load.spec.check().and_then(|()| load.step.check()).map_err(anyhow::Error::from).bad_input()?;
+        // Before the first thread, so that all have the signals blocked.
+        let watch = Watch::new(self.quiet).context("preparing for Ctrl-C")?;
+        if self.search { search(self, &load, &watch) } else { once(self, &load, &watch) }
+    }
+}
+
+/// Opens the load and carries out its step.
+fn carry_out<S: RequestSpec>(watch: &Watch, load: &RequestLoad<S>) -> Result<Watched, Failure> {
+    let session = load.spec.open().map_err(failure)?;
+    step::<S>(watch, &session, &load.step)
+}
+
+fn step<S: RequestSpec>(watch: &Watch, session: &S::Session, step: &RequestStep) -> Result<Watched, Failure> {
+    watch.run(step, |control| S::run(session, step, control)).map_err(failure)
+}
+
+fn once<S: RequestSpec>(args: &RequestArgs, load: &RequestLoad<S>, watch: &Watch) -> Outcome {
+    // Asked for first: a file that can't be written should not cost a measurement.
+    let samples = match &args.samples_out {
+        Some(path) => Some(output::Samples::create(path).bad_input()?),
+        None => None,
+    };
+    let watched = carry_out(watch, load)?;
+    if let Some(samples) = samples {
+        samples.write(&watched.result.samples).host_cannot()?;
+    }
+    if args.json {
+        output::json(load, &watched.result)?;
+    } else {
+        output::table(load, &watched.result)?;
+    }
+    Ok(if watched.interrupted { Exit::Interrupted } else { Exit::Done })
+}
+
+fn search<S: RequestSpec>(args: &RequestArgs, load: &RequestLoad<S>, watch: &Watch) -> Outcome {
+    let limits = SearchSpec {
+        loss_max: args.loss,
+        p99_max: args.p99,
+        precision: args.precision,
+        ..SearchSpec::blind(args.max)
+    };
+    let start = match &args.rate {
+        Some(profile) => SearchSpec { start: profile.first(), ..limits },
+        None => {
+            let mut closed = load.clone();
+            let pool = closed.spec.pool_mut();
+            pool.connections = HINT_CONNECTIONS.min(pool.connections);
+            closed.step = RequestStep {
+                model: Model::Closed,
+                warmup: HINT_WARMUP,
+                duration: HINT_DURATION,
+                interval: HINT_DURATION,
+                ..closed.step
+            };
+            let closed = carry_out(watch, &closed)?.result;
+            watch.line(&format!("closed loop: {:.0}/s, searching from there", closed.throughput().0));
+            limits.near_closed_loop(&closed)
+        }
+    };
+    let session = load.spec.open().map_err(failure)?;
+    let mut interrupted = false;
+    let bracket = Search::new(start).over_requests(
+        |rate| {
+            let watched = step::<S>(watch, &session, &at_rate(args, &load.step, rate))?;
+            interrupted |= watched.interrupted;
+            Ok::<_, Failure>((watched.result, watched.interrupted))
+        },
+        |outcome, verdict, result| watch.line(&step_line(outcome, verdict, result)),
+    )?;
+    if args.json {
+        output::search_json(&load.target, &bracket)?;
+    } else {
+        output::search_text(&bracket, args.p99, args.loss)?;
+    }
+    Ok(match bracket.ending {
+        _ if interrupted => Exit::Interrupted,
+        Ending::GeneratorLimited => Exit::HostCannot,
+        _ => Exit::Done,
+    })
+}
+
+fn at_rate(args: &RequestArgs, step: &RequestStep, rate: Rate) -> RequestStep {
+    let profile = vec![Segment { from: rate, to: rate, duration: step.duration }];
+    let model = Model::Open { arrivals: args.arrivals.into(), profile };
+    RequestStep { model, ..step.clone() }
+}
+
+fn step_line(outcome: &StepOutcome, verdict: StepVerdict, result: &LoadResult) -> String {
+    let word = match verdict {
+        StepVerdict::Passed => "passed",
+        StepVerdict::Failed => "failed",
+        StepVerdict::GeneratorLimited => "generator-limited",
+    };
+    let why = result.generator.limited.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
+    format!(
+        "{:>10.0}/s  {word}: {:.2} % lost, p99 {}{why}",
+        outcome.rate.0,
+        100.0 * outcome.loss.0,
+        output::millis(outcome.latency_p99),
+    )
+}
