@@ -262,18 +262,9 @@ fn the_table_fits_and_json_reads_back() {
     assert_eq!((words(&again), &again.a, again.gate), (words(&c), &c.a, c.gate));
 }
 
-/// Two rows, one of which fails, with names that want to break out.
-fn hostile() -> RunComparison {
-    let side = |path: &str| Side {
-        path: path.to_owned(),
-        started_unix_ms: 1_709_208_000_000,
-        vtax: "0.1.0 (0123abc)".to_owned(),
-        machine: "Example CPU, 2 CPUs, Linux 6.1.0".to_owned(),
-        complete: true,
-        valid_trials: 10,
-        trials: 10,
-    };
-    let figures = |center: f64| MetricSummary {
+/// Figures of five trials that agree.
+fn figures(center: f64) -> MetricSummary {
+    MetricSummary {
         unit: "req/s".to_owned(),
         better: vtax_store::summary::Better::Higher,
         n: 5,
@@ -285,6 +276,19 @@ fn hostile() -> RunComparison {
         at_least: false,
         values: vec![center; 5],
         percentiles: BTreeMap::new(),
+    }
+}
+
+/// Two rows, one of which fails, with names that want to break out.
+fn hostile() -> RunComparison {
+    let side = |path: &str| Side {
+        path: path.to_owned(),
+        started_unix_ms: 1_709_208_000_000,
+        vtax: "0.1.0 (0123abc)".to_owned(),
+        machine: "Example CPU, 2 CPUs, Linux 6.1.0".to_owned(),
+        complete: true,
+        valid_trials: 10,
+        trials: 10,
     };
     let row = |cell: &str, tax: f64, gate, verdict, reason: &str| Row {
         group: String::new(),
