@@ -78,6 +78,10 @@ const SHARED: f64 = 0.75;
 ///
 /// The same seed gives the same result; exchanging candidate and baseline turns it into its inverse
 /// (exactly in rounds and below 6 trials, else up to resampling).
+///
+/// # Errors
+///
+/// [`NoRatio`] where a side has no trials or a value is not positive.
 pub fn tax(
     candidate: &Group<'_>,
     baseline: &Group<'_>,

@@ -35,6 +35,11 @@ pub struct RunDir {
 impl RunDir {
     /// Makes a new run directory and locks it. `path` must not exist or be empty. The run gets an identity,
     /// unless `provenance` has one.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Exists`] where the directory holds something, [`StoreError::Unwritable`] where plan or
+    /// provenance could not be read back, otherwise [`StoreError::Io`] or [`StoreError::Full`].
     pub fn create(
         path: impl Into<PathBuf>,
         plan: &Plan,
@@ -78,6 +83,11 @@ impl RunDir {
     }
 
     /// Opens a run for reading, once every version in it is one that this vtax knows.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotARun`], [`StoreError::Newer`] or [`StoreError::Damaged`], named by the file at fault;
+    /// [`StoreError::Io`] where it can't be read.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let run = Self { path: path.into() };
         let not = |reason| StoreError::NotARun { path: run.path.clone(), reason };
@@ -101,6 +111,11 @@ impl RunDir {
 
     /// Opens a run to go on with it: locks it, cuts off a torn last line, removes the remains of an
     /// unfinished trial and journals [`JournalEntry::Resumed`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`RunDir::open`]; [`StoreError::Locked`] where another vtax writes to the run, and those of
+    /// writing.
     pub fn resume(path: impl Into<PathBuf>) -> Result<RunWriter, StoreError> {
         let run = Self::open(path)?;
         let path = run.path.join(JOURNAL);
@@ -200,6 +215,10 @@ impl RunDir {
     }
 
     /// The resolved plan.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`], [`StoreError::Newer`] or [`StoreError::Damaged`].
     pub fn plan(&self) -> Result<Plan, StoreError> {
         let path = self.path.join(PLAN);
         let text = files::read_text(&path, TEXT_LIMIT)?;
@@ -208,22 +227,38 @@ impl RunDir {
     }
 
     /// Where the numbers come from.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`], [`StoreError::Newer`] or [`StoreError::Damaged`].
     pub fn provenance(&self) -> Result<Provenance, StoreError> {
         self.read_json(PROVENANCE, PROVENANCE_VERSION)
     }
 
     /// The last summary written; [`StoreError::Io`] with `NotFound` where there is none yet.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`], [`StoreError::Newer`] or [`StoreError::Damaged`].
     pub fn summary(&self) -> Result<Summary, StoreError> {
         self.read_json(SUMMARY, SUMMARY_VERSION)
     }
 
     /// The journal from its start.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`] where it can't be opened. What is wrong inside comes with the entry that is read.
     pub fn journal(&self) -> Result<Journal, StoreError> {
         Journal::open(&self.path.join(JOURNAL))
     }
 
     /// Every finished trial, in the order they ended. Their [`intervals`](vtax_load::LoadResult::intervals)
     /// are empty: [`TrialDir::intervals`] streams them.
+    ///
+    /// # Errors
+    ///
+    /// Those of the journal: [`StoreError::Io`], [`StoreError::Newer`] or [`StoreError::Damaged`].
     pub fn trials(&self) -> Result<Vec<TrialRecord>, StoreError> {
         let mut trials = Vec::new();
         for entry in self.journal()? {
@@ -241,11 +276,20 @@ impl RunDir {
     }
 
     /// Replaces `summary.json`.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unwritable`] where it could not be read back; [`StoreError::Full`] or [`StoreError::Io`]. The
+    /// old one then stays.
     pub fn write_summary(&self, summary: &Summary) -> Result<(), StoreError> {
         self.write_json(SUMMARY, summary)
     }
 
     /// The calibration that the run took along; `None` where there was none that matched.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`], [`StoreError::Newer`] or [`StoreError::Damaged`].
     pub fn calibration(&self) -> Result<Option<Calibration>, StoreError> {
         if !self.path.join(CALIBRATION).exists() {
             return Ok(None);
@@ -276,11 +320,19 @@ impl RunDir {
 }
 
 /// Writes `bytes` to `path` so that a reader or a crash sees the old file or the new one, whole.
+///
+/// # Errors
+///
+/// [`StoreError::Full`] or [`StoreError::Io`]; the old file then stays.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     files::write_atomic(path, bytes)
 }
 
 /// Makes a directory with its parents; one that exists is fine.
+///
+/// # Errors
+///
+/// [`StoreError::Full`] or [`StoreError::Io`].
 pub fn create_directory(path: &Path) -> Result<(), StoreError> {
     fs::create_dir_all(path).map_err(|e| StoreError::io("create", path, e))
 }
@@ -308,16 +360,30 @@ impl RunWriter {
     }
 
     /// Replaces `provenance.json`: facts such as service versions are known only later.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unwritable`] where it could not be read back; [`StoreError::Full`] or [`StoreError::Io`]. The
+    /// old one then stays.
     pub fn write_provenance(&self, provenance: &Provenance) -> Result<(), StoreError> {
         self.run.write_json(PROVENANCE, provenance)
     }
 
     /// Replaces `calibration.json`.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unwritable`] where it could not be read back; [`StoreError::Full`] or [`StoreError::Io`]. The
+    /// old one then stays.
     pub fn write_calibration(&self, calibration: &Calibration) -> Result<(), StoreError> {
         self.run.write_json(CALIBRATION, calibration)
     }
 
     /// Journals something that the report must mention.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Full`] or [`StoreError::Io`].
     pub fn note(&mut self, cell: Option<&str>, text: impl Into<String>) -> Result<(), StoreError> {
         self.journal.append(&JournalEntry::Note {
             at_unix_ms: unix_ms(),
@@ -327,6 +393,10 @@ impl RunWriter {
     }
 
     /// Journals the start of a trial and opens its files; `repetition` counts from 0.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Full`] or [`StoreError::Io`].
     pub fn begin_trial(
         &mut self,
         cell: &str,
@@ -349,6 +419,11 @@ impl RunWriter {
     ///
     /// The record's index becomes the writer's, its run this one. Intervals and samples go to the trial's files; what
     /// is left of the record, as the journal has it, comes back.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unwritable`] where the record could not be read back; [`StoreError::Full`] or
+    /// [`StoreError::Io`]. The trial is then not in the journal.
     pub fn finish_trial(
         &mut self,
         trial: TrialWriter,
@@ -365,6 +440,10 @@ impl RunWriter {
     }
 
     /// Journals that nothing is missing any more.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Full`] or [`StoreError::Io`].
     pub fn completed(&mut self) -> Result<(), StoreError> {
         self.journal.append(&JournalEntry::Completed { at_unix_ms: unix_ms() })
     }

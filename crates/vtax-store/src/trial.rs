@@ -96,6 +96,10 @@ impl TrialWriter {
     }
 
     /// Appends requests to `samples.parquet`.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Full`] or [`StoreError::Io`], naming the file.
     pub fn samples(&mut self, samples: &[Sample]) -> Result<(), StoreError> {
         if self.samples.is_none() {
             self.samples = Some(SampleWriter::create(self.path.join(SAMPLES))?);
@@ -104,6 +108,10 @@ impl TrialWriter {
     }
 
     /// Appends what a probe on `node` saw to `probes.parquet`.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Full`] or [`StoreError::Io`], naming the file.
     pub fn snapshot(&mut self, node: &str, snapshot: &Snapshot) -> Result<(), StoreError> {
         if self.probes.is_none() {
             self.probes = Some(ProbeWriter::create(self.path.join(PROBES))?);
@@ -112,6 +120,10 @@ impl TrialWriter {
     }
 
     /// Appends to `events.jsonl`.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Full`] or [`StoreError::Io`], naming the file.
     pub fn event(&mut self, event: &TrialEvent) -> Result<(), StoreError> {
         let path = self.path.join(EVENTS);
         let error = |e| StoreError::io("write", &path, e);
@@ -124,6 +136,10 @@ impl TrialWriter {
     }
 
     /// Appends a phase of an IMS benchmark to `phases.jsonl`.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Full`] or [`StoreError::Io`], naming the file.
     pub fn phase(&mut self, phase: &PhaseResult) -> Result<(), StoreError> {
         let path = self.path.join(PHASES);
         if self.phases.is_none() {
@@ -138,6 +154,10 @@ impl TrialWriter {
     /// Appends a line to `logs/NAME.log`; characters that don't belong in a file name become `_`.
     ///
     /// Beyond 64 MiB over all logs of the trial, lines are dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Full`] or [`StoreError::Io`], naming the file.
     pub fn log(&mut self, name: &str, line: &str) -> Result<(), StoreError> {
         let name = file_name(name);
         let directory = self.path.join(LOGS);
@@ -290,16 +310,28 @@ impl TrialDir {
     }
 
     /// Streams `samples.parquet` in file order; returns how many there were.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`], [`StoreError::Newer`] or [`StoreError::Damaged`]; samples before the damage were given.
     pub fn for_each_sample(&self, sample: impl FnMut(Sample)) -> Result<u64, StoreError> {
         self.existing(SAMPLES).map_or(Ok(0), |path| read_samples(&path, sample))
     }
 
     /// Streams `probes.parquet` in file order.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`], [`StoreError::Newer`] or [`StoreError::Damaged`]; rows before the damage were given.
     pub fn for_each_probe_row(&self, row: impl FnMut(ProbeRow<'_>)) -> Result<(), StoreError> {
         self.existing(PROBES).map_or(Ok(()), |path| read_probes(&path, row))
     }
 
     /// Streams the intervals in order of time, one in memory at a time.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`] or [`StoreError::Damaged`]; intervals before the damage were given.
     pub fn for_each_interval(&self, interval: impl FnMut(Interval)) -> Result<(), StoreError> {
         match (self.existing(INTERVALS), self.existing(HISTOGRAMS)) {
             (Some(counts), Some(histograms)) => hlog::read_intervals(&counts, &histograms, interval),
@@ -308,11 +340,19 @@ impl TrialDir {
     }
 
     /// Streams the phases of an IMS benchmark in order of time, one in memory at a time.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`], [`StoreError::Newer`] or [`StoreError::Damaged`]; phases before the damage were given.
     pub fn for_each_phase(&self, phase: impl FnMut(PhaseResult)) -> Result<(), StoreError> {
         self.existing(PHASES).map_or(Ok(()), |path| ims::read_phases(&path, phase))
     }
 
     /// What happened, in order of time.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`] or [`StoreError::Damaged`].
     pub fn events(&self) -> Result<Vec<TrialEvent>, StoreError> {
         let Some(path) = self.existing(EVENTS) else { return Ok(Vec::new()) };
         let mut reader = BufReader::new(files::open(&path)?);
@@ -331,6 +371,10 @@ impl TrialDir {
     }
 
     /// Log names with the file of each, sorted.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`] where the directory can't be read.
     pub fn logs(&self) -> Result<Vec<(String, PathBuf)>, StoreError> {
         let Some(directory) = self.existing(LOGS) else { return Ok(Vec::new()) };
         let entries = fs::read_dir(&directory).map_err(|e| StoreError::io("read", &directory, e))?;
@@ -345,6 +389,10 @@ impl TrialDir {
     }
 
     /// The last `bytes` of a log, from a line's start, invalid UTF-8 replaced.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`] where the file can't be read.
     pub fn log_tail(&self, path: &Path, bytes: u64) -> Result<String, StoreError> {
         use std::io::Seek;
         let mut file = files::open(path)?;

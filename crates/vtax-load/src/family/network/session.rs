@@ -17,6 +17,10 @@ pub struct NetworkSession;
 
 impl NetworkSession {
     /// Makes one test; [`Control::progress`] follows it interval by interval.
+    ///
+    /// # Errors
+    ///
+    /// [`NetFailure`]: why the test came to nothing, as it is recorded.
     pub fn run_step(&self, spec: &NetSpec, control: &Control) -> NetworkAnswer {
         let elapsed = Mutex::new(Nanos::ZERO);
         let watch = |live: &Live| {
