@@ -131,7 +131,6 @@ fn put_table<S: RequestSpec>(
     load: &RequestLoad<S>,
     result: &LoadResult,
 ) -> io::Result<()> {
-    let counts = &result.counts;
     let open = matches!(load.step.model, Model::Open { .. });
     let model = if open { "open loop" } else { "closed loop" };
     writeln!(
@@ -143,38 +142,10 @@ fn put_table<S: RequestSpec>(
     )?;
     writeln!(out, "\nanswered  {:.1}/s", result.throughput().0)?;
     if open {
-        let offered = counts.intended as f64 / result.duration.as_secs_f64();
-        writeln!(out, "offered   {offered:.1}/s, {:.3} % lost", 100.0 * counts.loss())?;
+        let offered = result.counts.intended as f64 / result.duration.as_secs_f64();
+        writeln!(out, "offered   {offered:.1}/s, {:.3} % lost", 100.0 * result.counts.loss())?;
     }
-    writeln!(
-        out,
-        "requests  {} intended, {} sent, {} ok, {} failed, {} missed, {} unfinished",
-        counts.intended,
-        counts.sent,
-        counts.ok,
-        counts.errors.total(),
-        counts.missed,
-        counts.unfinished
-    )?;
-    let failures = counts.errors.classes().into_iter().filter(|(_, n)| *n > 0);
-    let failures: Vec<String> = failures.map(|(class, n)| format!("{n} {class}")).collect();
-    if !failures.is_empty() {
-        writeln!(out, "failures  {}", failures.join(", "))?;
-    }
-    let status = (1..).zip(counts.status).filter(|(_, n)| *n > 0);
-    let status: Vec<String> = status.map(|(class, n)| format!("{n} x {class}xx")).collect();
-    // Only HTTP has a status for each answer.
-    if !status.is_empty() || S::FAMILY == "http" {
-        writeln!(out, "answers   {}", if status.is_empty() { "none".to_owned() } else { status.join(", ") })?;
-    }
-    let per_second = |bytes: u64| bytes as f64 / result.duration.as_secs_f64() / 1e6;
-    writeln!(
-        out,
-        "transfer  {:.3} MB/s received, {:.3} MB/s sent, {} connections opened",
-        per_second(counts.bytes_received),
-        per_second(counts.bytes_sent),
-        counts.connects
-    )?;
+    put_counts(out, result, S::FAMILY)?;
     write!(out, "\n{:<10}", "")?;
     for (name, _) in QUANTILES {
         write!(out, "{name:>11}")?;
@@ -197,6 +168,40 @@ fn put_table<S: RequestSpec>(
         writeln!(out, "invalid: generator-limited: {why}")?;
     }
     Ok(())
+}
+
+/// What became of the requests, and what went over the network.
+fn put_counts(out: &mut impl Write, result: &LoadResult, family: &str) -> io::Result<()> {
+    let counts = &result.counts;
+    writeln!(
+        out,
+        "requests  {} intended, {} sent, {} ok, {} failed, {} missed, {} unfinished",
+        counts.intended,
+        counts.sent,
+        counts.ok,
+        counts.errors.total(),
+        counts.missed,
+        counts.unfinished
+    )?;
+    let failures = counts.errors.classes().into_iter().filter(|(_, n)| *n > 0);
+    let failures: Vec<String> = failures.map(|(class, n)| format!("{n} {class}")).collect();
+    if !failures.is_empty() {
+        writeln!(out, "failures  {}", failures.join(", "))?;
+    }
+    let status = (1..).zip(counts.status).filter(|(_, n)| *n > 0);
+    let status: Vec<String> = status.map(|(class, n)| format!("{n} x {class}xx")).collect();
+    // Only HTTP has a status for each answer.
+    if !status.is_empty() || family == "http" {
+        writeln!(out, "answers   {}", if status.is_empty() { "none".to_owned() } else { status.join(", ") })?;
+    }
+    let per_second = |bytes: u64| bytes as f64 / result.duration.as_secs_f64() / 1e6;
+    writeln!(
+        out,
+        "transfer  {:.3} MB/s received, {:.3} MB/s sent, {} connections opened",
+        per_second(counts.bytes_received),
+        per_second(counts.bytes_sent),
+        counts.connects
+    )
 }
 
 fn put_quantiles(out: &mut impl Write, name: &str, histogram: &LatencyHistogram) -> io::Result<()> {
