@@ -5,29 +5,24 @@
 
 mod cell;
 mod environment;
+mod families;
 mod faults;
 mod ft;
 pub(crate) mod load;
 mod measure;
 mod path;
-mod service;
 
 use serde::{Deserialize, Serialize};
 use vtax_units::{Bytes, Nanos, Share};
 
 pub use self::cell::*;
 pub use self::environment::*;
+pub use self::families::*;
 pub use self::faults::*;
 pub use self::ft::*;
 pub use self::load::*;
 pub use self::measure::*;
 pub use self::path::*;
-pub use self::service::*;
-pub use crate::family::http::model::*;
-pub use crate::family::network::limits as network_limits;
-pub use crate::family::network::model::*;
-pub use crate::family::sip::identity::*;
-pub use crate::family::sip::model::*;
 
 /// The version a plan names in its first key, `vtax: 1`.
 pub const PLAN_VERSION: u32 = 1;

@@ -1,13 +1,13 @@
 //! Raw plan to resolved plan: what the keys mean together, and what can't be.
 
 pub(crate) mod check;
+mod families;
 mod ft;
 mod matrix;
 mod measures;
 mod path;
 mod sut;
 pub(crate) mod variants;
-mod workload;
 
 use vtax_units::{Bytes, Nanos};
 
@@ -41,9 +41,9 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
     ft::level(environments.as_deref_mut().unwrap_or_default());
     let paths = path::paths(&raw.paths.value, report);
     let services = services(raw, report);
-    let workloads = raw.workload.as_ref().and_then(|w| workload::workloads(w, report));
+    let workloads = raw.workload.as_ref().and_then(|w| families::workloads(w, report));
     if let (Some(workload), Some(services)) = (&raw.workload, &services) {
-        workload::check_served(workload, services, report);
+        families::check_served(workload, services, report);
     }
     let workload = workloads.as_ref().and_then(|w| w.0.first()).map(|variant| variant.value.model());
     let measures = raw.measure.as_ref().map(|m| measures::measures(&m.value, raw, workload, report));
@@ -103,7 +103,7 @@ fn check_duet(plan: &Plan, span: Span, report: &mut Report) {
 /// The services named; the network server where a network test needs no more said.
 fn services(raw: &PlanRaw, report: &mut Report) -> Option<Vec<Named<Service>>> {
     if let Some(services) = &raw.services {
-        return Some(sut::services(&services.value, report));
+        return Some(families::services(&services.value, report));
     }
     let workload = raw.workload.as_ref()?;
     let variants = Variants::of(network::resolve::default_peer());

@@ -1,15 +1,12 @@
-//! A cell of the matrix, and the workload in it.
+//! A cell of the matrix.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::environment::Environment;
+use super::families::{Service, Workload};
 use super::path::NetPath;
-use super::service::Service;
-use crate::family::http::model::HttpWorkload;
-use crate::family::network::model::NetworkWorkload;
-use crate::family::sip::model::SipWorkload;
 
 /// One combination of environment, path, service and parameters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -28,17 +25,4 @@ pub struct Cell {
     pub parameters: BTreeMap<String, String>,
     /// Id of the cell this one is compared with; `None` for a baseline cell.
     pub baseline: Option<String>,
-}
-
-/// What the generator does.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Workload {
-    /// HTTP/1.1 requests.
-    Http(HttpWorkload),
-    /// SIP subscribers who register, call and write to each other.
-    Sip(Box<SipWorkload>),
-    /// Network tests between the two ends of the path.
-    #[serde(alias = "net")]
-    Network(NetworkWorkload),
 }

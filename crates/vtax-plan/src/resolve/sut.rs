@@ -1,4 +1,4 @@
-//! Environments and services.
+//! Environments, and services of the user's own.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,8 @@ use super::ft;
 use super::variants::{Named, Variants, service, unique};
 use crate::decode::{Argv, Item, Many, TextMap};
 use crate::diagnose::{Report, shorten};
-use crate::family::{http, network, sip};
 use crate::model::{CommandService, Environment, EnvironmentKind, Ready, Service, ServiceKind, VmOptions};
-use crate::raw::{BudgetRaw, CommandRaw, EnvironmentRaw, ReadyRaw, ServiceRaw, VmRaw};
+use crate::raw::{BudgetRaw, CommandRaw, EnvironmentRaw, ReadyRaw, VmRaw};
 use crate::source::{Span, Spanned};
 
 /// A Linux guest with its initrd does not boot below this.
@@ -70,25 +69,8 @@ fn vm(raw: &VmRaw, memory: Bytes, report: &mut Report) -> (String, Variants<Envi
     (name, variants)
 }
 
-pub(super) fn services(raw: &Many<ServiceRaw>, report: &mut Report) -> Vec<Named<Service>> {
-    let resolve = |item: &Item<ServiceRaw>, report: &mut Report| {
-        let variants = match &item.value {
-            ServiceRaw::Http(raw) => http::resolve::web(raw, ServiceKind::Http, report),
-            ServiceRaw::Apache(raw) => http::resolve::web(raw, ServiceKind::Apache, report),
-            ServiceRaw::Nginx(raw) => http::resolve::web(raw, ServiceKind::Nginx, report),
-            ServiceRaw::Sip(raw) => sip::resolve::embedded(raw, report),
-            ServiceRaw::Kamailio(raw) => sip::resolve::kamailio(raw, report),
-            ServiceRaw::Peer(raw) => network::resolve::peer(raw, report),
-            ServiceRaw::Command(raw) => command(raw, report)?,
-        };
-        let name = variants.0.first().map(|variant| variant.value.name.clone())?;
-        Some(Named { name, span: item.span, variants })
-    };
-    let all = raw.items.iter().filter_map(|item| resolve(item, report)).collect();
-    unique("service", all, report)
-}
-
-fn command(raw: &CommandRaw, report: &mut Report) -> Option<Variants<Service>> {
+/// A service of the user's own; `None` where some part is missing, which has been reported.
+pub(super) fn command(raw: &CommandRaw, report: &mut Report) -> Option<Variants<Service>> {
     let run = raw.run.as_ref().map(|run| argv(&run.value, run.span, report));
     let ready = match &raw.ready.value {
         ReadyRaw::Port => Ready::Port,

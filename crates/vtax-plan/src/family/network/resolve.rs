@@ -48,7 +48,8 @@ pub(crate) fn workload(raw: &Many<WorkloadRaw>, report: &mut Report) -> Variants
             WorkloadRaw::Udp(raw) => (&raw.name, udp(raw, report)),
             WorkloadRaw::Ping(raw) => (&raw.name, ping(raw, report)),
             WorkloadRaw::Rr(raw) => (&raw.name, rr(raw, report)),
-            WorkloadRaw::Http(_) | WorkloadRaw::Sip(_) => continue,
+            // Those of other families have been reported.
+            _ => continue,
         };
         let Some(first) = variants.0.first() else { continue };
         let (warmup, duration) = own_times(&item.value);
@@ -87,7 +88,7 @@ fn own_times(raw: &WorkloadRaw) -> (Option<&Spanned<Nanos>>, Option<&Spanned<Nan
         WorkloadRaw::Udp(raw) => (raw.warmup.as_ref(), raw.duration.as_ref()),
         WorkloadRaw::Ping(raw) => (raw.warmup.as_ref(), raw.duration.as_ref()),
         WorkloadRaw::Rr(raw) => (raw.warmup.as_ref(), raw.duration.as_ref()),
-        WorkloadRaw::Http(_) | WorkloadRaw::Sip(_) => (None, None),
+        _ => (None, None),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The software under test, and what is known of each kind.
+//! The software under test and the workloads, and what is known of each kind: the families' part of a resolved plan.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -6,9 +6,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use vtax_units::Nanos;
 
-use crate::family::http::model::WebOptions;
-use crate::family::network::model::PeerOptions;
-use crate::family::sip::model::{KamailioOptions, SipOptions};
+pub use crate::family::http::model::*;
+pub use crate::family::network::limits as network_limits;
+pub use crate::family::network::model::*;
+pub use crate::family::sip::identity::*;
+pub use crate::family::sip::model::*;
 
 /// The software under test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -69,6 +71,19 @@ pub enum Ready {
     Log(String),
     /// This command exits with 0.
     Command(Vec<String>),
+}
+
+/// What the generator does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Workload {
+    /// HTTP/1.1 requests.
+    Http(HttpWorkload),
+    /// SIP subscribers who register, call and write to each other.
+    Sip(Box<SipWorkload>),
+    /// Network tests between the two ends of the path.
+    #[serde(alias = "net")]
+    Network(NetworkWorkload),
 }
 
 /// What a service speaks and a workload needs.

@@ -1,12 +1,32 @@
-//! Workloads: what the generator does, and whether the services speak it.
+//! Services and workloads of the families, and whether the ones speak what the others do.
 
-use super::variants::{Named, Variants};
-use crate::decode::Many;
+use super::sut::command;
+use super::variants::{Named, Variants, unique};
+use crate::decode::{Item, Many};
 use crate::diagnose::{Report, listed};
 use crate::family::{http, network, sip};
-use crate::model::{Protocol, Service, Workload};
-use crate::raw::WorkloadRaw;
+use crate::model::{Protocol, Service, ServiceKind, Workload};
+use crate::raw::{ServiceRaw, WorkloadRaw};
 use crate::source::Spanned;
+
+/// The services named.
+pub(super) fn services(raw: &Many<ServiceRaw>, report: &mut Report) -> Vec<Named<Service>> {
+    let resolve = |item: &Item<ServiceRaw>, report: &mut Report| {
+        let variants = match &item.value {
+            ServiceRaw::Http(raw) => http::resolve::web(raw, ServiceKind::Http, report),
+            ServiceRaw::Apache(raw) => http::resolve::web(raw, ServiceKind::Apache, report),
+            ServiceRaw::Nginx(raw) => http::resolve::web(raw, ServiceKind::Nginx, report),
+            ServiceRaw::Sip(raw) => sip::resolve::embedded(raw, report),
+            ServiceRaw::Kamailio(raw) => sip::resolve::kamailio(raw, report),
+            ServiceRaw::Peer(raw) => network::resolve::peer(raw, report),
+            ServiceRaw::Command(raw) => command(raw, report)?,
+        };
+        let name = variants.0.first().map(|variant| variant.value.name.clone())?;
+        Some(Named { name, span: item.span, variants })
+    };
+    let all = raw.items.iter().filter_map(|item| resolve(item, report)).collect();
+    unique("service", all, report)
+}
 
 /// One workload, or network tests, which may be several; `None` where nothing can be concluded.
 pub(super) fn workloads(raw: &Spanned<Many<WorkloadRaw>>, report: &mut Report) -> Option<Variants<Workload>> {
@@ -38,15 +58,15 @@ pub(super) fn check_served(
     let needed = workload.protocol();
     for service in services {
         let Some(first) = service.variants.0.first() else { continue };
-        let help = match (first.value.kind.facts().protocol, needed) {
-            (Some(spoken), _) if spoken == needed => continue,
+        let help = match first.value.kind.facts().protocol {
+            Some(spoken) if spoken == needed => continue,
             // A program of the user's own that speaks the protocol of vtax's network tests would be vtax.
-            (None, Protocol::Http | Protocol::Sip) => continue,
-            (Some(spoken), Protocol::Http | Protocol::Sip) => match spoken.workloads() {
+            _ if needed == Protocol::Network => "network tests are made with the service `peer`".to_owned(),
+            None => continue,
+            Some(spoken) => match spoken.workloads() {
                 [word] => format!("its workload is `{word}`"),
                 words => format!("its workloads are {}", listed(words.iter().copied())),
             },
-            (_, Protocol::Network) => "network tests are made with the service `peer`".to_owned(),
         };
         let word = needed.workloads()[0];
         report
