@@ -3,16 +3,10 @@
 #![expect(clippy::print_stdout, reason = "a developer's tool: its output is its purpose")]
 
 mod bench;
-mod bench_http;
-mod bench_kamailio;
-mod bench_lab;
-mod bench_net;
-mod bench_probe;
-mod bench_report;
-mod bench_sip;
-mod bench_vm;
 mod ft_soak;
 mod place;
+mod program;
+mod sheet;
 mod soundness;
 mod soundness_coverage;
 mod soundness_load;
@@ -44,7 +38,7 @@ fn run() -> Result<()> {
         ["soundness", "--real", n] => soundness_real::run(n.parse().context("a number of comparisons")?),
         ["soundness", names @ ..] => soundness::run(names),
         // Of the net bench, which runs it in a namespace.
-        ["bare-ping"] => bench_net::bare_ping(),
+        ["bare-ping"] => bench::net::bare_ping(),
         ["ft-soak"] => ft_soak::run("100", &[]),
         ["ft-soak", kills, modes @ ..] => ft_soak::run(kills, modes),
         _ => bail!(USAGE),

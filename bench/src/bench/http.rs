@@ -6,16 +6,16 @@
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
-use vtax_sys::reap::{self, Reaped};
 
-use crate::bench::{Row, Sheet};
 use crate::place;
+use crate::program::{median, pinned, run};
+use crate::sheet::{Row, Sheet};
 
 const GENERATOR_CPU: &str = "0";
 const SERVER_CPU: &str = "1";
@@ -156,28 +156,6 @@ fn httperf_per_cpu_second(server: &Nginx) -> Result<f64> {
     let replies: f64 = words.next().context("httperf printed no replies")?.parse()?;
     ensure!(replies >= (connections * calls) as f64, "httperf lost requests: {total}");
     Ok(replies / reaped.cpu.total().as_secs_f64())
-}
-
-/// A command bound to a CPU from its first instruction on.
-fn pinned(cpu: &str, program: &str) -> Command {
-    let mut command = Command::new("taskset");
-    command.args(["-c", cpu, program]);
-    command
-}
-
-/// Runs to the end; what it printed and what it used.
-fn run(command: &mut Command, name: &str) -> Result<(String, Reaped)> {
-    let missing = || format!("starting {name} (in Debian: apt install wrk httperf nginx-light)");
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().with_context(missing)?;
-    let output = std::io::read_to_string(child.stdout.take().context("no pipe")?)?;
-    let reaped = reap::wait(child)?;
-    ensure!(reaped.status.success(), "{name}: {}; is it installed?\n{output}", reaped.status);
-    Ok((output, reaped))
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// nginx with a private configuration and one file of 100 bytes, for as long as this lives.

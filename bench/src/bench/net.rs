@@ -15,9 +15,9 @@ use serde_json::Value;
 use vtax_lab::LinkProperties;
 use vtax_testkit::cable::{Cable, apart, finish};
 
-use crate::bench::{Row, Sheet};
-use crate::bench_sip::median;
 use crate::place;
+use crate::program::median;
+use crate::sheet::{Row, Sheet};
 
 const PAIRS: usize = 5;
 const SECONDS: u32 = 1;

@@ -10,7 +10,7 @@ use vtax_service::{Place, RunningService};
 use vtax_sys::sched;
 use vtax_units::{Bytes, CpuSet, Nanos};
 
-use crate::bench_sip::vtax;
+use super::sip::vtax;
 use crate::place;
 
 /// Subscribers of both servers, all of them registered.

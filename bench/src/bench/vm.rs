@@ -12,8 +12,9 @@ use vtax_agent::Client;
 use vtax_units::{Bytes, CpuSet};
 use vtax_vm::{Guest, GuestOptions, Vm, VmConfig, accel};
 
-use crate::bench::{Row, Sheet};
 use crate::place::vtax;
+use crate::program::median;
+use crate::sheet::{Row, Sheet};
 
 /// Pairs of boots; the two of a pair follow each other, so that a busy host slows both.
 const PAIRS: usize = 5;
@@ -32,7 +33,7 @@ pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
         bare.push(time.map_err(|reason| anyhow!("bare kernel: {reason}"))?.as_secs_f64());
         ready.push(boot_to_ready(&guest)?);
     }
-    let (ours, peer) = (median(&mut ready), median(&mut bare));
+    let (ours, peer) = (median(ready), median(bare));
     let ratio = ours / peer;
     sheet.add(Row {
         name: format!("guest ready / bare kernel at init ({})", guest.accelerator()),
@@ -64,9 +65,4 @@ fn boot_to_ready(guest: &Guest) -> Result<f64> {
     let seconds = started.elapsed().as_secs_f64();
     vm.quit();
     Ok(seconds)
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

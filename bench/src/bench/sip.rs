@@ -6,18 +6,19 @@
 use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
-use vtax_sys::reap::{self, Reaped};
+use vtax_sys::reap;
 
-use crate::bench::{Row, Sheet};
-use crate::bench_kamailio;
+use super::kamailio;
 use crate::place;
+use crate::program::{median, pinned, run};
+use crate::sheet::{Row, Sheet};
 
 const GENERATOR_CPU: &str = "0";
 const PEER_CPU: &str = "1";
@@ -63,7 +64,7 @@ pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
     sheet.add(registrations(directory.path())?)?;
     sheet.add(highest_rate(directory.path())?)?;
     sheet.add_all(population()?)?;
-    for rate in bench_kamailio::RATES {
+    for rate in kamailio::RATES {
         sheet.add(servers(rate)?)?;
     }
     Ok(())
@@ -224,10 +225,10 @@ fn messages(subscribers: u32) -> Result<(f64, f64)> {
 fn servers(rate: u32) -> Result<Row> {
     let mut pairs = Vec::new();
     for _ in 0..ROUNDS {
-        let server = Peer::server(bench_kamailio::SUBSCRIBERS)?;
-        let ours = bench_kamailio::calls_per_cpu_second(server.child.id(), &server.target(), rate)?;
+        let server = Peer::server(kamailio::SUBSCRIBERS)?;
+        let ours = kamailio::calls_per_cpu_second(server.child.id(), &server.target(), rate)?;
         drop(server);
-        pairs.push((ours, bench_kamailio::kamailio(rate)?));
+        pairs.push((ours, kamailio::kamailio(rate)?));
     }
     let ratio = median(pairs.iter().map(|(ours, peer)| ours / peer).collect());
     Ok(Row {
@@ -336,31 +337,6 @@ fn sipp(directory: &Path, target: &str, rate: u32, calls: u32, arguments: &[&str
         failed: failed + (f64::from(calls) - succeeded - failed),
         effective: succeeded / took,
     })
-}
-
-/// A command bound to a CPU from its first instruction on.
-pub(crate) fn pinned(cpu: &str, program: &str) -> Command {
-    let mut command = Command::new("taskset");
-    command.args(["-c", cpu, program]);
-    command
-}
-
-/// Runs to the end; what it printed and what it used.
-fn run(command: &mut Command, name: &str) -> Result<(String, Reaped)> {
-    let mut child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .with_context(|| format!("starting {name}"))?;
-    let output = std::io::read_to_string(child.stdout.take().context("no pipe")?)?;
-    let reaped = reap::wait(child)?;
-    ensure!(reaped.status.success(), "{name}: {}\n{output}", reaped.status);
-    Ok((output, reaped))
-}
-
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 fn free_port() -> Result<u16> {

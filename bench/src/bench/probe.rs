@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use vtax_probe::{Probe, Sampler, Scope};
 use vtax_units::Nanos;
 
-use crate::bench::{Row, Sheet};
+use crate::sheet::{Row, Sheet};
 
 const PROCESSES: usize = 100;
 const SNAPSHOTS_PER_SECOND: f64 = 1.0;

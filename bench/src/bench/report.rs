@@ -7,8 +7,8 @@ use anyhow::{Context, Result, ensure};
 use vtax_fixture as fixture;
 use vtax_store::record::Validity;
 
-use crate::bench::{Row, Sheet};
 use crate::place;
+use crate::sheet::{Row, Sheet};
 
 /// Trials, cells and seconds that make ten million requests.
 const REPETITIONS: u32 = 4;

@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use vtax_testkit::star::{StarTimes, measure_star};
 
-use crate::bench::{Row, Sheet};
 use crate::place::vtax;
+use crate::sheet::{Row, Sheet};
 
 const FEW: usize = 50;
 const MANY: usize = 1000;
