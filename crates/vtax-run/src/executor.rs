@@ -15,8 +15,9 @@ use crate::calm::Calm;
 use crate::error::RunError;
 use crate::guests::{Guests, PairSupport};
 use crate::observe::Observer;
+use crate::order::Order;
 use crate::provision::Provisions;
-use crate::runner::{Executor, Order};
+use crate::runner::Executor;
 use crate::stop::Stop;
 use crate::trial::{Trial, make_pair};
 

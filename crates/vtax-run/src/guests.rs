@@ -1,5 +1,6 @@
 //! What virtual machines of a plan boot: QEMU, and a root that all of them share.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use vtax_lab::pair_qemu::choose_qemu;
@@ -40,6 +41,12 @@ pub(crate) struct Guests {
     image: Option<RootImage>,
 }
 
+/// Kernel modules that the plan's workloads need.
+pub(crate) fn modules(plan: &Plan) -> Vec<String> {
+    let modules = plan.cells.iter().flat_map(|cell| cell.workload.model().kernel_modules());
+    modules.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
 impl Guests {
     /// Prepares what a plan needs.
     pub(crate) fn prepare(
@@ -53,7 +60,7 @@ impl Guests {
             return Self::default();
         }
         let mut guests = Self::default();
-        let modules = crate::net::modules(plan);
+        let modules = modules(plan);
         let prepared = match &pairs.0 {
             None => Ok(GuestOptions::of_user()),
             Some(Err(why)) => Err(why.clone()),

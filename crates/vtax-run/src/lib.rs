@@ -3,26 +3,27 @@
 //! [`Runner`] decides which trial comes next and writes it down; an [`Executor`] makes it. The
 //! real executor is [`LabExecutor`], which builds a fresh testbed for each trial.
 
-mod burst;
+mod addresses;
 pub mod calibration;
 mod calm;
 mod complaints;
 mod error;
 mod executor;
 mod failover;
+mod family;
 mod gate;
 mod guests;
-mod ims;
+mod instrument;
 mod live;
-mod measure;
-mod net;
 mod noise;
 mod observe;
 mod offered;
+mod order;
 mod precision;
 mod probes;
 mod provenance;
 mod provision;
+mod requests;
 mod runner;
 mod schedule;
 mod settle;
@@ -34,7 +35,8 @@ pub use executor::LabExecutor;
 pub use guests::PairSupport;
 pub use live::LiveProgress;
 pub use observe::{Observer, RunEvent};
+pub use order::Order;
 pub use provenance::{host, provenance};
-pub use runner::{Ended, Executor, Order, Runner};
+pub use runner::{Ended, Executor, Runner};
 pub use schedule::{Schedule, Slot};
 pub use stop::Stop;

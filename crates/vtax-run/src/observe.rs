@@ -5,6 +5,7 @@ use std::time::Duration;
 use vtax_store::LiveWidth;
 use vtax_store::ims::ImsPhase;
 use vtax_store::record::{CapacityStep, TrialRecord};
+use vtax_units::Rate;
 
 /// Something happened. Times are wall-clock.
 #[derive(Debug, Clone)]
@@ -42,6 +43,11 @@ pub enum RunEvent<'a> {
     Step {
         /// The step.
         step: &'a CapacityStep,
+    },
+    /// How many requests per second succeed at the moment; about once a second.
+    Rate {
+        /// Successful answers per second.
+        rate: Rate,
     },
     /// A phase of an IMS benchmark ended.
     ImsPhase {

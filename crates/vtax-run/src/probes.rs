@@ -12,7 +12,20 @@ use vtax_probe::{FrequencyWatch, Probe, Sampler, Scope, Snapshot};
 use vtax_sys::chain;
 use vtax_units::{CpuSet, Nanos};
 
-use crate::trial::role;
+/// Below this, CPU times counted in ticks of 10 ms are too coarse to draw.
+const SHORTEST_INTERVAL: Nanos = Nanos::from_millis(200);
+const LONGEST_INTERVAL: Nanos = Nanos::from_secs(1);
+
+/// How often nodes are sampled during a measurement: every second, more often where that would leave
+/// fewer than eight samples to see a change in.
+pub(crate) fn interval(duration: Nanos) -> Nanos {
+    Nanos((duration.0 / 8).clamp(SHORTEST_INTERVAL.0, LONGEST_INTERVAL.0))
+}
+
+/// What a node is in its testbed, whichever of two that is: `client`, `sut`, `sut-2`.
+pub(crate) fn role(name: &str) -> &str {
+    name.strip_suffix("-b").unwrap_or(name)
+}
 
 /// Nanoseconds since 1970.
 fn unix_ns() -> i64 {

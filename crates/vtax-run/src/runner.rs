@@ -8,36 +8,16 @@ use std::time::{Duration, Instant};
 use vtax_plan::model::{Cell, Measure, Plan};
 use vtax_store::record::{InvalidReason, JournalEntry, TrialRecord, Validity};
 use vtax_store::{Provenance, RunWriter, TrialWriter, unix_ms};
-use vtax_units::{Rate, Share};
+use vtax_units::Rate;
 
 use crate::error::RunError;
 use crate::observe::{Observer, RunEvent};
 use crate::offered::{capacity, halved, offered};
+use crate::order::Order;
 use crate::precision::Precision;
 use crate::provenance::machine_name;
 use crate::schedule::{Schedule, Slot};
 use crate::stop::Stop;
-
-/// A trial as it is ordered from an [`Executor`].
-#[derive(Debug)]
-pub struct Order<'a> {
-    /// What is built and run.
-    pub cell: &'a Cell,
-    /// What is measured.
-    pub measure: &'a Measure,
-    /// Attempt at this cell and measure, from 0.
-    pub repetition: u32,
-    /// Round it belongs to, from 0.
-    pub round: u32,
-    /// Seed of everything random in the trial.
-    pub seed: u64,
-    /// Offered load of a latency measurement; [`Rate`] zero for the other kinds.
-    pub offered: Rate,
-    /// What earlier trials say the capacity is about.
-    pub capacity_hint: Option<Rate>,
-    /// A change of level within a trial that is smaller doesn't matter: the plan's margin.
-    pub tolerance: Share,
-}
 
 /// Makes trials. The real one builds testbeds; tests use a fake.
 pub trait Executor {
@@ -266,9 +246,9 @@ impl<'a> Runner<'a> {
         let offered = match measure.kind.load() {
             Some(load) => {
                 let load = if slot.partner.is_some() { halved(load) } else { load };
-                offered(self.plan, &self.records, cell, load)?
+                Some(offered(self.plan, &self.records, cell, load)?)
             }
-            None => Rate(0.0),
+            None => None,
         };
         // Neighbouring trials must not share arrival times: mix the whole slot into the seed.
         let place = (slot.cell as u64) << 40 | (slot.measure as u64) << 20 | u64::from(slot.repetition);

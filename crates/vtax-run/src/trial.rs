@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use vtax_agent::message::{Event, InterfaceSetup, NodeFacts, Provisioning, ServiceId, ServiceReady};
 use vtax_agent::{AgentError, Client};
 use vtax_lab::{Lab, LabError, Node, Slot, Testbed, TestbedSpec};
 use vtax_load::sip::PhaseResult;
-use vtax_plan::model::{Budget, Workload};
+use vtax_plan::model::Budget;
 use vtax_probe::Snapshot;
 use vtax_probe::layers::CpuBreakdown;
 use vtax_probe::noise::{Disturbance, disturbance, disturbance_by_the_machine};
@@ -18,21 +18,17 @@ use vtax_store::{StoreError, TrialEvent, TrialWriter, unix_ms};
 use vtax_sys::chain;
 use vtax_units::Nanos;
 
-use crate::burst::interval;
+use crate::addresses::sources;
 use crate::complaints::Complaints;
-use crate::failover::{Breakable, Injector, Meter, Qemus, mode_of, nothing_happened};
+use crate::failover::{Meter, Qemus, mode_of};
+use crate::family::instrument;
 use crate::gate;
-use crate::ims::sources;
-use crate::measure::{Measured, Site};
-use crate::net;
+use crate::instrument::{BOOT_WITHIN, Measured, Site};
 use crate::noise::{blame, is_too_much};
 use crate::observe::{Observer, RunEvent};
-use crate::probes::Probes;
-use crate::runner::Order;
+use crate::order::Order;
+use crate::probes::{Probes, interval, role};
 use crate::stop::Stop;
-
-/// A guest under emulation on a busy host has been seen to take 20 s to its first answer.
-const BOOT_WITHIN: Duration = Duration::from_secs(90);
 
 /// Why a trial has no result.
 struct Failed {
@@ -342,6 +338,10 @@ impl<'a> Trial<'a> {
         partner: Option<gate::Seat>,
     ) -> Result<Measured, Failed> {
         let broken = failed(InvalidReason::MeasureFailed);
+        let provisioning = self.provisioning.clone().unwrap_or_default();
+        let mut instrument = instrument(&self.order.cell.workload);
+        let load = instrument.load(target, &self.sources, self.order);
+        stage.client.open_load(&load).map_err(|e| broken(&e))?;
         // A search takes seconds; how many is found out by making it.
         let part = self.order.cell.workload.model().shortest_part(&self.order.measure.kind);
         let every = interval(part.unwrap_or(Nanos::from_secs(8)));
@@ -351,28 +351,20 @@ impl<'a> Trial<'a> {
             .map_err(|detail| Failed { reason: InvalidReason::MeasureFailed, detail })?;
         meet(partner.as_ref())?;
         let qemus = Qemus::start(&testbed.the_sut().node, &probes.sut_cpus);
-        let mut phases = Vec::new();
-        let measured = match &self.order.cell.workload {
-            Workload::Network(workload) => {
-                let (client, sut, observer) = (&stage.client, &stage.sut, self.observer);
-                let mut stand = net::Stand { client, sut, testbed, probes: &mut probes, observer };
-                net::measure(&mut stand, self.order, workload, target, observer)
-            }
-            Workload::Http(_) | Workload::Sip(_) => {
-                self.under_load(stage, testbed, target, partner.as_ref(), &mut phases)
-            }
+        let mut site = Site {
+            client: &stage.client,
+            sut: &stage.sut,
+            testbed,
+            probes: &mut probes,
+            target,
+            provisioning: &provisioning,
+            observer: self.observer,
+            partner: partner.as_ref(),
+            started_unix_ms: unix_ms(),
         };
-        let mut measured = measured.map_err(|e| broken(&e))?;
-        self.phases = phases;
+        let mut measured = instrument.measure(&mut site, self.order).map_err(|e| broken(&e))?;
+        self.phases = std::mem::take(&mut measured.phases);
         self.record.facts.append(&mut testbed.path_facts());
-        for found in measured.observations.iter_mut().filter_map(|o| o.result.as_mut()) {
-            if let Some(ims) = found.scenarios_mut() {
-                ims.probe_clocks = probes.clocks.clone();
-            }
-            if let (Validity::Valid, Some(why)) = (&measured.validity, nothing_happened(found)) {
-                measured.validity = why;
-            }
-        }
         // Probes that fail cost the breakdown, not the trial.
         match probes.stop(&stage.client, &stage.sut, measured.answered) {
             Ok((cpu, host_end)) => {
@@ -394,41 +386,8 @@ impl<'a> Trial<'a> {
             Err(error) => drop(self.record.facts.insert("probes".into(), error)),
         }
         self.snapshots = probes.series;
+        stage.client.close_load().map_err(|e| broken(&e))?;
         Ok(measured)
-    }
-
-    /// Requests, or SIP's scenarios, while things break where the measure is about that; the phases of a
-    /// SIP load are added to `phases`.
-    fn under_load(
-        &self,
-        stage: &Stage,
-        testbed: &mut Testbed,
-        target: SocketAddr,
-        partner: Option<&gate::Seat>,
-        phases: &mut Vec<PhaseResult>,
-    ) -> Result<Measured, AgentError> {
-        let path = testbed.path_switch();
-        let rig = Breakable::new(&testbed.the_sut().node, path);
-        let revive = || self.revive(stage, testbed);
-        let injector = self.order.measure.kind.failover().map(|failover| {
-            let faults = failover.faults_of(self.order.cell).copied().collect();
-            Injector { rig: &rig, faults, revive: &revive }
-        });
-        let (client, observer, injector) = (&stage.client, self.observer, injector.as_ref());
-        let started_unix_ms = unix_ms();
-        let site = Site { client, target, observer, partner, injector, started_unix_ms };
-        match &self.order.cell.workload {
-            Workload::Http(http) => site.http(self.order, http),
-            Workload::Sip(sip) => {
-                let (measured, made) = site.sip(self.order, sip, &self.sources)?;
-                *phases = made;
-                Ok(measured)
-            }
-            Workload::Network(_) => {
-                let error = "network tests have no load of requests".to_owned();
-                Err(AgentError::Refused { node: "client".to_owned(), error })
-            }
-        }
     }
 
     /// Tells what else happened on the SUT's CPUs; where it was much, the trial doesn't count.
@@ -451,23 +410,6 @@ impl<'a> Trial<'a> {
         if let (true, Some(detail)) = (open, self.disturbed.take()) {
             self.record.validity = Validity::Invalid { reason: Disturbed, detail };
         }
-    }
-
-    /// Starts the service in a guest that was booted again.
-    fn revive(&self, stage: &Stage, testbed: &Testbed) -> Result<(), String> {
-        let again = || -> Result<(), AgentError> {
-            stage.sut.hello(BOOT_WITHIN)?;
-            if let Some(interfaces) = testbed.the_sut().node.interfaces() {
-                stage.sut.configure_network(interfaces.to_vec())?;
-            }
-            let provisioning = self.provisioning.clone().unwrap_or_default();
-            let service = &self.order.cell.service;
-            stage
-                .sut
-                .start_service(ServiceId::ONLY, service, testbed.the_sut().service_address, &provisioning)
-                .map(|_| ())
-        };
-        again().map_err(|e| chain(&e))
     }
 
     /// A service that died in the middle makes the trial invalid, whatever was counted.
@@ -497,11 +439,6 @@ impl<'a> Trial<'a> {
             self.record.validity = Validity::Invalid { reason: InvalidReason::ServiceFailed, detail };
         }
     }
-}
-
-/// What a node is in its testbed, whichever of two that is: `client`, `sut`, `sut-2`.
-pub(crate) fn role(name: &str) -> &str {
-    name.strip_suffix("-b").unwrap_or(name)
 }
 
 /// Waits for the partner, where there is one.

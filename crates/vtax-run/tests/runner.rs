@@ -76,7 +76,7 @@ impl Executor for Fake {
         let validity = if outcome.is_some() {
             Validity::Valid
         } else {
-            self.offered.borrow_mut().push(order.offered.0);
+            self.offered.borrow_mut().extend(order.offered.map(|rate| rate.0));
             Validity::Invalid { reason: InvalidReason::MeasureFailed, detail: "fake".into() }
         };
         Ok(Some(TrialRecord {

@@ -121,22 +121,6 @@ impl Finding {
             Self::Capacity(_) | Self::Ims(_) | Self::Network(_) | Self::Unknown { .. } => None,
         }
     }
-
-    /// What a generator of SIP scenarios recorded, where it did.
-    pub fn scenarios_mut(&mut self) -> Option<&mut ImsOutcome> {
-        match self {
-            Self::Ims(ims) => Some(ims),
-            Self::Failover(failover) => match &mut failover.load {
-                FailoverLoad::Scenarios(ims) => Some(ims),
-                FailoverLoad::Requests(_) => None,
-            },
-            Self::Capacity(_)
-            | Self::Latency { .. }
-            | Self::Throughput { .. }
-            | Self::Network(_)
-            | Self::Unknown { .. } => None,
-        }
-    }
 }
 
 impl Serialize for Finding {

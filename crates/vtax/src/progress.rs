@@ -86,7 +86,7 @@ impl Observer for Progress {
                 self.status(&format!("{} · {} {rate:.1}/s IHS {ihs:.2} % {mark}", self.trial(), phase.name));
             }
             RunEvent::TrialEnded { record } => self.line(&ended(record, &self.tests)),
-            RunEvent::Widths { .. } => {}
+            RunEvent::Widths { .. } | RunEvent::Rate { .. } => {}
             RunEvent::Note { text } => self.line(&format!("note: {text}")),
         }
     }

@@ -2,8 +2,8 @@
 //! clients see of it.
 
 mod account;
-mod client;
 mod inject;
+mod measure;
 mod protection;
 mod seen;
 #[cfg(test)]
@@ -11,9 +11,9 @@ mod tests;
 
 use vtax_plan::model::{Cell, EnvironmentKind, FaultTolerance, FtMode};
 
-pub(crate) use client::nothing_happened;
-pub(crate) use inject::{Breakable, Injector};
+pub(crate) use measure::{Held, measure};
 pub(crate) use protection::{Meter, Qemus};
+pub(crate) use seen::Course;
 
 /// The options of a cell's protection; `None` where it is no virtual machine that is compared with
 /// protected ones.

@@ -42,7 +42,7 @@ struct Attempt {
 
 /// The course of a load, as clients saw it.
 #[derive(Debug, Default)]
-pub(super) struct Course {
+pub(crate) struct Course {
     duration: u64,
     /// In the order in which they came.
     answers: Vec<Answer>,
@@ -56,8 +56,8 @@ pub(super) struct Course {
 }
 
 impl Course {
-    /// Of HTTP requests.
-    pub(super) fn of_requests(load: &LoadResult) -> Self {
+    /// Of requests.
+    pub(crate) fn of_requests(load: &LoadResult) -> Self {
         let mut course = Self { duration: load.duration.0, ..Self::default() };
         for sample in &load.samples {
             let ended = sample.start_ns.saturating_add(u64::from(sample.latency_ns));
@@ -74,7 +74,7 @@ impl Course {
     }
 
     /// Of the scenarios of a phase, whose transient is over when the recorded load starts.
-    pub(super) fn of_scenarios(phase: &PhaseResult) -> Self {
+    pub(crate) fn of_scenarios(phase: &PhaseResult) -> Self {
         let transient = phase.transient.0;
         let duration = phase.duration.0.saturating_sub(transient);
         let mut course = Self { duration, ..Self::default() };

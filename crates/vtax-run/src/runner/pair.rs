@@ -2,9 +2,10 @@
 
 use vtax_store::record::{InvalidReason, Partner, TrialRecord, Validity};
 
-use super::{Executor, Order, Runner, Slot};
+use super::{Executor, Runner, Slot};
 use crate::error::RunError;
 use crate::observe::RunEvent;
+use crate::order::Order;
 
 impl Runner<'_> {
     /// Makes a pair; false where it was interrupted. Slots are the baseline's and the candidate's: the

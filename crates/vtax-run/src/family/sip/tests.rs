@@ -11,7 +11,8 @@ use vtax_store::ims::ImsPhaseKind;
 use vtax_store::record::{InvalidReason, Validity};
 use vtax_units::{Nanos, Rate};
 
-use super::{Benchmark, Found, Session};
+use super::benchmark::{Benchmark, Found};
+use super::session::Session;
 use crate::observe::{Observer, RunEvent};
 
 /// Of the trial.

@@ -1,40 +1,33 @@
-//! The testbed of a trial as the ground that tests are made on.
+//! Tests between the two ends of a trial's testbed.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use vtax_agent::{AgentError, Client};
-use vtax_lab::{PathSwitch, Testbed};
+use vtax_agent::AgentError;
+use vtax_lab::PathSwitch;
 use vtax_load::network::{NetResult, NetSpec};
-use vtax_load::{LoadSpec, NetworkAnswer, Progress, Step};
+use vtax_load::{NetworkAnswer, Progress, Step};
 use vtax_plan::model::{Cut, NetworkMeasure};
 use vtax_sys::chain;
 use vtax_sys::netlink::LinkStats;
 
-use super::{Captured, Ground, Made};
-use crate::observe::{Observer, RunEvent};
-use crate::probes::{Mark, Probes};
+use super::ends::{Captured, Ends, Made};
+use crate::instrument::Site;
+use crate::observe::RunEvent;
+use crate::probes::Mark;
 
 /// The two ends of a testbed that stands, with all that watches them.
-pub(crate) struct Stand<'a> {
-    pub(crate) client: &'a Client,
-    pub(crate) sut: &'a Client,
-    pub(crate) testbed: &'a mut Testbed,
-    pub(crate) probes: &'a mut Probes,
-    pub(crate) observer: &'a dyn Observer,
+pub(super) struct OnTestbed<'a, 's> {
+    pub(super) site: &'a mut Site<'s>,
 }
 
-impl Ground for Stand<'_> {
-    fn open(&mut self) -> Result<(), AgentError> {
-        self.client.open_load(&LoadSpec::Network)
-    }
-
+impl Ends for OnTestbed<'_, '_> {
     fn make(&mut self, spec: &NetSpec, measure: &NetworkMeasure, what: &str) -> Result<Made, AgentError> {
-        let capture = measure.capture.then(|| self.testbed.start_capture().map_err(|e| chain(&e)));
+        let capture = measure.capture.then(|| self.site.testbed.start_capture().map_err(|e| chain(&e)));
         let before = self.counters();
-        let mark = self.probes.mark(self.sut);
+        let mark = self.site.probes.mark(self.site.sut);
         let (answer, uncut) = self.run(spec, measure.cut, what);
-        let end = self.probes.mark(self.sut);
+        let end = self.site.probes.mark(self.site.sut);
         let counted = before.zip(self.counters()).map(|(before, after)| since(&before, &after));
         let captured = capture.map(|capture| {
             let counts = capture?.stop().map_err(|e| chain(&e))?;
@@ -51,13 +44,13 @@ impl Ground for Stand<'_> {
     }
 }
 
-impl Stand<'_> {
+impl OnTestbed<'_, '_> {
     fn counters(&mut self) -> Option<[LinkStats; 2]> {
-        self.testbed.counters().ok().flatten()
+        self.site.testbed.counters().ok().flatten()
     }
 
     fn cpu(&self, start: &Mark, end: &Mark, spent_on: u64) -> Option<vtax_probe::layers::CpuBreakdown> {
-        (spent_on > 0).then(|| self.probes.between(start, end, spent_on))
+        (spent_on > 0).then(|| self.site.probes.between(start, end, spent_on))
     }
 
     /// Makes the test, shows how it goes, and cuts the path in its middle where that is asked for.
@@ -67,8 +60,8 @@ impl Stand<'_> {
         cut: Option<Cut>,
         what: &str,
     ) -> (Result<NetworkAnswer, AgentError>, Option<String>) {
-        let switch = cut.map(|cut| (cut, self.testbed.path_switch()));
-        let (client, observer) = (self.client, self.observer);
+        let switch = cut.map(|cut| (cut, self.site.testbed.path_switch()));
+        let (client, observer) = (self.site.client, self.site.observer);
         std::thread::scope(|scope| {
             let (over, waiting) = channel::<()>();
             let cutter = switch.map(|(cut, switch)| {

@@ -5,7 +5,7 @@ use vtax_plan::model::{Direction, NetworkTestKind};
 use vtax_store::network::{CountCheck, CountedBy};
 use vtax_sys::netlink::LinkStats;
 
-use super::Captured;
+use super::ends::Captured;
 
 /// Ethernet, IPv4 and TCP with timestamps (RFC 7323): what each packet of a transfer carries beside its
 /// payload. A burst that an offload takes for one packet has them once, and counts as one packet.

@@ -7,7 +7,8 @@ use vtax_store::network::NetworkFinding;
 use vtax_store::record::{Finding, InvalidReason, Observation, SteadyState, Validity, WarmUp};
 use vtax_units::{Nanos, Share};
 
-use super::{Made, count};
+use super::count;
+use super::ends::Made;
 
 /// Share of the datagrams that the receiving program may miss for want of room: beyond, the loss found
 /// would be the instrument's.

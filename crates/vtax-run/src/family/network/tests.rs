@@ -11,11 +11,13 @@ use vtax_plan::model::{NetworkMeasure, Plan, Workload};
 use vtax_store::network::CountedBy;
 use vtax_store::record::{InvalidReason, Observation, SteadyState, Validity};
 use vtax_sys::netlink::LinkStats;
-use vtax_units::{Nanos, Rate, Share};
+use vtax_units::{Nanos, Share};
 
-use super::{Captured, Ground, Made, measure, modules};
+use super::ends::{Captured, Ends, Made};
+use super::measure;
+use crate::guests::modules;
 use crate::observe::{Observer, RunEvent};
-use crate::runner::Order;
+use crate::order::Order;
 
 const PLAN: &str = "
 vtax: 1
@@ -47,11 +49,7 @@ struct Fake<F> {
     change: F,
 }
 
-impl<F: FnMut(&NetSpec, &mut Made)> Ground for Fake<F> {
-    fn open(&mut self) -> Result<(), AgentError> {
-        Ok(())
-    }
-
+impl<F: FnMut(&NetSpec, &mut Made)> Ends for Fake<F> {
     fn make(&mut self, spec: &NetSpec, _: &NetworkMeasure, what: &str) -> Result<Made, AgentError> {
         assert!(what.contains(" of 3)"), "{what}");
         self.specs.push(spec.clone());
@@ -111,15 +109,15 @@ fn trial(
         repetition: 0,
         round: 0,
         seed,
-        offered: Rate(0.0),
+        offered: None,
         capacity_hint: None,
         tolerance: Share(0.05),
     };
     let Workload::Network(workload) = &plan.cells[0].workload else { panic!("no network workload") };
-    let mut ground = Fake { specs: Vec::new(), change };
+    let mut ends = Fake { specs: Vec::new(), change };
     let target = "10.97.0.2:5202".parse().unwrap();
-    let measured = measure(&mut ground, &order, workload, target, &Silent).unwrap();
-    (measured.observations, measured.validity, ground.specs)
+    let measured = measure(&mut ends, &order, workload, target, &Silent).unwrap();
+    (measured.observations, measured.validity, ends.specs)
 }
 
 /// The observation of the test of that name, where it counts.

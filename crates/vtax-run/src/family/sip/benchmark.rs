@@ -1,26 +1,21 @@
 //! The IMS benchmark on a testbed that stands: pre-registration, stir, then the steps or the search
 //! that finds the design objective capacity (ETSI TS 186 008-1).
 
-mod client;
-mod judge;
-#[cfg(test)]
-mod tests;
-
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
 use vtax_agent::AgentError;
 use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome};
-use vtax_load::sip::{PhaseKind, PhaseResult, Pools, SipPhase, SipProfile, SipResult};
+use vtax_load::sip::{PhaseKind, PhaseResult, Pools, SipPhase, SipProfile};
 use vtax_plan::model::{Arrivals, ImsMeasure, LatencyMeasure, Ramp, SipWorkload, Spread};
 use vtax_store::ims::{Doc, ImsOutcome, ImsPhase, ImsPhaseKind};
 use vtax_store::record::{InvalidReason, Validity};
 use vtax_units::{Nanos, Rate, Share};
 
+use super::judge::{self, Limits, judge};
+use super::session::Session;
 use crate::observe::{Observer, RunEvent};
-pub(crate) use client::sources;
-use judge::{Limits, judge};
 
 /// Steps of one search, repeated ones included; a search that needs more meets a system whose
 /// capacity moves faster than it can be searched.
@@ -39,22 +34,16 @@ const LONG_CALL: u64 = 5;
 /// On top of what a profile takes by itself: the agent may be kept waiting for its CPU.
 const SLACK: Duration = Duration::from_secs(120);
 
-/// A session that can be driven through profiles: the client node's, or a simulated one.
-pub(crate) trait Session {
-    /// Runs a profile to its end, which comes before `within` has passed.
-    fn run(&mut self, profile: &SipProfile, within: Duration) -> Result<SipResult, AgentError>;
-}
-
 /// What a benchmark found.
-pub(crate) struct Found {
-    pub(crate) outcome: ImsOutcome,
-    pub(crate) validity: Validity,
+pub(super) struct Found {
+    pub(super) outcome: ImsOutcome,
+    pub(super) validity: Validity,
     /// The phases with their seconds and histograms, for the trial's files.
-    pub(crate) phases: Vec<PhaseResult>,
+    pub(super) phases: Vec<PhaseResult>,
 }
 
 /// A benchmark under way.
-pub(crate) struct Benchmark<'a> {
+pub(super) struct Benchmark<'a> {
     session: &'a mut dyn Session,
     workload: &'a SipWorkload,
     observer: &'a dyn Observer,
@@ -66,14 +55,14 @@ pub(crate) struct Benchmark<'a> {
 }
 
 /// A phase to be run, with what it is for and what it must keep.
-struct Stage {
+struct Planned {
     kind: ImsPhaseKind,
     phase: SipPhase,
     limits: Limits,
 }
 
 impl<'a> Benchmark<'a> {
-    pub(crate) fn new(
+    pub(super) fn new(
         session: &'a mut dyn Session,
         workload: &'a SipWorkload,
         arrivals: Arrivals,
@@ -84,7 +73,7 @@ impl<'a> Benchmark<'a> {
     }
 
     /// Finds the capacity; `hint` is what an earlier trial found, `seed` is this one's own.
-    pub(crate) fn find(
+    pub(super) fn find(
         mut self,
         measure: &ImsMeasure,
         hint: Option<Rate>,
@@ -123,24 +112,20 @@ impl<'a> Benchmark<'a> {
     }
 
     /// Runs the mix at one rate, after registering the plan's share.
-    pub(crate) fn fixed(mut self, measure: &LatencyMeasure, rate: Rate) -> Result<Found, AgentError> {
+    pub(super) fn fixed(mut self, measure: &LatencyMeasure, rate: Rate) -> Result<Found, AgentError> {
         let load = fixed_load((measure.warmup, measure.duration), rate);
         let made = self.play(vec![registration(SipWorkload::REGISTRATION_RATE, None), load])?;
         Ok(self.conclude_fixed(made))
     }
 
-    /// As [`fixed`](Self::fixed) for a time that doesn't count and one that does, but the load is run by
-    /// `around`, when it may start.
-    pub(crate) fn held(
-        mut self,
-        times: (Nanos, Nanos),
-        rate: Rate,
-        around: impl FnOnce(
-            &mut dyn FnMut() -> Result<Range<usize>, AgentError>,
-        ) -> Result<Range<usize>, AgentError>,
-    ) -> Result<Found, AgentError> {
-        self.play(vec![registration(SipWorkload::REGISTRATION_RATE, None)])?;
-        let made = around(&mut || self.play(vec![fixed_load(times, rate)]))?;
+    /// Registers the plan's share, so that a load can be [held](Self::hold).
+    pub(super) fn register(&mut self) -> Result<(), AgentError> {
+        self.play(vec![registration(SipWorkload::REGISTRATION_RATE, None)]).map(|_| ())
+    }
+
+    /// Runs the mix at one rate for a time that doesn't count and one that does.
+    pub(super) fn hold(mut self, times: (Nanos, Nanos), rate: Rate) -> Result<Found, AgentError> {
+        let made = self.play(vec![fixed_load(times, rate)])?;
         Ok(self.conclude_fixed(made))
     }
 
@@ -157,7 +142,7 @@ impl<'a> Benchmark<'a> {
     }
 
     /// Runs stages without a gap; which of `self.phases` they became. The session may end early.
-    fn play(&mut self, stages: Vec<Stage>) -> Result<Range<usize>, AgentError> {
+    fn play(&mut self, stages: Vec<Planned>) -> Result<Range<usize>, AgentError> {
         let profile = SipProfile {
             phases: stages.iter().map(|s| s.phase.clone()).collect(),
             arrivals: self.arrivals,
@@ -309,7 +294,7 @@ impl<'a> Benchmark<'a> {
         rate: Rate,
         (duration, transient): (Nanos, Nanos),
         measure: &ImsMeasure,
-    ) -> Stage {
+    ) -> Planned {
         let phase = SipPhase {
             name,
             kind: PhaseKind::Mix { duration },
@@ -318,7 +303,7 @@ impl<'a> Benchmark<'a> {
             ihs_limit: Some(measure.ihs_limit),
             scenario_limits: true,
         };
-        Stage { kind, phase, limits: Limits::of(measure.ihs_limit, &self.workload.mix) }
+        Planned { kind, phase, limits: Limits::of(measure.ihs_limit, &self.workload.mix) }
     }
 
     /// How long scenarios under way are waited for: until all but the longest calls have ended and what
@@ -346,7 +331,7 @@ impl<'a> Benchmark<'a> {
     }
 }
 
-fn registration(rate: Rate, ihs_limit: Option<Share>) -> Stage {
+fn registration(rate: Rate, ihs_limit: Option<Share>) -> Planned {
     let phase = SipPhase {
         name: "pre-registration".to_owned(),
         kind: PhaseKind::PreRegistration,
@@ -355,11 +340,11 @@ fn registration(rate: Rate, ihs_limit: Option<Share>) -> Stage {
         ihs_limit,
         scenario_limits: false,
     };
-    Stage { kind: ImsPhaseKind::PreRegistration, phase, limits: Limits::only(ihs_limit) }
+    Planned { kind: ImsPhaseKind::PreRegistration, phase, limits: Limits::only(ihs_limit) }
 }
 
 /// A rate that the plan gives, for a time that doesn't count and one that does.
-fn fixed_load((warmup, duration): (Nanos, Nanos), rate: Rate) -> Stage {
+fn fixed_load((warmup, duration): (Nanos, Nanos), rate: Rate) -> Planned {
     let phase = SipPhase {
         name: "load".to_owned(),
         kind: PhaseKind::Mix { duration: Nanos(warmup.0.saturating_add(duration.0)) },
@@ -368,14 +353,14 @@ fn fixed_load((warmup, duration): (Nanos, Nanos), rate: Rate) -> Stage {
         ihs_limit: None,
         scenario_limits: false,
     };
-    Stage { kind: ImsPhaseKind::Fixed, phase, limits: Limits::none() }
+    Planned { kind: ImsPhaseKind::Fixed, phase, limits: Limits::none() }
 }
 
 /// Steps up to the load of the first one.
-fn stir(measure: &ImsMeasure) -> Vec<Stage> {
+fn stir(measure: &ImsMeasure) -> Vec<Planned> {
     let (Ramp::Steps { initial: first, .. } | Ramp::Search { start: first, .. }) = measure.ramp;
     let steps = if measure.stir == Nanos::ZERO { 0 } else { measure.stir_steps };
-    let stage = |i: u32| Stage {
+    let stage = |i: u32| Planned {
         kind: ImsPhaseKind::Stir,
         phase: SipPhase {
             name: format!("stir {i}"),

@@ -1,0 +1,42 @@
+//! Addresses of the client node, for loads that come from more than one.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use vtax_agent::message::InterfaceSetup;
+
+/// Adds so many source addresses in all to the client's interface, and gives them. `interfaces` is
+/// `None` where nodes share the host's loopback, all of whose addresses are there without asking.
+pub(crate) fn sources(interfaces: Option<&mut [InterfaceSetup]>, count: u32) -> Vec<IpAddr> {
+    let count = u8::try_from(count.clamp(1, 200)).unwrap_or(1);
+    let Some(interfaces) = interfaces else {
+        let own = |i: u8| IpAddr::V4(Ipv4Addr::new(127, 0, 0, i));
+        return (1..=count).map(own).collect();
+    };
+    let Some(interface) = interfaces.first_mut() else { return Vec::new() };
+    let Some(&(IpAddr::V4(first), prefix)) = interface.addresses.first() else { return Vec::new() };
+    // The upper half of the lab's network holds no nodes.
+    let [a, b, c, _] = first.octets();
+    let more = (1..count).map(|i| IpAddr::V4(Ipv4Addr::new(a, b, c | 128, i)));
+    interface.addresses.extend(more.map(|address| (address, prefix)));
+    interface.addresses.iter().map(|(address, _)| *address).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_agent::message::FindInterface;
+
+    use super::*;
+
+    #[test]
+    fn sources_are_many_and_the_first_is_the_nodes_own() {
+        let own = |text: &str| text.parse::<IpAddr>().expect("an address");
+        let mut setup = [InterfaceSetup {
+            addresses: vec![(own("10.97.1.1"), 16)],
+            ..InterfaceSetup::new(FindInterface::Name("x".into()), "eth0".into())
+        }];
+        let all = sources(Some(&mut setup), 3);
+        assert_eq!(all, [own("10.97.1.1"), own("10.97.129.1"), own("10.97.129.2")]);
+        assert_eq!(setup[0].addresses.len(), 3);
+        assert_eq!(sources(None, 2), [own("127.0.0.1"), own("127.0.0.2")]);
+    }
+}

@@ -1,0 +1,106 @@
+//! A load that is held while things break, whichever family it is of.
+
+use vtax_agent::AgentError;
+use vtax_agent::message::ServiceId;
+use vtax_load::sip::PhaseResult;
+use vtax_plan::model::FailoverMeasure;
+use vtax_store::failover::{FailoverLoad, FailoverOutcome, FaultRecord};
+use vtax_store::record::{Finding, InvalidReason, Validity};
+use vtax_sys::chain;
+use vtax_units::Nanos;
+
+use super::account::Account;
+use super::inject::{Breakable, Injector};
+use super::mode_of;
+use super::seen::Course;
+use crate::instrument::{BOOT_WITHIN, Measured, Site};
+use crate::order::Order;
+
+/// From the request for a load to its start: the generator gets its threads ready.
+const LEAD_IN: Nanos = Nanos::from_millis(20);
+
+/// A load that was held, and is over.
+pub(crate) struct Held {
+    /// Start of its recorded time, in nanoseconds since 1970.
+    pub(crate) started_unix_ns: u64,
+    /// Its recorded time.
+    pub(crate) duration: Nanos,
+    /// What clients saw, on the clock of the recorded time.
+    pub(crate) course: Course,
+    /// Whether it counts, whatever broke.
+    pub(crate) validity: Validity,
+    /// What is kept of it.
+    pub(crate) load: FailoverLoad,
+    /// Phases of SIP load, for the trial's files.
+    pub(crate) phases: Vec<PhaseResult>,
+}
+
+/// Runs a load and meanwhile breaks what the measure says; the times of faults count from the start of the
+/// load's recorded time.
+pub(crate) fn measure(
+    site: &mut Site<'_>,
+    order: &Order<'_>,
+    measure: &FailoverMeasure,
+    load: impl FnOnce() -> Result<Held, AgentError>,
+) -> Result<Measured, AgentError> {
+    let offered = order.rate()?;
+    let path = site.testbed.path_switch();
+    let rig = Breakable::new(&site.testbed.the_sut().node, path);
+    let (sut, testbed, provisioning) = (site.sut, &*site.testbed, site.provisioning);
+    // The service in a guest that was booted again.
+    let revive = || -> Result<(), String> {
+        let again = || -> Result<(), AgentError> {
+            let there = testbed.the_sut();
+            sut.hello(BOOT_WITHIN)?;
+            if let Some(interfaces) = there.node.interfaces() {
+                sut.configure_network(interfaces.to_vec())?;
+            }
+            let service = &order.cell.service;
+            sut.start_service(ServiceId::ONLY, service, there.service_address, provisioning).map(|_| ())
+        };
+        again().map_err(|e| chain(&e))
+    };
+    let faults = measure.faults_of(order.cell).copied().collect();
+    let injector = Injector { rig: &rig, faults, revive: &revive };
+    let lead = Nanos(LEAD_IN.0.saturating_add(measure.warmup.0));
+    let (held, done) = injector.during(lead, load);
+    let held = held?;
+    let account = Account {
+        mode: mode_of(order.cell),
+        faults: &injector.faults,
+        done: &done,
+        events: &injector.rig.events(),
+        started_unix_ns: held.started_unix_ns,
+        duration: held.duration,
+        course: &held.course,
+        delayed_beyond: measure.delayed,
+    };
+    let told = account.tell();
+    let validity = match held.validity {
+        Validity::Valid => nothing_happened(&told.faults).unwrap_or(Validity::Valid),
+        invalid => invalid,
+    };
+    let outcome = Finding::Failover(Box::new(FailoverOutcome {
+        offered,
+        started_unix_ns: held.started_unix_ns,
+        duration: held.duration,
+        delayed_beyond: measure.delayed,
+        load: held.load,
+        faults: told.faults,
+        unprotected: told.unprotected,
+        down: told.down,
+    }));
+    let measured = Measured::whole(site.started_unix_ms, outcome, validity);
+    Ok(Measured { phases: held.phases, ..measured })
+}
+
+/// A trial in which nothing could be broken tells nothing.
+fn nothing_happened(faults: &[FaultRecord]) -> Option<Validity> {
+    let mut broken = faults.iter().filter(|f| !f.fault.kind.mends());
+    if broken.clone().any(|f| f.discounted.is_none()) {
+        return None;
+    }
+    let why = broken.find_map(|f| f.discounted.clone()).unwrap_or_default();
+    let detail = format!("none of its faults tells anything: {why}");
+    Some(Validity::Invalid { reason: InvalidReason::MeasureFailed, detail })
+}

@@ -1,0 +1,19 @@
+//! The families of workloads, each with its instrument. Only this file tells them apart.
+
+mod http;
+mod network;
+mod sip;
+
+use vtax_plan::model::Workload;
+
+use crate::instrument::Instrument;
+use crate::requests::Requests;
+
+/// What measures this workload.
+pub(crate) fn instrument(workload: &Workload) -> Box<dyn Instrument + '_> {
+    match workload {
+        Workload::Http(http) => Box::new(Requests::new(|target, _| http::load(http, target))),
+        Workload::Sip(sip) => Box::new(sip::Subscribers::new(sip)),
+        Workload::Network(network) => Box::new(network::Tests::new(network)),
+    }
+}

@@ -1,0 +1,79 @@
+//! The tests of a network workload: one after the other on the testbed of a trial.
+//!
+//! Their order is drawn for each trial, so that none is always the one after the boot, and each is judged
+//! by itself. The trial stays the unit: a test has one observation in it.
+
+mod count;
+mod ends;
+mod judge;
+mod spec;
+mod testbed;
+#[cfg(test)]
+mod tests;
+
+use std::net::{IpAddr, SocketAddr};
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use vtax_agent::AgentError;
+use vtax_load::LoadSpec;
+use vtax_plan::model::{MeasureKind, NetworkTest, NetworkWorkload};
+use vtax_store::unix_ms;
+
+use crate::instrument::{Instrument, Measured, Site, not_made};
+use crate::observe::{Observer, RunEvent};
+use crate::order::Order;
+use ends::Ends;
+use testbed::OnTestbed;
+
+/// The instrument of network tests.
+pub(super) struct Tests<'a> {
+    workload: &'a NetworkWorkload,
+}
+
+impl<'a> Tests<'a> {
+    /// Of this workload.
+    pub(super) const fn new(workload: &'a NetworkWorkload) -> Self {
+        Self { workload }
+    }
+}
+
+impl Instrument for Tests<'_> {
+    fn load(&self, _: SocketAddr, _: &[IpAddr], _: &Order<'_>) -> LoadSpec {
+        LoadSpec::Network
+    }
+
+    fn measure(&mut self, site: &mut Site<'_>, order: &Order<'_>) -> Result<Measured, AgentError> {
+        let (target, observer) = (site.target, site.observer);
+        measure(&mut OnTestbed { site }, order, self.workload, target, observer)
+    }
+}
+
+/// Makes every test of the workload once.
+fn measure(
+    ends: &mut dyn Ends,
+    order: &Order<'_>,
+    workload: &NetworkWorkload,
+    target: SocketAddr,
+    observer: &dyn Observer,
+) -> Result<Measured, AgentError> {
+    let MeasureKind::Network(measure) = &order.measure.kind else {
+        return Err(not_made(order, "a network workload"));
+    };
+    let mut tests: Vec<&NetworkTest> = workload.tests.iter().collect();
+    tests.shuffle(&mut StdRng::seed_from_u64(order.seed));
+    let mut observations = Vec::with_capacity(tests.len());
+    for (place, test) in tests.iter().enumerate() {
+        let what = format!("{} ({} of {})", test.name, place + 1, tests.len());
+        observer.observe(&RunEvent::Phase { what: &what });
+        let measure = &measure.of(test);
+        let spec = spec::spec(test, target, measure, order.seed.wrapping_add(place as u64));
+        let started_unix_ms = unix_ms();
+        let made = ends.make(&spec, measure, &what)?;
+        observations.push(judge::observe(test, measure, made, started_unix_ms, order.tolerance));
+    }
+    let validity = judge::trial(&observations);
+    // Tests cost differently; each has its own CPU time.
+    Ok(Measured { observations, validity, answered: 0, phases: Vec::new() })
+}

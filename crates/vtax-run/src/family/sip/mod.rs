@@ -1,0 +1,105 @@
+//! SIP subscribers: the IMS benchmark, a load that the plan gives, and one that is held while things break.
+
+mod benchmark;
+mod judge;
+mod session;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+use vtax_agent::AgentError;
+use vtax_load::LoadSpec;
+use vtax_load::sip::SipSpec;
+use vtax_plan::model::{FailoverMeasure, MeasureKind, SipWorkload};
+use vtax_store::failover::FailoverLoad;
+use vtax_store::record::Finding;
+use vtax_units::CpuSet;
+
+use crate::failover::{self, Course, Held};
+use crate::instrument::{Instrument, Measured, Site, not_made};
+use crate::order::Order;
+use benchmark::{Benchmark, Found};
+use session::OnClient;
+
+/// The instrument of SIP workloads.
+pub(super) struct Subscribers<'a> {
+    workload: &'a SipWorkload,
+}
+
+impl<'a> Subscribers<'a> {
+    /// Of this workload.
+    pub(super) const fn new(workload: &'a SipWorkload) -> Self {
+        Self { workload }
+    }
+}
+
+impl Instrument for Subscribers<'_> {
+    fn load(&self, target: SocketAddr, sources: &[IpAddr], order: &Order<'_>) -> LoadSpec {
+        LoadSpec::Sip(Box::new(SipSpec {
+            target,
+            workload: self.workload.clone(),
+            local: sources.to_vec(),
+            // The client's agent is bound to its CPUs already: one worker on each.
+            cpus: CpuSet::default(),
+            seed: order.seed,
+            moments: order.measure.kind.is_failover(),
+        }))
+    }
+
+    fn measure(&mut self, site: &mut Site<'_>, order: &Order<'_>) -> Result<Measured, AgentError> {
+        let (workload, observer) = (self.workload, site.observer);
+        let registrations = workload.registered_count();
+        let mut session = OnClient { client: site.client, observer, registrations };
+        let found =
+            match &order.measure.kind {
+                MeasureKind::Ims(ims) => Benchmark::new(&mut session, workload, ims.arrivals, observer)
+                    .find(ims, order.capacity_hint, order.seed)?,
+                MeasureKind::Latency(latency) => {
+                    Benchmark::new(&mut session, workload, latency.arrivals, observer)
+                        .fixed(latency, order.rate()?)?
+                }
+                MeasureKind::Failover(measure) => {
+                    let mut benchmark = Benchmark::new(&mut session, workload, measure.arrivals, observer);
+                    benchmark.register()?;
+                    let clocks = site.probes.clocks.clone();
+                    let load = || held(benchmark, order, measure, clocks);
+                    return failover::measure(site, order, measure, load);
+                }
+                MeasureKind::Capacity(_) | MeasureKind::Throughput(_) | MeasureKind::Network(_) => {
+                    return Err(not_made(order, "a SIP workload"));
+                }
+            };
+        let Found { mut outcome, validity, phases } = found;
+        outcome.probe_clocks.clone_from(&site.probes.clocks);
+        // Registrations and calls cost differently: CPU time per request would say nothing.
+        let measured = Measured::whole(site.started_unix_ms, Finding::Ims(Box::new(outcome)), validity);
+        Ok(Measured { phases, ..measured })
+    }
+}
+
+/// Holds a load of scenarios for as long as things break; `clocks` are those of the probes.
+fn held(
+    benchmark: Benchmark<'_>,
+    order: &Order<'_>,
+    measure: &FailoverMeasure,
+    clocks: BTreeMap<String, i64>,
+) -> Result<Held, AgentError> {
+    let found = benchmark.hold((measure.warmup, measure.duration), order.rate()?)?;
+    let Found { mut outcome, validity, phases } = found;
+    outcome.probe_clocks = clocks;
+    let Some(phase) = phases.last() else {
+        let error = "the generator recorded no phase".to_owned();
+        return Err(AgentError::Refused { node: "client".to_owned(), error });
+    };
+    let started_unix_ns = phase.started_unix_ms.saturating_mul(1_000_000).saturating_add(phase.transient.0);
+    Ok(Held {
+        started_unix_ns,
+        duration: phase.duration.saturating_sub(phase.transient),
+        course: Course::of_scenarios(phase),
+        validity,
+        load: FailoverLoad::Scenarios(Box::new(outcome)),
+        phases,
+    })
+}

@@ -1,0 +1,89 @@
+//! What a family of workloads must be able to do to be measured, and what it is given for that.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use vtax_agent::message::Provisioning;
+use vtax_agent::{AgentError, Client};
+use vtax_lab::Testbed;
+use vtax_load::LoadSpec;
+use vtax_load::sip::PhaseResult;
+use vtax_store::record::{Finding, Observation, Validity, WarmUp};
+
+use crate::gate;
+use crate::observe::Observer;
+use crate::order::Order;
+use crate::probes::Probes;
+
+/// A guest under emulation on a busy host has been seen to take 20 s to its first answer.
+pub(crate) const BOOT_WITHIN: Duration = Duration::from_secs(90);
+
+/// Measures one workload.
+///
+/// The load is opened on the client node before the probes start, and closed after they have stopped: what
+/// opening costs, such as keys that are written or sessions that are set up, counts for no request.
+pub(crate) trait Instrument {
+    /// The load that is opened. `target` is where the service listens, `sources` are the client's addresses
+    /// where the workload asks for more than one.
+    fn load(&self, target: SocketAddr, sources: &[IpAddr], order: &Order<'_>) -> LoadSpec;
+
+    /// Makes the measurement that `order` asks for, with the load open.
+    ///
+    /// # Errors
+    ///
+    /// [`AgentError`] where a node can't be asked any more, or the measure is none of this family's.
+    fn measure(&mut self, site: &mut Site<'_>, order: &Order<'_>) -> Result<Measured, AgentError>;
+}
+
+/// A testbed that stands, with its service running, its load open, and all that watches it.
+pub(crate) struct Site<'a> {
+    /// The client node's agent.
+    pub(crate) client: &'a Client,
+    /// The agent of the system under test.
+    pub(crate) sut: &'a Client,
+    pub(crate) testbed: &'a mut Testbed,
+    pub(crate) probes: &'a mut Probes,
+    /// Where the service listens.
+    pub(crate) target: SocketAddr,
+    /// What the service is started with.
+    pub(crate) provisioning: &'a Provisioning,
+    pub(crate) observer: &'a dyn Observer,
+    /// The trial that is made at the same time.
+    pub(crate) partner: Option<&'a gate::Seat>,
+    /// When the measurement began.
+    pub(crate) started_unix_ms: u64,
+}
+
+/// What a measurement found.
+pub(crate) struct Measured {
+    /// In the order of time.
+    pub(crate) observations: Vec<Observation>,
+    /// Whether the trial counts, as far as its observations tell.
+    pub(crate) validity: Validity,
+    /// Successful answers over everything that was sent, for CPU time per request; 0 where that says nothing.
+    pub(crate) answered: u64,
+    /// Phases of SIP load with their seconds and histograms, for the trial's files.
+    pub(crate) phases: Vec<PhaseResult>,
+}
+
+impl Measured {
+    /// Of a measure that observes one thing.
+    pub(crate) fn whole(started_unix_ms: u64, found: Finding, validity: Validity) -> Self {
+        let whole = Observation { validity: validity.clone(), ..Observation::whole(started_unix_ms, found) };
+        Self { observations: vec![whole], validity, answered: 0, phases: Vec::new() }
+    }
+
+    /// The same with what was cut off its start, and with the successful answers that CPU time was spent on.
+    pub(crate) fn with(mut self, warm_up: Option<WarmUp>, answered: u64) -> Self {
+        for observation in &mut self.observations {
+            observation.warm_up.clone_from(&warm_up);
+        }
+        Self { answered, ..self }
+    }
+}
+
+/// The refusal of a measure that a family doesn't make. The plan has refused it before, so it is not seen.
+pub(crate) fn not_made(order: &Order<'_>, workload: &str) -> AgentError {
+    let error = format!("`{}` is not measured with {workload}", order.measure.name);
+    AgentError::Refused { node: "client".to_owned(), error }
+}

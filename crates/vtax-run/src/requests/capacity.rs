@@ -1,0 +1,136 @@
+//! The search for the rate that a service carries.
+
+use vtax_agent::AgentError;
+use vtax_load::LoadResult;
+use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome, StepVerdict};
+use vtax_plan::model::CapacityMeasure;
+use vtax_store::record::{CapacityOutcome, CapacityStep, Finding, InvalidReason, Validity};
+use vtax_units::{Rate, Share};
+
+use super::generator::Generator;
+use super::step::{LoadStep, Pace};
+use crate::observe::{Observer, RunEvent};
+use crate::order::Order;
+
+/// Steps of one search, repeated ones included; a search that needs more meets a system whose
+/// capacity moves faster than it can be searched.
+const MOST_STEPS: u32 = 30;
+
+/// A search to be made.
+pub(super) struct Capacity<'a> {
+    pub(super) measure: &'a CapacityMeasure,
+    pub(super) order: &'a Order<'a>,
+    pub(super) observer: &'a dyn Observer,
+}
+
+impl Capacity<'_> {
+    /// Makes the search; what it found, what that is worth, and how many requests were answered in it.
+    pub(super) fn find(&self, generator: &mut dyn Generator) -> Result<(Finding, Validity, u64), AgentError> {
+        let (measure, seed) = (self.measure, self.order.seed);
+        let mut answered = 0;
+        let search = Search::new(self.search_spec(generator, &mut answered)?);
+        let (mut steps, mut nth) = (Vec::new(), 0);
+        let bracket = search.over_requests(
+            |rate| {
+                nth += 1;
+                let pace = Pace::Open(rate, measure.arrivals);
+                let answer = generator.run(self.step(pace, seed.wrapping_add(nth)).for_engine())?;
+                answered += answer.answered;
+                Ok::<_, AgentError>((answer.result, false))
+            },
+            |outcome, verdict, result| {
+                let step = capacity_step(measure, outcome, verdict, result);
+                self.observer.observe(&RunEvent::Step { step: &step });
+                steps.push(step);
+            },
+        )?;
+        let validity = judge_bracket(bracket.ending, bracket.lower, &steps);
+        // A limit that the generator set is no upper bound of the service.
+        let upper = bracket.upper.filter(|_| bracket.ending != Ending::GeneratorLimited);
+        let lower = bracket.lower.unwrap_or(Rate(0.0));
+        Ok((Finding::Capacity(CapacityOutcome { lower, upper, steps }), validity, answered))
+    }
+
+    /// Where the search begins: at an earlier trial's result, else at what a closed loop gets.
+    fn search_spec(
+        &self,
+        generator: &mut dyn Generator,
+        answered: &mut u64,
+    ) -> Result<SearchSpec, AgentError> {
+        let (measure, seed) = (self.measure, self.order.seed);
+        let spec = SearchSpec {
+            start: measure.start,
+            precision: measure.precision,
+            loss_max: measure.limits.errors,
+            p99_max: Some(measure.limits.p99),
+            steps_max: MOST_STEPS,
+            ..SearchSpec::blind(measure.max)
+        };
+        if let Some(hint) = self.order.capacity_hint {
+            return Ok(spec.near_result(hint).off_the_grid(seed));
+        }
+        let answer = generator.run(self.step(Pace::Closed, seed).for_engine())?;
+        *answered += answer.answered;
+        Ok(spec.near_closed_loop(&answer.result))
+    }
+
+    fn step(&self, pace: Pace, seed: u64) -> LoadStep {
+        let (warmup, duration) = (self.measure.settle, self.measure.step);
+        LoadStep { pace, warmup, duration, seed, samples: false }
+    }
+}
+
+fn capacity_step(
+    measure: &CapacityMeasure,
+    outcome: &StepOutcome,
+    verdict: StepVerdict,
+    result: &LoadResult,
+) -> CapacityStep {
+    let limits = &measure.limits;
+    let reason = match verdict {
+        StepVerdict::Passed => None,
+        StepVerdict::GeneratorLimited => result.generator.limited.clone(),
+        StepVerdict::Failed if outcome.loss.0 > limits.errors.0 => {
+            Some(format!("{} of the requests failed, more than {}", percent(outcome.loss), limits.errors))
+        }
+        StepVerdict::Failed => Some(format!(
+            "the 99th percentile of latency was {:.1} ms, over the limit of {}",
+            outcome.latency_p99.as_secs_f64() * 1e3,
+            limits.p99
+        )),
+    };
+    CapacityStep {
+        offered: outcome.rate,
+        goodput: result.throughput(),
+        loss: outcome.loss.0,
+        p99: outcome.latency_p99,
+        passed: verdict == StepVerdict::Passed,
+        reason,
+    }
+}
+
+fn percent(share: Share) -> String {
+    format!("{:.2} %", share.0 * 100.0)
+}
+
+fn judge_bracket(ending: Ending, lower: Option<Rate>, steps: &[CapacityStep]) -> Validity {
+    let last_reason = || steps.last().and_then(|s| s.reason.clone()).unwrap_or_default();
+    match (ending, lower) {
+        (Ending::GeneratorLimited, _) => invalid(InvalidReason::GeneratorLimited, last_reason()),
+        (_, None) => invalid(
+            InvalidReason::NothingSucceeded,
+            format!("no rate kept to the limits, not even the lowest tried: {}", last_reason()),
+        ),
+        (Ending::StepsSpent, Some(_)) => invalid(
+            InvalidReason::MeasureFailed,
+            format!("the capacity moved: no stable bracket after {} steps", steps.len()),
+        ),
+        (Ending::Found | Ending::AtMax | Ending::NothingPassed | Ending::Unfinished, Some(_)) => {
+            Validity::Valid
+        }
+    }
+}
+
+fn invalid(reason: InvalidReason, detail: String) -> Validity {
+    Validity::Invalid { reason, detail }
+}

@@ -1,0 +1,159 @@
+//! What all families of requests and answers do: capacity, latency, throughput, and a load while things break.
+//!
+//! A family says what its load is opened with; everything after that is the same.
+
+mod capacity;
+mod generator;
+mod step;
+#[cfg(test)]
+mod tests;
+
+use std::net::{IpAddr, SocketAddr};
+
+use vtax_agent::AgentError;
+use vtax_load::{LoadResult, LoadSpec};
+use vtax_plan::model::{FailoverMeasure, MeasureKind};
+use vtax_store::failover::FailoverLoad;
+use vtax_store::record::{Finding, InvalidReason, Validity, WarmUp};
+use vtax_units::{Nanos, Share};
+
+use crate::failover::{self, Course, Held};
+use crate::gate::Seat;
+use crate::instrument::{Instrument, Measured, Site, not_made};
+use crate::order::Order;
+use crate::settle::{self, settle};
+use capacity::Capacity;
+use generator::{Generator, OnClient};
+use step::{LoadStep, Pace};
+
+/// Length of the intervals of a load while things break: a failover is over in three of them.
+const FAILOVER_INTERVAL: Nanos = Nanos::from_millis(100);
+/// Intervals that one result of it may have.
+const MOST_INTERVALS: u64 = 5_000;
+
+/// The instrument of a family of requests. `F` makes the load from the service's address and the trial's seed.
+pub(crate) struct Requests<F> {
+    load: F,
+}
+
+impl<F: Fn(SocketAddr, u64) -> LoadSpec> Requests<F> {
+    /// Of the family with this load.
+    pub(crate) fn new(load: F) -> Self {
+        Self { load }
+    }
+}
+
+impl<F: Fn(SocketAddr, u64) -> LoadSpec> Instrument for Requests<F> {
+    fn load(&self, target: SocketAddr, _: &[IpAddr], order: &Order<'_>) -> LoadSpec {
+        (self.load)(target, order.seed)
+    }
+
+    fn measure(&mut self, site: &mut Site<'_>, order: &Order<'_>) -> Result<Measured, AgentError> {
+        let (observer, started) = (site.observer, site.started_unix_ms);
+        let mut generator = OnClient { client: site.client, observer };
+        match &order.measure.kind {
+            MeasureKind::Capacity(measure) => {
+                let (found, validity, answered) =
+                    Capacity { measure, order, observer }.find(&mut generator)?;
+                Ok(Measured::whole(started, found, validity).with(None, answered))
+            }
+            MeasureKind::Latency(latency) => {
+                let offered = order.rate()?;
+                let step = LoadStep {
+                    pace: Pace::Open(offered, latency.arrivals),
+                    warmup: latency.warmup,
+                    duration: latency.duration,
+                    seed: order.seed,
+                    samples: latency.samples,
+                };
+                let mut answer = generator.run(step.for_engine())?;
+                let (validity, warm_up) =
+                    judge(&mut answer.result, settle::Course::Latency, order.tolerance, site.partner);
+                let found = Finding::Latency { offered, load: answer.result };
+                Ok(Measured::whole(started, found, validity).with(warm_up, answer.answered))
+            }
+            MeasureKind::Throughput(throughput) => {
+                let step = LoadStep {
+                    pace: Pace::Closed,
+                    warmup: throughput.warmup,
+                    duration: throughput.duration,
+                    seed: order.seed,
+                    samples: false,
+                };
+                let mut answer = generator.run(step.for_engine())?;
+                let (validity, warm_up) =
+                    judge(&mut answer.result, settle::Course::Pace, order.tolerance, site.partner);
+                let found = Finding::Throughput { load: answer.result };
+                Ok(Measured::whole(started, found, validity).with(warm_up, answer.answered))
+            }
+            MeasureKind::Failover(measure) => {
+                failover::measure(site, order, measure, || held(&mut generator, order, measure))
+            }
+            MeasureKind::Ims(_) | MeasureKind::Network(_) => Err(not_made(order, "a workload of requests")),
+        }
+    }
+}
+
+/// Holds a load of requests for as long as things break.
+fn held(
+    generator: &mut dyn Generator,
+    order: &Order<'_>,
+    measure: &FailoverMeasure,
+) -> Result<Held, AgentError> {
+    let step = LoadStep {
+        pace: Pace::Open(order.rate()?, measure.arrivals),
+        warmup: measure.warmup,
+        duration: measure.duration,
+        seed: order.seed,
+        samples: true,
+    };
+    let interval = FAILOVER_INTERVAL.max(Nanos(measure.duration.0 / MOST_INTERVALS));
+    let load = generator.run(step.in_intervals(interval))?.result;
+    Ok(Held {
+        started_unix_ns: load.started_unix_ns,
+        duration: load.duration,
+        course: Course::of_requests(&load),
+        validity: validity(&load),
+        load: FailoverLoad::Requests(Box::new(load)),
+        phases: Vec::new(),
+    })
+}
+
+/// What a step is worth, its warm-up cut off; how it went along tells nothing where it doesn't count
+/// anyway. Of two trials at the same time, both lose what either has to.
+fn judge(
+    load: &mut LoadResult,
+    course: settle::Course,
+    tolerance: Share,
+    partner: Option<&Seat>,
+) -> (Validity, Option<WarmUp>) {
+    let agree =
+        |own: Nanos| partner.and_then(|partner| partner.meet(own)).map_or(own, |other| own.max(other));
+    match validity(load) {
+        Validity::Valid => {
+            let (warm_up, validity) = settle(load, course, tolerance, agree);
+            (validity, Some(warm_up))
+        }
+        invalid => {
+            agree(Nanos::ZERO);
+            (invalid, None)
+        }
+    }
+}
+
+/// What a step is worth, however it went along.
+fn validity(result: &LoadResult) -> Validity {
+    if let Some(why) = &result.generator.limited {
+        return invalid(InvalidReason::GeneratorLimited, why.clone());
+    }
+    if result.counts.ok == 0 {
+        let errors = serde_json::to_string(&result.counts.errors).unwrap_or_default();
+        let sent = result.counts.sent;
+        return invalid(InvalidReason::NothingSucceeded, format!("{sent} requests sent, errors: {errors}"));
+    }
+    Validity::Valid
+}
+
+fn invalid(reason: InvalidReason, detail: String) -> Validity {
+    Validity::Invalid { reason, detail }
+}

@@ -1,0 +1,58 @@
+//! One step of a load of requests, as the engine wants it.
+
+use vtax_load::{Model, RequestStep, Segment};
+use vtax_plan::model::Arrivals;
+use vtax_units::{Nanos, Rate};
+
+use crate::settle;
+
+/// When the requests of a step are sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Pace {
+    /// Open loop at a constant rate.
+    Open(Rate, Arrivals),
+    /// Closed loop.
+    Closed,
+}
+
+/// One step of a trial's load.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LoadStep {
+    pub(super) pace: Pace,
+    /// Time at its start that isn't recorded.
+    pub(super) warmup: Nanos,
+    /// Time that is recorded.
+    pub(super) duration: Nanos,
+    pub(super) seed: u64,
+    pub(super) samples: bool,
+}
+
+impl LoadStep {
+    /// The step, recorded in intervals that warm-up can be seen in.
+    pub(super) fn for_engine(&self) -> RequestStep {
+        self.in_intervals(settle::interval(self.duration))
+    }
+
+    /// The step, recorded in intervals of this length.
+    pub(super) fn in_intervals(&self, interval: Nanos) -> RequestStep {
+        let model = match self.pace {
+            Pace::Closed => Model::Closed,
+            Pace::Open(rate, arrivals) => Model::Open {
+                arrivals,
+                profile: vec![Segment {
+                    from: rate,
+                    to: rate,
+                    duration: Nanos(self.warmup.0 + self.duration.0),
+                }],
+            },
+        };
+        RequestStep {
+            model,
+            warmup: self.warmup,
+            duration: self.duration,
+            seed: self.seed,
+            samples: self.samples,
+            interval,
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Measurements with a generator that isn't there.
+
+use vtax_agent::AgentError;
+use vtax_load::{Counts, GeneratorUse, LatencyHistogram, LoadAnswer, LoadResult, Model, RequestStep};
+use vtax_plan::model::{Cell, MeasureKind, Plan};
+use vtax_store::record::{Finding, InvalidReason, Validity};
+use vtax_units::{Nanos, Rate, Share};
+
+use super::capacity::Capacity;
+use super::generator::Generator;
+use super::{held, validity};
+use crate::observe::{Observer, RunEvent};
+use crate::order::Order;
+
+const PLAN: &str = "
+vtax: 1
+name: test
+baseline: native
+environments: native
+services: http
+workload: {http: {target: /bytes/1}}
+measure: [MEASURE]
+repeat: 1
+";
+const FAULTS: &str = "faults: [{at: 5s, kill: sut}]";
+
+fn plan(measure: &str) -> Plan {
+    let faults = if measure.contains("failover") { FAULTS } else { "" };
+    let text = format!("{}{faults}", PLAN.replace("MEASURE", measure));
+    vtax_plan::parse("test", text.as_bytes(), &[] as &[&str]).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn order(plan: &Plan, offered: Option<f64>, hint: Option<f64>) -> Order<'_> {
+    let cell: &Cell = &plan.cells[0];
+    Order {
+        cell,
+        measure: plan.measures.last().expect("one"),
+        repetition: 0,
+        round: 0,
+        seed: 5,
+        offered: offered.map(Rate),
+        capacity_hint: hint.map(Rate),
+        tolerance: Share(0.05),
+    }
+}
+
+struct Silent;
+
+impl Observer for Silent {
+    fn observe(&self, _: &RunEvent<'_>) {}
+}
+
+/// A service that answers so many requests per second.
+struct Service {
+    capacity: f64,
+    /// Rate from which the generator is late.
+    generator: f64,
+    steps: Vec<RequestStep>,
+}
+
+impl Service {
+    fn of(capacity: f64) -> Self {
+        Self { capacity, generator: f64::INFINITY, steps: Vec::new() }
+    }
+}
+
+impl Generator for Service {
+    fn run(&mut self, step: RequestStep) -> Result<LoadAnswer, AgentError> {
+        let offered = match &step.model {
+            Model::Closed => self.capacity,
+            Model::Open { profile, .. } => profile[0].from.0,
+        };
+        let seconds = step.duration.as_secs_f64();
+        let (intended, ok) = ((offered * seconds) as u64, (offered.min(self.capacity) * seconds) as u64);
+        let mut latency = LatencyHistogram::new();
+        (0..ok.min(100)).for_each(|_| latency.record(Nanos::from_millis(1)));
+        let limited = (offered > self.generator).then(|| "it was late".to_owned());
+        let result = LoadResult {
+            duration: step.duration,
+            started_unix_ns: 7,
+            counts: Counts { intended, sent: intended, ok, ..Counts::default() },
+            latency,
+            lateness: LatencyHistogram::new(),
+            intervals: Vec::new(),
+            connections: Vec::new(),
+            generator: GeneratorUse { limited, ..GeneratorUse::default() },
+            samples: Vec::new(),
+        };
+        self.steps.push(step);
+        Ok(LoadAnswer { result, answered: ok + 1 })
+    }
+}
+
+/// The bracket of a search with its validity, and the answers it was told of.
+fn search(service: &mut Service, hint: Option<f64>) -> (f64, Option<f64>, Validity, u64) {
+    let plan = plan("capacity");
+    let order = order(&plan, None, hint);
+    let MeasureKind::Capacity(measure) = &order.measure.kind else { panic!("{:?}", order.measure) };
+    let capacity = Capacity { measure, order: &order, observer: &Silent };
+    let (found, validity, answered) = capacity.find(service).expect("no failure");
+    let Finding::Capacity(found) = found else { panic!("{found:?}") };
+    (found.lower.0, found.upper.map(|upper| upper.0), validity, answered)
+}
+
+#[test]
+fn a_search_brackets_what_the_service_carries() {
+    let mut service = Service::of(3_000.0);
+    let (lower, upper, validity, answered) = search(&mut service, None);
+    let upper = upper.expect("something failed");
+    assert!(lower <= 3_050.0 && upper > 3_000.0 && upper / lower < 1.2, "{lower} to {upper}");
+    assert_eq!((validity, &service.steps[0].model), (Validity::Valid, &Model::Closed));
+    assert!(answered > service.steps.len() as u64);
+    let seeds: std::collections::BTreeSet<u64> = service.steps.iter().map(|step| step.seed).collect();
+    assert_eq!(seeds.len(), service.steps.len(), "steps don't share their arrival times");
+    // What an earlier trial found is where the next one begins.
+    let mut service = Service::of(3_000.0);
+    let (near, ..) = search(&mut service, Some(lower));
+    assert!(matches!(service.steps[0].model, Model::Open { .. }) && near > 2_500.0, "{near}");
+}
+
+#[test]
+fn a_limit_of_the_generator_is_none_of_the_service() {
+    let mut service = Service { generator: 1_000.0, ..Service::of(3_000.0) };
+    service.capacity = 1_500.0;
+    let (_, upper, validity, _) = search(&mut service, None);
+    let Validity::Invalid { reason, detail } = validity else { panic!("valid") };
+    assert_eq!((reason, detail.as_str(), upper), (InvalidReason::GeneratorLimited, "it was late", None));
+}
+
+#[test]
+fn nothing_answered_is_worth_nothing() {
+    let step = super::LoadStep {
+        pace: super::Pace::Closed,
+        warmup: Nanos::ZERO,
+        duration: Nanos::from_secs(1),
+        seed: 1,
+        samples: false,
+    };
+    let result = |capacity| Service::of(capacity).run(step.for_engine()).expect("no failure").result;
+    assert_eq!(validity(&result(10.0)), Validity::Valid);
+    let Validity::Invalid { reason, .. } = validity(&result(0.0)) else { panic!("valid") };
+    assert_eq!(reason, InvalidReason::NothingSucceeded);
+}
+
+#[test]
+fn a_load_is_held_at_the_rate_that_was_ordered() {
+    let plan = plan("failover: {load: 500/s, duration: 20s}");
+    let MeasureKind::Failover(measure) = &plan.measures.last().expect("one").kind else {
+        panic!("{:?}", plan.measures)
+    };
+    let mut service = Service::of(3_000.0);
+    let load = held(&mut service, &order(&plan, Some(500.0), None), measure).expect("no failure");
+    assert_eq!((load.started_unix_ns, load.duration, load.validity), (7, measure.duration, Validity::Valid));
+    let step = &service.steps[0];
+    assert!(step.samples && step.interval < Nanos::from_millis(101), "{step:?}");
+    let unordered = held(&mut service, &order(&plan, None, None), measure).err().expect("a refusal");
+    assert!(unordered.to_string().contains("without a load"), "{unordered}");
+}
