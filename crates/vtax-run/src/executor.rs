@@ -11,15 +11,16 @@ use vtax_store::record::TrialRecord;
 use vtax_store::{Provenance, TrialWriter};
 use vtax_sys::chain;
 
-use crate::calm::Calm;
+use crate::duet;
 use crate::error::RunError;
 use crate::guests::{Guests, PairSupport};
 use crate::observe::Observer;
 use crate::order::Order;
 use crate::provision::Provisions;
+use crate::quiesce::Quiesce;
 use crate::runner::Executor;
 use crate::stop::Stop;
-use crate::trial::{Trial, make_pair};
+use crate::trial::{Setting, Trial};
 
 /// Builds testbeds and measures on them.
 pub struct LabExecutor {
@@ -33,11 +34,15 @@ pub struct LabExecutor {
     limits: BTreeMap<String, String>,
     facts: BTreeMap<String, String>,
     provisions: Provisions,
-    calm: Calm,
+    quiesce: Quiesce,
 }
 
 impl LabExecutor {
     /// An executor for this plan. Guests are prepared now, where the plan has any.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::Lab`] where this host has no room for a testbed.
     pub fn new(
         plan: &Plan,
         mut options: LabOptions,
@@ -62,7 +67,7 @@ impl LabExecutor {
             limits: BTreeMap::new(),
             facts: BTreeMap::new(),
             provisions,
-            calm: Calm::default(),
+            quiesce: Quiesce::default(),
         })
     }
 
@@ -128,13 +133,19 @@ fn no_tap() -> Option<String> {
 }
 
 impl LabExecutor {
+    /// A trial about to be made, its subscribers provided for.
+    fn prepare<'a>(&mut self, setting: Setting<'a>) -> Trial<'a> {
+        let provisioning = self.provisions.for_cell(setting.order.cell, setting.observer, &mut self.notes);
+        Trial::new(setting, provisioning)
+    }
+
     /// Writes a trial's files and takes note of what it tells about all.
     fn write(&mut self, mut trial: Trial<'_>, files: &mut TrialWriter) -> Result<TrialRecord, RunError> {
-        let cell = &trial.order.cell;
+        let cell = trial.setting.order.cell;
         let environment = cell.environment.name.clone();
-        self.notes.append(&mut trial.notes);
-        self.nodes.append(&mut trial.nodes);
-        if let Some(service) = trial.service.take() {
+        self.notes.append(&mut trial.learnt.notes);
+        self.nodes.append(&mut trial.learnt.nodes);
+        if let Some(service) = trial.learnt.service.take() {
             self.services.insert(cell.id.clone(), service);
         }
         let record = trial.write(files)?;
@@ -161,19 +172,19 @@ impl Executor for LabExecutor {
         observer: &dyn Observer,
     ) -> Result<Option<TrialRecord>, RunError> {
         let (budget, stop) = (self.budget.clone(), self.stop.clone());
-        self.calm.wait(&stop, observer);
+        self.quiesce.wait(&stop, observer);
         if stop.asked() {
             return Ok(None);
         }
         let began = Instant::now();
-        let mut trial = Trial::new(order, &budget, observer, &stop);
-        trial.provisioning = self.provisions.for_cell(order.cell, observer, &mut self.notes);
+        let setting = Setting { order, budget: &budget, observer, stop: &stop };
+        let mut trial = self.prepare(setting);
         trial.make(&mut self.lab);
         if self.stop.asked() {
             return Ok(None);
         }
         let record = self.write(trial, files)?;
-        self.calm.note(&record, began.elapsed());
+        self.quiesce.note(&record, began.elapsed());
         Ok(Some(record))
     }
 
@@ -184,24 +195,22 @@ impl Executor for LabExecutor {
         observer: &dyn Observer,
     ) -> Result<Option<[TrialRecord; 2]>, RunError> {
         let (budget, stop) = (self.budget.clone(), self.stop.clone());
-        self.calm.wait(&stop, observer);
+        self.quiesce.wait(&stop, observer);
         if stop.asked() {
             return Ok(None);
         }
         let began = Instant::now();
-        let mut pair = orders.map(|order| Trial::new(order, &budget, observer, &stop));
-        for trial in &mut pair {
-            trial.provisioning = self.provisions.for_cell(trial.order.cell, observer, &mut self.notes);
-        }
+        let setting = |order| Setting { order, budget: &budget, observer, stop: &stop };
+        let mut pair = orders.map(|order| self.prepare(setting(order)));
         // Sides change halves from round to round: no two CPUs are quite the same.
-        make_pair(&mut pair, &mut self.lab, orders[0].round % 2 == 1);
+        duet::make(&mut pair, &mut self.lab, orders[0].round % 2 == 1);
         if self.stop.asked() {
             return Ok(None);
         }
         let [one, other] = pair;
         let records = [self.write(one, first)?, self.write(other, second)?];
         for record in &records {
-            self.calm.note(record, began.elapsed() / 2);
+            self.quiesce.note(record, began.elapsed() / 2);
         }
         Ok(Some(records))
     }

@@ -37,7 +37,7 @@ pub(crate) struct Guests {
     /// Why there is none, where the plan needs one.
     pub(crate) missing: Option<String>,
     pub(crate) notes: Vec<String>,
-    /// Kept, so that nobody else's run removes it from the cache.
+    /// Kept, so that no other run removes it from the cache.
     image: Option<RootImage>,
 }
 

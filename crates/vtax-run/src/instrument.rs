@@ -10,7 +10,7 @@ use vtax_load::LoadSpec;
 use vtax_load::sip::PhaseResult;
 use vtax_store::record::{Finding, Observation, Validity, WarmUp};
 
-use crate::gate;
+use crate::barrier::Party;
 use crate::observe::Observer;
 use crate::order::Order;
 use crate::probes::Probes;
@@ -49,7 +49,7 @@ pub(crate) struct Site<'a> {
     pub(crate) provisioning: &'a Provisioning,
     pub(crate) observer: &'a dyn Observer,
     /// The trial that is made at the same time.
-    pub(crate) partner: Option<&'a gate::Seat>,
+    pub(crate) partner: Option<&'a Party>,
     /// When the measurement began.
     pub(crate) started_unix_ms: u64,
 }

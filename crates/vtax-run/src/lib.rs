@@ -4,14 +4,13 @@
 //! real executor is [`LabExecutor`], which builds a fresh testbed for each trial.
 
 mod addresses;
+mod barrier;
 pub mod calibration;
-mod calm;
-mod complaints;
+mod duet;
 mod error;
 mod executor;
 mod failover;
 mod family;
-mod gate;
 mod guests;
 mod instrument;
 mod live;
@@ -23,12 +22,14 @@ mod precision;
 mod probes;
 mod provenance;
 mod provision;
+mod quiesce;
 mod requests;
 mod runner;
 mod schedule;
-mod settle;
+mod service_log;
 mod stop;
 mod trial;
+mod warm_up;
 
 pub use error::RunError;
 pub use executor::LabExecutor;

@@ -4,11 +4,12 @@
 //! that neither the disk nor the number of events costs what is measured anything.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use vtax_store::{LiveState, LiveTrial, LiveWriter, RunDir, StoreError, unix_ms};
+use vtax_sys::sync::lock;
 
 use crate::observe::{Observer, RunEvent};
 
@@ -65,10 +66,6 @@ impl Drop for LiveProgress<'_> {
             let _ = thread.join();
         }
     }
-}
-
-fn lock(state: &Mutex<Changed>) -> MutexGuard<'_, Changed> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The state, where it changed since the last time.

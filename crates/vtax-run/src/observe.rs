@@ -1,4 +1,4 @@
-//! What a run tells whoever watches it.
+//! What a run tells its observers.
 
 use std::time::Duration;
 

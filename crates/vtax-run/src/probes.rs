@@ -1,7 +1,6 @@
 //! What watches a measurement: probes inside both nodes, and on the host outside of them.
 
 use std::collections::BTreeMap;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use vtax_agent::Client;
 use vtax_lab::{Node, Sut, Testbed};
@@ -10,6 +9,7 @@ use vtax_probe::layers::{CpuBreakdown, Hosting, break_down};
 use vtax_probe::noise::{HostProbe, HostState};
 use vtax_probe::{FrequencyWatch, Probe, Sampler, Scope, Snapshot};
 use vtax_sys::chain;
+use vtax_sys::clock::unix_time;
 use vtax_units::{CpuSet, Nanos};
 
 /// Below this, CPU times counted in ticks of 10 ms are too coarse to draw.
@@ -29,8 +29,7 @@ pub(crate) fn role(name: &str) -> &str {
 
 /// Nanoseconds since 1970.
 fn unix_ns() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
+    i64::try_from(unix_time().0).unwrap_or(i64::MAX)
 }
 
 /// The probes of one measurement: inside the nodes, and outside on the host.

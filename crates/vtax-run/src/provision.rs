@@ -8,7 +8,7 @@ use vtax_vm::Cache;
 
 use crate::observe::{Observer, RunEvent};
 
-/// What was made so far; kept until the run ends, so that nobody else's run removes it.
+/// What was made so far; kept until the run ends, so that no other run removes it.
 #[derive(Debug, Default)]
 pub(crate) struct Provisions {
     made: Vec<(Service, Subscribers, Prepared)>,

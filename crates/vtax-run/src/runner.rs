@@ -23,8 +23,11 @@ use crate::stop::Stop;
 pub trait Executor {
     /// Makes one trial, writing its files as it goes; `None` where it was interrupted.
     ///
-    /// Whatever goes wrong inside is part of the record; an error means that the trial could not be
-    /// written down.
+    /// Whatever goes wrong inside is part of the record.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::Store`] where the trial's files can't be written.
     fn trial(
         &mut self,
         order: &Order<'_>,
@@ -33,6 +36,10 @@ pub trait Executor {
     ) -> Result<Option<TrialRecord>, RunError>;
 
     /// Makes two trials at the same time, the baseline's first; otherwise as [`trial`](Self::trial).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`trial`](Self::trial).
     fn pair(
         &mut self,
         orders: [&Order<'_>; 2],
@@ -75,6 +82,11 @@ pub struct Runner<'a> {
 
 impl<'a> Runner<'a> {
     /// A runner that goes on from what the journal holds.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::Store`] where the journal can't be read, [`RunError::ForeignTrial`] where it has a trial that
+    /// the plan doesn't ask for.
     pub fn new(
         plan: &'a Plan,
         store: &'a mut RunWriter,
@@ -103,6 +115,10 @@ impl<'a> Runner<'a> {
     }
 
     /// Leaves a cell out, with the reason in the journal and the report.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::Store`] where the journal can't be read or written.
     pub fn leave_out(&mut self, cell: usize, reason: &str) -> Result<(), RunError> {
         self.schedule.abandon(cell);
         let id = &self.plan.cells[cell].id;
@@ -110,6 +126,10 @@ impl<'a> Runner<'a> {
     }
 
     /// Journals something the report must mention, once.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::Store`] where the journal can't be read or written.
     pub fn note(&mut self, text: &str) -> Result<(), RunError> {
         self.note_once(None, text)
     }
@@ -128,6 +148,10 @@ impl<'a> Runner<'a> {
     }
 
     /// Makes trials until nothing is missing or the run is asked to stop.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::Store`] where the run directory can't be read or written.
     pub fn run(&mut self, executor: &mut dyn Executor) -> Result<Ended, RunError> {
         let started = Instant::now();
         let (owed, remaining) = self.remaining();

@@ -1,11 +1,12 @@
 //! Asking a run to stop.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use vtax_sys::PidFd;
+use vtax_sys::sync::lock;
 
-/// Asks a run to stop and ends the trial that is being made; shared with whoever gets signals.
+/// Asks a run to stop and ends the trial that is being made; shared with the thread that gets signals.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<Shared>);
 
@@ -41,7 +42,7 @@ impl Stop {
         }
     }
 
-    fn nodes(&self) -> std::sync::MutexGuard<'_, Vec<PidFd>> {
-        self.0.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn nodes(&self) -> MutexGuard<'_, Vec<PidFd>> {
+        lock(&self.0.nodes)
     }
 }

@@ -194,3 +194,17 @@ fn a_run_can_be_followed_and_so_can_what_is_made_after_an_interruption() {
     assert_eq!(widths, ["capacity"]);
     assert!(state.widths[0].interval.is_some());
 }
+
+#[test]
+fn who_follows_a_run_sees_the_rate_of_the_present_load() {
+    let (plan, directory) = (plan(), tempfile::tempdir().expect("a directory"));
+    let store = create(&plan, &directory);
+    let mut reader = LiveReader::new(&directory.path().join("run"));
+    let live = LiveProgress::start(store.run(), &Silent).expect("a file");
+    live.observe(&RunEvent::Phase { what: "measuring" });
+    live.observe(&RunEvent::Rate { rate: Rate(1_234.0) });
+    live.observe(&RunEvent::Rate { rate: Rate(1_250.0) });
+    drop(live);
+    let state = reader.read().expect("readable").pop().expect("a state");
+    assert_eq!((state.phase.as_str(), state.rate), ("measuring", Some(1_250.0)));
+}

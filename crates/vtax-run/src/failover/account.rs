@@ -148,7 +148,7 @@ impl Account<'_> {
         Some(Spell { from: self.clock(from), to: to.map(|to| self.clock(to)), reason })
     }
 
-    /// When nobody ran the system under test.
+    /// When the system under test did not run.
     fn down(&self, faults: &[FaultRecord]) -> Vec<Spell> {
         let mut spells: Vec<Spell> = Vec::new();
         for record in faults {
@@ -174,7 +174,7 @@ impl Account<'_> {
     }
 }
 
-/// The time in which nobody ran the guest, so that nobody can have answered: from the confirmed fence, or
+/// The time in which the guest did not run, so that nothing can have answered: from the confirmed fence, or
 /// from where a planned move stopped it, until it ran again.
 fn dead(record: &FaultRecord) -> Option<(u64, u64)> {
     let recovered = record.recovered.as_ref()?;

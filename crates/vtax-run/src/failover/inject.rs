@@ -1,14 +1,16 @@
 //! Breaks and mends things when their time comes, beside a load that runs.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread::Thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use vtax_lab::ft::{FtPair, PairEvent, PairEventKind, Side};
 use vtax_lab::{LabError, Node, PathSwitch};
 use vtax_plan::model::{Fault, FaultKind, FaultTarget};
 use vtax_sys::chain;
+use vtax_sys::clock::unix_time;
+use vtax_sys::sync::{into_inner, lock};
 use vtax_units::Nanos;
 
 /// Time between two looks at what became of the guest.
@@ -75,7 +77,7 @@ impl Injector<'_> {
             let _over = Over { flag: &over, injector: injecting.thread() };
             load()
         });
-        (found, done.into_inner().unwrap_or_else(PoisonError::into_inner))
+        (found, into_inner(done))
     }
 
     fn inject_all(&self, begin: Instant, known: usize, over: &AtomicBool, done: &Mutex<Vec<Done>>) {
@@ -96,7 +98,7 @@ impl Injector<'_> {
                         let wait = due.saturating_duration_since(Instant::now());
                         if wait.is_zero() {
                             let happened = self.inject(*fault);
-                            done.lock().unwrap_or_else(PoisonError::into_inner).push(happened);
+                            lock(done).push(happened);
                             next = left.next();
                         }
                         wait.min(LOOK_EVERY)
@@ -108,25 +110,20 @@ impl Injector<'_> {
         });
     }
 
-    /// What it says where it doesn't succeed is seen in the figures: nobody answers.
+    /// A failure is seen in the figures: requests aren't answered.
     fn revive_service(&self) {
         let _ = (self.revive)();
     }
 
     fn inject(&self, fault: Fault) -> Done {
         let protected = self.rig.protected();
-        let at_unix_ns = unix_ns();
+        let at_unix_ns = unix_time().0;
         let (host, refused) = match self.rig.inject(fault.kind) {
             Ok(host) => (host, None),
             Err(why) => (None, Some(why)),
         };
         Done { fault, at_unix_ns, protected, host, refused }
     }
-}
-
-/// Nanoseconds since 1970.
-fn unix_ns() -> u64 {
-    Nanos::from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()).0
 }
 
 /// A testbed as something that can be broken.
@@ -168,7 +165,7 @@ impl<'a> Breakable<'a> {
         let pair = self.pair()?;
         let host = pair.host_of(Side::Secondary).ok_or("no host keeps a copy at the moment")?;
         pair.cut_link(Side::Secondary).map_err(words)?;
-        self.unplugged.lock().unwrap_or_else(PoisonError::into_inner).push(host.clone());
+        lock(&self.unplugged).push(host.clone());
         Ok(Some(host))
     }
 
@@ -183,7 +180,7 @@ impl<'a> Breakable<'a> {
     /// Plugs cables in again, and unless that is all, switches on what is off.
     fn mend_hosts(&self, cables_only: bool) -> Result<(), String> {
         let pair = self.pair()?;
-        let mut hosts = std::mem::take(&mut *self.unplugged.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut hosts = std::mem::take(&mut *lock(&self.unplugged));
         let off = pair.hosts_off();
         if cables_only {
             hosts.retain(|host| !off.contains(host));

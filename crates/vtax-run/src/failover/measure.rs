@@ -72,7 +72,7 @@ pub(crate) fn measure(
         events: &injector.rig.events(),
         started_unix_ns: held.started_unix_ns,
         duration: held.duration,
-        course: &held.course,
+        course: &held.course.sorted(),
         delayed_beyond: measure.delayed,
     };
     let told = account.tell();

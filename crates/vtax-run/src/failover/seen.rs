@@ -1,7 +1,6 @@
 //! What clients saw of a fault, from what the generator kept of each attempt. Pure.
 
-use vtax_load::sip::{MomentKind, PhaseResult};
-use vtax_load::{ConnectionCounts, LoadResult};
+use vtax_load::ConnectionCounts;
 use vtax_store::failover::{Connections, Normal, Seen};
 use vtax_units::Nanos;
 
@@ -15,7 +14,7 @@ const STEADY: u64 = 1_000_000_000;
 const LEAST_STEADY: usize = 3;
 /// Share of attempts in it that may leave the band: twice what did before.
 const OUTSIDE: f64 = 0.1;
-/// Where the lab doesn't know when nobody ran the guest: a fault's silence is the longest that begins within
+/// Where the lab doesn't know when the guest did not run: a fault's silence is the longest that begins within
 /// this time of it.
 const AT_ONCE: u64 = 1_000_000_000;
 
@@ -56,56 +55,42 @@ pub(crate) struct Course {
 }
 
 impl Course {
-    /// Of requests.
-    pub(crate) fn of_requests(load: &LoadResult) -> Self {
-        let mut course = Self { duration: load.duration.0, ..Self::default() };
-        for sample in &load.samples {
-            let ended = sample.start_ns.saturating_add(u64::from(sample.latency_ns));
-            let failed = sample.outcome != 0;
-            course.attempts.push(Attempt { started: sample.start_ns, ended, failed });
-            if !failed {
-                course.answers.push(Answer { asked: sample.start_ns, came: ended });
-            }
-        }
-        let ends = || load.intervals.iter().skip(1).map(|i| i.start.0).chain([load.duration.0]);
-        course.missed = ends().zip(load.intervals.iter().map(|i| i.counts.missed)).collect();
-        course.connections = ends().zip(load.connections.iter().copied()).collect();
-        course.sorted()
+    /// Of a load with this recorded time, in which nothing was seen yet.
+    pub(crate) fn new(duration: Nanos) -> Self {
+        Self { duration: duration.0, ..Self::default() }
     }
 
-    /// Of the scenarios of a phase, whose transient is over when the recorded load starts.
-    pub(crate) fn of_scenarios(phase: &PhaseResult) -> Self {
-        let transient = phase.transient.0;
-        let duration = phase.duration.0.saturating_sub(transient);
-        let mut course = Self { duration, ..Self::default() };
-        // What comes before the recorded load belongs to nobody.
-        let since = |time: Nanos| time.0.checked_sub(transient);
-        for moment in &phase.moments {
-            let Some(at) = since(moment.at) else { continue };
-            match moment.what {
-                MomentKind::Took(_, value) => {
-                    course.answers.push(Answer { asked: at.saturating_sub(value.0), came: at });
-                }
-                MomentKind::Repeated => course.repeated.push(at),
-                MomentKind::Succeeded | MomentKind::Failed => {
-                    let started = since(moment.started).unwrap_or(0);
-                    let failed = moment.what == MomentKind::Failed;
-                    course.attempts.push(Attempt { started, ended: at, failed });
-                }
-            }
-        }
-        course.sorted()
+    /// An answer came. Times count from the start of the recorded load.
+    pub(crate) fn answered(&mut self, asked: Nanos, came: Nanos) {
+        self.answers.push(Answer { asked: asked.0, came: came.0 });
     }
 
-    fn sorted(mut self) -> Self {
+    /// An attempt ended.
+    pub(crate) fn ended(&mut self, started: Nanos, ended: Nanos, failed: bool) {
+        self.attempts.push(Attempt { started: started.0, ended: ended.0, failed });
+    }
+
+    /// Something was sent again.
+    pub(crate) fn sent_again(&mut self, at: Nanos) {
+        self.repeated.push(at.0);
+    }
+
+    /// An interval ended, in which so many attempts never began.
+    pub(crate) fn interval(&mut self, end: Nanos, missed: u64, connections: Option<ConnectionCounts>) {
+        self.missed.push((end.0, missed));
+        self.connections.extend(connections.map(|counts| (end.0, counts)));
+    }
+
+    /// In the order that questions about it need.
+    pub(crate) fn sorted(mut self) -> Self {
         self.answers.sort_by_key(|answer| answer.came);
         self.attempts.sort_by_key(|attempt| attempt.started);
         self
     }
 
     /// What was seen of a fault at `at`. `before` is when the one before was over, `end` when the next one
-    /// comes, `dead` the time in which nobody ran the guest, where that is known.
-    pub(super) fn seen(
+    /// comes, `dead` the time in which the guest did not run, where that is known.
+    pub(crate) fn seen(
         &self,
         (before, at, end): (u64, u64, u64),
         dead: Option<(u64, u64)>,
@@ -148,7 +133,7 @@ impl Course {
         pairs.map(|pair| Nanos(pair[1].came - pair[0].came)).max()
     }
 
-    /// The last answer that came before a time in which nobody could answer, and the first after it.
+    /// The last answer that came before a time in which nothing could answer, and the first after it.
     fn around(&self, (from, to): (u64, u64)) -> (Option<u64>, Option<u64>) {
         let after = self.answers.partition_point(|a| a.came < to);
         let before = self.answers[..after].iter().rposition(|a| a.came <= from);
@@ -263,7 +248,7 @@ mod tests {
     #[test]
     fn where_the_guests_death_is_known_chance_finds_no_longer_silence() {
         let mut course = course((5_000 * MS, 5_240 * MS), false);
-        // Somebody had nothing to ask.
+        // No client had anything to ask.
         course.answers.retain(|a| !(5_500 * MS..5_900 * MS).contains(&a.asked));
         let dead = Some((5_105 * MS, 5_150 * MS));
         let seen = course.seen((0, 5_001 * MS, 9_000 * MS), dead, Nanos(100 * MS));

@@ -60,7 +60,7 @@ fn faults_come_at_their_times_while_the_load_runs() {
     let begun = Instant::now();
     let load = || std::thread::sleep(Duration::from_millis(250));
     let ((), done) = injector(&rig, &faults, &revive).during(Nanos::from_millis(20), load);
-    // What was due after the end of the load never came, and nobody waited for it.
+    // What was due after the end of the load never came, and the load's end didn't wait for it.
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     assert_eq!(done.len(), 2);
     assert_eq!((done[0].host.as_deref(), done[0].refused.as_deref()), (Some("host-a"), None));

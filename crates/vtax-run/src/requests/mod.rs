@@ -17,11 +17,11 @@ use vtax_store::failover::FailoverLoad;
 use vtax_store::record::{Finding, InvalidReason, Validity, WarmUp};
 use vtax_units::{Nanos, Share};
 
+use crate::barrier::Party;
 use crate::failover::{self, Course, Held};
-use crate::gate::Seat;
 use crate::instrument::{Instrument, Measured, Site, not_made};
 use crate::order::Order;
-use crate::settle::{self, settle};
+use crate::warm_up::{Series, cut_warm_up};
 use capacity::Capacity;
 use generator::{Generator, OnClient};
 use step::{LoadStep, Pace};
@@ -68,7 +68,7 @@ impl<F: Fn(SocketAddr, u64) -> LoadSpec> Instrument for Requests<F> {
                 };
                 let mut answer = generator.run(step.for_engine())?;
                 let (validity, warm_up) =
-                    judge(&mut answer.result, settle::Course::Latency, order.tolerance, site.partner);
+                    judge(&mut answer.result, Series::Latency, order.tolerance, site.partner);
                 let found = Finding::Latency { offered, load: answer.result };
                 Ok(Measured::whole(started, found, validity).with(warm_up, answer.answered))
             }
@@ -82,7 +82,7 @@ impl<F: Fn(SocketAddr, u64) -> LoadSpec> Instrument for Requests<F> {
                 };
                 let mut answer = generator.run(step.for_engine())?;
                 let (validity, warm_up) =
-                    judge(&mut answer.result, settle::Course::Pace, order.tolerance, site.partner);
+                    judge(&mut answer.result, Series::Sent, order.tolerance, site.partner);
                 let found = Finding::Throughput { load: answer.result };
                 Ok(Measured::whole(started, found, validity).with(warm_up, answer.answered))
             }
@@ -112,26 +112,45 @@ fn held(
     Ok(Held {
         started_unix_ns: load.started_unix_ns,
         duration: load.duration,
-        course: Course::of_requests(&load),
+        course: course(&load),
         validity: validity(&load),
         load: FailoverLoad::Requests(Box::new(load)),
         phases: Vec::new(),
     })
 }
 
+/// What clients saw of a load.
+fn course(load: &LoadResult) -> Course {
+    let mut course = Course::new(load.duration);
+    for sample in &load.samples {
+        let started = Nanos(sample.start_ns);
+        let ended = Nanos(sample.start_ns.saturating_add(u64::from(sample.latency_ns)));
+        let failed = sample.outcome != 0;
+        course.ended(started, ended, failed);
+        if !failed {
+            course.answered(started, ended);
+        }
+    }
+    let ends = load.intervals.iter().skip(1).map(|i| i.start).chain([load.duration]);
+    for (i, (end, interval)) in ends.zip(&load.intervals).enumerate() {
+        course.interval(end, interval.counts.missed, load.connections.get(i).copied());
+    }
+    course
+}
+
 /// What a step is worth, its warm-up cut off; how it went along tells nothing where it doesn't count
 /// anyway. Of two trials at the same time, both lose what either has to.
 fn judge(
     load: &mut LoadResult,
-    course: settle::Course,
+    series: Series,
     tolerance: Share,
-    partner: Option<&Seat>,
+    partner: Option<&Party>,
 ) -> (Validity, Option<WarmUp>) {
     let agree =
-        |own: Nanos| partner.and_then(|partner| partner.meet(own)).map_or(own, |other| own.max(other));
+        |own: Nanos| partner.and_then(|partner| partner.exchange(own)).map_or(own, |other| own.max(other));
     match validity(load) {
         Validity::Valid => {
-            let (warm_up, validity) = settle(load, course, tolerance, agree);
+            let (warm_up, validity) = cut_warm_up(load, series, tolerance, agree);
             (validity, Some(warm_up))
         }
         invalid => {

@@ -4,7 +4,7 @@ use vtax_load::{Model, RequestStep, Segment};
 use vtax_plan::model::Arrivals;
 use vtax_units::{Nanos, Rate};
 
-use crate::settle;
+use crate::warm_up;
 
 /// When the requests of a step are sent.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +30,7 @@ pub(super) struct LoadStep {
 impl LoadStep {
     /// The step, recorded in intervals that warm-up can be seen in.
     pub(super) fn for_engine(&self) -> RequestStep {
-        self.in_intervals(settle::interval(self.duration))
+        self.in_intervals(warm_up::interval(self.duration))
     }
 
     /// The step, recorded in intervals of this length.

@@ -156,3 +156,31 @@ fn a_load_is_held_at_the_rate_that_was_ordered() {
     let unordered = held(&mut service, &order(&plan, None, None), measure).err().expect("a refusal");
     assert!(unordered.to_string().contains("without a load"), "{unordered}");
 }
+
+#[test]
+fn a_course_has_what_was_answered_what_failed_and_what_never_began() {
+    let step = super::LoadStep {
+        pace: super::Pace::Open(Rate(10.0), vtax_plan::model::Arrivals::Constant),
+        warmup: Nanos::ZERO,
+        duration: Nanos::from_secs(10),
+        seed: 1,
+        samples: true,
+    };
+    let mut load = Service::of(10.0).run(step.for_engine()).expect("no failure").result;
+    let second = 1_000_000_000;
+    for i in 0..100 {
+        // Each tenth of a second asks, and is answered after 1 ms; what is asked in the sixth second fails.
+        let start_ns = i * second / 10;
+        let outcome = u8::from((5 * second..6 * second).contains(&start_ns));
+        load.samples.push(vtax_load::Sample { start_ns, latency_ns: 1_000_000, outcome });
+    }
+    for i in 0..10 {
+        let counts = Counts { missed: u64::from(i == 5), ..Counts::default() };
+        let start = Nanos(i * second);
+        load.intervals.push(vtax_load::Interval { start, counts, latency: LatencyHistogram::new() });
+    }
+    let course = super::course(&load).sorted();
+    let seen = course.seen((0, 5 * second, 10 * second), None, Nanos::from_millis(100));
+    assert_eq!((seen.failed, seen.connections), (11, None), "ten failed, one never began");
+    assert_eq!(seen.first_answer, Some(Nanos(6 * second + 1_000_000)));
+}

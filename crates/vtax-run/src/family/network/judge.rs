@@ -58,7 +58,7 @@ pub(super) fn observe(
         let silence = longest_silence(&result, measure.duration);
         note(&mut observation, "cut.silence_ns", silence.0.to_string());
     } else if observation.validity == Validity::Valid {
-        observation.warm_up = settle(&test.kind, &mut result, tolerance);
+        observation.warm_up = cut_warm_up(&test.kind, &mut result, tolerance);
     }
     observation.result = Some(Finding::Network(Box::new(NetworkFinding { result, checks })));
     observation
@@ -149,7 +149,7 @@ fn transactions(rr: &RrResult) -> Validity {
 
 /// Cuts warm-up off a transfer that goes one way. A transfer that never gets steady counts as a whole: what
 /// a path carries in this time is the question, and TCP's own pace is part of the answer.
-fn settle(kind: &NetworkTestKind, result: &mut NetResult, tolerance: Share) -> Option<WarmUp> {
+fn cut_warm_up(kind: &NetworkTestKind, result: &mut NetResult, tolerance: Share) -> Option<WarmUp> {
     let NetResult::Tcp(tcp) = result else { return None };
     let by_bytes = matches!(kind, NetworkTestKind::Tcp(test) if test.bytes.is_some());
     let side = match (&mut tcp.up, &mut tcp.down) {

@@ -11,7 +11,7 @@ const MOST_INTERVALS: u64 = 1_000;
 
 /// The instrument's specification of this test.
 pub(super) fn spec(test: &NetworkTest, target: SocketAddr, measure: &NetworkMeasure, seed: u64) -> NetSpec {
-    let interval = crate::settle::interval(measure.duration);
+    let interval = crate::warm_up::interval(measure.duration);
     NetSpec {
         target,
         test: test.kind.clone(),

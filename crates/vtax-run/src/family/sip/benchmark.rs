@@ -23,7 +23,7 @@ const MOST_STEPS: u32 = 30;
 /// A step of the search goes no further beyond the last than this. A SIP service far beyond its capacity fills
 /// its memory with transactions, and the wait until it is rid of them is longer than a step.
 const SEARCH_FACTOR: f64 = 2.0;
-/// Registrations per second of a service that is still waited for; one that answers nobody is not.
+/// Registrations per second of a service that is still waited for; one that doesn't answer is not.
 const SLOWEST_REGISTRAR: f64 = 10.0;
 /// Rates tried in confirmation, each lower than the one before.
 const MOST_CONFIRMATIONS: u32 = 4;

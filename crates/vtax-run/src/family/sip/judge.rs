@@ -10,8 +10,8 @@ use vtax_units::Share;
 /// A scenario's own limit is judged where so many failures would be within it: with fewer attempts
 /// a single one could break it. They count towards all scenarios' limit in any case.
 const FEWEST_FAILURES: f64 = 2.0;
-/// Cause of an attempt that found nobody to make it.
-const NOBODY: &str = "no-free-subscriber";
+/// Cause of an attempt for which no subscriber was free.
+const NO_SUBSCRIBER: &str = "no-free-subscriber";
 /// Share of the registered subscribers that may be in calls on a service that takes no time.
 const MOST_BUSY: f64 = 0.5;
 
@@ -98,43 +98,43 @@ fn broken(detail: &PhaseResult, ihs: f64, limits: &Limits, workload: &SipWorkloa
     })
 }
 
-/// Says so where most of what went wrong is that nobody was free to do it: the plan has too few for the step, or
+/// Says so where most of what went wrong is that no subscriber was free: the plan has too few for the step, or
 /// an overloaded service kept them waiting.
 fn want_of_subscribers(detail: &PhaseResult, limit: Share, workload: &SipWorkload) -> Option<String> {
-    let nobody = without_subscriber(detail);
+    let without = without_subscriber(detail);
     let (all, inadequate) = ended(&detail.scenarios);
-    (nobody * 2 > inadequate).then(|| {
+    (without * 2 > inadequate).then(|| {
         let why = match Crowd::of(detail, workload) {
             crowd if !crowd.is_the_plans() => {
                 format!(", as they wait for the service: the plan's calls alone keep {:.0} busy", crowd.busy)
             }
-            _ if share((all - nobody, inadequate - nobody)) <= limit.0 => {
+            _ if share((all - without, inadequate - without)) <= limit.0 => {
                 ", and the others kept to it: register more subscribers".to_owned()
             }
             _ => String::new(),
         };
-        format!("; {nobody} of these {inadequate} attempts found no free subscriber{why}")
+        format!("; {without} of these {inadequate} attempts found no free subscriber{why}")
     })
 }
 
-/// Says so where most of what went wrong is that nobody was free to do it, and the plan is why: an
+/// Says so where most of what went wrong is that no subscriber was free, and the plan is why: an
 /// overloaded service keeps its subscribers busy as well, which is its own failure.
 pub(super) fn too_few_subscribers(detail: &PhaseResult, workload: &SipWorkload) -> Option<String> {
-    let nobody = without_subscriber(detail);
+    let without = without_subscriber(detail);
     let (_, all) = ended(&detail.scenarios);
     let crowd = Crowd::of(detail, workload);
-    (all > 0 && nobody * 2 > all && crowd.is_the_plans()).then(|| {
+    (all > 0 && without * 2 > all && crowd.is_the_plans()).then(|| {
         format!(
-            "too few subscribers for {:.0}/s: {nobody} attempts of {} found nobody free; at that rate about {:.0} \
+            "too few subscribers for {:.0}/s: {without} attempts of {} found nobody free; at that rate about {:.0} \
              are in calls, of {:.0} that are registered; provision more, or shorten calls",
             detail.requested.0, detail.name, crowd.busy, crowd.registered
         )
     })
 }
 
-/// Attempts that found nobody to make them.
+/// Attempts for which no subscriber was free.
 fn without_subscriber(detail: &PhaseResult) -> u64 {
-    detail.scenarios.iter().filter_map(|s| s.inadequate.get(NOBODY)).sum()
+    detail.scenarios.iter().filter_map(|s| s.inadequate.get(NO_SUBSCRIBER)).sum()
 }
 
 /// How many of the registered subscribers a phase's calls keep busy on a service that takes no time.

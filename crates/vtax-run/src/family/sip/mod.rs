@@ -11,11 +11,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use vtax_agent::AgentError;
 use vtax_load::LoadSpec;
-use vtax_load::sip::SipSpec;
+use vtax_load::sip::{MomentKind, PhaseResult, SipSpec};
 use vtax_plan::model::{FailoverMeasure, MeasureKind, SipWorkload};
 use vtax_store::failover::FailoverLoad;
 use vtax_store::record::Finding;
-use vtax_units::CpuSet;
+use vtax_units::{CpuSet, Nanos};
 
 use crate::failover::{self, Course, Held};
 use crate::instrument::{Instrument, Measured, Site, not_made};
@@ -97,9 +97,29 @@ fn held(
     Ok(Held {
         started_unix_ns,
         duration: phase.duration.saturating_sub(phase.transient),
-        course: Course::of_scenarios(phase),
+        course: course(phase),
         validity,
         load: FailoverLoad::Scenarios(Box::new(outcome)),
         phases,
     })
+}
+
+/// What clients saw of a phase, whose transient is over when the recorded load starts.
+fn course(phase: &PhaseResult) -> Course {
+    let transient = phase.transient.0;
+    let mut course = Course::new(phase.duration.saturating_sub(phase.transient));
+    // What comes before the recorded load doesn't count.
+    let since = |time: Nanos| time.0.checked_sub(transient).map(Nanos);
+    for moment in &phase.moments {
+        let Some(at) = since(moment.at) else { continue };
+        match moment.what {
+            MomentKind::Took(_, value) => course.answered(at.saturating_sub(value), at),
+            MomentKind::Repeated => course.sent_again(at),
+            MomentKind::Succeeded | MomentKind::Failed => {
+                let started = since(moment.started).unwrap_or_default();
+                course.ended(started, at, moment.what == MomentKind::Failed);
+            }
+        }
+    }
+    course
 }

@@ -25,7 +25,7 @@ struct Service {
     generator: f64,
     /// Share of registrations that it refuses.
     refuses: f64,
-    /// Rate from which nobody is free.
+    /// Rate from which no subscriber is free.
     subscribers: f64,
     /// Rate from which a step of at least a minute fails.
     endurance: f64,
@@ -265,7 +265,7 @@ fn an_overloaded_service_is_not_the_plans_fault() {
     let mut workload = workload(&short);
     workload.ring_time = vtax_plan::model::Spread::Constant(Nanos::from_millis(100));
     workload.hold_time = workload.ring_time;
-    // Nobody is free above 120/s, although calls as short as these keep few subscribers busy.
+    // No subscriber is free above 120/s, although calls as short as these keep few subscribers busy.
     let service = Service { subscribers: 120.0, ..Service::of(1e4) };
     let mut session = Simulated { service, workload: workload.clone() };
     let benchmark = Benchmark::new(&mut session, &workload, Arrivals::Poisson, &Silent);

@@ -1,5 +1,5 @@
-//! After a trial that a hypervisor disturbed: no other one before the CPUs are left alone again, for a while.
-//! Trials made in the same storm would be lost one after the other, and with them their cell.
+//! After a trial that a hypervisor disturbed: the next one waits, for a limited time, until the CPUs are quiet again.
+//! Trials made during the same disturbance would be lost one after the other, and with them their cell.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,15 +23,15 @@ const SHARE: f64 = 0.5;
 
 /// What a run has waited, and whether it has reason to.
 #[derive(Debug, Default)]
-pub(crate) struct Calm {
+pub(crate) struct Quiesce {
     /// CPUs of a trial that was disturbed just now.
-    troubled: Option<CpuSet>,
+    disturbed_cpus: Option<CpuSet>,
     /// Time spent on trials, and on waiting.
     spent: Duration,
     waited: Duration,
 }
 
-impl Calm {
+impl Quiesce {
     /// Remembers how a trial ended that took so long.
     pub(crate) fn note(&mut self, record: &TrialRecord, took: Duration) {
         self.spent += took;
@@ -40,7 +40,7 @@ impl Calm {
         let cpus = ["sut_cpus", "client_cpus"].iter().filter_map(|fact| of(fact));
         let cpus = CpuSet::of(cpus.flat_map(|set| set.iter().collect::<Vec<_>>()));
         // One of a pair is enough.
-        self.troubled = (disturbed && !cpus.is_empty()).then_some(cpus).or(self.troubled.take());
+        self.disturbed_cpus = (disturbed && !cpus.is_empty()).then_some(cpus).or(self.disturbed_cpus.take());
     }
 
     /// How long the next wait may take.
@@ -50,7 +50,7 @@ impl Calm {
 
     /// Waits, where the last trial was disturbed, until its CPUs are left alone.
     pub(crate) fn wait(&mut self, stop: &Stop, observer: &dyn Observer) {
-        let Some(cpus) = self.troubled.take() else { return };
+        let Some(cpus) = self.disturbed_cpus.take() else { return };
         let (began, patience) = (Instant::now(), self.patience());
         observer.observe(&RunEvent::Phase { what: "waiting until the machine's CPUs are left alone" });
         while began.elapsed() < patience && !stop.asked() && stolen(&cpus) > DISTURBED_SHARE {
@@ -107,18 +107,18 @@ mod tests {
     fn only_a_disturbed_trial_is_reason_to_wait_and_never_longer_than_trials_took() {
         let invalid = |reason| Validity::Invalid { reason, detail: String::new() };
         let second = Duration::from_secs(1);
-        let mut calm = Calm::default();
-        calm.note(&record(Validity::Valid), 10 * second);
-        calm.note(&record(invalid(InvalidReason::ServiceFailed)), 10 * second);
-        assert_eq!((&calm.troubled, calm.patience()), (&None, 10 * second));
-        calm.note(&record(invalid(InvalidReason::Disturbed)), 4 * second);
-        assert_eq!(calm.troubled, Some("0-2".parse().unwrap()));
-        assert_eq!(calm.patience(), 12 * second);
-        calm.waited = 11 * second;
-        assert_eq!(calm.patience(), second);
-        calm.spent = 1000 * second;
-        assert_eq!(calm.patience(), AT_ONCE);
-        calm.waited = 1000 * second;
-        assert_eq!(calm.patience(), Duration::ZERO);
+        let mut quiesce = Quiesce::default();
+        quiesce.note(&record(Validity::Valid), 10 * second);
+        quiesce.note(&record(invalid(InvalidReason::ServiceFailed)), 10 * second);
+        assert_eq!((&quiesce.disturbed_cpus, quiesce.patience()), (&None, 10 * second));
+        quiesce.note(&record(invalid(InvalidReason::Disturbed)), 4 * second);
+        assert_eq!(quiesce.disturbed_cpus, Some("0-2".parse().unwrap()));
+        assert_eq!(quiesce.patience(), 12 * second);
+        quiesce.waited = 11 * second;
+        assert_eq!(quiesce.patience(), second);
+        quiesce.spent = 1000 * second;
+        assert_eq!(quiesce.patience(), AT_ONCE);
+        quiesce.waited = 1000 * second;
+        assert_eq!(quiesce.patience(), Duration::ZERO);
     }
 }

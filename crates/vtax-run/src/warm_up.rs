@@ -1,11 +1,12 @@
-//! Warm-up beyond the plan's: found in the course of a burst, cut off, or reason enough not to count the trial.
+//! Warm-up detection: what of a load step was still warm-up beyond the plan's is cut off; a step that never becomes
+//! steady makes its trial invalid.
 
 use vtax_load::{Counts, Interval, LatencyHistogram, LoadResult};
 use vtax_stats::settled;
 use vtax_store::record::{InvalidReason, SteadyState, Validity, WarmUp};
 use vtax_units::{Nanos, Share};
 
-/// Intervals of a burst: enough to tell a late change from scatter, few enough to cost nothing.
+/// Intervals of a load step: enough to tell a late change from scatter, few enough to cost nothing.
 const INTERVALS: u64 = 40;
 /// Closing an interval takes a worker some 50 µs; that must stay below a thousandth of its time.
 const SHORTEST: Nanos = Nanos::from_millis(50);
@@ -16,34 +17,34 @@ const LEAST_VALUES: usize = 20;
 /// A value is of at least this many requests on average, or its own scatter is all that is seen.
 const REQUESTS_PER_VALUE: u64 = 10;
 
-/// Length of the intervals that a burst of this duration is recorded in; all are equally long, to a
+/// Length of the intervals that a load step of this duration is recorded in; all are equally long, to a
 /// few nanoseconds.
 pub(crate) fn interval(duration: Nanos) -> Nanos {
     let count = INTERVALS.min(duration.0 / SHORTEST.0).max(duration.0.div_ceil(LONGEST.0)).max(1);
     Nanos(duration.0.div_ceil(count).max(1))
 }
 
-/// What tells how a burst went along.
+/// What tells how a load step went along.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Course {
+pub(crate) enum Series {
     /// Median latency of each interval: for open loops, whose pace is given.
     Latency,
     /// Requests sent in each interval: for closed loops, where each follows an answer. (Answers are
     /// not counted: those to requests of the warm-up are missing at the start.)
-    Pace,
+    Sent,
 }
 
-impl Course {
+impl Series {
     const fn name(self) -> &'static str {
         match self {
             Self::Latency => "median latency",
-            Self::Pace => "requests sent",
+            Self::Sent => "requests sent",
         }
     }
 
     fn value(self, intervals: &[Interval]) -> Option<f64> {
         match self {
-            Self::Pace => Some(intervals.iter().map(|i| i.counts.sent as f64).sum()),
+            Self::Sent => Some(intervals.iter().map(|i| i.counts.sent as f64).sum()),
             Self::Latency => {
                 let mut all = LatencyHistogram::new();
                 intervals.iter().for_each(|i| all.add(&i.latency));
@@ -56,25 +57,25 @@ impl Course {
 /// Cuts warm-up off `load`, whose intervals stay whole; where it never became steady, says why it
 /// doesn't count. Changes of level below `tolerance` don't matter.
 ///
-/// `agree` is asked once, with the time that this burst would cut, for the time to be cut: two bursts that are
+/// `agree` is asked once, with the time that this step would cut, for the time to be cut: two steps that are
 /// compared moment by moment must keep the same moments.
-pub(crate) fn settle(
+pub(crate) fn cut_warm_up(
     load: &mut LoadResult,
-    course: Course,
+    of: Series,
     tolerance: Share,
     agree: impl FnOnce(Nanos) -> Nanos,
 ) -> (WarmUp, Validity) {
-    let group = group_size(load, course);
+    let group = group_size(load, of);
     let length = load.intervals.get(1).map_or(load.duration, |second| second.start);
     let found = |state, cut, values: usize, detail: String| WarmUp {
         state,
         cut,
-        series: course.name().to_owned(),
+        series: of.name().to_owned(),
         interval: Nanos(length.0.saturating_mul(group as u64)),
         values: values as u32,
         detail,
     };
-    let series = series(&load.intervals, group, course);
+    let series = series(&load.intervals, group, of);
     let values = series.len();
     if values < LEAST_VALUES {
         let cut = cut(load, intervals_of(load, agree(Nanos::ZERO)));
@@ -97,7 +98,7 @@ pub(crate) fn settle(
         }
         Err(why) => {
             agree(Nanos::ZERO);
-            let detail = format!("no steady state: by the {} of each interval, {why}", course.name());
+            let detail = format!("no steady state: by the {} of each interval, {why}", of.name());
             let validity = Validity::Invalid { reason: InvalidReason::NoSteadyState, detail: detail.clone() };
             (found(SteadyState::Never, Nanos::ZERO, values, detail), validity)
         }
@@ -110,18 +111,18 @@ fn intervals_of(load: &LoadResult, time: Nanos) -> usize {
 }
 
 /// How many neighbouring intervals make one value.
-fn group_size(load: &LoadResult, course: Course) -> usize {
-    let requests = match course {
-        Course::Latency => load.latency.len(),
-        Course::Pace => load.counts.sent,
+fn group_size(load: &LoadResult, of: Series) -> usize {
+    let requests = match of {
+        Series::Latency => load.latency.len(),
+        Series::Sent => load.counts.sent,
     };
     let intervals = load.intervals.len() as u64;
     usize::try_from((REQUESTS_PER_VALUE * intervals).div_ceil(requests.max(1))).unwrap_or(usize::MAX).max(1)
 }
 
 /// One value for each whole group; a group without an answer is as good as its neighbour.
-fn series(intervals: &[Interval], group: usize, course: Course) -> Vec<f64> {
-    let values: Vec<Option<f64>> = intervals.chunks_exact(group).map(|g| course.value(g)).collect();
+fn series(intervals: &[Interval], group: usize, of: Series) -> Vec<f64> {
+    let values: Vec<Option<f64>> = intervals.chunks_exact(group).map(|g| of.value(g)).collect();
     let mut last = values.iter().flatten().next().copied();
     let mut next = |value: Option<f64>| {
         last = value.or(last);
@@ -158,7 +159,7 @@ fn cut(load: &mut LoadResult, from: usize) -> Nanos {
 mod tests {
     use super::*;
 
-    /// A burst at 1,000 requests per second, each interval with the latency that `at` says.
+    /// A step at 1,000 requests per second, each interval with the latency that `at` says.
     fn load(intervals: u64, per_interval: u64, at: impl Fn(u64) -> u64) -> LoadResult {
         let length = Nanos::from_millis(50);
         let mut load = LoadResult {
@@ -204,24 +205,24 @@ mod tests {
 
     #[test]
     fn a_slow_start_is_cut_and_nothing_else() {
-        let mut burst = load(40, 50, |i| if i < 10 { 9_000_000 } else { 3_000_000 });
-        let (warm_up, validity) = settle(&mut burst, Course::Latency, TOLERANCE, |cut| cut);
+        let mut step = load(40, 50, |i| if i < 10 { 9_000_000 } else { 3_000_000 });
+        let (warm_up, validity) = cut_warm_up(&mut step, Series::Latency, TOLERANCE, |cut| cut);
         assert_eq!((warm_up.state, validity), (SteadyState::Steady, Validity::Valid));
         assert_eq!((warm_up.cut, warm_up.values), (Nanos::from_millis(500), 40));
-        assert_eq!((burst.duration, burst.intervals.len()), (Nanos::from_millis(1_500), 40));
+        assert_eq!((step.duration, step.intervals.len()), (Nanos::from_millis(1_500), 40));
         // What was kept is exact, and the counts still add up.
-        assert_eq!((burst.latency.len(), burst.latency.max().0 < 3_100_000), (1_500, true));
-        let c = &burst.counts;
+        assert_eq!((step.latency.len(), step.latency.max().0 < 3_100_000), (1_500, true));
+        let c = &step.counts;
         assert_eq!((c.intended, c.sent, c.ok, c.unfinished), (1_500, 1_500, 1_499, 1));
         assert_eq!(c.sent, c.ok + c.errors.total() + c.unfinished);
     }
 
     #[test]
-    fn a_steady_burst_stays_as_it_is() {
+    fn a_steady_step_stays_as_it_is() {
         let before = load(40, 50, |_| 3_000_000);
-        for course in [Course::Latency, Course::Pace] {
+        for of in [Series::Latency, Series::Sent] {
             let mut after = before.clone();
-            let (warm_up, validity) = settle(&mut after, course, TOLERANCE, |cut| cut);
+            let (warm_up, validity) = cut_warm_up(&mut after, of, TOLERANCE, |cut| cut);
             assert_eq!(
                 (warm_up.state, warm_up.cut, validity),
                 (SteadyState::Steady, Nanos::ZERO, Validity::Valid)
@@ -231,47 +232,47 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_that_never_settles_does_not_count_and_says_why() {
-        let mut burst = load(40, 50, |i| if i < 34 { 3_000_000 } else { 6_000_000 });
-        let (warm_up, validity) = settle(&mut burst, Course::Latency, TOLERANCE, |cut| cut);
+    fn a_step_that_never_settles_does_not_count_and_says_why() {
+        let mut step = load(40, 50, |i| if i < 34 { 3_000_000 } else { 6_000_000 });
+        let (warm_up, validity) = cut_warm_up(&mut step, Series::Latency, TOLERANCE, |cut| cut);
         assert_eq!((warm_up.state, warm_up.cut), (SteadyState::Never, Nanos::ZERO));
         let Validity::Invalid { reason: InvalidReason::NoSteadyState, detail } = validity else {
             panic!("{validity:?}")
         };
         assert!(detail.contains("median latency") && detail.contains("shortly before the end"), "{detail}");
-        assert_eq!(burst.duration, Nanos::from_secs(2));
+        assert_eq!(step.duration, Nanos::from_secs(2));
     }
 
     #[test]
-    fn few_requests_and_short_bursts_are_not_judged() {
+    fn few_requests_and_short_steps_are_not_judged() {
         for (intervals, per_interval) in [(19, 1_000), (40, 2), (1, 10), (0, 0), (40, 0)] {
-            let mut burst = load(intervals, per_interval.max(1), |i| 1_000_000 * (i + 1));
+            let mut step = load(intervals, per_interval.max(1), |i| 1_000_000 * (i + 1));
             if per_interval == 0 {
-                burst.intervals.iter_mut().for_each(|i| i.latency = LatencyHistogram::new());
-                burst.latency = LatencyHistogram::new();
+                step.intervals.iter_mut().for_each(|i| i.latency = LatencyHistogram::new());
+                step.latency = LatencyHistogram::new();
             }
-            let before = burst.clone();
-            let (warm_up, validity) = settle(&mut burst, Course::Latency, TOLERANCE, |cut| cut);
+            let before = step.clone();
+            let (warm_up, validity) = cut_warm_up(&mut step, Series::Latency, TOLERANCE, |cut| cut);
             assert_eq!((warm_up.state, validity), (SteadyState::NotJudged, Validity::Valid), "{intervals}");
-            assert_eq!(burst, before);
+            assert_eq!(step, before);
         }
     }
 
     #[test]
     fn neighbours_make_up_for_few_requests() {
-        let mut burst = load(200, 2, |i| if i < 40 { 9_000_000 } else { 3_000_000 });
-        let (warm_up, _) = settle(&mut burst, Course::Latency, TOLERANCE, |cut| cut);
+        let mut step = load(200, 2, |i| if i < 40 { 9_000_000 } else { 3_000_000 });
+        let (warm_up, _) = cut_warm_up(&mut step, Series::Latency, TOLERANCE, |cut| cut);
         assert_eq!((warm_up.values, warm_up.interval), (40, Nanos::from_millis(250)));
         assert_eq!(warm_up.cut, Nanos::from_secs(2));
     }
 
     #[test]
     fn partners_keep_the_same_moments() {
-        let mut burst = load(40, 50, |_| 3_000_000);
+        let mut step = load(40, 50, |_| 3_000_000);
         let agree = |own: Nanos| own.max(Nanos::from_millis(400));
-        let (warm_up, validity) = settle(&mut burst, Course::Latency, TOLERANCE, agree);
+        let (warm_up, validity) = cut_warm_up(&mut step, Series::Latency, TOLERANCE, agree);
         assert_eq!((warm_up.cut, validity), (Nanos::from_millis(400), Validity::Valid));
         assert!(warm_up.detail.contains("of its partner"), "{}", warm_up.detail);
-        assert_eq!(burst.duration, Nanos::from_millis(1_600));
+        assert_eq!(step.duration, Nanos::from_millis(1_600));
     }
 }

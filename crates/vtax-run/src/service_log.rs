@@ -1,4 +1,4 @@
-//! What a service complained about while it was measured: a figure is read differently beside
+//! The errors in a service's log while it was measured: a figure is read differently beside
 //! "could not allocate shared memory".
 
 use vtax_plan::model::{Service, ServiceKind};
@@ -10,15 +10,15 @@ const NO_MEMORY: [&str; 3] = ["could not allocate shared memory", "no more share
 /// Bytes of a line that are quoted.
 const QUOTED_BYTES: usize = 200;
 
-/// Complaints of one trial's service.
+/// Error lines of one trial's service.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Complaints {
+pub(crate) struct ServiceErrors {
     count: u64,
     first: Option<String>,
     no_memory: u64,
 }
 
-impl Complaints {
+impl ServiceErrors {
     /// Finds those among lines of its output.
     pub(crate) fn among<'a>(lines: impl Iterator<Item = &'a str>) -> Self {
         let mut found = Self::default();
@@ -62,14 +62,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn complaints_are_counted_and_the_first_is_quoted() {
+    fn errors_are_counted_and_the_first_is_quoted() {
         let lines = [
             " 0(17) INFO: listening",
             " 3(21) ERROR: tm [t_reply.c:1]: failed to do something",
             "4(22) ERROR: core [mem/f_malloc.c:2]: could not allocate shared memory from shm pool",
             "2026-11-20 [ERROR] mariadbd: no error: an ERROR",
         ];
-        let found = Complaints::among(lines.into_iter());
+        let found = ServiceErrors::among(lines.into_iter());
         assert_eq!((found.count, found.no_memory), (3, 1));
         let fact = found.fact().expect("there are some");
         assert_eq!(fact, "3 error lines, the first: 3(21) ERROR: tm [t_reply.c:1]: failed to do something");
@@ -84,14 +84,14 @@ mod tests {
         let service = Service { name: "kamailio".into(), kind, ready_timeout, stop_timeout };
         let advice = found.advice(&service).expect("it is known");
         assert!(advice.contains("shared memory (256MiB)"), "{advice}");
-        assert_eq!(Complaints::among(lines[..2].iter().copied()).advice(&service), None);
+        assert_eq!(ServiceErrors::among(lines[..2].iter().copied()).advice(&service), None);
     }
 
     #[test]
-    fn silence_is_no_complaint_and_long_lines_are_cut() {
-        assert_eq!(Complaints::among(["all is well"].into_iter()).fact(), None);
+    fn a_log_without_errors_has_no_fact_and_long_lines_are_cut() {
+        assert_eq!(ServiceErrors::among(["all is well"].into_iter()).fact(), None);
         let long = format!("ERROR: {}", "ä".repeat(4_000));
-        let fact = Complaints::among([long.as_str()].into_iter()).fact().expect("one");
+        let fact = ServiceErrors::among([long.as_str()].into_iter()).fact().expect("one");
         assert!(fact.len() < 2 * QUOTED_BYTES, "{}", fact.len());
     }
 }

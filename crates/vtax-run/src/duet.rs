@@ -1,0 +1,27 @@
+//! Two trials at the same time, each on a testbed of its own.
+
+use vtax_lab::{Lab, Slot};
+
+use crate::barrier::parties;
+use crate::trial::Trial;
+
+/// Makes both trials; what went wrong is in their records. The first has the upper half of the CPUs where
+/// `upper` says so.
+pub(crate) fn make(pair: &mut [Trial<'_>; 2], lab: &mut Lab, upper: bool) {
+    let [one, other] = pair;
+    let built = [
+        one.build(lab, Slot::Paired { second: false, upper }),
+        other.build(lab, Slot::Paired { second: true, upper: !upper }),
+    ];
+    let pids =
+        built.iter().flatten().flat_map(|t| [t.client.pid(), t.the_sut().node.pid()]).collect::<Vec<_>>();
+    one.setting.stop.watch(&pids);
+    std::thread::scope(|scope| {
+        for ((trial, built), party) in pair.iter_mut().zip(built).zip(parties()) {
+            scope.spawn(move || {
+                let result = built.and_then(|testbed| trial.on_testbed(testbed, Some(party)));
+                trial.judge_end(result);
+            });
+        }
+    });
+}

@@ -1,0 +1,253 @@
+//! One trial from its testbed to its record.
+
+mod agents;
+mod heard;
+mod measurement;
+mod setting;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Instant;
+
+use vtax_agent::message::{NodeFacts, Provisioning, ServiceReady};
+use vtax_lab::{Lab, LabError, Node, Slot, Testbed, TestbedSpec};
+use vtax_load::sip::PhaseResult;
+use vtax_probe::Snapshot;
+use vtax_store::record::{InvalidReason, TrialRecord, Validity};
+use vtax_store::{StoreError, TrialWriter};
+use vtax_sys::chain;
+
+use crate::barrier::Party;
+use crate::failover::{Meter, mode_of};
+use crate::probes::role;
+use agents::Agents;
+use heard::Heard;
+use measurement::Measurement;
+
+pub(crate) use setting::{Failed, Setting};
+
+/// One trial under way.
+pub(crate) struct Trial<'a> {
+    pub(crate) setting: Setting<'a>,
+    /// Who the service must know, or why that can't be provided.
+    provisioning: Result<Provisioning, String>,
+    heard: Heard,
+    record: TrialRecord,
+    pub(crate) learnt: Learnt,
+    snapshots: Vec<(String, Vec<Snapshot>)>,
+    phases: Vec<PhaseResult>,
+}
+
+/// What a trial tells about its run, for provenance and the report.
+#[derive(Default)]
+pub(crate) struct Learnt {
+    /// Nodes as they see themselves.
+    pub(crate) nodes: BTreeMap<String, NodeFacts>,
+    pub(crate) service: Option<ServiceReady>,
+    pub(crate) notes: Vec<String>,
+}
+
+impl<'a> Trial<'a> {
+    pub(crate) fn new(setting: Setting<'a>, provisioning: Result<Provisioning, String>) -> Self {
+        let order = setting.order;
+        let record = TrialRecord {
+            round: Some(order.round),
+            ..TrialRecord::begin(&order.cell.id, &order.measure.name, order.repetition)
+        };
+        Self {
+            setting,
+            provisioning,
+            heard: Heard::new(),
+            record,
+            learnt: Learnt::default(),
+            snapshots: Vec::new(),
+            phases: Vec::new(),
+        }
+    }
+
+    /// Builds, measures, takes down; what went wrong is in the record.
+    pub(crate) fn make(&mut self, lab: &mut Lab) {
+        let result = self.build(lab, Slot::Alone).and_then(|testbed| {
+            self.setting.stop.watch(&[testbed.client.pid(), testbed.the_sut().node.pid()]);
+            self.on_testbed(testbed, None)
+        });
+        self.judge_end(result);
+    }
+
+    pub(crate) fn judge_end(&mut self, result: Result<(), Failed>) {
+        if let Err(Failed { reason, detail }) = result {
+            self.record.validity = Validity::Invalid { reason, detail };
+        }
+    }
+
+    /// Writes the trial's files; the record is what is left.
+    pub(crate) fn write(self, files: &mut TrialWriter) -> Result<TrialRecord, StoreError> {
+        for (node, snapshots) in &self.snapshots {
+            for snapshot in snapshots {
+                files.snapshot(node, snapshot)?;
+            }
+        }
+        for phase in &self.phases {
+            files.phase(phase)?;
+        }
+        self.heard.write(files)?;
+        Ok(self.record)
+    }
+
+    pub(crate) fn build(&mut self, lab: &mut Lab, slot: Slot) -> Result<Testbed, Failed> {
+        self.setting.phase("building the testbed");
+        let cell = self.setting.order.cell;
+        let (environment, path) = (cell.environment.clone(), cell.path.clone());
+        let spec = TestbedSpec::of_one(environment, path, self.setting.budget.clone());
+        lab.build_at(&spec, slot).map_err(|e| match e {
+            // Of the machine, not of the path: another time it may well stand.
+            LabError::PathDisturbed { .. } => Failed::of(InvalidReason::Disturbed, &e),
+            _ => Failed::of(InvalidReason::TestbedFailed, &e),
+        })
+    }
+
+    /// Measures on a testbed that stands, with a partner at the same time as it, and takes the testbed down.
+    pub(crate) fn on_testbed(&mut self, mut testbed: Testbed, partner: Option<Party>) -> Result<(), Failed> {
+        // The partner stops waiting for this trial when that is over, and not only after the tear-down.
+        let result = self.attempt(&mut testbed, partner);
+        let tearing_down = Instant::now();
+        self.setting.phase("taking the testbed down");
+        let left: Vec<String> = testbed.destroy().iter().map(|e| chain(e)).collect();
+        self.record.timings.teardown = tearing_down.elapsed().into();
+        if !left.is_empty() {
+            self.record.facts.insert("teardown".into(), left.join("; "));
+        }
+        result
+    }
+
+    fn attempt(&mut self, testbed: &mut Testbed, partner: Option<Party>) -> Result<(), Failed> {
+        self.learnt.notes.append(&mut testbed.notes);
+        for node in testbed.suts.iter().map(|sut| &sut.node).chain(&testbed.between) {
+            self.note_node(node);
+        }
+        self.note_node(&testbed.client);
+        let agents = Agents::meet(testbed, &self.setting, &self.heard, &mut self.learnt.nodes)?;
+        self.record.timings.testbed = self.heard.since_start();
+        let provisioning = self.provisioning.clone().map_err(|detail| {
+            let detail = format!("its subscribers can't be provided: {detail}");
+            Failed::new(InvalidReason::ServiceFailed, detail)
+        })?;
+        let target = self.start_service(&agents, testbed, &provisioning)?;
+        self.note_places(testbed, target, &agents.sources);
+        self.protect(&testbed.the_sut().node)?;
+        self.measure(&agents, testbed, (target, &provisioning), partner)?;
+        self.judge_service();
+        agents.leave(&self.setting.order.cell.service);
+        Ok(())
+    }
+
+    /// Starts the service; where it listens.
+    fn start_service(
+        &mut self,
+        agents: &Agents,
+        testbed: &Testbed,
+        provisioning: &Provisioning,
+    ) -> Result<SocketAddr, Failed> {
+        self.setting.phase("starting the service");
+        let starting = Instant::now();
+        let ready = agents.start_service(testbed, &self.setting.order.cell.service, provisioning)?;
+        self.record.timings.service = starting.elapsed().into();
+        self.record.facts.insert("service.version".into(), ready.version.clone());
+        self.record.facts.insert("service.startup_ns".into(), ready.startup.0.to_string());
+        let target = ready.address;
+        self.learnt.service = Some(ready);
+        Ok(target)
+    }
+
+    /// Arms the pair, where the system under test is one that is to be protected.
+    fn protect(&self, sut: &Node) -> Result<(), Failed> {
+        let Some(pair) = sut.pair() else { return Ok(()) };
+        if mode_of(self.setting.order.cell).has_secondary() {
+            self.setting.phase("protecting the guest");
+        }
+        pair.arm().map(|_| ()).map_err(|e| Failed::of(InvalidReason::TestbedFailed, &e))
+    }
+
+    fn measure(
+        &mut self,
+        agents: &Agents,
+        testbed: &mut Testbed,
+        service: (SocketAddr, &Provisioning),
+        partner: Option<Party>,
+    ) -> Result<(), Failed> {
+        self.setting.phase("measuring");
+        let measuring = Instant::now();
+        let meter = Meter::start(&testbed.the_sut().node, mode_of(self.setting.order.cell));
+        let made = Measurement::make(&self.setting, agents, testbed, service, partner.as_ref());
+        self.record.protection =
+            meter.zip(testbed.the_sut().node.pair()).map(|(meter, pair)| Box::new(meter.stop(pair)));
+        let Measurement { measured, mut facts, snapshots, disturbed } = made?;
+        self.record.timings.measure = measuring.elapsed().into();
+        self.record.facts.append(&mut facts);
+        (self.snapshots, self.phases) = (snapshots, measured.phases);
+        self.record.observations = measured.observations;
+        self.record.validity = judge_disturbance(measured.validity, disturbed);
+        Ok(())
+    }
+
+    /// What there is to say about a node. Facts of the client and of the first system under test have no prefix;
+    /// those of every other node begin with its name.
+    fn note_node(&mut self, node: &Node) {
+        let name = role(node.name());
+        let prefix = if ["client", "sut"].contains(&name) { String::new() } else { format!("{name}.") };
+        for (key, value) in node.facts() {
+            self.record.facts.insert(format!("{prefix}{key}"), value.clone());
+        }
+        self.record.facts.insert(format!("{name}.limits"), node.enforced().describe());
+        if node.kind() == "vm" && prefix.is_empty() {
+            self.record.accelerator = node.facts().get("vm.accelerator").cloned();
+        }
+    }
+
+    /// Who was where: the service's address, those that the load comes from, and both nodes' CPUs.
+    fn note_places(&mut self, testbed: &Testbed, target: SocketAddr, sources: &[IpAddr]) {
+        let facts = &mut self.record.facts;
+        facts.insert("address".into(), target.to_string());
+        for (name, cpus) in
+            [("sut_cpus", &testbed.allocation.sut), ("client_cpus", &testbed.allocation.client)]
+        {
+            facts.insert(name.into(), cpus.to_string());
+        }
+        if let Some((first, more)) = sources.split_first() {
+            let text = match more.last() {
+                None => first.to_string(),
+                Some(last) => format!("{first} to {last}, {} addresses", more.len() + 1),
+            };
+            facts.insert("client_addresses".into(), text);
+        }
+    }
+
+    /// A service that died in the middle makes the trial invalid, whatever was counted.
+    fn judge_service(&mut self) {
+        let order = self.setting.order;
+        if order.measure.kind.is_failover() {
+            // What dies of a fault is what was asked for, and said with the fault.
+            return;
+        }
+        let errors = self.heard.errors();
+        if let Some(fact) = errors.fact() {
+            self.record.facts.insert("service.errors".into(), fact);
+        }
+        let advice = errors.advice(&order.cell.service);
+        self.learnt.notes.extend(advice.map(|advice| format!("{}: {advice}", order.cell.id)));
+        if let Some(detail) = self.heard.died() {
+            self.record.validity = Validity::Invalid { reason: InvalidReason::ServiceFailed, detail };
+        }
+    }
+}
+
+/// What disturbed a trial explains why it never became steady, so it goes first.
+fn judge_disturbance(validity: Validity, disturbed: Option<String>) -> Validity {
+    use InvalidReason::{Disturbed, NoSteadyState};
+    match (validity, disturbed) {
+        (Validity::Valid | Validity::Invalid { reason: NoSteadyState, .. }, Some(detail)) => {
+            Validity::Invalid { reason: Disturbed, detail }
+        }
+        (validity, _) => validity,
+    }
+}

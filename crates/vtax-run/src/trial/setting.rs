@@ -1,0 +1,44 @@
+//! What a trial is made with, and why it may end without a result.
+
+use std::error::Error;
+
+use vtax_plan::model::Budget;
+use vtax_store::record::InvalidReason;
+use vtax_sys::chain;
+
+use crate::observe::{Observer, RunEvent};
+use crate::order::Order;
+use crate::stop::Stop;
+
+/// What a trial is made with.
+#[derive(Clone, Copy)]
+pub(crate) struct Setting<'a> {
+    pub(crate) order: &'a Order<'a>,
+    pub(crate) budget: &'a Budget,
+    pub(crate) observer: &'a dyn Observer,
+    pub(crate) stop: &'a Stop,
+}
+
+impl Setting<'_> {
+    /// Tells that the trial's next part begins.
+    pub(super) fn phase(&self, what: &str) {
+        self.observer.observe(&RunEvent::Phase { what });
+    }
+}
+
+/// Why a trial has no result.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(super) reason: InvalidReason,
+    pub(super) detail: String,
+}
+
+impl Failed {
+    pub(super) fn new(reason: InvalidReason, detail: impl Into<String>) -> Self {
+        Self { reason, detail: detail.into() }
+    }
+
+    pub(super) fn of(reason: InvalidReason, error: &(dyn Error + 'static)) -> Self {
+        Self { reason, detail: chain(error) }
+    }
+}
