@@ -127,7 +127,7 @@ impl RequestArgs {
     fn step(&self) -> RequestStep {
         let model = match &self.rate {
             Some(profile) => {
-                Model::Open { arrivals: self.arrivals.into(), profile: profile.segments.clone() }
+                Model::Open { arrivals: self.arrivals, profile: profile.segments.clone() }
             }
             None => Model::Closed,
         };
@@ -228,7 +228,7 @@ fn search<S: RequestSpec>(args: &RequestArgs, load: &RequestLoad<S>, watch: &Wat
 
 fn at_rate(args: &RequestArgs, step: &RequestStep, rate: Rate) -> RequestStep {
     let profile = vec![Segment { from: rate, to: rate, duration: step.duration }];
-    let model = Model::Open { arrivals: args.arrivals.into(), profile };
+    let model = Model::Open { arrivals: args.arrivals, profile };
     RequestStep { model, ..step.clone() }
 }
 

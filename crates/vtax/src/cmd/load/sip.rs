@@ -282,7 +282,7 @@ fn profile(args: &Args) -> anyhow::Result<SipProfile> {
     let usual = |time: Option<Nanos>, usual: u64| time.map_or(usual, |t| t.0);
     let (ring, hold) = (usual(args.call.ring, 1_000_000_000), usual(args.call.hold, 5_000_000_000));
     let drain = args.drain.unwrap_or_else(|| Nanos((5 * (ring + hold)).max(5_000_000_000)));
-    Ok(SipProfile { phases, arrivals: args.arrivals.into(), drain })
+    Ok(SipProfile { phases, arrivals: args.arrivals, drain })
 }
 
 /// Drives the session through a profile, with a line per second.
