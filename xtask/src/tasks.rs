@@ -123,7 +123,7 @@ pub(crate) fn fuzz(seconds: &str) -> Result<()> {
     // Out of this workspace's settings: a static executable can't carry the fuzzer's runtime.
     build.env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", FUZZ_FLAGS).env_remove("CARGO");
     run(&mut build)?;
-    let targets = fuzz.join("fuzz_targets");
+    let targets = fuzz.join("src/bin");
     for entry in std::fs::read_dir(&targets).with_context(|| format!("reading {}", targets.display()))? {
         let path = entry?.path();
         let Some(name) = path.file_stem().and_then(|n| n.to_str()) else { continue };

@@ -21,7 +21,7 @@ mod session;
 pub use arrivals::Arrivals;
 pub use control::{Control, Progress};
 pub use error::LoadError;
-pub use family::{http, network, sip};
+pub use family::*;
 pub use histogram::LatencyHistogram;
 pub use network::NetworkAnswer;
 pub use requests::{ConnectionPool, Model, RequestStep, Segment};
