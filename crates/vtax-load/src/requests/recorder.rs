@@ -282,6 +282,9 @@ mod tests {
             Outcome::Protocol,
             Outcome::Status,
             Outcome::Other,
+            Outcome::Lost,
+            Outcome::Stale,
+            Outcome::Corrupt,
         ];
         for failure in failures {
             recorder.ended(1, 2, failure, 0);
@@ -290,6 +293,6 @@ mod tests {
         let classes = recorder.intervals[0].counts.errors.classes();
         assert!(classes.iter().all(|(_, count)| *count == 1), "{classes:?}");
         let outcomes: Vec<u8> = recorder.samples.unwrap()[0].iter().map(|s| s.outcome).collect();
-        assert_eq!(outcomes, [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(outcomes, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
     }
 }
