@@ -172,7 +172,7 @@ impl Client {
     /// # Errors
     /// [`AgentError`] where the agent refuses, is gone, or doesn't answer in time.
     pub fn open_load(&self, spec: &LoadSpec) -> Result<(), AgentError> {
-        self.done(&Request::OpenLoad { spec: spec.clone() }, PROMPT)
+        self.done(&Request::OpenLoad { spec: spec.clone() }, PROMPT + spec.opening())
     }
 
     /// Runs a step of the load that is open, which takes at most `within`, and reads what it found as the

@@ -3,6 +3,8 @@
 //! This file knows the families; they don't know it. What a step found goes over the agent's stream as bytes, which the controller reads as the type that the
 //! family gives: [`LoadAnswer`] for requests, [`SipResult`] for SIP, [`NetworkAnswer`] for network tests.
 
+use std::time::Duration;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +71,16 @@ impl LoadSpec {
             Self::Sip(spec) => Box::new(SipSession::open(spec)?),
             Self::Network => Box::new(NetworkSession),
         })
+    }
+}
+
+impl LoadSpec {
+    /// The most time that opening it takes beyond what any request does.
+    #[must_use]
+    pub const fn opening(&self) -> Duration {
+        match self {
+            Self::Http(_) | Self::Sip(_) | Self::Network => Duration::ZERO,
+        }
     }
 }
 
