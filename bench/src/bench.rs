@@ -8,6 +8,7 @@ mod kamailio;
 mod lab;
 pub(crate) mod net;
 mod probe;
+mod redis;
 mod report;
 mod sip;
 mod vm;
@@ -19,6 +20,7 @@ type Suite = (&'static str, fn(&mut Sheet) -> Result<()>);
 
 const SUITES: &[Suite] = &[
     ("http", http::rows),
+    ("redis", redis::rows),
     ("sip", sip::rows),
     ("net", net::rows),
     ("probe", probe::rows),

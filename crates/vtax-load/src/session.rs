@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::family::http::{HttpSession, HttpSpec};
 use crate::family::network::{NetSpec, NetworkAnswer, NetworkSession};
+use crate::family::redis::{RedisSession, RedisSpec};
 use crate::family::sip::{SipProfile, SipResult, SipSession, SipSpec};
 use crate::{Control, LoadError, LoadResult, RequestStep, Sample};
 
@@ -23,6 +24,8 @@ pub enum LoadSpec {
     Sip(Box<SipSpec>),
     /// Network tests; takes [`Step::Network`]. Each test names its far end.
     Network,
+    /// Redis requests; takes [`Step::Requests`].
+    Redis(RedisSpec),
 }
 
 /// What an open load is asked to do next.
@@ -70,6 +73,7 @@ impl LoadSpec {
             Self::Http(spec) => Box::new(HttpSession::open(spec)?),
             Self::Sip(spec) => Box::new(SipSession::open(spec)?),
             Self::Network => Box::new(NetworkSession),
+            Self::Redis(spec) => Box::new(RedisSession::open(spec)?),
         })
     }
 }
@@ -80,6 +84,7 @@ impl LoadSpec {
     pub const fn opening(&self) -> Duration {
         match self {
             Self::Http(_) | Self::Sip(_) | Self::Network => Duration::ZERO,
+            Self::Redis(_) => RedisSession::OPENING,
         }
     }
 }
@@ -102,6 +107,13 @@ impl Session for NetworkSession {
     fn run(&mut self, step: &Step, control: &Control) -> Result<Vec<u8>, LoadError> {
         let Step::Network(spec) = step else { return Err(step.not_of("network tests")) };
         self.run_step(spec, control).to_bytes()
+    }
+}
+
+impl Session for RedisSession {
+    fn run(&mut self, step: &Step, control: &Control) -> Result<Vec<u8>, LoadError> {
+        let Step::Requests(step) = step else { return Err(step.not_of("Redis")) };
+        requests(self.run_step(step, control)?, control)
     }
 }
 

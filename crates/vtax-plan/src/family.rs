@@ -4,6 +4,7 @@
 
 pub(crate) mod http;
 pub(crate) mod network;
+pub(crate) mod redis;
 pub(crate) mod sip;
 
 use std::collections::BTreeSet;
@@ -101,6 +102,7 @@ impl Workload {
             Self::Http(http) => http,
             Self::Sip(sip) => sip.as_ref(),
             Self::Network(network) => network,
+            Self::Redis(redis) => redis,
         }
     }
 }

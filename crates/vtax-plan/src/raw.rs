@@ -19,6 +19,7 @@ pub(crate) use self::path::*;
 use crate::decode::Many;
 pub(crate) use crate::family::http::raw::*;
 pub(crate) use crate::family::network::raw::*;
+pub(crate) use crate::family::redis::raw::*;
 pub(crate) use crate::family::sip::raw::*;
 use crate::model::{self, Protocol};
 use crate::source::Spanned;
@@ -163,6 +164,8 @@ kinds! {
         sip: Sip(SipServiceRaw),
         /// Kamailio with its subscribers in MariaDB.
         kamailio: Kamailio(KamailioRaw),
+        /// Redis.
+        redis: Redis(RedisRaw),
         /// The embedded network server.
         peer: Peer(PeerRaw),
         /// A service of your own.
@@ -175,6 +178,8 @@ kinds! {
         http: Http(HttpWorkloadRaw),
         /// SIP subscribers who register, call and write to each other.
         sip: Sip(SipWorkloadRaw),
+        /// Reads and writes of Redis's keys.
+        redis: Redis(RedisWorkloadRaw),
         /// Bulk TCP: as many bytes as fit.
         tcp: Tcp(TcpRaw),
         /// UDP at a rate: loss, reordering, duplicates, jitter (RFC 3550).
@@ -226,6 +231,7 @@ impl WorkloadRaw {
         match self {
             Self::Http(_) => Protocol::Http,
             Self::Sip(_) => Protocol::Sip,
+            Self::Redis(_) => Protocol::Redis,
             Self::Tcp(_) | Self::Udp(_) | Self::Ping(_) | Self::Rr(_) => Protocol::Network,
         }
     }

@@ -6,4 +6,5 @@
 
 pub mod http;
 pub mod pcap;
+pub mod resp;
 pub mod sip;

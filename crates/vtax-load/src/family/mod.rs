@@ -2,4 +2,5 @@
 
 pub mod http;
 pub mod network;
+pub mod redis;
 pub mod sip;

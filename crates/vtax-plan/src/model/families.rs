@@ -9,6 +9,8 @@ use vtax_units::Nanos;
 pub use crate::family::http::model::*;
 pub use crate::family::network::limits as network_limits;
 pub use crate::family::network::model::*;
+pub use crate::family::redis::limits as redis_limits;
+pub use crate::family::redis::model::*;
 pub use crate::family::sip::identity::*;
 pub use crate::family::sip::model::*;
 
@@ -39,6 +41,8 @@ pub enum ServiceKind {
     Sip(SipOptions),
     /// Kamailio with MariaDB.
     Kamailio(KamailioOptions),
+    /// Redis.
+    Redis(RedisOptions),
     /// The embedded network server: the far end of network tests.
     Peer(PeerOptions),
     /// A service of the user's own.
@@ -84,6 +88,8 @@ pub enum Workload {
     /// Network tests between the two ends of the path.
     #[serde(alias = "net")]
     Network(NetworkWorkload),
+    /// Reads and writes of Redis's keys.
+    Redis(RedisWorkload),
 }
 
 /// What a service speaks and a workload needs.
@@ -95,6 +101,8 @@ pub enum Protocol {
     Sip,
     /// That of vtax's network tests.
     Network,
+    /// RESP2, Redis's.
+    Redis,
 }
 
 impl Protocol {
@@ -105,6 +113,7 @@ impl Protocol {
             Self::Http => &["http"],
             Self::Sip => &["sip"],
             Self::Network => &["tcp", "udp", "ping", "rr"],
+            Self::Redis => &["redis"],
         }
     }
 }
@@ -158,6 +167,10 @@ impl ServiceKind {
             Self::Kamailio(kamailio) => ServiceFacts {
                 packages: &["kamailio", "kamailio-mysql-modules", "mariadb-server"],
                 ..of("kamailio", "Kamailio with MariaDB, private configuration", Protocol::Sip, kamailio.port)
+            },
+            Self::Redis(redis) => ServiceFacts {
+                packages: &["redis-server"],
+                ..of("redis", "Redis, private configuration", Protocol::Redis, redis.port)
             },
             Self::Peer(peer) => of("peer", "embedded network server", Protocol::Network, peer.port),
             Self::Command(command) => ServiceFacts {

@@ -4,7 +4,7 @@ use super::sut::command;
 use super::variants::{Named, Variants, unique};
 use crate::decode::{Item, Many};
 use crate::diagnose::{Report, listed};
-use crate::family::{http, network, sip};
+use crate::family::{http, network, redis, sip};
 use crate::model::{Protocol, Service, ServiceKind, Workload};
 use crate::raw::{ServiceRaw, WorkloadRaw};
 use crate::source::Spanned;
@@ -18,6 +18,7 @@ pub(super) fn services(raw: &Many<ServiceRaw>, report: &mut Report) -> Vec<Named
             ServiceRaw::Nginx(raw) => http::resolve::web(raw, ServiceKind::Nginx, report),
             ServiceRaw::Sip(raw) => sip::resolve::embedded(raw, report),
             ServiceRaw::Kamailio(raw) => sip::resolve::kamailio(raw, report),
+            ServiceRaw::Redis(raw) => redis::resolve::server(raw, report),
             ServiceRaw::Peer(raw) => network::resolve::peer(raw, report),
             ServiceRaw::Command(raw) => command(raw, report)?,
         };
@@ -41,6 +42,7 @@ pub(super) fn workloads(raw: &Spanned<Many<WorkloadRaw>>, report: &mut Report) -
     Some(match &items.first()?.value {
         WorkloadRaw::Http(raw) => http::resolve::workload(raw, report),
         WorkloadRaw::Sip(raw) => sip::resolve::workload(raw, report),
+        WorkloadRaw::Redis(raw) => redis::resolve::workload(raw, report),
         WorkloadRaw::Tcp(_) | WorkloadRaw::Udp(_) | WorkloadRaw::Ping(_) | WorkloadRaw::Rr(_) => {
             network::resolve::workload(&raw.value, report)
         }

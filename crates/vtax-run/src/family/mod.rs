@@ -2,6 +2,7 @@
 
 mod http;
 mod network;
+mod redis;
 mod sip;
 
 use vtax_plan::model::Workload;
@@ -15,5 +16,6 @@ pub(crate) fn instrument(workload: &Workload) -> Box<dyn Instrument + '_> {
         Workload::Http(http) => Box::new(Requests::new(|target, _| http::load(http, target))),
         Workload::Sip(sip) => Box::new(sip::Subscribers::new(sip)),
         Workload::Network(network) => Box::new(network::Tests::new(network)),
+        Workload::Redis(redis) => Box::new(Requests::new(|target, seed| redis::load(redis, target, seed))),
     }
 }

@@ -10,6 +10,7 @@ mod http;
 mod kamailio;
 mod network;
 mod nginx;
+mod redis;
 mod sip;
 
 use std::net::SocketAddr;
@@ -31,6 +32,7 @@ fn entry(kind: &ServiceKind) -> Box<dyn Entry + '_> {
         ServiceKind::Nginx(_) => Box::new(nginx::Nginx),
         ServiceKind::Sip(_) => Box::new(sip::Sip),
         ServiceKind::Kamailio(options) => Box::new(kamailio::Kamailio(options)),
+        ServiceKind::Redis(options) => Box::new(redis::Redis(options)),
         ServiceKind::Peer(_) => Box::new(network::NetworkServer),
         ServiceKind::Command(own) => Box::new(command::Own(own)),
     }
@@ -39,7 +41,7 @@ fn entry(kind: &ServiceKind) -> Box<dyn Entry + '_> {
 /// The packages of all services of the catalogue, present or not.
 #[must_use]
 pub fn packages() -> Vec<Package> {
-    [apache::packages(), nginx::packages(), kamailio::packages()].concat()
+    [apache::packages(), nginx::packages(), kamailio::packages(), redis::packages()].concat()
 }
 
 /// What `service` needs and this host lacks; `None` where nothing is missing.

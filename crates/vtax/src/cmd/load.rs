@@ -4,6 +4,7 @@ mod http;
 mod net;
 mod output;
 mod profile;
+mod redis;
 mod requests;
 mod sip;
 mod url;
@@ -23,6 +24,7 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand)]
 enum Load {
     Http(Box<http::Args>),
+    Redis(Box<redis::Args>),
     Sip(Box<sip::Args>),
     Tcp(Box<net::TcpArgs>),
     Udp(Box<net::UdpArgs>),
@@ -33,6 +35,7 @@ enum Load {
 pub(crate) fn run(args: &Args) -> Outcome {
     match &args.protocol {
         Load::Http(args) => http::run(args),
+        Load::Redis(args) => redis::run(args),
         Load::Sip(args) => sip::run(args),
         Load::Tcp(args) => net::tcp(args),
         Load::Udp(args) => net::udp(args),

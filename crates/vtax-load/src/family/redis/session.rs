@@ -1,0 +1,64 @@
+//! The session that sends Redis requests.
+
+use std::time::Duration;
+
+use super::dialogue::{Home, RedisDialogue};
+use super::fill::{self, fill};
+use super::keys::Keys;
+use super::spec::RedisSpec;
+use super::values::Pool;
+use crate::requests::{self, Requests};
+use crate::{Control, LoadError, LoadResult, RequestStep, drive};
+
+/// A load of Redis requests. Connections are made anew for each step; what the keys hold is remembered.
+#[derive(Debug)]
+pub struct RedisSession {
+    spec: RedisSpec,
+    values: Pool,
+    /// One for each worker.
+    homes: Vec<Home>,
+}
+
+impl RedisSession {
+    /// The most time that opening takes: all keys are written.
+    pub const OPENING: Duration = fill::LONGEST;
+
+    /// Prepares the load: writes every key once.
+    ///
+    /// # Errors
+    /// The specification makes no sense, or the server doesn't take the values.
+    pub fn open(spec: &RedisSpec) -> Result<Self, LoadError> {
+        spec.check()?;
+        let mut spec = spec.clone();
+        // A worker needs a key of its own to ask for.
+        let most = u64::from(spec.pool.connections).min(spec.requests.keys);
+        let cpus = drive::worker_cpus(&spec.pool.cpus, usize::try_from(most).unwrap_or(usize::MAX))?;
+        let workers = cpus.len();
+        spec.pool.cpus = vtax_units::CpuSet::of(cpus);
+        let values = Pool::new(spec.seed);
+        let mut homes = Vec::with_capacity(workers);
+        for worker in 0..workers {
+            let mut keys = Keys::new(spec.requests.keys, worker, workers);
+            fill(&spec.pool, &values, &mut keys, spec.value_bytes())?;
+            homes.push(Home::new(keys));
+        }
+        Ok(Self { spec, values, homes })
+    }
+
+    /// Carries out one step and returns what it found.
+    ///
+    /// Takes about `warmup + duration`, and up to one second more for the last answers. Failed requests are
+    /// part of the result; a step during which every connection is refused is `Ok`.
+    ///
+    /// # Errors
+    /// The step makes no sense, the kernel refuses what the engine needs, or the step was cancelled before
+    /// its warm-up had passed.
+    pub fn run_step(&self, step: &RequestStep, control: &Control) -> Result<LoadResult, LoadError> {
+        let dialogue = |worker: usize| {
+            let seed = step.seed ^ (worker as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            RedisDialogue::new(&self.homes[worker], &self.values, &self.spec, seed)
+        };
+        let load = Requests { pool: &self.spec.pool, per_connection: None, dialogue };
+        requests::run(&load, step, control)
+    }
+}

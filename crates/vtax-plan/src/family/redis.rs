@@ -1,0 +1,54 @@
+//! Redis workloads.
+
+pub mod limits;
+pub(crate) mod model;
+pub(crate) mod raw;
+pub(crate) mod resolve;
+
+use vtax_units::{Nanos, Rate};
+
+use super::{Misfit, WorkloadModel};
+use crate::assumptions::{Assumptions, search_steps};
+use crate::model::{EnvironmentKind, Measure, MeasureKind, Protocol, RedisWorkload};
+
+/// Requests to a small web service take about as much of a CPU as this many of Redis's.
+const REQUESTS_OF_ONE: f64 = 3.0;
+
+impl WorkloadModel for RedisWorkload {
+    fn protocol(&self) -> Protocol {
+        Protocol::Redis
+    }
+
+    fn accepts(&self, measure: &MeasureKind) -> Result<(), Misfit> {
+        match measure {
+            MeasureKind::Capacity(_)
+            | MeasureKind::Latency(_)
+            | MeasureKind::Throughput(_)
+            | MeasureKind::Failover(_) => Ok(()),
+            MeasureKind::Ims(_) => Err(Misfit::IMS),
+            MeasureKind::Network(_) => Err(Misfit::NETWORK),
+        }
+    }
+
+    fn measuring(&self, measure: &MeasureKind, host: &Assumptions, environment: &EnvironmentKind) -> Nanos {
+        match measure {
+            MeasureKind::Capacity(search) => {
+                let capacity = Rate(host.capacity(environment).0 * REQUESTS_OF_ONE);
+                let step = search.settle.0.saturating_add(search.step.0);
+                let steps = search_steps(search.start, search.max, search.precision, capacity);
+                Nanos(step.saturating_mul(steps))
+            }
+            other => other.timing().least(),
+        }
+    }
+
+    fn caution(&self, measure: &Measure) -> Option<String> {
+        let batches = self.requests.pipeline > 1 && measure.kind.load().is_some();
+        batches.then(|| {
+            format!(
+                "`{}` offers a rate: `pipeline` is only how many requests a connection may have under way",
+                measure.name
+            )
+        })
+    }
+}

@@ -1,0 +1,77 @@
+//! Plans of the family `redis`: what their keys mean, and what is refused.
+
+use vtax_plan::estimate::requirements;
+use vtax_plan::model::{KeyAccess, Persistence, Plan, ServiceKind, Workload};
+use vtax_plan::{PlanErrors, parse};
+use vtax_units::{Bytes, Nanos, Share};
+
+const PLAN: &str = "\
+vtax: 1
+name: t
+baseline: native
+environments: [native, container]
+services: redis
+workload: {redis: {}}
+measure: [capacity, {latency: {load: 100/s}}, throughput]
+";
+
+fn plan(overrides: &[&str]) -> Plan {
+    parse("p", PLAN.as_bytes(), overrides).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn refused(overrides: &[&str]) -> String {
+    match parse("p", PLAN.as_bytes(), overrides) {
+        Err(errors @ PlanErrors::Invalid(_)) => errors.to_string(),
+        other => panic!("{overrides:?} is refused: {other:?}"),
+    }
+}
+
+#[test]
+fn defaults_are_what_the_documentation_says() {
+    let plan = plan(&[]);
+    assert_eq!(plan.cells.len(), 2);
+    let ServiceKind::Redis(redis) = &plan.cells[0].service.kind else { panic!("{:?}", plan.cells[0]) };
+    assert_eq!((redis.port, redis.persistence, redis.io_threads), (6379, Persistence::None, 1));
+    let Workload::Redis(workload) = &plan.cells[0].workload else { panic!("{:?}", plan.cells[0]) };
+    let requests = &workload.requests;
+    assert_eq!((requests.keys, requests.value, requests.reads), (10_000, Bytes(100), Share(0.9)));
+    assert_eq!((requests.access, requests.pipeline), (KeyAccess::Uniform, 1));
+    assert_eq!((workload.connections, workload.timeout), (64, Nanos::from_secs(2)));
+    let needed: Vec<String> = requirements(&plan).into_iter().map(|r| r.text().to_string()).collect();
+    assert!(needed.iter().any(|text| text.contains("package redis-server")), "{needed:?}");
+}
+
+#[test]
+fn lists_make_cells() {
+    let plan = plan(&[
+        "workload.redis.value=[16B, 1KiB]",
+        "workload.redis.pipeline=[1, 16]",
+        "workload.redis.access=[uniform, zipf]",
+        "services=[{redis: {persistence: [none, every-write]}}]",
+    ]);
+    assert_eq!(plan.cells.len(), 2 * 2 * 2 * 2 * 2);
+    assert!(plan.cells.iter().any(|cell| cell.id.contains("pipeline-16") && cell.id.contains("every-write")));
+}
+
+#[test]
+fn what_can_not_be_is_refused_with_the_reason() {
+    for (change, reason) in [
+        ("workload.redis.keys=0", "0 keys: there are 1 to"),
+        ("workload.redis.value=15B", "15B is no length of a value: 16B to 16MiB"),
+        ("workload.redis.pipeline=0", "0 is too few"),
+        ("workload.redis.pipeline=1025", "1025 is too many"),
+        ("workload.redis.connections=70000", "70000 is too many"),
+        ("workload.redis.access=random", "access"),
+        ("services=nginx", "does not speak what the workload `redis` speaks"),
+        ("measure=[ims]", "the IMS benchmark is for SIP services"),
+        ("measure=[network]", "`tcp`, `udp`, `ping` or `rr`"),
+    ] {
+        let text = refused(&[change]);
+        assert!(text.contains(reason), "{change}: {text}");
+    }
+    let text = match parse("p", PLAN.replace("redis: {}", "http: {target: /}").as_bytes(), &[] as &[&str]) {
+        Err(errors) => errors.to_string(),
+        Ok(_) => panic!("a Redis server speaks no HTTP"),
+    };
+    assert!(text.contains("its workload is `redis`"), "{text}");
+}

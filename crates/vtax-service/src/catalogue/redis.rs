@@ -1,0 +1,123 @@
+//! Redis. Every setting and its reason is in docs/redis.md.
+
+use vtax_plan::model::{Persistence, RedisOptions};
+
+use super::entry::Entry;
+use crate::documents;
+use crate::error::ServiceError;
+use crate::packages::{Distribution, Package};
+use crate::recipe::{Condition, Heard, Job, Recipe};
+
+const PROGRAMS: &[&str] = &["/usr/bin/redis-server", "/usr/sbin/redis-server", "/usr/local/bin/redis-server"];
+
+fn package() -> Package {
+    let of = match Distribution::of_this_host() {
+        Distribution::Debian => ("redis-server", "apt-get install redis-server"),
+        Distribution::Fedora => ("redis", "dnf install redis"),
+        Distribution::Suse => ("redis", "zypper install redis"),
+        Distribution::Arch => ("redis", "pacman -S redis"),
+        Distribution::Alpine => ("redis", "apk add redis"),
+    };
+    Package::of("redis", PROGRAMS, of).with_unit("redis-server.service")
+}
+
+pub(super) fn packages() -> Vec<Package> {
+    vec![package()]
+}
+
+pub(super) struct Redis<'a>(pub(super) &'a RedisOptions);
+
+impl Entry for Redis<'_> {
+    fn packages(&self) -> Vec<Package> {
+        packages()
+    }
+
+    fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
+        let path = job.directory.join("redis.conf");
+        documents::write_file(&path, configuration(job, self.0).as_bytes())
+            .map_err(job.file("writing", &path))?;
+        let command = vec![package().program.to_owned(), job.path("redis.conf")];
+        let ready = Condition::Answer {
+            what: "INFO server".to_owned(),
+            ask: b"*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n".to_vec(),
+            judge,
+        };
+        Ok(vec![job.recipe(command, ready)])
+    }
+}
+
+fn configuration(job: &Job<'_>, options: &RedisOptions) -> String {
+    let append = match options.persistence {
+        Persistence::None => "appendonly no\n",
+        Persistence::EverySecond => "appendonly yes\nappendfsync everysec\n",
+        Persistence::EveryWrite => "appendonly yes\nappendfsync always\n",
+    };
+    let (host, port, threads) = (job.address.ip(), job.address.port(), options.io_threads);
+    format!(
+        "bind {host}\n\
+         port {port}\n\
+         protected-mode no\n\
+         daemonize no\n\
+         supervised no\n\
+         dir \"{directory}\"\n\
+         logfile \"\"\n\
+         loglevel notice\n\
+         tcp-backlog 511\n\
+         maxclients 65000\n\
+         timeout 0\n\
+         save \"\"\n\
+         {append}\
+         io-threads {threads}\n",
+        directory = job.path(""),
+    )
+}
+
+/// Ready is the text of `INFO server`; while its data is being read in, it answers `-LOADING`.
+fn judge(answer: &[u8]) -> Heard {
+    let text = String::from_utf8_lossy(answer);
+    if let Some(error) = text.strip_prefix('-') {
+        return match error.split_once("\r\n") {
+            Some((line, _)) => Heard::NotYet(format!("it was answered with `{line}`")),
+            None => Heard::Incomplete,
+        };
+    }
+    let version = text.split("\r\n").find_map(|line| line.strip_prefix("redis_version:"));
+    // The line's end must have come, or half of a version would pass for one.
+    match version {
+        Some(version) if text.contains(&format!("redis_version:{version}\r\n")) => Heard::Ready(Some(
+            format!("Redis/{version}").chars().filter(|c| !c.is_control()).take(100).collect(),
+        )),
+        _ => Heard::Incomplete,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_judged_whatever_they_are() {
+        assert_eq!(
+            judge(b"$500\r\n# Server\r\nredis_version:7.0.15\r\nredis_g"),
+            Heard::Ready(Some("Redis/7.0.15".into()))
+        );
+        assert_eq!(judge(b"$500\r\n# Server\r\nredis_version:7.0"), Heard::Incomplete);
+        assert_eq!(judge(b""), Heard::Incomplete);
+        assert_eq!(judge(b"-LOADING Redis is load"), Heard::Incomplete);
+        assert!(
+            matches!(judge(b"-LOADING Redis is loading\r\n"), Heard::NotYet(why) if why.contains("LOADING"))
+        );
+        assert_eq!(judge(&[0xff; 100]), Heard::Incomplete);
+    }
+
+    #[test]
+    fn persistence_is_what_the_plan_says() {
+        let of = |persistence| {
+            configuration(&Job::example(), &RedisOptions { port: 80, persistence, io_threads: 2 })
+        };
+        let none = of(Persistence::None);
+        assert!(none.starts_with("bind 127.0.0.1\nport 80\n") && none.ends_with("io-threads 2\n"), "{none}");
+        assert!(none.contains("\nsave \"\"\nappendonly no\n"), "{none}");
+        assert!(of(Persistence::EveryWrite).contains("appendfsync always\n"));
+    }
+}
