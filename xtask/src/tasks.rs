@@ -99,9 +99,7 @@ pub(crate) fn setup() -> Result<()> {
 /// Installs what the tests need and runs them all.
 pub(crate) fn test() -> Result<()> {
     setup()?;
-    // All of them, whatever fails: one run then tells everything that is wrong. All targets: no documentation has
-    // examples, and looking for them would read each library once more.
-    cargo(&["test", "--workspace", "--all-targets", "--no-fail-fast"])
+    crate::suite::run()
 }
 
 /// Runs a benchmark or a proof: a package of its own, whose dependencies `check` and `test` don't have to build first.

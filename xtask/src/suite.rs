@@ -1,0 +1,202 @@
+//! Runs the whole test suite: the tests that only compute beside those that need the machine for themselves.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::tasks::root;
+
+/// Crates whose tests compute and read files, and nothing else: they measure nothing, and disturb little when they
+/// run at the lowest priority. Every other test has the machine for itself.
+const COMPUTE: &[&str] = &[
+    "vtax-plan",
+    "vtax-report",
+    "vtax-stats",
+    "vtax-store",
+    "vtax-units",
+    "vtax-wire",
+    "vtax-fixture",
+    "xtask",
+];
+
+/// A test program that cargo has built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Program {
+    package: String,
+    /// As a reader knows it: `vtax-load tests/net.rs`.
+    name: String,
+    /// The package's folder, where cargo would run it.
+    folder: PathBuf,
+    executable: PathBuf,
+}
+
+/// How a test program ended.
+struct Outcome {
+    name: String,
+    passed: usize,
+    failed: usize,
+    took: Duration,
+}
+
+/// Builds every test, runs them all whatever fails, and tells what failed and how long each program took.
+///
+/// # Errors
+///
+/// What doesn't build or start, and the names of the programs that failed.
+pub(crate) fn run() -> Result<()> {
+    let programs = build()?;
+    let logs = root().join("target/test-logs");
+    std::fs::create_dir_all(&logs).with_context(|| format!("creating {}", logs.display()))?;
+    let (beside, alone): (VecDeque<_>, VecDeque<_>) =
+        programs.into_iter().partition(|p| COMPUTE.contains(&p.package.as_str()));
+    let printing = Mutex::new(());
+    let lane = |programs: VecDeque<Program>, low: bool| -> Result<Vec<Outcome>> {
+        programs.iter().map(|program| test(program, low, &logs, &printing)).collect()
+    };
+    let mut outcomes = std::thread::scope(|scope| -> Result<Vec<Outcome>> {
+        let computing = scope.spawn(|| lane(beside, true));
+        let mut outcomes = lane(alone, false)?;
+        outcomes.extend(computing.join().map_err(|_| anyhow::anyhow!("running the tests panicked"))??);
+        Ok(outcomes)
+    })?;
+    outcomes.sort_by_key(|outcome| std::cmp::Reverse(outcome.took));
+    conclude(&outcomes)
+}
+
+/// All targets: no documentation has examples, and looking for them would read each library once more.
+fn build() -> Result<Vec<Program>> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["test", "--workspace", "--all-targets", "--no-run"]);
+    cargo.arg("--message-format=json-render-diagnostics").current_dir(root()).stdout(Stdio::piped());
+    let mut building = cargo.spawn().context("starting cargo")?;
+    let output = building.stdout.take().context("cargo has no output")?;
+    let mut programs = Vec::new();
+    for line in BufReader::new(output).lines() {
+        let line = line.context("reading what cargo says")?;
+        programs.extend(serde_json::from_str(&line).ok().as_ref().and_then(program));
+    }
+    let status = building.wait().context("waiting for cargo")?;
+    ensure!(status.success(), "building the tests ended with {status}");
+    programs.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(programs)
+}
+
+/// The test program that a message of cargo's is about.
+fn program(message: &Value) -> Option<Program> {
+    if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
+        return None;
+    }
+    let executable = PathBuf::from(message["executable"].as_str()?);
+    let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_owned();
+    let package = folder.file_name()?.to_str()?.to_owned();
+    let source = Path::new(message["target"]["src_path"].as_str()?);
+    let source = source.strip_prefix(&folder).unwrap_or(source).display();
+    Some(Program { name: format!("{package} {source}"), package, folder, executable })
+}
+
+/// Runs one program and then prints all that it said, so that two at a time stay readable.
+fn test(program: &Program, low: bool, logs: &Path, printing: &Mutex<()>) -> Result<Outcome> {
+    let path = logs.join(program.name.replace(['/', ' '], "-")).with_extension("log");
+    let log = File::create(&path).with_context(|| format!("creating {}", path.display()))?;
+    let mut command = if low {
+        let mut nice = Command::new("nice");
+        nice.args(["-n", "19"]).arg(&program.executable);
+        nice
+    } else {
+        Command::new(&program.executable)
+    };
+    command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
+    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    let started = Instant::now();
+    let status = command.status().with_context(|| format!("starting {command:?}"))?;
+    let took = started.elapsed();
+    let said = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+    let said = String::from_utf8_lossy(&said);
+    let (passed, failed) = count(&said, status.success());
+    let _whole = printing.lock().unwrap_or_else(PoisonError::into_inner);
+    println!("\n     Running {}\n{}", program.name, said.trim_end());
+    if !said.contains("\ntest result: ") {
+        let word = if failed == 0 { "ok" } else { "FAILED" };
+        println!("\ntest result: {word}. {passed} passed; {failed} failed; {status}");
+    }
+    Ok(Outcome { name: program.name.clone(), passed, failed, took })
+}
+
+/// Tests that passed and failed. A program without cargo's harness that names no cases is one.
+fn count(said: &str, success: bool) -> (usize, usize) {
+    let cases = || said.lines().filter(|line| line.starts_with("test ") && !line.starts_with("test result:"));
+    let ended = |word: &str| {
+        cases().filter(|line| line.split_once(" ... ").is_some_and(|(_, end)| end.starts_with(word))).count()
+    };
+    let (passed, failed) = (ended("ok"), ended("FAILED"));
+    match success {
+        // The harness of cargo may print between a test's name and its end: its own count is right.
+        true if passed == 0 => (counted(said).unwrap_or(1), 0),
+        true => (counted(said).unwrap_or(passed), 0),
+        false => (passed, failed.max(1)),
+    }
+}
+
+/// What the harness says that it counted.
+fn counted(said: &str) -> Option<usize> {
+    let (_, rest) = said.rsplit_once("\ntest result: ok. ")?;
+    rest.split_once(" passed;")?.0.parse().ok()
+}
+
+fn conclude(outcomes: &[Outcome]) -> Result<()> {
+    println!("\n seconds  passed  failed  program");
+    for outcome in outcomes {
+        let Outcome { name, passed, failed, took } = outcome;
+        println!("{:8.1}  {passed:6}  {failed:6}  {name}", took.as_secs_f64());
+    }
+    let passed: usize = outcomes.iter().map(|o| o.passed).sum();
+    let failed: usize = outcomes.iter().map(|o| o.failed).sum();
+    let wrong: Vec<&str> = outcomes.iter().filter(|o| o.failed > 0).map(|o| o.name.as_str()).collect();
+    let word = if wrong.is_empty() { "ok" } else { "FAILED" };
+    println!("\ntest result: {word}. {passed} passed; {failed} failed; {} programs", outcomes.len());
+    if !wrong.is_empty() {
+        bail!("tests failed in: {}", wrong.join(", "));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_program_is_told_from_what_else_cargo_builds() {
+        let message = |test, executable| {
+            serde_json::json!({
+                "reason": "compiler-artifact",
+                "manifest_path": "/w/crates/vtax-load/Cargo.toml",
+                "target": {"src_path": "/w/crates/vtax-load/tests/net.rs"},
+                "profile": {"test": test},
+                "executable": executable,
+            })
+        };
+        let found = program(&message(true, Value::from("/w/target/net-1"))).expect("a test");
+        assert_eq!((found.package.as_str(), found.name.as_str()), ("vtax-load", "vtax-load tests/net.rs"));
+        assert_eq!(found.folder, Path::new("/w/crates/vtax-load"));
+        assert_eq!(program(&message(false, Value::from("/w/target/vtax"))), None);
+        assert_eq!(program(&message(true, Value::Null)), None);
+        assert_eq!(program(&serde_json::json!({"reason": "build-finished"})), None);
+    }
+
+    #[test]
+    fn tests_are_counted_with_and_without_a_harness() {
+        let harness = "\nrunning 2 tests\ntest a ... said something\nok\ntest b ... ok\n\ntest result: ok. 2 passed; 0 failed";
+        assert_eq!(count(harness, true), (2, 0));
+        assert_eq!(count("test one ... ok (1.0 s)\ntest two ... ok (2.0 s)\nok\n", true), (2, 0));
+        assert_eq!(count("ok\n", true), (1, 0));
+        assert_eq!(count("test one ... ok (1.0 s)\ntest two ... FAILED (2.0 s)\n", false), (1, 1));
+        assert_eq!(count("thread 'main' panicked\n", false), (0, 1), "it died outside a case");
+    }
+}
