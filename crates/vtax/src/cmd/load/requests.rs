@@ -126,9 +126,7 @@ impl RequestArgs {
 
     fn step(&self) -> RequestStep {
         let model = match &self.rate {
-            Some(profile) => {
-                Model::Open { arrivals: self.arrivals, profile: profile.segments.clone() }
-            }
+            Some(profile) => Model::Open { arrivals: self.arrivals, profile: profile.segments.clone() },
             None => Model::Closed,
         };
         RequestStep {
