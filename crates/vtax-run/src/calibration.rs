@@ -9,8 +9,9 @@ use vtax_plan::model::{Cell, Plan};
 use vtax_store::provenance::HostFacts;
 use vtax_store::summary::{Comparison, Summary};
 use vtax_store::{
-    CALIBRATION_VERSION, CalibratedEffect, Calibration, StoreError, create_directory, unix_ms, write_file,
+    CALIBRATION_VERSION, CalibratedEffect, Calibration, StoreError, create_directory, write_file,
 };
+use vtax_sys::clock::unix_ms;
 
 /// Directory of the cache that holds calibrations.
 const DIRECTORY: &str = "calibration";

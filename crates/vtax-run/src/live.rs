@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use vtax_store::{LiveState, LiveTrial, LiveWriter, RunDir, StoreError, unix_ms};
+use vtax_store::{LiveState, LiveTrial, LiveWriter, RunDir, StoreError};
+use vtax_sys::clock::unix_ms;
 use vtax_sys::sync::lock;
 
 use crate::observe::{Observer, RunEvent};

@@ -8,7 +8,8 @@ use sha2::{Digest, Sha256};
 use vtax_plan::model::Plan;
 use vtax_probe::noise::HostProbe;
 use vtax_store::provenance::HostFacts;
-use vtax_store::{PROVENANCE_VERSION, Provenance, unix_ms};
+use vtax_store::{PROVENANCE_VERSION, Provenance};
+use vtax_sys::clock::unix_ms;
 
 /// Environment variables that change what the programs of a run do.
 const VARIABLES: &[&str] =

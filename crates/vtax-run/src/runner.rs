@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use vtax_plan::model::{Cell, Measure, Plan};
 use vtax_store::record::{InvalidReason, JournalEntry, TrialRecord, Validity};
-use vtax_store::{Provenance, RunWriter, TrialWriter, unix_ms};
+use vtax_store::{Provenance, RunWriter, TrialWriter};
+use vtax_sys::clock::unix_ms;
 use vtax_units::Rate;
 
 use crate::error::RunError;

@@ -32,6 +32,6 @@ pub use journal::{JOURNAL_MINOR, JOURNAL_VERSION, Journal};
 pub use live::{LiveReader, LiveState, LiveTrial, LiveWidth, LiveWriter};
 pub use probes::{PROBES_VERSION, ProbeRow};
 pub use provenance::{PROVENANCE_VERSION, Provenance};
-pub use run::{RunDir, RunWriter, create_directory, unix_ms, write_file};
+pub use run::{RunDir, RunWriter, create_directory, write_file};
 pub use samples::SAMPLES_VERSION;
 pub use trial::{TrialDir, TrialEvent, TrialWriter};

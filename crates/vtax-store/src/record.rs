@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 pub use vtax_probe::layers::{CpuBreakdown, Layer, LayerTime};
+use vtax_sys::clock::unix_ms;
 use vtax_units::{Nanos, Rate};
 
 use crate::failover::ProtectionRecord;
 pub use crate::observation::{Finding, Observation};
-use crate::run::unix_ms;
 
 /// One line of `journal.jsonl`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

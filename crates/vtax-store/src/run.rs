@@ -2,10 +2,10 @@
 
 use std::fs::{self, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::de::DeserializeOwned;
 use vtax_plan::model::{PLAN_VERSION, Plan};
+use vtax_sys::clock::unix_ms;
 
 use crate::StoreError;
 use crate::calibration::{CALIBRATION_VERSION, Calibration};
@@ -469,14 +469,6 @@ fn new_run_id() -> Result<String, StoreError> {
         .and_then(|mut file| file.read_exact(&mut bits))
         .map_err(|e| StoreError::io("read", source, e))?;
     Ok(format!("{:032x}", u128::from_ne_bytes(bits)))
-}
-
-/// Milliseconds since 1970.
-#[must_use]
-pub fn unix_ms() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
 }
 
 fn plan_to_yaml(plan: &Plan, run: &Path) -> Result<String, StoreError> {

@@ -9,7 +9,7 @@ use vtax_probe::Snapshot;
 use vtax_probe::layers::CpuBreakdown;
 use vtax_probe::noise::{HostState, disturbance, disturbance_by_the_machine};
 use vtax_store::record::InvalidReason;
-use vtax_store::unix_ms;
+use vtax_sys::clock::unix_ms;
 use vtax_units::Nanos;
 
 use super::agents::Agents;

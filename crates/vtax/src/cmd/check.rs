@@ -8,7 +8,8 @@ use vtax_plan::PlanErrors;
 use vtax_plan::estimate::{Assumptions, Estimate, cautions, estimate, pieces, requirements};
 use vtax_plan::model::{Plan, TrialKind};
 use vtax_run::calibration;
-use vtax_store::{Calibration, unix_ms};
+use vtax_store::Calibration;
+use vtax_sys::clock::unix_ms;
 use vtax_units::Nanos;
 use vtax_vm::Cache;
 

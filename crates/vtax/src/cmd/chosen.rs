@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use vtax_plan::model::Plan;
-use vtax_store::{RunDir, unix_ms};
+use vtax_store::RunDir;
+use vtax_sys::clock::unix_ms;
 
 use crate::cmd::check::PlanArgs;
 use crate::cmd::run::stored;

@@ -12,8 +12,9 @@ use vtax_plan::estimate::{Assumptions, estimate};
 use vtax_plan::model::{Cell, Measure, Plan};
 use vtax_report::ReportError;
 use vtax_run::{Ended, LabExecutor, LiveProgress, PairSupport, RunError, Runner, Stop, calibration};
-use vtax_store::{Calibration, RunDir, RunWriter, StoreError, unix_ms};
+use vtax_store::{Calibration, RunDir, RunWriter, StoreError};
 use vtax_sys::cgroup::RunGroups;
+use vtax_sys::clock::unix_ms;
 use vtax_vm::Cache;
 
 use crate::cmd::chosen::{Chosen, ChosenArgs};

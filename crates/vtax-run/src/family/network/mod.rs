@@ -19,7 +19,7 @@ use rand::seq::SliceRandom;
 use vtax_agent::AgentError;
 use vtax_load::LoadSpec;
 use vtax_plan::model::{MeasureKind, NetworkTest, NetworkWorkload};
-use vtax_store::unix_ms;
+use vtax_sys::clock::unix_ms;
 
 use crate::instrument::{Instrument, Measured, Site, not_made};
 use crate::observe::{Observer, RunEvent};

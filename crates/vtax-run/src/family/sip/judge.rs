@@ -125,7 +125,7 @@ pub(super) fn too_few_subscribers(detail: &PhaseResult, workload: &SipWorkload) 
     let crowd = Crowd::of(detail, workload);
     (all > 0 && without * 2 > all && crowd.is_the_plans()).then(|| {
         format!(
-            "too few subscribers for {:.0}/s: {without} attempts of {} found nobody free; at that rate about {:.0} \
+            "too few subscribers for {:.0}/s: {without} attempts of {} found no subscriber free; at that rate about {:.0} \
              are in calls, of {:.0} that are registered; provision more, or shorten calls",
             detail.requested.0, detail.name, crowd.busy, crowd.registered
         )
