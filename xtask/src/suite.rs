@@ -129,25 +129,26 @@ fn test(program: &Program, low: bool, logs: &Path, printing: &Mutex<()>) -> Resu
     Ok(Outcome { name: program.name.clone(), passed, failed, took })
 }
 
-/// Tests that passed and failed. A program without cargo's harness that names no cases is one.
+/// Tests that passed and failed: what cargo's harness says, or the cases that a program without it names. One that
+/// names none is a case by itself.
 fn count(said: &str, success: bool) -> (usize, usize) {
-    let cases = || said.lines().filter(|line| line.starts_with("test ") && !line.starts_with("test result:"));
     let ended = |word: &str| {
-        cases().filter(|line| line.split_once(" ... ").is_some_and(|(_, end)| end.starts_with(word))).count()
+        let ends = said.lines().filter_map(|line| line.strip_prefix("test ")?.split_once(" ... "));
+        ends.filter(|(_, end)| end.starts_with(word)).count()
     };
-    let (passed, failed) = (ended("ok"), ended("FAILED"));
-    match success {
-        // The harness of cargo may print between a test's name and its end: its own count is right.
-        true if passed == 0 => (counted(said).unwrap_or(1), 0),
-        true => (counted(said).unwrap_or(passed), 0),
-        false => (passed, failed.max(1)),
+    let (passed, failed) = harness(said).unwrap_or_else(|| (ended("ok"), ended("FAILED")));
+    match (success, passed) {
+        (true, 0) if harness(said).is_none() => (1, 0),
+        (true, _) => (passed, 0),
+        (false, _) => (passed, failed.max(1)),
     }
 }
 
-/// What the harness says that it counted.
-fn counted(said: &str) -> Option<usize> {
-    let (_, rest) = said.rsplit_once("\ntest result: ok. ")?;
-    rest.split_once(" passed;")?.0.parse().ok()
+/// The last result that cargo's harness printed.
+fn harness(said: &str) -> Option<(usize, usize)> {
+    let (_, result) = said.rsplit_once("\ntest result: ")?;
+    let number = |word: &str| result.split_once(word)?.0.rsplit_once(' ')?.1.parse().ok();
+    Some((number(" passed;")?, number(" failed;")?))
 }
 
 fn conclude(outcomes: &[Outcome]) -> Result<()> {
@@ -192,9 +193,15 @@ mod tests {
 
     #[test]
     fn tests_are_counted_with_and_without_a_harness() {
-        let harness = "\nrunning 2 tests\ntest a ... said something\nok\ntest b ... ok\n\ntest result: ok. 2 passed; 0 failed";
+        let harness = "\nrunning 2 tests\ntest a ... said something\nok\ntest b ... ok\n\ntest result: ok. 2 passed; 0 failed; 0 ignored";
         assert_eq!(count(harness, true), (2, 0));
         assert_eq!(count("test one ... ok (1.0 s)\ntest two ... ok (2.0 s)\nok\n", true), (2, 0));
+        let failed = "test a ... FAILED\n\ntest result: FAILED. 0 passed; 1 failed; 0 ignored\n";
+        assert_eq!(count(&format!("{failed}{failed}"), false), (0, 1), "a harness in a harness counts once");
+        assert_eq!(
+            count("running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored\n", true),
+            (0, 0)
+        );
         assert_eq!(count("ok\n", true), (1, 0));
         assert_eq!(count("test one ... ok (1.0 s)\ntest two ... FAILED (2.0 s)\n", false), (1, 1));
         assert_eq!(count("thread 'main' panicked\n", false), (0, 1), "it died outside a case");
