@@ -10,6 +10,8 @@ use vtax_testkit::residue::Snapshot;
 
 /// Kills during set-up, load and tear-down; the issue is rare races, so there are many.
 const KILLS: usize = 50;
+/// Trials of each environment: as many as keep a run busy while it is killed.
+const REPEAT: usize = 14;
 /// Longest time a run is let go on before it is killed: a guest's trial takes some 4 s.
 const LONGEST_MS: u64 = 4500;
 /// Time after a kill within which the kernel and the keeper must have removed everything.
@@ -25,7 +27,6 @@ workload:
   http: {target: /bytes/100, connections: 4}
 measure:
   - latency: {load: 200/s, duration: 300ms, warmup: 0s}
-repeat: 14
 ";
 
 fn vtax(arguments: &[&str]) -> Child {
@@ -70,35 +71,38 @@ fn kill(pid: u32) {
     status.expect("kill runs");
 }
 
-/// True inside a PID namespace of the test's own, where every process there is was started by it.
-/// Outside, it runs the test there and passes its verdict on.
-fn alone(test: &str) -> bool {
+/// The moments of this test inside a PID namespace of its own, where every process there is was started by it.
+/// Outside, it runs the test there and passes the verdict on. Not two at a time: each would wait until the other
+/// leaves the CPUs alone, and hardly a trial would finish between two kills.
+fn alone(test: &str) -> Option<Moments> {
+    /// Carries the seed: process numbers inside are always the same.
     const MARK: &str = "VTAX_TEST_ALONE";
-    if std::env::var_os(MARK).is_some() {
-        return true;
+    if let Ok(seed) = std::env::var(MARK) {
+        return Some(Moments(seed.parse().expect("a seed")));
     }
+    let seed = u64::from(std::process::id()) << 20 | 0x5eed;
     let status = Command::new("unshare")
         .args(["--pid", "--mount", "--fork", "--kill-child", "--mount-proc"])
         .arg(std::env::current_exe().expect("this program"))
         .args(["--exact", test, "--nocapture"])
-        .env(MARK, "1")
+        .env(MARK, seed.to_string())
         .status();
-    assert!(status.expect("unshare runs").success(), "the test failed in its own PID namespace");
-    false
+    let passed = status.expect("unshare runs").success();
+    assert!(passed, "the test failed in its own PID namespace, with the seed {seed}");
+    None
 }
 
 #[test]
 fn kill_at_any_moment_leaves_nothing_and_loses_nothing() {
-    if !need(&[Need::Root, Need::Vm]) || !alone("kill_at_any_moment_leaves_nothing_and_loses_nothing") {
+    if !need(&[Need::Root, Need::Vm]) {
         return;
     }
+    let Some(mut moments) = alone("kill_at_any_moment_leaves_nothing_and_loses_nothing") else { return };
     let directory = tempfile::tempdir().expect("a directory");
     let (plan, run) = (directory.path().join("plan.yaml"), directory.path().join("run"));
-    std::fs::write(&plan, PLAN).expect("the plan is written");
+    std::fs::write(&plan, format!("{PLAN}repeat: {REPEAT}\n")).expect("the plan is written");
     let (plan, run_text) = (plan.to_str().expect("UTF-8"), run.to_str().expect("UTF-8"));
     let before = Snapshot::take();
-    let seed = u64::from(std::process::id()) << 20 | 0x5eed;
-    let mut moments = Moments(seed);
     let mut kept = 0;
     for number in 0..KILLS {
         let arguments: Vec<&str> = if run.join("journal.jsonl").exists() {
@@ -126,13 +130,23 @@ fn kill_at_any_moment_leaves_nothing_and_loses_nothing() {
         }
     }
     assert!(kept > 0, "no trial was ever finished between two kills");
-    let status = vtax(&["run", "--resume", run_text]).wait().expect("it ends");
-    assert_eq!(status.code(), Some(0), "the resumed run did not complete");
-    assert!(run.join("report.html").exists());
-    let journal = std::fs::read_to_string(run.join("journal.jsonl")).expect("a journal");
-    assert!(journal.contains("\"event\":\"completed\""));
-    assert!(finished_trials(&run) >= 3 * 14);
+    expect_completed(&run, run_text);
     expect_nothing_left(&before, KILLS, Duration::ZERO);
+}
+
+/// Resumes the run to its end. On a machine that is busy with something else no trial of 300 ms may count; the exit
+/// code then says so, and the run is complete all the same.
+fn expect_completed(run: &Path, run_text: &str) {
+    let last = Command::new(env!("CARGO_BIN_EXE_vtax")).args(["run", "--resume", run_text]).output();
+    let last = last.expect("vtax starts");
+    let said = String::from_utf8_lossy(&last.stderr);
+    let journal = std::fs::read_to_string(run.join("journal.jsonl")).expect("a journal");
+    assert!(journal.contains("\"event\":\"completed\""), "{}: {said}", last.status);
+    let trials = vtax_store::RunDir::open(run).and_then(|run| run.trials()).expect("a run that can be read");
+    let found = trials.iter().any(|trial| trial.validity == vtax_store::record::Validity::Valid);
+    assert_eq!(last.status.code(), Some(if found { 0 } else { 3 }), "{said}");
+    assert!(run.join("report.html").exists());
+    assert!(trials.len() >= 3 * REPEAT, "{} trials: {said}", trials.len());
 }
 
 fn expect_nothing_left(before: &Snapshot, number: usize, after: Duration) {
