@@ -2,7 +2,7 @@
 
 mod sip_client;
 
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::process::{Child, Command, Output, Stdio};
 
 use sip_client::{Client, Server};
@@ -25,10 +25,22 @@ fn sipp(directory: &std::path::Path, arguments: &[&str]) -> Child {
         .expect("sipp starts")
 }
 
-/// A port that was free a moment ago, for both transports.
-fn free_port() -> u16 {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    socket.local_addr().unwrap().port()
+/// Two ports that were free a moment ago, for both transports: what other tests left may hold one for TCP alone.
+fn free_ports() -> [String; 2] {
+    let mut held = Vec::new();
+    let ports = std::array::from_fn(|_| {
+        (0..100)
+            .find_map(|_| {
+                let datagrams = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
+                let port = datagrams.local_addr().ok()?.port();
+                let stream = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()?;
+                held.push((datagrams, stream));
+                Some(port.to_string())
+            })
+            .expect("a free port among a hundred")
+    });
+    drop(held);
+    ports
 }
 
 fn text(output: &Output) -> String {
@@ -48,7 +60,7 @@ fn calls(transport: &str) {
     }
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(2);
-    let (callee_port, caller_port) = (free_port().to_string(), free_port().to_string());
+    let [callee_port, caller_port] = free_ports();
     let mut callee =
         sipp(directory.path(), &["-sn", "uas", "-i", "127.0.0.1", "-p", &callee_port, "-t", transport]);
     // Registered for where sipp listens, by a client of the test's own.
