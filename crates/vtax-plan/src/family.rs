@@ -36,6 +36,18 @@ impl Misfit {
         why: "`network` makes the tests of a workload `tcp`, `udp`, `ping` or `rr`",
         instead: "measure `capacity`, `latency` or `throughput`, or use one of these workloads",
     };
+
+    /// Which measures the families of requests and answers have.
+    fn unless_of_requests(measure: &MeasureKind) -> Result<(), Self> {
+        match measure {
+            MeasureKind::Capacity(_)
+            | MeasureKind::Latency(_)
+            | MeasureKind::Throughput(_)
+            | MeasureKind::Failover(_) => Ok(()),
+            MeasureKind::Ims(_) => Err(Self::IMS),
+            MeasureKind::Network(_) => Err(Self::NETWORK),
+        }
+    }
 }
 
 /// A workload as the rest of vtax sees it.

@@ -20,14 +20,7 @@ impl WorkloadModel for RedisWorkload {
     }
 
     fn accepts(&self, measure: &MeasureKind) -> Result<(), Misfit> {
-        match measure {
-            MeasureKind::Capacity(_)
-            | MeasureKind::Latency(_)
-            | MeasureKind::Throughput(_)
-            | MeasureKind::Failover(_) => Ok(()),
-            MeasureKind::Ims(_) => Err(Misfit::IMS),
-            MeasureKind::Network(_) => Err(Misfit::NETWORK),
-        }
+        Misfit::unless_of_requests(measure)
     }
 
     fn measuring(&self, measure: &MeasureKind, host: &Assumptions, environment: &EnvironmentKind) -> Nanos {
