@@ -4,7 +4,7 @@
 //! the server's, not the generator's.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Stdio};
 use std::thread;
@@ -171,7 +171,7 @@ impl Nginx {
         let root = directory.path();
         fs::set_permissions(root, fs::Permissions::from_mode(0o755))?;
         fs::write(root.join("file"), [b'x'; 100])?;
-        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, vtax_sys::free_port()));
         let configuration = root.join("nginx.conf");
         fs::write(&configuration, configure(&root.display().to_string(), address))?;
         let child = pinned(SERVER_CPU, "nginx")

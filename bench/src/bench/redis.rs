@@ -3,7 +3,7 @@
 //! What counts is requests per CPU-second of the generator process. redis-benchmark sends the same commands
 //! for keys of the same names and doesn't look at the values; ours verifies each.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::{Child, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -97,7 +97,7 @@ struct Server {
 
 impl Server {
     fn start() -> Result<Self> {
-        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, vtax_sys::free_port()));
         let mut command = pinned(SERVER_CPU, "redis-server");
         command.args(["--bind", "127.0.0.1", "--port", &address.port().to_string()]);
         command.args(["--save", "", "--appendonly", "no", "--daemonize", "no"]);

@@ -4,7 +4,6 @@
 //! and of the servers' processes, under the same calls.
 
 use std::fs;
-use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::thread;
@@ -13,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
-use vtax_sys::reap;
+use vtax_sys::{free_port, reap};
 
 use super::kamailio;
 use crate::place;
@@ -312,7 +311,7 @@ fn nanos(value: Option<&Value>) -> Result<f64> {
 }
 
 fn sipp(directory: &Path, target: &str, rate: u32, calls: u32, arguments: &[&str]) -> Result<Called> {
-    let port = free_port()?.to_string();
+    let port = free_port().to_string();
     let (rate, count) = (rate.to_string(), calls.to_string());
     let mut command = pinned(GENERATOR_CPU, "sipp");
     command.current_dir(directory).env("TERM", "dumb").stdin(Stdio::null());
@@ -339,10 +338,6 @@ fn sipp(directory: &Path, target: &str, rate: u32, calls: u32, arguments: &[&str
     })
 }
 
-fn free_port() -> Result<u16> {
-    Ok(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
-}
-
 /// One of vtax's own servers on the other CPU, for as long as this lives.
 struct Peer {
     child: Child,
@@ -362,7 +357,7 @@ impl Peer {
     /// `positional`: the address comes without `--listen`.
     fn start(command: &[&str], arguments: &[&str], positional: bool) -> Result<Self> {
         let directory = tempfile::tempdir().context("making a temporary directory")?;
-        let port = free_port()?;
+        let port = free_port();
         let listen = format!("127.0.0.1:{port}");
         let mut child = pinned(PEER_CPU, &place::vtax().display().to_string());
         child

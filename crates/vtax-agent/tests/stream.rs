@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -61,11 +61,9 @@ fn probes_give_a_series() {
 
 /// A load of requests to a port on which nothing listens.
 fn refused() -> LoadSpec {
-    let free: SocketAddr =
-        TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
     LoadSpec::Http(HttpSpec {
         pool: ConnectionPool {
-            target: free,
+            target: ([127, 0, 0, 1], vtax_sys::free_port()).into(),
             connections: 1,
             timeout: Nanos::from_millis(200),
             cpus: CpuSet::default(),

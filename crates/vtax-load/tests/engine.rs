@@ -208,7 +208,7 @@ fn errors_of_the_server_have_their_class() {
 
 #[test]
 fn nobody_listening_is_refused() {
-    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    let free = SocketAddr::from((Ipv4Addr::LOCALHOST, vtax_sys::free_port()));
     let refused = |result: &LoadResult| result.counts.errors.refused;
     let result = load_until(&open(500.0, spec(free, "/")), |result| refused(result) == 200);
     assert_eq!(refused(&result), 200, "{:?}", result.counts);

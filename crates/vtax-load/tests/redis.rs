@@ -21,7 +21,7 @@ struct Server {
 
 impl Server {
     fn start() -> Self {
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        let port = vtax_sys::free_port();
         let kind = ServiceKind::Redis(RedisOptions { port, persistence: Persistence::None, io_threads: 1 });
         let timeout = Nanos::from_secs(30);
         let service = Service { name: "redis".into(), kind, ready_timeout: timeout, stop_timeout: timeout };

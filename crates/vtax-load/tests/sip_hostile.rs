@@ -7,7 +7,7 @@ mod support;
 #[path = "sip_support/peer.rs"]
 mod peer;
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 
 use peer::*;
 use support::*;
@@ -42,7 +42,7 @@ fn times(result: &SipResult, kind: &str) -> u64 {
 
 #[test]
 fn nobody_is_there() {
-    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = ([127, 0, 0, 1], vtax_sys::free_port()).into();
     let (result, scenario) = register(nobody);
     assert_eq!(scenario.inadequate.get("timeout"), Some(&16));
     assert!(times(&result, "refused") >= 16, "{:?}", result.stray);
@@ -52,7 +52,7 @@ fn nobody_is_there() {
 
 #[test]
 fn nobody_is_there_over_tcp() {
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = ([127, 0, 0, 1], vtax_sys::free_port()).into();
     let mut spec = hasty(nobody, 20);
     spec.workload.transport = vtax_plan::model::SipTransport::Tcp;
     let mut session = SipSession::open(&spec).unwrap();

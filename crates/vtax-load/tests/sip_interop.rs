@@ -8,7 +8,7 @@ mod peer;
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -20,6 +20,7 @@ use peer::*;
 use support::*;
 use vtax_load::sip::*;
 use vtax_plan::model::{Scenario, Spread};
+use vtax_sys::free_port;
 use vtax_sys::require::{Need, need};
 use vtax_units::Nanos;
 
@@ -31,10 +32,6 @@ fn installed(program: &str, package: &str) -> bool {
         eprintln!("skipped: {program} (package {package}) is not installed");
     }
     found
-}
-
-fn free_port() -> u16 {
-    UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 
 /// sipp with one of its built-in scenarios; it ends by itself after 30 s at the latest.

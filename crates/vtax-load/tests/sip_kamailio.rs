@@ -3,7 +3,7 @@
 #[path = "sip_support/mod.rs"]
 mod support;
 
-use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use support::*;
@@ -20,11 +20,10 @@ const SUBSCRIBERS: u32 = 400;
 /// it isn't installed.
 #[allow(clippy::print_stderr, reason = "a skipped test must say why on the test's own output")]
 fn kamailio() -> Option<(RunningService, tempfile::TempDir)> {
-    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let service = Service {
         name: "kamailio".to_owned(),
         kind: ServiceKind::Kamailio(KamailioOptions {
-            port: free,
+            port: vtax_sys::free_port(),
             children: Some(4),
             shared_memory: Bytes::from_mib(64),
             t1: Nanos::from_millis(500),

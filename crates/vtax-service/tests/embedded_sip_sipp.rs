@@ -2,7 +2,7 @@
 
 mod sip_client;
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::SocketAddr;
 use std::process::{Child, Command, Output, Stdio};
 
 use sip_client::{Client, Server};
@@ -25,24 +25,6 @@ fn sipp(directory: &std::path::Path, arguments: &[&str]) -> Child {
         .expect("sipp starts")
 }
 
-/// Two ports that were free a moment ago, for both transports: what other tests left may hold one for TCP alone.
-fn free_ports() -> [String; 2] {
-    let mut held = Vec::new();
-    let ports = std::array::from_fn(|_| {
-        (0..100)
-            .find_map(|_| {
-                let datagrams = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
-                let port = datagrams.local_addr().ok()?.port();
-                let stream = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()?;
-                held.push((datagrams, stream));
-                Some(port.to_string())
-            })
-            .expect("a free port among a hundred")
-    });
-    drop(held);
-    ports
-}
-
 fn text(output: &Output) -> String {
     let tail = |bytes: &[u8]| {
         let text = String::from_utf8_lossy(bytes).into_owned();
@@ -60,7 +42,8 @@ fn calls(transport: &str) {
     }
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(2);
-    let [callee_port, caller_port] = free_ports();
+    let [callee_port, caller_port] =
+        [vtax_sys::free_port(), vtax_sys::free_port()].map(|port| port.to_string());
     let mut callee =
         sipp(directory.path(), &["-sn", "uas", "-i", "127.0.0.1", "-p", &callee_port, "-t", transport]);
     // Registered for where sipp listens, by a client of the test's own.

@@ -18,6 +18,7 @@ mod error;
 pub mod ethtool;
 mod fds;
 pub mod frames;
+mod free_port;
 pub mod gathering;
 pub mod inherit;
 pub mod launch;
@@ -41,5 +42,6 @@ pub mod watchers;
 
 pub use clone::Namespaces;
 pub use error::{Context, Result, SysError, chain};
+pub use free_port::free_port;
 pub use netns::NetNs;
 pub use pidfd::{Ended, PidFd};

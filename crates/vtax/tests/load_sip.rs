@@ -1,7 +1,6 @@
 //! `vtax load sip` alone, against vtax's own servers.
 
 use std::io::{BufRead as _, BufReader};
-use std::net::UdpSocket;
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
@@ -126,7 +125,7 @@ fn what_cannot_be_is_said() {
 
 #[test]
 fn nobody_there_is_a_result_with_its_cause() {
-    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let nobody = format!("127.0.0.1:{}", vtax_sys::free_port());
     let quick = ["--unregistered", "--t1", "5ms", "--rate", "50/s", "--duration", "200ms", "--json", "-q"];
     let result = json(&load(&[&[&nobody[..]][..], &quick].concat()));
     let attempts = sum(&result, 0, "attempts");

@@ -47,10 +47,9 @@ fn request(method: &str, user: &str) -> String {
 #[test]
 fn the_catalogue_starts_and_stops_it() {
     let directory = tempfile::tempdir().unwrap();
-    let free = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
     let service = Service {
         name: "sip".into(),
-        kind: ServiceKind::Sip(SipOptions { port: free.port(), workers: Some(2) }),
+        kind: ServiceKind::Sip(SipOptions { port: vtax_sys::free_port(), workers: Some(2) }),
         ready_timeout: Nanos(10_000_000_000),
         stop_timeout: Nanos(5_000_000_000),
     };

@@ -86,12 +86,6 @@ pub(crate) fn processes_below(directory: &std::path::Path) -> Vec<String> {
         .collect()
 }
 
-/// A port that is free at the moment.
-pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
-    listener.local_addr().expect("bound").port()
-}
-
 pub(crate) fn service(name: &str, kind: ServiceKind) -> Service {
     Service {
         name: name.into(),

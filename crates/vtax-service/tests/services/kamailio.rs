@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use md5::{Digest, Md5};
 use vtax_plan::model::{KamailioOptions, LocationMode, Service, ServiceKind, Subscribers};
 use vtax_service::{Notice, Prepared, RunningService, ServiceError, missing, prepare};
-use vtax_sys::Ended;
 use vtax_sys::require::{Need, need};
+use vtax_sys::{Ended, free_port};
 use vtax_units::{Bytes, Nanos};
 
-use crate::common::{Bench, free_port, service};
+use crate::common::{Bench, service};
 
 fn subscribers(count: u32) -> Subscribers {
     Subscribers {

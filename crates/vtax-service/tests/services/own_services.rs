@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::{Bench, free_port, processes_below, script};
+use crate::common::{Bench, processes_below, script};
 use vtax_plan::model::{CommandService, Ready, ServiceKind};
 use vtax_service::{Notice, RunningService, ServiceError};
-use vtax_sys::Ended;
+use vtax_sys::{Ended, free_port};
 use vtax_units::Nanos;
 
 /// A server that accepts and says nothing; perl is on every Debian and Ubuntu.

@@ -2,9 +2,10 @@
 
 use std::process::Command;
 
-use crate::common::{Bench, free_port, get, service};
+use crate::common::{Bench, get, service};
 use vtax_plan::model::{ServiceKind, WebOptions};
 use vtax_service::{DOCUMENTS, RunningService, ServiceError, missing};
+use vtax_sys::free_port;
 use vtax_sys::require::{Need, need};
 
 type Kind = fn(WebOptions) -> ServiceKind;
