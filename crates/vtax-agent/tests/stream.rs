@@ -12,7 +12,7 @@ use vtax_agent::message::{Event, Provisioning, ServiceId};
 use vtax_agent::{AgentError, Client, Role, serve};
 use vtax_load::http::{HttpRequests, HttpSpec};
 use vtax_load::network::{
-    self, FailureKind, NetResult, NetSpec, NetworkTestKind, RrTest, ServerOptions, SocketOptions,
+    self, FailureKind, NetworkResult, NetworkSpec, NetworkTestKind, RrTest, ServerOptions, SocketOptions,
 };
 use vtax_load::{ConnectionPool, LoadAnswer, LoadSpec, Model, NetworkAnswer, RequestStep, Step};
 use vtax_plan::model::{CommandService, Ready, Service, ServiceKind};
@@ -211,13 +211,13 @@ fn a_network_test_is_made_and_what_it_fails_of_is_told() {
     let (client, _, _directory) = agent(|_| {});
     client.open_load(&LoadSpec::Network).expect("open");
     let mut moved = 0;
-    let mut test = |spec: &NetSpec| {
+    let mut test = |spec: &NetworkSpec| {
         let step = Step::Network(spec.clone());
         client.run_step::<NetworkAnswer>(step, spec.longest(), &mut |progress| moved = progress.ok)
     };
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let target = listener.local_addr().expect("its address");
-    let spec = NetSpec {
+    let spec = NetworkSpec {
         target,
         test: NetworkTestKind::Rr(RrTest {
             streams: 1,
@@ -237,13 +237,13 @@ fn a_network_test_is_made_and_what_it_fails_of_is_told() {
         stop.store(true, Ordering::Relaxed);
         (found, server.join())
     });
-    let (Ok(Ok(NetResult::Rr(rr))), Ok(Ok(()))) = found else { panic!("{found:?}") };
+    let (Ok(Ok(NetworkResult::Rr(rr))), Ok(Ok(()))) = found else { panic!("{found:?}") };
     assert!(rr.transactions > 0);
 
     drop(listener);
     let failure = test(&spec).expect("the agent answers").expect_err("nobody serves any more");
     assert_eq!(failure.kind, FailureKind::PeerLost, "{failure:?}");
-    let nonsense = NetSpec { duration: Nanos::ZERO, ..spec };
+    let nonsense = NetworkSpec { duration: Nanos::ZERO, ..spec };
     let failure = test(&nonsense).expect("the agent answers").expect_err("it makes no sense");
     assert_eq!(failure.kind, FailureKind::Impossible, "{failure:?}");
     assert!(moved > 0, "progress was told");

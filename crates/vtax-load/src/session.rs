@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::family::http::{HttpSession, HttpSpec};
-use crate::family::network::{NetSpec, NetworkAnswer, NetworkSession};
+use crate::family::network::{NetworkAnswer, NetworkSession, NetworkSpec};
 use crate::family::redis::{RedisSession, RedisSpec};
 use crate::family::sip::{SipProfile, SipResult, SipSession, SipSpec};
 use crate::{Control, LoadError, LoadResult, RequestStep, Sample};
@@ -37,7 +37,7 @@ pub enum Step {
     /// Phases of SIP scenarios.
     Sip(SipProfile),
     /// One network test.
-    Network(NetSpec),
+    Network(NetworkSpec),
 }
 
 impl Step {

@@ -8,8 +8,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use vtax_load::network::{
-    Direction, NetError, NetResult, NetSpec, NetworkTestKind, PingResult, PingTest, Probe, RrResult, RrTest,
-    ServerOptions, SocketOptions, TcpFlow, TcpResult, TcpTest, UdpResult, UdpTest, run, serve,
+    Direction, NetworkError, NetworkResult, NetworkSpec, NetworkTestKind, PingResult, PingTest, Probe,
+    RrResult, RrTest, ServerOptions, SocketOptions, TcpFlow, TcpResult, TcpTest, UdpResult, UdpTest, run,
+    serve,
 };
 use vtax_load::{ArrivalProcess, Control};
 use vtax_units::{BitRate, Bytes, Nanos, Rate};
@@ -35,34 +36,34 @@ impl Server {
         Self { address, stop, thread }
     }
 
-    fn test(&self, test: NetworkTestKind) -> Result<NetResult, NetError> {
+    fn test(&self, test: NetworkTestKind) -> Result<NetworkResult, NetworkError> {
         run(&spec(self.address, test), &Control::new(), &|_| {})
     }
 
     fn tcp(&self, test: TcpTest) -> TcpResult {
         match self.test(NetworkTestKind::Tcp(test)).unwrap() {
-            NetResult::Tcp(result) => result,
+            NetworkResult::Tcp(result) => result,
             other => panic!("{other:?}"),
         }
     }
 
     fn udp(&self, test: UdpTest) -> UdpResult {
         match self.test(NetworkTestKind::Udp(test)).unwrap() {
-            NetResult::Udp(result) => result,
+            NetworkResult::Udp(result) => result,
             other => panic!("{other:?}"),
         }
     }
 
     fn rr(&self, test: RrTest) -> RrResult {
         match self.test(NetworkTestKind::Rr(test)).unwrap() {
-            NetResult::Rr(result) => result,
+            NetworkResult::Rr(result) => result,
             other => panic!("{other:?}"),
         }
     }
 
     fn ping(&self, test: PingTest) -> PingResult {
         match self.test(NetworkTestKind::Ping(test)).unwrap() {
-            NetResult::Ping(result) => result,
+            NetworkResult::Ping(result) => result,
             other => panic!("{other:?}"),
         }
     }
@@ -77,8 +78,8 @@ impl Drop for Server {
     }
 }
 
-fn spec(target: SocketAddr, test: NetworkTestKind) -> NetSpec {
-    NetSpec {
+fn spec(target: SocketAddr, test: NetworkTestKind) -> NetworkSpec {
+    NetworkSpec {
         target,
         test,
         seed: 1,
@@ -149,8 +150,9 @@ fn a_number_of_bytes_is_sent_exactly() {
     let server = Server::start();
     let test = TcpTest { bytes: Some(Bytes(1_000_001)), streams: 1, ..bulk(Direction::Up) };
     // It ends with the last byte, and not when its time is over.
-    let spec = NetSpec { duration: Nanos::from_secs(60), ..spec(server.address, NetworkTestKind::Tcp(test)) };
-    let NetResult::Tcp(result) = run(&spec, &Control::new(), &|_| {}).unwrap() else { panic!() };
+    let spec =
+        NetworkSpec { duration: Nanos::from_secs(60), ..spec(server.address, NetworkTestKind::Tcp(test)) };
+    let NetworkResult::Tcp(result) = run(&spec, &Control::new(), &|_| {}).unwrap() else { panic!() };
     let flow = result.up.unwrap();
     assert_eq!((flow.sender.total_bytes, flow.receiver.counted_bytes), (1_000_001, 1_000_001));
     assert!(flow.receiver.counted_time < Nanos::from_secs(30), "{}", flow.receiver.counted_time);
@@ -232,7 +234,7 @@ fn echo_comes_back() {
     let watched = AtomicU64::new(0);
     let spec = spec(server.address, NetworkTestKind::Ping(pings(Probe::Udp)));
     let watch = |_: &vtax_load::network::Live| _ = watched.fetch_add(1, Relaxed);
-    let NetResult::Ping(result) = run(&spec, &Control::new(), &watch).unwrap() else { panic!() };
+    let NetworkResult::Ping(result) = run(&spec, &Control::new(), &watch).unwrap() else { panic!() };
     assert!((250..=301).contains(&result.intended), "{}", result.intended);
     assert_eq!((result.sent, result.answered, result.duplicates), (result.intended, result.intended, 0));
     assert!(
@@ -246,7 +248,7 @@ fn echo_comes_back() {
 fn the_kernel_answers_pings() {
     let server = Server::start();
     match server.test(NetworkTestKind::Ping(pings(Probe::Icmp))) {
-        Ok(NetResult::Ping(result)) => assert_eq!((result.answered, result.duplicates), (result.sent, 0)),
+        Ok(NetworkResult::Ping(result)) => assert_eq!((result.answered, result.duplicates), (result.sent, 0)),
         Ok(other) => panic!("{other:?}"),
         // Neither a group that may ping nor privileges: said so, with the way out.
         Err(error) => assert!(error.to_string().contains("ping_group_range"), "{error}"),
@@ -261,7 +263,7 @@ fn probes_to_nobody_are_lost() {
     let gone = "127.0.0.1:1".parse().unwrap();
     let error =
         run(&spec(gone, NetworkTestKind::Ping(pings(Probe::Udp))), &Control::new(), &|_| {}).unwrap_err();
-    assert!(matches!(error, NetError::Connect { .. }), "{error}");
+    assert!(matches!(error, NetworkError::Connect { .. }), "{error}");
 }
 
 #[test]
@@ -270,8 +272,10 @@ fn a_server_takes_only_as_many_tests_as_it_should() {
     let address = server.address;
     let (started, starts) = std::sync::mpsc::channel();
     let busy = thread::spawn(move || {
-        let spec =
-            NetSpec { duration: Nanos::from_secs(1), ..spec(address, NetworkTestKind::Rr(transactions())) };
+        let spec = NetworkSpec {
+            duration: Nanos::from_secs(1),
+            ..spec(address, NetworkTestKind::Rr(transactions()))
+        };
         run(&spec, &Control::new(), &|_| started.send(()).unwrap_or(()))
     });
     starts.recv().unwrap();
@@ -280,7 +284,7 @@ fn a_server_takes_only_as_many_tests_as_it_should() {
     busy.join().unwrap().unwrap();
     // Who has heard of its end can come again at once.
     for _ in 0..20 {
-        let spec = NetSpec {
+        let spec = NetworkSpec {
             warmup: Nanos::ZERO,
             duration: Nanos::from_millis(10),
             ..spec(address, NetworkTestKind::Rr(transactions()))
@@ -300,7 +304,7 @@ fn cancelling_ends_a_test() {
     let test = thread::spawn(move || run(&spec, &hand, &|_| {}));
     thread::sleep(Duration::from_millis(300));
     control.cancel();
-    let NetResult::Tcp(result) = test.join().unwrap().unwrap() else { panic!() };
+    let NetworkResult::Tcp(result) = test.join().unwrap().unwrap() else { panic!() };
     assert!(began.elapsed() < Duration::from_secs(30));
     assert!(result.up.unwrap().receiver.total_bytes > 0);
 }
@@ -322,9 +326,9 @@ fn strangers_are_told_apart() {
     let test = || NetworkTestKind::Tcp(bulk(Direction::Up));
     let run = |address| run(&spec(address, test()), &Control::new(), &|_| {}).unwrap_err();
     let closes = stranger(drop);
-    assert!(matches!(run(closes), NetError::Lost { .. }));
+    assert!(matches!(run(closes), NetworkError::Lost { .. }));
     let babbles = stranger(|mut s| s.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap_or(()));
-    assert!(matches!(run(babbles), NetError::Protocol { .. } | NetError::Lost { .. }));
+    assert!(matches!(run(babbles), NetworkError::Protocol { .. } | NetworkError::Lost { .. }));
     let lies = stranger(|mut s| {
         let mut request = [0; 1_000];
         let _ = s.read(&mut request);
@@ -378,15 +382,15 @@ fn a_peer_that_goes_away_in_the_middle_is_named() {
     spec.duration = Nanos::from_secs(60);
     let began = std::time::Instant::now();
     let error = run(&spec, &Control::new(), &|_| {}).unwrap_err();
-    assert!(matches!(error, NetError::Lost { .. }), "{error}");
+    assert!(matches!(error, NetworkError::Lost { .. }), "{error}");
     assert!(began.elapsed() < Duration::from_secs(30), "{error}");
 }
 
 #[test]
 fn nonsensical_tests_are_refused_before_they_begin() {
     let nowhere: SocketAddr = "127.0.0.1:1".parse().unwrap();
-    let refused = |spec: &NetSpec| match run(spec, &Control::new(), &|_| {}) {
-        Err(NetError::Spec { field, .. }) => field,
+    let refused = |spec: &NetworkSpec| match run(spec, &Control::new(), &|_| {}) {
+        Err(NetworkError::Spec { field, .. }) => field,
         other => panic!("{other:?}"),
     };
     let of = |test| spec(nowhere, test);

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use vtax_load::Control;
 use vtax_load::network::{
-    Direction, FailureKind, NetFailure, NetResult, NetSpec, NetworkTestKind, ServerOptions, SocketOptions,
-    TcpTest, UdpTest, run, serve,
+    Direction, FailureKind, NetworkFailure, NetworkResult, NetworkSpec, NetworkTestKind, ServerOptions,
+    SocketOptions, TcpTest, UdpTest, run, serve,
 };
 use vtax_sys::netlink::{
     BridgeOptions, Mac, Netlink, Request, Tbf, Veth, VethEnd, add_address, add_tbf, create_bridge,
@@ -73,8 +73,8 @@ impl Path {
         Netlink::open_in(&self.middle).unwrap().send(request).unwrap();
     }
 
-    fn test(&self, test: NetworkTestKind, millis: u64) -> Result<NetResult, NetFailure> {
-        let spec = NetSpec {
+    fn test(&self, test: NetworkTestKind, millis: u64) -> Result<NetworkResult, NetworkFailure> {
+        let spec = NetworkSpec {
             target: self.server,
             test,
             seed: 1,
@@ -82,7 +82,7 @@ impl Path {
             duration: Nanos::from_millis(millis),
             interval: Nanos::from_millis(100),
         };
-        let made = || Ok(run(&spec, &Control::new(), &|_| {}).map_err(|error| NetFailure::from(&error)));
+        let made = || Ok(run(&spec, &Control::new(), &|_| {}).map_err(|error| NetworkFailure::from(&error)));
         self.near.run(made).unwrap()
     }
 }
@@ -122,7 +122,9 @@ fn a_window_is_kept_from_the_first_packet_on() {
         return;
     }
     let path = Path::build();
-    let Ok(NetResult::Tcp(result)) = path.test(bulk(Some(Bytes(4 << 10))), 500) else { panic!("no result") };
+    let Ok(NetworkResult::Tcp(result)) = path.test(bulk(Some(Bytes(4 << 10))), 500) else {
+        panic!("no result")
+    };
     let flow = result.up.unwrap();
     assert_eq!(flow.receiver.connections[0].receive_buffer, 8 << 10);
     assert!(flow.receiver.intervals[0] > 0, "it stalls at its start: {flow:?}");
@@ -140,9 +142,13 @@ fn a_path_too_narrow_for_full_packets_is_named() {
     assert_eq!(failure.kind, FailureKind::MtuMismatch, "{failure:?}");
     assert!(failure.detail.contains("segments of 1448 bytes"), "{failure:?}");
     // Small ones do, and a datagram as large as a segment doesn't.
-    let Ok(NetResult::Udp(udp)) = path.test(datagrams(500), 200) else { panic!("small ones get through") };
+    let Ok(NetworkResult::Udp(udp)) = path.test(datagrams(500), 200) else {
+        panic!("small ones get through")
+    };
     assert!(udp.receiver.received > 0, "{udp:?}");
-    let Ok(NetResult::Udp(udp)) = path.test(datagrams(1_400), 200) else { panic!("the test itself is made") };
+    let Ok(NetworkResult::Udp(udp)) = path.test(datagrams(1_400), 200) else {
+        panic!("the test itself is made")
+    };
     assert_eq!(udp.receiver.received, 0, "{udp:?}");
 }
 

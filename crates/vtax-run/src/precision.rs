@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use vtax_load::network::{NetResult, TcpFlow};
+use vtax_load::network::{NetworkResult, TcpFlow};
 use vtax_plan::model::Plan;
 use vtax_stats::{Direction, Group, Ratio, after_looking, narrow, tax};
 use vtax_store::LiveWidth;
@@ -136,14 +136,16 @@ fn of_tests(record: &TrialRecord) -> Vec<(String, Direction, f64)> {
 }
 
 /// The figure that a network test is named after.
-fn of_test(result: &NetResult) -> (Direction, f64) {
+fn of_test(result: &NetworkResult) -> (Direction, f64) {
     match result {
-        NetResult::Tcp(tcp) => {
+        NetworkResult::Tcp(tcp) => {
             (Direction::Higher, [&tcp.up, &tcp.down].into_iter().flatten().map(TcpFlow::goodput).sum())
         }
-        NetResult::Udp(udp) => (Direction::Higher, udp.goodput()),
-        NetResult::Ping(ping) => (Direction::Lower, ping.rtt.quantile(0.5).0 as f64),
-        NetResult::Rr(rr) => (Direction::Higher, rr.transactions as f64 / rr.time.as_secs_f64().max(1e-9)),
+        NetworkResult::Udp(udp) => (Direction::Higher, udp.goodput()),
+        NetworkResult::Ping(ping) => (Direction::Lower, ping.rtt.quantile(0.5).0 as f64),
+        NetworkResult::Rr(rr) => {
+            (Direction::Higher, rr.transactions as f64 / rr.time.as_secs_f64().max(1e-9))
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use vtax_load::LoadResult;
-use vtax_load::network::NetResult;
+use vtax_load::network::NetworkResult;
 use vtax_probe::layers::CpuBreakdown;
 use vtax_units::Rate;
 
@@ -56,7 +56,7 @@ struct Test {
     test: String,
     started_unix_ms: u64,
     validity: Validity,
-    result: Option<NetResult>,
+    result: Option<NetworkResult>,
     warm_up: Option<WarmUp>,
     checks: Vec<CountCheck>,
     cpu: Option<CpuBreakdown>,

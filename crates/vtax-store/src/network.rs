@@ -1,7 +1,7 @@
 //! What a network test found.
 
 use serde::{Deserialize, Serialize};
-use vtax_load::network::NetResult;
+use vtax_load::network::NetworkResult;
 
 /// What one test of a network workload found.
 ///
@@ -11,7 +11,7 @@ use vtax_load::network::NetResult;
 pub struct NetworkFinding {
     /// What both ends found. Where warm-up was cut off a TCP transfer, the receiver's counted bytes and time are
     /// what is left, its intervals everything.
-    pub result: NetResult,
+    pub result: NetworkResult,
     /// The same bytes as others counted them.
     pub checks: Vec<CountCheck>,
 }

@@ -11,8 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use vtax_load::network::{
-    Direction, NetResult, NetSpec, NetworkTestKind, PingTest, Probe, ServerOptions, SocketOptions, TcpTest,
-    UdpTest, run, serve,
+    Direction, NetworkResult, NetworkSpec, NetworkTestKind, PingTest, Probe, ServerOptions, SocketOptions,
+    TcpTest, UdpTest, run, serve,
 };
 use vtax_load::{ArrivalProcess, Control};
 use vtax_plan::model::NetPath;
@@ -254,19 +254,21 @@ impl<'a> Bench<'a> {
         Ok(proof)
     }
 
-    fn test(&self, test: NetworkTestKind, warmup: Nanos, duration: Nanos) -> Result<NetResult, String> {
-        let spec = NetSpec { target: self.target, test, seed: 1, warmup, duration, interval: duration };
+    fn test(&self, test: NetworkTestKind, warmup: Nanos, duration: Nanos) -> Result<NetworkResult, String> {
+        let spec = NetworkSpec { target: self.target, test, seed: 1, warmup, duration, interval: duration };
         // The server may be just starting.
         let until = std::time::Instant::now() + Duration::from_secs(5);
         loop {
             match run(&spec, &Control::default(), &|_| {}) {
                 Ok(result) => return Ok(result),
-                Err(e @ vtax_load::network::NetError::Connect { .. })
+                Err(e @ vtax_load::network::NetworkError::Connect { .. })
                     if std::time::Instant::now() > until =>
                 {
                     return Err(chain(&e));
                 }
-                Err(vtax_load::network::NetError::Connect { .. }) => thread::sleep(Duration::from_millis(5)),
+                Err(vtax_load::network::NetworkError::Connect { .. }) => {
+                    thread::sleep(Duration::from_millis(5))
+                }
                 Err(e) => return Err(chain(&e)),
             }
         }
@@ -282,7 +284,7 @@ impl<'a> Bench<'a> {
             timeout: Nanos(1_000_000_000 + 2 * delay.0),
         };
         match self.test(NetworkTestKind::Ping(ping), Nanos::from_millis(20), Nanos::from_millis(120))? {
-            NetResult::Ping(found) if found.answered > 0 => Ok(found.rtt.quantile(0.5)),
+            NetworkResult::Ping(found) if found.answered > 0 => Ok(found.rtt.quantile(0.5)),
             _ => Err("no echo came back".to_owned()),
         }
     }
@@ -296,7 +298,7 @@ impl<'a> Bench<'a> {
         let buffer = Some(Bytes::from_mib(4));
         let test = UdpTest { rate: Some(rate), size, direction: Direction::Up, buffer };
         match self.test(NetworkTestKind::Udp(test), Nanos::from_millis(50), duration)? {
-            NetResult::Udp(found) => Ok(found),
+            NetworkResult::Udp(found) => Ok(found),
             _ => Err("the instrument gave another test's result".to_owned()),
         }
     }
@@ -341,7 +343,7 @@ impl<'a> Bench<'a> {
             copy: false,
         };
         match self.test(NetworkTestKind::Tcp(test), Nanos::from_millis(100), Nanos::from_millis(300))? {
-            NetResult::Tcp(found) => Ok([asked, found.up.map_or(0.0, |flow| flow.goodput())]),
+            NetworkResult::Tcp(found) => Ok([asked, found.up.map_or(0.0, |flow| flow.goodput())]),
             _ => Err("the instrument gave another test's result".to_owned()),
         }
     }

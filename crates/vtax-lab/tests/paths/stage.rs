@@ -11,8 +11,8 @@ use vtax_agent::message::{Provisioning, ServiceId};
 use vtax_agent::{AgentError, Client, Role};
 use vtax_lab::{Isolation, Lab, LabOptions, Node, Sut, Testbed, TestbedSpec};
 use vtax_load::network::{
-    Direction, NetResult, NetSpec, NetworkTestKind, PingTest, Probe, ServerOptions, SocketOptions, TcpFlow,
-    TcpTest, UdpTest,
+    Direction, NetworkResult, NetworkSpec, NetworkTestKind, PingTest, Probe, ServerOptions, SocketOptions,
+    TcpFlow, TcpTest, UdpTest,
 };
 use vtax_load::{ArrivalProcess, LoadSpec, NetworkAnswer, Step};
 use vtax_plan::model::{
@@ -146,10 +146,15 @@ impl Stage {
         Self { testbed, client, suts, targets, _between: between, aim: 0 }
     }
 
-    fn run(&self, test: NetworkTestKind, warmup: Duration, duration: Duration) -> Result<NetResult, String> {
+    fn run(
+        &self,
+        test: NetworkTestKind,
+        warmup: Duration,
+        duration: Duration,
+    ) -> Result<NetworkResult, String> {
         let (warmup, duration) = (warmup.into(), duration.into());
         let target = self.targets[self.aim];
-        let spec = NetSpec { target, test, seed: 1, warmup, duration, interval: duration };
+        let spec = NetworkSpec { target, test, seed: 1, warmup, duration, interval: duration };
         let made = || -> Result<NetworkAnswer, AgentError> {
             self.client.open_load(&LoadSpec::Network)?;
             self.client.run_step(Step::Network(spec.clone()), spec.longest(), &mut |_| {})
@@ -177,7 +182,7 @@ impl Stage {
             copy: false,
         };
         match self.run(NetworkTestKind::Tcp(test), Duration::from_millis(150), duration).unwrap() {
-            NetResult::Tcp(found) => found.up.unwrap(),
+            NetworkResult::Tcp(found) => found.up.unwrap(),
             other => panic!("{other:?}"),
         }
     }
@@ -191,7 +196,7 @@ impl Stage {
             timeout: timeout.into(),
         };
         match self.run(NetworkTestKind::Ping(test), Duration::ZERO, Duration::from_millis(100))? {
-            NetResult::Ping(found) => Ok((found.answered > 0).then(|| found.rtt.quantile(0.5))),
+            NetworkResult::Ping(found) => Ok((found.answered > 0).then(|| found.rtt.quantile(0.5))),
             other => panic!("{other:?}"),
         }
     }
@@ -223,7 +228,7 @@ impl Stage {
             .run(NetworkTestKind::Udp(test), Duration::from_millis(50), Duration::from_millis(500))
             .unwrap()
         {
-            NetResult::Udp(found) => found.loss(),
+            NetworkResult::Udp(found) => found.loss(),
             other => panic!("{other:?}"),
         }
     }

@@ -1,7 +1,7 @@
 //! `vtax load`: the load engine alone, against any server.
 
 mod http;
-mod net;
+mod network;
 mod output;
 mod profile;
 mod redis;
@@ -26,10 +26,10 @@ enum Load {
     Http(Box<http::Args>),
     Redis(Box<redis::Args>),
     Sip(Box<sip::Args>),
-    Tcp(Box<net::TcpArgs>),
-    Udp(Box<net::UdpArgs>),
-    Rr(Box<net::RrArgs>),
-    Ping(Box<net::PingArgs>),
+    Tcp(Box<network::TcpArgs>),
+    Udp(Box<network::UdpArgs>),
+    Rr(Box<network::RrArgs>),
+    Ping(Box<network::PingArgs>),
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -37,10 +37,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Load::Http(args) => http::run(args),
         Load::Redis(args) => redis::run(args),
         Load::Sip(args) => sip::run(args),
-        Load::Tcp(args) => net::tcp(args),
-        Load::Udp(args) => net::udp(args),
-        Load::Rr(args) => net::rr(args),
-        Load::Ping(args) => net::ping(args),
+        Load::Tcp(args) => network::tcp(args),
+        Load::Udp(args) => network::udp(args),
+        Load::Rr(args) => network::rr(args),
+        Load::Ping(args) => network::ping(args),
     }
 }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::NetCpu;
-use super::{FailureKind, NetError, NetSpec, TcpSide, UdpReceiver, UdpSender};
+use super::NetworkCpu;
+use super::{FailureKind, NetworkError, NetworkSpec, TcpSide, UdpReceiver, UdpSender};
 
 /// Version of this protocol; both ends must have the same.
 pub(super) const VERSION: u32 = 3;
@@ -20,10 +20,10 @@ const MESSAGE_MAX: usize = 4 << 20;
 pub(super) type Token = [u8; 16];
 
 /// A token that can't be guessed.
-pub(super) fn new_token() -> Result<Token, NetError> {
+pub(super) fn new_token() -> Result<Token, NetworkError> {
     let mut token = Token::default();
     rustix::rand::getrandom(&mut token, rustix::rand::GetRandomFlags::empty())
-        .map_err(|e| NetError::system("draw a random token")(e.into()))?;
+        .map_err(|e| NetworkError::system("draw a random token")(e.into()))?;
     Ok(token)
 }
 
@@ -36,7 +36,7 @@ pub(super) enum ToServer {
         /// [`VERSION`].
         version: u32,
         /// The test.
-        spec: NetSpec,
+        spec: NetworkSpec,
     },
     /// The first message of a data connection.
     Stream {
@@ -87,7 +87,7 @@ pub(super) struct ServerReport {
     pub(super) sent: Option<TcpSide>,
     pub(super) udp_received: Option<UdpReceiver>,
     pub(super) udp_sent: Option<UdpSender>,
-    pub(super) cpu: NetCpu,
+    pub(super) cpu: NetworkCpu,
 }
 
 impl FromServer {
@@ -108,45 +108,45 @@ pub(super) fn prepare(link: &TcpStream, patience: Duration) -> io::Result<()> {
     link.set_write_timeout(Some(patience))
 }
 
-pub(super) fn send(link: &mut TcpStream, message: &impl Serialize) -> Result<(), NetError> {
-    let text = serde_json::to_vec(message).map_err(|e| NetError::protocol(e.to_string()))?;
+pub(super) fn send(link: &mut TcpStream, message: &impl Serialize) -> Result<(), NetworkError> {
+    let text = serde_json::to_vec(message).map_err(|e| NetworkError::protocol(e.to_string()))?;
     let mut frame = Vec::with_capacity(text.len() + 4);
     frame.extend_from_slice(&(text.len() as u32).to_be_bytes());
     frame.extend_from_slice(&text);
-    link.write_all(&frame).map_err(NetError::lost("telling it what to do"))
+    link.write_all(&frame).map_err(NetworkError::lost("telling it what to do"))
 }
 
-pub(super) fn receive<T: DeserializeOwned>(link: &mut TcpStream) -> Result<T, NetError> {
+pub(super) fn receive<T: DeserializeOwned>(link: &mut TcpStream) -> Result<T, NetworkError> {
     let mut length = [0; 4];
-    link.read_exact(&mut length).map_err(NetError::lost("waiting for its word"))?;
+    link.read_exact(&mut length).map_err(NetworkError::lost("waiting for its word"))?;
     let length = u32::from_be_bytes(length) as usize;
     if length > MESSAGE_MAX {
-        return Err(NetError::protocol(format!("a message of {length} bytes")));
+        return Err(NetworkError::protocol(format!("a message of {length} bytes")));
     }
     // Grows with what really comes, not with what a stranger announces.
     let mut text = Vec::new();
-    link.take(length as u64).read_to_end(&mut text).map_err(NetError::lost("hearing its word"))?;
+    link.take(length as u64).read_to_end(&mut text).map_err(NetworkError::lost("hearing its word"))?;
     if text.len() < length {
-        return Err(NetError::lost("hearing its word")(io::ErrorKind::UnexpectedEof.into()));
+        return Err(NetworkError::lost("hearing its word")(io::ErrorKind::UnexpectedEof.into()));
     }
-    serde_json::from_slice(&text).map_err(|e| NetError::protocol(e.to_string()))
+    serde_json::from_slice(&text).map_err(|e| NetworkError::protocol(e.to_string()))
 }
 
 /// Waits for the start.
-pub(super) fn wait_for_go(link: &mut TcpStream) -> Result<(), NetError> {
+pub(super) fn wait_for_go(link: &mut TcpStream) -> Result<(), NetworkError> {
     match receive(link)? {
         FromServer::Go => Ok(()),
-        FromServer::Refused { reason, kind } => Err(NetError::Refused { reason, kind }),
-        other => Err(NetError::protocol(format!("{} instead of a start", other.name()))),
+        FromServer::Refused { reason, kind } => Err(NetworkError::Refused { reason, kind }),
+        other => Err(NetworkError::protocol(format!("{} instead of a start", other.name()))),
     }
 }
 
 /// Asks for what the server saw.
-pub(super) fn ask_report(link: &mut TcpStream) -> Result<ServerReport, NetError> {
+pub(super) fn ask_report(link: &mut TcpStream) -> Result<ServerReport, NetworkError> {
     send(link, &ToServer::Report)?;
     match receive(link)? {
         FromServer::Report(report) => Ok(*report),
-        FromServer::Refused { reason, kind } => Err(NetError::Refused { reason, kind }),
-        other => Err(NetError::protocol(format!("{} instead of a report", other.name()))),
+        FromServer::Refused { reason, kind } => Err(NetworkError::Refused { reason, kind }),
+        other => Err(NetworkError::protocol(format!("{} instead of a report", other.name()))),
     }
 }

@@ -17,7 +17,7 @@ use vtax_units::Nanos;
 use super::control::{self, Token};
 use super::meter::{Counter, Timeline, cancelled_by, count, joined};
 use super::udp::{Head, Numbers, Seen, greet};
-use super::{Agreed, NetError, NetSpec, PingInterval, PingResult, PingTest, UDP_HEADER, Watch};
+use super::{Agreed, NetworkError, NetworkSpec, PingInterval, PingResult, PingTest, UDP_HEADER, Watch};
 use crate::{Arrivals, Control, Segment};
 
 /// Probes whose answers are waited for at most; more than any rate and timeout allowed ask for
@@ -34,7 +34,7 @@ pub(super) fn udp(
     session: &Agreed<'_>,
     test: &PingTest,
     mut link: TcpStream,
-) -> Result<PingResult, NetError> {
+) -> Result<PingResult, NetworkError> {
     let socket = greet(session, None, &mut link)?;
     let wire = Wire { socket: socket.into(), icmp: None };
     let pinger = Pinger::new(session.spec, test, &wire, session.token);
@@ -45,11 +45,11 @@ pub(super) fn udp(
 
 /// ICMP echo; only the peer's kernel takes part.
 pub(super) fn icmp(
-    spec: &NetSpec,
+    spec: &NetworkSpec,
     test: &PingTest,
     control: &Control,
     watch: Watch<'_>,
-) -> Result<PingResult, NetError> {
+) -> Result<PingResult, NetworkError> {
     let wire = Wire::icmp(spec)?;
     let token = control::new_token()?;
     Pinger::new(spec, test, &wire, token).run(control, watch)
@@ -74,7 +74,7 @@ struct Icmp {
 impl Wire {
     /// A datagram socket where the kernel lets this group ping (icmp(7), `ping_group_range`), else
     /// a raw one, which takes privileges.
-    fn icmp(spec: &NetSpec) -> Result<Self, NetError> {
+    fn icmp(spec: &NetworkSpec) -> Result<Self, NetworkError> {
         let v4 = spec.target.is_ipv4();
         let (family, protocol) =
             if v4 { (AddressFamily::INET, ipproto::ICMP) } else { (AddressFamily::INET6, ipproto::ICMPV6) };
@@ -87,13 +87,14 @@ impl Wire {
                 Err(e) => {
                     let operation = "open an ICMP socket; allow it with \
                                      `sysctl net.ipv4.ping_group_range='0 2147483647'`, or use UDP echo";
-                    return Err(NetError::system(operation)(e.into()));
+                    return Err(NetworkError::system(operation)(e.into()));
                 }
             },
         };
         let mut target = spec.target;
         target.set_port(0);
-        rustix::net::connect(&socket, &target).map_err(|e| NetError::Connect { target, source: e.into() })?;
+        rustix::net::connect(&socket, &target)
+            .map_err(|e| NetworkError::Connect { target, source: e.into() })?;
         let (request, reply) = if v4 { (8, 0) } else { (128, 129) };
         Ok(Self { socket, icmp: Some(Icmp { request, reply, raw, v4 }) })
     }
@@ -159,7 +160,7 @@ struct Pinger<'a> {
 }
 
 impl<'a> Pinger<'a> {
-    fn new(spec: &NetSpec, test: &'a PingTest, wire: &'a Wire, token: Token) -> Self {
+    fn new(spec: &NetworkSpec, test: &'a PingTest, wire: &'a Wire, token: Token) -> Self {
         let timeline = Timeline::begin(spec);
         let rate =
             Segment { from: test.rate, to: test.rate, duration: Nanos(spec.warmup.0 + spec.duration.0) };
@@ -193,7 +194,7 @@ impl<'a> Pinger<'a> {
         }
     }
 
-    fn run(mut self, control: &Control, watch: Watch<'_>) -> Result<PingResult, NetError> {
+    fn run(mut self, control: &Control, watch: Watch<'_>) -> Result<PingResult, NetworkError> {
         let cancelled = cancelled_by(control);
         let counters = [Counter::default()];
         let timeline = self.timeline;
@@ -203,7 +204,7 @@ impl<'a> Pinger<'a> {
             let pinging = move || {
                 let result = self.ping(counter, cancelled);
                 counter.end();
-                result.map(|()| self.result).map_err(NetError::lost("probing it"))
+                result.map(|()| self.result).map_err(NetworkError::lost("probing it"))
             };
             let thread = scope.spawn(pinging);
             count(&timeline, &counters, &cancelled, Some(watch));

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Why a network test has no result.
 #[derive(Debug, thiserror::Error)]
-pub enum NetError {
+pub enum NetworkError {
     /// The specification makes no sense.
     #[error("{field}: {reason}")]
     Spec {
@@ -71,7 +71,7 @@ pub enum NetError {
     Cancelled,
 }
 
-impl NetError {
+impl NetworkError {
     pub(super) fn system(operation: &'static str) -> impl Fn(io::Error) -> Self {
         move |source| Self::System { operation, source }
     }
@@ -99,15 +99,15 @@ impl NetError {
 
 /// Why a network test has no result, for those on another machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NetFailure {
+pub struct NetworkFailure {
     /// The kind of reason.
     pub kind: FailureKind,
     /// The whole chain of causes.
     pub detail: String,
 }
 
-impl From<&NetError> for NetFailure {
-    fn from(error: &NetError) -> Self {
+impl From<&NetworkError> for NetworkFailure {
+    fn from(error: &NetworkError) -> Self {
         Self { kind: error.kind(), detail: vtax_sys::chain(error) }
     }
 }

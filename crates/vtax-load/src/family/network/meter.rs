@@ -7,7 +7,7 @@ use vtax_sys::sched::monotonic;
 use vtax_sys::usage::{CpuTime, thread_cpu};
 use vtax_units::Nanos;
 
-use super::{Live, NetCpu, NetError, NetSpec, Watch};
+use super::{Live, NetworkCpu, NetworkError, NetworkSpec, Watch};
 use crate::Control;
 
 /// One thread's count, on a cache line of its own: it is written with every call and read rarely.
@@ -48,7 +48,7 @@ pub(super) struct Timeline {
 }
 
 impl Timeline {
-    pub(super) fn begin(spec: &NetSpec) -> Self {
+    pub(super) fn begin(spec: &NetworkSpec) -> Self {
         Self {
             start: monotonic(),
             warmup: spec.warmup,
@@ -187,15 +187,15 @@ impl Usage {
         Self(thread_cpu().unwrap_or_default())
     }
 
-    pub(super) fn end(&self) -> NetCpu {
+    pub(super) fn end(&self) -> NetworkCpu {
         let used = thread_cpu().unwrap_or_default().since(self.0);
-        NetCpu { user: used.user, system: used.system }
+        NetworkCpu { user: used.user, system: used.system }
     }
 }
 
 /// The end of a thread's work, whatever it was.
-pub(super) fn joined<T>(result: std::thread::Result<Result<T, NetError>>) -> Result<T, NetError> {
-    result.unwrap_or_else(|_| Err(NetError::system("run a thread")(std::io::Error::other("it panicked"))))
+pub(super) fn joined<T>(result: std::thread::Result<Result<T, NetworkError>>) -> Result<T, NetworkError> {
+    result.unwrap_or_else(|_| Err(NetworkError::system("run a thread")(std::io::Error::other("it panicked"))))
 }
 
 /// Whether the user has called the test off.

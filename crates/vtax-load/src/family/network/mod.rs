@@ -23,7 +23,7 @@ mod udp;
 use std::net::TcpStream;
 use std::time::Duration;
 
-pub use error::{FailureKind, NetError, NetFailure};
+pub use error::{FailureKind, NetworkError, NetworkFailure};
 pub use result::*;
 pub use server::{ServerOptions, serve};
 pub use session::{NetworkAnswer, NetworkSession};
@@ -49,34 +49,34 @@ pub type Watch<'a> = &'a (dyn Fn(&Live) + Sync);
 ///
 /// The specification is invalid, no server answers there, the peer went away, or the kernel refuses
 /// something the test needs.
-pub fn run(spec: &NetSpec, control: &Control, watch: Watch<'_>) -> Result<NetResult, NetError> {
+pub fn run(spec: &NetworkSpec, control: &Control, watch: Watch<'_>) -> Result<NetworkResult, NetworkError> {
     spec.check()?;
     if let NetworkTestKind::Ping(ping) = &spec.test
         && ping.probe == Probe::Icmp
     {
-        return echo::icmp(spec, ping, control, watch).map(NetResult::Ping);
+        return echo::icmp(spec, ping, control, watch).map(NetworkResult::Ping);
     }
     let mut link = TcpStream::connect_timeout(&spec.target, PATIENCE)
-        .map_err(|source| NetError::Connect { target: spec.target, source })?;
-    control::prepare(&link, PATIENCE).map_err(NetError::system("prepare the control connection"))?;
+        .map_err(|source| NetworkError::Connect { target: spec.target, source })?;
+    control::prepare(&link, PATIENCE).map_err(NetworkError::system("prepare the control connection"))?;
     control::send(&mut link, &ToServer::Begin { version: control::VERSION, spec: spec.clone() })?;
     let (token, port) = match control::receive(&mut link)? {
         FromServer::Accepted { token, port } => (token, port),
-        FromServer::Refused { reason, kind } => return Err(NetError::Refused { reason, kind }),
-        other => return Err(NetError::protocol(format!("{} before the test", other.name()))),
+        FromServer::Refused { reason, kind } => return Err(NetworkError::Refused { reason, kind }),
+        other => return Err(NetworkError::protocol(format!("{} before the test", other.name()))),
     };
     let session = Agreed { spec, token, port, control, watch };
     match &spec.test {
-        NetworkTestKind::Tcp(test) => tcp::client(&session, test, link).map(NetResult::Tcp),
-        NetworkTestKind::Udp(test) => udp::client(&session, test, link).map(NetResult::Udp),
-        NetworkTestKind::Rr(test) => rr::client(&session, test, link).map(NetResult::Rr),
-        NetworkTestKind::Ping(test) => echo::udp(&session, test, link).map(NetResult::Ping),
+        NetworkTestKind::Tcp(test) => tcp::client(&session, test, link).map(NetworkResult::Tcp),
+        NetworkTestKind::Udp(test) => udp::client(&session, test, link).map(NetworkResult::Udp),
+        NetworkTestKind::Rr(test) => rr::client(&session, test, link).map(NetworkResult::Rr),
+        NetworkTestKind::Ping(test) => echo::udp(&session, test, link).map(NetworkResult::Ping),
     }
 }
 
 /// A test the server has agreed to, on the client.
 struct Agreed<'a> {
-    spec: &'a NetSpec,
+    spec: &'a NetworkSpec,
     token: control::Token,
     /// Of the test's datagrams or connections; 0: the server's own.
     port: u16,

@@ -8,7 +8,7 @@ use crate::LatencyHistogram;
 /// What a test found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum NetResult {
+pub enum NetworkResult {
     /// Of bulk TCP.
     Tcp(TcpResult),
     /// Of UDP at a rate.
@@ -63,21 +63,21 @@ pub struct TcpSide {
     /// Bytes by interval of the counted time.
     pub intervals: Vec<u64>,
     /// What its threads used.
-    pub cpu: NetCpu,
+    pub cpu: NetworkCpu,
     /// Its connections.
     pub connections: Vec<ConnectionFacts>,
 }
 
 /// CPU time from the first to the last byte or datagram.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NetCpu {
+pub struct NetworkCpu {
     /// In user mode.
     pub user: Nanos,
     /// In the kernel, softirqs on this thread's account included.
     pub system: Nanos,
 }
 
-impl NetCpu {
+impl NetworkCpu {
     /// Both together.
     #[must_use]
     pub fn total(&self) -> Nanos {
@@ -135,7 +135,7 @@ pub struct UdpSender {
     /// Why the sender could not carry the rate, where it could not.
     pub limited: Option<String>,
     /// What its thread used, warm-up included.
-    pub cpu: NetCpu,
+    pub cpu: NetworkCpu,
     /// Datagrams sent, warm-up included: what `cpu` was used for.
     pub total: u64,
 }
@@ -162,7 +162,7 @@ pub struct UdpReceiver {
     /// By interval: datagrams received.
     pub intervals: Vec<u64>,
     /// What its thread used.
-    pub cpu: NetCpu,
+    pub cpu: NetworkCpu,
     /// Datagrams received, warm-up included.
     pub total: u64,
 }
@@ -197,9 +197,9 @@ pub struct RrResult {
     /// By interval.
     pub intervals: Vec<u64>,
     /// What the client's threads used.
-    pub client_cpu: NetCpu,
+    pub client_cpu: NetworkCpu,
     /// What the server's used.
-    pub server_cpu: NetCpu,
+    pub server_cpu: NetworkCpu,
     /// The client's connections.
     pub connections: Vec<ConnectionFacts>,
 }

@@ -13,14 +13,18 @@ use vtax_units::Nanos;
 use super::control;
 use super::meter::{Counter, Timeline, Usage, cancelled_by, count, joined};
 use super::tcp::{connect_all, facts};
-use super::{Agreed, ConnectionFacts, NetCpu, NetError, RrResult, RrTest, SocketOptions};
+use super::{Agreed, ConnectionFacts, NetworkCpu, NetworkError, RrResult, RrTest, SocketOptions};
 use crate::LatencyHistogram;
 
 /// A transaction that takes longer has lost its peer.
 const STUCK: Duration = Duration::from_secs(10);
 
 /// The client's part.
-pub(super) fn client(session: &Agreed<'_>, test: &RrTest, mut link: TcpStream) -> Result<RrResult, NetError> {
+pub(super) fn client(
+    session: &Agreed<'_>,
+    test: &RrTest,
+    mut link: TcpStream,
+) -> Result<RrResult, NetworkError> {
     // A request that waits to be sent with others would measure Nagle's algorithm.
     let setup = SocketOptions { no_delay: true, ..test.socket.clone() };
     let streams = connect_all(session, &setup, test.streams, true)?;
@@ -40,8 +44,8 @@ pub(super) fn client(session: &Agreed<'_>, test: &RrTest, mut link: TcpStream) -
             time: counted.time,
             latency: LatencyHistogram::new(),
             intervals: counted.event_intervals,
-            client_cpu: NetCpu::default(),
-            server_cpu: NetCpu::default(),
+            client_cpu: NetworkCpu::default(),
+            server_cpu: NetworkCpu::default(),
             connections: Vec::new(),
         };
         for thread in threads {
@@ -63,7 +67,7 @@ fn ask(
     timeline: &Timeline,
     counter: &Counter,
     cancelled: &(dyn Fn() -> bool + Sync),
-) -> Result<(LatencyHistogram, NetCpu, ConnectionFacts), NetError> {
+) -> Result<(LatencyHistogram, NetworkCpu, ConnectionFacts), NetworkError> {
     let before = tcp_info(stream.as_fd()).unwrap_or_default();
     let usage = Usage::begin();
     let mut latency = LatencyHistogram::new();
@@ -94,13 +98,13 @@ fn ask(
     let mut transact = transact;
     let result = transact();
     counter.end();
-    let all = result.map_err(NetError::lost("waiting for its response"))?;
+    let all = result.map_err(NetworkError::lost("waiting for its response"))?;
     let cpu = usage.end();
     Ok((latency, cpu, facts(&stream, &before, all * u64::from(test.request))))
 }
 
 /// The server's part, on one connection: answers until the client has no more to ask.
-pub(super) fn answer(mut stream: TcpStream, test: &RrTest) -> Result<NetCpu, NetError> {
+pub(super) fn answer(mut stream: TcpStream, test: &RrTest) -> Result<NetworkCpu, NetworkError> {
     let usage = Usage::begin();
     let mut respond = || -> io::Result<()> {
         stream.set_read_timeout(Some(STUCK))?;
@@ -115,6 +119,6 @@ pub(super) fn answer(mut stream: TcpStream, test: &RrTest) -> Result<NetCpu, Net
             }
         }
     };
-    respond().map_err(NetError::lost("answering it"))?;
+    respond().map_err(NetworkError::lost("answering it"))?;
     Ok(usage.end())
 }

@@ -14,8 +14,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::control::{self, FromServer, ServerReport, ToServer, Token};
 use super::meter::{Counter, Timeline, joined};
 use super::{
-    Direction, FailureKind, NetCpu, NetError, NetSpec, NetworkTestKind, PATIENCE, PingTest, RrTest,
-    SocketOptions, TcpTest, UdpTest, echo, rr, tcp, udp,
+    Direction, FailureKind, NetworkCpu, NetworkError, NetworkSpec, NetworkTestKind, PATIENCE, PingTest,
+    RrTest, SocketOptions, TcpTest, UdpTest, echo, rr, tcp, udp,
 };
 
 /// Whom a server serves.
@@ -55,9 +55,9 @@ impl Hall {
 /// # Errors
 ///
 /// Where the listening socket fails.
-pub fn serve(listener: &TcpListener, options: ServerOptions, stop: &AtomicBool) -> Result<(), NetError> {
+pub fn serve(listener: &TcpListener, options: ServerOptions, stop: &AtomicBool) -> Result<(), NetworkError> {
     let hall = Hall { options, tests: Mutex::default(), strangers: AtomicUsize::new(0) };
-    listener.set_nonblocking(true).map_err(NetError::system("listen"))?;
+    listener.set_nonblocking(true).map_err(NetworkError::system("listen"))?;
     thread::scope(|scope| {
         while !stop.load(Relaxed) {
             let timeout = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
@@ -73,7 +73,7 @@ pub fn serve(listener: &TcpListener, options: ServerOptions, stop: &AtomicBool) 
                     thread::sleep(Duration::from_millis(50));
                     continue;
                 }
-                Err(e) => return Err(NetError::system("accept a connection")(e)),
+                Err(e) => return Err(NetworkError::system("accept a connection")(e)),
             };
             if hall.strangers.fetch_add(1, Relaxed) >= STRANGERS_MAX {
                 hall.strangers.fetch_sub(1, Relaxed);
@@ -109,9 +109,9 @@ fn meet(hall: &Hall, mut socket: TcpStream, stop: &AtomicBool) {
     }
 }
 
-fn introduce(socket: &mut TcpStream) -> Result<ToServer, NetError> {
-    socket.set_nonblocking(false).map_err(NetError::system("prepare a connection"))?;
-    control::prepare(socket, INTRODUCTION).map_err(NetError::system("prepare a connection"))?;
+fn introduce(socket: &mut TcpStream) -> Result<ToServer, NetworkError> {
+    socket.set_nonblocking(false).map_err(NetworkError::system("prepare a connection"))?;
+    control::prepare(socket, INTRODUCTION).map_err(NetworkError::system("prepare a connection"))?;
     control::receive(socket)
 }
 
@@ -120,9 +120,9 @@ fn host(
     hall: &Hall,
     link: &mut TcpStream,
     version: u32,
-    spec: &NetSpec,
+    spec: &NetworkSpec,
     stop: &AtomicBool,
-) -> Result<(), NetError> {
+) -> Result<(), NetworkError> {
     let refusal = if version == control::VERSION {
         spec.check().err().map(|e| e.to_string())
     } else {
@@ -157,7 +157,7 @@ fn host(
 }
 
 struct Host<'a> {
-    spec: &'a NetSpec,
+    spec: &'a NetworkSpec,
     token: Token,
     streams: Receiver<Stream>,
     stop: &'a AtomicBool,
@@ -165,9 +165,9 @@ struct Host<'a> {
 
 impl Host<'_> {
     /// The test itself, until the client asks for the report or is about to.
-    fn run(&self, link: &mut TcpStream) -> Result<ServerReport, NetError> {
+    fn run(&self, link: &mut TcpStream) -> Result<ServerReport, NetworkError> {
         let patience = Duration::from_nanos(self.spec.warmup.0 + self.spec.duration.0) + PATIENCE * 2;
-        link.set_read_timeout(Some(patience)).map_err(NetError::system("prepare a connection"))?;
+        link.set_read_timeout(Some(patience)).map_err(NetworkError::system("prepare a connection"))?;
         match &self.spec.test {
             NetworkTestKind::Tcp(test) => self.tcp(test, link),
             NetworkTestKind::Rr(test) => self.rr(test, link),
@@ -187,17 +187,18 @@ impl Host<'_> {
         setup: &SocketOptions,
         ups: u32,
         downs: u32,
-    ) -> Result<(Vec<TcpStream>, Vec<TcpStream>), NetError> {
+    ) -> Result<(Vec<TcpStream>, Vec<TcpStream>), NetworkError> {
         // Whatever has no need of it goes to the one port that a firewall need let through.
         let own = match setup.window {
             Some(_) => {
-                let address: IpAddr = link.local_addr().map_err(NetError::system("ask for an address"))?.ip();
+                let address: IpAddr =
+                    link.local_addr().map_err(NetworkError::system("ask for an address"))?.ip();
                 Some(tcp::listen(SocketAddr::new(address, 0), setup)?)
             }
             None => None,
         };
         let port = match &own {
-            Some(own) => own.local_addr().map_err(NetError::system("ask for an address"))?.port(),
+            Some(own) => own.local_addr().map_err(NetworkError::system("ask for an address"))?.port(),
             None => 0,
         };
         control::send(link, &self.accepted(port))?;
@@ -209,7 +210,7 @@ impl Host<'_> {
                 None => self.streams.recv_timeout(PATIENCE).ok(),
             };
             let stream = next.ok_or_else(|| {
-                NetError::lost("waiting for its connections")(io::ErrorKind::TimedOut.into())
+                NetworkError::lost("waiting for its connections")(io::ErrorKind::TimedOut.into())
             })?;
             if stream.up { up.push(stream.socket) } else { down.push(stream.socket) }
         }
@@ -241,7 +242,7 @@ impl Host<'_> {
         move || stop.load(Relaxed)
     }
 
-    fn tcp(&self, test: &TcpTest, link: &mut TcpStream) -> Result<ServerReport, NetError> {
+    fn tcp(&self, test: &TcpTest, link: &mut TcpStream) -> Result<ServerReport, NetworkError> {
         let ups = if test.direction == Direction::Down { 0 } else { test.streams };
         let downs = if test.direction == Direction::Up { 0 } else { test.streams };
         let (up, down) = self.gather(link, &test.socket, ups, downs)?;
@@ -260,18 +261,18 @@ impl Host<'_> {
         })
     }
 
-    fn rr(&self, test: &RrTest, link: &mut TcpStream) -> Result<ServerReport, NetError> {
+    fn rr(&self, test: &RrTest, link: &mut TcpStream) -> Result<ServerReport, NetworkError> {
         let setup = SocketOptions { no_delay: true, ..test.socket.clone() };
         let (streams, _) = self.gather(link, &setup, test.streams, 0)?;
         control::send(link, &FromServer::Go)?;
         let cpu = thread::scope(|scope| {
             let threads: Vec<_> =
                 streams.into_iter().map(|stream| scope.spawn(move || rr::answer(stream, test))).collect();
-            let mut cpu = NetCpu::default();
+            let mut cpu = NetworkCpu::default();
             for thread in threads {
                 cpu.add(joined(thread.join())?);
             }
-            Ok::<_, NetError>(cpu)
+            Ok::<_, NetworkError>(cpu)
         })?;
         Ok(ServerReport { cpu, ..ServerReport::default() })
     }
@@ -281,17 +282,17 @@ impl Host<'_> {
         &self,
         link: &mut TcpStream,
         buffer: Option<vtax_units::Bytes>,
-    ) -> Result<UdpSocket, NetError> {
-        let address: IpAddr = link.local_addr().map_err(NetError::system("ask for an address"))?.ip();
+    ) -> Result<UdpSocket, NetworkError> {
+        let address: IpAddr = link.local_addr().map_err(NetworkError::system("ask for an address"))?.ip();
         let socket = udp::open(&SocketAddr::new(address, 0).to_string(), buffer)?;
-        let port = socket.local_addr().map_err(NetError::system("ask for an address"))?.port();
+        let port = socket.local_addr().map_err(NetworkError::system("ask for an address"))?.port();
         control::send(link, &self.accepted(port))?;
-        udp::await_greeting(&socket, &self.token).map_err(NetError::system("wait for a datagram"))?;
+        udp::await_greeting(&socket, &self.token).map_err(NetworkError::system("wait for a datagram"))?;
         control::send(link, &FromServer::Go)?;
         Ok(socket)
     }
 
-    fn udp(&self, test: &UdpTest, link: &mut TcpStream) -> Result<ServerReport, NetError> {
+    fn udp(&self, test: &UdpTest, link: &mut TcpStream) -> Result<ServerReport, NetworkError> {
         let socket = self.datagrams(link, test.buffer)?;
         let timeline = Timeline::begin(self.spec);
         let counter = Counter::default();
@@ -309,31 +310,31 @@ impl Host<'_> {
             let receiver = joined(thread.join())?;
             match said? {
                 ToServer::Sent { .. } => Ok(receiver),
-                _ => Err(NetError::protocol("not a word about what was sent".to_owned())),
+                _ => Err(NetworkError::protocol("not a word about what was sent".to_owned())),
             }
         })?;
         Ok(ServerReport { udp_received: Some(receiver), ..ServerReport::default() })
     }
 
-    fn echo(&self, test: &PingTest, link: &mut TcpStream) -> Result<ServerReport, NetError> {
+    fn echo(&self, test: &PingTest, link: &mut TcpStream) -> Result<ServerReport, NetworkError> {
         let socket = self.datagrams(link, None)?;
         let over = AtomicBool::new(false);
         let (size, token) = (test.size as usize, self.token);
         thread::scope(|scope| {
             let thread = scope.spawn(|| echo::answer(&socket, &token, size, &over));
             // It asks once it has had its answers.
-            let waited = link.peek(&mut [0]).map_err(NetError::lost("waiting for its word"));
+            let waited = link.peek(&mut [0]).map_err(NetworkError::lost("waiting for its word"));
             over.store(true, Relaxed);
-            joined(thread.join().map(|result| result.map_err(NetError::lost("answering it"))))?;
+            joined(thread.join().map(|result| result.map_err(NetworkError::lost("answering it"))))?;
             waited.map(|_| ServerReport::default())
         })
     }
 }
 
 /// Waits until the client asks for the report.
-fn asked(link: &mut TcpStream) -> Result<(), NetError> {
+fn asked(link: &mut TcpStream) -> Result<(), NetworkError> {
     match control::receive(link)? {
         ToServer::Report => Ok(()),
-        _ => Err(NetError::protocol("something else than a question".to_owned())),
+        _ => Err(NetworkError::protocol("something else than a question".to_owned())),
     }
 }

@@ -5,11 +5,11 @@ use std::sync::Mutex;
 use vtax_sys::sync::lock;
 use vtax_units::Nanos;
 
-use super::{Live, NetFailure, NetResult, NetSpec, run};
+use super::{Live, NetworkFailure, NetworkResult, NetworkSpec, run};
 use crate::{Control, Progress};
 
 /// What a network test found. Why it came to nothing is a finding too.
-pub type NetworkAnswer = Result<NetResult, NetFailure>;
+pub type NetworkAnswer = Result<NetworkResult, NetworkFailure>;
 
 /// Makes one test after the other; nothing stays open between them.
 #[derive(Debug, Clone, Copy)]
@@ -20,8 +20,8 @@ impl NetworkSession {
     ///
     /// # Errors
     ///
-    /// [`NetFailure`]: why the test came to nothing, as it is recorded.
-    pub fn run_step(&self, spec: &NetSpec, control: &Control) -> NetworkAnswer {
+    /// [`NetworkFailure`]: why the test came to nothing, as it is recorded.
+    pub fn run_step(&self, spec: &NetworkSpec, control: &Control) -> NetworkAnswer {
         let elapsed = Mutex::new(Nanos::ZERO);
         let watch = |live: &Live| {
             let mut elapsed = lock(&elapsed);
@@ -34,6 +34,6 @@ impl NetworkSession {
                 ..Progress::default()
             });
         };
-        run(spec, control, &watch).map_err(|error| NetFailure::from(&error))
+        run(spec, control, &watch).map_err(|error| NetworkFailure::from(&error))
     }
 }

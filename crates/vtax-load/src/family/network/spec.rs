@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use vtax_plan::model::{Direction, NetworkTestKind, SocketOptions, network_limits as limits};
 use vtax_units::Nanos;
 
-use super::NetError;
+use super::NetworkError;
 
 /// Port of the server, TCP.
 pub const PORT: u16 = 5202;
 
 /// One test between this end and the target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct NetSpec {
+pub struct NetworkSpec {
     /// Where the server listens; for ICMP echo, whose kernel is to answer (the port doesn't matter).
     pub target: SocketAddr,
     /// What is done.
@@ -33,7 +33,7 @@ pub struct NetSpec {
 pub(super) const UDP_HEADER: usize = limits::DATAGRAM.0 as usize;
 const TIME_MAX: Nanos = Nanos::from_secs(24 * 3600);
 const INTERVALS_MAX: u64 = 100_000;
-impl NetSpec {
+impl NetworkSpec {
     /// The longest that the test takes: each step of either end has a limit of its own, and no test has more
     /// than five of them.
     #[must_use]
@@ -44,8 +44,8 @@ impl NetSpec {
     /// Checks that the specification makes sense; both ends do.
     ///
     /// # Errors
-    /// [`NetError::Spec`] naming the first field that doesn't.
-    pub fn check(&self) -> Result<(), NetError> {
+    /// [`NetworkError::Spec`] naming the first field that doesn't.
+    pub fn check(&self) -> Result<(), NetworkError> {
         within("duration", self.duration.0, 1_000_000, TIME_MAX.0, "nanoseconds")?;
         within("warm-up", self.warmup.0, 0, TIME_MAX.0, "nanoseconds")?;
         let finest = (self.duration.0 / INTERVALS_MAX).max(1_000_000);
@@ -99,7 +99,7 @@ impl NetSpec {
     }
 }
 
-fn check_socket(socket: &SocketOptions) -> Result<(), NetError> {
+fn check_socket(socket: &SocketOptions) -> Result<(), NetworkError> {
     if let Some(window) = socket.window {
         within("window", window.0, 1, limits::WINDOW.0, "bytes")?;
     }
@@ -118,11 +118,11 @@ fn check_socket(socket: &SocketOptions) -> Result<(), NetError> {
     }
 }
 
-fn refuse(field: &'static str, reason: String) -> Result<(), NetError> {
-    Err(NetError::Spec { field, reason })
+fn refuse(field: &'static str, reason: String) -> Result<(), NetworkError> {
+    Err(NetworkError::Spec { field, reason })
 }
 
-fn within(field: &'static str, value: u64, least: u64, most: u64, unit: &str) -> Result<(), NetError> {
+fn within(field: &'static str, value: u64, least: u64, most: u64, unit: &str) -> Result<(), NetworkError> {
     if (least..=most).contains(&value) {
         return Ok(());
     }

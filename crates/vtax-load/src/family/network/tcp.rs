@@ -16,8 +16,8 @@ use super::control::{self, FromServer, ToServer};
 use super::meter::{Counter, Timeline, Usage, cancelled_by, count, joined};
 use super::source::Source;
 use super::{
-    Agreed, ConnectionFacts, DISAGREEMENT, Direction, NetCpu, NetError, PATIENCE, SocketOptions, TcpFlow,
-    TcpResult, TcpSide, TcpTest, Watch,
+    Agreed, ConnectionFacts, DISAGREEMENT, Direction, NetworkCpu, NetworkError, PATIENCE, SocketOptions,
+    TcpFlow, TcpResult, TcpSide, TcpTest, Watch,
 };
 
 /// How often a thread that waits for its peer looks whether the test is over.
@@ -41,7 +41,7 @@ pub(super) fn client(
     session: &Agreed<'_>,
     test: &TcpTest,
     mut link: TcpStream,
-) -> Result<TcpResult, NetError> {
+) -> Result<TcpResult, NetworkError> {
     let ups = if test.direction == Direction::Down { 0 } else { test.streams };
     let downs = if test.direction == Direction::Up { 0 } else { test.streams };
     let up = fresh(connect_all(session, &test.socket, ups, true)?);
@@ -60,7 +60,7 @@ pub(super) fn client(
         (Err(error), _) | (_, Err(error)) => return Err(explain(error, &mut link)),
     };
     if session.control.is_cancelled() && sent.total_bytes + received.total_bytes == 0 {
-        return Err(NetError::Cancelled);
+        return Err(NetworkError::Cancelled);
     }
     let report = control::ask_report(&mut link)?;
     let flow = |sender: Option<TcpSide>, receiver: Option<TcpSide>| {
@@ -75,7 +75,7 @@ pub(super) fn client(
     if result.up.is_some() == (ups > 0) && result.down.is_some() == (downs > 0) {
         Ok(result)
     } else {
-        Err(NetError::protocol("a report without the test's figures".to_owned()))
+        Err(NetworkError::protocol("a report without the test's figures".to_owned()))
     }
 }
 
@@ -84,23 +84,23 @@ const NOTICE: Duration = Duration::from_secs(3);
 
 /// Nothing arrived: whether that is because of its size is told by the control connection, whose packets
 /// are small. The server has found out too and says so.
-fn explain(error: NetError, link: &mut TcpStream) -> NetError {
-    let NetError::TooLarge { .. } = error else { return error };
+fn explain(error: NetworkError, link: &mut TcpStream) -> NetworkError {
+    let NetworkError::TooLarge { .. } = error else { return error };
     let heard = link
         .set_read_timeout(Some(NOTICE))
-        .map_err(NetError::system("wait for the server"))
+        .map_err(NetworkError::system("wait for the server"))
         .and_then(|()| control::receive::<FromServer>(link));
     match heard {
         Ok(_) => error,
-        Err(_) => NetError::lost("transferring to or from it")(io::ErrorKind::TimedOut.into()),
+        Err(_) => NetworkError::lost("transferring to or from it")(io::ErrorKind::TimedOut.into()),
     }
 }
 
 /// Runs two pieces of work at once.
 pub(super) fn both<A: Send, B: Send>(
-    first: impl FnOnce() -> Result<A, NetError> + Send,
-    second: impl FnOnce() -> Result<B, NetError>,
-) -> (Result<A, NetError>, Result<B, NetError>) {
+    first: impl FnOnce() -> Result<A, NetworkError> + Send,
+    second: impl FnOnce() -> Result<B, NetworkError>,
+) -> (Result<A, NetworkError>, Result<B, NetworkError>) {
     thread::scope(|scope| {
         let first = scope.spawn(first);
         let second = second();
@@ -114,7 +114,7 @@ pub(super) fn connect_all(
     setup: &SocketOptions,
     streams: u32,
     up: bool,
-) -> Result<Vec<TcpStream>, NetError> {
+) -> Result<Vec<TcpStream>, NetworkError> {
     let mut target = session.spec.target;
     if session.port != 0 {
         target.set_port(session.port);
@@ -129,41 +129,41 @@ pub(super) fn connect_all(
 }
 
 /// Connects with everything set that must be before the handshake.
-fn connect(target: SocketAddr, setup: &SocketOptions) -> Result<TcpStream, NetError> {
+fn connect(target: SocketAddr, setup: &SocketOptions) -> Result<TcpStream, NetworkError> {
     let family = if target.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))
-        .map_err(|e| NetError::system("open a socket")(e.into()))?;
+        .map_err(|e| NetworkError::system("open a socket")(e.into()))?;
     let stream = TcpStream::from(socket);
     set_up(&stream, setup)?;
     if let Some(mss) = setup.mss {
         set_max_segment(stream.as_fd(), mss)
-            .map_err(|e| NetError::system("set the segment size")(io::Error::other(e)))?;
+            .map_err(|e| NetworkError::system("set the segment size")(io::Error::other(e)))?;
     }
     // Bounds the handshake as well (socket(7)).
-    stream.set_write_timeout(Some(PATIENCE)).map_err(NetError::system("bound a connection's time"))?;
-    rustix::net::connect(&stream, &target).map_err(|e| NetError::Connect { target, source: e.into() })?;
+    stream.set_write_timeout(Some(PATIENCE)).map_err(NetworkError::system("bound a connection's time"))?;
+    rustix::net::connect(&stream, &target).map_err(|e| NetworkError::Connect { target, source: e.into() })?;
     Ok(stream)
 }
 
 /// Listens at an address for connections that are set up as they come into being: a receive buffer shrunk
 /// after the handshake would belie the window that was offered in it, and what was sent on its strength
 /// would be dropped.
-pub(super) fn listen(address: SocketAddr, setup: &SocketOptions) -> Result<TcpListener, NetError> {
+pub(super) fn listen(address: SocketAddr, setup: &SocketOptions) -> Result<TcpListener, NetworkError> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))
-        .map_err(|e| NetError::system("open a socket")(e.into()))?;
+        .map_err(|e| NetworkError::system("open a socket")(e.into()))?;
     let socket = TcpStream::from(socket);
     set_up(&socket, setup)?;
-    let error = NetError::system("listen for the test's connections");
+    let error = NetworkError::system("listen for the test's connections");
     rustix::net::bind(&socket, &address).map_err(|e| error(e.into()))?;
     rustix::net::listen(&socket, BACKLOG).map_err(|e| error(e.into()))?;
     Ok(TcpListener::from(OwnedFd::from(socket)))
 }
 
 /// Sets what either end can set.
-pub(super) fn set_up(stream: &TcpStream, setup: &SocketOptions) -> Result<(), NetError> {
+pub(super) fn set_up(stream: &TcpStream, setup: &SocketOptions) -> Result<(), NetworkError> {
     let set = || -> rustix::io::Result<()> {
         if let Some(window) = setup.window {
             let bytes = usize::try_from(window.0).unwrap_or(usize::MAX);
@@ -172,10 +172,10 @@ pub(super) fn set_up(stream: &TcpStream, setup: &SocketOptions) -> Result<(), Ne
         }
         sockopt::set_tcp_nodelay(stream, setup.no_delay)
     };
-    set().map_err(|e| NetError::system("set a socket's buffers")(e.into()))?;
+    set().map_err(|e| NetworkError::system("set a socket's buffers")(e.into()))?;
     match &setup.congestion {
         Some(name) => sockopt::set_tcp_congestion(stream, name).map_err(|e| {
-            NetError::system("set the congestion control (is its kernel module loaded?)")(e.into())
+            NetworkError::system("set the congestion control (is its kernel module loaded?)")(e.into())
         }),
         None => Ok(()),
     }
@@ -205,7 +205,7 @@ pub(super) fn side(
     timeline: &Timeline,
     cancelled: &(dyn Fn() -> bool + Sync),
     watch: Option<Watch<'_>>,
-) -> Result<TcpSide, NetError> {
+) -> Result<TcpSide, NetworkError> {
     if streams.is_empty() {
         return Ok(TcpSide::default());
     }
@@ -256,12 +256,12 @@ struct End {
     bytes: u64,
     /// When the last byte was taken.
     at: Nanos,
-    cpu: NetCpu,
+    cpu: NetworkCpu,
     facts: ConnectionFacts,
 }
 
 impl Transfer<'_> {
-    fn run(&self, role: Role) -> Result<End, NetError> {
+    fn run(&self, role: Role) -> Result<End, NetworkError> {
         let before = match role {
             // What introduced this connection may have been acknowledged since.
             Role::Sends => &tcp_info(self.stream.as_fd()).unwrap_or_default(),
@@ -269,15 +269,15 @@ impl Transfer<'_> {
         };
         let usage = Usage::begin();
         let transferred = match role {
-            Role::Sends => self.send().map_err(NetError::lost("sending to it")),
-            Role::Receives => self.receive().map_err(NetError::lost("receiving from it")),
+            Role::Sends => self.send().map_err(NetworkError::lost("sending to it")),
+            Role::Receives => self.receive().map_err(NetworkError::lost("receiving from it")),
         };
         self.counter.end();
         let (bytes, at) = transferred.map_err(|error| self.stalled(role, before, error))?;
         let cpu = usage.end();
         if role == Role::Sends {
             self.wait_for_peer()
-                .map_err(NetError::lost("waiting for the last acknowledgement"))
+                .map_err(NetworkError::lost("waiting for the last acknowledgement"))
                 .map_err(|error| self.stalled(role, before, error))?;
         }
         Ok(End { bytes, at, cpu, facts: facts(self.stream, before, bytes) })
@@ -285,16 +285,16 @@ impl Transfer<'_> {
 
     /// Says more about a loss where the connection stands but carried nothing at all. Whether small
     /// packets still get through is for the control connection to tell.
-    fn stalled(&self, role: Role, before: &TcpInfo, error: NetError) -> NetError {
+    fn stalled(&self, role: Role, before: &TcpInfo, error: NetworkError) -> NetworkError {
         let timed_out =
-            matches!(&error, NetError::Lost { source, .. } if source.kind() == io::ErrorKind::TimedOut);
+            matches!(&error, NetworkError::Lost { source, .. } if source.kind() == io::ErrorKind::TimedOut);
         let now = tcp_info(self.stream.as_fd()).unwrap_or_default();
         let carried = match role {
             Role::Sends => now.bytes_acknowledged.saturating_sub(before.bytes_acknowledged),
             Role::Receives => now.bytes_received.saturating_sub(before.bytes_received),
         };
         // A SYN or a FIN is acknowledged like a byte.
-        if timed_out && carried <= 2 { NetError::TooLarge { mss: now.send_mss } } else { error }
+        if timed_out && carried <= 2 { NetworkError::TooLarge { mss: now.send_mss } } else { error }
     }
 
     fn send(&self) -> io::Result<(u64, Nanos)> {
@@ -411,7 +411,7 @@ mod tests {
 
     use vtax_units::Bytes;
 
-    use super::super::{NetSpec, NetworkTestKind};
+    use super::super::{NetworkSpec, NetworkTestKind};
     use super::*;
 
     #[test]
@@ -429,7 +429,7 @@ mod tests {
             block: Bytes(1_000),
             copy: true,
         };
-        let timeline = Timeline::begin(&NetSpec {
+        let timeline = Timeline::begin(&NetworkSpec {
             target: listener.local_addr().unwrap(),
             test: NetworkTestKind::Tcp(test.clone()),
             seed: 1,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use vtax_load::network::{NetResult, PingResult, RrResult, TcpFlow, UdpResult};
+use vtax_load::network::{NetworkResult, PingResult, RrResult, TcpFlow, UdpResult};
 use vtax_plan::model::{Cell, Measure, MeasureKind, NetworkMeasure, NetworkTest, NetworkTestKind, Workload};
 use vtax_store::record::{Observation, TrialRecord, Validity};
 use vtax_units::Nanos;
@@ -117,7 +117,7 @@ impl<'a> Link<'a> {
     /// Payload bits per second of the transfers that count, both directions together.
     pub(crate) fn goodputs(&self, test: &str) -> Vec<f64> {
         let of = |o: &Observation| match result(o) {
-            Some(NetResult::Tcp(tcp)) => {
+            Some(NetworkResult::Tcp(tcp)) => {
                 Some([&tcp.up, &tcp.down].into_iter().flatten().map(TcpFlow::goodput).sum())
             }
             _ => None,
@@ -127,7 +127,7 @@ impl<'a> Link<'a> {
 
     pub(crate) fn udp(&self, test: &str) -> Vec<&'a UdpResult> {
         let of = |o: &'a Observation| match result(o) {
-            Some(NetResult::Udp(udp)) => Some(udp),
+            Some(NetworkResult::Udp(udp)) => Some(udp),
             _ => None,
         };
         self.valid(test).filter_map(|(_, o)| of(o)).collect()
@@ -135,7 +135,7 @@ impl<'a> Link<'a> {
 
     pub(crate) fn ping(&self, test: &str) -> Vec<&'a PingResult> {
         let of = |o: &'a Observation| match result(o) {
-            Some(NetResult::Ping(ping)) => Some(ping),
+            Some(NetworkResult::Ping(ping)) => Some(ping),
             _ => None,
         };
         self.valid(test).filter_map(|(_, o)| of(o)).collect()
@@ -143,7 +143,7 @@ impl<'a> Link<'a> {
 
     pub(crate) fn rr(&self, test: &str) -> Vec<&'a RrResult> {
         let of = |o: &'a Observation| match result(o) {
-            Some(NetResult::Rr(rr)) => Some(rr),
+            Some(NetworkResult::Rr(rr)) => Some(rr),
             _ => None,
         };
         self.valid(test).filter_map(|(_, o)| of(o)).collect()

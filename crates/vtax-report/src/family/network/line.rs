@@ -1,6 +1,6 @@
 //! The tests of one trial in a line, for progress and the list of trials.
 
-use vtax_load::network::{NetResult, TcpFlow};
+use vtax_load::network::{NetworkResult, TcpFlow};
 use vtax_plan::model::{NetworkTest, NetworkTestKind};
 use vtax_store::record::{Observation, Validity};
 
@@ -33,26 +33,26 @@ pub fn told_tests(observations: &[Observation], planned: &[NetworkTest]) -> Stri
 
 /// A test's figure, and its unit where that of the next may be the same; `None` where the trial has no figure
 /// of its own any more, as a report adds up the round trips of all.
-fn of_test(result: &NetResult, asked: &NetworkTestKind) -> Option<(String, &'static str)> {
+fn of_test(result: &NetworkResult, asked: &NetworkTestKind) -> Option<(String, &'static str)> {
     let mbit = |bits: f64| match bits / 1e6 {
         small @ ..9.995 => format!("{small:.2}"),
         medium @ ..99.95 => format!("{medium:.1}"),
         large => format!("{large:.0}"),
     };
     Some(match result {
-        NetResult::Tcp(tcp) => {
+        NetworkResult::Tcp(tcp) => {
             let flows = [&tcp.up, &tcp.down].into_iter().flatten();
             (mbit(flows.map(TcpFlow::goodput).sum()), " Mbit/s")
         }
-        NetResult::Udp(udp) => {
+        NetworkResult::Udp(udp) => {
             let lost = format!("{:.2} % lost", udp.loss() * 100.0);
             // Where a rate was asked for, that is what went out.
             let whole = matches!(asked, NetworkTestKind::Udp(test) if test.rate.is_none());
             (if whole { format!("{} Mbit/s {lost}", mbit(udp.goodput())) } else { lost }, "")
         }
-        NetResult::Ping(ping) if ping.rtt.is_empty() => return None,
-        NetResult::Ping(ping) => (duration(ping.rtt.quantile(0.5).0 as f64), ""),
-        NetResult::Rr(rr) => {
+        NetworkResult::Ping(ping) if ping.rtt.is_empty() => return None,
+        NetworkResult::Ping(ping) => (duration(ping.rtt.quantile(0.5).0 as f64), ""),
+        NetworkResult::Rr(rr) => {
             (format!("{:.0}/s", rr.transactions as f64 / rr.time.as_secs_f64().max(1e-9)), "")
         }
     })
@@ -70,7 +70,7 @@ mod tests {
     const PLAN: &str = "{vtax: 1, name: test, baseline: native, environments: native, paths: direct, \
         workload: [{tcp: {window: [4K, 16K, 64K]}}, {udp: {rate: [10mbit, max]}}], measure: network}";
 
-    fn observed(test: &str, result: NetResult) -> Observation {
+    fn observed(test: &str, result: NetworkResult) -> Observation {
         Observation {
             name: test.to_owned(),
             result: Some(Finding::Network(Box::new(NetworkFinding { result, checks: Vec::new() }))),
@@ -85,13 +85,13 @@ mod tests {
             ..TcpSide::default()
         };
         let up = TcpFlow { sender: side.clone(), receiver: side, disagreement: None };
-        observed(&format!("tcp.window-{window}"), NetResult::Tcp(TcpResult { up: Some(up), down: None }))
+        observed(&format!("tcp.window-{window}"), NetworkResult::Tcp(TcpResult { up: Some(up), down: None }))
     }
 
     fn datagrams(rate: &str) -> Observation {
         let sender = UdpSender { sent: 200, total: 200, ..UdpSender::default() };
         let receiver = UdpReceiver { received: 199, total: 199, ..UdpReceiver::default() };
-        observed(&format!("udp.rate-{rate}"), NetResult::Udp(UdpResult { sender, receiver }))
+        observed(&format!("udp.rate-{rate}"), NetworkResult::Udp(UdpResult { sender, receiver }))
     }
 
     #[test]

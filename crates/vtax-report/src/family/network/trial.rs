@@ -1,7 +1,7 @@
 //! What network tests come to, each a measure of its own.
 
 use vtax_load::LatencyHistogram;
-use vtax_load::network::{NetResult, TcpFlow};
+use vtax_load::network::{NetworkResult, TcpFlow};
 use vtax_plan::model::{Cell, Measure, MeasureKind, Plan, Workload};
 use vtax_store::record::{Finding, Observation, TrialRecord, Validity};
 
@@ -40,14 +40,14 @@ pub(crate) fn names_of_tests(plan: &Plan, measure: &Measure) -> Option<Vec<Strin
 }
 
 /// What a test found, where it came to something.
-pub(crate) fn result(observation: &Observation) -> Option<&NetResult> {
+pub(crate) fn result(observation: &Observation) -> Option<&NetworkResult> {
     observation.network().map(|found| &found.result)
 }
 
 /// The transfer of an observation: to the system under test, or from it where that is all.
 pub(crate) fn flow(observation: &Observation) -> Option<&TcpFlow> {
     match result(observation) {
-        Some(NetResult::Tcp(tcp)) => tcp.up.as_ref().or(tcp.down.as_ref()),
+        Some(NetworkResult::Tcp(tcp)) => tcp.up.as_ref().or(tcp.down.as_ref()),
         _ => None,
     }
 }
@@ -61,9 +61,9 @@ pub(crate) fn observed(record: &TrialRecord) -> Vec<Observed<'_>> {
 
 fn round_trips(observation: &Observation) -> Option<&LatencyHistogram> {
     match result(observation)? {
-        NetResult::Tcp(_) | NetResult::Udp(_) => None,
-        NetResult::Rr(rr) => Some(&rr.latency),
-        NetResult::Ping(ping) => Some(&ping.rtt),
+        NetworkResult::Tcp(_) | NetworkResult::Udp(_) => None,
+        NetworkResult::Rr(rr) => Some(&rr.latency),
+        NetworkResult::Ping(ping) => Some(&ping.rtt),
     }
 }
 
@@ -73,22 +73,22 @@ fn values(observation: &Observation) -> Vec<Value> {
     let quantiles = [("rtt_p50", 0.5), ("rtt_p99", 0.99)];
     let mut values = Vec::new();
     match result(observation) {
-        Some(NetResult::Tcp(tcp)) => {
+        Some(NetworkResult::Tcp(tcp)) => {
             let flows = [&tcp.up, &tcp.down].into_iter().flatten();
             values.push(exact("tcp_goodput", flows.map(TcpFlow::goodput).sum()));
             values.extend(spent.map(|ns| exact("cpu_per_byte", ns)));
         }
-        Some(NetResult::Udp(udp)) => {
+        Some(NetworkResult::Udp(udp)) => {
             values.push(exact("udp_jitter", udp.receiver.jitter_mean.0 as f64));
             values.push(exact("udp_loss", udp.loss()));
             values.push(exact("udp_goodput", udp.goodput()));
             values.extend(spent.map(|ns| exact("cpu_per_datagram", ns)));
         }
-        Some(NetResult::Rr(rr)) => {
+        Some(NetworkResult::Rr(rr)) => {
             values.push(exact("rr_rate", rr.transactions as f64 / rr.time.as_secs_f64()));
             values.extend(percentiles(&rr.latency, &quantiles));
         }
-        Some(NetResult::Ping(ping)) => values.extend(percentiles(&ping.rtt, &quantiles)),
+        Some(NetworkResult::Ping(ping)) => values.extend(percentiles(&ping.rtt, &quantiles)),
         None => {}
     }
     values.retain(|v| v.value.is_finite());
@@ -100,13 +100,13 @@ pub(crate) fn forget_histograms(record: &mut TrialRecord) {
     for observation in &mut record.observations {
         let Some(Finding::Network(found)) = &mut observation.result else { continue };
         match &mut found.result {
-            NetResult::Udp(udp) => udp.sender.lateness = LatencyHistogram::new(),
-            NetResult::Rr(rr) => rr.latency = LatencyHistogram::new(),
-            NetResult::Ping(ping) => {
+            NetworkResult::Udp(udp) => udp.sender.lateness = LatencyHistogram::new(),
+            NetworkResult::Rr(rr) => rr.latency = LatencyHistogram::new(),
+            NetworkResult::Ping(ping) => {
                 (ping.latency, ping.lateness) = (LatencyHistogram::new(), LatencyHistogram::new());
                 ping.rtt = LatencyHistogram::new();
             }
-            NetResult::Tcp(_) => {}
+            NetworkResult::Tcp(_) => {}
         }
     }
 }

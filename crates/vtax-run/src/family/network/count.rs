@@ -1,6 +1,6 @@
 //! The bytes of a test as others counted them: the kernel at both interfaces, and a capture.
 
-use vtax_load::network::{NetResult, TcpFlow};
+use vtax_load::network::{NetworkResult, TcpFlow};
 use vtax_plan::model::{Direction, NetworkTestKind};
 use vtax_store::network::{CountCheck, CountedBy};
 use vtax_sys::netlink::LinkStats;
@@ -30,13 +30,13 @@ struct Payload {
 }
 
 /// What the two ends say, by direction; nothing about echo, each answer of which names its probe.
-fn payloads(kind: &NetworkTestKind, result: &NetResult) -> Vec<Payload> {
+fn payloads(kind: &NetworkTestKind, result: &NetworkResult) -> Vec<Payload> {
     match (kind, result) {
-        (_, NetResult::Tcp(tcp)) => {
+        (_, NetworkResult::Tcp(tcp)) => {
             let flows = [(true, tcp.up.as_ref()), (false, tcp.down.as_ref())];
             flows.into_iter().filter_map(|(up, flow)| Some(of_flow(up, flow?))).collect()
         }
-        (NetworkTestKind::Udp(test), NetResult::Udp(udp)) => {
+        (NetworkTestKind::Udp(test), NetworkResult::Udp(udp)) => {
             let size = u64::from(test.size);
             let came = udp.receiver.total.saturating_mul(size);
             // A queue of the sender's own may have dropped what its program sent.
@@ -44,7 +44,7 @@ fn payloads(kind: &NetworkTestKind, result: &NetResult) -> Vec<Payload> {
             let up = test.direction != Direction::Down;
             vec![Payload { up, left: came, came, most, headers: FRAGMENT_HEADERS }]
         }
-        (_, NetResult::Rr(rr)) => {
+        (_, NetworkResult::Rr(rr)) => {
             let again: u64 =
                 rr.connections.iter().map(|c| u64::from(c.retransmissions) * u64::from(c.mss)).sum();
             let asked: u64 = rr.connections.iter().map(|c| c.acknowledged).sum();
@@ -55,7 +55,7 @@ fn payloads(kind: &NetworkTestKind, result: &NetResult) -> Vec<Payload> {
             };
             vec![of(true, asked), of(false, answered)]
         }
-        (_, NetResult::Udp(_) | NetResult::Ping(_)) => Vec::new(),
+        (_, NetworkResult::Udp(_) | NetworkResult::Ping(_)) => Vec::new(),
     }
 }
 
@@ -70,7 +70,7 @@ fn of_flow(up: bool, flow: &TcpFlow) -> Payload {
 /// What the interfaces counted, less headers, beside what they should have.
 pub(super) fn at_interfaces(
     kind: &NetworkTestKind,
-    result: &NetResult,
+    result: &NetworkResult,
     [client, sut]: &[LinkStats; 2],
 ) -> Vec<CountCheck> {
     let mut checks = Vec::new();
@@ -93,7 +93,7 @@ pub(super) fn at_interfaces(
 /// What a capture counted; `None` where it could not keep up and its count says nothing.
 pub(super) fn in_capture(
     kind: &NetworkTestKind,
-    result: &NetResult,
+    result: &NetworkResult,
     captured: &Captured,
 ) -> Option<Vec<CountCheck>> {
     if captured.dropped > 0 {

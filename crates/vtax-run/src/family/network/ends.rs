@@ -1,7 +1,7 @@
 //! What a test is made on, and what is known once it was made.
 
 use vtax_agent::AgentError;
-use vtax_load::network::{NetFailure, NetResult, NetSpec};
+use vtax_load::network::{NetworkFailure, NetworkResult, NetworkSpec};
 use vtax_plan::model::NetworkMeasure;
 use vtax_probe::layers::CpuBreakdown;
 use vtax_sys::netlink::LinkStats;
@@ -9,13 +9,13 @@ use vtax_sys::netlink::LinkStats;
 /// Makes tests between two ends: those of a testbed, or simulated ones.
 pub(super) trait Ends {
     /// Makes one test to its end. `what` says which, for people.
-    fn make(&mut self, spec: &NetSpec, measure: &NetworkMeasure, what: &str) -> Result<Made, AgentError>;
+    fn make(&mut self, spec: &NetworkSpec, measure: &NetworkMeasure, what: &str) -> Result<Made, AgentError>;
 }
 
 /// A test that was made.
 pub(super) struct Made {
     /// What both ends found, or why they found nothing.
-    pub(super) answer: Result<NetResult, NetFailure>,
+    pub(super) answer: Result<NetworkResult, NetworkFailure>,
     /// What went through the client's and the system under test's interface, as each sees it.
     pub(super) counted: Option<[LinkStats; 2]>,
     /// What a capture saw, where one was asked for.

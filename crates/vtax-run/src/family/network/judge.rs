@@ -1,6 +1,8 @@
 //! Whether a test counts, and whether its trial does.
 
-use vtax_load::network::{FailureKind, NetFailure, NetResult, PingResult, RrResult, TcpFlow, UdpResult};
+use vtax_load::network::{
+    FailureKind, NetworkFailure, NetworkResult, PingResult, RrResult, TcpFlow, UdpResult,
+};
 use vtax_plan::model::{NetworkMeasure, NetworkTest, NetworkTestKind};
 use vtax_stats::settled;
 use vtax_store::network::NetworkFinding;
@@ -72,7 +74,7 @@ fn invalid(reason: InvalidReason, detail: impl Into<String>) -> Validity {
     Validity::Invalid { reason, detail: detail.into() }
 }
 
-fn failed(failure: &NetFailure, measure: &NetworkMeasure) -> Validity {
+fn failed(failure: &NetworkFailure, measure: &NetworkMeasure) -> Validity {
     let reason = match failure.kind {
         FailureKind::PeerLost if measure.cut.is_some() => InvalidReason::PathCut,
         FailureKind::PeerLost => InvalidReason::PeerLost,
@@ -83,14 +85,14 @@ fn failed(failure: &NetFailure, measure: &NetworkMeasure) -> Validity {
 }
 
 /// What a test's own figures say about whether it counts.
-fn judge(kind: &NetworkTestKind, result: &NetResult) -> Validity {
+fn judge(kind: &NetworkTestKind, result: &NetworkResult) -> Validity {
     match result {
-        NetResult::Tcp(tcp) => {
+        NetworkResult::Tcp(tcp) => {
             [&tcp.up, &tcp.down].into_iter().flatten().map(flow).find(|v| *v != Validity::Valid)
         }
-        NetResult::Udp(udp) => Some(datagrams(kind, udp)),
-        NetResult::Ping(ping) => Some(echo(ping)),
-        NetResult::Rr(rr) => Some(transactions(rr)),
+        NetworkResult::Udp(udp) => Some(datagrams(kind, udp)),
+        NetworkResult::Ping(ping) => Some(echo(ping)),
+        NetworkResult::Rr(rr) => Some(transactions(rr)),
     }
     .unwrap_or(Validity::Valid)
 }
@@ -149,8 +151,8 @@ fn transactions(rr: &RrResult) -> Validity {
 
 /// Cuts warm-up off a transfer that goes one way. A transfer that never gets steady counts as a whole: what
 /// a path carries in this time is the question, and TCP's own pace is part of the answer.
-fn cut_warm_up(kind: &NetworkTestKind, result: &mut NetResult, tolerance: Share) -> Option<WarmUp> {
-    let NetResult::Tcp(tcp) = result else { return None };
+fn cut_warm_up(kind: &NetworkTestKind, result: &mut NetworkResult, tolerance: Share) -> Option<WarmUp> {
+    let NetworkResult::Tcp(tcp) = result else { return None };
     let by_bytes = matches!(kind, NetworkTestKind::Tcp(test) if test.bytes.is_some());
     let side = match (&mut tcp.up, &mut tcp.down) {
         (Some(flow), None) | (None, Some(flow)) if !by_bytes => &mut flow.receiver,
@@ -196,16 +198,16 @@ fn cut_warm_up(kind: &NetworkTestKind, result: &mut NetResult, tolerance: Share)
 }
 
 /// The longest time in which nothing arrived, as far as intervals tell.
-fn longest_silence(result: &NetResult, duration: Nanos) -> Nanos {
+fn longest_silence(result: &NetworkResult, duration: Nanos) -> Nanos {
     let counts: Vec<u64> = match result {
-        NetResult::Tcp(tcp) => tcp
+        NetworkResult::Tcp(tcp) => tcp
             .up
             .as_ref()
             .or(tcp.down.as_ref())
             .map_or_else(Vec::new, |flow| flow.receiver.intervals.clone()),
-        NetResult::Udp(udp) => udp.receiver.intervals.clone(),
-        NetResult::Ping(ping) => ping.intervals.iter().map(|i| i.answered).collect(),
-        NetResult::Rr(rr) => rr.intervals.clone(),
+        NetworkResult::Udp(udp) => udp.receiver.intervals.clone(),
+        NetworkResult::Ping(ping) => ping.intervals.iter().map(|i| i.answered).collect(),
+        NetworkResult::Rr(rr) => rr.intervals.clone(),
     };
     let longest = counts.split(|count| *count > 0).map(<[u64]>::len).max().unwrap_or(0);
     Nanos(duration.0 / (counts.len().max(1) as u64) * longest as u64)

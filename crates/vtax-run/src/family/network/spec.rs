@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use vtax_load::network::NetSpec;
+use vtax_load::network::NetworkSpec;
 use vtax_plan::model::{NetworkMeasure, NetworkTest};
 use vtax_units::Nanos;
 
@@ -10,9 +10,14 @@ use vtax_units::Nanos;
 const MOST_INTERVALS: u64 = 1_000;
 
 /// The instrument's specification of this test.
-pub(super) fn spec(test: &NetworkTest, target: SocketAddr, measure: &NetworkMeasure, seed: u64) -> NetSpec {
+pub(super) fn spec(
+    test: &NetworkTest,
+    target: SocketAddr,
+    measure: &NetworkMeasure,
+    seed: u64,
+) -> NetworkSpec {
     let interval = crate::warm_up::interval(measure.duration);
-    NetSpec {
+    NetworkSpec {
         target,
         test: test.kind.clone(),
         seed,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use vtax_agent::AgentError;
 use vtax_lab::PathSwitch;
-use vtax_load::network::{NetResult, NetSpec};
+use vtax_load::network::{NetworkResult, NetworkSpec};
 use vtax_load::{NetworkAnswer, Progress, Step};
 use vtax_plan::model::{Cut, NetworkMeasure};
 use vtax_sys::chain;
@@ -22,7 +22,7 @@ pub(super) struct OnTestbed<'a, 's> {
 }
 
 impl Ends for OnTestbed<'_, '_> {
-    fn make(&mut self, spec: &NetSpec, measure: &NetworkMeasure, what: &str) -> Result<Made, AgentError> {
+    fn make(&mut self, spec: &NetworkSpec, measure: &NetworkMeasure, what: &str) -> Result<Made, AgentError> {
         let capture = measure.capture.then(|| self.site.testbed.start_capture().map_err(|e| chain(&e)));
         let before = self.counters();
         let mark = self.site.probes.mark(self.site.sut);
@@ -56,7 +56,7 @@ impl OnTestbed<'_, '_> {
     /// Makes the test, shows how it goes, and cuts the path in its middle where that is asked for.
     fn run(
         &mut self,
-        spec: &NetSpec,
+        spec: &NetworkSpec,
         cut: Option<Cut>,
         what: &str,
     ) -> (Result<NetworkAnswer, AgentError>, Option<String>) {
@@ -139,19 +139,19 @@ fn since(before: &[LinkStats; 2], after: &[LinkStats; 2]) -> [LinkStats; 2] {
 
 /// How many bytes, datagrams, echoes or transactions CPU time was spent on, warm-up included where that
 /// is known.
-fn spent_on(spec: &NetSpec, result: &NetResult) -> u64 {
+fn spent_on(spec: &NetworkSpec, result: &NetworkResult) -> u64 {
     match result {
-        NetResult::Tcp(tcp) => {
+        NetworkResult::Tcp(tcp) => {
             [&tcp.up, &tcp.down].into_iter().flatten().map(|flow| flow.receiver.total_bytes).sum()
         }
-        NetResult::Udp(udp) => udp.receiver.total,
+        NetworkResult::Udp(udp) => udp.receiver.total,
         // Its rate is constant, so the warm-up's share is known.
-        NetResult::Ping(ping) => with_warmup(spec, ping.answered),
-        NetResult::Rr(rr) => with_warmup(spec, rr.transactions),
+        NetworkResult::Ping(ping) => with_warmup(spec, ping.answered),
+        NetworkResult::Rr(rr) => with_warmup(spec, rr.transactions),
     }
 }
 
-fn with_warmup(spec: &NetSpec, counted: u64) -> u64 {
+fn with_warmup(spec: &NetworkSpec, counted: u64) -> u64 {
     let (warmup, duration) = (spec.warmup.as_secs_f64(), spec.duration.as_secs_f64());
     (counted as f64 * (warmup + duration) / duration.max(1e-9)) as u64
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use vtax_agent::AgentError;
 use vtax_load::network::{
-    ConnectionFacts, FailureKind, NetFailure, NetResult, NetSpec, NetworkTestKind as Kind, TcpFlow,
-    TcpResult, TcpSide, UdpReceiver, UdpResult, UdpSender,
+    ConnectionFacts, FailureKind, NetworkFailure, NetworkResult, NetworkSpec, NetworkTestKind as Kind,
+    TcpFlow, TcpResult, TcpSide, UdpReceiver, UdpResult, UdpSender,
 };
 use vtax_plan::model::{NetworkMeasure, Plan, Workload};
 use vtax_store::network::CountedBy;
@@ -45,12 +45,12 @@ impl Observer for Silent {
 
 /// Answers as a healthy path does; `change` makes it something else.
 struct Fake<F> {
-    specs: Vec<NetSpec>,
+    specs: Vec<NetworkSpec>,
     change: F,
 }
 
-impl<F: FnMut(&NetSpec, &mut Made)> Ends for Fake<F> {
-    fn make(&mut self, spec: &NetSpec, _: &NetworkMeasure, what: &str) -> Result<Made, AgentError> {
+impl<F: FnMut(&NetworkSpec, &mut Made)> Ends for Fake<F> {
+    fn make(&mut self, spec: &NetworkSpec, _: &NetworkMeasure, what: &str) -> Result<Made, AgentError> {
         assert!(what.contains(" of 3)"), "{what}");
         self.specs.push(spec.clone());
         let mut made = match &spec.test {
@@ -62,7 +62,7 @@ impl<F: FnMut(&NetSpec, &mut Made)> Ends for Fake<F> {
     }
 }
 
-fn made(result: NetResult, stats: LinkStats) -> Made {
+fn made(result: NetworkResult, stats: LinkStats) -> Made {
     let turned = LinkStats {
         received_bytes: stats.sent_bytes,
         received_packets: stats.sent_packets,
@@ -87,22 +87,22 @@ fn transfer() -> Made {
     let packets = TRANSFERRED / 1448 + 10;
     let sent_bytes = packets * (1448 + 66);
     let stats = LinkStats { sent_bytes, sent_packets: packets, ..LinkStats::default() };
-    made(NetResult::Tcp(TcpResult { up: Some(up), down: None }), stats)
+    made(NetworkResult::Tcp(TcpResult { up: Some(up), down: None }), stats)
 }
 
 fn datagrams() -> Made {
     let sender = UdpSender { sent: 1000, total: 1000, ..UdpSender::default() };
     let receiver = UdpReceiver { received: 990, total: 990, bytes: 990 * 1448, ..UdpReceiver::default() };
     let stats = LinkStats { sent_bytes: 1000 * (1448 + 42), sent_packets: 1000, ..LinkStats::default() };
-    made(NetResult::Udp(UdpResult { sender, receiver }), stats)
+    made(NetworkResult::Udp(UdpResult { sender, receiver }), stats)
 }
 
 /// Makes one trial of the plan; what came of it, and the specifications in their order.
 fn trial(
     plan: &Plan,
     seed: u64,
-    change: impl FnMut(&NetSpec, &mut Made),
-) -> (Vec<Observation>, Validity, Vec<NetSpec>) {
+    change: impl FnMut(&NetworkSpec, &mut Made),
+) -> (Vec<Observation>, Validity, Vec<NetworkSpec>) {
     let order = Order {
         cell: &plan.cells[0],
         measure: &plan.measures[0],
@@ -217,7 +217,7 @@ fn what_a_test_fails_of_decides_whether_its_trial_counts() {
     let failing = |kind| {
         trial(&plan, 1, |spec, made| {
             if matches!(spec.test, Kind::Udp(_)) {
-                made.answer = Err(NetFailure { kind, detail: "so".to_owned() });
+                made.answer = Err(NetworkFailure { kind, detail: "so".to_owned() });
             }
         })
     };
@@ -233,7 +233,7 @@ fn what_a_test_fails_of_decides_whether_its_trial_counts() {
     assert_eq!(reason(&validity), Some(InvalidReason::MtuMismatch));
     // With nothing that counts, nothing counts.
     let (_, validity, _) = trial(&plan, 1, |_, made| {
-        made.answer = Err(NetFailure { kind: FailureKind::Impossible, detail: "so".to_owned() });
+        made.answer = Err(NetworkFailure { kind: FailureKind::Impossible, detail: "so".to_owned() });
     });
     assert_eq!(reason(&validity), Some(InvalidReason::MeasureFailed));
 }
@@ -242,7 +242,7 @@ fn what_a_test_fails_of_decides_whether_its_trial_counts() {
 fn a_cut_is_named_and_its_silence_told() {
     let plan = plan(&["measure.network.cut={at: 500ms, lasting: 500ms}"]);
     let (tests, validity, _) = trial(&plan, 1, |_, made| {
-        if let Ok(NetResult::Tcp(tcp)) = &mut made.answer {
+        if let Ok(NetworkResult::Tcp(tcp)) = &mut made.answer {
             tcp.up.as_mut().unwrap().receiver.intervals[10..24].fill(0);
         }
     });
@@ -250,7 +250,7 @@ fn a_cut_is_named_and_its_silence_told() {
     let tcp = valid(&tests, "tcp.window-64K").unwrap();
     assert_eq!((tcp.facts["cut.silence_ns"].as_str(), &tcp.warm_up), ("700000000", &None));
     let (_, validity, _) = trial(&plan, 1, |_, made| {
-        made.answer = Err(NetFailure { kind: FailureKind::PeerLost, detail: "silence".to_owned() });
+        made.answer = Err(NetworkFailure { kind: FailureKind::PeerLost, detail: "silence".to_owned() });
     });
     assert_eq!(reason(&validity), Some(InvalidReason::PathCut));
 }
@@ -260,12 +260,12 @@ fn a_slow_start_is_cut_off_a_transfer_and_a_standstill_is_not() {
     let plan = plan(&[]);
     let with = |intervals: Vec<u64>| {
         let (tests, ..) = trial(&plan, 1, |_, made| {
-            if let Ok(NetResult::Tcp(tcp)) = &mut made.answer {
+            if let Ok(NetworkResult::Tcp(tcp)) = &mut made.answer {
                 tcp.up.as_mut().unwrap().receiver.intervals.clone_from(&intervals);
             }
         });
         let tcp = valid(&tests, "tcp.window-4K").unwrap().clone();
-        let NetResult::Tcp(result) = &tcp.network().unwrap().result else { panic!("no transfer") };
+        let NetworkResult::Tcp(result) = &tcp.network().unwrap().result else { panic!("no transfer") };
         (tcp.warm_up.clone().unwrap(), result.up.clone().unwrap().receiver)
     };
     let scattered = |i: u64| 1_000_000 + (i * 37) % 11 * 1_000;
@@ -283,7 +283,7 @@ fn datagrams_that_never_came_or_found_no_room_are_told_apart() {
     let plan = plan(&[]);
     let udp = |change: fn(&mut UdpResult)| {
         let (tests, ..) = trial(&plan, 1, |_, made| {
-            if let Ok(NetResult::Udp(udp)) = &mut made.answer {
+            if let Ok(NetworkResult::Udp(udp)) = &mut made.answer {
                 change(udp);
             }
         });

@@ -11,7 +11,7 @@ use vtax_sys::sched::monotonic;
 use vtax_units::Bytes;
 
 use super::super::control::{self, Token};
-use super::super::{Agreed, NetError, PATIENCE, UDP_HEADER, UdpTest};
+use super::super::{Agreed, NetworkError, PATIENCE, UDP_HEADER, UdpTest};
 
 /// Set in the number of a datagram that counts; those of the warm-up are numbered without it.
 pub(super) const COUNTED: u64 = 1 << 63;
@@ -54,14 +54,14 @@ pub(in super::super) fn greet(
     session: &Agreed<'_>,
     buffer: Option<Bytes>,
     link: &mut TcpStream,
-) -> Result<UdpSocket, NetError> {
+) -> Result<UdpSocket, NetworkError> {
     let server = SocketAddr::new(session.spec.target.ip(), session.port);
     let socket = open(if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }, buffer)?;
-    socket.connect(server).map_err(|source| NetError::Connect { target: server, source })?;
+    socket.connect(server).map_err(|source| NetworkError::Connect { target: server, source })?;
     let mut greeting = [0; UDP_HEADER];
     Head { token: session.token, number: GREETING, sent: 0 }.write(&mut greeting);
     link.set_read_timeout(Some(Duration::from_millis(100)))
-        .map_err(NetError::system("wait for the server"))?;
+        .map_err(NetworkError::system("wait for the server"))?;
     let rounds = PATIENCE.as_millis() / 100;
     for _ in 0..rounds {
         // Refused where the path drops it with an ICMP message: the server says so after its own wait.
@@ -73,14 +73,14 @@ pub(in super::super) fn greet(
         }
     }
     let patience = Duration::from_nanos(session.spec.warmup.0 + session.spec.duration.0) + PATIENCE;
-    link.set_read_timeout(Some(patience)).map_err(NetError::system("wait for the server"))?;
+    link.set_read_timeout(Some(patience)).map_err(NetworkError::system("wait for the server"))?;
     control::wait_for_go(link)?;
     Ok(socket)
 }
 
 /// A socket with room for bursts.
-pub(in super::super) fn open(at: &str, buffer: Option<Bytes>) -> Result<UdpSocket, NetError> {
-    let socket = UdpSocket::bind(at).map_err(NetError::system("open a UDP socket"))?;
+pub(in super::super) fn open(at: &str, buffer: Option<Bytes>) -> Result<UdpSocket, NetworkError> {
+    let socket = UdpSocket::bind(at).map_err(NetworkError::system("open a UDP socket"))?;
     let bytes = usize::try_from(buffer.unwrap_or(BUFFER).0).unwrap_or(usize::MAX);
     // The network's owner may exceed the system's maximum, other users may not.
     sockopt::set_socket_send_buffer_size(&socket, bytes)
@@ -88,7 +88,7 @@ pub(in super::super) fn open(at: &str, buffer: Option<Bytes>) -> Result<UdpSocke
             sockopt::set_socket_recv_buffer_size_force(&socket, bytes)
                 .or_else(|_| sockopt::set_socket_recv_buffer_size(&socket, bytes))
         })
-        .map_err(|e| NetError::system("set a socket's buffers")(e.into()))?;
+        .map_err(|e| NetworkError::system("set a socket's buffers")(e.into()))?;
     Ok(socket)
 }
 

@@ -11,7 +11,7 @@ use std::thread;
 
 use super::control::{self, ToServer};
 use super::meter::{Counter, Timeline, cancelled_by, count, joined};
-use super::{Agreed, Direction, NetError, UdpResult, UdpTest};
+use super::{Agreed, Direction, NetworkError, UdpResult, UdpTest};
 
 pub(super) use datagram::{Head, await_greeting, greet, open};
 pub(super) use numbers::{Numbers, Seen};
@@ -23,7 +23,7 @@ pub(super) fn client(
     session: &Agreed<'_>,
     test: &UdpTest,
     mut link: TcpStream,
-) -> Result<UdpResult, NetError> {
+) -> Result<UdpResult, NetworkError> {
     let socket = greet(session, test.buffer, &mut link)?;
     let timeline = Timeline::begin(session.spec);
     let cancelled = cancelled_by(session.control);
@@ -37,7 +37,7 @@ pub(super) fn client(
         })?;
         control::send(&mut link, &ToServer::Sent { datagrams: sender.sent })?;
         let receiver = control::ask_report(&mut link)?.udp_received;
-        let receiver = receiver.ok_or_else(|| NetError::protocol("a report without datagrams".into()))?;
+        let receiver = receiver.ok_or_else(|| NetworkError::protocol("a report without datagrams".into()))?;
         return Ok(UdpResult { sender, receiver });
     }
     let over = AtomicBool::new(false);
@@ -49,7 +49,7 @@ pub(super) fn client(
         over.store(true, Relaxed);
         let receiver = joined(thread.join())?;
         let sender = report?.udp_sent;
-        let sender = sender.ok_or_else(|| NetError::protocol("a report without datagrams".into()))?;
+        let sender = sender.ok_or_else(|| NetworkError::protocol("a report without datagrams".into()))?;
         Ok(UdpResult { sender, receiver })
     })
 }

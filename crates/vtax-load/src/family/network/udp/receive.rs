@@ -13,7 +13,7 @@ use vtax_units::Nanos;
 
 use super::super::control::Token;
 use super::super::meter::{Counter, Timeline, Usage};
-use super::super::{NetError, UDP_HEADER, UdpReceiver, UdpTest};
+use super::super::{NetworkError, UDP_HEADER, UdpReceiver, UdpTest};
 use super::datagram::{COUNTED, GREETING, Head, LOOK, PIECES, of_piece, wait_for};
 use super::numbers::{Numbers, Seen};
 
@@ -28,14 +28,14 @@ pub(in super::super) fn receive(
     timeline: &Timeline,
     counter: &Counter,
     over: &AtomicBool,
-) -> Result<UdpReceiver, NetError> {
+) -> Result<UdpReceiver, NetworkError> {
     let usage = Usage::begin();
     let mut receiving = Receiving::new(token, *timeline);
     // What has a rate has times of arrival, which several that come as one would share.
     let together = test.rate.is_none() && coalesce(socket.as_fd()).is_ok();
     let result = receiving.run(socket, together, counter, over);
     counter.end();
-    result.map_err(NetError::lost("receiving datagrams from it"))?;
+    result.map_err(NetworkError::lost("receiving datagrams from it"))?;
     let mut receiver = receiving.finish();
     // The kernel counts what it dropped, pieces as one; few are not full.
     let each = if together { of_piece(test) as u64 } else { 1 };

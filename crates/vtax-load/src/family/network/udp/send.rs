@@ -14,7 +14,7 @@ use vtax_units::Nanos;
 
 use super::super::control::Token;
 use super::super::meter::{Counter, Timeline, Usage};
-use super::super::{NetError, UdpSender, UdpTest};
+use super::super::{NetworkError, UdpSender, UdpTest};
 use super::datagram::{COUNTED, Head, LOOK, PIECES, of_piece, wait_for};
 
 /// Waiting for less takes longer than trying again.
@@ -28,13 +28,13 @@ pub(in super::super) fn send(
     timeline: &Timeline,
     counter: &Counter,
     cancelled: &(dyn Fn() -> bool + Sync),
-) -> Result<UdpSender, NetError> {
+) -> Result<UdpSender, NetworkError> {
     let usage = Usage::begin();
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     let mut sending = Sending::new(socket, token, test, timeline);
     let result = sending.run(counter, cancelled);
     counter.end();
-    result.map_err(NetError::lost("sending datagrams to it"))?;
+    result.map_err(NetworkError::lost("sending datagrams to it"))?;
     let mut sender = sending.sender;
     sender.cpu = usage.end();
     // N datagrams that are due take N of the gaps between them.

@@ -12,7 +12,7 @@ use anyhow::Context;
 use rustix::process::Signal;
 use vtax_load::Control;
 use vtax_load::network::{
-    Direction, NetError, NetSpec, NetworkTestKind, PORT, PingTest, Probe, RrTest, ServerOptions,
+    Direction, NetworkError, NetworkSpec, NetworkTestKind, PORT, PingTest, Probe, RrTest, ServerOptions,
     SocketOptions, TcpTest, UdpTest, run as run_test, serve,
 };
 use vtax_plan::model::Arrivals;
@@ -292,7 +292,7 @@ fn server(listen: SocketAddr, signals: &SignalFd) -> Outcome {
 }
 
 fn client(host: &str, course: &CourseArgs, test: NetworkTestKind, seed: u64, signals: &SignalFd) -> Outcome {
-    let spec = NetSpec {
+    let spec = NetworkSpec {
         target: resolve(host).bad_input()?,
         test,
         seed,
@@ -322,8 +322,8 @@ fn client(host: &str, course: &CourseArgs, test: NetworkTestKind, seed: u64, sig
     let result = result.map_err(|_| anyhow::anyhow!("the test panicked"))?;
     let result = result.map_err(|error| {
         let exit = match &error {
-            NetError::Spec { .. } => Exit::BadInput,
-            NetError::Cancelled => Exit::Interrupted,
+            NetworkError::Spec { .. } => Exit::BadInput,
+            NetworkError::Cancelled => Exit::Interrupted,
             _ => Exit::HostCannot,
         };
         Failure { exit, error: error.into() }

@@ -6,8 +6,8 @@ use std::io::Write as _;
 use serde::Serialize;
 use vtax_load::LatencyHistogram;
 use vtax_load::network::{
-    ConnectionFacts, Live, NetResult, NetSpec, NetworkTestKind, PingResult, RrResult, TcpFlow, TcpResult,
-    UdpResult,
+    ConnectionFacts, Live, NetworkResult, NetworkSpec, NetworkTestKind, PingResult, RrResult, TcpFlow,
+    TcpResult, UdpResult,
 };
 use vtax_units::Nanos;
 
@@ -20,7 +20,7 @@ pub(super) fn line(text: &str) {
 }
 
 /// Prints a line of progress.
-pub(super) fn live(spec: &NetSpec, live: &Live) {
+pub(super) fn live(spec: &NetworkSpec, live: &Live) {
     let seconds = live.seconds.max(1e-9);
     let rate = bits(live.bytes as f64 * 8.0 / seconds);
     let events = live.events as f64 / seconds;
@@ -37,13 +37,13 @@ pub(super) fn live(spec: &NetSpec, live: &Live) {
 }
 
 /// Prints the result for people.
-pub(super) fn text(spec: &NetSpec, result: &NetResult) {
+pub(super) fn text(spec: &NetworkSpec, result: &NetworkResult) {
     let mut out = String::new();
     let written = match result {
-        NetResult::Tcp(result) => tcp(&mut out, result),
-        NetResult::Udp(result) => udp(&mut out, result),
-        NetResult::Rr(result) => rr(&mut out, result),
-        NetResult::Ping(result) => ping(&mut out, spec, result),
+        NetworkResult::Tcp(result) => tcp(&mut out, result),
+        NetworkResult::Udp(result) => udp(&mut out, result),
+        NetworkResult::Rr(result) => rr(&mut out, result),
+        NetworkResult::Ping(result) => ping(&mut out, spec, result),
     };
     // Writing to a string can't fail.
     debug_assert!(written.is_ok());
@@ -135,7 +135,7 @@ fn rr(out: &mut String, result: &RrResult) -> std::fmt::Result {
     writeln!(out, "  CPU              {client} client, {server} server")
 }
 
-fn ping(out: &mut String, spec: &NetSpec, result: &PingResult) -> std::fmt::Result {
+fn ping(out: &mut String, spec: &NetworkSpec, result: &PingResult) -> std::fmt::Result {
     let lost = result.intended.saturating_sub(result.answered);
     let share = lost as f64 / result.intended.max(1) as f64 * 100.0;
     writeln!(out, "{} of {} probes answered, {share:.3} % lost", result.answered, result.intended)?;
@@ -160,9 +160,9 @@ fn quantiles(histogram: &LatencyHistogram) -> String {
 #[derive(Serialize)]
 struct Report<'a> {
     host: &'a str,
-    spec: &'a NetSpec,
+    spec: &'a NetworkSpec,
     figures: Figures,
-    result: &'a NetResult,
+    result: &'a NetworkResult,
 }
 
 #[derive(Default, Serialize)]
@@ -182,23 +182,23 @@ struct Figures {
 }
 
 /// Prints the result for programs.
-pub(super) fn json(host: &str, spec: &NetSpec, result: &NetResult) -> anyhow::Result<()> {
+pub(super) fn json(host: &str, spec: &NetworkSpec, result: &NetworkResult) -> anyhow::Result<()> {
     let ns = |h: &LatencyHistogram| Some(QUANTILES.map(|(name, q)| (name, h.quantile(q).0)).to_vec());
     let figures = match result {
-        NetResult::Tcp(tcp) => Figures {
+        NetworkResult::Tcp(tcp) => Figures {
             up_bits_per_second: tcp.up.as_ref().map(TcpFlow::goodput),
             down_bits_per_second: tcp.down.as_ref().map(TcpFlow::goodput),
             ..Figures::default()
         },
-        NetResult::Udp(udp) => {
+        NetworkResult::Udp(udp) => {
             Figures { bits_per_second: Some(udp.goodput()), loss: Some(udp.loss()), ..Figures::default() }
         }
-        NetResult::Rr(rr) => Figures {
+        NetworkResult::Rr(rr) => Figures {
             per_second: Some(rr.transactions as f64 / rr.time.as_secs_f64().max(1e-9)),
             latency_ns: ns(&rr.latency),
             ..Figures::default()
         },
-        NetResult::Ping(ping) => Figures { latency_ns: ns(&ping.rtt), ..Figures::default() },
+        NetworkResult::Ping(ping) => Figures { latency_ns: ns(&ping.rtt), ..Figures::default() },
     };
     line(&serde_json::to_string_pretty(&Report { host, spec, figures, result })?);
     Ok(())
