@@ -1,7 +1,5 @@
 //! Made-up failovers, from the store to every form of the report.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
 
@@ -13,7 +11,7 @@ fn make(dir: &Path, options: &Options) -> (RunDir, Report, String) {
     let run = create(&dir.join("run"), options).unwrap();
     let report = write_all(&run).unwrap();
     let page = fs::read_to_string(run.path().join("report.html")).unwrap();
-    support::balanced(&page);
+    crate::support::balanced(&page);
     (run, report, page)
 }
 
@@ -189,7 +187,7 @@ fn rewritten(change: impl Fn(&mut serde_json::Value)) -> (String, String) {
     fs::write(&journal, lines.collect::<String>()).unwrap();
     let report = write_all(&RunDir::open(run.path()).unwrap()).unwrap();
     let page = fs::read_to_string(run.path().join("report.html")).unwrap();
-    support::balanced(&page);
+    crate::support::balanced(&page);
     (page, report.table())
 }
 
@@ -263,5 +261,5 @@ fn a_damaged_trial_keeps_its_figures() {
     write_all(&RunDir::open(run.path()).unwrap()).unwrap();
     let page = fs::read_to_string(run.path().join("report.html")).unwrap();
     assert!(page.contains("phases.jsonl: damaged") && section(&page).contains("First answer after"));
-    support::balanced(&page);
+    crate::support::balanced(&page);
 }

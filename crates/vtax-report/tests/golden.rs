@@ -1,7 +1,7 @@
 //! The form of every report, pinned: sections, tables with their columns, sheets, and what a terminal shows.
 //!
 //! Figures of the page and the workbook are not here: their last digits may depend on the machine's mathematics.
-//! `VTAX_BLESS=1 cargo test -p vtax-report --test golden` writes the files anew after a change that is meant.
+//! `VTAX_BLESS=1 cargo test -p vtax-report` writes the files anew after a change that is meant.
 
 use std::fmt::Write;
 use std::fs;

@@ -1,7 +1,5 @@
 //! Made-up network tests over paths, from the store to every form of the report.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
 
@@ -57,7 +55,7 @@ const FILES: [&str; 7] = ["study", "transfers", "udp", "latency", "counts", "soc
 fn everything_has_its_place() {
     let dir = tempfile::tempdir().unwrap();
     let (run, _, page) = make(dir.path(), &Options::default());
-    support::balanced(&page);
+    crate::support::balanced(&page);
     for id in PLACES {
         assert_eq!(page.matches(&format!(" id=\"{id}\"")).count(), 1, "{id}");
     }
@@ -169,7 +167,7 @@ fn a_terminal_shows_one_line_for_each_link() {
 fn stacks_are_figure_6() {
     let dir = tempfile::tempdir().unwrap();
     let (_, _, page) = make(dir.path(), &stacks());
-    support::balanced(&page);
+    crate::support::balanced(&page);
     let figure = part(&page, "links-figure-6");
     for line in ["native over gigabit, congestion cubic", "vm-1g (TCG) over bridged, congestion reno"] {
         assert!(figure.contains(line), "{line}");
@@ -218,7 +216,7 @@ fn hostile_facts_stay_text() {
     let page = fs::read_to_string(run.path().join("report.html")).unwrap();
     assert!(page.contains("&lt;img src=x&gt;") && !page.contains("<img"));
     assert_eq!(page.matches("</script>").count(), 1);
-    support::balanced(&page);
+    crate::support::balanced(&page);
 }
 
 #[test]
@@ -226,7 +224,7 @@ fn one_trial_and_one_path_are_enough() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options { repetitions: 1, paths: vec!["bridge".to_owned()], ..Options::default() };
     let (_, _, page) = make(dir.path(), &options);
-    support::balanced(&page);
+    crate::support::balanced(&page);
     assert!(page.contains("id=\"links-transfers\"") && !page.contains("id=\"links-table-ii\""));
 }
 
@@ -240,7 +238,7 @@ fn a_study_is_shown_where_the_plan_names_it() {
     fs::write(&plan, text.replace("study: virtual-links\n", "")).unwrap();
     let report = write_all(&RunDir::open(run.path()).unwrap()).unwrap();
     let page = fs::read_to_string(run.path().join("report.html")).unwrap();
-    support::balanced(&page);
+    crate::support::balanced(&page);
     assert!(!page.to_lowercase().contains("study"), "no study was named");
     assert!(page.contains("id=\"links-figure-5\"") && report.table().contains("tax of 64K"));
     let rows = fs::read_to_string(run.path().join("csv/links_study.csv")).unwrap();

@@ -1,7 +1,5 @@
 //! Made-up runs, from the store to every form of the report.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
 
@@ -122,7 +120,7 @@ fn the_page_stands_alone_and_is_well_formed() {
     }
     assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
     assert_eq!(page.matches("<svg").count(), page.matches("<desc>").count());
-    support::balanced(&page);
+    crate::support::balanced(&page);
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! Made-up IMS benchmarks, from the store to every form of the report.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
 
@@ -66,7 +64,7 @@ const PLACES: [&str; 38] = [
 fn everything_has_its_place() {
     let dir = tempfile::tempdir().unwrap();
     let (run, _, page) = make(dir.path(), &Options { every_scenario: true, ..small() });
-    support::balanced(&page);
+    crate::support::balanced(&page);
     for id in PLACES {
         assert_eq!(page.matches(&format!(" id=\"{id}\"")).count(), 1, "{id}");
     }
@@ -160,7 +158,7 @@ fn hostile_causes_stay_text() {
     let page = fs::read_to_string(run.path().join("report.html")).unwrap();
     assert!(page.contains("&lt;img src=x&gt;") && !page.contains("<img"));
     assert_eq!(page.matches("</script>").count(), 1);
-    support::balanced(&page);
+    crate::support::balanced(&page);
 }
 
 #[test]
@@ -175,7 +173,7 @@ fn a_damaged_trial_keeps_its_table() {
     let page = fs::read_to_string(run.path().join("report.html")).unwrap();
     assert!(page.contains("phases.jsonl: damaged"));
     assert!(page.contains("global IHS") && page.contains("id=\"ims-steps-1\""));
-    support::balanced(&page);
+    crate::support::balanced(&page);
 }
 
 #[test]
@@ -188,5 +186,5 @@ fn nothing_kept_to_the_limits() {
         "{}",
         report.table()
     );
-    support::balanced(&page);
+    crate::support::balanced(&page);
 }

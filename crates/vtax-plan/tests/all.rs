@@ -1,0 +1,12 @@
+//! All tests of this crate in one program: linking one for each file takes longer than running them.
+
+mod docs;
+mod faults;
+mod golden;
+mod hostile;
+mod net;
+mod paths;
+mod plans;
+mod redis;
+mod schema;
+mod sip;

@@ -1,0 +1,10 @@
+//! All tests of this crate in one program: linking one for each file takes longer than running them.
+
+mod ft;
+mod golden;
+mod journal2;
+mod network;
+mod report;
+mod sip;
+mod support;
+mod verdicts;

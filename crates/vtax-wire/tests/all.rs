@@ -1,0 +1,8 @@
+//! All tests of this crate in one program: linking one for each file takes longer than running them.
+
+mod http;
+mod pcap;
+mod resp;
+mod sip;
+mod sip_digest;
+mod sip_torture;
