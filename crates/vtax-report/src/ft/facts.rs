@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::family::sip::study::{Graph, Study};
 use crate::format::{digits, duration, quantity, tax, tick, whole};
 use crate::html::parts::{close_table, heading, open_table, scrolling};
+use crate::html::table::PlainTable;
 use crate::markup::Markup;
 
 /// Rows shown of lists that a run may make long.
@@ -180,20 +181,16 @@ fn unprotected(group: &Group) -> Markup {
 fn every_span(spans: &[(&Environment, &Span)]) -> Markup {
     let columns =
         [("Environment", false), ("Trial", true), ("From", true), ("To", true), ("", false), ("Why", false)];
-    let mut table = open_table("", &columns);
+    let mut table = PlainTable::new("", &columns);
     for (e, span) in spans.iter().take(MOST_ROWS) {
-        table.open("tr", &[]).element("th", &[("scope", "row")], &e.label);
-        table.element("td", &[("class", "n")], &format!("{:03}", span.trial));
-        table.element("td", &[("class", "n")], &moment(span.from));
+        let trial = format!("{:03}", span.trial);
         let to = if span.ended { moment(span.to) } else { "the end".to_owned() };
-        table.element("td", &[("class", "n")], &to);
-        table.element("td", &[], if span.down { "nobody ran it" } else { "not protected" });
-        table.element("td", &[], &span.reason).close("tr");
+        let what = if span.down { "nobody ran it" } else { "not protected" };
+        table.push(&e.label, [trial.as_str(), &moment(span.from), &to, what, &span.reason]);
     }
-    close_table(&mut table);
     let mut m = Markup::new();
     let summary = format!("Every such time, from the start of the load of its trial ({})", spans.len());
-    m.open("details", &[]).element("summary", &[], &summary).add(&scrolling(&table));
+    m.open("details", &[]).element("summary", &[], &summary).add(&scrolling(&table.finish()));
     m.add(&more(spans.len())).close("details");
     m
 }
@@ -224,15 +221,12 @@ fn left_out(group: &Group) -> Markup {
     }
     heading(&mut m, &group.prefix, "left-out", "Failovers that don’t count", &group.label);
     let mut table =
-        open_table("", &[("Environment", false), ("Trial", true), ("Fault", false), ("Why", false)]);
+        PlainTable::new("", &[("Environment", false), ("Trial", true), ("Fault", false), ("Why", false)]);
     for (e, f, why) in excluded.iter().take(MOST_ROWS) {
-        table.open("tr", &[]).element("th", &[("scope", "row")], &e.label);
-        table.element("td", &[("class", "n")], &format!("{:03}", f.trial));
-        table.element("td", &[], &format!("{} at {}", f.fault, moment(f.at)));
-        table.element("td", &[], why).close("tr");
+        let fault = format!("{} at {}", f.fault, moment(f.at));
+        table.push(&e.label, [format!("{:03}", f.trial).as_str(), &fault, why]);
     }
-    close_table(&mut table);
-    m.add(&scrolling(&table)).add(&more(excluded.len()));
+    m.add(&scrolling(&table.finish())).add(&more(excluded.len()));
     m
 }
 

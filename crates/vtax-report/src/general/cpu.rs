@@ -9,7 +9,8 @@ use crate::chapter::{Chapter, Page, Rank};
 use crate::context::Context;
 use crate::data::{Group, RunData};
 use crate::format::quantity;
-use crate::html::parts::{close_table, details, figure, open_table, titled};
+use crate::html::parts::{details, figure, titled};
+use crate::html::table::PlainTable;
 use crate::markup::Markup;
 use crate::plot::responsive;
 use crate::plot::stack::{Bar, layer_class, stack};
@@ -97,24 +98,15 @@ fn bars(data: &RunData, summary: &Summary, group: &Group<'_>, measure: &str) -> 
 fn layer_table(bars: &[Bar]) -> Markup {
     let mut columns = vec![("Layer", false)];
     columns.extend(bars.iter().map(|b| (b.label.as_str(), true)));
-    let mut table = open_table("", &columns);
+    let mut table = PlainTable::new("", &columns);
     for (layer, _) in LAYERS {
         let of = |b: &Bar| b.layers.iter().find(|l| l.0 == layer).map(|l| l.1);
         if bars.iter().all(|b| of(b).is_none()) {
             continue;
         }
-        table.open("tr", &[]).element("th", &[("scope", "row")], layer_label(layer));
-        for bar in bars {
-            let text = of(bar).map_or_else(String::new, |v| quantity(v, "ns"));
-            table.element("td", &[("class", "n")], &text);
-        }
-        table.close("tr");
+        let times = bars.iter().map(|bar| of(bar).map_or_else(String::new, |v| quantity(v, "ns")));
+        table.push(layer_label(layer), times);
     }
-    table.open("tr", &[]).element("th", &[("scope", "row")], "sum");
-    for bar in bars {
-        table.element("td", &[("class", "n")], &quantity(bar.total(), "ns"));
-    }
-    table.close("tr");
-    close_table(&mut table);
-    details("As a table", &table)
+    table.push("sum", bars.iter().map(|bar| quantity(bar.total(), "ns")));
+    details("As a table", &table.finish())
 }

@@ -9,6 +9,7 @@ use crate::data::RunData;
 use crate::families::told;
 use crate::format::duration;
 use crate::html::parts::{close_table, open_table, scrolling};
+use crate::html::table::PlainTable;
 use crate::markup::Markup;
 use crate::table::{Table, count, number, number_or_none, text, text_or_none, yes_no};
 use crate::words::invalid;
@@ -138,7 +139,7 @@ fn logs(context: &Context) -> Markup {
 /// Trials that don't count, and what was cut off those that do.
 fn left_out(context: &Context) -> Markup {
     let data = &context.data;
-    let mut table = open_table(
+    let mut table = PlainTable::new(
         "",
         &[("Trial", true), ("Cell", false), ("Measure", false), ("Left out", false), ("Why", false)],
     );
@@ -154,18 +155,15 @@ fn left_out(context: &Context) -> Markup {
             _ => continue,
         };
         rows += 1;
-        table.open("tr", &[]).element("th", &[("scope", "row"), ("class", "n")], &format!("{:03}", t.index));
-        table.element("td", &[], &t.cell).element("td", &[], &t.measure);
-        table.element("td", &[], &what).element("td", &[], &why).close("tr");
+        table.push(&format!("{:03}", t.index), [&t.cell, &t.measure, &what, &why]);
     }
-    close_table(&mut table);
     let mut m = Markup::new();
     if data.trials.is_empty() {
         return m;
     }
     m.element("p", &[("class", "small-print")], &summary_of(data));
     if rows > 0 {
-        m.add(&scrolling(&table));
+        m.add(&scrolling(&table.finish()));
     }
     m
 }

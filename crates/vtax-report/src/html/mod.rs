@@ -2,4 +2,5 @@
 
 pub(crate) mod page;
 pub(crate) mod parts;
+pub(crate) mod table;
 mod top;

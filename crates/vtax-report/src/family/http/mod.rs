@@ -8,7 +8,8 @@ use vtax_store::record::{CapacityOutcome, Finding, TrialRecord, Validity};
 use crate::chapter::{Chapter, Page, Rank};
 use crate::context::Context;
 use crate::data::RunData;
-use crate::html::parts::{close_table, details, figure, open_table, titled};
+use crate::html::parts::{details, figure, titled};
+use crate::html::table::PlainTable;
 use crate::markup::Markup;
 use crate::plot::{responsive, series};
 use crate::table::{Table, count, number, text, text_or_none, yes_no};
@@ -99,16 +100,13 @@ fn section(data: &RunData) -> Markup {
 }
 
 fn bracket_table(cells: &[Searches<'_>]) -> Markup {
-    let mut table =
-        open_table("", &[("Environment", false), ("Trial", true), ("Bracket, req/s", true), ("Steps", true)]);
+    let columns = [("Environment", false), ("Trial", true), ("Bracket, req/s", true), ("Steps", true)];
+    let mut table = PlainTable::new("", &columns);
     for cell in cells {
         for (index, outcome) in &cell.trials {
-            table.open("tr", &[]).element("th", &[("scope", "row")], &cell.label);
-            table.element("td", &[("class", "n")], &format!("{index:03}"));
-            table.element("td", &[("class", "n")], &bracket(outcome));
-            table.element("td", &[("class", "n")], &outcome.steps.len().to_string()).close("tr");
+            let steps = outcome.steps.len().to_string();
+            table.push(&cell.label, [format!("{index:03}"), bracket(outcome), steps]);
         }
     }
-    close_table(&mut table);
-    details("As a table", &table)
+    details("As a table", &table.finish())
 }

@@ -16,6 +16,7 @@ use super::transfers::MEGABYTE;
 use crate::data::RunData;
 use crate::format::{duration, quantity};
 use crate::html::parts::{close_table, heading, open_table, row_head, scrolling, wide};
+use crate::html::table::PlainTable;
 use crate::markup::Markup;
 
 /// Jitter, loss and round trips.
@@ -213,7 +214,7 @@ fn calculation(bench: &Bench<'_>) -> Markup {
         quantity(sample.flow.goodput(), "bit/s"),
     );
     m.element("p", &[], &ours);
-    let mut table = open_table(
+    let mut table = PlainTable::new(
         "",
         &[
             ("Who counted this transfer, warm-up included", false),
@@ -223,14 +224,9 @@ fn calculation(bench: &Bench<'_>) -> Markup {
         ],
     );
     for [who, found, expected, apart] in witnesses(&sample) {
-        table.open("tr", &[]).element("th", &[("scope", "row")], &who);
-        for text in [&found, &expected, &apart] {
-            table.element("td", &[("class", "n")], text);
-        }
-        table.close("tr");
+        table.push(&who, [found, expected, apart]);
     }
-    close_table(&mut table);
-    m.add(&scrolling(&table));
+    m.add(&scrolling(&table.finish()));
     m
 }
 
@@ -325,7 +321,7 @@ fn sockets(bench: &Bench<'_>) -> Markup {
         ("Segment", true),
         ("Congestion control", false),
     ];
-    let mut table = open_table("", &columns);
+    let mut table = PlainTable::new("", &columns);
     for test in bench.transfers() {
         let NetworkTestKind::Tcp(asked) = &test.test.kind else { continue };
         let flows: Vec<_> = bench.links.iter().flat_map(|l| l.flows(&test.test.name)).collect();
@@ -335,20 +331,16 @@ fn sockets(bench: &Bench<'_>) -> Markup {
                 flows.iter().flat_map(|f| side(f).connections.iter().map(value)).collect();
             values.into_iter().map(|v| v as f64).collect::<Vec<f64>>()
         };
-        table.open("tr", &[]).element("th", &[("scope", "row")], &test.test.name);
         let cells = [
             asked.socket.window.map_or_else(|| "auto".to_owned(), |w| quantity(w.0 as f64, "B")),
             span(&of(|f| &f.sender, |c| c.send_buffer), |v| quantity(v, "B")),
             span(&of(|f| &f.receiver, |c| c.receive_buffer), |v| quantity(v, "B")),
             span(&of(|f| &f.sender, |c| u64::from(c.mss)), |v| format!("{v} B")),
+            congestion_controls(bench, &test.test.name),
         ];
-        for text in &cells {
-            table.element("td", &[("class", "n")], text);
-        }
-        table.element("td", &[], &congestion_controls(bench, &test.test.name)).close("tr");
+        table.push(&test.test.name, cells);
     }
-    close_table(&mut table);
-    let mut m = scrolling(&table);
+    let mut m = scrolling(&table.finish());
     m.fixed("<p class=\"small-print\">What getsockopt said of the connections of all paths at their end. Linux gives twice what is asked, as its own bookkeeping takes its share of a buffer, and no less than a minimum of its own (socket(7), tcp(7)): the window that goes over the wire is smaller than the buffer.</p>");
     m
 }

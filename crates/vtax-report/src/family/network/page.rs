@@ -13,6 +13,7 @@ use super::transfers::{Amount, Grid, SECONDS, amount, grid, in_30_s, megabytes};
 use crate::context::Context;
 use crate::format::{digits, quantity, tax, tax_range, tick};
 use crate::html::parts::{badge, close_table, figure, heading, open_table, row_head, wide};
+use crate::html::table::PlainTable;
 use crate::markup::Markup;
 use crate::plot::{responsive, series};
 use crate::words::invalid;
@@ -411,23 +412,19 @@ fn why_none(link: &Link<'_>, test: &Test<'_>) -> String {
 fn not_repeated(bench: &Bench<'_>, study: &Study) -> Markup {
     let mut m = Markup::new();
     heading(&mut m, &bench.prefix, "not-repeated", "What of the study is not repeated here", &bench.label);
-    let mut table = open_table(
+    let mut table = PlainTable::new(
         "words-wrap",
         &[("In the study", false), ("Why not", false), ("What stands for it", false)],
     );
     for left_out in &study.not_repeated {
-        table.open("tr", &[]).element("th", &[("scope", "row")], &left_out.what);
-        table.element("td", &[], &left_out.why).element("td", &[], &left_out.instead).close("tr");
+        table.push(&left_out.what, [&left_out.why, &left_out.instead]);
     }
     // Scenarios that could be repeated and aren't in this run, with the way to have them.
     let here = |s: &str| bench.links.iter().any(|l| study.scenario(l.cell).is_some_and(|own| own.name == s));
     for scenario in study.scenarios().filter(|s| !here(&s.name)) {
-        table.open("tr", &[]).element("th", &[("scope", "row")], &scenario.place);
         let instead = format!("Name the path in the plan: {}.", scenario.way);
-        table.element("td", &[], "This run has no such path, or none of its trials began.");
-        table.element("td", &[], &instead).close("tr");
+        table.push(&scenario.place, ["This run has no such path, or none of its trials began.", &instead]);
     }
-    close_table(&mut table);
-    m.add(&table);
+    m.add(&table.finish());
     m
 }

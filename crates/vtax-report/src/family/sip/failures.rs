@@ -8,6 +8,7 @@ use super::trial::standing;
 use crate::context::Context;
 use crate::format::{digits, fixed, whole};
 use crate::html::parts::{close_table, head, heading, open_table, scrolling, wide};
+use crate::html::table::PlainTable;
 use crate::markup::Markup;
 use crate::shell::shell;
 
@@ -88,37 +89,27 @@ fn stray(bench: &Bench) -> Markup {
     }
     let mut columns = vec![("Messages that belonged to nothing or couldn't be used", false)];
     columns.extend(bench.environments.iter().map(|e| (e.label.as_str(), true)));
-    let mut table = open_table("", &columns);
+    let mut table = PlainTable::new("", &columns);
     for kind in kinds {
-        table.open("tr", &[]).element("th", &[("scope", "row")], kind);
-        for e in &bench.environments {
-            let n = e.shown.outcome.stray.get(kind).copied().unwrap_or(0);
-            table.element("td", &[("class", "n")], &n.to_string());
-        }
-        table.close("tr");
+        let of = |e: &Environment| e.shown.outcome.stray.get(kind).copied().unwrap_or(0);
+        table.push(kind, bench.environments.iter().map(|e| of(e).to_string()));
     }
-    close_table(&mut table);
-    m.add(&scrolling(&table));
+    m.add(&scrolling(&table.finish()));
     m
 }
 
 fn pools(bench: &Bench) -> Markup {
     let mut columns = vec![("Subscribers at the end", false)];
     columns.extend(bench.environments.iter().map(|e| (e.label.as_str(), true)));
-    let mut table = open_table("", &columns);
+    let mut table = PlainTable::new("", &columns);
     let pool = |i: usize, e: &Environment| {
         let p = e.shown.outcome.pools;
         [p.unregistered, p.registered, p.busy][i]
     };
     for (i, name) in ["not registered", "registered", "busy"].into_iter().enumerate() {
-        table.open("tr", &[]).element("th", &[("scope", "row")], name);
-        for e in &bench.environments {
-            table.element("td", &[("class", "n")], &pool(i, e).to_string());
-        }
-        table.close("tr");
+        table.push(name, bench.environments.iter().map(|e| pool(i, e).to_string()));
     }
-    close_table(&mut table);
-    scrolling(&table)
+    scrolling(&table.finish())
 }
 
 /// How late scenarios were started, and how busy the generator was, by phase.

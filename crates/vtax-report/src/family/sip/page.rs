@@ -14,6 +14,7 @@ use super::trial::{Standing, outcome, told};
 use crate::context::Context;
 use crate::format::{digits, fixed, range, tax, tax_range, utc, whole};
 use crate::html::parts::{close_table, figure, heading, open_table, scrolling, wide};
+use crate::html::table::PlainTable;
 use crate::markup::Markup;
 use crate::plot::series;
 use crate::words::{invalid, sign, word};
@@ -198,17 +199,10 @@ fn requested(context: &Context, e: &Environment) -> String {
 /// Who took part, and the parameters that matter most.
 fn systems(context: &Context, bench: &Bench) -> Markup {
     let data = &context.data;
-    let mut table = open_table(
+    let mut table = PlainTable::new(
         "",
         &[("Role", false), ("System", false), ("Address", false), ("CPUs", false), ("Users", true)],
     );
-    let mut row = |role: &str, system: &str, address: &str, cpus: &str, users: &str| {
-        table.open("tr", &[]).element("th", &[("scope", "row")], role);
-        for text in [system, address, cpus] {
-            table.element("td", &[], text);
-        }
-        table.element("td", &[("class", "n")], users).close("tr");
-    };
     for e in &bench.environments {
         let record = &data.trials[e.shown.record];
         let fact = |name: &str| record.facts.get(name).map_or("", String::as_str);
@@ -217,7 +211,7 @@ fn systems(context: &Context, bench: &Bench) -> Markup {
             .or_else(|| record.facts.get("service.version").cloned())
             .unwrap_or_else(|| data.cell(&e.cell).map_or_else(String::new, |c| c.service.name.clone()));
         let system = format!("{} with {service}", e.label);
-        row("SUT", &system, fact("address"), &cpus_text(record, "sut"), "");
+        table.push("SUT", [system.as_str(), fact("address"), &cpus_text(record, "sut"), ""]);
     }
     let first = &bench.environments[0];
     let record = &data.trials[first.shown.record];
@@ -229,10 +223,9 @@ fn systems(context: &Context, bench: &Bench) -> Markup {
         };
         let name = format!("vtax {} (callers and callees)", data.provenance.vtax_version);
         let users = w.subscribers.count.to_string();
-        row("Test system", &name, &addresses, &cpus_text(record, "client"), &users);
+        table.push("Test system", [name, addresses, cpus_text(record, "client"), users]);
     }
-    close_table(&mut table);
-    let mut m = scrolling(&table);
+    let mut m = scrolling(&table.finish());
     m.element("p", &[("class", "small-print")], &when(context, bench));
     m.add(&parameters(context, bench));
     m
@@ -262,15 +255,14 @@ fn when(context: &Context, bench: &Bench) -> String {
 
 fn parameters(context: &Context, bench: &Bench) -> Markup {
     let Some(cell) = context.data.cell(&bench.environments[0].cell) else { return Markup::new() };
-    let mut table = open_table("words-wrap", &[("Parameter", false), ("Value", false), ("Meaning", false)]);
+    let mut table =
+        PlainTable::new("words-wrap", &[("Parameter", false), ("Value", false), ("Meaning", false)]);
     for p in all(&context.data.plan, cell, &bench.measure) {
         if FIRST.contains(&p.name.as_str()) || p.name.starts_with("mix.") {
-            table.open("tr", &[]).element("th", &[("scope", "row")], &p.name);
-            table.element("td", &[], &p.value).element("td", &[], &p.meaning).close("tr");
+            table.push(&p.name, [&p.value, &p.meaning]);
         }
     }
-    close_table(&mut table);
-    let mut m = scrolling(&table);
+    let mut m = scrolling(&table.finish());
     let to = format!("#{}-parameters", bench.prefix);
     m.open("p", &[("class", "small-print")]).element("a", &[("href", &to)], "All parameters").close("p");
     m
