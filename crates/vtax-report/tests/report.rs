@@ -1,12 +1,14 @@
 //! Made-up runs, from the store to every form of the report.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use vtax_fixture::{Options, create};
 use vtax_report::{Report, write_all};
 use vtax_store::RunDir;
-use vtax_store::summary::{Summary, Verdict};
+use vtax_store::record::{TrialRecord, Validity};
+use vtax_store::summary::{MetricSummary, Summary, Verdict};
 
 fn small() -> Options {
     Options { repetitions: 4, seconds: 3, rate: 400, ..Options::default() }
@@ -156,4 +158,43 @@ fn two_trials_are_not_enough_for_a_verdict() {
             assert!(c.reason.contains("too few trials"), "{}", c.reason);
         }
     }
+}
+
+/// The metrics of native's trials of latency.
+fn latency_of_native(summary: &Summary) -> &BTreeMap<String, MetricSummary> {
+    &summary.cells.iter().find(|c| c.environment == "native" && c.measure == "latency").unwrap().metrics
+}
+
+#[test]
+fn the_95th_percentile_is_each_trials_own_and_compared() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = make(dir.path(), &small());
+    let report = write_all(&run).unwrap();
+    let trials = run.trials().unwrap();
+    let counted = |t: &&TrialRecord| {
+        t.measure == "latency" && t.cell.starts_with("native.") && t.validity == Validity::Valid
+    };
+    let loads = trials.iter().filter(counted).map(|t| t.finding().unwrap().load().unwrap());
+    let mut expected: Vec<f64> = loads.map(|l| l.latency.quantile(0.95).0 as f64).collect();
+    let mut found = latency_of_native(report.summary())["latency_p95"].values.clone();
+    expected.sort_by(f64::total_cmp);
+    found.sort_by(f64::total_cmp);
+    assert!(!found.is_empty() && found == expected, "{found:?} {expected:?}");
+
+    let mut compared = report.summary().comparisons.iter().filter(|c| c.metric == "latency_p95");
+    assert!(compared.any(|c| c.cell.starts_with("vm.") && c.tax.is_some_and(|tax| tax > 1.0)));
+    for file in ["metrics.csv", "comparisons.csv"] {
+        let csv = fs::read_to_string(run.path().join("csv").join(file)).unwrap();
+        assert!(csv.contains(",latency_p95,"), "{file}");
+    }
+}
+
+/// 150 requests: fifteen lie beyond p90, seven beyond p95.
+#[test]
+fn too_few_requests_have_no_95th_percentile() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { rate: 150, seconds: 1, ..small() };
+    let report = Report::read(&make(dir.path(), &options)).unwrap();
+    let metrics = latency_of_native(report.summary());
+    assert!(metrics.contains_key("latency_p90") && !metrics.contains_key("latency_p95"));
 }

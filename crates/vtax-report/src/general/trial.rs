@@ -11,6 +11,7 @@ use crate::metric::{HISTOGRAM_RESOLUTION, Info, Value, exact, higher, lower, per
 pub(crate) const METRICS: &[Info] = &[
     lower("latency_p50", "latency, median", "ns", 2),
     lower("latency_p90", "latency, p90", "ns", 1),
+    lower("latency_p95", "latency, p95", "ns", 1),
     lower("latency_p99", "latency, p99", "ns", 2),
     lower("latency_p99.9", "latency, p99.9", "ns", 1),
     lower("latency_mean", "latency, mean", "ns", 1),
@@ -83,8 +84,13 @@ pub(crate) fn of_cpu(record: &TrialRecord) -> Vec<Value> {
 }
 
 /// Percentiles that are metrics.
-const PERCENTILES: [(&str, f64); 4] =
-    [("latency_p50", 0.5), ("latency_p90", 0.9), ("latency_p99", 0.99), ("latency_p99.9", 0.999)];
+const PERCENTILES: [(&str, f64); 5] = [
+    ("latency_p50", 0.5),
+    ("latency_p90", 0.9),
+    ("latency_p95", 0.95),
+    ("latency_p99", 0.99),
+    ("latency_p99.9", 0.999),
+];
 
 /// The figures of a load in an open or a closed loop.
 pub(crate) fn of_load(record: &TrialRecord) -> Vec<Value> {
