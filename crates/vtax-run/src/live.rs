@@ -96,9 +96,8 @@ impl Observer for LiveProgress<'_> {
             }
             RunEvent::Phase { what } => (*what).clone_into(&mut state.phase),
             RunEvent::Step { step } => state.rate = Some(step.goodput.0).filter(|rate| rate.is_finite()),
-            RunEvent::Rate { rate } => state.rate = Some(rate.0).filter(|rate| rate.is_finite()),
-            RunEvent::ImsPhase { phase } => {
-                state.rate = Some(phase.effective.0).filter(|rate| rate.is_finite());
+            RunEvent::Rate { rate } | RunEvent::PhaseEnded { rate, .. } => {
+                state.rate = Some(rate.0).filter(|rate| rate.is_finite());
             }
             RunEvent::TrialEnded { .. } => {
                 (state.trial, state.rate) = (None, None);

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use vtax_store::LiveWidth;
-use vtax_store::ims::ImsPhase;
 use vtax_store::record::{CapacityStep, TrialRecord};
 use vtax_units::Rate;
 
@@ -49,10 +48,12 @@ pub enum RunEvent<'a> {
         /// Successful answers per second.
         rate: Rate,
     },
-    /// A phase of an IMS benchmark ended.
-    ImsPhase {
-        /// The phase.
-        phase: &'a ImsPhase,
+    /// A phase of a benchmark ended.
+    PhaseEnded {
+        /// What succeeded per second.
+        rate: Rate,
+        /// What it came to, in short.
+        text: &'a str,
     },
     /// A trial ended and is in the journal.
     TrialEnded {

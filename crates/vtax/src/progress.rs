@@ -80,11 +80,7 @@ impl Observer for Progress {
                 let mark = if step.passed { "passed" } else { "failed" };
                 self.status(&format!("{} · {:.0}/s {mark}", self.trial(), step.offered.0));
             }
-            RunEvent::ImsPhase { phase } => {
-                let mark = if phase.passed { "passed" } else { "failed" };
-                let (rate, ihs) = (phase.effective.0, phase.ihs * 100.0);
-                self.status(&format!("{} · {} {rate:.1}/s IHS {ihs:.2} % {mark}", self.trial(), phase.name));
-            }
+            RunEvent::PhaseEnded { text, .. } => self.status(&format!("{} · {text}", self.trial())),
             RunEvent::TrialEnded { record } => self.line(&ended(record, &self.tests)),
             RunEvent::Widths { .. } | RunEvent::Rate { .. } => {}
             RunEvent::Note { text } => self.line(&format!("note: {text}")),

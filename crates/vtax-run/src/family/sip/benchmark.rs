@@ -164,7 +164,8 @@ impl<'a> Benchmark<'a> {
                 phase.passed = false;
                 phase.reason = Some(why.clone());
             }
-            self.observer.observe(&RunEvent::ImsPhase { phase: &phase });
+            self.observer
+                .observe(&RunEvent::PhaseEnded { rate: phase.effective, text: &judge::in_short(&phase) });
             self.phases.push(phase);
             self.details.push(detail);
         }

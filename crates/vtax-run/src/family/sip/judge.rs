@@ -48,6 +48,12 @@ fn share((ended, inadequate): (u64, u64)) -> f64 {
     if ended == 0 { 0.0 } else { inadequate as f64 / ended as f64 }
 }
 
+/// What a phase came to, for who watches the run.
+pub(super) fn in_short(phase: &ImsPhase) -> String {
+    let mark = if phase.passed { "passed" } else { "failed" };
+    format!("{} {:.1}/s IHS {:.2} % {mark}", phase.name, phase.effective.0, phase.ihs * 100.0)
+}
+
 /// The phase in short, with the limit it broke, where it broke one.
 pub(super) fn judge(
     kind: ImsPhaseKind,
