@@ -11,6 +11,7 @@ mod soundness;
 mod soundness_coverage;
 mod soundness_load;
 mod soundness_real;
+mod soundness_row;
 mod soundness_verdicts;
 
 use std::process::ExitCode;

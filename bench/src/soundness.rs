@@ -2,42 +2,9 @@
 //! is known.
 
 use anyhow::{Context, Result, bail};
-use serde::Serialize;
 
 use crate::place::root;
-
-/// One promise of `target/soundness.json`.
-#[derive(Debug, Serialize)]
-pub(crate) struct Row {
-    pub(crate) name: String,
-    /// What was found, in `unit`.
-    pub(crate) found: f64,
-    pub(crate) unit: &'static str,
-    pub(crate) goal: String,
-    pub(crate) ok: bool,
-}
-
-impl Row {
-    /// A figure that must lie between two others, both included.
-    pub(crate) fn within(name: String, found: f64, unit: &'static str, (low, high): (f64, f64)) -> Self {
-        let goal = match (low.is_finite(), high.is_finite()) {
-            (true, true) => format!("{low} to {high}"),
-            (false, _) => format!("at most {high}"),
-            _ => format!("at least {low}"),
-        };
-        Self { name, found, unit, goal, ok: (low..=high).contains(&found) }
-    }
-
-    /// A figure that must not be above `most`.
-    pub(crate) fn at_most(name: &str, found: f64, unit: &'static str, most: f64) -> Self {
-        Self::within(name.to_owned(), found, unit, (f64::NEG_INFINITY, most))
-    }
-
-    /// A figure that must not be below `least`.
-    pub(crate) fn at_least(name: &str, found: f64, unit: &'static str, least: f64) -> Self {
-        Self::within(name.to_owned(), found, unit, (least, f64::INFINITY))
-    }
-}
+use crate::soundness_row::Row;
 
 type Suite = (&'static str, fn() -> Result<Vec<Row>>);
 

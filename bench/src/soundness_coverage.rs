@@ -13,7 +13,7 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1, StandardNormal, StudentT};
 use vtax_stats::{Direction, Group, estimate, tax};
 
-use crate::soundness::Row;
+use crate::soundness_row::Row;
 
 /// Experiments per distribution and number of trials.
 const EXPERIMENTS: u64 = 10_000;

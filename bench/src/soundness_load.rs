@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use vtax_load::{ArrivalProcess, Arrivals, LatencyHistogram, Segment};
 use vtax_units::{Nanos, Rate};
 
-use crate::soundness::Row;
+use crate::soundness_row::Row;
 
 const SETS: u32 = 400;
 

@@ -10,7 +10,7 @@ use vtax_stats::{
     narrow, tax,
 };
 
-use crate::soundness::Row;
+use crate::soundness_row::Row;
 
 /// Rounds, precision at which they end, margin: those of a careful plan.
 const MIN: usize = 5;

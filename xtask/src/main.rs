@@ -2,6 +2,7 @@
 
 #![expect(clippy::print_stdout, reason = "a developer's tool: its output is its purpose")]
 
+mod place;
 mod suite;
 mod tasks;
 

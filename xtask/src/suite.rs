@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::tasks::root;
+use crate::place::root;
 
 /// Crates whose tests compute and read files, and nothing else: they measure nothing, and disturb little when they
 /// run at the lowest priority. Every other test has the machine for itself.

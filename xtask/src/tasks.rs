@@ -5,6 +5,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::place::root;
+
 /// Licences a dependency may have; each is compatible with Apache-2.0 OR MIT in a binary.
 const LICENCES: &[&str] = &[
     "Apache-2.0",
@@ -21,11 +23,6 @@ const LICENCES: &[&str] = &[
     "BSL-1.0",
     "LLVM-exception",
 ];
-
-/// The workspace's root.
-pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(PathBuf::new, Path::to_path_buf)
-}
 
 /// The binary that `make build` leaves.
 pub(crate) fn vtax() -> PathBuf {

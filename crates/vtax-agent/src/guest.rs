@@ -4,6 +4,7 @@
 //! [`vtax_vm::contract`]. From there to the agent's first answer every step costs start-up time
 //! under emulation, so there are few: modules, the host's root, the port.
 
+mod error;
 mod modules;
 mod port;
 mod root;
@@ -25,44 +26,7 @@ use vtax_vm::contract::{
 
 use crate::serve::serve;
 use crate::services::Role;
-
-/// Why a guest did not get as far as its agent.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum GuestError {
-    /// The kernel refused something.
-    #[error("{operation} {object}: {source}")]
-    Call {
-        operation: &'static str,
-        object: String,
-        #[source]
-        source: io::Error,
-    },
-    /// The kernel command line asks for something else.
-    #[error("{ROLE_KEY}={found:?} on the kernel command line, expected `{ROLE_AGENT}`")]
-    Role { found: Option<String> },
-    /// The witness has no usable address.
-    #[error("{WITNESS_ADDRESS_KEY}={found:?} on the kernel command line is no address with a prefix length")]
-    Address { found: Option<String> },
-    /// The network could not be brought up.
-    #[error("bring up the network: {reason}")]
-    Network { reason: String },
-    /// There is no disk with this serial number.
-    #[error("no disk `{serial}` within {} s", waited.as_secs())]
-    NoDisk { serial: &'static str, waited: Duration },
-    /// The agent's port did not appear.
-    #[error("no virtio-serial port `{name}` within {} s", waited.as_secs())]
-    NoPort { name: &'static str, waited: Duration },
-}
-
-impl GuestError {
-    fn call<E: Into<io::Error>>(
-        operation: &'static str,
-        object: impl Into<String>,
-    ) -> impl FnOnce(E) -> Self {
-        let object = object.into();
-        move |source| Self::Call { operation, object, source: source.into() }
-    }
-}
+pub(crate) use error::GuestError;
 
 /// Open files a process may have: what systemd gives services (soft, hard). The kernel's own limit
 /// for the first process, 4096 at most, would be the guest's only difference that a server notices.

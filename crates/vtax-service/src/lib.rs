@@ -26,5 +26,5 @@ pub use error::ServiceError;
 pub use packages::{Missing, Package};
 pub use provision::{ProvisionFormat, provision};
 pub use recipe::{Place, Prepared};
-pub use running::{RunningService, Stopped};
+pub use running::RunningService;
 pub use watch::Notice;

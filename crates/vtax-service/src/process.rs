@@ -10,13 +10,21 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use vtax_sys::launch::Launch;
-use vtax_sys::{PidFd, SysError};
+use vtax_sys::{Ended, PidFd, SysError};
 
 use crate::error::ServiceError;
 use crate::process_tree::{MARK, ProcessTree};
 use crate::recipe::{Condition, Place, Recipe};
-use crate::running::Stopped;
 use crate::watch::{Phase, Shared, Sink, Watch};
+
+/// How a service's stop went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stopped {
+    /// How it ended; of a service of several processes, how the one that clients talk to did.
+    pub status: Option<Ended>,
+    /// It, or another of its processes, had to be killed: it did not end within `stop_timeout`.
+    pub killed: bool,
+}
 
 /// The started process with all that became of it.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 
 mod database;
 mod http;
+mod left;
 mod sip;
 
 use std::io::{Read, Write};
@@ -18,6 +19,7 @@ use crate::error::ServiceError;
 use crate::port::reach;
 use crate::recipe::{Condition, Heard, Judge, Recipe};
 use crate::watch::Shared;
+use left::left;
 
 /// Pauses between two looks grow by half from the first to the longest, so that a service that
 /// starts in milliseconds is seen at once and a slow one is not disturbed.
@@ -96,11 +98,6 @@ fn try_once(recipe: &Recipe, shared: &Shared, deadline: Instant) -> Result<Optio
         },
         Condition::Command(command) => run(command, recipe, until).map(|()| None),
     }
-}
-
-fn left(until: Instant) -> Duration {
-    // A timeout of zero would mean none at all.
-    until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
 }
 
 fn connect(address: SocketAddr, until: Instant) -> Result<TcpStream, String> {

@@ -14,7 +14,7 @@ use vtax_units::Nanos;
 use crate::catalogue::{is_own, missing, recipes};
 use crate::documents::make_directory;
 use crate::error::ServiceError;
-use crate::process::Process;
+use crate::process::{Process, Stopped};
 use crate::recipe::{Place, Recipe};
 use crate::watch::{Notice, Phase, Sink};
 use crate::{port, ready};
@@ -32,15 +32,6 @@ pub struct RunningService {
     processes: Vec<Process>,
     /// Dropped last: nothing that runs may lose its files.
     _directory: PrivateDirectory,
-}
-
-/// How a service's stop went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stopped {
-    /// How it ended; of a service of several processes, how the one that clients talk to did.
-    pub status: Option<Ended>,
-    /// It, or another of its processes, had to be killed: it did not end within `stop_timeout`.
-    pub killed: bool,
 }
 
 impl RunningService {

@@ -6,6 +6,7 @@
 //! the journal that makes it count.
 
 pub mod calibration;
+mod capacity;
 mod error;
 pub mod failover;
 mod files;
@@ -25,6 +26,7 @@ mod samples;
 pub mod summary;
 mod trial;
 mod unknown;
+mod validity;
 
 pub use calibration::{CALIBRATION_VERSION, CalibratedEffect, Calibration};
 pub use error::StoreError;

@@ -12,10 +12,11 @@ use vtax_load::LoadResult;
 use vtax_probe::layers::CpuBreakdown;
 use vtax_units::Rate;
 
+use crate::capacity::CapacityOutcome;
 use crate::failover::{FailoverLoad, FailoverOutcome};
 use crate::ims::ImsOutcome;
 use crate::network::NetworkFinding;
-use crate::record::{CapacityOutcome, Validity, WarmUp};
+use crate::validity::{Validity, WarmUp};
 
 /// One thing that a trial observed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

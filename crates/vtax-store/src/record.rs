@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 pub use vtax_probe::layers::{CpuBreakdown, Layer, LayerTime};
 use vtax_sys::clock::unix_ms;
-use vtax_units::{Nanos, Rate};
+use vtax_units::Nanos;
 
+pub use crate::capacity::{CapacityOutcome, CapacityStep};
 use crate::failover::ProtectionRecord;
 pub use crate::observation::{Finding, Observation};
+pub use crate::validity::{InvalidReason, SteadyState, Validity, WarmUp};
 
 /// One line of `journal.jsonl`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -171,88 +173,6 @@ pub struct Partner {
     pub cell: String,
 }
 
-/// What became of a trial's warm-up beyond the time that the plan gives it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct WarmUp {
-    /// What was found.
-    pub state: SteadyState,
-    /// Time cut from the start of the recorded time; the finding's load is of what was kept, the
-    /// trial's files hold everything.
-    pub cut: Nanos,
-    /// The series it was judged by: `median latency`, `requests answered`.
-    pub series: String,
-    /// Length of one value of the series.
-    pub interval: Nanos,
-    /// Values of the series, those cut included.
-    pub values: u32,
-    /// What was found, in words.
-    pub detail: String,
-}
-
-/// Whether a trial became steady.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SteadyState {
-    /// It did, after what was cut.
-    Steady,
-    /// It never did; the trial doesn't count.
-    Never,
-    /// Too short, or too few requests, to tell; everything recorded counts.
-    NotJudged,
-}
-
-/// Whether a trial counts.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "validity", rename_all = "kebab-case")]
-pub enum Validity {
-    /// It counts.
-    #[default]
-    Valid,
-    /// It doesn't, and why.
-    Invalid {
-        /// The kind of reason.
-        reason: InvalidReason,
-        /// The details, for people.
-        detail: String,
-    },
-}
-
-/// Why a trial doesn't count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum InvalidReason {
-    /// The generator could not carry the load.
-    GeneratorLimited,
-    /// Something that is not part of the testbed took the SUT's CPUs, or the host swapped.
-    Disturbed,
-    /// The testbed could not be built.
-    TestbedFailed,
-    /// The service did not start, died or never became ready.
-    ServiceFailed,
-    /// The measurement itself failed.
-    MeasureFailed,
-    /// No request succeeded.
-    NothingSucceeded,
-    /// It needed another measure's result that is missing.
-    PrerequisiteMissing,
-    /// It warmed up, drifted or changed until its end.
-    NoSteadyState,
-    /// The trial made at the same time doesn't count, and a pair counts as a whole.
-    PartnerInvalid,
-    /// What the ends of a network test counted and what a kernel or a capture counted differ by too much.
-    CountsDisagree,
-    /// The other end of a network test went away in the middle, or stopped answering.
-    PeerLost,
-    /// The path was cut and did not carry the test to its end.
-    PathCut,
-    /// Connections stand, but full-sized packets don't get through: an MTU on the path is smaller than
-    /// its ends believe.
-    MtuMismatch,
-    /// A reason that this vtax doesn't know: a newer one wrote it.
-    #[serde(other)]
-    Unknown,
-}
-
 /// How long the parts of a trial took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timings {
@@ -264,32 +184,4 @@ pub struct Timings {
     pub measure: Nanos,
     /// Tear-down.
     pub teardown: Nanos,
-}
-
-/// The bracket a capacity search ended with.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CapacityOutcome {
-    /// Highest rate that passed; zero where none did.
-    pub lower: Rate,
-    /// Lowest rate that failed; `None` where none did (the search met its maximum or the generator's limit).
-    pub upper: Option<Rate>,
-    /// Every step, in order.
-    pub steps: Vec<CapacityStep>,
-}
-
-/// One step of a capacity search.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CapacityStep {
-    /// Offered rate.
-    pub offered: Rate,
-    /// Successful answers per second.
-    pub goodput: Rate,
-    /// Share of intended requests that failed or stayed unanswered.
-    pub loss: f64,
-    /// 99th percentile of latency from the intended start.
-    pub p99: Nanos,
-    /// Whether it kept to the limits.
-    pub passed: bool,
-    /// Why not, or why it doesn't count.
-    pub reason: Option<String>,
 }

@@ -8,8 +8,10 @@
 mod cpuset;
 mod date;
 mod decimal;
+mod error;
 mod quantity;
 
 pub use cpuset::CpuSet;
 pub use date::utc;
-pub use quantity::{BitRate, Bytes, Nanos, Rate, Share, UnitError};
+pub use error::UnitError;
+pub use quantity::{BitRate, Bytes, Nanos, Rate, Share};

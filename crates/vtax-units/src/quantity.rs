@@ -7,25 +7,8 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use crate::UnitError;
 use crate::decimal::{is_numeric, split};
-
-/// Why a text is not the quantity that was asked for.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not {what}: {reason}")]
-pub struct UnitError {
-    /// The text as given.
-    pub text: String,
-    /// What was expected, with an example.
-    pub what: &'static str,
-    /// Why it was refused.
-    pub reason: String,
-}
-
-impl UnitError {
-    pub(crate) fn new(text: &str, what: &'static str, reason: impl Into<String>) -> Self {
-        Self { text: text.to_owned(), what, reason: reason.into() }
-    }
-}
 
 /// A duration or a moment on a monotonic clock, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
 
+use vtax_store::StoreError;
+
 /// How the command ended (README, "Exit codes").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -77,6 +79,16 @@ pub(crate) fn report(failure: &Failure) -> Exit {
         let _ = writeln!(err, "vtax: this is a bug; please report it with the command");
     }
     failure.exit
+}
+
+/// Whose fault a trouble with the run directory is.
+pub(crate) fn stored(error: StoreError) -> Failure {
+    let exit = match &error {
+        StoreError::Io { .. } | StoreError::Full { .. } => Exit::HostCannot,
+        StoreError::Unwritable { .. } => Exit::Bug,
+        _ => Exit::BadInput,
+    };
+    Failure { exit, error: error.into() }
 }
 
 /// What a subcommand returns.

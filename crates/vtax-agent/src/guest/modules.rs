@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-use super::GuestError;
+use super::error::GuestError;
 
 /// Loads every module in `dir` in the order of the names, and removes the files, which are memory.
 pub(super) fn load_all(dir: &Path) -> Result<(), GuestError> {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use vtax_vm::contract::AGENT_PORT;
 
-use super::GuestError;
+use super::error::GuestError;
 
 /// Ports appear by messages from QEMU, which take milliseconds unless the host is stuck.
 const PATIENCE: Duration = Duration::from_secs(20);

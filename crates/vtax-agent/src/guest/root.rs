@@ -15,7 +15,7 @@ use vtax_vm::contract::{
     BINARY_IN_GUEST, NINE_P_MESSAGE_BYTES, ROOT_DISK, ROOT_IMAGE, ROOT_NOTHING, ROOT_TAG,
 };
 
-use super::GuestError;
+use super::error::GuestError;
 
 /// What one `mount` needs.
 struct Mount {

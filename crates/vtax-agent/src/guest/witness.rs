@@ -15,7 +15,8 @@ use std::sync::{Arc, Mutex};
 use vtax_sys::sync::lock;
 use vtax_vm::contract::{DATA_DISK, WITNESS_PORT};
 
-use super::{GuestError, root};
+use super::error::GuestError;
+use super::root;
 use crate::message::{FindInterface, InterfaceSetup};
 use crate::network;
 

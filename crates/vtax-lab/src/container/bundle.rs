@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use vtax_sys::NetNs;
 
-use super::{AGENT, ContainerSpec};
+use super::spec::{AGENT, ContainerSpec};
 
 /// What container engines grant by default, and NET_ADMIN.
 const CAPABILITIES: [&str; 15] = [

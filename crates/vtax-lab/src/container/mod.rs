@@ -4,6 +4,7 @@
 mod bundle;
 mod root;
 mod runtime;
+mod spec;
 
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
@@ -11,25 +12,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use vtax_sys::{NetNs, PidFd};
-use vtax_units::{Bytes, CpuSet};
+use vtax_units::CpuSet;
 
 use crate::error::{LabError, OnPath, Result, While};
 use root::Place;
 pub(crate) use runtime::Runtime;
-
-/// Where the agent's program is seen inside a container.
-const AGENT: &str = "/.vtax";
-
-/// What runs in a container.
-#[derive(Debug, Clone)]
-pub(crate) struct ContainerSpec<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) args: Vec<String>,
-    pub(crate) cpus: &'a CpuSet,
-    pub(crate) memory: Option<Bytes>,
-    /// For the runtime's `cgroupsPath`; `None`: no control groups here.
-    pub(crate) group: Option<String>,
-}
+use spec::AGENT;
+pub(crate) use spec::ContainerSpec;
 
 /// The program and the runtime that containers of a lab share.
 #[derive(Debug)]

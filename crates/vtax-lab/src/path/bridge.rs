@@ -1,7 +1,8 @@
 //! A software bridge: the kernel's.
 
+use super::path_builder::PathBuilder;
+use super::site::{Built, Site};
 use super::switched::{self, Switches};
-use super::{Built, PathBuilder, Site};
 use crate::error::Result;
 use crate::spec::TestbedSpec;
 

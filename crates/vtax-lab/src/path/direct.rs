@@ -4,9 +4,10 @@ use vtax_plan::model::EnvironmentKind;
 
 use super::bridge::Bridge;
 use super::parts::PathParts;
+use super::path_builder::{PathBuilder, one_system};
 use super::routers::Row;
 use super::site::newest_end;
-use super::{Built, Cable, PathBuilder, Placed, Site, one_system};
+use super::{Built, Cable, Placed, Site};
 use crate::error::Result;
 use crate::link::LinkProperties;
 use crate::spec::TestbedSpec;

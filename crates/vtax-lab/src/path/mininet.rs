@@ -3,8 +3,9 @@
 use vtax_plan::model::MininetSwitch;
 
 use super::parts::PathParts;
+use super::path_builder::{PathBuilder, no_routers, one_system};
 use super::site::newest_end;
-use super::{Built, Cable, PathBuilder, Placed, Site, no_routers, one_system};
+use super::{Built, Cable, Placed, Site};
 use crate::error::{Result, While};
 use crate::lab::Lab;
 use crate::mininet::{self, Network};

@@ -13,6 +13,7 @@ mod nic;
 mod ovs;
 mod packages;
 mod parts;
+mod path_builder;
 mod routers;
 mod sdn;
 mod site;
@@ -32,37 +33,8 @@ pub(crate) use cut::Cable;
 pub use cut::PathSwitch;
 pub use packages::{PathPackage, checks, packages};
 pub(crate) use parts::PathParts;
+use path_builder::PathBuilder;
 pub(crate) use site::{Built, Placed, Site};
-
-/// Builds the paths of one kind.
-pub(crate) trait PathBuilder {
-    /// Whether it can join what a testbed is made of.
-    ///
-    /// # Errors
-    ///
-    /// Why not, in words for the user.
-    fn suits(&self, spec: &TestbedSpec) -> Result<(), String>;
-
-    /// Why it can't be built on this host, with the way out; `None` where it can.
-    fn obstacle(&self, _lab: &Lab) -> Option<String> {
-        None
-    }
-
-    /// Starts the nodes and joins them.
-    ///
-    /// # Errors
-    ///
-    /// Where something is refused; what was built until then is taken down.
-    fn build(&self, site: &mut Site<'_>) -> Result<Built>;
-
-    /// What a plan says about such a path that a report needs beside what was measured.
-    fn facts(&self, path: &NetPath) -> Vec<(String, String)> {
-        vec![
-            ("path.kind".to_owned(), path.kind.word().to_owned()),
-            ("path.mtu".to_owned(), path.mtu.to_string()),
-        ]
-    }
-}
 
 /// The builder of a kind of path.
 fn builder(kind: &PathKind) -> Box<dyn PathBuilder + '_> {
@@ -118,23 +90,4 @@ fn suits_environments(spec: &TestbedSpec) -> Result<(), String> {
     unsuited.map_or(Ok(()), |environment| {
         Err(format!("`{}` doesn't suit environment {}", kind.word(), environment.name))
     })
-}
-
-/// For paths with room for one system under test.
-fn one_system(spec: &TestbedSpec, why: &str) -> Result<(), String> {
-    match spec.suts.len() {
-        1 => Ok(()),
-        several => Err(format!(
-            "`{}` joins one system under test, not {several}: {why}; use `bridge`",
-            spec.path.kind.word()
-        )),
-    }
-}
-
-/// For paths that can't begin at a router.
-fn no_routers(spec: &TestbedSpec, why: &str) -> Result<(), String> {
-    match spec.routers {
-        0 => Ok(()),
-        _ => Err(format!("`{}` can't begin at a router: {why}; use `bridge`", spec.path.kind.word())),
-    }
 }

@@ -8,7 +8,8 @@ use vtax_sys::netlink::Netlink;
 use vtax_sys::{NetNs, chain};
 
 use super::parts::PathParts;
-use super::{Built, End, PathBuilder, Placed, Site, no_routers, one_system};
+use super::path_builder::{PathBuilder, no_routers, one_system};
+use super::{Built, End, Placed, Site};
 use crate::error::{Result, While};
 use crate::lab::Lab;
 use crate::nodes::Network;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use vtax_plan::model::{Datapath, NetPath, OvsOptions, PathKind};
 
+use super::path_builder::PathBuilder;
+use super::site::{Built, Site};
 use super::switched::{self, Switches};
-use super::{Built, PathBuilder, Site};
 use crate::error::Result;
 use crate::fabric::{Fabric, Switch};
 use crate::lab::Lab;

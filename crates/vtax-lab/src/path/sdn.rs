@@ -2,8 +2,9 @@
 
 use vtax_plan::model::{Datapath, SdnMode, SdnOptions};
 
+use super::path_builder::PathBuilder;
+use super::site::{Built, Site};
 use super::switched::{self, Switches};
-use super::{Built, PathBuilder, Site};
 use crate::error::Result;
 use crate::lab::Lab;
 use crate::ovs;

@@ -2,8 +2,9 @@
 
 use vtax_plan::model::VirtualSwitch;
 
+use super::path_builder::{PathBuilder, no_routers};
+use super::site::{Built, Site};
 use super::switched::{self, Switches};
-use super::{Built, PathBuilder, Site, no_routers};
 use crate::error::Result;
 use crate::lab::Lab;
 use crate::ovs;

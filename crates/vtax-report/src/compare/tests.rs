@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use vtax_fixture as fixture;
 use vtax_plan::model::{MeasureKind, Plan, ServiceKind};
 use vtax_store::record::{Finding, TrialRecord};
-use vtax_store::summary::{Comparison, Verdict};
+use vtax_store::summary::{Comparison, MetricSummary, Verdict};
 use vtax_store::{Provenance, RunDir};
 use vtax_units::{Rate, Share};
 

@@ -11,7 +11,7 @@ use vtax_units::Nanos;
 
 use super::account::Account;
 use super::inject::{Breakable, Injector};
-use super::mode_of;
+use super::mode::mode_of;
 use super::seen::Course;
 use crate::instrument::{BOOT_WITHIN, Measured, Site};
 use crate::order::Order;

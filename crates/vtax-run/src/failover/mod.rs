@@ -4,27 +4,13 @@
 mod account;
 mod inject;
 mod measure;
+mod mode;
 mod protection;
 mod seen;
 #[cfg(test)]
 mod tests;
 
-use vtax_plan::model::{Cell, EnvironmentKind, FaultTolerance, FtMode};
-
 pub(crate) use measure::{Held, measure};
+pub(crate) use mode::{mode_of, tolerance};
 pub(crate) use protection::{Meter, Qemus};
 pub(crate) use seen::Course;
-
-/// The options of a cell's protection; `None` where it is no virtual machine that is compared with
-/// protected ones.
-pub(crate) fn tolerance(cell: &Cell) -> Option<&FaultTolerance> {
-    match &cell.environment.kind {
-        EnvironmentKind::Vm(vm) => vm.fault_tolerance.as_ref(),
-        EnvironmentKind::Native | EnvironmentKind::Container => None,
-    }
-}
-
-/// How a cell is protected.
-pub(crate) fn mode_of(cell: &Cell) -> FtMode {
-    tolerance(cell).map_or(FtMode::None, |ft| ft.mode)
-}

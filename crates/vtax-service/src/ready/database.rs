@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Instant;
 
-use super::left;
+use super::left::left;
 
 /// Length of a packet's header: three bytes of length, one of sequence.
 const HEADER: usize = 4;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::http::parse_head;
-use super::left;
+use super::left::left;
 use crate::port::reach;
 
 /// A server that listens answers a request without an effect at once; one that doesn't is asked again.

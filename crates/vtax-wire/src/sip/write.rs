@@ -1,5 +1,6 @@
 //! Writes messages into a buffer of the caller's.
 
+use super::decimal::decimal;
 use super::{Message, Method, Name, StartLine, Transport};
 
 /// Writes one message to the end of a buffer, header by header; [`Writer::end`] or
@@ -162,21 +163,6 @@ impl<'b> Writer<'b> {
         writer.out.extend_from_slice(b"\r\n");
         writer.out.extend_from_slice(body);
     }
-}
-
-/// Appends a number in decimal digits.
-pub fn decimal(out: &mut Vec<u8>, mut value: u32) {
-    let mut digits = [0; 10];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
 }
 
 impl StartLine<'_> {

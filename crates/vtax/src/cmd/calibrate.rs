@@ -11,8 +11,8 @@ use vtax_store::{CalibratedEffect, Calibration};
 use vtax_vm::Cache;
 
 use crate::cmd::chosen::ChosenArgs;
-use crate::cmd::run::{Job, Measured, reported, shell_word, stored};
-use crate::exit::{Exit, Outcome, report};
+use crate::cmd::run::{Job, Measured, reported, shell_word};
+use crate::exit::{Exit, Outcome, report, stored};
 use crate::front::in_controller;
 
 /// Measure a plan's baselines against themselves, to learn the smallest effect that this host can show.

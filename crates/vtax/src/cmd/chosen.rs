@@ -7,8 +7,7 @@ use vtax_store::RunDir;
 use vtax_sys::clock::unix_ms;
 
 use crate::cmd::check::PlanArgs;
-use crate::cmd::run::stored;
-use crate::exit::Failure;
+use crate::exit::{Failure, stored};
 use crate::time::timestamp;
 
 /// The arguments by which commands that measure are told of it.

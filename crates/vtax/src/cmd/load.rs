@@ -1,18 +1,18 @@
 //! `vtax load`: the load engine alone, against any server.
 
+mod failure;
 mod http;
 mod network;
 mod output;
 mod profile;
 mod redis;
+mod request_load;
 mod requests;
 mod sip;
 mod url;
 mod watch;
 
-use vtax_load::LoadError;
-
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::Outcome;
 
 /// Offer a load to any server and measure what comes back.
 #[derive(clap::Args)]
@@ -42,15 +42,4 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Load::Rr(args) => network::rr(args),
         Load::Ping(args) => network::ping(args),
     }
-}
-
-/// Sorts the engine's errors by whose fault they are.
-fn failure(error: LoadError) -> Failure {
-    let exit = match error {
-        LoadError::Spec { .. } => Exit::BadInput,
-        LoadError::Cancelled { .. } => Exit::Interrupted,
-        LoadError::System { .. } | LoadError::Worker { .. } => Exit::HostCannot,
-        LoadError::Panicked { .. } | LoadError::Encode { .. } => Exit::Bug,
-    };
-    Failure { exit, error: error.into() }
 }

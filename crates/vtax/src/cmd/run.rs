@@ -12,13 +12,13 @@ use vtax_plan::estimate::{Assumptions, estimate};
 use vtax_plan::model::{Cell, Measure, Plan};
 use vtax_report::ReportError;
 use vtax_run::{Ended, LabExecutor, LiveProgress, PairSupport, RunError, Runner, Stop, calibration};
-use vtax_store::{Calibration, RunDir, RunWriter, StoreError};
+use vtax_store::{Calibration, RunDir, RunWriter};
 use vtax_sys::cgroup::RunGroups;
 use vtax_sys::clock::unix_ms;
 use vtax_vm::Cache;
 
 use crate::cmd::chosen::{Chosen, ChosenArgs};
-use crate::exit::{Classify, Exit, Failure, Outcome, report};
+use crate::exit::{Classify, Exit, Failure, Outcome, report, stored};
 use crate::front::{Place, in_controller};
 use crate::progress::Progress;
 use crate::signals::stop_on_signals;
@@ -66,16 +66,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let outcome = job.control(place, groups).and_then(|measured| job.conclude(&measured));
         outcome.unwrap_or_else(|failure| report(&failure))
     })
-}
-
-/// Whose fault a trouble with the run directory is.
-pub(super) fn stored(error: StoreError) -> Failure {
-    let exit = match &error {
-        StoreError::Io { .. } | StoreError::Full { .. } => Exit::HostCannot,
-        StoreError::Unwritable { .. } => Exit::Bug,
-        _ => Exit::BadInput,
-    };
-    Failure { exit, error: error.into() }
 }
 
 fn ran(error: RunError) -> Failure {

@@ -7,6 +7,7 @@
 //!
 //! What is counted is counted on both sides and compared: a test whose ends disagree says so.
 
+mod agreed;
 mod control;
 mod echo;
 mod error;
@@ -21,7 +22,6 @@ mod tcp;
 mod udp;
 
 use std::net::TcpStream;
-use std::time::Duration;
 
 pub use error::{FailureKind, NetworkError, NetworkFailure};
 pub use result::*;
@@ -33,13 +33,8 @@ pub use vtax_plan::model::{
 };
 
 use crate::Control;
+use agreed::Agreed;
 use control::{FromServer, ToServer};
-
-/// How long the server may take to answer a step of the control connection.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Live figures, handed over once per interval.
-pub type Watch<'a> = &'a (dyn Fn(&Live) + Sync);
 
 /// Carries out a test against a server, or against the peer's kernel for ICMP echo.
 ///
@@ -72,14 +67,4 @@ pub fn run(spec: &NetworkSpec, control: &Control, watch: Watch<'_>) -> Result<Ne
         NetworkTestKind::Rr(test) => rr::client(&session, test, link).map(NetworkResult::Rr),
         NetworkTestKind::Ping(test) => echo::udp(&session, test, link).map(NetworkResult::Ping),
     }
-}
-
-/// A test the server has agreed to, on the client.
-struct Agreed<'a> {
-    spec: &'a NetworkSpec,
-    token: control::Token,
-    /// Of the test's datagrams or connections; 0: the server's own.
-    port: u16,
-    control: &'a Control,
-    watch: Watch<'a>,
 }

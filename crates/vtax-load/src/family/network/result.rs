@@ -234,6 +234,9 @@ pub struct PingInterval {
     pub rtt_sum: Nanos,
 }
 
+/// Live figures, handed over once per interval.
+pub type Watch<'a> = &'a (dyn Fn(&Live) + Sync);
+
 /// What a running test shows, once per interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Live {

@@ -29,6 +29,9 @@ pub struct NetworkSpec {
     pub interval: Nanos,
 }
 
+/// How long the server may take to answer a step of the control connection.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Bytes of a datagram that carry token, number and time.
 pub(super) const UDP_HEADER: usize = limits::DATAGRAM.0 as usize;
 const TIME_MAX: Nanos = Nanos::from_secs(24 * 3600);
@@ -38,7 +41,7 @@ impl NetworkSpec {
     /// than five of them.
     #[must_use]
     pub fn longest(&self) -> Duration {
-        Duration::from(self.warmup) + Duration::from(self.duration) + 5 * super::PATIENCE
+        Duration::from(self.warmup) + Duration::from(self.duration) + 5 * PATIENCE
     }
 
     /// Checks that the specification makes sense; both ends do.

@@ -9,7 +9,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use vtax_units::Nanos;
 use vtax_wire::sip::{Algorithm, Challenge, Credentials, Message, Name, SipError, StartLine, ha1};
 
-use super::shared::Users;
+use super::users::Users;
 
 /// Eight digits of time and sixteen of MAC: with qop=auth the response is then two blocks of MD5.
 const NONCE_BYTES: usize = 24;

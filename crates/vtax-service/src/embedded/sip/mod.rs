@@ -11,6 +11,7 @@
 //! relays to foreign domains only within dialogs it recorded a route for.
 
 mod guard;
+mod options;
 mod output;
 mod proxy;
 mod registrar;
@@ -20,38 +21,19 @@ mod routing;
 mod shared;
 mod stream;
 mod transactions;
+mod users;
 mod wheel;
 mod worker;
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
-use vtax_plan::model::{Subscribers, SubscribersError};
-use vtax_units::Nanos;
+use vtax_plan::model::SubscribersError;
 
 use super::server::{ServeError, run_all};
+pub use options::{NONCE_LIFE, Options};
 use shared::Shared;
 use worker::{SipWorker, Sockets};
-
-/// What the server is to be.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Where it listens, UDP and TCP. The address also stands in Via and Record-Route, so it must
-    /// be one that peers reach.
-    pub listen: SocketAddr,
-    /// Worker threads.
-    pub workers: u32,
-    /// Whom it knows.
-    pub subscribers: Subscribers,
-    /// Requests that begin something (INVITE, MESSAGE, ...) need credentials too.
-    pub authenticate_calls: bool,
-    /// How long a nonce is accepted; counted in whole seconds, at least one.
-    pub nonce_life: Nanos,
-}
-
-/// How long a nonce is accepted where nothing is said: as the Kamailio of this crate has it. A client that
-/// registers again within it answers its last challenge once more, and isn't asked again.
-pub const NONCE_LIFE: Nanos = Nanos::from_secs(86_400);
 
 /// Why the server could not serve.
 #[derive(Debug, thiserror::Error)]

@@ -6,42 +6,20 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Instant;
 
-use vtax_plan::model::{SubscriberFormats, SubscribersError};
+use vtax_plan::model::SubscribersError;
 use vtax_sys::sync::lock;
 use vtax_wire::sip::{Scheme, Uri};
 
-use super::Options;
 use super::guard::Guard;
+use super::options::Options;
 use super::registrar::Registrar;
 use super::stream::Stream;
 use super::transactions::Table;
+use super::users::Users;
 
 /// Shards of transactions for each worker, where there are several: enough that two rarely meet
 /// in one.
 const TABLES_PER_WORKER: usize = 8;
-
-/// The subscribers, computed from their formats: none takes memory before it registers.
-#[derive(Debug)]
-pub(super) struct Users {
-    pub(super) formats: SubscriberFormats,
-    pub(super) count: u32,
-    pub(super) realm: Vec<u8>,
-    pub(super) domain: Vec<u8>,
-}
-
-impl Users {
-    /// The subscriber of that public identity; `None` where there is none.
-    pub(super) fn public(&self, uri: &Uri<'_>) -> Option<u32> {
-        let mut buffer = [0; 128];
-        let user = uri.unescaped_user(&mut buffer)?;
-        self.formats.public.index(user).filter(|index| *index < self.count)
-    }
-
-    /// The subscriber of that private identity.
-    pub(super) fn private(&self, name: &[u8]) -> Option<u32> {
-        self.formats.private.index(name).filter(|index| *index < self.count)
-    }
-}
 
 #[derive(Debug)]
 pub(super) struct Shared {

@@ -3,7 +3,8 @@
 use vtax_load::http::{HttpRequests, HttpSession, HttpSpec};
 use vtax_load::{ConnectionPool, Control, LoadError, LoadResult, RequestStep};
 
-use super::requests::{RequestArgs, RequestSpec};
+use super::request_load::RequestSpec;
+use super::requests::RequestArgs;
 use super::url::Url;
 use crate::exit::{Classify, Outcome};
 

@@ -10,7 +10,7 @@ use vtax_load::search::{Bracket, Ending};
 use vtax_load::{ConnectionPool, Errors, LatencyHistogram, LoadResult, Model, RequestStep, Sample};
 use vtax_units::{Nanos, Share};
 
-use super::requests::{RequestLoad, RequestSpec};
+use super::request_load::{RequestLoad, RequestSpec};
 
 /// Quantiles that are printed.
 const QUANTILES: [(&str, f64); 6] =

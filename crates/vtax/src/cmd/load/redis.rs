@@ -7,7 +7,8 @@ use vtax_load::{ConnectionPool, Control, LoadError, LoadResult, RequestStep};
 use vtax_plan::model::{KeyAccess, RedisRequests};
 use vtax_units::{Bytes, Share};
 
-use super::requests::{RequestArgs, RequestSpec};
+use super::request_load::RequestSpec;
+use super::requests::RequestArgs;
 use crate::exit::Outcome;
 
 /// Redis: verified reads and writes of keys; an open loop with --rate, a closed loop with --connections alone.

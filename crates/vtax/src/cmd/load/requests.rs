@@ -4,15 +4,16 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use serde::Serialize;
 use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome, StepVerdict};
-use vtax_load::{ConnectionPool, Control, LoadError, LoadResult, Model, RequestStep, Segment};
+use vtax_load::{ConnectionPool, LoadResult, Model, RequestStep, Segment};
 use vtax_plan::model::Arrivals;
 use vtax_units::{CpuSet, Nanos, Rate, Share};
 
+use super::failure::failure;
+use super::output;
 use super::profile::Profile;
+use super::request_load::{RequestLoad, RequestSpec};
 use super::watch::{Watch, Watched};
-use super::{failure, output};
 use crate::exit::{Classify, Exit, Failure, Outcome};
 
 /// Options of every load of requests: an open loop with --rate, a closed loop with --connections alone.
@@ -79,32 +80,6 @@ pub(super) fn arrivals() -> impl TypedValueParser<Value = Arrivals> {
     let word = |arrivals: Arrivals| PossibleValue::new(arrivals.word()).help(arrivals.to_string());
     let parser = PossibleValuesParser::new(Arrivals::ALL.map(word));
     parser.try_map(|word| Arrivals::ALL.into_iter().find(|a| a.word() == word).ok_or("no arrival process"))
-}
-
-/// A family of requests: where they go and what they are, without the step.
-pub(super) trait RequestSpec: Clone + Send + Sync {
-    /// The family's name.
-    const FAMILY: &'static str;
-    /// What it sends, for the JSON.
-    type Requests: Serialize;
-    /// A load that is open.
-    type Session: Sync;
-
-    fn pool_mut(&mut self) -> &mut ConnectionPool;
-    fn pool(&self) -> &ConnectionPool;
-    fn requests(&self) -> &Self::Requests;
-    fn check(&self) -> Result<(), LoadError>;
-    fn open(&self) -> Result<Self::Session, LoadError>;
-    fn run(session: &Self::Session, step: &RequestStep, control: &Control) -> Result<LoadResult, LoadError>;
-}
-
-/// What is asked for: a load and its step, or the model of a search's steps.
-#[derive(Clone)]
-pub(super) struct RequestLoad<S> {
-    /// Where it goes, as it was given.
-    pub(super) target: String,
-    pub(super) spec: S,
-    pub(super) step: RequestStep,
 }
 
 /// Connections of the closed loop that tells a search where to begin.

@@ -24,7 +24,7 @@ use vtax_sys::signals::SignalFd;
 use vtax_units::{Bytes, CpuSet, Nanos, Rate, Share};
 
 use self::mix::{Limit, Mix};
-use super::failure;
+use super::failure::failure;
 use super::profile::Profile;
 use super::watch::{Show, Watch};
 use crate::cmd::subscribers::SubscriberArgs;

@@ -1,0 +1,17 @@
+//! What runs in a container.
+
+use vtax_units::{Bytes, CpuSet};
+
+/// Where the agent's program is seen inside a container.
+pub(super) const AGENT: &str = "/.vtax";
+
+/// What runs in a container.
+#[derive(Debug, Clone)]
+pub(crate) struct ContainerSpec<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) args: Vec<String>,
+    pub(crate) cpus: &'a CpuSet,
+    pub(crate) memory: Option<Bytes>,
+    /// For the runtime's `cgroupsPath`; `None`: no control groups here.
+    pub(crate) group: Option<String>,
+}
