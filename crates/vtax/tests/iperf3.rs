@@ -16,7 +16,7 @@ use vtax_units::BitRate;
 /// Longest that one test may take.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// How often a comparison is begun again on a machine that may be busy.
-const ATTEMPTS: u32 = 3;
+const ATTEMPTS: u32 = 8;
 const PORT: &str = "5299";
 /// Rate of the cable for TCP: a busy machine carries it all the same.
 const TCP_MBIT: u64 = 50;
