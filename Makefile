@@ -1,5 +1,5 @@
 # Thin on purpose: the logic is in xtask (crate `xtask`) and in vtax itself.
-.PHONY: build run test bench soundness ft-soak check fuzz clean
+.PHONY: build run test bench soundness ft-soak ft-chaos check fuzz clean
 
 # Not by xtask, so that a source tree that is only built needs nothing in debug form.
 build: ## the static binary, target/vtax
@@ -24,6 +24,9 @@ soundness: ## simulate whether intervals and verdicts keep their promises; write
 
 ft-soak: build ## kill protected guests a hundred times in each mode
 	@cargo xtask ft-soak
+
+ft-chaos: build ## random schedules of faults, and whether what is said of them is what the requests say
+	@cargo xtask ft-chaos
 
 check: ## format, lints, licences
 	@cargo xtask check

@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, reason = "a developer's tool: its output is its purpose")]
 
 mod bench;
+mod ft_chaos;
 mod ft_soak;
 mod place;
 mod program;
@@ -18,7 +19,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
-const USAGE: &str = "usage: cargo xtask bench [NAME..]|soundness [NAME..|--real [N]]|ft-soak [KILLS [kemari|remus|disk|colo..]]";
+const USAGE: &str = "usage: cargo xtask bench [NAME..]|soundness [NAME..|--real [N]]|ft-soak [KILLS [kemari|remus|disk|colo..]]\
+     |ft-chaos [--schedules N] [--seed S]";
 
 fn main() -> ExitCode {
     match run() {
@@ -40,6 +42,7 @@ fn run() -> Result<()> {
         ["soundness", names @ ..] => soundness::run(names),
         // Of the net bench, which runs it in a namespace.
         ["bare-ping"] => bench::net::bare_ping(),
+        ["ft-chaos", options @ ..] => ft_chaos::run(options),
         ["ft-soak"] => ft_soak::run("100", &[]),
         ["ft-soak", kills, modes @ ..] => ft_soak::run(kills, modes),
         _ => bail!(USAGE),

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
-const USAGE: &str = "usage: cargo xtask check|test|bench [NAME..]|soundness [NAME..|--real [N]]|ft-soak [KILLS [kemari|remus|disk|colo..]]\
+const USAGE: &str = "usage: cargo xtask check|test|bench [NAME..]|soundness [NAME..|--real [N]]|ft-soak [KILLS [kemari|remus|disk|colo..]]|ft-chaos [--schedules N] [--seed S]\
                      |fuzz [SECONDS]|ci";
 
 fn main() -> ExitCode {
@@ -30,7 +30,7 @@ fn run() -> Result<()> {
         ["check"] => tasks::check(),
         ["test"] => tasks::test(),
         ["bench", ..] => tasks::setup().and_then(|()| tasks::measure(&args)),
-        ["soundness" | "ft-soak", ..] => tasks::measure(&args),
+        ["soundness" | "ft-soak" | "ft-chaos", ..] => tasks::measure(&args),
         ["fuzz"] => tasks::fuzz("20"),
         ["fuzz", seconds] => tasks::fuzz(seconds),
         ["ci"] => tasks::check().and_then(|()| tasks::test()),

@@ -273,6 +273,7 @@ fn failover_outcome(
         delayed_beyond: measure.delayed,
         load,
         faults: courses.iter().map(|c| fault_record(c, keeps, sip, noise)).collect(),
+        unplanned: Vec::new(),
         unprotected: courses.iter().filter(|c| mode.has_secondary() && !lost(c)).map(spell).collect(),
         down: down.collect(),
     })

@@ -53,6 +53,7 @@ pub(crate) fn reason_word(reason: InvalidReason) -> &'static str {
         InvalidReason::CountsDisagree => "counts disagree",
         InvalidReason::PeerLost => "peer lost",
         InvalidReason::PathCut => "path cut",
+        InvalidReason::ProtectionLost => "protection lost",
         InvalidReason::MtuMismatch => "MTU mismatch",
         InvalidReason::Unknown => "a reason that this vtax doesn't know",
     }

@@ -1,7 +1,7 @@
 //! What faults did to a service, and what protection costs.
 //!
 //! All times are from the start of the recorded load of the trial, warm-up over, unless they are lengths.
-//! The course of an HTTP trial is in `samples.parquet`, of which a failover trial keeps every request; that of
+//! The course of an HTTP trial is in `samples.parquet`, of which a failover trial keeps every request that ended; that of
 //! a SIP trial in the moments of `phases.jsonl`.
 
 use std::collections::BTreeMap;
@@ -26,12 +26,36 @@ pub struct FailoverOutcome {
     pub delayed_beyond: Nanos,
     /// What the generator recorded.
     pub load: FailoverLoad,
-    /// What was done, in order of time, mending included.
+    /// What was done, in the order of the plan, mending included.
     pub faults: Vec<FaultRecord>,
+    /// What failed without being asked to, in order of time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unplanned: Vec<Unplanned>,
     /// When a guest that is to be protected wasn't.
     pub unprotected: Vec<Spell>,
-    /// When nobody ran the system under test.
+    /// When nobody ran the system under test: from what ended it until clients were answered again.
     pub down: Vec<Spell>,
+}
+
+/// A failure that the plan did not ask for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unplanned {
+    /// When it happened.
+    pub at: Nanos,
+    /// The host.
+    pub host: Option<String>,
+    /// What, in words: `QEMU on host-a ended by itself`.
+    pub what: String,
+    /// Whether it hit the guest, and not its copy.
+    pub guest: bool,
+    /// From the confirmed end of the old side until the guest ran again, where it did.
+    pub dead: Option<(Nanos, Nanos)>,
+    /// The first successful answer after it.
+    pub first_answer: Option<Nanos>,
+    /// Why nobody runs the guest any more, where that is what came of it.
+    pub lost: Option<String>,
+    /// When the guest was protected again.
+    pub armed: Option<Nanos>,
 }
 
 /// What the generator recorded.
@@ -64,7 +88,7 @@ pub struct FaultRecord {
     pub injected: Option<Nanos>,
     /// The host it happened to, where it was one of a pair's.
     pub host: Option<String>,
-    /// Whether the guest was protected at that moment.
+    /// Whether the guest was protected at that moment in fact: its copy, and the link to it, were whole.
     pub protected: bool,
     /// Why this one tells nothing about the mode, such as a guest that wasn't protected; `None`: it counts.
     pub discounted: Option<String>,
@@ -115,13 +139,15 @@ pub enum Recovery {
 pub struct Seen {
     /// The last successful answer before nobody ran the guest. Where that time isn't known (a killed secondary,
     /// a broken link, an environment without hosts): before the longest silence that began within a second
-    /// of the fault.
+    /// of the fault, where that clearly differs from those before, else before the fault.
     pub last_before: Option<Nanos>,
-    /// The first successful answer after that, to whichever request, sent before the fault or after it.
+    /// The first successful answer after that, to whichever request, sent before the fault or after it; `None` where
+    /// the next fault, or the end of the trial, came first.
     pub first_answer: Option<Nanos>,
     /// End of the time that `attempts` and what follows count: back to normal, or the next fault.
     pub until: Nanos,
-    /// Attempts meant to start, or answered, from the fault until then.
+    /// Attempts under way at some moment from the fault until then. What lived through two faults is counted with the
+    /// first in whose outage it was meant to start.
     pub attempts: u64,
     /// Of those, failed: never answered in time, refused, cut off.
     pub failed: u64,
@@ -129,7 +155,7 @@ pub struct Seen {
     pub delayed: u64,
     /// Messages the generator sent again in that time (SIP over UDP; TCP's are the kernel's).
     pub retransmissions: u64,
-    /// Connections; `None` over UDP.
+    /// Connections; `None` over UDP, and where those lost in two faults can't be told apart.
     pub connections: Option<Connections>,
     /// What counts as normal; `None` where too little came before the fault to say.
     pub normal: Option<Normal>,
@@ -158,9 +184,9 @@ pub struct Normal {
 pub struct Connections {
     /// In use when it happened.
     pub open: u64,
-    /// Of those, still there at the end of the time that was looked at.
+    /// Of those, still there when everything sent before the first answer had ended.
     pub kept: u64,
-    /// Of those, reset, closed by the other side, or given up because an answer didn't come.
+    /// Of those, reset, closed by the other side, or given up because an answer didn't come; all where none ever came.
     pub lost: u64,
 }
 

@@ -77,6 +77,8 @@ pub enum InvalidReason {
     PeerLost,
     /// The path was cut and did not carry the test to its end.
     PathCut,
+    /// The guest was not protected for all of the measurement, so it tells nothing about how it is protected.
+    ProtectionLost,
     /// Connections stand, but full-sized packets don't get through: an MTU on the path is smaller than
     /// its ends believe.
     MtuMismatch,

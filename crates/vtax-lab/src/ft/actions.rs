@@ -174,16 +174,19 @@ pub(crate) fn hand_over(shared: &Arc<Shared>) -> Result<Nanos> {
     let (secondary, armed) = (roles.secondary.take(), roles.armed.take());
     roles.snapshot = None;
     drop(roles);
+    if armed.is_some() {
+        shared.record(Some(source.host), PairEventKind::Moving);
+    }
     let moved = hand_over_to(shared, &source, secondary.as_ref(), armed.is_some());
     let mut roles = lock(&shared.roles);
     roles.busy = false;
     match moved {
-        Ok((target, stopped)) => {
+        Ok(Moved { target, stopped, ran }) => {
             let host = target.host;
             roles.primary = Some(target);
             drop(roles);
             source.replica.kill_and_confirm(CONFIRM_WITHIN);
-            shared.record(Some(host), PairEventKind::HandedOver { stopped });
+            shared.record_past(Some(host), ran.elapsed(), PairEventKind::HandedOver { stopped });
             shared.tell(Message::Rearm);
             Ok(stopped)
         }
@@ -191,12 +194,21 @@ pub(crate) fn hand_over(shared: &Arc<Shared>) -> Result<Nanos> {
     }
 }
 
+/// A guest that has moved.
+struct Moved {
+    target: Member,
+    /// How long it ran nowhere.
+    stopped: Nanos,
+    /// When it ran again.
+    ran: Instant,
+}
+
 fn hand_over_to(
     shared: &Arc<Shared>,
     source: &Member,
     secondary: Option<&Member>,
     armed: bool,
-) -> Result<(Member, Nanos)> {
+) -> Result<Moved> {
     let failed = |reason: &str| LabError::Pair { operation: "hand over", reason: reason.to_owned() };
     if let Some(secondary) = secondary {
         secondary.replica.kill_and_confirm(CONFIRM_WITHIN);
@@ -224,7 +236,8 @@ fn hand_over_to(
         let reason = |e: LabError| vtax_sys::chain(&e);
         swapped.map_err(|e| VmError::Pair { operation: "hand over", reason: reason(e) })
     });
-    let stopped = stopped_at.elapsed().into();
+    let ran = Instant::now();
+    let stopped = ran.saturating_duration_since(stopped_at).into();
     if let Err(e) = moved {
         // It runs on where it was.
         shared.network.cut(&target.tap)?;
@@ -232,5 +245,5 @@ fn hand_over_to(
         return Err(shared.vm_error()(e));
     }
     shared.relay.switch_to(target.replica.agent_stream().map_err(shared.vm_error())?)?;
-    Ok((target, stopped))
+    Ok(Moved { target, stopped, ran })
 }

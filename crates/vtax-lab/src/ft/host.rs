@@ -132,9 +132,9 @@ impl Host {
     /// Stops or wakes its own processes; those of guests are the pair's.
     pub(crate) fn signal(&self, signal: Signal, state: HostState) -> Result<()> {
         let mut life = self.life();
-        if let Some(heart) = &life.heart {
-            heart.signal(signal).during(|| format!("signal host {}", self.name))?;
-        }
+        // One that is off stays off.
+        let Some(heart) = &life.heart else { return Ok(()) };
+        heart.signal(signal).during(|| format!("signal host {}", self.name))?;
         life.state = state;
         Ok(())
     }

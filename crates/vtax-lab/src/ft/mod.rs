@@ -20,5 +20,5 @@ pub mod witness;
 
 pub use host::HostState;
 pub use model::{Outcome, PairEvent, PairEventKind, PairMode, PairSpec, PairTask, Side};
-pub use pair::FtPair;
 pub(crate) use pair::PairBase;
+pub use pair::{FIRST_HOST, FtPair};

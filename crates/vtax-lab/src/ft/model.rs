@@ -163,7 +163,9 @@ pub enum PairEventKind {
         /// How long before the failure the snapshot was complete: what happened since is lost.
         age: Nanos,
     },
-    /// The guest moved while it ran.
+    /// A planned move begins: it can't use the copy, which is given up.
+    Moving,
+    /// The guest moved while it ran. The event's time is when it ran again.
     HandedOver {
         /// How long it ran nowhere.
         stopped: Nanos,

@@ -41,8 +41,14 @@ pub struct FtPair {
     supervisor: Option<JoinHandle<()>>,
 }
 
-/// Names of the hosts, the one that first runs the guest first.
-const HOSTS: [&str; 3] = ["host-a", "host-b", "host-c"];
+/// The host that runs the guest at first.
+pub const FIRST_HOST: &str = "host-a";
+
+/// Names of the hosts.
+const HOSTS: [&str; 3] = [FIRST_HOST, "host-b", "host-c"];
+
+/// How long a host that is switched on again may wait until its end has been dealt with.
+const NOTICED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Memory of a host; an error where it could not run the guest.
 fn memory_of(spec: &PairSpec, host: usize) -> Result<Bytes> {
@@ -371,7 +377,8 @@ impl FtPair {
         self.shared.hosts[host].cables(&self.shared.network, [false, true])
     }
 
-    /// Repairs the host of this name: cables in, power on. It is then free to be used.
+    /// Repairs the host of this name: cables in, power on. It is then free to be used. One that hangs goes on with all
+    /// that is on it, as long as nobody has fenced it.
     ///
     /// # Errors
     ///
@@ -380,15 +387,40 @@ impl FtPair {
         let host = self.by_name(name)?;
         let place = &self.shared.hosts[host];
         self.fault(host, "restore");
-        place.cables(&self.shared.network, [true, true])?;
         if place.state() == HostState::Off {
-            place.start(
+            self.dealt_with(host)?;
+        }
+        place.cables(&self.shared.network, [true, true])?;
+        match place.state() {
+            HostState::Up => Ok(()),
+            HostState::Hung => self.wake(host),
+            HostState::Off => place.start(
                 &self.shared.program,
                 PairNetwork::ear_addresses(),
                 self.shared.spec.detector.interval,
-            )?;
+            ),
         }
-        Ok(())
+    }
+
+    /// Waits until nobody counts on a host that is off any more. Its heart would beat again before its silence was
+    /// noticed, and what ran on it would be missed by nobody.
+    fn dealt_with(&self, host: usize) -> Result<()> {
+        let free = || self.shared.members_on(host).is_empty();
+        if free() {
+            return Ok(());
+        }
+        self.shared.tell(Message::Rebooted(host));
+        self.wait_for(NOTICED_WITHIN, |_, _| free().then_some(())).ok_or_else(|| LabError::Pair {
+            operation: "switch a host on",
+            reason: format!("{} is still being dealt with", self.shared.hosts[host].name),
+        })
+    }
+
+    /// Names of hosts that are off or hang.
+    #[must_use]
+    pub fn hosts_down(&self) -> Vec<String> {
+        let down = self.shared.hosts.iter().filter(|host| host.state() != HostState::Up);
+        down.map(|host| host.name.clone()).collect()
     }
 
     /// Names of hosts that are off.

@@ -32,6 +32,8 @@ pub(crate) enum Message {
     Gone(u64),
     /// The checkpoints of this member ended by themselves.
     CheckpointsEnded(u64),
+    /// This host is about to be switched on again: what ran on it is gone.
+    Rebooted(usize),
     /// Protect the guest where that is wanted and possible.
     Rearm,
     /// End.
@@ -110,10 +112,15 @@ impl Shared {
     }
 
     pub(crate) fn record(&self, host: Option<usize>, kind: PairEventKind) {
+        self.record_past(host, Duration::ZERO, kind);
+    }
+
+    /// Records what happened so long ago.
+    pub(crate) fn record_past(&self, host: Option<usize>, ago: Duration, kind: PairEventKind) {
         let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let host = host.map(|host| self.hosts[host].name.clone());
-        let event = PairEvent { at: self.started.elapsed().into(), wall: wall.into(), host, kind };
-        lock(&self.events).push(event);
+        let (at, wall) = (self.started.elapsed().saturating_sub(ago), wall.saturating_sub(ago));
+        lock(&self.events).push(PairEvent { at: at.into(), wall: wall.into(), host, kind });
         self.changed.notify_all();
     }
 

@@ -83,7 +83,8 @@ impl Supervisor {
                     Message::Stop => break 'running,
                     Message::Gone(id) => self.gone(id),
                     Message::CheckpointsEnded(id) => self.checkpoints_ended(id),
-                    Message::Rearm => {}
+                    Message::Rebooted(host) if !self.down[host] => self.host_failed(host, Instant::now()),
+                    Message::Rebooted(_) | Message::Rearm => {}
                 }
             }
             self.listen();
@@ -154,10 +155,11 @@ impl Supervisor {
     }
 
     /// How many times the detector's timeout counts. Copying a guest fills the link and the CPUs, and who
-    /// isn't protected yet gains nothing by an early verdict.
+    /// isn't protected yet gains nothing by an early verdict. A guest that is booted again needs no protection.
     fn patience(&self) -> u32 {
         let armed = lock(&self.shared.roles).armed;
-        if armed.is_some_and(|since| since.elapsed() > SETTLED_AFTER) { 1 } else { WHILE_UNPROTECTED }
+        let settled = armed.is_some_and(|since| since.elapsed() > SETTLED_AFTER);
+        if settled || self.shared.spec.mode == PairMode::Restart { 1 } else { WHILE_UNPROTECTED }
     }
 
     fn judge(&mut self) {
@@ -167,10 +169,14 @@ impl Supervisor {
             match verdict {
                 Verdict::Suspect if self.down[host] || self.starved(host) => {}
                 Verdict::Suspect => self.host_failed(host, now),
-                Verdict::PathLost(Path::FtLink) if !self.lost_link[host] && !self.down[host] => {
+                // A copy that is given up while the primary is dying can't take over: its beats will tell.
+                Verdict::PathLost(Path::FtLink) if self.lost_link[host] || self.down[host] => {}
+                Verdict::PathLost(Path::FtLink) if self.primary_beats(now) => {
                     self.lost_link[host] = true;
                     self.link_lost(host);
                 }
+                // Beats from before its fence may still have waited to be heard.
+                Verdict::Alive if self.shared.hosts[host].state() == HostState::Off => {}
                 Verdict::Alive if self.lost_link[host] || self.down[host] => {
                     (self.lost_link[host], self.down[host]) = (false, false);
                     self.shared.record(Some(host), PairEventKind::Back);
@@ -178,6 +184,13 @@ impl Supervisor {
                 _ => {}
             }
         }
+    }
+
+    /// Whether the host that runs the guest was heard of lately. What its guest sent since its last checkpoint is held
+    /// back until then, so the copy is good for a take-over, and waiting for the next beat costs nothing.
+    fn primary_beats(&self, now: Instant) -> bool {
+        let primary = lock(&self.shared.roles).primary.as_ref().map(|primary| primary.host);
+        primary.is_none_or(|host| self.detectors[host].beats(now))
     }
 
     /// Whether the silence is this machine's: nothing gets to run where the host's heart would, or its beat comes as
@@ -199,8 +212,6 @@ impl Supervisor {
         self.failed = last;
         let silence = now.saturating_duration_since(last).into();
         self.shared.record(Some(host), PairEventKind::Detected { silence });
-        self.down[host] = true;
-        self.detectors[host].forget();
         self.fence_and_go_on(host);
     }
 
@@ -241,6 +252,9 @@ impl Supervisor {
 
     /// Fences a host, then lets the guest live elsewhere or go on alone.
     fn fence_and_go_on(&mut self, host: usize) {
+        // A fenced host is free again when it is heard of again, not while its last beats are still young.
+        self.down[host] = true;
+        self.detectors[host].forget();
         let started = Instant::now();
         let fenced = self.shared.fence(host);
         let took = started.elapsed().into();
@@ -375,6 +389,7 @@ impl Supervisor {
         (0..self.detectors.len()).find(|host| {
             !busy.contains(host)
                 && !self.down[*host]
+                && self.shared.hosts[*host].state() == HostState::Up
                 && self.detectors[*host].verdict(now, patience) == Verdict::Alive
         })
     }

@@ -8,7 +8,7 @@ use vtax_units::{Bytes, Nanos};
 use vtax_vm::ft::Mode;
 
 use crate::{
-    LIMIT, World, armed, goes_on, kill_primary, missing_records, promoted, repaired, show, spec, wait,
+    LIMIT, SOON, World, armed, goes_on, kill_primary, missing_records, promoted, repaired, show, spec, wait,
 };
 
 pub(crate) fn kemari_survives_kills(world: &mut World) {
@@ -78,6 +78,30 @@ fn held_back(pair: &FtPair, questioner: &Questioner) {
     let (answers, checkpoints) = (count().0 - answers, count().1 - checkpoints);
     // Checkpoints are counted from QEMU's events, and the last few may still be on their way.
     assert!(answers as u64 <= checkpoints + 10, "output is not held back: {answers} {checkpoints}");
+}
+
+/// A host that is mended before its silence means anything.
+pub(crate) fn restored_at_once(world: &mut World) {
+    let pair = world.pair(spec(Mode::Kemari));
+    let questioner = world.ask(&pair, "hello");
+    armed(&pair);
+    goes_on(&pair, &questioner, 20);
+    let host = pair.host_of(Side::Primary).unwrap();
+    pair.hang_host(Side::Primary).unwrap();
+    assert_eq!(pair.hosts_down(), [host.as_str()]);
+    pair.restore(&host).unwrap();
+    assert!(pair.hosts_down().is_empty(), "{}", show(&pair));
+    goes_on(&pair, &questioner, 20);
+    // On a busy machine it may have been fenced all the same.
+    assert!(pair.wait_armed(SOON), "{}", show(&pair));
+    let takeovers = || pair.events().iter().filter(|e| promoted(&e.kind)).count();
+    let (before, host) = (takeovers(), pair.host_of(Side::Primary).unwrap());
+    pair.kill_host(Side::Primary).unwrap();
+    pair.restore(&host).unwrap();
+    wait(&pair, "take-over", before + 1, promoted);
+    goes_on(&pair, &questioner, 20);
+    assert!(pair.wait_armed(SOON), "not protected on the host that came back\n{}", show(&pair));
+    questioner.finish().unwrap();
 }
 
 pub(crate) fn disk_survives(world: &mut World) {

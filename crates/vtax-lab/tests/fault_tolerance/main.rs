@@ -36,13 +36,14 @@ pub(crate) const SOON: Duration = Duration::from_secs(60);
 type Case = fn(&mut World);
 
 /// Cases whose guests need nothing but their initrd.
-const CASES: [(&str, Case); 12] = [
+const CASES: [(&str, Case); 13] = [
     ("kemari: memory and connection survive a kill, again and again", kills::kemari_survives_kills),
     ("remus: memory and connection survive a kill", kills::remus_survives_a_kill),
     ("hang: a host that wakes up finds itself fenced, and was not heard since", fences::hung_host_is_fenced),
     ("starved: a host that gets no CPU from this machine has not failed", fences::starved_host_lives),
     ("secondary: its death leaves the guest alone until it is protected again", fences::secondary_dies),
     ("link: slow it slows checkpoints, without it the guest goes on alone", fences::link_is_slow_and_cut),
+    ("restore: what hangs goes on, and what was killed is missed", kills::restored_at_once),
     ("disk: no acknowledged record is missing", kills::disk_survives),
     ("move: a planned failover keeps connection and disk", modes::planned_failover),
     ("stream: the agent's survives, and what it promised", kills::agent_survives),

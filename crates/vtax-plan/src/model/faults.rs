@@ -95,6 +95,19 @@ impl FaultKind {
         matches!(self, Self::Restore(_))
     }
 
+    /// Whether it goes on while other things may break.
+    #[must_use]
+    pub const fn takes_long(self) -> bool {
+        matches!(self, Self::Failover(_))
+    }
+
+    /// Whether it stops what answers: nothing does until something takes over or goes on.
+    #[must_use]
+    pub const fn stops_the_service(self) -> bool {
+        matches!(self, Self::Kill(target) | Self::Hang(target)
+            if matches!(target, FaultTarget::PrimaryHost | FaultTarget::Sut))
+    }
+
     /// Why this can't happen in an environment; `None` where it can.
     #[must_use]
     pub fn misfit(self, environment: &EnvironmentKind) -> Option<&'static str> {

@@ -17,7 +17,28 @@ const MOST_ROWS: usize = 500;
 
 pub(super) fn all(context: &Context, group: &Group) -> Markup {
     let mut m = beside_the_study(context, group);
-    m.add(&unprotected(group)).add(&left_out(group)).add(&each(group));
+    m.add(&unprotected(group)).add(&problems(group)).add(&left_out(group)).add(&each(group));
+    m
+}
+
+/// What went wrong with the protection without being asked to.
+fn problems(group: &Group) -> Markup {
+    let mut m = Markup::new();
+    let mut all: Vec<(&Environment, u32, &str)> = Vec::new();
+    for e in &group.environments {
+        all.extend(e.problems.iter().map(|(trial, problem)| (e, *trial, problem.as_str())));
+    }
+    if all.is_empty() {
+        return m;
+    }
+    heading(&mut m, &group.prefix, "problems", "What went wrong with the protection", &group.label);
+    let columns = [("Environment", false), ("Trial", true), ("What", false)];
+    let mut table = PlainTable::new("", &columns);
+    for (e, trial, problem) in all.iter().take(MOST_ROWS) {
+        table.push(&e.label, [format!("{trial:03}").as_str(), problem]);
+    }
+    m.add(&scrolling(&table.finish())).add(&more(all.len()));
+    m.fixed("<p class=\"small-print\">None of this was a fault of the plan. A trial that was to be protected all the time and wasn’t doesn’t count.</p>");
     m
 }
 
@@ -257,6 +278,7 @@ fn each(group: &Group) -> Markup {
             (Some(why), _) => format!("doesn’t count: {why}"),
             (None, End::Survived) => "survived".to_owned(),
             (None, End::Lost(why)) => format!("service lost: {why}"),
+            (None, End::Unknown) => "not known".to_owned(),
         };
         table.element("td", &[], &outcome).close("tr");
     }

@@ -31,6 +31,8 @@ pub(crate) enum End {
     Survived,
     /// Nobody runs the guest any more, and why.
     Lost(String),
+    /// It never happened, or the next thing broke before anybody had answered.
+    Unknown,
 }
 
 /// One fault and what followed.

@@ -47,6 +47,8 @@ pub(crate) struct Environment {
     pub(crate) failovers: Vec<Failover>,
     /// Times without protection, and without service, of its trials with faults.
     pub(crate) spans: Vec<Span>,
+    /// What went wrong with its protection without being asked to, by trial.
+    pub(crate) problems: Vec<(u32, String)>,
     /// Seconds of load with faults, all trials.
     pub(crate) loaded: f64,
     pub(crate) costs: Costs,

@@ -13,7 +13,7 @@ use super::trial::{broken, failover, one};
 use crate::data::RunData;
 use crate::family::sip::study;
 
-/// Spells without protection that are looked at: a run may hold anything.
+/// Spells without protection, and problems, that are looked at: a run may hold anything.
 const MOST_SPELLS: usize = 1000;
 
 /// Reads what a run has about fault tolerance.
@@ -102,6 +102,10 @@ fn environment(
             }
         }
     }
+    let problems = trials.iter().flat_map(|t| {
+        let of_trial = t.protection.iter().flat_map(|p| &p.problems);
+        of_trial.map(|problem| (t.index, problem.clone()))
+    });
     let mut environment = Environment {
         cell: cell.id.clone(),
         label: data.environment_label(cell),
@@ -111,6 +115,7 @@ fn environment(
         has_disk,
         failovers,
         spans,
+        problems: problems.take(MOST_SPELLS).collect(),
         loaded,
         costs,
         overlays: Vec::new(),

@@ -11,7 +11,11 @@ pub(super) fn tables(ft: &Ft) -> Vec<Table> {
     if ft.is_empty() {
         return Vec::new();
     }
-    vec![failovers(ft), figures(ft), courses(ft), checkpoints(ft), unprotected(ft)]
+    let mut tables = vec![failovers(ft), figures(ft), courses(ft), checkpoints(ft), unprotected(ft)];
+    if environments(ft).any(|(_, e)| !e.problems.is_empty()) {
+        tables.push(problems(ft));
+    }
+    tables
 }
 
 fn environments(ft: &Ft) -> impl Iterator<Item = (&Group, &Environment)> {
@@ -32,6 +36,7 @@ fn failovers(ft: &Ft) -> Table {
             let (survived, lost) = match &f.end {
                 End::Survived => ("yes", ""),
                 End::Lost(reason) => ("no", reason.as_str()),
+                End::Unknown => ("", ""),
             };
             let mut row = vec![
                 text(&e.cell),
@@ -159,6 +164,17 @@ fn checkpoints(ft: &Ft) -> Table {
         let h = &e.costs.pauses.0;
         for (name, q) in PAUSES.iter().filter(|_| !h.is_empty()) {
             row(&format!("pause_{name}"), "ns", "all", h.value_at_quantile(*q) as f64);
+        }
+    }
+    table
+}
+
+/// What went wrong with the protection without being asked to.
+fn problems(ft: &Ft) -> Table {
+    let mut table = Table::new("ft_problems", "Problems of protection", "cell,environment,trial,problem");
+    for (_, e) in environments(ft) {
+        for (trial, problem) in &e.problems {
+            table.push([text(&e.cell), text(&e.label), number(*trial), text(problem)]);
         }
     }
     table

@@ -83,10 +83,11 @@ fn excluded(record: &TrialRecord, f: &FaultRecord) -> Option<String> {
 fn end(f: &FaultRecord) -> End {
     match (&f.lost, &f.seen) {
         (Some(why), _) => End::Lost(why.clone()),
-        (None, Some(seen)) if seen.first_answer.is_none() => {
+        (None, Some(seen)) if seen.first_answer.is_some() => End::Survived,
+        (None, Some(_)) if f.discounted.is_none() => {
             End::Lost("nobody answered until the end of the trial or the next fault".to_owned())
         }
-        _ => End::Survived,
+        (None, _) => End::Unknown,
     }
 }
 
@@ -221,6 +222,22 @@ mod tests {
 
     fn moments() -> impl Strategy<Value = [Option<u64>; 8]> {
         prop::array::uniform8(prop::option::of(prop_oneof![any::<u64>(), 0u64..1000]))
+    }
+
+    #[test]
+    fn what_could_not_be_done_was_not_survived() {
+        let (moments, counts) = ([Some(1), None, None, None, None, None, Some(2), None], [9, 0, 0, 0]);
+        let done = fault(&moments, counts);
+        assert_eq!(end(&done), End::Survived);
+        let why = Some("it could not be done: no host is free".to_owned());
+        let refused = FaultRecord { injected: None, seen: None, discounted: why.clone(), ..done.clone() };
+        assert_eq!(end(&refused), End::Unknown);
+        let unanswered = |discounted| {
+            let seen = done.seen.clone().map(|seen| Seen { first_answer: None, ..seen });
+            end(&FaultRecord { seen, discounted, ..done.clone() })
+        };
+        assert_eq!(unanswered(why), End::Unknown);
+        assert!(matches!(unanswered(None), End::Lost(_)));
     }
 
     proptest! {

@@ -93,7 +93,7 @@ pub(crate) fn terminal(ft: &Ft) -> String {
         for series in all.iter().filter(|s| s.survived() < s.count()) {
             let lost = series.failovers.iter().find_map(|f| match &f.end {
                 End::Lost(reason) => Some(reason),
-                End::Survived => None,
+                End::Survived | End::Unknown => None,
             });
             if let Some(reason) = lost {
                 out.push_str(&wrap(

@@ -1,12 +1,17 @@
 //! Faults, what the lab says became of them, and what clients saw, put together. Pure.
 
-use vtax_lab::ft::{PairEvent, PairEventKind};
-use vtax_plan::model::{Fault, FaultKind, FaultTarget, FtMode};
-use vtax_store::failover::{FaultRecord, Recovered, Recovery, Spell};
+use vtax_lab::ft::PairEvent;
+use vtax_plan::model::{Fault, FtMode};
+use vtax_store::failover::{FaultRecord, Recovered, Seen, Spell, Unplanned};
 use vtax_units::Nanos;
 
+use super::history::{Failure, Gap, History, Part};
 use super::inject::Done;
 use super::seen::Course;
+use super::silence::Stretch;
+
+/// Where nobody says that a guest is lost, one that hasn't answered for this long is.
+const GIVEN_UP: u64 = 1_000_000_000;
 
 /// What is known about a trial once its load is over.
 pub(super) struct Account<'a> {
@@ -14,6 +19,7 @@ pub(super) struct Account<'a> {
     pub(super) mode: FtMode,
     /// Faults in order of time, those that never came included.
     pub(super) faults: &'a [Fault],
+    /// Those that came, in order of time.
     pub(super) done: &'a [Done],
     pub(super) events: &'a [PairEvent],
     /// Start of the recorded load, in nanoseconds since 1970.
@@ -26,8 +32,18 @@ pub(super) struct Account<'a> {
 /// What became of the guest, and when.
 pub(super) struct Told {
     pub(super) faults: Vec<FaultRecord>,
+    pub(super) unplanned: Vec<Unplanned>,
     pub(super) unprotected: Vec<Spell>,
     pub(super) down: Vec<Spell>,
+}
+
+/// Something that broke during the load, and what clients saw of it.
+struct Broke<'a> {
+    failure: &'a Failure,
+    stretch: Stretch,
+    seen: Seen,
+    /// Why nobody runs the guest any more.
+    lost: Option<&'a str>,
 }
 
 impl Account<'_> {
@@ -36,168 +52,188 @@ impl Account<'_> {
         Nanos(unix_ns.saturating_sub(self.started_unix_ns))
     }
 
+    const fn ended_unix_ns(&self) -> u64 {
+        self.started_unix_ns.saturating_add(self.duration.0)
+    }
+
     pub(super) fn tell(&self) -> Told {
-        let mut faults = Vec::with_capacity(self.faults.len());
-        let mut over_before = 0;
-        for (number, fault) in self.faults.iter().enumerate() {
-            let record = match self.done.get(number) {
-                None => left_out(*fault),
-                Some(done) => self.record(number, done, over_before),
-            };
-            if let Some(seen) = &record.seen {
-                over_before = seen.until.0;
+        let history = History::of(self.events, self.done);
+        let broke = self.broke(&history);
+        let record = |(number, fault): (usize, &Fault)| {
+            let done = self.done.iter().find(|done| done.number == number);
+            let place = broke.iter().position(|b| b.failure.fault.is_some_and(|(n, _)| n == number));
+            match (done, place) {
+                (None, _) => left_out(*fault),
+                (Some(done), None) => self.done_only(done),
+                (Some(done), Some(place)) => self.record(done, &history, &broke[place], broke.get(place + 1)),
             }
-            faults.push(record);
+        };
+        let faults = self.faults.iter().enumerate().map(record).collect();
+        let unplanned = broke.iter().filter(|b| b.failure.fault.is_none()).map(|b| self.unplanned(b));
+        let unplanned = unplanned.collect();
+        Told { faults, unplanned, unprotected: self.unprotected(&history), down: self.down(&broke) }
+    }
+
+    /// What broke, in order of time, faults or not.
+    fn broke<'h>(&self, history: &'h History) -> Vec<Broke<'h>> {
+        // A host that nothing ran on fails unseen, and what failed before the load or after it is none of its.
+        let load = self.started_unix_ns..self.ended_unix_ns();
+        let counts = |f: &&Failure| f.fault.is_some() || (f.part != Part::Other && load.contains(&f.at));
+        let failures: Vec<&Failure> = history.failures.iter().filter(counts).collect();
+        let mut all: Vec<Broke<'h>> = Vec::with_capacity(failures.len());
+        let (mut before, mut asked_from) = (0, 0);
+        for (place, failure) in failures.iter().copied().enumerate() {
+            let at = self.clock(failure.at).0;
+            let next = failures.get(place + 1).map_or(u64::MAX, |next| self.clock(next.at).0);
+            let stretch = Stretch { before: before.min(at), asked_from, at, next };
+            let mut seen = self.course.seen(&stretch, self.dead(failure), self.delayed_beyond);
+            let armed = self.armed(failure, next);
+            let copied = seen.first_answer.zip(armed);
+            seen.silence_arming = copied.and_then(|(from, to)| self.course.longest_silence(from, to));
+            before = seen.until.0.max(armed.map_or(0, |armed| armed.0));
+            asked_from = seen.first_answer.map_or(next, |answer| answer.0);
+            all.push(Broke { failure, stretch, seen, lost: failure.lost.as_deref() });
         }
-        let down = self.down(&faults);
-        Told { faults, unprotected: self.unprotected(), down }
+        blame_the_first(&mut all);
+        all
     }
 
-    /// When the next thing is broken after number `number`; nanoseconds since 1970.
-    fn next_break(&self, number: usize) -> u64 {
-        let later = self.done.iter().skip(number + 1);
-        later.filter(|d| !d.fault.kind.mends()).map(|d| d.at_unix_ns).next().unwrap_or(u64::MAX)
+    /// When the guest was protected again, where nothing else broke before that.
+    fn armed(&self, failure: &Failure, next: u64) -> Option<Nanos> {
+        failure.armed.map(|at| self.clock(at)).filter(|armed| armed.0 < next)
     }
 
-    fn record(&self, number: usize, done: &Done, over_before: u64) -> FaultRecord {
-        let kind = done.fault.kind;
-        let mut record = FaultRecord {
+    /// The time in which the guest did not run, so that nothing can have answered: from the confirmed fence, or
+    /// from where a planned move stopped it, until it ran again.
+    fn dead(&self, failure: &Failure) -> Option<(u64, u64)> {
+        let back = failure.recovered?;
+        let moved = back.stopped.map(|stopped| back.at.saturating_sub(stopped.0));
+        let from = moved.or(failure.fenced)?;
+        Some((self.clock(from.min(back.at)).0, self.clock(back.at).0))
+    }
+
+    /// A fault that mends, or that could not be done.
+    fn done_only(&self, done: &Done) -> FaultRecord {
+        FaultRecord {
             injected: done.refused.is_none().then(|| self.clock(done.at_unix_ns)),
             host: done.host.clone(),
             protected: done.protected.unwrap_or(false),
-            discounted: self.discount(done),
+            discounted: done.refused.as_ref().map(|why| format!("it could not be done: {why}")),
             ..left_out(done.fault)
-        };
-        if kind.mends() || done.refused.is_some() {
-            return record;
         }
-        let next = self.next_break(number);
-        let span = |e: &&PairEvent| e.wall.0 >= done.at_unix_ns && e.wall.0 < next;
-        for event in self.events.iter().filter(span) {
-            let at = Some(self.clock(event.wall.0));
-            match &event.kind {
-                PairEventKind::Detected { .. } => record.detected = record.detected.or(at),
-                PairEventKind::Fenced { .. } => record.fenced = record.fenced.or(at),
-                PairEventKind::Armed { .. } => record.armed = record.armed.or(at),
-                PairEventKind::ServiceLost { reason } => {
-                    record.lost.get_or_insert_with(|| reason.clone());
-                }
-                other => {
-                    if let (Some((how, age, stopped)), None) = (recovery(other), &record.recovered) {
-                        let at = self.clock(event.wall.0);
-                        record.recovered = Some(Recovered { at, how, age, stopped });
-                    }
-                }
-            }
-        }
-        let at = self.clock(done.at_unix_ns).0;
-        let end = if next == u64::MAX { self.duration.0 } else { self.clock(next).0 };
-        let mut seen = self.course.seen((over_before.min(at), at, end), dead(&record), self.delayed_beyond);
-        let copied = seen.first_answer.zip(record.armed);
-        seen.silence_arming = copied.and_then(|(from, to)| self.course.longest_silence(from, to));
-        record.seen = Some(seen);
-        record
     }
 
-    /// Why a fault tells nothing about the mode.
-    fn discount(&self, done: &Done) -> Option<String> {
-        if let Some(why) = &done.refused {
-            return Some(format!("it could not be done: {why}"));
+    fn record(
+        &self,
+        done: &Done,
+        history: &History,
+        broke: &Broke<'_>,
+        next: Option<&Broke<'_>>,
+    ) -> FaultRecord {
+        let Broke { failure, stretch, seen, lost } = broke;
+        let clock = |at: Option<u64>| at.map(|at| self.clock(at));
+        // The pair may not have known yet that there was no copy any more.
+        let without = history.unprotected_at(done.at_unix_ns).filter(|_| self.mode.has_secondary());
+        let protected = done.protected.unwrap_or(false) && without.is_none();
+        let hits_guest = done.fault.kind.stops_the_service() && self.mode.has_secondary();
+        let discounted = if hits_guest && !protected {
+            let why = without.map_or_else(String::new, |why| format!(": {why}"));
+            Some(format!("the guest was not protected at that moment{why}"))
+        } else {
+            next.filter(|_| self.untold(broke)).map(|next| {
+                let what = &next.failure.what;
+                format!("its outcome is not known: nobody had answered when the next thing happened, {what}")
+            })
+        };
+        let recovered = failure.recovered.map(|back| Recovered {
+            at: self.clock(back.at),
+            how: back.how,
+            age: back.age,
+            stopped: back.stopped,
+        });
+        FaultRecord {
+            protected,
+            discounted,
+            detected: clock(failure.detected),
+            fenced: clock(failure.fenced),
+            recovered,
+            lost: lost.map(str::to_owned),
+            armed: self.armed(failure, stretch.next),
+            seen: Some(seen.clone()),
+            ..self.done_only(done)
         }
-        let hits_guest = matches!(
-            done.fault.kind,
-            FaultKind::Kill(FaultTarget::PrimaryHost | FaultTarget::Sut)
-                | FaultKind::Hang(FaultTarget::PrimaryHost | FaultTarget::Sut)
-        );
-        let unprotected = self.mode.has_secondary() && done.protected == Some(false);
-        (hits_guest && unprotected).then(|| "the guest was not protected at that moment".to_owned())
+    }
+
+    /// Whether the next thing broke before it could be seen how this one ended.
+    fn untold(&self, broke: &Broke<'_>) -> bool {
+        let Broke { failure, stretch, seen, lost } = broke;
+        let waiting = seen.first_answer.is_none() && lost.is_none() && stretch.next <= self.duration.0;
+        // A pair says when nobody runs its guest any more; of everything else only clients do.
+        let is_pair = failure.host.is_some();
+        waiting && (is_pair || stretch.next - stretch.at < GIVEN_UP)
+    }
+
+    fn unplanned(&self, broke: &Broke<'_>) -> Unplanned {
+        let Broke { failure, stretch, seen, lost } = broke;
+        Unplanned {
+            at: Nanos(stretch.at),
+            host: failure.host.clone(),
+            what: failure.what.clone(),
+            guest: failure.part == Part::Guest,
+            dead: self.dead(failure).map(|(from, to)| (Nanos(from), Nanos(to))),
+            first_answer: seen.first_answer,
+            lost: lost.map(str::to_owned),
+            armed: self.armed(failure, stretch.next),
+        }
     }
 
     /// When a guest that is to be protected wasn't.
-    fn unprotected(&self) -> Vec<Spell> {
-        if !self.mode.has_secondary() {
-            return Vec::new();
-        }
-        let mut spells: Vec<Spell> = Vec::new();
-        let mut open: Option<(u64, String)> = None;
-        for event in self.events {
-            let wall = event.wall.0;
-            let begins = match &event.kind {
-                PairEventKind::Promoted { .. } => Some("the copy on the other host was used up".to_owned()),
-                PairEventKind::Restored { .. } => Some("the snapshot was used up".to_owned()),
-                PairEventKind::HandedOver { .. } => Some("it has moved to where its copy was".to_owned()),
-                PairEventKind::Unprotected { reason } => Some(reason.clone()),
-                _ => None,
-            };
-            let ends = matches!(event.kind, PairEventKind::Armed { .. } | PairEventKind::ServiceLost { .. });
-            if let (Some(reason), None) = (begins, &open) {
-                open = Some((wall, reason));
-            } else if ends && let Some((from, reason)) = open.take() {
-                spells.extend(self.spell(from, Some(wall), reason));
-            }
-        }
-        spells.extend(open.and_then(|(from, reason)| self.spell(from, None, reason)));
-        spells
+    fn unprotected(&self, history: &History) -> Vec<Spell> {
+        let gaps = history.gaps.iter().filter(|_| self.mode.has_secondary());
+        let (from, to) = (self.started_unix_ns, self.ended_unix_ns());
+        let during = gaps.filter(|gap| gap.from < to && gap.to.is_none_or(|end| end > from));
+        let spell = |gap: &Gap| Spell {
+            from: self.clock(gap.from),
+            to: gap.to.map(|to| self.clock(to)),
+            reason: gap.reason.clone(),
+        };
+        during.map(spell).collect()
     }
 
-    /// A stretch on the trial's clock; `None` where it was over before the recorded load.
-    fn spell(&self, from: u64, to: Option<u64>, reason: String) -> Option<Spell> {
-        if to.is_some_and(|to| to <= self.started_unix_ns) {
-            return None;
-        }
-        Some(Spell { from: self.clock(from), to: to.map(|to| self.clock(to)), reason })
-    }
-
-    /// When the system under test did not run.
-    fn down(&self, faults: &[FaultRecord]) -> Vec<Spell> {
+    /// When nobody ran the system under test: until clients were answered again, whatever was mended meanwhile.
+    fn down(&self, broke: &[Broke<'_>]) -> Vec<Spell> {
         let mut spells: Vec<Spell> = Vec::new();
-        for record in faults {
-            let Some(from) = record.injected else { continue };
-            let restored = matches!(record.fault.kind, FaultKind::Restore(FaultTarget::Sut));
-            if let (true, Some(last)) = (restored, spells.last_mut()) {
-                last.to = last.to.or(Some(from));
+        for Broke { failure, stretch, seen, lost } in broke {
+            match spells.last_mut() {
+                // It may answer again between two further faults.
+                Some(open) if open.to.is_none() => open.to = seen.first_answer,
+                _ if failure.part == Part::Guest || failure.lost.is_some() => spells.push(Spell {
+                    from: Nanos(stretch.at),
+                    to: seen.first_answer,
+                    reason: lost.unwrap_or(&failure.what).to_owned(),
+                }),
+                _ => {}
             }
-            let hits = matches!(
-                record.fault.kind,
-                FaultKind::Kill(FaultTarget::PrimaryHost | FaultTarget::Sut)
-                    | FaultKind::Hang(FaultTarget::PrimaryHost | FaultTarget::Sut)
-            );
-            let still_down = spells.last().is_some_and(|spell| spell.to.is_none());
-            if still_down || !(hits || record.lost.is_some()) {
-                continue;
-            }
-            let reason = record.lost.clone().unwrap_or_else(|| record.fault.kind.words());
-            let to = record.recovered.as_ref().filter(|_| record.lost.is_none()).map(|r| r.at);
-            spells.push(Spell { from, to, reason });
         }
         spells
     }
 }
 
-/// The time in which the guest did not run, so that nothing can have answered: from the confirmed fence, or
-/// from where a planned move stopped it, until it ran again.
-fn dead(record: &FaultRecord) -> Option<(u64, u64)> {
-    let recovered = record.recovered.as_ref()?;
-    let moved = recovered.stopped.map(|stopped| recovered.at.saturating_sub(stopped));
-    let from = moved.or(record.fenced)?;
-    Some((from.0.min(recovered.at.0), recovered.at.0))
-}
-
-/// The way back that an event tells of: which, how old the state is, how long the guest stood still for it.
-fn recovery(kind: &PairEventKind) -> Option<(Recovery, Option<Nanos>, Option<Nanos>)> {
-    match kind {
-        PairEventKind::Promoted { .. } => Some((Recovery::Promoted, Some(Nanos::ZERO), None)),
-        PairEventKind::Restarted => Some((Recovery::Restarted, None, None)),
-        PairEventKind::Restored { age, .. } => Some((Recovery::Restored, Some(*age), None)),
-        PairEventKind::HandedOver { stopped } => {
-            Some((Recovery::HandedOver, Some(Nanos::ZERO), Some(*stopped)))
+/// A guest that failed by itself before anybody answered again was lost through what had broken before: nothing protected
+/// it any more.
+fn blame_the_first(all: &mut [Broke<'_>]) {
+    for place in 1..all.len() {
+        let (earlier, later) = all.split_at_mut(place);
+        let (Some(first), Some(second)) = (earlier.last_mut(), later.first()) else { continue };
+        let unanswered = first.failure.fault.is_some() && first.seen.first_answer.is_none();
+        if unanswered && second.failure.fault.is_none() {
+            first.lost = first.lost.or(second.lost);
         }
-        _ => None,
     }
 }
 
 /// A fault that never came.
-fn left_out(fault: Fault) -> FaultRecord {
+pub(super) fn left_out(fault: Fault) -> FaultRecord {
     FaultRecord {
         fault,
         injected: None,

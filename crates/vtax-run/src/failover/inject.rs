@@ -19,6 +19,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// What was done about one fault of the plan.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Done {
+    /// Its number among the trial's faults, from 0.
+    pub(crate) number: usize,
     pub(crate) fault: Fault,
     /// When, in nanoseconds since 1970.
     pub(crate) at_unix_ns: u64,
@@ -65,7 +67,7 @@ impl Drop for Over<'_> {
 
 impl Injector<'_> {
     /// Runs a load and meanwhile does to its service what the plan says; times count from `lead` after now.
-    /// What could not be done in time is left out of the list.
+    /// What could not be done in time is left out of the list, which is in order of time.
     pub(crate) fn during<T>(&self, lead: Nanos, load: impl FnOnce() -> T) -> (T, Vec<Done>) {
         let begin = Instant::now() + Duration::from(lead);
         let over = AtomicBool::new(false);
@@ -77,13 +79,15 @@ impl Injector<'_> {
             let _over = Over { flag: &over, injector: injecting.thread() };
             load()
         });
-        (found, into_inner(done))
+        let mut done = into_inner(done);
+        done.sort_by_key(|done| done.at_unix_ns);
+        (found, done)
     }
 
     fn inject_all(&self, begin: Instant, known: usize, over: &AtomicBool, done: &Mutex<Vec<Done>>) {
         std::thread::scope(|scope| {
             let mut revived = known;
-            let mut left = self.faults.iter();
+            let mut left = self.faults.iter().enumerate();
             let mut next = left.next();
             while !over.load(Ordering::Acquire) {
                 let events = self.rig.events();
@@ -93,12 +97,19 @@ impl Injector<'_> {
                 }
                 revived = events.len();
                 let wait = match next {
-                    Some(fault) => {
+                    Some((number, fault)) => {
                         let due = begin + Duration::from(fault.at);
                         let wait = due.saturating_duration_since(Instant::now());
                         if wait.is_zero() {
-                            let happened = self.inject(*fault);
-                            lock(done).push(happened);
+                            let inject = move || {
+                                let happened = self.inject(number, *fault);
+                                lock(done).push(happened);
+                            };
+                            if fault.kind.takes_long() {
+                                scope.spawn(inject);
+                            } else {
+                                inject();
+                            }
                             next = left.next();
                         }
                         wait.min(LOOK_EVERY)
@@ -115,14 +126,14 @@ impl Injector<'_> {
         let _ = (self.revive)();
     }
 
-    fn inject(&self, fault: Fault) -> Done {
+    fn inject(&self, number: usize, fault: Fault) -> Done {
         let protected = self.rig.protected();
         let at_unix_ns = unix_time().0;
         let (host, refused) = match self.rig.inject(fault.kind) {
             Ok(host) => (host, None),
             Err(why) => (None, Some(why)),
         };
-        Done { fault, at_unix_ns, protected, host, refused }
+        Done { number, fault, at_unix_ns, protected, host, refused }
     }
 }
 
@@ -177,16 +188,17 @@ impl<'a> Breakable<'a> {
         }
     }
 
-    /// Plugs cables in again, and unless that is all, switches on what is off.
+    /// Plugs cables in again, and unless that is all, switches on what is off and wakes what hangs.
     fn mend_hosts(&self, cables_only: bool) -> Result<(), String> {
         let pair = self.pair()?;
         let mut hosts = std::mem::take(&mut *lock(&self.unplugged));
-        let off = pair.hosts_off();
+        let down = pair.hosts_down();
         if cables_only {
-            hosts.retain(|host| !off.contains(host));
+            hosts.retain(|host| !down.contains(host));
         } else {
-            hosts.extend(off);
+            hosts.extend(down);
         }
+        hosts.sort_unstable();
         hosts.dedup();
         hosts.iter().try_for_each(|host| pair.restore(host).map_err(words))
     }

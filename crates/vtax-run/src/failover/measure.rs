@@ -87,6 +87,7 @@ pub(crate) fn measure(
         delayed_beyond: measure.delayed,
         load: held.load,
         faults: told.faults,
+        unplanned: told.unplanned,
         unprotected: told.unprotected,
         down: told.down,
     }));
@@ -94,13 +95,41 @@ pub(crate) fn measure(
     Ok(Measured { phases: held.phases, ..measured })
 }
 
-/// A trial in which nothing could be broken tells nothing.
+/// A trial in which nothing could be broken tells nothing; why, of each fault.
 fn nothing_happened(faults: &[FaultRecord]) -> Option<Validity> {
-    let mut broken = faults.iter().filter(|f| !f.fault.kind.mends());
-    if broken.clone().any(|f| f.discounted.is_none()) {
-        return None;
+    let broken = faults.iter().filter(|f| !f.fault.kind.mends());
+    let mut reasons = Vec::new();
+    for fault in broken {
+        let why = fault.discounted.as_ref()?;
+        let at = fault.injected.unwrap_or(fault.fault.at).as_secs_f64();
+        reasons.push(format!("{} at {at:.2} s: {why}", fault.fault.kind.words()));
     }
-    let why = broken.find_map(|f| f.discounted.clone()).unwrap_or_default();
-    let detail = format!("none of its faults tells anything: {why}");
+    let detail = format!("none of its faults tells anything: {}", reasons.join("; "));
     Some(Validity::Invalid { reason: InvalidReason::MeasureFailed, detail })
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_plan::model::{Fault, FaultKind, FaultTarget};
+
+    use super::super::account::left_out;
+    use super::*;
+
+    #[test]
+    fn each_fault_has_its_own_reason() {
+        let of = |seconds, target, why: Option<&str>| FaultRecord {
+            discounted: why.map(str::to_owned),
+            ..left_out(Fault { at: Nanos::from_secs(seconds), kind: FaultKind::Kill(target) })
+        };
+        let first = of(1, FaultTarget::PrimaryHost, Some("too early"));
+        let second = of(2, FaultTarget::SecondaryHost, Some("too late"));
+        let Some(Validity::Invalid { detail, .. }) = nothing_happened(&[first.clone(), second]) else {
+            panic!("nothing counts")
+        };
+        assert_eq!(
+            detail,
+            "none of its faults tells anything: kill: primary-host at 1.00 s: too early; kill: secondary-host at 2.00 s: too late"
+        );
+        assert_eq!(nothing_happened(&[first, of(2, FaultTarget::SecondaryHost, None)]), None);
+    }
 }

@@ -2,11 +2,15 @@
 //! clients see of it.
 
 mod account;
+#[cfg(test)]
+mod chaos;
+mod history;
 mod inject;
 mod measure;
 mod mode;
 mod protection;
 mod seen;
+mod silence;
 #[cfg(test)]
 mod tests;
 
@@ -14,3 +18,5 @@ pub(crate) use measure::{Held, measure};
 pub(crate) use mode::{mode_of, tolerance};
 pub(crate) use protection::{Meter, Qemus};
 pub(crate) use seen::Course;
+#[cfg(test)]
+pub(crate) use silence::Stretch;

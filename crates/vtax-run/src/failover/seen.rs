@@ -4,6 +4,8 @@ use vtax_load::ConnectionCounts;
 use vtax_store::failover::{Connections, Normal, Seen};
 use vtax_units::Nanos;
 
+use super::silence::{Around, Silences, Stretch};
+
 /// How far back the latency is looked at that counts as normal.
 const BEFORE: u64 = 5_000_000_000;
 /// Answers without which nothing can be said about it.
@@ -14,9 +16,6 @@ const STEADY: u64 = 1_000_000_000;
 const LEAST_STEADY: usize = 3;
 /// Share of attempts in it that may leave the band: twice what did before.
 const OUTSIDE: f64 = 0.1;
-/// Where the lab doesn't know when the guest did not run: a fault's silence is the longest that begins within
-/// this time of it.
-const AT_ONCE: u64 = 1_000_000_000;
 
 /// An answer, with the times of its request. From the start of the recorded load, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +51,7 @@ pub(crate) struct Course {
     repeated: Vec<u64>,
     /// End of an interval and its connections.
     connections: Vec<(u64, ConnectionCounts)>,
+    silences: Silences,
 }
 
 impl Course {
@@ -85,32 +85,38 @@ impl Course {
     pub(crate) fn sorted(mut self) -> Self {
         self.answers.sort_by_key(|answer| answer.came);
         self.attempts.sort_by_key(|attempt| attempt.started);
+        let answers: Vec<_> = self.answers.iter().map(|a| (a.asked, a.came)).collect();
+        let failed: Vec<_> =
+            self.attempts.iter().filter(|a| a.failed).map(|a| (a.started, a.ended)).collect();
+        self.silences = Silences::of(&answers, &failed, self.duration);
         self
     }
 
-    /// What was seen of a fault at `at`. `before` is when the one before was over, `end` when the next one
-    /// comes, `dead` the time in which the guest did not run, where that is known.
-    pub(crate) fn seen(
-        &self,
-        (before, at, end): (u64, u64, u64),
-        dead: Option<(u64, u64)>,
-        delayed_beyond: Nanos,
-    ) -> Seen {
-        let end = end.min(self.duration);
-        let normal = self.normal(before.max(at.saturating_sub(BEFORE)), at);
-        let (last_before, first_answer) = match dead {
-            Some(dead) => self.around(dead),
-            None => self.silence(at, at.saturating_add(AT_ONCE).min(end)),
+    /// What was seen of what broke in this stretch. `dead` is the time in which the guest did not run, where that is
+    /// known.
+    pub(crate) fn seen(&self, stretch: &Stretch, dead: Option<(u64, u64)>, delayed_beyond: Nanos) -> Seen {
+        let Stretch { before, asked_from, at, next } = *stretch;
+        let end = next.min(self.duration);
+        let usual_from = before.max(at.saturating_sub(BEFORE));
+        let normal = self.normal(usual_from, at);
+        let (last_before, first_answer): Around = match dead {
+            Some(dead) => self.silences.around(dead, next),
+            None => self.silences.outage(stretch, usual_from, delayed_beyond.0),
         };
         let normal_again = match (normal, first_answer) {
             (Some(normal), Some(first)) => self.normal_again(first.max(at), end, normal.p95.0),
             _ => None,
         };
         let until = normal_again.unwrap_or(end);
-        let under_way = |started: u64, ended: u64| started < until && ended >= at;
-        let attempts = || self.attempts.iter().filter(|a| under_way(a.started, a.ended));
+        // What lived through two faults belongs to the first in whose outage it was asked.
+        let own = asked_from..first_answer.unwrap_or(next);
+        let mine = |started: u64, ended: u64| {
+            let under_way = started < until && ended >= at;
+            under_way && started >= own.start && (ended < next || started < own.end)
+        };
+        let attempts = || self.attempts.iter().filter(|a| mine(a.started, a.ended));
         let missed: u64 = self.missed.iter().filter(|(t, _)| *t > at && *t <= until).map(|(_, n)| n).sum();
-        let delayed = |a: &&Answer| under_way(a.asked, a.came) && a.took() > delayed_beyond.0;
+        let delayed = |a: &&Answer| mine(a.asked, a.came) && a.took() > delayed_beyond.0;
         Seen {
             last_before: last_before.map(Nanos),
             first_answer: first_answer.map(Nanos),
@@ -119,7 +125,7 @@ impl Course {
             failed: attempts().filter(|a| a.failed).count() as u64 + missed,
             delayed: self.answers.iter().filter(delayed).count() as u64,
             retransmissions: self.repeated.iter().filter(|t| **t >= at && **t < until).count() as u64,
-            connections: self.connections(at, until),
+            connections: self.connections(stretch, first_answer),
             normal,
             normal_again: normal_again.map(Nanos),
             silence_arming: None,
@@ -128,34 +134,7 @@ impl Course {
 
     /// The longest time between two answers that begins within this time.
     pub(super) fn longest_silence(&self, from: Nanos, to: Nanos) -> Option<Nanos> {
-        let within = |came: u64| (from.0..=to.0).contains(&came);
-        let pairs = self.answers.windows(2).filter(|pair| within(pair[0].came));
-        pairs.map(|pair| Nanos(pair[1].came - pair[0].came)).max()
-    }
-
-    /// The last answer that came before a time in which nothing could answer, and the first after it.
-    fn around(&self, (from, to): (u64, u64)) -> (Option<u64>, Option<u64>) {
-        let after = self.answers.partition_point(|a| a.came < to);
-        let before = self.answers[..after].iter().rposition(|a| a.came <= from);
-        let came = |answer: &Answer| answer.came;
-        (before.map(|i| self.answers[i].came), self.answers.get(after).map(came))
-    }
-
-    /// The longest silence that begins by `latest` and ends after `at`: the answers before and after it.
-    fn silence(&self, at: u64, latest: u64) -> (Option<u64>, Option<u64>) {
-        let mut longest: Option<(u64, Option<u64>, Option<u64>)> = None;
-        let came = self.answers.iter().map(|a| Some(a.came));
-        let pairs = std::iter::once(None).chain(came.clone()).zip(came.chain([None]));
-        for (last, next) in pairs {
-            if last.is_some_and(|last| last > latest) || next.is_some_and(|next| next < at) {
-                continue;
-            }
-            let length = next.unwrap_or(self.duration.max(latest)) - last.unwrap_or(0);
-            if longest.is_none_or(|(known, ..)| length > known) {
-                longest = Some((length, last, next));
-            }
-        }
-        longest.map_or((None, None), |(_, last, next)| (last, next))
+        self.silences.longest(from.0, to.0).map(Nanos)
     }
 
     /// The latency of answers to what was asked in this time and answered in it.
@@ -200,13 +179,26 @@ impl Course {
         None
     }
 
-    /// Connections open before `at`, and of those the ones that broke until then.
-    fn connections(&self, at: u64, until: u64) -> Option<Connections> {
+    /// Connections open before the fault, and of those the ones that broke of it: until the first answer, and of
+    /// requests sent before that until the last of them has ended, which may be at their timeout. `None` also where
+    /// another fault's can't be told from them.
+    fn connections(&self, stretch: &Stretch, first_answer: Option<u64>) -> Option<Connections> {
+        let Stretch { asked_from, at, next, .. } = *stretch;
         let first = self.connections.iter().position(|(end, _)| *end > at)?;
         let open = self.connections[first.saturating_sub(1)].1.open;
-        let broken =
-            self.connections[first..].iter().take_while(|(end, _)| *end <= until.saturating_add(STEADY));
-        let lost = broken.map(|(_, counts)| counts.broken).sum::<u64>().min(open);
+        let Some(answered) = first_answer else {
+            // Where nobody answers any more, none of them is of any use.
+            return (next > self.duration).then_some(Connections { open, kept: 0, lost: open });
+        };
+        let hit = || self.attempts.iter().filter(|a| a.started < answered && a.ended >= at);
+        let last = hit().map(|a| a.ended).fold(answered, u64::max);
+        if last >= next || hit().any(|a| a.started < asked_from) {
+            return None;
+        }
+        let begins = |interval: usize| interval.checked_sub(1).map_or(0, |i| self.connections[i].0);
+        let concerned = (first..self.connections.len()).take_while(|i| begins(*i) <= last);
+        let broken: u64 = concerned.map(|i| self.connections[i].1.broken).sum();
+        let lost = broken.min(open);
         Some(Connections { open, kept: open - lost, lost })
     }
 }
@@ -232,10 +224,14 @@ mod tests {
         course.sorted()
     }
 
+    fn stretch(before: u64, at: u64, next: u64) -> Stretch {
+        Stretch { before: before * MS, asked_from: 0, at: at * MS, next: next.saturating_mul(MS) }
+    }
+
     #[test]
     fn an_outage_is_the_silence_around_the_fault() {
         let course = course((5_000 * MS, 5_240 * MS), false);
-        let seen = course.seen((0, 5_001 * MS, 9_000 * MS), None, Nanos(100 * MS));
+        let seen = course.seen(&stretch(0, 5_001, 9_000), None, Nanos(100 * MS));
         assert_eq!(seen.last_before, Some(Nanos(4_992 * MS)));
         assert!(seen.first_answer.is_some_and(|t| (5_240 * MS..5_250 * MS).contains(&t.0)), "{seen:?}");
         assert_eq!(seen.normal.map(|n| n.p95), Some(Nanos(2 * MS)));
@@ -246,22 +242,9 @@ mod tests {
     }
 
     #[test]
-    fn where_the_guests_death_is_known_chance_finds_no_longer_silence() {
-        let mut course = course((5_000 * MS, 5_240 * MS), false);
-        // No client had anything to ask.
-        course.answers.retain(|a| !(5_500 * MS..5_900 * MS).contains(&a.asked));
-        let dead = Some((5_105 * MS, 5_150 * MS));
-        let seen = course.seen((0, 5_001 * MS, 9_000 * MS), dead, Nanos(100 * MS));
-        assert_eq!(seen.last_before, Some(Nanos(4_992 * MS)));
-        assert_eq!(seen.first_answer, Some(Nanos(5_240 * MS)));
-        let guessed = course.seen((0, 5_001 * MS, 9_000 * MS), None, Nanos(100 * MS));
-        assert_eq!(guessed.first_answer, Some(Nanos(5_902 * MS)));
-    }
-
-    #[test]
     fn what_fails_is_lost() {
         let course = course((5_000 * MS, 5_240 * MS), true);
-        let seen = course.seen((0, 5_000 * MS, 9_000 * MS), None, Nanos(100 * MS));
+        let seen = course.seen(&stretch(0, 5_000, 9_000), None, Nanos(100 * MS));
         assert_eq!((seen.failed, seen.delayed), (24, 0));
         assert_eq!(seen.first_answer, Some(Nanos(5_242 * MS)));
     }
@@ -269,43 +252,76 @@ mod tests {
     #[test]
     fn a_service_that_never_comes_back_has_no_first_answer() {
         let course = course((5_000 * MS, 20_000 * MS), true);
-        let seen = course.seen((0, 5_000 * MS, u64::MAX), None, Nanos(100 * MS));
+        let seen = course.seen(&stretch(0, 5_000, u64::MAX), None, Nanos(100 * MS));
         assert_eq!((seen.first_answer, seen.normal_again), (None, None));
         assert_eq!((seen.failed, seen.until), (500, Nanos(10_000 * MS)));
         assert_eq!(seen.last_before, Some(Nanos(4_992 * MS)));
     }
 
     #[test]
-    fn the_silence_while_a_guest_is_copied_is_the_one_that_begins_then() {
+    fn each_request_is_counted_with_one_fault() {
+        // All that is asked from 5000 ms on waits until 5240 ms, and two more faults come meanwhile.
         let course = course((5_000 * MS, 5_240 * MS), false);
-        let silence = |from: u64, to: u64| course.longest_silence(Nanos(from * MS), Nanos(to * MS));
-        assert_eq!(silence(4_000, 4_500), Some(Nanos(10 * MS)));
-        assert_eq!(silence(4_000, 5_100), Some(Nanos(248 * MS)), "it may end later");
-        assert_eq!(silence(5_250, 6_000), Some(Nanos(10 * MS)), "the outage itself is another");
-        assert_eq!(silence(9_999, 20_000), None);
+        let times = [5_000, 5_100, 5_200, u64::MAX];
+        let mut asked_from = 0;
+        let mut counted = 0;
+        for pair in times.windows(2) {
+            let stretch = Stretch { asked_from, ..stretch(0, pair[0], pair[1]) };
+            let seen = course.seen(&stretch, None, Nanos(100 * MS));
+            asked_from = seen.first_answer.map_or(stretch.next, |t| t.0);
+            counted += seen.attempts;
+        }
+        let all = course.attempts.iter().filter(|a| a.ended >= 5_000 * MS && a.started < 5_240 * MS);
+        assert_eq!(counted, all.count() as u64);
     }
 
     #[test]
     fn too_little_before_a_fault_says_nothing_about_normal() {
         let course = course((100 * MS, 340 * MS), false);
-        let seen = course.seen((0, 100 * MS, 9_000 * MS), None, Nanos(100 * MS));
+        let seen = course.seen(&stretch(0, 100, 9_000), None, Nanos(100 * MS));
         assert_eq!((seen.normal, seen.normal_again), (None, None));
-        assert!(seen.first_answer.is_some());
-        assert_eq!(Course::default().seen((0, 0, 1), None, Nanos(1)).attempts, 0);
+        assert_eq!(seen.first_answer.map(|t| t.0 / MS), Some(340));
+        assert_eq!(Course::default().seen(&stretch(0, 0, 1), None, Nanos(1)).attempts, 0);
+    }
+
+    /// Eight connections in intervals of 100 ms, and how many broke in those that begin then.
+    fn connected(course: Course, broken: &[(u64, u64)]) -> Course {
+        let of = |end: u64| broken.iter().find(|(begin, _)| begin + 100 == end).map_or(0, |(_, n)| *n);
+        let intervals = (1..=100).map(|i| i * 100);
+        let connections =
+            intervals.map(|end| (end * MS, ConnectionCounts { open: 8, broken: of(end) })).collect();
+        Course { connections, ..course }
     }
 
     #[test]
     fn connections_that_break_are_lost() {
-        let mut course = course((5_000 * MS, 5_240 * MS), false);
-        let counts = |open, broken| ConnectionCounts { open, broken };
-        course.connections = vec![
-            (4_900 * MS, counts(8, 1)),
-            (5_000 * MS, counts(8, 0)),
-            (5_100 * MS, counts(6, 2)),
-            (5_200 * MS, counts(8, 1)),
-            (9_900 * MS, counts(8, 4)),
-        ];
-        let seen = course.seen((0, 5_050 * MS, 9_000 * MS), None, Nanos(100 * MS));
+        let course = course((5_000 * MS, 5_240 * MS), false);
+        let course = connected(course, &[(4_900, 1), (5_000, 2), (5_200, 1), (9_900, 4)]);
+        let seen = course.seen(&stretch(0, 5_050, 9_000), None, Nanos(100 * MS));
         assert_eq!(seen.connections, Some(Connections { open: 8, kept: 5, lost: 3 }));
+    }
+
+    #[test]
+    fn connections_are_lost_when_their_requests_time_out() {
+        let mut course = course((5_000 * MS, 5_240 * MS), false);
+        // Sent on a connection that died with the old side: given up 2 s later.
+        course.attempts.push(Attempt { started: 4_995 * MS, ended: 6_995 * MS, failed: true });
+        let course = connected(course.sorted(), &[(6_900, 6), (8_000, 1)]);
+        let kept = |next: u64| course.seen(&stretch(0, 5_000, next), None, Nanos(100 * MS)).connections;
+        assert_eq!(kept(9_000), Some(Connections { open: 8, kept: 2, lost: 6 }));
+        assert_eq!(kept(6_000), None, "what breaks then may be of the next fault");
+        let next = Stretch { asked_from: 5_240 * MS, ..stretch(0, 6_000, u64::MAX) };
+        assert_eq!(course.seen(&next, None, Nanos(100 * MS)).connections, None, "and the other way round");
+    }
+
+    #[test]
+    fn of_a_service_that_does_not_come_back_no_connection_is_kept() {
+        let course = connected(course((5_000 * MS, 20_000 * MS), false), &[]);
+        let course = Course {
+            answers: course.answers.iter().copied().filter(|a| a.came < 5_000 * MS).collect(),
+            ..course
+        };
+        let seen = course.sorted().seen(&stretch(0, 5_000, u64::MAX), None, Nanos(100 * MS));
+        assert_eq!(seen.connections, Some(Connections { open: 8, kept: 0, lost: 8 }));
     }
 }

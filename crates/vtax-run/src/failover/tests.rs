@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use vtax_lab::ft::{PairEvent, PairEventKind};
 use vtax_plan::model::{Fault, FaultKind, FaultTarget, FtMode};
-use vtax_store::failover::Recovery;
+use vtax_store::failover::{Recovery, Spell};
 use vtax_units::Nanos;
 
 use super::account::{Account, Told};
@@ -13,6 +13,10 @@ use super::inject::{Done, Injector, Rig};
 use super::seen::Course;
 
 const KILL: FaultKind = FaultKind::Kill(FaultTarget::PrimaryHost);
+const KILL_COPY: FaultKind = FaultKind::Kill(FaultTarget::SecondaryHost);
+const CUT: FaultKind = FaultKind::Cut(FaultTarget::FtLink);
+const HANG: FaultKind = FaultKind::Hang(FaultTarget::Sut);
+const MOVE: FaultKind = FaultKind::Failover(FaultTarget::Planned);
 const MEND: FaultKind = FaultKind::Restore(FaultTarget::Hosts);
 
 const fn fault(ms: u64, kind: FaultKind) -> Fault {
@@ -30,6 +34,14 @@ impl Rig for Simulated {
     fn inject(&self, kind: FaultKind) -> Result<Option<String>, String> {
         self.done.lock().unwrap().push((Instant::now(), kind));
         match kind {
+            FaultKind::Failover(_) => {
+                // It lasts until something else was done.
+                let began = Instant::now();
+                while self.done.lock().unwrap().len() < 2 && began.elapsed() < Duration::from_secs(20) {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                Ok(Some("host-a".to_owned()))
+            }
             FaultKind::Cut(_) => Err("there is no such cable".to_owned()),
             _ => Ok(Some("host-a".to_owned())),
         }
@@ -70,6 +82,22 @@ fn faults_come_at_their_times_while_the_load_runs() {
 }
 
 #[test]
+fn a_planned_move_holds_no_other_fault_up() {
+    let rig = Simulated::default();
+    let faults = [fault(0, MOVE), fault(10, KILL)];
+    let revive = || Ok(());
+    let begun = Instant::now();
+    let load = || {
+        while rig.done.lock().unwrap().len() < 2 && begun.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let ((), done) = injector(&rig, &faults, &revive).during(Nanos::ZERO, load);
+    let kinds: Vec<_> = done.iter().map(|done| (done.number, done.fault.kind)).collect();
+    assert_eq!(kinds, [(0, MOVE), (1, KILL)], "in order of time, not of their ends");
+}
+
+#[test]
 fn a_load_that_panics_leaves_no_thread_behind() {
     let rig = Simulated::default();
     let revive = || Ok(());
@@ -100,25 +128,84 @@ fn a_guest_that_was_booted_again_gets_its_service_again() {
 }
 
 /// Start of the recorded load in nanoseconds since 1970.
-const START: u64 = 1_000_000_000_000;
+pub(super) const START: u64 = 1_000_000_000_000;
 
-fn event(ms: u64, kind: PairEventKind) -> PairEvent {
+const MS: Nanos = Nanos::from_millis(1);
+
+pub(super) fn event(ms: u64, kind: PairEventKind) -> PairEvent {
     let wall = Nanos(START + ms * 1_000_000);
     PairEvent { at: Nanos::from_millis(ms), wall, host: None, kind }
 }
 
-fn done(fault: Fault, protected: bool) -> Done {
-    Done {
-        fault,
-        at_unix_ns: START + fault.at.0,
-        protected: Some(protected),
-        host: Some("host-a".to_owned()),
-        refused: None,
-    }
+/// The same about a host.
+pub(super) fn on(host: &str, event: PairEvent) -> PairEvent {
+    PairEvent { host: Some(host.to_owned()), ..event }
 }
 
-fn tell(mode: FtMode, faults: &[Fault], done: &[Done], events: &[PairEvent]) -> Told {
-    let course = Course::default();
+fn armed(ms: u64, host: &str) -> PairEvent {
+    on(host, event(ms, PairEventKind::Armed { took: MS }))
+}
+
+fn detected(ms: u64, host: &str, silence_ms: u64) -> PairEvent {
+    on(host, event(ms, PairEventKind::Detected { silence: Nanos::from_millis(silence_ms) }))
+}
+
+fn fenced(ms: u64, host: &str) -> PairEvent {
+    on(host, event(ms, PairEventKind::Fenced { took: MS }))
+}
+
+fn promoted(ms: u64, host: &str) -> PairEvent {
+    on(host, event(ms, PairEventKind::Promoted { took: MS }))
+}
+
+fn alone(ms: u64, host: &str, reason: &str) -> PairEvent {
+    on(host, event(ms, PairEventKind::Unprotected { reason: reason.to_owned() }))
+}
+
+fn lost(ms: u64, reason: &str) -> PairEvent {
+    event(ms, PairEventKind::ServiceLost { reason: reason.to_owned() })
+}
+
+fn injected(ms: u64, host: &str, fault: &str) -> PairEvent {
+    on(host, event(ms, PairEventKind::Fault { fault: fault.to_owned() }))
+}
+
+/// Faults that were done at their times, to these hosts.
+fn done<const N: usize>(faults: &[Fault; N], hosts: [&str; N]) -> Vec<Done> {
+    let all = faults.iter().enumerate().zip(hosts);
+    all.map(|((number, fault), host)| Done {
+        number,
+        fault: *fault,
+        at_unix_ns: START + fault.at.0,
+        protected: Some(true),
+        host: (!host.is_empty()).then(|| host.to_owned()),
+        refused: None,
+    })
+    .collect()
+}
+
+/// A request every 10 ms for 20 s that is answered after 2 ms, or, in these times, at their end; `None`: never.
+fn course(silent: &[(u64, Option<u64>)]) -> Course {
+    let mut course = Course::new(Nanos::from_secs(20));
+    for asked in (0..2_000).map(|i| i * 10) {
+        let hit = silent.iter().find(|(from, to)| asked >= *from && to.is_none_or(|to| asked < to));
+        let at = Nanos::from_millis;
+        match hit {
+            None => {
+                course.answered(at(asked), at(asked + 2));
+                course.ended(at(asked), at(asked + 2), false);
+            }
+            Some((_, Some(to))) => {
+                course.answered(at(asked), at(*to));
+                course.ended(at(asked), at(*to), false);
+            }
+            Some((_, None)) => course.ended(at(asked), at(asked + 1_000), true),
+        }
+    }
+    course.sorted()
+}
+
+fn tell(mode: FtMode, faults: &[Fault], done: &[Done], events: &[PairEvent], course: &Course) -> Told {
     let account = Account {
         mode,
         faults,
@@ -126,32 +213,37 @@ fn tell(mode: FtMode, faults: &[Fault], done: &[Done], events: &[PairEvent]) -> 
         events,
         started_unix_ns: START,
         duration: Nanos::from_secs(20),
-        course: &course,
+        course,
         delayed_beyond: Nanos::from_millis(100),
     };
     account.tell()
 }
 
-const MS: Nanos = Nanos::from_millis(1);
+fn ms(t: Option<Nanos>) -> Option<u64> {
+    t.map(|t| t.0 / 1_000_000)
+}
+
+fn stretches(spells: &[Spell]) -> Vec<(u64, Option<u64>)> {
+    spells.iter().map(|s| (s.from.0 / 1_000_000, ms(s.to))).collect()
+}
 
 #[test]
 fn each_event_belongs_to_the_fault_before_it() {
     let faults = [fault(2_000, KILL), fault(3_000, MEND), fault(7_000, KILL)];
-    let all = faults.map(|f| done(f, true));
-    let armed = || PairEventKind::Armed { took: MS };
     let events = [
-        event(500, armed()),
-        event(2_100, PairEventKind::Detected { silence: MS }),
-        event(2_101, PairEventKind::Fenced { took: MS }),
-        event(2_130, PairEventKind::Promoted { took: MS }),
-        event(3_900, armed()),
-        event(7_104, PairEventKind::Detected { silence: MS }),
-        event(7_105, PairEventKind::Fenced { took: MS }),
-        event(7_150, PairEventKind::Promoted { took: MS }),
+        armed(500, "host-b"),
+        detected(2_100, "host-a", 100),
+        fenced(2_101, "host-a"),
+        promoted(2_130, "host-b"),
+        armed(3_900, "host-a"),
+        detected(7_104, "host-b", 100),
+        fenced(7_105, "host-b"),
+        promoted(7_150, "host-a"),
     ];
-    let told = tell(FtMode::Kemari, &faults, &all, &events);
+    let course = course(&[(2_000, Some(2_240)), (7_000, Some(7_260))]);
+    let done = done(&faults, ["host-a", "", "host-b"]);
+    let told = tell(FtMode::Kemari, &faults, &done, &events, &course);
     let [first, mend, second] = told.faults.as_slice() else { panic!("three faults") };
-    let ms = |t: Option<Nanos>| t.map(|t| t.0 / 1_000_000);
     assert_eq!(
         (ms(first.detected), ms(first.fenced), ms(first.armed)),
         (Some(2_100), Some(2_101), Some(3_900))
@@ -161,40 +253,209 @@ fn each_event_belongs_to_the_fault_before_it() {
     assert_eq!((&mend.seen, &mend.recovered), (&None, &None));
     assert_eq!((ms(second.detected), second.armed), (Some(7_104), None));
     assert!(told.faults.iter().all(|f| f.discounted.is_none() && f.lost.is_none()));
-    let spells: Vec<_> = told.unprotected.iter().map(|s| (ms(Some(s.from)), ms(s.to))).collect();
-    assert_eq!(spells, [(Some(2_130), Some(3_900)), (Some(7_150), None)]);
-    let down: Vec<_> = told.down.iter().map(|s| (ms(Some(s.from)), ms(s.to))).collect();
-    assert_eq!(down, [(Some(2_000), Some(2_130)), (Some(7_000), Some(7_150))]);
+    assert_eq!(ms(first.seen.as_ref().unwrap().first_answer), Some(2_240));
+    // Not protected from the fault on, and down until an answer came.
+    assert_eq!(stretches(&told.unprotected), [(2_000, Some(3_900)), (7_000, None)]);
+    assert_eq!(stretches(&told.down), [(2_000, Some(2_240)), (7_000, Some(7_260))]);
+    assert!(told.unplanned.is_empty());
 }
 
 #[test]
 fn a_guest_that_was_not_protected_is_lost_and_not_held_against_the_mode() {
-    let faults =
-        [fault(2_000, KILL), fault(2_050, FaultKind::Kill(FaultTarget::SecondaryHost)), fault(9_000, KILL)];
-    let mut all = vec![done(faults[0], true), done(faults[1], true)];
-    let lost = || PairEventKind::ServiceLost { reason: "both hosts failed".to_owned() };
-    let told = tell(FtMode::Kemari, &faults, &all, &[event(2_200, lost())]);
-    // Both hosts killed: the service is down from the first on, and the last fault never came.
-    assert_eq!(told.faults[1].lost.as_deref(), Some("both hosts failed"));
-    assert_eq!((told.down.len(), told.down[0].to), (1, None));
+    let faults = [fault(2_000, KILL), fault(2_050, KILL_COPY), fault(9_000, KILL)];
+    let both = done(&[faults[0], faults[1]], ["host-a", "host-b"]);
+    let events = [armed(500, "host-b"), detected(2_100, "host-a", 100), lost(2_200, "both hosts failed")];
+    let never = course(&[(2_000, None)]);
+    let told = tell(FtMode::Kemari, &faults, &both, &events, &never);
+    // The loss is the first one's, which was protected.
+    assert_eq!(told.faults[0].lost.as_deref(), Some("both hosts failed"));
+    assert_eq!((told.faults[0].protected, &told.faults[0].discounted), (true, &None));
+    assert_eq!(stretches(&told.down), [(2_000, None)]);
     assert!(told.faults[2].injected.is_none() && told.faults[2].discounted.is_some());
-    all[0].protected = Some(false);
-    let told = tell(FtMode::Kemari, &faults, &all, &[]);
-    assert_eq!(told.faults[0].discounted.as_deref(), Some("the guest was not protected at that moment"));
     // Restarting needs no protection.
-    let told = tell(FtMode::Restart, &faults, &all, &[event(8_000, PairEventKind::Restarted)]);
-    assert_eq!((told.faults[0].discounted.as_deref(), told.unprotected.len()), (None, 0));
+    let one = done(&[faults[0]], ["host-a"]);
+    let again = [
+        detected(2_100, "host-a", 100),
+        fenced(2_101, "host-a"),
+        on("host-b", event(2_200, PairEventKind::Restarted)),
+    ];
+    let told = tell(FtMode::Restart, &faults[..1], &one, &again, &course(&[(2_000, Some(4_600))]));
+    assert_eq!((&told.faults[0].discounted, told.unprotected.len()), (&None, 0));
+    // It is down until it answers, and not only until QEMU is started.
+    assert_eq!(stretches(&told.down), [(2_000, Some(4_600))]);
+}
+
+#[test]
+fn the_loss_of_a_copy_that_nobody_noticed_yet_is_not_held_against_the_mode() {
+    for (first, host) in [(KILL_COPY, "host-b"), (CUT, "host-b")] {
+        let faults = [fault(2_000, first), fault(2_050, KILL)];
+        let done = done(&faults, [host, "host-a"]);
+        let reason = "its host failed while it was not protected";
+        let events = [
+            armed(500, "host-b"),
+            alone(2_105, "host-a", "the copy is of no use"),
+            detected(2_150, "host-a", 100),
+            fenced(2_151, "host-a"),
+            lost(2_160, reason),
+        ];
+        let told = tell(FtMode::Kemari, &faults, &done, &events, &course(&[(2_000, None)]));
+        let [copy, guest] = told.faults.as_slice() else { panic!("two faults") };
+        assert!(copy.protected && !guest.protected);
+        assert_eq!(
+            guest.discounted.as_deref(),
+            Some("the guest was not protected at that moment: the copy is of no use")
+        );
+        assert_eq!(guest.lost.as_deref(), Some(reason));
+        // What the first one would have come to, nobody knows.
+        assert!(
+            copy.lost.is_none() && copy.discounted.as_ref().is_some_and(|w| w.contains("kill: primary-host"))
+        );
+        assert_eq!(stretches(&told.unprotected), [(2_000, Some(2_050))], "then nobody ran it");
+        assert_eq!(stretches(&told.down), [(2_050, None)]);
+    }
 }
 
 #[test]
 fn a_broken_link_leaves_the_guest_unprotected_from_then_on() {
-    let faults = [fault(2_000, FaultKind::Cut(FaultTarget::FtLink))];
-    let reason = "the link for checkpoints is broken".to_owned();
-    let events = [event(2_110, PairEventKind::Unprotected { reason: reason.clone() })];
-    let told = tell(FtMode::Remus { interval: MS }, &faults, &[done(faults[0], true)], &events);
-    assert_eq!(told.unprotected.len(), 1);
-    assert_eq!((&told.unprotected[0].reason, told.unprotected[0].to), (&reason, None));
-    assert!(told.down.is_empty() && told.faults[0].discounted.is_none());
+    let faults = [fault(2_000, CUT)];
+    let reason = "the link for checkpoints is broken";
+    let events = [armed(500, "host-b"), alone(2_110, "host-a", reason)];
+    let mode = FtMode::Remus { interval: MS };
+    let told = tell(mode, &faults, &done(&faults, ["host-b"]), &events, &course(&[]));
+    assert_eq!(stretches(&told.unprotected), [(2_000, None)], "since it was cut");
+    assert_eq!(told.unprotected[0].reason, reason);
+    assert!(told.down.is_empty() && told.faults[0].discounted.is_none() && told.unplanned.is_empty());
+    // One that nobody notices is in no way back, and the guest is not protected either.
+    let told = tell(mode, &faults, &done(&faults, ["host-b"]), &events[..1], &course(&[]));
+    assert_eq!(stretches(&told.unprotected), [(2_000, None)]);
+}
+
+#[test]
+fn a_host_that_is_woken_in_time_has_not_failed() {
+    let faults = [fault(2_000, HANG), fault(2_050, MEND), fault(6_000, KILL)];
+    let done = done(&faults, ["host-a", "", "host-a"]);
+    let events = [
+        armed(500, "host-b"),
+        injected(2_000, "host-a", "hang"),
+        injected(2_050, "host-a", "restore"),
+        injected(6_000, "host-a", "kill"),
+        detected(6_101, "host-a", 101),
+        fenced(6_102, "host-a"),
+        promoted(6_120, "host-b"),
+    ];
+    let course = course(&[(2_000, Some(2_055)), (6_000, Some(6_210))]);
+    let told = tell(FtMode::Kemari, &faults, &done, &events, &course);
+    assert!(told.faults[2].protected && told.faults.iter().all(|f| f.discounted.is_none()));
+    assert_eq!((told.faults[0].detected, ms(told.faults[2].detected)), (None, Some(6_101)));
+    assert_eq!(stretches(&told.unprotected), [(6_000, None)]);
+    assert_eq!(stretches(&told.down), [(2_000, Some(2_055)), (6_000, Some(6_210))]);
+}
+
+#[test]
+fn what_is_mended_is_down_until_it_answers() {
+    let faults =
+        [fault(1_000, KILL_COPY), fault(2_500, HANG), fault(2_800, FaultKind::Restore(FaultTarget::Sut))];
+    let done = done(&faults, ["host-b", "host-a", ""]);
+    let events = [
+        armed(500, "host-b"),
+        detected(1_100, "host-b", 100),
+        fenced(1_101, "host-b"),
+        alone(1_105, "host-a", "the secondary's host failed"),
+        detected(3_500, "host-a", 1_000),
+        fenced(3_501, "host-a"),
+        lost(3_502, "its host failed while it was not protected"),
+        injected(3_600, "host-a", "restore"),
+    ];
+    let told = tell(FtMode::Kemari, &faults, &done, &events, &course(&[(1_000, Some(1_106)), (2_500, None)]));
+    assert_eq!(stretches(&told.down), [(2_500, None)], "fenced, it never answered again");
+    let seen = told.faults[0].seen.as_ref().unwrap();
+    assert_eq!((ms(seen.first_answer), &told.faults[0].discounted), (Some(1_106), &None));
+    // A guest without a pair that is woken answers.
+    let faults = [fault(2_000, HANG), fault(4_000, FaultKind::Restore(FaultTarget::Sut))];
+    let alone = self::done(&faults, ["", ""]);
+    let told = tell(FtMode::None, &faults, &alone, &[], &course(&[(2_000, Some(4_001))]));
+    assert_eq!(stretches(&told.down), [(2_000, Some(4_001))]);
+}
+
+#[test]
+fn a_fault_that_another_follows_soon_is_survived_all_the_same() {
+    let faults = [fault(1_000, KILL_COPY), fault(1_900, KILL)];
+    let done = done(&faults, ["host-b", "host-a"]);
+    let events = [
+        armed(500, "host-b"),
+        detected(1_100, "host-b", 100),
+        fenced(1_101, "host-b"),
+        alone(1_105, "host-a", "the secondary's host failed"),
+        detected(2_900, "host-a", 1_000),
+        fenced(2_901, "host-a"),
+        lost(2_902, "its host failed while it was not protected"),
+    ];
+    let told = tell(FtMode::Kemari, &faults, &done, &events, &course(&[(1_000, Some(1_113)), (1_900, None)]));
+    let [first, second] = told.faults.as_slice() else { panic!("two faults") };
+    let answers = |f: &vtax_store::failover::FaultRecord| ms(f.seen.as_ref().unwrap().first_answer);
+    assert_eq!((answers(first), &first.lost, &first.discounted), (Some(1_113), &None, &None));
+    assert_eq!((answers(second), second.protected), (None, false));
+}
+
+#[test]
+fn what_nobody_asked_for_is_named_and_bounds_the_faults() {
+    let faults = [fault(2_000, KILL_COPY), fault(9_000, KILL)];
+    let done = done(&faults, ["host-b", "host-c"]);
+    let mut events = vec![
+        armed(500, "host-b"),
+        detected(2_100, "host-b", 100),
+        fenced(2_101, "host-b"),
+        alone(2_105, "host-a", "the secondary's host failed"),
+        armed(3_000, "host-c"),
+        detected(5_000, "host-a", 0),
+        fenced(5_001, "host-a"),
+        promoted(5_020, "host-c"),
+        detected(9_100, "host-c", 100),
+        lost(9_120, "its host failed while it was not protected"),
+    ];
+    let silent = [(2_000, Some(2_106)), (5_000, Some(5_130)), (9_000, None)];
+    let told = tell(FtMode::Kemari, &faults, &done, &events, &course(&silent));
+    let [unplanned] = told.unplanned.as_slice() else { panic!("one of them") };
+    assert_eq!(unplanned.what, "QEMU on host-a ended by itself");
+    assert_eq!((ms(Some(unplanned.at)), ms(unplanned.first_answer)), (Some(5_000), Some(5_130)));
+    assert_eq!(stretches(&told.down), [(5_000, Some(5_130)), (9_000, None)]);
+    assert_eq!(stretches(&told.unprotected), [(2_000, Some(3_000)), (5_000, Some(9_000))]);
+    let why = told.faults[1].discounted.as_deref().unwrap();
+    assert!(why.contains("QEMU on host-a ended by itself"), "{why}");
+    assert_eq!(told.faults[0].discounted, None);
+    // Where it is a consequence of what was broken, the loss is the mode's.
+    events.truncate(3);
+    events.extend([detected(2_104, "host-a", 0), lost(2_110, "its host failed while it was not protected")]);
+    let told = tell(FtMode::Kemari, &faults[..1], &done[..1], &events, &course(&[(2_000, None)]));
+    assert_eq!(told.faults[0].lost.as_deref(), Some("its host failed while it was not protected"));
+    assert_eq!(told.unplanned.len(), 1);
+}
+
+#[test]
+fn a_planned_move_leaves_the_guest_unprotected_from_its_begin() {
+    let faults = [fault(3_000, MOVE)];
+    let mut done = done(&faults, ["host-a"]);
+    let moving = on("host-a", event(3_001, PairEventKind::Moving));
+    let events = [
+        armed(500, "host-b"),
+        moving.clone(),
+        on("host-b", event(3_600, PairEventKind::HandedOver { stopped: Nanos::from_millis(40) })),
+        armed(4_500, "host-a"),
+    ];
+    // Stopped at 3560 ms; answers came all the time before.
+    let told = tell(FtMode::Kemari, &faults, &done, &events, &course(&[(3_560, Some(3_612))]));
+    let moved = &told.faults[0];
+    assert_eq!(moved.recovered.as_ref().map(|r| r.how), Some(Recovery::HandedOver));
+    assert_eq!(ms(moved.seen.as_ref().unwrap().first_answer), Some(3_612));
+    assert_eq!((stretches(&told.unprotected), told.down.len()), (vec![(3_001, Some(4_500))], 0));
+    assert!(told.unplanned.is_empty());
+    // Its QEMU is killed on the way, and the move never comes to an end within the load.
+    done[0].refused = Some("the guest didn't get there".to_owned());
+    let events = [events[0].clone(), moving, detected(3_050, "host-a", 0), fenced(3_051, "host-a")];
+    let told = tell(FtMode::Kemari, &faults, &done, &events, &course(&[(3_050, None)]));
+    assert!(told.faults[0].discounted.is_some() && told.faults[0].seen.is_none());
+    assert_eq!(stretches(&told.down), [(3_050, None)]);
+    assert_eq!((told.unplanned.len(), told.unplanned[0].guest), (1, true));
 }
 
 #[test]

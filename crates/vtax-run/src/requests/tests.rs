@@ -9,6 +9,7 @@ use vtax_units::{Nanos, Rate, Share};
 use super::capacity::Capacity;
 use super::generator::Generator;
 use super::{held, validity};
+use crate::failover::Stretch;
 use crate::observe::{Observer, RunEvent};
 use crate::order::Order;
 
@@ -180,7 +181,8 @@ fn a_course_has_what_was_answered_what_failed_and_what_never_began() {
         load.intervals.push(vtax_load::Interval { start, counts, latency: LatencyHistogram::new() });
     }
     let course = super::course(&load).sorted();
-    let seen = course.seen((0, 5 * second, 10 * second), None, Nanos::from_millis(100));
+    let stretch = Stretch { before: 0, asked_from: 0, at: 5 * second, next: 10 * second };
+    let seen = course.seen(&stretch, None, Nanos::from_millis(100));
     assert_eq!((seen.failed, seen.connections), (11, None), "ten failed, one never began");
     assert_eq!(seen.first_answer, Some(Nanos(6 * second + 1_000_000)));
 }

@@ -13,7 +13,7 @@ use vtax_agent::message::{NodeFacts, Provisioning, ServiceReady};
 use vtax_lab::{Lab, LabError, Node, Slot, Testbed, TestbedSpec};
 use vtax_load::sip::PhaseResult;
 use vtax_probe::Snapshot;
-use vtax_store::record::{InvalidReason, TrialRecord, Validity};
+use vtax_store::record::{Finding, InvalidReason, Observation, TrialRecord, Validity};
 use vtax_store::{StoreError, TrialWriter};
 use vtax_sys::chain;
 
@@ -179,15 +179,40 @@ impl<'a> Trial<'a> {
         let measuring = Instant::now();
         let meter = Meter::start(&testbed.the_sut().node, mode_of(self.setting.order.cell));
         let made = Measurement::make(&self.setting, agents, testbed, service, partner.as_ref());
-        self.record.protection =
-            meter.zip(testbed.the_sut().node.pair()).map(|(meter, pair)| Box::new(meter.stop(pair)));
-        let Measurement { measured, mut facts, snapshots, disturbed } = made?;
+        let metered = meter.zip(testbed.the_sut().node.pair());
+        let interrupted = match &metered {
+            // What is broken on purpose is told with each fault.
+            Some((meter, pair)) if !self.setting.order.measure.kind.is_failover() => meter.interruption(pair),
+            _ => None,
+        };
+        let interrupted = interrupted.map(|(reason, detail)| Failed::new(reason, detail));
+        self.record.protection = metered.map(|(meter, pair)| Box::new(meter.stop(pair)));
+        // What went wrong because of it is no reason of its own.
+        let made = made.map_err(|failed| interrupted.clone().unwrap_or(failed));
+        let Measurement { measured, mut facts, snapshots, disturbed } =
+            self.note_problems(made, interrupted.as_ref())?;
         self.record.timings.measure = measuring.elapsed().into();
         self.record.facts.append(&mut facts);
         (self.snapshots, self.phases) = (snapshots, measured.phases);
         self.record.observations = measured.observations;
         self.record.validity = judge_disturbance(measured.validity, disturbed);
-        Ok(())
+        interrupted.map_or(Ok(()), Err)
+    }
+
+    /// Notes what went wrong with the protection without being asked to.
+    fn note_problems(
+        &mut self,
+        made: Result<Measurement, Failed>,
+        interrupted: Option<&Failed>,
+    ) -> Result<Measurement, Failed> {
+        let Some(protection) = &mut self.record.protection else { return made };
+        let unplanned = made.iter().flat_map(|made| unplanned_failures(&made.measured.observations));
+        protection
+            .problems
+            .extend(interrupted.map(|failed| failed.detail.clone()).into_iter().chain(unplanned));
+        let cell = &self.setting.order.cell.id;
+        self.learnt.notes.extend(protection.problems.iter().map(|problem| format!("{cell}: {problem}")));
+        made
     }
 
     /// What there is to say about a node. Facts of the client and of the first system under test have no prefix;
@@ -239,6 +264,23 @@ impl<'a> Trial<'a> {
             self.record.validity = Validity::Invalid { reason: InvalidReason::ServiceFailed, detail };
         }
     }
+}
+
+/// What failed in a load with faults without being one of them, in words.
+fn unplanned_failures(observations: &[Observation]) -> impl Iterator<Item = String> {
+    let found = observations.iter().filter_map(|o| match &o.result {
+        Some(Finding::Failover(found)) => Some(&found.unplanned),
+        _ => None,
+    });
+    found.flatten().map(|failure| {
+        let at = failure.at.as_secs_f64();
+        let after = match (&failure.lost, failure.first_answer) {
+            (Some(why), _) => format!("; the service was lost: {why}"),
+            (None, None) if failure.guest => "; nobody answered after that".to_owned(),
+            _ => String::new(),
+        };
+        format!("{} {at:.2} s into the load, which was no fault of the plan{after}", failure.what)
+    })
 }
 
 /// What disturbed a trial explains why it never became steady, so it goes first.

@@ -27,7 +27,7 @@ impl Setting<'_> {
 }
 
 /// Why a trial has no result.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Failed {
     pub(super) reason: InvalidReason,
     pub(super) detail: String,

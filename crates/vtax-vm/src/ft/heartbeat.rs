@@ -188,6 +188,12 @@ impl Detector {
         self.last.into_iter().flatten().max()
     }
 
+    /// Whether a path brought a beat within half of the timeout.
+    #[must_use]
+    pub fn beats(&self, now: Instant) -> bool {
+        self.last().is_some_and(|last| now.saturating_duration_since(last) <= self.timeout / 2)
+    }
+
     /// What the silence means at this moment, where the timeout counts `patience` times. Every beat that waits
     /// must have been taken before.
     #[must_use]
@@ -230,6 +236,10 @@ mod tests {
         detector.beat(Path::FtLink, at(150));
         assert_eq!(detector.verdict(at(170), 1), Verdict::PathLost(Path::Second));
         assert_eq!(detector.last(), Some(at(150)));
+        assert!(
+            detector.beats(at(200)) && !detector.beats(at(201)),
+            "half of the timeout after its last beat"
+        );
         assert_eq!(detector.next_verdict(1), Some(at(160)));
         detector.beat(Path::Second, at(50));
         assert_eq!(detector.next_verdict(1), Some(at(160)), "an older beat changes nothing");
