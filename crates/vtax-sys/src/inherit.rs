@@ -119,10 +119,11 @@ mod tests {
 
     #[test]
     fn the_named_descriptor_survives_under_its_number_and_others_do_not() {
-        let (mut ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let (mut ours, theirs) = std::io::pipe().unwrap();
         let other = std::fs::File::open("/dev/null").unwrap();
-        let script =
-            format!("echo hello >&{}; test ! -e /proc/self/fd/{}", theirs.as_raw_fd(), other.as_raw_fd());
+        // By path: a plain shell's `>&` takes numbers of one digit only.
+        let (to, not) = (theirs.as_raw_fd(), other.as_raw_fd());
+        let script = format!("echo hello >/proc/self/fd/{to}; test ! -e /proc/self/fd/{not}");
         let inherit = Inherit { descriptors: vec![theirs.into()], ..Inherit::default() };
         let mut command = Command::new("/bin/sh");
         command.args(["-c", &script]).stdin(Stdio::null());
