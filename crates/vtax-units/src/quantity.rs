@@ -87,7 +87,8 @@ pub struct Rate(pub f64);
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BitRate(pub u64);
 
-/// A share of a whole: 0.5 is 50 %. Never negative, may exceed 1.
+/// A share of a whole: 0.5 is 50 %. Never negative, may exceed 1. Written with `%`, or as a fraction below 1: a
+/// number of 1 or more without `%` is refused.
 #[derive(Debug, Clone, Copy, Default, PartialEq, PartialOrd)]
 pub struct Share(pub f64);
 
@@ -285,8 +286,20 @@ impl FromStr for Share {
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let (number, unit) = split(text, SHARE)?;
         let factor = factor(unit, &[("", 1.0), ("%", 100.0)], text, SHARE, "share")?;
-        number.as_f64().map(|n| Self(n / factor)).ok_or_else(|| too_large(text, SHARE))
+        let number = number.as_f64().ok_or_else(|| too_large(text, SHARE))?;
+        // `10` would be 1000 %, where most who write it mean 10 %.
+        if unit.is_empty() && number >= 1.0 {
+            return Err(UnitError::new(text, SHARE, share_meant(number)));
+        }
+        Ok(Self(number / factor))
     }
+}
+
+/// Why a number of 1 or more without `%` is refused, and what was probably meant.
+fn share_meant(number: f64) -> String {
+    // Up to 2 it may as well be a fraction.
+    let whole = if number <= 2.0 { format!(" or `{}`", Share(number)) } else { String::new() };
+    format!("without `%` it is a fraction, which is below 1; did you mean `{number}%`{whole}?")
 }
 
 impl fmt::Display for Share {
@@ -297,7 +310,7 @@ impl fmt::Display for Share {
 }
 
 macro_rules! as_text {
-    ($type:ident, $name:literal, $what:expr, $example:literal, $number:expr) => {
+    ($type:ident, $name:literal, $what:expr, $example:literal, $number:expr $(, $more:literal: $bound:literal)?) => {
         impl Serialize for $type {
             fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
                 s.collect_str(self)
@@ -340,7 +353,7 @@ macro_rules! as_text {
             }
 
             fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({ "type": $number, "description": $what, "examples": [$example] })
+                json_schema!({ "type": $number, "description": $what, "examples": [$example] $(, $more: $bound)? })
             }
         }
     };
@@ -350,4 +363,4 @@ as_text!(Nanos, "Duration", DURATION, "40ms", "string");
 as_text!(Bytes, "Size", SIZE, "256MiB", ["string", "integer"]);
 as_text!(Rate, "Rate", RATE, "1000/s", ["string", "number"]);
 as_text!(BitRate, "BitRate", BITS, "1gbit", "string");
-as_text!(Share, "Share", SHARE, "50%", ["string", "number"]);
+as_text!(Share, "Share", SHARE, "50%", ["string", "number"], "exclusiveMaximum": 1);

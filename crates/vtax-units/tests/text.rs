@@ -104,6 +104,8 @@ fn sizes_and_rates_are_read_as_people_write_them() {
     assert_eq!("120/min".parse::<Rate>().unwrap(), Rate(2.0));
     assert_eq!("0.5".parse::<Share>().unwrap(), Share(0.5));
     assert_eq!("7%".parse::<Share>().unwrap().to_string(), "7%");
+    assert_eq!("1000%".parse::<Share>().unwrap(), Share(10.0));
+    assert_eq!("0".parse::<Share>().unwrap(), Share(0.0));
     assert_eq!("984.4mbit".parse::<BitRate>().unwrap(), BitRate(984_400_000));
 }
 
@@ -121,6 +123,13 @@ fn a_refusal_says_what_was_expected_and_why() {
         ("1mb".parse::<Bytes>().unwrap_err(), "`mb` is not a unit of size (B, kB, "),
         ("1gb".parse::<BitRate>().unwrap_err(), "`gb` is not a unit of bit rate"),
         ("half".parse::<Share>().unwrap_err(), "it starts with no number"),
+        (
+            "10".parse::<Share>().unwrap_err(),
+            "`10` is not a share such as 50% or 0.5: without `%` it is a fraction, which is below 1; did you mean `10%`?",
+        ),
+        ("1.0".parse::<Share>().unwrap_err(), "did you mean `1%` or `100%`?"),
+        ("1.5".parse::<Share>().unwrap_err(), "did you mean `1.5%` or `150%`?"),
+        ("99.9".parse::<Share>().unwrap_err(), "did you mean `99.9%`?"),
         ("3-1".parse::<CpuSet>().unwrap_err(), "`3-1` runs backwards"),
         ("9999".parse::<CpuSet>().unwrap_err(), "`9999` is not a CPU number"),
     ] {
@@ -133,5 +142,8 @@ fn numbers_in_json_are_taken_where_they_can_only_mean_one_thing() {
     assert_eq!(serde_json::from_str::<Bytes>("100").unwrap(), Bytes(100));
     assert_eq!(serde_json::from_str::<Rate>("2.5").unwrap(), Rate(2.5));
     assert!(serde_json::from_str::<Nanos>("5").is_err());
-    assert!(serde_json::from_str::<Share>("-0.5").is_err());
+    assert_eq!(serde_json::from_str::<Share>("0.5").unwrap(), Share(0.5));
+    for wrong in ["-0.5", "10", "1", "2.5"] {
+        assert!(serde_json::from_str::<Share>(wrong).is_err(), "{wrong}");
+    }
 }

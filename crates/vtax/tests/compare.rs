@@ -78,4 +78,6 @@ fn what_cannot_be_compared_is_refused() {
     expect(&vtax(&["compare", &a, &a, "--metric", "speed"]), 2, &["no metric `speed`", "`capacity`"]);
     expect(&vtax(&["compare", &a, &a, "--junit", "/nowhere/x.xml"]), 2, &["cannot write /nowhere/x.xml"]);
     expect(&vtax(&["compare", &a, &a, "--strict"]), 2, &["--max-tax"]);
+    // It would let a tax of 1000 % pass.
+    expect(&vtax(&["compare", &a, &b, "--max-tax", "10"]), 2, &["did you mean `10%`?"]);
 }

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
+use vtax_units::Share;
+
 use crate::decode::{Decode, scalar};
 use crate::diagnose::{Report, nearest};
 use crate::model;
@@ -30,6 +32,12 @@ impl Decode for LoadRaw {
         let words: Vec<&str> = text.split_whitespace().collect();
         let (share, of_lowest) = match words.as_slice() {
             [rate] if !rate.ends_with('%') => {
+                if let Some(share) = fraction(rate) {
+                    report
+                        .error(node.span, format!("`{rate}` is a rate without its unit"))
+                        .help(format!("did you mean `{share} of capacity`, or `{rate}/s`?"));
+                    return None;
+                }
                 let parsed = rate.parse().map(model::Load::Rate);
                 if let Err(error) = &parsed {
                     let error: &vtax_units::UnitError = error;
@@ -59,6 +67,12 @@ impl Decode for LoadRaw {
             }
         }
     }
+}
+
+/// The share that a bare number below 1 would be: as a rate it is less than one request a second.
+fn fraction(text: &str) -> Option<Share> {
+    let bare = text.chars().all(|c| c.is_ascii_digit() || c == '.');
+    text.parse().ok().filter(|share: &Share| bare && share.0 > 0.0)
 }
 
 impl JsonSchema for LoadRaw {
