@@ -48,6 +48,9 @@ pub struct Counts {
     pub unfinished: u64,
     /// Answers by first digit of the status: index 0 is 1xx.
     pub status: [u64; 5],
+    /// The status of the answers that failed by it (4xx, 5xx), where all have the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_status: Option<u16>,
     /// Connections opened.
     pub connects: u64,
     /// Bytes received, protocol headers included.
@@ -143,6 +146,7 @@ impl Counts {
         self.sent += other.sent;
         self.missed += other.missed;
         self.ok += other.ok;
+        self.failed_status = self.same_status(other.errors.status, other.failed_status);
         self.errors.add(&other.errors);
         self.unfinished += other.unfinished;
         for (sum, more) in self.status.iter_mut().zip(other.status) {
@@ -153,6 +157,59 @@ impl Counts {
         self.bytes_sent += other.bytes_sent;
     }
 
+    /// An answer failed by its status; 0 in a protocol without.
+    pub(crate) fn failed_by_status(&mut self, status: u16) {
+        self.failed_status = self.same_status(1, (status > 0).then_some(status));
+        self.errors.status += 1;
+    }
+
+    /// `failed_status` once so many more answers have failed, all with this status.
+    fn same_status(&self, more: u64, status: Option<u16>) -> Option<u16> {
+        match (self.errors.status, more) {
+            (_, 0) => self.failed_status,
+            (0, _) => status,
+            _ => self.failed_status.filter(|own| Some(*own) == status),
+        }
+    }
+
+    /// Why no request succeeded, in words; `None` where one did.
+    #[must_use]
+    pub fn nothing_succeeded(&self) -> Option<String> {
+        // A closed loop intends what it sends.
+        let n = self.intended.max(self.sent);
+        if self.ok > 0 {
+            return None;
+        }
+        if n == 0 {
+            return Some("no request was due in the recorded time".to_owned());
+        }
+        let unanswered = [("missed", self.missed), ("unfinished", self.unfinished)];
+        let causes = self.errors.classes().into_iter().chain(unanswered).filter(|(_, n)| *n > 0);
+        let mut causes: Vec<(&str, u64)> = causes.collect();
+        causes.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+        if let [(class, all)] = causes[..] {
+            return Some(self.all_alike(class, all));
+        }
+        let causes: Vec<String> = causes.iter().map(|(c, n)| format!("{n} {}", c.replace('-', " "))).collect();
+        Some(format!("none of {n} requests succeeded: {}", causes.join(", ")))
+    }
+
+    /// What it means that all requests ended in one way.
+    fn all_alike(&self, class: &str, n: u64) -> String {
+        match (class, self.failed_status) {
+            ("status", Some(status @ 500..)) => format!("all {n} answers were {status}: is the service in order?"),
+            ("status", Some(status)) => format!("all {n} answers were {status}: is the target right?"),
+            ("status", None) => format!("all {n} answers were errors"),
+            ("refused", _) => format!("all {n} connections were refused: does a server listen there?"),
+            ("client-timeout", _) => format!("none of {n} requests was answered in time"),
+            ("reset", _) => format!("the connection was closed under all {n} requests"),
+            ("protocol", _) => format!("all {n} answers were of another protocol"),
+            ("missed", _) => format!("none of {n} requests found a connection in time"),
+            ("unfinished", _) => format!("none of {n} requests was answered before the end"),
+            _ => format!("all {n} requests failed: {}", class.replace('-', " ")),
+        }
+    }
+
     /// The share of intended starts that did not end in a successful answer, 0 to 1.
     #[must_use]
     pub fn loss(&self) -> f64 {
@@ -160,7 +217,28 @@ impl Counts {
     }
 }
 
+/// Why the figures of a load don't count, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Doubt {
+    /// No request succeeded.
+    NothingSucceeded(String),
+    /// The generator could not carry the load.
+    GeneratorLimited(String),
+}
+
 impl LoadResult {
+    /// Why its figures don't count, where they don't.
+    #[must_use]
+    pub fn doubt(&self) -> Option<Doubt> {
+        let Errors { refused, status, protocol, lost, stale, corrupt, .. } = self.counts.errors;
+        // What the server itself said no to is not the generator's fault, however busy that was.
+        let answered = refused + status + protocol + lost + stale + corrupt > 0;
+        match (self.counts.nothing_succeeded(), &self.generator.limited) {
+            (Some(why), limited) if answered || limited.is_none() => Some(Doubt::NothingSucceeded(why)),
+            (_, limited) => limited.clone().map(Doubt::GeneratorLimited),
+        }
+    }
+
     /// Successful answers per second.
     #[must_use]
     pub fn throughput(&self) -> Rate {
@@ -213,4 +291,61 @@ pub struct Sample {
     pub latency_ns: u32,
     /// 0 for success, else the class of failure in the order of [`Errors`], from 1.
     pub outcome: u8,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(failures: &[(u64, u16)]) -> Counts {
+        let mut counts = Counts::default();
+        for (n, status) in failures {
+            let mut more = Counts { intended: *n, sent: *n, ..Counts::default() };
+            (0..*n).for_each(|_| more.failed_by_status(*status));
+            counts.add(&more);
+        }
+        counts
+    }
+
+    #[test]
+    fn that_nothing_succeeded_is_told_with_its_cause() {
+        let told = |counts: &Counts| counts.nothing_succeeded().unwrap();
+        assert_eq!(told(&of(&[(200, 404), (25, 404)])), "all 225 answers were 404: is the target right?");
+        assert_eq!(told(&of(&[(3, 503)])), "all 3 answers were 503: is the service in order?");
+        assert_eq!(told(&of(&[(3, 404), (2, 403), (1, 403)])), "all 6 answers were errors");
+        assert_eq!(told(&of(&[(2, 0)])), "all 2 answers were errors", "a protocol without statuses");
+        assert_eq!(told(&Counts::default()), "no request was due in the recorded time");
+        let refused = Errors { refused: 9, ..Errors::default() };
+        let counts = Counts { intended: 9, sent: 9, errors: refused, ..Counts::default() };
+        assert_eq!(told(&counts), "all 9 connections were refused: does a server listen there?");
+        let counts = Counts { intended: 12, missed: 3, ..counts };
+        assert_eq!(told(&counts), "none of 12 requests succeeded: 9 refused, 3 missed");
+        assert_eq!(Counts { ok: 1, ..counts }.nothing_succeeded(), None);
+    }
+
+    #[test]
+    fn what_the_server_refused_is_not_the_generators_fault() {
+        let doubt = |errors: Errors, limited: Option<&str>| {
+            let counts = Counts { intended: 5, sent: 5, errors, ..Counts::default() };
+            let limited = limited.map(str::to_owned);
+            let generator = GeneratorUse { limited, ..GeneratorUse::default() };
+            let result = LoadResult {
+                duration: Nanos::from_secs(1),
+                started_unix_ns: 0,
+                counts,
+                latency: LatencyHistogram::new(),
+                lateness: LatencyHistogram::new(),
+                intervals: Vec::new(),
+                connections: Vec::new(),
+                generator,
+                samples: Vec::new(),
+            };
+            result.doubt()
+        };
+        let refused = || Errors { refused: 5, ..Errors::default() };
+        let late = || Errors { client_timeout: 5, ..Errors::default() };
+        assert!(matches!(doubt(refused(), Some("busy")), Some(Doubt::NothingSucceeded(_))));
+        assert!(matches!(doubt(late(), None), Some(Doubt::NothingSucceeded(_))));
+        assert_eq!(doubt(late(), Some("busy")), Some(Doubt::GeneratorLimited("busy".to_owned())));
+    }
 }

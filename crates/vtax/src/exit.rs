@@ -11,8 +11,8 @@ use vtax_store::StoreError;
 pub(crate) enum Exit {
     /// What was asked for is done.
     Done,
-    /// A comparison or gate said no.
-    VerdictFailed,
+    /// What was asked for is done, and the answer is no: a gate failed, nothing of a load succeeded.
+    Failed,
     /// The input is at fault: arguments, plan, run directory.
     BadInput,
     /// This host can't do it.
@@ -28,7 +28,7 @@ impl Exit {
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Done => 0,
-            Self::VerdictFailed => 1,
+            Self::Failed => 1,
             Self::BadInput => 2,
             Self::HostCannot => 3,
             Self::Bug => 70,
@@ -38,8 +38,7 @@ impl Exit {
 
     /// The exit of another vtax process by its code.
     pub(crate) fn from_code(code: u8) -> Option<Self> {
-        let all =
-            [Self::Done, Self::VerdictFailed, Self::BadInput, Self::HostCannot, Self::Bug, Self::Interrupted];
+        let all = [Self::Done, Self::Failed, Self::BadInput, Self::HostCannot, Self::Bug, Self::Interrupted];
         all.into_iter().find(|exit| exit.code() == code)
     }
 }

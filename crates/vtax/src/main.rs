@@ -3,6 +3,7 @@
 mod cmd;
 mod exit;
 mod front;
+mod out;
 mod progress;
 mod signals;
 mod time;

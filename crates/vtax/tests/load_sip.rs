@@ -54,7 +54,8 @@ fn a_mix_through_the_embedded_server() {
     let short =
         ["--registration-rate", "400/s", "--rate", "60/s:1s,90/s:1s", "--ring", "10ms", "--hold", "50ms"];
     let output = load(&[&common[..], &short, &["--drain", "5s", "--json", "--quiet"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    // 3 where the machine was too busy for the generator.
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", String::from_utf8_lossy(&output.stderr));
     let result = json(&output);
     let names: Vec<&str> =
         result["phases"].as_array().unwrap().iter().filter_map(|p| p["name"].as_str()).collect();
@@ -67,7 +68,7 @@ fn a_mix_through_the_embedded_server() {
     assert_eq!(result["result"]["stray"], serde_json::json!({}));
     let table = load(&[&common[..], &["--rate", "20/s", "--duration", "300ms", "--quiet"]].concat());
     let text = String::from_utf8_lossy(&table.stdout);
-    assert!(table.status.success() && text.contains("PX_TRT-REG1"), "{text}");
+    assert!(matches!(table.status.code(), Some(0 | 3)) && text.contains("PX_TRT-REG1"), "{text}");
 }
 
 #[test]
@@ -120,14 +121,17 @@ fn what_cannot_be_is_said() {
     refused(&["127.0.0.1", "--rate", "10/s..20/s:1s"], 2, "one rate");
     refused(&["--provision", "users.txt"], 2, ".csv, .sql or .conf");
     refused(&["127.0.0.1", "--public-format", "same"], 2, "%06d");
-    refused(&["127.0.0.1:x"], 3, "127.0.0.1:x");
+    refused(&["127.0.0.1:x"], 2, "127.0.0.1:x");
 }
 
 #[test]
 fn nobody_there_is_a_result_with_its_cause() {
     let nobody = format!("127.0.0.1:{}", vtax_sys::free_port());
     let quick = ["--unregistered", "--t1", "5ms", "--rate", "50/s", "--duration", "200ms", "--json", "-q"];
-    let result = json(&load(&[&[&nobody[..]][..], &quick].concat()));
+    let output = load(&[&[&nobody[..]][..], &quick].concat());
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    let result = json(&output);
+    assert!(result["invalid"].as_str().is_some_and(|why| why.contains("calling timeout")), "{result}");
     let attempts = sum(&result, 0, "attempts");
     let causes = &result["result"]["phases"][0]["scenarios"][0]["inadequate"];
     assert_eq!(causes["timeout"].as_u64(), Some(attempts), "{result}");

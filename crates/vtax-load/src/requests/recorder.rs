@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use vtax_units::Nanos;
 
 use crate::histogram::bounded;
-use crate::{ConnectionCounts, Counts, Errors, Progress, Sample};
+use crate::{ConnectionCounts, Counts, Progress, Sample};
 
 /// Samples are kept in pieces of this many, so that growing never copies.
 const SAMPLES_PER_PIECE: usize = 1 << 16;
@@ -162,7 +162,7 @@ impl Recorder {
                 self.counts.ok += 1;
                 self.latency.saturating_record(latency);
             }
-            failure => count_failure(&mut self.counts.errors, failure),
+            failure => count_failure(&mut self.counts, failure, status),
         }
         if let Some(pieces) = &mut self.samples {
             let sample = Sample {
@@ -212,7 +212,8 @@ impl Recorder {
     }
 }
 
-fn count_failure(errors: &mut Errors, failure: Outcome) {
+fn count_failure(counts: &mut Counts, failure: Outcome, status: u16) {
+    let errors = &mut counts.errors;
     let class = match failure {
         Outcome::Ok => return,
         Outcome::ClientTimeout => &mut errors.client_timeout,
@@ -221,7 +222,7 @@ fn count_failure(errors: &mut Errors, failure: Outcome) {
         Outcome::NoDescriptors => &mut errors.no_descriptors,
         Outcome::NoAddresses => &mut errors.no_addresses,
         Outcome::Protocol => &mut errors.protocol,
-        Outcome::Status => &mut errors.status,
+        Outcome::Status => return counts.failed_by_status(status),
         Outcome::Other => &mut errors.other,
         Outcome::Lost => &mut errors.lost,
         Outcome::Stale => &mut errors.stale,

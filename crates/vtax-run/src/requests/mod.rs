@@ -11,7 +11,7 @@ mod tests;
 use std::net::{IpAddr, SocketAddr};
 
 use vtax_agent::AgentError;
-use vtax_load::{LoadResult, LoadSpec};
+use vtax_load::{Doubt, LoadResult, LoadSpec};
 use vtax_plan::model::{FailoverMeasure, MeasureKind};
 use vtax_store::failover::FailoverLoad;
 use vtax_store::record::{Finding, InvalidReason, Validity, WarmUp};
@@ -162,15 +162,11 @@ fn judge(
 
 /// What a step is worth, however it went along.
 fn validity(result: &LoadResult) -> Validity {
-    if let Some(why) = &result.generator.limited {
-        return invalid(InvalidReason::GeneratorLimited, why.clone());
+    match result.doubt() {
+        None => Validity::Valid,
+        Some(Doubt::NothingSucceeded(why)) => invalid(InvalidReason::NothingSucceeded, why),
+        Some(Doubt::GeneratorLimited(why)) => invalid(InvalidReason::GeneratorLimited, why),
     }
-    if result.counts.ok == 0 {
-        let errors = serde_json::to_string(&result.counts.errors).unwrap_or_default();
-        let sent = result.counts.sent;
-        return invalid(InvalidReason::NothingSucceeded, format!("{sent} requests sent, errors: {errors}"));
-    }
-    Validity::Valid
 }
 
 fn invalid(reason: InvalidReason, detail: String) -> Validity {

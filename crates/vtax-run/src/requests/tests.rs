@@ -139,8 +139,9 @@ fn nothing_answered_is_worth_nothing() {
     };
     let result = |capacity| Service::of(capacity).run(step.for_engine()).expect("no failure").result;
     assert_eq!(validity(&result(10.0)), Validity::Valid);
-    let Validity::Invalid { reason, .. } = validity(&result(0.0)) else { panic!("valid") };
+    let Validity::Invalid { reason, detail } = validity(&result(0.0)) else { panic!("valid") };
     assert_eq!(reason, InvalidReason::NothingSucceeded);
+    assert!(!detail.contains('{'), "words, not JSON: {detail}");
 }
 
 #[test]

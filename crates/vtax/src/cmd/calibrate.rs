@@ -3,7 +3,6 @@
 use std::io::Write;
 use std::path::Path;
 
-use anyhow::Context;
 use vtax_report::Report;
 use vtax_run::{Ended, calibration};
 use vtax_store::provenance::HostFacts;
@@ -14,6 +13,7 @@ use crate::cmd::chosen::ChosenArgs;
 use crate::cmd::run::{Job, Measured, reported, shell_word};
 use crate::exit::{Exit, Outcome, report, stored};
 use crate::front::in_controller;
+use crate::out;
 
 /// Measure a plan's baselines against themselves, to learn the smallest effect that this host can show.
 ///
@@ -60,12 +60,10 @@ fn conclude(job: &Job, host: &HostFacts, measured: &Measured, json: bool) -> Out
     }
     let made = made(job, host, &report);
     let kept = calibration::keep(Cache::of_user().dir(), &made).map_err(stored)?;
-    let mut out = std::io::stdout().lock();
     if json {
-        serde_json::to_writer_pretty(&mut out, &made).context("printing")?;
-        writeln!(out).context("printing")?;
+        out::json(&made)?;
     } else {
-        out.write_all(text(&made, &kept).as_bytes()).context("printing")?;
+        out::text(&text(&made, &kept))?;
     }
     Ok(Exit::Done)
 }

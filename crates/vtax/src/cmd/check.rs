@@ -3,7 +3,6 @@
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
-use anyhow::Context;
 use vtax_plan::PlanErrors;
 use vtax_plan::estimate::{Assumptions, Estimate, cautions, estimate, pieces, requirements};
 use vtax_plan::model::{Plan, TrialKind};
@@ -14,6 +13,7 @@ use vtax_units::Nanos;
 use vtax_vm::Cache;
 
 use crate::exit::{Exit, Outcome};
+use crate::out;
 use crate::time::age;
 
 /// The text lists at most this many cells; `--json` lists all.
@@ -71,16 +71,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
             Ok(plan) => (to_json(&plan, calibrated(&plan).as_ref()), Exit::Done),
             Err(errors) => (errors.to_json(), Exit::BadInput),
         };
-        let mut out = std::io::stdout().lock();
-        serde_json::to_writer_pretty(&mut out, &value).context("printing")?;
-        writeln!(out).context("printing")?;
+        out::json(&value)?;
         return Ok(exit);
     }
     let Some(plan) = args.plan.load_or_print() else {
         return Ok(Exit::BadInput);
     };
-    let text = to_text(&plan, calibrated(&plan).as_ref());
-    std::io::stdout().lock().write_all(text.as_bytes()).context("printing")?;
+    out::text(&to_text(&plan, calibrated(&plan).as_ref()))?;
     Ok(Exit::Done)
 }
 

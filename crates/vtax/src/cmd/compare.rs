@@ -1,6 +1,6 @@
 //! `vtax compare`: two runs of one plan against each other.
 
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -10,6 +10,7 @@ use vtax_store::RunDir;
 use vtax_units::Share;
 
 use crate::exit::{Classify, Exit, Failure, Outcome};
+use crate::out;
 
 /// Compare two runs of one plan: what does run B cost over run A?
 ///
@@ -63,12 +64,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
     }
     let text = if args.json { comparison.json() } else { comparison.table() };
-    // A reader that has seen enough, as `head`, is no failure; the verdict stays what it is.
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(e).context("printing the comparison")?,
-        _ => {}
-    }
-    Ok(if comparison.passes() { Exit::Done } else { Exit::VerdictFailed })
+    out::text(&text)?;
+    Ok(if comparison.passes() { Exit::Done } else { Exit::Failed })
 }
 
 fn read(path: &Path) -> Result<Report, Failure> {

@@ -1,12 +1,10 @@
 //! `vtax doctor`: what this host can really do.
 
-use std::io::Write;
-
-use anyhow::Context;
 use vtax_sys::check::Check;
 use vtax_vm::Cache;
 
 use crate::exit::{Exit, Outcome};
+use crate::out;
 
 /// What this host can do, each line proved by doing it, with the command that would fix what is missing.
 #[derive(clap::Args)]
@@ -27,12 +25,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
     checks.push(pairs);
     checks.extend(services());
     checks.extend(vtax_lab::path::checks());
-    let mut out = std::io::stdout().lock();
     if args.json {
-        serde_json::to_writer_pretty(&mut out, &to_json(&checks)).context("printing")?;
-        writeln!(out).context("printing")?;
+        out::json(&to_json(&checks))?;
     } else {
-        out.write_all(render(&checks).as_bytes()).context("printing")?;
+        out::text(&render(&checks))?;
     }
     Ok(Exit::Done)
 }

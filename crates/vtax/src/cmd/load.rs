@@ -2,6 +2,7 @@
 
 mod failure;
 mod http;
+mod invalid;
 mod network;
 mod output;
 mod profile;

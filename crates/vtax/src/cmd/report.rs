@@ -1,14 +1,13 @@
 //! `vtax report`: a run as a page, a workbook and tables.
 
-use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::Context;
 use clap::ValueEnum;
 use vtax_report::{Format, Report, ReportError};
 use vtax_store::RunDir;
 
 use crate::exit::{Exit, Failure, Outcome};
+use crate::out;
 
 /// Write the report of a run, complete or not: HTML, XLSX, CSV and JSON.
 #[derive(clap::Args)]
@@ -58,12 +57,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
     } else {
         write(args, &run, &report)?
     };
-    let mut out = std::io::stdout().lock();
     if args.json {
-        return finish(out.write_all(report.json().as_bytes()));
+        out::text(&report.json())?;
+    } else {
+        let files = written.iter().map(|path| format!("{}\n", path.display())).collect::<String>();
+        out::text(&format!("{}\n{files}", report.table()))?;
     }
-    let files = written.iter().map(|path| format!("{}\n", path.display())).collect::<String>();
-    finish(out.write_all(format!("{}\n{files}", report.table()).as_bytes()))
+    Ok(Exit::Done)
 }
 
 fn write(args: &Args, run: &RunDir, report: &Report) -> Result<Vec<PathBuf>, Failure> {
@@ -83,12 +83,4 @@ fn write(args: &Args, run: &RunDir, report: &Report) -> Result<Vec<PathBuf>, Fai
 fn failure(error: ReportError) -> Failure {
     let exit = if error.is_bad_input() { Exit::BadInput } else { Exit::HostCannot };
     Failure { exit, error: error.into() }
-}
-
-/// A reader that has seen enough, as `head`, is no failure.
-fn finish(printed: std::io::Result<()>) -> Outcome {
-    match printed {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e).context("printing the report")?,
-        _ => Ok(Exit::Done),
-    }
 }

@@ -7,6 +7,7 @@ use vtax_vm::Cache;
 use vtax_vm::setup::{Package, Report, SetupOptions};
 
 use crate::exit::{Classify, Exit, Outcome};
+use crate::out;
 
 /// What the tests and benchmarks need besides: each is run for real, beside or against vtax.
 const FOR_TESTS: &[(&str, &[&str])] = &[
@@ -65,30 +66,30 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut err = std::io::stderr();
     let mut progress = |line: &str| drop(writeln!(err, "setup: {line}"));
     match vtax_vm::setup::run(&options, &mut progress) {
-        Ok(report) => tell(&report).context("printing").host_cannot(),
+        Ok(report) => out::text(&told(&report)).map(|()| Exit::Done),
         Err(error) => Err(error).context("set up").host_cannot(),
     }
 }
 
-fn tell(report: &Report) -> std::io::Result<Exit> {
-    let mut out = std::io::stdout().lock();
+fn told(report: &Report) -> String {
+    let mut text = String::new();
     if !report.installed.is_empty() {
-        writeln!(out, "installed {}", report.installed.join(" "))?;
+        text += &format!("installed {}\n", report.installed.join(" "));
     }
     let origin = match (report.kernel_of_host, report.kernel_fetched) {
         (true, _) => "the host's own",
         (false, true) => "fetched now",
         (false, false) => "in the cache",
     };
-    writeln!(out, "guest kernel {} ({origin})", report.kernel)?;
+    text += &format!("guest kernel {} ({origin})\n", report.kernel);
     if let Some(version) = &report.newer_qemu {
-        writeln!(out, "QEMU for fault-tolerant pairs: a private copy of {version}")?;
+        text += &format!("QEMU for fault-tolerant pairs: a private copy of {version}\n");
     }
     if let Some(reason) = &report.no_newer_qemu {
-        writeln!(out, "no fault-tolerant pairs: {reason}")?;
+        text += &format!("no fault-tolerant pairs: {reason}\n");
     }
     if let Some(command) = &report.to_install {
-        writeln!(out, "still missing, and not installable by this user: {command}")?;
+        text += &format!("still missing, and not installable by this user: {command}\n");
     }
-    Ok(Exit::Done)
+    text
 }

@@ -153,7 +153,7 @@ pub struct UdpReceiver {
     pub duplicates: u64,
     /// Received after one that was sent later.
     pub reordered: u64,
-    /// Dropped by the receiving socket for want of room: not the path's loss.
+    /// Dropped by the receiving socket for want of room: not the path's loss, but a part of what is missing.
     pub no_room: u64,
     /// Interarrival jitter at the end (RFC 3550 section 6.4.1).
     pub jitter: Nanos,
@@ -167,7 +167,51 @@ pub struct UdpReceiver {
     pub total: u64,
 }
 
+impl TcpFlow {
+    fn nothing_arrived(&self) -> Option<String> {
+        (self.receiver.counted_bytes == 0).then(|| "not a byte arrived in the counted time".to_owned())
+    }
+}
+
+impl NetworkResult {
+    /// Why nothing succeeded, in words; `None` where something did.
+    #[must_use]
+    pub fn nothing_succeeded(&self) -> Option<String> {
+        match self {
+            Self::Tcp(tcp) => [&tcp.up, &tcp.down].into_iter().flatten().find_map(TcpFlow::nothing_arrived),
+            Self::Udp(udp) => {
+                (udp.receiver.received == 0).then(|| format!("none of {} datagrams arrived", udp.sender.sent))
+            }
+            Self::Rr(rr) => {
+                (rr.transactions == 0).then(|| "not a transaction ended in the counted time".to_owned())
+            }
+            Self::Ping(ping) => {
+                (ping.answered == 0).then(|| format!("none of {} probes was answered", ping.sent))
+            }
+        }
+    }
+
+    /// Why figures don't count although something arrived, in words: the ends disagree, or the sender was too slow.
+    #[must_use]
+    pub fn doubt(&self) -> Option<&str> {
+        match self {
+            Self::Tcp(tcp) => {
+                [&tcp.up, &tcp.down].into_iter().flatten().find_map(|flow| flow.disagreement.as_deref())
+            }
+            Self::Udp(udp) => udp.sender.limited.as_deref(),
+            Self::Rr(_) | Self::Ping(_) => None,
+        }
+    }
+}
+
 impl UdpResult {
+    /// What both ends counted. A datagram that found no room is a lost one: where the kernel's count of what it dropped
+    /// is higher, it was of pieces that weren't full.
+    pub(super) fn of(sender: UdpSender, receiver: UdpReceiver) -> Self {
+        let no_room = receiver.no_room.min(sender.sent.saturating_sub(receiver.received));
+        Self { sender, receiver: UdpReceiver { no_room, ..receiver } }
+    }
+
     /// Datagrams that never came, as a share of those sent.
     #[must_use]
     pub fn loss(&self) -> f64 {

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use vtax_plan::model::{Scenario, SipMetric};
 use vtax_units::{Nanos, Rate};
 
-use crate::{GeneratorUse, LatencyHistogram};
+use super::{PhaseKind, SipProfile};
+use crate::{Doubt, GeneratorUse, LatencyHistogram};
 
 /// What one profile found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -80,6 +81,44 @@ pub struct ScenarioResult {
     pub unfinished: u64,
     /// Requests and responses sent again by the generator.
     pub retransmissions: u64,
+}
+
+impl SipResult {
+    /// Why the load of this profile doesn't count, where it doesn't: no attempt of its steps succeeded, or the generator was too
+    /// slow in one of them.
+    #[must_use]
+    pub fn doubt(&self, profile: &SipProfile) -> Option<Doubt> {
+        let phases = self.phases.iter().zip(&profile.phases);
+        let steps = phases.filter(|(_, asked)| matches!(asked.kind, PhaseKind::Mix { .. }));
+        let steps: Vec<&PhaseResult> = steps.map(|(phase, _)| phase).collect();
+        let scenarios: Vec<ScenarioResult> = steps.iter().flat_map(|step| step.scenarios.clone()).collect();
+        let nothing = match &self.stopped {
+            _ if scenarios.iter().any(|s| s.succeeded > 0) => None,
+            Some(why) if scenarios.is_empty() => Some(format!("no load was made: {why}")),
+            _ => Some(format!("no attempt succeeded: {}", causes(&scenarios))),
+        };
+        let limited = || steps.iter().find_map(|step| step.generator.limited.clone());
+        nothing.map(Doubt::NothingSucceeded).or_else(|| limited().map(Doubt::GeneratorLimited))
+    }
+}
+
+/// The most frequent causes of inadequate handling, in words.
+#[must_use]
+pub fn causes(scenarios: &[ScenarioResult]) -> String {
+    let mut sums: BTreeMap<(Scenario, &str), u64> = BTreeMap::new();
+    for scenario in scenarios {
+        for (cause, count) in &scenario.inadequate {
+            *sums.entry((scenario.scenario, cause)).or_default() += count;
+        }
+    }
+    let mut sorted: Vec<_> = sums.into_iter().collect();
+    sorted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let texts: Vec<String> = sorted
+        .iter()
+        .take(4)
+        .map(|((scenario, cause), count)| format!("{} {cause} {count} times", scenario.name()))
+        .collect();
+    if texts.is_empty() { "no attempt ended".to_owned() } else { texts.join(", ") }
 }
 
 impl ScenarioResult {

@@ -1,8 +1,6 @@
 //! Whether a test counts, and whether its trial does.
 
-use vtax_load::network::{
-    FailureKind, NetworkFailure, NetworkResult, PingResult, RrResult, TcpFlow, UdpResult,
-};
+use vtax_load::network::{FailureKind, NetworkFailure, NetworkResult, UdpResult};
 use vtax_plan::model::{NetworkMeasure, NetworkTest, NetworkTestKind};
 use vtax_stats::settled;
 use vtax_store::network::NetworkFinding;
@@ -86,65 +84,39 @@ fn failed(failure: &NetworkFailure, measure: &NetworkMeasure) -> Validity {
 
 /// What a test's own figures say about whether it counts.
 fn judge(kind: &NetworkTestKind, result: &NetworkResult) -> Validity {
-    match result {
-        NetworkResult::Tcp(tcp) => {
-            [&tcp.up, &tcp.down].into_iter().flatten().map(flow).find(|v| *v != Validity::Valid)
-        }
-        NetworkResult::Udp(udp) => Some(datagrams(kind, udp)),
-        NetworkResult::Ping(ping) => Some(echo(ping)),
-        NetworkResult::Rr(rr) => Some(transactions(rr)),
+    if let Some(why) = result.doubt() {
+        let reason = match result {
+            NetworkResult::Udp(_) => InvalidReason::GeneratorLimited,
+            _ => InvalidReason::CountsDisagree,
+        };
+        return invalid(reason, why);
     }
-    .unwrap_or(Validity::Valid)
-}
-
-fn flow(flow: &TcpFlow) -> Validity {
-    match &flow.disagreement {
-        Some(why) => invalid(InvalidReason::CountsDisagree, why.clone()),
-        None if flow.receiver.counted_bytes == 0 => {
-            invalid(InvalidReason::NothingSucceeded, "not a byte arrived in the counted time")
-        }
-        None => Validity::Valid,
-    }
-}
-
-fn datagrams(kind: &NetworkTestKind, udp: &UdpResult) -> Validity {
-    if let Some(why) = &udp.sender.limited {
-        return invalid(InvalidReason::GeneratorLimited, why.clone());
-    }
-    let (sent, no_room) = (udp.sender.sent, udp.receiver.no_room);
-    if udp.receiver.received == 0 {
-        // The first, small one that greets the far end did arrive, or there would be no test.
+    if let Some(why) = result.nothing_succeeded() {
         return match kind {
-            NetworkTestKind::Udp(test) if test.size >= LARGE => {
-                let size = test.size;
-                let detail = format!(
-                    "none of {sent} datagrams of {size} bytes arrived, while small ones do: \
-                     an MTU on the path is smaller"
-                );
-                invalid(InvalidReason::MtuMismatch, detail)
-            }
-            _ => invalid(InvalidReason::NothingSucceeded, format!("none of {sent} datagrams arrived")),
+            // The first, small one that greets the far end did arrive, or there would be no test.
+            NetworkTestKind::Udp(test) if test.size >= LARGE => invalid(
+                InvalidReason::MtuMismatch,
+                format!(
+                    "{why}, of {} bytes each, while small ones do: an MTU on the path is smaller",
+                    test.size
+                ),
+            ),
+            _ => invalid(InvalidReason::NothingSucceeded, why),
         };
     }
+    match result {
+        NetworkResult::Udp(udp) => room(udp),
+        _ => Validity::Valid,
+    }
+}
+
+/// Whether the receiving program kept up.
+fn room(udp: &UdpResult) -> Validity {
+    let (sent, no_room) = (udp.sender.sent, udp.receiver.no_room);
     if no_room as f64 > sent as f64 * NO_ROOM {
         let detail =
             format!("{no_room} of {sent} datagrams arrived but found no room in the receiver's buffer");
         return invalid(InvalidReason::GeneratorLimited, detail);
-    }
-    Validity::Valid
-}
-
-fn echo(ping: &PingResult) -> Validity {
-    if ping.answered == 0 {
-        let detail = format!("none of {} probes was answered", ping.sent);
-        return invalid(InvalidReason::NothingSucceeded, detail);
-    }
-    Validity::Valid
-}
-
-fn transactions(rr: &RrResult) -> Validity {
-    if rr.transactions == 0 {
-        return invalid(InvalidReason::NothingSucceeded, "not a transaction ended in the counted time");
     }
     Validity::Valid
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use vtax_agent::AgentError;
 use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome};
-use vtax_load::sip::{PhaseKind, PhaseResult, Pools, SipPhase, SipProfile};
+use vtax_load::sip::{PhaseKind, PhaseResult, Pools, SipPhase, SipProfile, causes};
 use vtax_plan::model::{Arrivals, ImsMeasure, LatencyMeasure, Ramp, SipWorkload, Spread};
 use vtax_store::ims::{Doc, ImsOutcome, ImsPhase, ImsPhaseKind};
 use vtax_store::record::{InvalidReason, Validity};
@@ -134,7 +134,7 @@ impl<'a> Benchmark<'a> {
         let validity = match &detail.generator.limited {
             Some(why) => invalid(InvalidReason::GeneratorLimited, why.clone()),
             None if detail.scenarios.iter().all(|s| s.succeeded == 0) => {
-                invalid(InvalidReason::NothingSucceeded, judge::causes(detail))
+                invalid(InvalidReason::NothingSucceeded, causes(&detail.scenarios))
             }
             None => Validity::Valid,
         };
@@ -264,7 +264,7 @@ impl<'a> Benchmark<'a> {
         if some_passed {
             return Validity::Valid;
         }
-        let causes = judge::causes(detail);
+        let causes = causes(&detail.scenarios);
         invalid(
             InvalidReason::NothingSucceeded,
             format!("not even the lowest load kept to its limits: {reason}; {causes}"),
@@ -387,7 +387,7 @@ fn measure_precision(measure: &ImsMeasure) -> f64 {
 /// Why nothing was measured: what comes before the first step went wrong.
 fn preamble_failed(phase: &ImsPhase) -> Validity {
     let reason = phase.reason.clone().unwrap_or_default();
-    let causes = judge::causes_of(&phase.scenarios);
+    let causes = causes(&phase.scenarios);
     invalid(InvalidReason::MeasureFailed, format!("{} failed: {reason}; {causes}", phase.name))
 }
 

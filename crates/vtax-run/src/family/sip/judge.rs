@@ -1,7 +1,5 @@
 //! Whether a phase kept to its limits.
 
-use std::collections::BTreeMap;
-
 use vtax_load::sip::{PhaseResult, ScenarioResult};
 use vtax_plan::model::{MixPart, Scenario, SipWorkload};
 use vtax_store::ims::{ImsMetric, ImsPhase, ImsPhaseKind};
@@ -158,27 +156,4 @@ impl Crowd {
     fn is_the_plans(&self) -> bool {
         self.busy > self.registered * MOST_BUSY
     }
-}
-
-/// The most frequent causes of inadequate handling.
-pub(super) fn causes(detail: &PhaseResult) -> String {
-    causes_of(&detail.scenarios)
-}
-
-/// As [`causes`].
-pub(super) fn causes_of(scenarios: &[ScenarioResult]) -> String {
-    let mut sums: BTreeMap<(Scenario, &str), u64> = BTreeMap::new();
-    for scenario in scenarios {
-        for (cause, count) in &scenario.inadequate {
-            *sums.entry((scenario.scenario, cause)).or_default() += count;
-        }
-    }
-    let mut sorted: Vec<_> = sums.into_iter().collect();
-    sorted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let texts: Vec<String> = sorted
-        .iter()
-        .take(4)
-        .map(|((scenario, cause), count)| format!("{} {cause} {count} times", scenario.name()))
-        .collect();
-    if texts.is_empty() { "no attempt ended".to_owned() } else { texts.join(", ") }
 }

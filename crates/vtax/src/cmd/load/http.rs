@@ -26,7 +26,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         host: args.url.host_field(),
         requests_per_connection: args.requests_per_connection,
     };
-    let pool = args.load.pool(args.url.resolve().host_cannot()?);
+    let pool = args.load.pool(args.url.resolve().bad_input()?);
     args.load.run(args.url.to_string(), HttpSpec { pool, requests })
 }
 

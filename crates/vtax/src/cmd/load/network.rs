@@ -12,13 +12,14 @@ use anyhow::Context;
 use rustix::process::Signal;
 use vtax_load::Control;
 use vtax_load::network::{
-    Direction, NetworkError, NetworkSpec, NetworkTestKind, PORT, PingTest, Probe, RrTest, ServerOptions,
+    Direction, FailureKind, NetworkError, NetworkSpec, NetworkTestKind, PORT, PingTest, Probe, RrTest, ServerOptions,
     SocketOptions, TcpTest, UdpTest, run as run_test, serve,
 };
 use vtax_plan::model::Arrivals;
 use vtax_sys::signals::SignalFd;
 use vtax_units::{BitRate, Bytes, Nanos, Rate};
 
+use super::invalid::{Invalid, ended};
 use crate::exit::{Classify, Exit, Failure, Outcome};
 
 /// How often signals are looked at.
@@ -67,8 +68,8 @@ pub(super) struct UdpArgs {
     #[arg(long, default_value_t = 1_448)]
     size: u32,
     /// Who sends.
-    #[arg(long, value_enum, default_value_t = Way::Up)]
-    direction: Way,
+    #[arg(long, value_enum, default_value_t = OneWay::Up)]
+    direction: OneWay,
     /// Socket buffers to ask for, on both ends [default: 4MiB].
     #[arg(long)]
     buffer: Option<Bytes>,
@@ -179,8 +180,16 @@ enum Way {
     Up,
     /// The server.
     Down,
-    /// Both at once (TCP only).
+    /// Both at once.
     Both,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum OneWay {
+    /// This end.
+    Up,
+    /// The server.
+    Down,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -209,6 +218,15 @@ impl From<Way> for Direction {
             Way::Up => Self::Up,
             Way::Down => Self::Down,
             Way::Both => Self::Both,
+        }
+    }
+}
+
+impl From<OneWay> for Direction {
+    fn from(way: OneWay) -> Self {
+        match way {
+            OneWay::Up => Self::Up,
+            OneWay::Down => Self::Down,
         }
     }
 }
@@ -324,16 +342,21 @@ fn client(host: &str, course: &CourseArgs, test: NetworkTestKind, seed: u64, sig
         let exit = match &error {
             NetworkError::Spec { .. } => Exit::BadInput,
             NetworkError::Cancelled => Exit::Interrupted,
-            _ => Exit::HostCannot,
+            NetworkError::System { .. } => Exit::HostCannot,
+            other if other.kind() == FailureKind::Impossible => Exit::HostCannot,
+            // The far end or the path to it.
+            _ => Exit::Failed,
         };
         Failure { exit, error: error.into() }
     })?;
+    let nothing = result.nothing_succeeded().map(Invalid::nothing);
+    let invalid = nothing.or_else(|| result.doubt().map(|why| Invalid::instrument(why.to_owned())));
     if course.json {
-        output::json(host, &spec, &result)?
+        output::json(host, &spec, &result, invalid.as_ref())?;
     } else {
-        output::text(&spec, &result)
+        output::text(&result, invalid.as_ref())?;
     }
-    Ok(if interrupted { Exit::Interrupted } else { Exit::Done })
+    Ok(ended(interrupted, invalid.as_ref()))
 }
 
 fn signalled(signals: &SignalFd) -> bool {

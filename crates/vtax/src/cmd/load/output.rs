@@ -1,7 +1,8 @@
 //! What `vtax load` prints.
 
+use std::fmt::{self, Write as _};
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -10,7 +11,10 @@ use vtax_load::search::{Bracket, Ending};
 use vtax_load::{ConnectionPool, Errors, LatencyHistogram, LoadResult, Model, RequestStep, Sample};
 use vtax_units::{Nanos, Share};
 
+use super::invalid::Invalid;
 use super::request_load::{RequestLoad, RequestSpec};
+use crate::exit::Failure;
+use crate::out;
 
 /// Quantiles that are printed.
 const QUANTILES: [(&str, f64); 6] =
@@ -51,8 +55,10 @@ struct Report<'a, R> {
     spec: Asked<'a, R>,
     /// Successful answers per second.
     rate: f64,
-    latency_ns: Summary,
-    lateness_ns: Summary,
+    /// Why the figures don't count, where they don't.
+    invalid: Option<&'a str>,
+    latency_ns: Option<Summary>,
+    lateness_ns: Option<Summary>,
     result: &'a LoadResult,
 }
 
@@ -85,8 +91,9 @@ struct Summary {
 }
 
 impl Summary {
-    fn of(histogram: &LatencyHistogram) -> Self {
-        Self {
+    /// Nothing where nothing was recorded.
+    fn of(histogram: &LatencyHistogram) -> Option<Self> {
+        (!histogram.is_empty()).then(|| Self {
             mean: histogram.mean().0,
             p50: histogram.quantile(0.5).0,
             p90: histogram.quantile(0.9).0,
@@ -94,12 +101,16 @@ impl Summary {
             p99: histogram.quantile(0.99).0,
             p999: histogram.quantile(0.999).0,
             max: histogram.max().0,
-        }
+        })
     }
 }
 
-pub(super) fn json<S: RequestSpec>(load: &RequestLoad<S>, result: &LoadResult) -> Result<()> {
-    print_json(&Report {
+pub(super) fn json<S: RequestSpec>(
+    load: &RequestLoad<S>,
+    result: &LoadResult,
+    invalid: Option<&Invalid>,
+) -> Result<(), Failure> {
+    out::json(&Report {
         url: &load.target,
         spec: Asked {
             pool: load.spec.pool(),
@@ -107,16 +118,11 @@ pub(super) fn json<S: RequestSpec>(load: &RequestLoad<S>, result: &LoadResult) -
             step: &load.step,
         },
         rate: result.throughput().0,
+        invalid: invalid.map(|invalid| invalid.why.as_str()),
         latency_ns: Summary::of(&result.latency),
         lateness_ns: Summary::of(&result.lateness),
         result,
     })
-}
-
-fn print_json(value: &impl Serialize) -> Result<()> {
-    let mut out = io::stdout().lock();
-    serde_json::to_writer_pretty(&mut out, value).context("printing the result")?;
-    writeln!(out).context("printing the result")
 }
 
 /// A duration as people read latencies.
@@ -124,15 +130,25 @@ pub(super) fn millis(duration: Nanos) -> String {
     format!("{:.3} ms", duration.as_secs_f64() * 1e3)
 }
 
-pub(super) fn table<S: RequestSpec>(load: &RequestLoad<S>, result: &LoadResult) -> Result<()> {
-    put_table(&mut io::stdout().lock(), load, result).context("printing the result")
+/// A figure of what was recorded, or a dash where nothing was.
+pub(super) fn figure(recorded: &LatencyHistogram, figure: String) -> String {
+    if recorded.is_empty() { "-".to_owned() } else { figure }
 }
 
-fn put_table<S: RequestSpec>(
-    out: &mut impl Write,
+pub(super) fn table<S: RequestSpec>(
     load: &RequestLoad<S>,
     result: &LoadResult,
-) -> io::Result<()> {
+    invalid: Option<&Invalid>,
+) -> Result<(), Failure> {
+    let mut text = String::new();
+    put_table(&mut text, load, result).context("writing the result")?;
+    if let Some(Invalid { why, .. }) = invalid {
+        text += &format!("invalid: {why}\n");
+    }
+    out::text(&text)
+}
+
+fn put_table<S: RequestSpec>(out: &mut String, load: &RequestLoad<S>, result: &LoadResult) -> fmt::Result {
     let open = matches!(load.step.model, Model::Open { .. });
     let model = if open { "open loop" } else { "closed loop" };
     writeln!(
@@ -165,15 +181,11 @@ fn put_table<S: RequestSpec>(
         100.0 * generator.busiest,
         generator.cpu_user.as_secs_f64(),
         generator.cpu_system.as_secs_f64()
-    )?;
-    if let Some(why) = &generator.limited {
-        writeln!(out, "invalid: generator-limited: {why}")?;
-    }
-    Ok(())
+    )
 }
 
 /// What became of the requests, and what went over the network.
-fn put_counts(out: &mut impl Write, result: &LoadResult, family: &str) -> io::Result<()> {
+fn put_counts(out: &mut String, result: &LoadResult, family: &str) -> fmt::Result {
     let counts = &result.counts;
     writeln!(
         out,
@@ -199,32 +211,32 @@ fn put_counts(out: &mut impl Write, result: &LoadResult, family: &str) -> io::Re
     let per_second = |bytes: u64| bytes as f64 / result.duration.as_secs_f64() / 1e6;
     writeln!(
         out,
-        "transfer  {:.3} MB/s received, {:.3} MB/s sent, {} connections opened",
+        "transfer  {:.3} MB/s received, {:.3} MB/s sent, {} connections opened after the warm-up",
         per_second(counts.bytes_received),
         per_second(counts.bytes_sent),
         counts.connects
     )
 }
 
-fn put_quantiles(out: &mut impl Write, name: &str, histogram: &LatencyHistogram) -> io::Result<()> {
+fn put_quantiles(out: &mut String, name: &str, histogram: &LatencyHistogram) -> fmt::Result {
     write!(out, "{name:<10}")?;
     let quantiles = QUANTILES.map(|(_, q)| histogram.quantile(q));
     for duration in quantiles.into_iter().chain([histogram.max(), histogram.mean()]) {
-        write!(out, "{:>11}", format!("{:.3}", duration.as_secs_f64() * 1e3))?;
+        write!(out, "{:>11}", figure(histogram, format!("{:.3}", duration.as_secs_f64() * 1e3)))?;
     }
     writeln!(out, "  ms")
 }
 
-pub(super) fn search_json(target: &str, bracket: &Bracket) -> Result<()> {
+pub(super) fn search_json(target: &str, bracket: &Bracket) -> Result<(), Failure> {
     #[derive(Serialize)]
     struct Found<'a> {
         url: &'a str,
         capacity: &'a Bracket,
     }
-    print_json(&Found { url: target, capacity: bracket })
+    out::json(&Found { url: target, capacity: bracket })
 }
 
-pub(super) fn search_text(bracket: &Bracket, p99: Option<Nanos>, loss: Share) -> Result<()> {
+pub(super) fn search_text(bracket: &Bracket, p99: Option<Nanos>, loss: Share) -> Result<(), Failure> {
     let limits = match p99 {
         Some(p99) => format!("p99 at most {}, loss at most {loss}", millis(p99)),
         None => format!("loss at most {loss}"),
@@ -241,5 +253,5 @@ pub(super) fn search_text(bracket: &Bracket, p99: Option<Nanos>, loss: Share) ->
         }
     };
     let steps = bracket.steps.len();
-    writeln!(io::stdout(), "capacity ({limits}): {found}; {steps} steps").context("printing the result")
+    out::text(&format!("capacity ({limits}): {found}; {steps} steps\n"))
 }

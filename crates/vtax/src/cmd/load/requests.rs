@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome, StepVerdict};
-use vtax_load::{ConnectionPool, LoadResult, Model, RequestStep, Segment};
+use vtax_load::{ConnectionPool, Doubt, LoadResult, Model, RequestStep, Segment};
 use vtax_plan::model::Arrivals;
 use vtax_units::{CpuSet, Nanos, Rate, Share};
 
 use super::failure::failure;
+use super::invalid::{Invalid, ended};
 use super::output;
 use super::profile::Profile;
 use super::request_load::{RequestLoad, RequestSpec};
@@ -144,12 +145,13 @@ fn once<S: RequestSpec>(args: &RequestArgs, load: &RequestLoad<S>, watch: &Watch
     if let Some(samples) = samples {
         samples.write(&watched.result.samples).host_cannot()?;
     }
+    let invalid = watched.result.doubt().map(Invalid::from);
     if args.json {
-        output::json(load, &watched.result)?;
+        output::json(load, &watched.result, invalid.as_ref())?;
     } else {
-        output::table(load, &watched.result)?;
+        output::table(load, &watched.result, invalid.as_ref())?;
     }
-    Ok(if watched.interrupted { Exit::Interrupted } else { Exit::Done })
+    Ok(ended(watched.interrupted, invalid.as_ref()))
 }
 
 fn search<S: RequestSpec>(args: &RequestArgs, load: &RequestLoad<S>, watch: &Watch) -> Outcome {
@@ -172,7 +174,13 @@ fn search<S: RequestSpec>(args: &RequestArgs, load: &RequestLoad<S>, watch: &Wat
                 interval: HINT_DURATION,
                 ..closed.step
             };
-            let closed = carry_out(watch, &closed)?.result;
+            let Watched { result: closed, interrupted } = carry_out(watch, &closed)?;
+            if interrupted {
+                return Ok(Exit::Interrupted);
+            }
+            if let Some(Doubt::NothingSucceeded(why)) = closed.doubt() {
+                return Err(Failure { exit: Exit::Failed, error: anyhow::anyhow!("nothing to search: {why}") });
+            }
             watch.line(&format!("closed loop: {:.0}/s, searching from there", closed.throughput().0));
             limits.near_closed_loop(&closed)
         }
@@ -195,6 +203,7 @@ fn search<S: RequestSpec>(args: &RequestArgs, load: &RequestLoad<S>, watch: &Wat
     Ok(match bracket.ending {
         _ if interrupted => Exit::Interrupted,
         Ending::GeneratorLimited => Exit::HostCannot,
+        Ending::NothingPassed => Exit::Failed,
         _ => Exit::Done,
     })
 }
@@ -216,6 +225,6 @@ fn step_line(outcome: &StepOutcome, verdict: StepVerdict, result: &LoadResult) -
         "{:>10.0}/s  {word}: {:.2} % lost, p99 {}{why}",
         outcome.rate.0,
         100.0 * outcome.loss.0,
-        output::millis(outcome.latency_p99),
+        output::figure(&result.latency, output::millis(outcome.latency_p99)),
     )
 }

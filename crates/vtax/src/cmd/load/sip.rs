@@ -25,6 +25,7 @@ use vtax_units::{Bytes, CpuSet, Nanos, Rate, Share};
 
 use self::mix::{Limit, Mix};
 use super::failure::failure;
+use super::invalid::{Invalid, ended};
 use super::profile::Profile;
 use super::watch::{Show, Watch};
 use crate::cmd::subscribers::SubscriberArgs;
@@ -157,7 +158,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         return answer(args);
     }
     let target = args.target.as_deref().context("which service? give HOST[:PORT]").bad_input()?;
-    let target = resolve(target).host_cannot()?;
+    let target = resolve(target).bad_input()?;
     let spec = spec(args, target)?;
     let profile = profile(args).bad_input()?;
     // Before the first thread, so that all have the signals blocked.
@@ -168,12 +169,14 @@ pub(super) fn run(args: &Args) -> Outcome {
         return search(args, &watch, &mut session, profile);
     }
     let (result, interrupted) = carry_out(&watch, &mut session, &profile)?;
+    let invalid = result.doubt(&profile).map(Invalid::from);
+    let shown = output::Shown { result: &result, traffic: &session.traffic(), invalid: invalid.as_ref() };
     if args.json {
-        output::json(&spec, &profile, &result, &session.traffic())?;
+        shown.json(&spec, &profile)?;
     } else {
-        output::table(target, &result, &session.traffic())?;
+        shown.table(target)?;
     }
-    Ok(if interrupted { Exit::Interrupted } else { Exit::Done })
+    Ok(ended(interrupted, invalid.as_ref()))
 }
 
 fn write_subscribers(args: &Args, path: &std::path::Path) -> anyhow::Result<()> {
@@ -355,6 +358,7 @@ fn search(args: &Args, watch: &Watch, session: &mut SipSession, mut profile: Sip
     Ok(match bracket.ending {
         _ if interrupted => Exit::Interrupted,
         Ending::GeneratorLimited => Exit::HostCannot,
+        Ending::NothingPassed => Exit::Failed,
         _ => Exit::Done,
     })
 }
@@ -362,7 +366,7 @@ fn search(args: &Args, watch: &Watch, session: &mut SipSession, mut profile: Sip
 /// `--uas`: answers calls until a signal comes.
 fn answer(args: &Args) -> Outcome {
     let listen = args.target.as_deref().unwrap_or("127.0.0.1:5060");
-    let listen = resolve(listen).host_cannot()?;
+    let listen = resolve(listen).bad_input()?;
     let signals = SignalFd::new(&[Signal::INT, Signal::TERM]).context("preparing for Ctrl-C")?;
     let stop = AtomicBool::new(false);
     let answered = thread::scope(|scope| {

@@ -11,6 +11,8 @@ use vtax_sys::SysError;
 use vtax_sys::signals::SignalFd;
 use vtax_units::Nanos;
 
+use super::output::millis;
+
 /// How often the screen is renewed and the signals are looked at.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -145,11 +147,11 @@ impl IntervalLine {
             return None;
         }
         let line = format!(
-            "{:>6.1} s  {:>9.0} ok/s  {:>6} failed  mean {:.3} ms{}",
+            "{:>6.1} s  {:>9.0} ok/s  {:>6} failed  mean {}{}",
             now.elapsed.as_secs_f64(),
             lately.ok as f64 / lately.elapsed.as_secs_f64(),
             lately.failed,
-            lately.mean_latency().unwrap_or_default().as_secs_f64() * 1e3,
+            lately.mean_latency().map_or_else(|| "-".to_owned(), millis),
             if now.elapsed <= self.warmup { "  (warm-up)" } else { "" },
         );
         self.last = *now;

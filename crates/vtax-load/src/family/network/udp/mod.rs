@@ -38,7 +38,7 @@ pub(super) fn client(
         control::send(&mut link, &ToServer::Sent { datagrams: sender.sent })?;
         let receiver = control::ask_report(&mut link)?.udp_received;
         let receiver = receiver.ok_or_else(|| NetworkError::protocol("a report without datagrams".into()))?;
-        return Ok(UdpResult { sender, receiver });
+        return Ok(UdpResult::of(sender, receiver));
     }
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -50,6 +50,6 @@ pub(super) fn client(
         let receiver = joined(thread.join())?;
         let sender = report?.udp_sent;
         let sender = sender.ok_or_else(|| NetworkError::protocol("a report without datagrams".into()))?;
-        Ok(UdpResult { sender, receiver })
+        Ok(UdpResult::of(sender, receiver))
     })
 }

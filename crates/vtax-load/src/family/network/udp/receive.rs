@@ -36,10 +36,12 @@ pub(in super::super) fn receive(
     let result = receiving.run(socket, together, counter, over);
     counter.end();
     result.map_err(NetworkError::lost("receiving datagrams from it"))?;
-    let mut receiver = receiving.finish();
     // The kernel counts what it dropped, pieces as one; few are not full.
     let each = if together { of_piece(test) as u64 } else { 1 };
-    receiver.no_room = u64::from(dropped(socket.as_fd())) * each;
+    let since = receiving.dropped_before.unwrap_or(0);
+    let no_room = u64::from(dropped(socket.as_fd()).saturating_sub(since)) * each;
+    let mut receiver = receiving.finish();
+    receiver.no_room = no_room;
     receiver.cpu = usage.end();
     Ok(receiver)
 }
@@ -51,6 +53,8 @@ struct Receiving {
     jitter: Jitter,
     first: Option<u64>,
     last: u64,
+    /// What the socket had dropped in the warm-up.
+    dropped_before: Option<u32>,
     receiver: UdpReceiver,
     bytes: u64,
 }
@@ -65,6 +69,7 @@ impl Receiving {
             jitter: Jitter::default(),
             first: None,
             last: 0,
+            dropped_before: None,
             receiver: UdpReceiver { intervals: vec![0; intervals], ..UdpReceiver::default() },
             bytes: 0,
         }
@@ -88,6 +93,9 @@ impl Receiving {
                     let interval = self.timeline.interval_of(monotonic());
                     for i in 0..got {
                         self.take(&inbox, i, interval);
+                    }
+                    if self.first.is_some() {
+                        self.dropped_before.get_or_insert_with(|| dropped(socket.as_fd()));
                     }
                     counter.set(self.bytes, self.receiver.total);
                     if got == most {

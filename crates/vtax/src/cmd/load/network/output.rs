@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
+use anyhow::Context;
 use serde::Serialize;
 use vtax_load::LatencyHistogram;
 use vtax_load::network::{
@@ -10,6 +11,10 @@ use vtax_load::network::{
     TcpResult, UdpResult,
 };
 use vtax_units::Nanos;
+
+use crate::cmd::load::invalid::Invalid;
+use crate::exit::Failure;
+use crate::out;
 
 const QUANTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
@@ -37,17 +42,19 @@ pub(super) fn live(spec: &NetworkSpec, live: &Live) {
 }
 
 /// Prints the result for people.
-pub(super) fn text(spec: &NetworkSpec, result: &NetworkResult) {
-    let mut out = String::new();
+pub(super) fn text(result: &NetworkResult, invalid: Option<&Invalid>) -> Result<(), Failure> {
+    let mut text = String::new();
     let written = match result {
-        NetworkResult::Tcp(result) => tcp(&mut out, result),
-        NetworkResult::Udp(result) => udp(&mut out, result),
-        NetworkResult::Rr(result) => rr(&mut out, result),
-        NetworkResult::Ping(result) => ping(&mut out, spec, result),
+        NetworkResult::Tcp(result) => tcp(&mut text, result),
+        NetworkResult::Udp(result) => udp(&mut text, result),
+        NetworkResult::Rr(result) => rr(&mut text, result),
+        NetworkResult::Ping(result) => ping(&mut text, result),
     };
-    // Writing to a string can't fail.
-    debug_assert!(written.is_ok());
-    let _ = std::io::stdout().write_all(out.as_bytes());
+    written.context("writing the result")?;
+    if let Some(Invalid { why, .. }) = invalid {
+        text += &format!("invalid: {why}\n");
+    }
+    out::text(&text)
 }
 
 fn tcp(out: &mut String, result: &TcpResult) -> std::fmt::Result {
@@ -60,14 +67,16 @@ fn tcp(out: &mut String, result: &TcpResult) -> std::fmt::Result {
             bytes(flow.receiver.counted_bytes),
             seconds(flow.receiver.counted_time)
         )?;
-        let total = |of: fn(&ConnectionFacts) -> u64| flow.sender.connections.iter().map(of).sum::<u64>();
-        writeln!(out, "  retransmissions  {}", total(|c| u64::from(c.retransmissions)))?;
+        // The kernel and the scheduler count from the first byte on, not from where counting begins.
+        let again = |c: &ConnectionFacts| u64::from(c.retransmissions);
         writeln!(
             out,
-            "  CPU              {} sender, {} receiver: {} per CPU-second",
+            "  with warm-up     {}, {} segments sent again; CPU {} sender, {} receiver: {} for each second of it",
+            bytes(flow.receiver.total_bytes),
+            flow.sender.connections.iter().map(again).sum::<u64>(),
             seconds(flow.sender.cpu.total()),
             seconds(flow.receiver.cpu.total()),
-            bits(per_cpu(flow))
+            amount(bits_by_cpu(flow))
         )?;
         for (number, (from, to)) in flow.sender.connections.iter().zip(&flow.receiver.connections).enumerate()
         {
@@ -81,16 +90,15 @@ fn tcp(out: &mut String, result: &TcpResult) -> std::fmt::Result {
                 bytes(to.receive_buffer)
             )?;
         }
-        match &flow.disagreement {
-            None => writeln!(out, "  check            programs and kernels of both ends agree")?,
-            Some(why) => writeln!(out, "  INVALID          {why}")?,
+        if flow.disagreement.is_none() {
+            writeln!(out, "  check            programs and kernels of both ends agree")?;
         }
     }
     Ok(())
 }
 
-/// Bits of the whole transfer for each CPU-second of both ends.
-fn per_cpu(flow: &TcpFlow) -> f64 {
+/// Bits of the whole transfer for each second of both ends' CPU.
+fn bits_by_cpu(flow: &TcpFlow) -> f64 {
     let cpu = flow.sender.cpu.total().as_secs_f64() + flow.receiver.cpu.total().as_secs_f64();
     flow.receiver.total_bytes as f64 * 8.0 / cpu.max(1e-9)
 }
@@ -107,24 +115,25 @@ fn udp(out: &mut String, result: &UdpResult) -> std::fmt::Result {
     )?;
     writeln!(out, "  reordered        {}", receiver.reordered)?;
     writeln!(out, "  duplicates       {}", receiver.duplicates)?;
-    writeln!(out, "  no room          {} dropped by the receiving socket", receiver.no_room)?;
+    writeln!(out, "  no room          {} of the lost: the receiving socket dropped them", receiver.no_room)?;
+    // It takes two to differ.
+    let jitter = |of: Nanos| if receiver.received < 2 { "-".to_owned() } else { time(of) };
     writeln!(
         out,
         "  jitter           {} at the end, {} on average",
-        time(receiver.jitter),
-        time(receiver.jitter_mean)
+        jitter(receiver.jitter),
+        jitter(receiver.jitter_mean)
     )?;
     if !sender.lateness.is_empty() {
         writeln!(out, "  sent late by     {}", quantiles(&sender.lateness))?;
     }
-    let each = |cpu: Nanos, count: u64| Nanos(cpu.0 / count.max(1));
+    let each = |cpu: Nanos, count: u64| match count {
+        0 => "-".to_owned(),
+        count => time(Nanos(cpu.0 / count)),
+    };
     let (sends, receives) =
         (each(sender.cpu.total(), sender.total), each(receiver.cpu.total(), receiver.total));
-    writeln!(out, "  CPU              {} to send one, {} to receive one", time(sends), time(receives))?;
-    if let Some(why) = &sender.limited {
-        writeln!(out, "  INVALID          {why}")?;
-    }
-    Ok(())
+    writeln!(out, "  CPU              {sends} to send one, {receives} to receive one")
 }
 
 fn rr(out: &mut String, result: &RrResult) -> std::fmt::Result {
@@ -132,10 +141,10 @@ fn rr(out: &mut String, result: &RrResult) -> std::fmt::Result {
     writeln!(out, "{rate:.0} transactions/s, {} in {}", result.transactions, seconds(result.time))?;
     writeln!(out, "  latency          {}", quantiles(&result.latency))?;
     let (client, server) = (seconds(result.client_cpu.total()), seconds(result.server_cpu.total()));
-    writeln!(out, "  CPU              {client} client, {server} server")
+    writeln!(out, "  CPU              {client} client, {server} server, warm-up included")
 }
 
-fn ping(out: &mut String, spec: &NetworkSpec, result: &PingResult) -> std::fmt::Result {
+fn ping(out: &mut String, result: &PingResult) -> std::fmt::Result {
     let lost = result.intended.saturating_sub(result.answered);
     let share = lost as f64 / result.intended.max(1) as f64 * 100.0;
     writeln!(out, "{} of {} probes answered, {share:.3} % lost", result.answered, result.intended)?;
@@ -145,13 +154,13 @@ fn ping(out: &mut String, spec: &NetworkSpec, result: &PingResult) -> std::fmt::
     if result.duplicates > 0 {
         writeln!(out, "  duplicates       {}", result.duplicates)?;
     }
-    if result.answered == 0 {
-        writeln!(out, "  nothing came back from {}", spec.target.ip())?;
-    }
     Ok(())
 }
 
 fn quantiles(histogram: &LatencyHistogram) -> String {
+    if histogram.is_empty() {
+        return "-".to_owned();
+    }
     let each = QUANTILES.map(|(name, q)| format!("{name} {}", time(histogram.quantile(q))));
     each.join("  ")
 }
@@ -161,6 +170,8 @@ fn quantiles(histogram: &LatencyHistogram) -> String {
 struct Report<'a> {
     host: &'a str,
     spec: &'a NetworkSpec,
+    /// Why the figures don't count, where they don't.
+    invalid: Option<&'a str>,
     figures: Figures,
     result: &'a NetworkResult,
 }
@@ -182,8 +193,15 @@ struct Figures {
 }
 
 /// Prints the result for programs.
-pub(super) fn json(host: &str, spec: &NetworkSpec, result: &NetworkResult) -> anyhow::Result<()> {
-    let ns = |h: &LatencyHistogram| Some(QUANTILES.map(|(name, q)| (name, h.quantile(q).0)).to_vec());
+pub(super) fn json(
+    host: &str,
+    spec: &NetworkSpec,
+    result: &NetworkResult,
+    invalid: Option<&Invalid>,
+) -> Result<(), Failure> {
+    let ns = |h: &LatencyHistogram| {
+        (!h.is_empty()).then(|| QUANTILES.map(|(name, q)| (name, h.quantile(q).0)).to_vec())
+    };
     let figures = match result {
         NetworkResult::Tcp(tcp) => Figures {
             up_bits_per_second: tcp.up.as_ref().map(TcpFlow::goodput),
@@ -200,16 +218,19 @@ pub(super) fn json(host: &str, spec: &NetworkSpec, result: &NetworkResult) -> an
         },
         NetworkResult::Ping(ping) => Figures { latency_ns: ns(&ping.rtt), ..Figures::default() },
     };
-    line(&serde_json::to_string_pretty(&Report { host, spec, figures, result })?);
-    Ok(())
+    out::json(&Report { host, spec, invalid: invalid.map(|invalid| invalid.why.as_str()), figures, result })
 }
 
 fn bits(per_second: f64) -> String {
-    let (figure, unit) = match per_second {
-        r if r >= 1e9 => (r / 1e9, "Gbit/s"),
-        r if r >= 1e6 => (r / 1e6, "Mbit/s"),
-        r if r >= 1e3 => (r / 1e3, "kbit/s"),
-        r => (r, "bit/s"),
+    amount(per_second) + "/s"
+}
+
+fn amount(bits: f64) -> String {
+    let (figure, unit) = match bits {
+        b if b >= 1e9 => (b / 1e9, "Gbit"),
+        b if b >= 1e6 => (b / 1e6, "Mbit"),
+        b if b >= 1e3 => (b / 1e3, "kbit"),
+        b => (b, "bit"),
     };
     format!("{figure:.3} {unit}")
 }

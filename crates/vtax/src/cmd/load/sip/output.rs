@@ -1,13 +1,19 @@
 //! What `vtax load sip` prints.
 
-use std::io::{self, Write};
+use std::fmt::{self, Write as _};
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
 
-use anyhow::{Context, Result};
+use anyhow::Context;
 use serde::Serialize;
 use vtax_load::search::{Bracket, Ending};
 use vtax_load::sip::{PhaseResult, SipProfile, SipResult, SipSpec, Traffic};
-use vtax_units::{Nanos, Share};
+use vtax_units::Share;
+
+use crate::cmd::load::invalid::Invalid;
+use crate::cmd::load::output::{figure, millis};
+use crate::exit::Failure;
+use crate::out;
 
 /// Quantiles that are printed.
 const QUANTILES: [(&str, f64); 5] =
@@ -37,10 +43,19 @@ pub(super) fn listening(address: SocketAddr) {
     let _ = writeln!(io::stdout(), "answering calls at sip:{address}");
 }
 
+/// A load that is shown.
+pub(super) struct Shown<'a> {
+    pub(super) result: &'a SipResult,
+    pub(super) traffic: &'a Traffic,
+    pub(super) invalid: Option<&'a Invalid>,
+}
+
 #[derive(Serialize)]
 struct Report<'a> {
     spec: &'a SipSpec,
     profile: &'a SipProfile,
+    /// Why the figures don't count, where they don't.
+    invalid: Option<&'a str>,
     phases: Vec<Summary<'a>>,
     traffic: &'a Traffic,
     result: &'a SipResult,
@@ -99,32 +114,24 @@ fn summary(phase: &PhaseResult) -> Summary<'_> {
     }
 }
 
-pub(super) fn json(
-    spec: &SipSpec,
-    profile: &SipProfile,
-    result: &SipResult,
-    traffic: &Traffic,
-) -> Result<()> {
-    let phases = result.phases.iter().map(summary).collect();
-    print_json(&Report { spec, profile, phases, traffic, result })
+impl Shown<'_> {
+    pub(super) fn json(&self, spec: &SipSpec, profile: &SipProfile) -> Result<(), Failure> {
+        let phases = self.result.phases.iter().map(summary).collect();
+        let invalid = self.invalid.map(|invalid| invalid.why.as_str());
+        out::json(&Report { spec, profile, invalid, phases, traffic: self.traffic, result: self.result })
+    }
+
+    pub(super) fn table(&self, target: SocketAddr) -> Result<(), Failure> {
+        let mut text = String::new();
+        put_table(&mut text, target, self.result, self.traffic).context("writing the result")?;
+        if let Some(Invalid { why, .. }) = self.invalid {
+            text += &format!("invalid: {why}\n");
+        }
+        out::text(&text)
+    }
 }
 
-fn print_json(value: &impl Serialize) -> Result<()> {
-    let mut out = io::stdout().lock();
-    serde_json::to_writer_pretty(&mut out, value).context("printing the result")?;
-    writeln!(out).context("printing the result")
-}
-
-pub(super) fn table(target: SocketAddr, result: &SipResult, traffic: &Traffic) -> Result<()> {
-    put_table(&mut io::stdout().lock(), target, result, traffic).context("printing the result")
-}
-
-fn put_table(
-    out: &mut impl Write,
-    target: SocketAddr,
-    result: &SipResult,
-    traffic: &Traffic,
-) -> io::Result<()> {
+fn put_table(out: &mut String, target: SocketAddr, result: &SipResult, traffic: &Traffic) -> fmt::Result {
     writeln!(out, "sip:{target}")?;
     for phase in &result.phases {
         put_phase(out, phase)?;
@@ -143,7 +150,7 @@ fn put_table(
     Ok(())
 }
 
-fn put_phase(out: &mut impl Write, phase: &PhaseResult) -> io::Result<()> {
+fn put_phase(out: &mut String, phase: &PhaseResult) -> fmt::Result {
     writeln!(out, "\n{}, {:.1} s", step_line(phase).trim_start(), phase.duration.as_secs_f64())?;
     for scenario in &phase.scenarios {
         let causes: Vec<String> =
@@ -179,12 +186,12 @@ fn put_phase(out: &mut impl Write, phase: &PhaseResult) -> io::Result<()> {
     let generator = &phase.generator;
     writeln!(
         out,
-        "  generator: {} workers, busiest {:.0} % of its CPU, {:.2} s user + {:.2} s system, attempts late by p99 {:.3} ms",
+        "  generator: {} workers, busiest {:.0} % of its CPU, {:.2} s user + {:.2} s system, attempts late by p99 {}",
         generator.workers,
         100.0 * generator.busiest,
         generator.cpu_user.as_secs_f64(),
         generator.cpu_system.as_secs_f64(),
-        millis(phase.lateness.quantile(0.99))
+        figure(&phase.lateness, millis(phase.lateness.quantile(0.99)))
     )?;
     if let Some(why) = &generator.limited {
         writeln!(out, "  invalid: generator-limited: {why}")?;
@@ -192,11 +199,7 @@ fn put_phase(out: &mut impl Write, phase: &PhaseResult) -> io::Result<()> {
     Ok(())
 }
 
-fn millis(time: Nanos) -> f64 {
-    time.as_secs_f64() * 1e3
-}
-
-fn put_traffic(out: &mut impl Write, traffic: &Traffic) -> io::Result<()> {
+fn put_traffic(out: &mut String, traffic: &Traffic) -> fmt::Result {
     writeln!(
         out,
         "messages    {} requests and {} responses sent, {} of them again; {} requests and {} responses received",
@@ -208,17 +211,19 @@ fn put_traffic(out: &mut impl Write, traffic: &Traffic) -> io::Result<()> {
     )
 }
 
-pub(super) fn traffic(traffic: &Traffic) -> Result<()> {
-    put_traffic(&mut io::stdout().lock(), traffic).context("printing the result")
+pub(super) fn traffic(traffic: &Traffic) -> Result<(), Failure> {
+    let mut text = String::new();
+    put_traffic(&mut text, traffic).context("writing the result")?;
+    out::text(&text)
 }
 
-pub(super) fn traffic_json(traffic: &Traffic) -> Result<()> {
-    print_json(traffic)
+pub(super) fn traffic_json(traffic: &Traffic) -> Result<(), Failure> {
+    out::json(traffic)
 }
 
-pub(super) fn search(bracket: &Bracket, ihs: Share, json: bool) -> Result<()> {
+pub(super) fn search(bracket: &Bracket, ihs: Share, json: bool) -> Result<(), Failure> {
     if json {
-        return print_json(bracket);
+        return out::json(bracket);
     }
     let lower = bracket.lower.map_or(0.0, |rate| rate.0);
     let upper = bracket.upper.map_or(f64::INFINITY, |rate| rate.0);
@@ -232,6 +237,5 @@ pub(super) fn search(bracket: &Bracket, ihs: Share, json: bool) -> Result<()> {
         }
     };
     let steps = bracket.steps.len();
-    writeln!(io::stdout(), "capacity (at most {ihs} inadequately handled): {found}; {steps} steps")
-        .context("printing the result")
+    out::text(&format!("capacity (at most {ihs} inadequately handled): {found}; {steps} steps\n"))
 }

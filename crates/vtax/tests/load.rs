@@ -1,0 +1,130 @@
+//! `vtax load` where nothing works: it says so, gives no figures, and doesn't end as if all was well.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+
+use vtax_sys::require::{Need, need};
+
+const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
+/// Short, and at a rate that a busy machine can carry.
+const SHORT: [&str; 5] = ["--warmup", "0s", "--duration", "300ms", "-q"];
+
+fn vtax(arguments: &[&str]) -> Output {
+    Command::new(VTAX).args(arguments).stdin(Stdio::null()).output().expect("vtax starts")
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn expect(output: &Output, code: i32, words: &[&str]) {
+    let text = text(output);
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    for word in words {
+        assert!(text.contains(word), "`{word}` is not in:\n{text}");
+    }
+}
+
+/// No figure is made of nothing.
+fn without_figures(output: &Output) {
+    let text = text(output);
+    for figure in ["0.000 ms", " 0 ns", " 0.000  "] {
+        assert!(!text.contains(figure), "`{figure}` is in:\n{text}");
+    }
+}
+
+/// The embedded HTTP server, ended with this.
+struct Server {
+    child: Child,
+    url: String,
+}
+
+impl Server {
+    fn start() -> Self {
+        let arguments = ["service", "http", "--listen", "127.0.0.1:0"];
+        let mut child = Command::new(VTAX).args(arguments).stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+        let url = line.trim().rsplit(' ').next().unwrap_or_default().to_owned();
+        Self { child, url }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_no_success() {
+    let nobody = format!("127.0.0.1:{}", vtax_sys::free_port());
+    let url = format!("http://{nobody}/");
+    let load = |rest: &[&str]| vtax(&[&["load", "http", &url][..], rest, &SHORT].concat());
+    for output in [load(&["--rate", "50/s"]), load(&["--connections", "2"])] {
+        expect(&output, 1, &["connections were refused: does a server listen there?"]);
+        without_figures(&output);
+    }
+    expect(&load(&["--search"]), 1, &["nothing to search", "refused"]);
+    expect(&load(&["--search", "--rate", "50/s"]), 1, &["even", "was too much"]);
+    expect(&vtax(&["load", "redis", &nobody, "--rate", "50/s"]), 1, &["first value of each key", "refused"]);
+    for test in ["tcp", "udp", "rr"] {
+        expect(&vtax(&["load", test, &nobody]), 1, &[&nobody, "--server` running there?"]);
+    }
+    expect(&vtax(&["load", "http", "http://no.such.host.invalid/", "--rate", "1/s"]), 2, &["no.such.host"]);
+}
+
+#[test]
+fn answers_that_are_errors_are_named() {
+    let server = Server::start();
+    let url = format!("{}/nothing/here", server.url);
+    let arguments = [&["load", "http", &url, "--rate", "50/s"][..], &SHORT].concat();
+    let output = vtax(&arguments);
+    expect(&output, 1, &["answers were 404: is the target right?"]);
+    without_figures(&output);
+    let output = vtax(&[&arguments[..], &["--json"]].concat());
+    expect(&output, 1, &[]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(json["invalid"].as_str().is_some_and(|why| why.contains("404")), "{json}");
+    assert!(json["latency_ns"].is_null() && json["result"]["counts"]["failed_status"] == 404, "{json}");
+}
+
+#[test]
+fn an_echo_that_nobody_answers_is_no_success() {
+    if !need(&[Need::Ns]) {
+        return;
+    }
+    let silent = "ip link set lo up; echo 1 > /proc/sys/net/ipv4/icmp_echo_ignore_all; exec \"$@\"";
+    let output = Command::new("unshare")
+        .args(["-Urn", "sh", "-c", silent, "sh", VTAX, "load", "ping", "127.0.0.1"])
+        .args(["--rate", "50/s", "--timeout", "100ms"])
+        .args(SHORT)
+        .output()
+        .expect("unshare runs");
+    expect(&output, 1, &["100.000 % lost", "invalid: none of", "probes was answered"]);
+    without_figures(&output);
+}
+
+/// As `vtax schema | head` does: nobody reads what is printed.
+#[test]
+fn a_reader_that_has_seen_enough_is_no_bug() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let plan = directory.path().join("plan.yaml");
+    let text = "vtax: 1\nname: t\nbaseline: native\nenvironments: [native]\nservices: http\n\
+                workload: {http: {target: /page/1}}\nmeasure: [capacity]\n";
+    std::fs::write(&plan, text).expect("written");
+    let plan = plan.to_str().expect("UTF-8");
+    let server = Server::start();
+    let url = format!("{}/page/1", server.url);
+    let load = [&["load", "http", &url, "--connections", "2"][..], &SHORT].concat();
+    let json = [&load[..], &["--json"]].concat();
+    for arguments in [&["schema"][..], &["check", plan], &["check", plan, "--json"], &load, &json] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = Command::new(VTAX).args(arguments).stdout(writer).output().expect("vtax starts");
+        // 3 where the machine was too busy for a generator.
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{arguments:?}: {}", self::text(&output));
+        assert!(!self::text(&output).contains("vtax:"), "{arguments:?}: {}", self::text(&output));
+    }
+}
