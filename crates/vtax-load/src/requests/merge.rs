@@ -7,7 +7,7 @@ use vtax_units::Nanos;
 
 use super::worker::{Finding, Job};
 use super::{Model, RequestStep};
-use crate::limit::{Evidence, judge};
+use crate::limit::{Evidence, FLOOR_IN_LATENCY, judge};
 use crate::{ConnectionCounts, Counts, GeneratorUse, Interval, LatencyHistogram, LoadError, LoadResult};
 
 /// The result of a step from what each worker found.
@@ -77,6 +77,7 @@ fn generator(
         missed_own,
         no_descriptors: counts.errors.no_descriptors,
         no_addresses: counts.errors.no_addresses,
+        floor: FLOOR_IN_LATENCY,
         latency_p99: p99_with_timeouts(timeout, counts, latency),
         lateness_p99: lateness.quantile(0.99),
         own_lateness_p99: own_lateness.quantile(0.99),

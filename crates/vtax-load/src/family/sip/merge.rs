@@ -13,7 +13,7 @@ use super::{
 };
 use crate::drive::Used;
 use crate::histogram::bounded;
-use crate::limit::{Evidence, judge};
+use crate::limit::{Evidence, FLOOR_BESIDE, judge};
 use crate::{GeneratorUse, LatencyHistogram};
 
 /// Share of all messages that the kernel may drop before the generator counts as too slow.
@@ -104,6 +104,7 @@ fn phase(
         busy: uses.iter().map(|u| u.busy).collect(),
         displaced: uses.iter().map(|u| u.displaced).collect(),
         intended: attempts,
+        floor: FLOOR_BESIDE,
         latency_p99: all.quantile(0.99),
         lateness_p99: lateness.quantile(0.99),
         own_lateness_p99: lateness.quantile(0.99),
