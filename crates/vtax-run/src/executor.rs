@@ -55,6 +55,7 @@ impl LabExecutor {
         options.guest = guests.guest.clone();
         let mut notes = std::mem::take(&mut guests.notes);
         notes.extend(skipped(plan));
+        notes.extend(hidden(plan));
         let lab = Lab::new(options).map_err(|e| RunError::Lab(Box::new(e)))?;
         Ok(Self {
             lab,
@@ -75,6 +76,11 @@ impl LabExecutor {
     pub fn obstacle(&mut self, cell: &Cell) -> Option<String> {
         if let Some(missing) = vtax_service::missing(&cell.service) {
             return Some(missing.to_string());
+        }
+        // Without namespaces there is but the host's /tmp.
+        let hidden = vtax_service::hidden(&cell.service).into_iter().find(|hidden| hidden.program);
+        if let Some(hidden) = hidden.filter(|_| self.lab.has_namespaces()) {
+            return Some(hidden.why);
         }
         if let Some(obstacle) = self.lab.path_obstacle(&cell.path) {
             return Some(obstacle);
@@ -124,6 +130,15 @@ fn skipped(plan: &Plan) -> Vec<String> {
         }
     }
     notes.into_iter().collect()
+}
+
+/// Arguments of services that seem to name what environments can't see. They may be something else, so the services are measured.
+fn hidden(plan: &Plan) -> BTreeSet<String> {
+    let hidden = |cell: &Cell| {
+        let arguments = vtax_service::hidden(&cell.service).into_iter().filter(|hidden| !hidden.program);
+        arguments.map(|hidden| format!("service {}: {}", cell.service.name, hidden.why)).collect::<Vec<_>>()
+    };
+    plan.cells.iter().flat_map(hidden).collect()
 }
 
 /// Why no tap can be made; found out by making one, which is gone when it is dropped.

@@ -103,10 +103,13 @@ pub struct Missing {
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is not installed", self.program)?;
+        let program = &self.program;
         match self.install {
-            Some(install) => write!(f, "; install it with `{install}`"),
-            None => f.write_str("; install it, or give its full path in `command`"),
+            Some(install) => write!(f, "{program} is not installed; install it with `{install}`"),
+            None if program.contains('/') => write!(f, "this host has no {program}, with which `run` begins"),
+            None => {
+                write!(f, "{program} is not installed; install it, or give its full path as the first of `run`")
+            }
         }
     }
 }

@@ -79,6 +79,27 @@ fn bad_arguments_and_plans_are_bad_input() {
 }
 
 #[test]
+fn check_tells_what_a_service_lacks_or_its_environments_do_not_see() {
+    let scratch = Scratch::new();
+    let server = scratch.file("server.sh", "exit 0\n");
+    let check = |run: &str| {
+        let service = OWN_HTTP.replace("[/proc/self/exe, none]", run);
+        vtax(&["check", &scratch.file("plan.yaml", &plan("[native]", &service))])
+    };
+    let missing = "missing on this host";
+    expect(&check("[no-such-server]"), 0, &[missing, "no-such-server is not installed", "the first of `run`"]);
+    expect(&check("[/nowhere/server]"), 0, &[missing, "this host has no /nowhere/server"]);
+    assert!(!text(&check("[sh, -c, 'exit 0']")).contains(missing));
+    if server.starts_with("/tmp/") {
+        for run in [format!("[{server}]"), format!("[sh, {server}]")] {
+            expect(&check(&run), 0, &[missing, &server, "below /tmp, of which each environment has its own"]);
+        }
+    }
+    // Tests run in the crate's directory.
+    expect(&check("[./Cargo.toml]"), 0, &[missing, "is a relative path"]);
+}
+
+#[test]
 fn a_directory_that_is_no_run_or_a_damaged_or_newer_one_is_named() {
     let scratch = Scratch::new();
     let run = scratch.name("run");

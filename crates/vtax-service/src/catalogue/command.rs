@@ -8,6 +8,7 @@ use vtax_plan::model::{CommandService, Ready};
 use super::entry::Entry;
 use crate::documents::write_file;
 use crate::error::ServiceError;
+use crate::hidden::{Hidden, hidden};
 use crate::packages::{Missing, find_program};
 use crate::recipe::{Condition, Job, Recipe};
 
@@ -23,6 +24,10 @@ impl Entry for Own<'_> {
             package: None,
             install: None,
         })
+    }
+
+    fn hidden(&self) -> Vec<Hidden> {
+        hidden(&self.0.command, |word| self.0.files.contains_key(word.trim_start_matches("./")))
     }
 
     fn installed_files(&self) -> Vec<PathBuf> {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use vtax_plan::model::Subscribers;
 
 use crate::error::ServiceError;
+use crate::hidden::Hidden;
 use crate::packages::{Missing, Package};
 use crate::recipe::{Job, Prepared, Recipe};
 
@@ -23,6 +24,11 @@ pub(crate) trait Entry {
     /// What the host lacks of it, first things first.
     fn missing(&self) -> Option<Missing> {
         self.packages().into_iter().find(Package::missing).map(Missing::from)
+    }
+
+    /// What it is started from that this host has and nodes don't see.
+    fn hidden(&self) -> Vec<Hidden> {
+        Vec::new()
     }
 
     /// Its installed programs and modules.

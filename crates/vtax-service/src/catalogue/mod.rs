@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use vtax_plan::model::{Service, ServiceKind, Subscribers};
 
 use crate::error::ServiceError;
+use crate::hidden::Hidden;
 use crate::identity::Identity;
 use crate::packages::{Missing, PATH, Package};
 use crate::recipe::{Job, Place, Prepared, Recipe};
@@ -51,6 +52,12 @@ pub fn packages() -> Vec<Package> {
 #[must_use]
 pub fn missing(service: &Service) -> Option<Missing> {
     entry(&service.kind).missing()
+}
+
+/// What `service` is started from that this host has and nodes don't see, as they have a `/tmp` and a `/run` of their own.
+#[must_use]
+pub fn hidden(service: &Service) -> Vec<Hidden> {
+    entry(&service.kind).hidden()
 }
 
 /// The installed programs and modules that `service` consists of, the one that isn't there left out; empty

@@ -1,11 +1,12 @@
 //! `vtax check`: what a plan would do.
 
+use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 use vtax_plan::PlanErrors;
 use vtax_plan::estimate::{Assumptions, Estimate, cautions, estimate, pieces, requirements};
-use vtax_plan::model::{Plan, TrialKind};
+use vtax_plan::model::{Cell, Plan, TrialKind};
 use vtax_run::calibration;
 use vtax_store::Calibration;
 use vtax_sys::clock::unix_ms;
@@ -77,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let Some(plan) = args.plan.load_or_print() else {
         return Ok(Exit::BadInput);
     };
-    out::text(&to_text(&plan, calibrated(&plan).as_ref()))?;
+    out::text(&(to_text(&plan, calibrated(&plan).as_ref()) + &missing_text(&missing(&plan))))?;
     Ok(Exit::Done)
 }
 
@@ -95,8 +96,25 @@ fn to_json(plan: &Plan, calibration: Option<&Calibration>) -> serde_json::Value 
         "builds": pieces(plan),
         "needs": requirements(plan),
         "cautions": cautions(plan, &tcg),
+        "missing": missing(plan),
         "calibration": calibration,
     })
+}
+
+/// What services need and this host lacks, or its nodes can't see, one sentence each.
+fn missing(plan: &Plan) -> BTreeSet<String> {
+    let of = |cell: &Cell| -> Vec<String> {
+        let service = &cell.service;
+        let missing = vtax_service::missing(service).map(|missing| missing.to_string());
+        let hidden = vtax_service::hidden(service).into_iter().map(|hidden| hidden.why);
+        missing.into_iter().chain(hidden).map(|why| format!("service {}: {why}", service.name)).collect()
+    };
+    plan.cells.iter().flat_map(of).collect()
+}
+
+fn missing_text(missing: &BTreeSet<String>) -> String {
+    let lines: String = missing.iter().map(|why| format!("  {why}\n")).collect();
+    if lines.is_empty() { lines } else { format!("\nmissing on this host\n{lines}") }
 }
 
 fn to_text(plan: &Plan, calibration: Option<&Calibration>) -> String {
