@@ -69,13 +69,13 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
-/// Says on standard error what went wrong; the one place where errors are printed.
+/// Says on standard error what went wrong, as clap and the plan's errors do; the one place where errors are printed.
 pub(crate) fn report(failure: &Failure) -> Exit {
     let mut err = std::io::stderr().lock();
     // Nothing more can be said where even standard error is gone.
-    let _ = writeln!(err, "vtax: {failure}");
+    let _ = writeln!(err, "error: {failure}");
     if failure.exit == Exit::Bug {
-        let _ = writeln!(err, "vtax: this is a bug; please report it with the command");
+        let _ = writeln!(err, "this is a bug of vtax; please report it with the command");
     }
     failure.exit
 }

@@ -17,7 +17,7 @@ pub enum NetworkError {
         reason: String,
     },
     /// Nobody answers there.
-    #[error("connect to {target}; is `vtax load tcp --server` running there?")]
+    #[error("connect to {target}; is `vtax load tcp --server{}` running there?", listen(*target))]
     Connect {
         /// Where to.
         target: SocketAddr,
@@ -69,6 +69,11 @@ pub enum NetworkError {
     /// The test was cancelled before anything was measured.
     #[error("cancelled before anything was measured")]
     Cancelled,
+}
+
+/// What a server needs besides to be reached at this address.
+fn listen(target: SocketAddr) -> String {
+    if target.ip().is_loopback() { String::new() } else { format!(" --listen {target}") }
 }
 
 impl NetworkError {

@@ -2,6 +2,7 @@
 
 mod output;
 
+use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -46,8 +47,8 @@ pub(super) struct TcpArgs {
     /// Bytes of one write.
     #[arg(long, default_value = "1MiB")]
     block: Bytes,
-    /// Copy between programs and kernels at both ends, as most programs do; otherwise the sender's kernel sends a
-    /// file's pages as they are, and the receiver's counts and drops what arrives.
+    /// Copy between programs and kernels at both ends, as iperf3 and most programs do; otherwise the sender's kernel
+    /// sends a file's pages as they are, and the receiver's counts and drops what arrives.
     #[arg(long)]
     copy: bool,
     #[command(flatten)]
@@ -61,7 +62,7 @@ pub(super) struct UdpArgs {
     ends: Ends,
     #[command(flatten)]
     course: CourseArgs,
-    /// Payload bits per second; `max`: as fast as they go out.
+    /// Payload bits per second; `max`: as fast as they go out, many at once (segmentation offload).
     #[arg(long, default_value = "10Mbit")]
     rate: UdpRate,
     /// Payload of a datagram, in bytes.
@@ -130,10 +131,10 @@ struct Ends {
     /// HOST[:PORT] of the server.
     #[arg(required_unless_present = "server")]
     host: Option<String>,
-    /// Be the server, for all four kinds of test, until ended.
+    /// Be the server, for all four kinds of test, until ended; of this host alone unless --listen says otherwise.
     #[arg(long, conflicts_with = "host")]
     server: bool,
-    /// Where the server listens.
+    /// Where the server listens: 0.0.0.0:5202 for other hosts. Whoever reaches it may use it.
     #[arg(long, conflicts_with = "host", default_value_t = SocketAddr::from(([127, 0, 0, 1], PORT)))]
     listen: SocketAddr,
 }
@@ -294,6 +295,11 @@ fn server(listen: SocketAddr, signals: &SignalFd) -> Outcome {
         TcpListener::bind(listen).with_context(|| format!("listening on {listen}")).host_cannot()?;
     let address = listener.local_addr().context("asking for the address").host_cannot()?;
     output::line(&format!("listening on {address}"));
+    if address.ip().is_loopback() {
+        // On standard error: programs read the line above.
+        let hint = "other hosts can't reach it there; --listen ADDRESS:PORT lets them";
+        let _ = writeln!(std::io::stderr(), "{hint}");
+    }
     let stop = AtomicBool::new(false);
     let result = thread::scope(|scope| {
         let serving = scope.spawn(|| serve(&listener, ServerOptions { tests: TESTS_AT_ONCE }, &stop));

@@ -19,7 +19,7 @@ use crate::exit::{Classify, Exit, Failure, Outcome};
 
 /// Options of every load of requests: an open loop with --rate, a closed loop with --connections alone.
 #[derive(clap::Args)]
-#[group(id = "load", multiple = true, required = true, args = ["rate", "connections", "search"])]
+#[command(group(clap::ArgGroup::new("load").multiple(true).required(true).args(["rate", "connections", "search"])))]
 pub(super) struct RequestArgs {
     /// Open loop: requests start at this rate, whatever the answers do. A rate (`5000/s`), or
     /// steps and ramps: `1000/s:10s,1000/s..9000/s:30s`. The last rate holds to the end.
@@ -39,7 +39,7 @@ pub(super) struct RequestArgs {
     #[arg(long, value_parser = arrivals(), default_value = "poisson")]
     arrivals: Arrivals,
     /// A request not answered this long after its intended start has failed.
-    #[arg(long, default_value = "5s")]
+    #[arg(long, default_value = "2s")]
     timeout: Nanos,
     /// CPUs to use, one worker each [default: all this process may use].
     #[arg(long)]
