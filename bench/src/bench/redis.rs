@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use crate::place;
-use crate::program::{median, pinned, run};
+use crate::program::{median, pinned, run, run_load};
 use crate::sheet::{Row, Sheet};
 
 const GENERATOR_CPU: &str = "0";
@@ -68,9 +68,7 @@ fn ours(server: &Server, reads: &str, pipeline: u32) -> Result<f64> {
     command.args(["--keys", &KEYS.to_string(), "--value", &format!("{VALUE_BYTES}B"), "--reads", reads]);
     // Without a warm-up all requests count that the CPU time was used for.
     command.args(["--warmup", "0s", "--duration", &format!("{SECONDS}s")]);
-    let (output, reaped) = run(&mut command, "vtax load")?;
-    let report: serde_json::Value =
-        serde_json::from_str(&output).context("reading what vtax load printed")?;
+    let (report, reaped) = run_load(&mut command)?;
     let ok = report.pointer("/result/counts/ok").and_then(serde_json::Value::as_f64).context("no count")?;
     let errors = report.pointer("/result/counts/errors").context("no errors")?;
     let failed: u64 = errors.as_object().into_iter().flatten().filter_map(|(_, n)| n.as_u64()).sum();

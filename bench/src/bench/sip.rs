@@ -16,7 +16,7 @@ use vtax_sys::{free_port, reap};
 
 use super::kamailio;
 use crate::place;
-use crate::program::{median, pinned, run};
+use crate::program::{median, pinned, run_load};
 use crate::sheet::{Row, Sheet};
 
 const GENERATOR_CPU: &str = "0";
@@ -294,10 +294,10 @@ pub(crate) fn vtax(target: &str, arguments: &[&str]) -> Result<Loaded> {
     let mut command = pinned(GENERATOR_CPU, &place::vtax().display().to_string());
     command.args(["load", "sip", target, "--json", "--quiet", "--cpus", GENERATOR_CPU, "--drain", "5s"]);
     let begun = Instant::now();
-    let (output, reaped) = run(command.args(arguments), "vtax load sip")?;
+    let (result, reaped) = run_load(command.args(arguments))?;
     let seconds = begun.elapsed().as_secs_f64();
     Ok(Loaded {
-        result: serde_json::from_str(&output).context("reading what vtax load printed")?,
+        result,
         cpu_seconds: reaped.cpu.total().as_secs_f64(),
         memory_mib: reaped.resident_bytes_max as f64 / f64::from(1 << 20),
         seconds,
