@@ -90,9 +90,25 @@ pub(crate) fn scalar<'a>(node: &'a Node, what: &str, report: &mut Report) -> Opt
     match node.text() {
         Some(text) if !node.is_null() => Some(text),
         _ => {
-            report.error(node.span, format!("{what} is needed here, not {}", node.describe()));
+            let entry = report.error(node.span, format!("{what} is needed here, not {}", node.describe()));
+            if let Some(name) = unquoted(node) {
+                entry.help(format!("a bare `{{` begins a mapping: quote it, `\"{{{name}}}\"`"));
+            }
             None
         }
+    }
+}
+
+/// The placeholder that this mapping is, as it was written without quotes.
+fn unquoted(node: &Node) -> Option<&str> {
+    match &node.value {
+        Value::Mapping(entries) => match entries.as_slice() {
+            [(key, value)] if value.is_null() => {
+                ["address", "port", "dir"].into_iter().find(|name| *key.value == **name)
+            }
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -234,6 +250,7 @@ impl JsonSchema for TextMap {
 pub(crate) struct Fields<'a> {
     entries: Cow<'a, [(Key, Node)]>,
     title: &'static str,
+    known: Vec<&'static str>,
     span: Span,
 }
 
@@ -261,10 +278,21 @@ impl<'a> Fields<'a> {
                 return None;
             }
         };
-        for (key, _) in entries.iter().filter(|(key, _)| !known.contains(&&*key.value)) {
+        let fields = Self { entries, title, known: known.to_vec(), span: node.span };
+        for key in fields.unknown() {
             unknown(key, &format!("key in {title}"), "keys", known, report);
+            report.guessed.extend(nearest(&key.value, known.iter().copied()));
         }
-        Some(Self { entries, title, span: node.span })
+        Some(fields)
+    }
+
+    fn unknown(&self) -> impl Iterator<Item = &Key> {
+        self.entries.iter().map(|(key, _)| key).filter(|key| !self.known.contains(&&*key.value))
+    }
+
+    /// True where an unknown key was probably meant to be this one, which was then told already.
+    fn misspelt(&self, key: &str) -> bool {
+        self.unknown().any(|unknown| nearest(&unknown.value, self.known.iter().copied()) == Some(key))
     }
 
     fn find(&self, key: &str) -> Option<&Node> {
@@ -272,7 +300,7 @@ impl<'a> Fields<'a> {
     }
 
     pub(crate) fn required<T: Decode>(&self, key: &str, report: &mut Report) -> Option<Spanned<T>> {
-        if self.find(key).is_none() {
+        if self.find(key).is_none() && !self.misspelt(key) {
             report.error(self.span.at_start(), format!("{} needs the key `{key}`", self.title));
         }
         self.optional(key, report)
@@ -302,7 +330,13 @@ impl<'a> Fields<'a> {
 pub(crate) fn unknown(word: &Key, what: &str, plural: &str, known: &[&str], report: &mut Report) {
     let text = crate::diagnose::shorten(&word.value);
     let guess = nearest(&word.value, known.iter().copied());
-    let guess = guess.map_or(String::new(), |g| format!("did you mean `{g}`? "));
+    let guess = match guess {
+        Some(guess) => format!("did you mean `{guess}`? "),
+        None if known.contains(&"command") => {
+            format!("a program of your own is a `command: {{run: [{text}], port: 8000}}`; ")
+        }
+        None => String::new(),
+    };
     let allowed = match known {
         [] => format!("there are no {plural} here"),
         known => format!("allowed {plural}: {}", listed(known.iter().copied())),

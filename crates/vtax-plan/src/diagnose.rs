@@ -1,5 +1,6 @@
 //! What is wrong with a plan, where, and the way out.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;
@@ -168,12 +169,14 @@ pub(crate) struct Report {
     /// Where errors beyond [`MAX_ERRORS`] are written, each over the last.
     spill: Entry,
     left_out: usize,
+    /// Known keys that unknown ones were probably meant to be.
+    pub(crate) guessed: BTreeSet<&'static str>,
 }
 
 impl Report {
     pub(crate) fn new(sources: Vec<Source>) -> Self {
         let spill = Entry::new(Span::default(), String::new());
-        Self { sources, errors: Vec::new(), spill, left_out: 0 }
+        Self { sources, errors: Vec::new(), spill, left_out: 0, guessed: BTreeSet::new() }
     }
 
     /// Notes an error; the result takes the way out.

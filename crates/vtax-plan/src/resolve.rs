@@ -110,7 +110,10 @@ fn services(raw: &PlanRaw, report: &mut Report) -> Option<Vec<Named<Service>>> {
     if workload.value.items.iter().all(|w| w.value.protocol() == Protocol::Network) {
         return Some(vec![Named { name: "peer".to_owned(), span: workload.span, variants }]);
     }
-    report.error(workload.span.at_start(), "the plan needs the key `services`");
+    // No other mapping has this key.
+    if !report.guessed.contains("services") {
+        report.error(workload.span.at_start(), "the plan needs the key `services`");
+    }
     None
 }
 
