@@ -11,6 +11,7 @@ mod error;
 mod executor;
 mod failover;
 mod family;
+mod found;
 mod guests;
 mod instrument;
 mod live;
@@ -33,6 +34,7 @@ mod warm_up;
 
 pub use error::RunError;
 pub use executor::LabExecutor;
+pub use found::Found;
 pub use guests::PairSupport;
 pub use live::LiveProgress;
 pub use observe::{Observer, RunEvent};

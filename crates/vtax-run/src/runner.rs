@@ -12,6 +12,7 @@ use vtax_sys::clock::unix_ms;
 use vtax_units::Rate;
 
 use crate::error::RunError;
+use crate::found::Found;
 use crate::observe::{Observer, RunEvent};
 use crate::offered::{capacity, halved, offered};
 use crate::order::Order;
@@ -249,10 +250,10 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// True where at least one trial counts.
+    /// What its trials have come to.
     #[must_use]
-    pub fn found_anything(&self) -> bool {
-        self.records.iter().any(|r| r.validity == Validity::Valid)
+    pub fn found(&self) -> Found {
+        Found::of(self.records.iter().map(|record| &record.validity))
     }
 
     /// Provenance grows with the first trials of each environment and then stays.

@@ -128,23 +128,24 @@ fn a_service_that_is_not_there_dies_or_never_gets_ready_is_named() {
         return;
     }
     let cases = [
-        (r#"[/nowhere/server]"#, "5s", vec!["/nowhere/server"]),
+        (r#"[/nowhere/server]"#, "5s", 3, vec!["/nowhere/server"]),
         (
             r#"[/bin/sh, -c, "echo no database today >&2; exit 3"]"#,
             "5s",
+            1,
             vec!["exit code 3", "no database today"],
         ),
-        (r#"[/bin/sleep, "60"]"#, "300ms", vec!["not ready", "300"]),
+        (r#"[/bin/sleep, "60"]"#, "300ms", 1, vec!["not ready", "300"]),
     ];
-    for (number, (command, within, words)) in cases.into_iter().enumerate() {
+    for (number, (command, within, code, words)) in cases.into_iter().enumerate() {
         let scratch = Scratch::new();
         let service = OWN_HTTP
             .replace("[/proc/self/exe, none]", command)
             .replace("}}]", &format!(", ready_timeout: {within}}}}}]"));
         let plan = scratch.file("plan.yaml", &plan("[native]", &service));
         let output = vtax(&["run", &plan, "--out", &scratch.name("run")]);
-        assert_eq!(output.status.code(), Some(3), "case {number}: {}", text(&output));
-        expect(&output, 3, &words);
+        assert_eq!(output.status.code(), Some(code), "case {number}: {}", text(&output));
+        expect(&output, code, &words);
     }
 }
 
@@ -298,7 +299,7 @@ fn a_calibration_is_kept_found_and_taken_along() {
     let made = vtax(&["calibrate", &file, "--out", &run, "--json"]);
     assert!(journal(Path::new(&run)).contains("\"partner\":{\"index\":"), "trials are pairs");
     if made.status.code() == Some(3) {
-        expect(&made, 3, &["no trial succeeded"]);
+        expect(&made, 3, &["no trial counts"]);
         println!("this machine is too busy to calibrate: {}", String::from_utf8_lossy(&made.stderr));
         return;
     }

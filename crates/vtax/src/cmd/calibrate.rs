@@ -4,13 +4,13 @@ use std::io::Write;
 use std::path::Path;
 
 use vtax_report::Report;
-use vtax_run::{Ended, calibration};
+use vtax_run::{Ended, Found, calibration};
 use vtax_store::provenance::HostFacts;
 use vtax_store::{CalibratedEffect, Calibration};
 use vtax_vm::Cache;
 
 use crate::cmd::chosen::ChosenArgs;
-use crate::cmd::run::{Job, Measured, reported, shell_word};
+use crate::cmd::run::{Job, Measured, exit_of, reported, shell_word};
 use crate::exit::{Exit, Outcome, report, stored};
 use crate::front::in_controller;
 use crate::out;
@@ -54,9 +54,9 @@ fn conclude(job: &Job, host: &HostFacts, measured: &Measured, json: bool) -> Out
         return Ok(Exit::Interrupted);
     }
     let report = vtax_report::write_all(run).map_err(reported)?;
-    if !found {
-        let _ = writeln!(err, "no trial succeeded; {directory}/report.html says why");
-        return Ok(Exit::HostCannot);
+    if *found != Found::Something {
+        let _ = writeln!(err, "no trial counts; {directory}/report.html says why");
+        return Ok(exit_of(*found));
     }
     let made = made(job, host, &report);
     let kept = calibration::keep(Cache::of_user().dir(), &made).map_err(stored)?;

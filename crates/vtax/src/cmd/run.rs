@@ -11,7 +11,7 @@ use vtax_lab::{Isolation, LabOptions};
 use vtax_plan::estimate::{Assumptions, estimate};
 use vtax_plan::model::{Cell, Measure, Plan};
 use vtax_report::ReportError;
-use vtax_run::{Ended, LabExecutor, LiveProgress, PairSupport, RunError, Runner, Stop, calibration};
+use vtax_run::{Ended, Found, LabExecutor, LiveProgress, PairSupport, RunError, Runner, Stop, calibration};
 use vtax_store::{Calibration, RunDir, RunWriter};
 use vtax_sys::cgroup::RunGroups;
 use vtax_sys::clock::unix_ms;
@@ -51,8 +51,16 @@ pub(super) struct Job {
 pub(super) struct Measured {
     pub(super) run: RunDir,
     pub(super) ended: Ended,
-    /// True where at least one trial counts.
-    pub(super) found: bool,
+    pub(super) found: Found,
+}
+
+/// How a run ends whose trials came to this, once nothing is missing.
+pub(super) fn exit_of(found: Found) -> Exit {
+    match found {
+        Found::Something => Exit::Done,
+        Found::ServicesFailed => Exit::Failed,
+        Found::Nothing => Exit::HostCannot,
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -142,7 +150,7 @@ impl Job {
         outside: Option<String>,
         stop: &Stop,
         progress: &Progress,
-    ) -> Result<(Ended, bool), Failure> {
+    ) -> Result<(Ended, Found), Failure> {
         progress.line(&format!("run directory: {}", self.directory.display()));
         if let Some(calibration) = &self.calibration {
             progress.line(&format!("testbed calibrated {}", age(calibration.made_unix_ms, unix_ms())));
@@ -164,7 +172,7 @@ impl Job {
         }
         self.leave_out(&mut runner, &mut executor)?;
         let ended = runner.run(&mut executor).map_err(ran);
-        let found = runner.found_anything();
+        let found = runner.found();
         drop(executor);
         if let Some(nodes) = nodes {
             // What can't be removed is named when the run is resumed or looked at.
@@ -203,10 +211,11 @@ impl Job {
         let _ = writeln!(out, "\n{}", written.table());
         let _ = writeln!(out, "report: {}", run.path().join("report.html").display());
         match ended {
-            Ended::Completed if *found => Ok(Exit::Done),
             Ended::Completed => {
-                let _ = writeln!(out, "no trial succeeded; the notes above say why");
-                Ok(Exit::HostCannot)
+                if *found != Found::Something {
+                    let _ = writeln!(out, "no trial counts; the notes above say why");
+                }
+                Ok(exit_of(*found))
             }
             Ended::Interrupted => {
                 let directory = shell_word(&self.directory);
