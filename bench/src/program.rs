@@ -1,8 +1,13 @@
 //! What benchmarks against a peer share: programs on a CPU of their own, run to their ends.
 
-use std::process::{Command, Stdio};
+use std::fs::{self, File};
+use std::io::Seek;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
 use vtax_sys::reap::{self, Reaped};
 
 /// How `vtax load` ends where the generator was at its limit (README, "Exit codes").
@@ -34,16 +39,77 @@ pub(crate) fn run_load(command: &mut Command) -> Result<(serde_json::Value, Reap
 }
 
 fn run_to(command: &mut Command, name: &str, codes: &[i32]) -> Result<(String, Reaped)> {
-    let started = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    // A file, as nobody reads a second pipe meanwhile.
+    let mut errors = tempfile::tempfile().context("making a temporary file")?;
+    let started = command.stdout(Stdio::piped()).stderr(errors.try_clone()?).spawn();
     let mut child = started.with_context(|| format!("starting {name}"))?;
     let output = std::io::read_to_string(child.stdout.take().context("no pipe")?)?;
     let reaped = reap::wait(child)?;
-    ensure!(
-        reaped.status.code().is_some_and(|code| codes.contains(&code)),
-        "{name}: {}; is it installed? (`target/vtax setup --tests`)\n{output}",
-        reaped.status
-    );
+    if !reaped.status.code().is_some_and(|code| codes.contains(&code)) {
+        errors.rewind()?;
+        let errors = std::io::read_to_string(errors)?;
+        bail!(
+            "{name}: {}; is it installed? (`target/vtax setup --tests`)\n{output}{errors}",
+            reaped.status
+        );
+    }
     Ok((output, reaped))
+}
+
+/// A server for as long as this lives. What it says is kept, and quoted where it fails.
+pub(crate) struct Server {
+    name: String,
+    child: Child,
+    directory: TempDir,
+}
+
+impl Server {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// It can't be started.
+    pub(crate) fn start(command: &mut Command, name: &str) -> Result<Self> {
+        let directory = tempfile::tempdir().context("making a temporary directory")?;
+        let file = |stream: &str| File::create(directory.path().join(stream));
+        let started = command.stdin(Stdio::null()).stdout(file("stdout")?).stderr(file("stderr")?).spawn();
+        let child = started.with_context(|| format!("starting {name}"))?;
+        Ok(Self { name: name.to_owned(), child, directory })
+    }
+
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until it is ready, which may be seen by its standard output.
+    ///
+    /// # Errors
+    /// It ended, or isn't ready within 10 s; with what it said.
+    pub(crate) fn wait(&mut self, ready: impl Fn(&str) -> bool) -> Result<()> {
+        for _ in 0..200 {
+            if ready(&self.said("stdout")) {
+                return Ok(());
+            }
+            if let Some(status) = self.child.try_wait()? {
+                bail!("{} ended with {status}\n{}{}", self.name, self.said("stdout"), self.said("stderr"));
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        bail!("{} was not ready within 10 s\n{}{}", self.name, self.said("stdout"), self.said("stderr"))
+    }
+
+    fn said(&self, stream: &str) -> String {
+        let text = fs::read(self.directory.path().join(stream)).unwrap_or_default();
+        String::from_utf8_lossy(&text).into_owned()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // None has a state worth a clean stop.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 /// The middle of the values, the upper one of two; NaN where there are none.

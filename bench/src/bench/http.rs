@@ -6,15 +6,12 @@
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Stdio};
-use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use crate::place;
-use crate::program::{median, pinned, run, run_load};
+use crate::program::{Server, median, pinned, run, run_load};
 use crate::sheet::{Row, Sheet};
 
 const GENERATOR_CPU: &str = "0";
@@ -159,7 +156,7 @@ fn httperf_per_cpu_second(server: &Nginx) -> Result<f64> {
 
 /// nginx with a private configuration and one file of 100 bytes, for as long as this lives.
 struct Nginx {
-    child: Child,
+    _server: Server,
     address: SocketAddr,
     _directory: TempDir,
 }
@@ -173,35 +170,15 @@ impl Nginx {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, vtax_sys::free_port()));
         let configuration = root.join("nginx.conf");
         fs::write(&configuration, configure(&root.display().to_string(), address))?;
-        let child = pinned(SERVER_CPU, "nginx")
-            .arg("-c")
-            .arg(&configuration)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .context("starting nginx (in Debian: apt install nginx-light)")?;
-        let mut server = Self { child, address, _directory: directory };
-        for _ in 0..100 {
-            if TcpStream::connect(address).is_ok() {
-                return Ok(server);
-            }
-            let ended = server.child.try_wait()?;
-            ensure!(ended.is_none(), "nginx ended: {ended:?}; is it installed?");
-            thread::sleep(Duration::from_millis(50));
-        }
-        anyhow::bail!("nginx did not listen on {address} within 5 s")
+        let name = "nginx (in Debian: apt install nginx-light)";
+        // It has no other process (master_process off).
+        let mut server = Server::start(pinned(SERVER_CPU, "nginx").arg("-c").arg(&configuration), name)?;
+        server.wait(|_| TcpStream::connect(address).is_ok())?;
+        Ok(Self { _server: server, address, _directory: directory })
     }
 
     fn url(&self) -> String {
         format!("http://{}/file", self.address)
-    }
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        // It has no other process (master_process off) and no state worth a clean stop.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

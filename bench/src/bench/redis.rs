@@ -4,14 +4,11 @@
 //! for keys of the same names and doesn't look at the values; ours verifies each.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::process::{Child, Stdio};
-use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
 use crate::place;
-use crate::program::{median, pinned, run, run_load};
+use crate::program::{Server, median, pinned, run, run_load};
 use crate::sheet::{Row, Sheet};
 
 const GENERATOR_CPU: &str = "0";
@@ -27,7 +24,7 @@ const GOAL: f64 = 1.0;
 
 /// The rows of this bench.
 pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
-    let server = Server::start()?;
+    let server = Redis::start()?;
     for (command, reads, pipeline) in
         [("get", "100%", 1), ("set", "0%", 1), ("get", "100%", 16), ("set", "0%", 16)]
     {
@@ -53,7 +50,7 @@ pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
     Ok(())
 }
 
-fn ours(server: &Server, reads: &str, pipeline: u32) -> Result<f64> {
+fn ours(server: &Redis, reads: &str, pipeline: u32) -> Result<f64> {
     let mut command = pinned(GENERATOR_CPU, &place::vtax().display().to_string());
     command.args([
         "load",
@@ -76,7 +73,7 @@ fn ours(server: &Server, reads: &str, pipeline: u32) -> Result<f64> {
     Ok(ok / reaped.cpu.total().as_secs_f64())
 }
 
-fn peer(server: &Server, test: &str, pipeline: u32) -> Result<f64> {
+fn peer(server: &Redis, test: &str, pipeline: u32) -> Result<f64> {
     let requests = REQUESTS * pipeline;
     let mut command = pinned(GENERATOR_CPU, "redis-benchmark");
     command.args(["-h", "127.0.0.1", "-p", &server.address.port().to_string(), "-t", test, "--csv"]);
@@ -88,35 +85,19 @@ fn peer(server: &Server, test: &str, pipeline: u32) -> Result<f64> {
 }
 
 /// A Redis that keeps nothing, for as long as this lives.
-struct Server {
-    child: Child,
+struct Redis {
+    _server: Server,
     address: SocketAddr,
 }
 
-impl Server {
+impl Redis {
     fn start() -> Result<Self> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, vtax_sys::free_port()));
         let mut command = pinned(SERVER_CPU, "redis-server");
         command.args(["--bind", "127.0.0.1", "--port", &address.port().to_string()]);
         command.args(["--save", "", "--appendonly", "no", "--daemonize", "no"]);
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let mut server = Self { child: child.context("starting redis-server")?, address };
-        for _ in 0..100 {
-            if TcpStream::connect(address).is_ok() {
-                return Ok(server);
-            }
-            let ended = server.child.try_wait()?;
-            ensure!(ended.is_none(), "redis-server ended: {ended:?}; is it installed?");
-            thread::sleep(Duration::from_millis(50));
-        }
-        anyhow::bail!("redis-server did not listen on {address} within 5 s")
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It keeps nothing, so there is nothing to write before its end.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let mut server = Server::start(&mut command, "redis-server")?;
+        server.wait(|_| TcpStream::connect(address).is_ok())?;
+        Ok(Self { _server: server, address })
     }
 }

@@ -5,18 +5,16 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Stdio;
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use tempfile::TempDir;
 use vtax_sys::{free_port, reap};
 
 use super::kamailio;
 use crate::place;
-use crate::program::{median, pinned, run_load};
+use crate::program::{Server, median, pinned, run_load};
 use crate::sheet::{Row, Sheet};
 
 const GENERATOR_CPU: &str = "0";
@@ -225,7 +223,7 @@ fn servers(rate: u32) -> Result<Row> {
     let mut pairs = Vec::new();
     for _ in 0..ROUNDS {
         let server = Peer::server(kamailio::SUBSCRIBERS)?;
-        let ours = kamailio::calls_per_cpu_second(server.child.id(), &server.target(), rate)?;
+        let ours = kamailio::calls_per_cpu_second(server.server.id(), &server.target(), rate)?;
         drop(server);
         pairs.push((ours, kamailio::kamailio(rate)?));
     }
@@ -340,9 +338,8 @@ fn sipp(directory: &Path, target: &str, rate: u32, calls: u32, arguments: &[&str
 
 /// One of vtax's own servers on the other CPU, for as long as this lives.
 struct Peer {
-    child: Child,
+    server: Server,
     port: u16,
-    _directory: TempDir,
 }
 
 impl Peer {
@@ -356,39 +353,21 @@ impl Peer {
 
     /// `positional`: the address comes without `--listen`.
     fn start(command: &[&str], arguments: &[&str], positional: bool) -> Result<Self> {
-        let directory = tempfile::tempdir().context("making a temporary directory")?;
         let port = free_port();
         let listen = format!("127.0.0.1:{port}");
-        let mut child = pinned(PEER_CPU, &place::vtax().display().to_string());
-        child
+        let mut program = pinned(PEER_CPU, &place::vtax().display().to_string());
+        program
             .args(command)
             .args(if positional { &[][..] } else { &["--listen"] })
             .arg(&listen)
             .args(arguments);
-        let log = fs::File::create(directory.path().join("log"))?;
-        let child = child.stdout(log).stderr(Stdio::null()).spawn().context("starting a peer")?;
-        let mut peer = Self { child, port, _directory: directory };
-        for _ in 0..200 {
-            if fs::read(peer._directory.path().join("log")).is_ok_and(|log| log.contains(&b'\n')) {
-                return Ok(peer);
-            }
-            let ended = peer.child.try_wait()?;
-            ensure!(ended.is_none(), "{command:?} ended: {ended:?}");
-            thread::sleep(Duration::from_millis(50));
-        }
-        anyhow::bail!("{command:?} was not ready within 10 s")
+        let mut server = Server::start(&mut program, &format!("vtax {}", command.join(" ")))?;
+        server.wait(|said| said.contains('\n'))?;
+        Ok(Self { server, port })
     }
 
     fn target(&self) -> String {
         format!("127.0.0.1:{}", self.port)
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        // Neither has a state worth a clean stop.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

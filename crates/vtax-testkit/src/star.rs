@@ -1,6 +1,8 @@
 //! A star of many nodes around one switch: how long the lab takes for N nodes.
 
+use std::fs::File;
 use std::io::Read;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::time::Instant;
 
@@ -70,8 +72,12 @@ pub fn measure_star(agent: &Path, count: usize) -> Result<StarTimes> {
     let keeper = groups.keep().during(what)?;
     let mut options = LabOptions::new(Isolation::Namespaces);
     options.groups = Some(groups.clone());
-    options.agent_program = agent.to_owned();
+    // Held open: a node has a `/tmp` of its own, and the program may lie there.
+    let open = File::open(agent).map_err(|e| SysError::call("open", agent.display().to_string(), e));
+    let program = open.during(what)?;
+    options.agent_program = format!("/proc/self/fd/{}", program.as_raw_fd()).into();
     let controller = start_controller(ControllerOptions::for_this_process(), move |_| {
+        let _held = &program;
         let timed = Lab::new(options).and_then(|mut lab| {
             let before = start.elapsed().as_secs_f64();
             let times = time_star(&mut lab, count)?;
@@ -81,13 +87,13 @@ pub fn measure_star(agent: &Path, count: usize) -> Result<StarTimes> {
             Ok(times) => serde_json::to_string(times).unwrap_or_default(),
             Err(e) => vtax_sys::chain(e),
         };
-        let written = std::io::Write::write_all(&mut std::fs::File::from(write), text.as_bytes());
+        let written = std::io::Write::write_all(&mut File::from(write), text.as_bytes());
         u8::from(timed.is_err() || written.is_err())
     });
     let mut text = String::new();
     let ended = controller.and_then(|controller| {
         // An answer cut short is no answer.
-        let _ = std::fs::File::from(read).read_to_string(&mut text);
+        let _ = File::from(read).read_to_string(&mut text);
         controller.wait()
     });
     groups.finish(keeper).during(what)?;
