@@ -3,7 +3,7 @@
 use vtax_units::{Rate, Share};
 
 use super::{Bracket, Search, SearchSpec, StepOutcome, StepVerdict};
-use crate::LoadResult;
+use crate::{Doubt, LoadResult};
 
 impl SearchSpec {
     /// Begins at what a closed loop gets. A service that answers nothing there is searched from `start`.
@@ -18,11 +18,13 @@ impl StepOutcome {
     /// What a step of requests at this rate came to.
     #[must_use]
     pub fn of_requests(rate: Rate, result: &LoadResult) -> Self {
+        // A step in which no request was due is no proof that the service carries the rate.
+        let loss = if result.counts.intended == 0 { 1.0 } else { result.counts.loss() };
         Self {
             rate,
-            loss: Share(result.counts.loss()),
+            loss: Share(loss),
             latency_p99: result.latency.quantile(0.99),
-            generator_limited: result.generator.limited.is_some(),
+            generator_limited: matches!(result.doubt(), Some(Doubt::GeneratorLimited(_))),
         }
     }
 }
@@ -59,7 +61,7 @@ mod tests {
 
     use super::super::Ending;
     use super::*;
-    use crate::{Counts, GeneratorUse, LatencyHistogram};
+    use crate::{Counts, Errors, GeneratorUse, LatencyHistogram};
 
     /// A service that answers what it can, as much as the rate asks for.
     fn result(offered: f64, capacity: f64) -> LoadResult {
@@ -92,6 +94,22 @@ mod tests {
         let (lower, upper) = (bracket.lower.unwrap().0, bracket.upper.unwrap().0);
         assert!(lower <= 12_500.0 && upper >= 12_345.0 && upper <= lower * 1.051, "{lower} {upper}");
         assert!(bracket.ending == Ending::Found && steps <= 12, "{steps}");
+    }
+
+    #[test]
+    fn a_service_that_refuses_carries_nothing_however_short_steps_are() {
+        let refusing = |rate: Rate| {
+            let intended = (rate.0 * 0.3) as u64;
+            let errors = Errors { refused: intended, ..Errors::default() };
+            let counts = Counts { intended, sent: intended, errors, ..Counts::default() };
+            // Its own trouble is no reason to doubt what the service said.
+            let generator = GeneratorUse { limited: Some("it was late".to_owned()), ..GeneratorUse::default() };
+            LoadResult { counts, generator, ..result(0.0, 0.0) }
+        };
+        let search = Search::new(SearchSpec { start: Rate(50.0), ..SearchSpec::blind(Rate(1e6)) });
+        let found = search.over_requests(|rate| Ok::<_, Infallible>((refusing(rate), false)), |_, _, _| {});
+        let bracket = found.unwrap();
+        assert_eq!((bracket.lower, bracket.ending), (None, Ending::NothingPassed), "{:?}", bracket.steps);
     }
 
     #[test]

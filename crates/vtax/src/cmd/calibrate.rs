@@ -83,7 +83,7 @@ fn text(made: &Calibration, kept: &Path) -> String {
             (Some(tax), None) => format!("{tax:.3}x"),
             (None, _) => "none".to_owned(),
         };
-        let told = e.detectable.map_or("unknown".to_owned(), |d| format!("{:.1} %", (d - 1.0) * 100.0));
+        let told = e.detectable.map_or("none".to_owned(), |d| format!("{:.1} %", (d - 1.0) * 100.0));
         let told = if e.told_apart { format!("{told}  told apart") } else { told };
         [e.measure.clone(), e.metric.clone(), e.trials.to_string(), seemed, told]
     };
@@ -96,6 +96,10 @@ fn text(made: &Calibration, kept: &Path) -> String {
             let rows: Vec<_> = std::iter::once(head.clone()).chain(of.map(row)).collect();
             text += &format!("{cell}\n{}\n", table(&rows));
         }
+    }
+    let unknown = made.effects.iter().filter(|e| e.detectable.is_none()).count();
+    if unknown > 0 {
+        text += &format!("{unknown} have no smallest effect, as too few trials count: make more of them (`repeat`)\n");
     }
     let told = made.effects.iter().filter(|e| e.told_apart).count();
     text += &format!(
@@ -153,5 +157,8 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part:?} is missing in\n{text}");
         }
+        let unknown = CalibratedEffect { detectable: None, interval: None, ..effect("latency_p50", false) };
+        let text = self::text(&Calibration { effects: vec![unknown], ..made }, Path::new("/c/k.json"));
+        assert!(text.contains("1 have no smallest effect, as too few trials count"), "{text}");
     }
 }
