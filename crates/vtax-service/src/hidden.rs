@@ -42,7 +42,7 @@ fn why_hidden(word: &str) -> Option<String> {
             "{word} is a relative path, and a service starts in a directory of its own: write {full}, {WAY_OUT}"
         ));
     }
-    let below = |dir: &&str| [path, &real].iter().any(|p| p.starts_with(dir) && *p != Path::new(dir));
+    let below = |dir: &&str| [path, real.as_path()].iter().any(|p| p.starts_with(dir) && *p != Path::new(dir));
     OF_NODES.into_iter().find(below).map(|dir| {
         format!("{word} is below {dir}, of which each environment has its own: keep it elsewhere, {WAY_OUT}")
     })
