@@ -48,10 +48,7 @@ fn run_to(command: &mut Command, name: &str, codes: &[i32]) -> Result<(String, R
     if !reaped.status.code().is_some_and(|code| codes.contains(&code)) {
         errors.rewind()?;
         let errors = std::io::read_to_string(errors)?;
-        bail!(
-            "{name}: {}; is it installed? (`target/vtax setup --tests`)\n{output}{errors}",
-            reaped.status
-        );
+        bail!("{name}: {}; is it installed? (`target/vtax setup --tests`)\n{output}{errors}", reaped.status);
     }
     Ok((output, reaped))
 }

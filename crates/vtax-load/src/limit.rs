@@ -194,7 +194,9 @@ mod tests {
     #[test]
     fn late_with_a_free_connection_is() {
         let e = Evidence { own_lateness_p99: Nanos::from_millis(3), ..good() };
-        assert!(judge(&e).unwrap().contains("p99 3.00 ms, 0.50 ms is tolerable beside a p99 latency of 2.00 ms"));
+        assert!(
+            judge(&e).unwrap().contains("p99 3.00 ms, 0.50 ms is tolerable beside a p99 latency of 2.00 ms")
+        );
         // The same beside a latency that dwarfs it does no harm.
         let e = Evidence { latency_p99: Nanos::from_millis(100), ..e };
         assert_eq!(judge(&e), None);

@@ -190,14 +190,17 @@ impl Counts {
         if let [(class, all)] = causes[..] {
             return Some(self.all_alike(class, all));
         }
-        let causes: Vec<String> = causes.iter().map(|(c, n)| format!("{n} {}", c.replace('-', " "))).collect();
+        let causes: Vec<String> =
+            causes.iter().map(|(c, n)| format!("{n} {}", c.replace('-', " "))).collect();
         Some(format!("none of {n} requests succeeded: {}", causes.join(", ")))
     }
 
     /// What it means that all requests ended in one way.
     fn all_alike(&self, class: &str, n: u64) -> String {
         match (class, self.failed_status) {
-            ("status", Some(status @ 500..)) => format!("all {n} answers were {status}: is the service in order?"),
+            ("status", Some(status @ 500..)) => {
+                format!("all {n} answers were {status}: is the service in order?")
+            }
             ("status", Some(status)) => format!("all {n} answers were {status}: is the target right?"),
             ("status", None) => format!("all {n} answers were errors"),
             ("refused", _) => format!("all {n} connections were refused: does a server listen there?"),

@@ -41,7 +41,8 @@ mod tests {
     fn services_are_at_fault_where_nothing_else_is() {
         use InvalidReason::{Disturbed, PrerequisiteMissing, ServiceFailed};
         let of = |reasons: &[InvalidReason]| {
-            let invalid = |reason: &InvalidReason| Validity::Invalid { reason: *reason, detail: String::new() };
+            let invalid =
+                |reason: &InvalidReason| Validity::Invalid { reason: *reason, detail: String::new() };
             let trials: Vec<Validity> = reasons.iter().map(invalid).collect();
             (Found::of(&trials), Found::of(trials.iter().chain([&Validity::Valid])))
         };

@@ -42,7 +42,8 @@ fn why_hidden(word: &str) -> Option<String> {
             "{word} is a relative path, and a service starts in a directory of its own: write {full}, {WAY_OUT}"
         ));
     }
-    let below = |dir: &&str| [path, real.as_path()].iter().any(|p| p.starts_with(dir) && *p != Path::new(dir));
+    let below =
+        |dir: &&str| [path, real.as_path()].iter().any(|p| p.starts_with(dir) && *p != Path::new(dir));
     OF_NODES.into_iter().find(below).map(|dir| {
         format!("{word} is below {dir}, of which each environment has its own: keep it elsewhere, {WAY_OUT}")
     })
@@ -64,7 +65,10 @@ mod tests {
         std::fs::write(&file, "").unwrap();
         let file = file.to_str().unwrap();
         let found = of(&["python3", file, "/tmp", "/tmp/not/there", "/bin", "8080"]);
-        assert!(matches!(&found[..], [one] if !one.program && one.why.contains("is below /tmp")), "{found:?}");
+        assert!(
+            matches!(&found[..], [one] if !one.program && one.why.contains("is below /tmp")),
+            "{found:?}"
+        );
         let link = scratch.path().join("link");
         std::os::unix::fs::symlink("/bin/sh", &link).unwrap();
         let found = of(&[link.to_str().unwrap()]);

@@ -108,7 +108,10 @@ impl fmt::Display for Missing {
             Some(install) => write!(f, "{program} is not installed; install it with `{install}`"),
             None if program.contains('/') => write!(f, "this host has no {program}, with which `run` begins"),
             None => {
-                write!(f, "{program} is not installed; install it, or give its full path as the first of `run`")
+                write!(
+                    f,
+                    "{program} is not installed; install it, or give its full path as the first of `run`"
+                )
             }
         }
     }

@@ -87,7 +87,11 @@ fn check_tells_what_a_service_lacks_or_its_environments_do_not_see() {
         vtax(&["check", &scratch.file("plan.yaml", &plan("[native]", &service))])
     };
     let missing = "missing on this host";
-    expect(&check("[no-such-server]"), 0, &[missing, "no-such-server is not installed", "the first of `run`"]);
+    expect(
+        &check("[no-such-server]"),
+        0,
+        &[missing, "no-such-server is not installed", "the first of `run`"],
+    );
     expect(&check("[/nowhere/server]"), 0, &[missing, "this host has no /nowhere/server"]);
     assert!(!text(&check("[sh, -c, 'exit 0']")).contains(missing));
     if server.starts_with("/tmp/") {

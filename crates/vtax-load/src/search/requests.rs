@@ -103,7 +103,8 @@ mod tests {
             let errors = Errors { refused: intended, ..Errors::default() };
             let counts = Counts { intended, sent: intended, errors, ..Counts::default() };
             // Its own trouble is no reason to doubt what the service said.
-            let generator = GeneratorUse { limited: Some("it was late".to_owned()), ..GeneratorUse::default() };
+            let generator =
+                GeneratorUse { limited: Some("it was late".to_owned()), ..GeneratorUse::default() };
             LoadResult { counts, generator, ..result(0.0, 0.0) }
         };
         let search = Search::new(SearchSpec { start: Rate(50.0), ..SearchSpec::blind(Rate(1e6)) });

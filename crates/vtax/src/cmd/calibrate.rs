@@ -99,7 +99,9 @@ fn text(made: &Calibration, kept: &Path) -> String {
     }
     let unknown = made.effects.iter().filter(|e| e.detectable.is_none()).count();
     if unknown > 0 {
-        text += &format!("{unknown} have no smallest effect, as too few trials count: make more of them (`repeat`)\n");
+        text += &format!(
+            "{unknown} have no smallest effect, as too few trials count: make more of them (`repeat`)\n"
+        );
     }
     let told = made.effects.iter().filter(|e| e.told_apart).count();
     text += &format!(

@@ -20,7 +20,9 @@ pub(super) fn failure(error: LoadError) -> Failure {
 
 /// Whether this is the far end's doing, such as a server that isn't there.
 fn is_of_the_peer(kind: ErrorKind) -> bool {
-    use ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, HostUnreachable, TimedOut, UnexpectedEof};
+    use ErrorKind::{
+        BrokenPipe, ConnectionRefused, ConnectionReset, HostUnreachable, TimedOut, UnexpectedEof,
+    };
     matches!(
         kind,
         BrokenPipe | ConnectionRefused | ConnectionReset | HostUnreachable | TimedOut | UnexpectedEof

@@ -13,8 +13,8 @@ use anyhow::Context;
 use rustix::process::Signal;
 use vtax_load::Control;
 use vtax_load::network::{
-    Direction, FailureKind, NetworkError, NetworkSpec, NetworkTestKind, PORT, PingTest, Probe, RrTest, ServerOptions,
-    SocketOptions, TcpTest, UdpTest, run as run_test, serve,
+    Direction, FailureKind, NetworkError, NetworkSpec, NetworkTestKind, PORT, PingTest, Probe, RrTest,
+    ServerOptions, SocketOptions, TcpTest, UdpTest, run as run_test, serve,
 };
 use vtax_plan::model::Arrivals;
 use vtax_sys::signals::SignalFd;

@@ -179,7 +179,10 @@ fn search<S: RequestSpec>(args: &RequestArgs, load: &RequestLoad<S>, watch: &Wat
                 return Ok(Exit::Interrupted);
             }
             if let Some(Doubt::NothingSucceeded(why)) = closed.doubt() {
-                return Err(Failure { exit: Exit::Failed, error: anyhow::anyhow!("nothing to search: {why}") });
+                return Err(Failure {
+                    exit: Exit::Failed,
+                    error: anyhow::anyhow!("nothing to search: {why}"),
+                });
             }
             watch.line(&format!("closed loop: {:.0}/s, searching from there", closed.throughput().0));
             limits.near_closed_loop(&closed)

@@ -348,7 +348,11 @@ fn search(args: &Args, watch: &Watch, session: &mut SipSession, mut profile: Sip
         search.record(StepOutcome {
             rate,
             // A step without an attempt is no proof that the service carries the rate.
-            loss: Share(if phase.scenarios.iter().all(|s| s.attempts == 0) { 1.0 } else { output::ihs(phase) }),
+            loss: Share(if phase.scenarios.iter().all(|s| s.attempts == 0) {
+                1.0
+            } else {
+                output::ihs(phase)
+            }),
             latency_p99: all.quantile(0.99),
             generator_limited: phase.generator.limited.is_some(),
         });
