@@ -99,6 +99,11 @@ fn validate(root: &Value, schema: &Value, value: &Value) -> Result<(), String> {
                 .is_none_or(|v| v <= wanted.as_f64().unwrap())
                 .then_some(())
                 .ok_or(format!("{value} is above {wanted}")),
+            "exclusiveMaximum" => value
+                .as_f64()
+                .is_none_or(|v| v < wanted.as_f64().unwrap())
+                .then_some(())
+                .ok_or(format!("{value} is not below {wanted}")),
             "minItems" => value
                 .as_array()
                 .is_none_or(|v| v.len() as u64 >= wanted.as_u64().unwrap())
