@@ -507,6 +507,7 @@ fn provenance(options: &Options) -> Provenance {
     let program = |version: &str, command: &str| ProgramFacts {
         version: version.to_owned(),
         command: command.split_whitespace().map(str::to_owned).collect(),
+        ..ProgramFacts::default()
     };
     let pairs = |p: &[(&str, &str)]| -> BTreeMap<String, String> {
         p.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()

@@ -11,7 +11,7 @@ use vtax_units::Nanos;
 
 pub use self::requirement::{Installed, Requirement};
 pub use crate::assumptions::Assumptions;
-use crate::model::{EnvironmentKind, Measure, Plan};
+use crate::model::{EnvironmentKind, Load, Measure, MeasureKind, Plan, Protocol};
 
 /// How long a plan would take.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -179,6 +179,13 @@ pub fn cautions(plan: &Plan, estimate: &Estimate) -> Vec<String> {
         .iter()
         .flat_map(|cell| plan.measures.iter().filter_map(|measure| cell.workload.model().caution(measure)));
     cautions.extend(of_workloads.collect::<BTreeSet<_>>());
+    if plan
+        .cells
+        .iter()
+        .any(|cell| matches!(cell.workload.model().protocol(), Protocol::Http | Protocol::Redis))
+    {
+        cautions.extend(plan.measures.iter().filter_map(too_few_for_p99));
+    }
     if plan.cells.iter().all(|c| c.baseline.is_none()) {
         cautions.push("there is nothing but the baseline: figures, but no comparison".to_owned());
     }
@@ -195,6 +202,23 @@ pub fn cautions(plan: &Plan, estimate: &Estimate) -> Vec<String> {
         ));
     }
     cautions
+}
+
+/// Requests in a trial that tell its 99th percentile: ten are beyond it.
+const FOR_P99: f64 = 1000.0;
+
+/// Where a trial of latency has so few requests that its 99th percentile would be left out.
+fn too_few_for_p99(measure: &Measure) -> Option<String> {
+    let MeasureKind::Latency(latency) = &measure.kind else { return None };
+    let Load::Rate(rate) = &latency.load else { return None };
+    let requests = rate.0 * latency.duration.as_secs_f64();
+    (requests < FOR_P99).then(|| {
+        format!(
+            "`{}`: there is no 99th percentile of {requests:.0} requests in a trial, it takes {FOR_P99} or more: a longer \
+             duration or a higher load",
+            measure.name
+        )
+    })
 }
 
 #[cfg(test)]
@@ -259,6 +283,16 @@ repeat: {min: 2, max: 4}
         let plan = plan(&[]);
         let cautions = cautions(&plan, &estimate(&plan, &Assumptions::KVM));
         assert_eq!(cautions, ["`vm` has 1GiB of memory, the other environments 512MiB"]);
+    }
+
+    #[test]
+    fn a_missing_99th_percentile_is_announced() {
+        let said = |load: &str| {
+            let plan = plan(&[&format!("measure=[{{latency: {{load: {load}, duration: 9s}}}}]")]);
+            cautions(&plan, &estimate(&plan, &Assumptions::KVM)).join("; ")
+        };
+        assert!(said("100/s").contains("no 99th percentile of 900 requests"), "{}", said("100/s"));
+        assert!(!said("112/s").contains("percentile"), "{}", said("112/s"));
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Two runs of the same plan against each other: A is the baseline, B the candidate.
 //!
 //! [`compare`] refuses what can't be compared and says what would make it comparable
-//! ([`Refusal`]); what it gives back can be printed, gated and written as JSON, JUnit XML or
-//! Markdown. docs/compare.md explains it to its users.
+//! ([`Refusal`]); what it gives back can be printed, gated and written as JSON, JUnit XML,
+//! Markdown or a page. docs/compare.md explains it to its users.
 
 mod check;
+mod html;
 mod junit;
 mod markdown;
 mod model;
@@ -38,21 +39,26 @@ pub fn compare(a: &Report, b: &Report, options: &Options) -> Result<RunCompariso
         );
     }
     let rows = if reasons.is_empty() { rows::rows(a, b, options) } else { Vec::new() };
+    let missing = if reasons.is_empty() { rows::missing(a, b, &rows, options) } else { Vec::new() };
     if reasons.is_empty() && !rows.iter().any(|r| r.a.is_some() && r.b.is_some()) {
         let text = "no metric has a figure in both runs".to_owned();
-        reasons.push(Reason { cause: Cause::Nothing, text });
+        let texts = [text].into_iter().chain(check::nothing_counts(a, b));
+        let texts = texts.chain(missing.iter().map(|m| m.text.clone()));
+        reasons.extend(texts.map(|text| Reason { cause: Cause::Nothing, text }));
     }
     if !reasons.is_empty() {
         return Err(Refusal { reasons }.into());
     }
-    let gate = options.max_tax.map(|max_tax| gate(&rows, max_tax, options.strict));
+    let unknown = missing.iter().filter(|m| m.named).count();
+    let gate = options.max_tax.map(|max_tax| gate(&rows, unknown, max_tax, options.strict));
+    let warnings = check::warnings(a, b, &machine).into_iter().chain(missing.into_iter().map(|m| m.text));
     let mut comparison = RunComparison {
         version: COMPARISON_VERSION,
         plan: a.context.data.plan.name.clone(),
         a: side(a),
         b: side(b),
         headline: String::new(),
-        warnings: check::warnings(a, b, &machine),
+        warnings: warnings.collect(),
         changes: check::changes(&a.context.data.provenance, &b.context.data.provenance),
         rows,
         only: check::only(&a.context.data.plan, &b.context.data.plan),
@@ -93,6 +99,26 @@ impl RunComparison {
     pub fn markdown(&self) -> String {
         markdown::render(self)
     }
+
+    /// As one self-contained page.
+    #[must_use]
+    pub fn html(&self) -> String {
+        html::render(self)
+    }
+}
+
+impl Refusal {
+    /// As JUnit XML, one test case with an error.
+    #[must_use]
+    pub fn junit(&self) -> String {
+        junit::refused(self)
+    }
+
+    /// As Markdown, for a pull request.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        markdown::refused(self)
+    }
 }
 
 fn check_metrics(names: &[String]) -> Result<(), CompareError> {
@@ -106,9 +132,10 @@ fn check_metrics(names: &[String]) -> Result<(), CompareError> {
     }
 }
 
-fn gate(rows: &[Row], max_tax: Share, strict: bool) -> Gate {
+/// `missing`: metrics that were asked for and have no row.
+fn gate(rows: &[Row], missing: usize, max_tax: Share, strict: bool) -> Gate {
     let count = |verdict| rows.iter().filter(|r| r.gate == Some(verdict)).count();
-    let (failed, cant_tell) = (count(GateVerdict::Fail), count(GateVerdict::CantTell));
+    let (failed, cant_tell) = (count(GateVerdict::Fail), count(GateVerdict::CantTell) + missing);
     let pass = failed == 0 && !(strict && cant_tell > 0);
     Gate { max_tax, strict, passed: count(GateVerdict::Pass), failed, cant_tell, pass }
 }

@@ -11,7 +11,7 @@ use vtax_store::{Calibration, Provenance, RunDir};
 use crate::ReportError;
 use crate::families;
 use crate::general::trial::of_lifecycle;
-use crate::metric::{LIFECYCLE, Value, measure_of_test};
+use crate::metric::{LIFECYCLE, Percentiles, Value, enough, measure_of_test, needed};
 
 /// A run without its bulk: per trial some figures, per cell and measure one histogram.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub(crate) struct RunData {
     pub(crate) complete: bool,
     /// With the cell they concern, if one.
     pub(crate) notes: Vec<(Option<String>, String)>,
+    /// When it was cut short and when it went on, in milliseconds since 1970.
+    pub(crate) interruptions: Vec<(u64, u64)>,
     /// Their histograms are emptied.
     pub(crate) trials: Vec<TrialRecord>,
     /// What this testbed was shown to tell apart, where the run took that along.
@@ -38,10 +40,15 @@ pub(crate) struct RunData {
 /// The figures of one valid trial.
 #[derive(Debug)]
 pub(crate) struct Figures {
+    /// Number of the trial.
+    pub(crate) trial: u32,
     round: u32,
     /// Cell of the trial that was made at the same time.
     partner: Option<String>,
-    values: Vec<Value>,
+    /// Answers whose latency it has, and the percentiles of it that are metrics.
+    answers: u64,
+    percentiles: Percentiles,
+    pub(crate) values: Vec<Value>,
 }
 
 /// One metric of one side of a comparison, trial by trial.
@@ -51,6 +58,8 @@ pub(crate) struct OneSide {
     pub(crate) found: Vec<Value>,
     /// The round of each.
     pub(crate) rounds: Vec<u32>,
+    /// The number of the trial of each.
+    pub(crate) trials: Vec<u32>,
 }
 
 impl RunData {
@@ -61,6 +70,7 @@ impl RunData {
             provenance: run.provenance()?,
             complete: false,
             notes: Vec::new(),
+            interruptions: Vec::new(),
             trials: Vec::new(),
             calibration: run.calibration()?,
             values: BTreeMap::new(),
@@ -69,10 +79,17 @@ impl RunData {
             hosts: Vec::new(),
         };
         data.measures = data.plan.measures.iter().flat_map(|m| families::names_of(&data.plan, m)).collect();
+        // The last that is known of a session, and when a later one resumed the run: it counts once that made a trial.
+        let (mut last, mut resumed) = (0_u64, None::<(u64, u64)>);
         for entry in run.journal()? {
             match entry? {
-                JournalEntry::TrialEnded(record) => data.add(*record),
-                JournalEntry::Note { cell, text, .. } => {
+                JournalEntry::TrialEnded(record) => {
+                    data.interruptions.extend(resumed.take());
+                    last = last.max(ended_unix_ms(&record));
+                    data.add(*record);
+                }
+                JournalEntry::Note { cell, text, at_unix_ms } => {
+                    last = last.max(at_unix_ms);
                     // A resumed run may note the same again.
                     let note = (cell, text);
                     if !data.notes.contains(&note) {
@@ -80,7 +97,10 @@ impl RunData {
                     }
                 }
                 JournalEntry::Completed { .. } => data.complete = true,
-                JournalEntry::Resumed { .. } => data.complete = false,
+                JournalEntry::Resumed { at_unix_ms } => {
+                    data.complete = false;
+                    resumed = Some((resumed.map_or(last, |(from, _)| from), at_unix_ms));
+                }
                 JournalEntry::Opened { .. } | JournalEntry::TrialStarted { .. } => {}
             }
         }
@@ -100,7 +120,9 @@ impl RunData {
                 // Can't fail: the histogram grows by itself.
                 let _ = merged.add(&latency.0);
             }
-            let figures = self.figures(&record, false, found.values);
+            let answers = found.latency.map_or(0, LatencyHistogram::len);
+            let percentiles = found.percentiles;
+            let figures = Figures { answers, percentiles, ..self.figures(&record, false, found.values) };
             self.values.entry(key).or_default().push(figures);
         }
         let of_lifecycle = of_lifecycle(&record);
@@ -124,7 +146,33 @@ impl RunData {
         let host = self.hosts.iter().position(|host| *host == record.host).unwrap_or_default();
         let round = round.saturating_add((host as u32).saturating_mul(1 << 27));
         let partner = record.partner.as_ref().filter(|_| !pooled).map(|p| p.cell.clone());
-        Figures { round, partner, values }
+        Figures { trial: record.index, round, partner, answers: 0, percentiles: &[], values }
+    }
+
+    /// The figures of the valid trials of a cell, in the order of time.
+    pub(crate) fn figures_of(&self, cell: &str, measure: &str) -> &[Figures] {
+        self.values.get(&(cell.to_owned(), measure.to_owned())).map_or(&[][..], Vec::as_slice)
+    }
+
+    /// What a trial found under the name of its measure; none where it doesn't count, or of tests with names of their own.
+    pub(crate) fn of_trial(&self, record: &TrialRecord) -> &[Value] {
+        let mut of = self.figures_of(&record.cell, &record.measure).iter();
+        of.find(|f| f.trial == record.index).map_or(&[][..], |f| f.values.as_slice())
+    }
+
+    /// Why a cell has no figure of a percentile: its trials had too few answers. `None` where that isn't why.
+    pub(crate) fn too_few(&self, cell: &str, measure: &str, metric: &str) -> Option<String> {
+        let trials = self.figures_of(cell, measure);
+        let mut wanted = trials.iter().flat_map(|t| t.percentiles);
+        let (_, q) = wanted.find(|(name, _)| *name == metric)?;
+        let most = trials.iter().map(|t| t.answers).max()?;
+        (most > 0 && !enough(most, *q)).then(|| {
+            format!(
+                "trials had {most} answers at most, and this percentile takes {}: a longer duration or a higher load \
+                 gives it",
+                needed(*q)
+            )
+        })
     }
 
     /// The values of one metric, one per valid trial that has it.
@@ -135,13 +183,13 @@ impl RunData {
     /// The same with their rounds; where trials were made in pairs only of those made with a trial of `with`.
     pub(crate) fn side(&self, cell: &str, measure: &str, metric: &str, with: Option<&str>) -> OneSide {
         let mut side = OneSide::default();
-        let trials = self.values.get(&(cell.to_owned(), measure.to_owned())).into_iter().flatten();
-        for trial in trials {
+        for trial in self.figures_of(cell, measure) {
             let other = trial.partner.as_deref().is_some_and(|p| with.is_some_and(|w| w != p));
             let value = trial.values.iter().find(|v| v.metric == metric);
             if let Some(value) = value.filter(|_| !other) {
                 side.found.push(*value);
                 side.rounds.push(trial.round);
+                side.trials.push(trial.trial);
             }
         }
         side
@@ -260,6 +308,13 @@ impl RunData {
         }
         parts.join(", ")
     }
+}
+
+/// When a trial was over.
+fn ended_unix_ms(record: &TrialRecord) -> u64 {
+    let t = &record.timings;
+    let took = [t.testbed.0, t.service.0, t.measure.0, t.teardown.0].into_iter().fold(0, u64::saturating_add);
+    record.started_unix_ms.saturating_add(took / 1_000_000)
 }
 
 /// Cells that are compared with each other.

@@ -40,7 +40,12 @@ pub(crate) fn observed(record: &TrialRecord) -> Vec<Observed<'_>> {
     });
     // The outages of faults are no part of the usual latency: they have a section of their own.
     let usual = loads::load(record).filter(|_| faults::failover(record).is_none());
-    all.push(Observed { test: None, values, latency: usual.map(|load| &load.latency) });
+    all.push(Observed {
+        test: None,
+        values,
+        latency: usual.map(|load| &load.latency),
+        percentiles: &loads::PERCENTILES,
+    });
     all.retain(|observed| !observed.values.is_empty());
     all
 }

@@ -29,6 +29,16 @@ pub(crate) fn duration(ns: f64) -> String {
     scaled(ns, 1000.0, &["ns", "µs", "ms", "s"])
 }
 
+/// A length of time that may be days: `40 s`, `25 min`, `3.5 h`.
+pub(crate) fn long(ms: u64) -> String {
+    let seconds = ms as f64 / 1000.0;
+    match seconds {
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
 /// A tax, as `1.02x`, `38x`.
 pub(crate) fn tax(ratio: f64) -> String {
     format!("{}x", ratio_digits(ratio))

@@ -212,6 +212,12 @@ fn missing_trials(data: &RunData, c: &mut Comparison) {
     if !matches!(c.doubt, Some(Doubt::TooFew | Doubt::NoRatio)) {
         return;
     }
+    if let Some(text) =
+        [&c.cell, &c.baseline].into_iter().find_map(|id| data.too_few(id, &c.measure, &c.metric))
+    {
+        c.reason = text;
+        return;
+    }
     let lost = |reason: InvalidReason| {
         let of = |cell: &str| {
             let own = data.trials.iter().filter(|t| t.cell == cell && t.measure == c.measure);
@@ -219,11 +225,7 @@ fn missing_trials(data: &RunData, c: &mut Comparison) {
         };
         of(&c.cell).max(of(&c.baseline))
     };
-    let disturbed = (
-        lost(InvalidReason::Disturbed),
-        Doubt::Disturbed,
-        "were disturbed by something else on the machine; a quieter one, or a larger `repeat.max`, may help",
-    );
+    let disturbed = (lost(InvalidReason::Disturbed), Doubt::Disturbed, against_noise(data, &c.measure));
     let unsteady = (
         lost(InvalidReason::NoSteadyState),
         Doubt::NoSteadyState,
@@ -239,6 +241,17 @@ fn missing_trials(data: &RunData, c: &mut Comparison) {
     if let Some((trials @ 1.., doubt, what)) = most {
         c.doubt = Some(doubt);
         c.reason = format!("too few trials: {trials} {what}");
+    }
+}
+
+/// What helps against disturbance: a duet, where the measure may be one and isn't.
+fn against_noise(data: &RunData, measure: &str) -> &'static str {
+    let mut own = data.plan.measures.iter().filter(|m| m.name == measure);
+    if own.any(|m| m.kind.may_be_duet() && !data.plan.is_duet(m)) {
+        "were disturbed by something else on the machine; a quieter one may help, or `repeat: {trials: duet}`, which \
+         measures both at the same time, so that what disturbs one disturbs both"
+    } else {
+        "were disturbed by something else on the machine; a quieter one, or a larger `repeat.max`, may help"
     }
 }
 

@@ -10,6 +10,9 @@ pub(crate) struct Markup(String);
 /// Attributes as name and value.
 pub(crate) type Attributes<'a> = &'a [(&'static str, &'a str)];
 
+/// Elements whose text is for reading.
+const PROSE: [&str; 8] = ["p", "li", "td", "th", "dd", "figcaption", "caption", "h1"];
+
 impl Markup {
     pub(crate) fn new() -> Self {
         Self::default()
@@ -33,9 +36,29 @@ impl Markup {
         self.tag(tag, attributes, "/>")
     }
 
-    /// An element with text in it.
+    /// An element with text in it; what sentences have between backticks becomes code.
     pub(crate) fn element(&mut self, tag: &'static str, attributes: Attributes<'_>, text: &str) -> &mut Self {
-        self.open(tag, attributes).text(text).close(tag)
+        self.open(tag, attributes);
+        if PROSE.contains(&tag) {
+            self.prose(text)
+        } else {
+            self.text(text)
+        };
+        self.close(tag)
+    }
+
+    /// Text for reading, as a terminal shows it as well: what stands between backticks is code.
+    pub(crate) fn prose(&mut self, text: &str) -> &mut Self {
+        let marks = text.matches('`').count();
+        for (i, part) in text.split('`').enumerate() {
+            match i % 2 {
+                1 if i < marks => self.open("code", &[]).text(part).close("code"),
+                // One without its partner.
+                1 => self.text("`").text(part),
+                _ => self.text(part),
+            };
+        }
+        self
     }
 
     /// Text.
@@ -107,12 +130,20 @@ mod tests {
         assert_eq!(m.into_string(), "<p class=\"a\">1 &lt; 2<b>&amp;</b></p><br/>");
     }
 
+    #[test]
+    fn backticks_are_code_in_sentences() {
+        let mut m = Markup::new();
+        m.element("p", &[], "try `a <b>` or `c`, it's a `").element("pre", &[], "`d`");
+        let expected = "<p>try <code>a &lt;b&gt;</code> or <code>c</code>, it&#39;s a `</p><pre>`d`</pre>";
+        assert_eq!(m.into_string(), expected);
+    }
+
     proptest! {
         #[test]
         fn nothing_breaks_out(text in any::<String>()) {
             let mut m = Markup::new();
             m.element("p", &[("title", &text)], &text);
-            let s = m.into_string();
+            let s = m.into_string().replace("<code>", "").replace("</code>", "");
             prop_assert_eq!(s.matches('<').count(), 2);
             prop_assert_eq!(s.matches('>').count(), 2);
             prop_assert_eq!(s.matches('"').count(), 2);

@@ -20,6 +20,13 @@ pub(crate) struct Info {
     pub(crate) primary: bool,
 }
 
+impl Info {
+    /// What a value can be at all: no time, count or rate is below 0, and no share above 1.
+    pub(crate) fn possible(&self) -> (f64, f64) {
+        (0.0, if self.unit == "1" { 1.0 } else { f64::INFINITY })
+    }
+}
+
 /// A metric of which less is better; `rank` is 0 where it isn't compared, 2 where it belongs to the first table.
 pub(crate) const fn lower(name: &'static str, label: &'static str, unit: &'static str, rank: u8) -> Info {
     Info { name, label, unit, better: Better::Lower, compared: rank > 0, primary: rank > 1 }
@@ -49,18 +56,35 @@ pub(crate) fn exact(metric: &'static str, value: f64) -> Value {
     Value { metric, value, resolution: 0.0, censored: false }
 }
 
-/// Percentiles of a histogram that at least ten values are beyond: with fewer, chance decides.
+/// Values that must be beyond a percentile for it to be told: with fewer, chance decides.
+const BEYOND: f64 = 10.0;
+
+/// Whether so many values tell the quantile `q`.
+pub(crate) fn enough(values: u64, q: f64) -> bool {
+    // 1 - 0.9 is a little less than 0.1.
+    values as f64 * (1.0 - q) >= BEYOND - 1e-6
+}
+
+/// How many values tell the quantile `q`.
+pub(crate) fn needed(q: f64) -> u64 {
+    (BEYOND / (1.0 - q)).round() as u64
+}
+
+/// Those percentiles of a histogram that it has [`enough`] values for.
 pub(crate) fn percentiles(
     histogram: &LatencyHistogram,
     wanted: &[(&'static str, f64)],
 ) -> impl Iterator<Item = Value> {
     let resolution = HISTOGRAM_RESOLUTION;
-    let known = wanted.iter().filter(|(_, q)| histogram.len() as f64 * (1.0 - q) >= 10.0);
+    let known = wanted.iter().filter(|(_, q)| enough(histogram.len(), *q));
     known.map(move |(metric, q)| {
         let value = histogram.quantile(*q).0 as f64;
         Value { metric, value, resolution, censored: false }
     })
 }
+
+/// Percentiles that are metrics, with their quantiles.
+pub(crate) type Percentiles = &'static [(&'static str, f64)];
 
 /// What was observed in a trial under one name.
 #[derive(Debug)]
@@ -70,9 +94,24 @@ pub(crate) struct Observed<'a> {
     pub(crate) values: Vec<Value>,
     /// Of usual answers, without those around faults.
     pub(crate) latency: Option<&'a LatencyHistogram>,
+    /// Its percentiles.
+    pub(crate) percentiles: Percentiles,
 }
 
 /// Name of a test that is a measure of its own: `network/tcp.window-4K`.
 pub(crate) fn measure_of_test(measure: &str, test: &str) -> String {
     format!("{measure}/{test}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_values_must_be_beyond_a_percentile() {
+        for (q, least) in [(0.5, 20), (0.9, 100), (0.95, 200), (0.99, 1000), (0.999, 10_000)] {
+            assert_eq!(needed(q), least, "{q}");
+            assert!(enough(least, q) && !enough(least - 1, q), "{q}");
+        }
+    }
 }

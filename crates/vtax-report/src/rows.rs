@@ -10,6 +10,9 @@ use crate::format::{quantity, range, tax, tax_range};
 /// More rows than this are no longer one table to take in.
 pub(crate) const MOST_ROWS: usize = 24;
 
+/// Why a percentile has no figure.
+pub(crate) const TOO_FEW: &str = "fewer than ten answers of a trial are beyond it";
+
 /// One line of the first table, shared by terminal, HTML and workbook.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
@@ -23,6 +26,8 @@ pub(crate) struct Row {
     pub(crate) label: &'static str,
     pub(crate) primary: bool,
     pub(crate) value: Option<MetricSummary>,
+    /// Whether its trials had too few answers for the percentile that this is.
+    pub(crate) too_few: bool,
     /// `None` for the baseline.
     pub(crate) comparison: Option<Comparison>,
 }
@@ -31,6 +36,7 @@ impl Row {
     /// `24.1k req/s`, `≥ 24.1k req/s`.
     pub(crate) fn value_text(&self) -> String {
         match &self.value {
+            None if self.too_few => "too few answers".to_owned(),
             None => "no figure".to_owned(),
             Some(m) if m.at_least => format!("≥ {}", quantity(m.center, &m.unit)),
             Some(m) => quantity(m.center, &m.unit),
@@ -69,7 +75,12 @@ pub(crate) fn rows(data: &RunData, summary: &Summary) -> Vec<Row> {
                     let found = summary.cells.iter().find(|s| s.cell == cell && s.measure == measure);
                     found.and_then(|s| s.metrics.get(info.name)).cloned()
                 };
-                if group.cells.iter().all(|c| of(&c.id).is_none()) {
+                let primary = info.primary && leads(data, measure, info.name);
+                // What belongs into the first table and is missing there must not vanish without a word.
+                let too_few = |cell: &str| {
+                    primary && of(cell).is_none() && data.too_few(cell, measure, info.name).is_some()
+                };
+                if group.cells.iter().all(|c| of(&c.id).is_none() && !too_few(&c.id)) {
                     continue;
                 }
                 rows.extend(group.cells.iter().enumerate().map(|(position, cell)| {
@@ -80,8 +91,9 @@ pub(crate) fn rows(data: &RunData, summary: &Summary) -> Vec<Row> {
                         measure: measure.to_owned(),
                         metric: info.name,
                         label: info.label,
-                        primary: info.primary && leads(data, measure, info.name),
+                        primary,
                         value: of(&cell.id),
+                        too_few: too_few(&cell.id),
                         comparison: summary
                             .comparisons
                             .iter()

@@ -7,11 +7,13 @@ use vtax_store::record::{TrialRecord, Validity};
 use vtax_store::summary::{CellSummary, MetricSummary, SUMMARY_VERSION, Summary, TrialSummary};
 
 use crate::chapter::Chapter;
-use crate::data::RunData;
+use crate::data::{OneSide, RunData};
 use crate::families::metrics;
+use crate::format::long;
 use crate::headline;
 use crate::judged::{comparisons, group};
 use crate::metric::Info;
+use crate::rows::leads;
 use crate::words::{invalid, reason_word};
 
 /// Percentiles stored of merged histograms.
@@ -57,10 +59,10 @@ fn cells(data: &RunData) -> Vec<CellSummary> {
 }
 
 fn metric(data: &RunData, cell: &Cell, measure: &str, info: &Info) -> Option<MetricSummary> {
-    let found = data.metric(&cell.id, measure, info.name);
+    let OneSide { found, trials, .. } = data.side(&cell.id, measure, info.name, None);
     let values: Vec<f64> = found.iter().map(|v| v.value).collect();
     let group = group(&values, &[], &found);
-    let estimate = vtax_stats::estimate(&group)?;
+    let estimate = vtax_stats::estimate(&group)?.within(info.possible());
     let described = vtax_stats::describe(&values)?;
     let mut percentiles = BTreeMap::new();
     let merged = data.latency.get(&(cell.id.clone(), measure.to_owned()));
@@ -80,6 +82,7 @@ fn metric(data: &RunData, cell: &Cell, measure: &str, info: &Info) -> Option<Met
         interval: estimate.interval.filter(|_| !group.censored),
         at_least: group.censored,
         values,
+        trials,
         percentiles,
     })
 }
@@ -100,6 +103,7 @@ fn notes(data: &RunData) -> Vec<String> {
     if !data.complete {
         notes.push("The run is not complete: trials are missing, and --resume goes on with them.".to_owned());
     }
+    notes.extend(interrupted(data));
     if data.plan.cells.iter().any(|c| data.accelerator(c).as_deref() == Some("tcg")) {
         let reason = data.provenance.accelerator.as_ref().map_or("", |a| a.reason.as_str());
         // The run may have noted the reason itself.
@@ -111,6 +115,7 @@ fn notes(data: &RunData) -> Vec<String> {
         ));
     }
     notes.extend(rejected(data));
+    notes.extend(without_percentiles(data));
     for (cell, text) in &data.notes {
         notes.push(match cell {
             Some(cell) => format!("{cell}: {text}"),
@@ -120,8 +125,48 @@ fn notes(data: &RunData) -> Vec<String> {
     notes
 }
 
+/// That trials were made at different times, which a reader must know where the machine may have changed meanwhile.
+fn interrupted(data: &RunData) -> Option<String> {
+    let all: u64 =
+        data.interruptions.iter().map(|(from, to)| to.saturating_sub(*from)).fold(0, u64::saturating_add);
+    let times = match data.interruptions.len() {
+        0 => return None,
+        1 => "once".to_owned(),
+        n => format!("{n} times"),
+    };
+    Some(format!(
+        "The run was interrupted and resumed {times}; {} passed meanwhile, in which the machine may have changed.",
+        long(all)
+    ))
+}
+
+/// Cells that a note names one by one.
+const MOST_NAMES: usize = 4;
+
+/// Percentiles of the first table that no trial of an environment has, each with the reason.
+fn without_percentiles(data: &RunData) -> Vec<String> {
+    let mut notes = Vec::new();
+    for measure in data.measures() {
+        for info in metrics().filter(|m| m.primary && leads(data, measure, m.name)) {
+            let why = |cell: &Cell| data.too_few(&cell.id, measure, info.name);
+            let cells: Vec<&Cell> = data.plan.cells.iter().filter(|c| why(c).is_some()).collect();
+            // Their numbers of answers hardly differ.
+            if let Some(text) = cells.first().and_then(|cell| why(cell)) {
+                let names: Vec<&str> = cells.iter().map(|c| c.id.as_str()).collect();
+                let whom = if names.len() > MOST_NAMES {
+                    format!("{} of {} cells", names.len(), data.plan.cells.len())
+                } else {
+                    names.join(", ")
+                };
+                notes.push(format!("{} ({measure}) is missing for {whom}: {text}.", info.label));
+            }
+        }
+    }
+    notes
+}
+
 /// How many trials don't count, by reason: a reader must not have to count them.
-fn rejected(data: &RunData) -> Option<String> {
+pub(crate) fn rejected(data: &RunData) -> Option<String> {
     let mut reasons: Vec<(&str, usize)> = Vec::new();
     for trial in &data.trials {
         let Validity::Invalid { reason, .. } = &trial.validity else { continue };

@@ -1,6 +1,6 @@
 //! A table, written once: as a CSV file and as a sheet of the workbook.
 
-use rust_xlsxwriter::{Worksheet, XlsxError};
+use rust_xlsxwriter::{Format, Worksheet, XlsxError};
 
 use crate::sheet::{header, text as limited};
 
@@ -25,6 +25,10 @@ pub(crate) enum Cell {
     Fact(String),
     /// At full precision; one that isn't finite is missing.
     Number(f64),
+    /// `yes` or `no` in a file, true or false in a workbook.
+    Flag(bool),
+    /// Milliseconds since 1970, in a workbook a date.
+    Moment(u64),
 }
 
 /// A text.
@@ -39,7 +43,12 @@ pub(crate) fn text_or_none(text: Option<&str>) -> Cell {
 
 /// `yes` or `no`.
 pub(crate) fn yes_no(value: bool) -> Cell {
-    text(if value { "yes" } else { "no" })
+    Cell::Flag(value)
+}
+
+/// A moment, in milliseconds since 1970.
+pub(crate) fn moment(unix_ms: u64) -> Cell {
+    Cell::Moment(unix_ms)
 }
 
 /// A number.
@@ -89,12 +98,19 @@ impl Table {
     ///
     /// The library's, where the sheet can't hold the table.
     pub(crate) fn write_to(&self, sheet: &mut Worksheet) -> Result<(), XlsxError> {
+        let date = Format::new().set_num_format("yyyy-mm-dd hh:mm:ss.000");
         for (column, name) in (0u16..).zip(&self.columns) {
-            sheet.write_string_with_format(0, column, limited(name), &header())?;
+            let dates =
+                self.rows.iter().any(|row| matches!(row.get(usize::from(column)), Some(Cell::Moment(_))));
+            // A date isn't a number of milliseconds.
+            let name = if dates { name.replace("_unix_ms", "_utc") } else { name.clone() };
+            sheet.write_string_with_format(0, column, limited(&name), &header())?;
         }
         for (row, cells) in (1u32..).zip(&self.rows) {
             for (column, cell) in (0u16..).zip(cells) {
                 match (cell, in_workbook(cell)) {
+                    (Cell::Moment(at), _) => sheet.write_number_with_format(row, column, days(*at), &date)?,
+                    (Cell::Flag(value), _) => sheet.write_boolean(row, column, *value)?,
                     (_, Some(value)) => sheet.write_number(row, column, value)?,
                     (Cell::Text(text) | Cell::Fact(text), None) if !text.is_empty() => {
                         sheet.write_string(row, column, limited(text))?
@@ -111,12 +127,17 @@ impl Table {
     }
 }
 
+/// A moment as a workbook counts it: days since the last of 1899, in UTC.
+fn days(unix_ms: u64) -> f64 {
+    25_569.0 + unix_ms as f64 / 86_400_000.0
+}
+
 /// What a workbook takes for a number.
 fn in_workbook(cell: &Cell) -> Option<f64> {
     let value = match cell {
         Cell::Number(value) => Some(*value),
         Cell::Fact(text) => text.parse().ok(),
-        Cell::Missing | Cell::Text(_) => None,
+        Cell::Missing | Cell::Text(_) | Cell::Flag(_) | Cell::Moment(_) => None,
     };
     value.filter(|value| value.is_finite())
 }
@@ -127,6 +148,8 @@ fn in_csv(cell: &Cell) -> String {
         Cell::Missing => String::new(),
         Cell::Number(value) if value.is_finite() => value.to_string(),
         Cell::Number(_) => String::new(),
+        Cell::Flag(value) => if *value { "yes" } else { "no" }.to_owned(),
+        Cell::Moment(unix_ms) => unix_ms.to_string(),
         Cell::Text(text) | Cell::Fact(text) => match text.chars().next() {
             Some('=' | '+' | '-' | '@' | '\t' | '\r') => format!("'{text}"),
             _ => text.clone(),
@@ -144,7 +167,8 @@ mod tests {
         table.push([text("plain"), number(0.5)]);
         table.push([text("a,\"b\"\n"), number_or_none(None)]);
         table.push([text("=1+1"), number(f64::NAN)]);
-        let expected = "a,b\r\nplain,0.5\r\n\"a,\"\"b\"\"\n\",\r\n'=1+1,\r\n";
+        table.push([yes_no(true), moment(1_709_208_000_500)]);
+        let expected = "a,b\r\nplain,0.5\r\n\"a,\"\"b\"\"\n\",\r\n'=1+1,\r\nyes,1709208000500\r\n";
         assert_eq!(String::from_utf8(table.csv()).unwrap(), expected);
     }
 
@@ -152,5 +176,20 @@ mod tests {
     fn only_numbers_are_numbers_in_a_workbook() {
         let found = [text("4"), number(4.0), Cell::Fact("4".to_owned()), Cell::Fact("4 s".to_owned())];
         assert_eq!(found.map(|cell| in_workbook(&cell)), [None, Some(4.0), Some(4.0), None]);
+    }
+
+    #[test]
+    fn a_workbook_has_dates_and_truth_values() {
+        // 2024-02-29, 12:00 UTC.
+        assert!((days(1_709_208_000_000) - 45_351.5).abs() < 1e-9);
+        let mut table = Table::new("t", "T", "started_unix_ms,valid");
+        table.push([moment(1_709_208_000_000), yes_no(true)]);
+        let mut book = rust_xlsxwriter::Workbook::new();
+        table.write_to(book.add_worksheet()).unwrap();
+        let mut book = zip::ZipArchive::new(std::io::Cursor::new(book.save_to_buffer().unwrap())).unwrap();
+        let mut part = |name: &str| std::io::read_to_string(book.by_name(name).unwrap()).unwrap();
+        let (sheet, texts) = (part("xl/worksheets/sheet1.xml"), part("xl/sharedStrings.xml"));
+        assert!(sheet.contains("<v>45351.5</v>") && sheet.contains("t=\"b\"><v>1</v>"), "{sheet}");
+        assert!(texts.contains(">started_utc<") && !texts.contains("unix_ms"), "{texts}");
     }
 }

@@ -6,7 +6,7 @@ use vtax_store::summary::Verdict;
 use crate::chapter::Chapter;
 use crate::context::Context;
 use crate::format::utc;
-use crate::rows::Row;
+use crate::rows::{Row, TOO_FEW};
 use crate::sheet::{header, text};
 use crate::words::name;
 
@@ -74,8 +74,13 @@ fn verdict(row: &Row, line: u32, sheet: &mut Worksheet) -> Result<(), XlsxError>
     if let Some(v) = &row.value {
         sheet.write_number(line, 4, v.center)?.write_string(line, 5, &v.unit)?;
     }
+    if row.too_few {
+        sheet.write_string(line, 10, TOO_FEW)?;
+    }
     let Some(c) = &row.comparison else {
-        sheet.write_string(line, 9, "baseline")?;
+        if row.position == 0 {
+            sheet.write_string(line, 9, "baseline")?;
+        }
         return Ok(());
     };
     let plain = Format::new().set_num_format("0.00");
@@ -120,7 +125,14 @@ fn provenance(context: &Context, sheet: &mut Worksheet) -> Result<(), XlsxError>
             facts.push((name.to_owned(), format!("{}: {}", f.version, f.command.join(" "))));
         }
     }
-    facts.extend(p.services.iter().map(|(cell, f)| (format!("service in {cell}"), f.version.clone())));
+    for (cell, f) in &p.services {
+        facts.push((format!("service in {cell}"), f.version.clone()));
+        facts.extend(
+            f.files
+                .iter()
+                .map(|(path, hash)| (format!("service in {cell}, SHA-256 of {path}"), hash.clone())),
+        );
+    }
     facts.extend(p.limits.iter().map(|(k, v)| (format!("limit on {k}"), v.clone())));
     facts.extend(p.packages.iter().map(|(k, v)| (format!("package {k}"), v.clone())));
     for (row, (name, value)) in (0u32..).zip(&facts) {

@@ -122,6 +122,7 @@ fn the_page_stands_alone_and_is_well_formed() {
     }
     assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
     assert_eq!(page.matches("<svg").count(), page.matches("<desc>").count());
+    assert!(!page.split("<script>").next().unwrap().contains('`'), "what a terminal shows so is code here");
     crate::support::balanced(&page);
 }
 
@@ -197,4 +198,82 @@ fn too_few_requests_have_no_95th_percentile() {
     let report = Report::read(&make(dir.path(), &options)).unwrap();
     let metrics = latency_of_native(report.summary());
     assert!(metrics.contains_key("latency_p90") && !metrics.contains_key("latency_p95"));
+}
+
+/// The first table has a 99th percentile: where it is missing, every form says why.
+#[test]
+fn a_missing_99th_percentile_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = make(dir.path(), &Options { rate: 150, seconds: 1, ..small() });
+    let report = write_all(&run).unwrap();
+    let notes = report.summary().notes.join(" ");
+    assert!(notes.contains("latency, p99 (latency) is missing for native.bridge.http, container"), "{notes}");
+    assert!(notes.contains("this percentile takes 1000"), "{notes}");
+    let of_p99 = report.table().lines().filter(|l| l.contains("too few answers")).count();
+    assert_eq!(of_p99, 3, "{}", report.table());
+    let page = fs::read_to_string(run.path().join("report.html")).unwrap();
+    assert!(page.contains("fewer than ten answers of a trial are beyond it"));
+}
+
+/// The rows of a CSV file, by the names of its columns.
+fn rows(run: &RunDir, name: &str) -> Vec<BTreeMap<String, String>> {
+    let mut reader = csv::Reader::from_path(run.path().join("csv").join(name)).unwrap();
+    reader.deserialize().map(Result::unwrap).collect()
+}
+
+#[test]
+fn every_figure_names_its_trial() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = make(dir.path(), &small());
+    let report = write_all(&run).unwrap();
+    let (by_trial, values) = (rows(&run, "trials.csv"), rows(&run, "values.csv"));
+    let row = |index: u32| by_trial.iter().find(|r| r["trial"] == index.to_string()).unwrap();
+    for t in run.trials().unwrap() {
+        let (row, valid) = (row(t.index), t.validity == Validity::Valid);
+        assert_eq!(row["valid"], if valid { "yes" } else { "no" });
+        assert_eq!(row["capacity_per_s"].is_empty(), !(valid && t.measure == "capacity"), "{row:?}");
+        if t.measure != "latency" || !valid {
+            assert!(row["latency_p50_ns"].is_empty() || t.measure == "throughput", "{row:?}");
+            continue;
+        }
+        let load = t.finding().unwrap().load().unwrap();
+        for (metric, q) in [("latency_p50", 0.5), ("latency_p99", 0.99)] {
+            let expected = load.latency.quantile(q).0 as f64;
+            let of = |r: &&BTreeMap<String, String>| {
+                r["trial"] == t.index.to_string() && r["metric"] == metric && r["measure"] == "latency"
+            };
+            let long = values.iter().find(of).unwrap();
+            assert_eq!((&long["unit"], &long["cell"]), (&"ns".to_owned(), &t.cell));
+            assert_eq!(long["value"].parse::<f64>().unwrap(), expected);
+            assert_eq!(row[&format!("{metric}_ns")].parse::<f64>().unwrap(), expected);
+        }
+    }
+    for (metric, m) in report.summary().cells.iter().flat_map(|c| &c.metrics) {
+        assert_eq!(m.trials.len(), m.values.len(), "{metric}");
+    }
+    let p99 = &latency_of_native(report.summary())["latency_p99"];
+    for (index, value) in p99.trials.iter().zip(&p99.values) {
+        assert_eq!(row(*index)["latency_p99_ns"].parse::<f64>().unwrap(), *value);
+    }
+}
+
+/// Going on with a run that lacks nothing is no interruption.
+#[test]
+fn a_run_that_was_resumed_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = make(dir.path(), &small());
+    RunDir::resume(run.path()).unwrap().completed().unwrap();
+    let said = |run: &RunDir| {
+        write_all(run).unwrap();
+        let page = fs::read_to_string(run.path().join("report.html")).unwrap();
+        (run.summary().unwrap().notes.concat().contains("interrupted"), page.contains("<dt>interrupted</dt>"))
+    };
+    assert_eq!(said(&run), (false, false));
+    let mut writer = RunDir::resume(run.path()).unwrap();
+    let record = run.trials().unwrap().remove(0);
+    let files = writer.begin_trial(&record.cell, &record.measure, 9).unwrap();
+    writer.finish_trial(files, record).unwrap();
+    writer.completed().unwrap();
+    assert_eq!(said(&run), (true, true));
+    assert!(run.summary().unwrap().notes.concat().contains("resumed once"));
 }

@@ -218,3 +218,34 @@ fn a_sweep_gets_its_law_or_the_reason_why_not() {
     let chance = section(&|_, i| if i * 37 % 11 < 5 { 1e5 } else { 3e5 });
     assert!(chance.contains("support a law"), "{chance}");
 }
+
+/// A layer in which one of three trials spent nothing: there are no logarithms then, and Student's t reaches below 0.
+#[test]
+fn intervals_hold_only_what_can_be() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = bent(dir.path(), |entry| {
+        let round = entry["repetition"].as_u64().unwrap();
+        if round > 2 {
+            entry["validity"] = json!({"validity": "invalid", "reason": "disturbed", "detail": "made up"});
+        }
+        for layer in entry["observations"][0]["cpu"]["layers"].as_array_mut().unwrap() {
+            if round == 0 && layer["layer"] == "supervisor" {
+                layer["time"] = json!("0s");
+            }
+        }
+    });
+    let report = write_all(&run).unwrap();
+    let cells = &report.summary().cells;
+    let native = cells.iter().find(|c| c.environment == "native" && c.measure == "latency").unwrap();
+    let supervisor = &native.metrics["cpu_per_request.supervisor"];
+    let (low, high) = supervisor.interval.unwrap();
+    assert!(supervisor.values.contains(&0.0) && low == 0.0 && high > 0.0, "{supervisor:?}");
+    for (name, m) in cells.iter().flat_map(|c| &c.metrics) {
+        let Some((low, high)) = m.interval else { continue };
+        assert!(low >= 0.0 && (m.unit != "1" || high <= 1.0), "{name}: {m:?}");
+        assert!(low <= m.center && m.center <= high, "{name}: {m:?}");
+    }
+    // Three trials: their intervals are Student's and reach beyond them, and the page says so.
+    let page = fs::read_to_string(run.path().join("report.html")).unwrap();
+    assert!(page.contains("It reaches beyond all trials where they are fewer than 6"));
+}

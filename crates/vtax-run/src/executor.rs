@@ -237,8 +237,8 @@ impl Executor for LabExecutor {
 
     fn describe(&self, provenance: &mut Provenance) {
         for (cell, ready) in &self.services {
-            let facts = ProgramFacts { version: ready.version.clone(), command: ready.command.clone() };
-            provenance.services.insert(cell.clone(), facts);
+            let facts = provenance.services.entry(cell.clone()).or_default();
+            (facts.version, facts.command) = (ready.version.clone(), ready.command.clone());
         }
         for (node, facts) in &self.nodes {
             let facts = provenance::NodeFacts {
@@ -254,11 +254,15 @@ impl Executor for LabExecutor {
             let kind = guest.accelerator().word().to_owned();
             provenance.accelerator = Some(AcceleratorFacts { kind, reason: guest.proof().line() });
             let command = self.facts.get("vm.command").map(|c| vec![c.clone()]).unwrap_or_default();
-            provenance.qemu = Some(ProgramFacts { version: guest.qemu().version.clone(), command });
+            provenance.qemu = Some(ProgramFacts {
+                version: guest.qemu().version.clone(),
+                command,
+                ..ProgramFacts::default()
+            });
         }
         if let Some(runtime) = self.facts.get("container.runtime") {
             let version = runtime.clone();
-            provenance.container_runtime = Some(ProgramFacts { version, command: Vec::new() });
+            provenance.container_runtime = Some(ProgramFacts { version, ..ProgramFacts::default() });
         }
     }
 }

@@ -5,9 +5,9 @@ use std::fs;
 use std::process::Command;
 
 use sha2::{Digest, Sha256};
-use vtax_plan::model::Plan;
+use vtax_plan::model::{Plan, ServiceKind};
 use vtax_probe::noise::HostProbe;
-use vtax_store::provenance::HostFacts;
+use vtax_store::provenance::{HostFacts, ProgramFacts};
 use vtax_store::{PROVENANCE_VERSION, Provenance};
 use vtax_sys::clock::unix_ms;
 
@@ -27,6 +27,7 @@ pub fn provenance(plan: &Plan, plan_file: Option<String>, vtax_version: &str) ->
         started_unix_ms: unix_ms(),
         host: host(),
         packages: packages(plan),
+        services: services(plan),
         environment: VARIABLES
             .iter()
             .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)))
@@ -34,6 +35,24 @@ pub fn provenance(plan: &Plan, plan_file: Option<String>, vtax_version: &str) ->
         facts: noise(),
         ..Provenance::default()
     }
+}
+
+/// The files of services of the user's own, by cell; their versions are known once they run.
+fn services(plan: &Plan) -> BTreeMap<String, ProgramFacts> {
+    let mut known: Vec<(&ServiceKind, BTreeMap<String, String>)> = Vec::new();
+    let mut services = BTreeMap::new();
+    for cell in &plan.cells {
+        let kind = &cell.service.kind;
+        let files = match known.iter().find(|(of, _)| *of == kind) {
+            Some((_, files)) => files.clone(),
+            None => vtax_service::own_files(kind),
+        };
+        if !files.is_empty() {
+            known.push((kind, files.clone()));
+            services.insert(cell.id.clone(), ProgramFacts { files, ..ProgramFacts::default() });
+        }
+    }
+    services
 }
 
 /// Which signs of noise this host shows and which it doesn't.

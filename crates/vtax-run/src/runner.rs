@@ -165,8 +165,11 @@ impl<'a> Runner<'a> {
             }
         }
         let mut provenance = self.store.run().provenance()?;
-        provenance.ended_unix_ms = Some(unix_ms());
-        self.store.write_provenance(&provenance)?;
+        // Who resumes a run that lacks nothing doesn't move its end.
+        if provenance.ended_unix_ms.is_none() || self.records.len() as u32 > finished {
+            provenance.ended_unix_ms = Some(unix_ms());
+            self.store.write_provenance(&provenance)?;
+        }
         self.store.completed()?;
         Ok(Ended::Completed)
     }
@@ -326,13 +329,34 @@ impl<'a> Runner<'a> {
 
     /// Trials owed and the time they are likely to take.
     fn remaining(&self) -> (u32, Duration) {
-        self.schedule.owed().into_iter().fold((0, Duration::ZERO), |(trials, time), (cell, measure, n)| {
+        let owed = self.schedule.owed().into_iter();
+        let (trials, time) = owed.fold((0, Duration::ZERO), |(trials, time), (cell, measure, n)| {
             (trials + n, time + self.duration(cell, measure) * n)
-        })
+        });
+        let valid = self.records.iter().filter(|r| r.validity == Validity::Valid).count();
+        (trials, time.mul_f64(attempts_for_one(self.records.len(), valid)))
     }
+}
+
+/// Attempts that a trial that counts takes, judged by those made so far; bounded, as the first ones tell little.
+fn attempts_for_one(made: usize, valid: usize) -> f64 {
+    ((made + 1) as f64 / (valid + 1) as f64).min(4.0)
 }
 
 fn length(record: &TrialRecord) -> Duration {
     let t = record.timings;
     Duration::from_nanos(t.testbed.0 + t.service.0 + t.measure.0 + t.teardown.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_grows_with_the_trials_that_do_not_count() {
+        assert_eq!(attempts_for_one(0, 0), 1.0);
+        assert_eq!(attempts_for_one(9, 9), 1.0);
+        assert_eq!(attempts_for_one(9, 4), 2.0);
+        assert_eq!(attempts_for_one(17, 0), 4.0);
+    }
 }

@@ -155,6 +155,25 @@ fn a_resumed_run_makes_exactly_what_is_missing() {
 }
 
 #[test]
+fn resuming_a_complete_run_does_not_move_its_end() {
+    let (plan, directory) = (plan(), tempfile::tempdir().expect("a directory"));
+    let mut store = create(&plan, &directory);
+    go(&plan, &mut store, &mut Fake::new(Stop::default(), 4), None);
+    assert_eq!(store.run().provenance().expect("there").ended_unix_ms, None);
+    drop(store);
+    let resume = || RunDir::resume(directory.path().join("run")).expect("resumable");
+    go(&plan, &mut resume(), &mut Fake::new(Stop::default(), usize::MAX), None);
+    let store = resume();
+    let mut provenance = store.run().provenance().expect("there");
+    assert!(provenance.ended_unix_ms.is_some());
+    provenance.ended_unix_ms = Some(1);
+    store.write_provenance(&provenance).expect("written");
+    drop(store);
+    go(&plan, &mut resume(), &mut Fake::new(Stop::default(), usize::MAX), None);
+    assert_eq!(resume().run().provenance().expect("there").ended_unix_ms, Some(1));
+}
+
+#[test]
 fn a_cell_that_is_left_out_is_noted_once_and_not_tried() {
     let (plan, directory) = (plan(), tempfile::tempdir().expect("a directory"));
     let mut fake = Fake::new(Stop::default(), usize::MAX);

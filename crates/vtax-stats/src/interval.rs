@@ -55,6 +55,17 @@ pub struct Estimate {
     pub interval: Option<(f64, f64)>,
 }
 
+impl Estimate {
+    /// The same with its interval cut to what a value can be at all: a time is never below 0, a share never above 1.
+    /// The truth isn't in what is cut off, so the interval holds it as often as before. It keeps its center.
+    #[must_use]
+    pub fn within(self, (least, most): (f64, f64)) -> Self {
+        let cut =
+            |(low, high): (f64, f64)| (low.max(least).min(self.center), high.min(most).max(self.center));
+        Self { interval: self.interval.map(cut), ..self }
+    }
+}
+
 /// The typical value of a group; `None` where it is empty or holds a value that isn't finite.
 ///
 /// The interval holds the median of *any* distribution of independent trials with at least 93 %, and is
@@ -237,6 +248,22 @@ mod tests {
     }
 
     #[test]
+    fn a_time_is_never_below_zero_and_a_share_never_above_one() {
+        // One trial had none of it: no logarithms, and Student's t reaches below 0.
+        let some = estimate(&Group::exact(&[0.0, 90_000.0, 120_000.0])).unwrap();
+        let (low, high) = some.interval.unwrap();
+        assert!(low < 0.0 && high > 120_000.0, "{low} {high}");
+        assert_eq!(some.within((0.0, f64::INFINITY)).interval, Some((0.0, high)));
+        let most = estimate(&Group::exact(&[0.9, 1.0, 0.95])).unwrap();
+        assert!(most.interval.unwrap().1 > 1.0, "{most:?}");
+        let (low, high) = most.within((0.0, 1.0)).interval.unwrap();
+        assert!(low == most.interval.unwrap().0 && high == 1.0, "{low} {high}");
+        // Two of more than six trials are between which it lies, unless neighbours resemble each other.
+        let drifting = estimate(&Group::exact(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])).unwrap();
+        assert!(drifting.interval.unwrap().1 > 8.0, "{drifting:?}");
+    }
+
+    #[test]
     fn one_wild_trial_does_not_move_the_typical_one() {
         let e = estimate(&Group::exact(&[10.0, 10.2, 9.9, 10.1, 9.8, 10.0, 10.1, 55.0, 9.9, 10.0])).unwrap();
         assert!((e.center - 10.0).abs() < 0.06 && e.interval.unwrap().1 < 11.0, "{e:?}");
@@ -254,6 +281,8 @@ mod tests {
             let e = estimate(&Group::exact(&v)).unwrap();
             let (low, high) = e.interval.unwrap();
             prop_assert!(low <= e.center * (1.0 + 1e-9) && e.center <= high * (1.0 + 1e-9) + 1e-9);
+            let (low, high) = e.within((0.0, f64::INFINITY)).interval.unwrap();
+            prop_assert!(low >= 0.0 && low <= e.center && e.center <= high);
         }
 
         #[test]

@@ -97,6 +97,9 @@ pub struct ProgramFacts {
     pub version: String,
     /// Command line, program first.
     pub command: Vec<String>,
+    /// Files of a service of the user's own, to their SHA-256.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
 }
 
 /// A node as it sees itself.

@@ -69,6 +69,9 @@ pub struct MetricSummary {
     pub at_least: bool,
     /// The value of each trial, in trial order.
     pub values: Vec<f64>,
+    /// The number of the trial of each value; empty in older summaries.
+    #[serde(default)]
+    pub trials: Vec<u32>,
     /// Percentiles of the merged histogram, `"50"`, `"99.9"`; latency only.
     pub percentiles: BTreeMap<String, f64>,
 }

@@ -18,10 +18,19 @@ mod subscribers;
 use clap::{Parser, Subcommand};
 
 use crate::exit::Outcome;
+use crate::version::version;
+
+/// What most people begin with.
+const EXAMPLES: &str = "\
+Examples:
+  vtax doctor                        what this host can measure
+  vtax check plans/quick.yaml        what a plan would take
+  vtax run plans/quick.yaml          measure, and write a report
+  vtax compare runs/before runs/after --max-tax 10%";
 
 /// Measures what every layer between a client and a service costs.
 #[derive(Parser)]
-#[command(name = "vtax", version, about, max_term_width = 100, arg_required_else_help = true)]
+#[command(name = "vtax", version = version(), about, after_help = EXAMPLES, max_term_width = 100, arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -7,6 +7,7 @@ mod out;
 mod progress;
 mod signals;
 mod time;
+mod version;
 
 use std::process::ExitCode;
 

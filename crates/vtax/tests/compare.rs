@@ -48,14 +48,16 @@ fn a_gate_for_ci() {
     let directory = tempfile::tempdir().expect("a directory");
     let [a, b] = runs(directory.path(), 0.5, 1);
     let file = |name: &str| directory.path().join(name).to_str().expect("UTF-8").to_owned();
-    let (junit, markdown) = (file("junit.xml"), file("summary.md"));
+    let (junit, markdown, html) = (file("junit.xml"), file("summary.md"), file("page.html"));
     let gate = ["compare", &a, &b, "--max-tax", "10%", "--metric", "capacity"];
-    let output = vtax(&[&gate[..], &["--junit", &junit, "--markdown", &markdown]].concat());
+    let output = vtax(&[&gate[..], &["--junit", &junit, "--markdown", &markdown, "--html", &html]].concat());
     expect(&output, 1, &["FAIL: a tax above 10% is shown in 1.", "▲ worse", "B against A"]);
     let junit = std::fs::read_to_string(junit).expect("JUnit XML");
     assert!(junit.contains("tests=\"3\" failures=\"1\""), "{junit}");
     let markdown = std::fs::read_to_string(markdown).expect("Markdown");
     assert!(markdown.contains("| **FAIL** |") && markdown.contains("quick: fail"), "{markdown}");
+    let html = std::fs::read_to_string(html).expect("a page");
+    assert!(html.contains("a tax above 10% is shown in 1.") && html.contains("badge worse"), "{html}");
     // The other way round it is a gain; and one run keeps to any limit that its scatter lets be seen.
     expect(&vtax(&["compare", &b, &a, "--max-tax", "10%", "--metric", "capacity"]), 0, &["PASS", "▼ better"]);
     expect(&vtax(&["compare", &a, &a, "--max-tax", "0%"]), 0, &["A and B are the same run", "can't tell"]);

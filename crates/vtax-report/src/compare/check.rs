@@ -10,6 +10,7 @@ use vtax_store::record::{JournalEntry, Validity};
 
 use super::{Cause, OnlyIn, Reason};
 use crate::Report;
+use crate::summarise::rejected;
 
 /// Every reason why B can't be compared with A, machines aside.
 pub(super) fn reasons(a: &Report, b: &Report) -> Result<Vec<Reason>, StoreError> {
@@ -237,6 +238,16 @@ pub(super) fn warnings(a: &Report, b: &Report, machine: &[String]) -> Vec<String
     warnings
 }
 
+/// Runs without a trial that counts, with what became of theirs.
+pub(super) fn nothing_counts(a: &Report, b: &Report) -> Vec<String> {
+    let all_rejected = |(name, run): (&str, &Report)| {
+        let trials = &run.context.data.trials;
+        let none = trials.iter().all(|t| t.validity != Validity::Valid);
+        rejected(&run.context.data).filter(|_| none).map(|told| format!("in {name}, {told}"))
+    };
+    [("A", a), ("B", b)].into_iter().filter_map(all_rejected).collect()
+}
+
 /// What differs between the runs and may be what makes the difference.
 pub(super) fn changes(a: &Provenance, b: &Provenance) -> Vec<String> {
     let programs = |p: &Provenance| {
@@ -246,7 +257,14 @@ pub(super) fn changes(a: &Provenance, b: &Provenance) -> Vec<String> {
         for (name, program) in [("QEMU", &p.qemu), ("container runtime", &p.container_runtime)] {
             facts.extend(program.as_ref().map(|q| (name.to_owned(), q.version.clone())));
         }
-        facts.extend(p.services.iter().map(|(cell, s)| (format!("service of {cell}"), s.version.clone())));
+        for (cell, service) in &p.services {
+            if !service.version.is_empty() {
+                facts.insert(format!("service of {cell}"), service.version.clone());
+            }
+            let short = |hash: &String| hash.chars().take(12).collect::<String>();
+            facts
+                .extend(service.files.iter().map(|(path, hash)| (format!("SHA-256 of {path}"), short(hash))));
+        }
         facts.extend(p.nodes.iter().map(|(node, n)| (format!("kernel of node {node}"), n.kernel.clone())));
         facts.insert("distribution".to_owned(), p.host.distribution.clone());
         facts

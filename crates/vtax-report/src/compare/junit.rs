@@ -1,7 +1,7 @@
 //! The comparison as JUnit XML: one test case per comparison, for what shows tests in CI.
 
 use super::table::{doubt, interval_text, place, side_text, tax_text, value_text, verdict_word};
-use super::{GateVerdict, Row, RunComparison, printable};
+use super::{GateVerdict, Refusal, Row, RunComparison, printable};
 use crate::markup::Markup;
 
 /// How a comparison ends as a test.
@@ -19,6 +19,24 @@ fn case(row: &Row, strict: bool) -> Case {
         Some(GateVerdict::CantTell) => Case::Skipped,
         Some(GateVerdict::Pass) | None => Case::Passed,
     }
+}
+
+/// Runs that aren't compared, as one test case with an error: a missing file would look like nothing that failed.
+pub(super) fn refused(refusal: &Refusal) -> String {
+    let counts = [("tests", "1"), ("failures", "0"), ("errors", "1"), ("skipped", "0"), ("time", "0")];
+    let case = [("classname", "vtax compare"), ("name", "the runs can be compared"), ("time", "0")];
+    let told = refusal.to_string();
+    let lines: Vec<String> = told.lines().map(printable).collect();
+    let message = refusal.reasons.first().map(|r| printable(&r.text)).unwrap_or_default();
+    let mut xml = Markup::new();
+    xml.fixed("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    xml.open("testsuites", &[&[("name", "vtax compare")], &counts[..]].concat()).fixed("\n");
+    xml.open("testsuite", &[&[("name", "vtax compare")], &counts[..]].concat()).fixed("\n");
+    xml.open("testcase", &case);
+    xml.element("error", &[("type", "refused"), ("message", &message)], &lines.join("\n"));
+    xml.close("testcase").fixed("\n");
+    xml.close("testsuite").fixed("\n").close("testsuites").fixed("\n");
+    xml.into_string()
 }
 
 pub(super) fn render(c: &RunComparison) -> String {

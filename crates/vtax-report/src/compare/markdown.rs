@@ -3,11 +3,20 @@
 use super::table::{
     doubt, gate_word, interval_text, only_text, place, side_text, tax_text, value_text, verdict_word,
 };
-use super::{Row, RunComparison, printable};
+use super::{Refusal, Row, RunComparison, printable};
 
 /// Lines of the table, of remarks and of changes beyond which the rest is only counted: a comment
 /// that scrolls isn't read.
 const MOST: usize = 40;
+
+/// Runs that aren't compared.
+pub(super) fn refused(refusal: &Refusal) -> String {
+    let reasons = refusal.reasons.iter().map(|r| format!("- {}\n", text(&r.text)));
+    format!(
+        "### vtax: not compared\n\nThese runs can't be compared:\n\n{}",
+        bounded(reasons, "- … and ", " more")
+    )
+}
 
 pub(super) fn render(c: &RunComparison) -> String {
     let title = match c.gate {

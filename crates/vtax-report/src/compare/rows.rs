@@ -1,7 +1,7 @@
 //! Comparisons of two runs, metric by metric.
 
 use vtax_plan::model::MeasureKind;
-use vtax_store::summary::{Comparison, MetricSummary};
+use vtax_store::summary::{Comparison, Doubt, MetricSummary};
 use vtax_units::Share;
 
 use super::{ALL_METRICS, GateVerdict, Options, Row};
@@ -43,10 +43,55 @@ pub(super) fn rows(a: &Report, b: &Report, options: &Options) -> Vec<Row> {
         // Only what can be compared takes part in the family, in the order of rows.
         if let Some(open) = row.comparable.then(|| judged.next()).flatten() {
             row.comparison = Comparison { reason: for_runs(&open.comparison.reason), ..open.comparison };
+            without_percentile(a, b, &mut row.comparison);
         }
         row.gate = options.max_tax.map(|max| held_to(&row.comparison, max));
     }
     rows
+}
+
+/// Where a side's trials had too few answers for the percentile, that is the reason.
+fn without_percentile(a: &Report, b: &Report, c: &mut Comparison) {
+    let why = |r: &Report| r.context.data.too_few(&c.cell, &c.measure, &c.metric);
+    let found = [("A", a), ("B", b)].into_iter().find_map(|(name, run)| Some((name, why(run)?)));
+    if let Some((name, text)) = found.filter(|_| c.doubt == Some(Doubt::NoRatio)) {
+        c.reason = format!("in {name}, {text}");
+    }
+}
+
+/// What was to be compared and has no row, as neither run has it: what was asked for by name, and what first tables lack,
+/// with the reason where there is one.
+pub(super) fn missing(a: &Report, b: &Report, rows: &[Row], options: &Options) -> Vec<Missing> {
+    let mut missing = Vec::new();
+    for info in metrics().filter(|m| chosen(m, options)) {
+        let named = options.metrics.iter().any(|n| n == info.name);
+        // Of `all` only what a first table would lack: few runs have a percentile of one in a thousand.
+        if rows.iter().any(|r| r.comparison.metric == info.name) || !(named || info.primary) {
+            continue;
+        }
+        let why = [a, b].into_iter().find_map(|run| {
+            let data = &run.context.data;
+            let measures = data.measures().filter(|m| leads(data, m, info.name));
+            let mut pairs = measures.flat_map(|m| data.plan.cells.iter().map(move |c| (m, c)));
+            pairs.find_map(|(measure, cell)| data.too_few(&cell.id, measure, info.name))
+        });
+        if let Some(why) = why.or_else(|| named.then(|| "no valid trial gave a figure".to_owned())) {
+            missing.push(Missing {
+                named,
+                text: format!("{} ({}) is in neither run: {why}.", info.label, info.name),
+            });
+        }
+    }
+    missing
+}
+
+/// What was to be compared and can't be.
+#[derive(Debug)]
+pub(super) struct Missing {
+    /// It was asked for by name.
+    pub(super) named: bool,
+    /// What is missing and why.
+    pub(super) text: String,
 }
 
 fn chosen(info: &Info, options: &Options) -> bool {
@@ -69,7 +114,7 @@ fn row(a: &Report, b: &Report, key: RowKey<'_>) -> Option<(Row, Option<Open>)> {
     let RowKey { cell, measure, info } = key;
     // Rounds of two runs have nothing to do with each other.
     let side =
-        |r: &Report| OneSide { found: r.context.data.metric(cell, measure, info.name), rounds: Vec::new() };
+        |r: &Report| OneSide { found: r.context.data.metric(cell, measure, info.name), ..OneSide::default() };
     let (of_a, of_b) = (side(a), side(b));
     if of_a.found.is_empty() && of_b.found.is_empty() {
         return None;

@@ -42,7 +42,7 @@ fn gate_sentence(g: Gate) -> String {
 }
 
 /// The word where two figures were measured under different conditions.
-const NOT_COMPARABLE: &str = "not comparable";
+pub(super) const NOT_COMPARABLE: &str = "not comparable";
 
 /// The verdict in a word.
 pub(super) fn verdict_word(row: &Row) -> &'static str {

@@ -6,7 +6,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use vtax_fixture as fixture;
 use vtax_plan::model::{MeasureKind, Plan, ServiceKind};
-use vtax_store::record::{Finding, TrialRecord};
+use vtax_store::record::{Finding, InvalidReason, TrialRecord};
 use vtax_store::summary::{Comparison, MetricSummary, Verdict};
 use vtax_store::{Provenance, RunDir};
 use vtax_units::{Rate, Share};
@@ -80,13 +80,65 @@ fn a_run_equals_itself() {
             assert!(matches!(found.verdict, Verdict::Equivalent | Verdict::Inconclusive), "{found:?}");
             assert_eq!(found.tax, Some(1.0));
         }
-        assert!(
-            c.passes()
-                && c.warnings == ["A and B are the same run."]
-                && c.changes.is_empty()
-                && c.only.is_empty()
-        );
+        assert!(c.passes() && c.changes.is_empty() && c.only.is_empty());
+        // 800 requests have no 99th percentile.
+        assert_eq!((c.warnings.len(), c.warnings[0].as_str()), (2, "A and B are the same run."));
+        assert!(c.warnings[1].contains("(latency_p99) is in neither run"), "{:?}", c.warnings);
     }
+}
+
+/// A service of the user's own has no version line that tells one build from the next.
+#[test]
+fn files_that_changed_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = made(dir.path());
+    let a = Report::read(&run).unwrap();
+    let rebuilt = |_: &mut Plan, p: &mut Provenance| {
+        for service in p.services.values_mut() {
+            service.files.insert("/srv/app".to_owned(), "ab".repeat(32));
+        }
+    };
+    let b = changed(&run, &dir.path().join("b"), rebuilt, |_| true);
+    let changes = compare(&a, &b, &Options::default()).unwrap().changes;
+    assert_eq!(changes, ["SHA-256 of /srv/app is none in A, abababababab in B"]);
+}
+
+/// What shows tests in CI must not be left without a file.
+#[test]
+fn a_refusal_is_an_error_in_every_form() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = made(dir.path());
+    let a = Report::read(&run).unwrap();
+    let none = |record: &mut TrialRecord| {
+        record.validity =
+            Validity::Invalid { reason: InvalidReason::Disturbed, detail: "<noise>".to_owned() };
+        true
+    };
+    let b = changed(&run, &dir.path().join("b"), |_, _| {}, none);
+    let CompareError::Refused(refusal) = compare(&a, &b, &Options::default()).unwrap_err() else { panic!() };
+    let trials = b.context.data.trials.len();
+    let expected = format!("in B, {trials} of {trials} trials don't count: {trials} disturbed.");
+    assert!(refusal.to_string().contains(&expected), "{refusal}");
+    let xml = refusal.junit();
+    assert!(xml.contains("errors=\"1\"") && xml.contains("disturbed") && well_formed(&xml), "{xml}");
+    assert!(refusal.markdown().contains("- in B, "), "{}", refusal.markdown());
+}
+
+#[test]
+fn a_percentile_that_nobody_has_is_no_pass() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = Report::read(&made(dir.path())).unwrap();
+    let with = |metrics: &[&str], strict| {
+        let metrics = metrics.iter().map(|m| (*m).to_owned()).collect();
+        Options { metrics, strict, ..gated(0.5) }
+    };
+    let c = compare(&run, &run, &with(&["capacity", "latency_p99"], false)).unwrap();
+    assert!(c.rows.iter().all(|r| r.comparison.metric == "capacity"));
+    assert!(c.passes() && c.gate.unwrap().cant_tell >= 1, "{:?}", c.gate);
+    assert!(c.warnings.concat().contains("this percentile takes 1000"), "{:?}", c.warnings);
+    assert!(!compare(&run, &run, &with(&["capacity", "latency_p99"], true)).unwrap().passes());
+    let alone = refused(&run, &run, &with(&["latency_p99"], true));
+    assert!(alone.contains("this percentile takes 1000"), "{alone}");
 }
 
 #[test]
@@ -275,6 +327,7 @@ fn figures(center: f64) -> MetricSummary {
         interval: None,
         at_least: false,
         values: vec![center; 5],
+        trials: (0..5).collect(),
         percentiles: BTreeMap::new(),
     }
 }
@@ -314,7 +367,7 @@ fn hostile() -> RunComparison {
         row("native", 1.5, GateVerdict::Fail, Verdict::Worse, "beyond"),
         row("a\"<b>&|\u{1b}[31m", 1.1, GateVerdict::CantTell, Verdict::Inconclusive, "too ]]> few\u{ffff}"),
     ];
-    let gate = Some(gate(&rows, Share(0.1), false));
+    let gate = Some(gate(&rows, 0, Share(0.1), false));
     let mut c = RunComparison {
         version: COMPARISON_VERSION,
         plan: "quick".to_owned(),
@@ -383,7 +436,7 @@ proptest! {
         let mut turned = numbers.clone();
         turned.rotate_left(turn % numbers.len().max(1));
         let (a, b) = (values(&numbers, resolution), values(&turned, resolution));
-        let side = |found| data::OneSide { found, rounds: Vec::new() };
+        let side = |found| data::OneSide { found, ..data::OneSide::default() };
         let mut family = [compared(["x", "x", "m"], named("capacity").unwrap(), (&side(b), &side(a)), &plan)];
         close(&mut family, plan.margin.0);
         let [Open { comparison: found, .. }] = family;
@@ -407,6 +460,9 @@ proptest! {
             row.comparison.reason.clone_from(&reason);
         }
         prop_assert!(well_formed(&c.junit()), "{}", c.junit());
+        let page = c.html();
+        let body = page.split_once("</head>").unwrap().1.trim_end().trim_end_matches("</html>");
+        prop_assert!(well_formed(&format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{body}")), "{}", body);
         // One line per row, with as many cells as its head.
         let markdown = c.markdown();
         let table: Vec<&str> = markdown.lines().filter(|l| l.starts_with('|')).collect();

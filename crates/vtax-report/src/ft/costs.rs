@@ -8,6 +8,7 @@ use super::protects::{Aspect, Mode, by_design};
 use crate::format::{digits, duration, quantity, range};
 use crate::html::parts::{close_table, details, figure, heading, open_table, scrolling};
 use crate::markup::Markup;
+use crate::metric::enough;
 use crate::plot::curves::{Curve, PAUSES, percentiles};
 use crate::plot::{responsive, series as color};
 use crate::rows::Row;
@@ -223,8 +224,8 @@ fn checkpoints(group: &Group) -> Vec<Cost> {
         let cell = |e: &Environment| {
             let h = &e.costs.pauses.0;
             // As for every percentile: at least ten values beyond it.
-            let enough = !h.is_empty() && (q == 1.0 || h.len() as f64 * (1.0 - q) >= 10.0);
-            enough.then(|| (duration(h.value_at_quantile(q) as f64), format!("of {}", h.len())))
+            let known = !h.is_empty() && (q == 1.0 || enough(h.len(), q));
+            known.then(|| (duration(h.value_at_quantile(q) as f64), format!("of {}", h.len())))
         };
         let meaning = "How long the guest stood still for a checkpoint, all trials together.";
         all.push(Cost {

@@ -1,6 +1,6 @@
 //! A quantity over repeated failovers: typical value, interval, and on how many it rests.
 
-use vtax_stats::{Group, MIN_TRIALS, estimate, proportion};
+use vtax_stats::{Estimate, Group, MIN_TRIALS, estimate, proportion};
 
 use super::failover::Failover;
 use crate::format::{duration, quantity, range, whole};
@@ -155,7 +155,7 @@ impl Figure {
         let known: Vec<f64> = all.iter().copied().flatten().collect();
         // The estimate's own center went through logarithms and back, where 16 becomes 15.999999999999998.
         let median = vtax_stats::quantile(&known, 0.5);
-        let found = estimate(&Group::exact(&known)).and_then(|e| e.interval);
+        let found = estimate(&Group::exact(&known)).zip(median);
         let extremes = known
             .iter()
             .copied()
@@ -163,8 +163,7 @@ impl Figure {
             .and_then(|low| Some((low, known.iter().copied().reduce(f64::max)?)));
         // A duration or a count can't be below zero, whatever its scatter suggests.
         let interval = found
-            .zip(median)
-            .map(|((low, high), center)| (low.clamp(0.0, center.max(0.0)), high.max(center)));
+            .and_then(|(found, center)| Estimate { center, ..found }.within((0.0, f64::INFINITY)).interval);
         Self { n: known.len(), of: all.len(), median, interval, extremes }
     }
 

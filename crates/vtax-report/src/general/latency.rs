@@ -6,6 +6,7 @@ use crate::data::RunData;
 use crate::format::{duration, quantile_name};
 use crate::html::parts::{close_table, details, figure, open_table, titled};
 use crate::markup::Markup;
+use crate::metric::enough;
 use crate::plot::curves::{Curve, LATENCY, percentiles};
 use crate::plot::{responsive, series};
 
@@ -61,9 +62,9 @@ fn percentile_table(curves: &[Curve<'_>]) -> Markup {
         table.element("td", &[("class", "n")], &duration(h.mean()));
         for q in quantiles {
             // The same rule as for the curve: no percentile from a handful of requests.
-            let enough = h.len() as f64 * (1.0 - q) >= 10.0;
-            let text = if enough { duration(h.value_at_quantile(q) as f64) } else { "too few".to_owned() };
-            table.element("td", &[("class", if enough { "n" } else { "n quiet" })], &text);
+            let known = enough(h.len(), q);
+            let text = if known { duration(h.value_at_quantile(q) as f64) } else { "too few".to_owned() };
+            table.element("td", &[("class", if known { "n" } else { "n quiet" })], &text);
         }
         table.element("td", &[("class", "n")], &duration(h.max() as f64)).close("tr");
     }

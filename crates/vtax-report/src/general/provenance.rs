@@ -19,14 +19,20 @@ impl Chapter for Origin {
     }
 }
 
+/// Interruptions that are listed.
+const MOST_INTERRUPTIONS: usize = 20;
+
 fn provenance(context: &Context) -> Markup {
-    let p = &context.data.provenance;
+    let (data, p) = (&context.data, &context.data.provenance);
     let mut list = List(Markup::new());
     list.0.open("dl", &[]);
     let commit = p.vtax_commit.as_ref().map_or_else(String::new, |c| format!(" ({c})"));
     list.put("vtax", &format!("{}{commit}", p.vtax_version));
     list.put("started", &utc(p.started_unix_ms));
     list.put("ended", &p.ended_unix_ms.map_or_else(|| "not complete".to_owned(), utc));
+    for (from, to) in data.interruptions.iter().take(MOST_INTERRUPTIONS) {
+        list.put("interrupted", &format!("{}, resumed {}", utc(*from), utc(*to)));
+    }
     list.put("seed", &p.seed.to_string());
     let h = &p.host;
     list.put("processor", &format!("{}, {} CPUs", h.cpu_model, h.cpus));
@@ -52,6 +58,9 @@ fn provenance(context: &Context) -> Markup {
     for (cell, program) in &p.services {
         list.put(&format!("service in {cell}"), &program.version);
         list.code(&format!("service in {cell}, command"), &shell(&program.command));
+        for (path, hash) in &program.files {
+            list.put(&format!("service in {cell}, SHA-256 of {path}"), hash);
+        }
     }
     for (name, node) in &p.nodes {
         let memory = quantity(node.memory_bytes as f64, "B");
@@ -85,6 +94,20 @@ impl List {
     }
 }
 
+/// A command line without the directory that it wrote into: a run would refuse that, now that it is there.
+fn without_directory(command_line: &[String]) -> Vec<String> {
+    let mut kept = Vec::new();
+    let mut words = command_line.iter();
+    while let Some(word) = words.next() {
+        if word == "--out" {
+            words.next();
+        } else if !word.starts_with("--out=") {
+            kept.push(word.clone());
+        }
+    }
+    kept
+}
+
 fn repeat(context: &Context) -> Markup {
     let p = &context.data.provenance;
     let directory = context.run.path().display().to_string();
@@ -95,7 +118,7 @@ fn repeat(context: &Context) -> Markup {
         "The same plan with the same seed gives the same order of trials and the same arrivals:",
     );
     let command = match p.command_line.is_empty() {
-        false => shell(&p.command_line),
+        false => shell(&without_directory(&p.command_line)),
         true => format!("vtax run {}", quote(p.plan_file.as_deref().unwrap_or("PLAN.yaml"))),
     };
     m.element("pre", &[("tabindex", "0")], &command);
@@ -104,4 +127,19 @@ fn repeat(context: &Context) -> Markup {
     m.element("pre", &[("tabindex", "0")], &again);
     m.fixed("<p>Everything this page shows is in the run directory: <code>summary.json</code> for scripts, <code>trials/</code> with histograms, probes and, where the plan asked for them, every single request.</p>");
     m
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_to_repeat_names_no_directory_that_is_there() {
+        let of =
+            |text: &str| without_directory(&text.split(' ').map(str::to_owned).collect::<Vec<_>>()).join(" ");
+        let expected = "vtax run p.yaml --set repeat.min=5";
+        assert_eq!(of("vtax run p.yaml --out runs/a --set repeat.min=5"), expected);
+        assert_eq!(of("vtax run --out=runs/a p.yaml --set repeat.min=5"), expected);
+        assert_eq!(of(expected), expected);
+    }
 }

@@ -57,21 +57,30 @@ pub(crate) fn intervals(run: &RunDir, data: &RunData, damage: &mut Vec<String>) 
     all
 }
 
-/// Draws intervals as stairs, as a value holds for its whole interval. Neighbours share a 99th percentile
-/// until it has a request beyond it: before, it would be the maximum.
+/// Answers that a point of a line is made of, about: of fewer, neighbours differ by chance alone.
+const ANSWERS: f64 = 20.0;
+
+/// Draws intervals as stairs, as a value holds for its whole interval; where they have few answers, several at once.
+/// Neighbours share a 99th percentile until it has a request beyond it: before, it would be the maximum.
 fn stairs(found: &[Interval], series: &mut TrialSeries) {
-    let ends = found.iter().skip(1).map(|i| i.start.as_secs_f64()).chain([series.seconds]);
+    let answers: u64 = found.iter().map(|i| i.latency.len()).sum();
+    let per_interval = answers as f64 / found.len().max(1) as f64;
+    let together = if per_interval > 0.0 { (ANSWERS / per_interval).ceil() as usize } else { found.len() };
+    let chunks = || found.chunks(together.max(1));
+    let ends = chunks().skip(1).map(|chunk| chunk[0].start.as_secs_f64()).chain([series.seconds]);
     let mut tail: Option<(f64, LatencyHistogram)> = None;
     let stair =
         |points: &mut Points, from: f64, to: f64, value: f64| points.extend([(from, value), (to, value)]);
-    for (interval, end) in found.iter().zip(ends) {
-        let start = interval.start.as_secs_f64();
-        stair(&mut series.goodput, start, end, interval.counts.ok as f64 / (end - start));
-        let h = &interval.latency;
+    for (chunk, end) in chunks().zip(ends) {
+        let start = chunk[0].start.as_secs_f64();
+        let ok: u64 = chunk.iter().map(|i| i.counts.ok).sum();
+        stair(&mut series.goodput, start, end, ok as f64 / (end - start));
+        let mut h = LatencyHistogram::new();
+        chunk.iter().for_each(|i| h.add(&i.latency));
         let p50 = if h.len() > 1 { h.quantile(0.5).0 as f64 } else { f64::NAN };
         stair(&mut series.p50, start, end, p50);
         let (from, mut merged) = tail.take().unwrap_or_else(|| (start, LatencyHistogram::new()));
-        merged.add(h);
+        merged.add(&h);
         if merged.len() >= 100 {
             stair(&mut series.p99, from, end, merged.quantile(0.99).0 as f64);
         } else {
@@ -337,6 +346,37 @@ fn note<T>(result: Result<T, StoreError>, damage: &mut Vec<String>) -> Option<T>
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use vtax_load::Counts;
+    use vtax_units::Nanos;
+
+    /// A second of `n` answers in each interval of 50 ms, every fifth of them slow.
+    fn course(n: u64) -> TrialSeries {
+        let interval = |i: u64| {
+            let mut latency = LatencyHistogram::new();
+            (0..n).for_each(|k| {
+                latency.record(Nanos::from_millis(if (i * n + k).is_multiple_of(5) { 9 } else { 1 }))
+            });
+            Interval {
+                start: Nanos::from_millis(i * 50),
+                counts: Counts { ok: n, ..Counts::default() },
+                latency,
+            }
+        };
+        let found: Vec<Interval> = (0..40).map(interval).collect();
+        let mut series = TrialSeries { seconds: 2.0, ..TrialSeries::default() };
+        stairs(&found, &mut series);
+        series
+    }
+
+    #[test]
+    fn few_answers_are_drawn_together() {
+        let slow = course(1);
+        // One second each: two points for each end of a stair.
+        assert_eq!((slow.p50.len(), slow.goodput.len()), (4, 4));
+        assert!(slow.goodput.iter().all(|p| (p.1 - 20.0).abs() < 1e-9), "{:?}", slow.goodput);
+        assert!(slow.p50.iter().all(|p| p.1 < 2e6), "{:?}", slow.p50);
+        assert_eq!(course(20).p50.len(), 80);
+    }
 
     proptest! {
         #[test]

@@ -84,7 +84,7 @@ pub(crate) fn of_cpu(record: &TrialRecord) -> Vec<Value> {
 }
 
 /// Percentiles that are metrics.
-const PERCENTILES: [(&str, f64); 5] = [
+pub(crate) const PERCENTILES: [(&str, f64); 5] = [
     ("latency_p50", 0.5),
     ("latency_p90", 0.9),
     ("latency_p95", 0.95),

@@ -1,17 +1,18 @@
 //! Every trial with its validity, and the last words of services that failed.
 
-use vtax_store::record::{InvalidReason, Validity};
+use vtax_store::record::{InvalidReason, TrialRecord, Validity};
 
 use super::trial::load;
 use crate::chapter::{Chapter, Page, Rank};
 use crate::context::Context;
-use crate::data::RunData;
-use crate::families::told;
+use crate::data::{Figures, RunData};
+use crate::families::{metrics, named, told};
 use crate::format::duration;
 use crate::html::parts::{close_table, open_table, scrolling};
 use crate::html::table::PlainTable;
 use crate::markup::Markup;
-use crate::table::{Table, count, number, number_or_none, text, text_or_none, yes_no};
+use crate::metric::{Info, Value};
+use crate::table::{Cell, Table, count, moment, number, number_or_none, text, text_or_none, yes_no};
 use crate::words::invalid;
 
 /// How much of a log is shown.
@@ -32,22 +33,31 @@ impl Chapter for Trials {
     }
 
     fn tables(&self, context: &Context) -> Vec<Table> {
-        vec![table(context)]
+        vec![table(context), values(context)]
     }
 }
 
 fn table(context: &Context) -> Table {
-    let columns = "trial,cell,measure,repetition,started_unix_ms,valid,reason,testbed_ns,service_ns,measure_ns,teardown_ns,ok,failed,generator_busiest";
-    let mut table = Table::new("trials", "Trials", columns);
-    for (t, s) in context.data.trials.iter().zip(&context.summary.trials) {
+    let data = &context.data;
+    let found: Vec<&Info> = metrics().filter(|m| found_by_trials(data, m)).collect();
+    let mut columns = "trial,cell,measure,repetition,round,started_unix_ms,valid,reason,testbed_ns,service_ns,measure_ns,teardown_ns,\
+                       ok,failed,generator_busiest,at_least"
+        .to_owned();
+    for info in &found {
+        columns.push_str(&format!(",{}{}", info.name, suffix(info.unit)));
+    }
+    let mut table = Table::new("trials", "Trials", &columns);
+    for (t, s) in data.trials.iter().zip(&context.summary.trials) {
         let l = load(t);
         let failed = l.map(|l| l.counts.intended.max(l.counts.sent).saturating_sub(l.counts.ok) as f64);
-        table.push([
+        let values = data.of_trial(t);
+        let mut row = vec![
             number(t.index),
             text(&t.cell),
             text(&t.measure),
             number(t.repetition),
-            count(t.started_unix_ms),
+            number(t.round.unwrap_or(t.repetition)),
+            moment(t.started_unix_ms),
             yes_no(s.valid),
             text_or_none(s.reason.as_deref()),
             count(t.timings.testbed.0),
@@ -57,7 +67,58 @@ fn table(context: &Context) -> Table {
             number_or_none(l.map(|l| l.counts.ok as f64)),
             number_or_none(failed),
             number_or_none(l.map(|l| l.generator.busiest)),
-        ]);
+            if values.is_empty() { Cell::Missing } else { yes_no(values.iter().any(|v| v.censored)) },
+        ];
+        let of = |info: &&Info| values.iter().find(|v| v.metric == info.name).map(|v| v.value);
+        row.extend(found.iter().map(|info| number_or_none(of(info))));
+        table.push(row);
+    }
+    table
+}
+
+/// Whether a metric has a column: trials have it, as one figure each, and no other column does.
+fn found_by_trials(data: &RunData, info: &Info) -> bool {
+    let has = |t: &TrialRecord| data.of_trial(t).iter().any(|v| v.metric == info.name);
+    info.name != "generator_busiest" && data.trials.iter().any(has)
+}
+
+/// What a column adds to a metric's name.
+fn suffix(unit: &str) -> &'static str {
+    match unit {
+        "ns" | "ns/req" => "_ns",
+        "req/s" => "_per_s",
+        "SAPS" => "_saps",
+        _ => "",
+    }
+}
+
+/// Every figure of every trial, those of tests and of the lifecycle included.
+fn values(context: &Context) -> Table {
+    let data = &context.data;
+    let columns = "trial,round,cell,measure,metric,unit,value,at_least";
+    let mut table = Table::new("values", "Values", columns);
+    let mut all: Vec<(&Figures, &str, &str)> = Vec::new();
+    for cell in &data.plan.cells {
+        for measure in data.measures() {
+            all.extend(data.figures_of(&cell.id, measure).iter().map(|f| (f, cell.id.as_str(), measure)));
+        }
+    }
+    all.sort_by_key(|(figures, ..)| figures.trial);
+    for (figures, cell, measure) in all {
+        let round = data.trials.iter().find(|t| t.index == figures.trial);
+        let round = round.map(|t| f64::from(t.round.unwrap_or(t.repetition)));
+        for v in &figures.values {
+            table.push([
+                number(figures.trial),
+                number_or_none(round),
+                text(cell),
+                text(measure),
+                text(v.metric),
+                text(named(v.metric).map_or("", |m| m.unit)),
+                number(v.value),
+                yes_no(v.censored),
+            ]);
+        }
     }
     table
 }
@@ -65,7 +126,7 @@ fn table(context: &Context) -> Table {
 fn section(context: &Context) -> Markup {
     let data = &context.data;
     let mut table = open_table(
-        "sortable",
+        "sortable stacked trials",
         &[
             ("Trial", true),
             ("Counts", false),
@@ -99,9 +160,8 @@ fn section(context: &Context) -> Markup {
             let text = if ns == 0 { String::new() } else { duration(ns as f64) };
             table.element("td", &[("class", "n"), ("data-v", &ns.to_string())], &text);
         }
-        table
-            .element("td", &[], &invalid(&t.validity).unwrap_or_else(|| told(t, data.cell(&t.cell))))
-            .close("tr");
+        let found = || told(t, data.cell(&t.cell)) + &latency(data.of_trial(t));
+        table.element("td", &[], &invalid(&t.validity).unwrap_or_else(found)).close("tr");
     }
     close_table(&mut table);
     let mut m = Markup::new();
@@ -109,6 +169,16 @@ fn section(context: &Context) -> Markup {
         m.add(&scrolling(&table)).add(&logs(context));
     }
     m
+}
+
+/// `; median 95.9 µs, p99 340 µs`, where a trial has them.
+fn latency(values: &[Value]) -> String {
+    let of = |metric: &str| values.iter().find(|v| v.metric == metric).map(|v| duration(v.value));
+    match (of("latency_p50"), of("latency_p99")) {
+        (Some(median), Some(p99)) => format!("; median {median}, p99 {p99}"),
+        (Some(median), None) => format!("; median {median}, too few answers for p99"),
+        (None, _) => String::new(),
+    }
 }
 
 fn logs(context: &Context) -> Markup {
@@ -140,7 +210,7 @@ fn logs(context: &Context) -> Markup {
 fn left_out(context: &Context) -> Markup {
     let data = &context.data;
     let mut table = PlainTable::new(
-        "",
+        "stacked",
         &[("Trial", true), ("Cell", false), ("Measure", false), ("Left out", false), ("Why", false)],
     );
     let mut rows = 0;

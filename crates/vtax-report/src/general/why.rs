@@ -8,7 +8,7 @@ use crate::markup::Markup;
 use crate::plot::dots::{Dots, dots};
 use crate::plot::narrowing::{Narrowing, narrowing};
 use crate::plot::responsive;
-use crate::rows::Row;
+use crate::rows::{Row, TOO_FEW};
 
 /// More verdicts than this are explained on demand.
 const MOST_OPEN: usize = 12;
@@ -71,6 +71,23 @@ fn method(context: &Context) -> String {
     text
 }
 
+/// What dots and bars are, and how a bar can be longer than all dots.
+fn caption(all: &[Dots]) -> String {
+    let mut text = "Each dot is a trial; the bar below is the 95 % interval of the median".to_owned();
+    let beyond = all.iter().any(|d| {
+        d.interval.is_some_and(|(low, high)| {
+            d.values.iter().all(|v| low < *v) || d.values.iter().all(|v| high > *v)
+        })
+    });
+    if beyond {
+        text.push_str(
+            ". It reaches beyond all trials where they are fewer than 6, where each resembles the one before, or where \
+             a figure is only known to a bracket",
+        );
+    }
+    text
+}
+
 fn metric(context: &Context, rows: &[&Row]) -> Markup {
     let data = &context.data;
     let first = rows[0];
@@ -89,20 +106,19 @@ fn metric(context: &Context, rows: &[&Row]) -> Markup {
             Some(Dots { label, position, values: v.values.clone(), center, interval })
         })
         .collect();
+    if rows.iter().all(|r| r.too_few) {
+        m.element("p", &[("class", "verdict-words")], &format!("There is no figure: {TOO_FEW}."));
+    }
     let unit = rows.iter().find_map(|r| r.value.as_ref()).map_or("", |v| v.unit.as_str());
     if !all.is_empty() {
         let picture = responsive(|w| dots(&all, &title, unit, w));
-        m.add(&figure(
-            "Each dot is a trial; the bar below is the 95 % interval of the median",
-            &[],
-            &picture,
-        ));
+        m.add(&figure(&caption(&all), &[], &picture));
     }
     let mut panels = Markup::new();
     for row in rows {
         let Some(c) = &row.comparison else { continue };
         m.open("p", &[("class", "verdict-words")]).add(&badge(c.verdict)).text(" ");
-        m.text(&c.explanation).close("p");
+        m.prose(&c.explanation).close("p");
         let found = steps(data, c);
         if found.len() > 1 {
             let repeat = &data.plan.repeat;

@@ -11,7 +11,7 @@ use crate::format::{quantity, tax, tax_range, utc};
 use crate::markup::Markup;
 use crate::metric::LIFECYCLE;
 use crate::plot;
-use crate::rows::{MOST_ROWS, Row, first_and_rest};
+use crate::rows::{MOST_ROWS, Row, TOO_FEW, first_and_rest};
 
 /// Title, facts in one line, and the way to the sections.
 pub(super) fn header(context: &Context, sections: &[Section]) -> Markup {
@@ -44,7 +44,7 @@ pub(super) fn verdict(context: &Context, damage: &[String]) -> Markup {
     let summary = &context.summary;
     let mut m = Markup::new();
     m.open("section", &[("id", "verdict")]);
-    m.element("h1", &[], &summary.headline);
+    m.add(&headline(&summary.headline));
     let primary: Vec<&Row> = context.rows().iter().filter(|r| r.primary).collect();
     if primary.len() > MOST_ROWS {
         // With many combinations the first table is about what the headline is about.
@@ -67,6 +67,44 @@ pub(super) fn verdict(context: &Context, damage: &[String]) -> Markup {
     }
     m.close("section");
     m
+}
+
+/// More parts than this make a headline a list.
+const MOST_PARTS: usize = 2;
+
+/// The headline; where it tells of many environments, one below the other.
+fn headline(text: &str) -> Markup {
+    let mut m = Markup::new();
+    let (first, rest) = text.split_once(": ").unwrap_or((text, ""));
+    let parts = parts(rest.trim_end_matches('.'));
+    if parts.len() <= MOST_PARTS || !first.starts_with("Against ") {
+        m.element("h1", &[], text);
+        return m;
+    }
+    m.element("h1", &[], first).open("ul", &[("class", "headline")]);
+    for part in parts {
+        m.element("li", &[], part);
+    }
+    m.close("ul");
+    m
+}
+
+/// What semicolons separate, those in brackets aside.
+fn parts(text: &str) -> Vec<&str> {
+    let (mut parts, mut from, mut depth) = (Vec::new(), 0, 0_i32);
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            ';' if depth == 0 => {
+                parts.push(text[from..at].trim());
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(text[from..].trim());
+    parts
 }
 
 fn table(context: &Context, rows: &[&Row]) -> Markup {
@@ -125,8 +163,11 @@ fn line(row: &Row) -> Markup {
     }
     m.close("td");
     m.open("td", &[("class", "why")]);
+    if row.too_few && row.comparison.is_none() {
+        m.text(TOO_FEW);
+    }
     if let Some(c) = &row.comparison {
-        m.text(&c.reason);
+        m.prose(&c.reason);
         if let Some(text) = corrected(c) {
             m.element("small", &[], &text);
         }
@@ -218,4 +259,21 @@ fn doubts(summary: &Summary) -> Vec<String> {
         summary.comparisons.iter().all(|c| (c.doubt.is_some()) == (c.verdict == Verdict::Inconclusive))
     );
     said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_headline_is_a_list() {
+        let short = "Against native: a costs 1.02x in capacity (x: y; z); b costs 2x.";
+        assert_eq!(headline(short).into_string(), format!("<h1>{short}</h1>"));
+        let long = headline("Against native: a costs 2x (x; y); b costs 3x; c can't be judged (d: e).")
+            .into_string();
+        let items = "<li>a costs 2x (x; y)</li><li>b costs 3x</li><li>c can&#39;t be judged (d: e)</li>";
+        assert_eq!(long, format!("<h1>Against native</h1><ul class=\"headline\">{items}</ul>"));
+        let other = "Nothing was measured yet.";
+        assert_eq!(headline(other).into_string(), format!("<h1>{other}</h1>"));
+    }
 }

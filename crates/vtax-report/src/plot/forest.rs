@@ -48,20 +48,24 @@ pub(crate) fn forest(rows: &[&Row], margin: f64, width: f64) -> Markup {
     let one = frame.x(1.0);
     svg.line("one", (one, frame.top), (one, frame.bottom));
     svg.text("tick", (one, frame.top - 8.0), Anchor::Middle, "baseline");
-    svg.text(
-        "name",
-        (frame.right, height - 8.0),
-        Anchor::End,
-        "tax: cost over the baseline's; bar: 95 % interval, line: corrected",
-    );
+    let name = if narrow {
+        "tax; bar: 95 % interval, line: corrected"
+    } else {
+        "tax: cost over the baseline's; bar: 95 % interval, line: corrected"
+    };
+    svg.text("name", (frame.right, height - 8.0), Anchor::End, name);
     let mut y = frame.top;
     for line in &lines {
         match line {
             Line::Heading(text) => {
+                clear(&mut svg, &frame, y, ROW);
                 svg.text("heading", (0.0, y + 18.0), Anchor::Start, text);
                 y += ROW;
             }
             Line::Tax(row) => {
+                if narrow {
+                    clear(&mut svg, &frame, y, 0.75 * ROW);
+                }
                 tax(&mut svg, &frame, row, y, narrow);
                 y += if narrow { 1.6 * ROW } else { ROW };
             }
@@ -91,6 +95,11 @@ fn lines<'a>(rows: &[&'a Row]) -> Vec<Line<'a>> {
         lines.push(Line::Tax(row));
     }
     lines
+}
+
+/// Text is not to stand across lines of the picture.
+fn clear(svg: &mut Svg, frame: &Frame, y: f64, height: f64) {
+    svg.rect("blank", (frame.left, y), (frame.right - frame.left, height), "");
 }
 
 fn tax(svg: &mut Svg, frame: &Frame, row: &Row, y: f64, narrow: bool) {

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use vtax_report::compare::{Options, compare};
+use vtax_report::compare::{CompareError, Options, compare};
 use vtax_report::{Report, ReportError};
 use vtax_store::RunDir;
 use vtax_units::Share;
@@ -43,6 +43,9 @@ pub(crate) struct Args {
     /// Write a summary in Markdown for a pull request.
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
+    /// Write the comparison as one self-contained page.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -53,19 +56,43 @@ pub(crate) fn run(args: &Args) -> Outcome {
         metrics: args.metric.clone(),
         same_machine: args.same_machine,
     };
-    let comparison = compare(&a, &b, &options).map_err(|e| classified(e.is_bad_input(), e))?;
-    for (path, text) in [(&args.junit, comparison.junit()), (&args.markdown, comparison.markdown())] {
-        if let Some(path) = path {
-            // Plainly, so that a pipe or a device may be named; a missing directory is the argument's fault.
-            let written = std::fs::write(path, text);
-            let missing = written.as_ref().is_err_and(|e| e.kind() == ErrorKind::NotFound);
-            let written = written.with_context(|| format!("cannot write {}", path.display()));
-            if missing { written.bad_input()? } else { written.host_cannot()? }
+    let comparison = match compare(&a, &b, &options) {
+        Ok(comparison) => comparison,
+        Err(error) => {
+            // What shows tests or comments must say so, too.
+            if let CompareError::Refused(refusal) = &error {
+                args.write(&refusal.junit(), &refusal.markdown())?;
+            }
+            return Err(classified(error.is_bad_input(), error));
         }
+    };
+    args.write(&comparison.junit(), &comparison.markdown())?;
+    if let Some(path) = &args.html {
+        write(path, &comparison.html())?;
     }
     let text = if args.json { comparison.json() } else { comparison.table() };
     out::text(&text)?;
     Ok(if comparison.passes() { Exit::Done } else { Exit::Failed })
+}
+
+impl Args {
+    /// Writes what CI reads, where it was asked for.
+    fn write(&self, junit: &str, markdown: &str) -> Result<(), Failure> {
+        for (path, text) in [(&self.junit, junit), (&self.markdown, markdown)] {
+            if let Some(path) = path {
+                write(path, text)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    // Plainly, so that a pipe or a device may be named; a missing directory is the argument's fault.
+    let written = std::fs::write(path, text);
+    let missing = written.as_ref().is_err_and(|e| e.kind() == ErrorKind::NotFound);
+    let written = written.with_context(|| format!("cannot write {}", path.display()));
+    if missing { written.bad_input() } else { written.host_cannot() }
 }
 
 fn read(path: &Path) -> Result<Report, Failure> {

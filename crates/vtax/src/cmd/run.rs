@@ -23,6 +23,7 @@ use crate::front::{Place, in_controller};
 use crate::progress::Progress;
 use crate::signals::stop_on_signals;
 use crate::time::age;
+use crate::version::commit;
 
 /// Build the testbeds of a plan, measure, and write a report.
 #[derive(clap::Args)]
@@ -113,9 +114,7 @@ impl Job {
         }
         let mut provenance =
             vtax_run::provenance(&self.plan, self.plan_file.clone(), env!("CARGO_PKG_VERSION"));
-        // Set by `make build`; empty where the source tree has no git.
-        let commit = option_env!("VTAX_COMMIT").filter(|commit| !commit.is_empty());
-        provenance.vtax_commit = commit.map(str::to_owned);
+        provenance.vtax_commit = commit().map(str::to_owned);
         let store = RunDir::create(&self.directory, &self.plan, &provenance).map_err(stored)?;
         if let Some(calibration) = &self.calibration {
             store.write_calibration(calibration).map_err(stored)?;

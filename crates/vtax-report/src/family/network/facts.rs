@@ -18,6 +18,7 @@ use crate::format::{duration, quantity};
 use crate::html::parts::{close_table, heading, open_table, row_head, scrolling, wide};
 use crate::html::table::PlainTable;
 use crate::markup::Markup;
+use crate::metric::enough;
 
 /// Jitter, loss and round trips.
 pub(super) fn datagrams(data: &RunData, links: &Links<'_>) -> Markup {
@@ -163,8 +164,8 @@ fn round_trip(table: &mut Markup, data: &RunData, link: &Link<'_>, test: &Test<'
     };
     cell(histogram.map(|h| duration(h.mean())));
     for (_, q) in QUANTILES {
-        let enough = histogram.filter(|h| h.len() as f64 * (1.0 - q) >= 10.0);
-        cell(enough.map(|h| duration(h.value_at_quantile(q) as f64)));
+        let known = histogram.filter(|h| enough(h.len(), q));
+        cell(known.map(|h| duration(h.value_at_quantile(q) as f64)));
     }
     cell(histogram.map(|h| duration(h.max() as f64)));
     table.close("tr");

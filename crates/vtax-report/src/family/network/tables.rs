@@ -9,6 +9,7 @@ use super::checks::{Witness, agreement};
 use super::transfers::{grid, in_30_s};
 use super::trial::flow;
 use crate::context::Context;
+use crate::metric::enough;
 use crate::table::{Cell, Table, count, number, number_or_none, text, text_or_none, yes_no};
 use crate::words::invalid;
 
@@ -145,7 +146,8 @@ fn udp_table(links: &Links<'_>) -> Table {
 }
 
 /// Quantiles of round trips in tables.
-pub(crate) const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
+pub(crate) const QUANTILES: [(&str, f64); 5] =
+    [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)];
 
 fn latency_table(context: &Context, links: &Links<'_>) -> Table {
     let names = QUANTILES.map(|(name, _)| format!("{name}_ns")).join(",");
@@ -172,7 +174,8 @@ fn latency_table(context: &Context, links: &Links<'_>) -> Table {
             count(asked.saturating_sub(answered)),
             number(h.mean()),
         ];
-        row.extend(QUANTILES.map(|(_, q)| count(h.value_at_quantile(q))));
+        let known = |q| enough(h.len(), q).then(|| h.value_at_quantile(q) as f64);
+        row.extend(QUANTILES.map(|(_, q)| number_or_none(known(q))));
         row.push(count(h.max()));
         table.push(row);
     }

@@ -12,6 +12,7 @@ use crate::metric::{Info, Observed, Value, exact, higher, lower, measure_of_test
 pub(crate) const METRICS: &[Info] = &[
     higher("tcp_goodput", "TCP goodput", "bit/s", 2),
     lower("rtt_p50", "round trip, median", "ns", 2),
+    lower("rtt_p95", "round trip, p95", "ns", 1),
     lower("rtt_p99", "round trip, p99", "ns", 1),
     higher("rr_rate", "transactions", "/s", 2),
     lower("udp_jitter", "UDP jitter", "ns", 1),
@@ -20,6 +21,9 @@ pub(crate) const METRICS: &[Info] = &[
     lower("cpu_per_byte", "CPU time per byte, SUT's side", "ns/B", 1),
     lower("cpu_per_datagram", "CPU time per datagram, SUT's side", "ns", 1),
 ];
+
+/// Percentiles that are metrics.
+pub(crate) const PERCENTILES: [(&str, f64); 3] = [("rtt_p50", 0.5), ("rtt_p95", 0.95), ("rtt_p99", 0.99)];
 
 /// What the tests of a measure are called as measures, in the plan's order; `None` where it isn't one of tests.
 pub(crate) fn names_of_tests(plan: &Plan, measure: &Measure) -> Option<Vec<String>> {
@@ -56,7 +60,14 @@ pub(crate) fn flow(observation: &Observation) -> Option<&TcpFlow> {
 pub(crate) fn observed(record: &TrialRecord) -> Vec<Observed<'_>> {
     let tests = record.observations.iter().filter(|o| o.network().is_some());
     let counted = tests.filter(|o| o.validity == Validity::Valid);
-    counted.map(|o| Observed { test: Some(&o.name), values: values(o), latency: round_trips(o) }).collect()
+    counted
+        .map(|o| Observed {
+            test: Some(&o.name),
+            values: values(o),
+            latency: round_trips(o),
+            percentiles: &PERCENTILES,
+        })
+        .collect()
 }
 
 fn round_trips(observation: &Observation) -> Option<&LatencyHistogram> {
@@ -70,7 +81,6 @@ fn round_trips(observation: &Observation) -> Option<&LatencyHistogram> {
 fn values(observation: &Observation) -> Vec<Value> {
     let spent = observation.cpu.as_ref().filter(|c| c.requests > 0);
     let spent = spent.map(|c| c.layers.iter().map(|l| l.time.0).sum::<u64>() as f64 / c.requests as f64);
-    let quantiles = [("rtt_p50", 0.5), ("rtt_p99", 0.99)];
     let mut values = Vec::new();
     match result(observation) {
         Some(NetworkResult::Tcp(tcp)) => {
@@ -86,9 +96,9 @@ fn values(observation: &Observation) -> Vec<Value> {
         }
         Some(NetworkResult::Rr(rr)) => {
             values.push(exact("rr_rate", rr.transactions as f64 / rr.time.as_secs_f64()));
-            values.extend(percentiles(&rr.latency, &quantiles));
+            values.extend(percentiles(&rr.latency, &PERCENTILES));
         }
-        Some(NetworkResult::Ping(ping)) => values.extend(percentiles(&ping.rtt, &quantiles)),
+        Some(NetworkResult::Ping(ping)) => values.extend(percentiles(&ping.rtt, &PERCENTILES)),
         None => {}
     }
     values.retain(|v| v.value.is_finite());

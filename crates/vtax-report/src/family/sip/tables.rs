@@ -9,7 +9,7 @@ use super::steps::{ihs, ratio, steps};
 use super::trial::{Standing, outcome, standing};
 use super::what::{What, old_scenario};
 use crate::context::Context;
-use crate::table::{Cell, Table, count, number, number_or_none, text, text_or_none, yes_no};
+use crate::table::{Cell, Table, count, moment, number, number_or_none, text, text_or_none, yes_no};
 
 /// Every table; none where the run has no such benchmark.
 pub(super) fn tables(context: &Context, ims: &Benches) -> Vec<Table> {
@@ -70,7 +70,7 @@ fn steps_table(context: &Context, ims: &Benches) -> Table {
                 text(word(standing(p))),
                 text_or_none(p.reason.as_deref()),
                 yes_no(c.decisive),
-                count(p.started_unix_ms),
+                moment(p.started_unix_ms),
                 number(p.duration.as_secs_f64()),
                 number(p.transient.as_secs_f64()),
                 row("CPU SUT", i),
