@@ -89,21 +89,9 @@ fn validate(root: &Value, schema: &Value, value: &Value) -> Result<(), String> {
             .then_some(())
             .ok_or(format!("{value} is not {wanted}")),
             "const" => (value == wanted).then_some(()).ok_or(format!("{value} is not {wanted}")),
-            "minimum" => value
-                .as_f64()
-                .is_none_or(|v| v >= wanted.as_f64().unwrap())
-                .then_some(())
-                .ok_or(format!("{value} is below {wanted}")),
-            "maximum" => value
-                .as_f64()
-                .is_none_or(|v| v <= wanted.as_f64().unwrap())
-                .then_some(())
-                .ok_or(format!("{value} is above {wanted}")),
-            "exclusiveMaximum" => value
-                .as_f64()
-                .is_none_or(|v| v < wanted.as_f64().unwrap())
-                .then_some(())
-                .ok_or(format!("{value} is not below {wanted}")),
+            "minimum" => bound(value, wanted, "below", |v, least| v >= least),
+            "maximum" => bound(value, wanted, "above", |v, most| v <= most),
+            "exclusiveMaximum" => bound(value, wanted, "not below", |v, limit| v < limit),
             "minItems" => value
                 .as_array()
                 .is_none_or(|v| v.len() as u64 >= wanted.as_u64().unwrap())
@@ -139,6 +127,12 @@ fn validate(root: &Value, schema: &Value, value: &Value) -> Result<(), String> {
         holds?;
     }
     Ok(())
+}
+
+/// A value that is no number has no bounds.
+fn bound(value: &Value, wanted: &Value, how: &str, holds: impl Fn(f64, f64) -> bool) -> Result<(), String> {
+    let limit = wanted.as_f64().unwrap();
+    value.as_f64().is_none_or(|v| holds(v, limit)).then_some(()).ok_or(format!("{value} is {how} {wanted}"))
 }
 
 fn choices(
