@@ -13,7 +13,7 @@ run: build ## set up what is missing and do the main job
 	@target/vtax setup
 	@target/vtax run plans/quick.yaml
 
-test: build ## the whole test suite; installs the services it tests
+test: ## the whole test suite; installs the services it tests
 	@cargo xtask test
 
 bench: build ## compare with the peers; writes target/bench.json

@@ -28,12 +28,12 @@ fn run() -> Result<()> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args.as_slice() {
         ["check"] => tasks::check(),
-        ["test"] => tasks::test(),
-        ["bench", ..] => tasks::setup().and_then(|()| tasks::measure(&args)),
+        ["test"] => suite::run(),
+        ["bench", ..] => tasks::setup(&tasks::vtax()).and_then(|()| tasks::measure(&args)),
         ["soundness" | "ft-soak" | "ft-chaos", ..] => tasks::measure(&args),
         ["fuzz"] => tasks::fuzz("20"),
         ["fuzz", seconds] => tasks::fuzz(seconds),
-        ["ci"] => tasks::check().and_then(|()| tasks::test()),
+        ["ci"] => tasks::check().and_then(|()| suite::run()),
         _ => bail!(USAGE),
     }
 }

@@ -45,13 +45,23 @@ struct Outcome {
     took: Duration,
 }
 
-/// Builds every test, runs them all whatever fails, and tells what failed and how long each program took.
+/// What cargo has built for the tests.
+#[derive(Default)]
+struct Built {
+    programs: Vec<Program>,
+    /// vtax itself, as the tests run it.
+    vtax: Option<PathBuf>,
+}
+
+/// Builds every test, installs what they need by the vtax that was built for them, runs them all whatever fails, and
+/// tells what failed and how long each program took.
 ///
 /// # Errors
 ///
-/// What doesn't build or start, and the names of the programs that failed.
+/// What doesn't build, install or start, and the names of the programs that failed.
 pub(crate) fn run() -> Result<()> {
-    let programs = build()?;
+    let Built { programs, vtax } = build()?;
+    crate::tasks::setup(&vtax.context("cargo built no vtax for the tests")?)?;
     let logs = root().join("target/test-logs");
     std::fs::create_dir_all(&logs).with_context(|| format!("creating {}", logs.display()))?;
     let (beside, alone): (VecDeque<_>, VecDeque<_>) =
@@ -71,21 +81,31 @@ pub(crate) fn run() -> Result<()> {
 }
 
 /// All targets: no documentation has examples, and looking for them would read each library once more.
-fn build() -> Result<Vec<Program>> {
+fn build() -> Result<Built> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["test", "--workspace", "--all-targets", "--no-run"]);
     cargo.arg("--message-format=json-render-diagnostics").current_dir(root()).stdout(Stdio::piped());
     let mut building = cargo.spawn().context("starting cargo")?;
     let output = building.stdout.take().context("cargo has no output")?;
-    let mut programs = Vec::new();
+    let mut built = Built::default();
     for line in BufReader::new(output).lines() {
         let line = line.context("reading what cargo says")?;
-        programs.extend(serde_json::from_str(&line).ok().as_ref().and_then(program));
+        let Ok(message) = serde_json::from_str(&line) else { continue };
+        built.programs.extend(program(&message));
+        built.vtax = built.vtax.or_else(|| vtax(&message));
     }
     let status = building.wait().context("waiting for cargo")?;
     ensure!(status.success(), "building the tests ended with {status}");
-    programs.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(programs)
+    built.programs.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(built)
+}
+
+/// The vtax that a message of cargo's is about.
+fn vtax(message: &Value) -> Option<PathBuf> {
+    let target = &message["target"];
+    let is_vtax =
+        target["name"] == "vtax" && target["kind"][0] == "bin" && message["profile"]["test"] == false;
+    is_vtax.then(|| message["executable"].as_str().map(PathBuf::from)).flatten()
 }
 
 /// The test program that a message of cargo's is about.
@@ -189,6 +209,21 @@ mod tests {
         assert_eq!(program(&message(false, Value::from("/w/target/vtax"))), None);
         assert_eq!(program(&message(true, Value::Null)), None);
         assert_eq!(program(&serde_json::json!({"reason": "build-finished"})), None);
+    }
+
+    #[test]
+    fn the_vtax_that_the_tests_run_is_told_from_its_own_tests() {
+        let message = |kind, test| {
+            serde_json::json!({
+                "reason": "compiler-artifact",
+                "target": {"name": "vtax", "kind": [kind]},
+                "profile": {"test": test},
+                "executable": "/w/target/debug/vtax",
+            })
+        };
+        assert_eq!(vtax(&message("bin", false)), Some(PathBuf::from("/w/target/debug/vtax")));
+        assert_eq!(vtax(&message("bin", true)), None);
+        assert_eq!(vtax(&message("lib", false)), None);
     }
 
     #[test]

@@ -89,14 +89,8 @@ fn acceptable(expression: &str) -> bool {
 }
 
 /// Installs the services and peers that tests and benchmarks run for real.
-pub(crate) fn setup() -> Result<()> {
-    run(Command::new(vtax()).args(["setup", "--tests"]))
-}
-
-/// Installs what the tests need and runs them all.
-pub(crate) fn test() -> Result<()> {
-    setup()?;
-    crate::suite::run()
+pub(crate) fn setup(vtax: &Path) -> Result<()> {
+    run(Command::new(vtax).args(["setup", "--tests"]))
 }
 
 /// Runs a benchmark or a proof: a package of its own, whose dependencies `check` and `test` don't have to build first.
