@@ -134,9 +134,9 @@ struct Ends {
     /// Be the server, for all four kinds of test, until ended; of this host alone unless --listen says otherwise.
     #[arg(long, conflicts_with = "host")]
     server: bool,
-    /// Where the server listens: 0.0.0.0:5202 for other hosts. Whoever reaches it may use it.
-    #[arg(long, conflicts_with = "host", default_value_t = SocketAddr::from(([127, 0, 0, 1], PORT)))]
-    listen: SocketAddr,
+    /// Where the server listens instead of 127.0.0.1:5202: 0.0.0.0:5202 for other hosts. Whoever reaches it may use it.
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "host")]
+    listen: Option<SocketAddr>,
 }
 
 #[derive(clap::Args)]
@@ -290,12 +290,13 @@ fn either(ends: &Ends, course: &CourseArgs, test: NetworkTestKind, seed: u64) ->
     }
 }
 
-fn server(listen: SocketAddr, signals: &SignalFd) -> Outcome {
+fn server(asked: Option<SocketAddr>, signals: &SignalFd) -> Outcome {
+    let listen = asked.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], PORT)));
     let listener =
         TcpListener::bind(listen).with_context(|| format!("listening on {listen}")).host_cannot()?;
     let address = listener.local_addr().context("asking for the address").host_cannot()?;
     output::line(&format!("listening on {address}"));
-    if address.ip().is_loopback() {
+    if asked.is_none() {
         // On standard error: programs read the line above.
         let hint = "other hosts can't reach it there; --listen ADDRESS:PORT lets them";
         let _ = writeln!(std::io::stderr(), "{hint}");
@@ -398,8 +399,8 @@ mod tests {
         let parse = |args: &[&str]| Command::try_parse_from([&["vtax"], args].concat()).map(|c| c.ends);
         assert_eq!(parse(&["a:1"]).unwrap().host.as_deref(), Some("a:1"));
         let server = parse(&["--server", "--listen", "127.0.0.1:7"]).unwrap();
-        assert!(server.server && server.listen.port() == 7);
-        assert_eq!(parse(&["--server"]).unwrap().listen.port(), PORT);
+        assert!(server.server && server.listen.is_some_and(|listen| listen.port() == 7));
+        assert_eq!(parse(&["--server"]).unwrap().listen, None);
         for wrong in [&[][..], &["a", "--server"], &["a", "--listen", "127.0.0.1:7"]] {
             assert!(parse(wrong).is_err(), "{wrong:?}");
         }
