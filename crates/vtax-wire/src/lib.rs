@@ -2,9 +2,15 @@
 //!
 //! A codec here is fed bytes as they arrive, torn wherever the network tore them, and says what
 //! they mean. None touches a socket, allocates, panics, or keeps more than a small fixed state:
-//! one lives in each of a load generator's connections.
+//! one lives in each of a load generator's connections. Only what happens once in a connection, as
+//! the login of iSCSI, may allocate, within bounds.
 
 pub mod http;
+pub mod iscsi;
+pub mod nfs4;
 pub mod pcap;
 pub mod resp;
+pub mod rpc;
+pub mod scsi;
 pub mod sip;
+pub mod xdr;

@@ -1,6 +1,8 @@
 //! All tests of this crate in one program: linking one for each file takes longer than running them.
 
 mod http;
+mod iscsi;
+mod nfs4;
 mod pcap;
 mod resp;
 mod sip;
