@@ -64,7 +64,7 @@ const BETWEEN: u64 = 8_000 * MS;
 pub fn create(path: &Path, options: &Options) -> Result<RunDir, StoreError> {
     let plan = plan(options);
     let mut run = RunDir::create(path, &plan, &super::provenance(&super::Options::default()))?;
-    let mut noise = Noise(plan.seed);
+    let mut noise = Noise::new(plan.seed);
     for repetition in 0..options.repetitions {
         for measure in &plan.measures {
             for cell in plan.cells.iter().filter(|c| plan.is_measured(c, measure)) {

@@ -16,6 +16,7 @@ use vtax_plan::model::{
     ThroughputMeasure, VmOptions, WebOptions, Workload,
 };
 use vtax_probe::{CpuTimes, InterfaceCounters, Memory, Snapshot, TaskTimes};
+use vtax_stats::Rng;
 use vtax_store::provenance::{AcceleratorFacts, HostFacts, NodeFacts, ProgramFacts};
 use vtax_store::record::{
     CapacityOutcome, CapacityStep, CpuBreakdown, Finding, InvalidReason, Layer, LayerTime, Observation,
@@ -108,16 +109,16 @@ const CHARACTERS: [Character; 3] = [
     },
 ];
 
-/// SplitMix64 with what a made-up measurement needs of it.
-struct Noise(u64);
+/// What a made-up measurement needs of random numbers.
+struct Noise(Rng);
 
 impl Noise {
+    fn new(seed: u64) -> Self {
+        Self(Rng::new(seed))
+    }
+
     fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+        self.0.unit()
     }
 
     /// About normal: four uniforms.
@@ -149,7 +150,7 @@ pub fn create(path: &Path, options: &Options) -> Result<RunDir, StoreError> {
         Some(&plan.cells[2].id),
         "the generator shares no core with the guest, but the host has only 2 cores",
     )?;
-    let mut noise = Noise(plan.seed);
+    let mut noise = Noise::new(plan.seed);
     for repetition in 0..options.repetitions {
         for measure in &plan.measures {
             for (i, cell) in plan.cells.iter().enumerate() {

@@ -26,6 +26,7 @@ pub use interval::{Estimate, Group, MIN_TRIALS, estimate};
 pub use multiple::{holm, judge_family, widened};
 pub use proportion::proportion;
 pub use ratio::{Bound, Direction, NoRatio, Ratio, after_looking, log_ratios, narrow, tax};
+pub use rng::Rng;
 pub use scalability::{Load, NoScalability, Parameter, Peak, Scalability, scalability};
 pub use settled::settled;
 pub use steady::{MIN_SERIES, NoSteadyState, Steady, steady};

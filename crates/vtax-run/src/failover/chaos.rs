@@ -4,6 +4,7 @@
 
 use vtax_lab::ft::{PairEvent, PairEventKind};
 use vtax_plan::model::{Fault, FaultKind, FaultTarget, FtMode};
+use vtax_stats::Rng;
 use vtax_testkit::recount::{Broken, Counted, Request, recount};
 use vtax_units::Nanos;
 
@@ -20,20 +21,12 @@ const MS: u64 = 1_000_000;
 const DELAYED: Nanos = Nanos::from_millis(100);
 const NAMES: [&str; 3] = ["host-a", "host-b", "host-c"];
 
-/// The generator of random numbers by Steele, Lea and Flood (`SplitMix64`): a seed means the same in all versions.
-struct Random(u64);
+struct Random(Rng);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
+    /// A number below `n`, by the remainder: what the kept seeds mean hangs on it.
     fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
+        self.0.bits() % n
     }
 }
 
@@ -454,7 +447,7 @@ fn tell(pair: &Pair, requests: &[Request]) -> Told {
 
 /// Plays the schedule of a seed; what differs from the truth.
 fn differences(seed: u64) -> Vec<String> {
-    let mut random = Random(seed);
+    let mut random = Random(Rng::new(seed));
     let mut pair = Pair::new(2 + random.below(2) as usize);
     let blows = schedule(&mut random);
     pair.run(&blows);
