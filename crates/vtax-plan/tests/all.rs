@@ -10,3 +10,4 @@ mod plans;
 mod redis;
 mod schema;
 mod sip;
+mod validate;

@@ -30,24 +30,21 @@ impl StepOutcome {
 }
 
 impl Search {
-    /// Searches to the end. `run` offers a rate, and says whether that step is to be the last; `told` hears of
-    /// each step.
+    /// Searches to the end. `run` offers a rate; where it has no result, the search ends with what it has found so
+    /// far. `told` hears of each step.
     ///
     /// # Errors
     /// The first error of `run`.
     pub fn over_requests<E>(
         mut self,
-        mut run: impl FnMut(Rate) -> Result<(LoadResult, bool), E>,
+        mut run: impl FnMut(Rate) -> Result<Option<LoadResult>, E>,
         mut told: impl FnMut(&StepOutcome, StepVerdict, &LoadResult),
     ) -> Result<Bracket, E> {
         while let Some(rate) = self.next() {
-            let (result, last) = run(rate)?;
+            let Some(result) = run(rate)? else { break };
             let outcome = StepOutcome::of_requests(rate, &result);
             let verdict = self.record(outcome);
             told(&outcome, verdict, &result);
-            if last {
-                break;
-            }
         }
         Ok(self.finish())
     }
@@ -84,7 +81,7 @@ mod tests {
         let spec = SearchSpec::blind(Rate(1e6)).near_closed_loop(&result(1e6, 12_345.0));
         let mut steps = 0;
         let found = Search::new(spec).over_requests(
-            |rate| Ok::<_, Infallible>((result(rate.0, 12_345.0), false)),
+            |rate| Ok::<_, Infallible>(Some(result(rate.0, 12_345.0))),
             |outcome, verdict, result| {
                 steps += 1;
                 assert_eq!(verdict == StepVerdict::Passed, result.counts.ok as f64 >= outcome.rate.0 * 0.99);
@@ -108,7 +105,7 @@ mod tests {
             LoadResult { counts, generator, ..result(0.0, 0.0) }
         };
         let search = Search::new(SearchSpec { start: Rate(50.0), ..SearchSpec::blind(Rate(1e6)) });
-        let found = search.over_requests(|rate| Ok::<_, Infallible>((refusing(rate), false)), |_, _, _| {});
+        let found = search.over_requests(|rate| Ok::<_, Infallible>(Some(refusing(rate))), |_, _, _| {});
         let bracket = found.unwrap();
         assert_eq!((bracket.lower, bracket.ending), (None, Ending::NothingPassed), "{:?}", bracket.steps);
     }
@@ -116,8 +113,9 @@ mod tests {
     #[test]
     fn a_search_ends_where_it_is_told_to_and_with_the_first_error() {
         let search = || Search::new(SearchSpec::blind(Rate(1e6)));
-        let stopped =
-            search().over_requests(|rate| Ok::<_, Infallible>((result(rate.0, 1e9), true)), |_, _, _| {});
+        let mut once = true;
+        let mut run = |rate: Rate| std::mem::take(&mut once).then(|| result(rate.0, 1e9));
+        let stopped = search().over_requests(|rate| Ok::<_, Infallible>(run(rate)), |_, _, _| {});
         let stopped = stopped.unwrap();
         assert_eq!((stopped.steps.len(), stopped.ending), (1, Ending::Unfinished));
         let failed = search().over_requests(|_| Err("broken"), |_, _, _| {});

@@ -36,7 +36,7 @@ impl Capacity<'_> {
                 let pace = Pace::Open(rate, measure.arrivals);
                 let answer = generator.run(self.step(pace, seed.wrapping_add(nth)).for_engine())?;
                 answered += answer.answered;
-                Ok::<_, AgentError>((answer.result, false))
+                Ok::<_, AgentError>(Some(answer.result))
             },
             |outcome, verdict, result| {
                 let step = capacity_step(measure, outcome, verdict, result);

@@ -1,8 +1,8 @@
 //! `vtax load`: the load engine alone, against any server.
 
+mod end;
 mod failure;
 mod http;
-mod invalid;
 mod network;
 mod output;
 mod profile;

@@ -1,13 +1,34 @@
-//! `vtax schema`: the JSON Schema of plans.
+//! `vtax schema`: JSON Schemas of what vtax reads and prints.
+
+use clap::ValueEnum;
 
 use crate::exit::{Exit, Outcome};
 use crate::out;
 
-/// Print the JSON Schema of plans, for editors that complete and check them (docs/plan.md).
-#[derive(clap::Args)]
-pub(crate) struct Args {}
+/// Of what `vtax load --json` prints.
+const LOAD: &str = include_str!("../../../../schema/load.schema.json");
 
-pub(crate) fn run(_: &Args) -> Outcome {
-    out::json(&vtax_plan::schema())?;
+/// Print a JSON Schema: of plans, for editors that complete and check them (docs/plan.md), or of what
+/// `vtax load --json` prints.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Of what.
+    #[arg(value_enum, default_value_t = Of::Plan)]
+    of: Of,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Of {
+    /// Plans.
+    Plan,
+    /// What `vtax load --json` prints.
+    Load,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    match args.of {
+        Of::Plan => out::json(&vtax_plan::schema())?,
+        Of::Load => out::text(LOAD)?,
+    }
     Ok(Exit::Done)
 }

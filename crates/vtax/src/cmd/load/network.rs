@@ -13,14 +13,14 @@ use anyhow::Context;
 use rustix::process::Signal;
 use vtax_load::Control;
 use vtax_load::network::{
-    Direction, FailureKind, NetworkError, NetworkSpec, NetworkTestKind, PORT, PingTest, Probe, RrTest,
-    ServerOptions, SocketOptions, TcpTest, UdpTest, run as run_test, serve,
+    Direction, FailureKind, NetworkError, NetworkResult, NetworkSpec, NetworkTestKind, PORT, PingTest, Probe,
+    RrTest, ServerOptions, SocketOptions, TcpTest, UdpTest, run as run_test, serve,
 };
 use vtax_plan::model::Arrivals;
 use vtax_sys::signals::SignalFd;
 use vtax_units::{BitRate, Bytes, Nanos, Rate};
 
-use super::invalid::{Invalid, ended};
+use super::end::{End, Invalid};
 use crate::exit::{Classify, Exit, Failure, Outcome};
 
 /// How often signals are looked at.
@@ -325,12 +325,32 @@ fn client(host: &str, course: &CourseArgs, test: NetworkTestKind, seed: u64, sig
         duration: course.duration,
         interval: course.interval,
     };
+    let (result, interrupted) = match carry_out(&spec, course.quiet, signals) {
+        Err(failure) if course.json && failure.exit == Exit::Interrupted => {
+            output::json(host, &spec, None, &End::before_anything(&failure))?;
+            return Ok(Exit::Interrupted);
+        }
+        carried_out => carried_out?,
+    };
+    let nothing = result.nothing_succeeded().map(Invalid::nothing);
+    let invalid = nothing.or_else(|| result.doubt().map(|why| Invalid::instrument(why.to_owned())));
+    let end = End::of(interrupted, invalid);
+    if course.json {
+        output::json(host, &spec, Some(&result), &end)?;
+    } else {
+        output::text(&result, &end)?;
+    }
+    Ok(end.exit())
+}
+
+/// Makes the test; its result, and whether a signal ended it early.
+fn carry_out(spec: &NetworkSpec, quiet: bool, signals: &SignalFd) -> Result<(NetworkResult, bool), Failure> {
     let control = Control::new();
     let (result, interrupted) = thread::scope(|scope| {
         let running = scope.spawn(|| {
-            run_test(&spec, &control, &|live| {
-                if !course.quiet {
-                    output::live(&spec, live);
+            run_test(spec, &control, &|live| {
+                if !quiet {
+                    output::live(spec, live);
                 }
             })
         });
@@ -349,6 +369,8 @@ fn client(host: &str, course: &CourseArgs, test: NetworkTestKind, seed: u64, sig
         let exit = match &error {
             NetworkError::Spec { .. } => Exit::BadInput,
             NetworkError::Cancelled => Exit::Interrupted,
+            // What the other end makes of a test that this one broke off.
+            _ if interrupted => Exit::Interrupted,
             NetworkError::System { .. } => Exit::HostCannot,
             other if other.kind() == FailureKind::Impossible => Exit::HostCannot,
             // The far end or the path to it.
@@ -356,14 +378,7 @@ fn client(host: &str, course: &CourseArgs, test: NetworkTestKind, seed: u64, sig
         };
         Failure { exit, error: error.into() }
     })?;
-    let nothing = result.nothing_succeeded().map(Invalid::nothing);
-    let invalid = nothing.or_else(|| result.doubt().map(|why| Invalid::instrument(why.to_owned())));
-    if course.json {
-        output::json(host, &spec, &result, invalid.as_ref())?;
-    } else {
-        output::text(&result, invalid.as_ref())?;
-    }
-    Ok(ended(interrupted, invalid.as_ref()))
+    Ok((result, interrupted))
 }
 
 fn signalled(signals: &SignalFd) -> bool {

@@ -11,7 +11,7 @@ use vtax_load::search::{Bracket, Ending};
 use vtax_load::{ConnectionPool, Errors, LatencyHistogram, LoadResult, Model, RequestStep, Sample};
 use vtax_units::{Nanos, Share};
 
-use super::invalid::Invalid;
+use super::end::{End, Ended};
 use super::request_load::{RequestLoad, RequestSpec};
 use crate::exit::Failure;
 use crate::out;
@@ -53,13 +53,14 @@ impl Samples {
 struct Report<'a, R> {
     url: &'a str,
     spec: Asked<'a, R>,
+    #[serde(flatten)]
+    end: &'a End,
     /// Successful answers per second.
-    rate: f64,
-    /// Why the figures don't count, where they don't.
-    invalid: Option<&'a str>,
+    rate: Option<f64>,
     latency_ns: Option<Summary>,
     lateness_ns: Option<Summary>,
-    result: &'a LoadResult,
+    /// `None` where the load was interrupted before anything was measured.
+    result: Option<&'a LoadResult>,
 }
 
 /// What was asked for, as one object.
@@ -107,8 +108,8 @@ impl Summary {
 
 pub(super) fn json<S: RequestSpec>(
     load: &RequestLoad<S>,
-    result: &LoadResult,
-    invalid: Option<&Invalid>,
+    result: Option<&LoadResult>,
+    end: &End,
 ) -> Result<(), Failure> {
     out::json(&Report {
         url: &load.target,
@@ -117,10 +118,10 @@ pub(super) fn json<S: RequestSpec>(
             protocol: Protocol { kind: S::FAMILY, requests: load.spec.requests() },
             step: &load.step,
         },
-        rate: result.throughput().0,
-        invalid: invalid.map(|invalid| invalid.why.as_str()),
-        latency_ns: Summary::of(&result.latency),
-        lateness_ns: Summary::of(&result.lateness),
+        end,
+        rate: result.map(|result| result.throughput().0),
+        latency_ns: result.and_then(|result| Summary::of(&result.latency)),
+        lateness_ns: result.and_then(|result| Summary::of(&result.lateness)),
         result,
     })
 }
@@ -138,14 +139,11 @@ pub(super) fn figure(recorded: &LatencyHistogram, figure: String) -> String {
 pub(super) fn table<S: RequestSpec>(
     load: &RequestLoad<S>,
     result: &LoadResult,
-    invalid: Option<&Invalid>,
+    end: &End,
 ) -> Result<(), Failure> {
     let mut text = String::new();
     put_table(&mut text, load, result).context("writing the result")?;
-    if let Some(Invalid { why, .. }) = invalid {
-        text += &format!("invalid: {why}\n");
-    }
-    out::text(&text)
+    out::text(&(text + &end.lines()))
 }
 
 fn put_table<S: RequestSpec>(out: &mut String, load: &RequestLoad<S>, result: &LoadResult) -> fmt::Result {
@@ -227,13 +225,14 @@ fn put_quantiles(out: &mut String, name: &str, histogram: &LatencyHistogram) -> 
     writeln!(out, "  ms")
 }
 
-pub(super) fn search_json(target: &str, bracket: &Bracket) -> Result<(), Failure> {
+pub(super) fn search_json(target: &str, bracket: &Bracket, ended: Ended) -> Result<(), Failure> {
     #[derive(Serialize)]
     struct Found<'a> {
         url: &'a str,
+        ended: Ended,
         capacity: &'a Bracket,
     }
-    out::json(&Found { url: target, capacity: bracket })
+    out::json(&Found { url: target, ended, capacity: bracket })
 }
 
 pub(super) fn search_text(bracket: &Bracket, p99: Option<Nanos>, loss: Share) -> Result<(), Failure> {

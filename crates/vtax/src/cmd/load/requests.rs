@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome, StepVerdict};
+use vtax_load::search::{Bracket, Ending, Search, SearchSpec, StepOutcome, StepVerdict};
 use vtax_load::{ConnectionPool, Doubt, LoadResult, Model, RequestStep, Segment};
 use vtax_plan::model::Arrivals;
 use vtax_units::{CpuSet, Nanos, Rate, Share};
 
+use super::end::{End, Ended, Invalid};
 use super::failure::failure;
-use super::invalid::{Invalid, ended};
 use super::output;
 use super::profile::Profile;
 use super::request_load::{RequestLoad, RequestSpec};
@@ -141,17 +141,23 @@ fn once<S: RequestSpec>(args: &RequestArgs, load: &RequestLoad<S>, watch: &Watch
         Some(path) => Some(output::Samples::create(path).bad_input()?),
         None => None,
     };
-    let watched = carry_out(watch, load)?;
+    let watched = match carry_out(watch, load) {
+        Err(failure) if args.json && failure.exit == Exit::Interrupted => {
+            output::json(load, None, &End::before_anything(&failure))?;
+            return Ok(Exit::Interrupted);
+        }
+        watched => watched?,
+    };
     if let Some(samples) = samples {
         samples.write(&watched.result.samples).host_cannot()?;
     }
-    let invalid = watched.result.doubt().map(Invalid::from);
+    let end = End::of(watched.interrupted, watched.result.doubt().map(Invalid::from));
     if args.json {
-        output::json(load, &watched.result, invalid.as_ref())?;
+        output::json(load, Some(&watched.result), &end)?;
     } else {
-        output::table(load, &watched.result, invalid.as_ref())?;
+        output::table(load, &watched.result, &end)?;
     }
-    Ok(ended(watched.interrupted, invalid.as_ref()))
+    Ok(end.exit())
 }
 
 fn search<S: RequestSpec>(args: &RequestArgs, load: &RequestLoad<S>, watch: &Watch) -> Outcome {
@@ -162,44 +168,15 @@ fn search<S: RequestSpec>(args: &RequestArgs, load: &RequestLoad<S>, watch: &Wat
         ..SearchSpec::blind(args.max)
     };
     let start = match &args.rate {
-        Some(profile) => SearchSpec { start: profile.first(), ..limits },
-        None => {
-            let mut closed = load.clone();
-            let pool = closed.spec.pool_mut();
-            pool.connections = HINT_CONNECTIONS.min(pool.connections);
-            closed.step = RequestStep {
-                model: Model::Closed,
-                warmup: HINT_WARMUP,
-                duration: HINT_DURATION,
-                interval: HINT_DURATION,
-                ..closed.step
-            };
-            let Watched { result: closed, interrupted } = carry_out(watch, &closed)?;
-            if interrupted {
-                return Ok(Exit::Interrupted);
-            }
-            if let Some(Doubt::NothingSucceeded(why)) = closed.doubt() {
-                return Err(Failure {
-                    exit: Exit::Failed,
-                    error: anyhow::anyhow!("nothing to search: {why}"),
-                });
-            }
-            watch.line(&format!("closed loop: {:.0}/s, searching from there", closed.throughput().0));
-            limits.near_closed_loop(&closed)
-        }
+        Some(profile) => Some(SearchSpec { start: profile.first(), ..limits }),
+        None => near_closed_loop(load, watch, limits)?,
     };
-    let session = load.spec.open().map_err(failure)?;
-    let mut interrupted = false;
-    let bracket = Search::new(start).over_requests(
-        |rate| {
-            let watched = step::<S>(watch, &session, &at_rate(args, &load.step, rate))?;
-            interrupted |= watched.interrupted;
-            Ok::<_, Failure>((watched.result, watched.interrupted))
-        },
-        |outcome, verdict, result| watch.line(&step_line(outcome, verdict, result)),
-    )?;
+    let (bracket, interrupted) = match start {
+        Some(start) => steps(args, load, watch, start)?,
+        None => (Search::new(limits).finish(), true),
+    };
     if args.json {
-        output::search_json(&load.target, &bracket)?;
+        output::search_json(&load.target, &bracket, Ended::of(interrupted))?;
     } else {
         output::search_text(&bracket, args.p99, args.loss)?;
     }
@@ -209,6 +186,58 @@ fn search<S: RequestSpec>(args: &RequestArgs, load: &RequestLoad<S>, watch: &Wat
         Ending::NothingPassed => Exit::Failed,
         _ => Exit::Done,
     })
+}
+
+/// Where a search begins for which no rate is given; `None` where it was interrupted.
+fn near_closed_loop<S: RequestSpec>(
+    load: &RequestLoad<S>,
+    watch: &Watch,
+    limits: SearchSpec,
+) -> Result<Option<SearchSpec>, Failure> {
+    let mut closed = load.clone();
+    let pool = closed.spec.pool_mut();
+    pool.connections = HINT_CONNECTIONS.min(pool.connections);
+    closed.step = RequestStep {
+        model: Model::Closed,
+        warmup: HINT_WARMUP,
+        duration: HINT_DURATION,
+        interval: HINT_DURATION,
+        ..closed.step
+    };
+    let Some(closed) = uninterrupted(carry_out(watch, &closed))? else { return Ok(None) };
+    if let Some(Doubt::NothingSucceeded(why)) = closed.doubt() {
+        return Err(Failure { exit: Exit::Failed, error: anyhow::anyhow!("nothing to search: {why}") });
+    }
+    watch.line(&format!("closed loop: {:.0}/s, searching from there", closed.throughput().0));
+    Ok(Some(limits.near_closed_loop(&closed)))
+}
+
+/// Searches from there; what was found, and whether it was interrupted.
+fn steps<S: RequestSpec>(
+    args: &RequestArgs,
+    load: &RequestLoad<S>,
+    watch: &Watch,
+    start: SearchSpec,
+) -> Result<(Bracket, bool), Failure> {
+    let session = load.spec.open().map_err(failure)?;
+    let mut interrupted = false;
+    let bracket = Search::new(start).over_requests(
+        |rate| {
+            let result = uninterrupted(step::<S>(watch, &session, &at_rate(args, &load.step, rate)))?;
+            interrupted = result.is_none();
+            Ok::<_, Failure>(result)
+        },
+        |outcome, verdict, result| watch.line(&step_line(outcome, verdict, result)),
+    )?;
+    Ok((bracket, interrupted))
+}
+
+/// The result of a load that went on to its end.
+fn uninterrupted(watched: Result<Watched, Failure>) -> Result<Option<LoadResult>, Failure> {
+    match watched {
+        Err(failure) if failure.exit == Exit::Interrupted => Ok(None),
+        watched => watched.map(|watched| (!watched.interrupted).then_some(watched.result)),
+    }
 }
 
 fn at_rate(args: &RequestArgs, step: &RequestStep, rate: Rate) -> RequestStep {

@@ -24,8 +24,8 @@ use vtax_sys::signals::SignalFd;
 use vtax_units::{Bytes, CpuSet, Nanos, Rate, Share};
 
 use self::mix::{Limit, Mix};
+use super::end::{End, Ended, Invalid};
 use super::failure::failure;
-use super::invalid::{Invalid, ended};
 use super::profile::Profile;
 use super::watch::{Show, Watch};
 use crate::cmd::subscribers::SubscriberArgs;
@@ -169,14 +169,14 @@ pub(super) fn run(args: &Args) -> Outcome {
         return search(args, &watch, &mut session, profile);
     }
     let (result, interrupted) = carry_out(&watch, &mut session, &profile)?;
-    let invalid = result.doubt(&profile).map(Invalid::from);
-    let shown = output::Shown { result: &result, traffic: &session.traffic(), invalid: invalid.as_ref() };
+    let end = End::of(interrupted, result.doubt(&profile).map(Invalid::from));
+    let shown = output::Shown { result: &result, traffic: &session.traffic(), end: &end };
     if args.json {
         shown.json(&spec, &profile)?;
     } else {
         shown.table(target)?;
     }
-    Ok(ended(interrupted, invalid.as_ref()))
+    Ok(end.exit())
 }
 
 fn write_subscribers(args: &Args, path: &std::path::Path) -> anyhow::Result<()> {
@@ -342,7 +342,8 @@ fn search(args: &Args, watch: &Watch, session: &mut SipSession, mut profile: Sip
         let one = SipProfile { phases: vec![phase], ..profile.clone() };
         let (result, ended) = carry_out(watch, session, &one)?;
         interrupted = ended;
-        let Some(phase) = result.phases.first() else { break };
+        // A step that was broken off is no step.
+        let Some(phase) = result.phases.first().filter(|_| !interrupted) else { break };
         let mut all = LatencyHistogram::new();
         phase.metrics.iter().for_each(|m| all.add(&m.histogram));
         search.record(StepOutcome {
@@ -359,7 +360,7 @@ fn search(args: &Args, watch: &Watch, session: &mut SipSession, mut profile: Sip
         watch.line(&output::step_line(phase));
     }
     let bracket = search.finish();
-    output::search(&bracket, args.ihs, args.json)?;
+    output::search(&bracket, args.ihs, args.json, Ended::of(interrupted))?;
     Ok(match bracket.ending {
         _ if interrupted => Exit::Interrupted,
         Ending::GeneratorLimited => Exit::HostCannot,

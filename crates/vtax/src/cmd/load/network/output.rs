@@ -12,7 +12,7 @@ use vtax_load::network::{
 };
 use vtax_units::Nanos;
 
-use crate::cmd::load::invalid::Invalid;
+use crate::cmd::load::end::End;
 use crate::exit::Failure;
 use crate::out;
 
@@ -42,7 +42,7 @@ pub(super) fn live(spec: &NetworkSpec, live: &Live) {
 }
 
 /// Prints the result for people.
-pub(super) fn text(result: &NetworkResult, invalid: Option<&Invalid>) -> Result<(), Failure> {
+pub(super) fn text(result: &NetworkResult, end: &End) -> Result<(), Failure> {
     let mut text = String::new();
     let written = match result {
         NetworkResult::Tcp(result) => tcp(&mut text, result),
@@ -51,10 +51,7 @@ pub(super) fn text(result: &NetworkResult, invalid: Option<&Invalid>) -> Result<
         NetworkResult::Ping(result) => ping(&mut text, result),
     };
     written.context("writing the result")?;
-    if let Some(Invalid { why, .. }) = invalid {
-        text += &format!("invalid: {why}\n");
-    }
-    out::text(&text)
+    out::text(&(text + &end.lines()))
 }
 
 fn tcp(out: &mut String, result: &TcpResult) -> std::fmt::Result {
@@ -170,10 +167,11 @@ fn quantiles(histogram: &LatencyHistogram) -> String {
 struct Report<'a> {
     host: &'a str,
     spec: &'a NetworkSpec,
-    /// Why the figures don't count, where they don't.
-    invalid: Option<&'a str>,
+    #[serde(flatten)]
+    end: &'a End,
     figures: Figures,
-    result: &'a NetworkResult,
+    /// `None` where the test was interrupted before anything was measured.
+    result: Option<&'a NetworkResult>,
 }
 
 #[derive(Default, Serialize)]
@@ -192,33 +190,39 @@ struct Figures {
     latency_ns: Option<Vec<(&'static str, u64)>>,
 }
 
+impl Figures {
+    fn of(result: &NetworkResult) -> Self {
+        let ns = |h: &LatencyHistogram| {
+            (!h.is_empty()).then(|| QUANTILES.map(|(name, q)| (name, h.quantile(q).0)).to_vec())
+        };
+        match result {
+            NetworkResult::Tcp(tcp) => Self {
+                up_bits_per_second: tcp.up.as_ref().map(TcpFlow::goodput),
+                down_bits_per_second: tcp.down.as_ref().map(TcpFlow::goodput),
+                ..Self::default()
+            },
+            NetworkResult::Udp(udp) => {
+                Self { bits_per_second: Some(udp.goodput()), loss: Some(udp.loss()), ..Self::default() }
+            }
+            NetworkResult::Rr(rr) => Self {
+                per_second: Some(rr.transactions as f64 / rr.time.as_secs_f64().max(1e-9)),
+                latency_ns: ns(&rr.latency),
+                ..Self::default()
+            },
+            NetworkResult::Ping(ping) => Self { latency_ns: ns(&ping.rtt), ..Self::default() },
+        }
+    }
+}
+
 /// Prints the result for programs.
 pub(super) fn json(
     host: &str,
     spec: &NetworkSpec,
-    result: &NetworkResult,
-    invalid: Option<&Invalid>,
+    result: Option<&NetworkResult>,
+    end: &End,
 ) -> Result<(), Failure> {
-    let ns = |h: &LatencyHistogram| {
-        (!h.is_empty()).then(|| QUANTILES.map(|(name, q)| (name, h.quantile(q).0)).to_vec())
-    };
-    let figures = match result {
-        NetworkResult::Tcp(tcp) => Figures {
-            up_bits_per_second: tcp.up.as_ref().map(TcpFlow::goodput),
-            down_bits_per_second: tcp.down.as_ref().map(TcpFlow::goodput),
-            ..Figures::default()
-        },
-        NetworkResult::Udp(udp) => {
-            Figures { bits_per_second: Some(udp.goodput()), loss: Some(udp.loss()), ..Figures::default() }
-        }
-        NetworkResult::Rr(rr) => Figures {
-            per_second: Some(rr.transactions as f64 / rr.time.as_secs_f64().max(1e-9)),
-            latency_ns: ns(&rr.latency),
-            ..Figures::default()
-        },
-        NetworkResult::Ping(ping) => Figures { latency_ns: ns(&ping.rtt), ..Figures::default() },
-    };
-    out::json(&Report { host, spec, invalid: invalid.map(|invalid| invalid.why.as_str()), figures, result })
+    let figures = result.map(Figures::of).unwrap_or_default();
+    out::json(&Report { host, spec, end, figures, result })
 }
 
 fn bits(per_second: f64) -> String {

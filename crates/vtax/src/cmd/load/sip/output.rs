@@ -10,7 +10,7 @@ use vtax_load::search::{Bracket, Ending};
 use vtax_load::sip::{PhaseResult, SipProfile, SipResult, SipSpec, Traffic};
 use vtax_units::Share;
 
-use crate::cmd::load::invalid::Invalid;
+use crate::cmd::load::end::{End, Ended};
 use crate::cmd::load::output::{figure, millis};
 use crate::exit::Failure;
 use crate::out;
@@ -47,15 +47,15 @@ pub(super) fn listening(address: SocketAddr) {
 pub(super) struct Shown<'a> {
     pub(super) result: &'a SipResult,
     pub(super) traffic: &'a Traffic,
-    pub(super) invalid: Option<&'a Invalid>,
+    pub(super) end: &'a End,
 }
 
 #[derive(Serialize)]
 struct Report<'a> {
     spec: &'a SipSpec,
     profile: &'a SipProfile,
-    /// Why the figures don't count, where they don't.
-    invalid: Option<&'a str>,
+    #[serde(flatten)]
+    end: &'a End,
     phases: Vec<Summary<'a>>,
     traffic: &'a Traffic,
     result: &'a SipResult,
@@ -117,17 +117,14 @@ fn summary(phase: &PhaseResult) -> Summary<'_> {
 impl Shown<'_> {
     pub(super) fn json(&self, spec: &SipSpec, profile: &SipProfile) -> Result<(), Failure> {
         let phases = self.result.phases.iter().map(summary).collect();
-        let invalid = self.invalid.map(|invalid| invalid.why.as_str());
-        out::json(&Report { spec, profile, invalid, phases, traffic: self.traffic, result: self.result })
+        let Self { result, traffic, end } = *self;
+        out::json(&Report { spec, profile, end, phases, traffic, result })
     }
 
     pub(super) fn table(&self, target: SocketAddr) -> Result<(), Failure> {
         let mut text = String::new();
         put_table(&mut text, target, self.result, self.traffic).context("writing the result")?;
-        if let Some(Invalid { why, .. }) = self.invalid {
-            text += &format!("invalid: {why}\n");
-        }
-        out::text(&text)
+        out::text(&(text + &self.end.lines()))
     }
 }
 
@@ -218,12 +215,24 @@ pub(super) fn traffic(traffic: &Traffic) -> Result<(), Failure> {
 }
 
 pub(super) fn traffic_json(traffic: &Traffic) -> Result<(), Failure> {
-    out::json(traffic)
+    #[derive(Serialize)]
+    struct Answered<'a> {
+        // A server of this kind always ends with a signal.
+        ended: Ended,
+        traffic: &'a Traffic,
+    }
+    out::json(&Answered { ended: Ended::Complete, traffic })
 }
 
-pub(super) fn search(bracket: &Bracket, ihs: Share, json: bool) -> Result<(), Failure> {
+pub(super) fn search(bracket: &Bracket, ihs: Share, json: bool, ended: Ended) -> Result<(), Failure> {
+    #[derive(Serialize)]
+    struct Found<'a> {
+        ended: Ended,
+        #[serde(flatten)]
+        bracket: &'a Bracket,
+    }
     if json {
-        return out::json(bracket);
+        return out::json(&Found { ended, bracket });
     }
     let lower = bracket.lower.map_or(0.0, |rate| rate.0);
     let upper = bracket.upper.map_or(f64::INFINITY, |rate| rate.0);

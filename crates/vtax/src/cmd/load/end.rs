@@ -1,0 +1,93 @@
+//! How a load ended: whether it went on to its end, and whether its figures count.
+
+use serde::{Serialize, Serializer};
+use vtax_load::Doubt;
+
+use crate::exit::{Exit, Failure};
+
+/// How a load ended; the last lines of its table, and keys of its JSON.
+#[derive(Serialize)]
+pub(super) struct End {
+    ended: Ended,
+    invalid: Option<Invalid>,
+}
+
+/// Whether a load went on to its end. One that was killed prints nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Ended {
+    /// As it was asked for.
+    Complete,
+    /// A signal ended it early.
+    Interrupted,
+}
+
+/// Why the figures of a load don't count, and how the command ends for that (README, "Exit codes").
+pub(super) struct Invalid {
+    exit: Exit,
+    why: String,
+}
+
+impl Ended {
+    pub(super) fn of(interrupted: bool) -> Self {
+        if interrupted { Self::Interrupted } else { Self::Complete }
+    }
+}
+
+impl End {
+    pub(super) fn of(interrupted: bool, invalid: Option<Invalid>) -> Self {
+        Self { ended: Ended::of(interrupted), invalid }
+    }
+
+    /// Of a load that a signal ended before anything was measured, as the engine's error says.
+    pub(super) fn before_anything(error: &Failure) -> Self {
+        let invalid = Invalid { exit: Exit::Interrupted, why: error.to_string() };
+        Self { ended: Ended::Interrupted, invalid: Some(invalid) }
+    }
+
+    pub(super) fn exit(&self) -> Exit {
+        match self.ended {
+            Ended::Interrupted => Exit::Interrupted,
+            Ended::Complete => self.invalid.as_ref().map_or(Exit::Done, |invalid| invalid.exit),
+        }
+    }
+
+    /// What the table's last lines say of it, if anything.
+    pub(super) fn lines(&self) -> String {
+        let mut lines = String::new();
+        if self.ended == Ended::Interrupted {
+            lines += "interrupted: the figures are of what was measured until then\n";
+        }
+        if let Some(Invalid { why, .. }) = &self.invalid {
+            lines += &format!("invalid: {why}\n");
+        }
+        lines
+    }
+}
+
+impl Invalid {
+    /// Nothing succeeded.
+    pub(super) fn nothing(why: String) -> Self {
+        Self { exit: Exit::Failed, why }
+    }
+
+    /// This host or the instrument is at fault.
+    pub(super) fn instrument(why: String) -> Self {
+        Self { exit: Exit::HostCannot, why }
+    }
+}
+
+impl From<Doubt> for Invalid {
+    fn from(doubt: Doubt) -> Self {
+        match doubt {
+            Doubt::NothingSucceeded(why) => Self::nothing(why),
+            Doubt::GeneratorLimited(why) => Self::instrument(format!("generator-limited: {why}")),
+        }
+    }
+}
+
+impl Serialize for Invalid {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.why)
+    }
+}

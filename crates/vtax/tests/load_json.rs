@@ -1,0 +1,210 @@
+//! What `vtax load --json` prints, against its schema; and what an interrupted load prints.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+#[path = "../../vtax-plan/tests/validate.rs"]
+mod validate;
+use validate::validate;
+
+const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
+const SHORT: [&str; 5] = ["--warmup", "0s", "--duration", "300ms", "--json"];
+/// Longer than the test, which ends it.
+const LONG: [&str; 3] = ["--duration", "60s", "--json"];
+
+/// A server, ended with this.
+struct Server {
+    child: Child,
+    address: String,
+}
+
+impl Server {
+    /// Starts vtax; its first line ends with its address.
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = Command::new(VTAX).args(arguments).stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+        let address =
+            line.trim().rsplit(' ').next().unwrap_or_default().trim_start_matches("sip:").to_owned();
+        Self { child, address }
+    }
+
+    /// Starts Redis where it is installed.
+    fn redis() -> Option<Self> {
+        let port = vtax_sys::free_port().to_string();
+        let mut command = Command::new("redis-server");
+        command.args(["--port", &port, "--bind", "127.0.0.1", "--save", ""]).stdout(Stdio::piped());
+        let mut child = command.spawn().ok()?;
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        assert!(lines.map_while(Result::ok).any(|line| line.contains("Ready to accept")));
+        Some(Self { child, address: format!("127.0.0.1:{port}") })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn load(arguments: &[&str]) -> Output {
+    Command::new(VTAX).arg("load").args(arguments).stdin(Stdio::null()).output().expect("vtax starts")
+}
+
+/// The output of a load that Ctrl-C ends once it has printed so many lines of progress.
+fn interrupted(arguments: &[&str], lines: usize) -> Output {
+    let mut command = Command::new(VTAX);
+    command.arg("load").args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("vtax starts");
+    let mut progress = BufReader::new(child.stderr.take().expect("piped")).lines();
+    assert_eq!(progress.by_ref().take(lines).count(), lines, "{arguments:?} ended by itself");
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+    child.wait_with_output().expect("it ends")
+}
+
+/// The JSON of a server for calls that Ctrl-C ended.
+fn answered_calls() -> Output {
+    let arguments = ["load", "sip", "--uas", "127.0.0.1:0", "--json"];
+    let mut child = Command::new(VTAX).args(arguments).stdout(Stdio::piped()).spawn().expect("vtax starts");
+    let mut printed = BufReader::new(child.stdout.take().expect("piped"));
+    // It says where it listens first.
+    printed.read_line(&mut String::new()).expect("a line");
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+    let mut stdout = Vec::new();
+    printed.read_to_end(&mut stdout).expect("JSON");
+    Output { stdout, ..child.wait_with_output().expect("it ends") }
+}
+
+/// The schema, with every key refused that it doesn't describe.
+fn schema() -> Value {
+    fn close(schema: &mut Value) {
+        match schema {
+            Value::Object(object) => {
+                object.values_mut().for_each(close);
+                if object.get("type") == Some(&json!("object")) && object.contains_key("properties") {
+                    object.entry("additionalProperties").or_insert(json!(false));
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(close),
+            _ => {}
+        }
+    }
+    let output = Command::new(VTAX).args(["schema", "load"]).output().expect("vtax starts");
+    let mut schema = serde_json::from_slice(&output.stdout).expect("JSON");
+    close(&mut schema);
+    schema
+}
+
+/// What was printed, which must be as the schema has it.
+fn valid(definition: &str, output: &Output) -> Value {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {said}"));
+    let schema = schema();
+    for part in [&schema["$defs"][definition], &schema] {
+        if let Err(error) = validate(&schema, part, &printed) {
+            panic!("{definition}: {error}");
+        }
+    }
+    printed
+}
+
+fn complete(definition: &str, arguments: &[&str]) {
+    let output = load(&[arguments, &SHORT].concat());
+    // 3 where the machine was too busy for a generator; 1 for a step in which by chance nothing was due.
+    assert!(matches!(output.status.code(), Some(0 | 1 | 3)), "{output:?}");
+    assert_eq!(valid(definition, &output)["ended"], "complete", "{arguments:?}");
+}
+
+#[test]
+fn the_schema_file_is_what_is_printed() {
+    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema/load.schema.json");
+    let printed = Command::new(VTAX).args(["schema", "load"]).output().expect("vtax starts").stdout;
+    assert_eq!(std::fs::read(path).expect("the file"), printed);
+}
+
+#[test]
+fn requests_are_as_the_schema_has_them() {
+    let server = Server::start(&["service", "http", "--listen", "127.0.0.1:0"]);
+    let page = format!("{}/page/1", server.address);
+    let missing = format!("{}/missing", server.address);
+    complete("requests", &["http", &page, "--rate", "100/s"]);
+    complete("requests", &["http", &page, "--connections", "2"]);
+    complete("requests", &["http", &missing, "--rate", "100/s"]);
+    complete("search", &["http", &page, "--search", "--rate", "50/s", "--max", "60/s"]);
+    match Server::redis() {
+        Some(redis) => complete("requests", &["redis", &redis.address, "--rate", "100/s", "--keys", "10"]),
+        None => println!("skipped: redis-server is not installed"),
+    }
+}
+
+#[test]
+fn calls_are_as_the_schema_has_them() {
+    let server = Server::start(&["service", "sip", "--listen", "127.0.0.1:0", "--subscribers", "100"]);
+    let quick = ["--registration-rate", "1000/s", "--ring", "10ms", "--hold", "10ms", "--drain", "5s"];
+    let common = ["sip", &server.address, "--subscribers", "100", "--duration", "500ms", "--json"];
+    for (definition, more) in
+        [("sip", &["--rate", "50/s"][..]), ("sip_search", &["--search", "--rate", "20/s", "--max", "25/s"])]
+    {
+        let output = load(&[&common[..], &quick, more].concat());
+        assert_eq!(valid(definition, &output)["ended"], "complete");
+    }
+    assert_eq!(valid("calls", &answered_calls())["ended"], "complete");
+}
+
+#[test]
+fn network_tests_are_as_the_schema_has_them() {
+    let server = Server::start(&["load", "tcp", "--server", "--listen", "127.0.0.1:0"]);
+    let host = &server.address[..];
+    complete("network", &["tcp", host, "--direction", "both", "--window", "64KiB"]);
+    complete("network", &["udp", host, "--rate", "1Mbit"]);
+    complete("network", &["udp", host, "--rate", "max"]);
+    complete("network", &["rr", host]);
+    complete("network", &["ping", host, "--probe", "udp"]);
+}
+
+#[test]
+fn an_interrupted_load_says_so_and_what_it_measured() {
+    let http = Server::start(&["service", "http", "--listen", "127.0.0.1:0"]);
+    let page = format!("{}/page/1", http.address);
+    let network = Server::start(&["load", "tcp", "--server", "--listen", "127.0.0.1:0"]);
+    let sip = Server::start(&["service", "sip", "--listen", "127.0.0.1:0", "--subscribers", "100"]);
+    let host = &network.address[..];
+    let cases: [(&str, &[&str], &str); 6] = [
+        ("requests", &["http", &page, "--rate", "100/s", "--warmup", "0s"], "/result/counts/ok"),
+        ("network", &["tcp", host, "--warmup", "0s"], "/result/up/receiver/counted_bytes"),
+        ("network", &["udp", host, "--rate", "1Mbit", "--warmup", "0s"], "/result/receiver/received"),
+        ("network", &["rr", host, "--warmup", "0s"], "/result/transactions"),
+        ("network", &["ping", host, "--probe", "udp", "--warmup", "0s"], "/result/answered"),
+        (
+            "sip",
+            &["sip", &sip.address, "--subscribers", "100", "--scenario", "messaging", "--rate", "50/s"],
+            "/result/phases/1/scenarios/0/succeeded",
+        ),
+    ];
+    for (definition, arguments, measured) in cases {
+        let output = interrupted(&[arguments, &LONG].concat(), 4);
+        assert_eq!(output.status.code(), Some(130), "{arguments:?}: {output:?}");
+        let printed = valid(definition, &output);
+        assert_eq!(printed["ended"], "interrupted", "{arguments:?}");
+        let count = printed.pointer(measured).and_then(Value::as_u64);
+        assert!(count.is_some_and(|count| count > 0), "{arguments:?}: {measured} is {count:?} in {printed}");
+    }
+}
+
+#[test]
+fn a_load_that_is_interrupted_before_it_measured_anything_has_no_figures() {
+    let server = Server::start(&["service", "http", "--listen", "127.0.0.1:0"]);
+    let page = format!("{}/page/1", server.address);
+    let arguments = [&["http", &page, "--rate", "100/s", "--warmup", "60s"][..], &LONG].concat();
+    let printed = valid("requests", &interrupted(&arguments, 1));
+    assert!(printed["ended"] == "interrupted" && printed["result"].is_null(), "{printed}");
+    assert!(printed["rate"].is_null() && printed["invalid"].is_string(), "{printed}");
+    let search = ["http", &page, "--search", "--json"];
+    let printed = valid("search", &interrupted(&search, 1));
+    assert!(printed["ended"] == "interrupted" && printed["capacity"]["steps"] == json!([]), "{printed}");
+}
