@@ -504,6 +504,12 @@ fn measures(options: &Options) -> Vec<Measure> {
     kinds.map(|(name, kind)| Measure { name: name.to_owned(), kind }).into()
 }
 
+/// Version and command line.
+const QEMU: [&str; 2] = [
+    "QEMU emulator version 7.2.22",
+    "qemu-system-x86_64 -M q35 -accel tcg,thread=multi -cpu max -smp 1 -m 256 -nodefaults -display none -kernel vmlinux",
+];
+
 fn provenance(options: &Options) -> Provenance {
     let program = |version: &str, command: &str| ProgramFacts {
         version: version.to_owned(),
@@ -541,10 +547,7 @@ fn provenance(options: &Options) -> Provenance {
             kind: "tcg".to_owned(),
             reason: "KVM is present, but its probe guest printed nothing within 3 s".to_owned(),
         }),
-        qemu: Some(program(
-            "QEMU emulator version 7.2.22",
-            "qemu-system-x86_64 -M q35 -accel tcg,thread=multi -cpu max -smp 1 -m 256 -nodefaults -display none -kernel vmlinux",
-        )),
+        qemu: Some(program(QEMU[0], QEMU[1])),
         container_runtime: Some(program("crun version 1.8.1", "crun run sut")),
         services: [(
             "native.bridge.http".to_owned(),
@@ -555,6 +558,6 @@ fn provenance(options: &Options) -> Provenance {
         packages: pairs(&[("qemu-system-x86", "1:7.2+dfsg-7+deb12u18"), ("crun", "1.8.1-1+deb12u1")]),
         limits: pairs(&[("cpus", "affinity"), ("memory", "none: no memory cgroup")]),
         environment: pairs(&[("LANG", "C.UTF-8")]),
-        facts: BTreeMap::new(),
+        facts: pairs(&[("vm.command", QEMU[1]), ("vm.qemu", QEMU[0])]),
     }
 }

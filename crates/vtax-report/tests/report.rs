@@ -202,6 +202,18 @@ fn too_few_requests_have_no_95th_percentile() {
 
 /// The first table has a 99th percentile: where it is missing, every form says why.
 #[test]
+fn the_page_shows_the_command_line_of_qemu_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = make(directory.path(), &small());
+    let facts = run.provenance().unwrap().facts;
+    assert!(facts.contains_key("vm.command"), "a run has it twice: {facts:?}");
+    write_all(&run).unwrap();
+    let page = fs::read_to_string(run.path().join("report.html")).unwrap();
+    let command = page.matches("thread=multi -cpu max").count();
+    assert_eq!((command, page.matches("QEMU emulator version").count()), (1, 1));
+}
+
+#[test]
 fn a_missing_99th_percentile_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let run = make(dir.path(), &Options { rate: 150, seconds: 1, ..small() });

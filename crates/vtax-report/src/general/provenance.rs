@@ -19,6 +19,8 @@ impl Chapter for Origin {
     }
 }
 
+/// Facts of guests that are QEMU's version and command line.
+const TOLD_OF_QEMU: [&str; 2] = ["vm.command", "vm.qemu"];
 /// Interruptions that are listed.
 const MOST_INTERRUPTIONS: usize = 20;
 
@@ -69,7 +71,9 @@ fn provenance(context: &Context) -> Markup {
     for (prefix, facts) in
         [("limit on ", &p.limits), ("package ", &p.packages), ("variable ", &p.environment), ("", &p.facts)]
     {
-        for (name, value) in facts {
+        // QEMU was told above.
+        let told = |name: &str| p.qemu.is_some() && TOLD_OF_QEMU.contains(&name);
+        for (name, value) in facts.iter().filter(|(name, _)| !told(name)) {
             list.put(&format!("{prefix}{name}"), value);
         }
     }
