@@ -187,7 +187,14 @@ pub fn cautions(plan: &Plan, estimate: &Estimate) -> Vec<String> {
         cautions.extend(plan.measures.iter().filter_map(too_few_for_p99));
     }
     if plan.cells.iter().all(|c| c.baseline.is_none()) {
-        cautions.push("there is nothing but the baseline: figures, but no comparison".to_owned());
+        let names: BTreeSet<&str> = plan.cells.iter().map(|c| c.service.name.as_str()).collect();
+        let way_out = match names.first() {
+            Some(first) if names.len() > 1 => {
+                format!("; `baseline: {{environment: ..., service: {first}}}` compares services")
+            }
+            _ => String::new(),
+        };
+        cautions.push(format!("there is nothing but the baseline: figures, but no comparison{way_out}"));
     }
     if plan.repeat.max < 3 {
         cautions

@@ -33,7 +33,7 @@ raw! {
         required name: String,
         /// The question the plan answers, in a sentence.
         optional description: String,
-        /// What the others are compared with: the name of an environment.
+        /// What the others are compared with: the name of an environment, or a mapping.
         required baseline: BaselineRaw,
         /// How the service is hosted. A list of `native`, `container` and `vm`, each with options.
         required environments: Many<EnvironmentRaw>,
@@ -69,6 +69,9 @@ raw! {
         required environment: String,
         /// Name of the baseline path. Without it, cells are compared on the same path.
         optional path: String,
+        /// Name of the baseline service, such as the version in use. Without it, each service is compared with
+        /// itself.
+        optional service: String,
     }
 
     /// Options of `native` and `container`.

@@ -437,3 +437,23 @@ fn errors_in_overrides_name_the_override() {
         assert!(found[0].starts_with(expected), "{set}: {found:#?}");
     }
 }
+
+#[test]
+fn services_are_compared_with_the_one_that_the_baseline_names() {
+    let services = "services=[http, command: {name: v2, run: [serve], port: 1}]";
+    let compared = |baseline: &str| -> Vec<(String, Option<String>)> {
+        let set = [&format!("baseline={baseline}")[..], services];
+        let plan = parse("p", plan_with(&[]).as_bytes(), &set).unwrap_or_else(|e| panic!("{e}"));
+        plan.cells.into_iter().map(|c| (c.id, c.baseline)).collect()
+    };
+    let id = |text: &str| text.to_owned();
+    let apart = compared("native");
+    assert!(apart.contains(&(id("native.bridge.v2"), None)), "{apart:?}");
+    let together = compared("{environment: native, service: http}");
+    assert_eq!(together.iter().filter(|(_, baseline)| baseline.is_none()).count(), 1, "{together:?}");
+    assert!(together.iter().all(|(_, b)| b.as_deref().is_none_or(|b| b == "native.bridge.http")));
+    let wrong =
+        errors_with(plan_with(&[]).as_bytes(), &["baseline={environment: native, service: v1}", services]);
+    assert!(wrong[0].contains("the baseline `v1` is no service of this plan"), "{wrong:?}");
+    assert!(wrong[0].contains("services: `http` and `v2`"), "{wrong:?}");
+}

@@ -225,6 +225,7 @@ impl RunData {
         let alike = |c: &&Cell| {
             c.environment.name == cell.environment.name
                 && c.path.name == cell.path.name
+                && c.service.name == cell.service.name
                 && group(c) == group(cell)
         };
         for (key, value) in &cell.parameters {
@@ -236,18 +237,31 @@ impl RunData {
             Some(a) => format!("{name} ({})", a.to_uppercase()),
             None => name,
         };
-        self.with_path(cell, environment)
+        self.with_compared(cell, environment)
     }
 
-    /// Adds a cell's path to the name of its environment, where paths are compared with each other.
-    pub(crate) fn with_path(&self, cell: &Cell, environment: String) -> String {
-        if self.compares_paths() { format!("{environment} over {}", cell.path.name) } else { environment }
+    /// Adds a cell's service and path to the name of its environment, where such are compared with each other:
+    /// `v2 in vm (TCG) over ovs`. Where all is in one environment that needs no explanation, it isn't named.
+    fn with_compared(&self, cell: &Cell, environment: String) -> String {
+        let mut name = environment;
+        if self.compares(|c| &c.service.name) {
+            let service = &cell.service.name;
+            let one = self.plan.cells.iter().all(|c| c.environment == cell.environment);
+            name = match one && name == cell.environment.name {
+                true => service.clone(),
+                false => format!("{service} in {name}"),
+            };
+        }
+        if self.compares(|c| &c.path.name) {
+            name = format!("{name} over {}", cell.path.name);
+        }
+        name
     }
 
     /// The same with software emulation spelt out, for a sentence that stands alone; `None` without such a cell.
     pub(crate) fn spelt_out(&self, cell: &str) -> Option<String> {
         self.cell(cell).map(|c| match self.accelerator(c).as_deref() {
-            Some("tcg") => self.with_path(c, format!("{} (TCG, software emulation)", c.environment.name)),
+            Some("tcg") => self.with_compared(c, format!("{} (TCG, software emulation)", c.environment.name)),
             _ => self.environment_label(c),
         })
     }
@@ -263,9 +277,9 @@ impl RunData {
         names
     }
 
-    /// True where a cell's baseline has another path.
-    fn compares_paths(&self) -> bool {
-        let other = |c: &Cell| self.plan.baseline_of(c).is_some_and(|b| b.path.name != c.path.name);
+    /// True where that isn't the same in a cell and its baseline: paths or services are compared with each other.
+    fn compares(&self, of: impl Fn(&Cell) -> &str) -> bool {
+        let other = |c: &Cell| self.plan.baseline_of(c).is_some_and(|b| of(b) != of(c));
         self.plan.cells.iter().any(other)
     }
 
@@ -291,16 +305,20 @@ impl RunData {
     fn group_label(&self, cell: &Cell) -> String {
         let cells = &self.plan.cells;
         let mut parts = Vec::new();
-        if cells.iter().any(|c| c.service.name != cell.service.name) {
+        let services = self.compares(|c| &c.service.name);
+        if !services && cells.iter().any(|c| c.service.name != cell.service.name) {
             parts.push(cell.service.name.clone());
         }
-        let paths = self.compares_paths();
+        let paths = self.compares(|c| &c.path.name);
         if !paths && cells.iter().any(|c| c.path.name != cell.path.name) {
             parts.push(cell.path.name.clone());
         }
         for (name, value) in &cell.parameters {
-            // What a path's options are belongs to its name where paths are compared.
-            let varies = |c: &&Cell| !paths || c.path.name == cell.path.name;
+            // The options of a path or a service belong to its name where such are compared.
+            let varies = |c: &&Cell| {
+                (!paths || c.path.name == cell.path.name)
+                    && (!services || c.service.name == cell.service.name)
+            };
             let varies = cells.iter().filter(varies).any(|c| c.parameters.get(name) != Some(value));
             if varies && value != &cell.service.name && value != &cell.path.name {
                 parts.push(format!("{name} {value}"));

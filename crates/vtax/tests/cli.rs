@@ -325,3 +325,39 @@ fn a_calibration_is_kept_found_and_taken_along() {
     let taken = std::fs::read_to_string(Path::new(&again).join("calibration.json")).expect("taken along");
     assert!(taken.contains(key));
 }
+
+#[test]
+fn two_versions_of_a_service_are_a_duet() {
+    if !need(&[Need::Ns]) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let version = |name: &str| {
+        format!(
+            "{{command: {{name: {name}, run: [{VTAX}, service, http, --listen, \"{{address}}:{{port}}\"], port: 8000}}}}"
+        )
+    };
+    let text = plan("[native]", &format!("[{}, {}]", version("v1"), version("v2")))
+        .replace("baseline: native", "baseline: {environment: native, service: v1}")
+        .replace("latency: {load: 50/s, ", "throughput: {")
+        .replace("repeat: 1", "repeat: {min: 3, max: 3, trials: duet}");
+    let file = scratch.file("plan.yaml", &text);
+    expect(&vtax(&["check", &file]), 0, &["native.bridge.v2  against native.bridge.v1"]);
+    let run = scratch.name("run");
+    let output = vtax(&["run", &file, "--out", &run]);
+    if output.status.code() == Some(3) {
+        println!("this machine is too busy: {}", self::text(&output));
+        return;
+    }
+    expect(&output, 0, &["v2"]);
+    let journal = journal(Path::new(&run));
+    assert_eq!(journal.matches("\"partner\":{\"index\":").count() % 2, 0, "trials are pairs");
+    let summary = std::fs::read(Path::new(&run).join("summary.json")).expect("a summary");
+    let summary: serde_json::Value = serde_json::from_slice(&summary).expect("JSON");
+    let compared = summary["comparisons"].as_array().expect("comparisons");
+    let of_services =
+        |c: &&serde_json::Value| c["cell"] == "native.bridge.v2" && c["baseline"] == "native.bridge.v1";
+    assert!(!compared.is_empty() && compared.iter().all(|c| of_services(&c)), "{compared:?}");
+    let headline = summary["headline"].as_str().expect("a headline");
+    assert!(headline.starts_with("Against v1: v2 "), "{headline}");
+}

@@ -52,7 +52,7 @@ pub(super) fn cells(parts: &Parts<'_>, services_span: Span, report: &mut Report)
                         named.into_iter().chain([&workload.parameters]).flatten().cloned().collect();
                     let names = [&environment.value.name, &path.value.name, &service.value.name];
                     let id = ids.make(&names, &parameters);
-                    keys.push(Key { environment: e, path: p, rest: (s, w) });
+                    keys.push(Key { environment: e, path: p, service: s, workload: w });
                     cells.push(Cell {
                         id,
                         environment: environment.value.clone(),
@@ -97,8 +97,7 @@ fn check_paths(parts: &Parts<'_>, report: &mut Report) {
 
 /// Refuses cells that would be compared with nothing because their path doesn't suit the baseline.
 fn check_compared(cells: &[Cell], keys: &[Key], baseline: &Baseline, parts: &Parts<'_>, report: &mut Report) {
-    let is_baseline =
-        |key: &Key| key.environment == baseline.environment && baseline.path.is_none_or(|p| p == key.path);
+    let is_baseline = |key: &Key| baseline.of(key) == *key;
     let lonely = cells.iter().zip(keys).find(|(cell, key)| cell.baseline.is_none() && !is_baseline(key));
     let Some((cell, _)) = lonely else { return };
     let text = match baseline.path {
@@ -124,13 +123,27 @@ fn check_compared(cells: &[Cell], keys: &[Key], baseline: &Baseline, parts: &Par
 struct Key {
     environment: usize,
     path: usize,
-    rest: (usize, usize),
+    service: usize,
+    workload: usize,
 }
 
 /// What cells are compared with, by variant number.
 struct Baseline {
     environment: usize,
     path: Option<usize>,
+    service: Option<usize>,
+}
+
+impl Baseline {
+    /// What a combination is compared with; itself where it is a baseline.
+    fn of(&self, key: &Key) -> Key {
+        Key {
+            environment: self.environment,
+            path: self.path.unwrap_or(key.path),
+            service: self.service.unwrap_or(key.service),
+            workload: key.workload,
+        }
+    }
 }
 
 fn all<T>(named: &[Named<T>]) -> impl Iterator<Item = (usize, &Variant<T>)> {
@@ -150,7 +163,11 @@ fn baseline(parts: &Parts<'_>, report: &mut Report) -> Option<Baseline> {
         Some(path) => Some(select("path", path, &parts.paths, parts.complete, report)?),
         None => None,
     };
-    Some(Baseline { environment, path })
+    let service = match &raw.service {
+        Some(service) => Some(select("service", service, &parts.services, parts.complete, report)?),
+        None => None,
+    };
+    Some(Baseline { environment, path, service })
 }
 
 /// The number of the only variant with this name.
@@ -195,12 +212,7 @@ fn select<T>(
 fn pair(cells: &mut [Cell], keys: &[Key], baseline: &Baseline) {
     let by_key: HashMap<Key, usize> = keys.iter().enumerate().map(|(i, key)| (*key, i)).collect();
     for (i, key) in keys.iter().enumerate() {
-        let against = Key {
-            environment: baseline.environment,
-            path: baseline.path.unwrap_or(key.path),
-            rest: key.rest,
-        };
-        let found = by_key.get(&against).copied().filter(|found| *found != i);
+        let found = by_key.get(&baseline.of(key)).copied().filter(|found| *found != i);
         cells[i].baseline = found.map(|found| cells[found].id.clone());
     }
 }

@@ -3,7 +3,7 @@
 /// Words with what they mean, for people who know no statistics.
 pub(super) const WORDS: [(&str, &str); 18] = [
     ("environment", "How the service is hosted: native, in a container, in a virtual machine."),
-    ("baseline", "The environment the others are compared with."),
+    ("baseline", "What the others are compared with: an environment, or a path or a service in it."),
     (
         "tax",
         "The candidate's cost over the baseline's, as a ratio: 1.05x is 5 % more CPU time or latency, or 5 % less capacity.",
