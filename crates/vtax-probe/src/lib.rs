@@ -2,7 +2,7 @@
 //!
 //! [`Probe`] takes a [`Snapshot`] of cumulative counters, [`Sampler`] takes them at an interval,
 //! [`delta`] turns two into times and rates, [`layers`] into the breakdown of CPU time by layer,
-//! and [`noise`] says what else happened on the host. What each figure means and where it is
+//! [`noise`] says what else happened on the host, and [`others`] who else was busy there. What each figure means and where it is
 //! blind is in docs/probes.md.
 
 pub mod delta;
@@ -10,6 +10,7 @@ mod error;
 mod frequency;
 pub mod layers;
 pub mod noise;
+pub mod others;
 mod parse;
 mod probe;
 mod sampler;

@@ -1,11 +1,14 @@
 //! The real executor: a fresh testbed for each trial.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Instant;
 
 use vtax_agent::message::{NodeFacts, ServiceReady};
 use vtax_lab::{Lab, LabOptions};
 use vtax_plan::model::{Budget, Cell, EnvironmentKind, Plan};
+use vtax_probe::others::Others;
 use vtax_store::provenance::{self, AcceleratorFacts, ProgramFacts};
 use vtax_store::record::TrialRecord;
 use vtax_store::{Provenance, TrialWriter};
@@ -35,6 +38,8 @@ pub struct LabExecutor {
     facts: BTreeMap<String, String>,
     provisions: Provisions,
     quiesce: Quiesce,
+    /// The host's other processes; `None` where they can't be seen.
+    others: Option<Arc<Others>>,
 }
 
 impl LabExecutor {
@@ -69,7 +74,18 @@ impl LabExecutor {
             facts: BTreeMap::new(),
             provisions,
             quiesce: Quiesce::default(),
+            others: None,
         })
+    }
+
+    /// Names the host's busiest process where others' load disturbs a trial. In namespaces that takes the host's `/proc`;
+    /// without it, or where it shows nothing, none is named.
+    pub fn watch_others(&mut self, host_proc: Option<&OwnedFd>) {
+        let others = match self.lab.has_namespaces() {
+            true => host_proc.and_then(|proc| Others::of_host(proc).ok()),
+            false => Some(Others::here()),
+        };
+        self.others = others.map(Arc::new);
     }
 
     /// Why this cell can't be measured on this host, with the way out; `None` where it can.
@@ -192,7 +208,8 @@ impl Executor for LabExecutor {
             return Ok(None);
         }
         let began = Instant::now();
-        let setting = Setting { order, budget: &budget, observer, stop: &stop };
+        let others = self.others.clone();
+        let setting = Setting { order, budget: &budget, observer, stop: &stop, others: others.as_deref() };
         let mut trial = self.prepare(setting);
         trial.make(&mut self.lab);
         if self.stop.asked() {
@@ -215,7 +232,9 @@ impl Executor for LabExecutor {
             return Ok(None);
         }
         let began = Instant::now();
-        let setting = |order| Setting { order, budget: &budget, observer, stop: &stop };
+        let others = self.others.clone();
+        let others = others.as_deref();
+        let setting = |order| Setting { order, budget: &budget, observer, stop: &stop, others };
         let mut pair = orders.map(|order| self.prepare(setting(order)));
         // Sides change halves from round to round: no two CPUs are quite the same.
         duet::make(&mut pair, &mut self.lab, orders[0].round % 2 == 1);

@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use rustix::fs::{Mode, OFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Signal;
 
@@ -50,6 +51,8 @@ pub struct Inside {
     pub foreign_proc: Option<String>,
     /// Reads end-of-file once the front process is gone.
     pub front: OwnedFd,
+    /// The host's `/proc`, which shows processes outside of these namespaces too; `None` where it can't be opened.
+    pub host_proc: Option<OwnedFd>,
     /// The network namespace of the front process: the host's. It can't be entered from a user namespace.
     pub host_network: NetNs,
 }
@@ -190,11 +193,13 @@ fn run_inside(
         let _ = rustix::io::write(&report, &bytes);
         end_process(PANICKED);
     }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let host_proc = rustix::fs::open("/proc", flags, Mode::empty()).ok();
     // Not fatal: containers mask parts of /proc, and then a new one is refused.
     let foreign_proc = crate::mount::proc(Path::new("/proc")).err().map(|e| crate::error::chain(&e));
     drop(report);
     let user_namespace = options.user_namespace;
-    let inside = Inside { user_namespace, foreign_proc, front, host_network };
+    let inside = Inside { user_namespace, foreign_proc, front, host_proc, host_network };
     let code = catch_unwind(AssertUnwindSafe(|| main(inside))).unwrap_or(PANICKED);
     let _ = io::Write::flush(&mut io::stdout());
     end_process(code)

@@ -7,7 +7,8 @@ use vtax_agent::message::Provisioning;
 use vtax_lab::Testbed;
 use vtax_probe::Snapshot;
 use vtax_probe::layers::CpuBreakdown;
-use vtax_probe::noise::{HostState, disturbance, disturbance_by_the_machine};
+use vtax_probe::noise::{FOREIGN_SHARE, HostState, disturbance, disturbance_by_the_machine};
+use vtax_probe::others::{Census, Others};
 use vtax_store::record::InvalidReason;
 use vtax_sys::clock::unix_ms;
 use vtax_units::Nanos;
@@ -48,6 +49,8 @@ impl Measurement {
         let broken = |e| Failed::of(InvalidReason::MeasureFailed, &e);
         let mut instrument = instrument(&order.cell.workload);
         agents.client.open_load(&instrument.load(target, &agents.sources, order)).map_err(broken)?;
+        // Outside of what is counted: it looks at all processes of the host.
+        let census = setting.others.map(|others| (others, others.look()));
         let part = order.cell.workload.model().shortest_part(&order.measure.kind);
         // Probes start when both of a pair stand, or the other's start would pass for noise.
         wait_for(partner)?;
@@ -77,7 +80,7 @@ impl Measurement {
                 let theirs = partner.and_then(|p| p.exchange(used)).filter(|_| testbed.allocation.shared);
                 let used = qemus.map_or(used, |qemus| qemus.used(&testbed.the_sut().node).max(used));
                 let ours = Nanos(used.0.saturating_add(theirs.unwrap_or_default().0));
-                found.judge_noise(&probes, &host_end, testbed, ours);
+                found.judge_noise(&probes, (&host_end, census), testbed, ours);
                 found.account(order, cpu);
             }
             Err(error) => drop(found.facts.insert("probes".into(), error)),
@@ -89,7 +92,13 @@ impl Measurement {
 
     /// Tells what else happened on the system under test's CPUs, of which the trial itself used `ours`, and
     /// who limited the generator.
-    fn judge_noise(&mut self, probes: &Probes, host_end: &HostState, testbed: &Testbed, ours: Nanos) {
+    fn judge_noise(
+        &mut self,
+        probes: &Probes,
+        (host_end, census): (&HostState, Option<(&Others, Census)>),
+        testbed: &Testbed,
+        ours: Nanos,
+    ) {
         let noise = disturbance(&probes.host_start, host_end, &probes.sut_cpus, ours);
         let generator = disturbance_by_the_machine(&probes.host_start, host_end, &testbed.allocation.client);
         let validity = std::mem::take(&mut self.measured.validity);
@@ -98,7 +107,11 @@ impl Measurement {
         if noise.reasons.is_empty() {
             return;
         }
-        let detail = noise.reasons.join("; ");
+        let mut detail = noise.reasons.join("; ");
+        let told = census.filter(|_| noise.foreign > FOREIGN_SHARE);
+        if let Some(busiest) = told.and_then(|(others, start)| others.look().busiest_since(&start)) {
+            detail += &format!("; the busiest process outside of the run: {busiest}");
+        }
         self.facts.insert("noise".into(), detail.clone());
         if is_too_much(&noise, testbed.allocation.shared) {
             self.disturbed = Some(detail);

@@ -3,6 +3,7 @@
 use std::error::Error;
 
 use vtax_plan::model::Budget;
+use vtax_probe::others::Others;
 use vtax_store::record::InvalidReason;
 use vtax_sys::chain;
 
@@ -17,6 +18,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) budget: &'a Budget,
     pub(crate) observer: &'a dyn Observer,
     pub(crate) stop: &'a Stop,
+    /// The host's other processes, where they can be seen.
+    pub(crate) others: Option<&'a Others>,
 }
 
 impl Setting<'_> {

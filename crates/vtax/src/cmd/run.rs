@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,9 +99,13 @@ impl Job {
         // Before any other thread: signals must be blocked in all of them.
         stop_on_signals(&stop).host_cannot()?;
         let mut store = self.open_store()?;
+        let host_proc = match &place {
+            Place::Inside(inside) => inside.host_proc.as_ref().and_then(|proc| proc.try_clone().ok()),
+            Place::Outside(_) => None,
+        };
         let (options, outside) = self.lab_options(place, groups)?;
         let progress = Progress::new(&self.plan);
-        let ended = self.measure(&mut store, options, outside, &stop, &progress);
+        let ended = self.measure(&mut store, (options, host_proc), outside, &stop, &progress);
         progress.finish();
         let run = store.run().clone();
         drop(store);
@@ -145,7 +150,7 @@ impl Job {
     fn measure(
         &self,
         store: &mut RunWriter,
-        options: LabOptions,
+        (options, host_proc): (LabOptions, Option<OwnedFd>),
         outside: Option<String>,
         stop: &Stop,
         progress: &Progress,
@@ -164,6 +169,7 @@ impl Job {
         };
         let mut executor =
             LabExecutor::new(&self.plan, options, &self.pairs, stop.clone(), progress).map_err(ran)?;
+        executor.watch_others(host_proc.as_ref());
         let live = LiveProgress::start(store.run(), progress).map_err(|e| ran(e.into()))?;
         let mut runner = Runner::new(&self.plan, store, &live, stop.clone(), &length).map_err(ran)?;
         if let Some(reason) = outside {

@@ -1,0 +1,228 @@
+//! Processes of the host that aren't a run's, and which of them was the busiest.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, File};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use crate::error::ProbeError;
+use crate::parse;
+use crate::tasks::{read_file, tick};
+
+/// More processes are not looked at.
+const MOST_PROCESSES: usize = 65_536;
+/// The least of a CPU that is worth telling.
+const LEAST: f64 = 0.01;
+/// Bytes of a name that are kept; the kernel has 15.
+const NAME: usize = 64;
+
+/// Looks at the processes of the host outside of a run.
+#[derive(Debug)]
+pub struct Others {
+    /// The host's `/proc`.
+    proc: PathBuf,
+    /// Keeps it open, where it has no name in this mount namespace.
+    _held: Option<OwnedFd>,
+    /// The process that all of the run's descend from, by its number in that `/proc`.
+    run: u32,
+}
+
+/// What CPU time the processes outside of a run had used at one moment.
+#[derive(Debug, Clone)]
+pub struct Census {
+    at: Instant,
+    /// By id and start time, which name a process for good.
+    processes: BTreeMap<(u32, u64), Process>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Process {
+    parent: u32,
+    name: String,
+    /// Ticks of its own.
+    used: u64,
+    /// Ticks of its children that have ended.
+    reaped: u64,
+}
+
+/// The process that used the most CPU time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Busiest {
+    /// Its name, as the kernel has it.
+    pub name: String,
+    /// It didn't use the time itself: children of it that have ended did.
+    pub children: bool,
+    /// CPUs' worth of time, on average: 1 is the whole of one CPU.
+    pub cpus: f64,
+}
+
+impl fmt::Display for Busiest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whose = if self.children { "children of " } else { "" };
+        write!(f, "{whose}`{}` ({:.0} % of a CPU)", self.name, 100.0 * self.cpus)
+    }
+}
+
+impl Others {
+    /// Processes outside of the run whose controller this process is; `proc` is the host's `/proc`, which shows more than
+    /// this PID namespace.
+    ///
+    /// # Errors
+    ///
+    /// [`ProbeError::Read`] where that `/proc` doesn't show this process.
+    pub fn of_host(proc: &OwnedFd) -> Result<Self, ProbeError> {
+        let failed = |source| ProbeError::Read { path: "self in the host's /proc".into(), source };
+        let held = proc.as_fd().try_clone_to_owned().map_err(failed)?;
+        let proc = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
+        let own = fs::read_link(proc.join("self")).map_err(failed)?;
+        let own = own.to_str().and_then(|text| text.parse().ok());
+        let own: u32 = own.ok_or_else(|| failed(std::io::ErrorKind::InvalidData.into()))?;
+        // The front process is above it.
+        let front = read(&proc, own, &mut Vec::new()).map(|(_, process)| process.parent);
+        Ok(Self { proc, _held: Some(held), run: front.filter(|pid| *pid > 0).unwrap_or(own) })
+    }
+
+    /// Processes outside of a run that this process makes itself, without a PID namespace.
+    #[must_use]
+    pub fn here() -> Self {
+        Self::with_proc(Path::new("/proc"), std::process::id())
+    }
+
+    /// The same from a recorded directory, in which `run` is the run's first process.
+    #[must_use]
+    pub fn with_proc(proc: &Path, run: u32) -> Self {
+        Self { proc: proc.to_owned(), _held: None, run }
+    }
+
+    /// Looks at all of them: some 20 µs for each.
+    #[must_use]
+    pub fn look(&self) -> Census {
+        let at = Instant::now();
+        let mut buffer = Vec::new();
+        let ids = fs::read_dir(&self.proc).into_iter().flatten().flatten();
+        let ids = ids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let mut processes: BTreeMap<(u32, u64), Process> =
+            ids.take(MOST_PROCESSES).filter_map(|id| read(&self.proc, id, &mut buffer)).collect();
+        let parents: BTreeMap<u32, u32> = processes.iter().map(|((id, _), p)| (*id, p.parent)).collect();
+        processes.retain(|(id, _), _| !descends(*id, self.run, &parents));
+        Census { at, processes }
+    }
+}
+
+/// A process; `None` for the kernel's own threads and what has gone.
+fn read(proc: &Path, id: u32, buffer: &mut Vec<u8>) -> Option<((u32, u64), Process)> {
+    let file = File::open(proc.join(id.to_string()).join("stat")).ok()?;
+    let task = parse::task(read_file(&file, buffer).ok()?).filter(|task| !task.kernel_thread)?;
+    let name = String::from_utf8_lossy(&task.name[..task.name.len().min(NAME)]);
+    let process = Process {
+        parent: task.parent,
+        // A program names itself; a terminal must not act on it.
+        name: name.chars().map(|c| if c.is_control() { '?' } else { c }).collect(),
+        used: task.user.saturating_add(task.system),
+        reaped: task.reaped_user.saturating_add(task.reaped_system),
+    };
+    Some(((id, task.start), process))
+}
+
+/// Whether a process is the run's first or below it.
+fn descends(id: u32, run: u32, parents: &BTreeMap<u32, u32>) -> bool {
+    let mut id = id;
+    // Read one after the other, parents may form a ring.
+    for _ in 0..=parents.len() {
+        if id == run {
+            return true;
+        }
+        match parents.get(&id) {
+            Some(parent) if *parent != id => id = *parent,
+            _ => return false,
+        }
+    }
+    false
+}
+
+impl Census {
+    /// The process outside of the run that used the most CPU time since `start`; `None` where none used much.
+    #[must_use]
+    pub fn busiest_since(&self, start: &Self) -> Option<Busiest> {
+        let elapsed = self.at.saturating_duration_since(start.at).as_nanos() as f64;
+        // What children had used before counts for their parent once they have ended.
+        let mut before: BTreeMap<u32, u64> = BTreeMap::new();
+        for (_, gone) in start.processes.iter().filter(|(key, _)| !self.processes.contains_key(key)) {
+            let sum = before.entry(gone.parent).or_default();
+            *sum = sum.saturating_add(gone.used).saturating_add(gone.reaped);
+        }
+        let own = self.processes.iter().map(|(key, process)| {
+            let then = start.processes.get(key).map_or(0, |p| p.used);
+            (process.used.saturating_sub(then), false, process)
+        });
+        let children = self.processes.iter().map(|(key, process)| {
+            let then = start.processes.get(key).map_or(0, |p| p.reaped);
+            let then = then.saturating_add(before.get(&key.0).copied().unwrap_or(0));
+            (process.reaped.saturating_sub(then), true, process)
+        });
+        let (ticks, children, process) = own.chain(children).max_by_key(|(ticks, ..)| *ticks)?;
+        let cpus = ticks as f64 * tick().0 as f64 / elapsed.max(1.0);
+        (cpus >= LEAST).then(|| Busiest { name: process.name.clone(), children, cpus })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes `/proc/ID/stat` with the fields that matter: parent, ticks, children's ticks, start.
+    fn put(proc: &Path, id: u32, name: &str, [parent, used, reaped, start]: [u64; 4]) {
+        let directory = proc.join(id.to_string());
+        fs::create_dir_all(&directory).unwrap();
+        let text = format!(
+            "{id} ({name}) S {parent} 0 0 0 0 0 0 0 0 0 {used} 0 {reaped} 0 20 0 1 0 {start} 0 0 0 0 0 0 0 0 0 0 0 0\n"
+        );
+        fs::write(directory.join("stat"), text).unwrap();
+    }
+
+    fn census(proc: &Path, seconds: u64) -> Census {
+        let mut census = Others::with_proc(proc, 20).look();
+        census.at += std::time::Duration::from_secs(seconds);
+        census
+    }
+
+    #[test]
+    fn the_busiest_process_is_not_one_of_the_runs() {
+        let directory = tempfile::tempdir().unwrap();
+        let proc = directory.path();
+        put(proc, 1, "init", [0, 5_000, 9_000, 0]);
+        put(proc, 10, "make", [1, 3, 100, 50]);
+        put(proc, 11, "cc1", [10, 40, 0, 60]);
+        put(proc, 20, "vtax", [1, 0, 0, 70]);
+        put(proc, 21, "nginx", [20, 0, 0, 71]);
+        let start = census(proc, 0);
+        assert_eq!(start.processes.len(), 3);
+        put(proc, 21, "nginx", [20, 900, 0, 71]);
+        assert_eq!(census(proc, 10).busiest_since(&start), None);
+        put(proc, 12, "evil\u{1b}[31m", [1, 250, 0, 80]);
+        let busiest = census(proc, 10).busiest_since(&start).unwrap();
+        assert_eq!(busiest.to_string(), "`evil?[31m` (25 % of a CPU)");
+        // A compiler that has ended counts for who waited for it, from the start of the measurement on.
+        fs::remove_dir_all(proc.join("11")).unwrap();
+        put(proc, 10, "make", [1, 3, 100 + 40 + 700, 50]);
+        let busiest = census(proc, 10).busiest_since(&start).unwrap();
+        assert_eq!(busiest.to_string(), "children of `make` (70 % of a CPU)");
+        // Another process of the same number is another process.
+        put(proc, 12, "again", [1, 300, 0, 90]);
+        put(proc, 10, "make", [1, 3, 100, 50]);
+        assert_eq!(census(proc, 10).busiest_since(&start).unwrap().name, "again");
+    }
+
+    #[test]
+    fn this_process_is_its_own_run() {
+        let others = Others::here();
+        let census = others.look();
+        assert!(census.processes.keys().all(|(id, _)| *id != std::process::id()));
+        let proc = File::open("/proc").unwrap();
+        let of_host = Others::of_host(&proc.into()).unwrap();
+        assert_ne!(of_host.run, std::process::id(), "its parent is the front process");
+        assert!(of_host.look().processes.keys().all(|(id, _)| *id != std::process::id()));
+    }
+}
