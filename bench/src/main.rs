@@ -10,6 +10,7 @@ mod program;
 mod sheet;
 mod soundness;
 mod soundness_coverage;
+mod soundness_families;
 mod soundness_load;
 mod soundness_real;
 mod soundness_row;

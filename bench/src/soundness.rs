@@ -11,6 +11,7 @@ type Suite = (&'static str, fn() -> Result<Vec<Row>>);
 const SUITES: &[Suite] = &[
     ("load", crate::soundness_load::rows),
     ("verdicts", crate::soundness_verdicts::rows),
+    ("families", crate::soundness_families::rows),
     ("coverage", crate::soundness_coverage::rows),
 ];
 
@@ -18,7 +19,7 @@ const SUITES: &[Suite] = &[
 /// is said, and is no failure: the figures are the result.
 pub(crate) fn run(names: &[&str]) -> Result<()> {
     if let Some(unknown) = names.iter().find(|n| SUITES.iter().all(|s| s.0 != **n)) {
-        bail!("no suite {unknown:?}: there are load, verdicts and coverage");
+        bail!("no suite {unknown:?}: there are load, verdicts, families and coverage");
     }
     let mut rows = Vec::new();
     for (name, suite) in SUITES {
@@ -30,10 +31,10 @@ pub(crate) fn run(names: &[&str]) -> Result<()> {
     let path = root().join("target/soundness.json");
     std::fs::write(&path, serde_json::to_vec_pretty(&rows)?)
         .with_context(|| format!("writing {}", path.display()))?;
-    println!("{:<68} {:>9} {:<5} goal", "", "found", "unit");
+    println!("{:<76} {:>9} {:<5} goal", "", "found", "unit");
     for row in &rows {
         let mark = if row.ok { "ok" } else { "MISSED" };
-        println!("{:<68} {:>9.3} {:<5} {} {mark}", row.name, row.found, row.unit, row.goal);
+        println!("{:<76} {:>9.3} {:<5} {} {mark}", row.name, row.found, row.unit, row.goal);
     }
     let missed = rows.iter().filter(|r| !r.ok).count();
     println!("{} of {} promises kept", rows.len() - missed, rows.len());

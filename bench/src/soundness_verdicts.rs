@@ -6,8 +6,8 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand_distr::{Distribution, StandardNormal, StudentT};
 use vtax_stats::{
-    Direction, Group, Judgement, Ratio, Verdict, after_looking, drift, judge, judge_family, log_ratios,
-    narrow, tax,
+    ALPHA, Direction, Group, Judgement, Ratio, Verdict, after_looking, drift, judge, judge_family,
+    log_ratios, narrow, tax,
 };
 
 use crate::soundness_row::Row;
@@ -234,9 +234,9 @@ fn families() -> Result<Vec<Row>> {
         let ratios = family(world, 1.0, &mut rng)?;
         plain += u32::from(ratios.iter().any(|r| different(judge(r, 0.0).verdict)));
         let claims = |j: &Judgement| different(j.verdict);
-        corrected += u32::from(judge_family(&ratios, 0.0).iter().any(claims));
+        corrected += u32::from(judge_family(&ratios, 0.0, ALPHA).iter().any(claims));
         let real = family(World { margin: MARGIN, ..world }, 1.2, &mut rng)?;
-        kept += u32::from(judge_family(&real, MARGIN)[0].verdict == Verdict::Worse);
+        kept += u32::from(judge_family(&real, MARGIN, ALPHA)[0].verdict == Verdict::Worse);
     }
     let percent = |count: u32| f64::from(count) * 100.0 / COMPARISONS as f64;
     Ok(vec![

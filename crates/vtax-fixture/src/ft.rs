@@ -516,6 +516,7 @@ fn plan(options: &Options) -> Plan {
         cells: cells.collect(),
         measures,
         study: options.sip.then_some(Study::VirtualizedIms),
+        primary: None,
         ..base
     }
 }

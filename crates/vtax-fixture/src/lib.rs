@@ -434,6 +434,7 @@ fn plan(options: &Options) -> Plan {
         budget: Budget { sut_cpus: Some(1), sut_memory: Bytes::from_mib(256), client_cpus: Some(1) },
         margin: Share(0.05),
         study: None,
+        primary: None,
     }
 }
 

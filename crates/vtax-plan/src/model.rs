@@ -51,6 +51,33 @@ pub struct Plan {
     /// The published study that the plan repeats; plans of before there was this key name none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub study: Option<Study>,
+    /// The comparisons that the plan is about; plans of before there was this key name none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub primary: Option<Primary>,
+}
+
+/// Which comparisons the plan is about: those that each of the lists names, where an empty one names all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Primary {
+    /// Names of measures, of network tests `measure/test`.
+    pub measures: Vec<String>,
+    /// Names of metrics, as in `summary.json`.
+    pub metrics: Vec<String>,
+    /// Names of environments.
+    pub environments: Vec<String>,
+}
+
+impl Primary {
+    /// Whether a comparison of this environment in this metric of this measure is one of them.
+    #[must_use]
+    pub fn names(&self, environment: &str, measure: &str, metric: &str) -> bool {
+        let named = |list: &[String], name: &str| list.is_empty() || list.iter().any(|n| n == name);
+        // A measure of tests stands for all of them.
+        let whole = measure.split('/').next().unwrap_or(measure);
+        (named(&self.measures, measure) || named(&self.measures, whole))
+            && named(&self.metrics, metric)
+            && named(&self.environments, environment)
+    }
 }
 
 /// A published study whose figures a report shows beside the run's own; they are in `studies/`.

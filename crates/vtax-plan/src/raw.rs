@@ -55,6 +55,8 @@ raw! {
         default repeat: RepeatRaw = "",
         /// A cost within 1 ± margin of the baseline's counts as equivalent.
         default margin: Share = "5%",
+        /// The comparisons that the plan is about, which are judged first.
+        optional primary: PrimaryRaw,
         /// CPUs and memory of each side.
         default budget: BudgetRaw = "",
         /// Seed of every random choice: trial order, arrivals, bootstrap.
@@ -108,6 +110,16 @@ raw! {
         /// `single` (one environment at a time) or `duet` (the baseline and a candidate at the
         /// same time, so that both meet the same noise; not for capacity).
         default trials: TrialsRaw = "single",
+    }
+
+    /// The comparisons that the plan is about: those that all of these lists name.
+    struct PrimaryRaw = "`primary`" {
+        /// Names of measures, such as `capacity`; of network tests also `network/tcp.window-64K`. Without it, all.
+        optional measures: Many<String>,
+        /// Names of metrics, such as `latency_p50`, as in `summary.json`. Without it, all of the first table.
+        optional metrics: Many<String>,
+        /// Names of environments. Without it, all.
+        optional environments: Many<String>,
     }
 
     /// What each side of the testbed gets.

@@ -6,6 +6,7 @@ mod ft;
 mod matrix;
 mod measures;
 mod path;
+mod primary;
 mod sut;
 pub(crate) mod variants;
 
@@ -70,7 +71,10 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
         budget,
         margin,
         study: raw.study.as_ref().map(|study| study.value.0),
+        primary: None,
     };
+    let primary = raw.primary.as_ref().map(|primary| primary::primary(primary, &plan, report));
+    let plan = Plan { primary, ..plan };
     check_duet(&plan, raw.repeat.value.trials.span, report);
     Some(plan)
 }

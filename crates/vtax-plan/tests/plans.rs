@@ -164,12 +164,32 @@ error: unknown key in the plan: `baselin`
 3 | baselin: native
   | ^^^^^^^
   = did you mean `baseline`? allowed keys: `vtax`, `name`, `description`, `baseline`, `environments`, \
-`paths`, `services`, `workload`, `measure`, `faults`, `repeat`, `margin`, `budget`, `seed` and `study`
+`paths`, `services`, `workload`, `measure`, `faults`, `repeat`, `margin`, `primary`, `budget`, `seed` and `study`
 
 ";
     assert_eq!(errors.to_text(false), expected);
     assert!(errors.to_text(true).contains("\x1b[1;31merror\x1b[0m"));
     assert_eq!(errors.to_json()["errors"][0]["line"], 3);
+}
+
+#[test]
+fn what_is_asked_first_is_named_by_measure_metric_and_environment() {
+    let base = plan_with(&[]);
+    let primary = |text: &str| parse("t.yaml", format!("{base}primary: {text}\n").as_bytes(), NONE);
+    let plan = primary("{measures: capacity, environments: [vm]}").unwrap();
+    let named = plan.primary.unwrap();
+    assert!(named.names("vm", "capacity", "capacity") && !named.names("container", "capacity", "capacity"));
+    assert!(!named.names("vm", "latency", "latency_p50"));
+    let said = |text: &str| primary(text).err().map(|e| e.to_text(false)).unwrap_or_default();
+    assert!(
+        said("{measures: capacitie}").contains("did you mean `capacity`?"),
+        "{}",
+        said("{measures: capacitie}")
+    );
+    // The baseline isn't compared with itself.
+    assert!(said("{environments: native}").contains("there is no compared environment `native`"));
+    assert!(said("{metrics: 'Latency p50'}").contains("can't be a metric"));
+    assert!(said("{}").contains("names nothing"), "{}", said("{}"));
 }
 
 #[test]

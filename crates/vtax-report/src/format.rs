@@ -52,6 +52,41 @@ pub(crate) fn tax_range(low: f64, high: f64) -> String {
     }
 }
 
+/// How much something is in units of another: `10.5x as much`, `1/8.6 as much`, `12 % more`, `as much`; of a time, as long.
+pub(crate) fn much(ratio: f64, unit: &str) -> String {
+    let time = unit.starts_with("ns");
+    let as_much = if time { "as long" } else { "as much" };
+    let (more, less) = if time { ("longer", "shorter") } else { ("more", "less") };
+    match change(ratio).as_str() {
+        "0 %" => as_much.to_owned(),
+        times if times.contains(['x', '/']) => format!("{times} {as_much}"),
+        share => match share.strip_prefix('−') {
+            Some(share) => format!("{share} {less}"),
+            None => format!("{} {more}", share.trim_start_matches('+')),
+        },
+    }
+}
+
+/// The same where room is short: `10.5x`, `1/8.6`, `+12 %`, `−3 %`.
+pub(crate) fn change(ratio: f64) -> String {
+    let percent = (ratio - 1.0).abs() * 100.0;
+    match ratio {
+        r if r >= 1.995 => format!("{}x", plainly(r)),
+        r if r <= 0.501 => format!("1/{}", plainly(1.0 / r)),
+        _ if percent < 0.05 => "0 %".to_owned(),
+        r => {
+            let sign = if r > 1.0 { '+' } else { '−' };
+            if percent >= 9.95 { format!("{sign}{percent:.0} %") } else { format!("{sign}{percent:.1} %") }
+        }
+    }
+}
+
+/// Three digits, without zeros behind the point.
+fn plainly(ratio: f64) -> String {
+    let text = digits(ratio);
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
 /// Near 1 two decimals matter; far from it three digits are plenty.
 fn ratio_digits(ratio: f64) -> String {
     match ratio {
@@ -154,6 +189,21 @@ pub(crate) fn utc(unix_ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_ratio_is_said_as_people_say_it() {
+        for (ratio, long, short) in [
+            (10.5, "10.5x as much", "10.5x"),
+            (0.0953, "1/10.5 as much", "1/10.5"),
+            (1.12, "12 % more", "+12 %"),
+            (0.968, "3.2 % less", "−3.2 %"),
+            (1.0001, "as much", "0 %"),
+        ] {
+            assert_eq!((much(ratio, "req/s").as_str(), change(ratio).as_str()), (long, short));
+        }
+        assert_eq!(much(2.5, "ns"), "2.5x as long");
+        assert_eq!(much(0.9, "ns"), "10 % shorter");
+    }
 
     #[test]
     fn people_read_these() {

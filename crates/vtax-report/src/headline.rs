@@ -1,17 +1,19 @@
-//! The verdict in one sentence.
+//! The verdicts in a sentence each: what is worse, what is better, what is equal, what can't be told.
 
-use vtax_store::summary::{Comparison, Verdict};
+use vtax_store::summary::{Better, Comparison, Verdict};
 
 use crate::chapter::Chapter;
 use crate::data::RunData;
 use crate::families::{metrics, named};
-use crate::format::{tax, tax_range};
-use crate::words::word;
+use crate::format::{change, much};
+use crate::metric::Info;
 
-/// The verdict in one sentence, on the first primary metric that was measured.
+/// One sentence for each verdict, on the first primary metric that was measured; on what the plan asks first, where it does.
 pub(crate) fn headline(data: &RunData, comparisons: &[Comparison], chapters: &[Box<dyn Chapter>]) -> String {
-    let Some(metric) =
-        metrics().filter(|m| m.primary).map(|m| m.name).find(|m| comparisons.iter().any(|c| c.metric == *m))
+    let asked: Vec<&Comparison> = comparisons.iter().filter(|c| c.asked_first).collect();
+    let all = if asked.is_empty() { comparisons.iter().collect() } else { asked };
+    let measured = |m: &&Info| all.iter().any(|c| c.metric == m.name);
+    let Some(info) = metrics().filter(|m| m.primary).find(measured).or_else(|| metrics().find(measured))
     else {
         return match data.trials.is_empty() {
             true => "Nothing was measured yet.".to_owned(),
@@ -20,63 +22,82 @@ pub(crate) fn headline(data: &RunData, comparisons: &[Comparison], chapters: &[B
             }
         };
     };
-    let found: Vec<&Comparison> = comparisons.iter().filter(|c| c.metric == metric).collect();
-    if let Some(told) = chapters.iter().find_map(|c| c.headline(data, metric, &found)) {
+    let found: Vec<&Comparison> = all.into_iter().filter(|c| c.metric == info.name).collect();
+    if let Some(told) = chapters.iter().find_map(|c| c.headline(data, info.name, &found)) {
         return told;
     }
-    let label = named(metric).map_or(metric, |m| m.label);
-    let baselines = data.environments(found.iter().map(|c| c.baseline.as_str()));
-    let candidates = data.environments(found.iter().map(|c| c.cell.as_str()));
-    let parts: Vec<String> = candidates
-        .iter()
-        .map(|name| {
-            let own: Vec<&&Comparison> =
-                found.iter().filter(|c| data.spelt_out(&c.cell).as_ref() == Some(name)).collect();
-            match own.as_slice() {
-                [one] => format!("{name} {}", cost(one, label)),
-                several => format!("{name} {}", costs(several, label)),
-            }
-        })
-        .collect();
-    format!("Against {}: {}.", baselines.join(" and "), parts.join("; "))
+    let baselines = data.environments(found.iter().map(|c| c.baseline.as_str())).join(" and ");
+    let begins = [
+        (Verdict::Worse, format!("Worse than {baselines} in {}", info.label)),
+        (Verdict::Better, format!("Better than {baselines} in {}", info.label)),
+        (Verdict::Equivalent, format!("Equal to {baselines} in {}", info.label)),
+        (Verdict::Inconclusive, format!("Can't tell from {baselines} in {}", info.label)),
+    ];
+    let sentence = |(verdict, begin): &(Verdict, String)| {
+        let parts = environments(data, &found, *verdict);
+        (!parts.is_empty()).then(|| format!("{begin}: {}.", parts.join("; ")))
+    };
+    begins.iter().filter_map(sentence).collect::<Vec<_>>().join(" ")
 }
 
-/// `costs 1.02x in capacity (0.98–1.06, equivalent)`.
-fn cost(c: &Comparison, label: &str) -> String {
-    match (c.tax, c.interval, c.at_least, c.at_most) {
-        (Some(t), Some((low, high)), ..) => match c.verdict {
-            Verdict::Inconclusive => {
-                format!("can't be told apart in {label} ({}, {})", tax(t), tax_range(low, high))
+/// The environments with this verdict, each with how much.
+fn environments(data: &RunData, found: &[&Comparison], verdict: Verdict) -> Vec<String> {
+    let told: Vec<&Comparison> = found.iter().copied().filter(|c| c.verdict == verdict).collect();
+    let names = data.environments(told.iter().map(|c| c.cell.as_str()));
+    let part = |name: String| {
+        let of = |c: &&Comparison| data.spelt_out(&c.cell).as_ref() == Some(&name);
+        let own: Vec<&Comparison> = told.iter().copied().filter(of).collect();
+        match (own.as_slice(), found.iter().filter(|c| of(c)).count()) {
+            ([one], 1) => format!("{name}, {}", amount(one)),
+            (several, all) => {
+                format!("{name}, {} in {} of {all} combinations", amounts(several), several.len())
             }
-            v => format!("costs {} in {label} ({}, {})", tax(t), tax_range(low, high), word(v)),
+        }
+    };
+    names.into_iter().map(part).collect()
+}
+
+/// A tax as the metric's own ratio, which turns it around where more is better.
+fn own(info: Option<&Info>, tax: f64) -> f64 {
+    if info.is_some_and(|m| m.better == Better::Higher) { 1.0 / tax } else { tax }
+}
+
+/// `10.5x as much (8.2x to 13x)`, `at most 1/35 as much`.
+fn amount(c: &Comparison) -> String {
+    let info = named(&c.metric);
+    let unit = info.map_or("", |m| m.unit);
+    let higher = info.is_some_and(|m| m.better == Better::Higher);
+    let (least, most) = if higher { ("at most", "at least") } else { ("at least", "at most") };
+    let span = |(low, high): (f64, f64)| {
+        let (a, b) = (own(info, low), own(info, high));
+        (change(a.min(b)), change(a.max(b)))
+    };
+    match (c.verdict, c.tax, c.interval) {
+        (Verdict::Inconclusive, Some(_), Some(interval)) => {
+            let (low, high) = span(interval);
+            format!("anything from {low} to {high}")
+        }
+        (_, Some(t), Some(interval)) => {
+            let (low, high) = span(interval);
+            format!("{} ({low} to {high})", much(own(info, t), unit))
+        }
+        (_, Some(t), None) => format!("perhaps {} ({})", much(own(info, t), unit), c.reason),
+        _ => match (c.verdict, c.at_least, c.at_most) {
+            (Verdict::Worse, Some(t), _) => format!("{least} {}", much(own(info, t), unit)),
+            (Verdict::Better, _, Some(t)) => format!("{most} {}", much(own(info, t), unit)),
+            _ => c.reason.clone(),
         },
-        (_, _, Some(least), _) if c.verdict == Verdict::Worse => {
-            format!("costs at least {} in {label} (worse)", tax(least))
-        }
-        (_, _, _, Some(most)) if c.verdict == Verdict::Better => {
-            format!("costs at most {} in {label} (better)", tax(most))
-        }
-        (Some(t), None, ..) => format!("perhaps {} in {label} ({})", tax(t), c.reason),
-        _ => format!("can't be judged in {label} ({})", c.reason),
     }
 }
 
-/// `costs 1.01x to 1.05x in capacity over 6 combinations (5 equivalent, 1 can't tell)`.
-fn costs(several: &[&&Comparison], label: &str) -> String {
-    let taxes: Vec<f64> = several.iter().filter_map(|c| c.tax.or(c.at_least).or(c.at_most)).collect();
-    let words = [Verdict::Worse, Verdict::Equivalent, Verdict::Better, Verdict::Inconclusive];
-    let counts: Vec<String> = words
-        .iter()
-        .map(|v| (several.iter().filter(|c| c.verdict == *v).count(), word(*v)))
-        .filter(|(n, _)| *n > 0)
-        .map(|(n, w)| format!("{n} {w}"))
-        .collect();
-    let counts = format!("over {} combinations ({})", several.len(), counts.join(", "));
-    match (taxes.iter().copied().reduce(f64::min), taxes.iter().copied().reduce(f64::max)) {
-        (Some(low), Some(high)) if tax(low) == tax(high) => {
-            format!("costs {} in {label} {counts}", tax(low))
-        }
-        (Some(low), Some(high)) => format!("costs {} to {} in {label} {counts}", tax(low), tax(high)),
-        _ => format!("can't be judged in {label} {counts}"),
+/// `1/8.6 as much to 3 % less`.
+fn amounts(several: &[&Comparison]) -> String {
+    let info = several.first().and_then(|c| named(&c.metric));
+    let unit = info.map_or("", |m| m.unit);
+    let ratios = || several.iter().filter_map(|c| c.tax.or(c.at_least).or(c.at_most)).map(|t| own(info, t));
+    match (ratios().reduce(f64::min), ratios().reduce(f64::max)) {
+        (Some(low), Some(high)) if much(low, unit) == much(high, unit) => much(low, unit),
+        (Some(low), Some(high)) => format!("{} to {}", change(low), much(high, unit)),
+        _ => "without figures".to_owned(),
     }
 }

@@ -1,11 +1,14 @@
 //! From figures to verdicts: ratios within rounds, families, drift, and what the testbed can show.
 
+use std::collections::BTreeMap;
+
 use vtax_plan::model::{Cell, Plan};
 use vtax_stats::{
-    Bound, Direction, Drift, Group, Judgement, Ratio, after_looking, drift, judge, judge_family, log_ratios,
+    ALPHA, Bound, Direction, Drift, Group, Judgement, Prior, Ratio, after_looking, drift, judge,
+    judge_family, log_ratios, moderated, prior,
 };
 use vtax_store::record::{InvalidReason, Validity};
-use vtax_store::summary::{Better, Comparison, Doubt, Verdict};
+use vtax_store::summary::{Better, Borrowed, Comparison, Doubt, Verdict};
 
 use crate::data::{OneSide, RunData};
 use crate::explain;
@@ -28,8 +31,8 @@ pub(crate) fn group<'a>(values: &'a [f64], rounds: &'a [u32], found: &[Value]) -
     Group { values, rounds, resolution, censored: found.iter().any(|v| v.censored) }
 }
 
-/// Every candidate against its baseline, judged in two families: the first table's comparisons, which
-/// are read together, and the rest.
+/// Every candidate against its baseline, judged in families: what the plan asks first, the first table's other
+/// comparisons, which are read together, and the rest.
 pub(crate) fn comparisons(data: &RunData) -> Vec<Comparison> {
     let mut found: Vec<(bool, Open)> = Vec::new();
     for cell in &data.plan.cells {
@@ -42,21 +45,62 @@ pub(crate) fn comparisons(data: &RunData) -> Vec<Comparison> {
         }
     }
     let order: Vec<(String, String, String)> = found.iter().map(|(_, o)| key(&o.comparison)).collect();
-    let (first, rest): (Vec<_>, Vec<_>) = found.into_iter().partition(|(first, _)| *first);
-    let mut judged = Vec::with_capacity(order.len());
-    for family in [first, rest] {
-        let mut family: Vec<Open> = family.into_iter().map(|(_, open)| open).collect();
-        close(&mut family, data.plan.margin.0);
+    let mut families: [Vec<Open>; 3] = Default::default();
+    for (first, mut open) in found {
+        open.comparison.asked_first = asked_first(data, &open.comparison, first);
+        let place = match (open.comparison.asked_first, first) {
+            (true, _) => 0,
+            (false, true) => 1,
+            (false, false) => 2,
+        };
+        families[place].push(open);
+    }
+    let mut judged: Vec<Comparison> = Vec::with_capacity(order.len());
+    let mut gate = Gate { asked: !families[0].is_empty(), told: true };
+    for (place, mut family) in families.into_iter().enumerate() {
+        close(&mut family, &data.plan, gate.level(place));
         for mut open in family {
             missing_trials(data, &mut open.comparison);
             below_detectable(data, &mut open.comparison);
             open.comparison.explanation = explain::explain(data, &open.comparison);
+            gate.told &= open.comparison.verdict != Verdict::Inconclusive;
             judged.push(open.comparison);
         }
     }
     // Back into the order of the plan, whatever the families.
     judged.sort_by_key(|c| order.iter().position(|k| *k == key(c)));
     judged
+}
+
+/// Of the chance of a false claim in the first table, the share that the comparisons asked first have to themselves.
+const ASKED_FIRST: f64 = 0.8;
+
+/// What the first table may err, shared between what the plan asks first and the rest of it (Bretz, Maurer, Brannath
+/// and Posch, "A graphical approach to sequentially rejective multiple test procedures", Statistics in Medicine 28, 2009):
+/// once all that is asked first is told, its share passes on to the rest.
+struct Gate {
+    /// The plan asks something first.
+    asked: bool,
+    /// All that was judged so far was told.
+    told: bool,
+}
+
+impl Gate {
+    /// The chance of a false claim in a family: asked first, the rest of the first table, all others.
+    fn level(&self, place: usize) -> f64 {
+        match (place, self.asked) {
+            (0, _) => ASKED_FIRST * ALPHA,
+            (1, true) if !self.told => (1.0 - ASKED_FIRST) * ALPHA,
+            _ => ALPHA,
+        }
+    }
+}
+
+/// Whether the plan names this comparison as one that it is about; without named metrics only those of the first table.
+fn asked_first(data: &RunData, c: &Comparison, first: bool) -> bool {
+    let Some(primary) = &data.plan.primary else { return false };
+    let environment = data.cell(&c.cell).map_or("", |cell| cell.environment.name.as_str());
+    (first || !primary.metrics.is_empty()) && primary.names(environment, &c.measure, &c.metric)
 }
 
 fn key(c: &Comparison) -> (String, String, String) {
@@ -110,16 +154,6 @@ pub(crate) fn compared(
             open.comparison.doubt = Some(Doubt::NoRatio);
         }
         Ok(ratio) => {
-            let ratio = looked_at(&ratio, plan);
-            let c = &mut open.comparison;
-            c.detectable = ratio.detectable;
-            c.rounds = ratio.rounds.map(|n| n as u32);
-            match ratio.bound {
-                Bound::Exact => (c.tax, c.interval) = (Some(ratio.tax), ratio.interval),
-                Bound::AtLeast => c.at_least = ratio.interval.map(|i| i.0),
-                Bound::AtMost => c.at_most = ratio.interval.map(|i| i.1),
-                Bound::Unknown => {}
-            }
             open.drift = drift_of(&cv, &bv, (&candidate.rounds, &base.rounds), info);
             open.ratio = Some(ratio);
         }
@@ -161,10 +195,46 @@ fn drift_of(c: &[f64], b: &[f64], (cr, br): (&[u32], &[u32]), info: &Info) -> Op
     Some(Drift { from: -half, to: half })
 }
 
-/// Gives each comparison of a family its verdict.
-pub(crate) fn close(family: &mut [Open], margin: f64) {
+/// Gives each comparison of a family its interval and its verdict; the chance of a false claim in it is `alpha`.
+pub(crate) fn close(family: &mut [Open], plan: &Plan, alpha: f64) {
+    let known = usual(family);
+    for open in family.iter_mut() {
+        let Some(ratio) = &mut open.ratio else { continue };
+        let c = &mut open.comparison;
+        let shared = known.get(&c.metric).copied();
+        let alone = *ratio;
+        *ratio = shared.map_or(alone, |p| moderated(&alone, &p));
+        let changed = *ratio != alone;
+        *ratio = looked_at(ratio, plan);
+        c.detectable = ratio.detectable;
+        c.rounds = ratio.rounds.map(|n| n as u32);
+        c.borrowed = shared.filter(|_| changed).map(borrowed);
+        match ratio.bound {
+            Bound::Exact => (c.tax, c.interval) = (Some(ratio.tax), ratio.interval),
+            Bound::AtLeast => c.at_least = ratio.interval.map(|i| i.0),
+            Bound::AtMost => c.at_most = ratio.interval.map(|i| i.1),
+            Bound::Unknown => {}
+        }
+    }
+    judge_together(family, plan.margin.0, alpha);
+}
+
+/// What scatter is usual in each metric of a family.
+fn usual(family: &[Open]) -> BTreeMap<String, Prior> {
+    let mut metrics: BTreeMap<&str, Vec<Ratio>> = BTreeMap::new();
+    for open in family {
+        metrics.entry(&open.comparison.metric).or_default().extend(open.ratio);
+    }
+    metrics.into_iter().filter_map(|(metric, ratios)| Some((metric.to_owned(), prior(&ratios)?))).collect()
+}
+
+fn borrowed(prior: Prior) -> Borrowed {
+    Borrowed { weight: prior.weight, df: prior.df, sd: prior.variance.sqrt() }
+}
+
+fn judge_together(family: &mut [Open], margin: f64, alpha: f64) {
     let ratios: Vec<Ratio> = family.iter().filter_map(|o| o.ratio).collect();
-    let mut judged = judge_family(&ratios, margin).into_iter();
+    let mut judged = judge_family(&ratios, margin, alpha).into_iter();
     let size = ratios.iter().filter(|r| r.interval.is_some() && r.bound != Bound::Unknown).count() as u32;
     for open in family {
         let Some(ratio) = &open.ratio else { continue };
@@ -331,7 +401,9 @@ pub(crate) fn narrowing(data: &RunData, c: &Comparison) -> Vec<Step> {
                 direction(info),
                 data.plan.seed,
             );
-            let ratio = looked_at(&ratio.ok().filter(|r| r.bound == Bound::Exact)?, &data.plan);
+            let ratio = ratio.ok().filter(|r| r.bound == Bound::Exact)?;
+            let known = c.borrowed.map(|b| Prior { weight: b.weight, df: b.df, variance: b.sd * b.sd });
+            let ratio = looked_at(&known.map_or(ratio, |p| moderated(&ratio, &p)), &data.plan);
             Some(Step { trials: n, tax: ratio.tax, interval: ratio.interval? })
         })
         .collect()

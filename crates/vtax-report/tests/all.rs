@@ -4,6 +4,7 @@ mod ft;
 mod golden;
 mod journal2;
 mod network;
+mod recompute;
 mod report;
 mod sip;
 mod support;

@@ -249,3 +249,30 @@ fn intervals_hold_only_what_can_be() {
     let page = fs::read_to_string(run.path().join("report.html")).unwrap();
     assert!(page.contains("It reaches beyond all trials where they are fewer than 6"));
 }
+
+#[test]
+fn what_the_plan_asks_first_is_judged_by_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = bent(dir.path(), |_| {});
+    let plan = run.path().join("plan.yaml");
+    let primary = "primary:\n  measures: [capacity]\n  metrics: []\n  environments: [container]\n";
+    fs::write(&plan, fs::read_to_string(&plan).unwrap() + primary).unwrap();
+    let report = Report::read(&RunDir::open(run.path()).unwrap()).unwrap();
+    let all = &report.summary().comparisons;
+    let first: Vec<&Comparison> = all.iter().filter(|c| c.asked_first).collect();
+    assert!(!first.is_empty());
+    for c in &first {
+        assert!(
+            c.cell.starts_with("container") && c.measure == "capacity" && c.metric == "capacity",
+            "{c:?}"
+        );
+        // Four of the five percent that the first table may err, whatever their number.
+        assert!(c.level.unwrap() <= 0.04 + 1e-9 && c.family == Some(first.len() as u32), "{c:?}");
+    }
+    let headline = &report.summary().headline;
+    assert!(headline.contains("container") && !headline.contains("vm"), "{headline}");
+    // The rest of the first table has the remaining percent until all of that is told.
+    let told = first.iter().all(|c| c.verdict != Verdict::Inconclusive);
+    let vm = all.iter().find(|c| c.metric == "capacity" && c.cell.starts_with("vm")).unwrap();
+    assert!(vm.level.unwrap() <= if told { 0.05 } else { 0.01 } + 1e-9, "{vm:?}");
+}

@@ -6,12 +6,15 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 use vtax_plan::model::{Cell, Plan};
+use vtax_stats::{t_quantile, tellable};
 use vtax_store::provenance::HostFacts;
 use vtax_store::summary::{Comparison, Summary};
 use vtax_store::{
     CALIBRATION_VERSION, CalibratedEffect, Calibration, StoreError, create_directory, write_file,
 };
 use vtax_sys::clock::unix_ms;
+
+use crate::precision::comparisons;
 
 /// Directory of the cache that holds calibrations.
 const DIRECTORY: &str = "calibration";
@@ -41,6 +44,8 @@ pub fn against_itself(plan: &Plan) -> Plan {
         name: format!("{}-calibration", plan.name),
         description: "What does this testbed tell apart? Baselines against themselves.".to_owned(),
         cells,
+        // What the plan asks first names environments that aren't there.
+        primary: None,
         ..plan.clone()
     }
 }
@@ -159,6 +164,57 @@ pub fn find(cache: &Path, plan: &Plan, host: &HostFacts) -> Option<Calibration> 
     (found.version <= CALIBRATION_VERSION && found.conditions == conditions).then_some(found)
 }
 
+/// The metrics that measures are named after.
+const NAMED_AFTER: [&str; 7] =
+    ["capacity", "latency_p50", "throughput", "doc", "tcp_goodput", "rtt_p50", "rr_rate"];
+
+/// What the trials of a plan can tell on this host.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Foresight {
+    /// Measure name.
+    pub measure: String,
+    /// Metric name.
+    pub metric: String,
+    /// The smallest tax that `repeat.min` rounds tell in four runs of five; `None` where they tell none.
+    pub with_min: Option<f64>,
+    /// The same for `repeat.max` rounds.
+    pub with_max: Option<f64>,
+}
+
+/// What the rounds of `plan` can tell where candidates scatter as their baseline did in the calibration: of each metric that
+/// a measure is named after the worst of its cells, in the calibration's order.
+#[must_use]
+pub fn foresight(plan: &Plan, calibration: &Calibration) -> Vec<Foresight> {
+    let family = comparisons(plan);
+    let mut all: Vec<Foresight> = Vec::new();
+    for effect in calibration.effects.iter().filter(|e| NAMED_AFTER.contains(&e.metric.as_str())) {
+        let Some(sd) = scatter(effect) else { continue };
+        let with = |rounds: u32| tellable(sd, rounds as usize, family);
+        let (with_min, with_max) = (with(plan.repeat.min), with(plan.repeat.max));
+        let worse = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a.max(b));
+        match all.iter_mut().find(|f| (&f.measure, &f.metric) == (&effect.measure, &effect.metric)) {
+            Some(known) => {
+                (known.with_min, known.with_max) =
+                    (worse(known.with_min, with_min), worse(known.with_max, with_max));
+            }
+            None => all.push(Foresight {
+                measure: effect.measure.clone(),
+                metric: effect.metric.clone(),
+                with_min,
+                with_max,
+            }),
+        }
+    }
+    all
+}
+
+/// The standard deviation between rounds of the logarithm of a ratio, from its interval.
+fn scatter(effect: &CalibratedEffect) -> Option<f64> {
+    let (low, high) = effect.interval.filter(|(low, high)| *low > 0.0 && high >= low && high.is_finite())?;
+    let n = f64::from(effect.trials);
+    (n >= 2.0).then(|| (high / low).ln() / 2.0 / t_quantile(0.975, n - 1.0) * n.sqrt())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -258,6 +314,40 @@ measure: [throughput]
         assert!(found.told_apart && (found.detectable.unwrap() - 1.0 / 0.9).abs() < 1e-12);
         comparison.detectable = None;
         assert_eq!(effect(&comparison, &summary).detectable, None);
+    }
+
+    #[test]
+    fn what_rounds_will_tell_follows_from_the_scatter_of_equals() {
+        let usual = plan(&["repeat={min: 3, max: 10}"]);
+        let effect = |metric: &str, half: f64| CalibratedEffect {
+            cell: "a".into(),
+            measure: "throughput".into(),
+            metric: metric.into(),
+            trials: 5,
+            tax: Some(1.0),
+            interval: Some(((-half).exp(), half.exp())),
+            detectable: Some(1.1),
+            told_apart: false,
+        };
+        let effects =
+            vec![effect("throughput", 0.1), effect("throughput", 0.2), effect("cpu_per_request", 9.0)];
+        let made = Calibration {
+            version: CALIBRATION_VERSION,
+            key: String::new(),
+            conditions: Vec::new(),
+            made_unix_ms: 1,
+            vtax_version: "0".into(),
+            plan: "t".into(),
+            run: "r".into(),
+            effects,
+        };
+        let found = foresight(&usual, &made);
+        assert_eq!(found.len(), 1);
+        // 0.2 = t(0.975, 4) sd / sqrt(5); four comparisons: two candidates, two targets.
+        let sd = 0.2 / 2.776_445 * 5f64.sqrt();
+        let expected = tellable(sd, 3, 4).unwrap();
+        assert!((found[0].with_min.unwrap() / expected - 1.0).abs() < 1e-5, "{found:?}");
+        assert!(found[0].with_max < found[0].with_min);
     }
 
     fn comparison() -> Comparison {

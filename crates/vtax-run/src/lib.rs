@@ -19,6 +19,7 @@ mod noise;
 mod observe;
 mod offered;
 mod order;
+mod outlook;
 mod precision;
 mod probes;
 mod provenance;

@@ -5,14 +5,15 @@
 //! cover every metric; tails need more trials than most budgets have, and chasing them would
 //! starve the rest.
 //!
-//! The rule looks at width alone, never at where an interval lies, and at the very interval that the
-//! report shows: taken within rounds, and widened for having been looked at.
+//! A comparison ends where its interval is narrow: taken within rounds, and widened for having been looked at. It also
+//! ends where it is plain: where it would lie beyond the margin even at a fifth of the level that its family is judged at.
+//! What comparisons lend each other in the report isn't counted on here.
 
 use std::collections::BTreeMap;
 
 use vtax_load::network::{NetworkResult, TcpFlow};
-use vtax_plan::model::Plan;
-use vtax_stats::{Direction, Group, Ratio, after_looking, narrow, tax};
+use vtax_plan::model::{Cell, Plan};
+use vtax_stats::{Direction, Group, Ratio, after_looking, narrow, plain, tax};
 use vtax_store::LiveWidth;
 use vtax_store::record::{Finding, Observation, TrialRecord, Validity};
 
@@ -26,8 +27,8 @@ impl<'a> Precision<'a> {
         Self { plan, records }
     }
 
-    /// True where a comparison that the cell takes part in is wider than ± `repeat.until`, or has
-    /// no interval yet.
+    /// True where a comparison that the cell takes part in is neither plain nor as narrow as ± `repeat.until`, or
+    /// has no interval yet.
     pub(crate) fn wide(&self, cell: usize, measure: usize) -> bool {
         let id = &self.plan.cells[cell].id;
         self.plan
@@ -65,7 +66,33 @@ impl<'a> Precision<'a> {
     /// A side without a single value will not be helped by more trials of the other.
     fn unsure(&self, candidate: &str, baseline: &str, measure: usize) -> bool {
         let ratios = self.ratios(candidate, baseline, measure);
-        ratios.iter().any(|(_, ratio)| !narrow(ratio, self.plan.repeat.until.0))
+        let family = comparisons(self.plan);
+        let known = |ratio: &Ratio| {
+            narrow(ratio, self.plan.repeat.until.0) || plain(ratio, self.plan.margin.0, family)
+        };
+        ratios.iter().any(|(_, ratio)| !known(ratio))
+    }
+
+    /// Whether every comparison of a measure that has figures on both sides has so many rounds; false without any.
+    pub(crate) fn has_rounds(&self, measure: usize, rounds: usize) -> bool {
+        let pairs = self.plan.cells.iter().filter_map(|c| Some((c, c.baseline.as_ref()?)));
+        let mut logs = pairs.flat_map(|(cell, base)| self.logs(&cell.id, base, measure)).peekable();
+        logs.peek().is_some() && logs.all(|l| l.len() >= rounds)
+    }
+
+    /// Logarithms of the ratios of a comparison by round, for each figure that both sides have.
+    pub(crate) fn logs(&self, candidate: &str, baseline: &str, measure: usize) -> Vec<Vec<f64>> {
+        let ours = self.sides(candidate, None, measure);
+        let duet = self.plan.is_duet(&self.plan.measures[measure]);
+        let theirs = self.sides(baseline, duet.then_some(candidate), measure);
+        let of = |(of, ours): (&String, &Side)| {
+            let theirs = theirs.get(of)?;
+            let known = |side: &Side| side.rounds.iter().copied().zip(side.values.clone()).collect();
+            let (ours, theirs): (BTreeMap<u32, f64>, BTreeMap<u32, f64>) = (known(ours), known(theirs));
+            let both = ours.iter().filter_map(|(round, c)| Some((c / theirs.get(round)?).ln()));
+            Some(both.filter(|log| log.is_finite()).collect())
+        };
+        ours.iter().filter_map(of).collect()
     }
 
     /// The tax of each figure that both sides have, widened for having been looked at.
@@ -102,6 +129,13 @@ impl<'a> Precision<'a> {
         }
         sides
     }
+}
+
+/// How many comparisons the plan makes of the figures that measures are named after.
+pub(crate) fn comparisons(plan: &Plan) -> usize {
+    let candidates = plan.cells.iter().filter(|c| c.baseline.is_some());
+    let figures = |cell: &Cell| plan.measures.len() * cell.workload.model().tests().len().max(1);
+    candidates.map(figures).sum()
 }
 
 /// What a trial found, each with what it is of: nothing where there is but one figure, else the test.

@@ -16,6 +16,7 @@ use crate::found::Found;
 use crate::observe::{Observer, RunEvent};
 use crate::offered::{capacity, halved, offered};
 use crate::order::Order;
+use crate::outlook::outlook;
 use crate::precision::Precision;
 use crate::provenance::machine_name;
 use crate::schedule::{Schedule, Slot};
@@ -78,6 +79,8 @@ pub struct Runner<'a> {
     durations: HashMap<(usize, usize), Duration>,
     /// Name of this machine, for trials whose executor names no other.
     host: String,
+    /// Measures of which was said what they will be able to tell.
+    foreseen: Vec<usize>,
     /// Estimate of a trial's length before one of its kind was made.
     estimate: &'a dyn Fn(&Cell, &Measure) -> Duration,
 }
@@ -106,6 +109,7 @@ impl<'a> Runner<'a> {
             observer,
             stop,
             host: machine_name(),
+            foreseen: Vec::new(),
             estimate,
         };
         for record in runner.store.run().trials()? {
@@ -163,6 +167,7 @@ impl<'a> Runner<'a> {
             if self.stop.asked() || !self.make(slot, executor)? {
                 return Ok(Ended::Interrupted);
             }
+            self.foresee(slot.measure, started.elapsed())?;
         }
         let mut provenance = self.store.run().provenance()?;
         // Who resumes a run that lacks nothing doesn't move its end.
@@ -229,6 +234,25 @@ impl<'a> Runner<'a> {
         let widths = Precision::new(self.plan, &self.records).widths();
         self.observer.observe(&RunEvent::Widths { widths: &widths });
         self.give_up_where_hopeless(slot, &validity)
+    }
+
+    /// Says once, after the second round of a measure, what the run won't be able to tell.
+    fn foresee(&mut self, measure: usize, elapsed: Duration) -> Result<(), RunError> {
+        if self.foreseen.contains(&measure) {
+            return Ok(());
+        }
+        let (cells, measures) = (self.plan.cells.len(), self.plan.measures.len());
+        let every = (0..cells).flat_map(|c| (0..measures).map(move |m| (c, m)));
+        let round = every.map(|(cell, measure)| self.duration(cell, measure)).sum();
+        let precision = Precision::new(self.plan, &self.records);
+        if !precision.has_rounds(measure, 2) {
+            return Ok(());
+        }
+        self.foreseen.push(measure);
+        match outlook(self.plan, &precision, measure, (round, self.spent_before + elapsed)) {
+            Some(text) => self.note(&text),
+            None => Ok(()),
+        }
     }
 
     /// Writes down what was learnt beside the figures.
@@ -309,7 +333,7 @@ impl<'a> Runner<'a> {
     }
 
     fn take(&mut self, cell: usize, measure: usize, record: TrialRecord) {
-        self.schedule.record(cell, measure, record.validity == Validity::Valid);
+        self.schedule.record(cell, measure, &record.validity);
         self.records.push(record);
     }
 

@@ -11,16 +11,20 @@
 //! candidate: itself and its baseline at the same time. Such a baseline has no trials of its own.
 //!
 //! First every measure gets its `repeat.min` valid trials per cell; then rounds are added for the
-//! cells whose comparison is still too wide, until `repeat.max` or the budget.
+//! cells whose comparison isn't known well enough yet, until `repeat.max` or the budget. The baseline goes on as
+//! long as one of them does.
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use vtax_plan::model::{Measure, Plan, TrialOrder};
+use vtax_store::record::{InvalidReason, Validity};
 
 /// Invalid trials of one cell and measure that are repeated before vtax gives up on it, at least: on a busy machine
 /// as many don't count as do.
 const SPARE_ATTEMPTS: u32 = 3;
+/// Trials that something else on the machine disturbed are made again this many times as often, where time is left.
+const PATIENCE: u32 = 3;
 /// Failures in a row, none valid before, after which trying again is idle.
 const HOPELESS_AFTER: u32 = 2;
 
@@ -44,6 +48,7 @@ pub struct Slot {
 struct Tally {
     attempts: u32,
     valid: u32,
+    disturbed: u32,
 }
 
 /// Keeps count of finished trials and says which comes next.
@@ -105,10 +110,12 @@ impl Schedule {
     }
 
     /// Takes note of a finished trial.
-    pub fn record(&mut self, cell: usize, measure: usize, valid: bool) {
+    pub fn record(&mut self, cell: usize, measure: usize, validity: &Validity) {
         let tally = &mut self.tallies[measure * self.cells + cell];
         tally.attempts = tally.attempts.saturating_add(1);
-        tally.valid += u32::from(valid);
+        tally.valid += u32::from(*validity == Validity::Valid);
+        let disturbed = matches!(validity, Validity::Invalid { reason: InvalidReason::Disturbed, .. });
+        tally.disturbed += u32::from(disturbed);
     }
 
     /// Attempts made at a cell and measure.
@@ -132,9 +139,10 @@ impl Schedule {
     ///
     /// `wide(cell, measure)` says whether the comparison that the cell takes part in is still too
     /// wide; it is asked only once every cell has its minimum. `more` is false once the budget is
-    /// spent: then only the minimum is made good.
+    /// spent: then only the minimum is made good, and what was disturbed isn't made again and again.
     pub fn next(&self, more: bool, wide: impl Fn(usize, usize) -> bool) -> Option<Slot> {
-        let required = (0..self.measures).find_map(|m| self.in_round(m, |t, cell| self.owes(t, cell, m)));
+        let owes = |m: usize, patient| self.in_round(m, |t, cell| self.owes(t, cell, m, patient));
+        let required = (0..self.measures).find_map(|m| owes(m, more));
         if required.is_some() || !more {
             return required;
         }
@@ -154,7 +162,7 @@ impl Schedule {
         let pairs = (0..self.measures).flat_map(|m| (0..self.cells).map(move |c| (c, m)));
         pairs
             .map(|(c, m)| (c, m, self.tally(c, m)))
-            .filter(|(c, m, t)| self.owes(*t, *c, *m))
+            .filter(|(c, m, t)| self.owes(*t, *c, *m, false))
             .map(|(c, m, t)| (c, m, self.min - t.valid))
             .collect()
     }
@@ -170,10 +178,12 @@ impl Schedule {
         self.tallies[measure * self.cells + cell]
     }
 
-    fn owes(&self, tally: Tally, cell: usize, measure: usize) -> bool {
-        tally.valid < self.min
-            && tally.attempts < self.attempt_limit(self.min)
-            && self.has_trials(cell, measure)
+    /// Whether trials are missing to the minimum; `patient` where there is time for those that were disturbed.
+    fn owes(&self, tally: Tally, cell: usize, measure: usize, patient: bool) -> bool {
+        let usual = self.attempt_limit(self.min);
+        let more = tally.disturbed.min(usual.saturating_mul(PATIENCE - 1));
+        let limit = if patient { usual.saturating_add(more) } else { usual };
+        tally.valid < self.min && tally.attempts < limit && self.has_trials(cell, measure)
     }
 
     fn has_trials(&self, cell: usize, measure: usize) -> bool {
@@ -233,11 +243,30 @@ mod tests {
         }
     }
 
+    fn counting(valid: bool) -> Validity {
+        let invalid = || Validity::Invalid { reason: InvalidReason::NoSteadyState, detail: String::new() };
+        if valid { Validity::Valid } else { invalid() }
+    }
+
+    #[test]
+    fn what_was_disturbed_is_made_again_while_there_is_time() {
+        let disturbed = Validity::Invalid { reason: InvalidReason::Disturbed, detail: String::new() };
+        let mut s = schedule(1, 1, 3, 3);
+        let mut made = 0;
+        while s.next(true, |_, _| true).is_some() {
+            s.record(0, 0, &disturbed);
+            made += 1;
+            // Without time it ends where any other failure does.
+            assert_eq!(s.next(false, |_, _| true).is_some(), made < 6, "{made}");
+        }
+        assert_eq!(made, 18);
+    }
+
     /// Runs the schedule to its end; each trial is valid where `valid` says so.
     fn play(mut s: Schedule, valid: impl Fn(Slot) -> bool, wide: impl Fn(usize, usize) -> bool) -> Vec<Slot> {
         let mut made = Vec::new();
         while let Some(slot) = s.next(true, &wide) {
-            s.record(slot.cell, slot.measure, valid(slot));
+            s.record(slot.cell, slot.measure, &counting(valid(slot)));
             made.push(slot);
             assert!(made.len() < 10_000, "the schedule does not end");
         }
@@ -263,7 +292,7 @@ mod tests {
         for cut in 0..whole.len() {
             let mut resumed = schedule(4, 2, 3, 5);
             for slot in &whole[..cut] {
-                resumed.record(slot.cell, slot.measure, true);
+                resumed.record(slot.cell, slot.measure, &Validity::Valid);
             }
             assert_eq!(resumed.next(true, |c, _| c != 1), Some(whole[cut]));
         }
@@ -289,9 +318,9 @@ mod tests {
     #[test]
     fn a_spent_budget_still_makes_the_minimum_good() {
         let mut s = schedule(1, 1, 2, 9);
-        s.record(0, 0, true);
+        s.record(0, 0, &Validity::Valid);
         assert!(s.next(false, |_, _| true).is_some());
-        s.record(0, 0, true);
+        s.record(0, 0, &Validity::Valid);
         assert_eq!(s.next(false, |_, _| true), None);
     }
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use vtax_plan::model::{MeasureKind, Plan};
 use vtax_run::{Ended, Executor, LiveProgress, Observer, Order, RunError, RunEvent, Runner, Stop};
-use vtax_store::record::{CapacityOutcome, Finding, InvalidReason, Observation, TrialRecord, Validity};
+use vtax_store::record::{
+    CapacityOutcome, Finding, InvalidReason, JournalEntry, Observation, TrialRecord, Validity,
+};
 use vtax_store::{LiveReader, Provenance, RunDir, RunWriter, TrialWriter};
 use vtax_units::Rate;
 
@@ -38,6 +40,8 @@ impl Observer for Silent {
 /// recorded load has no place in this test.
 struct Fake {
     capacities: BTreeMap<&'static str, f64>,
+    /// By round, factors of a capacity; those that aren't named don't scatter.
+    scatter: BTreeMap<&'static str, [f64; 6]>,
     made: RefCell<Vec<String>>,
     offered: RefCell<Vec<f64>>,
     stop_after: usize,
@@ -47,7 +51,8 @@ struct Fake {
 impl Fake {
     fn new(stop: Stop, stop_after: usize) -> Self {
         Self {
-            capacities: BTreeMap::from([("native", 10_000.0), ("vm", 400.0)]),
+            capacities: BTreeMap::from([("native", 10_000.0), ("container", 10_000.0), ("vm", 400.0)]),
+            scatter: BTreeMap::new(),
             made: RefCell::default(),
             offered: RefCell::default(),
             stop_after,
@@ -70,7 +75,9 @@ impl Executor for Fake {
         let name = format!("{}/{}/{}", order.cell.id, order.measure.name, order.repetition);
         self.made.borrow_mut().push(name);
         let outcome = matches!(order.measure.kind, MeasureKind::Capacity(_)).then(|| {
-            let lower = Rate(self.capacities[order.cell.environment.name.as_str()]);
+            let name = order.cell.environment.name.as_str();
+            let factor = self.scatter.get(name).map_or(1.0, |by_round| by_round[order.round as usize % 6]);
+            let lower = Rate(self.capacities[name] * factor);
             Finding::Capacity(CapacityOutcome { lower, upper: Some(Rate(lower.0 * 1.05)), steps: vec![] })
         });
         let validity = if outcome.is_some() {
@@ -131,6 +138,50 @@ fn latency_is_measured_at_a_share_of_the_lowest_capacity() {
     assert!(fake.offered.borrow().iter().all(|rate| *rate == 200.0), "{:?}", fake.offered);
     // 2 cells: 3 capacity trials each; latency is invalid each time and tried 3 + 3 times.
     assert_eq!(fake.made.borrow().len(), 2 * 3 + 2 * 6);
+}
+
+/// A run of six rounds at most whose container scatters and seems slower, and whose VM plainly is.
+fn with_scatter() -> (Fake, Vec<String>) {
+    let overrides =
+        ["environments=[native, container, vm]", "measure=[capacity]", "repeat={min: 3, max: 6, until: 1%}"];
+    let plan = vtax_plan::parse("test", PLAN.as_bytes(), &overrides).unwrap_or_else(|e| panic!("{e:?}"));
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut fake = Fake::new(Stop::default(), usize::MAX);
+    fake.scatter = BTreeMap::from([
+        ("native", [1.0, 1.01, 0.99, 1.0, 1.01, 0.99]),
+        ("container", [0.8, 1.0, 0.9, 1.05, 0.85, 1.0]),
+        ("vm", [1.01, 0.99, 1.0, 1.01, 0.99, 1.0]),
+    ]);
+    let mut store = create(&plan, &directory);
+    assert_eq!(go(&plan, &mut store, &mut fake, None), Ended::Completed);
+    let entries = store.run().journal().expect("the journal reads").map(|e| e.expect("an entry"));
+    let notes = entries.filter_map(|entry| match entry {
+        JournalEntry::Note { text, .. } => Some(text),
+        _ => None,
+    });
+    let notes = notes.collect();
+    (fake, notes)
+}
+
+#[test]
+fn what_is_plain_ends_early_and_the_others_go_on_with_the_baseline() {
+    let (fake, _) = with_scatter();
+    let trials = |name: &str| fake.made.borrow().iter().filter(|made| made.starts_with(name)).count();
+    assert_eq!((trials("native"), trials("container"), trials("vm")), (6, 6, 3));
+}
+
+#[test]
+fn what_cannot_be_told_is_said_after_the_second_round() {
+    let (_, notes) = with_scatter();
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    let told = &notes[0];
+    assert!(told.starts_with("capacity, after two rounds: ") && told.contains("container"), "{told}");
+    // The VM's is plain.
+    assert!(told.contains("the 6 rounds") && !told.contains("vm."), "{told}");
+    assert!(
+        told.contains("What would tell it: about ") && !told.contains("duet"),
+        "a search is no duet: {told}"
+    );
 }
 
 #[test]

@@ -192,7 +192,9 @@ fn duets_name_each_other_and_take_out_what_they_share() {
     // What lasts for a moment hides everything from single trials.
     let noisy = || Machine::new(0.005, 0.3);
     let single = records(&plan(&[]), &mut noisy());
-    assert_eq!(single.len(), 90);
+    let of = |name: &str| single.iter().filter(|r| r.cell.starts_with(name)).count();
+    // The slow one may become plain before its thirty rounds are over.
+    assert_eq!((of("native"), of("container")), (30, 30));
     let duet = records(&plan(&["repeat.trials=duet"]), &mut noisy());
     assert_eq!(duet.len(), 2 * 3 * 2, "two candidates, three rounds, pairs");
     for record in &duet {

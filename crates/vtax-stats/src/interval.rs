@@ -100,7 +100,7 @@ pub(crate) struct Part {
     /// In the order of time.
     values: Vec<f64>,
     pub(crate) mean: f64,
-    variance: f64,
+    pub(crate) variance: f64,
     resolution: f64,
 }
 
@@ -130,6 +130,8 @@ pub(crate) struct Spread {
     pub(crate) error: f64,
     /// Its effective degrees of freedom.
     pub(crate) df: f64,
+    /// What of the squared standard error is the measurement's resolution.
+    pub(crate) unseen: f64,
 }
 
 impl Spread {
@@ -158,10 +160,10 @@ impl Spread {
             let stretch = memory.sqrt();
             // 1.96 standard errors, as infinitely many degrees of freedom are credited to resolution.
             let widen = |end: f64| (end * stretch).hypot(1.96 * resolution.sqrt());
-            return Some(Self { low: -widen(low), high: widen(high), error, df });
+            return Some(Self { low: -widen(low), high: widen(high), error, df, unseen: resolution });
         }
         let half = t_quantile(0.975, df) * error;
-        Some(Self { low: -half, high: half, error, df })
+        Some(Self { low: -half, high: half, error, df, unseen: resolution })
     }
 
     /// The same for one group whose values are symmetric by design: Student's t as it stands.
@@ -173,7 +175,7 @@ impl Spread {
         let total = scatter + resolution;
         let df = if scatter > 0.0 { (total / scatter).powi(2) * (part.n() - 1.0) } else { f64::INFINITY };
         let half = t_quantile(0.975, df) * total.sqrt();
-        Some(Self { low: -half, high: half, error: total.sqrt(), df })
+        Some(Self { low: -half, high: half, error: total.sqrt(), df, unseen: resolution })
     }
 }
 

@@ -9,7 +9,9 @@
 mod center;
 mod describe;
 mod drift;
+mod foresight;
 mod interval;
+mod moderate;
 mod multiple;
 mod proportion;
 mod ratio;
@@ -22,8 +24,10 @@ mod verdict;
 
 pub use describe::{Description, describe, quantile};
 pub use drift::{Drift, drift};
+pub use foresight::{plain, tellable};
 pub use interval::{Estimate, Group, MIN_TRIALS, estimate};
-pub use multiple::{holm, judge_family, widened};
+pub use moderate::{Prior, moderated, prior};
+pub use multiple::{hommel, judge_family, widened};
 pub use proportion::proportion;
 pub use ratio::{Bound, Direction, NoRatio, Ratio, after_looking, log_ratios, narrow, tax};
 pub use rng::Rng;
@@ -31,4 +35,4 @@ pub use scalability::{Load, NoScalability, Parameter, Peak, Scalability, scalabi
 pub use settled::settled;
 pub use steady::{MIN_SERIES, NoSteadyState, Steady, steady};
 pub use student::t_quantile;
-pub use verdict::{Doubt, Judgement, Verdict, judge};
+pub use verdict::{ALPHA, Doubt, Judgement, Verdict, judge};

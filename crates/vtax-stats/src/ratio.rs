@@ -46,6 +46,10 @@ pub struct Ratio {
     pub baseline_trials: usize,
     /// Rounds that both sides share, where the ratio was taken within rounds.
     pub rounds: Option<usize>,
+    /// Variance between rounds of the ratio's logarithm, where it was taken within rounds.
+    pub scatter: Option<f64>,
+    /// The part of the squared standard error that more trials don't cure: the measurement's resolution.
+    pub unseen: f64,
 }
 
 /// Why there is no ratio.
@@ -98,17 +102,17 @@ pub fn tax(
         Direction::Lower => 1.0,
     };
     let pairs = log_ratios(candidate, baseline);
-    let (log, spread) = match &pairs {
+    let (log, spread, scatter) = match &pairs {
         Some(logs) => {
             // Both sides of a pair may err, and independently.
             let resolution = candidate.resolution.hypot(baseline.resolution);
             let part = Part::new(logs.iter().map(|l| sign * l).collect(), resolution);
-            (part.mean, Spread::student(&part))
+            (part.mean, Spread::student(&part), Some(part.variance))
         }
         None => {
             let cp = Part::of_logs(candidate.values, candidate.resolution);
             let bp = Part::of_logs(baseline.values, baseline.resolution);
-            (sign * (cp.mean - bp.mean), Spread::of(&[(sign, &cp), (-sign, &bp)], seed))
+            (sign * (cp.mean - bp.mean), Spread::of(&[(sign, &cp), (-sign, &bp)], seed), None)
         }
     };
     let bound = match (baseline.censored, candidate.censored) {
@@ -126,6 +130,8 @@ pub fn tax(
         candidate_trials: c.len(),
         baseline_trials: b.len(),
         rounds: pairs.map(|p| p.len()),
+        scatter,
+        unseen: spread.map_or(0.0, |s| s.unseen),
     })
 }
 

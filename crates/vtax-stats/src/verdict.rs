@@ -3,8 +3,8 @@
 use crate::interval::MIN_TRIALS;
 use crate::ratio::{Bound, Ratio};
 
-/// How often a single 95 % interval misses the truth.
-pub(crate) const ALPHA: f64 = 0.05;
+/// How often a single 95 % interval misses the truth, and the chance of any false claim in a family.
+pub const ALPHA: f64 = 0.05;
 
 /// What a comparison comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,6 +151,8 @@ mod tests {
             candidate_trials: 5,
             baseline_trials: 5,
             rounds: None,
+            scatter: None,
+            unseen: 0.0,
         }
     }
 

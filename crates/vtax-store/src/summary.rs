@@ -124,6 +124,12 @@ pub struct Comparison {
     /// Comparisons that were judged together with this one, this one included; `None` in older runs.
     #[serde(default)]
     pub family: Option<u32>,
+    /// True where the plan asks this first; the others of the first table are judged after it.
+    #[serde(default)]
+    pub asked_first: bool,
+    /// What the other comparisons said about this one's scatter; `None` where nothing was borrowed, and in older runs.
+    #[serde(default)]
+    pub borrowed: Option<Borrowed>,
     /// The interval that the verdict was read off: `interval`, widened for the family.
     #[serde(default)]
     pub corrected: Option<(f64, f64)>,
@@ -136,6 +142,17 @@ pub struct Comparison {
     /// What was compared, seen and concluded, for people who know no statistics.
     #[serde(default)]
     pub explanation: String,
+}
+
+/// What comparisons of the same metric say about a scatter, as it was used for each of them.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Borrowed {
+    /// Its weight beside a comparison's own rounds, in degrees of freedom; 0 where it only showed what is usual.
+    pub weight: f64,
+    /// Degrees of freedom that it adds.
+    pub df: f64,
+    /// The usual standard deviation between rounds of the logarithm of a ratio.
+    pub sd: f64,
 }
 
 /// Kinds of reasons why a comparison can't be told.

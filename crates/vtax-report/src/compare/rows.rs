@@ -37,7 +37,7 @@ pub(super) fn rows(a: &Report, b: &Report, options: &Options) -> Vec<Row> {
             }
         }
     }
-    close(&mut family, a.context.data.plan.margin.0);
+    close(&mut family, &a.context.data.plan, vtax_stats::ALPHA);
     let mut judged = family.into_iter();
     for row in &mut rows {
         // Only what can be compared takes part in the family, in the order of rows.

@@ -438,7 +438,7 @@ proptest! {
         let (a, b) = (values(&numbers, resolution), values(&turned, resolution));
         let side = |found| data::OneSide { found, ..data::OneSide::default() };
         let mut family = [compared(["x", "x", "m"], named("capacity").unwrap(), (&side(b), &side(a)), &plan)];
-        close(&mut family, plan.margin.0);
+        close(&mut family, &plan, vtax_stats::ALPHA);
         let [Open { comparison: found, .. }] = family;
         prop_assert!(!matches!(found.verdict, Verdict::Better | Verdict::Worse), "{found:?}");
         for max in [0.0, 0.1] {
@@ -494,5 +494,6 @@ fn empty_plan() -> Plan {
         budget: Budget { sut_cpus: None, sut_memory: vtax_units::Bytes::from_mib(256), client_cpus: None },
         margin: Share(0.05),
         study: None,
+        primary: None,
     }
 }

@@ -46,7 +46,7 @@ fn method(context: &Context) -> String {
     );
     if plan.repeat.max > plan.repeat.min {
         text.push_str(&format!(
-            " Trials were added, from {} up to {} rounds, until the interval was within ± {} or time was up; intervals \
+            " Trials were added, from {} up to {} rounds, until the interval was within ± {}, the verdict was plain or time was up; intervals \
              are widened for having been looked at on the way.",
             plan.repeat.min,
             plan.repeat.max,
@@ -56,8 +56,16 @@ fn method(context: &Context) -> String {
     if family > 1 {
         text.push_str(
             " Comparisons of the first table are one family, all others another: in each, verdicts are corrected \
-             (Holm) so that even one false claim happens in at most 5 of 100 runs.",
+             (Hommel) so that even one false claim happens in at most 5 of 100 runs.",
         );
+    }
+    if context.summary.comparisons.iter().any(|c| c.asked_first) {
+        text.push_str(
+            " What the plan asks first is judged by itself; the rest of the first table more strictly until all of that is told.",
+        );
+    }
+    if context.summary.comparisons.iter().any(|c| c.borrowed.is_some()) {
+        text.push_str(" How far few rounds scatter was judged from all comparisons of a metric together.");
     }
     match &context.data.calibration {
         Some(k) => text.push_str(&format!(

@@ -69,42 +69,20 @@ pub(super) fn verdict(context: &Context, damage: &[String]) -> Markup {
     m
 }
 
-/// More parts than this make a headline a list.
-const MOST_PARTS: usize = 2;
-
-/// The headline; where it tells of many environments, one below the other.
+/// The headline; what has several sentences, one below the other.
 fn headline(text: &str) -> Markup {
     let mut m = Markup::new();
-    let (first, rest) = text.split_once(": ").unwrap_or((text, ""));
-    let parts = parts(rest.trim_end_matches('.'));
-    if parts.len() <= MOST_PARTS || !first.starts_with("Against ") {
-        m.element("h1", &[], text);
-        return m;
-    }
-    m.element("h1", &[], first).open("ul", &[("class", "headline")]);
-    for part in parts {
-        m.element("li", &[], part);
-    }
-    m.close("ul");
-    m
-}
-
-/// What semicolons separate, those in brackets aside.
-fn parts(text: &str) -> Vec<&str> {
-    let (mut parts, mut from, mut depth) = (Vec::new(), 0, 0_i32);
-    for (at, c) in text.char_indices() {
-        match c {
-            '(' => depth += 1,
-            ')' => depth -= 1,
-            ';' if depth == 0 => {
-                parts.push(text[from..at].trim());
-                from = at + 1;
-            }
-            _ => {}
+    let mut sentences = text.split_inclusive(". ").map(str::trim_end);
+    m.element("h1", &[], sentences.next().unwrap_or_default());
+    let rest: Vec<&str> = sentences.collect();
+    if !rest.is_empty() {
+        m.open("ul", &[("class", "headline")]);
+        for sentence in rest {
+            m.element("li", &[], sentence);
         }
+        m.close("ul");
     }
-    parts.push(text[from..].trim());
-    parts
+    m
 }
 
 fn table(context: &Context, rows: &[&Row]) -> Markup {
@@ -267,12 +245,13 @@ mod tests {
 
     #[test]
     fn a_long_headline_is_a_list() {
-        let short = "Against native: a costs 1.02x in capacity (x: y; z); b costs 2x.";
-        assert_eq!(headline(short).into_string(), format!("<h1>{short}</h1>"));
-        let long = headline("Against native: a costs 2x (x; y); b costs 3x; c can't be judged (d: e).")
-            .into_string();
-        let items = "<li>a costs 2x (x; y)</li><li>b costs 3x</li><li>c can&#39;t be judged (d: e)</li>";
-        assert_eq!(long, format!("<h1>Against native</h1><ul class=\"headline\">{items}</ul>"));
+        assert_eq!(
+            headline("Equal to a: b, 1.5 % more.").into_string(),
+            "<h1>Equal to a: b, 1.5 % more.</h1>"
+        );
+        let long = headline("Worse than a: b. Better than a: c. Can't tell from a: d.").into_string();
+        let items = "<li>Better than a: c.</li><li>Can&#39;t tell from a: d.</li>";
+        assert_eq!(long, format!("<h1>Worse than a: b.</h1><ul class=\"headline\">{items}</ul>"));
         let other = "Nothing was measured yet.";
         assert_eq!(headline(other).into_string(), format!("<h1>{other}</h1>"));
     }

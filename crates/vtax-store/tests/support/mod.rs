@@ -66,6 +66,7 @@ pub(crate) fn plan() -> Plan {
         budget: Budget { sut_cpus: Some(1), sut_memory: Bytes::from_mib(256), client_cpus: None },
         margin: Share(0.05),
         study: None,
+        primary: None,
     }
 }
 

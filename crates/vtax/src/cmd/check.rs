@@ -98,6 +98,7 @@ fn to_json(plan: &Plan, calibration: Option<&Calibration>) -> serde_json::Value 
         "cautions": cautions(plan, &tcg),
         "missing": missing(plan),
         "calibration": calibration,
+        "foresight": calibration.map(|made| calibration::foresight(plan, made)),
     })
 }
 
@@ -156,8 +157,9 @@ fn to_text(plan: &Plan, calibration: Option<&Calibration>) -> String {
     let cautions = cautions(plan, &tcg);
     text += &match calibration {
         Some(made) => format!(
-            "\ncalibrated on this host {}: no verdict on effects below what it can show\n",
-            age(made.made_unix_ms, unix_ms())
+            "\ncalibrated on this host {}: no verdict on effects below what it can show\n{}",
+            age(made.made_unix_ms, unix_ms()),
+            told(plan, made)
         ),
         None => {
             "\nnot calibrated on this host: `vtax calibrate` finds the smallest effect it can show\n".into()
@@ -170,6 +172,20 @@ fn to_text(plan: &Plan, calibration: Option<&Calibration>) -> String {
         text += &format!("  {caution}\n");
     }
     text
+}
+
+/// What the plan's rounds can tell, by the calibration.
+fn told(plan: &Plan, made: &Calibration) -> String {
+    let from =
+        |tax: Option<f64>| tax.map_or_else(|| "no tax".to_owned(), |t| format!("taxes from {t:.2}x on"));
+    let (min, max) = (plan.repeat.min, plan.repeat.max);
+    table(calibration::foresight(plan, made).into_iter().map(|f| {
+        let least = format!("{min} rounds tell {}", from(f.with_min));
+        let most = if max > min { format!(", {max} rounds {}", from(f.with_max)) } else { String::new() };
+        let what =
+            if f.measure.ends_with(&f.metric) { f.measure } else { format!("{}, {}", f.measure, f.metric) };
+        (what, least + &most)
+    }))
 }
 
 /// Two aligned columns.

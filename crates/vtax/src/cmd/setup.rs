@@ -19,6 +19,7 @@ const FOR_TESTS: &[(&str, &[&str])] = &[
     ("iperf3", &["iperf3"]),
     ("iproute2", &["ip"]),
     ("procps", &["ps"]),
+    ("python3", &["python3"]),
 ];
 
 /// Install and fetch what is missing: QEMU, an OCI runtime, a kernel for guests.

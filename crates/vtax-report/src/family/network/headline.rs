@@ -3,7 +3,7 @@
 use vtax_store::summary::{Comparison, Verdict};
 
 use crate::data::RunData;
-use crate::format::tax;
+use crate::format;
 use crate::words::word;
 
 /// The most telling of the transfers that were compared, as its measure is called: that of the study's
@@ -13,30 +13,41 @@ pub(super) fn telling<'a>(data: &'a RunData, transfers: &[&Comparison]) -> Optio
     tests.iter().rev().find(|m| m.ends_with("window-64K")).or(tests.last()).copied()
 }
 
-/// Many paths in one sentence: the best and the worst of them, in the most telling test.
+/// Many paths in a sentence for each verdict, in the most telling test, with the first and the last of them.
 pub(super) fn paths(data: &RunData, all: &[&Comparison]) -> String {
     let test = telling(data, all).unwrap_or_default();
     let found: Vec<&Comparison> = all.iter().copied().filter(|c| c.measure == test).collect();
     let baselines = data.environments(found.iter().map(|c| c.baseline.as_str())).join(" and ");
-    let told = found.iter().filter(|c| c.verdict != Verdict::Inconclusive);
-    let mut taxes: Vec<(f64, String)> =
-        told.filter_map(|c| Some((c.tax?, data.spelt_out(&c.cell)?))).collect();
-    taxes.sort_by(|a, b| a.0.total_cmp(&b.0));
     let name = test.rsplit('/').next().unwrap_or(test);
     let name = match name.strip_prefix("tcp.window-") {
         Some(window) => format!("with a window of {window}"),
         None => format!("in the test {name}"),
     };
-    let words = [Verdict::Better, Verdict::Equivalent, Verdict::Worse, Verdict::Inconclusive];
-    let count = |v: Verdict| found.iter().filter(|c| c.verdict == v).count();
-    let counts: Vec<String> =
-        words.iter().filter(|v| count(**v) > 0).map(|v| format!("{} {}", count(*v), word(*v))).collect();
-    let ends = match taxes.as_slice() {
-        [] => "no path can be told apart from it".to_owned(),
-        [(one, label)] => format!("{label} costs {} in TCP goodput", tax(*one)),
-        [(best, first), .., (worst, last)] => {
-            format!("TCP goodput costs from {} ({first}) to {} ({last})", tax(*best), tax(*worst))
-        }
+    let of = |verdict: Verdict| of_verdict(data, &found, verdict);
+    let words = [Verdict::Worse, Verdict::Better, Verdict::Equivalent, Verdict::Inconclusive];
+    let sentences: Vec<String> = words.into_iter().filter_map(of).collect();
+    format!("Against {baselines}, {name}, in TCP goodput: {}.", sentences.join(". "))
+}
+
+/// `3 are worse, from 1/8.6 as much (vm-vm) to 12 % less (ovs)`.
+fn of_verdict(data: &RunData, found: &[&Comparison], verdict: Verdict) -> Option<String> {
+    let told: Vec<&&Comparison> = found.iter().filter(|c| c.verdict == verdict).collect();
+    let label = |c: &Comparison| data.spelt_out(&c.cell).unwrap_or_default();
+    // Goodput is better where there is more of it, so its own ratio is the tax turned around.
+    let mut much: Vec<(f64, String)> = told.iter().filter_map(|c| Some((1.0 / c.tax?, label(c)))).collect();
+    much.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let said = |(ratio, label): &(f64, String)| format!("{} ({label})", format::much(*ratio, ""));
+    let span = match much.as_slice() {
+        [] => String::new(),
+        [one] => format!(", {}", said(one)),
+        [least, .., most] => format!(", from {} to {}", said(least), said(most)),
     };
-    format!("Against {baselines}, {name}: {ends}; {}.", counts.join(", "))
+    let are = if told.len() == 1 { "is" } else { "are" };
+    match (told.len(), verdict) {
+        (0, _) => None,
+        (1, Verdict::Inconclusive) => Some("1 can't be told".to_owned()),
+        (n, Verdict::Inconclusive) => Some(format!("{n} can't be told")),
+        (n, Verdict::Equivalent) => Some(format!("{n} {are} equal")),
+        (n, v) => Some(format!("{n} {are} {}{span}", word(v))),
+    }
 }

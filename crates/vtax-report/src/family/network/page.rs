@@ -316,7 +316,7 @@ fn taxes(context: &Context, bench: &Bench<'_>) -> Markup {
     }));
     let text = format!(
         "The baseline's goodput over the path's ({}), taken within rounds, with its 95 % interval: above 1 the path \
-         carries less than the baseline, below 1 more. All of them are read together, and so judged (Holm).",
+         carries less than the baseline, below 1 more. All of them are read together, and so judged (Hommel).",
         baseline.label
     );
     m.element("p", &[("class", "small-print")], &text);

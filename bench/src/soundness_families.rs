@@ -1,0 +1,324 @@
+//! How often is anything in a family called what it isn't, where scatter differs between its members by factors, and how
+//! many real differences are found?
+//!
+//! Methods were chosen on other seeds than these ([`SEED`]): those of the rows are used for nothing else.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Result, anyhow};
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, StandardNormal, StudentT};
+use vtax_stats::{
+    ALPHA, Direction, Group, Ratio, Verdict, after_looking, judge_family, moderated, narrow, plain, prior,
+    tax,
+};
+
+use crate::soundness_row::Row;
+
+/// First of the seeds of this suite.
+const SEED: u64 = 20_261_122;
+/// Families of each kind.
+const FAMILIES: u64 = 2000;
+/// Families of differences, of which each has many.
+const WITH_TAXES: u64 = 300;
+const MEMBERS: [usize; 4] = [3, 8, 14, 60];
+const ROUNDS: [usize; 3] = [3, 5, 8];
+/// Scatter between trials of a typical member.
+const SCATTER: f64 = 0.08;
+/// Standard deviation of the logarithm of the members' scatters.
+const SPREADS: [f64; 3] = [0.2, 0.6, 1.0];
+/// What may be wrong, in percent.
+const GOAL: f64 = 5.0;
+
+/// How a trial's logarithm is distributed; all with a standard deviation of one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Shape {
+    Normal,
+    /// Student's t with 3 degrees of freedom.
+    HeavyTail,
+    /// Three of ten trials are slower, by seven times the scatter of the others.
+    Bimodal,
+    /// Each trial inherits 0.3 of the one before, whichever side it was.
+    Autocorrelated,
+}
+
+const SHAPES: [(Shape, &str); 4] = [
+    (Shape::Normal, "normal"),
+    (Shape::HeavyTail, "t3"),
+    (Shape::Bimodal, "bimodal"),
+    (Shape::Autocorrelated, "autocorrelated"),
+];
+
+/// What members have in common.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Shared {
+    /// Nothing: each has a baseline of its own.
+    Nothing,
+    /// All are compared with the same baseline.
+    Baseline,
+    /// Five at a time are metrics of the same trials, correlated by 0.8.
+    Trials,
+}
+
+const SHARED: [Shared; 3] = [Shared::Nothing, Shared::Baseline, Shared::Trials];
+
+#[derive(Debug, Clone, Copy)]
+struct World {
+    members: usize,
+    rounds: usize,
+    spread: f64,
+    shape: Shape,
+    shared: Shared,
+}
+
+impl Shape {
+    fn draw(self, rng: &mut StdRng) -> f64 {
+        let normal: f64 = StandardNormal.sample(rng);
+        match self {
+            Self::Normal | Self::Autocorrelated => normal,
+            Self::HeavyTail => StudentT::new(3.0).map_or(0.0, |t: StudentT<f64>| t.sample(rng)) / 3f64.sqrt(),
+            Self::Bimodal => {
+                let slower = if rng.random_bool(0.3) { 0.2 } else { 0.0 };
+                (0.03 * normal + slower - 0.06) / (0.03f64.powi(2) + 0.21 * 0.2f64.powi(2)).sqrt()
+            }
+        }
+    }
+}
+
+/// One side of all members: its scatter, and its trials' logarithms by round.
+struct Sides {
+    candidates: Vec<Vec<f64>>,
+    baselines: Vec<Vec<f64>>,
+}
+
+impl World {
+    fn scatter(self, rng: &mut StdRng) -> f64 {
+        let z: f64 = StandardNormal.sample(rng);
+        SCATTER * (self.spread * z).exp()
+    }
+
+    /// Trials whose true tax is 1.
+    fn trials(self, rng: &mut StdRng) -> Sides {
+        let scatters: Vec<f64> = (0..self.members).map(|_| self.scatter(rng)).collect();
+        let common = self.scatter(rng);
+        let mut sides =
+            Sides { candidates: vec![Vec::new(); self.members], baselines: vec![Vec::new(); self.members] };
+        let mut state: f64 = StandardNormal.sample(rng);
+        for _ in 0..self.rounds {
+            let mut noise = self.noise(&mut state, rng);
+            let bases = noise.split_off(self.members);
+            for (i, scatter) in scatters.iter().enumerate() {
+                let base =
+                    if self.shared == Shared::Baseline { common * bases[0] } else { scatter * bases[i] };
+                sides.candidates[i].push(scatter * noise[i]);
+                sides.baselines[i].push(base);
+            }
+        }
+        sides
+    }
+
+    /// One round's noise: the candidates', then the baselines'.
+    fn noise(self, state: &mut f64, rng: &mut StdRng) -> Vec<f64> {
+        let sides = 2 * self.members;
+        if self.shape == Shape::Autocorrelated {
+            let mut order: Vec<usize> = (0..sides).collect();
+            order.shuffle(rng);
+            let mut noise = vec![0.0; sides];
+            for place in order {
+                let news: f64 = StandardNormal.sample(rng);
+                *state = 0.3 * *state + (1.0f64 - 0.09).sqrt() * news;
+                noise[place] = *state;
+            }
+            return noise;
+        }
+        let mut noise: Vec<f64> = (0..sides).map(|_| self.shape.draw(rng)).collect();
+        if self.shared == Shared::Trials {
+            for side in noise.chunks_mut(self.members) {
+                for metrics in side.chunks_mut(5) {
+                    let trial = self.shape.draw(rng);
+                    metrics.iter_mut().for_each(|n| *n = 0.2f64.sqrt() * *n + 0.8f64.sqrt() * trial);
+                }
+            }
+        }
+        noise
+    }
+}
+
+/// The taxes of a family after so many rounds, as a report has them before they are judged.
+fn ratios(sides: &Sides, rounds: usize, truth: f64) -> Result<Vec<Ratio>> {
+    let numbers: Vec<u32> = (0..rounds as u32).collect();
+    let values = |logs: &[f64], shift: f64| -> Vec<f64> {
+        logs.iter().take(rounds).map(|l| (l + shift).exp()).collect()
+    };
+    let mut found = Vec::with_capacity(sides.candidates.len());
+    for (candidate, baseline) in sides.candidates.iter().zip(&sides.baselines) {
+        let (c, b) = (values(candidate, truth.ln()), values(baseline, 0.0));
+        let (c, b) = (Group::in_rounds(&c, &numbers), Group::in_rounds(&b, &numbers));
+        found.push(tax(&c, &b, Direction::Lower, 1)?);
+    }
+    Ok(found)
+}
+
+fn with_others(alone: &[Ratio]) -> Vec<Ratio> {
+    let shared = prior(alone);
+    alone.iter().map(|r| shared.map_or(*r, |p| moderated(r, &p))).collect()
+}
+
+fn different(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Better | Verdict::Worse)
+}
+
+/// What came of families of one kind.
+#[derive(Debug, Default, Clone, Copy)]
+struct Found {
+    /// Percent of families with any false claim.
+    wrong: f64,
+    /// Percent of 95 % intervals that hold the truth.
+    held: f64,
+}
+
+fn equals(world: World, seed: u64) -> Result<Found> {
+    let mut rng = StdRng::seed_from_u64(SEED + seed);
+    let (mut wrong, mut held) = (0u64, 0u64);
+    for _ in 0..FAMILIES {
+        let family = with_others(&ratios(&world.trials(&mut rng), world.rounds, 1.0)?);
+        held +=
+            family.iter().filter(|r| r.interval.is_some_and(|(l, h)| l <= 1.0 && 1.0 <= h)).count() as u64;
+        wrong += u64::from(judge_family(&family, 0.0, ALPHA).iter().any(|j| different(j.verdict)));
+    }
+    let percent = |n: u64, of: u64| n as f64 * 100.0 / of as f64;
+    Ok(Found { wrong: percent(wrong, FAMILIES), held: percent(held, FAMILIES * world.members as u64) })
+}
+
+/// Percent of taxes of 2 that are found, in families of nothing else: with what the others lend, and without.
+fn found(world: World, seed: u64) -> Result<(f64, f64)> {
+    let mut rng = StdRng::seed_from_u64(SEED + seed);
+    let (mut with, mut without) = (0, 0);
+    for _ in 0..WITH_TAXES {
+        let alone = ratios(&world.trials(&mut rng), world.rounds, 2.0)?;
+        let told = |family: &[Ratio]| {
+            let judged = judge_family(family, 0.05, ALPHA);
+            judged.iter().filter(|j| j.verdict == Verdict::Worse).count()
+        };
+        with += told(&with_others(&alone));
+        without += told(&alone);
+    }
+    let percent = |n: usize| n as f64 * 100.0 / (WITH_TAXES as usize * world.members) as f64;
+    Ok((percent(with), percent(without)))
+}
+
+/// Percent of families of equals with any false claim, where members end early: as soon as they are narrow or plain.
+fn early(members: usize, (min, max): (usize, usize), spread: f64) -> Result<(f64, f64)> {
+    let world = World { members, rounds: max, spread, shape: Shape::Normal, shared: Shared::Nothing };
+    let mut rng = StdRng::seed_from_u64(SEED + 5000 + members as u64);
+    let (mut wrong, mut held) = (0u64, 0u64);
+    for _ in 0..FAMILIES {
+        let sides = world.trials(&mut rng);
+        let mut ended: Vec<Option<Ratio>> = vec![None; members];
+        for n in min..=max {
+            for (ended, ratio) in ended.iter_mut().zip(ratios(&sides, n, 1.0)?) {
+                let looked = after_looking(&ratio, min);
+                if ended.is_none() && (n == max || narrow(&looked, 0.03) || plain(&looked, 0.0, members)) {
+                    *ended = Some(ratio);
+                }
+            }
+        }
+        let alone: Vec<Ratio> = ended.into_iter().flatten().collect();
+        let family: Vec<Ratio> = with_others(&alone).iter().map(|r| after_looking(r, min)).collect();
+        held +=
+            family.iter().filter(|r| r.interval.is_some_and(|(l, h)| l <= 1.0 && 1.0 <= h)).count() as u64;
+        wrong += u64::from(judge_family(&family, 0.0, ALPHA).iter().any(|j| different(j.verdict)));
+    }
+    let all = (FAMILIES * members as u64) as f64;
+    Ok((wrong as f64 * 100.0 / FAMILIES as f64, held as f64 * 100.0 / all))
+}
+
+/// The goal with three standard errors of the simulation: a row is the worst of six to nine kinds of families.
+fn limit() -> f64 {
+    let error = 100.0 * (ALPHA * (1.0 - ALPHA) / FAMILIES as f64).sqrt();
+    ((GOAL + 3.0 * error) * 100.0).round() / 100.0
+}
+
+/// The rows of this suite; jobs take turns at the host's CPUs, each with seeds of its own.
+pub(crate) fn rows() -> Result<Vec<Row>> {
+    let mut jobs: Vec<(usize, usize, Shape, &str)> = Vec::new();
+    for members in MEMBERS {
+        for rounds in ROUNDS {
+            jobs.extend(SHAPES.map(|(shape, name)| (members, rounds, shape, name)));
+        }
+    }
+    let next = AtomicUsize::new(0);
+    let worker = || -> Result<Vec<(usize, Vec<Row>)>> {
+        let mut done = Vec::new();
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let Some((members, rounds, shape, name)) = jobs.get(place) else { return Ok(done) };
+            done.push((place, rows_of(*members, *rounds, (*shape, name), place as u64 * 16)?));
+        }
+    };
+    let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let mut parts = std::thread::scope(|scope| -> Result<Vec<_>> {
+        let handles: Vec<_> = (0..workers).map(|_| scope.spawn(worker)).collect();
+        let mut parts = Vec::new();
+        for handle in handles {
+            parts.extend(handle.join().map_err(|_| anyhow!("a simulation panicked"))??);
+        }
+        Ok(parts)
+    })?;
+    parts.sort_by_key(|(place, _)| *place);
+    let mut rows: Vec<Row> = parts.into_iter().flat_map(|(_, rows)| rows).collect();
+    rows.extend(early_rows()?);
+    Ok(rows)
+}
+
+/// The worst that families of one size, number of rounds and shape came to, whatever the spread and what they share.
+fn rows_of(members: usize, rounds: usize, (shape, name): (Shape, &str), seed: u64) -> Result<Vec<Row>> {
+    let (mut wrong, mut held) = (0.0f64, 100.0f64);
+    let mut taxes: Vec<Row> = Vec::new();
+    for (i, spread) in SPREADS.into_iter().enumerate() {
+        for (j, shared) in SHARED.into_iter().enumerate() {
+            // Ratios of bimodal sides of unequal scatter lean to one side, and three rounds don't show it: no
+            // method's intervals hold then (docs/methodology.md).
+            if (shape, shared) == (Shape::Bimodal, Shared::Baseline) {
+                continue;
+            }
+            let world = World { members, rounds, spread, shape, shared };
+            let came = equals(world, seed + (3 * i + j) as u64)?;
+            (wrong, held) = (wrong.max(came.wrong), held.min(came.held));
+        }
+        if shape == Shape::Normal {
+            let world = World { members, rounds, spread, shape, shared: Shared::Nothing };
+            let (with, without) = found(world, seed + 9 + i as u64)?;
+            let text = format!(
+                "taxes of 2 found, {members} members, {rounds} rounds, spread {spread} (alone {without:.0} %)"
+            );
+            taxes.push(Row::at_least(&text, with, "%", without.floor()));
+        }
+    }
+    let kind = format!("{members} members, {rounds} rounds, {name}");
+    let mut rows = vec![
+        Row::at_most(&format!("any false claim, {kind}, worst kind"), wrong, "%", limit()),
+        Row::at_least(&format!("coverage with borrowed scatter, {kind}, worst kind"), held, "%", 93.0),
+    ];
+    rows.extend(taxes);
+    Ok(rows)
+}
+
+fn early_rows() -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for members in [3, 8, 14] {
+        for (min, max) in [(3, 7), (3, 10), (5, 20)] {
+            let (mut wrong, mut held) = (0.0f64, 100.0f64);
+            for spread in [0.2, 1.0] {
+                let came = early(members, (min, max), spread)?;
+                (wrong, held) = (wrong.max(came.0), held.min(came.1));
+            }
+            let kind = format!("{members} members that end early, {min} to {max} rounds");
+            rows.push(Row::at_most(&format!("any false claim, {kind}"), wrong, "%", limit()));
+            rows.push(Row::at_least(&format!("coverage, {kind}"), held, "%", 93.0));
+        }
+    }
+    Ok(rows)
+}
