@@ -286,6 +286,43 @@ mod tests {
     }
 
     #[test]
+    fn a_calibrated_plan_is_told_what_its_rounds_can_tell() {
+        let plan = b"vtax: 1\nname: t\nbaseline: native\nenvironments: [native, vm]\nservices: http\n\
+            workload: {http: {target: /page/1}}\nmeasure: [capacity, latency]\nrepeat: {min: 2, max: 5}\n";
+        let plan = vtax_plan::parse("t.yaml", plan, &[] as &[&str]).unwrap();
+        let effect = |measure: &str, metric: &str| vtax_store::CalibratedEffect {
+            cell: "native.bridge.http".into(),
+            measure: measure.into(),
+            metric: metric.into(),
+            trials: 5,
+            tax: Some(1.0),
+            interval: Some((0.95, 1.05)),
+            detectable: Some(1.1),
+            told_apart: false,
+        };
+        let made = Calibration {
+            version: vtax_store::CALIBRATION_VERSION,
+            key: String::new(),
+            conditions: Vec::new(),
+            made_unix_ms: 1,
+            vtax_version: "0".into(),
+            plan: "t".into(),
+            run: "r".into(),
+            effects: vec![effect("capacity", "capacity"), effect("latency", "latency_p50")],
+        };
+        let told = told(&plan, &made);
+        let lines: Vec<&str> = told.lines().collect();
+        assert!(
+            lines[0].starts_with("  capacity              2 rounds tell no tax, 5 rounds taxes from 1."),
+            "{told}"
+        );
+        assert!(
+            lines[1].starts_with("  latency, latency_p50  2 rounds tell no tax, 5 rounds taxes from 1."),
+            "{told}"
+        );
+    }
+
+    #[test]
     fn the_time_is_told_once_where_emulation_makes_no_difference() {
         let plan = b"vtax: 1\nname: t\nbaseline: native\nenvironments: [native, vm]\nservices: http\n\
             workload: {http: {target: /page/1}}\nmeasure: [capacity, latency]\nrepeat: 5\n";
