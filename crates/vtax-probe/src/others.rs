@@ -143,16 +143,32 @@ fn descends(id: u32, run: u32, parents: &BTreeMap<u32, u32>) -> bool {
 }
 
 impl Census {
+    /// What processes that have ended since `start` had used before it, by who has waited for them by now: the closest of
+    /// their ancestors that is still there.
+    fn ended_since(&self, start: &Self) -> BTreeMap<u32, u64> {
+        let ended = || start.processes.iter().filter(|(key, _)| !self.processes.contains_key(key));
+        let parents: BTreeMap<u32, u32> = ended().map(|((id, _), process)| (*id, process.parent)).collect();
+        let mut before: BTreeMap<u32, u64> = BTreeMap::new();
+        for (_, process) in ended() {
+            let mut heir = process.parent;
+            // Read one after the other, parents may form a ring.
+            for _ in 0..parents.len() {
+                match parents.get(&heir) {
+                    Some(parent) => heir = *parent,
+                    None => break,
+                }
+            }
+            let sum = before.entry(heir).or_default();
+            *sum = sum.saturating_add(process.used).saturating_add(process.reaped);
+        }
+        before
+    }
+
     /// The process outside of the run that used the most CPU time since `start`; `None` where none used much.
     #[must_use]
     pub fn busiest_since(&self, start: &Self) -> Option<Busiest> {
         let elapsed = self.at.saturating_duration_since(start.at).as_nanos() as f64;
-        // What children had used before counts for their parent once they have ended.
-        let mut before: BTreeMap<u32, u64> = BTreeMap::new();
-        for (_, gone) in start.processes.iter().filter(|(key, _)| !self.processes.contains_key(key)) {
-            let sum = before.entry(gone.parent).or_default();
-            *sum = sum.saturating_add(gone.used).saturating_add(gone.reaped);
-        }
+        let before = self.ended_since(start);
         let own = self.processes.iter().map(|(key, process)| {
             let then = start.processes.get(key).map_or(0, |p| p.used);
             (process.used.saturating_sub(then), false, process)
@@ -209,9 +225,19 @@ mod tests {
         put(proc, 10, "make", [1, 3, 100 + 40 + 700, 50]);
         let busiest = census(proc, 10).busiest_since(&start).unwrap();
         assert_eq!(busiest.to_string(), "children of `make` (70 % of a CPU)");
+        // Who started `make` waited for it, and so for all that it had waited for.
+        put(proc, 5, "bash", [1, 0, 0, 40]);
+        put(proc, 6, "time", [5, 0, 0, 45]);
+        put(proc, 10, "make", [6, 3, 100, 50]);
+        let start = census(proc, 0);
+        fs::remove_dir_all(proc.join("6")).unwrap();
+        fs::remove_dir_all(proc.join("10")).unwrap();
+        put(proc, 5, "bash", [1, 0, 3 + 100 + 600, 40]);
+        let busiest = census(proc, 10).busiest_since(&start).unwrap();
+        assert_eq!(busiest.to_string(), "children of `bash` (60 % of a CPU)");
         // Another process of the same number is another process.
         put(proc, 12, "again", [1, 300, 0, 90]);
-        put(proc, 10, "make", [1, 3, 100, 50]);
+        put(proc, 5, "bash", [1, 0, 0, 40]);
         assert_eq!(census(proc, 10).busiest_since(&start).unwrap().name, "again");
     }
 
