@@ -17,7 +17,7 @@ use vtax_store::record::{Finding, TrialRecord};
 use vtax_testkit::recount::{Broken, Counted, Request, recount};
 use vtax_units::Nanos;
 
-use crate::place::vtax;
+use crate::place::{root, vtax};
 
 /// Schedules unless asked for more or fewer, and the seed of the first.
 const DEFAULT: (u64, u64) = (300, 1);
@@ -55,21 +55,27 @@ pub(crate) fn run(args: &[&str]) -> Result<()> {
         }
     }
     ensure!(vtax().is_file(), "{} is missing: run `make build` first", vtax().display());
-    let directory = tempfile::tempdir().context("making a directory for the runs")?;
+    // Runs that differ stay there, to be looked at.
+    let directory = root().join("target/ft-chaos");
+    std::fs::create_dir_all(&directory).with_context(|| format!("making {}", directory.display()))?;
     let (began, mut told, mut different) = (Instant::now(), 0_u64, 0_u64);
     for number in 0..schedules {
         let seed = seed.wrapping_add(number);
-        let out = directory.path().join(format!("run-{seed}"));
-        let found = one(directory.path(), &out, seed).with_context(|| format!("schedule {seed}"))?;
+        let out = directory.join(format!("run-{seed}"));
+        let left = out.exists().then(|| std::fs::remove_dir_all(&out)).transpose();
+        left.with_context(|| format!("removing {}", out.display()))?;
+        let found = one(&directory, &out, seed).with_context(|| format!("schedule {seed}"))?;
         told += u64::from(found.failovers > 0);
         different += u64::from(!found.differences.is_empty());
         let minutes =
             began.elapsed().as_secs_f64() / 60.0 / (number + 1) as f64 * (schedules - number - 1) as f64;
         println!("{seed}: {} things broke, {}; about {minutes:.0} min left", found.failovers, found.words());
-        std::fs::remove_dir_all(&out).with_context(|| format!("removing {}", out.display()))?;
+        if found.differences.is_empty() {
+            std::fs::remove_dir_all(&out).with_context(|| format!("removing {}", out.display()))?;
+        }
     }
     println!("{told} of {schedules} schedules told something, {different} differ from the raw requests");
-    ensure!(different == 0, "{different} schedules differ");
+    ensure!(different == 0, "{different} schedules differ; their runs are in {}", directory.display());
     ensure!(told * 2 >= schedules, "most schedules told nothing");
     Ok(())
 }

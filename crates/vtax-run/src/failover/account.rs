@@ -64,7 +64,7 @@ impl Account<'_> {
             let place = broke.iter().position(|b| b.failure.fault.is_some_and(|(n, _)| n == number));
             match (done, place) {
                 (None, _) => left_out(*fault),
-                (Some(done), None) => self.done_only(done),
+                (Some(done), None) => self.done_only(done, &history),
                 (Some(done), Some(place)) => self.record(done, &history, &broke[place], broke.get(place + 1)),
             }
         };
@@ -112,12 +112,19 @@ impl Account<'_> {
         Some((self.clock(from.min(back.at)).0, self.clock(back.at).0))
     }
 
+    /// Why a guest that is to be protected wasn't at the moment of a fault. The pair may not have known yet that there was no
+    /// copy any more.
+    fn without_protection<'h>(&self, done: &Done, history: &'h History) -> Option<&'h str> {
+        history.unprotected_at(done.at_unix_ns).filter(|_| self.mode.has_secondary())
+    }
+
     /// A fault that mends, or that could not be done.
-    fn done_only(&self, done: &Done) -> FaultRecord {
+    fn done_only(&self, done: &Done, history: &History) -> FaultRecord {
+        let without = self.without_protection(done, history);
         FaultRecord {
             injected: done.refused.is_none().then(|| self.clock(done.at_unix_ns)),
             host: done.host.clone(),
-            protected: done.protected.unwrap_or(false),
+            protected: done.protected.unwrap_or(false) && without.is_none(),
             discounted: done.refused.as_ref().map(|why| format!("it could not be done: {why}")),
             ..left_out(done.fault)
         }
@@ -132,11 +139,10 @@ impl Account<'_> {
     ) -> FaultRecord {
         let Broke { failure, stretch, seen, lost } = broke;
         let clock = |at: Option<u64>| at.map(|at| self.clock(at));
-        // The pair may not have known yet that there was no copy any more.
-        let without = history.unprotected_at(done.at_unix_ns).filter(|_| self.mode.has_secondary());
-        let protected = done.protected.unwrap_or(false) && without.is_none();
+        let only = self.done_only(done, history);
+        let without = self.without_protection(done, history);
         let hits_guest = done.fault.kind.stops_the_service() && self.mode.has_secondary();
-        let discounted = if hits_guest && !protected {
+        let discounted = if hits_guest && !only.protected {
             let why = without.map_or_else(String::new, |why| format!(": {why}"));
             Some(format!("the guest was not protected at that moment{why}"))
         } else {
@@ -152,7 +158,6 @@ impl Account<'_> {
             stopped: back.stopped,
         });
         FaultRecord {
-            protected,
             discounted,
             detected: clock(failure.detected),
             fenced: clock(failure.fenced),
@@ -160,7 +165,7 @@ impl Account<'_> {
             lost: lost.map(str::to_owned),
             armed: self.armed(failure, stretch.next),
             seen: Some(seen.clone()),
-            ..self.done_only(done)
+            ..only
         }
     }
 

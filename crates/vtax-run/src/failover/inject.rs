@@ -75,7 +75,11 @@ impl Injector<'_> {
         // Here, not in the injector: what happens until that runs is news as well.
         let known = self.rig.events().len();
         let found = std::thread::scope(|scope| {
-            let injecting = scope.spawn(|| self.inject_all(begin, known, &over, &done));
+            let injecting = scope.spawn(|| {
+                // Refused to ordinary users; then a fault takes longer to happen on a busy host.
+                let _ = vtax_sys::sched::react_at_once();
+                self.inject_all(begin, known, &over, &done);
+            });
             let _over = Over { flag: &over, injector: injecting.thread() };
             load()
         });

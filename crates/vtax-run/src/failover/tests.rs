@@ -316,6 +316,18 @@ fn the_loss_of_a_copy_that_nobody_noticed_yet_is_not_held_against_the_mode() {
 }
 
 #[test]
+fn what_is_mended_before_the_loss_of_a_copy_was_noticed_finds_no_protected_guest() {
+    let faults = [fault(2_000, KILL_COPY), fault(2_050, MEND)];
+    let events = [armed(500, "host-b"), alone(2_060, "host-a", "the secondary's host failed")];
+    // The pair still believed in its copy.
+    let done = done(&faults, ["host-b", ""]);
+    assert_eq!(done[1].protected, Some(true));
+    let told = tell(FtMode::Kemari, &faults, &done, &events, &course(&[]));
+    assert!(told.faults[0].protected && !told.faults[1].protected);
+    assert_eq!(stretches(&told.unprotected), [(2_000, None)]);
+}
+
+#[test]
 fn a_broken_link_leaves_the_guest_unprotected_from_then_on() {
     let faults = [fault(2_000, CUT)];
     let reason = "the link for checkpoints is broken";
