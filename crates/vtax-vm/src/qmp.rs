@@ -14,12 +14,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use serde_json::{Value, json};
-use vtax_sys::sync::{lock, wait_timeout_while};
+use vtax_sys::sync::lock;
 use vtax_sys::watchers;
 use vtax_units::Nanos;
 
@@ -59,13 +60,25 @@ struct Pending {
 }
 
 /// What callers and the connection's thread share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Waiting {
     pending: Mutex<Pending>,
-    /// A call was added, or events are wanted at once again.
-    asked: Condvar,
+    /// Written where a call was added, or events are wanted at once again, while they may wait.
+    asked: OwnedFd,
     /// Events may wait.
     patient: AtomicBool,
+}
+
+impl Waiting {
+    fn new() -> std::io::Result<Self> {
+        let asked = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { pending: Mutex::default(), asked, patient: AtomicBool::new(false) })
+    }
+
+    fn wake(&self) {
+        // Fails only where it is written already.
+        let _ = rustix::io::write(&self.asked, &1_u64.to_ne_bytes());
+    }
 }
 
 /// A connection to one QEMU.
@@ -82,7 +95,8 @@ impl Qmp {
     ///
     /// [`VmError::Qmp`] where there is no greeting in time or QEMU refuses.
     pub fn connect(stream: UnixStream, handler: EventHandler) -> Result<Self> {
-        let waiting = Arc::new(Waiting::default());
+        let waiting = Waiting::new().map_err(VmError::io("create", "eventfd"))?;
+        let waiting = Arc::new(waiting);
         // Of the socket, and so of the reader's copy as well; that one only reads.
         stream.set_write_timeout(Some(GREETING)).map_err(|e| broken("greeting", e.to_string()))?;
         let read = stream.try_clone().map_err(|e| broken("greeting", e.to_string()))?;
@@ -102,11 +116,12 @@ impl Qmp {
         Ok(qmp)
     }
 
-    /// Whether events, and the end of QEMU, may be reported up to 50 ms late, which takes much less CPU time where
-    /// there are many. Answers come at once all the same.
+    /// Whether events may be reported up to 50 ms late, which takes much less CPU time where there are many. Answers,
+    /// and the end of QEMU, come at once all the same.
     pub fn set_patient(&self, patient: bool) {
-        self.waiting.patient.store(patient, Ordering::Relaxed);
-        self.waiting.asked.notify_all();
+        if self.waiting.patient.swap(patient, Ordering::Relaxed) && !patient {
+            self.waiting.wake();
+        }
     }
 
     /// Runs one command and returns what it returns.
@@ -144,9 +159,11 @@ impl Qmp {
             let id = pending.next_id;
             pending.next_id += 1;
             pending.calls.insert(id, sender);
-            self.waiting.asked.notify_all();
             id
         };
+        if self.waiting.patient.load(Ordering::Relaxed) {
+            self.waiting.wake();
+        }
         let mut request = json!({ "execute": command, "id": id });
         if !arguments.is_null() {
             request["arguments"] = arguments;
@@ -255,10 +272,17 @@ impl Reader {
 
     /// Lets events gather, where that is allowed and no call waits for its answer.
     fn nap(&self) {
-        let idle =
-            |pending: &mut Pending| pending.calls.is_empty() && self.waiting.patient.load(Ordering::Relaxed);
-        let pending = lock(&self.waiting.pending);
-        drop(wait_timeout_while(&self.waiting.asked, pending, NAP, idle));
+        let patient = self.waiting.patient.load(Ordering::Relaxed);
+        if !patient || !lock(&self.waiting.pending).calls.is_empty() {
+            return;
+        }
+        // Only the end of the stream is waited for, not what comes on it.
+        let asked = &self.waiting.asked;
+        let mut woken_by = [PollFd::new(&self.stream, PollFlags::RDHUP), PollFd::new(asked, PollFlags::IN)];
+        let timeout = Timespec::try_from(NAP).unwrap_or_default();
+        // An early end does no harm.
+        let _ = poll(&mut woken_by, Some(&timeout));
+        let _ = rustix::io::read(asked, &mut [0; 8]);
     }
 
     /// A line that is no JSON object, or answers no call that waits, is dropped.

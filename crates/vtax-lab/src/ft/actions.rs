@@ -79,6 +79,8 @@ impl Shared {
     /// Starts a secondary and copies the guest to it. On a thread of its own; `busy` is set.
     pub(crate) fn arm(self: &Arc<Self>, primary: &Member, host: usize, mode: Mode) {
         let started = Instant::now();
+        // When its first checkpoint is committed is waited for.
+        primary.replica.set_patient(false);
         let armed = self.start_member(host, Start::AwaitCheckpoints).and_then(|secondary| {
             // From here on a fence of its host finds it.
             lock(&self.roles).secondary = Some(secondary.clone());
@@ -94,9 +96,9 @@ impl Shared {
     pub(crate) fn armed(&self, host: usize, started: Instant, snapshot: Option<Arc<Snapshot>>) {
         let mut roles = lock(&self.roles);
         (roles.busy, roles.armed, roles.snapshot) = (false, Some(Instant::now()), snapshot);
-        if let Some(secondary) = &roles.secondary {
-            // It tells of each checkpoint as the primary does.
-            secondary.replica.set_patient(true);
+        // Both tell of each checkpoint, and when it was: nothing waits for that but what the guest's agent says.
+        for member in [&roles.primary, &roles.secondary].into_iter().flatten() {
+            member.replica.set_patient(true);
         }
         drop(roles);
         self.record(Some(host), PairEventKind::Armed { took: started.elapsed().into() });

@@ -118,6 +118,7 @@ impl Relay {
                 route.waiting.push_back((now(), frame));
                 match (route.held_for.clone(), route.mode) {
                     (Some((_, replica)), Some(mode)) => {
+                        replica.set_patient(false);
                         drop(route);
                         // One comes within a second in any case.
                         let _ = checkpoint_now(&replica, mode);
@@ -145,6 +146,9 @@ impl Relay {
         }
         if let Ok(mut client) = self.ours.try_clone() {
             route.release(stopped, &mut client);
+        }
+        if let (true, Some((_, replica))) = (route.waiting.is_empty(), &route.held_for) {
+            replica.set_patient(true);
         }
     }
 

@@ -86,8 +86,8 @@ const OBJECTS: [&str; 5] = ["comp0", "iothread1", "m0", "redire0", "redire1"];
 /// The primary's character devices.
 const STREAMS: [&str; 6] = ["mirror0", "compare1", "compare0", "compare0-0", "compare_out", "compare_out0"];
 
-/// Arms a running primary with a secondary that waits, and returns when the first checkpoint is
-/// committed: the time that took. What the primary's guest says waits meanwhile.
+/// Arms a running primary with a secondary that waits, and returns when the copy is complete: the time that took. The
+/// guest runs while it is copied, and only at the end stands still: what it says from then on waits for a checkpoint.
 ///
 /// # Errors
 ///
@@ -104,6 +104,7 @@ pub fn protect(primary: &Replica, secondary: &Replica, mode: Mode, links: &Links
 fn arm(primary: &Replica, secondary: &Replica, mode: Mode, links: &Links) -> Result<()> {
     set_capabilities(primary, true)?;
     set_capabilities(secondary, true)?;
+    pause_before_switchover(primary)?;
     let parameters = json!({
         "x-checkpoint-delay": mode.delay_ms(),
         "max-bandwidth": UNLIMITED,
@@ -113,17 +114,28 @@ fn arm(primary: &Replica, secondary: &Replica, mode: Mode, links: &Links) -> Res
     if let (Mode::Colo, Some([to, from])) = (mode, &links.packets) {
         add_secondary_filters(secondary, &to.1, &from.1)?;
     }
-    if let Some(address) = links.disk {
-        replication::join(primary, secondary, address)?;
-    }
     let (to, from) = match (mode, &links.packets) {
         (Mode::Colo, Some([to, from])) => (Some(&to.0), Some(&from.0)),
         _ => (None, None),
     };
-    add_primary_filters(primary, mode, to, from)?;
+    add_comparer(primary, mode, to, from)?;
+    let disk = links.disk.map(|address| replication::copy(primary, secondary, address)).transpose()?;
     listen(secondary, &links.checkpoints.1)?;
     connect(primary, &links.checkpoints.0)?;
+    wait_for_status(primary, secondary, "pre-switchover")?;
+    // The guest stands still until it is told to go on below.
+    if let Some(disk) = disk {
+        replication::join(primary, disk)?;
+    }
+    hold_packets_back(primary, mode)?;
+    primary.execute("migrate-continue", json!({ "state": "pre-switchover" }))?;
     wait_for_status(primary, secondary, "colo")
+}
+
+/// The next migration stops the guest before its end, and waits to be told to go on.
+fn pause_before_switchover(source: &Replica) -> Result<()> {
+    let pause = json!([{ "capability": "pause-before-switchover", "state": true }]);
+    source.execute("migrate-set-capabilities", json!({ "capabilities": pause })).map(drop)
 }
 
 fn set_capabilities(replica: &Replica, colo: bool) -> Result<()> {
@@ -201,7 +213,8 @@ fn add_object(replica: &Replica, object: Value) -> Result<()> {
     replica.execute("object-add", object).map(drop)
 }
 
-fn add_primary_filters(
+/// Everything that holds packets back but what leads them there.
+fn add_comparer(
     primary: &Replica,
     mode: Mode,
     mirror: Option<&OwnedFd>,
@@ -220,12 +233,7 @@ fn add_primary_filters(
     add_loop(primary, ["compare_out", "compare_out0"])?;
     if let Some(stream) = mirror {
         add_stream(primary, "mirror0", stream)?;
-        let mirror = json!({ "qom-type": "filter-mirror", "id": "m0", "netdev": "net0", "queue": "tx", "outdev": "mirror0" });
-        add_object(primary, mirror)?;
     }
-    let redirector = |id: &str, key: &str, device: &str| json!({ "qom-type": "filter-redirector", "id": id, "netdev": "net0", "queue": "rx", key: device });
-    add_object(primary, redirector("redire0", "indev", "compare_out"))?;
-    add_object(primary, redirector("redire1", "outdev", "compare0"))?;
     add_object(primary, json!({ "qom-type": "iothread", "id": "iothread1" }))?;
     let mut compare = json!({
         "qom-type": "colo-compare", "id": "comp0", "iothread": "iothread1",
@@ -237,6 +245,17 @@ fn add_primary_filters(
         compare["expired_scan_cycle"] = json!(2);
     }
     add_object(primary, compare)
+}
+
+/// From now on the guest's packets go through the comparer, and what comes for it to the secondary too, where that runs.
+fn hold_packets_back(primary: &Replica, mode: Mode) -> Result<()> {
+    if mode == Mode::Colo {
+        let mirror = json!({ "qom-type": "filter-mirror", "id": "m0", "netdev": "net0", "queue": "tx", "outdev": "mirror0" });
+        add_object(primary, mirror)?;
+    }
+    let redirector = |id: &str, key: &str, device: &str| json!({ "qom-type": "filter-redirector", "id": id, "netdev": "net0", "queue": "rx", key: device });
+    add_object(primary, redirector("redire0", "indev", "compare_out"))?;
+    add_object(primary, redirector("redire1", "outdev", "compare0"))
 }
 
 fn add_secondary_filters(secondary: &Replica, from_primary: &OwnedFd, to_primary: &OwnedFd) -> Result<()> {
@@ -357,8 +376,7 @@ fn move_to(
 ) -> Result<()> {
     set_capabilities(source, false)?;
     set_capabilities(target, false)?;
-    let before = json!([{ "capability": "pause-before-switchover", "state": true }]);
-    source.execute("migrate-set-capabilities", json!({ "capabilities": before }))?;
+    pause_before_switchover(source)?;
     source.execute(
         "migrate-set-parameters",
         json!({ "max-bandwidth": UNLIMITED, "downtime-limit": STILL_MS }),

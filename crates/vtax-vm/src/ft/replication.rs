@@ -15,10 +15,15 @@ const SENDER: &str = "replication0";
 /// How long copying the whole disk to a new secondary may take.
 const COPY_WITHIN: Duration = Duration::from_secs(60);
 
-/// Copies the primary's disk to the secondary's, then stops the primary's guest and has every further
-/// write sent along. The guest goes on with the first checkpoint. `address` is the secondary's on the
-/// link between them.
-pub(super) fn join(primary: &Replica, secondary: &Replica, address: SocketAddr) -> Result<()> {
+/// A disk whose copy is kept the same by a job of the primary's.
+pub(super) struct Copied {
+    /// The secondary's disk as the primary reaches it.
+    nbd: Value,
+}
+
+/// Copies the primary's disk to the secondary's while the guest runs. `address` is the secondary's on the link between
+/// them.
+pub(super) fn copy(primary: &Replica, secondary: &Replica, address: SocketAddr) -> Result<Copied> {
     let [host, port] = [address.ip().to_string(), address.port().to_string()];
     let place = json!({ "type": "inet", "host": host, "port": port });
     let open = json!({ "type": "inet", "data": { "host": host, "port": port } });
@@ -31,7 +36,11 @@ pub(super) fn join(primary: &Replica, secondary: &Replica, address: SocketAddr) 
     let job = json!({ "job-id": "copy", "device": DISK, "target": "copytarget", "sync": "full" });
     primary.execute("blockdev-mirror", job)?;
     wait_for_job(primary, |state| state == Some("ready"))?;
-    primary.execute("stop", Value::Null)?;
+    Ok(Copied { nbd })
+}
+
+/// Has every further write sent along. The guest must stand still; with the first checkpoint the copy is the disk's.
+pub(super) fn join(primary: &Replica, Copied { nbd }: Copied) -> Result<()> {
     primary.execute("block-job-cancel", json!({ "device": "copy" }))?;
     wait_for_job(primary, |state| state.is_none())?;
     primary.execute("blockdev-del", json!({ "node-name": "copytarget" }))?;
@@ -63,6 +72,10 @@ fn wait_for_job(replica: &Replica, wanted: impl Fn(Option<&str>) -> bool) -> Res
 /// Takes the primary's end of the replication away; what isn't there is no error.
 pub(super) fn part(primary: &Replica) {
     let child = json!({ "parent": DISK, "child": "children.1" });
+    // Of a copy that was never joined.
+    if primary.execute("block-job-cancel", json!({ "device": "copy", "force": true })).is_ok() {
+        let _ = wait_for_job(primary, |state| state.is_none());
+    }
     // Of a replication that never got that far there is nothing to take away.
     let _ = primary.execute("x-blockdev-change", child);
     let _ = primary.execute("blockdev-del", json!({ "node-name": SENDER }));
