@@ -11,6 +11,7 @@ mod probe;
 mod redis;
 mod report;
 mod sip;
+mod storage;
 mod vm;
 
 use crate::sheet::Sheet;
@@ -22,6 +23,7 @@ const SUITES: &[Suite] = &[
     ("http", http::rows),
     ("redis", redis::rows),
     ("sip", sip::rows),
+    ("storage", storage::rows),
     ("net", net::rows),
     ("probe", probe::rows),
     ("report", report::rows),

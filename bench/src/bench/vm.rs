@@ -56,6 +56,7 @@ fn boot_to_ready(guest: &Guest) -> Result<f64> {
         cpus: CpuSet::default(),
         control_groups: Vec::new(),
         root: PathBuf::from("/"),
+        disk: None,
     };
     let started = Instant::now();
     let vm = Vm::start(guest, config)?;

@@ -52,6 +52,7 @@ fn config() -> VmConfig {
         cpus: CpuSet::default(),
         control_groups: Vec::new(),
         root: PathBuf::from("/"),
+        disk: None,
     }
 }
 

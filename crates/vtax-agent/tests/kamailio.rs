@@ -66,6 +66,7 @@ fn starts_in_a_guest(guest: &Guest, service: &Service, provisioning: &Provisioni
         cpus: CpuSet::default(),
         control_groups: Vec::new(),
         root: PathBuf::from("/"),
+        disk: None,
     };
     let vm = Vm::start(guest, config).unwrap();
     let stream = vm.agent_stream().unwrap();

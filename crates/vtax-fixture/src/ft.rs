@@ -551,6 +551,7 @@ fn cell(base: &Cell, name: &str, mode: Option<FtMode>, options: &Options) -> Cel
             vcpus: Some(1),
             memory: Bytes::from_mib(256),
             fault_tolerance: Some(FaultTolerance::new(mode)),
+            disk: None,
         }),
     };
     let mut cell = Cell {

@@ -5,6 +5,7 @@
 pub mod ft;
 pub mod network;
 pub mod sip;
+pub mod storage;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -193,7 +194,10 @@ fn record(
             let rate = noise.around(c.capacity * 1.05, 0.02) as u64;
             Finding::Throughput { load: closed(c, rate, options.seconds, noise) }
         }
-        MeasureKind::Ims(_) | MeasureKind::Failover(_) | MeasureKind::Network(_) => {
+        MeasureKind::Ims(_)
+        | MeasureKind::Failover(_)
+        | MeasureKind::Network(_)
+        | MeasureKind::Storage(_) => {
             unreachable!("these plans measure requests only")
         }
     };
@@ -452,6 +456,7 @@ fn cell(c: &Character, target: Option<&str>, options: &Options) -> Cell {
                     vcpus: Some(1),
                     memory: Bytes::from_mib(256),
                     fault_tolerance: None,
+                    disk: None,
                 }),
                 "container" => EnvironmentKind::Container,
                 _ => EnvironmentKind::Native,

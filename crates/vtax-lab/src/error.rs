@@ -49,6 +49,14 @@ pub enum LabError {
         /// Why not.
         reason: String,
     },
+    /// A node's disk can't be made.
+    #[error("disk in {place}: {reason}")]
+    Disk {
+        /// Where.
+        place: String,
+        /// Why not.
+        reason: String,
+    },
     /// No guest was prepared, so there is nothing to boot.
     #[error("virtual machine {node}: no guest kernel was prepared for this lab")]
     NoGuest {
@@ -157,6 +165,12 @@ impl<T> While<T> for vtax_sys::Result<T> {
 /// Adds to a failed file operation what was tried on what.
 pub(crate) trait OnPath<T> {
     fn on(self, operation: &'static str, path: &Path) -> Result<T>;
+}
+
+impl<T> OnPath<T> for std::result::Result<T, rustix::io::Errno> {
+    fn on(self, operation: &'static str, path: &Path) -> Result<T> {
+        self.map_err(io::Error::from).on(operation, path)
+    }
 }
 
 impl<T> OnPath<T> for io::Result<T> {

@@ -14,6 +14,7 @@ use vtax_vm::{ThreadRole, Vm};
 use crate::attachment::Attachment;
 use crate::budget::Enforced;
 use crate::container::Container;
+use crate::disk::Disk;
 use crate::error::{LabError, OnPath, Result, While};
 use crate::ft::{FtPair, Outcome};
 use crate::process_io::tail;
@@ -58,6 +59,8 @@ pub struct Node {
     pub(crate) facts: BTreeMap<String, String>,
     /// A directory of the host's that has to be removed (loopback).
     pub(crate) on_host: Option<PathBuf>,
+    /// Its disk.
+    pub(crate) disk: Option<Disk>,
 }
 
 impl Node {
@@ -117,6 +120,12 @@ impl Node {
             Some(Host::Pair(pair)) => pair.pids()[0].map_or(0, u32::cast_signed),
             None => 0,
         }
+    }
+
+    /// Its disk, where it was to have one.
+    #[must_use]
+    pub const fn disk(&self) -> Option<&Disk> {
+        self.disk.as_ref()
     }
 
     /// The virtual machine, where it is one.
@@ -228,6 +237,9 @@ impl Node {
         self.attachment.netns = None;
         if let Some(directory) = self.on_host.take() {
             errors.extend(std::fs::remove_dir_all(&directory).on("remove", &directory).err());
+        }
+        if let Some(disk) = self.disk.take() {
+            errors.extend(disk.remove().err());
         }
         if let Some(group) = self.group.take() {
             errors.extend(group.remove().during(|| format!("end node {}", self.name())).err());

@@ -1,6 +1,8 @@
 //! What nodes and testbeds are built from.
 
-use vtax_plan::model::{Budget, Environment, EnvironmentKind, NetPath};
+use std::path::PathBuf;
+
+use vtax_plan::model::{Budget, Environment, EnvironmentKind, NetPath, VirtualDisk};
 use vtax_units::{Bytes, CpuSet};
 
 /// A node to be built.
@@ -12,12 +14,23 @@ pub struct NodeSpec {
     pub cpus: CpuSet,
     /// Memory it may use; for a virtual machine the guest's memory.
     pub memory: Option<Bytes>,
+    /// A place for files on a disk of the host's; in a virtual machine a disk of its own.
+    pub disk: Option<DiskSpec>,
+}
+
+/// Where a node's disk is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiskSpec {
+    /// Directory of the host, in whose file system it is.
+    pub directory: PathBuf,
+    /// What a virtual machine sees.
+    pub shape: VirtualDisk,
 }
 
 impl NodeSpec {
     /// A node without limits.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), cpus: CpuSet::default(), memory: None }
+        Self { name: name.into(), cpus: CpuSet::default(), memory: None, disk: None }
     }
 }
 
@@ -33,13 +46,15 @@ pub struct TestbedSpec {
     pub path: NetPath,
     /// What each side gets.
     pub budget: Budget,
+    /// Directory of the host in which each system under test has a disk; `None`: they need none.
+    pub disk: Option<PathBuf>,
 }
 
 impl TestbedSpec {
     /// One system under test and no routers.
     #[must_use]
     pub fn of_one(environment: Environment, path: NetPath, budget: Budget) -> Self {
-        Self { suts: vec![SutSpec::new(environment)], routers: 0, path, budget }
+        Self { suts: vec![SutSpec::new(environment)], routers: 0, path, budget, disk: None }
     }
 }
 
@@ -131,8 +146,12 @@ mod tests {
     #[test]
     fn a_guests_memory_is_its_environments_unless_told_otherwise() {
         let budget = Budget { sut_cpus: None, sut_memory: Bytes::from_mib(128), client_cpus: None };
-        let options =
-            vtax_plan::model::VmOptions { vcpus: None, memory: Bytes::from_mib(256), fault_tolerance: None };
+        let options = vtax_plan::model::VmOptions {
+            vcpus: None,
+            memory: Bytes::from_mib(256),
+            fault_tolerance: None,
+            disk: None,
+        };
         let of = |kind| SutSpec::new(Environment { name: "e".into(), kind });
         assert_eq!(of(EnvironmentKind::Native).memory_of(&budget), Bytes::from_mib(128));
         assert_eq!(of(EnvironmentKind::Vm(options)).memory_of(&budget), Bytes::from_mib(256));

@@ -98,6 +98,7 @@ impl Ssh<'_> {
             directory: DIRECTORY.into(),
             facts: BTreeMap::new(),
             on_host: None,
+            disk: None,
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
-use vtax_plan::model::{EnvironmentKind, NetPath};
+use vtax_plan::model::{EnvironmentKind, NetPath, VirtualDisk};
 use vtax_sys::netlink::LinkStats;
 use vtax_sys::sched;
 use vtax_units::CpuSet;
@@ -14,7 +14,7 @@ use crate::fabric::Fabric;
 use crate::lab::Lab;
 use crate::node::Node;
 use crate::path::{self, Built, Cable, Capture, End, PathParts, PathSwitch, Placed, Site};
-use crate::spec::{NodeSpec, Slot, SutCpus, TestbedSpec};
+use crate::spec::{DiskSpec, NodeSpec, Slot, SutCpus, TestbedSpec};
 
 /// The testbed of one trial; taken down when dropped.
 #[derive(Debug)]
@@ -164,11 +164,19 @@ impl Lab {
             name: slot.node_name(role, number),
             cpus: allocation.client.clone(),
             memory: None,
+            disk: None,
         };
         let suts = spec.suts.iter().zip(&sets).enumerate().map(|(number, (sut, cpus))| NodeSpec {
             name: slot.node_name("sut", number),
             cpus: cpus.clone(),
             memory: Some(sut.memory_of(&spec.budget)),
+            disk: spec.disk.as_ref().map(|directory| DiskSpec {
+                directory: directory.clone(),
+                shape: match &sut.environment.kind {
+                    EnvironmentKind::Vm(vm) => vm.disk.unwrap_or_default(),
+                    EnvironmentKind::Native | EnvironmentKind::Container => VirtualDisk::default(),
+                },
+            }),
         });
         let mut site = Site {
             client: on_client("client", 0),

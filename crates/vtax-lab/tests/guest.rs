@@ -58,6 +58,7 @@ fn in_guest(guest: &Guest, name: &str, script: &str) {
         cpus: CpuSet::default(),
         control_groups: Vec::new(),
         root: PathBuf::from("/"),
+        disk: None,
     };
     let vm = Vm::start(guest, config).unwrap();
     let stream = vm.agent_stream().unwrap();

@@ -229,6 +229,7 @@ fn a_failed_build_leaves_nothing(lab: &mut Lab) {
         vcpus: None,
         memory: Bytes::from_mib(256),
         fault_tolerance: None,
+        disk: None,
     });
     let before = Snapshot::take();
     let e = lab.build(&spec(vm, PathKind::Bridge, None)).unwrap_err();

@@ -244,6 +244,7 @@ fn vm(path: NetPath) -> vtax_lab::TestbedSpec {
             vcpus: Some(1),
             memory: Bytes::from_mib(256),
             fault_tolerance: None,
+            disk: None,
         }),
         path,
     )

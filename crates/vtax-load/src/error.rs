@@ -47,6 +47,9 @@ pub enum LoadError {
         #[source]
         source: serde_json::Error,
     },
+    /// Storage can't be worked on.
+    #[error(transparent)]
+    Storage(#[from] crate::storage::StorageError),
     /// A worker panicked.
     #[error("load generator: worker {worker} panicked: {message}")]
     Panicked {

@@ -12,6 +12,7 @@ use crate::family::http::{HttpSession, HttpSpec};
 use crate::family::network::{NetworkAnswer, NetworkSession, NetworkSpec};
 use crate::family::redis::{RedisSession, RedisSpec};
 use crate::family::sip::{SipProfile, SipResult, SipSession, SipSpec};
+use crate::family::storage::{StorageResult, StorageSession, StorageSpec, StorageStep};
 use crate::{Control, LoadError, LoadResult, RequestStep, Sample};
 
 /// What a load is opened with: what all its steps have in common.
@@ -26,6 +27,8 @@ pub enum LoadSpec {
     Network,
     /// Redis requests; takes [`Step::Requests`].
     Redis(RedisSpec),
+    /// Storage; takes [`Step::Storage`].
+    Storage(StorageSpec),
 }
 
 /// What an open load is asked to do next.
@@ -38,6 +41,8 @@ pub enum Step {
     Sip(SipProfile),
     /// One network test.
     Network(NetworkSpec),
+    /// One operation on files.
+    Storage(Box<StorageStep>),
 }
 
 impl Step {
@@ -47,6 +52,7 @@ impl Step {
             Self::Requests(_) => "requests",
             Self::Sip(_) => "SIP phases",
             Self::Network(_) => "a network test",
+            Self::Storage(_) => "a test of storage",
         };
         LoadError::Spec { field: "step", reason: format!("a load of {family} can't run {own}") }
     }
@@ -74,6 +80,7 @@ impl LoadSpec {
             Self::Sip(spec) => Box::new(SipSession::open(spec)?),
             Self::Network => Box::new(NetworkSession),
             Self::Redis(spec) => Box::new(RedisSession::open(spec)?),
+            Self::Storage(spec) => Box::new(StorageSession::open(spec)?),
         })
     }
 }
@@ -83,7 +90,7 @@ impl LoadSpec {
     #[must_use]
     pub const fn opening(&self) -> Duration {
         match self {
-            Self::Http(_) | Self::Sip(_) | Self::Network => Duration::ZERO,
+            Self::Http(_) | Self::Sip(_) | Self::Network | Self::Storage(_) => Duration::ZERO,
             Self::Redis(_) => RedisSession::OPENING,
         }
     }
@@ -117,6 +124,13 @@ impl Session for RedisSession {
     }
 }
 
+impl Session for StorageSession {
+    fn run(&mut self, step: &Step, control: &Control) -> Result<Vec<u8>, LoadError> {
+        let Step::Storage(step) = step else { return Err(step.not_of("storage")) };
+        self.run_step(step, control)?.to_bytes()
+    }
+}
+
 /// What a step of requests found, of any family.
 fn requests(result: LoadResult, control: &Control) -> Result<Vec<u8>, LoadError> {
     LoadAnswer { result, answered: control.progress().ok }.to_bytes()
@@ -135,6 +149,16 @@ pub trait StepResult: Sized {
 }
 
 impl StepResult for SipResult {
+    fn to_bytes(&self) -> Result<Vec<u8>, LoadError> {
+        to_json(self)
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        from_json(bytes)
+    }
+}
+
+impl StepResult for StorageResult {
     fn to_bytes(&self) -> Result<Vec<u8>, LoadError> {
         to_json(self)
     }

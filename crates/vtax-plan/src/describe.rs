@@ -22,6 +22,7 @@ impl MeasureKind {
             }
             Self::Ims(m) => ims(m),
             Self::Network(m) => network(m),
+            Self::Storage(m) => m.describe(),
         }
     }
 }

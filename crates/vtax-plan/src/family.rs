@@ -6,6 +6,7 @@ pub(crate) mod http;
 pub(crate) mod network;
 pub(crate) mod redis;
 pub(crate) mod sip;
+pub(crate) mod storage;
 
 use std::collections::BTreeSet;
 
@@ -13,7 +14,7 @@ use vtax_units::Nanos;
 
 use crate::assumptions::Assumptions;
 use crate::model::{
-    EnvironmentKind, Measure, MeasureKind, NetworkTest, Protocol, Subscribers, Timing, Workload,
+    EnvironmentKind, Measure, MeasureKind, NetworkTest, Protocol, StorageTest, Subscribers, Timing, Workload,
 };
 
 /// Why a measure can't be made with a workload.
@@ -37,6 +38,12 @@ impl Misfit {
         instead: "measure `capacity`, `latency` or `throughput`, or use one of these workloads",
     };
 
+    /// Tests of storage with a workload that has none.
+    const STORAGE: Self = Self {
+        why: "`storage` makes the tests of a workload `storage`",
+        instead: "measure `capacity`, `latency` or `throughput`, or use this workload",
+    };
+
     /// Which measures the families of requests and answers have.
     fn unless_of_requests(measure: &MeasureKind) -> Result<(), Self> {
         match measure {
@@ -46,6 +53,7 @@ impl Misfit {
             | MeasureKind::Failover(_) => Ok(()),
             MeasureKind::Ims(_) => Err(Self::IMS),
             MeasureKind::Network(_) => Err(Self::NETWORK),
+            MeasureKind::Storage(_) => Err(Self::STORAGE),
         }
     }
 }
@@ -95,6 +103,11 @@ pub trait WorkloadModel {
         &[]
     }
 
+    /// The tests of storage that a trial is made of, in their order.
+    fn storage_tests(&self) -> &[StorageTest] {
+        &[]
+    }
+
     /// Kernel modules that both ends need; kernels that have their content built in don't miss them.
     fn kernel_modules(&self) -> BTreeSet<String> {
         BTreeSet::new()
@@ -115,6 +128,7 @@ impl Workload {
             Self::Sip(sip) => sip.as_ref(),
             Self::Network(network) => network,
             Self::Redis(redis) => redis,
+            Self::Storage(storage) => storage,
         }
     }
 }

@@ -21,6 +21,7 @@ pub(crate) use crate::family::http::raw::*;
 pub(crate) use crate::family::network::raw::*;
 pub(crate) use crate::family::redis::raw::*;
 pub(crate) use crate::family::sip::raw::*;
+pub(crate) use crate::family::storage::raw::*;
 use crate::model::{self, Protocol};
 use crate::source::Spanned;
 
@@ -40,14 +41,14 @@ raw! {
         /// The network between client and service: `direct`, `bridge`, `gigabit`, `ovs`, `sdn`,
         /// `bridged`, `vm-vm`, `mininet` or `nic`.
         default paths: Many<PathRaw> = "bridge",
-        /// The software under test: `http`, `apache`, `nginx`, `sip`, `kamailio`, `peer` or a `command`
-        /// of your own. Without it, `peer` where the workload is a network test.
+        /// The software under test: `http`, `apache`, `nginx`, `sip`, `kamailio`, `redis`, `peer`, `disk`
+        /// or a `command` of your own. Without it, `peer` where the workload is a network test, and `disk` where it is `storage`.
         optional services: Many<ServiceRaw>,
         /// What the load generator does. A list as a value makes one cell for each of its items; with
         /// `tcp`, `udp`, `ping` and `rr`, of which there may be a list, it makes one test for each.
         required workload: Many<WorkloadRaw>,
         /// What is measured in each cell, in order: `capacity`, `latency`, `throughput`, `ims`,
-        /// `failover`, `network`.
+        /// `failover`, `network`, `storage`.
         required measure: Many<MeasureRaw>,
         /// What breaks while the load of `failover` is held, and what is mended.
         optional faults: Many<FaultRaw>,
@@ -92,6 +93,8 @@ raw! {
         optional vcpus: Many<u32>,
         /// How it is protected against the failure of its host: a mode, or a mode with options.
         optional fault_tolerance: FaultToleranceRaw,
+        /// Its disk, for the workload `storage`.
+        optional disk: VirtualDiskRaw,
     }
 
     /// How often each measure is repeated in each cell.
@@ -183,6 +186,8 @@ kinds! {
         redis: Redis(RedisRaw),
         /// The embedded network server.
         peer: Peer(PeerRaw),
+        /// The system under test's own disk: no server.
+        disk: Disk(DiskRaw),
         /// A service of your own.
         command: Command(CommandRaw),
     }
@@ -203,6 +208,8 @@ kinds! {
         ping: Ping(PingRaw),
         /// Request/response transactions over TCP.
         rr: Rr(RrRaw),
+        /// Files that are written and read, every read compared with what was written last.
+        storage: Storage(StorageRaw),
     }
 
     /// What is measured.
@@ -219,6 +226,8 @@ kinds! {
         failover: Failover(FailoverRaw),
         /// The tests of a network workload, one after the other, in an order drawn for each trial.
         network: Network(NetworkRaw),
+        /// The tests of a storage workload, one after the other in their order.
+        storage: Storage(StorageMeasureRaw),
     }
 }
 
@@ -247,6 +256,7 @@ impl WorkloadRaw {
             Self::Http(_) => Protocol::Http,
             Self::Sip(_) => Protocol::Sip,
             Self::Redis(_) => Protocol::Redis,
+            Self::Storage(_) => Protocol::Storage,
             Self::Tcp(_) | Self::Udp(_) | Self::Ping(_) | Self::Rr(_) => Protocol::Network,
         }
     }

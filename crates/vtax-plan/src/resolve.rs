@@ -15,7 +15,7 @@ use vtax_units::{Bytes, Nanos};
 use self::check::{LONGEST, check_name, count_in, duration_in, memory_in, share_in};
 use self::variants::{Named, Variants};
 use crate::diagnose::Report;
-use crate::family::network;
+use crate::family::{network, storage};
 use crate::model::{Budget, PLAN_VERSION, Plan, Protocol, Repeat, Service, TrialKind};
 use crate::raw::{BudgetRaw, PlanRaw, RepeatRaw};
 use crate::source::{Span, Spanned};
@@ -60,6 +60,9 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
         matrix::cells(&parts, raw.services.as_ref().map_or(raw.baseline.as_ref()?.span, |s| s.span), report);
     let measures = measures?;
     ft::check(raw, &cells, &measures, report);
+    if let Some(workload) = &raw.workload {
+        storage::resolve::check_cells(&cells, workload.span, report);
+    }
     let plan = Plan {
         version: PLAN_VERSION,
         name: name?,
@@ -104,15 +107,21 @@ fn check_duet(plan: &Plan, span: Span, report: &mut Report) {
     }
 }
 
-/// The services named; the network server where a network test needs no more said.
+/// The services named; the network server or the disk where the workload needs no more said.
 fn services(raw: &PlanRaw, report: &mut Report) -> Option<Vec<Named<Service>>> {
     if let Some(services) = &raw.services {
         return Some(families::services(&services.value, report));
     }
     let workload = raw.workload.as_ref()?;
-    let variants = Variants::of(network::resolve::default_peer());
-    if workload.value.items.iter().all(|w| w.value.protocol() == Protocol::Network) {
-        return Some(vec![Named { name: "peer".to_owned(), span: workload.span, variants }]);
+    let all = |protocol| workload.value.items.iter().all(|w| w.value.protocol() == protocol);
+    let default = if all(Protocol::Network) {
+        Some(network::resolve::default_peer())
+    } else {
+        all(Protocol::Storage).then(storage::resolve::default_disk)
+    };
+    if let Some(service) = default {
+        let name = service.name.clone();
+        return Some(vec![Named { name, span: workload.span, variants: Variants::of(service) }]);
     }
     // No other mapping has this key.
     if !report.guessed.contains("services") {

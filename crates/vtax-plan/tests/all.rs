@@ -10,4 +10,5 @@ mod plans;
 mod redis;
 mod schema;
 mod sip;
+mod storage;
 mod validate;

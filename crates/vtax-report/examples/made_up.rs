@@ -8,8 +8,7 @@ use std::time::Instant;
 use vtax_report::write_all;
 use vtax_store::{RunDir, StoreError};
 
-const USAGE: &str =
-    "usage: made_up http|sip|sip-large|network|network-stacks|ft|ft-sip|ft-modes|ft-interval DIR [TARGET...]";
+const USAGE: &str = "usage: made_up http|sip|sip-large|storage|network|network-stacks|ft|ft-sip|ft-modes|ft-interval DIR [TARGET...]";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -22,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn create(kind: &str, path: &Path, targets: Vec<String>) -> Result<Option<RunDir>, StoreError> {
-    use vtax_fixture::{ft, network, sip};
+    use vtax_fixture::{ft, network, sip, storage};
     let run = match kind {
         "http" => vtax_fixture::create(path, &vtax_fixture::Options { targets, ..Default::default() })?,
         "sip" => sip::create(path, &sip::Options::default())?,
@@ -37,6 +36,7 @@ fn create(kind: &str, path: &Path, targets: Vec<String>) -> Result<Option<RunDir
             };
             sip::create(path, &large)?
         }
+        "storage" => storage::create(path)?,
         "network" => network::create(path, &network::Options::default())?,
         "network-stacks" => {
             let stacks = network::Options {

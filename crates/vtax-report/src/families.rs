@@ -5,14 +5,16 @@
 use vtax_plan::model::{Cell, Measure, Plan};
 use vtax_store::record::{Finding, TrialRecord, Validity};
 
-use crate::family::{http::trial as http, network::trial as network, sip::trial as sip};
+use crate::family::{
+    http::trial as http, network::trial as network, sip::trial as sip, storage::trial as storage,
+};
 use crate::ft::trial as faults;
 use crate::general::trial as loads;
 use crate::metric::{Info, Observed};
 
 /// Every metric, in the order of tables: each family's own, then those of all loads, then those of faults.
-const METRICS: [&[Info]; 5] =
-    [sip::METRICS, http::METRICS, network::METRICS, loads::METRICS, faults::METRICS];
+const METRICS: [&[Info]; 6] =
+    [sip::METRICS, http::METRICS, network::METRICS, storage::METRICS, loads::METRICS, faults::METRICS];
 
 /// Every metric, in the order of tables.
 pub(crate) fn metrics() -> impl Iterator<Item = &'static Info> {
@@ -30,13 +32,14 @@ pub(crate) fn observed(record: &TrialRecord) -> Vec<Observed<'_>> {
         return Vec::new();
     }
     let mut all = network::observed(record);
+    all.extend(storage::observed(record));
     let mut values = loads::of_cpu(record);
     values.extend(match record.finding() {
         Some(Finding::Capacity(found)) => http::values(found).into_iter().collect(),
         Some(Finding::Latency { .. } | Finding::Throughput { .. }) => loads::of_load(record),
         Some(Finding::Ims(found)) => sip::values(found),
         Some(Finding::Failover(_)) => faults::values(record),
-        Some(Finding::Network(_) | Finding::Unknown { .. }) | None => Vec::new(),
+        Some(Finding::Network(_) | Finding::Storage(_) | Finding::Unknown { .. }) | None => Vec::new(),
     });
     // The outages of faults are no part of the usual latency: they have a section of their own.
     let usual = loads::load(record).filter(|_| faults::failover(record).is_none());
@@ -54,16 +57,22 @@ pub(crate) fn observed(record: &TrialRecord) -> Vec<Observed<'_>> {
 pub(crate) fn forget_histograms(record: &mut TrialRecord) {
     loads::forget_histograms(record);
     network::forget_histograms(record);
+    storage::forget_histograms(record);
 }
 
 /// What a measure of a plan is called in the summary: its name, or those of its tests.
 pub(crate) fn names_of(plan: &Plan, measure: &Measure) -> Vec<String> {
-    network::names_of_tests(plan, measure).unwrap_or_else(|| vec![measure.name.clone()])
+    let tests = network::names_of_tests(plan, measure).or_else(|| storage::names_of_tests(plan, measure));
+    tests.unwrap_or_else(|| vec![measure.name.clone()])
 }
 
 /// What a trial found, in a few words.
 pub(crate) fn told(record: &TrialRecord, cell: Option<&Cell>) -> String {
     match record.finding() {
+        Some(Finding::Storage(_)) => storage::told(&record.observations),
+        None if record.observations.iter().any(|o| o.storage().is_some()) => {
+            storage::told(&record.observations)
+        }
         None | Some(Finding::Network(_)) => {
             cell.map_or_else(String::new, |cell| network::told(&record.observations, cell))
         }

@@ -7,6 +7,7 @@ pub(crate) fn quantity(value: f64, unit: &str) -> String {
         "ns/req" => format!("{}/req", duration(value)),
         "1" => format!("{} %", digits(value * 100.0)),
         "bit/s" => scaled(value, 1000.0, &["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"]),
+        "B/s" => scaled(value, 1000.0, &["B/s", "kB/s", "MB/s", "GB/s", "TB/s"]),
         "B" => scaled(value, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"]),
         "" => digits(value),
         _ => scaled_suffix(value, unit),

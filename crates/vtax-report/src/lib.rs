@@ -34,4 +34,5 @@ mod workbook;
 
 pub use error::ReportError;
 pub use family::network::line::told_tests;
+pub use family::storage::trial::told as told_storage;
 pub use report::{Format, Report, write_all};

@@ -117,7 +117,7 @@ pub(crate) fn leads(data: &RunData, measure: &str, metric: &str) -> bool {
         Some(MeasureKind::Ims(_)) => metric == "doc",
         // Faults have a section of their own.
         Some(MeasureKind::Failover(_)) => false,
-        Some(MeasureKind::Latency(_) | MeasureKind::Network(_)) | None => true,
+        Some(MeasureKind::Latency(_) | MeasureKind::Network(_) | MeasureKind::Storage(_)) | None => true,
     }
 }
 

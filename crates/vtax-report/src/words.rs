@@ -55,6 +55,8 @@ pub(crate) fn reason_word(reason: InvalidReason) -> &'static str {
         InvalidReason::PathCut => "path cut",
         InvalidReason::ProtectionLost => "protection lost",
         InvalidReason::MtuMismatch => "MTU mismatch",
+        InvalidReason::DataWrong => "wrong data",
+        InvalidReason::CacheNotAsAsked => "cache not as asked",
         InvalidReason::Unknown => "a reason that this vtax doesn't know",
     }
 }

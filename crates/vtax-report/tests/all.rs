@@ -7,5 +7,6 @@ mod network;
 mod recompute;
 mod report;
 mod sip;
+mod storage;
 mod support;
 mod verdicts;

@@ -1,6 +1,7 @@
 //! What a family of workloads must be able to do to be measured, and what it is given for that.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::time::Duration;
 
 use vtax_agent::message::Provisioning;
@@ -23,9 +24,13 @@ pub(crate) const BOOT_WITHIN: Duration = Duration::from_secs(90);
 /// The load is opened on the client node before the probes start, and closed after they have stopped: what
 /// opening costs, such as keys that are written or sessions that are set up, counts for no request.
 pub(crate) trait Instrument {
-    /// The load that is opened. `target` is where the service listens, `sources` are the client's addresses
-    /// where the workload asks for more than one.
-    fn load(&self, target: SocketAddr, sources: &[IpAddr], order: &Order<'_>) -> LoadSpec;
+    /// The load that is opened.
+    fn load(&self, ends: &Ends<'_>, order: &Order<'_>) -> LoadSpec;
+
+    /// Whether it is opened on the system under test's own node instead of the client's.
+    fn is_on_sut(&self) -> bool {
+        false
+    }
 
     /// Makes the measurement that `order` asks for, with the load open.
     ///
@@ -33,6 +38,16 @@ pub(crate) trait Instrument {
     ///
     /// [`AgentError`] where a node can't be asked any more, or the measure is none of this family's.
     fn measure(&mut self, site: &mut Site<'_>, order: &Order<'_>) -> Result<Measured, AgentError>;
+}
+
+/// Where a load comes from and where it goes.
+pub(crate) struct Ends<'a> {
+    /// Where the service listens.
+    pub(crate) target: SocketAddr,
+    /// The client's addresses, where the workload asks for more than one.
+    pub(crate) sources: &'a [IpAddr],
+    /// Where the system under test has its disk, as it sees it, where the workload needs one.
+    pub(crate) disk: Option<&'a Path>,
 }
 
 /// A testbed that stands, with its service running, its load open, and all that watches it.

@@ -155,7 +155,8 @@ fn figures(record: &TrialRecord) -> Vec<(String, Direction, f64)> {
         }
         Some(Finding::Ims(ims)) => one(Direction::Higher, ims.doc.map(|doc| doc.effective.0)),
         // Faults are repeated as often as the plan says; no tax is made of them.
-        Some(Finding::Failover(_) | Finding::Network(_) | Finding::Unknown { .. }) | None => of_tests(record),
+        Some(Finding::Failover(_) | Finding::Network(_) | Finding::Storage(_) | Finding::Unknown { .. })
+        | None => of_tests(record),
     }
 }
 
@@ -163,7 +164,11 @@ fn figures(record: &TrialRecord) -> Vec<(String, Direction, f64)> {
 fn of_tests(record: &TrialRecord) -> Vec<(String, Direction, f64)> {
     let counts = record.observations.iter().filter(|test| test.validity == Validity::Valid);
     let figure = |test: &Observation| {
-        let (better, value) = of_test(&test.network()?.result);
+        let (better, value) = match &test.result {
+            Some(Finding::Network(found)) => of_test(&found.result),
+            Some(Finding::Storage(found)) => (Direction::Higher, found.result.iops()),
+            _ => return None,
+        };
         Some((test.name.clone(), better, value))
     };
     counts.filter_map(figure).collect()

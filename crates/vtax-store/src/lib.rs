@@ -23,6 +23,7 @@ pub mod provenance;
 pub mod record;
 mod run;
 mod samples;
+pub mod storage;
 pub mod summary;
 mod trial;
 mod unknown;

@@ -16,6 +16,7 @@ use crate::capacity::CapacityOutcome;
 use crate::failover::{FailoverLoad, FailoverOutcome};
 use crate::ims::ImsOutcome;
 use crate::network::NetworkFinding;
+use crate::storage::StorageFinding;
 use crate::validity::{Validity, WarmUp};
 
 /// One thing that a trial observed.
@@ -49,6 +50,15 @@ impl Observation {
     #[must_use]
     pub fn whole(started_unix_ms: u64, result: Finding) -> Self {
         Self { started_unix_ms, result: Some(result), ..Self::default() }
+    }
+
+    /// What a test of storage found.
+    #[must_use]
+    pub fn storage(&self) -> Option<&StorageFinding> {
+        match &self.result {
+            Some(Finding::Storage(found)) => Some(found),
+            _ => None,
+        }
     }
 
     /// What a network test found.
@@ -87,6 +97,8 @@ pub enum Finding {
     Failover(Box<FailoverOutcome>),
     /// What a network test found.
     Network(Box<NetworkFinding>),
+    /// What a test of storage found.
+    Storage(Box<StorageFinding>),
     /// A kind that this vtax doesn't know: a newer one wrote it.
     Unknown {
         /// Its word.
@@ -96,7 +108,8 @@ pub enum Finding {
 
 impl Finding {
     /// Every value of `kind`.
-    const KINDS: [&str; 7] = ["capacity", "latency", "throughput", "ims", "failover", "network", "unknown"];
+    const KINDS: [&str; 8] =
+        ["capacity", "latency", "throughput", "ims", "failover", "network", "storage", "unknown"];
 
     /// What a generator of requests recorded, where it did.
     #[must_use]
@@ -107,7 +120,9 @@ impl Finding {
                 FailoverLoad::Requests(load) => Some(load),
                 FailoverLoad::Scenarios(_) => None,
             },
-            Self::Capacity(_) | Self::Ims(_) | Self::Network(_) | Self::Unknown { .. } => None,
+            Self::Capacity(_) | Self::Ims(_) | Self::Network(_) | Self::Storage(_) | Self::Unknown { .. } => {
+                None
+            }
         }
     }
 
@@ -119,7 +134,9 @@ impl Finding {
                 FailoverLoad::Requests(load) => Some(load),
                 FailoverLoad::Scenarios(_) => None,
             },
-            Self::Capacity(_) | Self::Ims(_) | Self::Network(_) | Self::Unknown { .. } => None,
+            Self::Capacity(_) | Self::Ims(_) | Self::Network(_) | Self::Storage(_) | Self::Unknown { .. } => {
+                None
+            }
         }
     }
 }
@@ -147,13 +164,10 @@ mod tests {
     #[test]
     fn an_unknown_kind_is_kept_by_its_word_and_damage_is_damage() {
         let read = |text: &str| serde_json::from_str::<Finding>(text);
-        let storage = Finding::Unknown { of: "storage".to_owned() };
-        assert_eq!(read(r#"{"kind":"storage","iops":[1,2]}"#).unwrap(), storage);
-        let again = serde_json::to_string(&storage).unwrap();
-        assert_eq!(
-            (again.as_str(), read(&again).unwrap()),
-            (r#"{"kind":"unknown","of":"storage"}"#, storage)
-        );
+        let ftp = Finding::Unknown { of: "ftp".to_owned() };
+        assert_eq!(read(r#"{"kind":"ftp","files":[1,2]}"#).unwrap(), ftp);
+        let again = serde_json::to_string(&ftp).unwrap();
+        assert_eq!((again.as_str(), read(&again).unwrap()), (r#"{"kind":"unknown","of":"ftp"}"#, ftp));
         assert!(read(r#"{"kind":"capacity"}"#).unwrap_err().to_string().contains("lower"));
         assert!(read(r#"{"lower":"1/s"}"#).is_err());
     }

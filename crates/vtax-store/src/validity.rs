@@ -82,6 +82,10 @@ pub enum InvalidReason {
     /// Connections stand, but full-sized packets don't get through: an MTU on the path is smaller than
     /// its ends believe.
     MtuMismatch,
+    /// What was read back isn't what was written last.
+    DataWrong,
+    /// A cache held what it was not to hold, or not what it was to.
+    CacheNotAsAsked,
     /// A reason that this vtax doesn't know: a newer one wrote it.
     #[serde(other)]
     Unknown,

@@ -6,6 +6,7 @@
 
 #![allow(unsafe_code, reason = "this crate exists so that no other needs unsafe")]
 
+pub mod aligned;
 pub mod caps;
 pub mod cgroup;
 pub mod check;
@@ -31,12 +32,14 @@ pub mod pidfd;
 pub mod reap;
 mod refusal;
 pub mod require;
+pub mod residency;
 pub mod sched;
 pub mod signals;
 pub mod spawn;
 pub mod sync;
 pub mod tap;
 pub mod tcp;
+pub mod uring;
 pub mod usage;
 pub mod watchers;
 

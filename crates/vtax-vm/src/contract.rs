@@ -23,6 +23,10 @@ pub const ROOT_NOTHING: &str = "nothing";
 pub const ROOT_DISK: &str = "vtax-root";
 /// Serial number of the disk whose content must survive.
 pub const DATA_DISK: &str = "vtax-data";
+/// Key on the kernel command line: the guest has a disk of its own, on which it makes a file system of this kind.
+pub const DISK_KEY: &str = "vtax.disk";
+/// Where the guest mounts it.
+pub const DISK_PLACE: &str = "/run/vtax/disk";
 /// Key on the kernel command line: the guest's host name.
 pub const HOSTNAME_KEY: &str = "vtax.hostname";
 /// Name of the virtio-serial port the agent talks through.

@@ -192,6 +192,32 @@ pub(crate) struct Machine<'a> {
     pub(crate) node: Option<NodeDevices<'a>>,
 }
 
+/// How a guest sees its own disk, and how QEMU reads and writes the disk's file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VmDiskOptions {
+    /// What it is attached to.
+    pub bus: VmDiskBus,
+    /// QEMU's word for the format of its file: `raw`, `qcow2`.
+    pub format: &'static str,
+    /// QEMU's word for what the host's page cache does: `none`, `writeback`, `writethrough`.
+    pub cache: &'static str,
+    /// QEMU's word for how it reads and writes: `threads`, `native`, `io_uring`.
+    pub aio: &'static str,
+}
+
+/// What a guest's disk is attached to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VmDiskBus {
+    /// virtio-blk.
+    Virtio,
+    /// virtio-scsi.
+    Scsi,
+    /// NVMe.
+    Nvme,
+    /// AHCI.
+    Ide,
+}
+
 /// The devices of a guest that is a node.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeDevices<'a> {
@@ -200,6 +226,7 @@ pub(crate) struct NodeDevices<'a> {
     pub(crate) qmp: RawFd,
     pub(crate) nics: &'a [(RawFd, [u8; 6])],
     pub(crate) vhost: bool,
+    pub(crate) disk: Option<(RawFd, VmDiskOptions)>,
 }
 
 /// The devices of a guest that is one of a pair.
@@ -315,6 +342,28 @@ fn node_devices(out: &mut Arguments, node: &NodeDevices<'_>) {
             format!("virtio-net-pci,netdev=net{index},mac={mac},romfile=,disable-legacy=on"),
         );
     }
+    if let Some((file, options)) = node.disk {
+        own_disk(out, file, options);
+    }
+}
+
+/// A guest's own disk. Its file may have no name any more, so it is named by its descriptor.
+fn own_disk(out: &mut Arguments, file: RawFd, options: VmDiskOptions) {
+    let VmDiskOptions { bus, format, cache, aio } = options;
+    out.pair(
+        "-drive",
+        format!("if=none,id=disk,file.filename=/proc/self/fd/{file},file.locking=off,format={format},cache={cache},file.aio={aio}"),
+    );
+    match bus {
+        VmDiskBus::Virtio => out.pair("-device", "virtio-blk-pci,drive=disk,disable-legacy=on"),
+        VmDiskBus::Scsi => out
+            .pair("-device", "virtio-scsi-pci,id=scsi,disable-legacy=on")
+            .pair("-device", "scsi-hd,bus=scsi.0,drive=disk"),
+        VmDiskBus::Nvme => out.pair("-device", "nvme,drive=disk,serial=vtax"),
+        VmDiskBus::Ide => {
+            out.pair("-device", "ich9-ahci,id=ahci").pair("-device", "ide-hd,bus=ahci.0,drive=disk")
+        }
+    };
 }
 
 #[derive(Debug, Default)]
@@ -391,7 +440,8 @@ mod tests {
     #[test]
     fn golden_node_under_emulation() {
         let nics = [(7, [0x52, 0x54, 0, 0, 0, 1]), (8, [0x52, 0x54, 0, 0, 0, 0xff])];
-        let node = NodeDevices { root: Path::new("/a,b"), agent: 5, qmp: 6, nics: &nics, vhost: false };
+        let node =
+            NodeDevices { root: Path::new("/a,b"), agent: 5, qmp: 6, nics: &nics, vhost: false, disk: None };
         let command_line = node_command_line("sut one", true);
         let machine = Machine {
             name: "sut,1",
@@ -437,6 +487,25 @@ PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 -netdev tap,id=net1,fd=8,vhost=off
 -device virtio-net-pci,netdev=net1,mac=52:54:00:00:00:ff,romfile=,disable-legacy=on";
         assert_eq!(shown(&machine), expected);
+    }
+
+    #[test]
+    fn a_disk_is_named_by_its_descriptor_on_the_bus_asked_for() {
+        for (bus, devices) in [
+            (VmDiskBus::Virtio, "-device virtio-blk-pci,drive=disk,disable-legacy=on"),
+            (
+                VmDiskBus::Scsi,
+                "-device virtio-scsi-pci,id=scsi,disable-legacy=on -device scsi-hd,bus=scsi.0,drive=disk",
+            ),
+            (VmDiskBus::Nvme, "-device nvme,drive=disk,serial=vtax"),
+            (VmDiskBus::Ide, "-device ich9-ahci,id=ahci -device ide-hd,bus=ahci.0,drive=disk"),
+        ] {
+            let mut out = Arguments::default();
+            own_disk(&mut out, 9, VmDiskOptions { bus, format: "raw", cache: "none", aio: "native" });
+            let words: Vec<_> = out.0.into_iter().map(|word| word.into_string().unwrap()).collect();
+            let drive = "-drive if=none,id=disk,file.filename=/proc/self/fd/9,file.locking=off,format=raw,cache=none,file.aio=native";
+            assert_eq!(words.join(" "), format!("{drive} {devices}"));
+        }
     }
 
     #[test]

@@ -15,10 +15,11 @@ use vtax_sys::sync::{lock, wait_timeout_while};
 use vtax_units::{Bytes, CpuSet};
 
 use crate::accel;
+use crate::contract::DISK_KEY;
 use crate::error::{Evidence, Result, VmError};
 use crate::guest::Guest;
 use crate::process::{CpuMeter, Process, Seen};
-use crate::qemu::{self, Machine, NodeDevices, Qemu};
+use crate::qemu::{self, Machine, NodeDevices, Qemu, VmDiskOptions};
 use crate::qmp::{EventHandler, Qmp, QmpEvent};
 
 /// How long QEMU may take to answer a command; it does so in a millisecond unless the host is stuck.
@@ -57,6 +58,17 @@ pub struct VmConfig {
     pub control_groups: Vec<OwnedFd>,
     /// The directory that becomes the guest's root (read-only, under a layer of its own); `/` for the host's.
     pub root: PathBuf,
+    /// A disk of its own, empty.
+    pub disk: Option<VmDisk>,
+}
+
+/// A guest's own disk. The guest makes a file system on it and mounts it at [`crate::contract::DISK_PLACE`].
+#[derive(Debug)]
+pub struct VmDisk {
+    /// Its file, open for reading and writing.
+    pub file: OwnedFd,
+    /// How it is attached.
+    pub options: VmDiskOptions,
 }
 
 /// What a thread of QEMU does.
@@ -152,7 +164,7 @@ impl Vm {
     /// [`VmError::Guest`] with QEMU's words where it ends at once or the memory is too little,
     /// [`VmError::Io`] where it can't be started.
     pub fn start(guest: &Guest, config: VmConfig) -> Result<Self> {
-        let VmConfig { name, memory, vcpus, nics, cpus, control_groups, root } = config;
+        let VmConfig { name, memory, vcpus, nics, cpus, control_groups, root, disk } = config;
         if memory < LEAST_MEMORY {
             let reason = format!("a guest needs at least {LEAST_MEMORY} of memory, not {memory}");
             return Err(VmError::Guest { name, reason, evidence: Box::default() });
@@ -161,7 +173,11 @@ impl Vm {
         let initrd_number = initrd.as_raw_fd();
         let cards: Vec<_> = nics.iter().map(|nic| (nic.tap.as_raw_fd(), nic.mac)).collect();
         let off = accel::mitigations_off(guest.accelerator());
-        let command_line = qemu::node_command_line(&name, off);
+        let mut command_line = qemu::node_command_line(&name, off);
+        if disk.is_some() {
+            command_line += &format!(" {DISK_KEY}=ext4");
+        }
+        let own_disk = disk.as_ref().map(|disk| (disk.file.as_raw_fd(), disk.options));
         let shown_name = name.clone();
         let arguments = |sockets: Sockets| {
             qemu::arguments(&Machine {
@@ -181,10 +197,12 @@ impl Vm {
                     qmp: sockets.qmp,
                     nics: &cards,
                     vhost: guest.vhost(),
+                    disk: own_disk,
                 }),
             })
         };
-        let descriptors = std::iter::once(initrd).chain(nics.into_iter().map(|nic| nic.tap)).collect();
+        let descriptors = std::iter::once(initrd).chain(nics.into_iter().map(|nic| nic.tap));
+        let descriptors = descriptors.chain(disk.map(|disk| disk.file)).collect();
         let inherit =
             Inherit { descriptors, cpus: cpus.iter().collect(), control_groups, ..Inherit::default() };
         let handler = Box::new(|_| {});

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use vtax_plan::model::{NetworkTest, Plan};
-use vtax_report::told_tests;
+use vtax_report::{told_storage, told_tests};
 use vtax_run::{Observer, RunEvent};
 use vtax_store::failover::FailoverOutcome;
 use vtax_store::record::{Finding, TrialRecord, Validity};
@@ -134,7 +134,11 @@ fn ended(record: &TrialRecord, planned: &[NetworkTest]) -> String {
         },
         Some(Finding::Failover(failover)) => faults(failover),
         Some(Finding::Network(_)) => told_tests(&record.observations, planned),
+        Some(Finding::Storage(_)) => told_storage(&record.observations),
         Some(Finding::Unknown { of }) => format!("`{of}`, which this vtax doesn't know"),
+        None if record.observations.iter().any(|o| o.storage().is_some()) => {
+            told_storage(&record.observations)
+        }
         None if !record.observations.is_empty() => told_tests(&record.observations, planned),
         None => "nothing measured".to_owned(),
     };

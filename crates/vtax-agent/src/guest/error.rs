@@ -28,6 +28,12 @@ pub(crate) enum GuestError {
     /// There is no disk with this serial number.
     #[error("no disk `{serial}` within {} s", waited.as_secs())]
     NoDisk { serial: &'static str, waited: Duration },
+    /// There is no disk of the guest's own.
+    #[error("no disk of its own within {} s: the guest's kernel has no driver for its bus?", waited.as_secs())]
+    NoOwnDisk { waited: Duration },
+    /// No file system could be made on the guest's disk.
+    #[error("make a file system on {disk}: {reason}")]
+    FileSystem { disk: String, reason: String },
     /// The agent's port did not appear.
     #[error("no virtio-serial port `{name}` within {} s", waited.as_secs())]
     NoPort { name: &'static str, waited: Duration },

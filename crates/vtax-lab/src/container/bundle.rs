@@ -132,6 +132,10 @@ fn mounts(bundle: &Bundle<'_>) -> Vec<Value> {
     ];
     mounts.extend(bundle.binds.iter().map(|path| bind(path, &path.to_string_lossy())));
     mounts.push(bind(bundle.agent, AGENT));
+    mounts.extend(bundle.spec.writable.map(|path| {
+        let place = path.to_string_lossy();
+        json!({ "destination": place, "type": "bind", "source": place, "options": ["rbind", "rprivate", "rw"] })
+    }));
     mounts
 }
 

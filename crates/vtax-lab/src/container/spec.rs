@@ -1,5 +1,7 @@
 //! What runs in a container.
 
+use std::path::Path;
+
 use vtax_units::{Bytes, CpuSet};
 
 /// Where the agent's program is seen inside a container.
@@ -14,4 +16,6 @@ pub(crate) struct ContainerSpec<'a> {
     pub(crate) memory: Option<Bytes>,
     /// For the runtime's `cgroupsPath`; `None`: no control groups here.
     pub(crate) group: Option<String>,
+    /// A directory of the host that it sees under the same path and may write to.
+    pub(crate) writable: Option<&'a Path>,
 }

@@ -91,6 +91,7 @@ impl FtPair {
                 name: format!("{}-{}", spec.name, HOSTS[number]),
                 cpus: cpus.clone(),
                 memory: Some(memory[number]),
+                disk: None,
             };
             let group = group_for(base.groups, &held)?;
             hosts.push(Host::new(HOSTS[number].to_owned(), cpus, netns, place, ports, group));

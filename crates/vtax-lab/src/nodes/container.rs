@@ -8,6 +8,7 @@ use crate::agent_program::{AgentProgram, DIRECTORY};
 use crate::attachment::Attachment;
 use crate::budget::Enforced;
 use crate::container::{ContainerSpec, Containers};
+use crate::disk::Disk;
 use crate::error::{Result, While};
 use crate::node::{Host, Node};
 use crate::process_io::{output_file, stream};
@@ -36,12 +37,14 @@ pub(crate) fn start(
     let no_cpus = CpuSet::default();
     let holds_cpus = groups.is_some_and(RunGroups::holds_cpus);
     let holds_memory = groups.is_some_and(RunGroups::holds_memory);
+    let disk = spec.disk.as_ref().map(Disk::directory).transpose()?;
     let container = ContainerSpec {
         name: &spec.name,
         args,
         cpus: if holds_cpus { &spec.cpus } else { &no_cpus },
         memory: spec.memory.filter(|_| holds_memory),
         group: groups.and_then(|g| g.oci_path(&spec.name)),
+        writable: disk.as_ref().map(Disk::path),
     };
     let running = containers.start(&container, &netns, Some(theirs), &output)?;
     let runtime = containers.runtime();
@@ -60,6 +63,7 @@ pub(crate) fn start(
         directory: DIRECTORY.into(),
         facts: facts.into_iter().map(|(k, v)| (k.to_owned(), v)).collect(),
         on_host: None,
+        disk,
     };
     if !spec.cpus.is_empty() {
         // Also where the runtime could use no control group.

@@ -12,6 +12,7 @@ use vtax_sys::{Namespaces, NetNs, PidFd};
 use crate::agent_program::{AgentProgram, CHANNEL, DIRECTORY, group_for};
 use crate::attachment::Attachment;
 use crate::budget::Enforced;
+use crate::disk::Disk;
 use crate::error::{OnPath, Result, While};
 use crate::node::{Host, Node};
 use crate::process_io::{ENVIRONMENT, output_file, stream};
@@ -55,6 +56,7 @@ pub(crate) fn start(
             spawn = spawn.write(&format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6"), "1");
         }
     }
+    let disk = spec.disk.as_ref().map(Disk::directory).transpose()?;
     let (process, channel, output, group) = launch(spawn, groups, spec)?;
     // From here on the node is a guard: what fails below takes it down.
     let mut node = Node {
@@ -67,6 +69,7 @@ pub(crate) fn start(
         directory,
         facts: BTreeMap::new(),
         on_host: None,
+        disk,
     };
     node.attachment.netns =
         Some(NetNs::of_process(node.pid()).during(|| format!("build node {}", spec.name))?);
@@ -84,6 +87,7 @@ pub(crate) fn start_plain(
     let directory = parent.join(&spec.name);
     fs::create_dir_all(&directory).on("create", &directory)?;
     let spawn = Spawn::new(&agent.program, agent.args_for(&spec.name, &directory));
+    let disk = spec.disk.as_ref().map(Disk::directory).transpose()?;
     let (process, channel, output, group) = launch(spawn, groups, spec)?;
     let mut node = Node {
         attachment: Attachment { name: spec.name.clone(), netns: None, interfaces: None },
@@ -95,6 +99,7 @@ pub(crate) fn start_plain(
         directory: directory.clone(),
         facts: BTreeMap::new(),
         on_host: Some(directory),
+        disk,
     };
     node.read_back_limits()?;
     Ok(node)

@@ -121,6 +121,7 @@ fn node_of(name: String, mut facts: BTreeMap<String, String>, mut pair: FtPair) 
         enforced,
         facts,
         on_host: None,
+        disk: None,
     })
 }
 
@@ -130,7 +131,7 @@ mod tests {
     use vtax_units::{Bytes, Nanos};
 
     fn vm() -> VmOptions {
-        VmOptions { vcpus: None, memory: Bytes::from_mib(256), fault_tolerance: None }
+        VmOptions { vcpus: None, memory: Bytes::from_mib(256), fault_tolerance: None, disk: None }
     }
 
     #[test]

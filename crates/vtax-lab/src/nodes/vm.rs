@@ -9,6 +9,7 @@ use vtax_vm::{Guest, Vm, VmConfig, VmNic};
 use crate::agent_program::{DIRECTORY, group_for};
 use crate::attachment::Attachment;
 use crate::budget::{Enforced, QEMU_OVERHEAD};
+use crate::disk::Disk;
 use crate::error::{LabError, Result, While};
 use crate::fabric::VmPort;
 use crate::node::{Host, Node};
@@ -30,6 +31,7 @@ pub(crate) fn start(
     let control_groups = group.as_ref().map_or(Ok(Vec::new()), |g| g.procs_files()).during(what)?;
     let (nics, interfaces): (Vec<VmNic>, Vec<_>) =
         ports.into_iter().map(|p| (VmNic { tap: p.tap, mac: p.mac.0 }, p.setup)).unzip();
+    let disk = spec.disk.as_ref().map(Disk::image).transpose()?;
     let config = VmConfig {
         name: node(),
         memory,
@@ -38,6 +40,7 @@ pub(crate) fn start(
         cpus: spec.cpus.clone(),
         control_groups,
         root: "/".into(),
+        disk: disk.as_ref().map(Disk::for_guest).transpose()?,
     };
     let started = Vm::start(guest, config).and_then(|vm| Ok((vm.agent_stream()?, vm)));
     let (channel, vm) = started.map_err(|source| {
@@ -47,6 +50,7 @@ pub(crate) fn start(
     })?;
     let mut facts = guest.facts();
     facts.insert("vm.command".to_owned(), vm.command().join(" "));
+    facts.extend(disk.as_ref().map(|disk| ("vm.disk".to_owned(), disk.words())));
     facts.insert("vm.memory_overhead_allowed".to_owned(), QEMU_OVERHEAD.to_string());
     let mut node = Node {
         attachment: Attachment { name: node(), netns: None, interfaces: Some(interfaces) },
@@ -58,6 +62,7 @@ pub(crate) fn start(
         directory: DIRECTORY.into(),
         facts,
         on_host: None,
+        disk,
     };
     node.read_back_limits()?;
     Ok(node)

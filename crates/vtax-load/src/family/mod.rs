@@ -4,3 +4,4 @@ pub mod http;
 pub mod network;
 pub mod redis;
 pub mod sip;
+pub mod storage;

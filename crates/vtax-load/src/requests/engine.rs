@@ -4,7 +4,7 @@ use vtax_sys::sched;
 use vtax_units::Nanos;
 
 use super::dialogue::Dialogue;
-use super::merge::merge;
+use super::merge::{Course, merge};
 use super::recorder::{Recorder, Window};
 use super::spec::DRAIN_MAX;
 use super::worker::{Job, Worker};
@@ -55,7 +55,15 @@ pub(crate) fn run<D: Fn(usize) -> P, P: Dialogue>(
         ready.push((*cpu, worker));
     }
     let findings = drive::launch("load", ready, control, Worker::run)?;
-    merge(pool.timeout, step, &job, findings)
+    let course = Course {
+        timeout: pool.timeout,
+        open: matches!(step.model, Model::Open { .. }),
+        window: job.window,
+        epoch: job.epoch,
+        // Where it was cancelled, workers saw it some milliseconds apart.
+        end: findings.iter().map(|finding| finding.end).min().unwrap_or(0),
+    };
+    merge(&course, findings)
 }
 
 fn job<D: Fn(usize) -> P, P: Dialogue>(load: &Requests<'_, D, P>, step: &RequestStep, workers: usize) -> Job {

@@ -5,36 +5,46 @@ use vtax_sys::clock::unix_time;
 use vtax_sys::sched;
 use vtax_units::Nanos;
 
-use super::worker::{Finding, Job};
-use super::{Model, RequestStep};
+use super::recorder::Window;
+use super::worker::Finding;
 use crate::limit::{Evidence, FLOOR_IN_LATENCY, judge};
 use crate::{ConnectionCounts, Counts, GeneratorUse, Interval, LatencyHistogram, LoadError, LoadResult};
 
+/// The course of a step, as far as its result depends on it.
+#[derive(Debug)]
+pub(crate) struct Course {
+    /// How long a request may take.
+    pub(crate) timeout: Nanos,
+    /// Open loop, with intended starts.
+    pub(crate) open: bool,
+    /// What was to be recorded; it begins with the end of the warm-up.
+    pub(crate) window: Window,
+    /// CLOCK_MONOTONIC at the start.
+    pub(crate) epoch: Nanos,
+    /// End of what was recorded.
+    pub(crate) end: u64,
+}
+
 /// The result of a step from what each worker found.
-pub(super) fn merge(
-    timeout: Nanos,
-    step: &RequestStep,
-    job: &Job,
-    findings: Vec<Finding>,
-) -> Result<LoadResult, LoadError> {
-    let end = findings.iter().map(|f| f.end).min().unwrap_or(0);
-    if end <= job.window.from {
-        return Err(LoadError::Cancelled { after: Nanos(end), warmup: step.warmup });
+pub(crate) fn merge(course: &Course, findings: Vec<Finding>) -> Result<LoadResult, LoadError> {
+    let (from, end) = (course.window.from, course.end);
+    if end <= from {
+        return Err(LoadError::Cancelled { after: Nanos(end), warmup: Nanos(from) });
     }
-    let duration = Nanos(end - job.window.from);
-    let intervals = merge_intervals(job, duration, &findings);
+    let duration = Nanos(end - from);
+    let intervals = merge_intervals(&course.window, duration, &findings);
     let mut counts = Counts::default();
     let mut latency = LatencyHistogram::new();
     for interval in &intervals {
         counts.add(&interval.counts);
         latency.add(&interval.latency);
     }
-    let (lateness, generator) = generator(timeout, step, &counts, &latency, &findings);
+    let (lateness, generator) = generator(course, &counts, &latency, &findings);
     let connections = connections(intervals.len(), &findings);
     let mut samples: Vec<_> =
         findings.into_iter().filter_map(|f| f.recorder.samples).flatten().flatten().collect();
     samples.sort_unstable_by_key(|sample| sample.start_ns);
-    let started_unix_ns = unix_of(job.epoch.0 + job.window.from);
+    let started_unix_ns = unix_of(course.epoch.0 + from);
     Ok(LoadResult {
         duration,
         started_unix_ns,
@@ -50,8 +60,7 @@ pub(super) fn merge(
 
 /// Lateness of the starts, and what the generator used, with the verdict on whether it kept up.
 fn generator(
-    timeout: Nanos,
-    step: &RequestStep,
+    course: &Course,
     counts: &Counts,
     latency: &LatencyHistogram,
     findings: &[Finding],
@@ -69,7 +78,7 @@ fn generator(
         generator.busiest = generator.busiest.max(finding.used.busy);
     }
     generator.limited = judge(&Evidence {
-        open: matches!(step.model, Model::Open { .. }),
+        open: course.open,
         busy: findings.iter().map(|f| f.used.busy).collect(),
         displaced: findings.iter().map(|f| f.used.displaced).collect(),
         intended: counts.intended,
@@ -78,7 +87,7 @@ fn generator(
         no_descriptors: counts.errors.no_descriptors,
         no_addresses: counts.errors.no_addresses,
         floor: FLOOR_IN_LATENCY,
-        latency_p99: p99_with_timeouts(timeout, counts, latency),
+        latency_p99: p99_with_timeouts(course.timeout, counts, latency),
         lateness_p99: lateness.quantile(0.99),
         own_lateness_p99: own_lateness.quantile(0.99),
     });
@@ -121,11 +130,11 @@ fn add(to: &mut LatencyHistogram, from: &Histogram<u64>) {
 }
 
 /// The intervals of all workers; where the load was cancelled, up to the one it ended in.
-fn merge_intervals(job: &Job, duration: Nanos, findings: &[Finding]) -> Vec<Interval> {
-    let length = duration.0.div_ceil(job.window.interval) as usize;
+fn merge_intervals(window: &Window, duration: Nanos, findings: &[Finding]) -> Vec<Interval> {
+    let length = duration.0.div_ceil(window.interval) as usize;
     let mut intervals: Vec<Interval> = (0..length as u64)
         .map(|i| Interval {
-            start: Nanos(i * job.window.interval),
+            start: Nanos(i * window.interval),
             counts: Counts::default(),
             latency: LatencyHistogram::new(),
         })

@@ -11,8 +11,10 @@ mod worker;
 
 pub(crate) use dialogue::{Answer, Dialogue, Taken};
 pub(crate) use engine::{Requests, run};
-pub(crate) use recorder::Outcome;
+pub(crate) use merge::{Course, merge};
+pub(crate) use recorder::{Outcome, Recorder, Window};
 pub use spec::{ConnectionPool, Model, RequestStep, Segment};
+pub(crate) use worker::Finding;
 
 #[cfg(test)]
 mod tests;

@@ -28,6 +28,7 @@ impl WorkloadModel for NetworkWorkload {
             | MeasureKind::Latency(_)
             | MeasureKind::Throughput(_)
             | MeasureKind::Ims(_)
+            | MeasureKind::Storage(_)
             | MeasureKind::Failover(_) => Err(Misfit {
                 why: "network tests have rates and times of their own, and no service behind them",
                 instead: "write `network` instead",

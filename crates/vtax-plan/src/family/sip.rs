@@ -34,6 +34,7 @@ impl WorkloadModel for SipWorkload {
             }),
             MeasureKind::Latency(_) | MeasureKind::Ims(_) | MeasureKind::Failover(_) => Ok(()),
             MeasureKind::Network(_) => Err(Misfit::NETWORK),
+            MeasureKind::Storage(_) => Err(Misfit::STORAGE),
         }
     }
 

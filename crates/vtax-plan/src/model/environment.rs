@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use vtax_units::Bytes;
 
 use super::ft::FaultTolerance;
+use crate::family::storage::model::VirtualDisk;
 
 /// How the system under test is hosted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,6 +38,9 @@ pub struct VmOptions {
     /// How it is protected; `None`: it is none of those compared with protected ones.
     #[serde(default)]
     pub fault_tolerance: Option<FaultTolerance>,
+    /// Its disk for tests of storage; `None`: the usual one where there are such tests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<VirtualDisk>,
 }
 
 impl EnvironmentKind {

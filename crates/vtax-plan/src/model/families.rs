@@ -13,6 +13,8 @@ pub use crate::family::redis::limits as redis_limits;
 pub use crate::family::redis::model::*;
 pub use crate::family::sip::identity::*;
 pub use crate::family::sip::model::*;
+pub use crate::family::storage::limits as storage_limits;
+pub use crate::family::storage::model::*;
 
 /// The software under test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,6 +47,8 @@ pub enum ServiceKind {
     Redis(RedisOptions),
     /// The embedded network server: the far end of network tests.
     Peer(PeerOptions),
+    /// The system under test's own disk: no server.
+    Disk(DiskOptions),
     /// A service of the user's own.
     Command(CommandService),
 }
@@ -90,6 +94,8 @@ pub enum Workload {
     Network(NetworkWorkload),
     /// Reads and writes of Redis's keys.
     Redis(RedisWorkload),
+    /// Files that are written and read.
+    Storage(StorageWorkload),
 }
 
 /// What a service speaks and a workload needs.
@@ -103,6 +109,8 @@ pub enum Protocol {
     Network,
     /// RESP2, Redis's.
     Redis,
+    /// Files, through whatever holds them.
+    Storage,
 }
 
 impl Protocol {
@@ -114,6 +122,7 @@ impl Protocol {
             Self::Sip => &["sip"],
             Self::Network => &["tcp", "udp", "ping", "rr"],
             Self::Redis => &["redis"],
+            Self::Storage => &["storage"],
         }
     }
 }
@@ -173,6 +182,7 @@ impl ServiceKind {
                 ..of("redis", "Redis, private configuration", Protocol::Redis, redis.port)
             },
             Self::Peer(peer) => of("peer", "embedded network server", Protocol::Network, peer.port),
+            Self::Disk(_) => of("disk", "the system's own disk", Protocol::Storage, 0),
             Self::Command(command) => ServiceFacts {
                 word: "command",
                 words: command.command.join(" ").into(),

@@ -7,6 +7,7 @@ use super::faults::FailoverMeasure;
 use super::load::{Arrivals, Load};
 use crate::family::network::model::NetworkMeasure;
 use crate::family::sip::model::{ImsMeasure, Ramp};
+use crate::family::storage::model::StorageMeasure;
 
 /// One kind of measurement, made in every cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,6 +34,8 @@ pub enum MeasureKind {
     Failover(FailoverMeasure),
     /// The tests of a network workload.
     Network(NetworkMeasure),
+    /// The tests of a storage workload.
+    Storage(StorageMeasure),
 }
 
 /// A search for the highest rate within limits.
@@ -135,6 +138,7 @@ impl MeasureKind {
             Self::Ims(_) => "ims",
             Self::Failover(_) => "failover",
             Self::Network(_) => "network",
+            Self::Storage(_) => "storage",
         }
     }
 
@@ -157,6 +161,7 @@ impl MeasureKind {
             Self::Throughput(m) => Timing::Fixed { warmup: m.warmup, duration: m.duration },
             Self::Failover(m) => Timing::Fixed { warmup: m.warmup, duration: m.duration },
             Self::Network(m) => Timing::Suite { warmup: m.warmup, duration: m.duration },
+            Self::Storage(m) => Timing::Suite { warmup: Nanos::ZERO, duration: m.duration },
         }
     }
 
@@ -166,7 +171,9 @@ impl MeasureKind {
         match self {
             Self::Latency(m) => Some(m.load),
             Self::Failover(m) => Some(m.load),
-            Self::Capacity(_) | Self::Throughput(_) | Self::Ims(_) | Self::Network(_) => None,
+            Self::Capacity(_) | Self::Throughput(_) | Self::Ims(_) | Self::Network(_) | Self::Storage(_) => {
+                None
+            }
         }
     }
 
@@ -194,7 +201,7 @@ impl MeasureKind {
             Self::Latency(m) => Some(m.arrivals),
             Self::Ims(m) => Some(m.arrivals),
             Self::Failover(m) => Some(m.arrivals),
-            Self::Throughput(_) | Self::Network(_) => None,
+            Self::Throughput(_) | Self::Network(_) | Self::Storage(_) => None,
         }
     }
 
@@ -211,7 +218,7 @@ impl MeasureKind {
             Self::Capacity(_) => Some("capacity"),
             Self::Throughput(_) => Some("throughput"),
             Self::Ims(_) => Some("doc"),
-            Self::Latency(_) | Self::Failover(_) | Self::Network(_) => None,
+            Self::Latency(_) | Self::Failover(_) | Self::Network(_) | Self::Storage(_) => None,
         }
     }
 

@@ -4,7 +4,7 @@ use super::sut::command;
 use super::variants::{Named, Variants, unique};
 use crate::decode::{Item, Many};
 use crate::diagnose::{Report, listed};
-use crate::family::{http, network, redis, sip};
+use crate::family::{http, network, redis, sip, storage};
 use crate::model::{Protocol, Service, ServiceKind, Workload};
 use crate::raw::{ServiceRaw, WorkloadRaw};
 use crate::source::Spanned;
@@ -20,6 +20,7 @@ pub(super) fn services(raw: &Many<ServiceRaw>, report: &mut Report) -> Vec<Named
             ServiceRaw::Kamailio(raw) => sip::resolve::kamailio(raw, report),
             ServiceRaw::Redis(raw) => redis::resolve::server(raw, report),
             ServiceRaw::Peer(raw) => network::resolve::peer(raw, report),
+            ServiceRaw::Disk(raw) => storage::resolve::disk(raw, report),
             ServiceRaw::Command(raw) => command(raw, report)?,
         };
         let name = variants.0.first().map(|variant| variant.value.name.clone())?;
@@ -43,6 +44,7 @@ pub(super) fn workloads(raw: &Spanned<Many<WorkloadRaw>>, report: &mut Report) -
         WorkloadRaw::Http(raw) => http::resolve::workload(raw, report),
         WorkloadRaw::Sip(raw) => sip::resolve::workload(raw, report),
         WorkloadRaw::Redis(raw) => redis::resolve::workload(raw, report),
+        WorkloadRaw::Storage(raw) => storage::resolve::workload(raw, report),
         WorkloadRaw::Tcp(_) | WorkloadRaw::Udp(_) | WorkloadRaw::Ping(_) | WorkloadRaw::Rr(_) => {
             network::resolve::workload(&raw.value, report)
         }
@@ -64,6 +66,8 @@ pub(super) fn check_served(
             Some(spoken) if spoken == needed => continue,
             // A program of the user's own that speaks the protocol of vtax's network tests would be vtax.
             _ if needed == Protocol::Network => "network tests are made with the service `peer`".to_owned(),
+            // Files on a disk need no program.
+            None if needed == Protocol::Storage => "its tests are made with the service `disk`".to_owned(),
             None => continue,
             Some(spoken) => match spoken.workloads() {
                 [word] => format!("its workload is `{word}`"),

@@ -6,7 +6,7 @@ use super::check::{LONGEST, SHORTEST_STEP, check_load, check_name, duration_in, 
 use super::ft;
 use crate::decode::Many;
 use crate::diagnose::Report;
-use crate::family::{Misfit, WorkloadModel, http, network, sip};
+use crate::family::{Misfit, WorkloadModel, http, network, sip, storage};
 use crate::model::{CapacityMeasure, LatencyMeasure, Limits, Load, Measure, MeasureKind, ThroughputMeasure};
 use crate::raw::{CapacityRaw, LatencyRaw, MeasureRaw, PlanRaw};
 use crate::source::{Span, Spanned};
@@ -46,6 +46,9 @@ pub(super) fn measures(
                     span,
                     detail: None,
                 });
+            }
+            MeasureRaw::Storage(raw) => {
+                placed.push(Placed { measure: storage::resolve::measure(raw, report), span, detail: None });
             }
             MeasureRaw::Capacity(raw) => {
                 capacity_found = true;

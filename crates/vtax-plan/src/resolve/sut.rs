@@ -9,6 +9,7 @@ use super::ft;
 use super::variants::{Named, Variants, service, unique};
 use crate::decode::{Argv, Item, Many, TextMap};
 use crate::diagnose::{Report, shorten};
+use crate::family::storage;
 use crate::model::{CommandService, Environment, EnvironmentKind, Ready, Service, ServiceKind, VmOptions};
 use crate::raw::{BudgetRaw, CommandRaw, EnvironmentRaw, ReadyRaw, VmRaw};
 use crate::source::{Span, Spanned};
@@ -53,7 +54,8 @@ fn vm(raw: &VmRaw, memory: Bytes, report: &mut Report) -> (String, Variants<Envi
     let mode = raw.fault_tolerance.as_ref().and_then(|ft| ft.value.mode.as_ref()).map(|mode| mode.value.0);
     let default = mode.map_or_else(|| "vm".to_owned(), ft::usual_name);
     let name = name_or(raw.name.as_ref(), &default, report);
-    let options = VmOptions { vcpus: None, memory: memory.max(LEAST_VM_MEMORY), fault_tolerance: None };
+    let options =
+        VmOptions { vcpus: None, memory: memory.max(LEAST_VM_MEMORY), fault_tolerance: None, disk: None };
     let set = |environment: &mut Environment, change: &dyn Fn(&mut VmOptions)| {
         if let EnvironmentKind::Vm(options) = &mut environment.kind {
             change(options);
@@ -62,6 +64,10 @@ fn vm(raw: &VmRaw, memory: Bytes, report: &mut Report) -> (String, Variants<Envi
     let variants = Variants::of(Environment { name: name.clone(), kind: EnvironmentKind::Vm(options) })
         .vary_if("memory", raw.memory.as_ref(), report, |e, memory| set(e, &|o| o.memory = memory))
         .vary_if("vcpus", raw.vcpus.as_ref(), report, |e, vcpus| set(e, &|o| o.vcpus = Some(vcpus)));
+    let variants = match &raw.disk {
+        Some(disk) => storage::resolve::with_disk(disk, variants, report),
+        None => variants,
+    };
     let variants = match &raw.fault_tolerance {
         Some(fault_tolerance) => ft::protected(fault_tolerance, variants, report),
         None => variants,

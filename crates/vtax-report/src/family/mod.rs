@@ -3,3 +3,4 @@
 pub(crate) mod http;
 pub(crate) mod network;
 pub(crate) mod sip;
+pub(crate) mod storage;

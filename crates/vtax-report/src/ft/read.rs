@@ -53,6 +53,7 @@ fn costs_measure(data: &RunData, trials: &[&TrialRecord]) -> Option<String> {
         MeasureKind::Ims(_) => 3,
         MeasureKind::Capacity(_) => 4,
         MeasureKind::Network(_) => 5,
+        MeasureKind::Storage(_) => 6,
     };
     let with = |name: &str| trials.iter().any(|t| t.measure == name && t.protection.is_some());
     let measures = data.plan.measures.iter().filter(|m| with(&m.name));

@@ -4,7 +4,9 @@ mod http;
 mod network;
 mod redis;
 mod sip;
+mod storage;
 
+pub(crate) use storage::directory as storage_directory;
 use vtax_plan::model::Workload;
 
 use crate::instrument::Instrument;
@@ -16,6 +18,7 @@ pub(crate) fn instrument(workload: &Workload) -> Box<dyn Instrument + '_> {
         Workload::Http(http) => Box::new(Requests::new(|target, _| http::load(http, target))),
         Workload::Sip(sip) => Box::new(sip::Subscribers::new(sip)),
         Workload::Network(network) => Box::new(network::Tests::new(network)),
+        Workload::Storage(storage) => Box::new(storage::Tests::new(storage)),
         Workload::Redis(redis) => Box::new(Requests::new(|target, seed| redis::load(redis, target, seed))),
     }
 }

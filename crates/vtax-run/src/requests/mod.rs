@@ -8,7 +8,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use vtax_agent::AgentError;
 use vtax_load::{Doubt, LoadResult, LoadSpec};
@@ -19,7 +19,7 @@ use vtax_units::{Nanos, Share};
 
 use crate::barrier::Party;
 use crate::failover::{self, Course, Held};
-use crate::instrument::{Instrument, Measured, Site, not_made};
+use crate::instrument::{Ends, Instrument, Measured, Site, not_made};
 use crate::order::Order;
 use crate::warm_up::{Series, cut_warm_up};
 use capacity::Capacity;
@@ -44,8 +44,8 @@ impl<F: Fn(SocketAddr, u64) -> LoadSpec> Requests<F> {
 }
 
 impl<F: Fn(SocketAddr, u64) -> LoadSpec> Instrument for Requests<F> {
-    fn load(&self, target: SocketAddr, _: &[IpAddr], order: &Order<'_>) -> LoadSpec {
-        (self.load)(target, order.seed)
+    fn load(&self, ends: &Ends<'_>, order: &Order<'_>) -> LoadSpec {
+        (self.load)(ends.target, order.seed)
     }
 
     fn measure(&mut self, site: &mut Site<'_>, order: &Order<'_>) -> Result<Measured, AgentError> {
@@ -89,7 +89,9 @@ impl<F: Fn(SocketAddr, u64) -> LoadSpec> Instrument for Requests<F> {
             MeasureKind::Failover(measure) => {
                 failover::measure(site, order, measure, || held(&mut generator, order, measure))
             }
-            MeasureKind::Ims(_) | MeasureKind::Network(_) => Err(not_made(order, "a workload of requests")),
+            MeasureKind::Ims(_) | MeasureKind::Network(_) | MeasureKind::Storage(_) => {
+                Err(not_made(order, "a workload of requests"))
+            }
         }
     }
 }

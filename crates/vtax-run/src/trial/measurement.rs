@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use vtax_agent::message::Provisioning;
-use vtax_lab::Testbed;
+use vtax_lab::{Disk, Testbed};
 use vtax_probe::Snapshot;
 use vtax_probe::layers::CpuBreakdown;
 use vtax_probe::noise::{FOREIGN_SHARE, HostState, disturbance, disturbance_by_the_machine};
@@ -18,7 +18,7 @@ use super::setting::{Failed, Setting};
 use crate::barrier::Party;
 use crate::failover::Qemus;
 use crate::family::instrument;
-use crate::instrument::{Measured, Site};
+use crate::instrument::{Ends, Measured, Site};
 use crate::noise::{blame, is_too_much};
 use crate::order::Order;
 use crate::probes::{Probes, interval};
@@ -48,7 +48,10 @@ impl Measurement {
         let order = setting.order;
         let broken = |e| Failed::of(InvalidReason::MeasureFailed, &e);
         let mut instrument = instrument(&order.cell.workload);
-        agents.client.open_load(&instrument.load(target, &agents.sources, order)).map_err(broken)?;
+        let disk = testbed.the_sut().node.disk().map(Disk::path);
+        let ends = Ends { target, sources: &agents.sources, disk };
+        let loader = if instrument.is_on_sut() { &agents.sut } else { &agents.client };
+        loader.open_load(&instrument.load(&ends, order)).map_err(broken)?;
         // Outside of what is counted: it looks at all processes of the host.
         let census = setting.others.map(|others| (others, others.look()));
         let part = order.cell.workload.model().shortest_part(&order.measure.kind);
@@ -86,7 +89,7 @@ impl Measurement {
             Err(error) => drop(found.facts.insert("probes".into(), error)),
         }
         found.snapshots = probes.series;
-        agents.client.close_load().map_err(broken)?;
+        loader.close_load().map_err(broken)?;
         Ok(found)
     }
 

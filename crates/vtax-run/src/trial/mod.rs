@@ -12,6 +12,7 @@ use std::time::Instant;
 use vtax_agent::message::{NodeFacts, Provisioning, ServiceReady};
 use vtax_lab::{Lab, LabError, Node, Slot, Testbed, TestbedSpec};
 use vtax_load::sip::PhaseResult;
+use vtax_plan::model::ServiceKind;
 use vtax_probe::Snapshot;
 use vtax_store::record::{Finding, InvalidReason, Observation, TrialRecord, Validity};
 use vtax_store::{StoreError, TrialWriter};
@@ -19,6 +20,7 @@ use vtax_sys::chain;
 
 use crate::barrier::Party;
 use crate::failover::{Meter, mode_of};
+use crate::family;
 use crate::probes::role;
 use agents::Agents;
 use heard::Heard;
@@ -98,7 +100,12 @@ impl<'a> Trial<'a> {
         self.setting.phase("building the testbed");
         let cell = self.setting.order.cell;
         let (environment, path) = (cell.environment.clone(), cell.path.clone());
-        let spec = TestbedSpec::of_one(environment, path, self.setting.budget.clone());
+        let disk = match &cell.service.kind {
+            ServiceKind::Disk(options) => Some(family::storage_directory(options)),
+            _ => None,
+        };
+        let spec =
+            TestbedSpec { disk, ..TestbedSpec::of_one(environment, path, self.setting.budget.clone()) };
         lab.build_at(&spec, slot).map_err(|e| match e {
             // Of the machine, not of the path: another time it may well stand.
             LabError::PathDisturbed { .. } => Failed::of(InvalidReason::Disturbed, &e),
@@ -148,6 +155,10 @@ impl<'a> Trial<'a> {
         testbed: &Testbed,
         provisioning: &Provisioning,
     ) -> Result<SocketAddr, Failed> {
+        if matches!(self.setting.order.cell.service.kind, ServiceKind::Disk(_)) {
+            // No server: the load has the system's own disk.
+            return Ok(SocketAddr::new(testbed.the_sut().service_address, 0));
+        }
         self.setting.phase("starting the service");
         let starting = Instant::now();
         let ready = agents.start_service(testbed, &self.setting.order.cell.service, provisioning)?;

@@ -5,6 +5,7 @@
 
 mod apache;
 mod command;
+mod disk;
 mod entry;
 mod http;
 mod kamailio;
@@ -35,6 +36,7 @@ fn entry(kind: &ServiceKind) -> Box<dyn Entry + '_> {
         ServiceKind::Kamailio(options) => Box::new(kamailio::Kamailio(options)),
         ServiceKind::Redis(options) => Box::new(redis::Redis(options)),
         ServiceKind::Peer(_) => Box::new(network::NetworkServer),
+        ServiceKind::Disk(_) => Box::new(disk::Disk),
         ServiceKind::Command(own) => Box::new(command::Own(own)),
     }
 }

@@ -41,6 +41,7 @@ pub(crate) fn plan() -> Plan {
                     vcpus: Some(1),
                     memory: Bytes::from_mib(256),
                     fault_tolerance: None,
+                    disk: None,
                 }),
                 Some("native.bridge.http"),
             ),

@@ -147,6 +147,12 @@ fn to_text(plan: &Plan, calibration: Option<&Calibration>) -> String {
         let count = counted(names.len() as u64, "test");
         text += &format!("\n{count} in each trial, in an order drawn for it\n  {}\n", names.join("\n  "));
     }
+    let tests = plan.cells.first().map_or(&[][..], |cell| cell.workload.model().storage_tests());
+    if !tests.is_empty() {
+        let names: Vec<&str> = tests.iter().map(|test| test.name.as_str()).collect();
+        let count = counted(names.len() as u64, "test");
+        text += &format!("\n{count} in each trial, in this order\n  {}\n", names.join("\n  "));
+    }
     text += &format!("\n{}\n", time(plan, &kvm, &tcg));
     text += "\nwould build, afresh for each trial\n";
     text += &table(pieces(plan).into_iter().map(|p| (p.what, p.how)));

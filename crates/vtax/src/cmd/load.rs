@@ -10,6 +10,7 @@ mod redis;
 mod request_load;
 mod requests;
 mod sip;
+mod storage;
 mod url;
 mod watch;
 
@@ -27,6 +28,7 @@ enum Load {
     Http(Box<http::Args>),
     Redis(Box<redis::Args>),
     Sip(Box<sip::Args>),
+    Storage(Box<storage::Args>),
     Tcp(Box<network::TcpArgs>),
     Udp(Box<network::UdpArgs>),
     Rr(Box<network::RrArgs>),
@@ -38,6 +40,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Load::Http(args) => http::run(args),
         Load::Redis(args) => redis::run(args),
         Load::Sip(args) => sip::run(args),
+        Load::Storage(args) => storage::run(args),
         Load::Tcp(args) => network::tcp(args),
         Load::Udp(args) => network::udp(args),
         Load::Rr(args) => network::rr(args),

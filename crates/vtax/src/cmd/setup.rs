@@ -17,6 +17,7 @@ const FOR_TESTS: &[(&str, &[&str])] = &[
     ("sip-tester", &["sipp"]),
     ("tshark", &["tshark"]),
     ("iperf3", &["iperf3"]),
+    ("fio", &["fio"]),
     ("iproute2", &["ip"]),
     ("procps", &["ps"]),
     ("python3", &["python3"]),

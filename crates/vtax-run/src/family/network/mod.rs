@@ -11,7 +11,7 @@ mod testbed;
 #[cfg(test)]
 mod tests;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -21,7 +21,7 @@ use vtax_load::LoadSpec;
 use vtax_plan::model::{MeasureKind, NetworkTest, NetworkWorkload};
 use vtax_sys::clock::unix_ms;
 
-use crate::instrument::{Instrument, Measured, Site, not_made};
+use crate::instrument::{Ends as LoadEnds, Instrument, Measured, Site, not_made};
 use crate::observe::{Observer, RunEvent};
 use crate::order::Order;
 use ends::Ends;
@@ -40,7 +40,7 @@ impl<'a> Tests<'a> {
 }
 
 impl Instrument for Tests<'_> {
-    fn load(&self, _: SocketAddr, _: &[IpAddr], _: &Order<'_>) -> LoadSpec {
+    fn load(&self, _: &LoadEnds<'_>, _: &Order<'_>) -> LoadSpec {
         LoadSpec::Network
     }
 

@@ -7,7 +7,6 @@ mod session;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
 
 use vtax_agent::AgentError;
 use vtax_load::LoadSpec;
@@ -18,7 +17,7 @@ use vtax_store::record::Finding;
 use vtax_units::{CpuSet, Nanos};
 
 use crate::failover::{self, Course, Held};
-use crate::instrument::{Instrument, Measured, Site, not_made};
+use crate::instrument::{Ends, Instrument, Measured, Site, not_made};
 use crate::order::Order;
 use benchmark::{Benchmark, Found};
 use session::OnClient;
@@ -36,11 +35,11 @@ impl<'a> Subscribers<'a> {
 }
 
 impl Instrument for Subscribers<'_> {
-    fn load(&self, target: SocketAddr, sources: &[IpAddr], order: &Order<'_>) -> LoadSpec {
+    fn load(&self, ends: &Ends<'_>, order: &Order<'_>) -> LoadSpec {
         LoadSpec::Sip(Box::new(SipSpec {
-            target,
+            target: ends.target,
             workload: self.workload.clone(),
-            local: sources.to_vec(),
+            local: ends.sources.to_vec(),
             // The client's agent is bound to its CPUs already: one worker on each.
             cpus: CpuSet::default(),
             seed: order.seed,
@@ -67,7 +66,10 @@ impl Instrument for Subscribers<'_> {
                     let load = || held(benchmark, order, measure, clocks);
                     return failover::measure(site, order, measure, load);
                 }
-                MeasureKind::Capacity(_) | MeasureKind::Throughput(_) | MeasureKind::Network(_) => {
+                MeasureKind::Capacity(_)
+                | MeasureKind::Throughput(_)
+                | MeasureKind::Network(_)
+                | MeasureKind::Storage(_) => {
                     return Err(not_made(order, "a SIP workload"));
                 }
             };

@@ -66,6 +66,11 @@ impl End {
 }
 
 impl Invalid {
+    /// Why the figures don't count.
+    pub(super) fn why(&self) -> &str {
+        &self.why
+    }
+
     /// Nothing succeeded.
     pub(super) fn nothing(why: String) -> Self {
         Self { exit: Exit::Failed, why }

@@ -3,13 +3,16 @@
 use std::io::ErrorKind;
 
 use vtax_load::LoadError;
+use vtax_load::storage::StorageError;
 
 use crate::exit::{Exit, Failure};
 
 /// Sorts the engine's errors by whose fault they are.
 pub(super) fn failure(error: LoadError) -> Failure {
     let exit = match error {
-        LoadError::Spec { .. } => Exit::BadInput,
+        LoadError::Spec { .. }
+        | LoadError::Storage(StorageError::Open { .. } | StorageError::Foreign { .. }) => Exit::BadInput,
+        LoadError::Storage(_) => Exit::HostCannot,
         LoadError::Cancelled { .. } => Exit::Interrupted,
         LoadError::System { ref source, .. } if is_of_the_peer(source.kind()) => Exit::Failed,
         LoadError::System { .. } | LoadError::Worker { .. } => Exit::HostCannot,

@@ -1,0 +1,253 @@
+//! A node's disk: a directory on a disk of the host's, or the file that is a guest's disk.
+//!
+//! The lab's scratch space is memory, so tests of storage have a place of their own. A guest's disk is a file without a name, which goes
+//! with its last descriptor however the run ends. A directory is removed with its node; what a killed run leaves is removed by
+//! the next one that makes a disk in the same place.
+
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::fs::{Advice, FallocateFlags, FlockOperation, fadvise, fallocate, fdatasync, flock};
+use vtax_plan::model::{DiskAio, DiskAllocation, DiskBus, DiskCache, DiskFormat, VirtualDisk};
+use vtax_sys::residency::resident_bytes;
+use vtax_units::Bytes;
+use vtax_vm::contract::DISK_PLACE;
+use vtax_vm::{VmDisk, VmDiskBus, VmDiskOptions};
+
+use crate::error::{LabError, OnPath, Result};
+use crate::spec::DiskSpec;
+
+/// Names of directories of this kind.
+const PREFIX: &str = "disk-";
+/// Held by the run that made a directory.
+const LOCK: &str = "lock";
+/// Kept free beside a guest's disk.
+const SPARE: u64 = 256 << 20;
+
+/// A node's disk; removed when dropped.
+#[derive(Debug)]
+pub struct Disk {
+    /// Where the node sees it.
+    inside: PathBuf,
+    place: Option<Place>,
+    image: Option<(File, VirtualDisk)>,
+}
+
+/// A directory of one node's own.
+#[derive(Debug)]
+struct Place {
+    path: PathBuf,
+    /// Locked as long as the directory is in use.
+    _lock: File,
+}
+
+impl Disk {
+    /// A directory, for nodes that see the host's files.
+    pub(crate) fn directory(spec: &DiskSpec) -> Result<Self> {
+        let place = Place::make(&spec.directory)?;
+        let inside = place.path.join("files");
+        fs::create_dir(&inside).on("create", &inside)?;
+        Ok(Self { inside, place: Some(place), image: None })
+    }
+
+    /// The file of a guest's disk.
+    pub(crate) fn image(spec: &DiskSpec) -> Result<Self> {
+        let place = Place::make(&spec.directory)?;
+        let path = place.path.join("image");
+        let room = rustix::fs::statvfs(&place.path).on("look for free space in", &place.path)?;
+        let (needed, free) = (spec.shape.size.0 + SPARE, room.f_bavail * room.f_frsize);
+        if needed > free {
+            let reason = format!(
+                "a disk of {} needs {} there, {} are free",
+                spec.shape.size,
+                Bytes(needed),
+                Bytes(free)
+            );
+            return Err(LabError::Disk { place: spec.directory.display().to_string(), reason });
+        }
+        make_image(&path, &spec.shape)?;
+        let file = File::options().read(true).write(true).open(&path).on("open", &path)?;
+        // It goes with its last descriptor. The directory isn't needed any more.
+        drop(place);
+        Ok(Self { inside: DISK_PLACE.into(), place: None, image: Some((file, spec.shape)) })
+    }
+
+    /// Where the node sees it.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.inside
+    }
+
+    /// As QEMU is told of it.
+    pub(crate) fn for_guest(&self) -> Result<VmDisk> {
+        let Some((file, shape)) = &self.image else {
+            let reason = "it is a directory, not a guest's disk".to_owned();
+            return Err(LabError::Disk { place: self.inside.display().to_string(), reason });
+        };
+        let file: OwnedFd = file.try_clone().on("duplicate", Path::new("a guest's disk"))?.into();
+        let bus = match shape.bus {
+            DiskBus::Virtio => VmDiskBus::Virtio,
+            DiskBus::Scsi => VmDiskBus::Scsi,
+            DiskBus::Nvme => VmDiskBus::Nvme,
+            DiskBus::Ide => VmDiskBus::Ide,
+        };
+        let format = match shape.format {
+            DiskFormat::Raw => "raw",
+            DiskFormat::Qcow2 => "qcow2",
+        };
+        let cache = match shape.cache {
+            DiskCache::None => "none",
+            DiskCache::Writeback => "writeback",
+            DiskCache::Writethrough => "writethrough",
+        };
+        let aio = match shape.aio {
+            DiskAio::Threads => "threads",
+            DiskAio::Native => "native",
+            DiskAio::IoUring => "io_uring",
+        };
+        Ok(VmDisk { file, options: VmDiskOptions { bus, format, cache, aio } })
+    }
+
+    /// What it is, for reports.
+    pub(crate) fn words(&self) -> String {
+        match &self.image {
+            None => self.inside.display().to_string(),
+            Some((_, shape)) => format!(
+                "{} {:?} {:?}, {:?}, cache {:?}, aio {:?}",
+                shape.size, shape.bus, shape.format, shape.allocation, shape.cache, shape.aio
+            )
+            .to_lowercase(),
+        }
+    }
+
+    /// Makes the host's page cache forget a guest's disk; false where there is nothing to forget.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses.
+    pub fn drop_host_cache(&self) -> Result<bool> {
+        let Some((file, _)) = &self.image else { return Ok(false) };
+        let what = Path::new("a guest's disk");
+        fdatasync(file).on("sync", what)?;
+        fadvise(file, 0, None, Advice::DontNeed).on("drop from the page cache", what)?;
+        Ok(true)
+    }
+
+    /// How many bytes of a guest's disk the host's page cache holds, and how many its file has; `None` where it is none, or it can't be told.
+    #[must_use]
+    pub fn host_cached(&self) -> Option<(u64, u64)> {
+        let (file, _) = self.image.as_ref()?;
+        let metadata = file.metadata().ok()?;
+        let resident = resident_bytes(file, metadata.len()).ok()?;
+        Some((resident, metadata.blocks() * 512))
+    }
+
+    /// Removes it.
+    pub(crate) fn remove(mut self) -> Result<()> {
+        self.place.take().map_or(Ok(()), |place| fs::remove_dir_all(&place.path).on("remove", &place.path))
+    }
+}
+
+impl Place {
+    /// Makes a directory below `parent`, and removes those that killed runs left there.
+    fn make(parent: &Path) -> Result<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        fs::create_dir_all(parent).on("create", parent)?;
+        sweep(parent);
+        // Controllers all are process 1 of their own, so that ids tell nothing apart.
+        let now = vtax_sys::clock::unix_time().0;
+        let path = parent.join(format!("{PREFIX}{now:x}-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
+        fs::create_dir(&path).on("create", &path)?;
+        let name = path.join(LOCK);
+        let lock = File::create(&name).on("create", &name)?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).on("lock", &name)?;
+        Ok(Self { path, _lock: lock })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // What can't be removed now is swept by the next run.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Removes directories that no run holds. One that another run is just making has no lock yet, and is left.
+fn sweep(parent: &Path) {
+    let Ok(entries) = parent.read_dir() else { return };
+    for entry in entries.flatten().filter(|e| e.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()))
+    {
+        let Ok(lock) = File::open(entry.path().join(LOCK)) else { continue };
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Makes the file of a disk.
+fn make_image(path: &Path, shape: &VirtualDisk) -> Result<()> {
+    let full = shape.allocation == DiskAllocation::Full;
+    if shape.format == DiskFormat::Raw {
+        let file = File::create(path).on("create", path)?;
+        file.set_len(shape.size.0).on("size", path)?;
+        return match full {
+            true => fallocate(&file, FallocateFlags::empty(), 0, shape.size.0).on("allocate", path),
+            false => Ok(()),
+        };
+    }
+    let mut command = Command::new("qemu-img");
+    command.args(["create", "-q", "-f", "qcow2"]);
+    if full {
+        command.args(["-o", "preallocation=falloc"]);
+    }
+    command.arg(path).arg(shape.size.0.to_string());
+    let failed = |reason: String| LabError::Disk { place: path.display().to_string(), reason };
+    let made = command.output().map_err(|e| failed(format!("qemu-img (package qemu-utils): {e}")))?;
+    if made.status.success() {
+        return Ok(());
+    }
+    Err(failed(format!("qemu-img: {}", String::from_utf8_lossy(&made.stderr).trim())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(directory: &Path) -> DiskSpec {
+        let shape = VirtualDisk { size: Bytes::from_mib(64), ..VirtualDisk::default() };
+        DiskSpec { directory: directory.to_owned(), shape }
+    }
+
+    #[test]
+    fn what_a_killed_run_left_is_removed_by_the_next() {
+        let parent = tempfile::tempdir().unwrap();
+        let left = parent.path().join("disk-left");
+        fs::create_dir(&left).unwrap();
+        fs::write(left.join(LOCK), "").unwrap();
+        let own = Disk::directory(&spec(parent.path())).unwrap();
+        assert!(!left.exists() && own.path().is_dir());
+        let beside = Disk::directory(&spec(parent.path())).unwrap();
+        assert!(own.path().is_dir(), "one in use stays");
+        drop(own);
+        beside.remove().unwrap();
+        assert_eq!(parent.path().read_dir().unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_guests_disk_has_no_name_and_what_of_it_is_cached_is_known() {
+        let parent = tempfile::tempdir().unwrap();
+        let disk = Disk::image(&spec(parent.path())).unwrap();
+        assert_eq!(parent.path().read_dir().unwrap().count(), 0);
+        let (_, allocated) = disk.host_cached().unwrap();
+        assert!(allocated >= 64 << 20, "{allocated}");
+        assert!(disk.drop_host_cache().unwrap());
+        assert!(disk.words().contains("virtio raw"), "{}", disk.words());
+        let large = VirtualDisk { size: Bytes(1 << 40), ..VirtualDisk::default() };
+        let error = Disk::image(&DiskSpec { shape: large, ..spec(parent.path()) }).unwrap_err();
+        assert!(error.to_string().contains("are free"), "{error}");
+    }
+}

@@ -1,0 +1,260 @@
+//! Carries out a step: a thread for each process, which opens its target, gets its files ready, and waits for the others.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use vtax_plan::model::{StorageCache, StorageOperation};
+use vtax_sys::sched;
+use vtax_units::Nanos;
+
+use super::counters::Moment;
+use super::generations::Generations;
+use super::pattern::{Pattern, Place, SECTOR};
+use super::spec::{StorageSpec, StorageStep};
+use super::target::{CacheDropped, Done, Facts, Kind, Operation, Shape, StorageError, Target};
+use super::worker::{Found, Job, Worker};
+use crate::requests::Window;
+use crate::{Arrivals, Control, Model};
+
+/// From when all are ready to the start: time for all threads to be awake.
+const LEAD_IN: Nanos = Nanos::from_millis(5);
+/// Bytes of one operation where files are laid out or read ahead of a step.
+const CHUNK: u64 = 1 << 20;
+/// Operations under way then.
+const CHUNKS: u16 = 2;
+/// How long one of these may take.
+const CHUNK_WAIT: u64 = 20_000_000;
+
+/// What a process's files hold, from step to step.
+#[derive(Debug)]
+pub(super) struct Files {
+    pub(super) data: Generations,
+    pub(super) names: Generations,
+}
+
+/// What one process has at the end of a step.
+pub(super) struct Made {
+    pub(super) found: Found,
+    pub(super) facts: Facts,
+    pub(super) first_failure: Option<String>,
+    pub(super) dropped: Option<CacheDropped>,
+    pub(super) before: Option<u64>,
+    pub(super) after: Option<u64>,
+}
+
+/// Where processes wait until all are ready. Then it says when they start.
+pub(super) struct Gate {
+    expected: usize,
+    ready: AtomicUsize,
+    failed: AtomicBool,
+    /// CLOCK_MONOTONIC; 0: not yet.
+    epoch: AtomicU64,
+    /// What the kernel had counted then.
+    pub(super) counted: Mutex<Option<Moment>>,
+}
+
+impl Gate {
+    pub(super) fn new(expected: usize) -> Self {
+        Self {
+            expected,
+            ready: AtomicUsize::new(0),
+            failed: AtomicBool::new(false),
+            epoch: AtomicU64::new(0),
+            counted: Mutex::new(None),
+        }
+    }
+
+    /// Passes it with the others; the start, or `None` where one of them failed or the load was cancelled.
+    fn pass(&self, control: &Control, count: impl FnOnce() -> Moment) -> Option<Nanos> {
+        if self.ready.fetch_add(1, SeqCst) + 1 == self.expected {
+            *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = Some(count());
+            self.epoch.store(sched::monotonic().0 + LEAD_IN.0, SeqCst);
+        }
+        loop {
+            let epoch = self.epoch.load(SeqCst);
+            if self.failed.load(SeqCst) || control.is_cancelled() {
+                return None;
+            }
+            if epoch > 0 {
+                return Some(Nanos(epoch));
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    fn fail(&self) {
+        self.failed.store(true, SeqCst);
+    }
+}
+
+/// One process of a step.
+pub(super) struct Process<'a> {
+    pub(super) number: usize,
+    pub(super) spec: &'a StorageSpec,
+    pub(super) step: &'a StorageStep,
+    pub(super) pattern: Pattern,
+    pub(super) files: &'a mut Files,
+    pub(super) gate: &'a Gate,
+    pub(super) control: &'a Control,
+    /// Remove its files instead of carrying out the step.
+    pub(super) removes: bool,
+}
+
+impl<'a> Process<'a> {
+    /// Does its part; `None` where another process failed or the load was cancelled before the start.
+    pub(super) fn run(mut self) -> Result<Option<Made>, StorageError> {
+        let made = self.carry_out();
+        if made.is_err() {
+            self.gate.fail();
+        }
+        made
+    }
+
+    fn carry_out(&mut self) -> Result<Option<Made>, StorageError> {
+        if self.removes {
+            return self.open(self.step.shape.record.0, 1)?.remove().map(|()| None);
+        }
+        self.get_ready()?;
+        let mut target = self.open(self.step.shape.record.0, self.step.shape.depth)?;
+        target.prepare()?;
+        if matches!(self.step.operation, StorageOperation::Write | StorageOperation::Create) {
+            target.empty()?;
+            self.files.data.emptied();
+            self.files.names.emptied();
+        }
+        let dropped = match self.step.cache {
+            StorageCache::Cold => Some(target.drop_cache()?),
+            StorageCache::Warm | StorageCache::AsIs => None,
+        };
+        let before = target.cached();
+        let path = self.spec.target.path();
+        let Some(epoch) = self.gate.pass(self.control, || Moment::now(path)) else { return Ok(None) };
+        let job = self.job(epoch);
+        let names = self.step.operation.of_names();
+        let generations = if names { &mut self.files.names } else { &mut self.files.data };
+        let arrivals = arrivals(self.step, self.number);
+        let worker = Worker::new(&job, self.control, self.number, &mut *target, generations, arrivals);
+        let found = worker.run()?;
+        let after = target.cached();
+        let first_failure = target.first_failure().map(str::to_owned);
+        let facts = target.facts();
+        target.finish()?;
+        if self.step.operation == StorageOperation::Remove {
+            self.files.names.emptied();
+        }
+        Ok(Some(Made { found, facts, first_failure, dropped, before, after }))
+    }
+
+    fn job(&self, epoch: Nanos) -> Job<'a> {
+        let (warmup, duration) = (self.step.warmup.0, self.step.duration.0);
+        let window =
+            Window { from: warmup, to: warmup + duration, interval: self.step.interval.0.min(duration) };
+        Job { step: self.step, pattern: self.pattern, window, timeout: self.spec.timeout.0, epoch }
+    }
+
+    fn open(&self, record: u64, depth: u16) -> Result<Box<dyn Target>, StorageError> {
+        let size = self.step.shape.file.0;
+        let shape = Shape { worker: self.number, files: 1, size, record: record as u32, depth };
+        self.spec.target.open(&self.step.shape, shape, self.spec.timeout.into())
+    }
+
+    /// Lays files out where the step needs what isn't there, and reads them where the cache is to be warm.
+    fn get_ready(&mut self) -> Result<(), StorageError> {
+        use StorageOperation as Op;
+        let operation = self.step.operation;
+        let lay_out = !matches!(operation, Op::Write) && !operation.of_names() && !self.files.data.complete();
+        let make_names = matches!(operation, Op::List | Op::Remove) && !self.files.names.complete();
+        let warm = self.step.cache == StorageCache::Warm && !operation.of_names() && operation != Op::Write;
+        if !lay_out && !make_names && !warm {
+            return Ok(());
+        }
+        let mut target = self.open(CHUNK.max(self.step.shape.record.0), self.chunks())?;
+        target.prepare()?;
+        if lay_out {
+            target.empty()?;
+            self.over_file(&mut *target, Kind::Write)?;
+            self.files.data.written(1);
+        }
+        if make_names {
+            target.empty()?;
+            self.make_names(&mut *target)?;
+            self.files.names.written(1);
+            self.files.data.emptied();
+        }
+        if warm {
+            self.over_file(&mut *target, Kind::Read)?;
+        }
+        target.finish()
+    }
+
+    fn chunks(&self) -> u16 {
+        CHUNKS.min(self.step.shape.depth)
+    }
+
+    /// Writes or reads the whole file in large operations, and makes it durable.
+    fn over_file(&self, target: &mut dyn Target, kind: Kind) -> Result<(), StorageError> {
+        let size = self.step.shape.file.0;
+        let mut free: Vec<u16> = (0..self.chunks()).collect();
+        let mut done = Vec::with_capacity(free.len());
+        let mut offset = 0;
+        while (offset < size || free.len() < usize::from(self.chunks())) && !self.control.is_cancelled() {
+            while offset < size {
+                let Some(slot) = free.pop() else { break };
+                let length = CHUNK.min(size - offset) as u32;
+                if kind == Kind::Write {
+                    let place = Place { worker: self.number, file: 0, sector: offset / SECTOR as u64 };
+                    self.pattern.fill(&mut target.buffer(slot)[..length as usize], place, 1);
+                }
+                target.submit(&Operation { slot, kind, file: 0, offset, length })?;
+                offset += u64::from(length);
+            }
+            target.wait(CHUNK_WAIT, &mut done)?;
+            for end in done.drain(..) {
+                ended(&end, target)?;
+                free.push(end.slot);
+            }
+        }
+        if kind == Kind::Write { one(target, Kind::Flush, 0, 0) } else { Ok(()) }
+    }
+
+    /// Makes all small files.
+    fn make_names(&self, target: &mut dyn Target) -> Result<(), StorageError> {
+        let length = self.step.shape.file.0 as u32;
+        for file in 0..self.step.shape.files {
+            let place = Place { worker: self.number, file: file + 1, sector: 0 };
+            self.pattern.fill(&mut target.buffer(0)[..length as usize], place, 1);
+            one(target, Kind::Create, file, length)?;
+            if self.control.is_cancelled() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One operation on slot 0, to its end.
+fn one(target: &mut dyn Target, kind: Kind, file: u32, length: u32) -> Result<(), StorageError> {
+    target.submit(&Operation { slot: 0, kind, file, offset: 0, length })?;
+    let mut done = Vec::with_capacity(1);
+    while done.is_empty() {
+        target.wait(CHUNK_WAIT, &mut done)?;
+    }
+    ended(&done[0], target)
+}
+
+fn ended(done: &Done, target: &dyn Target) -> Result<(), StorageError> {
+    done.result.map(|_| ()).map_err(|failure| {
+        let words = target.first_failure().map_or_else(|| failure.words().to_owned(), str::to_owned);
+        StorageError::Refused { reason: format!("laying out files: {words}") }
+    })
+}
+
+fn arrivals(step: &StorageStep, number: usize) -> Option<Arrivals> {
+    match &step.model {
+        Model::Open { arrivals, profile } => {
+            Some(Arrivals::new(*arrivals, profile, step.seed, number, step.shape.processes as usize))
+        }
+        Model::Closed => None,
+    }
+}

@@ -1,0 +1,22 @@
+//! Storage: files and volumes that are written and read, every read verified.
+//!
+//! A process is a thread with a [`Target`] of its own. Local files are reached through io_uring or pread(2) and pwrite(2).
+
+mod counters;
+mod course;
+mod engine;
+mod expect;
+mod generations;
+mod local;
+mod pattern;
+mod result;
+mod session;
+mod spec;
+mod target;
+mod worker;
+
+pub use counters::{DeviceCounters, IoCounters};
+pub use result::{CacheEvidence, Process, StorageResult, Verified};
+pub use session::StorageSession;
+pub use spec::{LocalSpec, StorageSpec, StorageStep, TargetSpec};
+pub use target::{CacheDropped, Done, Facts, Failure, Kind, Operation, Shape, StorageError, TIMEOUT, Target};

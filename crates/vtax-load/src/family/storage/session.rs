@@ -1,0 +1,166 @@
+//! A load of storage that is open: its files, from step to step.
+
+use std::sync::PoisonError;
+
+use vtax_plan::model::StorageShape;
+use vtax_units::Nanos;
+
+use super::counters::Moment;
+use super::engine::{Files, Gate, Made, Process};
+use super::generations::Generations;
+use super::pattern::Pattern;
+use super::result::{CacheEvidence, StorageResult, Verified};
+use super::spec::{StorageSpec, StorageStep};
+use super::target::StorageError;
+use super::worker::FAILURES;
+use crate::requests::{Course, Finding, Window, merge};
+use crate::{Control, LoadError, Model, drive};
+
+/// A load of storage that is open. Its files are removed when it is dropped, unless they are to be kept.
+#[derive(Debug)]
+pub struct StorageSession {
+    spec: StorageSpec,
+    cpus: Vec<usize>,
+    /// What the files are that exist.
+    present: Option<Present>,
+}
+
+/// Files that exist.
+#[derive(Debug)]
+struct Present {
+    step: StorageStep,
+    processes: Vec<Files>,
+}
+
+impl StorageSession {
+    /// Opens the load. Files are made by the steps that need them.
+    ///
+    /// # Errors
+    /// The system refuses what the generator needs.
+    pub fn open(spec: &StorageSpec) -> Result<Self, LoadError> {
+        if spec.timeout == Nanos::ZERO {
+            return Err(LoadError::Spec { field: "timeout", reason: "an operation takes time".to_owned() });
+        }
+        let cpus = drive::worker_cpus(&spec.cpus, usize::MAX)?;
+        Ok(Self { spec: spec.clone(), cpus, present: None })
+    }
+
+    /// Carries out a step.
+    ///
+    /// # Errors
+    /// The step makes no sense, the target can't be used, or the step was cancelled before there was anything to return.
+    pub fn run_step(&mut self, step: &StorageStep, control: &Control) -> Result<StorageResult, LoadError> {
+        step.check()?;
+        self.have_files(step)?;
+        let (made, before) = self.all(step, control, false)?;
+        let now = Moment::now(self.spec.target.path());
+        let made: Option<Vec<Made>> = made.into_iter().collect();
+        let Some(made) = made.filter(|made| !made.is_empty()) else {
+            return Err(LoadError::Cancelled { after: Nanos::ZERO, warmup: step.warmup });
+        };
+        let io = before.map(|before| now.since(&before)).unwrap_or_default();
+        let mut result = self.result(step, made)?;
+        result.io = io;
+        Ok(result)
+    }
+
+    /// Sees to it that the files there are, or are to be, fit the step.
+    fn have_files(&mut self, step: &StorageStep) -> Result<(), LoadError> {
+        let same = |a: &StorageShape, b: &StorageShape| {
+            (a.file, a.record, a.processes, a.files) == (b.file, b.record, b.processes, b.files)
+                && (a.dedupe, a.compressible) == (b.dedupe, b.compressible)
+        };
+        if self.present.as_ref().is_some_and(|present| same(&present.step.shape, &step.shape)) {
+            return Ok(());
+        }
+        self.remove()?;
+        let shape = &step.shape;
+        let each =
+            if step.operation.of_names() { u64::from(shape.files) * shape.file.0 } else { shape.file.0 };
+        self.spec.target.check_room(each.saturating_mul(shape.processes.into()))?;
+        let files = || Files {
+            data: Generations::new((shape.file.0 / shape.record.0).max(1)),
+            names: Generations::new(shape.files.into()),
+        };
+        let processes = (0..shape.processes).map(|_| files()).collect();
+        self.present = Some(Present { step: step.clone(), processes });
+        Ok(())
+    }
+
+    /// Runs all processes, each in its thread.
+    fn all(
+        &mut self,
+        step: &StorageStep,
+        control: &Control,
+        removes: bool,
+    ) -> Result<(Vec<Option<Made>>, Option<Moment>), LoadError> {
+        let pattern = Pattern::new(self.spec.seed, step.shape.dedupe, step.shape.compressible);
+        let Some(present) = &mut self.present else { return Ok((Vec::new(), None)) };
+        let gate = Gate::new(present.processes.len());
+        let spec = &self.spec;
+        let processes: Vec<(usize, Process<'_>)> = present
+            .processes
+            .iter_mut()
+            .enumerate()
+            .map(|(number, files)| {
+                let process = Process { number, spec, step, pattern, files, gate: &gate, control, removes };
+                (self.cpus[number % self.cpus.len()], process)
+            })
+            .collect();
+        let ended = drive::launch("storage", processes, control, |process| Ok(process.run()))?;
+        let made = ended.into_iter().collect::<Result<Vec<_>, StorageError>>()?;
+        let counted = gate.counted.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok((made, counted))
+    }
+
+    /// Removes the files there are.
+    fn remove(&mut self) -> Result<(), LoadError> {
+        let Some(step) = self.present.as_ref().map(|present| present.step.clone()) else { return Ok(()) };
+        let removed = self.all(&step, &Control::new(), true);
+        self.present = None;
+        removed.map(|_| ())
+    }
+
+    fn result(&self, step: &StorageStep, made: Vec<Made>) -> Result<StorageResult, LoadError> {
+        let mut verified = Verified::default();
+        let mut failures = [0; FAILURES.len()];
+        let mut cache =
+            CacheEvidence { of: step.shape.file.0 * made.len() as u64, ..CacheEvidence::default() };
+        cache.dropped = made[0].dropped;
+        cache.before = made.iter().map(|made| made.before).sum();
+        cache.after = made.iter().map(|made| made.after).sum();
+        let first_failure = made.iter().find_map(|made| made.first_failure.clone());
+        let facts = made[0].facts.clone();
+        let processes = made.iter().map(|made| made.found.process).collect();
+        for one in &made {
+            verified.add(&one.found.verified);
+            for (sum, more) in failures.iter_mut().zip(one.found.failures) {
+                *sum += more;
+            }
+        }
+        let failures = FAILURES.into_iter().zip(failures).filter(|(_, count)| *count > 0).collect();
+        let epoch = made[0].found.epoch;
+        let findings: Vec<Finding> = made.into_iter().map(|made| made.found.finding).collect();
+        let (warmup, duration) = (step.warmup.0, step.duration.0);
+        let course = Course {
+            timeout: self.spec.timeout,
+            open: matches!(step.model, Model::Open { .. }),
+            window: Window { from: warmup, to: warmup + duration, interval: step.interval.0.min(duration) },
+            epoch,
+            end: findings.iter().map(|finding| finding.end).max().unwrap_or(0),
+        };
+        let load = merge(&course, findings)?;
+        let record = step.shape.record.0;
+        let io = super::counters::IoCounters::default();
+        Ok(StorageResult { load, record, processes, verified, failures, first_failure, cache, io, facts })
+    }
+}
+
+impl Drop for StorageSession {
+    fn drop(&mut self) {
+        if !self.spec.keep {
+            // What can't be removed stays; the run's scratch space goes as a whole.
+            let _ = self.remove();
+        }
+    }
+}

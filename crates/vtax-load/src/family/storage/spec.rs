@@ -1,0 +1,212 @@
+//! What a load of storage is: where it goes, and its steps.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use vtax_plan::model::{
+    StorageCache, StorageEngine, StorageOperation, StorageShape, storage_limits as limits,
+};
+use vtax_units::{CpuSet, Nanos};
+
+use super::local::LocalTarget;
+use super::target::{Shape, StorageError, Target};
+use crate::{LoadError, Model};
+
+/// What all steps of a load of storage have in common.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StorageSpec {
+    /// Where it goes.
+    pub target: TargetSpec,
+    /// CPUs to bind processes to, in turn; empty: all that this process may use.
+    pub cpus: CpuSet,
+    /// An operation that takes longer has failed. Bounds the wait for what is under way at the end, too.
+    pub timeout: Nanos,
+    /// Seed of the contents.
+    pub seed: u64,
+    /// Keep the files when the load is closed.
+    pub keep: bool,
+}
+
+/// Where a load of storage goes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "at", rename_all = "kebab-case")]
+pub enum TargetSpec {
+    /// A directory, file or device of this system.
+    Local(LocalSpec),
+}
+
+/// A directory, file or device of this system.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LocalSpec {
+    /// A directory: each process has files of its own in it. Anything else: each process has its part of it.
+    pub path: String,
+    /// It may be overwritten although it isn't vtax's own.
+    pub overwrite: bool,
+}
+
+impl TargetSpec {
+    /// From what is written on the command line: `file:PATH`. `overwrite` must be the same path to have an effect.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub fn from_url(text: &str, overwrite: Option<&str>) -> Result<Self, String> {
+        let Some(path) = text.strip_prefix("file:").filter(|path| !path.is_empty()) else {
+            return Err(format!("`{text}` is no storage; write `file:PATH`"));
+        };
+        if let Some(other) = overwrite.filter(|other| *other != path) {
+            return Err(format!("--overwrite names `{other}`, but the target is `{path}`"));
+        }
+        Ok(Self::Local(LocalSpec { path: path.to_owned(), overwrite: overwrite.is_some() }))
+    }
+
+    /// Opens it for one process, in its thread.
+    ///
+    /// # Errors
+    /// It can't be opened, or is somebody else's.
+    pub(super) fn open(
+        &self,
+        files: &StorageShape,
+        shape: Shape,
+        _: Duration,
+    ) -> Result<Box<dyn Target>, StorageError> {
+        match self {
+            Self::Local(local) => Ok(Box::new(LocalTarget::open(local, files, shape)?)),
+        }
+    }
+
+    /// Its path on this system, where it has one.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Local(local) => Some(Path::new(&local.path)),
+        }
+    }
+
+    /// Whether there is room for what all processes together will have.
+    ///
+    /// # Errors
+    /// [`StorageError::TooSmall`] where there isn't.
+    pub(super) fn check_room(&self, bytes: u64) -> Result<(), StorageError> {
+        match self {
+            Self::Local(local) => super::local::check_room(local, bytes),
+        }
+    }
+}
+
+/// One step: one operation on files of one shape.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StorageStep {
+    /// The files. Those of the step before are used again where they are the same.
+    pub shape: StorageShape,
+    /// What is done.
+    pub operation: StorageOperation,
+    /// When operations start; the rate is that of all processes together.
+    pub model: Model,
+    /// Time at the start that is not recorded.
+    pub warmup: Nanos,
+    /// The longest recorded time.
+    pub duration: Nanos,
+    /// End when as many operations are done as there are records, each once where they are in order.
+    pub once: bool,
+    /// What the caches hold before it.
+    pub cache: StorageCache,
+    /// Seed of random records and arrivals.
+    pub seed: u64,
+    /// Keep every operation's latency besides histograms.
+    pub samples: bool,
+    /// Length of the intervals in the result.
+    pub interval: Nanos,
+}
+
+/// A result holds a histogram for each.
+const INTERVALS_MAX: u64 = 10_000;
+/// Warm-up and duration each.
+const TIME_MAX: Nanos = Nanos::from_secs(30 * 24 * 3600);
+
+impl StorageStep {
+    /// Checks that the step makes sense; running it does so too.
+    ///
+    /// # Errors
+    /// [`LoadError::Spec`] naming the first field that doesn't.
+    pub fn check(&self) -> Result<(), LoadError> {
+        check_shape(&self.shape, self.operation)?;
+        let within = |time: Nanos| time > Nanos::ZERO && time <= TIME_MAX;
+        refuse_unless(within(self.duration), "duration", || format!("{} is none", self.duration))?;
+        refuse_unless(self.warmup <= TIME_MAX, "warmup", || format!("{} is too long", self.warmup))?;
+        let intervals = self.interval > Nanos::ZERO && self.duration.0 / self.interval.0 <= INTERVALS_MAX;
+        refuse_unless(intervals, "interval", || format!("{} makes none or too many", self.interval))?;
+        if let Model::Open { profile, .. } = &self.model {
+            let rates = profile.iter().flat_map(|segment| [segment.from.0, segment.to.0]);
+            let most = rates.fold(0.0, f64::max);
+            let reason = || format!("{most}/s is not between 0 and {}/s", limits::RATE.0);
+            refuse_unless(most > 0.0 && most <= limits::RATE.0, "rate", reason)?;
+        }
+        Ok(())
+    }
+
+    /// Records in each process's file, or its files where the step is about names.
+    #[must_use]
+    pub fn records(&self) -> u64 {
+        if self.operation.of_names() {
+            u64::from(self.shape.files)
+        } else {
+            self.shape.file.0 / self.shape.record.0
+        }
+    }
+
+    /// The longest that the step takes, laying its files out included where a disk writes 10 MB/s.
+    #[must_use]
+    pub fn longest(&self) -> Duration {
+        let bytes = self.shape.file.0.saturating_mul(u64::from(self.shape.processes));
+        let laying_out = Duration::from_secs(60 + bytes / 10_000_000);
+        Duration::from(self.warmup) + Duration::from(self.duration) + laying_out
+    }
+}
+
+fn check_shape(shape: &StorageShape, operation: StorageOperation) -> Result<(), LoadError> {
+    let (file, record) = (shape.file.0, shape.record.0);
+    let record_fits = (limits::RECORD.0.0..=limits::RECORD.1.0).contains(&record)
+        && record.is_multiple_of(limits::RECORD.0.0);
+    refuse_unless(record_fits, "record", || {
+        format!("{} is not a multiple of {} up to {}", shape.record, limits::RECORD.0, limits::RECORD.1)
+    })?;
+    let file_fits = (limits::FILE.0.0..=limits::FILE.1.0).contains(&file);
+    refuse_unless(file_fits, "file", || {
+        format!("{} is not between {} and {}", shape.file, limits::FILE.0, limits::FILE.1)
+    })?;
+    if operation.of_names() {
+        let fits = file.is_multiple_of(limits::FILE.0.0) && file <= record;
+        refuse_unless(fits, "record", || {
+            let word = operation.word();
+            format!(
+                "small files (`{word}`) are written at once: {} is more than a record of {}",
+                shape.file, shape.record
+            )
+        })?;
+    } else {
+        refuse_unless(file.is_multiple_of(record), "record", || {
+            format!("files of {} are not made of whole records of {}", shape.file, shape.record)
+        })?;
+    }
+    let count = |n: u64, most: u64| n >= 1 && n <= most;
+    refuse_unless(count(shape.processes.into(), limits::PROCESSES.into()), "processes", || {
+        format!("{} is not between 1 and {}", shape.processes, limits::PROCESSES)
+    })?;
+    refuse_unless(count(shape.depth.into(), limits::DEPTH.into()), "depth", || {
+        format!("{} is not between 1 and {}", shape.depth, limits::DEPTH)
+    })?;
+    refuse_unless(shape.engine == StorageEngine::IoUring || shape.depth == 1, "depth", || {
+        "psync has one operation under way; more need io-uring".to_owned()
+    })?;
+    refuse_unless(count(shape.files.into(), limits::FILES.into()), "files", || {
+        format!("{} is not between 1 and {}", shape.files, limits::FILES)
+    })?;
+    let buffers = record * u64::from(shape.processes) * u64::from(shape.depth);
+    refuse_unless(buffers <= limits::BUFFERS.0, "depth", || {
+        format!("records, processes and depth ask for more than {} of buffers", limits::BUFFERS)
+    })
+}
+
+fn refuse_unless(right: bool, field: &'static str, reason: impl FnOnce() -> String) -> Result<(), LoadError> {
+    if right { Ok(()) } else { Err(LoadError::Spec { field, reason: reason() }) }
+}

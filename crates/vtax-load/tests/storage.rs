@@ -1,0 +1,287 @@
+//! The generator of storage against real files: what is counted, what is found wrong, what is refused.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use vtax_load::storage::{
+    CacheDropped, LocalSpec, StorageError, StorageResult, StorageSession, StorageSpec, StorageStep,
+    TargetSpec,
+};
+use vtax_load::{ArrivalProcess, Control, LoadError, Model, Segment};
+use vtax_plan::model::{StorageCache, StorageEngine, StorageOperation, StorageShape, StorageSync};
+use vtax_units::{Bytes, CpuSet, Nanos, Rate, Share};
+
+const RECORD: u64 = 4096;
+const RECORDS: u64 = 256;
+
+/// A directory on the disk of the build, as `/tmp` may be memory.
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+fn session(path: &Path) -> StorageSession {
+    StorageSession::open(&spec(path)).unwrap()
+}
+
+fn spec(path: &Path) -> StorageSpec {
+    let local = LocalSpec { path: path.to_string_lossy().into_owned(), overwrite: false };
+    StorageSpec {
+        target: TargetSpec::Local(local),
+        cpus: CpuSet::default(),
+        timeout: Nanos::from_secs(30),
+        seed: 1,
+        keep: false,
+    }
+}
+
+fn step(engine: StorageEngine, operation: StorageOperation) -> StorageStep {
+    StorageStep {
+        shape: StorageShape {
+            file: Bytes(RECORDS * RECORD),
+            record: Bytes(RECORD),
+            processes: 2,
+            depth: if engine == StorageEngine::Psync { 1 } else { 8 },
+            engine,
+            direct: false,
+            sync: StorageSync::End,
+            verify: true,
+            dedupe: Share(0.0),
+            compressible: Share(0.0),
+            files: 20,
+        },
+        operation,
+        model: Model::Closed,
+        warmup: Nanos::ZERO,
+        duration: Nanos::from_secs(60),
+        once: true,
+        cache: StorageCache::AsIs,
+        seed: 1,
+        samples: false,
+        interval: Nanos::from_secs(1),
+    }
+}
+
+fn run(session: &mut StorageSession, step: &StorageStep) -> StorageResult {
+    session.run_step(step, &Control::new()).unwrap_or_else(|e| panic!("{:?}: {e}", step.operation))
+}
+
+/// The engines that this kernel has.
+fn engines() -> Vec<StorageEngine> {
+    let mut engines = vec![StorageEngine::Psync];
+    let directory = directory();
+    let probe = step(StorageEngine::IoUring, StorageOperation::Write);
+    match session(directory.path()).run_step(&probe, &Control::new()) {
+        Ok(_) => engines.push(StorageEngine::IoUring),
+        Err(error) => drop(writeln!(std::io::stderr(), "without io_uring: {error}")),
+    }
+    engines
+}
+
+#[test]
+fn every_operation_goes_over_all_records_and_finds_what_was_written() {
+    for engine in engines() {
+        let directory = directory();
+        let mut session = session(directory.path());
+        for operation in StorageOperation::PLAIN.into_iter().chain([StorageOperation::Mix { reads: 50 }]) {
+            let mut step = step(engine, operation);
+            if operation.of_names() {
+                step.shape.file = Bytes(RECORD);
+            }
+            let result = run(&mut session, &step);
+            let each = if operation.of_names() { 20 } else { RECORDS };
+            let found: Vec<u64> = result.processes.iter().map(|p| p.operations).collect();
+            assert_eq!(found, [each, each], "{engine:?} {operation:?}");
+            assert_eq!(
+                (result.load.counts.ok, result.trouble()),
+                (2 * each, None),
+                "{engine:?} {operation:?}"
+            );
+            if operation.only_reads() {
+                assert_eq!(result.verified.records, 2 * each, "{operation:?}");
+            }
+            let durable = operation.writes() && !operation.of_names();
+            assert_eq!(result.until_durable().is_some(), durable, "{operation:?}");
+            assert!(result.parent() <= result.children() * 1.001, "{operation:?}");
+        }
+        drop(session);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "its files are removed");
+    }
+}
+
+#[test]
+fn every_kind_of_sync_and_data_is_read_back() {
+    for engine in engines() {
+        for sync in [StorageSync::None, StorageSync::Data, StorageSync::Each, StorageSync::End] {
+            let directory = directory();
+            let mut session = session(directory.path());
+            for operation in [StorageOperation::Write, StorageOperation::RandomWrite, StorageOperation::Read]
+            {
+                let mut step = step(engine, operation);
+                step.shape.sync = sync;
+                step.shape.file = Bytes(32 * RECORD);
+                (step.shape.dedupe, step.shape.compressible) = (Share(0.3), Share(0.5));
+                let result = run(&mut session, &step);
+                assert_eq!((result.trouble(), result.load.counts.ok), (None, 64), "{engine:?} {sync:?}");
+                let asked = sync != StorageSync::None && operation.writes();
+                assert_eq!(result.until_durable().is_some(), asked, "{sync:?} {operation:?}");
+            }
+        }
+    }
+}
+
+/// Changes the file behind the generator's back between two steps.
+fn tampered(change: impl FnOnce(&File)) -> StorageResult {
+    let directory = directory();
+    let mut session = session(directory.path());
+    let engine = StorageEngine::Psync;
+    run(&mut session, &step(engine, StorageOperation::Write));
+    // The second content of every record: an older one is known by it.
+    let older = fs::read(directory.path().join("vtax-0-0")).unwrap();
+    run(&mut session, &step(engine, StorageOperation::Rewrite));
+    let file = File::options().read(true).write(true).open(directory.path().join("vtax-0-0")).unwrap();
+    file.write_all_at(&older[..RECORD as usize], 0).unwrap();
+    file.write_all_at(&older[RECORD as usize..][..512], RECORD).unwrap();
+    change(&file);
+    run(&mut session, &step(engine, StorageOperation::Read))
+}
+
+#[test]
+fn wrong_data_is_found_and_named() {
+    let result = tampered(|file| {
+        let mut record = vec![0; RECORD as usize];
+        file.write_all_at(&record, 2 * RECORD).unwrap();
+        file.read_exact_at(&mut record, 4 * RECORD).unwrap();
+        file.write_all_at(&record, 3 * RECORD).unwrap();
+        file.write_all_at(b"x", 5 * RECORD + 600).unwrap();
+    });
+    let found = result.verified;
+    assert_eq!((found.records, found.stale, found.torn), (2 * RECORDS, 1, 1), "{found:?}");
+    assert_eq!((found.lost, found.misplaced, found.corrupt), (1, 1, 1), "{found:?}");
+    let errors = &result.load.counts.errors;
+    assert_eq!((errors.stale, errors.lost, errors.corrupt), (1, 1, 3));
+    let words = result.trouble().unwrap();
+    assert!(words.contains("1 were lost, 1 stale, 1 torn, 1 misplaced, 1 corrupt"), "{words}");
+}
+
+#[test]
+fn what_is_not_its_own_is_left_alone() {
+    let directory = directory();
+    let path = directory.path().join("somebody-elses");
+    fs::write(&path, vec![b'x'; 8192]).unwrap();
+    let write = step(StorageEngine::Psync, StorageOperation::Write);
+    let error = session(&path).run_step(&write, &Control::new()).unwrap_err();
+    assert!(matches!(error, LoadError::Storage(StorageError::Foreign { .. })), "{error}");
+    assert!(error.to_string().contains("--overwrite"), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), vec![b'x'; 8192]);
+
+    let text = format!("file:{}", path.display());
+    assert!(TargetSpec::from_url(&text, Some("/elsewhere")).is_err());
+    let target = TargetSpec::from_url(&text, path.to_str()).unwrap();
+    let mut session = StorageSession::open(&StorageSpec { target, ..spec(&path) }).unwrap();
+    assert_eq!(run(&mut session, &write).trouble(), None);
+    drop(session);
+    assert!(path.exists(), "a file that was there stays");
+}
+
+#[test]
+fn too_little_room_is_told_before_anything_is_written() {
+    let directory = directory();
+    let mut large = step(StorageEngine::Psync, StorageOperation::Write);
+    large.shape.file = Bytes(1 << 40);
+    large.shape.processes = 200;
+    let error = session(directory.path()).run_step(&large, &Control::new()).unwrap_err();
+    assert!(matches!(error, LoadError::Storage(StorageError::TooSmall { .. })), "{error}");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    let missing = session(Path::new("/no/such/place/file")).run_step(&large, &Control::new()).unwrap_err();
+    assert!(matches!(missing, LoadError::Storage(StorageError::System { .. })), "{missing}");
+}
+
+#[test]
+fn senseless_steps_are_refused_with_the_field() {
+    let good = step(StorageEngine::Psync, StorageOperation::Write);
+    let wrong = |change: &dyn Fn(&mut StorageStep)| {
+        let mut step = good.clone();
+        change(&mut step);
+        match step.check() {
+            Err(LoadError::Spec { field, .. }) => field,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(good.check().is_ok());
+    assert_eq!(wrong(&|s| s.shape.record = Bytes(100)), "record");
+    assert_eq!(wrong(&|s| s.shape.file = Bytes(RECORD + 512)), "record");
+    assert_eq!(wrong(&|s| s.shape.file = Bytes(1 << 50)), "file");
+    assert_eq!(wrong(&|s| s.shape.depth = 2), "depth");
+    assert_eq!(wrong(&|s| s.shape.processes = 0), "processes");
+    assert_eq!(wrong(&|s| s.duration = Nanos::ZERO), "duration");
+    assert_eq!(wrong(&|s| s.shape.files = 2_000_000), "files");
+    let none = Segment { from: Rate(0.0), to: Rate(0.0), duration: Nanos::from_secs(1) };
+    let model = Model::Open { arrivals: ArrivalProcess::Poisson, profile: vec![none] };
+    assert_eq!(wrong(&|s| s.model = model.clone()), "rate");
+}
+
+#[test]
+fn an_open_loop_starts_as_many_as_asked_for_and_says_how_late() {
+    for engine in engines() {
+        let directory = directory();
+        let mut step = step(engine, StorageOperation::RandomRead);
+        let rate = Rate(500.0);
+        step.model = Model::Open {
+            arrivals: ArrivalProcess::Poisson,
+            profile: vec![Segment { from: rate, to: rate, duration: Nanos::from_secs(2) }],
+        };
+        (step.once, step.duration) = (false, Nanos::from_secs(2));
+        let result = run(&mut session(directory.path()), &step);
+        let intended = result.load.counts.intended;
+        // 1000 ± 5 standard deviations.
+        assert!((842..1158).contains(&intended), "{engine:?}: {intended}");
+        assert_eq!(result.load.counts.ok, intended, "{engine:?}: {:?}", result.failures);
+        assert_eq!(result.load.lateness.len(), intended);
+    }
+}
+
+#[test]
+fn a_cold_cache_is_made_and_proven() {
+    let directory = directory();
+    let mut session = session(directory.path());
+    for engine in engines() {
+        run(&mut session, &step(engine, StorageOperation::Write));
+        let mut read = step(engine, StorageOperation::Read);
+        read.cache = StorageCache::Warm;
+        let warm = run(&mut session, &read);
+        assert_eq!((warm.cache.share_before(), warm.cache_is_not(StorageCache::Warm)), (Some(1.0), None));
+        read.cache = StorageCache::Cold;
+        let cold = run(&mut session, &read);
+        assert_eq!(cold.cache.dropped, Some(CacheDropped::Advised));
+        // A file system of memory keeps its pages, and says so.
+        if cold.cache.share_before() == Some(0.0) {
+            assert_eq!(cold.cache_is_not(StorageCache::Cold), None);
+            assert!(cold.io.fetched.is_none_or(|bytes| bytes > 0), "{:?}", cold.io);
+        } else {
+            assert!(cold.cache_is_not(StorageCache::Cold).is_some());
+        }
+    }
+}
+
+#[test]
+fn a_step_can_be_ended() {
+    let directory = directory();
+    let mut session = session(directory.path());
+    let mut step = step(StorageEngine::Psync, StorageOperation::RandomRead);
+    (step.once, step.duration) = (false, Nanos::from_secs(600));
+    let control = Control::new();
+    let result = std::thread::scope(|scope| {
+        let running = scope.spawn(|| session.run_step(&step, &control));
+        std::thread::sleep(Duration::from_millis(500));
+        control.cancel();
+        running.join().unwrap()
+    });
+    match result {
+        Ok(result) => assert!(result.load.duration < Nanos::from_secs(60)),
+        // On a machine so busy that nothing had begun.
+        Err(error) => assert!(matches!(error, LoadError::Cancelled { .. }), "{error}"),
+    }
+}

@@ -1,0 +1,259 @@
+//! Storage: the disk, its tests, their measure.
+
+use std::collections::BTreeMap;
+
+use vtax_units::{Bytes, Nanos, Rate};
+
+use super::limits;
+use super::model::{
+    DiskAio, DiskCache, DiskOptions, StorageCache, StorageEngine, StorageMeasure, StorageOperation,
+    StorageRate, StorageShape, StorageSync, StorageTest, StorageWorkload, VirtualDisk,
+};
+use super::raw::{DiskRaw, StorageMeasureRaw, StorageRaw, VirtualDiskRaw};
+use crate::decode::Many;
+use crate::diagnose::Report;
+use crate::model::{
+    Cell, Environment, EnvironmentKind, Measure, MeasureKind, PathKind, Protocol, Service, ServiceKind,
+    Workload,
+};
+use crate::resolve::check::{LONGEST, SHORTEST_STEP, check_count, check_name, counts_in, duration_in};
+use crate::resolve::variants::{Variants, service, slug};
+use crate::source::{Span, Spanned};
+
+/// More tests of one trial than this are taken for a slip.
+const MOST_TESTS: usize = 500;
+/// The smallest disk that a file system with a journal is made on.
+const LEAST_DISK: Bytes = Bytes::from_mib(64);
+
+/// The disk where the plan names no service.
+pub(crate) fn default_disk() -> Service {
+    Service {
+        name: "disk".to_owned(),
+        kind: ServiceKind::Disk(DiskOptions { directory: None }),
+        ready_timeout: Nanos::from_secs(30),
+        stop_timeout: Nanos::from_secs(5),
+    }
+}
+
+/// The disk.
+pub(crate) fn disk(raw: &DiskRaw, report: &mut Report) -> Variants<Service> {
+    if let Some(directory) =
+        raw.directory.as_ref().filter(|d| !d.value.starts_with('/') || d.value.contains('\0'))
+    {
+        report.error(directory.span, "`directory` is an absolute path of the host");
+    }
+    let directory = raw.directory.as_ref().map(|directory| directory.value.clone());
+    let kind = ServiceKind::Disk(DiskOptions { directory });
+    Variants::of(service(kind, raw.name.as_ref(), (&raw.ready_timeout, &raw.stop_timeout), report))
+}
+
+/// One test but for what it does.
+#[derive(Debug, Clone)]
+struct Base {
+    shape: StorageShape,
+    cache: StorageCache,
+    rate: Option<Rate>,
+}
+
+/// All tests as the one workload that they are together.
+pub(crate) fn workload(raw: &StorageRaw, report: &mut Report) -> Variants<Workload> {
+    check(raw, report);
+    let given =
+        raw.operations.as_ref().map(|given| given.value.items.iter().map(|item| item.value.0).collect());
+    let operations: Vec<StorageOperation> = given.unwrap_or_else(|| StorageOperation::PLAIN[..6].to_vec());
+    let arrivals = raw.arrivals.value.0;
+    let mut tests: Vec<StorageTest> = Vec::new();
+    for variant in bases(raw, report).0 {
+        let Base { shape, cache, rate } = variant.value;
+        for operation in &operations {
+            if !fits(&shape, *operation) {
+                continue;
+            }
+            let mut name = operation.word();
+            for (key, value) in &variant.parameters {
+                name.push_str(&format!(".{key}-{}", slug(value)));
+            }
+            // The same operation again, as a second read: each is a test of its own.
+            let again = tests
+                .iter()
+                .filter(|test| test.name == name || test.name.starts_with(&format!("{name}.again-")))
+                .count();
+            if again > 0 {
+                name.push_str(&format!(".again-{again}"));
+            }
+            let mut parameters: BTreeMap<String, String> =
+                variant.parameters.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+            parameters.insert("operation".to_owned(), operation.word());
+            let rate = rate.map(|rate| StorageRate { rate, arrivals });
+            tests.push(StorageTest {
+                name,
+                parameters,
+                operation: *operation,
+                shape: shape.clone(),
+                rate,
+                cache,
+            });
+        }
+    }
+    let span = raw.size.span;
+    if tests.len() > MOST_TESTS {
+        report.error(span, format!("the workload has {} tests, at most {MOST_TESTS}", tests.len()));
+        tests.truncate(MOST_TESTS);
+    } else if tests.is_empty() {
+        report.error(span, "no test is left: records must fit into files a whole number of times");
+    }
+    Variants::of(Workload::Storage(StorageWorkload { tests }))
+}
+
+/// A sweep over sizes and records leaves out what can't be.
+fn fits(shape: &StorageShape, operation: StorageOperation) -> bool {
+    if operation.of_names() {
+        shape.file.0 <= shape.record.0 && shape.file.0.is_multiple_of(limits::FILE.0.0)
+    } else {
+        shape.file.0 >= shape.record.0 && shape.file.0.is_multiple_of(shape.record.0.max(1))
+    }
+}
+
+fn bases(raw: &StorageRaw, report: &mut Report) -> Variants<Base> {
+    let shape = StorageShape {
+        file: limits::FILE.0,
+        record: limits::RECORD.0,
+        processes: 1,
+        depth: 1,
+        engine: StorageEngine::IoUring,
+        direct: false,
+        sync: StorageSync::End,
+        verify: raw.verify.value,
+        dedupe: raw.dedupe.value,
+        compressible: raw.compressible.value,
+        files: raw.files.value,
+    };
+    Variants::of(Base { shape, cache: StorageCache::AsIs, rate: None })
+        .vary("size", &raw.size.value, report, |b, size| b.shape.file = size)
+        .vary("record", &raw.record.value, report, |b, record| b.shape.record = record)
+        .vary("processes", &raw.processes.value, report, |b, processes| b.shape.processes = processes)
+        .vary("depth", &raw.depth.value, report, |b, depth| b.shape.depth = depth as u16)
+        .vary("engine", &raw.engine.value, report, |b, engine| b.shape.engine = engine.0)
+        .vary("direct", &raw.direct.value, report, |b, direct| b.shape.direct = direct)
+        .vary("sync", &raw.sync.value, report, |b, sync| b.shape.sync = sync.0)
+        .vary("cache", &raw.cache.value, report, |b, cache| b.cache = cache.0)
+        .vary_if("rate", raw.rate.as_ref(), report, |b, rate| b.rate = Some(rate))
+}
+
+fn check(raw: &StorageRaw, report: &mut Report) {
+    sizes(&raw.size.value, "size", limits::FILE, report);
+    sizes(&raw.record.value, "record", limits::RECORD, report);
+    counts_in(&raw.processes.value, "a load needs a process", limits::PROCESSES, report);
+    counts_in(
+        &raw.depth.value,
+        "a process has one operation under way at least",
+        limits::DEPTH.into(),
+        report,
+    );
+    check_count(raw.files.value, raw.files.span, "at least one file is needed", limits::FILES, report);
+    let deep = raw.depth.value.items.iter().find(|item| item.value > 1);
+    let psync = raw.engine.value.items.iter().any(|item| item.value.0 == StorageEngine::Psync);
+    if let Some(deep) = deep.filter(|_| psync) {
+        report
+            .error(deep.span, "`psync` has one operation under way, so `depth` is 1 with it")
+            .help("more processes have more under way; or leave `psync` out");
+    }
+    for share in [(&raw.dedupe, "dedupe"), (&raw.compressible, "compressible")] {
+        if !(0.0..=1.0).contains(&share.0.value.0) {
+            report.error(share.0.span, format!("`{}` is a share of the data: 0% to 100%", share.1));
+        }
+    }
+    for item in raw.rate.iter().flat_map(|rate| &rate.value.items) {
+        if !(item.value.0 > 0.0 && item.value <= limits::RATE) {
+            report.error(item.span, format!("a rate is above 0/s and at most {}", limits::RATE));
+        }
+    }
+    let largest = |items: &Many<u32>| items.items.iter().map(|item| u64::from(item.value)).max().unwrap_or(1);
+    let record = raw.record.value.items.iter().map(|item| item.value.0).max().unwrap_or(0);
+    let buffers =
+        record.saturating_mul(largest(&raw.processes.value)).saturating_mul(largest(&raw.depth.value));
+    if buffers > limits::BUFFERS.0 {
+        let asked = Bytes(buffers);
+        report.error(
+            raw.depth.span,
+            format!(
+                "the largest record, `processes` and `depth` ask for {asked} of buffers, at most {}",
+                limits::BUFFERS
+            ),
+        );
+    }
+}
+
+fn sizes(sizes: &Many<Bytes>, key: &str, (least, most): (Bytes, Bytes), report: &mut Report) {
+    for item in &sizes.items {
+        if item.value < least || item.value > most || !item.value.0.is_multiple_of(512) {
+            report.error(
+                item.span,
+                format!("`{key}` is a multiple of 512B from {least} to {most}, not {}", item.value),
+            );
+        }
+    }
+}
+
+/// Refuses cells whose system has no disk of its own to be measured.
+pub(crate) fn check_cells(cells: &[Cell], span: Span, report: &mut Report) {
+    let of_storage = |cell: &&Cell| cell.workload.model().protocol() == Protocol::Storage;
+    for cell in cells.iter().filter(of_storage) {
+        let name = if cell.environment.kind.is_pair() {
+            &cell.environment.name
+        } else if matches!(cell.path.kind, PathKind::Nic(_)) {
+            &cell.path.name
+        } else {
+            continue;
+        };
+        report
+            .error(span, format!("the storage of `{name}` can't be measured yet"))
+            .help("leave protected virtual machines and remote hosts out");
+        return;
+    }
+}
+
+pub(crate) fn measure(raw: &StorageMeasureRaw, report: &mut Report) -> Measure {
+    let name = raw.name.as_ref().map_or_else(|| "storage".into(), |n| check_name(n, report));
+    let longest = duration_in(&raw.longest, "longest", SHORTEST_STEP, LONGEST, report);
+    let duration = duration_in(&raw.duration, "duration", SHORTEST_STEP, LONGEST, report);
+    Measure { name, kind: MeasureKind::Storage(StorageMeasure { longest, duration: duration.min(longest) }) }
+}
+
+/// The disk of a virtual machine, one variant for each combination of its lists.
+pub(crate) fn with_disk(
+    raw: &Spanned<VirtualDiskRaw>,
+    variants: Variants<Environment>,
+    report: &mut Report,
+) -> Variants<Environment> {
+    let span = raw.span;
+    let raw = &raw.value;
+    let most = limits::FILE.1;
+    if raw.size.value < LEAST_DISK || raw.size.value > most || !raw.size.value.0.is_multiple_of(4096) {
+        report.error(raw.size.span, format!("a disk is a multiple of 4KiB from {LEAST_DISK} to {most}"));
+    }
+    let disk = VirtualDisk { size: raw.size.value, ..VirtualDisk::default() };
+    let given = |environment: &mut Environment, change: &dyn Fn(&mut VirtualDisk)| {
+        if let EnvironmentKind::Vm(options) = &mut environment.kind {
+            change(options.disk.get_or_insert(disk));
+        }
+    };
+    let varied = variants
+        .vary("bus", &raw.bus.value, report, |e, bus| given(e, &|d| d.bus = bus.0))
+        .vary("format", &raw.format.value, report, |e, format| given(e, &|d| d.format = format.0))
+        .vary("allocation", &raw.allocation.value, report, |e, a| given(e, &|d| d.allocation = a.0))
+        .vary("cache", &raw.cache.value, report, |e, cache| given(e, &|d| d.cache = cache.0))
+        .vary("aio", &raw.aio.value, report, |e, aio| given(e, &|d| d.aio = aio.0));
+    let wrong = |environment: &Environment| match &environment.kind {
+        EnvironmentKind::Vm(vm) => {
+            vm.disk.is_some_and(|disk| disk.aio == DiskAio::Native && disk.cache != DiskCache::None)
+        }
+        _ => false,
+    };
+    if varied.0.iter().any(|variant| wrong(&variant.value)) {
+        report
+            .error(span, "Linux AIO (`aio: native`) works only past the host's page cache (`cache: none`)")
+            .help("leave one of them out, or write two `vm` with names of their own");
+    }
+    varied
+}

@@ -1,0 +1,118 @@
+//! Plans of the family `storage`: what their keys mean, and what is refused.
+
+use vtax_plan::model::{
+    DiskAllocation, DiskBus, EnvironmentKind, MeasureKind, Plan, ServiceKind, StorageCache, StorageEngine,
+    StorageOperation, StorageSync, StorageTest,
+};
+use vtax_plan::{PlanErrors, parse};
+use vtax_units::{Bytes, Nanos, Rate};
+
+const PLAN: &str = "\
+vtax: 1
+name: t
+baseline: native
+environments: [native, vm]
+workload: {storage: {}}
+measure: storage
+";
+
+fn plan(overrides: &[&str]) -> Plan {
+    parse("p", PLAN.as_bytes(), overrides).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn tests(plan: &Plan) -> &[StorageTest] {
+    plan.cells[0].workload.model().storage_tests()
+}
+
+fn refused(overrides: &[&str]) -> String {
+    match parse("p", PLAN.as_bytes(), overrides) {
+        Err(errors @ PlanErrors::Invalid(_)) => errors.to_string(),
+        other => panic!("{overrides:?} is refused: {other:?}"),
+    }
+}
+
+#[test]
+fn defaults_are_what_the_documentation_says() {
+    let plan = plan(&[]);
+    assert!(matches!(plan.cells[0].service.kind, ServiceKind::Disk(_)), "the disk needs no naming");
+    let names: Vec<&str> = tests(&plan).iter().map(|test| test.name.as_str()).collect();
+    assert_eq!(names, ["write", "rewrite", "read", "re-read", "random-read", "random-write"]);
+    let shape = &tests(&plan)[0].shape;
+    assert_eq!((shape.file, shape.record), (Bytes::from_mib(64), Bytes(4096)));
+    assert_eq!((shape.processes, shape.depth, shape.engine), (1, 1, StorageEngine::IoUring));
+    assert_eq!((shape.direct, shape.sync, shape.verify), (false, StorageSync::End, true));
+    assert_eq!(tests(&plan)[0].cache, StorageCache::AsIs);
+    let MeasureKind::Storage(measure) = &plan.measures[0].kind else { panic!("{:?}", plan.measures) };
+    assert_eq!((measure.duration, measure.longest), (Nanos::from_secs(5), Nanos::from_secs(120)));
+}
+
+#[test]
+fn lists_make_tests_in_an_order_in_which_they_can_be_made() {
+    let plan = plan(&[
+        "workload.storage.size=[64KiB, 16MiB]",
+        "workload.storage.record=[4KiB, 1MiB]",
+        "workload.storage.operations=[write, read, mix-30]",
+    ]);
+    let names: Vec<&str> = tests(&plan).iter().map(|test| test.name.as_str()).collect();
+    // No record of 1 MiB fits into 64 KiB.
+    assert_eq!(names.len(), 9, "{names:?}");
+    assert_eq!(names[0], "write.size-64KiB.record-4KiB");
+    assert_eq!(names[8], "mix-30.size-16MiB.record-1MiB");
+    assert_eq!(tests(&plan)[8].operation, StorageOperation::Mix { reads: 30 });
+    assert_eq!(plan.cells.len(), 2, "no cells of their own");
+}
+
+#[test]
+fn a_rate_makes_an_open_loop() {
+    let plan = plan(&["workload.storage.rate=[100/s, 1000/s]", "workload.storage.operations=random-read"]);
+    let rates: Vec<Option<Rate>> = tests(&plan).iter().map(|test| test.rate.map(|at| at.rate)).collect();
+    assert_eq!(rates, [Some(Rate(100.0)), Some(Rate(1000.0))]);
+}
+
+#[test]
+fn disks_of_guests_are_cells() {
+    let plan =
+        plan(&["environments=[native, {vm: {disk: {bus: [virtio, ide], allocation: [full, sparse]}}}]"]);
+    let disks: Vec<_> = plan
+        .cells
+        .iter()
+        .filter_map(|cell| match &cell.environment.kind {
+            EnvironmentKind::Vm(vm) => vm.disk.map(|disk| (disk.bus, disk.allocation)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(disks.len(), 4);
+    assert_eq!(disks[3], (DiskBus::Ide, DiskAllocation::Sparse));
+    assert!(plan.cells.iter().any(|cell| cell.id.contains("bus-ide")), "{:?}", plan.cells[1].id);
+}
+
+#[test]
+fn what_can_not_be_is_refused_with_the_reason() {
+    for (change, reason) in [
+        ("workload.storage.size=100", "`size` is a multiple of 512B from 512B to 1024GiB"),
+        ("workload.storage.record=32MiB", "`record` is a multiple of 512B"),
+        ("workload.storage.operations=[fly]", "`fly` is no operation"),
+        ("workload.storage.operations=mix-101", "`mix-101` is no operation"),
+        ("workload.storage={size: 4KiB, record: 1MiB}", "no test is left"),
+        ("workload.storage={engine: psync, depth: 4}", "`psync` has one operation under way"),
+        ("workload.storage={record: 16MiB, size: 16MiB, depth: 1000}", "of buffers, at most 1GiB"),
+        ("workload.storage.processes=0", "a load needs a process"),
+        ("workload.storage.rate=0/s", "a rate is above 0/s"),
+        ("workload.storage.dedupe=200%", "a share of the data"),
+        ("measure=capacity", "tests of storage have rates and times of their own"),
+        ("services=http", "does not speak what the workload `storage` speaks"),
+        ("services={disk: {directory: here}}", "an absolute path"),
+        (
+            "environments=[native, {vm: {disk: {aio: native, cache: writeback}}}]",
+            "works only past the host's page cache",
+        ),
+        (
+            "environments=[native, {vm: {fault_tolerance: remus}}]",
+            "the storage of `vm-remus` can't be measured yet",
+        ),
+        ("environments=[native, {vm: {disk: {size: 1MiB}}}]", "a disk is a multiple of 4KiB"),
+    ] {
+        let told = refused(&[change]);
+        assert!(told.contains(reason), "{change}: {told}");
+    }
+}

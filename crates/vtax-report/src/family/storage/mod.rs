@@ -1,0 +1,45 @@
+//! Storage: tests of files, by size and record.
+
+mod page;
+mod sweep;
+mod tables;
+pub(crate) mod trial;
+mod workbook;
+
+use rust_xlsxwriter::{Workbook, XlsxError};
+
+use crate::chapter::{Chapter, Page, Rank};
+use crate::context::Context;
+use crate::table::Table;
+
+/// The chapter about storage.
+#[derive(Debug)]
+pub(crate) struct Storage;
+
+impl Chapter for Storage {
+    fn page(&self, context: &Context) -> Page {
+        let mut page = Page::default();
+        let data = &context.data;
+        let sweeps = sweep::of(data);
+        if sweeps.is_empty() {
+            return page;
+        }
+        page.styles.push(include_str!("style.css"));
+        page.put(Rank::Findings, "storage", "Files by size and record", page::heat(&sweeps));
+        page.put(Rank::Pictures, "storage-lines", "Throughput by file and record size", page::lines(&sweeps));
+        page.put(Rank::Details, "storage-tests", "Every test of storage", page::tests(data, &sweeps));
+        page.words.push((
+            "children, parent",
+            "iozone's words: the sum of what each process had for itself, and all bytes over the time until the last one had ended and synced.",
+        ));
+        page
+    }
+
+    fn tables(&self, context: &Context) -> Vec<Table> {
+        tables::tables(&context.data)
+    }
+
+    fn sheets(&self, context: &Context, book: &mut Workbook) -> Result<(), XlsxError> {
+        workbook::sheets(&sweep::of(&context.data), book)
+    }
+}

@@ -1,0 +1,105 @@
+//! What tests of storage come to, each a measure of its own.
+
+use vtax_load::LatencyHistogram;
+use vtax_load::storage::StorageResult;
+use vtax_plan::model::{Measure, MeasureKind, Plan};
+use vtax_store::record::{Finding, Observation, TrialRecord, Validity};
+
+use crate::metric::{Info, Observed, Value, exact, higher, lower, measure_of_test, percentiles};
+
+/// The metrics of this family, in the order of tables.
+pub(crate) const METRICS: &[Info] = &[
+    higher("storage_throughput", "throughput until durable", "B/s", 2),
+    higher("storage_children", "throughput, sum of processes", "B/s", 0),
+    higher("storage_rate", "operations", "/s", 2),
+    lower("storage_p50", "operation, median", "ns", 1),
+    lower("storage_p99", "operation, p99", "ns", 1),
+    lower("storage_p99.9", "operation, p99.9", "ns", 0),
+    lower("storage_lateness_p99", "lateness of starts, p99", "ns", 0),
+    lower("storage_durable", "until durable", "ns", 0),
+    lower("storage_cpu_per_byte", "CPU time per byte, SUT's side", "ns/B", 1),
+];
+
+/// Percentiles that are metrics.
+const PERCENTILES: [(&str, f64); 3] = [("storage_p50", 0.5), ("storage_p99", 0.99), ("storage_p99.9", 0.999)];
+
+/// What the tests of a measure are called as measures, in the plan's order; `None` where it isn't one of storage.
+pub(crate) fn names_of_tests(plan: &Plan, measure: &Measure) -> Option<Vec<String>> {
+    if !matches!(measure.kind, MeasureKind::Storage(_)) {
+        return None;
+    }
+    let mut names = Vec::new();
+    for test in plan.cells.iter().flat_map(|cell| cell.workload.model().storage_tests()) {
+        let name = measure_of_test(&measure.name, &test.name);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    Some(names)
+}
+
+/// The tests of a valid trial that count.
+pub(crate) fn observed(record: &TrialRecord) -> Vec<Observed<'_>> {
+    let counted = record.observations.iter().filter(|o| o.validity == Validity::Valid);
+    counted
+        .filter_map(|o| {
+            let found = o.storage()?;
+            let percentiles: &[(&str, f64)] = &PERCENTILES;
+            let latency = Some(&found.result.load.latency);
+            Some(Observed { test: Some(&o.name), values: values(o, &found.result), latency, percentiles })
+        })
+        .collect()
+}
+
+/// Whether a test went over all records once: its figure is bytes per second, else operations per second.
+pub(crate) fn is_sequential(name: &str) -> bool {
+    let word = name.split('.').next().unwrap_or(name);
+    ["write", "rewrite", "read", "re-read", "backward-read", "strided-read"].contains(&word)
+}
+
+fn values(observation: &Observation, result: &StorageResult) -> Vec<Value> {
+    let mut values = Vec::new();
+    if is_sequential(&observation.name) && result.load.lateness.is_empty() {
+        values.push(exact("storage_throughput", result.parent()));
+        values.push(exact("storage_children", result.children()));
+    } else {
+        values.push(exact("storage_rate", result.iops()));
+        values.extend(percentiles(&result.load.latency, &PERCENTILES));
+    }
+    if !result.load.lateness.is_empty() {
+        values.push(exact("storage_lateness_p99", result.load.lateness.quantile(0.99).0 as f64));
+    }
+    values.extend(result.until_durable().map(|time| exact("storage_durable", time.0 as f64)));
+    let spent = observation.cpu.as_ref().filter(|cpu| cpu.requests > 0);
+    let spent =
+        spent.map(|cpu| cpu.layers.iter().map(|l| l.time.0).sum::<u64>() as f64 / cpu.requests as f64);
+    values.extend(spent.map(|ns| exact("storage_cpu_per_byte", ns)));
+    values.retain(|value| value.value.is_finite());
+    values
+}
+
+/// Empties the histograms of tests.
+pub(crate) fn forget_histograms(record: &mut TrialRecord) {
+    for observation in &mut record.observations {
+        let Some(Finding::Storage(found)) = &mut observation.result else { continue };
+        let load = &mut found.result.load;
+        (load.latency, load.lateness) = (LatencyHistogram::new(), LatencyHistogram::new());
+        load.intervals.clear();
+    }
+}
+
+/// What the tests of a trial found, in a few words.
+#[must_use]
+pub fn told(observations: &[Observation]) -> String {
+    let told = observations.iter().map(|observation| {
+        let name = &observation.name;
+        match (&observation.validity, observation.storage()) {
+            (Validity::Invalid { .. }, _) | (_, None) => format!("{name} invalid"),
+            (_, Some(found)) if is_sequential(name) => {
+                format!("{name} {:.1} MB/s", found.result.parent() / 1e6)
+            }
+            (_, Some(found)) => format!("{name} {:.0}/s", found.result.iops()),
+        }
+    });
+    told.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,246 @@
+//! Tests of storage: one after the other on the system under test's own disk, in the plan's order.
+//!
+//! The load runs on the system under test itself, as there is no server. The trial stays the unit: a test has one observation in it.
+
+use std::fs;
+use std::path::PathBuf;
+
+use vtax_agent::AgentError;
+use vtax_load::storage::{LocalSpec, StorageResult, StorageSpec, StorageStep, TIMEOUT, TargetSpec};
+use vtax_load::{LoadSpec, Model, Progress, Segment, Step};
+use vtax_plan::model::{
+    DiskOptions, MeasureKind, StorageCache, StorageMeasure, StorageTest, StorageWorkload,
+};
+use vtax_store::record::{Finding, InvalidReason, Observation, Validity};
+use vtax_store::storage::{HostStorage, StorageFinding};
+use vtax_sys::chain;
+use vtax_sys::clock::unix_ms;
+use vtax_units::{CpuSet, Nanos, Rate};
+use vtax_vm::Cache;
+
+use crate::instrument::{Ends, Instrument, Measured, Site, not_made};
+use crate::observe::RunEvent;
+use crate::order::Order;
+use crate::probes::Mark;
+
+/// Time at the start of a timed test that doesn't count, as a share of what does.
+const WARM_UP: f64 = 0.1;
+
+/// Directory of the host in which disks of trials are made.
+pub(crate) fn directory(options: &DiskOptions) -> PathBuf {
+    options.directory.as_ref().map_or_else(|| Cache::of_user().dir().join("disks"), PathBuf::from)
+}
+
+/// The instrument of tests of storage.
+pub(super) struct Tests<'a> {
+    workload: &'a StorageWorkload,
+}
+
+impl<'a> Tests<'a> {
+    /// Of this workload.
+    pub(super) const fn new(workload: &'a StorageWorkload) -> Self {
+        Self { workload }
+    }
+}
+
+impl Instrument for Tests<'_> {
+    fn load(&self, ends: &Ends<'_>, order: &Order<'_>) -> LoadSpec {
+        // A testbed for this workload has a disk; without one, opening its files fails and says so.
+        let path = ends.disk.map_or_else(String::new, |path| path.to_string_lossy().into_owned());
+        LoadSpec::Storage(StorageSpec {
+            target: TargetSpec::Local(LocalSpec { path, overwrite: false }),
+            // The agent is bound to the system's CPUs already.
+            cpus: CpuSet::default(),
+            timeout: TIMEOUT.into(),
+            seed: order.seed,
+            keep: false,
+        })
+    }
+
+    fn is_on_sut(&self) -> bool {
+        true
+    }
+
+    fn measure(&mut self, site: &mut Site<'_>, order: &Order<'_>) -> Result<Measured, AgentError> {
+        let MeasureKind::Storage(measure) = &order.measure.kind else {
+            return Err(not_made(order, "a storage workload"));
+        };
+        let tests = &self.workload.tests;
+        let mut observations = Vec::with_capacity(tests.len());
+        for (place, test) in tests.iter().enumerate() {
+            let what = format!("{} ({} of {})", test.name, place + 1, tests.len());
+            site.observer.observe(&RunEvent::Phase { what: &what });
+            let step = step(test, measure, order.seed.wrapping_add(place as u64));
+            observations.push(make(site, test, step)?);
+        }
+        let validity = of_trial(&observations);
+        // Tests cost differently; each has its own CPU time.
+        Ok(Measured { observations, validity, answered: 0, phases: Vec::new() })
+    }
+}
+
+/// The step of a test.
+fn step(test: &StorageTest, measure: &StorageMeasure, seed: u64) -> StorageStep {
+    let timed = test.is_timed();
+    let duration = if timed { measure.duration } else { measure.longest };
+    let model = match test.rate {
+        Some(at) => Model::Open {
+            arrivals: at.arrivals,
+            profile: vec![Segment { from: at.rate, to: at.rate, duration }],
+        },
+        None => Model::Closed,
+    };
+    let warmup = if timed { Nanos::from_secs_f64(duration.as_secs_f64() * WARM_UP) } else { Nanos::ZERO };
+    StorageStep {
+        shape: test.shape.clone(),
+        operation: test.operation,
+        model,
+        warmup,
+        duration,
+        once: !timed,
+        cache: test.cache,
+        seed,
+        samples: false,
+        interval: Nanos((measure.duration.0 / 20).clamp(100_000_000, 1_000_000_000)),
+    }
+}
+
+/// Makes one test.
+fn make(site: &mut Site<'_>, test: &StorageTest, step: StorageStep) -> Result<Observation, AgentError> {
+    let started_unix_ms = unix_ms();
+    let mut observation = Observation { name: test.name.clone(), started_unix_ms, ..Observation::default() };
+    let mut host = HostStorage::default();
+    if step.cache == StorageCache::Cold {
+        match site.testbed.the_sut().node.disk().map(vtax_lab::Disk::drop_host_cache) {
+            Some(Ok(dropped)) => host.dropped = dropped,
+            Some(Err(error)) => drop(observation.facts.insert("cache.host".to_owned(), chain(&error))),
+            None => {}
+        }
+    }
+    host.cached_before = cached(site);
+    let before = fetched(site);
+    let mark = site.probes.mark(site.sut);
+    let result = run(site, step.clone())?;
+    let end = site.probes.mark(site.sut);
+    host.fetched = before.zip(fetched(site)).map(|(before, after)| after.saturating_sub(before));
+    host.cached_after = cached(site);
+    host.allocated =
+        site.testbed.the_sut().node.disk().and_then(vtax_lab::Disk::host_cached).map(|(_, bytes)| bytes);
+    observation.cpu = cpu(site, mark, end, result.bytes());
+    observation.validity = judge(&step, &result);
+    let host = site.testbed.the_sut().node.vm().is_some().then_some(host);
+    let finding = StorageFinding { result, host };
+    observation.facts.extend(finding.answered().map(|words| ("cache.answered".to_owned(), words)));
+    observation.result = Some(Finding::Storage(Box::new(finding)));
+    Ok(observation)
+}
+
+fn run(site: &Site<'_>, step: StorageStep) -> Result<StorageResult, AgentError> {
+    let within = step.longest();
+    let mut last = Progress::default();
+    site.sut.run_step(Step::Storage(Box::new(step)), within, &mut |progress| {
+        let lately = progress.since(&last);
+        let seconds = lately.elapsed.as_secs_f64();
+        if seconds > 0.0 {
+            site.observer.observe(&RunEvent::Rate { rate: Rate(lately.ok as f64 / seconds) });
+        }
+        last = *progress;
+    })
+}
+
+/// CPU time of the system under test while so many bytes were moved. Probes that fail cost the breakdown, not the test.
+fn cpu(
+    site: &Site<'_>,
+    start: Result<Mark, String>,
+    end: Result<Mark, String>,
+    bytes: u64,
+) -> Option<vtax_probe::layers::CpuBreakdown> {
+    let (start, end) = (start.ok()?, end.ok()?);
+    (bytes > 0).then(|| site.probes.between(&start, &end, bytes))
+}
+
+/// Bytes of a guest's disk that the host's page cache holds.
+fn cached(site: &Site<'_>) -> Option<u64> {
+    site.testbed.the_sut().node.disk().and_then(vtax_lab::Disk::host_cached).map(|(cached, _)| cached)
+}
+
+/// Bytes that a guest's hypervisor has fetched from the host's storage.
+fn fetched(site: &Site<'_>) -> Option<u64> {
+    let pid = site.testbed.the_sut().node.vm()?.pid();
+    let text = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("read_bytes:")?.trim().parse().ok())
+}
+
+/// Whether a test counts.
+fn judge(step: &StorageStep, result: &StorageResult) -> Validity {
+    let invalid = |reason, detail| Validity::Invalid { reason, detail };
+    if let Some(why) = result.trouble() {
+        let reason = match result.verified.wrong() {
+            0 => InvalidReason::NothingSucceeded,
+            _ => InvalidReason::DataWrong,
+        };
+        return invalid(reason, why);
+    }
+    if let Some(why) = result.cache_is_not(step.cache) {
+        return invalid(InvalidReason::CacheNotAsAsked, why);
+    }
+    // In a closed loop on a fast cache the processor is the limit, and that is the answer.
+    match (&step.model, &result.load.generator.limited) {
+        (Model::Open { .. }, Some(why)) => invalid(InvalidReason::GeneratorLimited, why.clone()),
+        _ => Validity::Valid,
+    }
+}
+
+/// A trial counts where one of its tests does and none read wrong data: then none of the others is to be trusted.
+fn of_trial(tests: &[Observation]) -> Validity {
+    let mut first = None;
+    let mut counts = false;
+    for test in tests {
+        match &test.validity {
+            Validity::Valid => counts = true,
+            Validity::Invalid { reason, detail } => {
+                let told = Validity::Invalid { reason: *reason, detail: format!("{}: {detail}", test.name) };
+                if *reason == InvalidReason::DataWrong {
+                    return told;
+                }
+                first.get_or_insert(told);
+            }
+        }
+    }
+    first.filter(|_| !counts).unwrap_or(Validity::Valid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn test(validity: Validity) -> Observation {
+        Observation { name: "read".to_owned(), validity, ..Observation::default() }
+    }
+
+    fn invalid(reason: InvalidReason) -> Validity {
+        Validity::Invalid { reason, detail: "so".to_owned() }
+    }
+
+    #[test]
+    fn wrong_data_costs_the_trial_a_cold_cache_only_the_test() {
+        let warm = invalid(InvalidReason::CacheNotAsAsked);
+        assert_eq!(of_trial(&[test(Validity::Valid), test(warm.clone())]), Validity::Valid);
+        assert!(matches!(of_trial(&[test(warm)]), Validity::Invalid { .. }));
+        let wrong = of_trial(&[test(Validity::Valid), test(invalid(InvalidReason::DataWrong))]);
+        assert!(matches!(wrong, Validity::Invalid { reason: InvalidReason::DataWrong, .. }));
+    }
+
+    #[test]
+    fn sequential_tests_end_with_their_records_and_random_ones_with_their_time() {
+        let plan = "vtax: 1\nname: t\nbaseline: native\nenvironments: native\n\
+                    workload: {storage: {operations: [write, random-read]}}\nmeasure: {storage: {duration: 2s}}\n";
+        let plan = vtax_plan::parse("t", plan.as_bytes(), &[] as &[&str]).unwrap_or_else(|e| panic!("{e}"));
+        let workload = plan.cells[0].workload.model().storage_tests();
+        let MeasureKind::Storage(measure) = &plan.measures[0].kind else { unreachable!() };
+        let steps: Vec<StorageStep> = workload.iter().map(|test| step(test, measure, 1)).collect();
+        assert!(steps[0].once && !steps[1].once);
+        assert_eq!(steps[1].duration, Nanos::from_secs(2));
+        assert!(steps.iter().all(|step| step.check().is_ok()));
+    }
+}

@@ -1,0 +1,17 @@
+//! The system under test's own disk: no server, so nothing is started.
+
+use super::entry::Entry;
+use crate::error::ServiceError;
+use crate::recipe::{Job, Recipe};
+
+pub(super) struct Disk;
+
+impl Entry for Disk {
+    fn is_own(&self) -> bool {
+        true
+    }
+
+    fn recipes(&self, _: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
+        Ok(Vec::new())
+    }
+}
