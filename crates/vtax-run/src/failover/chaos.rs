@@ -102,6 +102,8 @@ struct Pair {
     done: Vec<Done>,
     events: Vec<PairEvent>,
     truths: Vec<Truth>,
+    /// Numbers of faults that mend, and whether they met a protected guest.
+    repairs: Vec<(usize, bool)>,
     gaps: Vec<(u64, Option<u64>)>,
     /// Whether an answer could leave, tick by tick.
     answers: Vec<bool>,
@@ -124,6 +126,7 @@ impl Pair {
             done: Vec::new(),
             events: Vec::new(),
             truths: Vec::new(),
+            repairs: Vec::new(),
             gaps: Vec::new(),
             answers: Vec::new(),
         };
@@ -224,12 +227,13 @@ impl Pair {
             host: host.filter(|_| !mends).map(|host| NAMES[host].to_owned()),
             refused,
         });
+        let protected = self.armed && self.wounds.is_empty();
         if mends {
+            self.repairs.push((number, protected));
             (0..self.hosts.len()).for_each(|host| self.mend(host));
             return;
         }
         let Some(host) = host else { return };
-        let protected = self.armed && self.wounds.is_empty();
         self.broke(at, Some((number, kind)), host, kind.stops_the_service(), protected);
         let now = self.now;
         let struck = &mut self.hosts[host];
@@ -505,6 +509,12 @@ fn figures(pair: &Pair, requests: &[Request], told: &Told) -> Vec<String> {
         }
         if truth.hits_guest && !truth.protected && record.discounted.is_none() {
             wrong.push(format!("fault at {at} is held against the mode"));
+        }
+    }
+    for (number, protected) in &pair.repairs {
+        let said = told.faults[*number].protected;
+        if said != *protected {
+            wrong.push(format!("repair {number}: protected {said}, in truth {protected}"));
         }
     }
     wrong.extend(unplanned.map(|u| format!("nothing happened by itself at {}", u.at)));

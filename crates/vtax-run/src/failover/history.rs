@@ -87,6 +87,7 @@ impl History {
             primary: Some(FIRST_HOST.to_owned()),
             secondary: None,
             unnoticed: Vec::new(),
+            mended: Vec::new(),
             noticed: None,
             cause: None,
             dying: None,
@@ -120,6 +121,8 @@ struct Tale {
     secondary: Option<String>,
     /// Failures that the pair has not noticed yet, by their place.
     unnoticed: Vec<usize>,
+    /// Those that were mended before, and when.
+    mended: Vec<(usize, u64)>,
     /// When what it has noticed ended the protection.
     noticed: Option<u64>,
     /// What nobody asked for and ended the protection.
@@ -222,10 +225,12 @@ impl Tale {
     fn mended(&mut self, wall: u64, host: Option<&String>) {
         let failures = &self.told.failures;
         let passing = &mut self.told.passing;
+        let mended = &mut self.mended;
         self.unnoticed.retain(|index| {
             let failure = &failures[*index];
             let stays = failure.host.as_ref() != host || failure.killed();
             if !stays {
+                mended.push((*index, wall));
                 passing.push(Gap { from: failure.at, to: Some(wall), reason: failure.what.clone() });
             }
             stays
@@ -234,10 +239,15 @@ impl Tale {
 
     /// A host fell silent, or its QEMU ended.
     fn detected(&mut self, wall: u64, silence: Nanos, host: Option<&String>) {
-        let known = self.unnoticed.iter().copied().find(|index| {
+        let of_host = |index: &usize| {
             let failure = &self.told.failures[*index];
             failure.host.as_ref() == host && !failure.cut()
-        });
+        };
+        // A host that was mended and not heard of since was noticed too late, but for that reason.
+        let heard = wall.saturating_sub(silence.0);
+        let late = || self.mended.iter().rev().find(|(index, mended)| of_host(index) && heard <= *mended);
+        let known = self.unnoticed.iter().copied().find(|index| of_host(index));
+        let known = known.or_else(|| late().filter(|_| silence > Nanos::ZERO).map(|(index, _)| *index));
         let index = known.unwrap_or_else(|| {
             let part = if host == self.primary.as_ref() {
                 Part::Guest

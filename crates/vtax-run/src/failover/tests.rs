@@ -364,6 +364,31 @@ fn a_host_that_is_woken_in_time_has_not_failed() {
 }
 
 #[test]
+fn a_host_that_is_woken_and_not_heard_of_before_it_is_fenced_failed_of_that() {
+    let faults = [fault(2_000, HANG), fault(2_100, MEND)];
+    let events = [
+        armed(500, "host-b"),
+        injected(2_100, "host-a", "restore"),
+        // Its last beat was just before it hung.
+        detected(2_170, "host-a", 172),
+        fenced(2_171, "host-a"),
+        promoted(2_280, "host-b"),
+    ];
+    let told = tell(
+        FtMode::Kemari,
+        &faults,
+        &done(&faults, ["host-a", ""]),
+        &events,
+        &course(&[(2_000, Some(2_290))]),
+    );
+    assert!(told.unplanned.is_empty(), "{:?}", told.unplanned);
+    let hang = &told.faults[0];
+    assert!(hang.protected && hang.discounted.is_none());
+    assert_eq!((ms(hang.detected), ms(hang.fenced)), (Some(2_170), Some(2_171)));
+    assert_eq!(ms(hang.seen.as_ref().unwrap().first_answer), Some(2_290));
+}
+
+#[test]
 fn what_is_mended_is_down_until_it_answers() {
     let faults =
         [fault(1_000, KILL_COPY), fault(2_500, HANG), fault(2_800, FaultKind::Restore(FaultTarget::Sut))];
