@@ -21,7 +21,9 @@ pub(crate) use crate::family::http::raw::*;
 pub(crate) use crate::family::network::raw::*;
 pub(crate) use crate::family::redis::raw::*;
 pub(crate) use crate::family::sip::raw::*;
+pub(crate) use crate::family::storage::ganesha::GaneshaRaw;
 pub(crate) use crate::family::storage::raw::*;
+pub(crate) use crate::family::storage::tgt::TgtRaw;
 use crate::model::{self, Protocol};
 use crate::source::Spanned;
 
@@ -41,8 +43,8 @@ raw! {
         /// The network between client and service: `direct`, `bridge`, `gigabit`, `ovs`, `sdn`,
         /// `bridged`, `vm-vm`, `mininet` or `nic`.
         default paths: Many<PathRaw> = "bridge",
-        /// The software under test: `http`, `apache`, `nginx`, `sip`, `kamailio`, `redis`, `peer`, `disk`
-        /// or a `command` of your own. Without it, `peer` where the workload is a network test, and `disk` where it is `storage`.
+        /// The software under test: `http`, `apache`, `nginx`, `sip`, `kamailio`, `redis`, `peer`, `disk`,
+        /// `tgt`, `ganesha` or a `command` of your own. Without it, `peer` where the workload is a network test, and `disk` where it is `storage`.
         optional services: Many<ServiceRaw>,
         /// What the load generator does. A list as a value makes one cell for each of its items; with
         /// `tcp`, `udp`, `ping` and `rr`, of which there may be a list, it makes one test for each.
@@ -188,6 +190,10 @@ kinds! {
         peer: Peer(PeerRaw),
         /// The system under test's own disk: no server.
         disk: Disk(DiskRaw),
+        /// tgt: an iSCSI target in user space.
+        tgt: Tgt(TgtRaw),
+        /// NFS-Ganesha: an NFS server in user space.
+        ganesha: Ganesha(GaneshaRaw),
         /// A service of your own.
         command: Command(CommandRaw),
     }

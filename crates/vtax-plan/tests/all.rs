@@ -11,4 +11,5 @@ mod redis;
 mod schema;
 mod sip;
 mod storage;
+mod storage_services;
 mod validate;

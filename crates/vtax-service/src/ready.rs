@@ -82,6 +82,21 @@ impl Wait<'_> {
     }
 }
 
+impl Wait<'_> {
+    /// Runs the commands without which a process that is ready is of no use.
+    pub(crate) fn set_up(&self, recipe: &Recipe, shared: &Shared) -> Result<(), ServiceError> {
+        for command in &recipe.setup {
+            run(command, recipe, self.deadline).map_err(|reason| ServiceError::NeverReady {
+                service: self.service.to_owned(),
+                timeout: self.timeout,
+                reason,
+                lines: shared.last_lines(),
+            })?;
+        }
+        Ok(())
+    }
+}
+
 /// The service's version where it is ready, else what is still missing.
 fn try_once(recipe: &Recipe, shared: &Shared, deadline: Instant) -> Result<Option<String>, String> {
     let until = deadline.min(Instant::now() + LONGEST_TRY);

@@ -104,6 +104,9 @@ pub(crate) struct Recipe {
     /// It listens there for datagrams as well.
     pub(crate) datagrams: bool,
     pub(crate) ready: Condition,
+    /// Commands that are run one after the other once it is ready, each of which must exit with 0: only then
+    /// can it be used.
+    pub(crate) setup: Vec<Vec<String>>,
     pub(crate) identity: Identity,
 }
 
@@ -137,6 +140,7 @@ impl Job<'_> {
             address: self.address,
             datagrams: false,
             ready,
+            setup: Vec::new(),
             identity: self.identity.clone(),
         }
     }

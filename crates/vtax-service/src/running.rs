@@ -178,6 +178,7 @@ fn start_all(
             call_off: place.call_off.as_deref(),
         };
         let version = wait.until_ready(recipe, &process.shared)?;
+        wait.set_up(recipe, &process.shared)?;
         versions.splice(0..0, version);
         processes.push(process);
     }

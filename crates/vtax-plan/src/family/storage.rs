@@ -1,9 +1,12 @@
 //! Storage workloads.
 
+pub(crate) mod ganesha;
 pub mod limits;
 pub(crate) mod model;
 pub(crate) mod raw;
 pub(crate) mod resolve;
+pub(crate) mod served;
+pub(crate) mod tgt;
 
 use std::collections::BTreeSet;
 

@@ -13,8 +13,10 @@ pub use crate::family::redis::limits as redis_limits;
 pub use crate::family::redis::model::*;
 pub use crate::family::sip::identity::*;
 pub use crate::family::sip::model::*;
+pub use crate::family::storage::ganesha::{GaneshaBackend, GaneshaOptions};
 pub use crate::family::storage::limits as storage_limits;
 pub use crate::family::storage::model::*;
+pub use crate::family::storage::tgt::{ChapMode, TgtOptions};
 
 /// The software under test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -49,6 +51,10 @@ pub enum ServiceKind {
     Peer(PeerOptions),
     /// The system under test's own disk: no server.
     Disk(DiskOptions),
+    /// tgt: an iSCSI target in user space.
+    Tgt(TgtOptions),
+    /// NFS-Ganesha: an NFS server in user space.
+    Ganesha(GaneshaOptions),
     /// A service of the user's own.
     Command(CommandService),
 }
@@ -183,6 +189,14 @@ impl ServiceKind {
             },
             Self::Peer(peer) => of("peer", "embedded network server", Protocol::Network, peer.port),
             Self::Disk(_) => of("disk", "the system's own disk", Protocol::Storage, 0),
+            Self::Tgt(tgt) => ServiceFacts {
+                packages: &["tgt"],
+                ..of("tgt", "tgt, iSCSI target", Protocol::Storage, tgt.port)
+            },
+            Self::Ganesha(ganesha) => ServiceFacts {
+                packages: &["nfs-ganesha", "nfs-ganesha-vfs", "nfs-ganesha-mem"],
+                ..of("ganesha", "NFS-Ganesha, NFS 4.1", Protocol::Storage, ganesha.port)
+            },
             Self::Command(command) => ServiceFacts {
                 word: "command",
                 words: command.command.join(" ").into(),

@@ -21,6 +21,8 @@ pub(super) fn services(raw: &Many<ServiceRaw>, report: &mut Report) -> Vec<Named
             ServiceRaw::Redis(raw) => redis::resolve::server(raw, report),
             ServiceRaw::Peer(raw) => network::resolve::peer(raw, report),
             ServiceRaw::Disk(raw) => storage::resolve::disk(raw, report),
+            ServiceRaw::Tgt(raw) => storage::tgt::resolve(raw, report),
+            ServiceRaw::Ganesha(raw) => storage::ganesha::resolve(raw, report),
             ServiceRaw::Command(raw) => command(raw, report)?,
         };
         let name = variants.0.first().map(|variant| variant.value.name.clone())?;
@@ -83,4 +85,5 @@ pub(super) fn check_served(
             .help(help);
     }
     http::resolve::check_documents(workload, services, report);
+    storage::served::check_served(workload, services, report);
 }

@@ -7,12 +7,14 @@ mod apache;
 mod command;
 mod disk;
 mod entry;
+mod ganesha;
 mod http;
 mod kamailio;
 mod network;
 mod nginx;
 mod redis;
 mod sip;
+mod tgt;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -37,6 +39,8 @@ fn entry(kind: &ServiceKind) -> Box<dyn Entry + '_> {
         ServiceKind::Redis(options) => Box::new(redis::Redis(options)),
         ServiceKind::Peer(_) => Box::new(network::NetworkServer),
         ServiceKind::Disk(_) => Box::new(disk::Disk),
+        ServiceKind::Tgt(options) => Box::new(tgt::Tgt(options)),
+        ServiceKind::Ganesha(options) => Box::new(ganesha::Ganesha(options)),
         ServiceKind::Command(own) => Box::new(command::Own(own)),
     }
 }
@@ -44,7 +48,15 @@ fn entry(kind: &ServiceKind) -> Box<dyn Entry + '_> {
 /// The packages of all services of the catalogue, present or not.
 #[must_use]
 pub fn packages() -> Vec<Package> {
-    [apache::packages(), nginx::packages(), kamailio::packages(), redis::packages()].concat()
+    [
+        apache::packages(),
+        nginx::packages(),
+        kamailio::packages(),
+        redis::packages(),
+        tgt::packages(),
+        ganesha::packages(),
+    ]
+    .concat()
 }
 
 /// What `service` needs and this host lacks; `None` where nothing is missing.

@@ -99,6 +99,7 @@ pub(super) fn prepare(
         address: job.address,
         datagrams: false,
         ready: Condition::Database { socket },
+        setup: Vec::new(),
         identity: Identity::Present,
     })
 }

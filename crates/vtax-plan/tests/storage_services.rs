@@ -1,0 +1,77 @@
+//! Plans of the services `tgt` and `ganesha`: what their keys mean, and what is refused.
+
+use vtax_plan::estimate::requirements;
+use vtax_plan::model::{ChapMode, GaneshaBackend, Plan, ServiceKind};
+use vtax_plan::{PlanErrors, parse};
+use vtax_units::Bytes;
+
+const PLAN: &str = "\
+vtax: 1
+name: t
+baseline: native
+environments: [native]
+services: tgt
+workload: {storage: {size: 2MiB}}
+measure: storage
+";
+
+fn plan(overrides: &[&str]) -> Plan {
+    parse("p", PLAN.as_bytes(), overrides).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn refused(overrides: &[&str]) -> String {
+    match parse("p", PLAN.as_bytes(), overrides) {
+        Err(errors @ PlanErrors::Invalid(_)) => errors.to_string(),
+        other => panic!("{overrides:?} is refused: {other:?}"),
+    }
+}
+
+#[test]
+fn defaults_are_what_the_documentation_says() {
+    let plan = plan(&["services=[tgt, ganesha]"]);
+    let ServiceKind::Tgt(tgt) = &plan.cells[0].service.kind else { panic!("{:?}", plan.cells[0]) };
+    assert_eq!((tgt.port, tgt.luns, tgt.size), (3260, 1, Bytes::from_mib(256)));
+    assert_eq!((tgt.chap, tgt.write_cache, tgt.initiators.len()), (ChapMode::None, true, 0));
+    let ServiceKind::Ganesha(ganesha) = &plan.cells[1].service.kind else { panic!("{:?}", plan.cells[1]) };
+    assert_eq!((ganesha.port, ganesha.backend), (2049, GaneshaBackend::Files));
+    let needed: Vec<String> = requirements(&plan).into_iter().map(|r| r.text().to_string()).collect();
+    for words in ["the service tgt: package tgt", "the service ganesha: packages nfs-ganesha"] {
+        assert!(needed.iter().any(|text| text.starts_with(words)), "{needed:?}");
+    }
+}
+
+#[test]
+fn lists_make_cells() {
+    let plan = plan(&[
+        "services=[{tgt: {chap: [none, one-way, mutual], luns: [1, 2], write_cache: [true, false], initiators: [iqn.a, iqn.b]}}]",
+    ]);
+    assert_eq!(plan.cells.len(), 3 * 2 * 2);
+    assert!(plan.cells.iter().any(|cell| cell.id.contains("chap-mutual") && cell.id.contains("luns-2")));
+    let ServiceKind::Tgt(tgt) = &plan.cells[0].service.kind else { panic!("{:?}", plan.cells[0]) };
+    assert_eq!(tgt.initiators, ["iqn.a", "iqn.b"]);
+}
+
+#[test]
+fn what_can_not_be_is_refused_with_the_reason() {
+    for (changes, reason) in [
+        (&["services=[{tgt: {luns: 0}}]"][..], "0 is too few"),
+        (&["services=[{tgt: {luns: 65}}]"], "65 is too many"),
+        (&["services=[{tgt: {size: 512KiB}}]"], "is no size of a unit"),
+        (&["services=[{tgt: {initiators: ['iqn a']}}]"], "`iqn a` is no name of an initiator"),
+        (&["services=[{tgt: {chap: both}}]"], "chap"),
+        (&["services=[{ganesha: {backend: disk}}]"], "backend"),
+        (&["services=[{tgt: {size: 3MiB}}]", "workload.storage.processes=2"], "units of 3MiB"),
+        (&["services=[{ganesha: {backend: memory}}]", "workload.storage.size=4MiB"], "the first 2MiB"),
+        (&["workload.storage.cache=cold"], "can't be dropped from here"),
+        (
+            &["workload.storage.operations=[write, list]", "workload.storage.record=4MiB"],
+            "no files can be created",
+        ),
+        (&["services=nginx"], "does not speak what the workload `storage` speaks"),
+    ] {
+        let text = refused(changes);
+        assert!(text.contains(reason), "{changes:?}: {text}");
+    }
+    plan(&["services=[{tgt: {size: 3MiB, luns: 2}}]", "workload.storage.processes=2"]);
+    plan(&["services=[{ganesha: {backend: memory}}]"]);
+}

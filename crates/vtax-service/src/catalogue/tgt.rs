@@ -1,0 +1,165 @@
+//! tgt, an iSCSI target in user space. Every setting and its reason is in docs/storage.md.
+
+use std::fs::File;
+use std::path::Path;
+
+use vtax_plan::model::{ChapMode, TgtOptions};
+
+use super::entry::Entry;
+use crate::error::ServiceError;
+use crate::packages::{Distribution, Package};
+use crate::recipe::{Condition, Job, Recipe};
+
+const PROGRAMS: &[&str] = &["/usr/sbin/tgtd", "/usr/local/sbin/tgtd"];
+/// Its control program is beside it.
+const CONTROLS: &[&str] = &["/usr/sbin/tgtadm", "/usr/local/sbin/tgtadm"];
+/// Where tgtd and tgtadm meet instead of below `/run`, which a test has none of its own.
+const SOCKET: &str = "TGT_IPC_SOCKET";
+/// The target's number; it has one.
+const TARGET: &str = "1";
+/// The caching page without a write cache, as tgt's own `tgt-admin` writes it: page 8, its flags, the rest unchanged.
+const NO_WRITE_CACHE: &str =
+    "mode_page=8:0:18:0x10:0:0xff:0xff:0:0:0xff:0xff:0xff:0xff:0x80:0x14:0:0:0:0:0:0";
+
+fn all_packages() -> [Package; 2] {
+    let of = match Distribution::of_this_host() {
+        Distribution::Debian => ("tgt", "apt-get install tgt"),
+        Distribution::Fedora => ("scsi-target-utils", "dnf install scsi-target-utils"),
+        Distribution::Suse => ("tgt", "zypper install tgt"),
+        Distribution::Arch => ("tgt", "install tgt from the AUR"),
+        Distribution::Alpine => ("scsi-tgt", "apk add scsi-tgt scsi-tgt-openrc"),
+    };
+    [
+        Package::of("tgt", PROGRAMS, of).with_unit("tgt.service"),
+        Package::of("tgt (control program)", CONTROLS, of),
+    ]
+}
+
+pub(super) fn packages() -> Vec<Package> {
+    all_packages().to_vec()
+}
+
+pub(super) struct Tgt<'a>(pub(super) &'a TgtOptions);
+
+impl Entry for Tgt<'_> {
+    fn packages(&self) -> Vec<Package> {
+        packages()
+    }
+
+    fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
+        for lun in 1..=self.0.luns {
+            let path = job.directory.join(unit(lun));
+            make_unit(&path, self.0.size.0).map_err(job.file("making", &path))?;
+        }
+        let portal = format!("portal={}", job.address);
+        let command = [all_packages()[0].program, "-f", "--iscsi", &portal].map(str::to_owned).to_vec();
+        let mut recipe = job.recipe(command, Condition::Port);
+        recipe.env.push((SOCKET.to_owned(), job.path("control")));
+        recipe.setup = setup(job, self.0);
+        Ok(vec![recipe])
+    }
+}
+
+fn unit(lun: u32) -> String {
+    format!("unit-{lun}")
+}
+
+/// A sparse file: what is never written takes no space.
+fn make_unit(path: &Path, size: u64) -> std::io::Result<()> {
+    let free = rustix::fs::statvfs(path.parent().unwrap_or(path))?;
+    let free = free.f_bavail.saturating_mul(free.f_frsize);
+    if free < size {
+        let reason = format!("{size} bytes are needed, and {free} are free");
+        return Err(std::io::Error::new(std::io::ErrorKind::StorageFull, reason));
+    }
+    File::create_new(path)?.set_len(size)
+}
+
+/// What tgt is told once it runs: the target, its units, who may use it.
+fn setup(job: &Job<'_>, options: &TgtOptions) -> Vec<Vec<String>> {
+    let command = |words: &[&str]| {
+        let begin = [all_packages()[1].program, "--lld", "iscsi"];
+        begin.iter().chain(words).map(|word| (*word).to_owned()).collect::<Vec<_>>()
+    };
+    let mut all =
+        vec![command(&["--op", "new", "--mode", "target", "--tid", TARGET, "-T", TgtOptions::TARGET])];
+    // It takes them, but only where it is told so; who uses them is the initiator's choice.
+    for digest in ["HeaderDigest", "DataDigest"] {
+        let what = [
+            "--op",
+            "update",
+            "--mode",
+            "target",
+            "--tid",
+            TARGET,
+            "--name",
+            digest,
+            "--value",
+            "CRC32C,None",
+        ];
+        all.push(command(&what));
+    }
+    for lun in 1..=options.luns {
+        let (number, file) = (lun.to_string(), job.path(&unit(lun)));
+        let unit = ["--mode", "logicalunit", "--tid", TARGET, "--lun", &number];
+        all.push(command(&[&["--op", "new"], &unit[..], &["--backing-store", &file]].concat()));
+        if !options.write_cache {
+            all.push(command(&[&["--op", "update"], &unit[..], &["--params", NO_WRITE_CACHE]].concat()));
+        }
+    }
+    let mut account = |(name, secret): (&str, &str), outgoing: &[&str]| {
+        all.push(command(&["--op", "new", "--mode", "account", "--user", name, "--password", secret]));
+        let bind = ["--op", "bind", "--mode", "account", "--tid", TARGET, "--user", name];
+        all.push(command(&[&bind, outgoing].concat()));
+    };
+    if options.chap != ChapMode::None {
+        account(TgtOptions::INITIATOR_CHAP, &[]);
+    }
+    if options.chap == ChapMode::Mutual {
+        account(TgtOptions::TARGET_CHAP, &["--outgoing"]);
+    }
+    // Last: until then nobody may log in.
+    let bind = ["--op", "bind", "--mode", "target", "--tid", TARGET];
+    if options.initiators.is_empty() {
+        all.push(command(&[&bind[..], &["--initiator-address", "ALL"]].concat()));
+    }
+    for name in &options.initiators {
+        all.push(command(&[&bind[..], &["--initiator-name", name]].concat()));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_units::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn the_target_is_told_what_the_plan_says() {
+        let options = TgtOptions {
+            port: 3260,
+            luns: 2,
+            size: Bytes::from_mib(1),
+            chap: ChapMode::Mutual,
+            write_cache: false,
+            initiators: vec!["iqn.a".into()],
+        };
+        let commands: Vec<String> = setup(&Job::example(), &options).iter().map(|c| c.join(" ")).collect();
+        let has = |part: &str| commands.iter().filter(|command| command.contains(part)).count();
+        assert_eq!(has("--op new --mode logicalunit --tid 1 --lun"), 2);
+        assert_eq!(has("--backing-store /run/x/unit-2"), 1);
+        assert_eq!(has("mode_page=8:"), 2);
+        assert_eq!((has("--op bind --mode account"), has("--outgoing")), (2, 1));
+        assert!(commands.last().unwrap().ends_with("--initiator-name iqn.a"));
+        let open = TgtOptions { chap: ChapMode::None, write_cache: true, initiators: Vec::new(), ..options };
+        assert_eq!(setup(&Job::example(), &open).len(), 6);
+    }
+
+    #[test]
+    fn a_unit_larger_than_what_is_free_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let error = make_unit(&directory.path().join("unit-1"), u64::MAX).unwrap_err();
+        assert!(error.to_string().contains("are free"), "{error}");
+    }
+}
