@@ -7,18 +7,18 @@ mod sip;
 mod storage;
 
 pub(crate) use storage::directory as storage_directory;
-use vtax_plan::model::Workload;
+use vtax_plan::model::{ServiceKind, Workload};
 
 use crate::instrument::Instrument;
 use crate::requests::Requests;
 
-/// What measures this workload.
-pub(crate) fn instrument(workload: &Workload) -> Box<dyn Instrument + '_> {
+/// What measures this workload with this service.
+pub(crate) fn instrument<'a>(workload: &'a Workload, service: &'a ServiceKind) -> Box<dyn Instrument + 'a> {
     match workload {
         Workload::Http(http) => Box::new(Requests::new(|target, _| http::load(http, target))),
         Workload::Sip(sip) => Box::new(sip::Subscribers::new(sip)),
         Workload::Network(network) => Box::new(network::Tests::new(network)),
-        Workload::Storage(storage) => Box::new(storage::Tests::new(storage)),
+        Workload::Storage(storage) => Box::new(storage::Tests::new(storage, service)),
         Workload::Redis(redis) => Box::new(Requests::new(|target, seed| redis::load(redis, target, seed))),
     }
 }

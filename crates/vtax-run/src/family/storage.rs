@@ -1,15 +1,19 @@
-//! Tests of storage: one after the other on the system under test's own disk, in the plan's order.
+//! Tests of storage: one after the other in the plan's order, on the system under test's own disk or through a server.
 //!
-//! The load runs on the system under test itself, as there is no server. The trial stays the unit: a test has one observation in it.
+//! Without a server, the load runs on the system under test itself. The trial stays the unit: a test has one observation in it.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use vtax_agent::AgentError;
+use vtax_load::storage::iscsi::{ChapSecret, IscsiSpec};
+use vtax_load::storage::nfs::NfsSpec;
 use vtax_load::storage::{LocalSpec, StorageResult, StorageSpec, StorageStep, TIMEOUT, TargetSpec};
 use vtax_load::{LoadSpec, Model, Progress, Segment, Step};
 use vtax_plan::model::{
-    DiskOptions, MeasureKind, StorageCache, StorageMeasure, StorageTest, StorageWorkload,
+    ChapMode, DiskOptions, GaneshaOptions, MeasureKind, ServiceKind, StorageCache, StorageMeasure,
+    StorageTest, StorageWorkload, TgtOptions,
 };
 use vtax_store::record::{Finding, InvalidReason, Observation, Validity};
 use vtax_store::storage::{HostStorage, StorageFinding};
@@ -34,21 +38,44 @@ pub(crate) fn directory(options: &DiskOptions) -> PathBuf {
 /// The instrument of tests of storage.
 pub(super) struct Tests<'a> {
     workload: &'a StorageWorkload,
+    service: &'a ServiceKind,
 }
 
 impl<'a> Tests<'a> {
-    /// Of this workload.
-    pub(super) const fn new(workload: &'a StorageWorkload) -> Self {
-        Self { workload }
+    /// Of this workload with this service.
+    pub(super) const fn new(workload: &'a StorageWorkload, service: &'a ServiceKind) -> Self {
+        Self { workload, service }
     }
+
+    /// Where the load goes.
+    fn target(&self, ends: &Ends<'_>) -> TargetSpec {
+        match self.service {
+            ServiceKind::Tgt(options) => TargetSpec::Iscsi(unit(options, ends.target)),
+            ServiceKind::Ganesha(_) => TargetSpec::Nfs(NfsSpec::new(ends.target, GaneshaOptions::EXPORT)),
+            _ => {
+                // A testbed for this workload has a disk; without one, opening its files fails and says so.
+                let path = ends.disk.map_or_else(String::new, |path| path.to_string_lossy().into_owned());
+                TargetSpec::Local(LocalSpec { path, overwrite: false })
+            }
+        }
+    }
+}
+
+/// The units of a target, with the names and secrets that it was started with.
+fn unit(options: &TgtOptions, address: SocketAddr) -> IscsiSpec {
+    let secret = |(name, secret): (&str, &str)| ChapSecret { name: name.into(), secret: secret.into() };
+    let mut spec = IscsiSpec::new(address, TgtOptions::TARGET, 1);
+    spec.units = options.luns as u16;
+    spec.chap = (options.chap != ChapMode::None).then(|| secret(TgtOptions::INITIATOR_CHAP));
+    spec.mutual = (options.chap == ChapMode::Mutual).then(|| secret(TgtOptions::TARGET_CHAP));
+    spec.initiator = options.initiators.first().cloned().unwrap_or(spec.initiator);
+    spec
 }
 
 impl Instrument for Tests<'_> {
     fn load(&self, ends: &Ends<'_>, order: &Order<'_>) -> LoadSpec {
-        // A testbed for this workload has a disk; without one, opening its files fails and says so.
-        let path = ends.disk.map_or_else(String::new, |path| path.to_string_lossy().into_owned());
         LoadSpec::Storage(StorageSpec {
-            target: TargetSpec::Local(LocalSpec { path, overwrite: false }),
+            target: self.target(ends),
             // The agent is bound to the system's CPUs already.
             cpus: CpuSet::default(),
             timeout: TIMEOUT.into(),
@@ -58,7 +85,7 @@ impl Instrument for Tests<'_> {
     }
 
     fn is_on_sut(&self) -> bool {
-        true
+        !matches!(self.service, ServiceKind::Tgt(_) | ServiceKind::Ganesha(_))
     }
 
     fn measure(&mut self, site: &mut Site<'_>, order: &Order<'_>) -> Result<Measured, AgentError> {
@@ -71,7 +98,7 @@ impl Instrument for Tests<'_> {
             let what = format!("{} ({} of {})", test.name, place + 1, tests.len());
             site.observer.observe(&RunEvent::Phase { what: &what });
             let step = step(test, measure, order.seed.wrapping_add(place as u64));
-            observations.push(make(site, test, step)?);
+            observations.push(make(site, test, step, self.is_on_sut())?);
         }
         let validity = of_trial(&observations);
         // Tests cost differently; each has its own CPU time.
@@ -106,7 +133,12 @@ fn step(test: &StorageTest, measure: &StorageMeasure, seed: u64) -> StorageStep 
 }
 
 /// Makes one test.
-fn make(site: &mut Site<'_>, test: &StorageTest, step: StorageStep) -> Result<Observation, AgentError> {
+fn make(
+    site: &mut Site<'_>,
+    test: &StorageTest,
+    step: StorageStep,
+    on_sut: bool,
+) -> Result<Observation, AgentError> {
     let started_unix_ms = unix_ms();
     let mut observation = Observation { name: test.name.clone(), started_unix_ms, ..Observation::default() };
     let mut host = HostStorage::default();
@@ -120,7 +152,7 @@ fn make(site: &mut Site<'_>, test: &StorageTest, step: StorageStep) -> Result<Ob
     host.cached_before = cached(site);
     let before = fetched(site);
     let mark = site.probes.mark(site.sut);
-    let result = run(site, step.clone())?;
+    let result = run(site, step.clone(), on_sut)?;
     let end = site.probes.mark(site.sut);
     host.fetched = before.zip(fetched(site)).map(|(before, after)| after.saturating_sub(before));
     host.cached_after = cached(site);
@@ -135,10 +167,11 @@ fn make(site: &mut Site<'_>, test: &StorageTest, step: StorageStep) -> Result<Ob
     Ok(observation)
 }
 
-fn run(site: &Site<'_>, step: StorageStep) -> Result<StorageResult, AgentError> {
+fn run(site: &Site<'_>, step: StorageStep, on_sut: bool) -> Result<StorageResult, AgentError> {
     let within = step.longest();
     let mut last = Progress::default();
-    site.sut.run_step(Step::Storage(Box::new(step)), within, &mut |progress| {
+    let loader = if on_sut { site.sut } else { site.client };
+    loader.run_step(Step::Storage(Box::new(step)), within, &mut |progress| {
         let lately = progress.since(&last);
         let seconds = lately.elapsed.as_secs_f64();
         if seconds > 0.0 {

@@ -47,7 +47,7 @@ impl Measurement {
     ) -> Result<Self, Failed> {
         let order = setting.order;
         let broken = |e| Failed::of(InvalidReason::MeasureFailed, &e);
-        let mut instrument = instrument(&order.cell.workload);
+        let mut instrument = instrument(&order.cell.workload, &order.cell.service.kind);
         let disk = testbed.the_sut().node.disk().map(Disk::path);
         let ends = Ends { target, sources: &agents.sources, disk };
         let loader = if instrument.is_on_sut() { &agents.sut } else { &agents.client };

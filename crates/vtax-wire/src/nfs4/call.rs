@@ -43,7 +43,7 @@ pub enum HowOpen {
 pub enum Attributes {
     /// Type, size, and whether it may change.
     File,
-    /// The largest transfers, the lease, and free space.
+    /// The largest transfers, the lease, free space and all space.
     FileSystem,
 }
 
@@ -53,8 +53,8 @@ impl Attributes {
         match self {
             // type 1, size 4
             Self::File => [1 << 1 | SIZE, 0],
-            // lease_time 10, maxread 30, maxwrite 31, space_avail 42
-            Self::FileSystem => [1 << 10 | 1 << 30 | 1 << 31, 1 << (42 - 32)],
+            // lease_time 10, maxread 30, maxwrite 31, space_avail 42, space_total 44
+            Self::FileSystem => [1 << 10 | 1 << 30 | 1 << 31, 1 << (42 - 32) | 1 << (44 - 32)],
         }
     }
 }
@@ -279,6 +279,14 @@ impl<'a> Compound<'a> {
         long(this.out, offset);
         word(this.out, stability as u32);
         word(this.out, length);
+        this
+    }
+
+    /// WRITE with its data.
+    #[must_use]
+    pub fn write_all(self, state: StateId, offset: u64, stability: Stability, data: &[u8]) -> Self {
+        let this = self.write(state, offset, stability, data.len() as u32);
+        fixed(this.out, data);
         this
     }
 

@@ -78,6 +78,8 @@ pub struct FileFacts {
     pub longest_write: Option<u64>,
     /// Bytes that the caller may still use.
     pub free: Option<u64>,
+    /// Bytes of the whole file system.
+    pub total: Option<u64>,
 }
 
 /// What READDIR gave.
@@ -311,6 +313,9 @@ impl<'a> Results<'a> {
         }
         if has(42) {
             facts.free = Some(values.long()?);
+        }
+        if has(44) {
+            facts.total = Some(values.long()?);
         }
         Ok(facts)
     }

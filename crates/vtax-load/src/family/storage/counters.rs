@@ -41,11 +41,12 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// Now, for files at this path.
+    /// Now, for files at this path; without one, nothing of this system's storage has a part in it.
     pub(super) fn now(path: Option<&Path>) -> Self {
+        let Some(path) = path else { return Self { fetched: None, device: None } };
         let io = fs::read_to_string("/proc/self/io").ok();
         let fetched = io.and_then(|text| field(&text, "read_bytes:"));
-        Self { fetched, device: path.and_then(device) }
+        Self { fetched, device: device(path) }
     }
 
     /// What was counted since then.

@@ -2,12 +2,15 @@
 //!
 //! A process is a thread with a [`Target`] of its own. Local files are reached through io_uring or pread(2) and pwrite(2).
 
+mod client;
 mod counters;
 mod course;
 mod engine;
 mod expect;
 mod generations;
+pub mod iscsi;
 mod local;
+pub mod nfs;
 mod pattern;
 mod result;
 mod session;

@@ -9,7 +9,9 @@ use vtax_plan::model::{
 };
 use vtax_units::{CpuSet, Nanos};
 
+use super::iscsi::{IscsiSpec, IscsiTarget};
 use super::local::LocalTarget;
+use super::nfs::{NfsSpec, NfsTarget};
 use super::target::{Shape, StorageError, Target};
 use crate::{LoadError, Model};
 
@@ -34,6 +36,10 @@ pub struct StorageSpec {
 pub enum TargetSpec {
     /// A directory, file or device of this system.
     Local(LocalSpec),
+    /// A logical unit behind an iSCSI target.
+    Iscsi(IscsiSpec),
+    /// A directory of an NFS server.
+    Nfs(NfsSpec),
 }
 
 /// A directory, file or device of this system.
@@ -46,18 +52,50 @@ pub struct LocalSpec {
 }
 
 impl TargetSpec {
-    /// From what is written on the command line: `file:PATH`. `overwrite` must be the same path to have an effect.
+    /// From what is written on the command line: `file:PATH`, `iscsi://HOST/TARGET/LUN` or `nfs://HOST/PATH`. `overwrite` must name
+    /// the same to have an effect.
     ///
     /// # Errors
     /// What is wrong, in words.
     pub fn from_url(text: &str, overwrite: Option<&str>) -> Result<Self, String> {
+        let another = || Err("--overwrite names another target than is written to".to_owned());
+        if text.starts_with("iscsi:") {
+            let mut spec = IscsiSpec::from_url(text)?;
+            let other = overwrite.map(IscsiSpec::from_url).transpose()?;
+            spec.overwrite = other.is_some();
+            let same =
+                |o: &IscsiSpec| (o.address, &o.target, o.lun) == (spec.address, &spec.target, spec.lun);
+            return if other.as_ref().is_none_or(same) { Ok(Self::Iscsi(spec)) } else { another() };
+        }
+        if text.starts_with("nfs:") {
+            let mut spec = NfsSpec::from_url(text)?;
+            let other = overwrite.map(NfsSpec::from_url).transpose()?;
+            spec.overwrite = other.is_some();
+            let same = |o: &NfsSpec| (o.address, &o.path) == (spec.address, &spec.path);
+            return if other.as_ref().is_none_or(same) { Ok(Self::Nfs(spec)) } else { another() };
+        }
         let Some(path) = text.strip_prefix("file:").filter(|path| !path.is_empty()) else {
-            return Err(format!("`{text}` is no storage; write `file:PATH`"));
+            return Err(format!(
+                "`{text}` is no storage; write `file:PATH`, `iscsi://HOST/TARGET/LUN` or `nfs://HOST/PATH`"
+            ));
         };
         if let Some(other) = overwrite.filter(|other| *other != path) {
             return Err(format!("--overwrite names `{other}`, but the target is `{path}`"));
         }
         Ok(Self::Local(LocalSpec { path: path.to_owned(), overwrite: overwrite.is_some() }))
+    }
+
+    /// A target as it was written, without a secret that may be in it.
+    #[must_use]
+    pub fn shown(text: &str) -> String {
+        let shown = || {
+            let rest = text.strip_prefix("iscsi://")?;
+            let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+            let (user, host) = authority.rsplit_once('@')?;
+            let (name, _secret) = user.split_once(':')?;
+            Some(format!("iscsi://{name}@{host}/{path}"))
+        };
+        shown().unwrap_or_else(|| text.to_owned())
     }
 
     /// Opens it for one process, in its thread.
@@ -68,10 +106,12 @@ impl TargetSpec {
         &self,
         files: &StorageShape,
         shape: Shape,
-        _: Duration,
+        timeout: Duration,
     ) -> Result<Box<dyn Target>, StorageError> {
         match self {
             Self::Local(local) => Ok(Box::new(LocalTarget::open(local, files, shape)?)),
+            Self::Iscsi(spec) => Ok(Box::new(IscsiTarget::open(spec, shape, timeout)?)),
+            Self::Nfs(spec) => Ok(Box::new(NfsTarget::open(spec, shape, timeout)?)),
         }
     }
 
@@ -79,6 +119,7 @@ impl TargetSpec {
     pub(super) fn path(&self) -> Option<&Path> {
         match self {
             Self::Local(local) => Some(Path::new(&local.path)),
+            Self::Iscsi(_) | Self::Nfs(_) => None,
         }
     }
 
@@ -89,6 +130,8 @@ impl TargetSpec {
     pub(super) fn check_room(&self, bytes: u64) -> Result<(), StorageError> {
         match self {
             Self::Local(local) => super::local::check_room(local, bytes),
+            // They say how large they are when they are opened; each process looks at its own part.
+            Self::Iscsi(_) | Self::Nfs(_) => Ok(()),
         }
     }
 }
@@ -209,4 +252,31 @@ fn check_shape(shape: &StorageShape, operation: StorageOperation) -> Result<(), 
 
 fn refuse_unless(right: bool, field: &'static str, reason: impl FnOnce() -> String) -> Result<(), LoadError> {
     if right { Ok(()) } else { Err(LoadError::Spec { field, reason: reason() }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_not_shown() {
+        assert_eq!(TargetSpec::shown("iscsi://joe:s@cret@h:1/iqn.a/0"), "iscsi://joe@h:1/iqn.a/0");
+        for same in ["iscsi://joe@h/iqn.a/0", "iscsi://h/iqn.a:b@c/0", "nfs://h/a", "file:/a@b"] {
+            assert_eq!(TargetSpec::shown(same), same);
+        }
+    }
+
+    #[test]
+    fn targets_are_told_apart_by_their_beginning() {
+        let of = |text, overwrite| TargetSpec::from_url(text, overwrite);
+        let url = "iscsi://127.0.0.1/iqn.a/0";
+        let same = Some("iscsi://127.0.0.1:3260/iqn.a/0");
+        assert!(matches!(of(url, same), Ok(TargetSpec::Iscsi(IscsiSpec { overwrite: true, .. }))));
+        assert!(matches!(
+            of("nfs://127.0.0.1/a", None),
+            Ok(TargetSpec::Nfs(NfsSpec { overwrite: false, .. }))
+        ));
+        assert!(of(url, Some("iscsi://127.0.0.1/iqn.a/1")).is_err());
+        assert!(of("smb://127.0.0.1/a", None).unwrap_err().contains("iscsi://HOST/TARGET/LUN"));
+    }
 }

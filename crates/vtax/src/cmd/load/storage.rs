@@ -20,7 +20,8 @@ use crate::exit::{Classify, Outcome};
 /// on files that vtax makes and removes.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Where to: `file:PATH`, of a directory, a file or a device.
+    /// Where to: `file:PATH` (a directory, a file or a device), `iscsi://[USER[:SECRET]@]HOST[:PORT]/TARGET/LUN` or
+    /// `nfs://HOST[:PORT]/PATH`.
     target: String,
     /// What is done, in this order: write, rewrite, read, re-read, random-read, random-write, backward-read, strided-read, mix
     /// (mix-70: 70 % reads), create, list, remove.
@@ -206,10 +207,11 @@ pub(super) fn run(args: &Args) -> Outcome {
         }
     }
     let end = End::of(interrupted, worst);
+    let shown = TargetSpec::shown(&args.target);
     if args.json {
-        output::json(&args.target, &ran, &end)?;
+        output::json(&shown, &ran, &end)?;
     } else {
-        output::table(&args.target, &ran, &end)?;
+        output::table(&shown, &ran, &end)?;
     }
     Ok(end.exit())
 }

@@ -1,0 +1,102 @@
+//! A TCP connection that is read without waiting, with a short wait, or until there is something.
+
+use std::io::{self, IoSlice};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
+
+/// Longest wait before a caller looks at its deadlines.
+pub(in crate::family::storage) const LOOK: Duration = Duration::from_millis(50);
+
+/// One connection.
+#[derive(Debug)]
+pub(in crate::family::storage) struct Stream(TcpStream);
+
+impl Stream {
+    /// Connects before `until`.
+    pub(in crate::family::storage) fn connect(address: SocketAddr, until: Instant) -> io::Result<Self> {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let stream = TcpStream::connect_timeout(&address, left)?;
+        stream.set_nodelay(true)?;
+        // A read that waits returns after this time: the kernel's own timer costs no system call.
+        stream.set_read_timeout(Some(LOOK))?;
+        Ok(Self(stream))
+    }
+
+    /// Sends what the socket takes; `None` where that is nothing.
+    pub(in crate::family::storage) fn send(&self, slices: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        match sendmsg(&self.0, slices, &mut SendAncillaryBuffer::default(), flags) {
+            Ok(sent) => Ok(Some(sent)),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Receives what is there; with `wait`, waits for it at most [`LOOK`]. `None` where nothing came.
+    pub(in crate::family::storage) fn receive(
+        &self,
+        buffer: &mut [u8],
+        wait: bool,
+    ) -> io::Result<Option<usize>> {
+        let flags = if wait { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
+        match recv(&self.0, buffer, flags) {
+            Ok((0, _)) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok((got, _)) => Ok(Some(got)),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Waits at most so many nanoseconds until it can be read or written, as asked for.
+    pub(in crate::family::storage) fn poll(&self, read: bool, write: bool, nanos: u64) -> io::Result<()> {
+        let mut events = PollFlags::empty();
+        events.set(PollFlags::IN, read);
+        events.set(PollFlags::OUT, write);
+        let wait =
+            Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 };
+        match poll(&mut [PollFd::from_borrowed_fd(self.0.as_fd(), events)], Some(&wait)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Sends everything before `until`.
+    pub(in crate::family::storage) fn send_all(&self, mut bytes: &[u8], until: Instant) -> io::Result<()> {
+        while !bytes.is_empty() {
+            if let Some(sent) = self.send(&[IoSlice::new(bytes)])? {
+                bytes = &bytes[sent..];
+                continue;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.poll(false, true, left.min(LOOK).as_nanos() as u64)?;
+        }
+        Ok(())
+    }
+
+    /// Receives something before `until`.
+    pub(in crate::family::storage) fn receive_some(
+        &self,
+        buffer: &mut [u8],
+        until: Instant,
+    ) -> io::Result<usize> {
+        loop {
+            if let Some(got) = self.receive(buffer, true)? {
+                return Ok(got);
+            }
+            if Instant::now() >= until {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+    }
+}

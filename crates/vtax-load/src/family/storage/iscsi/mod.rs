@@ -1,0 +1,455 @@
+//! A logical unit behind an iSCSI target, by an initiator of vtax's own: no root, no kernel module.
+//!
+//! Each worker has a session of one connection. Commands are numbered, sent as the target's window allows, and
+//! answered in any order. What a connection lost is told as [`Failure::Lost`]; a thread of its own makes the next
+//! one, so that nothing here waits for it. Error recovery within a connection (level 1 and 2 of RFC 7143) and
+//! several connections in a session are left out.
+
+mod link;
+mod receive;
+mod setup;
+mod spec;
+
+pub use setup::{discover, visible_units};
+pub use spec::{ChapSecret, INITIATOR, IscsiSpec};
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use vtax_sys::sched::monotonic;
+use vtax_wire::iscsi::{Attributes, Command, Sink, TaskFunction};
+use vtax_wire::scsi;
+
+use self::link::{Link, LinkError, Unit};
+use self::receive::Receiving;
+use super::client::{Buffers as _, LOOK, Outgoing, PATIENCE, Reconnect, Slots};
+use super::target::{CacheDropped, Done, Facts, Failure, Kind, Operation, Shape, StorageError, Target};
+
+/// Tags of requests that are no commands have this bit.
+const OTHER_TAG: u32 = 1 << 31;
+/// What is remembered of a command under way.
+#[derive(Debug, Clone, Copy)]
+struct Task {
+    operation: Operation,
+    /// First block on the unit, and how many.
+    block: u64,
+    blocks: u32,
+    /// Bytes that arrived.
+    moved: u32,
+}
+
+/// What was sent and received, in numbers.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    commands: u64,
+    data_in: u64,
+    data_out: u64,
+    r2ts: u64,
+    pings: u64,
+    aborts: u64,
+    events: u64,
+    sent_bytes: u64,
+    received_bytes: u64,
+    connections: u64,
+}
+
+/// A unit and the session to it.
+#[derive(Debug)]
+pub struct IscsiTarget {
+    spec: IscsiSpec,
+    shape: Shape,
+    timeout: Duration,
+    lun: u64,
+    isid: [u8; 6],
+    unit: Unit,
+    link: Option<Link>,
+    reconnect: Option<Reconnect<Link>>,
+    slots: Slots<Task>,
+    outgoing: Outgoing,
+    /// Commands that wait for the target's window.
+    pending: VecDeque<u16>,
+    receiving: Receiving,
+    /// Results that the next [`Target::wait`] tells.
+    ready: Vec<Done>,
+    /// When deadlines are looked at next.
+    next_look: u64,
+    /// When something was last seen to have arrived, and how much had by then.
+    heard: u64,
+    heard_bytes: u64,
+    /// When a ping was sent that isn't answered.
+    pinged: Option<u64>,
+    counts: Counts,
+    first_failure: Option<String>,
+}
+
+impl IscsiTarget {
+    /// Logs in and asks the unit what it is. An operation that takes longer than `timeout` has failed.
+    ///
+    /// # Errors
+    /// The specification makes no sense, or the target can't be reached, refuses the login, or doesn't show the unit.
+    pub fn open(spec: &IscsiSpec, shape: Shape, timeout: Duration) -> Result<Self, StorageError> {
+        let (lun, isid) = setup::identity(spec, shape.worker)?;
+        let (link, unit) = setup::open(spec, (lun, isid), Instant::now() + timeout)
+            .map_err(|error| setup::not_opened(spec, &error))?;
+        let depth = usize::from(shape.depth);
+        Ok(Self {
+            spec: spec.clone(),
+            timeout,
+            lun,
+            isid,
+            unit,
+            link: Some(link),
+            reconnect: None,
+            slots: Slots::new(shape.depth, shape.record as usize),
+            outgoing: Outgoing::new(depth),
+            pending: VecDeque::with_capacity(depth),
+            receiving: Receiving::default(),
+            ready: Vec::with_capacity(depth),
+            next_look: 0,
+            heard: monotonic().0,
+            heard_bytes: 0,
+            pinged: None,
+            counts: Counts { connections: 1, ..Counts::default() },
+            first_failure: None,
+            shape,
+        })
+    }
+
+    /// First byte of a file's extent.
+    fn extent(&self, file: u32) -> u64 {
+        // Among the processes of the same unit.
+        let place = self.shape.worker / usize::from(self.spec.units.max(1));
+        let number = place as u64 * u64::from(self.shape.files) + u64::from(file);
+        number * self.shape.size.next_multiple_of(u64::from(self.unit.block_bytes))
+    }
+
+    fn task(&self, operation: &Operation) -> Result<Task, StorageError> {
+        let refused = |reason: String| StorageError::Refused { reason };
+        let block_bytes = u64::from(self.unit.block_bytes);
+        let begin = self.extent(operation.file) + operation.offset;
+        let moves = matches!(operation.kind, Kind::Read | Kind::Write | Kind::WriteDurable);
+        let length = if moves { u64::from(operation.length) } else { 0 };
+        if !begin.is_multiple_of(block_bytes) || !length.is_multiple_of(block_bytes) {
+            return Err(refused(format!(
+                "{length} bytes at {begin} are no whole blocks of {block_bytes} bytes"
+            )));
+        }
+        if moves && (length == 0 || length > u64::from(self.shape.record)) {
+            return Err(refused(format!(
+                "an operation of {length} bytes; the buffers have {}",
+                self.shape.record
+            )));
+        }
+        if operation.file >= self.shape.files || (begin + length).div_ceil(block_bytes) > self.unit.blocks {
+            return Err(refused(format!("{length} bytes at {begin} are beyond the unit's end")));
+        }
+        Ok(Task {
+            operation: *operation,
+            block: begin / block_bytes,
+            blocks: (length / block_bytes) as u32,
+            moved: 0,
+        })
+    }
+
+    /// Sends the commands that the window has room for.
+    fn issue(&mut self) {
+        let Some(link) = &mut self.link else { return };
+        while link.window_open() {
+            let Some(slot) = self.pending.pop_front() else { break };
+            let Some(task) = self.slots.task(slot) else { continue };
+            let tag = self.slots.issue(slot);
+            let (length, kind) = (task.blocks * self.unit.block_bytes, task.operation.kind);
+            let cdb = match kind {
+                Kind::Read => scsi::read(task.block, task.blocks),
+                Kind::Write | Kind::WriteDurable => {
+                    scsi::write(task.block, task.blocks, kind == Kind::WriteDurable)
+                }
+                _ => scsi::synchronize_cache(),
+            };
+            let writes = matches!(kind, Kind::Write | Kind::WriteDurable);
+            let first_burst = link.agreed.first_burst.min(length);
+            let immediate = match link.agreed.immediate_data && writes {
+                true => first_burst.min(link.agreed.send_segment),
+                false => 0,
+            };
+            let unasked = if writes && !link.agreed.initial_r2t { first_burst } else { immediate };
+            let command = Command {
+                lun: self.lun,
+                tag,
+                length,
+                reads: kind == Kind::Read,
+                writes,
+                unsolicited: unasked > immediate,
+                attributes: Attributes::Simple,
+                cmd_sn: link.cmd_sn,
+                exp_stat_sn: link.exp_stat_sn,
+                cdb,
+            };
+            link.cmd_sn = link.cmd_sn.wrapping_add(1);
+            self.counts.commands += 1;
+            let data = &self.slots.of(slot)[..immediate as usize];
+            let mut sink = SlotSink { outgoing: &mut self.outgoing, slot, from: 0 };
+            link.writer.command(&mut sink, &command, data);
+            let part = receive::Part { tag, target_tag: vtax_wire::iscsi::NO_TAG, lun: self.lun };
+            let range = immediate..unasked;
+            self.counts.data_out +=
+                receive::send_data(link, &self.slots, &mut self.outgoing, (slot, part), range);
+        }
+    }
+
+    /// Sends what the socket takes.
+    fn send(&mut self) -> Result<(), LinkError> {
+        let Some(link) = &self.link else { return Ok(()) };
+        self.counts.sent_bytes += self.outgoing.send(&link.stream, &self.slots)?;
+        Ok(())
+    }
+
+    /// The connection is gone: everything under way is lost, and another is made.
+    fn lost(&mut self, error: &LinkError, done: &mut Vec<Done>) {
+        self.note(|| format!("the connection was lost: {error}"));
+        self.link = None;
+        self.outgoing.clear();
+        self.receiving = Receiving::default();
+        self.pinged = None;
+        self.fail_all(done);
+        let (spec, session, timeout) = (self.spec.clone(), (self.lun, self.isid), self.timeout);
+        self.reconnect = Some(Reconnect::begin(move || {
+            setup::open(&spec, session, Instant::now() + timeout).ok().map(|(link, _)| link)
+        }));
+    }
+
+    fn fail_all(&mut self, done: &mut Vec<Done>) {
+        self.pending.clear();
+        self.slots.lose_all(done);
+    }
+
+    fn note(&mut self, words: impl FnOnce() -> String) {
+        if self.first_failure.is_none() {
+            self.first_failure = Some(words());
+        }
+    }
+
+    /// Waits for the next connection, at most so long; without it, everything under way is lost.
+    fn reconnected(&mut self, sleep: u64, done: &mut Vec<Done>) {
+        let wait = PATIENCE.min(Duration::from_nanos(sleep));
+        match self.reconnect.as_mut().and_then(|reconnect| reconnect.wait(wait)) {
+            Some(link) => {
+                self.reconnect = None;
+                self.counts.connections += 1;
+                self.heard = monotonic().0;
+                self.link = Some(link);
+                self.issue();
+            }
+            None => self.fail_all(done),
+        }
+    }
+
+    /// Looks at deadlines, now and then.
+    fn look(&mut self, now: u64, done: &mut Vec<Done>) -> Result<(), LinkError> {
+        if now < self.next_look {
+            return Ok(());
+        }
+        self.next_look = now + LOOK.as_nanos() as u64;
+        let timeout = self.timeout.as_nanos() as u64;
+        for slot in 0..self.slots.count() {
+            if !self.slots.is_overdue(slot, now) {
+                continue;
+            }
+            if self.slots.is_issued(slot) {
+                self.abort(slot);
+            } else {
+                self.pending.retain(|waiting| *waiting != slot);
+            }
+            let most = self.timeout;
+            self.note(|| format!("an operation took longer than {most:?}"));
+            self.end(slot, Err(Failure::TimedOut), done);
+        }
+        if self.slots.under_way() == 0 {
+            self.pinged = None;
+        }
+        if self.slots.under_way() == 0 || self.counts.received_bytes != self.heard_bytes {
+            (self.heard, self.heard_bytes) = (now, self.counts.received_bytes);
+        }
+        match (self.pinged, &self.link) {
+            // Slow commands are one thing, a dead connection is another: a ping tells.
+            (None, Some(link)) if now.saturating_sub(self.heard) > timeout / 2 => {
+                self.outgoing.append(|own| {
+                    link.writer.ping(own, OTHER_TAG, link.cmd_sn, link.exp_stat_sn);
+                });
+                self.counts.pings += 1;
+                self.pinged = Some(now);
+                Ok(())
+            }
+            (Some(since), _) if now.saturating_sub(since) > timeout => {
+                Err(LinkError::Io(std::io::ErrorKind::TimedOut.into()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Asks the target to give a command up. Its late answers are told by their tag.
+    fn abort(&mut self, slot: u16) {
+        let Some(link) = &self.link else { return };
+        let (tag, lun) = (self.slots.tag(slot), self.lun);
+        let (function, tags) = (TaskFunction::AbortTask, (OTHER_TAG | tag, tag));
+        self.outgoing.append(|own| {
+            link.writer.manage(own, (function, lun), tags, (link.cmd_sn, link.exp_stat_sn));
+        });
+        self.counts.aborts += 1;
+    }
+
+    /// Ends a command, or holds it back while a part of its buffer waits to be sent.
+    fn end(&mut self, slot: u16, result: Result<u32, Failure>, done: &mut Vec<Done>) {
+        if self.outgoing.mentions(slot) {
+            self.slots.hold(slot, result);
+        } else {
+            self.slots.end(slot, result, done);
+        }
+    }
+
+    fn release_held(&mut self, done: &mut Vec<Done>) {
+        for slot in 0..self.slots.count() {
+            let held = self.slots.held(slot);
+            if let Some(result) = held.filter(|_| !self.outgoing.mentions(slot)) {
+                self.slots.end(slot, result, done);
+            }
+        }
+    }
+
+    /// One round: sends, waits at most so long, receives.
+    fn round(&mut self, sleep: u64, done: &mut Vec<Done>) -> Result<(), LinkError> {
+        self.send()?;
+        let Some(link) = &self.link else { return Ok(()) };
+        let long = sleep >= LOOK.as_nanos() as u64;
+        if sleep > 0 && (!long || !self.outgoing.is_empty()) {
+            link.stream.poll(true, !self.outgoing.is_empty(), sleep.min(LOOK.as_nanos() as u64))?;
+        }
+        let wait = long && self.outgoing.is_empty();
+        if self.receive(wait, done)? {
+            self.issue();
+            self.send()?;
+        }
+        if self.receiving.holds {
+            self.release_held(done);
+            self.receiving.holds = (0..self.slots.count()).any(|slot| self.slots.held(slot).is_some());
+        }
+        Ok(())
+    }
+}
+
+/// Data of a slot goes out from its buffer.
+struct SlotSink<'a> {
+    outgoing: &'a mut Outgoing,
+    slot: u16,
+    /// Where in the buffer the data begins.
+    from: usize,
+}
+
+impl Sink for SlotSink<'_> {
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.outgoing.append(|own| own.extend_from_slice(bytes));
+    }
+
+    fn data(&mut self, data: &[u8]) {
+        self.outgoing.data(self.slot, self.from..self.from + data.len(), data);
+    }
+}
+
+impl Target for IscsiTarget {
+    fn facts(&self) -> Facts {
+        setup::facts(self)
+    }
+
+    fn prepare(&mut self) -> Result<(), StorageError> {
+        let block_bytes = self.unit.block_bytes;
+        if !self.shape.record.is_multiple_of(block_bytes) {
+            let reason = format!("records of {} bytes on blocks of {block_bytes}", self.shape.record);
+            return Err(StorageError::Refused { reason });
+        }
+        let needed = self.extent(self.shape.files);
+        let free = self.unit.blocks * u64::from(block_bytes);
+        if needed > free {
+            return Err(StorageError::TooSmall { target: setup::name(&self.spec), needed, free });
+        }
+        if self.unit.caching.is_some_and(|page| page.write_protected) {
+            return Err(StorageError::Refused { reason: "the unit is write-protected".to_owned() });
+        }
+        let Some(link) = self.link.as_mut().filter(|_| !self.spec.overwrite) else { return Ok(()) };
+        let until = Instant::now() + self.timeout;
+        let foreign = setup::is_foreign(link, self.lun, &self.unit, until)
+            .map_err(|error| setup::not_opened(&self.spec, &error))?;
+        if foreign {
+            let reason = "its beginning or end holds data that is not vtax's".to_owned();
+            return Err(StorageError::Foreign { target: setup::name(&self.spec), reason });
+        }
+        Ok(())
+    }
+
+    fn buffer(&mut self, slot: u16) -> &mut [u8] {
+        self.slots.buffer(slot)
+    }
+
+    fn submit(&mut self, operation: &Operation) -> Result<(), StorageError> {
+        if !self.slots.is_free(operation.slot) {
+            return Err(StorageError::Refused { reason: format!("slot {} is under way", operation.slot) });
+        }
+        if matches!(operation.kind, Kind::Create | Kind::Remove | Kind::List) {
+            self.ready.push(Done { slot: operation.slot, result: Err(Failure::Refused) });
+            return Ok(());
+        }
+        let task = self.task(operation)?;
+        let deadline = monotonic().0.saturating_add(self.timeout.as_nanos() as u64);
+        self.slots.begin(operation.slot, task, deadline);
+        self.pending.push_back(operation.slot);
+        self.issue();
+        Ok(())
+    }
+
+    fn wait(&mut self, sleep: u64, done: &mut Vec<Done>) -> Result<(), StorageError> {
+        let before = done.len();
+        done.append(&mut self.ready);
+        let begun = monotonic().0;
+        let mut left = if done.len() > before { 0 } else { sleep };
+        loop {
+            if self.link.is_none() {
+                self.reconnected(left, done);
+            } else if let Err(error) = self.round(left, done) {
+                self.lost(&error, done);
+            }
+            let now = monotonic().0;
+            if let Err(error) = self.look(now, done) {
+                self.lost(&error, done);
+            }
+            let gone = now.saturating_sub(begun);
+            let nothing_comes = sleep == u64::MAX && self.slots.under_way() == 0;
+            if done.len() > before || nothing_comes || gone >= sleep {
+                return Ok(());
+            }
+            left = sleep - gone;
+        }
+    }
+
+    fn drop_cache(&mut self) -> Result<CacheDropped, StorageError> {
+        Ok(CacheDropped::NoCache)
+    }
+
+    fn first_failure(&self) -> Option<&str> {
+        self.first_failure.as_deref()
+    }
+
+    fn finish(&mut self) -> Result<(), StorageError> {
+        self.reconnect = None;
+        if let Some(mut link) = self.link.take()
+            && self.slots.under_way() == 0
+            && self.receiving.is_between()
+        {
+            // A target that doesn't answer is left: the load is over, and it notices the end by itself.
+            let _ = link.log_out();
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self) -> Result<(), StorageError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,145 @@
+//! Before and after the load: files and directories, what the server is, what is left behind.
+
+use std::time::{Duration, Instant};
+
+use super::NfsTarget;
+use super::link::{Link, LinkError, file_of, names_of};
+use super::spec::NfsSpec;
+use crate::family::storage::client::random;
+use crate::family::storage::pattern::MARK;
+use crate::family::storage::target::{Facts, Shape, StorageError};
+
+/// Emptying a directory may take longer than one operation.
+const LONG: Duration = Duration::from_secs(300);
+
+/// What the client calls itself: random, so that two runs of vtax don't take each other's sessions.
+pub(super) fn owner(worker: usize) -> Result<Vec<u8>, StorageError> {
+    let random: [u8; 8] = random().map_err(|source| StorageError::system("take random bytes", source))?;
+    Ok(format!("vtax-{worker}-{:016x}", u64::from_be_bytes(random)).into_bytes())
+}
+
+fn name(spec: &NfsSpec) -> String {
+    format!("nfs://{}{}", spec.address, spec.path)
+}
+
+pub(super) fn not_opened(spec: &NfsSpec, error: &LinkError) -> StorageError {
+    StorageError::Open { target: name(spec), reason: error.to_string() }
+}
+
+/// Opens the files of a process; their sizes.
+pub(super) fn open_files(link: &mut Link, shape: &Shape, until: Instant) -> Result<Vec<u64>, LinkError> {
+    let mut sizes = Vec::with_capacity(shape.files as usize);
+    link.files.clear();
+    for file in 0..shape.files {
+        let (open, size) = link.open_file(&file_of(shape.worker, file), until)?;
+        link.files.push(open);
+        sizes.push(size);
+    }
+    link.names = Some(link.make_directory(&names_of(shape.worker), until)?);
+    Ok(sizes)
+}
+
+/// The session, when nothing is under way in it.
+fn idle(target: &mut NfsTarget) -> Result<(&mut Link, &NfsSpec), StorageError> {
+    let busy =
+        || StorageError::Refused { reason: "operations are under way, or the connection is lost".to_owned() };
+    let link = target.link.as_mut().filter(|link| link.is_idle()).ok_or_else(busy)?;
+    Ok((link, &target.spec))
+}
+
+pub(super) fn prepare(target: &mut NfsTarget) -> Result<(), StorageError> {
+    let (shape, until) = (target.shape, Instant::now() + target.timeout.max(LONG));
+    let (link, spec) = idle(target)?;
+    let failed = |error: LinkError| not_opened(spec, &error);
+    let present = open_files(link, &shape, until).map_err(failed)?;
+    for (open, size) in link.files.clone().into_iter().zip(&present) {
+        if spec.overwrite || *size == 0 {
+            continue;
+        }
+        let head = link.head(open, 8, until).map_err(failed)?;
+        if head != MARK.to_le_bytes() {
+            let reason = "a file with the name of one of vtax's holds something else".to_owned();
+            return Err(StorageError::Foreign { target: name(spec), reason });
+        }
+    }
+    let needed = u64::from(shape.files) * shape.size;
+    let had: u64 = present.iter().sum();
+    match link.free() {
+        Some(free) if free.saturating_add(had) < needed => {
+            Err(StorageError::TooSmall { target: name(spec), needed, free: free.saturating_add(had) })
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn empty(target: &mut NfsTarget) -> Result<(), StorageError> {
+    let until = Instant::now() + target.timeout.max(LONG);
+    let (link, spec) = idle(target)?;
+    let failed = |error: LinkError| not_opened(spec, &error);
+    for open in link.files.clone() {
+        link.set_size(open, 0, until).map_err(failed)?;
+    }
+    empty_names(link, until).map_err(failed)
+}
+
+fn empty_names(link: &mut Link, until: Instant) -> Result<(), LinkError> {
+    let Some(names) = link.names else { return Ok(()) };
+    for name in link.list(&names, until)? {
+        link.remove(&names, &name, until)?;
+    }
+    Ok(())
+}
+
+pub(super) fn remove(target: &mut NfsTarget) -> Result<(), StorageError> {
+    let (shape, until) = (target.shape, Instant::now() + target.timeout.max(LONG));
+    let owner = target.owner.clone();
+    if target.link.is_none() {
+        // After the end of a session, or of a connection: one more, to remove the files.
+        target.link = Link::open(&target.spec, &owner, 1, until).ok();
+    }
+    let (link, spec) = idle(target)?;
+    let mut removed = || -> Result<(), LinkError> {
+        for open in std::mem::take(&mut link.files) {
+            link.close(open, until)?;
+        }
+        let directory = link.directory;
+        for file in 0..shape.files {
+            link.remove(&directory, &file_of(shape.worker, file), until)?;
+        }
+        link.names = Some(link.make_directory(&names_of(shape.worker), until)?);
+        empty_names(link, until)?;
+        link.remove(&directory, &names_of(shape.worker), until)
+    };
+    removed().map_err(|error| not_opened(spec, &error))
+}
+
+/// What is known of a server and the session with it.
+pub(super) fn facts(target: &NfsTarget) -> Facts {
+    let counts = &target.counts;
+    let counters = [
+        ("calls", counts.calls),
+        ("reads", counts.reads),
+        ("writes", counts.writes),
+        ("commits", counts.commits),
+        ("late answers", counts.late),
+        ("bytes sent", counts.sent_bytes),
+        ("bytes received", counts.received_bytes),
+        ("connections", counts.connections),
+    ];
+    let what = match &target.link {
+        Some(link) => {
+            let (read, write) = link.longest();
+            format!("NFS 4.1, reads of {read} and writes of {write} bytes, {} slots", link.sequences.len())
+        }
+        None => "NFS 4.1".to_owned(),
+    };
+    Facts {
+        what,
+        // Files have bytes; the engine's records are whole sectors.
+        block: 512,
+        capacity: target.link.as_ref().and_then(Link::free),
+        // Unless a write asks for more, it is only there after COMMIT.
+        write_cache: Some(true),
+        counters: counters.map(|(name, count)| (name.to_owned(), count)).to_vec(),
+    }
+}
