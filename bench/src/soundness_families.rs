@@ -221,7 +221,7 @@ fn early(members: usize, (min, max): (usize, usize), spread: f64) -> Result<(f64
         shape: Shape::Normal,
         shared: Shared::Nothing,
     };
-    let mut rng = StdRng::seed_from_u64(SEED + 5000 + members as u64);
+    let mut rng = StdRng::seed_from_u64(SEED + 7000 + (members * 64 + max) as u64);
     let (mut wrong, mut held) = (0u64, 0u64);
     for _ in 0..FAMILIES {
         let sides = world.trials(&mut rng);

@@ -22,35 +22,59 @@ pub fn hommel(p: &[f64], alpha: f64) -> f64 {
     alpha / (1..=n).rev().find(|i| equals(*i)).unwrap_or(1) as f64
 }
 
+/// Of what a family may err, the share of claims of a difference; the rest is left for claims of equality.
+const DIFFERENCES: f64 = 0.8;
+
 /// Judges comparisons that are read together, each as [`judge`] would, but with intervals widened so
 /// that all conclusive verdicts of the family hold at once with 1 - `alpha`.
 ///
-/// All are judged at the one level that [`hommel`] finds. A family of one is judged as ever, and a comparison without an
-/// interval takes no part: no claim can come of it.
+/// Differences are claimed at the one level that [`hommel`] finds for their p values at 4/5 of `alpha`, equality at the
+/// level that it finds for those at 2/5, of which a wrong claim takes half, being one-sided. Two levels are needed: a tax
+/// just beyond the margin is a plain difference, and must not make room for calling it equal. A family of one is judged as
+/// ever, as it can't be both. A comparison without an interval takes no part: no claim can come of it.
 #[must_use]
 pub fn judge_family(ratios: &[Ratio], margin: f64, alpha: f64) -> Vec<Judgement> {
     let able: Vec<&Ratio> = ratios.iter().filter(|r| claimable(r)).collect();
-    let cases: Vec<f64> = able.iter().map(|r| claim(r, margin)).collect();
-    let level = hommel(&cases, alpha);
+    let level = |claim: &dyn Fn(&Ratio) -> f64, share: f64| {
+        let share = if able.len() > 1 { share } else { 1.0 };
+        hommel(&able.iter().map(|r| claim(r)).collect::<Vec<f64>>(), share * alpha)
+    };
+    let different = level(&difference, DIFFERENCES);
+    let equal = level(&|r| equality(r, margin), 2.0 * (1.0 - DIFFERENCES));
     let judged = |ratio: &Ratio| {
         let alone = judge(ratio, margin);
         if !claimable(ratio) {
             return alone;
         }
-        let corrected = Judgement { level, ..judge(&widened(ratio, level), margin) };
+        let at = |level: f64| Judgement { level, ..judge(&widened(ratio, level), margin) };
+        let same = at(equal);
+        if same.verdict == Verdict::Equivalent {
+            return same;
+        }
+        let corrected = at(different);
         match (corrected.verdict, alone.verdict) {
+            (Verdict::Worse | Verdict::Better, _) => corrected,
+            // Not equal at the level for that, but different it may be: the interval excludes 1 within the margin.
+            (Verdict::Equivalent, _) if excludes_one(&corrected) => {
+                let verdict = if ratio.tax > 1.0 { Verdict::Worse } else { Verdict::Better };
+                let reason = "a real difference, though within the margin as far as it is known".to_owned();
+                Judgement { verdict, reason, ..corrected }
+            }
             // It couldn't be told alone either: the reason for that is the better one.
-            (Verdict::Inconclusive, Verdict::Inconclusive) => {
-                Judgement { level, interval: corrected.interval, ..alone }
+            (_, Verdict::Inconclusive) => {
+                Judgement { level: different, interval: corrected.interval, ..alone }
             }
-            (Verdict::Inconclusive, _) => {
-                let reason = by_chance(able.len());
-                Judgement { doubt: Some(Doubt::ManyComparisons), reason, ..corrected }
+            _ => {
+                let (reason, doubt) = (by_chance(able.len()), Some(Doubt::ManyComparisons));
+                Judgement { verdict: Verdict::Inconclusive, doubt, reason, ..corrected }
             }
-            _ => corrected,
         }
     };
     ratios.iter().map(judged).collect()
+}
+
+fn excludes_one(judgement: &Judgement) -> bool {
+    judgement.interval.is_some_and(|(low, high)| low > 1.0 || high < 1.0)
 }
 
 /// The ratio with its interval at 1 - `alpha` instead of 95 %, both ends at the same multiple of
@@ -69,25 +93,36 @@ fn claimable(ratio: &Ratio) -> bool {
     ratio.interval.is_some() && ratio.bound != Bound::Unknown
 }
 
-/// The level at which a comparison would just be decided, either way.
-fn claim(ratio: &Ratio, margin: f64) -> f64 {
+/// The p value of a difference from 1 in the direction that was seen, two-sided.
+fn difference(ratio: &Ratio) -> f64 {
+    let tax = ratio.tax.ln();
+    match ratio.bound {
+        Bound::Exact => beyond(ratio, tax, true).min(beyond(ratio, -tax, false)),
+        Bound::AtLeast => beyond(ratio, tax, true),
+        Bound::AtMost => beyond(ratio, -tax, false),
+        Bound::Unknown => 1.0,
+    }
+}
+
+/// The p value of equality within the margin: of two one-sided tests the larger, twice, as each claim is made at half the level.
+fn equality(ratio: &Ratio, margin: f64) -> f64 {
+    let (tax, edge) = (ratio.tax.ln(), margin.max(0.0).ln_1p());
+    match ratio.bound {
+        Bound::Exact => beyond(ratio, tax + edge, true).max(beyond(ratio, edge - tax, false)),
+        _ => 1.0,
+    }
+}
+
+/// Twice the one-sided p value of a distance that has to be above 0: below the tax, with what its interval has below it, or
+/// above.
+fn beyond(ratio: &Ratio, distance: f64, below: bool) -> f64 {
     let Some((low, high)) = ratio.interval else { return 1.0 };
-    let t = t_quantile(0.975, ratio.df);
-    let (below, above) = ((ratio.tax / low).ln() / t, (high / ratio.tax).ln() / t);
-    // Twice a one-sided p value, as one-sided claims too are made at 2.5 %.
-    let beyond = |distance: f64, error: f64| match distance {
+    let side = if below { ratio.tax / low } else { high / ratio.tax };
+    let error = side.ln() / t_quantile(0.975, ratio.df);
+    match distance {
         d if d <= 0.0 => 1.0,
         d if error > 0.0 => 2.0 * t_tail(d / error, ratio.df),
         _ => 0.0,
-    };
-    let (tax, edge) = (ratio.tax.ln(), margin.max(0.0).ln_1p());
-    let (worse, better) = (beyond(tax, below), beyond(-tax, above));
-    let equivalent = beyond(tax + edge, below).max(beyond(edge - tax, above));
-    match ratio.bound {
-        Bound::Exact => worse.min(better).min(equivalent),
-        Bound::AtLeast => worse,
-        Bound::AtMost => better,
-        Bound::Unknown => 1.0,
     }
 }
 
