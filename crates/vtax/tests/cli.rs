@@ -359,5 +359,6 @@ fn two_versions_of_a_service_are_a_duet() {
         |c: &&serde_json::Value| c["cell"] == "native.bridge.v2" && c["baseline"] == "native.bridge.v1";
     assert!(!compared.is_empty() && compared.iter().all(|c| of_services(&c)), "{compared:?}");
     let headline = summary["headline"].as_str().expect("a headline");
-    assert!(headline.starts_with("Against v1: v2 "), "{headline}");
+    // Which verdict it is depends on the machine.
+    assert!(headline.contains(" v1 in throughput: v2, "), "{headline}");
 }
