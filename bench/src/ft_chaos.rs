@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use vtax_plan::model::FaultKind;
 use vtax_store::RunDir;
 use vtax_store::failover::{FailoverLoad, FailoverOutcome, FaultRecord, Recovered, Spell};
 use vtax_store::record::{Finding, TrialRecord};
@@ -246,7 +247,7 @@ fn said(outcome: &FailoverOutcome) -> Vec<Said<'_>> {
         let dead = fault.recovered.as_ref().and_then(|back| dead(back, fault.fenced));
         Said {
             what: format!("{} at {} ms", fault.fault.kind.words(), at / 1_000_000),
-            broken: Broken { at, dead, armed: fault.armed.map(|t| t.0) },
+            broken: Broken { at, dead, mended: mended(outcome, fault), armed: fault.armed.map(|t| t.0) },
             first_answer: fault.seen.as_ref().and_then(|seen| seen.first_answer).map(|t| t.0),
             fault: Some(fault),
         }
@@ -256,6 +257,7 @@ fn said(outcome: &FailoverOutcome) -> Vec<Said<'_>> {
         broken: Broken {
             at: failure.at.0,
             dead: failure.dead.map(|(from, to)| (from.0, to.0)),
+            mended: None,
             armed: failure.armed.map(|t| t.0),
         },
         first_answer: failure.first_answer.map(|t| t.0),
@@ -264,6 +266,15 @@ fn said(outcome: &FailoverOutcome) -> Vec<Said<'_>> {
     let mut all: Vec<Said<'_>> = faults.chain(unplanned).collect();
     all.sort_by_key(|said| said.broken.at);
     all
+}
+
+/// When what was hung or cut off was mended before anybody had noticed.
+fn mended(outcome: &FailoverOutcome, fault: &FaultRecord) -> Option<u64> {
+    let lasts = matches!(fault.fault.kind, FaultKind::Hang(_) | FaultKind::Cut(_));
+    let at = fault.injected.filter(|_| lasts)?;
+    let mends = outcome.faults.iter().filter(|f| f.fault.kind.mends()).filter_map(|f| f.injected);
+    let first = mends.filter(|mended| *mended > at).min()?;
+    fault.detected.is_none_or(|detected| detected > first).then_some(first.0)
 }
 
 /// When the guest did not run.

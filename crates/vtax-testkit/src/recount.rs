@@ -21,6 +21,8 @@ pub struct Broken {
     pub at: u64,
     /// The time in which the guest is known not to have run.
     pub dead: Option<(u64, u64)>,
+    /// When it was mended, if nobody had noticed it before.
+    pub mended: Option<u64>,
     /// When the guest was protected again.
     pub armed: Option<u64>,
 }
@@ -55,7 +57,11 @@ pub fn recount(requests: &[Request], length: u64, broken: &[Broken], delayed: u6
         let usual_from = settled.min(this.at).max(this.at.saturating_sub(5 * SECOND));
         let first_answer = match this.dead {
             Some(dead) => after_death(requests, length, dead),
-            None => after_outage(requests, &silences, this.at, (usual_from, next), delayed),
+            None => {
+                // What begins later isn't its outage.
+                let latest = (this.at + SECOND).min(next - 1).min(this.mended.unwrap_or(u64::MAX));
+                after_outage(requests, &silences, (this.at, latest), (usual_from, next), delayed)
+            }
         };
         let first_answer = first_answer.filter(|came| *came < next);
         let end = next.min(length);
@@ -143,7 +149,7 @@ fn after_death(requests: &[Request], length: u64, (died, ran): (u64, u64)) -> Op
 fn after_outage(
     requests: &[Request],
     silences: &[(u64, Option<u64>, u64)],
-    at: u64,
+    (at, latest): (u64, u64),
     (usual_from, next): (u64, u64),
     delayed: u64,
 ) -> Option<u64> {
@@ -152,7 +158,7 @@ fn after_outage(
     let mut usual = Vec::new();
     for silence in silences {
         let (from, to, _) = *silence;
-        if from <= at + SECOND && from < next && to.is_none_or(|to| to > at) {
+        if from <= latest && to.is_none_or(|to| to > at) {
             if longest.is_none_or(|(known, _)| length(*silence) >= known) {
                 longest = Some((length(*silence), to));
             }
@@ -218,7 +224,7 @@ mod tests {
                 Request { asked, ended, answered }
             })
             .collect();
-        let broken = |at: u64| Broken { at: at * MS, dead: None, armed: None };
+        let broken = |at: u64| Broken { at: at * MS, dead: None, mended: None, armed: None };
         let counted = recount(&requests, 10 * SECOND, &[broken(4_999)], 100 * MS);
         let all = Counted {
             first_answer: Some(6_000 * MS),

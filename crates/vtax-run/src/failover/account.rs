@@ -85,7 +85,8 @@ impl Account<'_> {
         for (place, failure) in failures.iter().copied().enumerate() {
             let at = self.clock(failure.at).0;
             let next = failures.get(place + 1).map_or(u64::MAX, |next| self.clock(next.at).0);
-            let stretch = Stretch { before: before.min(at), asked_from, at, next };
+            let mended = failure.mended.map_or(u64::MAX, |mended| self.clock(mended).0);
+            let stretch = Stretch { before: before.min(at), asked_from, at, mended, next };
             let mut seen = self.course.seen(&stretch, self.dead(failure), self.delayed_beyond);
             let armed = self.armed(failure, next);
             let copied = seen.first_answer.zip(armed);

@@ -65,8 +65,8 @@ struct Truth {
     at: u64,
     protected: bool,
     hits_guest: bool,
-    /// It was mended before anybody noticed.
-    mended: bool,
+    /// When it was mended before anybody noticed.
+    mended: Option<u64>,
     fenced: Option<u64>,
     dead: Option<(u64, u64)>,
     armed: Option<u64>,
@@ -173,7 +173,7 @@ impl Pair {
             at,
             protected,
             hits_guest,
-            mended: false,
+            mended: None,
             fenced: None,
             dead: None,
             armed: None,
@@ -253,8 +253,11 @@ impl Pair {
         }
         self.tell(Some(host), PairEventKind::Fault { fault: "restore".to_owned() });
         self.wounds.retain(|wound| wound.host != host || !wound.mends);
-        for truth in self.truths.iter_mut().filter(|t| t.host == Some(host) && t.fenced.is_none()) {
-            truth.mended |= matches!(truth.kind, Some(FaultKind::Hang(_) | FaultKind::Cut(_)));
+        let mends = |t: &&mut Truth| matches!(t.kind, Some(FaultKind::Hang(_) | FaultKind::Cut(_)));
+        let of_host = |t: &&mut Truth| t.host == Some(host) && t.fenced.is_none();
+        let now = self.now * MS;
+        for truth in self.truths.iter_mut().filter(of_host).filter(mends) {
+            truth.mended.get_or_insert(now);
         }
         if power == Power::Off {
             // What ran on it is missed at once.
@@ -272,7 +275,7 @@ impl Pair {
         let silence = Nanos((self.now - since).max(1) * MS);
         self.tell(Some(host), PairEventKind::Detected { silence });
         let hit = |t: &Truth| {
-            !t.mended
+            t.mended.is_none()
                 && t.host == Some(host)
                 && t.fenced.is_none()
                 && !matches!(t.kind, Some(FaultKind::Cut(_)))
@@ -477,8 +480,11 @@ fn differences(seed: u64) -> Vec<String> {
 
 /// Compares what is said of each fault.
 fn figures(pair: &Pair, requests: &[Request], told: &Told) -> Vec<String> {
-    let broken: Vec<Broken> =
-        pair.truths.iter().map(|t| Broken { at: t.at, dead: t.dead, armed: t.armed }).collect();
+    let broken: Vec<Broken> = pair
+        .truths
+        .iter()
+        .map(|t| Broken { at: t.at, dead: t.dead, mended: t.mended, armed: t.armed })
+        .collect();
     let counted = recount(requests, LENGTH * MS, &broken, DELAYED.0);
     let mut unplanned = told.unplanned.iter();
     let mut wrong = Vec::new();

@@ -40,6 +40,8 @@ pub(super) struct Failure {
     pub(super) part: Part,
     /// In words: `QEMU on host-a ended by itself`, `kill: primary-host`.
     pub(super) what: String,
+    /// When it was mended before anybody had noticed.
+    pub(super) mended: Option<u64>,
     pub(super) detected: Option<u64>,
     pub(super) fenced: Option<u64>,
     pub(super) recovered: Option<Back>,
@@ -87,7 +89,6 @@ impl History {
             primary: Some(FIRST_HOST.to_owned()),
             secondary: None,
             unnoticed: Vec::new(),
-            mended: Vec::new(),
             noticed: None,
             cause: None,
             dying: None,
@@ -121,8 +122,6 @@ struct Tale {
     secondary: Option<String>,
     /// Failures that the pair has not noticed yet, by their place.
     unnoticed: Vec<usize>,
-    /// Those that were mended before, and when.
-    mended: Vec<(usize, u64)>,
     /// When what it has noticed ended the protection.
     noticed: Option<u64>,
     /// What nobody asked for and ended the protection.
@@ -153,6 +152,7 @@ impl Tale {
             host,
             part,
             what,
+            mended: None,
             detected: None,
             fenced: None,
             recovered: None,
@@ -223,14 +223,13 @@ impl Tale {
     /// What was stopped or cut off on a host and goes on before anybody noticed was no failure. What was killed stays
     /// dead.
     fn mended(&mut self, wall: u64, host: Option<&String>) {
-        let failures = &self.told.failures;
+        let failures = &mut self.told.failures;
         let passing = &mut self.told.passing;
-        let mended = &mut self.mended;
         self.unnoticed.retain(|index| {
-            let failure = &failures[*index];
+            let failure = &mut failures[*index];
             let stays = failure.host.as_ref() != host || failure.killed();
             if !stays {
-                mended.push((*index, wall));
+                failure.mended = Some(wall);
                 passing.push(Gap { from: failure.at, to: Some(wall), reason: failure.what.clone() });
             }
             stays
@@ -239,15 +238,14 @@ impl Tale {
 
     /// A host fell silent, or its QEMU ended.
     fn detected(&mut self, wall: u64, silence: Nanos, host: Option<&String>) {
-        let of_host = |index: &usize| {
-            let failure = &self.told.failures[*index];
-            failure.host.as_ref() == host && !failure.cut()
-        };
+        let failures = &self.told.failures;
+        let of_host = |index: &usize| failures[*index].host.as_ref() == host && !failures[*index].cut();
         // A host that was mended and not heard of since was noticed too late, but for that reason.
         let heard = wall.saturating_sub(silence.0);
-        let late = || self.mended.iter().rev().find(|(index, mended)| of_host(index) && heard <= *mended);
+        let late = |index: &usize| failures[*index].mended.is_some_and(|mended| heard <= mended);
         let known = self.unnoticed.iter().copied().find(|index| of_host(index));
-        let known = known.or_else(|| late().filter(|_| silence > Nanos::ZERO).map(|(index, _)| *index));
+        let missed = || (0..failures.len()).rev().find(|index| of_host(index) && late(index));
+        let known = known.or_else(|| missed().filter(|_| silence > Nanos::ZERO));
         let index = known.unwrap_or_else(|| {
             let part = if host == self.primary.as_ref() {
                 Part::Guest

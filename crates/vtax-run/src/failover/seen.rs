@@ -95,7 +95,7 @@ impl Course {
     /// What was seen of what broke in this stretch. `dead` is the time in which the guest did not run, where that is
     /// known.
     pub(crate) fn seen(&self, stretch: &Stretch, dead: Option<(u64, u64)>, delayed_beyond: Nanos) -> Seen {
-        let Stretch { before, asked_from, at, next } = *stretch;
+        let Stretch { before, asked_from, at, next, .. } = *stretch;
         let end = next.min(self.duration);
         let usual_from = before.max(at.saturating_sub(BEFORE));
         let normal = self.normal(usual_from, at);
@@ -225,7 +225,8 @@ mod tests {
     }
 
     fn stretch(before: u64, at: u64, next: u64) -> Stretch {
-        Stretch { before: before * MS, asked_from: 0, at: at * MS, next: next.saturating_mul(MS) }
+        let next = next.saturating_mul(MS);
+        Stretch { before: before * MS, asked_from: 0, at: at * MS, mended: u64::MAX, next }
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub(crate) struct Stretch {
     pub(crate) asked_from: u64,
     /// When it happened.
     pub(crate) at: u64,
+    /// When it was mended before anybody noticed; `u64::MAX` where it wasn't.
+    pub(crate) mended: u64,
     /// When the next thing broke; `u64::MAX` where nothing did.
     pub(crate) next: u64,
 }
@@ -79,12 +81,12 @@ impl Silences {
     }
 
     /// The outage that a fault made, where the lab doesn't know when the guest did not run: the longest silence that
-    /// begins within a second of the fault, where it is clearly longer than every silence before. Without one, the answers
-    /// around the fault. `otherwise` is what counts as long where there was too little before to compare with.
+    /// begins within a second of the fault and before that was mended, where it is clearly longer than every silence
+    /// before. Without one, the answers around the fault. `otherwise` is what counts as long where there was too little before to compare with.
     pub(super) fn outage(&self, stretch: &Stretch, usual_from: u64, otherwise: u64) -> Around {
-        let Stretch { at, next, .. } = *stretch;
+        let Stretch { at, mended, next, .. } = *stretch;
         let length = |s: &Silence| s.to.unwrap_or(self.end).min(next).saturating_sub(s.from);
-        let latest = at.saturating_add(AT_ONCE).min(next.saturating_sub(1));
+        let latest = at.saturating_add(AT_ONCE).min(mended).min(next.saturating_sub(1));
         let near = self.all.iter().filter(|s| s.from <= latest && s.to.is_none_or(|to| to > at));
         let longest = near.max_by_key(|s| length(s));
         let usual = self.all.iter().filter(|s| s.from >= usual_from && s.to.is_some_and(|to| to <= at));
@@ -131,7 +133,8 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn stretch(at: u64, next: u64) -> Stretch {
-        Stretch { before: 0, asked_from: 0, at: at * MS, next: next.saturating_mul(MS) }
+        let next = next.saturating_mul(MS);
+        Stretch { before: 0, asked_from: 0, at: at * MS, mended: u64::MAX, next }
     }
 
     /// Answers after 3 ms to requests at these times, in milliseconds.
@@ -163,6 +166,24 @@ mod tests {
             let over = if outage { 5_023 } else { 5_005 };
             assert_eq!(first, Some(over * MS), "{stalled}");
         }
+    }
+
+    #[test]
+    fn what_comes_after_a_fault_was_mended_is_none_of_its() {
+        // Hung from 5000 to 5040 ms, which nobody noticed; what is asked at 5500 ms is answered at 5800 ms.
+        let mut all = answers((0..500).map(|i| i * 20));
+        for (asked, came) in &mut all {
+            match *asked / MS {
+                5_000..5_040 => *came = 5_041 * MS + *asked / MS,
+                5_500..5_800 => *came = 5_800 * MS + *asked / MS,
+                _ => {}
+            }
+        }
+        all.sort_unstable_by_key(|(_, came)| *came);
+        let silences = Silences::of(&all, &[], 10_000 * MS);
+        let first = |mended| silences.outage(&Stretch { mended, ..stretch(5_000, u64::MAX) }, 0, 100 * MS).1;
+        assert_eq!(first(u64::MAX).unwrap() / MS, 5_800, "it may be the hang's");
+        assert_eq!(first(5_040 * MS).unwrap() / MS, 5_041);
     }
 
     #[test]
@@ -232,7 +253,7 @@ mod tests {
                 .collect();
             let at = all[30 + (random >> 33) as usize % 60].0 + 1;
             let silences = Silences::of(&all, &[], asked + 1);
-            let stretch = Stretch { before: 0, asked_from: 0, at, next: u64::MAX };
+            let stretch = Stretch { at, ..stretch(0, u64::MAX) };
             let first = all.iter().map(|(_, came)| *came).filter(|came| *came > at).min();
             assert_eq!(silences.outage(&stretch, 0, 100 * MS).1, first);
         }

@@ -182,7 +182,7 @@ fn a_course_has_what_was_answered_what_failed_and_what_never_began() {
         load.intervals.push(vtax_load::Interval { start, counts, latency: LatencyHistogram::new() });
     }
     let course = super::course(&load).sorted();
-    let stretch = Stretch { before: 0, asked_from: 0, at: 5 * second, next: 10 * second };
+    let stretch = Stretch { before: 0, asked_from: 0, at: 5 * second, mended: u64::MAX, next: 10 * second };
     let seen = course.seen(&stretch, None, Nanos::from_millis(100));
     assert_eq!((seen.failed, seen.connections), (11, None), "ten failed, one never began");
     assert_eq!(seen.first_answer, Some(Nanos(6 * second + 1_000_000)));
