@@ -11,6 +11,7 @@ mod describe;
 mod drift;
 mod foresight;
 mod interval;
+mod levels;
 mod moderate;
 mod multiple;
 mod proportion;
@@ -24,8 +25,9 @@ mod verdict;
 
 pub use describe::{Description, describe, quantile};
 pub use drift::{Drift, drift};
-pub use foresight::{plain, tellable};
+pub use foresight::{SoFar, foreseen, further, plain, tellable};
 pub use interval::{Estimate, Group, MIN_TRIALS, estimate};
+pub use levels::{allowing, levels};
 pub use moderate::{Prior, moderated, prior};
 pub use multiple::{hommel, judge_family, widened};
 pub use proportion::proportion;

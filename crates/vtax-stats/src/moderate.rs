@@ -57,11 +57,8 @@ pub struct Prior {
 /// of a log gamma distribution (digamma and trigamma of half the degrees of freedom).
 #[must_use]
 pub fn prior(ratios: &[Ratio]) -> Option<Prior> {
-    let scatters = || {
-        let known = ratios.iter().filter_map(|r| Some((r.scatter?, r.rounds?)));
-        known.filter(|(s, n)| *s > 0.0 && s.is_finite() && *n > 1).map(|(s, n)| (s, (n - 1) as f64 / 2.0))
-    };
-    let logs: Vec<f64> = scatters().map(|(s, half)| s.ln() - digamma(half) + half.ln()).collect();
+    let known = scatters(ratios);
+    let logs: Vec<f64> = known.iter().map(|(log, _)| *log).collect();
     if logs.len() < LEAST {
         return None;
     }
@@ -72,11 +69,27 @@ pub fn prior(ratios: &[Ratio]) -> Option<Prior> {
     // The standard error of a variance, whatever the distribution (its fourth moment tells).
     let kurtosis = moment(4) / m / (found * found).max(f64::MIN_POSITIVE);
     let error = found * ((kurtosis - (m - 3.0) / (m - 1.0)).max(0.5) / m).sqrt();
-    let by_chance = scatters().map(|(_, half)| trigamma(half)).sum::<f64>() / m;
+    let by_chance = known.iter().map(|(_, half)| trigamma(*half)).sum::<f64>() / m;
     let spread = found + CAUTION * error - by_chance;
     let half = if spread > 0.0 { trigamma_inverse(spread).min(MOST / 2.0) } else { MOST / 2.0 };
     let weight = if logs.len() < LENDING { 0.0 } else { 2.0 * half };
     Some(Prior { weight, df: CREDIT * weight, variance: (mean + digamma(half) - half.ln()).exp() })
+}
+
+/// Of each comparison made in rounds that scatter: the logarithm of its variance, without what few rounds make it too small on
+/// average, and half its degrees of freedom.
+fn scatters(ratios: &[Ratio]) -> Vec<(f64, f64)> {
+    let known = ratios.iter().filter_map(|r| Some((r.scatter?, r.rounds?)));
+    let known =
+        known.filter(|(s, n)| *s > 0.0 && s.is_finite() && *n > 1).map(|(s, n)| (s, (n - 1) as f64 / 2.0));
+    known.map(|(s, half)| (s.ln() - digamma(half) + half.ln(), half)).collect()
+}
+
+/// The geometric mean of their variances, which neither a few large ones nor chance move far; `None` where none scatters.
+pub(crate) fn typical_variance(ratios: &[Ratio]) -> Option<f64> {
+    let known = scatters(ratios);
+    let sum = known.iter().map(|(log, _)| log).sum::<f64>();
+    (!known.is_empty()).then(|| (sum / known.len() as f64).exp())
 }
 
 /// A comparison with its interval as it is known with the others' scatter; unchanged where it wasn't made in rounds, or in

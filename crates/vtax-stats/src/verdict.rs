@@ -120,10 +120,12 @@ fn undecided(ratio: &Ratio, low: f64, high: f64, edge: f64) -> String {
     }
 }
 
-/// `12 % more`, `3.1x more`, `4 % less`.
+/// `12 % more`, `3.1x as much`, `4 % less`.
 fn change(ratio: f64) -> String {
     match ratio {
-        r if r >= 2.0 => format!("{r:.1}x"),
+        r if r >= 9.95 => format!("{r:.0}x as much"),
+        r if r >= 2.0 => format!("{r:.1}x as much"),
+        r if r <= 0.1 => format!("1/{:.0} as much", 1.0 / r),
         r if r >= 1.0 => format!("{} more", percent(r - 1.0)),
         r => format!("{} less", percent(1.0 - r)),
     }
