@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use vtax_plan::model::{Plan, TrialKind};
-use vtax_stats::tellable;
+use vtax_stats::{ALPHA, SoFar, foreseen};
 
-use crate::precision::{Precision, comparisons};
+use crate::precision::{Logs, Precision, comparisons};
 
 /// Rounds of a measure after which its scatter is known well enough to say so.
 const ROUNDS: usize = 2;
@@ -13,11 +13,24 @@ const ROUNDS: usize = 2;
 const MOST_ROUNDS: usize = 200;
 /// Comparisons named one by one.
 const MOST_NAMES: usize = 3;
+/// Of the chance of a false claim, the share of what the plan asks first; the rest has what is left
+/// until all of that is told.
+const ASKED_FIRST: f64 = 0.8;
 
-/// A comparison that seems to differ, by less than its rounds will tell.
-struct Lost {
+/// A comparison of the measure, after its first rounds.
+struct Seen {
+    /// As people call it: the cell, and the test where there are several.
     name: String,
-    tax: f64,
+    logs: Logs,
+    asked_first: bool,
+}
+
+impl Seen {
+    /// How much one side seems to be of the other, whichever is worse.
+    fn tax(&self) -> f64 {
+        let logs = &self.logs.values;
+        (logs.iter().sum::<f64>() / logs.len() as f64).abs().exp()
+    }
 }
 
 /// What can't be told by the rounds that fit, and what would tell it; `None` where all that seems to differ can be
@@ -30,53 +43,84 @@ pub(crate) fn outlook(
     measure: usize,
     (round, spent): (Duration, Duration),
 ) -> Option<String> {
-    let mut found: Vec<(String, Vec<f64>)> = Vec::new();
-    for cell in &plan.cells {
-        let Some(baseline) = &cell.baseline else { continue };
-        let logs = precision.logs(&cell.id, baseline, measure);
-        if logs.iter().any(|l| l.len() < ROUNDS) {
-            return None;
-        }
-        found.extend(logs.into_iter().map(|l| (cell.id.clone(), l)));
-    }
-    let sd = scatter(&found)?;
-    let (family, rounds) = (comparisons(plan), affordable(plan, round, spent));
-    let least = tellable(sd, rounds, family);
-    let missed = |(name, logs): &(String, Vec<f64>)| {
-        let tax = (logs.iter().sum::<f64>() / logs.len() as f64).abs().exp();
-        let lost = tax > 1.0 + plan.margin.0 && least.is_none_or(|least| tax < least);
-        lost.then(|| Lost { name: name.clone(), tax })
-    };
-    let mut lost: Vec<Lost> = found.iter().filter_map(missed).collect();
-    lost.sort_by(|a, b| b.tax.total_cmp(&a.tax));
-    let largest = lost.first()?;
-    let needed =
-        (rounds + 1..=MOST_ROUNDS).find(|n| tellable(sd, *n, family).is_some_and(|t| t < largest.tax));
-    let name = &plan.measures[measure].name;
-    let limit = least.map_or_else(|| "nothing".to_owned(), |t| format!("taxes from {t:.2}x on"));
+    let seen = seen(plan, precision, measure)?;
+    let rounds = affordable(plan, round, spent);
+    let differs = |s: &&Seen| s.tax() > 1.0 + plan.margin.0;
+    let all = seen.iter().filter(differs).count();
+    let told = told(plan, &seen, rounds);
+    let mut lost: Vec<&Seen> = seen.iter().zip(&told).filter(|(_, told)| !**told).map(|(s, _)| s).collect();
+    lost.retain(|s| differs(s));
+    lost.sort_by(|a, b| b.tax().total_cmp(&a.tax()));
+    lost.first()?;
     let names: Vec<String> =
-        lost.iter().take(MOST_NAMES).map(|l| format!("{} ({:.2}x)", l.name, l.tax)).collect();
+        lost.iter().take(MOST_NAMES).map(|s| format!("{} ({:.2}x)", s.name, s.tax())).collect();
     let more = lost.len().saturating_sub(MOST_NAMES);
     let others = if more > 0 { format!(" and {more} more") } else { String::new() };
     Some(format!(
-        "{name}, after two rounds: with a scatter of {:.0} % between rounds, the {rounds} rounds that this run has time \
-         for tell {limit} among {family} comparisons. What seems to differ by less, and probably can't be told: {}{others}. \
-         {}",
-        sd * 100.0,
+        "{}, after two rounds: of {all} comparisons that seem to differ, the {rounds} rounds that this run has time for will \
+         probably tell {}. Probably not told: {}{others}. {}",
+        plan.measures[measure].name,
+        all - lost.len(),
         names.join(", "),
-        advice(plan, measure, needed, family)
+        advice(plan, measure, enough(plan, &seen, rounds))
     ))
 }
 
-/// The typical standard deviation between rounds, over all comparisons; two rounds of one say little.
-fn scatter(found: &[(String, Vec<f64>)]) -> Option<f64> {
-    let (mut squares, mut df) = (0.0, 0.0);
-    for (_, logs) in found.iter().filter(|(_, logs)| logs.len() >= ROUNDS) {
-        let mean = logs.iter().sum::<f64>() / logs.len() as f64;
-        squares += logs.iter().map(|l| (l - mean).powi(2)).sum::<f64>();
-        df += (logs.len() - 1) as f64;
+/// The comparisons of a measure; `None` where one of them has fewer than two rounds.
+fn seen(plan: &Plan, precision: &Precision<'_>, measure: usize) -> Option<Vec<Seen>> {
+    let mut seen = Vec::new();
+    for cell in &plan.cells {
+        let Some(baseline) = &cell.baseline else { continue };
+        for logs in precision.logs(&cell.id, baseline, measure) {
+            if logs.values.len() < ROUNDS {
+                return None;
+            }
+            let asked_first = precision.asked_first(cell, measure, &logs.test);
+            let name =
+                if logs.test.is_empty() { cell.id.clone() } else { format!("{} of {}", logs.test, cell.id) };
+            seen.push(Seen { name, logs, asked_first });
+        }
     }
-    (df > 0.0).then(|| (squares / df).sqrt())
+    Some(seen)
+}
+
+/// Which of them so many rounds will probably tell, judged as the report will judge them.
+fn told(plan: &Plan, seen: &[Seen], rounds: usize) -> Vec<bool> {
+    let of = |asked_first: bool| -> Vec<SoFar<'_>> {
+        let own = seen.iter().filter(|s| s.asked_first == asked_first);
+        own.map(|s| SoFar { metric: s.logs.metric, logs: &s.logs.values }).collect()
+    };
+    let (first, rest) = (of(true), of(false));
+    let share = |asked_first| match (plan.primary.is_some(), asked_first) {
+        (true, true) => ASKED_FIRST,
+        (true, false) => 1.0 - ASKED_FIRST,
+        (false, _) => 1.0,
+    };
+    let foreseen = |found: &[SoFar<'_>], asked_first, unknown| {
+        foreseen(found, unknown, rounds, plan.margin.0, share(asked_first) * ALPHA)
+    };
+    let unknown = comparisons(plan).saturating_sub(seen.len());
+    let mut first = foreseen(&first, true, 0).into_iter();
+    let mut rest = foreseen(&rest, false, unknown).into_iter();
+    let next = |s: &Seen| if s.asked_first { first.next() } else { rest.next() };
+    seen.iter().map(next).map(Option::unwrap_or_default).collect()
+}
+
+/// The fewest rounds that will probably tell all that seem to differ.
+fn enough(plan: &Plan, seen: &[Seen], rounds: usize) -> Option<usize> {
+    let tells = |rounds: usize| {
+        let told = told(plan, seen, rounds);
+        seen.iter().zip(told).all(|(s, told)| told || s.tax() <= 1.0 + plan.margin.0)
+    };
+    let (mut low, mut high) = (rounds, MOST_ROUNDS);
+    if low >= high || !tells(high) {
+        return None;
+    }
+    while high - low > 1 {
+        let middle = usize::midpoint(low, high);
+        (low, high) = if tells(middle) { (low, middle) } else { (middle, high) };
+    }
+    Some(high)
 }
 
 /// Rounds that there is time for, of those that the plan asks for.
@@ -89,19 +133,19 @@ fn affordable(plan: &Plan, round: Duration, spent: Duration) -> usize {
 }
 
 /// What would tell it.
-fn advice(plan: &Plan, measure: usize, needed: Option<usize>, family: usize) -> String {
+fn advice(plan: &Plan, measure: usize, enough: Option<usize>) -> String {
     let mut ways = Vec::new();
-    if let Some(needed) = needed {
-        ways.push(format!("about {needed} rounds (`repeat.min`)"));
+    if let Some(enough) = enough {
+        ways.push(format!("about {enough} rounds (`repeat.min`)"));
     }
     if plan.repeat.trials == TrialKind::Single && plan.measures[measure].kind.may_be_duet() {
         ways.push("pairs at the same time (`repeat.trials: duet`)".to_owned());
     }
-    if family > 2 {
+    if comparisons(plan) > 2 {
         ways.push("fewer comparisons, or some of them asked first (`primary`)".to_owned());
     }
     match ways.as_slice() {
         [] => "A quieter machine would help.".to_owned(),
-        ways => format!("What would tell it: {}.", ways.join("; or ")),
+        ways => format!("What would tell all of them: {}.", ways.join("; or ")),
     }
 }

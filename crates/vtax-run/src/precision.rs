@@ -8,12 +8,14 @@
 //! A comparison ends where its interval is narrow: taken within rounds, and widened for having been looked at. It also
 //! ends where it is plain: where it would lie beyond the margin even at a fifth of the level that its family is judged at.
 //! What comparisons lend each other in the report isn't counted on here.
+//!
+//! Which comparison gets the next round: those that the plan asks first, and of those the one whose end is nearest.
 
 use std::collections::BTreeMap;
 
 use vtax_load::network::{NetworkResult, TcpFlow};
-use vtax_plan::model::{Cell, Plan};
-use vtax_stats::{Direction, Group, Ratio, after_looking, narrow, plain, tax};
+use vtax_plan::model::{Cell, Measure, MeasureKind, NetworkTestKind, Plan};
+use vtax_stats::{Direction, Group, Ratio, after_looking, further, narrow, plain, tax};
 use vtax_store::LiveWidth;
 use vtax_store::record::{Finding, Observation, TrialRecord, Validity};
 
@@ -49,6 +51,7 @@ impl<'a> Precision<'a> {
             for cell in &self.plan.cells {
                 let Some(baseline) = &cell.baseline else { continue };
                 widths.extend(self.ratios(&cell.id, baseline, measure).into_iter().map(|(test, ratio)| {
+                    let ratio = after_looking(&ratio, self.plan.repeat.min as usize);
                     let finite = |(low, high): &(f64, f64)| low.is_finite() && high.is_finite();
                     LiveWidth {
                         cell: cell.id.clone(),
@@ -65,46 +68,75 @@ impl<'a> Precision<'a> {
 
     /// A side without a single value will not be helped by more trials of the other.
     fn unsure(&self, candidate: &str, baseline: &str, measure: usize) -> bool {
-        let ratios = self.ratios(candidate, baseline, measure);
+        self.ratios(candidate, baseline, measure).iter().any(|(_, ratio)| !self.known(ratio))
+    }
+
+    fn known(&self, ratio: &Ratio) -> bool {
+        let looked = after_looking(ratio, self.plan.repeat.min as usize);
         let family = comparisons(self.plan);
-        let known = |ratio: &Ratio| {
-            narrow(ratio, self.plan.repeat.until.0) || plain(ratio, self.plan.margin.0, family)
+        narrow(&looked, self.plan.repeat.until.0) || plain(&looked, self.plan.margin.0, family)
+    }
+
+    /// How soon a measure deserves more rounds: the smaller, the sooner.
+    pub(crate) fn urgency(&self, measure: usize) -> Urgency {
+        let repeat = &self.plan.repeat;
+        let (rounds, family) = ((repeat.min as usize, repeat.max as usize), comparisons(self.plan));
+        let pairs = self.plan.cells.iter().filter_map(|c| Some((c, c.baseline.as_ref()?)));
+        let of = |(cell, base): (&Cell, &String)| {
+            let open =
+                self.ratios(&cell.id, base, measure).into_iter().filter(|(_, ratio)| !self.known(ratio));
+            let urgency = |(test, ratio): (String, Ratio)| Urgency {
+                asked_later: !self.asked_first(cell, measure, &test),
+                further: further(&ratio, rounds, repeat.until.0, self.plan.margin.0, family)
+                    .unwrap_or(usize::MAX),
+            };
+            open.map(urgency).min()
         };
-        ratios.iter().any(|(_, ratio)| !known(ratio))
+        pairs.filter_map(of).min().unwrap_or(Urgency { asked_later: true, further: usize::MAX })
+    }
+
+    /// Whether the plan names this comparison as one that it is about, in whatever metric.
+    pub(crate) fn asked_first(&self, cell: &Cell, measure: usize, test: &str) -> bool {
+        let Some(primary) = &self.plan.primary else { return false };
+        let name = &self.plan.measures[measure].name;
+        let name = if test.is_empty() { name.clone() } else { format!("{name}/{test}") };
+        let metric = primary.metrics.first().map_or("", String::as_str);
+        primary.names(&cell.environment.name, &name, metric)
     }
 
     /// Whether every comparison of a measure that has figures on both sides has so many rounds; false without any.
     pub(crate) fn has_rounds(&self, measure: usize, rounds: usize) -> bool {
         let pairs = self.plan.cells.iter().filter_map(|c| Some((c, c.baseline.as_ref()?)));
         let mut logs = pairs.flat_map(|(cell, base)| self.logs(&cell.id, base, measure)).peekable();
-        logs.peek().is_some() && logs.all(|l| l.len() >= rounds)
+        logs.peek().is_some() && logs.all(|l| l.values.len() >= rounds)
     }
 
-    /// Logarithms of the ratios of a comparison by round, for each figure that both sides have.
-    pub(crate) fn logs(&self, candidate: &str, baseline: &str, measure: usize) -> Vec<Vec<f64>> {
+    /// Logarithms of the ratios of a comparison by round, for each figure that both sides have and the report reads first.
+    pub(crate) fn logs(&self, candidate: &str, baseline: &str, measure: usize) -> Vec<Logs> {
         let ours = self.sides(candidate, None, measure);
         let duet = self.plan.is_duet(&self.plan.measures[measure]);
         let theirs = self.sides(baseline, duet.then_some(candidate), measure);
         let of = |(of, ours): (&String, &Side)| {
             let theirs = theirs.get(of)?;
             let known = |side: &Side| side.rounds.iter().copied().zip(side.values.clone()).collect();
+            let metric = ours.metric;
             let (ours, theirs): (BTreeMap<u32, f64>, BTreeMap<u32, f64>) = (known(ours), known(theirs));
             let both = ours.iter().filter_map(|(round, c)| Some((c / theirs.get(round)?).ln()));
-            Some(both.filter(|log| log.is_finite()).collect())
+            let values = both.filter(|log| log.is_finite()).collect();
+            Some(Logs { test: of.clone(), metric, values })
         };
-        ours.iter().filter_map(of).collect()
+        ours.iter().filter(|(_, side)| side.metric != UDP).filter_map(of).collect()
     }
 
-    /// The tax of each figure that both sides have, widened for having been looked at.
+    /// The tax of each figure that both sides have, as it was found.
     fn ratios(&self, candidate: &str, baseline: &str, measure: usize) -> Vec<(String, Ratio)> {
         let ours = self.sides(candidate, None, measure);
         // Of a pair's baseline only the trials made together with this candidate.
         let duet = self.plan.is_duet(&self.plan.measures[measure]);
         let theirs = self.sides(baseline, duet.then_some(candidate), measure);
-        let min = self.plan.repeat.min as usize;
         let of = |(of, ours): (&String, &Side)| {
             let ratio = tax(&ours.group(), &theirs.get(of)?.group(), ours.better, self.plan.seed).ok()?;
-            Some((of.clone(), after_looking(&ratio, min)))
+            Some((of.clone(), ratio))
         };
         ours.iter().filter_map(of).collect()
     }
@@ -120,9 +152,9 @@ impl<'a> Precision<'a> {
         };
         let mut sides: BTreeMap<String, Side> = BTreeMap::new();
         for record in self.records.iter().filter(counts) {
-            for (of, better, value) in figures(record) {
-                let new = || Side { better, values: Vec::new(), rounds: Vec::new() };
-                let side = sides.entry(of).or_insert_with(new);
+            for Figure { test, metric, better, value } in figures(record) {
+                let new = || Side { metric, better, values: Vec::new(), rounds: Vec::new() };
+                let side = sides.entry(test).or_insert_with(new);
                 side.values.push(value);
                 side.rounds.extend(record.round);
             }
@@ -131,29 +163,75 @@ impl<'a> Precision<'a> {
     }
 }
 
-/// How many comparisons the plan makes of the figures that measures are named after.
-pub(crate) fn comparisons(plan: &Plan) -> usize {
-    let candidates = plan.cells.iter().filter(|c| c.baseline.is_some());
-    let figures = |cell: &Cell| plan.measures.len() * cell.workload.model().tests().len().max(1);
-    candidates.map(figures).sum()
+/// How soon something deserves more rounds: the smaller, the sooner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Urgency {
+    /// The plan doesn't ask it first.
+    pub(crate) asked_later: bool,
+    /// Rounds to the end of the comparison that is nearest to it; the most there can be where none is in reach.
+    pub(crate) further: usize,
 }
 
-/// What a trial found, each with what it is of: nothing where there is but one figure, else the test.
-fn figures(record: &TrialRecord) -> Vec<(String, Direction, f64)> {
-    let one = |better, value: Option<f64>| value.map(|v| (String::new(), better, v)).into_iter().collect();
+/// The ratios of one comparison.
+pub(crate) struct Logs {
+    /// Empty where a trial is no suite of tests.
+    pub(crate) test: String,
+    pub(crate) metric: &'static str,
+    /// Logarithms, by round.
+    pub(crate) values: Vec<f64>,
+}
+
+/// Comparisons of the report's first table, which are judged together: of latency three figures, of datagrams none.
+pub(crate) fn comparisons(plan: &Plan) -> usize {
+    let candidates = || plan.cells.iter().filter(|c| c.baseline.is_some());
+    plan.measures.iter().flat_map(|m| candidates().map(move |cell| of_measure(cell, m))).sum()
+}
+
+fn of_measure(cell: &Cell, measure: &Measure) -> usize {
+    let workload = cell.workload.model();
+    match &measure.kind {
+        MeasureKind::Capacity(_) | MeasureKind::Throughput(_) | MeasureKind::Ims(_) => 1,
+        // Median, p99 and CPU time per request.
+        MeasureKind::Latency(_) => 3,
+        MeasureKind::Failover(_) => 0,
+        MeasureKind::Network(_) => {
+            workload.tests().iter().filter(|t| !matches!(t.kind, NetworkTestKind::Udp(_))).count()
+        }
+        MeasureKind::Storage(_) => workload.storage_tests().len(),
+    }
+}
+
+/// The metric of datagrams, which the report doesn't compare.
+const UDP: &str = "udp_goodput";
+
+/// What a trial found that a measure is named after.
+struct Figure {
+    /// Empty where there is but one.
+    test: String,
+    /// As in the report, but one for all tests of storage.
+    metric: &'static str,
+    better: Direction,
+    value: f64,
+}
+
+fn figures(record: &TrialRecord) -> Vec<Figure> {
+    use Direction::{Higher, Lower};
+    let one = |metric, better, value: Option<f64>| {
+        value.map(|value| Figure { test: String::new(), metric, better, value }).into_iter().collect()
+    };
     match record.finding() {
         // Its width is left out: no number of trials makes a bracket narrower.
         Some(Finding::Capacity(c)) => {
             let middle = c.upper.map_or(c.lower.0, |upper| (c.lower.0 * upper.0).sqrt());
-            one(Direction::Higher, Some(middle))
+            one("capacity", Higher, Some(middle))
         }
         Some(Finding::Latency { load, .. }) => {
-            one(Direction::Lower, Some(load.latency.0.value_at_quantile(0.5) as f64))
+            one("latency_p50", Lower, Some(load.latency.0.value_at_quantile(0.5) as f64))
         }
         Some(Finding::Throughput { load }) => {
-            one(Direction::Higher, Some(load.counts.ok as f64 / load.duration.as_secs_f64()))
+            one("throughput", Higher, Some(load.counts.ok as f64 / load.duration.as_secs_f64()))
         }
-        Some(Finding::Ims(ims)) => one(Direction::Higher, ims.doc.map(|doc| doc.effective.0)),
+        Some(Finding::Ims(ims)) => one("doc", Higher, ims.doc.map(|doc| doc.effective.0)),
         // Faults are repeated as often as the plan says; no tax is made of them.
         Some(Finding::Failover(_) | Finding::Network(_) | Finding::Storage(_) | Finding::Unknown { .. })
         | None => of_tests(record),
@@ -161,35 +239,38 @@ fn figures(record: &TrialRecord) -> Vec<(String, Direction, f64)> {
 }
 
 /// What the tests of a suite found, those that count.
-fn of_tests(record: &TrialRecord) -> Vec<(String, Direction, f64)> {
+fn of_tests(record: &TrialRecord) -> Vec<Figure> {
     let counts = record.observations.iter().filter(|test| test.validity == Validity::Valid);
     let figure = |test: &Observation| {
-        let (better, value) = match &test.result {
+        let (metric, better, value) = match &test.result {
             Some(Finding::Network(found)) => of_test(&found.result),
-            Some(Finding::Storage(found)) => (Direction::Higher, found.result.iops()),
+            Some(Finding::Storage(found)) => ("storage", Direction::Higher, found.result.iops()),
             _ => return None,
         };
-        Some((test.name.clone(), better, value))
+        Some(Figure { test: test.name.clone(), metric, better, value })
     };
     counts.filter_map(figure).collect()
 }
 
 /// The figure that a network test is named after.
-fn of_test(result: &NetworkResult) -> (Direction, f64) {
+fn of_test(result: &NetworkResult) -> (&'static str, Direction, f64) {
+    use Direction::{Higher, Lower};
     match result {
         NetworkResult::Tcp(tcp) => {
-            (Direction::Higher, [&tcp.up, &tcp.down].into_iter().flatten().map(TcpFlow::goodput).sum())
+            let goodput = [&tcp.up, &tcp.down].into_iter().flatten().map(TcpFlow::goodput).sum();
+            ("tcp_goodput", Higher, goodput)
         }
-        NetworkResult::Udp(udp) => (Direction::Higher, udp.goodput()),
-        NetworkResult::Ping(ping) => (Direction::Lower, ping.rtt.quantile(0.5).0 as f64),
+        NetworkResult::Udp(udp) => (UDP, Higher, udp.goodput()),
+        NetworkResult::Ping(ping) => ("rtt_p50", Lower, ping.rtt.quantile(0.5).0 as f64),
         NetworkResult::Rr(rr) => {
-            (Direction::Higher, rr.transactions as f64 / rr.time.as_secs_f64().max(1e-9))
+            ("rr_rate", Higher, rr.transactions as f64 / rr.time.as_secs_f64().max(1e-9))
         }
     }
 }
 
 /// The trials of one side of a comparison that count.
 struct Side {
+    metric: &'static str,
     better: Direction,
     values: Vec<f64>,
     /// As many as values, or fewer where an older run didn't write them down.

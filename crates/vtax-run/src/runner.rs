@@ -183,13 +183,14 @@ impl<'a> Runner<'a> {
         let spent = self.spent_before + elapsed;
         let precision = Precision::new(self.plan, &self.records);
         let wide = |cell: usize, measure: usize| precision.wide(cell, measure);
+        let urgency = |measure: usize| precision.urgency(measure);
         let more = |slot: &Slot| {
             let next = self.duration(slot.cell, slot.measure);
             self.plan.repeat.budget.is_none_or(|budget| spent + next <= Duration::from(budget))
         };
         // Extra trials only where the next one still fits the budget.
-        let next = self.schedule.next(true, wide)?;
-        if more(&next) { Some(next) } else { self.schedule.next(false, wide) }
+        let next = self.schedule.next(true, wide, urgency)?;
+        if more(&next) { Some(next) } else { self.schedule.next(false, wide, urgency) }
     }
 
     /// Makes one trial; false where it was interrupted.

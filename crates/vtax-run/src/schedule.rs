@@ -12,7 +12,8 @@
 //!
 //! First every measure gets its `repeat.min` valid trials per cell; then rounds are added for the
 //! cells whose comparison isn't known well enough yet, until `repeat.max` or the budget. The baseline goes on as
-//! long as one of them does.
+//! long as one of them does. A round that was begun is finished; then the most urgent measure has one, and of equals
+//! the one with the fewest.
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -138,22 +139,39 @@ impl Schedule {
     /// The next trial, or `None` when no more is needed.
     ///
     /// `wide(cell, measure)` says whether the comparison that the cell takes part in is still too
-    /// wide; it is asked only once every cell has its minimum. `more` is false once the budget is
-    /// spent: then only the minimum is made good, and what was disturbed isn't made again and again.
-    pub fn next(&self, more: bool, wide: impl Fn(usize, usize) -> bool) -> Option<Slot> {
+    /// wide, `urgency(measure)` which measure has the next round, the smallest first; both are asked only once every
+    /// cell has its minimum. `more` is false once the budget is spent: then only the minimum is made good, and what was
+    /// disturbed isn't made again and again.
+    pub fn next<U: Ord>(
+        &self,
+        more: bool,
+        wide: impl Fn(usize, usize) -> bool,
+        urgency: impl Fn(usize) -> U,
+    ) -> Option<Slot> {
         let owes = |m: usize, patient| self.in_round(m, |t, cell| self.owes(t, cell, m, patient));
         let required = (0..self.measures).find_map(|m| owes(m, more));
         if required.is_some() || !more {
             return required;
         }
-        (0..self.measures).find_map(|m| {
-            self.in_round(m, |t, cell| {
-                t.valid < self.max
-                    && t.attempts < self.attempt_limit(self.max)
-                    && self.has_trials(cell, m)
-                    && wide(cell, m)
-            })
-        })
+        let wants = |m: usize, cell: usize, t: Tally| {
+            t.valid < self.max
+                && t.attempts < self.attempt_limit(self.max)
+                && self.has_trials(cell, m)
+                && wide(cell, m)
+        };
+        let wanting = |m: usize| -> Vec<usize> {
+            (0..self.cells).filter(|cell| wants(m, *cell, self.tally(*cell, m))).collect()
+        };
+        let measures: Vec<(usize, Vec<usize>)> =
+            (0..self.measures).map(|m| (m, wanting(m))).filter(|(_, cells)| !cells.is_empty()).collect();
+        let rounds = |(m, cells): &(usize, Vec<usize>)| -> (u32, u32) {
+            let valid = || cells.iter().map(|cell| self.tally(*cell, *m).valid);
+            (valid().min().unwrap_or_default(), valid().max().unwrap_or_default())
+        };
+        let begun = measures.iter().find(|of| rounds(of).0 < rounds(of).1);
+        let most_urgent = || measures.iter().min_by_key(|of| (urgency(of.0), rounds(of).0));
+        let (measure, cells) = begun.or_else(most_urgent)?;
+        self.in_round(*measure, |_, cell| cells.contains(&cell))
     }
 
     /// Trials still owed to the minimum, for estimates.
@@ -228,6 +246,8 @@ impl Schedule {
 
 #[cfg(test)]
 mod tests {
+    use rand::RngExt as _;
+
     use super::*;
 
     fn schedule(cells: usize, measures: usize, min: u32, max: u32) -> Schedule {
@@ -243,6 +263,11 @@ mod tests {
         }
     }
 
+    /// No measure is more urgent than one before it.
+    fn plan_order(measure: usize) -> usize {
+        measure
+    }
+
     fn counting(valid: bool) -> Validity {
         let invalid = || Validity::Invalid { reason: InvalidReason::NoSteadyState, detail: String::new() };
         if valid { Validity::Valid } else { invalid() }
@@ -253,19 +278,32 @@ mod tests {
         let disturbed = Validity::Invalid { reason: InvalidReason::Disturbed, detail: String::new() };
         let mut s = schedule(1, 1, 3, 3);
         let mut made = 0;
-        while s.next(true, |_, _| true).is_some() {
+        while s.next(true, |_, _| true, plan_order).is_some() {
             s.record(0, 0, &disturbed);
             made += 1;
             // Without time it ends where any other failure does.
-            assert_eq!(s.next(false, |_, _| true).is_some(), made < 6, "{made}");
+            assert_eq!(s.next(false, |_, _| true, plan_order).is_some(), made < 6, "{made}");
         }
         assert_eq!(made, 18);
+    }
+
+    #[test]
+    fn a_fifth_of_trials_disturbed_leaves_no_cell_without_its_minimum() {
+        let disturbed = Validity::Invalid { reason: InvalidReason::Disturbed, detail: String::new() };
+        for seed in 0..200 {
+            let (mut s, mut rng) = (schedule(3, 3, 3, 3), StdRng::seed_from_u64(seed));
+            while let Some(slot) = s.next(true, |_, _| false, plan_order) {
+                let validity = if rng.random_bool(0.2) { &disturbed } else { &Validity::Valid };
+                s.record(slot.cell, slot.measure, validity);
+            }
+            assert!(s.tallies.iter().all(|t| t.valid == 3), "{seed}: {:?}", s.tallies);
+        }
     }
 
     /// Runs the schedule to its end; each trial is valid where `valid` says so.
     fn play(mut s: Schedule, valid: impl Fn(Slot) -> bool, wide: impl Fn(usize, usize) -> bool) -> Vec<Slot> {
         let mut made = Vec::new();
-        while let Some(slot) = s.next(true, &wide) {
+        while let Some(slot) = s.next(true, &wide, plan_order) {
             s.record(slot.cell, slot.measure, &counting(valid(slot)));
             made.push(slot);
             assert!(made.len() < 10_000, "the schedule does not end");
@@ -294,7 +332,7 @@ mod tests {
             for slot in &whole[..cut] {
                 resumed.record(slot.cell, slot.measure, &Validity::Valid);
             }
-            assert_eq!(resumed.next(true, |c, _| c != 1), Some(whole[cut]));
+            assert_eq!(resumed.next(true, |c, _| c != 1, plan_order), Some(whole[cut]));
         }
     }
 
@@ -316,12 +354,29 @@ mod tests {
     }
 
     #[test]
+    fn extra_rounds_are_whole_and_go_to_the_most_urgent_measure_or_in_turns() {
+        let mut s = schedule(3, 3, 2, 4);
+        for slot in play(schedule(3, 3, 2, 2), |_| true, |_, _| false) {
+            s.record(slot.cell, slot.measure, &Validity::Valid);
+        }
+        let mut made = Vec::new();
+        // The last is the most urgent until it has three rounds; the others are equals.
+        while let Some(slot) = s.next(true, |_, _| true, |m| u32::from(m != 2 || made.len() >= 3)) {
+            s.record(slot.cell, slot.measure, &Validity::Valid);
+            made.push(slot);
+        }
+        let rounds: Vec<usize> = made.chunks(3).map(|round| round[0].measure).collect();
+        assert_eq!(rounds, [2, 0, 1, 0, 1, 2]);
+        assert!(made.chunks(3).all(|r| r.iter().all(|s| (s.measure, s.round) == (r[0].measure, r[0].round))));
+    }
+
+    #[test]
     fn a_spent_budget_still_makes_the_minimum_good() {
         let mut s = schedule(1, 1, 2, 9);
         s.record(0, 0, &Validity::Valid);
-        assert!(s.next(false, |_, _| true).is_some());
+        assert!(s.next(false, |_, _| true, plan_order).is_some());
         s.record(0, 0, &Validity::Valid);
-        assert_eq!(s.next(false, |_, _| true), None);
+        assert_eq!(s.next(false, |_, _| true, plan_order), None);
     }
 
     #[test]

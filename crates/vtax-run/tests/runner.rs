@@ -179,7 +179,7 @@ fn what_cannot_be_told_is_said_after_the_second_round() {
     // The VM's is plain.
     assert!(told.contains("the 6 rounds") && !told.contains("vm."), "{told}");
     assert!(
-        told.contains("What would tell it: about ") && !told.contains("duet"),
+        told.contains("What would tell all of them: about ") && !told.contains("duet"),
         "a search is no duet: {told}"
     );
 }
