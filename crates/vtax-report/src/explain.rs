@@ -21,6 +21,12 @@ pub(crate) fn explain(data: &RunData, c: &Comparison) -> String {
     if let Some(t) = c.tax {
         said.push(seen(own(t), c.interval.map(|(l, h)| sorted(own(l), own(h))), label));
     }
+    if let Some(apart) = c.levels {
+        said.push(format!(
+            "Trials come out on two levels here, one up to {}, and few of them may have missed one; the figures allow for that.",
+            change(apart)
+        ));
+    }
     said.push(meaning(data, c, &candidate, &baseline));
     said.join(" ")
 }

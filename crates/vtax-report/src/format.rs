@@ -55,16 +55,52 @@ pub(crate) fn tax_range(low: f64, high: f64) -> String {
 
 /// How much something is in units of another: `10.5x as much`, `1/8.6 as much`, `12 % more`, `as much`; of a time, as long.
 pub(crate) fn much(ratio: f64, unit: &str) -> String {
+    let (number, words) = parts(ratio, unit);
+    if number.is_empty() { words.to_owned() } else { format!("{number} {words}") }
+}
+
+/// [`much`] as a number, empty where there is nothing to count, and the words behind it.
+fn parts(ratio: f64, unit: &str) -> (String, &'static str) {
     let time = unit.starts_with("ns");
     let as_much = if time { "as long" } else { "as much" };
     let (more, less) = if time { ("longer", "shorter") } else { ("more", "less") };
     match change(ratio).as_str() {
-        "0 %" => as_much.to_owned(),
-        times if times.contains(['x', '/']) => format!("{times} {as_much}"),
+        "0 %" => (String::new(), as_much),
+        times if times.contains(['x', '/']) => (times.to_owned(), as_much),
         share => match share.strip_prefix('−') {
-            Some(share) => format!("{share} {less}"),
-            None => format!("{} {more}", share.trim_start_matches('+')),
+            Some(share) => (share.to_owned(), less),
+            None => (share.trim_start_matches('+').to_owned(), more),
         },
+    }
+}
+
+/// From how much to how much: `8.2x to 13x as much`, `5.0 % to 20 % less`, `between 6.0 % less and 49 % more`.
+pub(crate) fn span(low: f64, high: f64, unit: &str) -> String {
+    let (numbers, words) = span_parts(low, high, unit);
+    words.map_or_else(|| numbers.clone(), |words| format!("{numbers} {words}"))
+}
+
+/// The same beside what it is the interval of, whose words aren't said again: `12 % more (3.0 % to 20 %)`.
+pub(crate) fn much_within(ratio: f64, (low, high): (f64, f64), unit: &str) -> String {
+    let (numbers, words) = span_parts(low, high, unit);
+    let own = parts(ratio, unit).1;
+    let said_again = words.filter(|words| *words != own);
+    let interval = said_again.map_or_else(|| numbers.clone(), |words| format!("{numbers} {words}"));
+    format!("{} ({interval})", much(ratio, unit))
+}
+
+/// Both ends, with the words behind them where they are the same.
+fn span_parts(low: f64, high: f64, unit: &str) -> (String, Option<&'static str>) {
+    let ((a, before), (b, behind)) = (parts(low, unit), parts(high, unit));
+    if before != behind || a.is_empty() != b.is_empty() {
+        return (format!("between {} and {}", much(low, unit), much(high, unit)), None);
+    }
+    match (a == b, before) {
+        (true, _) if a.is_empty() => (before.to_owned(), None),
+        (true, _) => (a, Some(before)),
+        // The smaller change first.
+        (false, "less" | "shorter") => (format!("{b} to {a}"), Some(before)),
+        (false, _) => (format!("{a} to {b}"), Some(before)),
     }
 }
 
@@ -204,6 +240,31 @@ mod tests {
         }
         assert_eq!(much(2.5, "ns"), "2.5x as long");
         assert_eq!(much(0.9, "ns"), "10 % shorter");
+    }
+
+    #[test]
+    fn a_span_is_said_as_people_say_it() {
+        for (low, high, text) in [
+            (8.2, 13.0, "8.2x to 13x as much"),
+            (0.94, 1.49, "between 6.0 % less and 49 % more"),
+            (0.8, 0.95, "5.0 % to 20 % less"),
+            (1.03, 1.2, "3.0 % to 20 % more"),
+            (0.2, 0.9, "between 1/5 as much and 10 % less"),
+            (0.05, 0.125, "1/20 to 1/8 as much"),
+            (1.1, 3.0, "between 10 % more and 3x as much"),
+            (1.0, 1.49, "between as much and 49 % more"),
+            (1.0, 1.0, "as much"),
+            (1.2, 1.2, "20 % more"),
+        ] {
+            assert_eq!(span(low, high, "req/s"), text);
+        }
+        assert_eq!(span(0.8, 0.95, "ns"), "5.0 % to 20 % shorter");
+        assert_eq!(much_within(10.5, (8.2, 13.0), "ns"), "10.5x as long (8.2x to 13x)");
+        assert_eq!(
+            much_within(1.01, (0.97, 1.04), "ns"),
+            "1.0 % longer (between 3.0 % shorter and 4.0 % longer)"
+        );
+        assert_eq!(much_within(1.9, (1.2, 3.0), "ns"), "90 % longer (between 20 % longer and 3x as long)");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use vtax_store::summary::{Better, Comparison, Verdict};
 use crate::chapter::Chapter;
 use crate::data::RunData;
 use crate::families::{metrics, named};
-use crate::format::{change, much};
+use crate::format::{much, much_within, span};
 use crate::metric::Info;
 
 /// One sentence for each verdict, on the first primary metric that was measured; on what the plan asks first, where it does.
@@ -62,25 +62,27 @@ fn own(info: Option<&Info>, tax: f64) -> f64 {
     if info.is_some_and(|m| m.better == Better::Higher) { 1.0 / tax } else { tax }
 }
 
-/// `10.5x as much (8.2x to 13x)`, `at most 1/35 as much`.
+/// `10.5x as much (8.2x to 13x)`, `at most 1/35 as much`, `anything between 6.0 % less and 49 % more`.
 fn amount(c: &Comparison) -> String {
     let info = named(&c.metric);
     let unit = info.map_or("", |m| m.unit);
     let higher = info.is_some_and(|m| m.better == Better::Higher);
     let (least, most) = if higher { ("at most", "at least") } else { ("at least", "at most") };
-    let span = |(low, high): (f64, f64)| {
+    let ends = |(low, high): (f64, f64)| {
         let (a, b) = (own(info, low), own(info, high));
-        (change(a.min(b)), change(a.max(b)))
+        (a.min(b), a.max(b))
     };
     match (c.verdict, c.tax, c.interval) {
         (Verdict::Inconclusive, Some(_), Some(interval)) => {
-            let (low, high) = span(interval);
-            format!("anything from {low} to {high}")
+            let (low, high) = ends(interval);
+            let said = span(low, high, unit);
+            if said.starts_with("between") {
+                format!("anything {said}")
+            } else {
+                format!("anything from {said}")
+            }
         }
-        (_, Some(t), Some(interval)) => {
-            let (low, high) = span(interval);
-            format!("{} ({low} to {high})", much(own(info, t), unit))
-        }
+        (_, Some(t), Some(interval)) => much_within(own(info, t), ends(interval), unit),
         (_, Some(t), None) => format!("perhaps {} ({})", much(own(info, t), unit), c.reason),
         _ => match (c.verdict, c.at_least, c.at_most) {
             (Verdict::Worse, Some(t), _) => format!("{least} {}", much(own(info, t), unit)),
@@ -90,14 +92,13 @@ fn amount(c: &Comparison) -> String {
     }
 }
 
-/// `1/8.6 as much to 3 % less`.
+/// `1/8.6 to 1/3 as much`, `between 6.0 % less and 49 % more`.
 fn amounts(several: &[&Comparison]) -> String {
     let info = several.first().and_then(|c| named(&c.metric));
     let unit = info.map_or("", |m| m.unit);
     let ratios = || several.iter().filter_map(|c| c.tax.or(c.at_least).or(c.at_most)).map(|t| own(info, t));
     match (ratios().reduce(f64::min), ratios().reduce(f64::max)) {
-        (Some(low), Some(high)) if much(low, unit) == much(high, unit) => much(low, unit),
-        (Some(low), Some(high)) => format!("{} to {}", change(low), much(high, unit)),
+        (Some(low), Some(high)) => span(low, high, unit),
         _ => "without figures".to_owned(),
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use vtax_plan::model::{Cell, Plan};
 use vtax_stats::{
-    ALPHA, Bound, Direction, Drift, Group, Judgement, Prior, Ratio, after_looking, drift, judge,
-    judge_family, log_ratios, moderated, prior,
+    ALPHA, Bound, Direction, Drift, Group, Judgement, Prior, Ratio, after_looking, allowing, drift, judge,
+    judge_family, levels, log_ratios, moderated, prior,
 };
 use vtax_store::record::{InvalidReason, Validity};
 use vtax_store::summary::{Better, Borrowed, Comparison, Doubt, Verdict};
@@ -23,6 +23,8 @@ pub(crate) struct Open {
     pub(crate) comparison: Comparison,
     ratio: Option<Ratio>,
     drift: Option<Drift>,
+    /// Values of the candidate's trials, and of the baseline's.
+    sides: [Vec<f64>; 2],
 }
 
 /// Values with the widest of their resolutions: a bracket that stayed wide once may be the one that is off.
@@ -144,9 +146,9 @@ pub(crate) fn compared(
         metric: info.name.to_owned(),
         ..Comparison::default()
     };
-    let mut open = Open { comparison, ratio: None, drift: None };
     let values = |side: &OneSide| -> Vec<f64> { side.found.iter().map(|v| v.value).collect() };
     let (cv, bv) = (values(candidate), values(base));
+    let mut open = Open { comparison, ratio: None, drift: None, sides: [cv.clone(), bv.clone()] };
     let (c, b) = (group(&cv, &candidate.rounds, &candidate.found), group(&bv, &base.rounds, &base.found));
     match vtax_stats::tax(&c, &b, direction(info), plan.seed) {
         Err(none) => {
@@ -197,7 +199,7 @@ fn drift_of(c: &[f64], b: &[f64], (cr, br): (&[u32], &[u32]), info: &Info) -> Op
 
 /// Gives each comparison of a family its interval and its verdict; the chance of a false claim in it is `alpha`.
 pub(crate) fn close(family: &mut [Open], plan: &Plan, alpha: f64) {
-    let known = usual(family);
+    let (known, apart) = (usual(family), apart(family));
     for open in family.iter_mut() {
         let Some(ratio) = &mut open.ratio else { continue };
         let c = &mut open.comparison;
@@ -206,6 +208,10 @@ pub(crate) fn close(family: &mut [Open], plan: &Plan, alpha: f64) {
         *ratio = shared.map_or(alone, |p| moderated(&alone, &p));
         let changed = *ratio != alone;
         *ratio = looked_at(ratio, plan);
+        if let Some(apart) = apart.get(&c.metric).filter(|_| ratio.interval.is_some()) {
+            *ratio = allowing(ratio, *apart);
+            c.levels = Some(apart.exp());
+        }
         c.detectable = ratio.detectable;
         c.rounds = ratio.rounds.map(|n| n as u32);
         c.borrowed = shared.filter(|_| changed).map(borrowed);
@@ -226,6 +232,21 @@ fn usual(family: &[Open]) -> BTreeMap<String, Prior> {
         metrics.entry(&open.comparison.metric).or_default().extend(open.ratio);
     }
     metrics.into_iter().filter_map(|(metric, ratios)| Some((metric.to_owned(), prior(&ratios)?))).collect()
+}
+
+/// How far apart the levels of each metric are, where its trials come out on two.
+fn apart(family: &[Open]) -> BTreeMap<String, f64> {
+    let mut metrics: BTreeMap<&str, Vec<&[f64]>> = BTreeMap::new();
+    for open in family {
+        let sides = metrics.entry(&open.comparison.metric).or_default();
+        for side in &open.sides {
+            // A baseline that several share is one side.
+            if !sides.contains(&side.as_slice()) {
+                sides.push(side);
+            }
+        }
+    }
+    metrics.into_iter().filter_map(|(metric, sides)| Some((metric.to_owned(), levels(&sides)?))).collect()
 }
 
 fn borrowed(prior: Prior) -> Borrowed {
@@ -404,6 +425,7 @@ pub(crate) fn narrowing(data: &RunData, c: &Comparison) -> Vec<Step> {
             let ratio = ratio.ok().filter(|r| r.bound == Bound::Exact)?;
             let known = c.borrowed.map(|b| Prior { weight: b.weight, df: b.df, variance: b.sd * b.sd });
             let ratio = looked_at(&known.map_or(ratio, |p| moderated(&ratio, &p)), &data.plan);
+            let ratio = c.levels.map_or(ratio, |apart| allowing(&ratio, apart.ln()));
             Some(Step { trials: n, tax: ratio.tax, interval: ratio.interval? })
         })
         .collect()

@@ -105,6 +105,24 @@ def prior(cases):
     return (weight, weight / 2, variance) if m >= 10 else (0.0, 0.0, variance)
 
 
+def levels(sides):
+    """How far apart the two levels of a metric's trials are at most, as a logarithm; 0 where fewer than a fifth of its sides show two."""
+    found = []
+    for side in sides:
+        if len(side) < 5 or min(side) <= 0.0:
+            continue
+        logs = sorted(math.log(v) for v in side)
+        best = (0.0, 0.0)
+        for k in range(2, len(logs) - 1):
+            (low, a), (high, b) = moments(logs[:k]), moments(logs[k:])
+            within = math.sqrt((a * (k - 1) + b * (len(logs) - k - 1)) / (len(logs) - 2))
+            if within > 0.0:
+                best = max(best, ((high - low) / within, high - low))
+        found.append(best[1] if best[0] > 6.0 else None)
+    clear = [f for f in found if f is not None]
+    return max(clear) if clear and len(clear) >= 0.2 * len(found) else 0.0
+
+
 def brackets(record):
     """Widths of what a record of the journal knows only to a bracket, as logarithms: capacities, and a benchmark's load."""
     number = lambda text: float(text.removesuffix("/s"))
@@ -180,8 +198,8 @@ def place(trial):
     return trial["measure"], trial["repetition"] if trial.get("round") is None else trial["round"]
 
 
-def measure(c, shared, least, most):
-    """Adds standard error, degrees of freedom and the stretch for optional stopping."""
+def measure(c, shared, least, most, apart):
+    """Adds standard error, degrees of freedom, the stretch for optional stopping, and what two levels need at 95 %."""
     df, squared = c["n"] - 1, c["scatter"] / c["n"]
     if "welch" in c:
         squared, df = c["welch"]
@@ -193,6 +211,8 @@ def measure(c, shared, least, most):
     c["df"] = (total / squared) ** 2 * df if squared > 0.0 else math.inf
     c["stretch"] = 1.0 + 2.5 / c["n"] if most > least and c["n"] > least else 1.0
     c["error"] = math.sqrt(total) * c["stretch"]
+    # Half the distance of two levels widens the 95 % interval, and others in proportion.
+    c["error"] += apart / 2.0 / t_value(ALPHA, c["df"])
 
 
 def half(c, level):
@@ -203,6 +223,9 @@ def claims(c, margin):
     """The p values of a difference, and of equality by two one-sided tests."""
     edge = math.log1p(margin)
     beyond = lambda d: 1.0 if d <= 0.0 else t_two_sided(d / c["error"], c["df"]) if c["error"] > 0.0 else 0.0
+    if c["of"]["tax"] is None:
+        # Only its lower end is known, or only its upper one: it can be nothing but worse, or better.
+        return beyond(c["mean"] if c["of"]["at_least"] is not None else -c["mean"]), 1.0
     return min(beyond(c["mean"]), beyond(-c["mean"])), max(beyond(c["mean"] + edge), beyond(edge - c["mean"]))
 
 
@@ -228,9 +251,16 @@ def differences(c, different, equal):
     of = c["of"]
     near = lambda a, b: abs(math.log(a / b)) < 1e-4 * max(c["error"], 1e-9) + 1e-7
     ends = lambda h: (math.exp(c["mean"] - h), math.exp(c["mean"] + h))
-    if not near(of["tax"], math.exp(c["mean"])):
+    bound = of["tax"] is None
+    if bound:
+        name, here = ("at_least", ends(half(c, ALPHA))[0]) if of["at_least"] is not None else ("at_most", ends(half(c, ALPHA))[1])
+        if not near(of[name], here):
+            yield f"{name} {of[name]} is {here}"
+    elif not near(of["tax"], math.exp(c["mean"])):
         yield f"tax {of['tax']} is {math.exp(c['mean'])}"
     for name, level in (("interval", ALPHA), ("corrected", of["level"])):
+        if bound:
+            break
         here = ends(half(c, level))
         # Beyond 2000 degrees of freedom vtax takes 2000.
         loose = 1e-3 * half(c, level) if c["df"] > 2000 else 0.0
@@ -273,8 +303,10 @@ def main():
         for metric in {c["of"]["metric"] for c in cases}:
             alike = [c for c in cases if c["of"]["metric"] == metric]
             shared = prior(alike)
+            own = {tuple(sides[(c["of"][of], c["of"]["measure"], metric)]["values"]) for c in alike for of in ("cell", "baseline")}
+            apart = levels(own)
             for c in alike:
-                measure(c, shared, least, most)
+                measure(c, shared, least, most, apart)
         found = [claims(c, margin) for c in cases]
         shares = (1.0, 1.0) if len(cases) == 1 else (0.8, 0.4)
         told = [

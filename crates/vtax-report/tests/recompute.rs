@@ -1,5 +1,6 @@
 //! Taxes, intervals and verdicts of stored runs, computed again by a program that shares nothing with vtax.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -44,4 +45,37 @@ fn a_sip_run_comes_out_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let run = sip::create(&dir.path().join("run"), &sip::Options::default()).unwrap();
     assert!(recompute(&run) >= 1);
+}
+
+/// A real run, kept in `tests/real`, computed again; gives its summary too.
+fn real(name: &str) -> (usize, vtax_store::summary::Summary) {
+    let dir = tempfile::tempdir().unwrap();
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real").join(name);
+    fs::create_dir(dir.path().join("trials")).unwrap();
+    for file in ["journal.jsonl", "plan.yaml", "provenance.json"] {
+        fs::copy(kept.join(file), dir.path().join(file)).unwrap();
+    }
+    let run = RunDir::open(dir.path()).unwrap();
+    (recompute(&run), run.summary().unwrap())
+}
+
+#[test]
+fn a_real_web_run_comes_out_the_same() {
+    // 3 measures with up to 7 rounds, some with 5, and what all trials have: 14 comparisons in the first table, 17 others.
+    assert_eq!(real("quick").0, 14 + 17);
+}
+
+#[test]
+fn a_real_network_run_with_borrowed_scatter_comes_out_the_same() {
+    let (computed, summary) = real("links");
+    assert_eq!(computed, 60 + 108);
+    assert!(summary.comparisons.iter().filter(|c| c.borrowed.is_some_and(|b| b.weight > 0.0)).count() > 100);
+}
+
+#[test]
+fn a_real_run_with_bounds_comes_out_the_same() {
+    // The native service was never driven to its limit: three costs are lower bounds.
+    let (computed, summary) = real("ft");
+    assert_eq!(computed, 3 + 6);
+    assert_eq!(summary.comparisons.iter().filter(|c| c.at_least.is_some()).count(), 3);
 }

@@ -130,6 +130,10 @@ pub struct Comparison {
     /// What the other comparisons said about this one's scatter; `None` where nothing was borrowed, and in older runs.
     #[serde(default)]
     pub borrowed: Option<Borrowed>,
+    /// How far apart two levels of this metric's trials are at most, as a ratio above 1, where so many sides show two that each may have
+    /// missed one; the interval allows for it. `None` where they show one, and in older runs.
+    #[serde(default)]
+    pub levels: Option<f64>,
     /// The interval that the verdict was read off: `interval`, widened for the family.
     #[serde(default)]
     pub corrected: Option<(f64, f64)>,

@@ -67,6 +67,11 @@ fn method(context: &Context) -> String {
     if context.summary.comparisons.iter().any(|c| c.borrowed.is_some()) {
         text.push_str(" How far few rounds scatter was judged from all comparisons of a metric together.");
     }
+    if context.summary.comparisons.iter().any(|c| c.levels.is_some()) {
+        text.push_str(
+            " Trials of a metric that come out on two levels widen its intervals, as few of them may have missed one.",
+        );
+    }
     match &context.data.calibration {
         Some(k) => text.push_str(&format!(
             " What this testbed can tell apart was measured by comparing the baseline with itself ({}).",
