@@ -47,6 +47,23 @@ fn defaults_are_what_the_documentation_says() {
 }
 
 #[test]
+fn steady_state_is_the_specifications_own_unless_told_otherwise() {
+    let measure = |overrides: &[&str]| match plan(overrides).measures.remove(0).kind {
+        MeasureKind::Storage(measure) => measure,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(measure(&[]).steady_state, None);
+    let rule = measure(&["measure={storage: {steady_state: {}}}"]).steady_state.unwrap();
+    assert_eq!((rule.rounds, rule.window, rule.excursion.0, rule.slope.0), (25, 5, 0.2, 0.1));
+    let rounds = measure(&["measure={storage: {steady_state: {rounds: 9}}}"]);
+    let of = |overrides: &[&str]| rounds.rounds(&tests(&plan(overrides))[0]).map(|rule| rule.rounds);
+    assert_eq!(of(&[]), Some(9));
+    // A rate is the same in every round, and files are made once.
+    assert_eq!(of(&["workload.storage.rate=100/s"]), None);
+    assert_eq!(of(&["workload.storage={operations: create, size: 4KiB}"]), None);
+}
+
+#[test]
 fn lists_make_tests_in_an_order_in_which_they_can_be_made() {
     let plan = plan(&[
         "workload.storage.size=[64KiB, 16MiB]",
@@ -99,6 +116,9 @@ fn what_can_not_be_is_refused_with_the_reason() {
         ("workload.storage.processes=0", "a load needs a process"),
         ("workload.storage.rate=0/s", "a rate is above 0/s"),
         ("workload.storage.dedupe=200%", "a share of the data"),
+        ("measure={storage: {steady_state: {rounds: 2}}}", "`rounds` is a number of rounds from 3 to 1000"),
+        ("measure={storage: {steady_state: {rounds: 4}}}", "4 rounds never fill a window of 5"),
+        ("measure={storage: {steady_state: {slope: 0%}}}", "`slope` is a share of the average"),
         ("measure=capacity", "tests of storage have rates and times of their own"),
         ("services=http", "does not speak what the workload `storage` speaks"),
         ("services={disk: {directory: here}}", "an absolute path"),

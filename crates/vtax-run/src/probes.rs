@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use vtax_agent::Client;
 use vtax_lab::{Node, Sut, Testbed};
-use vtax_probe::delta::Interval;
+use vtax_probe::delta::{Interval, counter};
 use vtax_probe::layers::{CpuBreakdown, Hosting, break_down};
 use vtax_probe::noise::{HostProbe, HostState};
-use vtax_probe::{FrequencyWatch, Probe, Sampler, Scope, Snapshot};
+use vtax_probe::{DiskCounters, FrequencyWatch, Probe, Sampler, Scope, Snapshot};
 use vtax_sys::chain;
 use vtax_sys::clock::unix_time;
 use vtax_units::{CpuSet, Nanos};
@@ -59,6 +59,18 @@ struct Account {
 pub(crate) struct Mark {
     inner: Snapshot,
     outer: Option<Snapshot>,
+}
+
+impl Mark {
+    /// Bytes that the system's disks read, and wrote, until a later mark. Natively and in a container these are the host's.
+    pub(crate) fn disks_until(&self, end: &Self) -> (u64, u64) {
+        let before = |name: &str| self.inner.disks.iter().find(|disk| disk.name == name);
+        let sum = |of: fn(&DiskCounters) -> u64| {
+            let each = |disk: &DiskCounters| counter(before(&disk.name).map_or(0, of), of(disk));
+            end.inner.disks.iter().map(each).fold(0, u64::saturating_add)
+        };
+        (sum(|disk| disk.read_bytes), sum(|disk| disk.write_bytes))
+    }
 }
 
 impl Account {

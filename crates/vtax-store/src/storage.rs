@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 use vtax_load::storage::StorageResult;
+use vtax_plan::model::SteadyState;
+use vtax_probe::layers::CpuBreakdown;
+use vtax_units::Nanos;
 
 /// What one test of a storage workload found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -11,6 +14,83 @@ pub struct StorageFinding {
     /// What the host saw of it, where the load ran in a virtual machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostStorage>,
+    /// What the server's side read from and wrote to its disks, where the load came over a protocol.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerStorage>,
+    /// CPU time of the client's side by layer, where it isn't the system under test; its requests are bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<CpuBreakdown>,
+    /// Its rounds, where it was made in rounds; `result` and CPU times are of the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steady_state: Option<StorageRounds>,
+}
+
+/// A test made in rounds until these were steady.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StorageRounds {
+    /// When they are.
+    pub rule: SteadyState,
+    /// In the order of time.
+    pub rounds: Vec<StorageRound>,
+}
+
+impl StorageRounds {
+    /// The figures of all rounds.
+    #[must_use]
+    pub fn figures(&self) -> Vec<f64> {
+        self.rounds.iter().map(|round| round.figure).collect()
+    }
+}
+
+/// One round of a test.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct StorageRound {
+    /// Operations per second; of a test that goes over all records once, bytes per second until durable.
+    pub figure: f64,
+    /// Median latency of an operation.
+    pub median: Nanos,
+    /// The 99th percentile.
+    pub p99: Nanos,
+}
+
+/// What a server's side did to its disks while a test ran.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerStorage {
+    /// Bytes read from all of its disks.
+    pub read: u64,
+    /// Bytes written to them.
+    pub written: u64,
+    /// Others use these disks too, as the host's.
+    pub shared: bool,
+}
+
+impl ServerStorage {
+    /// Who answered so many bytes of reads.
+    fn answered(&self, bytes: u64) -> String {
+        let share = self.read as f64 / bytes.max(1) as f64;
+        let percent = 100.0 * share.min(1.0);
+        match (share, self.shared) {
+            (share, true) if share < 0.05 => {
+                format!(
+                    "the server's memory answered: at most {percent:.1} % of the bytes came from its disks"
+                )
+            }
+            (share, false) if share < 0.05 => {
+                format!("the server's memory answered: {percent:.1} % of the bytes came from its disks")
+            }
+            (_, true) => {
+                format!(
+                    "the server's memory or its disks answered: these gave {percent:.0} % at most, what others read included"
+                )
+            }
+            (share, false) if share < 0.95 => {
+                format!(
+                    "the server's memory and its disks answered: {percent:.0} % of the bytes came from these"
+                )
+            }
+            _ => "the server's disks answered".to_owned(),
+        }
+    }
 }
 
 /// What the host saw of a virtual machine's disk.
@@ -32,10 +112,14 @@ impl StorageFinding {
     /// Which cache answered reads, outermost first, as far as counters tell; `None` where nothing was read.
     #[must_use]
     pub fn answered(&self) -> Option<String> {
+        let read = self.result.bytes_read();
+        if let Some(server) = self.server.filter(|_| read > 0) {
+            return Some(format!("the client keeps nothing; {}", server.answered(read)));
+        }
         let own = self.result.answered_by_cache()?;
         let Some(fetched) = self.host.and_then(|host| host.fetched) else { return Some(own) };
         let inside = self.result.io.fetched.unwrap_or(0);
-        if inside * 20 < self.result.bytes_read() {
+        if inside * 20 < read {
             return Some(format!("in the guest, {own}"));
         }
         // The guest asked its disk; who answered there?
@@ -49,5 +133,30 @@ impl StorageFinding {
             "in the guest, {own}; behind it, {who} ({:.0} % came from there)",
             100.0 * share.min(1.0)
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_answered_behind_a_server_is_told_from_its_disks() {
+        let of = |read, shared| ServerStorage { read, written: 0, shared }.answered(1000);
+        assert_eq!(of(0, false), "the server's memory answered: 0.0 % of the bytes came from its disks");
+        assert!(of(0, true).contains("at most 0.0 %"));
+        assert!(of(500, false).contains("50 % of the bytes came from these"));
+        assert_eq!(of(1000, false), "the server's disks answered");
+        // More than was asked for: somebody else's.
+        assert!(of(5000, true).contains("100 % at most, what others read included"));
+    }
+
+    #[test]
+    fn findings_of_before_servers_and_rounds_are_read() {
+        let found: StorageRounds = serde_json::from_str(
+            r#"{"rule":{"rounds":25,"window":5,"excursion":"20%","slope":"10%"},"rounds":[{"figure":1.5,"median":"1ms","p99":"2ms"}]}"#,
+        )
+        .unwrap();
+        assert_eq!(found.figures(), [1.5]);
     }
 }

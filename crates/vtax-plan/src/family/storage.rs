@@ -14,7 +14,9 @@ use vtax_units::Nanos;
 
 use super::{Misfit, WorkloadModel};
 use crate::assumptions::Assumptions;
-use crate::model::{EnvironmentKind, MeasureKind, Protocol, StorageMeasure, StorageTest, StorageWorkload};
+use crate::model::{
+    EnvironmentKind, MeasureKind, Protocol, SteadyState, StorageMeasure, StorageTest, StorageWorkload,
+};
 
 /// Bytes per second that a disk is taken to move where nothing is known: an estimate of time only.
 const RATE_OF_DISKS: f64 = 100e6;
@@ -48,7 +50,10 @@ impl WorkloadModel for StorageWorkload {
                 false if test.operation.of_names() => Nanos::from_secs(1),
                 false => Nanos::from_secs_f64(bytes / rate).min(storage.longest),
             };
-            Nanos(sum.0.saturating_add(time.0).saturating_add(AROUND.0))
+            let one = time.0.saturating_add(AROUND.0);
+            // Where nothing is known, a test is taken to be steady as soon as it can be.
+            let rounds = storage.rounds(test).map_or(1, |steady| u64::from(steady.window));
+            Nanos(sum.0.saturating_add(one.saturating_mul(rounds)))
         })
     }
 
@@ -82,10 +87,23 @@ impl StorageTest {
 }
 
 impl StorageMeasure {
+    /// The rounds in which it makes a test; `None` where it makes it once. A rate is what was asked for in every round, and names
+    /// can be made or removed only once.
+    #[must_use]
+    pub fn rounds(&self, test: &StorageTest) -> Option<SteadyState> {
+        self.steady_state.filter(|_| test.rate.is_none() && !test.operation.of_names())
+    }
+
     /// In words.
     pub(crate) fn describe(&self) -> String {
+        let each = match self.steady_state {
+            None => "every test of the workload in turn".to_owned(),
+            Some(SteadyState { rounds, window, .. }) => {
+                format!("every test of the workload in rounds until {window} are alike, at most {rounds}")
+            }
+        };
         format!(
-            "every test of the workload in turn: random ones for {}, others once over all records, at most {}",
+            "{each}: random ones for {}, others once over all records, at most {}",
             self.duration, self.longest
         )
     }

@@ -2,6 +2,8 @@
 //!
 //! Without a server, the load runs on the system under test itself. The trial stays the unit: a test has one observation in it.
 
+mod rounds;
+
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,8 +17,11 @@ use vtax_plan::model::{
     ChapMode, DiskOptions, GaneshaOptions, MeasureKind, ServiceKind, StorageCache, StorageMeasure,
     StorageTest, StorageWorkload, TgtOptions,
 };
+use vtax_probe::Snapshot;
+use vtax_probe::delta::Interval;
+use vtax_probe::layers::{Hosting, break_down};
 use vtax_store::record::{Finding, InvalidReason, Observation, Validity};
-use vtax_store::storage::{HostStorage, StorageFinding};
+use vtax_store::storage::{HostStorage, ServerStorage, StorageFinding};
 use vtax_sys::chain;
 use vtax_sys::clock::unix_ms;
 use vtax_units::{CpuSet, Nanos, Rate};
@@ -96,9 +101,21 @@ impl Instrument for Tests<'_> {
         let mut observations = Vec::with_capacity(tests.len());
         for (place, test) in tests.iter().enumerate() {
             let what = format!("{} ({} of {})", test.name, place + 1, tests.len());
-            site.observer.observe(&RunEvent::Phase { what: &what });
             let step = step(test, measure, order.seed.wrapping_add(place as u64));
-            observations.push(make(site, test, step, self.is_on_sut())?);
+            let on_sut = self.is_on_sut();
+            observations.push(match measure.rounds(test) {
+                None => {
+                    site.observer.observe(&RunEvent::Phase { what: &what });
+                    make(site, test, step, on_sut)?
+                }
+                Some(rule) => rounds::until_steady(rule, test.is_timed(), |round| {
+                    let what = format!("{what}, round {} of at most {}", round + 1, rule.rounds);
+                    site.observer.observe(&RunEvent::Phase { what: &what });
+                    // Each round draws records of its own.
+                    let seed = step.seed.wrapping_add(u64::from(round) << 32);
+                    make(site, test, StorageStep { seed, ..step.clone() }, on_sut)
+                })?,
+            });
         }
         let validity = of_trial(&observations);
         // Tests cost differently; each has its own CPU time.
@@ -151,17 +168,31 @@ fn make(
     }
     host.cached_before = cached(site);
     let before = fetched(site);
+    let client = client(site, on_sut);
     let mark = site.probes.mark(site.sut);
     let result = run(site, step.clone(), on_sut)?;
     let end = site.probes.mark(site.sut);
+    let client = client.zip(self::client(site, on_sut));
     host.fetched = before.zip(fetched(site)).map(|(before, after)| after.saturating_sub(before));
     host.cached_after = cached(site);
     host.allocated =
         site.testbed.the_sut().node.disk().and_then(vtax_lab::Disk::host_cached).map(|(_, bytes)| bytes);
+    let guest = site.testbed.the_sut().node.vm().is_some();
+    // A client of vtax's own keeps nothing; what a kernel's client fetched is counted.
+    let protocol = !on_sut && result.io.fetched.is_none();
+    let server = mark.as_ref().ok().zip(end.as_ref().ok()).filter(|_| protocol).map(|(mark, end)| {
+        let (read, written) = mark.disks_until(end);
+        ServerStorage { read, written, shared: !guest }
+    });
+    let cpus = &site.testbed.allocation.client;
+    let client = client.map(|(start, end)| {
+        let node = Interval { start: &start, end: &end };
+        break_down(&Hosting::Processes { node, runtime: None }, cpus, result.bytes())
+    });
     observation.cpu = cpu(site, mark, end, result.bytes());
     observation.validity = judge(&step, &result);
-    let host = site.testbed.the_sut().node.vm().is_some().then_some(host);
-    let finding = StorageFinding { result, host };
+    let host = guest.then_some(host);
+    let finding = StorageFinding { result, host, server, client, steady_state: None };
     observation.facts.extend(finding.answered().map(|words| ("cache.answered".to_owned(), words)));
     observation.result = Some(Finding::Storage(Box::new(finding)));
     Ok(observation)
@@ -179,6 +210,12 @@ fn run(site: &Site<'_>, step: StorageStep, on_sut: bool) -> Result<StorageResult
         }
         last = *progress;
     })
+}
+
+/// The client's side now, where the load is on it and it is no virtual machine, whose hypervisor nobody watches.
+fn client(site: &Site<'_>, on_sut: bool) -> Option<Snapshot> {
+    let watched = !on_sut && site.testbed.client.vm().is_none();
+    watched.then(|| site.client.snapshot().ok()).flatten()
 }
 
 /// CPU time of the system under test while so many bytes were moved. Probes that fail cost the breakdown, not the test.

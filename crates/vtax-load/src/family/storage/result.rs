@@ -132,6 +132,14 @@ impl StorageResult {
         self.processes.iter().map(|p| p.bytes as f64 / seconds(p.last.saturating_sub(p.first))).sum()
     }
 
+    /// What the slowest and the fastest process had for itself, as in [`children`](Self::children).
+    #[must_use]
+    pub fn slowest_and_fastest(&self) -> (f64, f64) {
+        let each = self.processes.iter().map(|p| p.bytes as f64 / seconds(p.last.saturating_sub(p.first)));
+        let (low, high) = each.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
+        (low.min(high), high)
+    }
+
     /// All bytes over the time from the first operation until the last process had ended, syncs at the end included, in bytes per
     /// second: iozone's "parent sees".
     #[must_use]

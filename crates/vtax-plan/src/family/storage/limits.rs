@@ -14,5 +14,7 @@ pub const DEPTH: u16 = 1024;
 pub const BUFFERS: Bytes = Bytes(1 << 30);
 /// Most small files of a process.
 pub const FILES: u32 = 1_000_000;
+/// Most rounds of a test until it is steady, and fewest of a window: two always lie on a line.
+pub const ROUNDS: (u32, u32) = (3, 1000);
 /// Most operations per second.
 pub const RATE: Rate = Rate(1e7);

@@ -321,4 +321,20 @@ pub struct StorageMeasure {
     pub longest: Nanos,
     /// How long tests that have no end of their own go on: random ones, and all with a rate.
     pub duration: Nanos,
+    /// Tests are made in rounds until these are steady; `None`: each once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steady_state: Option<SteadyState>,
+}
+
+/// When rounds of a test are steady (SNIA, Solid State Storage Performance Test Specification 2.0.2).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct SteadyState {
+    /// Most rounds of a test.
+    pub rounds: u32,
+    /// Rounds in a row that have to be alike.
+    pub window: u32,
+    /// Most that the largest of them may be above the smallest, as a share of their average.
+    pub excursion: Share,
+    /// Most that their best linear fit may rise or fall, as a share of their average.
+    pub slope: Share,
 }

@@ -66,6 +66,21 @@ raw! {
         default duration: Nanos = "5s",
         /// The longest that a test goes on.
         default longest: Nanos = "2m",
+        /// Make tests in rounds until these are steady, as the SNIA's performance test specification has it; `{}` takes its own
+        /// figures. Without it, each test is made once.
+        optional steady_state: SteadyStateRaw,
+    }
+
+    /// When rounds of a test are steady.
+    struct SteadyStateRaw = "`steady_state`" {
+        /// Most rounds of a test; one that isn't steady by then has no figure.
+        default rounds: u32 = "25",
+        /// Rounds in a row that have to be alike.
+        default window: u32 = "5",
+        /// Most that the largest of them may be above the smallest, as a share of their average.
+        default excursion: Share = "20%",
+        /// Most that their best linear fit may rise or fall, as a share of their average.
+        default slope: Share = "10%",
     }
 
     /// The disk of a virtual machine, for the workload `storage`. A list of values makes a cell for each.

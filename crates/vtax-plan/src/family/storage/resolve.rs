@@ -6,10 +6,10 @@ use vtax_units::{Bytes, Nanos, Rate};
 
 use super::limits;
 use super::model::{
-    DiskAio, DiskCache, DiskOptions, StorageCache, StorageEngine, StorageMeasure, StorageOperation,
-    StorageRate, StorageShape, StorageSync, StorageTest, StorageWorkload, VirtualDisk,
+    DiskAio, DiskCache, DiskOptions, SteadyState, StorageCache, StorageEngine, StorageMeasure,
+    StorageOperation, StorageRate, StorageShape, StorageSync, StorageTest, StorageWorkload, VirtualDisk,
 };
-use super::raw::{DiskRaw, StorageMeasureRaw, StorageRaw, VirtualDiskRaw};
+use super::raw::{DiskRaw, SteadyStateRaw, StorageMeasureRaw, StorageRaw, VirtualDiskRaw};
 use crate::decode::Many;
 use crate::diagnose::Report;
 use crate::model::{
@@ -217,7 +217,38 @@ pub(crate) fn measure(raw: &StorageMeasureRaw, report: &mut Report) -> Measure {
     let name = raw.name.as_ref().map_or_else(|| "storage".into(), |n| check_name(n, report));
     let longest = duration_in(&raw.longest, "longest", SHORTEST_STEP, LONGEST, report);
     let duration = duration_in(&raw.duration, "duration", SHORTEST_STEP, LONGEST, report);
-    Measure { name, kind: MeasureKind::Storage(StorageMeasure { longest, duration: duration.min(longest) }) }
+    let steady_state = raw.steady_state.as_ref().map(|raw| steady_state(raw, report));
+    let measure = StorageMeasure { longest, duration: duration.min(longest), steady_state };
+    Measure { name, kind: MeasureKind::Storage(measure) }
+}
+
+fn steady_state(raw: &Spanned<SteadyStateRaw>, report: &mut Report) -> SteadyState {
+    let raw = &raw.value;
+    let (least, most) = limits::ROUNDS;
+    for (key, count) in [("rounds", &raw.rounds), ("window", &raw.window)] {
+        if !(least..=most).contains(&count.value) {
+            report.error(count.span, format!("`{key}` is a number of rounds from {least} to {most}"));
+        }
+    }
+    if raw.window.value > raw.rounds.value {
+        report
+            .error(
+                raw.window.span,
+                format!("{} rounds never fill a window of {}", raw.rounds.value, raw.window.value),
+            )
+            .help("give `rounds` as many as the window has, or more");
+    }
+    for (key, share) in [("excursion", &raw.excursion), ("slope", &raw.slope)] {
+        if !(share.value.0 > 0.0 && share.value.0 <= 1.0) {
+            report.error(share.span, format!("`{key}` is a share of the average: above 0% and at most 100%"));
+        }
+    }
+    SteadyState {
+        rounds: raw.rounds.value,
+        window: raw.window.value,
+        excursion: raw.excursion.value,
+        slope: raw.slope.value,
+    }
 }
 
 /// The disk of a virtual machine, one variant for each combination of its lists.
