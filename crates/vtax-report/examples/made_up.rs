@@ -8,7 +8,7 @@ use std::time::Instant;
 use vtax_report::write_all;
 use vtax_store::{RunDir, StoreError};
 
-const USAGE: &str = "usage: made_up http|sip|sip-large|storage|network|network-stacks|ft|ft-sip|ft-modes|ft-interval DIR [TARGET...]";
+const USAGE: &str = "usage: made_up http|sip|sip-large|storage|san|network|network-stacks|ft|ft-sip|ft-modes|ft-interval DIR [TARGET...]";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -37,6 +37,7 @@ fn create(kind: &str, path: &Path, targets: Vec<String>) -> Result<Option<RunDir
             sip::create(path, &large)?
         }
         "storage" => storage::create(path)?,
+        "san" => storage::create_served(path)?,
         "network" => network::create(path, &network::Options::default())?,
         "network-stacks" => {
             let stacks = network::Options {

@@ -6,7 +6,8 @@ use vtax_plan::model::{Cell, Measure, Plan};
 use vtax_store::record::{Finding, TrialRecord, Validity};
 
 use crate::family::{
-    http::trial as http, network::trial as network, sip::trial as sip, storage::trial as storage,
+    http::trial as http, network::trial as network, sip::trial as sip, storage::path,
+    storage::trial as storage,
 };
 use crate::ft::trial as faults;
 use crate::general::trial as loads;
@@ -64,6 +65,11 @@ pub(crate) fn forget_histograms(record: &mut TrialRecord) {
 pub(crate) fn names_of(plan: &Plan, measure: &Measure) -> Vec<String> {
     let tests = network::names_of_tests(plan, measure).or_else(|| storage::names_of_tests(plan, measure));
     tests.unwrap_or_else(|| vec![measure.name.clone()])
+}
+
+/// What a reader must know first of what was found.
+pub(crate) fn cautions(plan: &Plan, trials: &[TrialRecord]) -> Vec<String> {
+    path::beyond(plan, trials)
 }
 
 /// What a trial found, in a few words.

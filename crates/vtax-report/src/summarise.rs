@@ -8,7 +8,7 @@ use vtax_store::summary::{CellSummary, MetricSummary, SUMMARY_VERSION, Summary, 
 
 use crate::chapter::Chapter;
 use crate::data::{OneSide, RunData};
-use crate::families::metrics;
+use crate::families::{cautions, metrics};
 use crate::format::long;
 use crate::headline;
 use crate::judged::{comparisons, group};
@@ -116,6 +116,7 @@ fn notes(data: &RunData) -> Vec<String> {
     }
     notes.extend(rejected(data));
     notes.extend(without_percentiles(data));
+    notes.extend(cautions(&data.plan, &data.trials));
     for (cell, text) in &data.notes {
         notes.push(match cell {
             Some(cell) => format!("{cell}: {text}"),

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use vtax_fixture::{Options, create, ft, network, sip};
+use vtax_fixture::{Options, create, ft, network, sip, storage};
 use vtax_report::write_all;
 use vtax_store::RunDir;
 
@@ -88,4 +88,14 @@ fn network() {
 fn fault_tolerance() {
     let options = ft::Options { sip: true, repetitions: 2, ..Default::default() };
     pinned("ft", |path| ft::create(path, &options).unwrap());
+}
+
+#[test]
+fn disks() {
+    pinned("storage", |path| storage::create(path).unwrap());
+}
+
+#[test]
+fn storage_behind_a_server_in_rounds() {
+    pinned("san", |path| storage::create_served(path).unwrap());
 }

@@ -13,7 +13,7 @@ use crate::html::parts::{details, figure, titled};
 use crate::html::table::PlainTable;
 use crate::markup::Markup;
 use crate::plot::responsive;
-use crate::plot::stack::{Bar, layer_class, stack};
+use crate::plot::stack::{Bar, Per, layer_class, stack};
 
 /// The chapter about where CPU time goes.
 #[derive(Debug)]
@@ -51,8 +51,8 @@ fn section(data: &RunData, summary: &Summary) -> Markup {
             .filter(|(layer, _)| bars.iter().any(|b| b.layers.iter().any(|l| l.0 == *layer)))
             .map(|(layer, _)| (layer_class(*layer), layer_label(*layer).to_owned()))
             .collect();
-        let mut pictures = responsive(|w| stack(&bars, false, &caption, w));
-        pictures.add(&responsive(|w| stack(&bars, true, "The same as shares", w)));
+        let mut pictures = responsive(|w| stack(&bars, false, &caption, Per::REQUEST, w));
+        pictures.add(&responsive(|w| stack(&bars, true, "The same as shares", Per::REQUEST, w)));
         m.add(&figure(&caption, &keys, &pictures)).add(&layer_table(&bars));
         m.add(&accounting_notes(data, &group, &measure));
     }

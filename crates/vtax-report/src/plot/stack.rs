@@ -1,4 +1,4 @@
-//! CPU time per request, stacked by the layer it is spent in.
+//! CPU time per request or per byte, stacked by the layer it is spent in.
 
 use vtax_store::record::Layer;
 
@@ -15,7 +15,7 @@ use crate::markup::Markup;
 pub(crate) struct Bar {
     /// Name of the environment.
     pub(crate) label: String,
-    /// CPU nanoseconds per request by layer, innermost first.
+    /// CPU nanoseconds by layer, innermost first.
     pub(crate) layers: Vec<(Layer, f64)>,
 }
 
@@ -23,6 +23,22 @@ impl Bar {
     pub(crate) fn total(&self) -> f64 {
         self.layers.iter().map(|l| l.1).sum()
     }
+}
+
+/// What CPU time is told of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Per {
+    /// Name of the axis.
+    pub(crate) name: &'static str,
+    /// Unit of a part.
+    pub(crate) unit: &'static str,
+}
+
+impl Per {
+    /// CPU time per request.
+    pub(crate) const REQUEST: Self = Self { name: "CPU time per request", unit: "ns/req" };
+    /// CPU time per GiB that was read or written.
+    pub(crate) const GIB: Self = Self { name: "CPU time per GiB", unit: "ns" };
 }
 
 const ROW: f64 = 30.0;
@@ -42,7 +58,7 @@ pub(crate) fn layer_class(layer: Layer) -> &'static str {
 }
 
 /// Draws bars to one scale, or with `shares` each as parts of its own whole.
-pub(crate) fn stack(bars: &[Bar], shares: bool, title: &str, width: f64) -> Markup {
+pub(crate) fn stack(bars: &[Bar], shares: bool, title: &str, per: Per, width: f64) -> Markup {
     let narrow = is_narrow(width);
     // On a phone the label stands above its bar.
     let row = if narrow { 1.7 * ROW } else { ROW };
@@ -60,7 +76,7 @@ pub(crate) fn stack(bars: &[Bar], shares: bool, title: &str, width: f64) -> Mark
     let what = if shares { "Shares of each environment's own CPU time." } else { "All bars to one scale." };
     let mut svg = Svg::new(width, height, title, what);
     frame.x_axis(&mut svg, if narrow { 4 } else { 6 }, |v| tick(v, if shares { "1" } else { "ns" }));
-    let name = if shares { "share of CPU time" } else { "CPU time per request" };
+    let name = if shares { "share of CPU time" } else { per.name };
     svg.text("name", (frame.right, height - 5.0), Anchor::End, name);
     for (i, bar) in bars.iter().enumerate() {
         let top = frame.top + i as f64 * row;
@@ -80,7 +96,7 @@ pub(crate) fn stack(bars: &[Bar], shares: bool, title: &str, width: f64) -> Mark
             from += time;
             let share = quantity(time / total, "1");
             let tip =
-                format!("{}, {}: {}, {share}", bar.label, layer_label(*layer), quantity(*time, "ns/req"));
+                format!("{}, {}: {}, {share}", bar.label, layer_label(*layer), quantity(*time, per.unit));
             // A thin gap tells neighbours apart without their colours.
             svg.rect(
                 &format!("layer {}", layer_class(*layer)),

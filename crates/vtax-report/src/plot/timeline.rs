@@ -181,6 +181,7 @@ pub(crate) fn value(v: f64, unit: &str) -> String {
         "%" if v == 0.0 => "0".to_owned(),
         "%" => tick(v / 100.0, "1"),
         "MiB" => tick(v * 1_048_576.0, "B"),
+        "B" | "B/s" => tick(v, unit),
         _ => tick(v, "").trim_end().to_owned(),
     }
 }

@@ -12,6 +12,14 @@ pub(crate) struct Axis<'a> {
     pub(crate) name: &'a str,
     pub(crate) unit: &'a str,
     pub(crate) scale: Scale,
+    /// Where its ticks are, ascending; empty: at round values.
+    pub(crate) ticks: &'a [f64],
+}
+
+impl Axis<'_> {
+    fn ticks(&self, count: usize) -> Vec<f64> {
+        if self.ticks.is_empty() { self.scale.ticks(count) } else { self.ticks.to_vec() }
+    }
 }
 
 /// How a line is drawn.
@@ -52,7 +60,7 @@ pub(crate) fn xy(
     svg.text("name", (0.0, 30.0), Anchor::Start, y.name);
     svg.text("name", (frame.right, height - 3.0), Anchor::End, x.name);
     frame.y_axis(&mut svg, 4, |v| value(v, y.unit));
-    frame.x_axis(&mut svg, 5, |v| value(v, x.unit));
+    frame.x_axis_at(&mut svg, x.ticks(5), |v| value(v, x.unit));
     for s in series {
         let at = |(px, py): (f64, f64)| (frame.x(px), frame.y(py));
         let points = s.points.iter().map(|p| at(*p));

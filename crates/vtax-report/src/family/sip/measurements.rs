@@ -218,8 +218,8 @@ fn by_load(shown: &[(&Environment, &Measurement)], what: What) -> Markup {
     let scale = if high > 8.0 * low { Scale::log_around(rates) } else { Scale::Linear { low, high } };
     let name = if what.logarithmic() { "median; dashed: p95" } else { "mean" };
     let values = lines.iter().flat_map(|l| l.points.iter().map(|p| p.1));
-    let x = Axis { name: "requested load, SAPS", unit: "", scale };
-    let y = Axis { name, unit: what.unit(), scale: vertical(what, values) };
+    let x = Axis { name: "requested load, SAPS", unit: "", scale, ticks: &[] };
+    let y = Axis { name, unit: what.unit(), scale: vertical(what, values), ticks: &[] };
     xy("By load", &format!("{} by requested load", what.title()), (SMALL, HEIGHT), x, y, &lines)
 }
 
@@ -275,8 +275,13 @@ fn probabilities(title: &str, what: What, lines: &[Series]) -> Markup {
         What::Ihs(_) | What::Retransmissions(_) => Scale::from_zero(high),
         _ => Scale::Linear { low, high },
     };
-    let x = Axis { name: &unit_name(what), unit: what.unit(), scale };
-    let y = Axis { name: "share above", unit: "%", scale: Scale::Log { low: least * 80.0, high: 100.0 } };
+    let x = Axis { name: &unit_name(what), unit: what.unit(), scale, ticks: &[] };
+    let y = Axis {
+        name: "share above",
+        unit: "%",
+        scale: Scale::Log { low: least * 80.0, high: 100.0 },
+        ticks: &[],
+    };
     let percent: Vec<Series> = lines
         .iter()
         .map(|l| Series {
@@ -395,7 +400,7 @@ fn histograms(what: What, lines: &[Series], poisson: bool) -> Markup {
     let values: Vec<f64> = points().map(|p| p.0).collect();
     let (low, high) = extremes(&values);
     let scale = if what.logarithmic() { Scale::log_around(values) } else { Scale::Linear { low, high } };
-    let x = Axis { name: &unit_name(what), unit: what.unit(), scale };
+    let x = Axis { name: &unit_name(what), unit: what.unit(), scale, ticks: &[] };
     let most = points().map(|p| p.1).fold(0.0, f64::max);
     let name = match what {
         What::Delay(..) => "share of values",
@@ -403,7 +408,7 @@ fn histograms(what: What, lines: &[Series], poisson: bool) -> Markup {
         What::Saps | What::Ihs(_) | What::Retransmissions(_) => "share of seconds",
         _ => "share of samples",
     };
-    let y = Axis { name, unit: "%", scale: Scale::from_zero(most) };
+    let y = Axis { name, unit: "%", scale: Scale::from_zero(most), ticks: &[] };
     xy("Histogram", &format!("{}: histogram", what.title()), (SMALL, HEIGHT), x, y, lines)
 }
 

@@ -1,6 +1,11 @@
 //! Storage: tests of files, by size and record.
 
+mod cpu;
+mod heat;
+mod lines;
 mod page;
+pub(crate) mod path;
+mod steady;
 mod sweep;
 mod tables;
 pub(crate) mod trial;
@@ -19,15 +24,22 @@ pub(crate) struct Storage;
 impl Chapter for Storage {
     fn page(&self, context: &Context) -> Page {
         let mut page = Page::default();
-        let data = &context.data;
-        let sweeps = sweep::of(data);
-        if sweeps.is_empty() {
+        let sweeps = sweep::of(context);
+        let steady = steady::section(context);
+        if sweeps.is_empty() && steady.is_empty() {
             return page;
         }
         page.styles.push(include_str!("style.css"));
-        page.put(Rank::Findings, "storage", "Files by size and record", page::heat(&sweeps));
-        page.put(Rank::Pictures, "storage-lines", "Throughput by file and record size", page::lines(&sweeps));
-        page.put(Rank::Details, "storage-tests", "Every test of storage", page::tests(data, &sweeps));
+        page.put(Rank::Findings, "storage", "Files by size and record", heat::heat(&sweeps));
+        page.put(Rank::Findings, "storage-steady", "Steady state", steady);
+        page.put(
+            Rank::Pictures,
+            "storage-lines",
+            "Throughput by file and record size",
+            lines::lines(&sweeps),
+        );
+        page.put(Rank::Pictures, "storage-cpu", "CPU time per GiB", cpu::section(context, &sweeps));
+        page.put(Rank::Details, "storage-tests", "Every test of storage", page::tests(context, &sweeps));
         page.words.push((
             "children, parent",
             "iozone's words: the sum of what each process had for itself, and all bytes over the time until the last one had ended and synced.",
@@ -36,10 +48,12 @@ impl Chapter for Storage {
     }
 
     fn tables(&self, context: &Context) -> Vec<Table> {
-        tables::tables(&context.data)
+        let mut tables = tables::tables(&context.data);
+        tables.extend(steady::rounds(&context.data));
+        tables
     }
 
     fn sheets(&self, context: &Context, book: &mut Workbook) -> Result<(), XlsxError> {
-        workbook::sheets(&sweep::of(&context.data), book)
+        workbook::sheets(&sweep::of(context), book)
     }
 }

@@ -1,9 +1,11 @@
 //! What the tests of storage are by operation, file size and record size, and what each environment has there.
 
 use vtax_plan::model::{Cell, MeasureKind, StorageOperation, StorageTest};
+use vtax_store::summary::{Comparison, MetricSummary, Summary};
 
 use super::trial::is_sequential;
-use crate::data::RunData;
+use crate::context::Context;
+use crate::html::parts::titled;
 use crate::metric::measure_of_test;
 
 /// The tests of one measure that differ in operation, file and record size only.
@@ -17,7 +19,7 @@ pub(super) struct Sweep<'a> {
 }
 
 /// One environment.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Environment<'a> {
     pub(super) label: String,
     pub(super) cell: &'a Cell,
@@ -29,8 +31,17 @@ pub(super) struct Point<'a> {
     pub(super) test: &'a StorageTest,
     /// Name of the measure that it is: `storage/read`.
     pub(super) measure: String,
-    /// The mean over trials, one for each environment: bytes per second, or operations per second.
-    pub(super) values: Vec<Option<f64>>,
+    /// One for each environment: bytes per second, or operations per second.
+    pub(super) found: Vec<Option<Found<'a>>>,
+}
+
+/// What an environment has in one test.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found<'a> {
+    /// Its typical value over trials with its interval.
+    pub(super) figure: &'a MetricSummary,
+    /// How it compares with the baseline; `None` for the baseline itself.
+    pub(super) comparison: Option<&'a Comparison>,
 }
 
 impl Point<'_> {
@@ -43,29 +54,46 @@ impl Point<'_> {
     pub(super) fn unit(&self) -> &'static str {
         if self.in_bytes() { "B/s" } else { "/s" }
     }
+
+    /// The typical value of an environment.
+    pub(super) fn value(&self, place: usize) -> Option<f64> {
+        Some((*self.found.get(place)?)?.figure.center)
+    }
 }
 
 /// Every sweep of the run.
-pub(super) fn of(data: &RunData) -> Vec<Sweep<'_>> {
+pub(super) fn of(context: &Context) -> Vec<Sweep<'_>> {
+    let (data, summary) = (&context.data, &context.summary);
     let mut sweeps: Vec<Sweep<'_>> = Vec::new();
+    let environments = environments(context);
     for measure in data.plan.measures.iter().filter(|m| matches!(m.kind, MeasureKind::Storage(_))) {
-        let cells: Vec<&Cell> = data.plan.cells.iter().collect();
-        let tests = cells.first().map_or(&[][..], |cell| cell.workload.model().storage_tests());
+        let tests = data.plan.cells.first().map_or(&[][..], |cell| cell.workload.model().storage_tests());
         for test in tests {
             let label = others(test);
-            let point = point(data, &cells, &measure.name, test);
+            let point = point(summary, &environments, &measure.name, test);
             match sweeps.iter_mut().find(|sweep| sweep.label == label) {
                 Some(sweep) => sweep.points.push(point),
                 None => {
-                    let environments =
-                        cells.iter().map(|cell| Environment { label: data.environment_label(cell), cell });
-                    sweeps.push(Sweep { label, environments: environments.collect(), points: vec![point] });
+                    sweeps.push(Sweep { label, environments: environments.clone(), points: vec![point] });
                 }
             }
         }
     }
-    sweeps.retain(|sweep| sweep.points.iter().any(|point| point.values.iter().any(Option::is_some)));
+    sweeps.retain(|sweep| sweep.points.iter().any(|point| point.found.iter().any(Option::is_some)));
     sweeps
+}
+
+/// All environments, each group's baseline before what is compared with it.
+fn environments(context: &Context) -> Vec<Environment<'_>> {
+    let groups = context.data.groups();
+    let each = groups.iter().flat_map(|group| {
+        let label = |cell: &Cell| {
+            let own = context.data.environment_label(cell);
+            if group.label.is_empty() { own } else { format!("{own}, {}", group.label) }
+        };
+        group.cells.iter().copied().map(move |cell| Environment { label: label(cell), cell })
+    });
+    each.collect()
 }
 
 /// What varies besides operation, file and record size.
@@ -75,18 +103,30 @@ fn others(test: &StorageTest) -> String {
     varies.map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>().join(", ")
 }
 
-fn point<'a>(data: &RunData, cells: &[&Cell], measure: &str, test: &'a StorageTest) -> Point<'a> {
+fn point<'a>(
+    summary: &'a Summary,
+    environments: &[Environment<'a>],
+    measure: &str,
+    test: &'a StorageTest,
+) -> Point<'a> {
     let measure = measure_of_test(measure, &test.name);
-    let metrics = ["storage_throughput", "storage_rate"];
-    let values = cells.iter().map(|cell| {
-        let found =
-            metrics.iter().map(|metric| data.metric(&cell.id, &measure, metric)).find(|f| !f.is_empty())?;
-        Some(found.iter().map(|value| value.value).sum::<f64>() / found.len() as f64)
+    let found = environments.iter().map(|environment| {
+        let id = &environment.cell.id;
+        let own = summary.cells.iter().find(|s| s.cell == *id && s.measure == measure)?;
+        let metrics = ["storage_throughput", "storage_rate"].into_iter();
+        let (metric, figure) = metrics.filter_map(|name| Some((name, own.metrics.get(name)?))).next()?;
+        let of = |c: &&Comparison| c.cell == *id && c.measure == measure && c.metric == metric;
+        Some(Found { figure, comparison: summary.comparisons.iter().find(of) })
     });
-    Point { test, values: values.collect(), measure }
+    Point { test, found: found.collect(), measure }
 }
 
 impl<'a> Sweep<'a> {
+    /// What it is called beside other sweeps.
+    pub(super) fn titled(&self, title: &str) -> String {
+        titled(title, &self.label)
+    }
+
     /// Its operations in the plan's order.
     pub(super) fn operations(&self) -> Vec<StorageOperation> {
         unique(self.points.iter().map(|point| point.test.operation))

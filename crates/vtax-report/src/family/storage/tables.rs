@@ -12,7 +12,8 @@ pub(super) fn tables(data: &RunData) -> Vec<Table> {
         "storage_tests",
         "Storage tests",
         "trial,cell,measure,test,valid,reason,operations,bytes,parent_b_per_s,children_b_per_s,until_durable_ns,records_compared,\
-         records_wrong,cached_before_b,fetched_b,device_reads,device_writes,host_fetched_b,host_cached_before_b,answered",
+         records_wrong,cached_before_b,fetched_b,device_reads,device_writes,host_fetched_b,host_cached_before_b,answered,processes,\
+         slowest_process_b_per_s,fastest_process_b_per_s,server_read_b,server_written_b,sut_cpu_ns,client_cpu_ns",
     );
     let mut any = false;
     for trial in &data.trials {
@@ -45,6 +46,13 @@ pub(super) fn tables(data: &RunData) -> Vec<Table> {
                 bytes(found.host.and_then(|host| host.fetched)),
                 bytes(found.host.and_then(|host| host.cached_before)),
                 text_or_none(found.answered().as_deref()),
+                count(result.processes.len()),
+                number(result.slowest_and_fastest().0),
+                number(result.slowest_and_fastest().1),
+                bytes(found.server.map(|server| server.read)),
+                bytes(found.server.map(|server| server.written)),
+                bytes(observation.cpu.as_ref().map(|cpu| cpu.total().0)),
+                bytes(found.client.as_ref().map(|cpu| cpu.total().0)),
             ]);
         }
     }

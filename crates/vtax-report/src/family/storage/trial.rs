@@ -1,9 +1,10 @@
 //! What tests of storage come to, each a measure of its own.
 
 use vtax_load::LatencyHistogram;
-use vtax_load::storage::StorageResult;
 use vtax_plan::model::{Measure, MeasureKind, Plan};
+use vtax_stats::RoundsWindow;
 use vtax_store::record::{Finding, Observation, TrialRecord, Validity};
+use vtax_store::storage::StorageFinding;
 
 use crate::metric::{Info, Observed, Value, exact, higher, lower, measure_of_test, percentiles};
 
@@ -46,7 +47,7 @@ pub(crate) fn observed(record: &TrialRecord) -> Vec<Observed<'_>> {
             let found = o.storage()?;
             let percentiles: &[(&str, f64)] = &PERCENTILES;
             let latency = Some(&found.result.load.latency);
-            Some(Observed { test: Some(&o.name), values: values(o, &found.result), latency, percentiles })
+            Some(Observed { test: Some(&o.name), values: values(o, found), latency, percentiles })
         })
         .collect()
 }
@@ -57,13 +58,21 @@ pub(crate) fn is_sequential(name: &str) -> bool {
     ["write", "rewrite", "read", "re-read", "backward-read", "strided-read"].contains(&word)
 }
 
-fn values(observation: &Observation, result: &StorageResult) -> Vec<Value> {
+/// The window in which a test that was made in rounds is steady.
+pub(super) fn window(found: &StorageFinding) -> Option<RoundsWindow> {
+    let steady = found.steady_state.as_ref()?;
+    RoundsWindow::last(&steady.figures(), steady.rule.window as usize)
+}
+
+fn values(observation: &Observation, found: &StorageFinding) -> Vec<Value> {
+    let result = &found.result;
+    let steady = window(found).map(|window| window.mean);
     let mut values = Vec::new();
     if is_sequential(&observation.name) && result.load.lateness.is_empty() {
-        values.push(exact("storage_throughput", result.parent()));
+        values.push(exact("storage_throughput", steady.unwrap_or_else(|| result.parent())));
         values.push(exact("storage_children", result.children()));
     } else {
-        values.push(exact("storage_rate", result.iops()));
+        values.push(exact("storage_rate", steady.unwrap_or_else(|| result.iops())));
         values.extend(percentiles(&result.load.latency, &PERCENTILES));
     }
     if !result.load.lateness.is_empty() {
@@ -96,9 +105,13 @@ pub fn told(observations: &[Observation]) -> String {
         match (&observation.validity, observation.storage()) {
             (Validity::Invalid { .. }, _) | (_, None) => format!("{name} invalid"),
             (_, Some(found)) if is_sequential(name) => {
-                format!("{name} {:.1} MB/s", found.result.parent() / 1e6)
+                let steady = window(found).map(|window| window.mean);
+                format!("{name} {:.1} MB/s", steady.unwrap_or_else(|| found.result.parent()) / 1e6)
             }
-            (_, Some(found)) => format!("{name} {:.0}/s", found.result.iops()),
+            (_, Some(found)) => {
+                let steady = window(found).map(|window| window.mean);
+                format!("{name} {:.0}/s", steady.unwrap_or_else(|| found.result.iops()))
+            }
         }
     });
     told.collect::<Vec<_>>().join(", ")

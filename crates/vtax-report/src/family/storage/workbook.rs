@@ -1,8 +1,11 @@
-//! A sheet laid out as `iozone -Rb` lays its own out: a report for each operation, file sizes down, record sizes across, in kilobytes.
+//! Sheets laid out as `iozone -Rb` lays its own out: a report for each operation, file sizes down, record sizes across, and where tests
+//! have several processes the throughput report, types of test down and numbers of processes across. In kilobytes per second.
 
 use rust_xlsxwriter::{Format, Workbook, Worksheet, XlsxError};
+use vtax_plan::model::StorageOperation;
+use vtax_units::Bytes;
 
-use super::sweep::Sweep;
+use super::sweep::{Point, Sweep};
 use crate::sheet::text;
 
 /// Bytes of iozone's kilobyte.
@@ -23,8 +26,28 @@ pub(super) fn sheets(sweeps: &[Sweep<'_>], book: &mut Workbook) -> Result<(), Xl
             line = reports(sweep, place, &environment.label, sheet, line)?;
         }
     }
-    sheet.set_column_width(0, 24)?;
+    sheet.set_column_width(0, 28)?;
+    if sweeps.iter().flat_map(|sweep| &sweep.points).any(|point| point.test.shape.processes > 1) {
+        throughput(sweeps, book.add_worksheet().set_name("iozone throughput")?)?;
+    }
     Ok(())
+}
+
+/// What iozone calls the report of an operation, and the operation in its throughput report; `None` where it has none.
+fn words(operation: StorageOperation) -> Option<(&'static str, &'static str)> {
+    use StorageOperation as Op;
+    Some(match operation {
+        Op::Write => ("Writer report", "Initial write"),
+        Op::Rewrite => ("Re-writer report", "Rewrite"),
+        Op::Read => ("Reader report", "Read"),
+        Op::ReRead => ("Re-Reader report", "Re-read"),
+        Op::RandomRead => ("Random read report", "Random read"),
+        Op::RandomWrite => ("Random write report", "Random write"),
+        Op::BackwardRead => ("Backward read report", "Reverse Read"),
+        Op::StridedRead => ("Stride read report", "Stride read"),
+        Op::Mix { .. } => ("Mixed workload report", "Mixed workload"),
+        Op::Create | Op::List | Op::Remove => return None,
+    })
 }
 
 /// The reports of one environment from a line on; the line behind them.
@@ -39,13 +62,10 @@ fn reports(
     let whole = Format::new().set_num_format("0");
     let mut line = from;
     let (sizes, records) = (sweep.sizes(), sweep.records());
-    for operation in sweep.operations().into_iter().filter(|operation| !operation.of_names()) {
-        let word = operation.word();
-        let title = format!(
-            "{word} report, {environment}{}{}",
-            if sweep.label.is_empty() { "" } else { ", " },
-            sweep.label
-        );
+    for operation in sweep.operations() {
+        let Some((report, _)) = words(operation) else { continue };
+        let label = if sweep.label.is_empty() { String::new() } else { format!(", {}", sweep.label) };
+        let title = format!("{report}, {environment}{label}");
         sheet.write_string_with_format(line, 0, text(&title), &bold)?;
         for (column, record) in (1..).zip(&records) {
             sheet.write_number_with_format(line + 1, column, *record as f64 / KILOBYTE, &bold)?;
@@ -54,16 +74,92 @@ fn reports(
             sheet.write_number_with_format(row, 0, *size as f64 / KILOBYTE, &bold)?;
             for (column, record) in (1..).zip(&records) {
                 let point = sweep.at(operation, *size, *record);
-                let value = point.and_then(|point| {
-                    let value = (*point.values.get(place)?)?;
-                    Some(if point.in_bytes() { value } else { value * *record as f64 })
-                });
-                if let Some(value) = value {
-                    sheet.write_number_with_format(row, column, value / KILOBYTE, &whole)?;
+                if let Some(value) = point.and_then(|point| kilobytes(point, place)) {
+                    sheet.write_number_with_format(row, column, value, &whole)?;
                 }
             }
         }
         line += 3 + sizes.len() as u32;
     }
     Ok(line)
+}
+
+/// Kilobytes per second of an environment in a test.
+fn kilobytes(point: &Point<'_>, place: usize) -> Option<f64> {
+    let value = point.value(place)?;
+    let bytes = if point.in_bytes() { value } else { value * point.test.shape.record.0 as f64 };
+    Some(bytes / KILOBYTE)
+}
+
+/// The throughput reports: one for each environment, file and record size.
+fn throughput(sweeps: &[Sweep<'_>], sheet: &mut Worksheet) -> Result<(), XlsxError> {
+    let bold = Format::new().set_bold();
+    let head = "Throughput report Y-axis is type of test X-axis is number of processes";
+    sheet.write_string_with_format(0, 0, head, &bold)?;
+    sheet.write_string(
+        1,
+        0,
+        "Output is in Kbytes/sec, of all processes together until durable (iozone: parent sees)",
+    )?;
+    let mut line = 3;
+    let environments = sweeps.first().map_or(&[][..], |sweep| &sweep.environments);
+    for (place, environment) in environments.iter().enumerate() {
+        for (size, record) in sizes_and_records(sweeps) {
+            let of = |point: &&Point<'_>| {
+                (point.test.shape.file.0, point.test.shape.record.0) == (size, record)
+                    && point.test.rate.is_none()
+                    && point.value(place).is_some()
+            };
+            let points: Vec<&Point<'_>> = sweeps.iter().flat_map(|sweep| &sweep.points).filter(of).collect();
+            if points.is_empty() {
+                continue;
+            }
+            let title =
+                format!("{}: file size {}, record size = {}", environment.label, Bytes(size), Bytes(record));
+            line = one_throughput(&title, &points, place, sheet, line)?;
+        }
+    }
+    sheet.set_column_width(0, 28)?;
+    Ok(())
+}
+
+fn one_throughput(
+    title: &str,
+    points: &[&Point<'_>],
+    place: usize,
+    sheet: &mut Worksheet,
+    from: u32,
+) -> Result<u32, XlsxError> {
+    let bold = Format::new().set_bold();
+    let whole = Format::new().set_num_format("0");
+    sheet.write_string_with_format(from, 0, text(title), &bold)?;
+    let mut processes: Vec<u32> = points.iter().map(|point| point.test.shape.processes).collect();
+    processes.sort_unstable();
+    processes.dedup();
+    for (column, count) in (1..).zip(&processes) {
+        sheet.write_number_with_format(from + 1, column, f64::from(*count), &bold)?;
+    }
+    let mut line = from + 2;
+    let mut written: Vec<StorageOperation> = Vec::new();
+    for operation in points.iter().map(|point| point.test.operation) {
+        let Some((_, word)) = words(operation).filter(|_| !written.contains(&operation)) else { continue };
+        written.push(operation);
+        sheet.write_string(line, 0, word)?;
+        for (column, count) in (1..).zip(&processes) {
+            let same = |p: &&&Point<'_>| (p.test.operation, p.test.shape.processes) == (operation, *count);
+            if let Some(value) = points.iter().find(same).and_then(|point| kilobytes(point, place)) {
+                sheet.write_number_with_format(line, column, value, &whole)?;
+            }
+        }
+        line += 1;
+    }
+    Ok(line + 1)
+}
+
+fn sizes_and_records(sweeps: &[Sweep<'_>]) -> Vec<(u64, u64)> {
+    let shapes = sweeps.iter().flat_map(|sweep| &sweep.points).map(|point| &point.test.shape);
+    let mut all: Vec<(u64, u64)> = shapes.map(|shape| (shape.file.0, shape.record.0)).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
 }
