@@ -1,7 +1,10 @@
-//! The storage generator beside fio, on files of this machine.
+//! The storage generator beside fio on files of this machine, its clients beside libiscsi's and libnfs's, and what sweeps take.
 //!
 //! What counts is operations per CPU-second of the generator process, both with the same engine, depth and buffers; neither verifies.
 //! In an open loop it is how many operations were offered, and how late they started, which fio doesn't tell.
+
+mod served;
+mod sweeps;
 
 use std::path::Path;
 
@@ -61,7 +64,9 @@ pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
             ok: ratio >= GOAL,
         })?;
     }
-    open_loop(sheet, &directory)
+    open_loop(sheet, &directory)?;
+    served::rows(sheet)?;
+    sweeps::rows(sheet, &directory)
 }
 
 fn open_loop(sheet: &mut Sheet, directory: &TempDir) -> Result<()> {

@@ -18,6 +18,8 @@ const FOR_TESTS: &[(&str, &[&str])] = &[
     ("tshark", &["tshark"]),
     ("iperf3", &["iperf3"]),
     ("fio", &["fio"]),
+    ("libiscsi-bin", &["iscsi-perf"]),
+    ("libnfs-utils", &["nfs-cp"]),
     ("iproute2", &["ip"]),
     ("procps", &["ps"]),
     ("python3", &["python3"]),
@@ -47,7 +49,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let mut packages = vec![Package::qemu(), Package::new("runc", &["crun", "runc"])];
+    // qemu-img makes disks of guests in the format qcow2.
+    let disks = Package::new("qemu-utils", &["qemu-img"]);
+    let mut packages = vec![Package::qemu(), disks, Package::new("runc", &["crun", "runc"])];
     if !args.no_fault_tolerance {
         // Makes the images with the files of protected guests.
         packages.push(Package::new("e2fsprogs", &["mke2fs"]));
