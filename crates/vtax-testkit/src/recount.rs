@@ -166,9 +166,14 @@ fn after_outage(
             usual.push(length(*silence));
         }
     }
-    let most = usual.iter().max().filter(|_| usual.len() >= 20).map_or(delayed, |most| 2 * most);
+    let usual_most = usual.iter().max().filter(|_| usual.len() >= 20).copied();
+    let most = usual_most.map_or(delayed, |most| 2 * most);
+    // The next thing came before this silence could show whether it is an outage.
+    let doubtful = |length: u64, to: Option<u64>| {
+        next != u64::MAX && to.is_none_or(|to| to >= next) && length > usual_most.unwrap_or(delayed)
+    };
     match longest {
-        Some((length, to)) if length > most => to,
+        Some((length, to)) if length > most || doubtful(length, to) => to,
         _ => answers(requests).into_iter().find(|came| *came > at),
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use vtax_sys::clock::unix_time;
 use vtax_sys::watchers;
 use vtax_units::Nanos;
 use vtax_vm::VmError;
@@ -12,7 +13,7 @@ use vtax_vm::ft::{
 };
 
 use super::host::HostState;
-use super::model::{PairEventKind, PairMode};
+use super::model::{Handed, PairEventKind, PairMode};
 use super::shared::{Member, Message, SETTLE_WITHIN, Shared, TICK};
 use crate::error::{LabError, Result};
 use vtax_sys::sync::lock;
@@ -58,22 +59,27 @@ impl Shared {
         }
     }
 
-    /// Plugs a secondary in and lets it go live. What arrives for it meanwhile waits in its tap.
-    pub(crate) fn go_live(&self, secondary: &Member) -> Result<()> {
+    /// Plugs a secondary in and lets it go live; when that was, time since 1970. What arrives for it meanwhile waits in
+    /// its tap. One that runs along can answer as soon as it is plugged in, one that stood still in a checkpoint once it
+    /// goes on; what has to be done then, clients don't notice.
+    pub(crate) fn go_live(&self, secondary: &Member) -> Result<Nanos> {
+        let plugged = unix_time();
         self.network.plug(&secondary.tap)?;
         secondary.replica.set_patient(false);
         // One that runs along has said what the other said.
         secondary.replica.forget_agent_output().map_err(self.vm_error())?;
         promote(&secondary.replica).map_err(self.vm_error())?;
-        self.relay.switch_to(secondary.replica.agent_stream().map_err(self.vm_error())?)
+        self.relay.switch_to(secondary.replica.agent_stream().map_err(self.vm_error())?)?;
+        Ok(secondary.moments.resumed().map_or(plugged, |resumed| resumed.max(plugged)))
     }
 
-    /// Plugs a secondary in and lets it go on from a snapshot.
-    pub(crate) fn go_back_to(&self, secondary: &Member, snapshot: &Snapshot) -> Result<()> {
+    /// Plugs a secondary in and lets it go on from a snapshot; when that was, time since 1970.
+    pub(crate) fn go_back_to(&self, secondary: &Member, snapshot: &Snapshot) -> Result<Nanos> {
         self.network.plug(&secondary.tap)?;
         secondary.replica.set_patient(false);
         restore_snapshot(&secondary.replica, snapshot).map_err(self.vm_error())?;
-        self.relay.switch_to(secondary.replica.agent_stream().map_err(self.vm_error())?)
+        self.relay.switch_to(secondary.replica.agent_stream().map_err(self.vm_error())?)?;
+        Ok(secondary.moments.resumed().unwrap_or_else(unix_time))
     }
 
     /// Starts a secondary and copies the guest to it. On a thread of its own; `busy` is set.
@@ -161,7 +167,7 @@ impl Shared {
 }
 
 /// Live migration to a free host; see [`super::FtPair::hand_over`].
-pub(crate) fn hand_over(shared: &Arc<Shared>) -> Result<Nanos> {
+pub(crate) fn hand_over(shared: &Arc<Shared>) -> Result<Handed> {
     let failed = |reason: &str| LabError::Pair { operation: "hand over", reason: reason.to_owned() };
     let mut roles = lock(&shared.roles);
     let until = Instant::now() + SETTLE_WITHIN;
@@ -176,6 +182,7 @@ pub(crate) fn hand_over(shared: &Arc<Shared>) -> Result<Nanos> {
     let (secondary, armed) = (roles.secondary.take(), roles.armed.take());
     roles.snapshot = None;
     drop(roles);
+    let began = unix_time();
     if armed.is_some() {
         shared.record(Some(source.host), PairEventKind::Moving);
     }
@@ -188,9 +195,9 @@ pub(crate) fn hand_over(shared: &Arc<Shared>) -> Result<Nanos> {
             roles.primary = Some(target);
             drop(roles);
             source.replica.kill_and_confirm(CONFIRM_WITHIN);
-            shared.record_past(Some(host), ran.elapsed(), PairEventKind::HandedOver { stopped });
+            shared.record_at(Some(host), ran, PairEventKind::HandedOver { stopped });
             shared.tell(Message::Rearm);
-            Ok(stopped)
+            Ok(Handed { from: shared.hosts[source.host].name.clone(), began, stopped })
         }
         Err(e) => Err(e),
     }
@@ -201,8 +208,8 @@ struct Moved {
     target: Member,
     /// How long it ran nowhere.
     stopped: Nanos,
-    /// When it ran again.
-    ran: Instant,
+    /// When it ran again, time since 1970.
+    ran: Nanos,
 }
 
 fn hand_over_to(
@@ -227,9 +234,9 @@ fn hand_over_to(
     let host = host.ok_or_else(|| failed("no host is free"))?;
     let target = shared.start_member(host, Start::AwaitState)?;
     let streams = shared.hosts[source.host].connect(&shared.hosts[host])?;
-    let mut stopped_at = Instant::now();
+    let mut stopped_at = unix_time();
     let moved = move_guest(&source.replica, &target.replica, &streams, || {
-        stopped_at = Instant::now();
+        stopped_at = source.moments.stopped().unwrap_or_else(unix_time);
         if let (Some(from), Some(to)) = (source.replica.disk(), target.replica.disk()) {
             to.copy_from(from)?;
         }
@@ -238,8 +245,8 @@ fn hand_over_to(
         let reason = |e: LabError| vtax_sys::chain(&e);
         swapped.map_err(|e| VmError::Pair { operation: "hand over", reason: reason(e) })
     });
-    let ran = Instant::now();
-    let stopped = ran.saturating_duration_since(stopped_at).into();
+    let ran = target.moments.resumed().unwrap_or_else(unix_time);
+    let stopped = Nanos(ran.0.saturating_sub(stopped_at.0));
     if let Err(e) = moved {
         // It runs on where it was.
         shared.network.cut(&target.tap)?;

@@ -13,6 +13,7 @@ use vtax_sys::spawn::Spawn;
 use vtax_sys::watchers::cpu_of_thread;
 use vtax_sys::{Context, NetNs, PidFd};
 use vtax_units::{CpuSet, Nanos};
+use vtax_vm::ft::heartbeat::DetectorSettings;
 
 use super::network::{EAR_PORT, PairNetwork};
 use crate::agent_program::AgentProgram;
@@ -99,7 +100,12 @@ impl Host {
     }
 
     /// Switches it on: its heart beats.
-    pub(crate) fn start(&self, program: &AgentProgram, ears: [IpAddr; 2], interval: Nanos) -> Result<()> {
+    pub(crate) fn start(
+        &self,
+        program: &AgentProgram,
+        ears: [IpAddr; 2],
+        detector: DetectorSettings,
+    ) -> Result<()> {
         let what = || format!("start host {}", self.name);
         let sockets = self.netns.run(|| {
             let connect = |ear: IpAddr| {
@@ -114,9 +120,11 @@ impl Host {
         let null = Path::new("/dev/null");
         let quiet = || std::fs::OpenOptions::new().read(true).write(true).open(null).on("open", null);
         let (input, output, errors) = (quiet()?, quiet()?, quiet()?);
-        let microseconds = (interval.0 / 1000).to_string();
+        let microseconds = (detector.interval.0 / 1000).to_string();
+        let second_every = detector.second_every().to_string();
         let name = program.args.first().map_or("vtax", String::as_str);
-        let heart = Spawn::new(&program.program, [name, "heartbeat", "--interval-us", &microseconds])
+        let arguments = [name, "heartbeat", "--interval-us", &microseconds, "--second-every", &second_every];
+        let heart = Spawn::new(&program.program, arguments)
             .fd(input.into(), 0)
             .fd(output.into(), 1)
             .fd(errors.into(), 2)

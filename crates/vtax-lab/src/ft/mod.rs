@@ -19,6 +19,6 @@ mod supervisor;
 pub mod witness;
 
 pub use host::HostState;
-pub use model::{Outcome, PairEvent, PairEventKind, PairMode, PairSpec, PairTask, Side};
+pub use model::{Handed, Outcome, PairEvent, PairEventKind, PairMode, PairSpec, PairTask, Side, Struck};
 pub(crate) use pair::PairBase;
 pub use pair::{FIRST_HOST, FtPair};

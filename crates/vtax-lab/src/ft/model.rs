@@ -149,14 +149,14 @@ pub enum PairEventKind {
         /// From the decision to the confirmation.
         took: Nanos,
     },
-    /// The other host's copy runs.
+    /// The other host's copy runs and is plugged in. The event's time is when that began.
     Promoted {
-        /// From the confirmation of the fence to the running guest.
+        /// From the confirmation of the fence to that moment.
         took: Nanos,
     },
     /// The guest was booted again on another host.
     Restarted,
-    /// The last snapshot goes on on another host.
+    /// The last snapshot goes on on another host. The event's time is when the guest ran.
     Restored {
         /// From the confirmation of the fence to the running guest.
         took: Nanos,
@@ -187,6 +187,26 @@ pub enum PairEventKind {
         /// Why.
         reason: String,
     },
+}
+
+/// A fault that was injected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Struck {
+    /// The host it happened to.
+    pub host: String,
+    /// When it took hold, time since 1970.
+    pub at: Nanos,
+}
+
+/// A planned move that came to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Handed {
+    /// The host that ran the guest before.
+    pub from: String,
+    /// When it began, time since 1970: what the pair was busy with before is over by then.
+    pub began: Nanos,
+    /// How long the guest ran nowhere.
+    pub stopped: Nanos,
 }
 
 /// How a wait ended.

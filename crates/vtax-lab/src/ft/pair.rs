@@ -13,13 +13,14 @@ use rustix::process::Signal;
 use vtax_agent::message::InterfaceSetup;
 use vtax_sys::NetNs;
 use vtax_sys::cgroup::{RunGroups, Usage};
+use vtax_sys::clock::unix_time;
 use vtax_units::{Bytes, Nanos};
 use vtax_vm::Guest;
 use vtax_vm::ft::{CheckpointStatistics, Replica, Start};
 
 use super::actions;
 use super::host::{Host, HostState};
-use super::model::{Outcome, PairEvent, PairEventKind, PairSpec, Side};
+use super::model::{Handed, Outcome, PairEvent, PairEventKind, PairSpec, Side, Struck};
 use super::network::{PairNetwork, address};
 use super::relay::Relay;
 use super::shared::{Message, Shared};
@@ -120,7 +121,7 @@ impl FtPair {
             spec,
         });
         for host in &shared.hosts {
-            host.start(&shared.program, PairNetwork::ear_addresses(), shared.spec.detector.interval)?;
+            host.start(&shared.program, PairNetwork::ear_addresses(), shared.spec.detector)?;
         }
         let primary = shared.start_member(0, Start::Boot)?;
         shared.network.plug(&primary.tap)?;
@@ -320,20 +321,23 @@ impl FtPair {
         }
     }
 
-    /// The power of a host fails: its cables go dead and everything on it is killed, without
+    /// The power of a host fails: everything on it stops at once, its cables go dead, and it ends without
     /// a message to its peers.
     ///
     /// # Errors
     ///
     /// [`LabError::Pair`] where there is no such host at the moment.
-    pub fn kill_host(&self, side: Side) -> Result<()> {
+    pub fn kill_host(&self, side: Side) -> Result<Struck> {
         let host = self.find(side)?;
         let place = &self.shared.hosts[host];
         self.fault(host, "kill");
+        // Cables may take a while on a busy machine. The guest must not answer meanwhile, nor the heart beat.
+        let at = self.stop_all(host)?;
         place.cables(&self.shared.network, [false, false])?;
-        self.signal_all(host, Signal::KILL);
+        // Off before its QEMU ends: that of a host that failed is not reported.
         place.power_off();
-        Ok(())
+        self.signal_all(host, Signal::KILL);
+        Ok(Struck { host: place.name.clone(), at })
     }
 
     /// Everything on a host stops (SIGSTOP); its cables stay as they are.
@@ -341,11 +345,19 @@ impl FtPair {
     /// # Errors
     ///
     /// As [`kill_host`](Self::kill_host).
-    pub fn hang_host(&self, side: Side) -> Result<()> {
+    pub fn hang_host(&self, side: Side) -> Result<Struck> {
         let host = self.find(side)?;
         self.fault(host, "hang");
+        let at = self.stop_all(host)?;
+        Ok(Struck { host: self.shared.hosts[host].name.clone(), at })
+    }
+
+    /// Stops everything on a host; when that was, time since 1970.
+    fn stop_all(&self, host: usize) -> Result<Nanos> {
+        let at = unix_time();
         self.signal_all(host, Signal::STOP);
-        self.shared.hosts[host].signal(Signal::STOP, HostState::Hung)
+        self.shared.hosts[host].signal(Signal::STOP, HostState::Hung)?;
+        Ok(at)
     }
 
     /// Everything that still is on the host of this name goes on.
@@ -372,10 +384,12 @@ impl FtPair {
     /// # Errors
     ///
     /// As [`kill_host`](Self::kill_host).
-    pub fn cut_link(&self, side: Side) -> Result<()> {
+    pub fn cut_link(&self, side: Side) -> Result<Struck> {
         let host = self.find(side)?;
         self.fault(host, "cut");
-        self.shared.hosts[host].cables(&self.shared.network, [false, true])
+        let at = unix_time();
+        self.shared.hosts[host].cables(&self.shared.network, [false, true])?;
+        Ok(Struck { host: self.shared.hosts[host].name.clone(), at })
     }
 
     /// Repairs the host of this name: cables in, power on. It is then free to be used. One that hangs goes on with all
@@ -395,11 +409,9 @@ impl FtPair {
         match place.state() {
             HostState::Up => Ok(()),
             HostState::Hung => self.wake(host),
-            HostState::Off => place.start(
-                &self.shared.program,
-                PairNetwork::ear_addresses(),
-                self.shared.spec.detector.interval,
-            ),
+            HostState::Off => {
+                place.start(&self.shared.program, PairNetwork::ear_addresses(), self.shared.spec.detector)
+            }
         }
     }
 
@@ -437,13 +449,12 @@ impl FtPair {
         found.ok_or_else(|| LabError::Pair { operation: "inject a fault", reason: reason() })
     }
 
-    /// Moves the guest to another host while it runs (live migration), and protects it again. Returns how
-    /// long it ran nowhere.
+    /// Moves the guest to another host while it runs (live migration), and protects it again.
     ///
     /// # Errors
     ///
     /// [`LabError::Pair`] where no host is free or the guest doesn't get there; it then runs on where it was.
-    pub fn hand_over(&self) -> Result<Nanos> {
+    pub fn hand_over(&self) -> Result<Handed> {
         actions::hand_over(&self.shared)
     }
 

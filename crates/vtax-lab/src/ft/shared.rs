@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use vtax_sys::clock::unix_time;
 use vtax_sys::netlink::Mac;
+use vtax_units::Nanos;
 use vtax_vm::ft::{
     CheckpointStatistics, Checkpoints, GuestTask, Replica, ReplicaConfig, ReplicatedDisk, Snapshot, Start,
 };
@@ -48,6 +50,36 @@ pub(crate) struct Member {
     pub(crate) replica: Arc<Replica>,
     pub(crate) tap: String,
     pub(crate) checkpoints: Arc<Mutex<Checkpoints>>,
+    pub(crate) moments: Arc<Moments>,
+}
+
+/// When a guest last stopped and when it last went on, by what its QEMU noted. An event comes before the answers of
+/// commands that were run after it, so who has such an answer finds it here.
+#[derive(Debug, Default)]
+pub(crate) struct Moments {
+    /// Nanoseconds since 1970; 0: it never did.
+    stopped: AtomicU64,
+    resumed: AtomicU64,
+}
+
+impl Moments {
+    fn event(&self, event: &QmpEvent) {
+        match event.name.as_str() {
+            "STOP" => self.stopped.store(event.when.0, Ordering::Release),
+            "RESUME" => self.resumed.store(event.when.0, Ordering::Release),
+            _ => {}
+        }
+    }
+
+    /// When it stopped, time since 1970; `None`: it never did.
+    pub(crate) fn stopped(&self) -> Option<Nanos> {
+        Some(Nanos(self.stopped.load(Ordering::Acquire))).filter(|at| *at > Nanos::ZERO)
+    }
+
+    /// When it went on, time since 1970; `None`: it never did.
+    pub(crate) fn resumed(&self) -> Option<Nanos> {
+        Some(Nanos(self.resumed.load(Ordering::Acquire))).filter(|at| *at > Nanos::ZERO)
+    }
 }
 
 /// Who does what.
@@ -112,15 +144,15 @@ impl Shared {
     }
 
     pub(crate) fn record(&self, host: Option<usize>, kind: PairEventKind) {
-        self.record_past(host, Duration::ZERO, kind);
+        self.record_at(host, unix_time(), kind);
     }
 
-    /// Records what happened so long ago.
-    pub(crate) fn record_past(&self, host: Option<usize>, ago: Duration, kind: PairEventKind) {
-        let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    /// Records what happened at this moment, time since 1970.
+    pub(crate) fn record_at(&self, host: Option<usize>, wall: Nanos, kind: PairEventKind) {
+        let ago = Duration::from_nanos(unix_time().0.saturating_sub(wall.0));
         let host = host.map(|host| self.hosts[host].name.clone());
-        let (at, wall) = (self.started.elapsed().saturating_sub(ago), wall.saturating_sub(ago));
-        lock(&self.events).push(PairEvent { at: at.into(), wall: wall.into(), host, kind });
+        let at = self.started.elapsed().saturating_sub(ago);
+        lock(&self.events).push(PairEvent { at: at.into(), wall, host, kind });
         self.changed.notify_all();
     }
 
@@ -151,9 +183,11 @@ impl Shared {
             disk,
         };
         // The handler must not keep the pair alive: it ends with the QEMU, which the pair holds.
-        let (shared, counted) = (Arc::downgrade(self), Arc::clone(&checkpoints));
+        let moments = Arc::new(Moments::default());
+        let (shared, counted, noted) = (Arc::downgrade(self), Arc::clone(&checkpoints), Arc::clone(&moments));
         let handler = Box::new(move |event: Option<QmpEvent>| match event {
             Some(event) if matches!(event.name.as_str(), "STOP" | "RESUME") => {
+                noted.event(&event);
                 let committed = lock(&counted).event(&event);
                 if let (Some(began), Some(shared)) = (committed, shared.upgrade()) {
                     shared.relay.committed(id, began);
@@ -174,7 +208,7 @@ impl Shared {
         });
         let replica = Replica::start(&self.guest, config, handler).map_err(self.vm_error())?;
         lock(&self.meters).push((host, replica.meter()));
-        Ok(Member { id, host, replica: Arc::new(replica), tap: tap_name, checkpoints })
+        Ok(Member { id, host, replica: Arc::new(replica), tap: tap_name, checkpoints, moments })
     }
 
     pub(crate) fn vm_error(&self) -> impl Fn(vtax_vm::VmError) -> LabError + use<> {

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use vtax_sys::clock::unix_time;
 use vtax_sys::{Context, watchers};
 use vtax_units::Nanos;
 use vtax_vm::ft::heartbeat::{Detector, Path, Verdict};
@@ -286,7 +287,7 @@ impl Supervisor {
 
     /// The primary is dead: the secondary goes live, or the guest is booted again.
     fn take_over(&mut self) {
-        let started = Instant::now();
+        let started = unix_time();
         let mut roles = lock(&self.shared.roles);
         if let Some(old) = roles.primary.take() {
             self.shared.finish_statistics(&old);
@@ -294,15 +295,16 @@ impl Supervisor {
         let armed = roles.armed.take().is_some();
         let (secondary, snapshot) = (roles.secondary.take(), roles.snapshot.take());
         drop(roles);
+        self.may_protect_again(armed);
         match (secondary, self.shared.spec.mode) {
             (Some(secondary), PairMode::Snapshot { .. }) if armed => self.go_back(secondary, snapshot),
             (Some(secondary), _) if armed => match self.shared.go_live(&secondary) {
-                Ok(()) => {
+                Ok(live) => {
                     let host = secondary.host;
                     lock(&self.shared.roles).primary = Some(secondary);
                     self.last_words = None;
-                    let took = started.elapsed().into();
-                    self.shared.record(Some(host), PairEventKind::Promoted { took });
+                    let took = Nanos(live.0.saturating_sub(started.0));
+                    self.shared.record_at(Some(host), live, PairEventKind::Promoted { took });
                 }
                 Err(e) => self.lost(format!("the secondary did not go live: {}", vtax_sys::chain(&e))),
             },
@@ -320,14 +322,14 @@ impl Supervisor {
     /// Lets a secondary go on from the last snapshot.
     fn go_back(&mut self, secondary: Member, snapshot: Option<Arc<Snapshot>>) {
         let Some(snapshot) = snapshot else { return self.lost("there is no snapshot".to_owned()) };
-        let started = Instant::now();
+        let started = unix_time();
         let age = self.failed.saturating_duration_since(snapshot.when).into();
         match self.shared.go_back_to(&secondary, &snapshot) {
-            Ok(()) => {
+            Ok(live) => {
                 let host = secondary.host;
                 lock(&self.shared.roles).primary = Some(secondary);
-                let took = started.elapsed().into();
-                self.shared.record(Some(host), PairEventKind::Restored { took, age });
+                let took = Nanos(live.0.saturating_sub(started.0));
+                self.shared.record_at(Some(host), live, PairEventKind::Restored { took, age });
             }
             Err(e) => self.lost(format!("the snapshot did not go on: {}", vtax_sys::chain(&e))),
         }
@@ -367,6 +369,7 @@ impl Supervisor {
         roles.snapshot = None;
         let primary = roles.primary.clone();
         drop(roles);
+        self.may_protect_again(armed.is_some());
         if let Some(secondary) = &secondary {
             // Its state is about to be out of date, so it must never go live.
             secondary.replica.kill_and_confirm(CONFIRM_WITHIN);
@@ -377,6 +380,13 @@ impl Supervisor {
             self.shared.finish_statistics(&primary);
             let kind = PairEventKind::Unprotected { reason: reason.to_owned() };
             self.shared.record(Some(primary.host), kind);
+        }
+    }
+
+    /// The pause after an attempt is for those that failed: a guest that was protected needs none.
+    fn may_protect_again(&mut self, succeeded: bool) {
+        if succeeded {
+            self.not_before = Instant::now();
         }
     }
 

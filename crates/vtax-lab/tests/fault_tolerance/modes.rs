@@ -17,13 +17,13 @@ pub(crate) fn planned_failover(world: &mut World) {
     armed(&pair);
     goes_on(&pair, &questioner, 20);
     let before = pair.host_of(Side::Primary);
-    let stopped = pair.hand_over().unwrap_or_else(|e| panic!("{e}\n{}", show(&pair)));
+    let moved = pair.hand_over().unwrap_or_else(|e| panic!("{e}\n{}", show(&pair)));
     assert_ne!(pair.host_of(Side::Primary), before);
     goes_on(&pair, &questioner, 50);
     assert!(pair.wait_armed(SOON), "{}", show(&pair));
     goes_on(&pair, &questioner, 20);
     kill_primary(&pair, &questioner, 1);
-    println!("  the guest ran nowhere for {stopped}");
+    println!("  the guest ran nowhere for {}", moved.stopped);
     let answers = questioner.finish().unwrap();
     assert_eq!(missing_records(&pair, answers.iter().map(|a| a.number)), Vec::<u64>::new());
 }

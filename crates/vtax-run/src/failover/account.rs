@@ -65,7 +65,7 @@ impl Account<'_> {
             match (done, place) {
                 (None, _) => left_out(*fault),
                 (Some(done), None) => self.done_only(done, &history),
-                (Some(done), Some(place)) => self.record(done, &history, &broke[place], broke.get(place + 1)),
+                (Some(done), Some(place)) => self.record(done, &history, &broke, place),
             }
         };
         let faults = self.faults.iter().enumerate().map(record).collect();
@@ -131,13 +131,8 @@ impl Account<'_> {
         }
     }
 
-    fn record(
-        &self,
-        done: &Done,
-        history: &History,
-        broke: &Broke<'_>,
-        next: Option<&Broke<'_>>,
-    ) -> FaultRecord {
+    fn record(&self, done: &Done, history: &History, all: &[Broke<'_>], place: usize) -> FaultRecord {
+        let (earlier, broke, next) = (&all[..place], &all[place], all.get(place + 1));
         let Broke { failure, stretch, seen, lost } = broke;
         let clock = |at: Option<u64>| at.map(|at| self.clock(at));
         let only = self.done_only(done, history);
@@ -146,11 +141,10 @@ impl Account<'_> {
         let discounted = if hits_guest && !only.protected {
             let why = without.map_or_else(String::new, |why| format!(": {why}"));
             Some(format!("the guest was not protected at that moment{why}"))
+        } else if let Some(what) = &failure.copy_broken {
+            Some(format!("what kept its copy was broken before that could take over, {what}"))
         } else {
-            next.filter(|_| self.untold(broke)).map(|next| {
-                let what = &next.failure.what;
-                format!("its outcome is not known: nobody had answered when the next thing happened, {what}")
-            })
+            self.untold(broke, next).or_else(|| met_silence(earlier))
         };
         let recovered = failure.recovered.map(|back| Recovered {
             at: self.clock(back.at),
@@ -170,13 +164,15 @@ impl Account<'_> {
         }
     }
 
-    /// Whether the next thing broke before it could be seen how this one ended.
-    fn untold(&self, broke: &Broke<'_>) -> bool {
+    /// That the next thing broke before it could be seen how this one ended.
+    fn untold(&self, broke: &Broke<'_>, next: Option<&Broke<'_>>) -> Option<String> {
         let Broke { failure, stretch, seen, lost } = broke;
         let waiting = seen.first_answer.is_none() && lost.is_none() && stretch.next <= self.duration.0;
         // A pair says when nobody runs its guest any more; of everything else only clients do.
         let is_pair = failure.host.is_some();
-        waiting && (is_pair || stretch.next - stretch.at < GIVEN_UP)
+        let untold = waiting && (is_pair || stretch.next - stretch.at < GIVEN_UP);
+        let what = &next.filter(|_| untold)?.failure.what;
+        Some(format!("its outcome is not known: nobody had answered when the next thing happened, {what}"))
     }
 
     fn unplanned(&self, broke: &Broke<'_>) -> Unplanned {
@@ -236,6 +232,12 @@ fn blame_the_first(all: &mut [Broke<'_>]) {
             first.lost = first.lost.or(second.lost);
         }
     }
+}
+
+/// That nobody had answered since what happened before: what followed is not this one's alone.
+fn met_silence(earlier: &[Broke<'_>]) -> Option<String> {
+    let before = earlier.last().filter(|before| before.seen.first_answer.is_none())?;
+    Some(format!("the service was still silent from what happened before, {}", before.failure.what))
 }
 
 /// A fault that never came.

@@ -46,6 +46,8 @@ pub(super) struct Failure {
     pub(super) fenced: Option<u64>,
     pub(super) recovered: Option<Back>,
     pub(super) lost: Option<String>,
+    /// The plan's fault that took the copy away before it could take over from this one.
+    pub(super) copy_broken: Option<String>,
     /// When the guest was protected again.
     pub(super) armed: Option<u64>,
 }
@@ -67,6 +69,8 @@ pub(super) struct Gap {
     /// `None`: it never was again.
     pub(super) to: Option<u64>,
     pub(super) reason: String,
+    /// What broke the copy before it was used up, which is the reason only from then on.
+    pub(super) first: Option<String>,
 }
 
 /// What became of a pair. What it tells of protection means something only where a mode keeps a copy.
@@ -83,7 +87,7 @@ pub(super) struct History {
 }
 
 impl History {
-    /// From what a pair noted and what was done to it, both in order of time. A measurement begins protected.
+    /// From what a pair noted and what was done to it, this in order of time. A measurement begins protected.
     pub(super) fn of(events: &[PairEvent], done: &[Done]) -> Self {
         let mut tale = Tale {
             primary: Some(FIRST_HOST.to_owned()),
@@ -98,6 +102,9 @@ impl History {
             told: Self::default(),
         };
         let mut left = done.iter().filter(|d| d.refused.is_none() && !d.fault.kind.mends()).peekable();
+        // Some are noted a little after the moment that they are about.
+        let mut events: Vec<&PairEvent> = events.iter().collect();
+        events.sort_by_key(|event| event.wall);
         for event in events {
             while let Some(done) = left.next_if(|d| d.at_unix_ns <= event.wall.0) {
                 tale.hit(done);
@@ -112,7 +119,8 @@ impl History {
     pub(super) fn unprotected_at(&self, at: u64) -> Option<&str> {
         let within = |gap: &&Gap| gap.from < at && gap.to.is_none_or(|to| to >= at);
         let lost = self.lost.is_some_and(|lost| lost < at).then_some("nobody ran it any more");
-        self.gaps.iter().chain(&self.passing).find(within).map(|gap| gap.reason.as_str()).or(lost)
+        let gap = self.gaps.iter().chain(&self.passing).find(within);
+        gap.map(|gap| gap.first.as_ref().unwrap_or(&gap.reason).as_str()).or(lost)
     }
 }
 
@@ -132,7 +140,8 @@ struct Tale {
     moving: Option<usize>,
     /// Failures after which the guest wasn't protected again yet.
     unarmed: Vec<usize>,
-    open: Option<(u64, String)>,
+    /// The time without protection that has not ended yet.
+    open: Option<Gap>,
     told: History,
 }
 
@@ -157,6 +166,7 @@ impl Tale {
             fenced: None,
             recovered: None,
             lost: None,
+            copy_broken: None,
             armed: None,
         };
         self.told.failures.push(failure);
@@ -197,14 +207,14 @@ impl Tale {
             PairEventKind::Armed { .. } => self.armed(wall, host),
             PairEventKind::ServiceLost { reason } => self.lost(wall, reason),
             PairEventKind::Promoted { .. } => {
-                self.unprotected(wall, "the copy on the other host was used up");
+                self.used_up(wall, "the copy on the other host was used up");
                 self.runs(
                     host,
                     Back { at: wall, how: Recovery::Promoted, age: Some(Nanos::ZERO), stopped: None },
                 );
             }
             PairEventKind::Restored { age, .. } => {
-                self.unprotected(wall, "the snapshot was used up");
+                self.used_up(wall, "the snapshot was used up");
                 self.runs(host, Back { at: wall, how: Recovery::Restored, age: Some(*age), stopped: None });
             }
             PairEventKind::Restarted => {
@@ -230,7 +240,8 @@ impl Tale {
             let stays = failure.host.as_ref() != host || failure.killed();
             if !stays {
                 failure.mended = Some(wall);
-                passing.push(Gap { from: failure.at, to: Some(wall), reason: failure.what.clone() });
+                let reason = failure.what.clone();
+                passing.push(Gap { from: failure.at, to: Some(wall), reason, first: None });
             }
             stays
         });
@@ -319,7 +330,20 @@ impl Tale {
         self.noticed = None;
         if self.open.is_none() {
             let reason = cause.map_or_else(|| reason.to_owned(), |cause| format!("{cause}: {reason}"));
-            self.open = Some((since, reason));
+            self.open = Some(Gap { from: since, to: None, reason, first: None });
+        }
+    }
+
+    /// The copy took over, whole or not: what had been broken before that is why it could no longer be trusted.
+    fn used_up(&mut self, wall: u64, reason: &str) {
+        let hits = self.unnoticed.iter().map(|index| &self.told.failures[*index]);
+        let broken = hits.filter(|failure| failure.part == Part::Copy).min_by_key(|failure| failure.at);
+        let first = broken.map(|failure| (failure.at, failure.what.clone()));
+        self.unprotected(wall, reason);
+        let Some(gap) = &mut self.open else { return };
+        if let Some((_, what)) = first.filter(|(at, _)| *at == gap.from && gap.first.is_none()) {
+            gap.reason = format!("{what}; then {}", gap.reason);
+            gap.first = Some(what);
         }
     }
 
@@ -338,9 +362,7 @@ impl Tale {
     }
 
     fn armed(&mut self, wall: u64, host: Option<&String>) {
-        if let Some((from, reason)) = self.open.take() {
-            self.told.gaps.push(Gap { from, to: Some(wall), reason });
-        }
+        self.told.gaps.extend(self.open.take().map(|gap| Gap { to: Some(wall), ..gap }));
         for index in self.unarmed.drain(..) {
             self.told.failures[index].armed.get_or_insert(wall);
         }
@@ -360,29 +382,40 @@ impl Tale {
         });
         (self.dying, self.moving) = (None, None);
         self.unprotected(wall, reason);
+        let taken_away = self.copy_broken(self.told.failures[index].at, wall);
         let failure = &mut self.told.failures[index];
-        failure.lost = Some(reason.to_owned());
+        failure.lost = Some(match &taken_away {
+            Some(what) => {
+                format!("what kept its copy was broken before that could take over, {what}: {reason}")
+            }
+            None => reason.to_owned(),
+        });
+        failure.copy_broken = taken_away;
         // Once nobody runs it, that is worse than being without a copy.
         let died = failure.at;
         self.close(died);
         self.told.lost.get_or_insert(died);
     }
 
+    /// What the plan did to the copy in this time, in which it was to take over.
+    fn copy_broken(&self, from: u64, to: u64) -> Option<String> {
+        let within = |f: &&Failure| f.part == Part::Copy && f.fault.is_some() && (from..to).contains(&f.at);
+        self.told.failures.iter().find(within).map(|failure| failure.what.clone())
+    }
+
     fn close(&mut self, at: u64) {
-        if let Some((from, reason)) = self.open.take().filter(|(from, _)| *from < at) {
-            self.told.gaps.push(Gap { from, to: Some(at), reason });
-        }
+        let ended = self.open.take().filter(|gap| gap.from < at);
+        self.told.gaps.extend(ended.map(|gap| Gap { to: Some(at), ..gap }));
     }
 
     /// The end of what was noted.
     fn end(mut self) -> History {
         let since = self.end_of_protection(u64::MAX);
         if self.open.is_none() && since < u64::MAX && self.told.lost.is_none() {
-            self.open = Some((since, "what had failed was not noticed before the end".to_owned()));
+            let reason = "what had failed was not noticed before the end".to_owned();
+            self.open = Some(Gap { from: since, to: None, reason, first: None });
         }
-        if let Some((from, reason)) = self.open.take() {
-            self.told.gaps.push(Gap { from, to: None, reason });
-        }
+        self.told.gaps.extend(self.open.take());
         self.told.failures.sort_by_key(|failure| failure.at);
         self.told
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use vtax_lab::ft::{FtPair, PairEvent, PairEventKind, Side};
+use vtax_lab::ft::{FtPair, PairEvent, PairEventKind, Side, Struck};
 use vtax_lab::{LabError, Node, PathSwitch};
 use vtax_plan::model::{Fault, FaultKind, FaultTarget};
 use vtax_sys::chain;
@@ -22,7 +22,7 @@ pub(crate) struct Done {
     /// Its number among the trial's faults, from 0.
     pub(crate) number: usize,
     pub(crate) fault: Fault,
-    /// When, in nanoseconds since 1970.
+    /// When it took hold, in nanoseconds since 1970; of one that was refused, when it was tried.
     pub(crate) at_unix_ns: u64,
     /// Whether the guest was protected just before; `None` where it is none that could be.
     pub(crate) protected: Option<bool>,
@@ -32,10 +32,32 @@ pub(crate) struct Done {
     pub(crate) refused: Option<String>,
 }
 
+/// A fault that was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Hit {
+    /// The host it happened to, where it was one of a pair's.
+    pub(crate) host: Option<String>,
+    /// When it took hold, time since 1970.
+    pub(crate) at: Nanos,
+}
+
+impl Hit {
+    /// One that happened to no host of a pair, from this moment on.
+    const fn elsewhere(at: Nanos) -> Self {
+        Self { host: None, at }
+    }
+}
+
+impl From<Struck> for Hit {
+    fn from(struck: Struck) -> Self {
+        Self { host: Some(struck.host), at: struck.at }
+    }
+}
+
 /// What faults happen to: a testbed, or a simulated one.
 pub(crate) trait Rig: Sync {
-    /// Does it; which host it happened to.
-    fn inject(&self, kind: FaultKind) -> Result<Option<String>, String>;
+    /// Does it.
+    fn inject(&self, kind: FaultKind) -> Result<Hit, String>;
     /// Whether the guest is protected; `None` where it is none that could be.
     fn protected(&self) -> Option<bool>;
     /// Everything that has happened to the pair.
@@ -132,12 +154,12 @@ impl Injector<'_> {
 
     fn inject(&self, number: usize, fault: Fault) -> Done {
         let protected = self.rig.protected();
-        let at_unix_ns = unix_time().0;
-        let (host, refused) = match self.rig.inject(fault.kind) {
-            Ok(host) => (host, None),
-            Err(why) => (None, Some(why)),
+        let tried = unix_time();
+        let (Hit { host, at }, refused) = match self.rig.inject(fault.kind) {
+            Ok(hit) => (hit, None),
+            Err(why) => (Hit::elsewhere(tried), Some(why)),
         };
-        Done { number, fault, at_unix_ns, protected, host, refused }
+        Done { number, fault, at_unix_ns: at.0, protected, host, refused }
     }
 }
 
@@ -158,30 +180,33 @@ impl<'a> Breakable<'a> {
         self.sut.pair().ok_or_else(|| "the system under test is on no host of its own".to_owned())
     }
 
-    fn kill(&self, target: FaultTarget) -> Result<(), String> {
+    fn kill(&self, target: FaultTarget) -> Result<Hit, String> {
         match (target, self.sut.pair()) {
-            (FaultTarget::SecondaryHost, _) => self.pair()?.kill_host(Side::Secondary).map_err(words),
-            (FaultTarget::Sut, None) => self.sut.kill_all().map_err(words),
-            _ => self.pair()?.kill_host(Side::Primary).map_err(words),
+            (FaultTarget::SecondaryHost, _) => struck(self.pair()?.kill_host(Side::Secondary)),
+            (FaultTarget::Sut, None) => at_once(|| self.sut.kill_all()),
+            _ => struck(self.pair()?.kill_host(Side::Primary)),
         }
     }
 
-    fn hang(&self, target: FaultTarget) -> Result<(), String> {
+    fn hang(&self, target: FaultTarget) -> Result<Hit, String> {
         match (target, self.sut.pair()) {
-            (FaultTarget::Sut, None) => self.sut.stop_all().map_err(words),
-            _ => self.pair()?.hang_host(Side::Primary).map_err(words),
+            (FaultTarget::Sut, None) => at_once(|| self.sut.stop_all()),
+            _ => struck(self.pair()?.hang_host(Side::Primary)),
         }
     }
 
-    fn cut(&self, target: FaultTarget) -> Result<Option<String>, String> {
+    fn cut(&self, target: FaultTarget) -> Result<Hit, String> {
         if target == FaultTarget::Path {
-            return self.path.cut().map(|()| None).map_err(words);
+            return at_once(|| self.path.cut());
         }
-        let pair = self.pair()?;
-        let host = pair.host_of(Side::Secondary).ok_or("no host keeps a copy at the moment")?;
-        pair.cut_link(Side::Secondary).map_err(words)?;
-        lock(&self.unplugged).push(host.clone());
-        Ok(Some(host))
+        let hit = struck(self.pair()?.cut_link(Side::Secondary))?;
+        lock(&self.unplugged).extend(hit.host.clone());
+        Ok(hit)
+    }
+
+    fn hand_over(&self) -> Result<Hit, String> {
+        let handed = self.pair()?.hand_over().map_err(words)?;
+        Ok(Hit { host: Some(handed.from), at: handed.began })
     }
 
     fn restore(&self, target: FaultTarget) -> Result<(), String> {
@@ -209,18 +234,16 @@ impl<'a> Breakable<'a> {
 }
 
 impl Rig for Breakable<'_> {
-    fn inject(&self, kind: FaultKind) -> Result<Option<String>, String> {
-        let side = match kind.parts().1 {
-            FaultTarget::SecondaryHost => Side::Secondary,
-            _ => Side::Primary,
-        };
-        let host = self.sut.pair().and_then(|pair| pair.host_of(side));
+    fn inject(&self, kind: FaultKind) -> Result<Hit, String> {
         match kind {
-            FaultKind::Kill(target) => self.kill(target).map(|()| host),
-            FaultKind::Hang(target) => self.hang(target).map(|()| host),
+            FaultKind::Kill(target) => self.kill(target),
+            FaultKind::Hang(target) => self.hang(target),
             FaultKind::Cut(target) => self.cut(target),
-            FaultKind::Restore(target) => self.restore(target).map(|()| None),
-            FaultKind::Failover(_) => self.pair()?.hand_over().map(|_| host).map_err(words),
+            FaultKind::Restore(target) => {
+                let at = unix_time();
+                self.restore(target).map(|()| Hit::elsewhere(at))
+            }
+            FaultKind::Failover(_) => self.hand_over(),
         }
     }
 
@@ -235,4 +258,14 @@ impl Rig for Breakable<'_> {
 
 fn words(error: LabError) -> String {
     chain(&error)
+}
+
+fn struck(done: Result<Struck, LabError>) -> Result<Hit, String> {
+    done.map(Hit::from).map_err(words)
+}
+
+/// Does what takes hold as soon as it is begun.
+fn at_once(fault: impl FnOnce() -> Result<(), LabError>) -> Result<Hit, String> {
+    let at = unix_time();
+    fault().map(|()| Hit::elsewhere(at)).map_err(words)
 }

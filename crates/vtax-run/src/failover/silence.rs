@@ -82,7 +82,8 @@ impl Silences {
 
     /// The outage that a fault made, where the lab doesn't know when the guest did not run: the longest silence that
     /// begins within a second of the fault and before that was mended, where it is clearly longer than every silence
-    /// before. Without one, the answers around the fault. `otherwise` is what counts as long where there was too little before to compare with.
+    /// before. Without one, the answers around the fault; none where the next thing cut a silence short that was longer than
+    /// all before, if not clearly so. `otherwise` is what counts as long where there was too little before to compare with.
     pub(super) fn outage(&self, stretch: &Stretch, usual_from: u64, otherwise: u64) -> Around {
         let Stretch { at, mended, next, .. } = *stretch;
         let length = |s: &Silence| s.to.unwrap_or(self.end).min(next).saturating_sub(s.from);
@@ -91,11 +92,13 @@ impl Silences {
         let longest = near.max_by_key(|s| length(s));
         let usual = self.all.iter().filter(|s| s.from >= usual_from && s.to.is_some_and(|to| to <= at));
         let usual: Vec<u64> = usual.map(length).collect();
-        let long = match usual.iter().max() {
-            Some(longest) if usual.len() >= LEAST_SILENCES => longest.saturating_mul(CLEARLY),
-            _ => otherwise,
+        let (usual, long) = match usual.iter().max() {
+            Some(longest) if usual.len() >= LEAST_SILENCES => (*longest, longest.saturating_mul(CLEARLY)),
+            _ => (otherwise, otherwise),
         };
-        let (last, first) = match longest.filter(|s| length(s) > long) {
+        let cut_short =
+            |s: &Silence| next < u64::MAX && s.to.is_none_or(|to| to >= next) && length(s) > usual;
+        let (last, first) = match longest.filter(|s| length(s) > long || cut_short(s)) {
             Some(outage) => (outage.last, outage.to),
             None => {
                 let after = self.came.partition_point(|came| *came <= at);
@@ -166,6 +169,18 @@ mod tests {
             let over = if outage { 5_023 } else { 5_005 };
             assert_eq!(first, Some(over * MS), "{stalled}");
         }
+    }
+
+    #[test]
+    fn an_answer_on_its_way_is_no_end_of_an_outage_that_was_cut_short() {
+        // Answers until 4983 ms, one more at 5003 ms, and none from then on; usually somebody waits for 3 ms.
+        let answered = answers((0..=250).map(|i| i * 20));
+        let failed: Vec<(u64, u64)> = (251..500).map(|i| (i * 20 * MS, (i * 20 + 1_000) * MS)).collect();
+        let silences = Silences::of(&answered, &failed, 10_000 * MS);
+        let found = |next| silences.outage(&stretch(5_001, next), 0, 100 * MS);
+        // Somebody has waited since 5020 ms: for 3 ms, which is usual, for 5 ms, and for 50 ms.
+        assert_eq!(found(5_023).1, Some(5_003 * MS));
+        assert_eq!((found(5_025), found(5_070)), ((Some(5_003 * MS), None), (Some(5_003 * MS), None)));
     }
 
     #[test]

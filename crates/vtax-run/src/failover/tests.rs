@@ -6,10 +6,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vtax_lab::ft::{PairEvent, PairEventKind};
 use vtax_plan::model::{Fault, FaultKind, FaultTarget, FtMode};
 use vtax_store::failover::{Recovery, Spell};
+use vtax_sys::clock::unix_time;
 use vtax_units::Nanos;
 
 use super::account::{Account, Told};
-use super::inject::{Done, Injector, Rig};
+use super::inject::{Done, Hit, Injector, Rig};
 use super::seen::Course;
 
 const KILL: FaultKind = FaultKind::Kill(FaultTarget::PrimaryHost);
@@ -31,8 +32,9 @@ struct Simulated {
 }
 
 impl Rig for Simulated {
-    fn inject(&self, kind: FaultKind) -> Result<Option<String>, String> {
+    fn inject(&self, kind: FaultKind) -> Result<Hit, String> {
         self.done.lock().unwrap().push((Instant::now(), kind));
+        let hit = Hit { host: Some("host-a".to_owned()), at: unix_time() };
         match kind {
             FaultKind::Failover(_) => {
                 // It lasts until something else was done.
@@ -40,10 +42,10 @@ impl Rig for Simulated {
                 while self.done.lock().unwrap().len() < 2 && began.elapsed() < Duration::from_secs(20) {
                     std::thread::sleep(Duration::from_millis(5));
                 }
-                Ok(Some("host-a".to_owned()))
+                Ok(hit)
             }
             FaultKind::Cut(_) => Err("there is no such cable".to_owned()),
-            _ => Ok(Some("host-a".to_owned())),
+            _ => Ok(hit),
         }
     }
 
@@ -264,14 +266,28 @@ fn each_event_belongs_to_the_fault_before_it() {
 fn a_guest_that_was_not_protected_is_lost_and_not_held_against_the_mode() {
     let faults = [fault(2_000, KILL), fault(2_050, KILL_COPY), fault(9_000, KILL)];
     let both = done(&[faults[0], faults[1]], ["host-a", "host-b"]);
-    let events = [armed(500, "host-b"), detected(2_100, "host-a", 100), lost(2_200, "both hosts failed")];
+    // The pair notices the copy's host first, and has nothing any more when it notices the other's.
+    let events = [
+        armed(500, "host-b"),
+        detected(2_140, "host-b", 90),
+        fenced(2_141, "host-b"),
+        alone(2_142, "host-a", "the secondary's host failed"),
+        detected(3_000, "host-a", 1_000),
+        lost(3_010, "its host failed while it was not protected"),
+    ];
     let never = course(&[(2_000, None)]);
     let told = tell(FtMode::Kemari, &faults, &both, &events, &never);
-    // The loss is the first one's, which was protected.
-    assert_eq!(told.faults[0].lost.as_deref(), Some("both hosts failed"));
-    assert_eq!((told.faults[0].protected, &told.faults[0].discounted), (true, &None));
-    assert_eq!(stretches(&told.down), [(2_000, None)]);
-    assert!(told.faults[2].injected.is_none() && told.faults[2].discounted.is_some());
+    let [guest, copy, late] = told.faults.as_slice() else { panic!("three faults") };
+    // It was protected, but no mode survives the loss of both.
+    let both_gone = "what kept its copy was broken before that could take over, kill: secondary-host";
+    let words = format!("{both_gone}: its host failed while it was not protected");
+    assert_eq!((guest.protected, guest.lost.as_deref()), (true, Some(words.as_str())));
+    assert_eq!(guest.discounted.as_deref(), Some(both_gone));
+    assert!(!copy.protected && copy.lost.is_none());
+    let silent = "the service was still silent from what happened before, kill: primary-host";
+    assert_eq!(copy.discounted.as_deref(), Some(silent));
+    assert_eq!((stretches(&told.down), told.unprotected.len()), (vec![(2_000, None)], 0));
+    assert!(late.injected.is_none() && late.discounted.is_some());
     // Restarting needs no protection.
     let one = done(&[faults[0]], ["host-a"]);
     let again = [
@@ -313,6 +329,68 @@ fn the_loss_of_a_copy_that_nobody_noticed_yet_is_not_held_against_the_mode() {
         assert_eq!(stretches(&told.unprotected), [(2_000, Some(2_050))], "then nobody ran it");
         assert_eq!(stretches(&told.down), [(2_050, None)]);
     }
+}
+
+#[test]
+fn a_copy_that_was_cut_off_is_named_and_not_that_it_was_used_up_later() {
+    let faults = [fault(2_000, CUT), fault(2_050, KILL)];
+    let done = done(&faults, ["host-b", "host-a"]);
+    let events = [
+        armed(500, "host-b"),
+        detected(2_150, "host-a", 100),
+        fenced(2_151, "host-a"),
+        promoted(2_180, "host-b"),
+    ];
+    let told = tell(FtMode::Kemari, &faults, &done, &events, &course(&[(2_000, Some(2_220))]));
+    let why = told.faults[1].discounted.as_deref();
+    assert_eq!(why, Some("the guest was not protected at that moment: cut: ft-link"));
+    assert_eq!(stretches(&told.unprotected), [(2_000, None)]);
+    assert_eq!(told.unprotected[0].reason, "cut: ft-link; then the copy on the other host was used up");
+    // Without the cut it is the take-over's alone.
+    let told =
+        tell(FtMode::Kemari, &faults[1..], &self::done(&[faults[1]], ["host-a"]), &events, &course(&[]));
+    assert_eq!(told.unprotected[0].reason, "the copy on the other host was used up");
+}
+
+#[test]
+fn a_fault_that_finds_the_service_silent_tells_nothing_of_its_own() {
+    // The path is cut at 2000 ms and back at 3000 ms; the guest moves to the other host meanwhile.
+    let path = |restore: bool| match restore {
+        true => FaultKind::Restore(FaultTarget::Path),
+        false => FaultKind::Cut(FaultTarget::Path),
+    };
+    let faults = [fault(2_000, path(false)), fault(2_300, KILL), fault(3_000, path(true))];
+    let done = done(&faults, ["", "host-a", ""]);
+    let events = [
+        armed(500, "host-b"),
+        detected(2_400, "host-a", 100),
+        fenced(2_401, "host-a"),
+        promoted(2_420, "host-b"),
+    ];
+    let told = tell(FtMode::Kemari, &faults, &done, &events, &course(&[(2_000, Some(3_001))]));
+    let why = told.faults[1].discounted.as_deref();
+    assert_eq!(why, Some("the service was still silent from what happened before, cut: path"));
+    assert!(told.faults[1].protected && told.faults[1].lost.is_none());
+}
+
+#[test]
+fn what_is_noted_late_is_told_at_its_time() {
+    // The copy runs at 2110 ms, which is noted after its QEMU has ended at 2125 ms.
+    let faults = [fault(2_000, KILL)];
+    let events = [
+        armed(500, "host-b"),
+        detected(2_100, "host-a", 100),
+        fenced(2_101, "host-a"),
+        detected(2_125, "host-b", 0),
+        promoted(2_110, "host-b"),
+        lost(2_130, "its host failed while it was not protected"),
+    ];
+    let done = done(&faults, ["host-a"]);
+    let told = tell(FtMode::Kemari, &faults, &done, &events, &course(&[(2_000, Some(2_112)), (2_125, None)]));
+    assert_eq!(told.faults[0].recovered.as_ref().map(|back| back.at), Some(Nanos::from_millis(2_110)));
+    assert_eq!(ms(told.faults[0].seen.as_ref().unwrap().first_answer), Some(2_112));
+    assert_eq!((told.unplanned.len(), told.unplanned[0].guest), (1, true));
+    assert_eq!(stretches(&told.down), [(2_000, Some(2_112)), (2_125, None)]);
 }
 
 #[test]

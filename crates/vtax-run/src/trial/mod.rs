@@ -14,6 +14,7 @@ use vtax_lab::{Lab, LabError, Node, Slot, Testbed, TestbedSpec};
 use vtax_load::sip::PhaseResult;
 use vtax_plan::model::ServiceKind;
 use vtax_probe::Snapshot;
+use vtax_store::failover::{Spell, Unplanned};
 use vtax_store::record::{Finding, InvalidReason, Observation, TrialRecord, Validity};
 use vtax_store::{StoreError, TrialWriter};
 use vtax_sys::chain;
@@ -280,18 +281,22 @@ impl<'a> Trial<'a> {
 /// What failed in a load with faults without being one of them, in words.
 fn unplanned_failures(observations: &[Observation]) -> impl Iterator<Item = String> {
     let found = observations.iter().filter_map(|o| match &o.result {
-        Some(Finding::Failover(found)) => Some(&found.unplanned),
+        Some(Finding::Failover(found)) => Some(found),
         _ => None,
     });
-    found.flatten().map(|failure| {
-        let at = failure.at.as_secs_f64();
-        let after = match (&failure.lost, failure.first_answer) {
-            (Some(why), _) => format!("; the service was lost: {why}"),
-            (None, None) if failure.guest => "; nobody answered after that".to_owned(),
-            _ => String::new(),
-        };
-        format!("{} {at:.2} s into the load, which was no fault of the plan{after}", failure.what)
-    })
+    found.flat_map(|found| found.unplanned.iter().map(|failure| unplanned_failure(failure, &found.down)))
+}
+
+/// One of them, of a load in which nobody ran the guest at these times.
+fn unplanned_failure(failure: &Unplanned, down: &[Spell]) -> String {
+    let at = failure.at.as_secs_f64();
+    let to_the_end = || down.iter().any(|spell| spell.from <= failure.at && spell.to.is_none());
+    let after = match &failure.lost {
+        Some(why) => format!("; the service was lost: {why}"),
+        None if failure.guest && to_the_end() => "; nobody answered after that".to_owned(),
+        None => String::new(),
+    };
+    format!("{} {at:.2} s into the load, which was no fault of the plan{after}", failure.what)
 }
 
 /// What disturbed a trial explains why it never became steady, so it goes first.
@@ -302,5 +307,38 @@ fn judge_disturbance(validity: Validity, disturbed: Option<String>) -> Validity 
             Validity::Invalid { reason: Disturbed, detail }
         }
         (validity, _) => validity,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_units::Nanos;
+
+    use super::*;
+
+    #[test]
+    fn nobody_is_said_to_have_answered_only_where_nobody_did() {
+        let failure = Unplanned {
+            at: Nanos::from_millis(1_000),
+            host: None,
+            what: "host-a fell silent by itself".to_owned(),
+            guest: true,
+            dead: None,
+            // The next thing broke before anybody answered.
+            first_answer: None,
+            lost: None,
+            armed: None,
+        };
+        let down = |to: Option<u64>| Spell {
+            from: Nanos::from_millis(990),
+            to: to.map(Nanos::from_millis),
+            reason: String::new(),
+        };
+        let words = "host-a fell silent by itself 1.00 s into the load, which was no fault of the plan";
+        assert_eq!(unplanned_failure(&failure, &[down(Some(1_280))]), words);
+        assert_eq!(
+            unplanned_failure(&failure, &[down(None)]),
+            format!("{words}; nobody answered after that")
+        );
     }
 }
