@@ -20,7 +20,13 @@ pub(super) fn all(rows: &[Row], group: &Group) -> Markup {
     heading(&mut m, &group.prefix, "protects", "What each environment protects", &group.label);
     m.add(&protects(group));
     heading(&mut m, &group.prefix, "costs", "What protection costs", &group.label);
-    m.add(&costs(&rows, group)).add(&pauses(group)).add(&sweeps(&rows, group));
+    let found = [costs(&rows, group), pauses(group), sweeps(&rows, group)];
+    if found.iter().all(Markup::is_empty) {
+        m.fixed("<p class=\"small-print\">Nothing is known of it: no trial counts.</p>");
+    }
+    found.iter().for_each(|part| {
+        m.add(part);
+    });
     m
 }
 

@@ -38,7 +38,7 @@ fn problems(group: &Group) -> Markup {
         table.push(&e.label, [format!("{trial:03}").as_str(), problem]);
     }
     m.add(&scrolling(&table.finish())).add(&more(all.len()));
-    m.fixed("<p class=\"small-print\">None of this was a fault of the plan. A trial that was to be protected all the time and wasn’t doesn’t count.</p>");
+    m.fixed("<p class=\"small-print\">None of this was asked for by the plan, though some of it may follow from its faults. A trial that was to be protected all the time and wasn’t doesn’t count.</p>");
     m
 }
 
@@ -194,7 +194,7 @@ fn unprotected(group: &Group) -> Markup {
     }
     close_table(&mut table);
     m.add(&scrolling(&table));
-    m.fixed("<p class=\"small-print\">Without protection the guest runs alone: it answers, but the failure of its host would end it. Shares are of the load with faults, in which something is broken every few seconds: they say nothing about a service’s year.</p>");
+    m.fixed("<p class=\"small-print\">Without protection the guest runs alone: it answers, but the failure of its host would end it. Shares are of the load with faults, in which something is broken every few seconds: they say nothing about a service’s year. Trials that don’t count are among them.</p>");
     m.add(&every_span(&spans));
     m
 }

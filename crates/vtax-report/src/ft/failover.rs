@@ -57,6 +57,8 @@ pub(crate) struct Failover {
     /// Why it doesn't count.
     pub(crate) excluded: Option<String>,
     pub(crate) times: Times,
+    /// From the last answer before the outage to the first one after it.
+    pub(crate) silence_ns: Option<f64>,
     pub(crate) fencing_ns: Option<f64>,
     pub(crate) takeover_ns: Option<f64>,
     pub(crate) rearm_ns: Option<f64>,

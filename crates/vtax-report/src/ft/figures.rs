@@ -38,7 +38,7 @@ const fn count(
 }
 
 /// Every quantity, in the order of tables.
-pub(crate) const QUANTITIES: [Quantity; 14] = [
+pub(crate) const QUANTITIES: [Quantity; 15] = [
     time(
         "detection",
         "Failure noticed after",
@@ -56,7 +56,8 @@ pub(crate) const QUANTITIES: [Quantity; 14] = [
     time(
         "takeover",
         "Take-over took",
-        "From there until the other host's copy runs (or, where the mode keeps none, until it is booted or restored).",
+        "From there until the other host's copy runs and is plugged in (or, where the mode keeps none, until it is booted \
+         or restored). A guest that is moved on purpose: how long it ran nowhere.",
         |f| f.takeover_ns,
     ),
     time(
@@ -64,7 +65,14 @@ pub(crate) const QUANTITIES: [Quantity; 14] = [
         "First answer after",
         "From the fault until a client got its first successful answer: what callers notice. It holds all of the above \
          and the time until a client repeats what was lost.",
-        |f| f.times.answered.map(ns),
+        |f| f.times.answered.filter(|_| !f.planned).map(ns),
+    ),
+    time(
+        "silence",
+        "Nobody was answered for",
+        "Where the guest is moved on purpose: from the last answer on the old host to the first one on the new. It answers \
+         while it is copied, so what callers notice begins long after the move does.",
+        |f| f.silence_ns.filter(|_| f.planned),
     ),
     time(
         "normal",

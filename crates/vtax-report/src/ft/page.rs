@@ -162,9 +162,14 @@ fn lanes(all: &[Series<'_>]) -> Markup {
     m
 }
 
+/// Failovers in which something failed.
+fn unplanned<'a>(series: &'a Series<'_>) -> impl Iterator<Item = &'a Failover> {
+    series.failovers.iter().copied().filter(|f| !f.planned)
+}
+
 fn lane(series: &Series<'_>, several: bool) -> Option<Lane> {
     let mut answered: Vec<(f64, &Failover)> =
-        series.failovers.iter().filter_map(|f| Some((f.times.answered?, *f))).collect();
+        unplanned(series).filter_map(|f| Some((f.times.answered?, f))).collect();
     answered.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (total, median) = *answered.get(answered.len().checked_sub(1)? / 2)?;
     let t = &median.times;
@@ -229,12 +234,20 @@ fn course(series: &Series<'_>, o: &Overlay, group: &Group, events: &[picture::Ev
         scale: scale(group, o),
         class: color(series.environment.position),
         window: (o.window.from, o.window.to),
-        outage: median(series, |f| f.times.answered),
+        outage: outage(series),
         columns: &columns,
         events,
         count,
     }
     .draw()
+}
+
+/// When nobody answered, in seconds since the fault: from that on, or from the last answer of a guest that is moved on
+/// purpose.
+fn outage(series: &Series<'_>) -> Option<(f64, f64)> {
+    let to = median(series, |f| f.times.answered)?;
+    let silence = median(series, |f| f.silence_ns.filter(|_| f.planned));
+    Some((silence.map_or(0.0, |ns| to - ns / 1e9).min(to), to))
 }
 
 /// The same scale for the same quantity in every environment, so that pictures can be compared.

@@ -2,7 +2,7 @@
 
 use vtax_plan::model::{FaultKind, FaultTarget};
 use vtax_store::failover::{FailoverOutcome, FaultRecord, Recovery};
-use vtax_store::record::{Finding, TrialRecord, Validity};
+use vtax_store::record::{Finding, InvalidReason, TrialRecord, Validity};
 use vtax_units::Nanos;
 
 use super::failover::{Counts, End, Failover, Times};
@@ -73,7 +73,10 @@ fn host_failed(kind: FaultKind) -> bool {
 fn excluded(record: &TrialRecord, f: &FaultRecord) -> Option<String> {
     match (&record.validity, &f.discounted, f.injected) {
         (Validity::Valid, None, Some(_)) => None,
-        (Validity::Valid, Some(why), _) => Some(why.clone()),
+        // What a trial says of all its faults is said of each by its own reason.
+        (Validity::Valid | Validity::Invalid { reason: InvalidReason::MeasureFailed, .. }, Some(why), _) => {
+            Some(why.clone())
+        }
         (Validity::Valid, None, None) => Some("it could not be done".to_owned()),
         (validity, ..) => Some(format!("its trial doesn't count: {}", invalid(validity).unwrap_or_default())),
     }
@@ -132,6 +135,7 @@ pub(super) fn one(record: &TrialRecord, number: usize, f: &FaultRecord) -> Failo
             normal: since(seen.and_then(|s| s.normal_again)),
             rearmed: since(f.armed),
         },
+        silence_ns: seen.and_then(|s| between(s.last_before, s.first_answer)),
         fencing_ns: between(f.detected, f.fenced),
         takeover_ns: match recovered.and_then(|r| r.stopped) {
             Some(stopped) => Some(stopped.0 as f64),
@@ -238,6 +242,37 @@ mod tests {
         };
         assert_eq!(unanswered(why), End::Unknown);
         assert!(matches!(unanswered(None), End::Lost(_)));
+    }
+
+    #[test]
+    fn each_fault_has_its_own_reason_not_to_count() {
+        let (moments, counts) = ([Some(1), None, None, None, None, None, Some(2), None], [9, 0, 0, 0]);
+        let why = "the guest was not protected at that moment".to_owned();
+        let without = FaultRecord { discounted: Some(why.clone()), ..fault(&moments, counts) };
+        let of = |reason: InvalidReason, f: &FaultRecord| {
+            let validity =
+                Validity::Invalid { reason, detail: "none of its faults tells anything".to_owned() };
+            excluded(&TrialRecord { validity, ..trial() }, f)
+        };
+        assert_eq!(of(InvalidReason::MeasureFailed, &without), Some(why));
+        assert!(of(InvalidReason::Disturbed, &without).is_some_and(|why| why.starts_with("its trial")));
+        assert!(of(InvalidReason::MeasureFailed, &fault(&moments, counts)).is_some());
+    }
+
+    #[test]
+    fn a_move_on_purpose_is_told_by_its_silence() {
+        // Begun at 1 s; answers until 1.3 s and from 1.5 s on.
+        let times = [1_000, 0, 0, 1_400, 1_900, 1_300, 1_500, 1_600].map(|ms| Some(ms * 1_000_000));
+        let times = [times[0], None, None, times[3], times[4], times[5], times[6], times[7]];
+        let killed = fault(&times, [9, 0, 0, 0]);
+        let kind = FaultKind::Failover(FaultTarget::Planned);
+        let moved = FaultRecord { fault: Fault { at: Nanos(5), kind }, ..killed.clone() };
+        let of = |f: &FaultRecord, name: &str| {
+            let quantity = QUANTITIES.iter().find(|q| q.name == name).unwrap();
+            (quantity.of)(&one(&trial(), 1, f)).map(|ns| (ns / 1e6).round())
+        };
+        assert_eq!((of(&moved, "silence"), of(&moved, "first_answer")), (Some(200.0), None));
+        assert_eq!((of(&killed, "silence"), of(&killed, "first_answer")), (None, Some(500.0)));
     }
 
     proptest! {

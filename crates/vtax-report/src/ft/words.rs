@@ -31,23 +31,8 @@ pub(crate) fn sentence(series: &Series<'_>) -> String {
         0 => "The service survived none of them.".to_owned(),
         s => format!("The service survived {s} of them."),
     });
-    if let Some(f) = figure(series, "first_answer") {
-        match f.unknown() {
-            true => said.push(format!(
-                "Callers waited {} for the first answer: too few failovers to say what is usual.",
-                f.detail("ns").split(" seen").next().unwrap_or_default()
-            )),
-            false => {
-                let (low, high) = f.extremes.unwrap_or_default();
-                said.push(format!(
-                    "Callers typically waited {} for the first answer, between {} and {}.",
-                    f.text("ns"),
-                    crate::format::duration(low),
-                    crate::format::duration(high)
-                ));
-            }
-        }
-    }
+    said.extend(figure(series, "first_answer").map(|f| waited(&f, "for the first answer")));
+    said.extend(figure(series, "silence").map(|f| waited(&f, "between two answers")));
     if let Some(c) = series.connections() {
         said.push(match c.open - c.kept {
             0 => format!("All {} connections that were open were kept.", c.open),
@@ -63,6 +48,18 @@ pub(crate) fn sentence(series: &Series<'_>) -> String {
         });
     }
     said.join(" ")
+}
+
+/// How long callers waited.
+fn waited(f: &Figure, what: &str) -> String {
+    if f.unknown() {
+        let detail = f.detail("ns");
+        let seen = detail.split(" seen").next().unwrap_or_default();
+        return format!("Callers waited {seen} {what}: too few failovers to say what is usual.");
+    }
+    let (low, high) = f.extremes.unwrap_or_default();
+    let [low, high] = [low, high].map(crate::format::duration);
+    format!("Callers typically waited {} {what}, between {low} and {high}.", f.text("ns"))
 }
 
 /// The terminal's table of failovers; empty where there were none.

@@ -47,8 +47,8 @@ pub(crate) struct Failover<'a> {
     pub(crate) class: &'a str,
     /// Seconds since the fault: first and last shown.
     pub(crate) window: (f64, f64),
-    /// Seconds without an answer: from the fault to the first one.
-    pub(crate) outage: Option<f64>,
+    /// Seconds since the fault: when nobody answered.
+    pub(crate) outage: Option<(f64, f64)>,
     pub(crate) columns: &'a [Column],
     pub(crate) events: &'a [Event],
     /// Failovers laid over each other.
@@ -74,9 +74,9 @@ impl Failover<'_> {
         let mut svg = Svg::new(WIDTH, HEIGHT, self.title, &description);
         svg.text("heading", (0.0, 13.0), Anchor::Start, self.title);
         svg.text("name", (0.0, 30.0), Anchor::Start, self.name);
-        if let Some(end) = self.outage {
-            let (a, b) = (frame.x(0.0), frame.x(end));
-            let tip = format!("no answer for {}, median", crate::format::duration(end * 1e9));
+        if let Some((begin, end)) = self.outage {
+            let (a, b) = (frame.x(begin), frame.x(end));
+            let tip = format!("no answer for {}, median", crate::format::duration((end - begin) * 1e9));
             let size = ((b - a).max(1.0), frame.bottom - frame.top);
             svg.rect("outage", (a, frame.top), size, &tip);
         }
