@@ -27,6 +27,9 @@ const LENGTH: u64 = 6_000;
 /// How long a run may take to begin with its load: guests boot under emulation.
 const READY_WITHIN: Duration = Duration::from_secs(240);
 
+/// What had left a guest before it died may still be on its way for so long, in nanoseconds.
+const ON_ITS_WAY: u64 = 20_000_000;
+
 /// How guests are protected, and what may happen to them beside what may happen to all.
 const MODES: [(&str, &[&str]); 4] = [
     ("kemari", &["kill: secondary-host", "cut: ft-link"]),
@@ -99,7 +102,8 @@ impl Found {
 
 fn one(directory: &Path, out: &Path, seed: u64) -> Result<Found> {
     let mut random = StdRng::seed_from_u64(seed);
-    let plan = directory.join("plan.yaml");
+    // Others may play in the same directory.
+    let plan = directory.join(format!("plan-{seed}.yaml"));
     std::fs::write(&plan, schedule(&mut random)).with_context(|| format!("writing {}", plan.display()))?;
     let mut run = Command::new(vtax())
         .args(["run", "--out"])
@@ -116,6 +120,7 @@ fn one(directory: &Path, out: &Path, seed: u64) -> Result<Found> {
     }
     // A run in which nothing counts ends with an error, and is told all the same.
     run.wait().context("waiting for the run")?;
+    std::fs::remove_file(&plan).with_context(|| format!("removing {}", plan.display()))?;
     let run = RunDir::open(out).context("opening the run")?;
     let mut found = Found::default();
     for record in run.trials().context("reading the run")? {
@@ -147,7 +152,7 @@ fn schedule(random: &mut StdRng) -> String {
         "vtax: 1\nname: chaos\nbaseline: vm\nenvironments:\n  - vm: {{name: vm, fault_tolerance: {mode}}}\n\
          services: http\nworkload:\n  http: {{target: /page/10, connections: 32, timeout: 1s}}\n\
          measure:\n  - failover: {{load: 200/s, warmup: 500ms, duration: {LENGTH}ms}}\nfaults:\n{faults}\
-         repeat: {{min: 1, max: 1}}\nbudget: {{sut_cpus: 1, sut_memory: 192MiB, client_cpus: 1}}\n"
+         repeat: {{min: 1, max: 1, budget: 10s}}\nbudget: {{sut_cpus: 1, sut_memory: 192MiB, client_cpus: 1}}\n"
     )
 }
 
@@ -214,6 +219,7 @@ fn compare(run: &RunDir, record: &TrialRecord, outcome: &FailoverOutcome, found:
         requests.push(Request { asked: sample.start_ns, ended, answered: sample.outcome == 0 });
     });
     read.context("reading the requests")?;
+    let never_sent = never_sent(run, record, outcome.duration.0)?;
     let said = said(outcome);
     let broken: Vec<Broken> = said.iter().map(|said| said.broken).collect();
     let counted = recount(&requests, outcome.duration.0, &broken, outcome.delayed_beyond.0);
@@ -224,7 +230,8 @@ fn compare(run: &RunDir, record: &TrialRecord, outcome: &FailoverOutcome, found:
             wrong(format!("{}: {:?}, counted again {counted:?}", said.what, said.first_answer));
         }
         let Some(seen) = said.fault.and_then(|fault| fault.seen.as_ref()) else { continue };
-        let missed = missed(outcome, said.broken.at, seen.until.0);
+        let during = |end: u64| said.broken.at < end && end <= seen.until.0;
+        let missed: u64 = never_sent.iter().filter(|(end, _)| during(*end)).map(|(_, n)| n).sum();
         let again = Counted {
             first_answer: seen.first_answer.map(|t| t.0),
             until: seen.until.0,
@@ -283,17 +290,24 @@ fn dead(back: &Recovered, fenced: Option<Nanos>) -> Option<(u64, u64)> {
     Some((from.min(back.at.0), back.at.0))
 }
 
-/// Requests that were never sent, in the intervals of this time.
-fn missed(outcome: &FailoverOutcome, from: u64, to: u64) -> u64 {
-    let FailoverLoad::Requests(load) = &outcome.load else { return 0 };
-    let ends = load.intervals.iter().skip(1).map(|interval| interval.start.0).chain([load.duration.0]);
-    let within = load.intervals.iter().zip(ends).filter(|(_, end)| *end > from && *end <= to);
-    within.map(|(interval, _)| interval.counts.missed).sum()
+/// Requests that were never sent for want of a connection: the end of each interval and their number. The journal has no
+/// intervals, the trial's files do.
+fn never_sent(run: &RunDir, record: &TrialRecord, length: u64) -> Result<Vec<(u64, u64)>> {
+    let (mut starts, mut missed) = (Vec::new(), Vec::new());
+    let read = run.trial(record.index).for_each_interval(|interval| {
+        starts.push(interval.start.0);
+        missed.push(interval.counts.missed);
+    });
+    read.context("reading the intervals")?;
+    Ok(starts.into_iter().skip(1).chain([length]).zip(missed).collect())
 }
 
 /// What doesn't fit of the times without service and without protection.
 fn spells(outcome: &FailoverOutcome, requests: &[Request]) -> Vec<String> {
     let mut wrong = Vec::new();
+    // A generator that isn't run sends late, and takes notice of answers late.
+    let FailoverLoad::Requests(load) = &outcome.load else { return wrong };
+    let late_by = load.lateness.max().0;
     let answers = || requests.iter().filter(|r| r.answered).map(|r| r.ended);
     for Spell { from, to, reason } in &outcome.down {
         if let Some(to) = to
@@ -301,8 +315,7 @@ fn spells(outcome: &FailoverOutcome, requests: &[Request]) -> Vec<String> {
         {
             wrong.push(format!("down from {from} to {to} ({reason}), when nobody was answered"));
         }
-        // What had left the guest before it died may still be on its way.
-        let late = from.0 + 20_000_000;
+        let late = from.0 + ON_ITS_WAY + late_by;
         if let Some(came) = answers().find(|came| *came > late && to.is_none_or(|to| *came < to.0)) {
             wrong.push(format!("down from {from} ({reason}), yet answered at {}", Nanos(came)));
         }
