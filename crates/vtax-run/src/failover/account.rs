@@ -144,7 +144,7 @@ impl Account<'_> {
         } else if let Some(what) = &failure.copy_broken {
             Some(format!("what kept its copy was broken before that could take over, {what}"))
         } else {
-            self.untold(broke, next).or_else(|| met_silence(earlier))
+            self.untold(broke, next).or_else(|| met_silence(earlier)).or_else(|| self.too_late(broke))
         };
         let recovered = failure.recovered.map(|back| Recovered {
             at: self.clock(back.at),
@@ -173,6 +173,13 @@ impl Account<'_> {
         let untold = waiting && (is_pair || stretch.next - stretch.at < GIVEN_UP);
         let what = &next.filter(|_| untold)?.failure.what;
         Some(format!("its outcome is not known: nobody had answered when the next thing happened, {what}"))
+    }
+
+    /// That the guest came back only when nobody asked any more.
+    fn too_late(&self, broke: &Broke<'_>) -> Option<String> {
+        let back = broke.failure.recovered.filter(|_| broke.seen.first_answer.is_none())?;
+        let after = self.clock(back.at) >= self.duration;
+        after.then(|| "its outcome is not known: the load was over before the guest ran again".to_owned())
     }
 
     fn unplanned(&self, broke: &Broke<'_>) -> Unplanned {

@@ -374,6 +374,21 @@ fn a_fault_that_finds_the_service_silent_tells_nothing_of_its_own() {
 }
 
 #[test]
+fn a_move_that_ends_after_the_load_is_no_loss() {
+    let faults = [fault(18_000, MOVE)];
+    let moved = |ms: u64| on("host-b", event(ms, PairEventKind::HandedOver { stopped: MS }));
+    let events =
+        |ms: u64| [armed(500, "host-b"), on("host-a", event(18_001, PairEventKind::Moving)), moved(ms)];
+    let done = done(&faults, ["host-a"]);
+    let why = |ms: u64, course: &Course| {
+        tell(FtMode::Kemari, &faults, &done, &events(ms), course).faults[0].discounted.clone()
+    };
+    let late = "its outcome is not known: the load was over before the guest ran again";
+    assert_eq!(why(20_500, &course(&[(19_990, None)])).as_deref(), Some(late));
+    assert_eq!(why(19_000, &course(&[(18_990, Some(19_010))])), None);
+}
+
+#[test]
 fn what_is_noted_late_is_told_at_its_time() {
     // The copy runs at 2110 ms, which is noted after its QEMU has ended at 2125 ms.
     let faults = [fault(2_000, KILL)];
