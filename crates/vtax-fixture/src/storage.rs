@@ -200,5 +200,6 @@ fn result(test: &StorageTest, trial: Trial) -> StorageResult {
         cache: CacheEvidence { of: bytes, before: (!trial.served).then_some(0), ..CacheEvidence::default() },
         io: IoCounters { fetched, device: None },
         facts: Facts::default(),
+        read_back: None,
     }
 }

@@ -158,13 +158,17 @@ impl StepResult for SipResult {
     }
 }
 
+/// The JSON of the result without its samples, and the samples.
 impl StepResult for StorageResult {
     fn to_bytes(&self) -> Result<Vec<u8>, LoadError> {
-        to_json(self)
+        Ok(with_samples(0, &to_json(self)?, &self.load.samples))
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        from_json(bytes)
+        let (_, json, samples) = split_samples(bytes)?;
+        let mut result: Self = from_json(json)?;
+        result.load.samples = samples;
+        Some(result)
     }
 }
 
@@ -199,35 +203,41 @@ pub struct LoadAnswer {
 /// Bytes of one sample: start, latency, outcome, little-endian.
 const SAMPLE_BYTES: usize = 13;
 
-/// The length of the JSON and the count of answers, 64 bits each, little-endian; the JSON of the result
-/// without its samples; the samples, of which there may be millions.
+/// The JSON of the result without its samples, and the samples, of which there may be millions.
 impl StepResult for LoadAnswer {
     fn to_bytes(&self) -> Result<Vec<u8>, LoadError> {
-        let json = to_json(&self.result)?;
-        let mut out = Vec::with_capacity(16 + json.len() + self.result.samples.len() * SAMPLE_BYTES);
-        out.extend_from_slice(&(json.len() as u64).to_le_bytes());
-        out.extend_from_slice(&self.answered.to_le_bytes());
-        out.extend_from_slice(&json);
-        for sample in &self.result.samples {
-            out.extend_from_slice(&sample.start_ns.to_le_bytes());
-            out.extend_from_slice(&sample.latency_ns.to_le_bytes());
-            out.push(sample.outcome);
-        }
-        Ok(out)
+        Ok(with_samples(self.answered, &to_json(&self.result)?, &self.result.samples))
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (length, rest) = bytes.split_first_chunk()?;
-        let (answered, rest) = rest.split_first_chunk()?;
-        let (json, samples) = rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
+        let (answered, json, samples) = split_samples(bytes)?;
         let mut result: LoadResult = from_json(json)?;
-        let (samples, torn) = samples.as_chunks::<SAMPLE_BYTES>();
-        if !torn.is_empty() {
-            return None;
-        }
-        result.samples = samples.iter().map(sample).collect();
-        Some(Self { result, answered: u64::from_le_bytes(*answered) })
+        result.samples = samples;
+        Some(Self { result, answered })
     }
+}
+
+/// The length of the JSON and a count, 64 bits each, little-endian; the JSON; the samples.
+fn with_samples(count: u64, json: &[u8], samples: &[Sample]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(16 + json.len() + samples.len() * SAMPLE_BYTES);
+    out.extend_from_slice(&(json.len() as u64).to_le_bytes());
+    out.extend_from_slice(&count.to_le_bytes());
+    out.extend_from_slice(json);
+    for sample in samples {
+        out.extend_from_slice(&sample.start_ns.to_le_bytes());
+        out.extend_from_slice(&sample.latency_ns.to_le_bytes());
+        out.push(sample.outcome);
+    }
+    out
+}
+
+/// The count, the JSON and the samples; `None` where the bytes are something else.
+fn split_samples(bytes: &[u8]) -> Option<(u64, &[u8], Vec<Sample>)> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    let (count, rest) = rest.split_first_chunk()?;
+    let (json, samples) = rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
+    let (samples, torn) = samples.as_chunks::<SAMPLE_BYTES>();
+    torn.is_empty().then(|| (u64::from_le_bytes(*count), json, samples.iter().map(sample).collect()))
 }
 
 fn sample(b: &[u8; SAMPLE_BYTES]) -> Sample {

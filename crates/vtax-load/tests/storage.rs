@@ -61,6 +61,7 @@ fn step(engine: StorageEngine, operation: StorageOperation) -> StorageStep {
         seed: 1,
         samples: false,
         interval: Nanos::from_secs(1),
+        read_back: None,
     }
 }
 

@@ -135,6 +135,9 @@ pub fn pieces(plan: &Plan) -> Vec<Piece> {
     }
     for service in plan.cells.iter().map(|c| &c.service) {
         add(format!("service {}", service.name), &service.kind.facts().words);
+        if let Some(access) = service.kind.access() {
+            add(format!("{} of {}", access.of, service.name), &format!("{}: {}", access.what, access.who));
+        }
     }
     pieces
 }
@@ -174,6 +177,11 @@ pub fn cautions(plan: &Plan, estimate: &Estimate) -> Vec<String> {
             cautions.push(format!("`{name}` has {vcpus} vCPUs, the other environments {cpus} CPUs"));
         }
     }
+    let misfits = plan.cells.iter().filter_map(|cell| {
+        let why = cell.service.kind.misfit(&cell.environment.kind, true)?;
+        Some(format!("`{}` is not measured: {why}", cell.id))
+    });
+    cautions.extend(misfits);
     let of_workloads = plan
         .cells
         .iter()

@@ -61,7 +61,7 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
     let measures = measures?;
     ft::check(raw, &cells, &measures, report);
     if let Some(workload) = &raw.workload {
-        storage::resolve::check_cells(&cells, workload.span, report);
+        storage::resolve::check_cells(&cells, &measures, workload.span, report);
     }
     let plan = Plan {
         version: PLAN_VERSION,

@@ -1,9 +1,9 @@
 //! Plans of the services `tgt` and `ganesha`: what their keys mean, and what is refused.
 
-use vtax_plan::estimate::requirements;
-use vtax_plan::model::{ChapMode, GaneshaBackend, Plan, ServiceKind};
+use vtax_plan::estimate::{Assumptions, cautions, estimate, pieces, requirements};
+use vtax_plan::model::{ChapMode, GaneshaBackend, Plan, ServiceKind, Workload};
 use vtax_plan::{PlanErrors, parse};
-use vtax_units::Bytes;
+use vtax_units::{Bytes, Nanos};
 
 const PLAN: &str = "\
 vtax: 1
@@ -74,4 +74,59 @@ fn what_can_not_be_is_refused_with_the_reason() {
     }
     plan(&["services=[{tgt: {size: 3MiB, luns: 2}}]", "workload.storage.processes=2"]);
     plan(&["services=[{ganesha: {backend: memory}}]"]);
+}
+
+/// A plan whose guest is protected.
+const PROTECTED: &[&str] =
+    &["environments=[native, {vm: {fault_tolerance: kemari}}]", "faults=[{at: 1s, kill: primary-host}]"];
+const FAILOVER: &str = "measure=[{failover: {load: 40/s, duration: 5s}}]";
+
+#[test]
+fn a_volume_of_a_protected_guest_may_lose_its_host() {
+    let changes =
+        [PROTECTED, &[FAILOVER, "workload.storage.operations=mix-30", "workload.storage.timeout=5s"]];
+    let plan = plan(&changes.concat());
+    assert!(plan.measures[0].kind.is_failover());
+    let Workload::Storage(storage) = &plan.cells[0].workload else { panic!("{:?}", plan.cells[0]) };
+    assert_eq!(storage.timeout, Nanos::from_secs(5));
+    // Natively nothing fails over, so nothing is measured there.
+    let measured: Vec<bool> =
+        plan.cells.iter().map(|cell| plan.is_measured(cell, &plan.measures[0])).collect();
+    assert_eq!(measured, [false, true]);
+}
+
+#[test]
+fn a_load_whose_losses_would_not_be_seen_is_refused() {
+    for (change, reason) in [
+        ("workload.storage.operations=[mix-30, random-write]", "is one test"),
+        ("workload.storage.operations=random-read", "writes at random places"),
+        ("workload.storage.operations=mix-100", "writes at random places"),
+        ("workload.storage.operations=write", "writes at random places"),
+        ("workload.storage={operations: mix-30, size: 2MiB, rate: 5/s}", "says the rate"),
+        ("workload.storage={operations: mix-30, size: 2MiB, dedupe: 10%}", "which write they are of"),
+        ("workload.storage={operations: mix-30, size: 2MiB, timeout: 0s}", "`timeout` must be"),
+    ] {
+        let text = refused(&[PROTECTED, &[FAILOVER, change]].concat());
+        assert!(text.contains(reason), "{change}: {text}");
+    }
+    let disk = ["services=disk", "environments=[native]", "faults=[{at: 1s, kill: sut}]", FAILOVER];
+    let text = refused(&[&disk[..], &["workload.storage.operations=mix-30"]].concat());
+    assert!(text.contains("would break the load as well"), "{text}");
+    let text = refused(&["services=disk", "environments=[native, {vm: {fault_tolerance: kemari}}]"]);
+    assert!(text.contains("can't be measured yet"), "{text}");
+}
+
+#[test]
+fn a_check_says_who_may_use_what_and_what_can_not_serve() {
+    let plan = plan(&[
+        "services=[{tgt: {chap: one-way, initiators: [iqn.a]}}, ganesha]",
+        "environments=[native, container]",
+    ]);
+    let pieces = pieces(&plan);
+    let of = |what: &str| &pieces.iter().find(|piece| piece.what.starts_with(what)).expect(what).how;
+    assert!(of("target iqn.2026-11.vtax:storage of tgt").contains("the initiator iqn.a alone"), "{pieces:?}");
+    assert!(of("export /vtax of ganesha").contains("every client"), "{pieces:?}");
+    let told = cautions(&plan, &estimate(&plan, &Assumptions::TCG));
+    let refused: Vec<&String> = told.iter().filter(|caution| caution.contains("NFS4ERR_PERM")).collect();
+    assert!(refused.len() == 1 && refused[0].contains("in a container"), "{told:?}");
 }

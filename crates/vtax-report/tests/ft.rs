@@ -263,3 +263,51 @@ fn a_damaged_trial_keeps_its_figures() {
     assert!(page.contains("phases.jsonl: damaged") && section(&page).contains("First answer after"));
     crate::support::balanced(&page);
 }
+
+/// Makes every load of requests one of storage, of which so many records are lost.
+fn of_storage(lost: u64) -> (String, String) {
+    rewritten(|entry| {
+        let Some(outcome) = entry.pointer_mut("/observations/0/result").filter(|o| o["kind"] == "failover")
+        else {
+            return;
+        };
+        let mut load = outcome["load"].take();
+        load.as_object_mut().unwrap().remove("of");
+        let verified = |lost: u64| {
+            serde_json::json!({
+                "records": 512, "lost": lost, "stale": 0, "torn": 0, "misplaced": 0, "corrupt": 0, "uncertain": 3
+            })
+        };
+        outcome["load"] = serde_json::json!({
+            "of": "storage", "load": load, "record": 4096, "processes": [], "verified": verified(0),
+            "failures": [], "first_failure": null,
+            "cache": {"of": 0, "dropped": null, "before": null, "after": null},
+            "io": {"fetched": null, "device": null},
+            "facts": {"what": "", "block": 512, "capacity": null, "write_cache": null, "counters": []},
+            "read_back": {
+                "acknowledged": 170, "unacknowledged": 4, "verified": verified(lost), "unread": 0, "took": "1s"
+            },
+        });
+    })
+}
+
+#[test]
+fn every_acknowledged_write_is_accounted_for() {
+    let (page, table) = of_storage(0);
+    let section = section(&page);
+    assert_eq!(section.matches(" id=\"ft-writes\"").count(), 1);
+    assert!(section.contains("every one of 170 acknowledged writes is there"), "{section}");
+    assert!(section.contains(">passed<") && !section.contains(">failed<"));
+    assert!(table.contains("acknowledged writes") && table.contains("passed"), "{table}");
+    // It is a load like any other: the courses around the fault are drawn.
+    assert!(section.contains(" id=\"ft-around\""));
+}
+
+#[test]
+fn a_lost_write_fails_and_is_said() {
+    let (page, table) = of_storage(2);
+    let section = section(&page);
+    assert!(section.contains("of 512 records read back after 170 acknowledged writes, 2 lost."), "{section}");
+    assert!(section.contains(">failed<"));
+    assert!(table.contains("of 512 records read back: 2 lost"), "{table}");
+}

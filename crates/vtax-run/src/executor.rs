@@ -98,6 +98,10 @@ impl LabExecutor {
         if let Some(hidden) = hidden.filter(|_| self.lab.has_namespaces()) {
             return Some(hidden.why);
         }
+        let in_host_namespace = vtax_sys::caps::in_initial_user_namespace();
+        if let Some(why) = cell.service.kind.misfit(&cell.environment.kind, in_host_namespace) {
+            return Some(why);
+        }
         if let Some(obstacle) = self.lab.path_obstacle(&cell.path) {
             return Some(obstacle);
         }

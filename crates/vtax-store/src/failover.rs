@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use vtax_load::storage::StorageResult;
 use vtax_load::{LatencyHistogram, LoadResult};
 use vtax_plan::model::Fault;
 use vtax_units::{Nanos, Rate};
@@ -66,6 +67,8 @@ pub enum FailoverLoad {
     Requests(Box<LoadResult>),
     /// SIP scenarios.
     Scenarios(Box<ImsOutcome>),
+    /// Reads and writes of storage, and what was read back of them.
+    Storage(Box<StorageResult>),
 }
 
 /// A stretch of time.

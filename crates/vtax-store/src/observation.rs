@@ -118,6 +118,7 @@ impl Finding {
             Self::Latency { load, .. } | Self::Throughput { load } => Some(load),
             Self::Failover(failover) => match &failover.load {
                 FailoverLoad::Requests(load) => Some(load),
+                FailoverLoad::Storage(found) => Some(&found.load),
                 FailoverLoad::Scenarios(_) => None,
             },
             Self::Capacity(_) | Self::Ims(_) | Self::Network(_) | Self::Storage(_) | Self::Unknown { .. } => {
@@ -132,6 +133,7 @@ impl Finding {
             Self::Latency { load, .. } | Self::Throughput { load } => Some(load),
             Self::Failover(failover) => match &mut failover.load {
                 FailoverLoad::Requests(load) => Some(load),
+                FailoverLoad::Storage(found) => Some(&mut found.load),
                 FailoverLoad::Scenarios(_) => None,
             },
             Self::Capacity(_) | Self::Ims(_) | Self::Network(_) | Self::Storage(_) | Self::Unknown { .. } => {

@@ -9,13 +9,15 @@ use vtax_sys::require::{Need, need};
 
 const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
 
-/// Runs a plan with one protected environment; the exit code, what was printed, and the run directory.
-fn run(directory: &Path, fault_tolerance: &str) -> (Option<i32>, String, PathBuf) {
+const HTTP: &str = "services: http\nworkload: {http: {target: /bytes/100, connections: 4, timeout: 5s}}\n";
+
+/// Runs a plan with one protected environment and this service and workload; the exit code, what was printed, and the run
+/// directory.
+fn run(directory: &Path, fault_tolerance: &str, of: &str) -> (Option<i32>, String, PathBuf) {
     let plan = format!(
         "vtax: 1\nname: small\nbaseline: guest\n\
          environments: {{vm: {{name: guest, memory: 256MiB, fault_tolerance: {fault_tolerance}}}}}\n\
-         services: http\nworkload: {{http: {{target: /bytes/100, connections: 4, timeout: 5s}}}}\n\
-         measure: {{failover: {{load: 40/s, warmup: 500ms, duration: 5s}}}}\n\
+         {of}measure: {{failover: {{load: 40/s, warmup: 500ms, duration: 5s}}}}\n\
          faults: [{{at: 2s, kill: primary-host}}, {{at: 3s, restore: hosts}}]\n\
          repeat: 1\nbudget: {{sut_memory: 256MiB}}\n"
     );
@@ -34,20 +36,22 @@ fn time(value: &Value) -> u64 {
     text.parse::<vtax_units::Nanos>().expect("a duration").0
 }
 
+/// The trial of a run that has one.
+fn trial(run: &Path) -> Value {
+    let journal = std::fs::read_to_string(run.join("journal.jsonl")).expect("written");
+    let mut lines = journal.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    lines.find(|line| line["event"] == "trial-ended").expect("a trial")
+}
+
 #[test]
 fn a_protected_service_outlives_its_host() {
     if !need(&[Need::Root, Need::Vm]) {
         return;
     }
     let directory = tempfile::tempdir().expect("a directory");
-    let (code, text, out) = run(directory.path(), "kemari");
+    let (code, text, out) = run(directory.path(), "kemari", HTTP);
     assert_eq!(code, Some(0), "{text}");
-    let journal = std::fs::read_to_string(out.join("journal.jsonl")).expect("written");
-    let trial = journal
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
-        .find(|line| line["event"] == "trial-ended")
-        .expect("a trial");
+    let trial = trial(&out);
     let outcome = &trial["observations"][0]["result"];
     let fault = &outcome["faults"][0];
     assert_eq!((&outcome["kind"], &fault["protected"]), (&"failover".into(), &true.into()), "{trial}");
@@ -70,7 +74,34 @@ fn a_host_that_is_too_small_ends_the_run_with_what_to_do() {
         return;
     }
     let directory = tempfile::tempdir().expect("a directory");
-    let (code, text, _) = run(directory.path(), "{mode: kemari, secondary_memory: 64MiB}");
+    let (code, text, _) = run(directory.path(), "{mode: kemari, secondary_memory: 64MiB}", HTTP);
     assert_eq!(code, Some(3), "{text}");
     assert!(text.contains("raise `secondary_memory`"), "{text}");
+}
+
+/// tgt acknowledges writes before they are on its disk, but the copy of the guest has everything that its clients were told.
+#[test]
+fn acknowledged_writes_outlive_the_host() {
+    if !need(&[Need::Root, Need::Vm]) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let storage = "services: {tgt: {size: 2MiB}}\n\
+                   workload: {storage: {operations: mix-30, size: 2MiB, depth: 32, timeout: 5s}}\n";
+    let (code, text, out) = run(directory.path(), "kemari", storage);
+    assert_eq!(code, Some(0), "{text}");
+    let trial = trial(&out);
+    let outcome = &trial["observations"][0]["result"];
+    assert_eq!(outcome["faults"][0]["recovered"]["how"], "promoted", "{outcome}");
+    let load = &outcome["load"];
+    let back = &load["read_back"];
+    // 40 a second for 5.5 s, 70 % of them writes: most were acknowledged.
+    assert!(back["acknowledged"].as_u64().expect("a number") > 80, "{back}");
+    assert_eq!(back["verified"]["records"], 512, "{back}");
+    for wrong in ["lost", "stale", "torn", "misplaced", "corrupt"] {
+        assert_eq!((&back["verified"][wrong], &load["verified"][wrong]), (&0.into(), &0.into()), "{load}");
+    }
+    assert_eq!(back["unread"], 0, "{back}");
+    assert!(text.contains("acknowledged writes") && text.contains("passed"), "{text}");
+    assert!(out.join("trials/000/samples.parquet").exists());
 }

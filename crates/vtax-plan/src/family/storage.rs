@@ -1,5 +1,6 @@
 //! Storage workloads.
 
+pub(crate) mod access;
 pub(crate) mod ganesha;
 pub mod limits;
 pub(crate) mod model;
@@ -15,13 +16,16 @@ use vtax_units::Nanos;
 use super::{Misfit, WorkloadModel};
 use crate::assumptions::Assumptions;
 use crate::model::{
-    EnvironmentKind, MeasureKind, Protocol, SteadyState, StorageMeasure, StorageTest, StorageWorkload,
+    EnvironmentKind, Measure, MeasureKind, Protocol, SteadyState, StorageMeasure, StorageOperation, StorageSync,
+    StorageTest, StorageWorkload,
 };
 
 /// Bytes per second that a disk is taken to move where nothing is known: an estimate of time only.
 const RATE_OF_DISKS: f64 = 100e6;
 /// The same for a guest under emulation.
 const RATE_EMULATED: f64 = 25e6;
+/// What it usually takes to read everything back after a load with faults.
+const READ_BACK: Nanos = Nanos::from_secs(3);
 /// What comes on top of each test: getting files ready, dropping caches, counters.
 const AROUND: Nanos = Nanos::from_millis(150);
 
@@ -33,15 +37,20 @@ impl WorkloadModel for StorageWorkload {
     fn accepts(&self, measure: &MeasureKind) -> Result<(), Misfit> {
         match measure {
             MeasureKind::Storage(_) => Ok(()),
+            MeasureKind::Failover(_) => self.may_break(),
             _ => Err(Misfit {
                 why: "tests of storage have rates and times of their own",
-                instead: "write `storage` instead",
+                instead: "write `storage` instead, or `failover` where things break",
             }),
         }
     }
 
     fn measuring(&self, measure: &MeasureKind, _: &Assumptions, environment: &EnvironmentKind) -> Nanos {
-        let MeasureKind::Storage(storage) = measure else { return Nanos::ZERO };
+        let storage = match measure {
+            MeasureKind::Storage(storage) => storage,
+            MeasureKind::Failover(_) => return Nanos(measure.timing().least().0.saturating_add(READ_BACK.0)),
+            _ => return Nanos::ZERO,
+        };
         let rate = if matches!(environment, EnvironmentKind::Vm(_)) { RATE_EMULATED } else { RATE_OF_DISKS };
         self.tests.iter().fold(Nanos::ZERO, |sum, test| {
             let bytes = test.shape.file.0 as f64 * f64::from(test.shape.processes);
@@ -60,6 +69,7 @@ impl WorkloadModel for StorageWorkload {
     fn shortest_part(&self, measure: &MeasureKind) -> Option<Nanos> {
         match measure {
             MeasureKind::Storage(storage) => Some(storage.duration.min(storage.longest)),
+            MeasureKind::Failover(failover) => Some(failover.duration),
             _ => None,
         }
     }
@@ -68,11 +78,57 @@ impl WorkloadModel for StorageWorkload {
         &self.tests
     }
 
+    fn caution(&self, measure: &Measure) -> Option<String> {
+        let unsynced = |test: &StorageTest| {
+            let writes = test.operation.writes() && !test.operation.of_names();
+            writes && test.shape.sync == StorageSync::None
+        };
+        let told = matches!(measure.kind, MeasureKind::Storage(_)) && self.tests.iter().any(unsynced);
+        told.then(|| {
+            "with `sync: none` nothing is asked to be durable: the throughput of writes is that until the last was acknowledged"
+                .to_owned()
+        })
+    }
+
     fn kernel_modules(&self) -> BTreeSet<String> {
         // Of the guest's disk, on whichever bus it is, and of its file system. Kernels that have one built in don't miss it.
         ["virtio_blk", "virtio_scsi", "sd_mod", "nvme", "ahci", "crc32c_generic", "ext4"]
             .map(str::to_owned)
             .into()
+    }
+}
+
+impl StorageWorkload {
+    /// Whether it may be held while things break: one test, whose writes can be told apart when they are read back.
+    fn may_break(&self) -> Result<(), Misfit> {
+        let refuse = |why, instead| Err(Misfit { why, instead });
+        let [test] = &self.tests[..] else {
+            return refuse(
+                "the load that is held while things break is one test",
+                "give it one operation, such as `operations: mix-50`, and no lists",
+            );
+        };
+        let writes = match test.operation {
+            StorageOperation::RandomWrite => true,
+            StorageOperation::Mix { reads } => reads < 100,
+            _ => false,
+        };
+        if !writes {
+            return refuse(
+                "the load that is held while things break writes at random places",
+                "write `operations: random-write`, or a `mix` such as `mix-50`",
+            );
+        }
+        if test.rate.is_some() {
+            return refuse("the measure says the rate of its load", "leave the workload's `rate` out");
+        }
+        if test.shape.dedupe.0 > 0.0 {
+            return refuse(
+                "blocks with the contents of others don't tell which write they are of",
+                "leave `dedupe` out",
+            );
+        }
+        Ok(())
     }
 }
 

@@ -13,6 +13,7 @@ pub use crate::family::redis::limits as redis_limits;
 pub use crate::family::redis::model::*;
 pub use crate::family::sip::identity::*;
 pub use crate::family::sip::model::*;
+pub use crate::family::storage::access::Access;
 pub use crate::family::storage::ganesha::{GaneshaBackend, GaneshaOptions};
 pub use crate::family::storage::limits as storage_limits;
 pub use crate::family::storage::model::*;

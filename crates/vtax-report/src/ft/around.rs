@@ -55,7 +55,9 @@ pub(super) fn overlays(
             let recorder = Recorder::new(windows, at, outcome.duration.as_secs_f64());
             let trial = run.trial(record.index);
             let read = match &outcome.load {
-                FailoverLoad::Requests(_) => requests(&trial, outcome, &recorder, &mut found),
+                FailoverLoad::Requests(_) | FailoverLoad::Storage(_) => {
+                    requests(&trial, outcome, &recorder, &mut found)
+                }
                 FailoverLoad::Scenarios(ims) => {
                     sip::scenarios(&trial, outcome, &ims.phases, &recorder, &mut found)
                 }

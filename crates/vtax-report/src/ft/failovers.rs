@@ -6,6 +6,7 @@ use super::course::{Course, Kind, Window};
 use super::failover::{End, Failover};
 use super::figures::{Figure, Quantity};
 use super::protects::Mode;
+use super::writes::Writes;
 use crate::family::sip::study::Study;
 
 /// What a run has about fault tolerance: one part per group of compared cells.
@@ -53,6 +54,8 @@ pub(crate) struct Environment {
     pub(crate) loaded: f64,
     pub(crate) costs: Costs,
     pub(crate) overlays: Vec<Overlay>,
+    /// What became of acknowledged writes, by trial, where the load was one of storage.
+    pub(crate) writes: Vec<Writes>,
 }
 
 /// A time without protection or without anybody who runs the service, in seconds since the load of its trial began.

@@ -19,6 +19,7 @@ mod sip;
 mod tables;
 pub(crate) mod trial;
 mod words;
+mod writes;
 
 use std::sync::OnceLock;
 

@@ -7,7 +7,7 @@ use super::figures::{QUANTITIES, seen_of};
 use super::plot::around as picture;
 use super::plot::takeover::{Lane, Part, takeover};
 use super::words::sentence;
-use super::{costs, facts};
+use super::{costs, facts, writes};
 use crate::context::Context;
 use crate::html::parts::{close_table, figure, heading, open_table, scrolling};
 use crate::markup::Markup;
@@ -37,6 +37,7 @@ pub(super) fn failovers(context: &Context, ft: &Ft) -> Markup {
             m.add(&how_to_read()).add(&meanings());
             m.add(&lanes(&all));
         }
+        m.add(&writes::section(group));
         m.add(&around(group));
         m.add(&costs::all(context.rows(), group));
         m.add(&facts::all(context, group));

@@ -10,6 +10,7 @@ use super::around::overlays;
 use super::failovers::{Costs, Environment, Ft, Group, Span};
 use super::protects::Mode;
 use super::trial::{broken, failover, one};
+use super::writes;
 use crate::data::RunData;
 use crate::family::sip::study;
 
@@ -120,6 +121,7 @@ fn environment(
         loaded,
         costs,
         overlays: Vec::new(),
+        writes: trials.iter().filter_map(|trial| writes::of_trial(trial)).collect(),
     };
     environment.overlays = overlays(run, &environment, trials, damage);
     environment

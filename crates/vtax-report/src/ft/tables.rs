@@ -4,6 +4,7 @@ use super::course::overlay;
 use super::failover::End;
 use super::failovers::{Environment, Ft, Group};
 use super::figures::QUANTITIES;
+use super::writes;
 use crate::table::{Cell, Table, count, number, number_or_none, text, text_or_none, yes_no};
 
 /// Every table; none where the run has nothing about fault tolerance.
@@ -15,6 +16,7 @@ pub(super) fn tables(ft: &Ft) -> Vec<Table> {
     if environments(ft).any(|(_, e)| !e.problems.is_empty()) {
         tables.push(problems(ft));
     }
+    tables.extend(writes::table(ft));
     tables
 }
 

@@ -7,6 +7,7 @@ use vtax_units::Nanos;
 
 use super::failover::{Counts, End, Failover, Times};
 use super::figures::QUANTITIES;
+use super::writes;
 use crate::metric::{Info, Value, exact, higher, lower};
 use crate::words::invalid;
 
@@ -21,6 +22,7 @@ pub(crate) const METRICS: &[Info] = &[
     lower("first_answer", "fault to first answer", "ns", 0),
     lower("requests_lost", "requests lost per fault", "", 0),
     lower("requests_delayed", "requests delayed per fault", "", 0),
+    lower("writes_wrong", "acknowledged writes lost or wrong", "", 0),
 ];
 
 /// What a trial with faults found.
@@ -174,6 +176,7 @@ pub(crate) fn values(record: &TrialRecord) -> Vec<Value> {
         let found: Vec<f64> = survived.iter().filter_map(|f| of.and_then(|of| of(f))).collect();
         put(metric, vtax_stats::quantile(&found, 0.5));
     }
+    put("writes_wrong", writes::wrong(record));
     values
 }
 

@@ -3,6 +3,7 @@
 use super::failover::{Counts, End};
 use super::failovers::{Environment, Ft, Series};
 use super::figures::{Figure, QUANTITIES, Quantity};
+use super::writes;
 use crate::text::{shorten, wrap};
 
 fn quantity(name: &str) -> Option<&'static Quantity> {
@@ -107,6 +108,7 @@ pub(crate) fn terminal(ft: &Ft) -> String {
         if excluded > 0 {
             out.push_str(&format!("    {excluded} more don't count; the report says why\n"));
         }
+        out.push_str(&writes::terminal(group));
     }
     out
 }

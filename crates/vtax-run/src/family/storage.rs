@@ -8,18 +8,19 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use vtax_agent::AgentError;
+use vtax_agent::{AgentError, Client};
 use vtax_load::storage::iscsi::{ChapSecret, IscsiSpec};
 use vtax_load::storage::nfs::NfsSpec;
-use vtax_load::storage::{LocalSpec, StorageResult, StorageSpec, StorageStep, TIMEOUT, TargetSpec};
+use vtax_load::storage::{LocalSpec, StorageResult, StorageSpec, StorageStep, TargetSpec};
 use vtax_load::{LoadSpec, Model, Progress, Segment, Step};
 use vtax_plan::model::{
-    ChapMode, DiskOptions, GaneshaOptions, MeasureKind, ServiceKind, StorageCache, StorageMeasure,
-    StorageTest, StorageWorkload, TgtOptions,
+    ChapMode, DiskOptions, FailoverMeasure, GaneshaOptions, MeasureKind, ServiceKind, StorageCache,
+    StorageMeasure, StorageOperation, StorageTest, StorageWorkload, TgtOptions,
 };
 use vtax_probe::Snapshot;
 use vtax_probe::delta::Interval;
 use vtax_probe::layers::{Hosting, break_down};
+use vtax_store::failover::FailoverLoad;
 use vtax_store::record::{Finding, InvalidReason, Observation, Validity};
 use vtax_store::storage::{HostStorage, ServerStorage, StorageFinding};
 use vtax_sys::chain;
@@ -27,13 +28,19 @@ use vtax_sys::clock::unix_ms;
 use vtax_units::{CpuSet, Nanos, Rate};
 use vtax_vm::Cache;
 
+use crate::failover::{self, Held};
 use crate::instrument::{Ends, Instrument, Measured, Site, not_made};
-use crate::observe::RunEvent;
+use crate::observe::{Observer, RunEvent};
 use crate::order::Order;
 use crate::probes::Mark;
+use crate::requests;
 
 /// Time at the start of a timed test that doesn't count, as a share of what does.
 const WARM_UP: f64 = 0.1;
+/// Time of the reads after a file was laid out.
+const LAYING_OUT: Nanos = Nanos::from_millis(50);
+/// The longest that reading everything back may take: a guest may have to boot before.
+const READ_BACK: Nanos = Nanos::from_secs(60);
 
 /// Directory of the host in which disks of trials are made.
 pub(crate) fn directory(options: &DiskOptions) -> PathBuf {
@@ -70,11 +77,80 @@ impl<'a> Tests<'a> {
 fn unit(options: &TgtOptions, address: SocketAddr) -> IscsiSpec {
     let secret = |(name, secret): (&str, &str)| ChapSecret { name: name.into(), secret: secret.into() };
     let mut spec = IscsiSpec::new(address, TgtOptions::TARGET, 1);
+    // The units were made for this trial: what is in them needn't be looked at, which takes time in a guest.
+    spec.overwrite = true;
     spec.units = options.luns as u16;
     spec.chap = (options.chap != ChapMode::None).then(|| secret(TgtOptions::INITIATOR_CHAP));
     spec.mutual = (options.chap == ChapMode::Mutual).then(|| secret(TgtOptions::TARGET_CHAP));
     spec.initiator = options.initiators.first().cloned().unwrap_or(spec.initiator);
     spec
+}
+
+impl Tests<'_> {
+    /// Holds the workload's one test while things break, and reads back what was acknowledged.
+    fn while_things_break(
+        &self,
+        site: &mut Site<'_>,
+        order: &Order<'_>,
+        measure: &FailoverMeasure,
+    ) -> Result<Measured, AgentError> {
+        let Some(test) = self.workload.tests.first() else {
+            return Err(not_made(order, "a storage workload without a test"));
+        };
+        let step = held_step(test, measure, order.rate()?, order.seed);
+        let (client, observer) = (site.client, site.observer);
+        // Faults come at their times from the load's start on, so the file is laid out before.
+        run(client, observer, laying_out(&step))?;
+        failover::measure(site, order, measure, || run(client, observer, step).map(held))
+    }
+}
+
+/// A step that needs the same file, and is over at once.
+fn laying_out(step: &StorageStep) -> StorageStep {
+    StorageStep {
+        operation: StorageOperation::RandomRead,
+        model: Model::Closed,
+        warmup: Nanos::ZERO,
+        duration: LAYING_OUT,
+        samples: false,
+        interval: LAYING_OUT,
+        read_back: None,
+        ..step.clone()
+    }
+}
+
+/// The step of a test that is held while things break.
+fn held_step(test: &StorageTest, measure: &FailoverMeasure, rate: Rate, seed: u64) -> StorageStep {
+    let duration = Nanos(measure.warmup.0.saturating_add(measure.duration.0));
+    StorageStep {
+        shape: test.shape.clone(),
+        operation: test.operation,
+        model: Model::Open {
+            arrivals: measure.arrivals,
+            profile: vec![Segment { from: rate, to: rate, duration }],
+        },
+        warmup: measure.warmup,
+        duration: measure.duration,
+        once: false,
+        cache: test.cache,
+        seed,
+        samples: true,
+        interval: requests::interval(measure),
+        read_back: Some(READ_BACK),
+    }
+}
+
+/// What a load while things broke came to. That what was read is wrong is what such a measure is made to find: it costs no trial.
+fn held(result: StorageResult) -> Held {
+    let load = &result.load;
+    Held {
+        started_unix_ns: load.started_unix_ns,
+        duration: load.duration,
+        course: requests::course(load),
+        validity: requests::validity(load),
+        load: FailoverLoad::Storage(Box::new(result)),
+        phases: Vec::new(),
+    }
 }
 
 impl Instrument for Tests<'_> {
@@ -83,7 +159,7 @@ impl Instrument for Tests<'_> {
             target: self.target(ends),
             // The agent is bound to the system's CPUs already.
             cpus: CpuSet::default(),
-            timeout: TIMEOUT.into(),
+            timeout: self.workload.timeout,
             seed: order.seed,
             keep: false,
         })
@@ -94,8 +170,10 @@ impl Instrument for Tests<'_> {
     }
 
     fn measure(&mut self, site: &mut Site<'_>, order: &Order<'_>) -> Result<Measured, AgentError> {
-        let MeasureKind::Storage(measure) = &order.measure.kind else {
-            return Err(not_made(order, "a storage workload"));
+        let measure = match &order.measure.kind {
+            MeasureKind::Storage(measure) => measure,
+            MeasureKind::Failover(measure) => return self.while_things_break(site, order, measure),
+            _ => return Err(not_made(order, "a storage workload")),
         };
         let tests = &self.workload.tests;
         let mut observations = Vec::with_capacity(tests.len());
@@ -146,6 +224,7 @@ fn step(test: &StorageTest, measure: &StorageMeasure, seed: u64) -> StorageStep 
         seed,
         samples: false,
         interval: Nanos((measure.duration.0 / 20).clamp(100_000_000, 1_000_000_000)),
+        read_back: None,
     }
 }
 
@@ -170,7 +249,8 @@ fn make(
     let before = fetched(site);
     let client = client(site, on_sut);
     let mark = site.probes.mark(site.sut);
-    let result = run(site, step.clone(), on_sut)?;
+    let loader = if on_sut { site.sut } else { site.client };
+    let result = run(loader, site.observer, step.clone())?;
     let end = site.probes.mark(site.sut);
     let client = client.zip(self::client(site, on_sut));
     host.fetched = before.zip(fetched(site)).map(|(before, after)| after.saturating_sub(before));
@@ -198,15 +278,14 @@ fn make(
     Ok(observation)
 }
 
-fn run(site: &Site<'_>, step: StorageStep, on_sut: bool) -> Result<StorageResult, AgentError> {
+fn run(loader: &Client, observer: &dyn Observer, step: StorageStep) -> Result<StorageResult, AgentError> {
     let within = step.longest();
     let mut last = Progress::default();
-    let loader = if on_sut { site.sut } else { site.client };
     loader.run_step(Step::Storage(Box::new(step)), within, &mut |progress| {
         let lately = progress.since(&last);
         let seconds = lately.elapsed.as_secs_f64();
         if seconds > 0.0 {
-            site.observer.observe(&RunEvent::Rate { rate: Rate(lately.ok as f64 / seconds) });
+            observer.observe(&RunEvent::Rate { rate: Rate(lately.ok as f64 / seconds) });
         }
         last = *progress;
     })
@@ -299,6 +378,23 @@ mod tests {
         assert!(matches!(of_trial(&[test(warm)]), Validity::Invalid { .. }));
         let wrong = of_trial(&[test(Validity::Valid), test(invalid(InvalidReason::DataWrong))]);
         assert!(matches!(wrong, Validity::Invalid { reason: InvalidReason::DataWrong, .. }));
+    }
+
+    #[test]
+    fn a_load_with_faults_finds_its_file_laid_out_and_is_read_back() {
+        let plan = "vtax: 1\nname: t\nbaseline: vm\nenvironments: {vm: {fault_tolerance: kemari}}\nservices: tgt\n\
+                    workload: {storage: {operations: mix-30, size: 1MiB, depth: 8}}\n\
+                    measure: {failover: {load: 40/s, duration: 5s}}\nfaults: {at: 1s, kill: primary-host}\n";
+        let plan = vtax_plan::parse("t", plan.as_bytes(), &[] as &[&str]).unwrap_or_else(|e| panic!("{e}"));
+        let test = &plan.cells[0].workload.model().storage_tests()[0];
+        let MeasureKind::Failover(measure) = &plan.measures[0].kind else { unreachable!() };
+        let held = held_step(test, measure, Rate(40.0), 1);
+        let before = laying_out(&held);
+        assert!(held.samples && held.read_back.is_some() && !held.once);
+        // The same file, so that it is there when the load starts; nothing is written again.
+        assert_eq!((&before.shape, before.read_back), (&held.shape, None));
+        assert!(before.operation.only_reads() && !before.operation.is_sequential());
+        assert!(held.check().is_ok() && before.check().is_ok());
     }
 
     #[test]

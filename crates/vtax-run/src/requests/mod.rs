@@ -109,8 +109,7 @@ fn held(
         seed: order.seed,
         samples: true,
     };
-    let interval = FAILOVER_INTERVAL.max(Nanos(measure.duration.0 / MOST_INTERVALS));
-    let load = generator.run(step.in_intervals(interval))?.result;
+    let load = generator.run(step.in_intervals(interval(measure)))?.result;
     Ok(Held {
         started_unix_ns: load.started_unix_ns,
         duration: load.duration,
@@ -121,8 +120,13 @@ fn held(
     })
 }
 
+/// Length of the intervals of a load while things break.
+pub(crate) fn interval(measure: &FailoverMeasure) -> Nanos {
+    FAILOVER_INTERVAL.max(Nanos(measure.duration.0 / MOST_INTERVALS))
+}
+
 /// What clients saw of a load.
-fn course(load: &LoadResult) -> Course {
+pub(crate) fn course(load: &LoadResult) -> Course {
     let mut course = Course::new(load.duration);
     for sample in &load.samples {
         let started = Nanos(sample.start_ns);
@@ -163,7 +167,7 @@ fn judge(
 }
 
 /// What a step is worth, however it went along.
-fn validity(result: &LoadResult) -> Validity {
+pub(crate) fn validity(result: &LoadResult) -> Validity {
     match result.doubt() {
         None => Validity::Valid,
         Some(Doubt::NothingSucceeded(why)) => invalid(InvalidReason::NothingSucceeded, why),

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use vtax_plan::model::{StorageCache, StorageOperation};
 use vtax_sys::sched;
@@ -11,6 +11,8 @@ use vtax_units::Nanos;
 use super::counters::Moment;
 use super::generations::Generations;
 use super::pattern::{Pattern, Place, SECTOR};
+use super::readback::Log;
+use super::result::ReadBack;
 use super::spec::{StorageSpec, StorageStep};
 use super::target::{CacheDropped, Done, Facts, Kind, Operation, Shape, StorageError, Target};
 use super::worker::{Found, Job, Worker};
@@ -23,6 +25,8 @@ const LEAD_IN: Nanos = Nanos::from_millis(5);
 const CHUNK: u64 = 1 << 20;
 /// Operations under way then.
 const CHUNKS: u16 = 2;
+/// The longest try to open a target whose data is read back.
+const OPENING: Duration = Duration::from_secs(3);
 /// How long one of these may take.
 const CHUNK_WAIT: u64 = 20_000_000;
 
@@ -41,6 +45,7 @@ pub(super) struct Made {
     pub(super) dropped: Option<CacheDropped>,
     pub(super) before: Option<u64>,
     pub(super) after: Option<u64>,
+    pub(super) read_back: Option<ReadBack>,
 }
 
 /// Where processes wait until all are ready. Then it says when they start.
@@ -139,11 +144,36 @@ impl<'a> Process<'a> {
         let after = target.cached();
         let first_failure = target.first_failure().map(str::to_owned);
         let facts = target.facts();
-        target.finish()?;
+        let finished = target.finish();
+        drop(target);
+        let read_back = self.step.read_back.map(|within| self.read_back(found.writes, within));
+        if read_back.is_none() {
+            // What breaks under a load may well be gone at its end.
+            finished?;
+        }
         if self.step.operation == StorageOperation::Remove {
             self.files.names.emptied();
         }
-        Ok(Some(Made { found, facts, first_failure, dropped, before, after }))
+        Ok(Some(Made { found, facts, first_failure, dropped, before, after, read_back }))
+    }
+
+    /// Reads back what was written.
+    fn read_back(&self, (begun, acknowledged): (u64, u64), within: Nanos) -> ReadBack {
+        let shape = &self.step.shape;
+        let log = Log {
+            worker: self.number,
+            pattern: self.pattern,
+            generations: &self.files.data,
+            record: shape.record.0,
+            size: shape.file.0,
+        };
+        let until = Instant::now() + Duration::from(within);
+        // Where nobody answers, the next try may: one must not take all of the time.
+        let timeout = Duration::from(self.spec.timeout).min(OPENING);
+        let read_back = log.read_back(self.control, until, |record, depth| {
+            self.spec.target.open(shape, self.shape(u64::from(record), depth), timeout)
+        });
+        ReadBack { acknowledged, unacknowledged: begun - acknowledged, ..read_back }
     }
 
     fn job(&self, epoch: Nanos) -> Job<'a> {
@@ -153,10 +183,13 @@ impl<'a> Process<'a> {
         Job { step: self.step, pattern: self.pattern, window, timeout: self.spec.timeout.0, epoch }
     }
 
-    fn open(&self, record: u64, depth: u16) -> Result<Box<dyn Target>, StorageError> {
+    fn shape(&self, record: u64, depth: u16) -> Shape {
         let size = self.step.shape.file.0;
-        let shape = Shape { worker: self.number, files: 1, size, record: record as u32, depth };
-        self.spec.target.open(&self.step.shape, shape, self.spec.timeout.into())
+        Shape { worker: self.number, files: 1, size, record: record as u32, depth }
+    }
+
+    fn open(&self, record: u64, depth: u16) -> Result<Box<dyn Target>, StorageError> {
+        self.spec.target.open(&self.step.shape, self.shape(record, depth), self.spec.timeout.into())
     }
 
     /// Lays files out where the step needs what isn't there, and reads them where the cache is to be warm.

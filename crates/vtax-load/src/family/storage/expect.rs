@@ -22,6 +22,14 @@ pub(super) fn compare(
         (Worst::Elsewhere, _) => (Outcome::Corrupt, &mut verified.misplaced),
         (Worst::Damaged, _) => (Outcome::Corrupt, &mut verified.corrupt),
         (_, Expected::Any) => (Outcome::Ok, &mut verified.uncertain),
+        (Worst::None { zero, least, most }, Expected::Between { acknowledged, newest }) => {
+            match between((zero, least, most), acknowledged, newest) {
+                Outcome::Ok => (Outcome::Ok, &mut verified.uncertain),
+                Outcome::Lost => (Outcome::Lost, &mut verified.lost),
+                Outcome::Stale => (Outcome::Stale, &mut verified.stale),
+                _ => (Outcome::Corrupt, &mut verified.torn),
+            }
+        }
         (Worst::None { least: 0, most: 0, .. }, Expected::Nothing) => return Outcome::Ok,
         (_, Expected::Nothing) => (Outcome::Corrupt, &mut verified.corrupt),
         (Worst::None { zero: true, least: 0, most: 0 }, Expected::Generation(_)) => {
@@ -43,6 +51,22 @@ pub(super) fn compare(
     };
     *count += 1;
     outcome
+}
+
+/// Whether a record with writes that were not acknowledged holds nothing older than the last one that was. Such a write may be there
+/// in part: each sector by itself must be right.
+fn between((zero, least, most): (bool, u32, u32), acknowledged: u32, newest: u32) -> Outcome {
+    let all_zero = zero && most == 0;
+    let older = least > 0 && least < acknowledged;
+    if acknowledged > 0 && all_zero {
+        Outcome::Lost
+    } else if (older && !zero && most < acknowledged) || least > newest {
+        Outcome::Stale
+    } else if older || (zero && acknowledged > 0) || most > newest {
+        Outcome::Corrupt
+    } else {
+        Outcome::Ok
+    }
 }
 
 /// What the sectors of a record turned out to be.
@@ -136,6 +160,27 @@ mod tests {
         assert_eq!(judged([1; 8], Expected::Nothing), (Outcome::Corrupt, Verified { corrupt: 1, ..of() }));
         let uncertain = Verified { uncertain: 1, ..of() };
         assert_eq!(judged([3, 3, 3, 3, 2, 2, 2, 2], Expected::Any), (Outcome::Ok, uncertain));
+    }
+
+    #[test]
+    fn a_write_without_an_answer_may_be_there_but_the_acknowledged_one_must() {
+        let of = Verified::default;
+        let since = Expected::Between { acknowledged: 3, newest: 5 };
+        let uncertain = (Outcome::Ok, Verified { uncertain: 1, ..of() });
+        for held in [[3; 8], [5; 8], [3, 3, 4, 4, 5, 5, 3, 3]] {
+            assert_eq!(judged(held, since), uncertain, "{held:?}");
+        }
+        assert_eq!(judged([0; 8], since), (Outcome::Lost, Verified { lost: 1, ..of() }));
+        assert_eq!(judged([2; 8], since), (Outcome::Stale, Verified { stale: 1, ..of() }));
+        let torn = (Outcome::Corrupt, Verified { torn: 1, ..of() });
+        for held in [[2, 3, 3, 3, 3, 3, 3, 3], [0, 3, 3, 3, 3, 3, 3, 3], [2, 0, 2, 2, 2, 2, 2, 2]] {
+            assert_eq!(judged(held, since), torn, "{held:?}");
+        }
+        assert_eq!(judged([6; 8], since).0, Outcome::Stale, "nobody wrote that");
+        let first = Expected::Between { acknowledged: 0, newest: 1 };
+        for held in [[0; 8], [1; 8], [0, 0, 0, 0, 1, 1, 1, 1]] {
+            assert_eq!(judged(held, first), uncertain, "{held:?}");
+        }
     }
 
     #[test]

@@ -2,10 +2,13 @@
 
 /// Records of a piece. A piece whose records all have one generation takes no table, so that a sweep over a terabyte doesn't either.
 const PIECE: usize = 4096;
-/// A write of the record failed or is under way: it may have the generation before, too.
-const UNCERTAIN: u16 = 0x8000;
+/// Bits of a value for the generation that was begun last. Those above count the writes since the last acknowledged one: each of
+/// them failed or is under way, so that the record may hold it or not.
+const BITS: u32 = 11;
 /// Generations begin again after this.
-const LAST: u16 = 0x7fff;
+const LAST: u16 = (1 << BITS) - 1;
+/// So many writes that were not acknowledged can't be told apart from more.
+const MANY: u16 = u16::MAX >> BITS;
 
 /// What a record may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +17,14 @@ pub(super) enum Expected {
     Nothing,
     /// Exactly this.
     Generation(u32),
-    /// Any: a write failed, so that nobody knows.
+    /// This, which was acknowledged (0: it was never written), or any of those begun since, which were not.
+    Between {
+        /// Acknowledged last.
+        acknowledged: u32,
+        /// Begun last.
+        newest: u32,
+    },
+    /// Any: too many writes failed one after the other to know.
     Any,
 }
 
@@ -52,7 +62,7 @@ impl Piece {
         }
         if value == self.newest {
             self.with_newest += 1;
-        } else if value & UNCERTAIN == 0 {
+        } else if value <= LAST {
             self.newest = value;
             self.with_newest = table.iter().filter(|other| **other == value).count();
         }
@@ -97,27 +107,40 @@ impl Generations {
     /// What a read of the record must find.
     pub(super) fn expected(&self, record: u64) -> Expected {
         let (piece, place, _) = self.place(record);
-        match self.pieces[piece].get(place) {
-            0 => Expected::Nothing,
-            value if value & UNCERTAIN != 0 => Expected::Any,
-            value => Expected::Generation(u32::from(value)),
+        let value = self.pieces[piece].get(place);
+        let (newest, since) = (value & LAST, value >> BITS);
+        match since {
+            0 if newest == 0 => Expected::Nothing,
+            0 => Expected::Generation(newest.into()),
+            MANY => Expected::Any,
+            _ => {
+                Expected::Between { acknowledged: newest.saturating_sub(since).into(), newest: newest.into() }
+            }
         }
     }
 
-    /// A write of the record begins; the generation that it is to have. Until it is [acknowledged](Self::acknowledged) nobody knows
-    /// what the record holds.
+    /// A write of the record begins; the generation that it is to have. Until it is [acknowledged](Self::acknowledged) the record
+    /// may hold it or what was there before.
     pub(super) fn begin(&mut self, record: u64) -> u32 {
         let (piece, place, length) = self.place(record);
-        let last = self.pieces[piece].get(place) & LAST;
-        let next = if last >= LAST { 1 } else { last + 1 };
-        self.pieces[piece].set(place, next | UNCERTAIN, length);
-        u32::from(next)
+        let value = self.pieces[piece].get(place);
+        let (newest, since) = (value & LAST, value >> BITS);
+        // Where generations begin again, none is before the first: until it is acknowledged, nothing is known.
+        let (next, since) = if newest == LAST { (1, MANY) } else { (newest + 1, (since + 1).min(MANY)) };
+        self.pieces[piece].set(place, since << BITS | next, length);
+        next.into()
     }
 
     /// The write of that generation was acknowledged.
     pub(super) fn acknowledged(&mut self, record: u64, generation: u32) {
         let (piece, place, length) = self.place(record);
-        self.pieces[piece].set(place, generation as u16, length);
+        let value = self.pieces[piece].get(place);
+        let (newest, since) = (value & LAST, value >> BITS);
+        // Another may have begun meanwhile. Generations that began again are below those before.
+        let begun_since = newest.checked_sub(generation as u16).unwrap_or(MANY).min(MANY);
+        if begun_since <= since {
+            self.pieces[piece].set(place, begun_since << BITS | newest, length);
+        }
     }
 }
 
@@ -136,7 +159,8 @@ mod tests {
         for pass in 1..=2 {
             for record in 0..10_000 {
                 let generation = file.begin(record);
-                assert_eq!((generation, file.expected(record)), (pass, Expected::Any));
+                let between = Expected::Between { acknowledged: pass - 1, newest: pass };
+                assert_eq!((generation, file.expected(record)), (pass, between));
                 file.acknowledged(record, generation);
             }
             assert!(file.complete() && file.pieces.iter().all(|piece| piece.table.is_none()), "pass {pass}");
@@ -152,19 +176,41 @@ mod tests {
         #[test]
         fn it_knows_what_was_acknowledged_last(writes in proptest::collection::vec((0_u64..5_000, any::<bool>()), 0..500)) {
             let mut file = Generations::new(5_000);
-            let mut model = BTreeMap::new();
-            for (record, acknowledged) in writes {
+            // By record: acknowledged last, begun last.
+            let mut model: BTreeMap<u64, (u32, u32)> = BTreeMap::new();
+            // Few records get many writes, others few.
+            for (record, is_acknowledged) in writes.into_iter().map(|(record, ok)| (record % (1 + record / 40), ok)) {
                 let generation = file.begin(record);
-                if acknowledged {
+                let (acknowledged, newest) = model.entry(record).or_default();
+                *newest += 1;
+                prop_assert_eq!(generation, *newest);
+                if is_acknowledged {
                     file.acknowledged(record, generation);
+                    *acknowledged = generation;
                 }
-                model.insert(record, if acknowledged { Expected::Generation(generation) } else { Expected::Any });
             }
             for record in 0..5_000 {
-                let expected = model.get(&record).copied().unwrap_or(Expected::Nothing);
+                let expected = match model.get(&record).copied().unwrap_or_default() {
+                    (0, 0) => Expected::Nothing,
+                    (acknowledged, newest) if acknowledged == newest => Expected::Generation(newest),
+                    (acknowledged, newest) if newest - acknowledged >= u32::from(MANY) => Expected::Any,
+                    (acknowledged, newest) => Expected::Between { acknowledged, newest },
+                };
                 prop_assert_eq!(file.expected(record), expected);
             }
         }
+    }
+
+    /// Two writes of one record at once: either may be the last.
+    #[test]
+    fn a_write_that_began_meanwhile_stays_possible() {
+        let mut file = Generations::new(1);
+        let (first, second) = (file.begin(0), file.begin(0));
+        file.acknowledged(0, first);
+        assert_eq!(file.expected(0), Expected::Between { acknowledged: first, newest: second });
+        file.acknowledged(0, second);
+        file.acknowledged(0, first);
+        assert_eq!(file.expected(0), Expected::Generation(second), "a late answer takes nothing back");
     }
 
     #[test]
@@ -176,9 +222,15 @@ mod tests {
     #[test]
     fn generations_begin_again() {
         let mut file = Generations::new(1);
-        file.written(u32::from(LAST));
-        let generation = file.begin(0);
-        file.acknowledged(0, generation);
+        file.written(u32::from(LAST) - 1);
+        let last = file.begin(0);
+        let first = file.begin(0);
+        assert_eq!((last, first, file.expected(0)), (u32::from(LAST), 1, Expected::Any));
+        file.acknowledged(0, last);
+        assert_eq!(file.expected(0), Expected::Any);
+        file.acknowledged(0, first);
         assert_eq!(file.expected(0), Expected::Generation(1));
+        let second = file.begin(0);
+        assert_eq!(file.expected(0), Expected::Between { acknowledged: 1, newest: second });
     }
 }

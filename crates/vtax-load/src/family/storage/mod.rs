@@ -12,6 +12,7 @@ pub mod iscsi;
 mod local;
 pub mod nfs;
 mod pattern;
+mod readback;
 mod result;
 mod session;
 mod spec;
@@ -19,7 +20,7 @@ mod target;
 mod worker;
 
 pub use counters::{DeviceCounters, IoCounters};
-pub use result::{CacheEvidence, Process, StorageResult, Verified};
+pub use result::{CacheEvidence, Process, ReadBack, StorageResult, Verified};
 pub use session::StorageSession;
 pub use spec::{LocalSpec, StorageSpec, StorageStep, TargetSpec};
-pub use target::{CacheDropped, Done, Facts, Failure, Kind, Operation, Shape, StorageError, TIMEOUT, Target};
+pub use target::{CacheDropped, Done, Facts, Failure, Kind, Operation, Shape, StorageError, Target};

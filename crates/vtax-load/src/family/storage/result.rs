@@ -34,6 +34,9 @@ pub struct StorageResult {
     pub io: IoCounters,
     /// What is at the other end.
     pub facts: Facts,
+    /// What was read back once the load was over, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_back: Option<ReadBack>,
 }
 
 /// What one process did, its times from the start of the step.
@@ -88,6 +91,44 @@ impl Verified {
         self.misplaced += other.misplaced;
         self.corrupt += other.corrupt;
         self.uncertain += other.uncertain;
+    }
+}
+
+/// What was read back once a load was over, compared with the log of what was acknowledged.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadBack {
+    /// Writes of the load that were acknowledged, warm-up included.
+    pub acknowledged: u64,
+    /// Writes that failed or had no answer: what they wrote may be there or not.
+    pub unacknowledged: u64,
+    /// Records that were read back, and what was wrong with them. A record counts once, however often it was written.
+    pub verified: Verified,
+    /// Records with an acknowledged content that could not be read until the time for it was over.
+    pub unread: u64,
+    /// Why the first try failed, where one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+    /// From the end of the load until everything was read.
+    pub took: Nanos,
+}
+
+impl ReadBack {
+    /// Records whose acknowledged content isn't there. Nothing but 0 is a pass.
+    #[must_use]
+    pub const fn wrong(&self) -> u64 {
+        self.verified.wrong() + self.unread
+    }
+
+    /// Adds another process's.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.acknowledged += other.acknowledged;
+        self.unacknowledged += other.unacknowledged;
+        self.verified.add(&other.verified);
+        self.unread += other.unread;
+        if self.trouble.is_none() {
+            self.trouble.clone_from(&other.trouble);
+        }
+        self.took = self.took.max(other.took);
     }
 }
 

@@ -9,7 +9,7 @@ use super::counters::Moment;
 use super::engine::{Files, Gate, Made, Process};
 use super::generations::Generations;
 use super::pattern::Pattern;
-use super::result::{CacheEvidence, StorageResult, Verified};
+use super::result::{CacheEvidence, ReadBack, StorageResult, Verified};
 use super::spec::{StorageSpec, StorageStep};
 use super::target::StorageError;
 use super::worker::FAILURES;
@@ -131,6 +131,10 @@ impl StorageSession {
         cache.after = made.iter().map(|made| made.after).sum();
         let first_failure = made.iter().find_map(|made| made.first_failure.clone());
         let facts = made[0].facts.clone();
+        let mut read_back: Option<ReadBack> = None;
+        for one in made.iter().filter_map(|made| made.read_back.as_ref()) {
+            read_back.get_or_insert_default().add(one);
+        }
         let processes = made.iter().map(|made| made.found.process).collect();
         for one in &made {
             verified.add(&one.found.verified);
@@ -152,7 +156,18 @@ impl StorageSession {
         let load = merge(&course, findings)?;
         let record = step.shape.record.0;
         let io = super::counters::IoCounters::default();
-        Ok(StorageResult { load, record, processes, verified, failures, first_failure, cache, io, facts })
+        Ok(StorageResult {
+            load,
+            record,
+            processes,
+            verified,
+            failures,
+            first_failure,
+            cache,
+            io,
+            facts,
+            read_back,
+        })
     }
 }
 

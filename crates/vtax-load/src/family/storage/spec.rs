@@ -159,6 +159,9 @@ pub struct StorageStep {
     pub samples: bool,
     /// Length of the intervals in the result.
     pub interval: Nanos,
+    /// Once it is over, read everything back that was written and compare it with what was acknowledged; the longest that may take.
+    #[serde(default)]
+    pub read_back: Option<Nanos>,
 }
 
 /// A result holds a histogram for each.
@@ -178,6 +181,14 @@ impl StorageStep {
         refuse_unless(self.warmup <= TIME_MAX, "warmup", || format!("{} is too long", self.warmup))?;
         let intervals = self.interval > Nanos::ZERO && self.duration.0 / self.interval.0 <= INTERVALS_MAX;
         refuse_unless(intervals, "interval", || format!("{} makes none or too many", self.interval))?;
+        if let Some(time) = self.read_back {
+            refuse_unless(within(time), "read_back", || format!("{time} is none"))?;
+            let told_apart = !self.operation.of_names() && self.shape.dedupe.0 <= 0.0;
+            refuse_unless(told_apart, "read_back", || {
+                "small files, and blocks with the contents of others, don't tell which write they are of"
+                    .to_owned()
+            })?;
+        }
         if let Model::Open { profile, .. } = &self.model {
             let rates = profile.iter().flat_map(|segment| [segment.from.0, segment.to.0]);
             let most = rates.fold(0.0, f64::max);
@@ -202,7 +213,8 @@ impl StorageStep {
     pub fn longest(&self) -> Duration {
         let bytes = self.shape.file.0.saturating_mul(u64::from(self.shape.processes));
         let laying_out = Duration::from_secs(60 + bytes / 10_000_000);
-        Duration::from(self.warmup) + Duration::from(self.duration) + laying_out
+        let read_back = self.read_back.unwrap_or_default();
+        Duration::from(self.warmup) + Duration::from(self.duration) + laying_out + Duration::from(read_back)
     }
 }
 

@@ -1,7 +1,5 @@
 //! What is measured: a local directory, file or device, or the far end of a protocol's client.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
 /// What one process works on. A target gets it when it is opened.
@@ -260,6 +258,3 @@ pub trait Target {
     /// They can't be removed.
     fn remove(&mut self) -> Result<(), StorageError>;
 }
-
-/// How long an operation may take before it has failed, where the plan says nothing.
-pub const TIMEOUT: Duration = Duration::from_secs(30);

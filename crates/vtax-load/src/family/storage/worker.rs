@@ -47,6 +47,8 @@ pub(super) struct Found {
     pub(super) process: Process,
     pub(super) verified: Verified,
     pub(super) failures: [u64; FAILURES.len()],
+    /// Writes that began, and those of them that were acknowledged.
+    pub(super) writes: (u64, u64),
     /// CLOCK_MONOTONIC at the start.
     pub(super) epoch: Nanos,
 }
@@ -105,6 +107,7 @@ pub(super) struct Worker<'a> {
     process: Process,
     verified: Verified,
     failures: [u64; FAILURES.len()],
+    writes: (u64, u64),
 }
 
 impl<'a> Worker<'a> {
@@ -139,6 +142,7 @@ impl<'a> Worker<'a> {
             process: Process { first: Nanos(u64::MAX), ..Process::default() },
             verified: Verified::default(),
             failures: [0; FAILURES.len()],
+            writes: (0, 0),
         }
     }
 
@@ -272,6 +276,7 @@ impl<'a> Worker<'a> {
         };
         match operation.kind {
             Kind::Write | Kind::WriteDurable | Kind::Create => {
+                self.writes.0 += 1;
                 under_way.generation = self.generations.begin(next.record);
                 self.fill(slot, next.record, under_way.generation);
                 if crowded {
@@ -406,6 +411,7 @@ impl<'a> Worker<'a> {
             Kind::Write | Kind::WriteDurable | Kind::Create => {
                 self.recorder.sent(under_way.start, bytes);
                 self.process.bytes += bytes as u64;
+                self.writes.1 += 1;
                 if under_way.generation > 0 {
                     self.generations.acknowledged(record, under_way.generation);
                 }
@@ -500,6 +506,7 @@ impl<'a> Worker<'a> {
             process: self.process,
             verified: self.verified,
             failures: self.failures,
+            writes: self.writes,
             epoch: self.job.epoch,
         })
     }

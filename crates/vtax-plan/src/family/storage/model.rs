@@ -12,6 +12,18 @@ use crate::model::load::Arrivals;
 pub struct StorageWorkload {
     /// In the order in which they are made; at least one.
     pub tests: Vec<StorageTest>,
+    /// An operation that takes longer has failed.
+    #[serde(default = "usual_timeout", skip_serializing_if = "is_usual_timeout")]
+    pub timeout: Nanos,
+}
+
+/// What runs of older versions had: plans that say nothing else stay the same.
+const fn usual_timeout() -> Nanos {
+    Nanos::from_secs(30)
+}
+
+fn is_usual_timeout(timeout: &Nanos) -> bool {
+    *timeout == usual_timeout()
 }
 
 /// One test: one operation on files of one shape.

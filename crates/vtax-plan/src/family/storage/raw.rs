@@ -56,6 +56,8 @@ raw! {
         default compressible: Share = "0%",
         /// Small files of each process, with `create`, `list` and `remove`.
         default files: u32 = "1000",
+        /// An operation that takes longer has failed.
+        default timeout: Nanos = "30s",
     }
 
     /// Options of the measure `storage`.

@@ -102,7 +102,8 @@ pub(crate) fn workload(raw: &StorageRaw, report: &mut Report) -> Variants<Worklo
     } else if tests.is_empty() {
         report.error(span, "no test is left: records must fit into files a whole number of times");
     }
-    Variants::of(Workload::Storage(StorageWorkload { tests }))
+    let timeout = duration_in(&raw.timeout, "timeout", SHORTEST_STEP, LONGEST, report);
+    Variants::of(Workload::Storage(StorageWorkload { tests, timeout }))
 }
 
 /// A sweep over sizes and records leaves out what can't be.
@@ -195,11 +196,21 @@ fn sizes(sizes: &Many<Bytes>, key: &str, (least, most): (Bytes, Bytes), report: 
     }
 }
 
-/// Refuses cells whose system has no disk of its own to be measured.
-pub(crate) fn check_cells(cells: &[Cell], span: Span, report: &mut Report) {
+/// Refuses cells whose storage can't be measured, and faults that nobody would see.
+pub(crate) fn check_cells(cells: &[Cell], measures: &[Measure], span: Span, report: &mut Report) {
     let of_storage = |cell: &&Cell| cell.workload.model().protocol() == Protocol::Storage;
     for cell in cells.iter().filter(of_storage) {
-        let name = if cell.environment.kind.is_pair() {
+        let has_server = matches!(cell.service.kind, ServiceKind::Tgt(_) | ServiceKind::Ganesha(_));
+        if !has_server && measures.iter().any(|measure| measure.kind.is_failover()) {
+            report
+                .error(
+                    span,
+                    format!("what breaks under `{}` would break the load as well", cell.service.name),
+                )
+                .help("failovers are seen by a client: use `tgt` or `ganesha`");
+            return;
+        }
+        let name = if cell.environment.kind.is_pair() && !has_server {
             &cell.environment.name
         } else if matches!(cell.path.kind, PathKind::Nic(_)) {
             &cell.path.name
@@ -208,7 +219,7 @@ pub(crate) fn check_cells(cells: &[Cell], span: Span, report: &mut Report) {
         };
         report
             .error(span, format!("the storage of `{name}` can't be measured yet"))
-            .help("leave protected virtual machines and remote hosts out");
+            .help("leave remote hosts out; in a protected virtual machine, use `tgt` or `ganesha`");
         return;
     }
 }

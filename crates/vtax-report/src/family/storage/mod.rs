@@ -3,6 +3,7 @@
 mod cpu;
 mod heat;
 mod lines;
+mod access;
 mod page;
 pub(crate) mod path;
 mod steady;
@@ -24,6 +25,7 @@ pub(crate) struct Storage;
 impl Chapter for Storage {
     fn page(&self, context: &Context) -> Page {
         let mut page = Page::default();
+        page.put(Rank::Details, "storage-access", "Who may use which volume", access::section(&context.data));
         let sweeps = sweep::of(context);
         let steady = steady::section(context);
         if sweeps.is_empty() && steady.is_empty() {

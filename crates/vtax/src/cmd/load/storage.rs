@@ -153,6 +153,7 @@ impl Args {
             seed: self.seed,
             samples: false,
             interval: self.interval,
+            read_back: None,
         }
     }
 }
