@@ -1,15 +1,17 @@
 //! The generator against a real Redis: what is asked, what is found, and what is told when data change.
 
+#[path = "service_support/server.rs"]
+mod server;
+
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use vtax_load::redis::{RedisSession, RedisSpec};
 use vtax_load::{ArrivalProcess, ConnectionPool, Control, LoadResult, Model, RequestStep, Segment};
-use vtax_plan::model::{KeyAccess, Persistence, RedisOptions, RedisRequests, Service, ServiceKind};
-use vtax_service::{Place, RunningService, missing};
+use vtax_plan::model::{KeyAccess, Persistence, RedisOptions, RedisRequests, ServiceKind};
+use vtax_service::RunningService;
 use vtax_units::{Bytes, CpuSet, Nanos, Rate, Share};
 
 /// A Redis of the test's own.
@@ -23,20 +25,8 @@ impl Server {
     fn start() -> Self {
         let port = vtax_sys::free_port();
         let kind = ServiceKind::Redis(RedisOptions { port, persistence: Persistence::None, io_threads: 1 });
-        let timeout = Nanos::from_secs(30);
-        let service = Service { name: "redis".into(), kind, ready_timeout: timeout, stop_timeout: timeout };
-        assert_eq!(missing(&service), None, "`vtax setup --tests` installs it");
         let directory = tempfile::tempdir().unwrap();
-        let place = Place {
-            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            directory: directory.path().join("service"),
-            cpus: 1,
-            vtax: PathBuf::from("/proc/self/exe"),
-            die_with_starter: false,
-            prepared: None,
-            call_off: None,
-        };
-        let running = RunningService::start(&service, None, &place, |_| {}).unwrap();
+        let running = server::start(kind, Nanos::from_secs(30), directory.path().join("service"));
         assert!(running.version().starts_with("Redis/"), "{}", running.version());
         let address = running.address();
         Self { address, service: Some(running), _directory: directory }

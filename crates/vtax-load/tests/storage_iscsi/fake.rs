@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -52,6 +52,8 @@ pub(crate) struct Fake {
     pub(crate) pongs: Arc<AtomicU32>,
     pub(crate) r2ts: Arc<AtomicU32>,
     pub(crate) logouts: Arc<AtomicU32>,
+    /// It has a caching page, which says that it may only be read.
+    pub(crate) write_protected: Arc<AtomicBool>,
 }
 
 impl Fake {
@@ -66,6 +68,7 @@ impl Fake {
             pongs: Arc::default(),
             r2ts: Arc::default(),
             logouts: Arc::default(),
+            write_protected: Arc::default(),
         };
         let of = fake.clone();
         // Ends with the test's process.
@@ -193,6 +196,11 @@ impl Connection {
             0x25 => {
                 let last = (BLOCKS as u32 - 1).to_be_bytes();
                 let data = [last, (BLOCK as u32).to_be_bytes()].concat();
+                self.data_in(tag, 0, &data, true)
+            }
+            0x1a if self.fake.write_protected.load(Ordering::Relaxed) => {
+                let mut data = [0; 24];
+                (data[0], data[2], data[4], data[5]) = (23, 0x80, 0x08, 0x12);
                 self.data_in(tag, 0, &data, true)
             }
             0x1a => self.status(tag, 2, Some([5, 0x24, 0]), 0),

@@ -193,6 +193,14 @@ fn extents_follow_each_other_and_must_have_room() {
 }
 
 #[test]
+fn a_unit_that_may_only_be_read_is_told_before_anything_is_written() {
+    let fake = Fake::start(true);
+    fake.write_protected.store(true, Ordering::Relaxed);
+    let error = open(&spec(&fake), shape(1, 4096), 5000).unwrap().prepare().unwrap_err();
+    assert!(error.to_string().contains("write-protected"), "{error}");
+}
+
+#[test]
 fn data_of_others_is_not_overwritten_unless_asked_for() {
     let fake = Fake::start(true);
     fake.disk.lock().unwrap()[BLOCK * BLOCKS - 1] = 1;

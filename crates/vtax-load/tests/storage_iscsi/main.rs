@@ -5,6 +5,8 @@ mod hostile;
 #[path = "../storage_support/proxy.rs"]
 mod proxy;
 mod real;
+#[path = "../service_support/server.rs"]
+mod server;
 
 use std::time::{Duration, Instant};
 

@@ -1,19 +1,18 @@
 //! The real tgt: who may log in, what is visible, and that what was written is read back.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use vtax_load::storage::iscsi::{ChapSecret, IscsiSpec, IscsiTarget, discover, visible_units};
 use vtax_load::storage::{Failure, Kind, Operation, Target};
-use vtax_plan::model::{ChapMode, Service, ServiceKind, TgtOptions};
-use vtax_service::{Place, RunningService, missing};
+use vtax_plan::model::{ChapMode, ServiceKind, TgtOptions};
+use vtax_service::RunningService;
 use vtax_sys::require::{Need, need};
 use vtax_units::{Bytes, Nanos};
 
 use crate::proxy::Proxy;
-use crate::{fill, one, open, shape, until_done};
+use crate::{fill, one, open, server, shape, until_done};
 
 /// A tgt of the test's own.
 struct Server {
@@ -32,24 +31,9 @@ impl Server {
             write_cache: true,
             initiators: initiators.iter().map(|name| (*name).to_owned()).collect(),
         };
-        let service = Service {
-            name: "tgt".into(),
-            kind: ServiceKind::Tgt(options),
-            ready_timeout: Nanos::from_secs(30),
-            stop_timeout: Nanos::from_millis(100),
-        };
-        assert_eq!(missing(&service), None, "`vtax setup --tests` installs it");
         let directory = tempfile::tempdir().unwrap();
-        let place = Place {
-            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            directory: directory.path().join("service"),
-            cpus: 1,
-            vtax: PathBuf::from("/proc/self/exe"),
-            die_with_starter: false,
-            prepared: None,
-            call_off: None,
-        };
-        let running = RunningService::start(&service, None, &place, |_| {}).unwrap();
+        let place = directory.path().join("service");
+        let running = server::start(ServiceKind::Tgt(options), Nanos::from_millis(100), place);
         let address = running.address();
         Self { address, service: Some(running), _directory: directory }
     }

@@ -1,10 +1,14 @@
 //! The NFS client against the real NFS-Ganesha, and against servers that are none.
 
+mod fake;
+mod hostile;
 #[path = "../storage_support/proxy.rs"]
 mod proxy;
+#[path = "../service_support/server.rs"]
+mod server;
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -13,8 +17,8 @@ use std::time::{Duration, Instant};
 use proxy::Proxy;
 use vtax_load::storage::nfs::{NfsSpec, NfsTarget};
 use vtax_load::storage::{Done, Failure, Kind, Operation, Shape, StorageError, Target};
-use vtax_plan::model::{GaneshaBackend, GaneshaOptions, Service, ServiceKind};
-use vtax_service::{Place, RunningService, missing};
+use vtax_plan::model::{GaneshaBackend, GaneshaOptions, ServiceKind};
+use vtax_service::RunningService;
 use vtax_sys::require::{Need, need};
 use vtax_units::Nanos;
 
@@ -38,19 +42,8 @@ impl Server {
 
     fn begin(&mut self) {
         let kind = ServiceKind::Ganesha(GaneshaOptions { port: self.port, backend: self.backend });
-        let timeout = Nanos::from_secs(30);
-        let service = Service { name: "nfs".into(), kind, ready_timeout: timeout, stop_timeout: timeout };
-        assert_eq!(missing(&service), None, "`vtax setup --tests` installs it");
-        let place = Place {
-            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            directory: self.files().parent().unwrap().to_owned(),
-            cpus: 1,
-            vtax: PathBuf::from("/proc/self/exe"),
-            die_with_starter: false,
-            prepared: None,
-            call_off: None,
-        };
-        self.running = Some(RunningService::start(&service, None, &place, |_| {}).unwrap());
+        let place = self.directory.path().join("service");
+        self.running = Some(server::start(kind, Nanos::from_secs(30), place));
     }
 
     fn end(&mut self) {
@@ -73,7 +66,7 @@ impl Drop for Server {
     }
 }
 
-fn shape(depth: u16, record: u32) -> Shape {
+pub(crate) fn shape(depth: u16, record: u32) -> Shape {
     Shape { worker: 3, files: 1, size: 1 << 20, record, depth }
 }
 
@@ -83,12 +76,18 @@ fn open(spec: &NfsSpec, shape: Shape) -> NfsTarget {
     target
 }
 
-fn one(target: &mut NfsTarget, kind: Kind, file: u32, offset: u64, length: u32) -> Result<u32, Failure> {
+pub(crate) fn one(
+    target: &mut NfsTarget,
+    kind: Kind,
+    file: u32,
+    offset: u64,
+    length: u32,
+) -> Result<u32, Failure> {
     target.submit(&Operation { slot: 0, kind, file, offset, length }).unwrap();
     until_done(target, 1)[0].result
 }
 
-fn until_done(target: &mut NfsTarget, count: usize) -> Vec<Done> {
+pub(crate) fn until_done(target: &mut NfsTarget, count: usize) -> Vec<Done> {
     let until = Instant::now() + Duration::from_secs(30);
     let mut done = Vec::with_capacity(64);
     while done.len() < count {
@@ -99,7 +98,7 @@ fn until_done(target: &mut NfsTarget, count: usize) -> Vec<Done> {
     done
 }
 
-fn fill(buffer: &mut [u8], round: usize) {
+pub(crate) fn fill(buffer: &mut [u8], round: usize) {
     for (at, byte) in buffer.iter_mut().enumerate() {
         *byte = (at * 31 + at / 509 + round * 101) as u8;
     }

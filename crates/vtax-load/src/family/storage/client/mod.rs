@@ -3,12 +3,14 @@
 
 mod outgoing;
 mod reconnect;
+mod rounds;
 mod slots;
 mod stream;
 mod url;
 
 pub(super) use outgoing::Outgoing;
 pub(super) use reconnect::Reconnect;
+pub(super) use rounds::Rounds;
 pub(super) use slots::{Buffers, Slots};
 pub(super) use stream::{LOOK, Stream};
 pub(super) use url::{decoded, resolve};

@@ -24,7 +24,7 @@ const UNASKED_MAX: u32 = 1000;
 
 /// What ends a session, or keeps one from being made.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum LinkError {
+pub(in crate::family::storage) enum LinkError {
     #[error("{0}")]
     Io(#[from] io::Error),
     #[error("{0}")]

@@ -22,7 +22,7 @@ use vtax_wire::scsi;
 
 use self::link::{Link, LinkError, Unit};
 use self::receive::Receiving;
-use super::client::{Buffers as _, LOOK, Outgoing, PATIENCE, Reconnect, Slots};
+use super::client::{Buffers as _, LOOK, Outgoing, PATIENCE, Reconnect, Rounds, Slots};
 use super::target::{CacheDropped, Done, Facts, Failure, Kind, Operation, Shape, StorageError, Target};
 
 /// Tags of requests that are no commands have this bit.
@@ -204,20 +204,6 @@ impl IscsiTarget {
         Ok(())
     }
 
-    /// The connection is gone: everything under way is lost, and another is made.
-    fn lost(&mut self, error: &LinkError, done: &mut Vec<Done>) {
-        self.note(|| format!("the connection was lost: {error}"));
-        self.link = None;
-        self.outgoing.clear();
-        self.receiving = Receiving::default();
-        self.pinged = None;
-        self.fail_all(done);
-        let (spec, session, timeout) = (self.spec.clone(), (self.lun, self.isid), self.timeout);
-        self.reconnect = Some(Reconnect::begin(move || {
-            setup::open(&spec, session, Instant::now() + timeout).ok().map(|(link, _)| link)
-        }));
-    }
-
     fn fail_all(&mut self, done: &mut Vec<Done>) {
         self.pending.clear();
         self.slots.lose_all(done);
@@ -229,7 +215,69 @@ impl IscsiTarget {
         }
     }
 
-    /// Waits for the next connection, at most so long; without it, everything under way is lost.
+    /// Asks the target to give a command up. Its late answers are told by their tag.
+    fn abort(&mut self, slot: u16) {
+        let Some(link) = &self.link else { return };
+        let (tag, lun) = (self.slots.tag(slot), self.lun);
+        let (function, tags) = (TaskFunction::AbortTask, (OTHER_TAG | tag, tag));
+        self.outgoing.append(|own| {
+            link.writer.manage(own, (function, lun), tags, (link.cmd_sn, link.exp_stat_sn));
+        });
+        self.counts.aborts += 1;
+    }
+
+    /// Ends a command, or holds it back while a part of its buffer waits to be sent.
+    fn end(&mut self, slot: u16, result: Result<u32, Failure>, done: &mut Vec<Done>) {
+        if self.outgoing.mentions(slot) {
+            self.slots.hold(slot, result);
+        } else {
+            self.slots.end(slot, result, done);
+        }
+    }
+
+    fn release_held(&mut self, done: &mut Vec<Done>) {
+        for slot in 0..self.slots.count() {
+            let held = self.slots.held(slot);
+            if let Some(result) = held.filter(|_| !self.outgoing.mentions(slot)) {
+                self.slots.end(slot, result, done);
+            }
+        }
+    }
+}
+
+/// Data of a slot goes out from its buffer.
+struct SlotSink<'a> {
+    outgoing: &'a mut Outgoing,
+    slot: u16,
+    /// Where in the buffer the data begins.
+    from: usize,
+}
+
+impl Sink for SlotSink<'_> {
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.outgoing.append(|own| own.extend_from_slice(bytes));
+    }
+
+    fn data(&mut self, data: &[u8]) {
+        self.outgoing.data(self.slot, self.from..self.from + data.len(), data);
+    }
+}
+
+impl Rounds for IscsiTarget {
+    type Error = LinkError;
+
+    fn take_ready(&mut self, done: &mut Vec<Done>) {
+        done.append(&mut self.ready);
+    }
+
+    fn is_connected(&self) -> bool {
+        self.link.is_some()
+    }
+
+    fn under_way(&self) -> usize {
+        self.slots.under_way()
+    }
+
     fn reconnected(&mut self, sleep: u64, done: &mut Vec<Done>) {
         let wait = PATIENCE.min(Duration::from_nanos(sleep));
         match self.reconnect.as_mut().and_then(|reconnect| reconnect.wait(wait)) {
@@ -244,7 +292,25 @@ impl IscsiTarget {
         }
     }
 
-    /// Looks at deadlines, now and then.
+    fn round(&mut self, sleep: u64, done: &mut Vec<Done>) -> Result<(), LinkError> {
+        self.send()?;
+        let Some(link) = &self.link else { return Ok(()) };
+        let long = sleep >= LOOK.as_nanos() as u64;
+        if sleep > 0 && (!long || !self.outgoing.is_empty()) {
+            link.stream.poll(true, !self.outgoing.is_empty(), sleep.min(LOOK.as_nanos() as u64))?;
+        }
+        let wait = long && self.outgoing.is_empty();
+        if self.receive(wait, done)? {
+            self.issue();
+            self.send()?;
+        }
+        if self.receiving.holds {
+            self.release_held(done);
+            self.receiving.holds = (0..self.slots.count()).any(|slot| self.slots.held(slot).is_some());
+        }
+        Ok(())
+    }
+
     fn look(&mut self, now: u64, done: &mut Vec<Done>) -> Result<(), LinkError> {
         if now < self.next_look {
             return Ok(());
@@ -287,71 +353,17 @@ impl IscsiTarget {
         }
     }
 
-    /// Asks the target to give a command up. Its late answers are told by their tag.
-    fn abort(&mut self, slot: u16) {
-        let Some(link) = &self.link else { return };
-        let (tag, lun) = (self.slots.tag(slot), self.lun);
-        let (function, tags) = (TaskFunction::AbortTask, (OTHER_TAG | tag, tag));
-        self.outgoing.append(|own| {
-            link.writer.manage(own, (function, lun), tags, (link.cmd_sn, link.exp_stat_sn));
-        });
-        self.counts.aborts += 1;
-    }
-
-    /// Ends a command, or holds it back while a part of its buffer waits to be sent.
-    fn end(&mut self, slot: u16, result: Result<u32, Failure>, done: &mut Vec<Done>) {
-        if self.outgoing.mentions(slot) {
-            self.slots.hold(slot, result);
-        } else {
-            self.slots.end(slot, result, done);
-        }
-    }
-
-    fn release_held(&mut self, done: &mut Vec<Done>) {
-        for slot in 0..self.slots.count() {
-            let held = self.slots.held(slot);
-            if let Some(result) = held.filter(|_| !self.outgoing.mentions(slot)) {
-                self.slots.end(slot, result, done);
-            }
-        }
-    }
-
-    /// One round: sends, waits at most so long, receives.
-    fn round(&mut self, sleep: u64, done: &mut Vec<Done>) -> Result<(), LinkError> {
-        self.send()?;
-        let Some(link) = &self.link else { return Ok(()) };
-        let long = sleep >= LOOK.as_nanos() as u64;
-        if sleep > 0 && (!long || !self.outgoing.is_empty()) {
-            link.stream.poll(true, !self.outgoing.is_empty(), sleep.min(LOOK.as_nanos() as u64))?;
-        }
-        let wait = long && self.outgoing.is_empty();
-        if self.receive(wait, done)? {
-            self.issue();
-            self.send()?;
-        }
-        if self.receiving.holds {
-            self.release_held(done);
-            self.receiving.holds = (0..self.slots.count()).any(|slot| self.slots.held(slot).is_some());
-        }
-        Ok(())
-    }
-}
-
-/// Data of a slot goes out from its buffer.
-struct SlotSink<'a> {
-    outgoing: &'a mut Outgoing,
-    slot: u16,
-    /// Where in the buffer the data begins.
-    from: usize,
-}
-
-impl Sink for SlotSink<'_> {
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.outgoing.append(|own| own.extend_from_slice(bytes));
-    }
-
-    fn data(&mut self, data: &[u8]) {
-        self.outgoing.data(self.slot, self.from..self.from + data.len(), data);
+    fn lost(&mut self, error: &LinkError, done: &mut Vec<Done>) {
+        self.note(|| format!("the connection was lost: {error}"));
+        self.link = None;
+        self.outgoing.clear();
+        self.receiving = Receiving::default();
+        self.pinged = None;
+        self.fail_all(done);
+        let (spec, session, timeout) = (self.spec.clone(), (self.lun, self.isid), self.timeout);
+        self.reconnect = Some(Reconnect::begin(move || {
+            setup::open(&spec, session, Instant::now() + timeout).ok().map(|(link, _)| link)
+        }));
     }
 }
 
@@ -406,27 +418,8 @@ impl Target for IscsiTarget {
     }
 
     fn wait(&mut self, sleep: u64, done: &mut Vec<Done>) -> Result<(), StorageError> {
-        let before = done.len();
-        done.append(&mut self.ready);
-        let begun = monotonic().0;
-        let mut left = if done.len() > before { 0 } else { sleep };
-        loop {
-            if self.link.is_none() {
-                self.reconnected(left, done);
-            } else if let Err(error) = self.round(left, done) {
-                self.lost(&error, done);
-            }
-            let now = monotonic().0;
-            if let Err(error) = self.look(now, done) {
-                self.lost(&error, done);
-            }
-            let gone = now.saturating_sub(begun);
-            let nothing_comes = sleep == u64::MAX && self.slots.under_way() == 0;
-            if done.len() > before || nothing_comes || gone >= sleep {
-                return Ok(());
-            }
-            left = sleep - gone;
-        }
+        self.go_on(sleep, done);
+        Ok(())
     }
 
     fn drop_cache(&mut self) -> Result<CacheDropped, StorageError> {

@@ -29,7 +29,7 @@ const NAMES_MAX: usize = 10_000_000;
 
 /// What ends a session, or keeps one from being made.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum LinkError {
+pub(in crate::family::storage) enum LinkError {
     #[error("{0}")]
     Io(#[from] io::Error),
     #[error("{0}")]

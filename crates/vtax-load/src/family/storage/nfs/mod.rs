@@ -19,7 +19,7 @@ use vtax_wire::nfs4::{Compound, HowOpen, Stability, StateId, Verifier};
 use vtax_wire::xdr;
 
 use self::link::{Link, LinkError};
-use super::client::{Buffers as _, LOOK, Outgoing, PATIENCE, Reconnect, Slots};
+use super::client::{Buffers as _, LOOK, Outgoing, PATIENCE, Reconnect, Rounds, Slots};
 use super::target::{CacheDropped, Done, Facts, Failure, Kind, Operation, Shape, StorageError, Target};
 
 /// Tag of a call that only shows that client and server live.
@@ -174,22 +174,6 @@ impl NfsTarget {
         }
     }
 
-    /// The connection is gone: everything under way is lost, and another is made.
-    fn lost(&mut self, error: &LinkError, done: &mut Vec<Done>) {
-        self.note(|| format!("the connection was lost: {error}"));
-        self.link = None;
-        self.outgoing.clear();
-        self.asked = None;
-        self.fail_all(done);
-        let (spec, owner, shape, timeout) = (self.spec.clone(), self.owner.clone(), self.shape, self.timeout);
-        self.reconnect = Some(Reconnect::begin(move || {
-            let until = Instant::now() + timeout;
-            let mut link = Link::open(&spec, &owner, shape.depth.into(), until).ok()?;
-            setup::open_files(&mut link, &shape, until).ok()?;
-            Some(link)
-        }));
-    }
-
     fn fail_all(&mut self, done: &mut Vec<Done>) {
         self.pending.clear();
         self.slots.lose_all(done);
@@ -199,55 +183,6 @@ impl NfsTarget {
         if self.first_failure.is_none() {
             self.first_failure = Some(words());
         }
-    }
-
-    /// Waits for the next connection, at most so long; without it, everything under way is lost.
-    fn reconnected(&mut self, sleep: u64, done: &mut Vec<Done>) {
-        let wait = PATIENCE.min(Duration::from_nanos(sleep));
-        match self.reconnect.as_mut().and_then(|reconnect| reconnect.wait(wait)) {
-            Some(link) => {
-                self.reconnect = None;
-                self.counts.connections += 1;
-                self.heard = monotonic().0;
-                self.link = Some(link);
-                self.issue();
-            }
-            None => self.fail_all(done),
-        }
-    }
-
-    /// Looks at deadlines, now and then, and shows that the client lives.
-    fn look(&mut self, now: u64, done: &mut Vec<Done>) -> Result<(), LinkError> {
-        if now < self.next_look {
-            return Ok(());
-        }
-        self.next_look = now + LOOK.as_nanos() as u64;
-        for slot in
-            (0..self.slots.count()).filter(|slot| self.slots.is_overdue(*slot, now)).collect::<Vec<_>>()
-        {
-            if !self.slots.is_issued(slot) {
-                self.pending.retain(|waiting| *waiting != slot);
-            }
-            let most = self.timeout;
-            self.note(|| format!("an operation took longer than {most:?}"));
-            // Its slot of the session is free when its answer comes at last.
-            self.end(slot, Err(Failure::TimedOut), done);
-        }
-        if self.counts.received_bytes != self.heard_bytes {
-            (self.heard, self.heard_bytes) = (now, self.counts.received_bytes);
-        }
-        let timeout = self.timeout.as_nanos() as u64;
-        let lease = self.link.as_ref().and_then(|link| link.facts.lease);
-        let lease = lease.map_or(LEASE, |seconds| Duration::from_secs(seconds.into())).as_nanos() as u64;
-        let patience = if self.slots.under_way() > 0 { timeout / 2 } else { lease / 3 };
-        match self.asked {
-            None if now.saturating_sub(self.heard) > patience.min(lease / 3) => self.ask_for_life(now),
-            Some(since) if now.saturating_sub(since) > timeout => {
-                return Err(LinkError::Io(std::io::ErrorKind::TimedOut.into()));
-            }
-            _ => {}
-        }
-        Ok(())
     }
 
     /// Slow answers are one thing, a dead connection is another: an empty call tells, and renews the lease.
@@ -290,25 +225,6 @@ impl NfsTarget {
         self.counts.sent_bytes += self.outgoing.send(&link.stream, &self.slots)?;
         Ok(())
     }
-
-    /// One round: sends, waits at most so long, receives.
-    fn round(&mut self, sleep: u64, done: &mut Vec<Done>) -> Result<(), LinkError> {
-        self.send()?;
-        let Some(link) = &self.link else { return Ok(()) };
-        let look = LOOK.as_nanos() as u64;
-        let wait = sleep >= look && self.outgoing.is_empty();
-        if sleep > 0 && !wait {
-            link.stream.poll(true, !self.outgoing.is_empty(), sleep.min(look))?;
-        }
-        if self.receive(wait, done)? {
-            self.issue();
-            self.send()?;
-        }
-        if self.holds {
-            self.release_held(done);
-        }
-        Ok(())
-    }
 }
 
 /// Ends a call with what an operation does. Where data follows from the slot's buffer: the padding behind it.
@@ -346,6 +262,102 @@ fn write_operation(call: Compound<'_>, link: &Link, task: &Task, buffer: &[u8]) 
         _ => call.end(),
     }
     None
+}
+
+impl Rounds for NfsTarget {
+    type Error = LinkError;
+
+    fn take_ready(&mut self, done: &mut Vec<Done>) {
+        done.append(&mut self.ready);
+    }
+
+    fn is_connected(&self) -> bool {
+        self.link.is_some()
+    }
+
+    fn under_way(&self) -> usize {
+        self.slots.under_way()
+    }
+
+    fn reconnected(&mut self, sleep: u64, done: &mut Vec<Done>) {
+        let wait = PATIENCE.min(Duration::from_nanos(sleep));
+        match self.reconnect.as_mut().and_then(|reconnect| reconnect.wait(wait)) {
+            Some(link) => {
+                self.reconnect = None;
+                self.counts.connections += 1;
+                self.heard = monotonic().0;
+                self.link = Some(link);
+                self.issue();
+            }
+            None => self.fail_all(done),
+        }
+    }
+
+    fn round(&mut self, sleep: u64, done: &mut Vec<Done>) -> Result<(), LinkError> {
+        self.send()?;
+        let Some(link) = &self.link else { return Ok(()) };
+        let look = LOOK.as_nanos() as u64;
+        let wait = sleep >= look && self.outgoing.is_empty();
+        if sleep > 0 && !wait {
+            link.stream.poll(true, !self.outgoing.is_empty(), sleep.min(look))?;
+        }
+        if self.receive(wait, done)? {
+            self.issue();
+            self.send()?;
+        }
+        if self.holds {
+            self.release_held(done);
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, now: u64, done: &mut Vec<Done>) -> Result<(), LinkError> {
+        if now < self.next_look {
+            return Ok(());
+        }
+        self.next_look = now + LOOK.as_nanos() as u64;
+        for slot in
+            (0..self.slots.count()).filter(|slot| self.slots.is_overdue(*slot, now)).collect::<Vec<_>>()
+        {
+            if !self.slots.is_issued(slot) {
+                self.pending.retain(|waiting| *waiting != slot);
+            }
+            let most = self.timeout;
+            self.note(|| format!("an operation took longer than {most:?}"));
+            // Its slot of the session is free when its answer comes at last.
+            self.end(slot, Err(Failure::TimedOut), done);
+        }
+        if self.counts.received_bytes != self.heard_bytes {
+            (self.heard, self.heard_bytes) = (now, self.counts.received_bytes);
+        }
+        let timeout = self.timeout.as_nanos() as u64;
+        let lease = self.link.as_ref().and_then(|link| link.facts.lease);
+        let lease = lease.map_or(LEASE, |seconds| Duration::from_secs(seconds.into())).as_nanos() as u64;
+        let patience = if self.slots.under_way() > 0 { timeout / 2 } else { lease / 3 };
+        match self.asked {
+            None if now.saturating_sub(self.heard) > patience.min(lease / 3) => self.ask_for_life(now),
+            Some(since) if now.saturating_sub(since) > timeout => {
+                return Err(LinkError::Io(std::io::ErrorKind::TimedOut.into()));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn lost(&mut self, error: &LinkError, done: &mut Vec<Done>) {
+        self.note(|| format!("the connection was lost: {error}"));
+        self.link = None;
+        self.outgoing.clear();
+        self.asked = None;
+        self.fail_all(done);
+        let (spec, owner, shape, timeout) = (self.spec.clone(), self.owner.clone(), self.shape, self.timeout);
+        self.reconnect = Some(Reconnect::begin(move || {
+            let until = Instant::now() + timeout;
+            let mut link = Link::open(&spec, &owner, shape.depth.into(), until).ok()?;
+            setup::open_files(&mut link, &shape, until).ok()?;
+            Some(link)
+        }));
+    }
 }
 
 impl Target for NfsTarget {
@@ -393,27 +405,8 @@ impl Target for NfsTarget {
     }
 
     fn wait(&mut self, sleep: u64, done: &mut Vec<Done>) -> Result<(), StorageError> {
-        let before = done.len();
-        done.append(&mut self.ready);
-        let begun = monotonic().0;
-        let mut left = if done.len() > before { 0 } else { sleep };
-        loop {
-            if self.link.is_none() {
-                self.reconnected(left, done);
-            } else if let Err(error) = self.round(left, done) {
-                self.lost(&error, done);
-            }
-            let now = monotonic().0;
-            if let Err(error) = self.look(now, done) {
-                self.lost(&error, done);
-            }
-            let gone = now.saturating_sub(begun);
-            let nothing_comes = sleep == u64::MAX && self.slots.under_way() == 0;
-            if done.len() > before || nothing_comes || gone >= sleep {
-                return Ok(());
-            }
-            left = sleep - gone;
-        }
+        self.go_on(sleep, done);
+        Ok(())
     }
 
     fn drop_cache(&mut self) -> Result<CacheDropped, StorageError> {

@@ -48,6 +48,9 @@ impl NfsTarget {
         *sequence = sequence.wrapping_add(1);
         let slot = self.slots.by_tag(tag);
         let Some(slot) = slot else {
+            if link.free.contains(&session_slot) {
+                return Err(LinkError::Order("an answer in a slot in which nothing is under way"));
+            }
             if tag == LIFE {
                 self.asked = None;
             } else {

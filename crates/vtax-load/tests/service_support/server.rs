@@ -1,0 +1,25 @@
+//! A real server of a test's own.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+
+use vtax_plan::model::{Service, ServiceKind};
+use vtax_service::{Place, RunningService, missing};
+use vtax_units::Nanos;
+
+/// Starts it on the loopback, with its files in this directory.
+pub(crate) fn start(kind: ServiceKind, stop_timeout: Nanos, directory: PathBuf) -> RunningService {
+    let name = kind.facts().word.to_owned();
+    let service = Service { name, kind, ready_timeout: Nanos::from_secs(30), stop_timeout };
+    assert_eq!(missing(&service), None, "`vtax setup --tests` installs it");
+    let place = Place {
+        address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        directory,
+        cpus: 1,
+        vtax: PathBuf::from("/proc/self/exe"),
+        die_with_starter: false,
+        prepared: None,
+        call_off: None,
+    };
+    RunningService::start(&service, None, &place, |_| {}).unwrap()
+}
