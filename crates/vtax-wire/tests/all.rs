@@ -2,6 +2,7 @@
 
 mod http;
 mod iscsi;
+mod mutations;
 mod nfs4;
 mod pcap;
 mod resp;

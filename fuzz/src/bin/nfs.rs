@@ -1,46 +1,7 @@
 //! Replies of an NFS server: any bytes are read to their end or refused, and never cause a panic.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use vtax_wire::nfs4::{Attributes, Results};
-use vtax_wire::rpc::{self, Record};
+#[path = "../../../crates/vtax-wire/tests/bodies/nfs.rs"]
+mod nfs;
 
-fn each(mut results: Results<'_>, operations: &[u8]) {
-    for operation in operations {
-        let refused = match operation % 14 {
-            0 => results.exchange_id().is_err(),
-            1 => results.create_session().is_err(),
-            2 => results.sequence().is_err(),
-            3 => results.handle().is_err(),
-            4 => results.open().is_err(),
-            5 => results.close().is_err(),
-            6 => results.attributes(Attributes::File).is_err(),
-            7 => results.attributes(Attributes::FileSystem).is_err(),
-            8 => results.data(1 << 20).is_err(),
-            9 => results.written().is_err(),
-            10 => results.committed().is_err(),
-            11 => results.entries(|_| ()).is_err(),
-            12 => results.create_directory().is_err(),
-            _ => results.removed().is_err(),
-        };
-        if refused {
-            return;
-        }
-    }
-}
-
-fuzz_target!(|data: &[u8]| {
-    let Some((operations, input)) = data.split_at_checked(8) else { return };
-    let mut input = input.to_vec();
-    if let Ok(Record::Whole { message, .. }) = rpc::record(&mut input, 1 << 20) {
-        let _ = rpc::answered(&input[message.clone()]);
-        if let Ok(reader) = rpc::results(&input[message])
-            && let Ok(results) = Results::read(reader)
-        {
-            each(results, operations);
-        }
-    }
-    if let Ok(results) = Results::read(vtax_wire::xdr::Reader::new(&data[8..])) {
-        each(results, operations);
-    }
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| nfs::body(data));
