@@ -86,8 +86,8 @@ fn acknowledged_writes_outlive_the_host() {
         return;
     }
     let directory = tempfile::tempdir().expect("a directory");
-    let storage = "services: {tgt: {size: 2MiB}}\n\
-                   workload: {storage: {operations: mix-30, size: 2MiB, depth: 32, timeout: 5s}}\n";
+    let storage = "services: {tgt: {size: 2MiB, ready_timeout: 120s}}\n\
+                   workload: {storage: {operations: mix-30, size: 2MiB, depth: 32, timeout: 30s}}\n";
     let (code, text, out) = run(directory.path(), "kemari", storage);
     assert_eq!(code, Some(0), "{text}");
     let trial = trial(&out);

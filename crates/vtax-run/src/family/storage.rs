@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn a_load_with_faults_finds_its_file_laid_out_and_is_read_back() {
-        let plan = "vtax: 1\nname: t\nbaseline: vm\nenvironments: {vm: {fault_tolerance: kemari}}\nservices: tgt\n\
+        let plan = "vtax: 1\nname: t\nbaseline: vm-kemari\nenvironments: {vm: {fault_tolerance: kemari}}\nservices: tgt\n\
                     workload: {storage: {operations: mix-30, size: 1MiB, depth: 8}}\n\
                     measure: {failover: {load: 40/s, duration: 5s}}\nfaults: {at: 1s, kill: primary-host}\n";
         let plan = vtax_plan::parse("t", plan.as_bytes(), &[] as &[&str]).unwrap_or_else(|e| panic!("{e}"));
