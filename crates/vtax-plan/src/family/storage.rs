@@ -16,8 +16,8 @@ use vtax_units::Nanos;
 use super::{Misfit, WorkloadModel};
 use crate::assumptions::Assumptions;
 use crate::model::{
-    EnvironmentKind, Measure, MeasureKind, Protocol, SteadyState, StorageMeasure, StorageOperation, StorageSync,
-    StorageTest, StorageWorkload,
+    EnvironmentKind, Measure, MeasureKind, Protocol, SteadyState, StorageMeasure, StorageOperation,
+    StorageSync, StorageTest, StorageWorkload,
 };
 
 /// Bytes per second that a disk is taken to move where nothing is known: an estimate of time only.

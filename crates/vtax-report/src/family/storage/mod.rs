@@ -1,9 +1,9 @@
 //! Storage: tests of files, by size and record.
 
+mod access;
 mod cpu;
 mod heat;
 mod lines;
-mod access;
 mod page;
 pub(crate) mod path;
 mod steady;

@@ -94,6 +94,7 @@ mod tests {
             cache: CacheEvidence::default(),
             io: IoCounters::default(),
             facts: Facts::default(),
+            read_back: None,
         };
         let found = StorageFinding { result, host: None, server: None, client: None, steady_state: None };
         Observation { result: Some(Finding::Storage(Box::new(found))), ..Observation::default() }
