@@ -52,21 +52,27 @@ pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
         for _ in 0..ROUNDS {
             pairs.push((ours(&directory, shape)?, peer(&directory, shape)?));
         }
-        let ratio = median(pairs.iter().map(|(ours, peer)| ours / peer).collect());
         let cache = if shape.direct { "direct" } else { "cached" };
-        sheet.add(Row {
-            name: format!("4 KiB random read, {}, depth {}, {cache}, beside fio", shape.peer, shape.depth),
-            ours: median(pairs.iter().map(|p| p.0).collect()),
-            peer: Some(median(pairs.iter().map(|p| p.1).collect())),
-            unit: "op/CPU-s".to_owned(),
-            ratio: Some(ratio),
-            goal: format!(">= {GOAL}x"),
-            ok: ratio >= GOAL,
-        })?;
+        let name = format!("4 KiB random read, {}, depth {}, {cache}, beside fio", shape.peer, shape.depth);
+        beside(sheet, name, &pairs, GOAL)?;
     }
     open_loop(sheet, &directory)?;
     served::rows(sheet)?;
     sweeps::rows(sheet, &directory)
+}
+
+/// A row of operations per CPU-second, ours and the peer's, measured in turn.
+fn beside(sheet: &mut Sheet, name: String, pairs: &[(f64, f64)], goal: f64) -> Result<()> {
+    let ratio = median(pairs.iter().map(|(ours, peer)| ours / peer).collect());
+    sheet.add(Row {
+        name,
+        ours: median(pairs.iter().map(|p| p.0).collect()),
+        peer: Some(median(pairs.iter().map(|p| p.1).collect())),
+        unit: "op/CPU-s".to_owned(),
+        ratio: Some(ratio),
+        goal: format!(">= {goal}x"),
+        ok: ratio >= goal,
+    })
 }
 
 fn open_loop(sheet: &mut Sheet, directory: &TempDir) -> Result<()> {

@@ -14,8 +14,8 @@ use tempfile::TempDir;
 
 use super::{CPU, figure};
 use crate::place;
-use crate::program::{Server, median, pinned, run, run_load};
-use crate::sheet::{Row, Sheet};
+use crate::program::{Server, pinned, run, run_load};
+use crate::sheet::Sheet;
 
 const SERVER_CPU: &str = "1";
 const ROUNDS: usize = 5;
@@ -45,16 +45,8 @@ pub(super) fn rows(sheet: &mut Sheet) -> Result<()> {
 }
 
 fn row(sheet: &mut Sheet, what: &str, peer: &str, pairs: Vec<(f64, f64)>) -> Result<()> {
-    let ratio = median(pairs.iter().map(|(ours, peer)| ours / peer).collect());
-    sheet.add(Row {
-        name: format!("{what}, 4 KiB random read, depth {DEPTH}, beside {peer}"),
-        ours: median(pairs.iter().map(|p| p.0).collect()),
-        peer: Some(median(pairs.iter().map(|p| p.1).collect())),
-        unit: "op/CPU-s".to_owned(),
-        ratio: Some(ratio),
-        goal: format!(">= {GOAL}x"),
-        ok: ratio >= GOAL,
-    })
+    let name = format!("{what}, 4 KiB random read, depth {DEPTH}, beside {peer}");
+    super::beside(sheet, name, &pairs, GOAL)
 }
 
 /// Operations per CPU-second of vtax while it read; the file stays where the peer reads it.
