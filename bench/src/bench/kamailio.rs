@@ -68,6 +68,7 @@ pub(crate) fn kamailio(rate: u32) -> Result<f64> {
             vtax: place::vtax(),
             die_with_starter: false,
             prepared: None,
+            disk: None,
             call_off: None,
         };
         let subscribers = Subscribers {

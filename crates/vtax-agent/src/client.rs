@@ -29,6 +29,8 @@ pub type EventHandler = Box<dyn Fn(Event) + Send>;
 const PROMPT: Duration = Duration::from_secs(20);
 /// Time a service with subscribers has for its files: their database is copied from the host.
 const PROVISIONED: Duration = Duration::from_secs(120);
+/// Time files may take to be durable before they are dropped from the cache.
+const SYNCED: Duration = Duration::from_secs(120);
 /// The controller's end of one agent's stream. Requests may come from several threads.
 pub struct Client {
     node: String,
@@ -262,6 +264,19 @@ impl Client {
             return Err(self.gone());
         }
         Ok((id, answers))
+    }
+
+    /// Has the node's page cache forget the files below a directory, which are made durable first; the bytes that it still
+    /// holds of them, and the bytes of all.
+    ///
+    /// # Errors
+    /// [`AgentError`] where the agent refuses, is gone, or doesn't answer in time.
+    pub fn drop_files(&self, directory: std::path::PathBuf) -> Result<(u64, u64), AgentError> {
+        let request = Request::DropFiles { directory };
+        match self.call(&request, SYNCED)?.0 {
+            Reply::Held { bytes, of } => Ok((bytes, of)),
+            _ => Err(self.confused(&request)),
+        }
     }
 
     fn done(&self, request: &Request, within: Duration) -> Result<(), AgentError> {

@@ -8,6 +8,7 @@ mod client;
 mod error;
 mod frame;
 pub mod guest;
+mod held;
 mod loads;
 pub mod message;
 mod network;

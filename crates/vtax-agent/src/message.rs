@@ -13,7 +13,7 @@ use vtax_probe::Snapshot;
 use vtax_units::Nanos;
 
 /// Version of the protocol; both ends must have the same.
-pub const PROTOCOL_VERSION: u32 = 4;
+pub const PROTOCOL_VERSION: u32 = 5;
 
 /// A request from the controller; each is answered by exactly one [`Reply`] with its id.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -67,6 +67,11 @@ pub enum Request {
     },
     /// Close the load.
     CloseLoad,
+    /// Have the node's page cache forget the files below a directory.
+    DropFiles {
+        /// The directory.
+        directory: PathBuf,
+    },
     /// Stop everything and exit.
     Shutdown,
 }
@@ -86,6 +91,7 @@ impl Request {
             Self::OpenLoad { .. } => "open-load",
             Self::RunStep { .. } => "run-step",
             Self::CloseLoad => "close-load",
+            Self::DropFiles { .. } => "drop-files",
             Self::Shutdown => "shutdown",
         }
     }
@@ -113,6 +119,9 @@ pub struct Provisioning {
     pub subscribers: Option<Subscribers>,
     /// Where `vtax_service::prepare` put what was made of them, under the path it has in the node.
     pub prepared: Option<PathBuf>,
+    /// Where the node has its disk, for a service that keeps there what it serves.
+    #[serde(default)]
+    pub disk: Option<PathBuf>,
 }
 
 /// One interface of a node.
@@ -196,6 +205,13 @@ pub enum Reply {
     /// To [`Request::RunStep`]. What the step found, which may have many megabytes, came before as data: the
     /// bytes of a [`vtax_load::StepResult`].
     Ran,
+    /// To [`Request::DropFiles`].
+    Held {
+        /// Bytes that the page cache still holds.
+        bytes: u64,
+        /// Bytes of all files.
+        of: u64,
+    },
     /// It could not be done.
     Failed {
         /// The whole chain of causes.

@@ -8,6 +8,7 @@ use vtax_sys::chain;
 use vtax_sys::sync::lock;
 
 use crate::frame::MAX_PAYLOAD;
+use crate::held;
 use crate::loads::Loads;
 use crate::message::{NodeFacts, PROTOCOL_VERSION, Reply, Request};
 use crate::network;
@@ -59,6 +60,9 @@ impl Node {
             Request::Snapshot => self.snapshot().map(|s| Reply::Snapshots { snapshots: vec![s] }),
             Request::OpenLoad { spec } => self.loads.open(spec).map(|()| Reply::Done),
             Request::CloseLoad => self.loads.close().map(|()| Reply::Done),
+            Request::DropFiles { directory } => held::drop_files(directory)
+                .map(|(bytes, of)| Reply::Held { bytes, of })
+                .map_err(|e| e.to_string()),
             other => Err(format!("`{}` is not answered here", other.name())),
         };
         result.unwrap_or_else(|error| Reply::Failed { error })

@@ -59,6 +59,7 @@ impl Services {
             vtax: PathBuf::from("/proc/self/exe"),
             die_with_starter: !self.role.init,
             prepared: provisioning.prepared.clone(),
+            disk: provisioning.disk.clone(),
             call_off: Some(Arc::clone(&self.call_off)),
         };
         let subscribers = provisioning.subscribers.as_ref();

@@ -53,7 +53,8 @@ fn main() {
     let made = vtax_service::prepare(&service, Some(&subscribers), cache.path()).expect("it can be made");
     let made = made.expect("Kamailio has a database");
     let guest = Guest::prepare(&GuestOptions::of_user()).expect("this host can prepare guests");
-    let provisioning = Provisioning { subscribers: Some(subscribers), prepared: Some(made.path.clone()) };
+    let provisioning =
+        Provisioning { subscribers: Some(subscribers), prepared: Some(made.path.clone()), disk: None };
     starts_in_a_guest(&guest, &service, &provisioning);
 }
 

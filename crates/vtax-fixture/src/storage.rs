@@ -130,6 +130,7 @@ fn observation(test: &StorageTest, trial: Trial) -> Observation {
         result,
         host: disk.then(|| HostStorage { fetched: Some(0), ..HostStorage::default() }),
         server: trial.served.then(|| ServerStorage { shared: !trial.virtual_machine, ..Default::default() }),
+        server_cache: None,
         client: trial.served.then(|| spent(Layer::Supervisor, 3)),
         steady_state: rounds,
     };
@@ -198,7 +199,7 @@ fn result(test: &StorageTest, trial: Trial) -> StorageResult {
         failures: Vec::new(),
         first_failure: None,
         cache: CacheEvidence { of: bytes, before: (!trial.served).then_some(0), ..CacheEvidence::default() },
-        io: IoCounters { fetched, device: None },
+        io: IoCounters { fetched, device: None, server: None },
         facts: Facts::default(),
         read_back: None,
     }

@@ -48,13 +48,22 @@ pub struct TestbedSpec {
     pub budget: Budget,
     /// Directory of the host in which each system under test has a disk; `None`: they need none.
     pub disk: Option<PathBuf>,
+    /// Memory of the client where it is to be a virtual machine, so that it has a kernel of its own.
+    pub guest_client: Option<Bytes>,
 }
 
 impl TestbedSpec {
     /// One system under test and no routers.
     #[must_use]
     pub fn of_one(environment: Environment, path: NetPath, budget: Budget) -> Self {
-        Self { suts: vec![SutSpec::new(environment)], routers: 0, path, budget, disk: None }
+        Self {
+            suts: vec![SutSpec::new(environment)],
+            routers: 0,
+            path,
+            budget,
+            disk: None,
+            guest_client: None,
+        }
     }
 }
 

@@ -90,7 +90,8 @@ impl LoadSpec {
     #[must_use]
     pub const fn opening(&self) -> Duration {
         match self {
-            Self::Http(_) | Self::Sip(_) | Self::Network | Self::Storage(_) => Duration::ZERO,
+            Self::Http(_) | Self::Sip(_) | Self::Network => Duration::ZERO,
+            Self::Storage(spec) => spec.opening(),
             Self::Redis(_) => RedisSession::OPENING,
         }
     }

@@ -44,6 +44,7 @@ fn kamailio() -> Option<(RunningService, tempfile::TempDir)> {
         vtax: PathBuf::from("/proc/self/exe"),
         die_with_starter: false,
         prepared: None,
+        disk: None,
         call_off: None,
     };
     let running = RunningService::start(&service, Some(&subscribers(SUBSCRIBERS)), &place, |_| ()).unwrap();

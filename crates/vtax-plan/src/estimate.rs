@@ -11,7 +11,7 @@ use vtax_units::Nanos;
 
 pub use self::requirement::{Installed, Requirement};
 pub use crate::assumptions::Assumptions;
-use crate::model::{EnvironmentKind, Load, Measure, MeasureKind, Plan, Protocol};
+use crate::model::{Cell, EnvironmentKind, Load, Measure, MeasureKind, Plan, Protocol};
 
 /// How long a plan would take.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -110,7 +110,7 @@ pub fn pieces(plan: &Plan) -> Vec<Piece> {
             pieces.push(piece);
         }
     };
-    let clients = plan.cells.iter().map(|c| c.path.kind.has_client_vm()).collect::<BTreeSet<_>>();
+    let clients = plan.cells.iter().map(Cell::has_client_vm).collect::<BTreeSet<_>>();
     for in_vm in clients {
         let place = if in_vm { "a virtual machine" } else { "a network namespace" };
         add("client".into(), &format!("load generator in {place} of its own"));
@@ -153,9 +153,18 @@ pub fn requirements(plan: &Plan) -> Vec<Requirement> {
             EnvironmentKind::Vm(_) => needed.extend([Requirement::Vm, Requirement::Kvm]),
         }
         path::require(&cell.path, &mut needed);
+        if cell.has_client_vm() {
+            needed.extend([Requirement::Vm, Requirement::Kvm]);
+        }
         needed.extend(Installed::of(&cell.service.kind.facts()).map(Requirement::Service));
     }
     needed.into_iter().collect()
+}
+
+/// Cells that there can't be, each in a sentence with the reason.
+#[must_use]
+pub fn left_out(plan: &Plan) -> BTreeSet<String> {
+    crate::family::storage::mounted::left_out(plan)
 }
 
 /// What is allowed but probably not meant, one sentence each.
@@ -177,6 +186,7 @@ pub fn cautions(plan: &Plan, estimate: &Estimate) -> Vec<String> {
             cautions.push(format!("`{name}` has {vcpus} vCPUs, the other environments {cpus} CPUs"));
         }
     }
+    cautions.extend(left_out(plan));
     let misfits = plan.cells.iter().filter_map(|cell| {
         let why = cell.service.kind.misfit(&cell.environment.kind, true)?;
         Some(format!("`{}` is not measured: {why}", cell.id))

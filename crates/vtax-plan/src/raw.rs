@@ -22,7 +22,10 @@ pub(crate) use crate::family::network::raw::*;
 pub(crate) use crate::family::redis::raw::*;
 pub(crate) use crate::family::sip::raw::*;
 pub(crate) use crate::family::storage::ganesha::GaneshaRaw;
+pub(crate) use crate::family::storage::lio::LioRaw;
+pub(crate) use crate::family::storage::nfsd::NfsdRaw;
 pub(crate) use crate::family::storage::raw::*;
+pub(crate) use crate::family::storage::samba::SambaRaw;
 pub(crate) use crate::family::storage::tgt::TgtRaw;
 use crate::model::{self, Protocol};
 use crate::source::Spanned;
@@ -194,6 +197,12 @@ kinds! {
         tgt: Tgt(TgtRaw),
         /// NFS-Ganesha: an NFS server in user space.
         ganesha: Ganesha(GaneshaRaw),
+        /// Samba: an SMB server.
+        samba: Samba(SambaRaw),
+        /// The kernel's own NFS server, in a virtual machine.
+        nfsd: Nfsd(NfsdRaw),
+        /// LIO: the kernel's own iSCSI target, in a virtual machine.
+        lio: Lio(LioRaw),
         /// A service of your own.
         command: Command(CommandRaw),
     }

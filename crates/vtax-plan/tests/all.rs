@@ -11,5 +11,6 @@ mod redis;
 mod schema;
 mod sip;
 mod storage;
+mod storage_mounted;
 mod storage_services;
 mod validate;

@@ -59,10 +59,10 @@ fn what_can_not_be_is_refused_with_the_reason() {
         (&["services=[{tgt: {size: 512KiB}}]"], "is no size of a unit"),
         (&["services=[{tgt: {initiators: ['iqn a']}}]"], "`iqn a` is no name of an initiator"),
         (&["services=[{tgt: {chap: both}}]"], "chap"),
-        (&["services=[{ganesha: {backend: disk}}]"], "backend"),
+        (&["services=[{ganesha: {backend: tape}}]"], "backend"),
         (&["services=[{tgt: {size: 3MiB}}]", "workload.storage.processes=2"], "units of 3MiB"),
         (&["services=[{ganesha: {backend: memory}}]", "workload.storage.size=4MiB"], "the first 2MiB"),
-        (&["workload.storage.cache=cold"], "can't be dropped from here"),
+        (&["workload.storage.cache=cold"], "which can't be cold"),
         (
             &["workload.storage.operations=[write, list]", "workload.storage.record=4MiB"],
             "no files can be created",

@@ -60,6 +60,7 @@ impl LabExecutor {
         options.guest = guests.guest.clone();
         let mut notes = std::mem::take(&mut guests.notes);
         notes.extend(skipped(plan));
+        notes.extend(vtax_plan::estimate::left_out(plan));
         notes.extend(hidden(plan));
         let lab = Lab::new(options).map_err(|e| RunError::Lab(Box::new(e)))?;
         Ok(Self {
@@ -105,7 +106,11 @@ impl LabExecutor {
         if let Some(obstacle) = self.lab.path_obstacle(&cell.path) {
             return Some(obstacle);
         }
+        if let Some(missing) = vtax_service::missing_to_mount(&cell.service).filter(|_| cell.is_mounted()) {
+            return Some(format!("to mount what {} has: {missing}", cell.service.name));
+        }
         let needs = match &cell.environment.kind {
+            EnvironmentKind::Native if cell.is_mounted() => "clients that mount, which are virtual machines,",
             EnvironmentKind::Native => return None,
             EnvironmentKind::Container => "containers",
             EnvironmentKind::Vm(_) => "virtual machines",
@@ -114,7 +119,11 @@ impl LabExecutor {
             return Some(format!("{needs} need namespaces, which are refused here"));
         }
         match &cell.environment.kind {
-            EnvironmentKind::Container => self.lab.container_runtime().err().map(|e| chain(&e)),
+            EnvironmentKind::Container => {
+                self.lab.container_runtime().err().map(|e| chain(&e)).or_else(|| {
+                    if cell.is_mounted() { self.guests.missing.clone().or_else(no_tap) } else { None }
+                })
+            }
             _ => self.guests.missing.clone().or_else(|| too_small(cell)).or_else(no_tap),
         }
     }

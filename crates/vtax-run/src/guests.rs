@@ -43,7 +43,7 @@ pub(crate) struct Guests {
 
 /// Kernel modules that the plan's workloads need.
 pub(crate) fn modules(plan: &Plan) -> Vec<String> {
-    let modules = plan.cells.iter().flat_map(|cell| cell.workload.model().kernel_modules());
+    let modules = plan.cells.iter().flat_map(Cell::kernel_modules);
     modules.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
@@ -55,7 +55,8 @@ impl Guests {
         provisions: &mut Provisions,
         observer: &dyn Observer,
     ) -> Self {
-        let is_guest = |cell: &&Cell| matches!(cell.environment.kind, EnvironmentKind::Vm(_));
+        let is_guest =
+            |cell: &&Cell| matches!(cell.environment.kind, EnvironmentKind::Vm(_)) || cell.has_client_vm();
         if !plan.cells.iter().any(|cell| is_guest(&cell)) {
             return Self::default();
         }

@@ -55,5 +55,6 @@ impl Provisions {
 }
 
 fn provisioning(subscribers: &Subscribers, prepared: Option<&Prepared>) -> Provisioning {
-    Provisioning { subscribers: Some(subscribers.clone()), prepared: prepared.map(|p| p.path.clone()) }
+    let prepared = prepared.map(|p| p.path.clone());
+    Provisioning { subscribers: Some(subscribers.clone()), prepared, ..Provisioning::default() }
 }

@@ -40,6 +40,12 @@ pub enum ServiceError {
         /// The service's name.
         service: String,
     },
+    /// It is to serve from a disk, and there is none.
+    #[error("service {service}: it is to serve from the system's own disk, and was given none")]
+    NoDisk {
+        /// The service's name.
+        service: String,
+    },
     /// The subscribers can't be provisioned.
     #[error("service {service}: its subscribers can't be provisioned")]
     Subscribers {

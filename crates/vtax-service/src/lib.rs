@@ -22,7 +22,7 @@ mod recipe;
 mod running;
 mod watch;
 
-pub use catalogue::{hidden, installed_files, missing, packages, prepare};
+pub use catalogue::{hidden, installed_files, missing, missing_to_mount, packages, prepare};
 pub use documents::DOCUMENTS;
 pub use error::ServiceError;
 pub use hidden::Hidden;

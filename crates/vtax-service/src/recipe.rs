@@ -7,11 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use vtax_plan::model::Subscribers;
+use vtax_plan::model::{Backend, Subscribers};
 use vtax_units::Nanos;
 
+use crate::documents::make_directory;
 use crate::error::ServiceError;
 use crate::identity::Identity;
+
+/// Name of the directory with what a server of files or units serves.
+const SERVED: &str = "files";
 
 /// Where and how a service is to run.
 #[derive(Debug, Clone)]
@@ -32,6 +36,8 @@ pub struct Place {
     /// Where [`crate::prepare`] put what this service needs, seen from here; `None`: it is made at
     /// the start, which takes seconds and, in an emulated guest, many of them.
     pub prepared: Option<PathBuf>,
+    /// The system's own disk, for a service that keeps there what it serves.
+    pub disk: Option<PathBuf>,
     /// Set to call the start off.
     pub call_off: Option<Arc<AtomicBool>>,
 }
@@ -123,12 +129,29 @@ pub(crate) struct Job<'a> {
     pub(crate) subscribers: Option<&'a Subscribers>,
     /// What was made for it beforehand.
     pub(crate) prepared: Option<&'a Path>,
+    /// The system's own disk.
+    pub(crate) disk: Option<&'a Path>,
 }
 
 impl Job<'_> {
     /// Its subscribers, of a service that can't be without.
     pub(crate) fn subscribers(&self) -> Result<&Subscribers, ServiceError> {
         self.subscribers.ok_or_else(|| ServiceError::NoSubscribers { service: self.service.to_owned() })
+    }
+
+    /// Makes the directory in which a server keeps what it serves: in its private one, or on the system's own disk, where it may
+    /// be from an earlier start.
+    pub(crate) fn served(&self, backend: Backend) -> Result<PathBuf, ServiceError> {
+        let parent = match (backend, self.disk) {
+            (Backend::Disk, None) => return Err(ServiceError::NoDisk { service: self.service.to_owned() }),
+            (Backend::Disk, Some(disk)) => disk,
+            (Backend::Files, _) => self.directory,
+        };
+        let path = parent.join(SERVED);
+        match make_directory(&path) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(self.file("making", &path)(e)),
+            _ => Ok(path),
+        }
     }
 
     /// A service of one process that listens on the job's address, without an environment of its own.
@@ -183,6 +206,7 @@ impl Job<'static> {
             vtax: Path::new("vtax"),
             subscribers: None,
             prepared: None,
+            disk: None,
         }
     }
 }

@@ -17,6 +17,9 @@ pub struct StorageFinding {
     /// What the server's side read from and wrote to its disks, where the load came over a protocol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerStorage>,
+    /// What the server's page cache held before, where it was to be cold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_cache: Option<ServerCache>,
     /// CPU time of the client's side by layer, where it isn't the system under test; its requests are bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<CpuBreakdown>,
@@ -119,6 +122,14 @@ impl StorageFinding {
         let own = self.result.answered_by_cache()?;
         let Some(fetched) = self.host.and_then(|host| host.fetched) else { return Some(own) };
         let inside = self.result.io.fetched.unwrap_or(0);
+        if self.result.io.server.is_some() {
+            // The client mounts; the host knows of the server's virtual machine.
+            if inside * 20 < read {
+                return Some(own);
+            }
+            let share = (fetched as f64 / inside.max(1) as f64).min(1.0);
+            return Some(format!("{own}, of which its disk's file on the host gave {:.0} %", 100.0 * share));
+        }
         if inside * 20 < read {
             return Some(format!("in the guest, {own}"));
         }
@@ -158,5 +169,28 @@ mod tests {
         )
         .unwrap();
         assert_eq!(found.figures(), [1.5]);
+    }
+}
+
+/// What a server's page cache held of its files or units after it was emptied of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerCache {
+    /// Bytes that it held.
+    pub cached: u64,
+    /// Bytes of all of them.
+    pub of: u64,
+}
+
+/// A cold cache holds at most this share.
+const COLD: f64 = 0.05;
+
+impl ServerCache {
+    /// Why it isn't cold; `None` where it is.
+    #[must_use]
+    pub fn is_not_cold(&self) -> Option<String> {
+        let share = self.cached as f64 / self.of.max(1) as f64;
+        (share > COLD).then(|| {
+            format!("the server's page cache was to be cold but held {:.0} % of its files", 100.0 * share)
+        })
     }
 }

@@ -60,6 +60,7 @@ fn the_catalogue_starts_and_stops_it() {
         vtax: PathBuf::from(VTAX),
         die_with_starter: false,
         prepared: None,
+        disk: None,
         call_off: None,
     };
     let running = RunningService::start(&service, Some(&subscribers()), &place, |_| ()).unwrap();

@@ -28,6 +28,10 @@ impl PathBuilder for Direct {
             );
             return Bridge.build(site);
         }
+        if site.spec.guest_client.is_some() {
+            site.notes.push("path direct: the client's virtual machine takes a bridge".to_owned());
+            return Bridge.build(site);
+        }
         let native = match site.spec.suts[0].environment.kind {
             EnvironmentKind::Native => true,
             EnvironmentKind::Container => false,

@@ -70,11 +70,24 @@ pub(crate) fn build(site: &mut Site<'_>) -> Result<Built> {
     let builder = builder(&path.kind);
     let refused = |reason| LabError::Path { path: path.name.clone(), reason };
     suits_environments(site.spec).map_err(refused)?;
+    suits_client(site.spec).map_err(refused)?;
     builder.suits(site.spec).map_err(refused)?;
     let mut built = builder.build(site)?;
     built.parts.add_facts(builder.facts(path));
     routers::add_routes(&mut built, site.slot);
     Ok(built)
+}
+
+/// Whether the client can be what it is to be.
+fn suits_client(spec: &TestbedSpec) -> Result<(), String> {
+    let alone = matches!(spec.path.kind, PathKind::Mininet(_) | PathKind::Nic(_)) || spec.routers > 0;
+    match spec.guest_client {
+        Some(_) if alone => Err(format!(
+            "a client that is a virtual machine can't be on `{}`, nor behind routers",
+            spec.path.kind.word()
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Whether each system under test can be at the far end of such a path.

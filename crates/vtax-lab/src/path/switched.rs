@@ -113,14 +113,18 @@ fn plug_client(
     switches: &mut Switches,
     properties: LinkProperties,
 ) -> Result<Client> {
-    match &site.spec.suts[0].environment.kind {
-        EnvironmentKind::Vm(vm) if switches.guest_client => {
+    let as_guest = match &site.spec.suts[0].environment.kind {
+        EnvironmentKind::Vm(vm) if switches.guest_client => Some(vm.memory),
+        _ => None,
+    };
+    match site.spec.guest_client.or(as_guest) {
+        Some(memory) => {
             let (port, _) = fabric.vm_port(&mut switches.near, properties)?;
-            let spec = NodeSpec { memory: Some(vm.memory), ..site.client.clone() };
+            let spec = NodeSpec { memory: Some(memory), ..site.client.clone() };
             let (node, end, port) = start_guest(site, &spec, None, port)?;
             Ok(Client { node, routers: Vec::new(), end, port })
         }
-        _ => {
+        None => {
             let mut row = Row::start(site, fabric)?;
             let (_, port) = fabric.plug_named(row.last(), &mut switches.near, properties)?;
             let (node, routers) = row.into_nodes();

@@ -71,7 +71,7 @@ fn prepared(service: &Service) -> Provisioning {
         domain: "open-ims.test".into(),
     };
     let made = vtax_service::prepare(service, Some(&subscribers), Cache::of_user().dir()).unwrap();
-    Provisioning { subscribers: Some(subscribers), prepared: made.map(|made| made.path) }
+    Provisioning { subscribers: Some(subscribers), prepared: made.map(|made| made.path), disk: None }
 }
 
 fn nginx_goes_on(world: &mut World) {

@@ -19,6 +19,7 @@ pub(crate) fn start(kind: ServiceKind, stop_timeout: Nanos, directory: PathBuf) 
         vtax: PathBuf::from("/proc/self/exe"),
         die_with_starter: false,
         prepared: None,
+        disk: None,
         call_off: None,
     };
     RunningService::start(&service, None, &place, |_| {}).unwrap()

@@ -30,6 +30,7 @@ impl Server {
             chap,
             write_cache: true,
             initiators: initiators.iter().map(|name| (*name).to_owned()).collect(),
+            backend: vtax_plan::model::Backend::Files,
         };
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().join("service");

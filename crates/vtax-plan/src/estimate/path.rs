@@ -17,9 +17,6 @@ pub(super) fn require(path: &NetPath, needed: &mut BTreeSet<Requirement>) {
     if path.kind.ovs().is_some() {
         needed.insert(Requirement::OpenVSwitch);
     }
-    if path.kind.has_client_vm() {
-        needed.extend([Requirement::Vm, Requirement::Kvm]);
-    }
     match &path.kind {
         PathKind::Sdn(SdnOptions { controller: Controller::Testcontroller, .. }) => {
             needed.insert(Requirement::Testcontroller);

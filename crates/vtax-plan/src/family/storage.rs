@@ -3,11 +3,16 @@
 pub(crate) mod access;
 pub(crate) mod ganesha;
 pub mod limits;
+pub(crate) mod lio;
 pub(crate) mod model;
+pub(crate) mod mounted;
+pub(crate) mod nfsd;
 pub(crate) mod raw;
 pub(crate) mod resolve;
+pub(crate) mod samba;
 pub(crate) mod served;
 pub(crate) mod tgt;
+pub(crate) mod volume;
 
 use std::collections::BTreeSet;
 

@@ -16,8 +16,12 @@ pub use crate::family::sip::model::*;
 pub use crate::family::storage::access::Access;
 pub use crate::family::storage::ganesha::{GaneshaBackend, GaneshaOptions};
 pub use crate::family::storage::limits as storage_limits;
+pub use crate::family::storage::lio::LioOptions;
 pub use crate::family::storage::model::*;
+pub use crate::family::storage::nfsd::NfsdOptions;
+pub use crate::family::storage::samba::SambaOptions;
 pub use crate::family::storage::tgt::{ChapMode, TgtOptions};
+pub use crate::family::storage::volume::Backend;
 
 /// The software under test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -56,6 +60,12 @@ pub enum ServiceKind {
     Tgt(TgtOptions),
     /// NFS-Ganesha: an NFS server in user space.
     Ganesha(GaneshaOptions),
+    /// Samba: an SMB server.
+    Samba(SambaOptions),
+    /// The kernel's own NFS server.
+    Nfsd(NfsdOptions),
+    /// LIO: the kernel's own iSCSI target.
+    Lio(LioOptions),
     /// A service of the user's own.
     Command(CommandService),
 }
@@ -198,6 +208,12 @@ impl ServiceKind {
                 packages: &["nfs-ganesha", "nfs-ganesha-vfs", "nfs-ganesha-mem"],
                 ..of("ganesha", "NFS-Ganesha, NFS 4.1", Protocol::Storage, ganesha.port)
             },
+            Self::Samba(samba) => ServiceFacts {
+                packages: &["samba"],
+                ..of("samba", "Samba, SMB 3", Protocol::Storage, samba.port)
+            },
+            Self::Nfsd(nfsd) => of("nfsd", "the kernel's NFS server", Protocol::Storage, nfsd.port),
+            Self::Lio(lio) => of("lio", "LIO, the kernel's iSCSI target", Protocol::Storage, lio.port),
             Self::Command(command) => ServiceFacts {
                 word: "command",
                 words: command.command.join(" ").into(),

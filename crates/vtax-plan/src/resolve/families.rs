@@ -23,6 +23,9 @@ pub(super) fn services(raw: &Many<ServiceRaw>, report: &mut Report) -> Vec<Named
             ServiceRaw::Disk(raw) => storage::resolve::disk(raw, report),
             ServiceRaw::Tgt(raw) => storage::tgt::resolve(raw, report),
             ServiceRaw::Ganesha(raw) => storage::ganesha::resolve(raw, report),
+            ServiceRaw::Samba(raw) => storage::samba::resolve(raw, report),
+            ServiceRaw::Nfsd(raw) => storage::nfsd::resolve(raw, report),
+            ServiceRaw::Lio(raw) => storage::lio::resolve(raw, report),
             ServiceRaw::Command(raw) => command(raw, report)?,
         };
         let name = variants.0.first().map(|variant| variant.value.name.clone())?;

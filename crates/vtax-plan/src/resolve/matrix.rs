@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::variants::{MAX_CELLS, Named, Variant, Variants, slug, too_many};
 use crate::diagnose::{Report, listed, nearest};
+use crate::family::storage::mounted::impossible;
 use crate::model::{Cell, Environment, NetPath, PathKind, Service, Workload};
 use crate::raw::BaselineRaw;
 use crate::source::{Span, Spanned};
@@ -40,11 +41,17 @@ pub(super) fn cells(parts: &Parts<'_>, services_span: Span, report: &mut Report)
     let mut cells = Vec::with_capacity(count);
     let mut keys = Vec::with_capacity(count);
     let mut ids = Ids::default();
+    let mut left_out = None;
     for (s, service) in all(&parts.services) {
         for (p, path) in all(&parts.paths) {
             for (w, workload) in parts.workloads.0.iter().enumerate() {
                 for (e, environment) in all(&parts.environments) {
                     if !path.value.kind.suits(&environment.value.kind) {
+                        continue;
+                    }
+                    let kinds = (&environment.value.kind, &path.value.kind);
+                    if let Some(why) = impossible(kinds.0, kinds.1, &service.value.kind, &workload.value) {
+                        left_out.get_or_insert((&service.value.name, &environment.value.name, why));
                         continue;
                     }
                     let named = [&environment.parameters, &path.parameters, &service.parameters];
@@ -66,11 +73,42 @@ pub(super) fn cells(parts: &Parts<'_>, services_span: Span, report: &mut Report)
             }
         }
     }
-    if let Some(baseline) = baseline {
-        pair(&mut cells, &keys, &baseline);
-        check_compared(&cells, &keys, &baseline, parts, report);
-    }
+    let baseline = baseline.inspect(|baseline| pair(&mut cells, &keys, baseline));
+    check_left(&cells, &keys, left_out, (parts, baseline.as_ref(), services_span), report);
     cells
+}
+
+/// Reports that nothing is left, or something that is compared with nothing.
+fn check_left(
+    cells: &[Cell],
+    keys: &[Key],
+    left_out: Option<(&String, &String, &str)>,
+    (parts, baseline, services_span): (&Parts<'_>, Option<&Baseline>, Span),
+    report: &mut Report,
+) {
+    if let (true, Some((service, environment, why))) = (cells.is_empty(), left_out) {
+        let text = format!("no cell is left: `{service}` can't be in `{environment}`, as {why}");
+        report.error(services_span, text);
+        return;
+    }
+    let Some(baseline) = baseline else { return };
+    match (left_out, lonely(cells, keys, baseline)) {
+        (Some((service, environment, why)), Some(cell)) => {
+            let text = format!("`{}` has nothing to be compared with", cell.id);
+            report.error(parts.baseline.span, text).help(format!(
+                "`{service}` can't be in `{environment}`, as {why}: name a service that all are compared with, \
+                 `baseline: {{environment: ..., service: ...}}`, or another environment"
+            ));
+        }
+        _ => check_compared(cells, keys, baseline, parts, report),
+    }
+}
+
+/// A cell that would be compared with nothing.
+fn lonely<'c>(cells: &'c [Cell], keys: &[Key], baseline: &Baseline) -> Option<&'c Cell> {
+    let is_baseline = |key: &Key| baseline.of(key) == *key;
+    let mut all = cells.iter().zip(keys);
+    all.find(|(cell, key)| cell.baseline.is_none() && !is_baseline(key)).map(|(cell, _)| cell)
 }
 
 /// Refuses paths that no environment of the plan can be at the end of.
@@ -97,9 +135,7 @@ fn check_paths(parts: &Parts<'_>, report: &mut Report) {
 
 /// Refuses cells that would be compared with nothing because their path doesn't suit the baseline.
 fn check_compared(cells: &[Cell], keys: &[Key], baseline: &Baseline, parts: &Parts<'_>, report: &mut Report) {
-    let is_baseline = |key: &Key| baseline.of(key) == *key;
-    let lonely = cells.iter().zip(keys).find(|(cell, key)| cell.baseline.is_none() && !is_baseline(key));
-    let Some((cell, _)) = lonely else { return };
+    let Some(cell) = lonely(cells, keys, baseline) else { return };
     let text = match baseline.path {
         None => format!(
             "the baseline environment can't be on the path `{}`, so `{}` has nothing to be compared with",

@@ -10,19 +10,20 @@ use std::path::PathBuf;
 
 use vtax_agent::{AgentError, Client};
 use vtax_load::storage::iscsi::{ChapSecret, IscsiSpec};
+use vtax_load::storage::mounted::{MountSpec, Volume};
 use vtax_load::storage::nfs::NfsSpec;
 use vtax_load::storage::{LocalSpec, StorageResult, StorageSpec, StorageStep, TargetSpec};
 use vtax_load::{LoadSpec, Model, Progress, Segment, Step};
 use vtax_plan::model::{
-    ChapMode, DiskOptions, FailoverMeasure, GaneshaOptions, MeasureKind, ServiceKind, StorageCache,
-    StorageMeasure, StorageOperation, StorageTest, StorageWorkload, TgtOptions,
+    ChapMode, FailoverMeasure, GaneshaOptions, MeasureKind, NfsdOptions, SambaOptions, ServiceKind,
+    StorageAccess, StorageCache, StorageMeasure, StorageOperation, StorageTest, StorageWorkload, TgtOptions,
 };
 use vtax_probe::Snapshot;
 use vtax_probe::delta::Interval;
 use vtax_probe::layers::{Hosting, break_down};
 use vtax_store::failover::FailoverLoad;
 use vtax_store::record::{Finding, InvalidReason, Observation, Validity};
-use vtax_store::storage::{HostStorage, ServerStorage, StorageFinding};
+use vtax_store::storage::{HostStorage, ServerCache, ServerStorage, StorageFinding};
 use vtax_sys::chain;
 use vtax_sys::clock::unix_ms;
 use vtax_units::{CpuSet, Nanos, Rate};
@@ -41,10 +42,16 @@ const WARM_UP: f64 = 0.1;
 const LAYING_OUT: Nanos = Nanos::from_millis(50);
 /// The longest that reading everything back may take: a guest may have to boot before.
 const READ_BACK: Nanos = Nanos::from_secs(60);
+/// Where a client has mounted what is measured.
+const MOUNTS: &str = "/run/vtax/mounts";
 
-/// Directory of the host in which disks of trials are made.
-pub(crate) fn directory(options: &DiskOptions) -> PathBuf {
-    options.directory.as_ref().map_or_else(|| Cache::of_user().dir().join("disks"), PathBuf::from)
+/// Directory of the host in which disks of trials are made; `None` where the service needs none.
+pub(crate) fn directory(service: &ServiceKind) -> Option<PathBuf> {
+    let usual = || Cache::of_user().dir().join("disks");
+    match service {
+        ServiceKind::Disk(options) => Some(options.directory.as_ref().map_or_else(usual, PathBuf::from)),
+        other => other.serves_disk().then(usual),
+    }
 }
 
 /// The instrument of tests of storage.
@@ -61,9 +68,20 @@ impl<'a> Tests<'a> {
 
     /// Where the load goes.
     fn target(&self, ends: &Ends<'_>) -> TargetSpec {
+        let address = ends.target;
+        let mounted = self.workload.access_to(self.service) == Some(StorageAccess::Mounted);
+        let mount = |volume| TargetSpec::Mounted(MountSpec { volume, place: MOUNTS.to_owned() });
+        let nfs = |path: &str| match mounted {
+            true => mount(Volume::Nfs { address, path: path.to_owned() }),
+            false => TargetSpec::Nfs(NfsSpec::new(address, path)),
+        };
+        let iscsi = |unit| if mounted { mount(Volume::Iscsi(unit)) } else { TargetSpec::Iscsi(unit) };
         match self.service {
-            ServiceKind::Tgt(options) => TargetSpec::Iscsi(unit(options, ends.target)),
-            ServiceKind::Ganesha(_) => TargetSpec::Nfs(NfsSpec::new(ends.target, GaneshaOptions::EXPORT)),
+            ServiceKind::Tgt(o) => iscsi(unit((o.luns, o.chap, &o.initiators), address)),
+            ServiceKind::Lio(o) => iscsi(unit((o.visible, o.chap, &o.initiators), address)),
+            ServiceKind::Ganesha(_) => nfs(GaneshaOptions::EXPORT),
+            ServiceKind::Nfsd(_) => nfs(NfsdOptions::EXPORT),
+            ServiceKind::Samba(_) => mount(Volume::Smb { address, share: SambaOptions::SHARE.to_owned() }),
             _ => {
                 // A testbed for this workload has a disk; without one, opening its files fails and says so.
                 let path = ends.disk.map_or_else(String::new, |path| path.to_string_lossy().into_owned());
@@ -74,15 +92,15 @@ impl<'a> Tests<'a> {
 }
 
 /// The units of a target, with the names and secrets that it was started with.
-fn unit(options: &TgtOptions, address: SocketAddr) -> IscsiSpec {
+fn unit((luns, chap, initiators): (u32, ChapMode, &[String]), address: SocketAddr) -> IscsiSpec {
     let secret = |(name, secret): (&str, &str)| ChapSecret { name: name.into(), secret: secret.into() };
     let mut spec = IscsiSpec::new(address, TgtOptions::TARGET, 1);
     // The units were made for this trial: what is in them needn't be looked at, which takes time in a guest.
     spec.overwrite = true;
-    spec.units = options.luns as u16;
-    spec.chap = (options.chap != ChapMode::None).then(|| secret(TgtOptions::INITIATOR_CHAP));
-    spec.mutual = (options.chap == ChapMode::Mutual).then(|| secret(TgtOptions::TARGET_CHAP));
-    spec.initiator = options.initiators.first().cloned().unwrap_or(spec.initiator);
+    spec.units = luns as u16;
+    spec.chap = (chap != ChapMode::None).then(|| secret(TgtOptions::INITIATOR_CHAP));
+    spec.mutual = (chap == ChapMode::Mutual).then(|| secret(TgtOptions::TARGET_CHAP));
+    spec.initiator = initiators.first().cloned().unwrap_or(spec.initiator);
     spec
 }
 
@@ -112,6 +130,7 @@ fn laying_out(step: &StorageStep) -> StorageStep {
         model: Model::Closed,
         warmup: Nanos::ZERO,
         duration: LAYING_OUT,
+        cache: StorageCache::AsIs,
         samples: false,
         interval: LAYING_OUT,
         read_back: None,
@@ -166,7 +185,7 @@ impl Instrument for Tests<'_> {
     }
 
     fn is_on_sut(&self) -> bool {
-        !matches!(self.service, ServiceKind::Tgt(_) | ServiceKind::Ganesha(_))
+        self.workload.access_to(self.service).is_none()
     }
 
     fn measure(&mut self, site: &mut Site<'_>, order: &Order<'_>) -> Result<Measured, AgentError> {
@@ -180,18 +199,24 @@ impl Instrument for Tests<'_> {
         for (place, test) in tests.iter().enumerate() {
             let what = format!("{} ({} of {})", test.name, place + 1, tests.len());
             let step = step(test, measure, order.seed.wrapping_add(place as u64));
-            let on_sut = self.is_on_sut();
+            // What a step lays out before it reads would be in the server's cache.
+            let before = place.checked_sub(1).map(|place| &tests[place].shape);
+            let is_there = before.is_some_and(|before| before.file == step.shape.file);
+            let lay_out = self.service.serves_disk() && !is_there && !test.operation.of_names();
+            if lay_out && step.cache == StorageCache::Cold && test.operation != StorageOperation::Write {
+                run(self.loader(site), site.observer, laying_out(&step))?;
+            }
             observations.push(match measure.rounds(test) {
                 None => {
                     site.observer.observe(&RunEvent::Phase { what: &what });
-                    make(site, test, step, on_sut)?
+                    self.make(site, test, step)?
                 }
                 Some(rule) => rounds::until_steady(rule, test.is_timed(), |round| {
                     let what = format!("{what}, round {} of at most {}", round + 1, rule.rounds);
                     site.observer.observe(&RunEvent::Phase { what: &what });
                     // Each round draws records of its own.
                     let seed = step.seed.wrapping_add(u64::from(round) << 32);
-                    make(site, test, StorageStep { seed, ..step.clone() }, on_sut)
+                    self.make(site, test, StorageStep { seed, ..step.clone() })
                 })?,
             });
         }
@@ -228,54 +253,66 @@ fn step(test: &StorageTest, measure: &StorageMeasure, seed: u64) -> StorageStep 
     }
 }
 
-/// Makes one test.
-fn make(
-    site: &mut Site<'_>,
-    test: &StorageTest,
-    step: StorageStep,
-    on_sut: bool,
-) -> Result<Observation, AgentError> {
-    let started_unix_ms = unix_ms();
-    let mut observation = Observation { name: test.name.clone(), started_unix_ms, ..Observation::default() };
-    let mut host = HostStorage::default();
-    if step.cache == StorageCache::Cold {
-        match site.testbed.the_sut().node.disk().map(vtax_lab::Disk::drop_host_cache) {
-            Some(Ok(dropped)) => host.dropped = dropped,
-            Some(Err(error)) => drop(observation.facts.insert("cache.host".to_owned(), chain(&error))),
-            None => {}
-        }
+impl Tests<'_> {
+    /// The side that the load is on.
+    fn loader<'s>(&self, site: &Site<'s>) -> &'s Client {
+        if self.is_on_sut() { site.sut } else { site.client }
     }
-    host.cached_before = cached(site);
-    let before = fetched(site);
-    let client = client(site, on_sut);
-    let mark = site.probes.mark(site.sut);
-    let loader = if on_sut { site.sut } else { site.client };
-    let result = run(loader, site.observer, step.clone())?;
-    let end = site.probes.mark(site.sut);
-    let client = client.zip(self::client(site, on_sut));
-    host.fetched = before.zip(fetched(site)).map(|(before, after)| after.saturating_sub(before));
-    host.cached_after = cached(site);
-    host.allocated =
-        site.testbed.the_sut().node.disk().and_then(vtax_lab::Disk::host_cached).map(|(_, bytes)| bytes);
-    let guest = site.testbed.the_sut().node.vm().is_some();
-    // A client of vtax's own keeps nothing; what a kernel's client fetched is counted.
-    let protocol = !on_sut && result.io.fetched.is_none();
-    let server = mark.as_ref().ok().zip(end.as_ref().ok()).filter(|_| protocol).map(|(mark, end)| {
-        let (read, written) = mark.disks_until(end);
-        ServerStorage { read, written, shared: !guest }
-    });
-    let cpus = &site.testbed.allocation.client;
-    let client = client.map(|(start, end)| {
-        let node = Interval { start: &start, end: &end };
-        break_down(&Hosting::Processes { node, runtime: None }, cpus, result.bytes())
-    });
-    observation.cpu = cpu(site, mark, end, result.bytes());
-    observation.validity = judge(&step, &result);
-    let host = guest.then_some(host);
-    let finding = StorageFinding { result, host, server, client, steady_state: None };
-    observation.facts.extend(finding.answered().map(|words| ("cache.answered".to_owned(), words)));
-    observation.result = Some(Finding::Storage(Box::new(finding)));
-    Ok(observation)
+
+    /// Makes one test.
+    fn make(
+        &self,
+        site: &mut Site<'_>,
+        test: &StorageTest,
+        step: StorageStep,
+    ) -> Result<Observation, AgentError> {
+        let on_sut = self.is_on_sut();
+        let started_unix_ms = unix_ms();
+        let mut observation =
+            Observation { name: test.name.clone(), started_unix_ms, ..Observation::default() };
+        let mut host = HostStorage::default();
+        let mut server_cache = None;
+        if step.cache == StorageCache::Cold {
+            if let Some(disk) = site.testbed.the_sut().node.disk().filter(|_| !on_sut) {
+                let (cached, of) = site.sut.drop_files(disk.path().to_owned())?;
+                server_cache = Some(ServerCache { cached, of });
+            }
+            match site.testbed.the_sut().node.disk().map(vtax_lab::Disk::drop_host_cache) {
+                Some(Ok(dropped)) => host.dropped = dropped,
+                Some(Err(error)) => drop(observation.facts.insert("cache.host".to_owned(), chain(&error))),
+                None => {}
+            }
+        }
+        host.cached_before = cached(site);
+        let before = fetched(site);
+        let client = client(site, on_sut);
+        let mark = site.probes.mark(site.sut);
+        let result = run(self.loader(site), site.observer, step.clone())?;
+        let end = site.probes.mark(site.sut);
+        let client = client.zip(self::client(site, on_sut));
+        host.fetched = before.zip(fetched(site)).map(|(before, after)| after.saturating_sub(before));
+        host.cached_after = cached(site);
+        host.allocated =
+            site.testbed.the_sut().node.disk().and_then(vtax_lab::Disk::host_cached).map(|(_, bytes)| bytes);
+        let guest = site.testbed.the_sut().node.vm().is_some();
+        let cpus = &site.testbed.allocation.client;
+        let client = client.map(|(start, end)| {
+            let node = Interval { start: &start, end: &end };
+            break_down(&Hosting::Processes { node, runtime: None }, cpus, result.bytes())
+        });
+        // A client of vtax's own keeps nothing; what a kernel's client fetched is counted.
+        let protocol = !on_sut && result.io.fetched.is_none();
+        let server = mark.as_ref().ok().zip(end.as_ref().ok()).filter(|_| protocol);
+        let server = server.map(|(mark, end)| disks(mark, end, guest));
+        observation.cpu = cpu(site, mark, end, result.bytes());
+        observation.validity = judge_caches(&step, &result, server_cache.as_ref());
+        observation.facts.insert("storage.target".to_owned(), result.facts.what.clone());
+        let host = guest.then_some(host);
+        let finding = StorageFinding { result, host, server, server_cache, client, steady_state: None };
+        observation.facts.extend(finding.answered().map(|words| ("cache.answered".to_owned(), words)));
+        observation.result = Some(Finding::Storage(Box::new(finding)));
+        Ok(observation)
+    }
 }
 
 fn run(loader: &Client, observer: &dyn Observer, step: StorageStep) -> Result<StorageResult, AgentError> {
@@ -318,6 +355,22 @@ fn fetched(site: &Site<'_>) -> Option<u64> {
     let pid = site.testbed.the_sut().node.vm()?.pid();
     let text = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
     text.lines().find_map(|line| line.strip_prefix("read_bytes:")?.trim().parse().ok())
+}
+
+/// What the server's side did to its disks between two marks.
+fn disks(mark: &Mark, end: &Mark, guest: bool) -> ServerStorage {
+    let (read, written) = mark.disks_until(end);
+    ServerStorage { read, written, shared: !guest }
+}
+
+/// Whether a test counts, the server's cache looked at too where it was to be cold.
+fn judge_caches(step: &StorageStep, result: &StorageResult, server: Option<&ServerCache>) -> Validity {
+    match (judge(step, result), server.and_then(ServerCache::is_not_cold)) {
+        (Validity::Valid, Some(detail)) => {
+            Validity::Invalid { reason: InvalidReason::CacheNotAsAsked, detail }
+        }
+        (validity, _) => validity,
+    }
 }
 
 /// Whether a test counts.

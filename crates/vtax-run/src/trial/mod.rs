@@ -101,12 +101,10 @@ impl<'a> Trial<'a> {
         self.setting.phase("building the testbed");
         let cell = self.setting.order.cell;
         let (environment, path) = (cell.environment.clone(), cell.path.clone());
-        let disk = match &cell.service.kind {
-            ServiceKind::Disk(options) => Some(family::storage_directory(options)),
-            _ => None,
-        };
-        let spec =
-            TestbedSpec { disk, ..TestbedSpec::of_one(environment, path, self.setting.budget.clone()) };
+        let disk = family::storage_directory(&cell.service.kind);
+        let guest_client = cell.mounting_client();
+        let one = TestbedSpec::of_one(environment, path, self.setting.budget.clone());
+        let spec = TestbedSpec { disk, guest_client, ..one };
         lab.build_at(&spec, slot).map_err(|e| match e {
             // Of the machine, not of the path: another time it may well stand.
             LabError::PathDisturbed { .. } => Failed::of(InvalidReason::Disturbed, &e),
@@ -140,6 +138,8 @@ impl<'a> Trial<'a> {
             let detail = format!("its subscribers can't be provided: {detail}");
             Failed::new(InvalidReason::ServiceFailed, detail)
         })?;
+        let disk = testbed.the_sut().node.disk().map(|disk| disk.path().to_owned());
+        let provisioning = Provisioning { disk, ..provisioning };
         let target = self.start_service(&agents, testbed, &provisioning)?;
         self.note_places(testbed, target, &agents.sources);
         self.protect(&testbed.the_sut().node)?;

@@ -1,6 +1,8 @@
 //! NFS-Ganesha, an NFS server in user space. Every setting and its reason is in docs/storage.md.
 
-use vtax_plan::model::{GaneshaBackend, GaneshaOptions};
+use std::path::Path;
+
+use vtax_plan::model::{Backend, GaneshaBackend, GaneshaOptions};
 use vtax_wire::{nfs4, rpc};
 
 use super::entry::Entry;
@@ -60,12 +62,15 @@ impl Entry for Ganesha<'_> {
     }
 
     fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
-        for name in ["files", "recovery"] {
-            let path = job.directory.join(name);
-            make_directory(&path).map_err(job.file("making", &path))?;
-        }
+        let recovery = job.directory.join("recovery");
+        make_directory(&recovery).map_err(job.file("making", &recovery))?;
+        let served = job.served(match self.0.backend {
+            GaneshaBackend::Disk => Backend::Disk,
+            GaneshaBackend::Files | GaneshaBackend::Memory => Backend::Files,
+        })?;
         let path = job.directory.join("ganesha.conf");
-        write_file(&path, configuration(job, self.0).as_bytes()).map_err(job.file("writing", &path))?;
+        write_file(&path, configuration(job, self.0, &served).as_bytes())
+            .map_err(job.file("writing", &path))?;
         let (configuration, pid) = (job.path("ganesha.conf"), job.path("ganesha.pid"));
         let command = [all_packages()[0].program, "-F", "-L", "STDERR", "-f", &configuration, "-p", &pid];
         let mut ask = Vec::new();
@@ -76,10 +81,10 @@ impl Entry for Ganesha<'_> {
     }
 }
 
-fn configuration(job: &Job<'_>, options: &GaneshaOptions) -> String {
+fn configuration(job: &Job<'_>, options: &GaneshaOptions, served: &Path) -> String {
     let (host, port, recovery) = (job.address.ip(), job.address.port(), job.path("recovery"));
     let (name, path) = match options.backend {
-        GaneshaBackend::Files => ("VFS", job.path("files")),
+        GaneshaBackend::Files | GaneshaBackend::Disk => ("VFS", served.to_string_lossy().into_owned()),
         GaneshaBackend::Memory => ("MEM", "/memory".to_owned()),
     };
     format!(
@@ -148,7 +153,9 @@ mod tests {
 
     #[test]
     fn the_configuration_names_what_the_plan_says() {
-        let of = |backend| configuration(&Job::example(), &GaneshaOptions { port: 80, backend });
+        let of = |backend| {
+            configuration(&Job::example(), &GaneshaOptions { port: 80, backend }, Path::new("/run/x/files"))
+        };
         let files = of(GaneshaBackend::Files);
         assert!(files.contains("NFS_Port = 80;") && files.contains("Bind_addr = 127.0.0.1;"), "{files}");
         assert!(files.contains("Path = \"/run/x/files\";") && files.contains("Name = VFS;"), "{files}");

@@ -10,9 +10,12 @@ mod entry;
 mod ganesha;
 mod http;
 mod kamailio;
+mod kernel;
+mod mounts;
 mod network;
 mod nginx;
 mod redis;
+mod samba;
 mod sip;
 mod tgt;
 
@@ -41,6 +44,9 @@ fn entry(kind: &ServiceKind) -> Box<dyn Entry + '_> {
         ServiceKind::Disk(_) => Box::new(disk::Disk),
         ServiceKind::Tgt(options) => Box::new(tgt::Tgt(options)),
         ServiceKind::Ganesha(options) => Box::new(ganesha::Ganesha(options)),
+        ServiceKind::Samba(options) => Box::new(samba::Samba(options)),
+        ServiceKind::Nfsd(options) => Box::new(kernel::Nfsd(options)),
+        ServiceKind::Lio(options) => Box::new(kernel::Lio(options)),
         ServiceKind::Command(own) => Box::new(command::Own(own)),
     }
 }
@@ -55,6 +61,8 @@ pub fn packages() -> Vec<Package> {
         redis::packages(),
         tgt::packages(),
         ganesha::packages(),
+        samba::packages(),
+        mounts::packages(),
     ]
     .concat()
 }
@@ -66,6 +74,12 @@ pub fn packages() -> Vec<Package> {
 #[must_use]
 pub fn missing(service: &Service) -> Option<Missing> {
     entry(&service.kind).missing()
+}
+
+/// What a client needs to mount what `service` has, and this host lacks; `None` where nothing is missing.
+#[must_use]
+pub fn missing_to_mount(service: &Service) -> Option<Missing> {
+    mounts::missing(&service.kind)
 }
 
 /// What `service` is started from that this host has and nodes don't see, as they have a `/tmp` and a `/run` of their own.
@@ -124,6 +138,7 @@ pub(crate) fn recipes(
         vtax: &place.vtax,
         subscribers,
         prepared: place.prepared.as_deref(),
+        disk: place.disk.as_deref(),
     };
     let mut recipes = entry.recipes(&job)?;
     let minimal = [("PATH", PATH), ("LANG", "C.UTF-8"), ("HOME", &job.path("")), ("TMPDIR", &job.path(""))]

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use vtax_plan::model::{ChapMode, TgtOptions};
+use vtax_plan::model::{Backend, ChapMode, TgtOptions};
 
 use super::entry::Entry;
 use crate::error::ServiceError;
@@ -47,36 +47,40 @@ impl Entry for Tgt<'_> {
     }
 
     fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
+        let directory = match self.0.backend {
+            Backend::Files => job.directory.to_owned(),
+            Backend::Disk => job.served(Backend::Disk)?,
+        };
         for lun in 1..=self.0.luns {
-            let path = job.directory.join(unit(lun));
+            let path = directory.join(unit(lun));
             make_unit(&path, self.0.size.0).map_err(job.file("making", &path))?;
         }
         let portal = format!("portal={}", job.address);
         let command = [all_packages()[0].program, "-f", "--iscsi", &portal].map(str::to_owned).to_vec();
         let mut recipe = job.recipe(command, Condition::Port);
         recipe.env.push((SOCKET.to_owned(), job.path("control")));
-        recipe.setup = setup(job, self.0);
+        recipe.setup = setup(self.0, &directory);
         Ok(vec![recipe])
     }
 }
 
-fn unit(lun: u32) -> String {
+pub(super) fn unit(lun: u32) -> String {
     format!("unit-{lun}")
 }
 
-/// A sparse file: what is never written takes no space.
-fn make_unit(path: &Path, size: u64) -> std::io::Result<()> {
+/// A sparse file: what is never written takes no space. One from an earlier start is kept.
+pub(super) fn make_unit(path: &Path, size: u64) -> std::io::Result<()> {
     let free = rustix::fs::statvfs(path.parent().unwrap_or(path))?;
     let free = free.f_bavail.saturating_mul(free.f_frsize);
     if free < size {
         let reason = format!("{size} bytes are needed, and {free} are free");
         return Err(std::io::Error::new(std::io::ErrorKind::StorageFull, reason));
     }
-    File::create_new(path)?.set_len(size)
+    File::options().write(true).create(true).truncate(false).open(path)?.set_len(size)
 }
 
 /// What tgt is told once it runs: the target, its units, who may use it.
-fn setup(job: &Job<'_>, options: &TgtOptions) -> Vec<Vec<String>> {
+fn setup(options: &TgtOptions, directory: &Path) -> Vec<Vec<String>> {
     let command = |words: &[&str]| {
         let begin = [all_packages()[1].program, "--lld", "iscsi"];
         begin.iter().chain(words).map(|word| (*word).to_owned()).collect::<Vec<_>>()
@@ -100,7 +104,7 @@ fn setup(job: &Job<'_>, options: &TgtOptions) -> Vec<Vec<String>> {
         all.push(command(&what));
     }
     for lun in 1..=options.luns {
-        let (number, file) = (lun.to_string(), job.path(&unit(lun)));
+        let (number, file) = (lun.to_string(), directory.join(unit(lun)).to_string_lossy().into_owned());
         let unit = ["--mode", "logicalunit", "--tid", TARGET, "--lun", &number];
         all.push(command(&[&["--op", "new"], &unit[..], &["--backing-store", &file]].concat()));
         if !options.write_cache {
@@ -144,8 +148,10 @@ mod tests {
             chap: ChapMode::Mutual,
             write_cache: false,
             initiators: vec!["iqn.a".into()],
+            backend: Backend::Files,
         };
-        let commands: Vec<String> = setup(&Job::example(), &options).iter().map(|c| c.join(" ")).collect();
+        let directory = Path::new("/run/x");
+        let commands: Vec<String> = setup(&options, directory).iter().map(|c| c.join(" ")).collect();
         let has = |part: &str| commands.iter().filter(|command| command.contains(part)).count();
         assert_eq!(has("--op new --mode logicalunit --tid 1 --lun"), 2);
         assert_eq!(has("--backing-store /run/x/unit-2"), 1);
@@ -153,7 +159,7 @@ mod tests {
         assert_eq!((has("--op bind --mode account"), has("--outgoing")), (2, 1));
         assert!(commands.last().unwrap().ends_with("--initiator-name iqn.a"));
         let open = TgtOptions { chap: ChapMode::None, write_cache: true, initiators: Vec::new(), ..options };
-        assert_eq!(setup(&Job::example(), &open).len(), 6);
+        assert_eq!(setup(&open, directory).len(), 6);
     }
 
     #[test]

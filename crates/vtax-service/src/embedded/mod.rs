@@ -4,6 +4,7 @@ mod connection;
 mod date;
 mod document;
 pub mod http;
+pub mod kernel;
 mod server;
 pub mod sip;
 mod slots;

@@ -38,6 +38,7 @@ impl Bench {
             vtax: PathBuf::from("/proc/self/exe"),
             die_with_starter: false,
             prepared: None,
+            disk: None,
             call_off: None,
         }
     }

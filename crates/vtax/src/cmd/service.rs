@@ -2,9 +2,10 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use vtax_service::embedded::{http, sip};
+use vtax_service::embedded::{http, kernel, sip};
 use vtax_units::Nanos;
 
 use super::subscribers::SubscriberArgs;
@@ -30,6 +31,18 @@ enum Service {
     },
     /// A SIP registrar and proxy, over UDP and TCP.
     Sip(Sip),
+    /// The kernel's NFS server, in a virtual machine of vtax's own.
+    #[command(hide = true)]
+    Nfsd {
+        /// What is served.
+        description: PathBuf,
+    },
+    /// The kernel's iSCSI target, in a virtual machine of vtax's own.
+    #[command(hide = true)]
+    Lio {
+        /// What is served.
+        description: PathBuf,
+    },
 }
 
 /// The options of the SIP server.
@@ -72,6 +85,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
             http::serve(*listen, *workers, &never, ready("http://")).map_err(anyhow::Error::from)
         }
         Service::Sip(sip) => sip::serve(&sip.options(), &never, ready("sip:")).map_err(anyhow::Error::from),
+        Service::Nfsd { description } => {
+            kernel::serve_export(description, ready("nfs://")).map_err(anyhow::Error::from)
+        }
+        Service::Lio { description } => {
+            kernel::serve_target(description, ready("iscsi://")).map_err(anyhow::Error::from)
+        }
     }
     .host_cannot()?;
     Ok(Exit::Done)

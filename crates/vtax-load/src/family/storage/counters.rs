@@ -7,6 +7,8 @@ use std::path::Path;
 use rustix::fs::{major, minor};
 use serde::{Deserialize, Serialize};
 
+use super::mounted::{Counters, Mounted};
+
 /// What the kernel counted while a step ran; differences.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IoCounters {
@@ -14,6 +16,9 @@ pub struct IoCounters {
     pub fetched: Option<u64>,
     /// The device that holds the files, all its users together; `None` where there is none, as of a tmpfs.
     pub device: Option<DeviceCounters>,
+    /// Who the bytes were fetched from, where it is no device of this system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
 }
 
 /// Counters of a block device (kernel document `iostats`).
@@ -38,19 +43,27 @@ pub struct DeviceCounters {
 pub(super) struct Moment {
     fetched: Option<u64>,
     device: Option<DeviceCounters>,
+    /// Of what the load has mounted, and who serves it.
+    mounted: Option<(Counters, &'static str)>,
 }
 
 impl Moment {
-    /// Now, for files at this path; without one, nothing of this system's storage has a part in it.
-    pub(super) fn now(path: Option<&Path>) -> Self {
-        let Some(path) = path else { return Self { fetched: None, device: None } };
+    /// Now, for files at this path or on a volume that the load has mounted; without either, nothing of this system's storage has
+    /// a part in it.
+    pub(super) fn now(path: Option<&Path>, mounted: Option<&Mounted>) -> Self {
+        if let Some(mounted) = mounted {
+            let counters = mounted.counters();
+            let mounted = Some((counters, mounted.server()));
+            return Self { fetched: Some(counters.fetched()), device: None, mounted };
+        }
+        let Some(path) = path else { return Self { fetched: None, device: None, mounted: None } };
         let io = fs::read_to_string("/proc/self/io").ok();
         let fetched = io.and_then(|text| field(&text, "read_bytes:"));
-        Self { fetched, device: device(path) }
+        Self { fetched, device: device(path), mounted: None }
     }
 
-    /// What was counted since then.
-    pub(super) fn since(self, before: &Self) -> IoCounters {
+    /// What was counted since then; of what the load has mounted, all of it.
+    pub(super) fn since(self, before: &Self) -> (IoCounters, Option<Counters>) {
         let fetched = self.fetched.zip(before.fetched).map(|(now, then)| now.saturating_sub(then));
         let device = self.device.zip(before.device.as_ref()).map(|(now, then)| DeviceCounters {
             reads: now.reads.saturating_sub(then.reads),
@@ -60,7 +73,9 @@ impl Moment {
             flushes: now.flushes.saturating_sub(then.flushes),
             name: now.name,
         });
-        IoCounters { fetched, device }
+        let server = self.mounted.map(|(_, server)| server.to_owned());
+        let mounted = self.mounted.zip(before.mounted).map(|((now, _), (then, _))| now.since(then));
+        (IoCounters { fetched, device, server }, mounted)
     }
 }
 
@@ -97,10 +112,11 @@ mod tests {
 
     #[test]
     fn counters_are_differences() {
-        let at = |stat: &str| Moment { fetched: Some(7), device: parse("vda".to_owned(), stat) };
+        let at =
+            |stat: &str| Moment { fetched: Some(7), device: parse("vda".to_owned(), stat), mounted: None };
         let before = at("10 1 80 0 20 2 160 0 0 0 0 0 0 0 0 3 0");
         let now = at("15 1 120 0 21 2 168 0 0 0 0 0 0 0 0 4 0");
-        let counted = now.since(&before);
+        let (counted, _) = now.since(&before);
         let device = counted.device.unwrap();
         assert_eq!((device.reads, device.read_bytes, device.writes), (5, 40 * 512, 1));
         assert_eq!((device.write_bytes, device.flushes, counted.fetched), (8 * 512, 1, Some(0)));

@@ -10,6 +10,7 @@ use vtax_units::Nanos;
 
 use super::counters::Moment;
 use super::generations::Generations;
+use super::mounted::Mounted;
 use super::pattern::{Pattern, Place, SECTOR};
 use super::readback::Log;
 use super::result::ReadBack;
@@ -97,6 +98,8 @@ impl Gate {
 pub(super) struct Process<'a> {
     pub(super) number: usize,
     pub(super) spec: &'a StorageSpec,
+    /// The volume that its files are on, where the load has mounted it.
+    pub(super) mounted: Option<&'a Mounted>,
     pub(super) step: &'a StorageStep,
     pub(super) pattern: Pattern,
     pub(super) files: &'a mut Files,
@@ -133,8 +136,10 @@ impl<'a> Process<'a> {
             StorageCache::Warm | StorageCache::AsIs => None,
         };
         let before = target.cached();
-        let path = self.spec.target.path();
-        let Some(epoch) = self.gate.pass(self.control, || Moment::now(path)) else { return Ok(None) };
+        let (path, mounted) = (self.spec.target.path(), self.mounted);
+        let Some(epoch) = self.gate.pass(self.control, || Moment::now(path, mounted)) else {
+            return Ok(None);
+        };
         let job = self.job(epoch);
         let names = self.step.operation.of_names();
         let generations = if names { &mut self.files.names } else { &mut self.files.data };

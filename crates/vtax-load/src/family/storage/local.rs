@@ -92,7 +92,7 @@ fn parent(path: &Path) -> &Path {
 }
 
 /// Bytes of vtax's own files in a directory, or of the file.
-fn own_bytes(path: &Path) -> u64 {
+pub(super) fn own_bytes(path: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
     if path.is_file() {
         return path.metadata().map_or(0, |metadata| metadata.blocks() * 512);

@@ -10,6 +10,7 @@ mod expect;
 mod generations;
 pub mod iscsi;
 mod local;
+pub mod mounted;
 pub mod nfs;
 mod pattern;
 mod readback;

@@ -234,6 +234,22 @@ impl StorageResult {
             return None;
         }
         let share = fetched as f64 / read as f64;
+        if let Some(server) = &self.io.server {
+            let percent = 100.0 * share;
+            return Some(match share {
+                share if share < 0.05 => {
+                    format!(
+                        "the client's page cache answered: {percent:.1} % of the bytes came from {server}"
+                    )
+                }
+                share if share < 0.95 => {
+                    format!(
+                        "the client's page cache and {server} answered: {percent:.0} % of the bytes came from there"
+                    )
+                }
+                _ => format!("{server} answered: it gave {percent:.0} % of the bytes"),
+            });
+        }
         Some(match share {
             share if share < 0.05 => {
                 format!("the page cache answered: {:.1} % of the bytes came from the device", 100.0 * share)

@@ -2,15 +2,16 @@
 
 use std::sync::PoisonError;
 
-use vtax_plan::model::StorageShape;
+use vtax_plan::model::{StorageCache, StorageShape};
 use vtax_units::Nanos;
 
 use super::counters::Moment;
 use super::engine::{Files, Gate, Made, Process};
 use super::generations::Generations;
+use super::mounted::{Counters, Mounted};
 use super::pattern::Pattern;
 use super::result::{CacheEvidence, ReadBack, StorageResult, Verified};
-use super::spec::{StorageSpec, StorageStep};
+use super::spec::{StorageSpec, StorageStep, TargetSpec};
 use super::target::StorageError;
 use super::worker::FAILURES;
 use crate::requests::{Course, Finding, Window, merge};
@@ -23,6 +24,8 @@ pub struct StorageSession {
     cpus: Vec<usize>,
     /// What the files are that exist.
     present: Option<Present>,
+    /// The volume that they are on, where the load has mounted it. Dropped after they are removed.
+    mounted: Option<Mounted>,
 }
 
 /// Files that exist.
@@ -42,7 +45,11 @@ impl StorageSession {
             return Err(LoadError::Spec { field: "timeout", reason: "an operation takes time".to_owned() });
         }
         let cpus = drive::worker_cpus(&spec.cpus, usize::MAX)?;
-        Ok(Self { spec: spec.clone(), cpus, present: None })
+        let mounted = match &spec.target {
+            TargetSpec::Mounted(mount) => Some(Mounted::new(mount)?),
+            _ => None,
+        };
+        Ok(Self { spec: spec.clone(), cpus, present: None, mounted })
     }
 
     /// Carries out a step.
@@ -51,16 +58,23 @@ impl StorageSession {
     /// The step makes no sense, the target can't be used, or the step was cancelled before there was anything to return.
     pub fn run_step(&mut self, step: &StorageStep, control: &Control) -> Result<StorageResult, LoadError> {
         step.check()?;
+        if let Some(mounted) = self.mounted.as_mut().filter(|_| step.cache == StorageCache::Cold) {
+            mounted.renew()?;
+        }
         self.have_files(step)?;
         let (made, before) = self.all(step, control, false)?;
-        let now = Moment::now(self.spec.target.path());
+        let now = Moment::now(self.spec.target.path(), self.mounted.as_ref());
         let made: Option<Vec<Made>> = made.into_iter().collect();
         let Some(made) = made.filter(|made| !made.is_empty()) else {
             return Err(LoadError::Cancelled { after: Nanos::ZERO, warmup: step.warmup });
         };
-        let io = before.map(|before| now.since(&before)).unwrap_or_default();
+        let (io, counted) = before.map(|before| now.since(&before)).unwrap_or_default();
         let mut result = self.result(step, made)?;
         result.io = io;
+        if let Some(mounted) = &self.mounted {
+            result.facts.what = format!("{}: {}", mounted.words(), result.facts.what);
+            result.facts.counters = counted.map(Counters::named).unwrap_or_default();
+        }
         Ok(result)
     }
 
@@ -98,12 +112,14 @@ impl StorageSession {
         let Some(present) = &mut self.present else { return Ok((Vec::new(), None)) };
         let gate = Gate::new(present.processes.len());
         let spec = &self.spec;
+        let mounted = self.mounted.as_ref();
         let processes: Vec<(usize, Process<'_>)> = present
             .processes
             .iter_mut()
             .enumerate()
             .map(|(number, files)| {
-                let process = Process { number, spec, step, pattern, files, gate: &gate, control, removes };
+                let process =
+                    Process { number, spec, mounted, step, pattern, files, gate: &gate, control, removes };
                 (self.cpus[number % self.cpus.len()], process)
             })
             .collect();

@@ -11,6 +11,7 @@ use vtax_units::{CpuSet, Nanos};
 
 use super::iscsi::{IscsiSpec, IscsiTarget};
 use super::local::LocalTarget;
+use super::mounted::MountSpec;
 use super::nfs::{NfsSpec, NfsTarget};
 use super::target::{Shape, StorageError, Target};
 use crate::{LoadError, Model};
@@ -30,6 +31,19 @@ pub struct StorageSpec {
     pub keep: bool,
 }
 
+impl StorageSpec {
+    /// A login, a file system for each unit, and a mount, in a virtual machine under emulation.
+    const MOUNTING: Duration = Duration::from_secs(100);
+
+    /// The most time that opening it takes beyond what any request does.
+    pub(crate) const fn opening(&self) -> Duration {
+        match self.target {
+            TargetSpec::Mounted(_) => Self::MOUNTING,
+            _ => Duration::ZERO,
+        }
+    }
+}
+
 /// Where a load of storage goes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "at", rename_all = "kebab-case")]
@@ -40,6 +54,8 @@ pub enum TargetSpec {
     Iscsi(IscsiSpec),
     /// A directory of an NFS server.
     Nfs(NfsSpec),
+    /// A volume that this system's kernel mounts.
+    Mounted(MountSpec),
 }
 
 /// A directory, file or device of this system.
@@ -112,6 +128,10 @@ impl TargetSpec {
             Self::Local(local) => Ok(Box::new(LocalTarget::open(local, files, shape)?)),
             Self::Iscsi(spec) => Ok(Box::new(IscsiTarget::open(spec, shape, timeout)?)),
             Self::Nfs(spec) => Ok(Box::new(NfsTarget::open(spec, shape, timeout)?)),
+            Self::Mounted(spec) => {
+                let path = spec.directory(shape.worker).to_string_lossy().into_owned();
+                Ok(Box::new(LocalTarget::open(&LocalSpec { path, overwrite: false }, files, shape)?))
+            }
         }
     }
 
@@ -119,6 +139,8 @@ impl TargetSpec {
     pub(super) fn path(&self) -> Option<&Path> {
         match self {
             Self::Local(local) => Some(Path::new(&local.path)),
+            // Its mount has counters of its own.
+            Self::Mounted(_) => None,
             Self::Iscsi(_) | Self::Nfs(_) => None,
         }
     }
@@ -130,6 +152,7 @@ impl TargetSpec {
     pub(super) fn check_room(&self, bytes: u64) -> Result<(), StorageError> {
         match self {
             Self::Local(local) => super::local::check_room(local, bytes),
+            Self::Mounted(spec) => spec.check_room(bytes),
             // They say how large they are when they are opened; each process looks at its own part.
             Self::Iscsi(_) | Self::Nfs(_) => Ok(()),
         }

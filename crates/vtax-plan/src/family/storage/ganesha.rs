@@ -34,6 +34,8 @@ pub enum GaneshaBackend {
     Files,
     /// In its own memory, of each file the first 2 MiB.
     Memory,
+    /// On the system's own disk. Needs the same as files.
+    Disk,
 }
 
 services! {
@@ -42,8 +44,8 @@ services! {
         /// TCP port it listens on.
         default port: u16 = "2049",
         /// Where it keeps its files: `files` (a directory of the run's scratch space; needs root, and no
-        /// container) or `memory` (its
-        /// own memory, of each file the first 2 MiB).
+        /// container), `memory` (its own memory, of each file the first 2 MiB) or `disk` (the system's own disk;
+        /// needs the same as `files`).
         default backend: Many<GaneshaBackendRaw> = "files",
     }
 }
@@ -53,6 +55,7 @@ words! {
     GaneshaBackendRaw(GaneshaBackend) = "backend", "kinds of backend" {
         "files": Files, "In a directory of the run's scratch space; needs root, and no container.";
         "memory": Memory, "In its own memory, of each file the first 2 MiB.";
+        "disk": Disk, "On the system's own disk; needs root, and no container.";
     }
 }
 

@@ -15,6 +15,12 @@ pub struct StorageWorkload {
     /// An operation that takes longer has failed.
     #[serde(default = "usual_timeout", skip_serializing_if = "is_usual_timeout")]
     pub timeout: Nanos,
+    /// How clients reach the files of a server; `None`: as is usual with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<StorageAccess>,
+    /// Memory of the client's virtual machine, where it mounts; plans of before there were mounts have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_memory: Option<Bytes>,
 }
 
 /// What runs of older versions had: plans that say nothing else stay the same.
@@ -24,6 +30,16 @@ const fn usual_timeout() -> Nanos {
 
 fn is_usual_timeout(timeout: &Nanos) -> bool {
     *timeout == usual_timeout()
+}
+
+/// How clients reach the files of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StorageAccess {
+    /// By a client of vtax's own.
+    Protocol,
+    /// The kernel of the client, a virtual machine, has mounted them.
+    Mounted,
 }
 
 /// One test: one operation on files of one shape.

@@ -58,6 +58,11 @@ raw! {
         default files: u32 = "1000",
         /// An operation that takes longer has failed.
         default timeout: Nanos = "30s",
+        /// How clients reach the files of a server: `protocol` (a client of vtax's own) or `mounted` (a file system that the
+        /// kernel of a virtual machine has mounted). Without it, `protocol` where vtax speaks it. A list makes a cell for each.
+        optional access: Many<AccessRaw>,
+        /// Memory of the client's virtual machine, with `access: mounted`.
+        default client_memory: Bytes = "512MiB",
     }
 
     /// Options of the measure `storage`.
@@ -120,6 +125,11 @@ words! {
         "cold": Cold, "Nothing of the files.";
         "warm": Warm, "All of the files.";
         "as-is": AsIs, "Whatever earlier tests left.";
+    }
+    /// How clients reach the files of a server.
+    AccessRaw(model::StorageAccess) = "access", "kinds of access" {
+        "protocol": Protocol, "A client of vtax's own: no mount, no cache.";
+        "mounted": Mounted, "A file system that the kernel of the client, a virtual machine, has mounted.";
     }
     /// What a guest sees a disk on.
     BusRaw(model::DiskBus) = "bus", "buses" {

@@ -9,6 +9,7 @@ use super::model::{
     DiskAio, DiskCache, DiskOptions, SteadyState, StorageCache, StorageEngine, StorageMeasure,
     StorageOperation, StorageRate, StorageShape, StorageSync, StorageTest, StorageWorkload, VirtualDisk,
 };
+use super::mounted::CLIENT_MEMORY;
 use super::raw::{DiskRaw, SteadyStateRaw, StorageMeasureRaw, StorageRaw, VirtualDiskRaw};
 use crate::decode::Many;
 use crate::diagnose::Report;
@@ -24,6 +25,8 @@ use crate::source::{Span, Spanned};
 const MOST_TESTS: usize = 500;
 /// The smallest disk that a file system with a journal is made on.
 const LEAST_DISK: Bytes = Bytes::from_mib(64);
+/// Least memory of a client that is a virtual machine.
+const LEAST_CLIENT: Bytes = Bytes::from_mib(128);
 
 /// The disk where the plan names no service.
 pub(crate) fn default_disk() -> Service {
@@ -103,7 +106,14 @@ pub(crate) fn workload(raw: &StorageRaw, report: &mut Report) -> Variants<Worklo
         report.error(span, "no test is left: records must fit into files a whole number of times");
     }
     let timeout = duration_in(&raw.timeout, "timeout", SHORTEST_STEP, LONGEST, report);
-    Variants::of(Workload::Storage(StorageWorkload { tests, timeout }))
+    let memory = &raw.client_memory;
+    if memory.value < LEAST_CLIENT {
+        report.error(memory.span, format!("a virtual machine doesn't boot with less than {LEAST_CLIENT}"));
+    }
+    let client_memory = Some(memory.value).filter(|memory| *memory != CLIENT_MEMORY);
+    Variants::of(StorageWorkload { tests, timeout, access: None, client_memory })
+        .vary_if("access", raw.access.as_ref(), report, |w, access| w.access = Some(access.0))
+        .map(Workload::Storage)
 }
 
 /// A sweep over sizes and records leaves out what can't be.
@@ -200,14 +210,29 @@ fn sizes(sizes: &Many<Bytes>, key: &str, (least, most): (Bytes, Bytes), report: 
 pub(crate) fn check_cells(cells: &[Cell], measures: &[Measure], span: Span, report: &mut Report) {
     let of_storage = |cell: &&Cell| cell.workload.model().protocol() == Protocol::Storage;
     for cell in cells.iter().filter(of_storage) {
-        let has_server = matches!(cell.service.kind, ServiceKind::Tgt(_) | ServiceKind::Ganesha(_));
-        if !has_server && measures.iter().any(|measure| measure.kind.is_failover()) {
+        let fails_over = measures.iter().any(|measure| measure.kind.is_failover());
+        if fails_over && cell.is_mounted() {
+            let name = &cell.service.name;
+            // The client's page cache would answer for a server that has lost them.
+            report
+                .error(
+                    span,
+                    format!("whether the writes to `{name}` outlive a fault can't be told through a mount"),
+                )
+                .help("write `access: protocol`, with `tgt`, `lio`, `ganesha` or `nfsd`");
+            return;
+        }
+        let has_server = matches!(
+            cell.service.kind,
+            ServiceKind::Tgt(_) | ServiceKind::Lio(_) | ServiceKind::Ganesha(_) | ServiceKind::Nfsd(_)
+        );
+        if !has_server && fails_over {
             report
                 .error(
                     span,
                     format!("what breaks under `{}` would break the load as well", cell.service.name),
                 )
-                .help("failovers are seen by a client: use `tgt` or `ganesha`");
+                .help("failovers are seen by a client: use `tgt`, `lio`, `ganesha` or `nfsd`");
             return;
         }
         let name = if cell.environment.kind.is_pair() && !has_server {

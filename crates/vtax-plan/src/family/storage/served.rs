@@ -2,12 +2,15 @@
 
 use vtax_units::Bytes;
 
-use super::model::StorageCache;
+use super::model::{StorageAccess, StorageCache};
 use super::raw::StorageRaw;
 use crate::diagnose::Report;
-use crate::model::{GaneshaBackend, GaneshaOptions, Service, ServiceKind};
+use crate::model::{GaneshaBackend, GaneshaOptions, Protocol, Service, ServiceKind};
 use crate::raw::WorkloadRaw;
 use crate::resolve::variants::Named;
+
+/// What ext4 takes of a unit for itself, at least.
+const FILE_SYSTEM: u64 = 24 << 20;
 
 /// Reports what the services can't do.
 pub(crate) fn check_served(workload: &WorkloadRaw, services: &[Named<Service>], report: &mut Report) {
@@ -24,24 +27,14 @@ pub(crate) fn check_served(workload: &WorkloadRaw, services: &[Named<Service>], 
 fn misfit(kind: &ServiceKind, storage: &StorageRaw) -> Option<(String, &'static str)> {
     let longest = storage.size.value.items.iter().map(|item| item.value).max()?;
     let cold = storage.cache.value.items.iter().any(|item| item.value.0 == StorageCache::Cold);
-    if matches!(kind, ServiceKind::Tgt(_) | ServiceKind::Ganesha(_)) && cold {
-        let why = "has a cache of its own that can't be dropped from here".to_owned();
-        return Some((why, "write `cache: as-is` or `warm`"));
+    let is_server = kind.facts().protocol == Some(Protocol::Storage) && !matches!(kind, ServiceKind::Disk(_));
+    if is_server && cold && !kind.serves_disk() {
+        let why = "keeps what it serves in memory, which can't be cold".to_owned();
+        return Some((why, "write `backend: disk` for it, or `cache: as-is` or `warm`"));
     }
     match kind {
-        ServiceKind::Tgt(options) => {
-            let operations = storage.operations.as_ref().map_or(&[][..], |given| &given.value.items);
-            if operations.iter().any(|operation| operation.value.0.of_names()) {
-                let why = "has units, in which no files can be created, listed or removed".to_owned();
-                return Some((why, "leave out `create`, `list` and `remove`, or use `ganesha` or `disk`"));
-            }
-            let processes = storage.processes.value.items.iter().map(|item| item.value).max()?;
-            let needed = longest.0.saturating_mul(processes.div_ceil(options.luns.max(1)).into());
-            (needed > options.size.0).then(|| {
-                let (needed, size) = (Bytes(needed), options.size);
-                (format!("has units of {size}, and the workload needs {needed}"), "give it a larger `size`")
-            })
-        }
+        ServiceKind::Tgt(options) => misfit_of_units((options.luns, options.size), storage, longest),
+        ServiceKind::Lio(options) => misfit_of_units((options.visible, options.size), storage, longest),
         ServiceKind::Ganesha(options) => {
             let most = Bytes(GaneshaOptions::MEMORY_FILE_BYTES);
             (options.backend == GaneshaBackend::Memory && longest > most).then(|| {
@@ -51,4 +44,29 @@ fn misfit(kind: &ServiceKind, storage: &StorageRaw) -> Option<(String, &'static 
         }
         _ => None,
     }
+}
+
+/// What can't be done with so many units of this size.
+fn misfit_of_units(
+    (luns, size): (u32, Bytes),
+    storage: &StorageRaw,
+    longest: Bytes,
+) -> Option<(String, &'static str)> {
+    let access = storage.access.as_ref().map_or(&[][..], |given| &given.value.items);
+    let is = |wanted| access.iter().any(|access| access.value.0 == wanted);
+    let mounted = is(StorageAccess::Mounted);
+    let operations = storage.operations.as_ref().map_or(&[][..], |given| &given.value.items);
+    let bare = !mounted || is(StorageAccess::Protocol);
+    if bare && operations.iter().any(|operation| operation.value.0.of_names()) {
+        let why = "has units, in which no files can be created, listed or removed".to_owned();
+        return Some((why, "leave out `create`, `list` and `remove`, or write `access: mounted`"));
+    }
+    let processes = storage.processes.value.items.iter().map(|item| item.value).max()?;
+    let held = longest.0.saturating_mul(processes.div_ceil(luns.max(1)).into());
+    // A file system has a journal and tables of its own.
+    let needed = if mounted { held.saturating_add(held / 16).saturating_add(FILE_SYSTEM) } else { held };
+    (needed > size.0).then(|| {
+        let needed = Bytes(needed);
+        (format!("has units of {size}, and the workload needs {needed}"), "give it a larger `size`")
+    })
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use vtax_units::{Bytes, Nanos};
 
+use super::volume::{Backend, BackendRaw};
 use crate::decode::Many;
 use crate::diagnose::Report;
 use crate::model::{Service, ServiceKind};
@@ -11,9 +12,9 @@ use crate::resolve::variants::{Variants, service};
 use crate::source::Spanned;
 
 /// Units of a target: tgt's control program is run once for each.
-const MOST_LUNS: u32 = 64;
+pub(super) const MOST_LUNS: u32 = 64;
 /// A unit: room for vtax's mark, and not beyond what files of any system may have.
-const SIZE: std::ops::RangeInclusive<Bytes> = Bytes::from_mib(1)..=Bytes::from_mib(16 << 20);
+pub(super) const SIZE: std::ops::RangeInclusive<Bytes> = Bytes::from_mib(1)..=Bytes::from_mib(16 << 20);
 
 /// Options of an iSCSI target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,6 +32,9 @@ pub struct TgtOptions {
     /// Names of the initiators that may log in; empty: all.
     #[serde(default)]
     pub initiators: Vec<String>,
+    /// Where it keeps its units.
+    #[serde(default, skip_serializing_if = "Backend::is_files")]
+    pub backend: Backend,
 }
 
 impl TgtOptions {
@@ -69,6 +73,8 @@ services! {
         default write_cache: Many<bool> = "true",
         /// Names of the initiators that may log in; without it, all.
         optional initiators: Many<String>,
+        /// Where it keeps its units: `files` (the run's scratch space) or `disk` (the system's own disk).
+        default backend: Many<BackendRaw> = "files",
     }
 }
 
@@ -83,27 +89,15 @@ words! {
 
 /// The target.
 pub(crate) fn resolve(raw: &TgtRaw, report: &mut Report) -> Variants<Service> {
-    counts_in(&raw.luns.value, "a target without a unit stores nothing", MOST_LUNS, report);
-    for item in raw.size.value.items.iter().filter(|item| !SIZE.contains(&item.value)) {
-        let (least, most) = (SIZE.start(), SIZE.end());
-        report.error(item.span, format!("{} is no size of a unit: {least} to {most}", item.value));
-    }
-    let names = raw.initiators.as_ref().map_or(&[][..], |names| &names.value.items);
-    for item in names.iter().filter(|item| !is_name(&item.value)) {
-        report
-            .error(
-                item.span,
-                format!("`{}` is no name of an initiator", crate::diagnose::shorten(&item.value)),
-            )
-            .help("names are like iqn.2026-11.org.example:client, of letters, digits, `-`, `.`, `:` and `_`");
-    }
+    check_units(&raw.luns.value, &raw.size.value, report);
     let kind = ServiceKind::Tgt(TgtOptions {
         port: check_port(&raw.port, report),
         luns: 1,
         size: *SIZE.start(),
         chap: ChapMode::None,
         write_cache: true,
-        initiators: names.iter().map(|item| item.value.clone()).collect(),
+        initiators: initiators(raw.initiators.as_ref(), report),
+        backend: Backend::Files,
     });
     let set = |service: &mut Service, change: &dyn Fn(&mut TgtOptions)| {
         if let ServiceKind::Tgt(options) = &mut service.kind {
@@ -115,6 +109,30 @@ pub(crate) fn resolve(raw: &TgtRaw, report: &mut Report) -> Variants<Service> {
         .vary("size", &raw.size.value, report, |s, size| set(s, &|o| o.size = size))
         .vary("chap", &raw.chap.value, report, |s, chap| set(s, &|o| o.chap = chap.0))
         .vary("write_cache", &raw.write_cache.value, report, |s, on| set(s, &|o| o.write_cache = on))
+        .vary("backend", &raw.backend.value, report, |s, backend| set(s, &|o| o.backend = backend.0))
+}
+
+/// Checks number and size of a target's units.
+pub(super) fn check_units(luns: &Many<u32>, sizes: &Many<Bytes>, report: &mut Report) {
+    counts_in(luns, "a target without a unit stores nothing", MOST_LUNS, report);
+    for item in sizes.items.iter().filter(|item| !SIZE.contains(&item.value)) {
+        let (least, most) = (SIZE.start(), SIZE.end());
+        report.error(item.span, format!("{} is no size of a unit: {least} to {most}", item.value));
+    }
+}
+
+/// Names of the initiators that may log in.
+pub(super) fn initiators(raw: Option<&Spanned<Many<String>>>, report: &mut Report) -> Vec<String> {
+    let names = raw.map_or(&[][..], |names| &names.value.items);
+    for item in names.iter().filter(|item| !is_name(&item.value)) {
+        report
+            .error(
+                item.span,
+                format!("`{}` is no name of an initiator", crate::diagnose::shorten(&item.value)),
+            )
+            .help("names are like iqn.2026-11.org.example:client, of letters, digits, `-`, `.`, `:` and `_`");
+    }
+    names.iter().map(|item| item.value.clone()).collect()
 }
 
 /// What names of iSCSI are made of (RFC 3722), short of what lies beyond ASCII.

@@ -96,7 +96,14 @@ mod tests {
             facts: Facts::default(),
             read_back: None,
         };
-        let found = StorageFinding { result, host: None, server: None, client: None, steady_state: None };
+        let found = StorageFinding {
+            result,
+            host: None,
+            server: None,
+            server_cache: None,
+            client: None,
+            steady_state: None,
+        };
         Observation { result: Some(Finding::Storage(Box::new(found))), ..Observation::default() }
     }
 

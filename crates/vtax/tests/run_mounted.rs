@@ -1,0 +1,140 @@
+//! `vtax run` with `access: mounted`: real servers, and clients whose kernels mount what they have.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+use vtax_sys::require::{Need, need};
+
+const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
+
+const PLAN: &str = "\
+vtax: 1
+name: mounted
+baseline: {environment: native, service: ganesha}
+environments: native
+services: [ganesha, samba, {tgt: {size: 48MiB, luns: 2, chap: mutual}}]
+workload:
+  storage:
+    access: mounted
+    operations: [write, read, re-read]
+    size: 4MiB
+    record: 64KiB
+    processes: 2
+    depth: 2
+measure: [{storage: {duration: 500ms}}]
+repeat: 1
+budget: {sut_memory: 256MiB}
+";
+
+/// Bytes of both processes' files.
+const BYTES: u64 = 8 << 20;
+
+/// One at a time: each boots virtual machines.
+static MACHINE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs the plan with changes; each trial by its cell.
+fn run(changes: &[&str]) -> Vec<(String, Value)> {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (file, out) = (directory.path().join("plan.yaml"), directory.path().join("run"));
+    std::fs::write(&file, PLAN).expect("written");
+    let mut command = Command::new(VTAX);
+    command.arg("run");
+    for change in changes {
+        command.args(["--set", change]);
+    }
+    let output = command.args([file.as_path(), Path::new("--out"), &out]).output().expect("it starts");
+    let text =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{text}");
+    let journal = std::fs::read_to_string(out.join("journal.jsonl")).expect("written");
+    let lines = journal.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let ended = lines.filter(|line| line["event"] == "trial-ended");
+    let trials: Vec<(String, Value)> =
+        ended.map(|trial| (trial["cell"].as_str().expect("a name").to_owned(), trial)).collect();
+    assert!(!trials.is_empty(), "{text}");
+    trials
+}
+
+/// The last trial of a cell, as earlier ones may have been disturbed.
+fn trial<'t>(trials: &'t [(String, Value)], cell: &str) -> &'t Value {
+    let found = trials.iter().rev().find(|(name, _)| name == cell);
+    found.map(|(_, trial)| trial).unwrap_or_else(|| panic!("no {cell} in {trials:?}"))
+}
+
+/// What every test must have, whatever serves; the test of this name.
+fn looked_at<'t>(trial: &'t Value, name: &str, what: &str) -> &'t Value {
+    let tests = trial["observations"].as_array().expect("a list");
+    let test = tests.iter().find(|test| test["name"] == name);
+    let test = test.unwrap_or_else(|| panic!("no {name}: {trial}"));
+    assert!(test["validity"]["reason"].is_null(), "{test}");
+    let target = test["facts"]["storage.target"].as_str().unwrap_or_default();
+    assert!(target.starts_with(what), "{target}: {test}");
+    test
+}
+
+fn counted(test: &Value, name: &str) -> u64 {
+    let counters = test["result"]["result"]["facts"]["counters"].as_array().expect("counters");
+    let found = counters.iter().find(|pair| pair[0] == name).and_then(|pair| pair[1].as_u64());
+    found.unwrap_or_else(|| panic!("no {name}: {test}"))
+}
+
+fn check(trial: &Value, what: &str) {
+    let write = looked_at(trial, "write", what);
+    assert!(counted(write, "bytes written to the server") >= BYTES, "{write}");
+    assert!(counted(write, "syncs of the kernel's client") > 0, "one sync at the end: {write}");
+    for name in ["read", "re-read"] {
+        let read = looked_at(trial, name, what);
+        assert_eq!(read["result"]["result"]["verified"]["records"], BYTES / (64 << 10), "{read}");
+    }
+}
+
+#[test]
+fn what_servers_in_user_space_have_is_mounted_and_every_read_verified() {
+    if !need(&[Need::Root, Need::Vm]) {
+        return;
+    }
+    let _alone = alone();
+    let trials = run(&[]);
+    check(trial(&trials, "native.bridge.ganesha"), "NFS 4.1, mounted");
+    check(trial(&trials, "native.bridge.samba"), "SMB 3.1.1, mounted");
+    // Number 0 is tgt's own controller, and no disk.
+    check(trial(&trials, "native.bridge.tgt"), "ext4 on iSCSI, mounted (units seen: 1 2)");
+}
+
+#[test]
+fn a_cold_cache_is_cold_on_both_ends_and_the_server_answers() {
+    if !need(&[Need::Root, Need::Vm]) {
+        return;
+    }
+    let _alone = alone();
+    let trials = run(&["services=[{ganesha: {backend: disk}}]", "workload.storage.cache=cold"]);
+    let trial = trial(&trials, "native.bridge.ganesha");
+    let read = looked_at(trial, "re-read", "NFS 4.1, mounted");
+    assert!(counted(read, "bytes read from the server") >= BYTES, "{read}");
+    let who = read["facts"]["cache.answered"].as_str().unwrap_or_default();
+    assert!(who.starts_with("the NFS server answered"), "{who}");
+    let server = &read["result"]["server_cache"];
+    let [held, of] = ["cached", "of"].map(|key| server[key].as_u64().expect("a number"));
+    assert!(of >= BYTES && held * 20 <= of, "{server}");
+}
+
+#[test]
+fn the_kernels_own_servers_serve_in_a_guest_and_hide_what_is_hidden() {
+    if !need(&[Need::Root, Need::Vm]) {
+        return;
+    }
+    let _alone = alone();
+    let lio = "{lio: {size: 48MiB, luns: 3, visible: 2, chap: mutual}}";
+    let changes =
+        [format!("services=[nfsd, {lio}]"), "environments=[vm]".to_owned(), "baseline=vm".to_owned()];
+    let trials = run(&changes.each_ref().map(String::as_str));
+    check(trial(&trials, "vm.bridge.nfsd"), "NFS 4.1, mounted");
+    // A hidden unit isn't seen.
+    check(trial(&trials, "vm.bridge.lio"), "ext4 on iSCSI, mounted (units seen: 1 2)");
+}
