@@ -14,7 +14,7 @@ pub struct StorageFinding {
     /// What the host saw of it, where the load ran in a virtual machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostStorage>,
-    /// What the server's side read from and wrote to its disks, where the load came over a protocol.
+    /// What the server's side read from and wrote to its disks, where the load goes to a server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerStorage>,
     /// What the server's page cache held before, where it was to be cold.
@@ -111,39 +111,78 @@ pub struct HostStorage {
     pub dropped: bool,
 }
 
+/// What a server's page cache held of its files or units after it was emptied of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerCache {
+    /// Bytes that it held.
+    pub cached: u64,
+    /// Bytes of all of them.
+    pub of: u64,
+}
+
+/// Less than one part in so many is next to nothing.
+const FEW: u64 = 20;
+/// A cold cache holds at most this share.
+const COLD: f64 = 0.05;
+
+impl ServerCache {
+    /// Why it isn't cold; `None` where it is.
+    #[must_use]
+    pub fn is_not_cold(&self) -> Option<String> {
+        let share = self.cached as f64 / self.of.max(1) as f64;
+        (share > COLD).then(|| {
+            format!("the server's page cache was to be cold but held {:.0} % of its files", 100.0 * share)
+        })
+    }
+}
+
 impl StorageFinding {
     /// Which cache answered reads, outermost first, as far as counters tell; `None` where nothing was read.
     #[must_use]
     pub fn answered(&self) -> Option<String> {
         let read = self.result.bytes_read();
+        let own = self.result.answered_by_cache();
+        let fetched = self.result.io.fetched.unwrap_or(0);
+        let at_host = self.host.and_then(|host| host.fetched);
         if let Some(server) = self.server.filter(|_| read > 0) {
-            return Some(format!("the client keeps nothing; {}", server.answered(read)));
+            return Some(match own {
+                None => format!("the client keeps nothing; {}", at_the_server(server, read, at_host)),
+                // What the client's page cache answered never came to the server.
+                Some(own) if fetched.saturating_mul(FEW) < read => own,
+                Some(own) => format!("{own}; behind it, {}", at_the_server(server, fetched, at_host)),
+            });
         }
-        let own = self.result.answered_by_cache()?;
-        let Some(fetched) = self.host.and_then(|host| host.fetched) else { return Some(own) };
-        let inside = self.result.io.fetched.unwrap_or(0);
+        let own = own?;
         if self.result.io.server.is_some() {
-            // The client mounts; the host knows of the server's virtual machine.
-            if inside * 20 < read {
-                return Some(own);
-            }
-            let share = (fetched as f64 / inside.max(1) as f64).min(1.0);
-            return Some(format!("{own}, of which its disk's file on the host gave {:.0} %", 100.0 * share));
+            // The server's disks couldn't be looked at.
+            return Some(own);
         }
-        if inside * 20 < read {
+        let Some(at_host) = at_host else { return Some(own) };
+        if fetched.saturating_mul(FEW) < read {
             return Some(format!("in the guest, {own}"));
         }
         // The guest asked its disk; who answered there?
-        let share = fetched as f64 / inside.max(1) as f64;
-        let who = match share {
-            share if share < 0.05 => "the host's page cache",
-            share if share < 0.95 => "the host's page cache and its device",
-            _ => "the host's device",
-        };
-        Some(format!(
-            "in the guest, {own}; behind it, {who} ({:.0} % came from there)",
-            100.0 * share.min(1.0)
-        ))
+        Some(format!("in the guest, {own}; behind it, {}", at_the_host(fetched, at_host)))
+    }
+}
+
+/// Who answered the bytes that a client asked a server for: its memory or its disks; of a virtual machine, also who answered these.
+fn at_the_server(server: ServerStorage, asked: u64, at_host: Option<u64>) -> String {
+    let answered = server.answered(asked);
+    match at_host.filter(|_| server.read.saturating_mul(FEW) >= asked) {
+        Some(fetched) => format!("{answered}; behind these, {}", at_the_host(server.read, fetched)),
+        None => answered,
+    }
+}
+
+/// Who answered the bytes that a guest asked its disk for, of which the host's storage gave so many.
+fn at_the_host(asked: u64, fetched: u64) -> String {
+    let share = fetched as f64 / asked.max(1) as f64;
+    let percent = 100.0 * share;
+    match share {
+        share if share < 0.05 => format!("the host's page cache (its device gave {percent:.1} %)"),
+        share if share < 0.95 => format!("the host's page cache and its device, which gave {percent:.0} %"),
+        _ => "the host's device".to_owned(),
     }
 }
 
@@ -163,34 +202,25 @@ mod tests {
     }
 
     #[test]
+    fn a_virtual_servers_disk_has_a_host_behind_it() {
+        let server = |read| ServerStorage { read, written: 0, shared: false };
+        let memory = at_the_server(server(10), 1000, Some(0));
+        assert_eq!(memory, "the server's memory answered: 1.0 % of the bytes came from its disks");
+        let cached = at_the_server(server(1000), 1000, Some(10));
+        assert_eq!(
+            cached,
+            "the server's disks answered; behind these, the host's page cache (its device gave 1.0 %)"
+        );
+        assert_eq!(at_the_server(server(1000), 1000, None), "the server's disks answered");
+        assert_eq!(at_the_host(1000, 990), "the host's device");
+    }
+
+    #[test]
     fn findings_of_before_servers_and_rounds_are_read() {
         let found: StorageRounds = serde_json::from_str(
             r#"{"rule":{"rounds":25,"window":5,"excursion":"20%","slope":"10%"},"rounds":[{"figure":1.5,"median":"1ms","p99":"2ms"}]}"#,
         )
         .unwrap();
         assert_eq!(found.figures(), [1.5]);
-    }
-}
-
-/// What a server's page cache held of its files or units after it was emptied of them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ServerCache {
-    /// Bytes that it held.
-    pub cached: u64,
-    /// Bytes of all of them.
-    pub of: u64,
-}
-
-/// A cold cache holds at most this share.
-const COLD: f64 = 0.05;
-
-impl ServerCache {
-    /// Why it isn't cold; `None` where it is.
-    #[must_use]
-    pub fn is_not_cold(&self) -> Option<String> {
-        let share = self.cached as f64 / self.of.max(1) as f64;
-        (share > COLD).then(|| {
-            format!("the server's page cache was to be cold but held {:.0} % of its files", 100.0 * share)
-        })
     }
 }

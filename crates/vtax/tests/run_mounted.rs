@@ -24,7 +24,7 @@ workload:
     processes: 2
     depth: 2
 measure: [{storage: {duration: 500ms}}]
-repeat: 1
+repeat: {min: 1, max: 1, budget: 90s}
 budget: {sut_memory: 256MiB}
 ";
 

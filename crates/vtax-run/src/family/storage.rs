@@ -300,9 +300,7 @@ impl Tests<'_> {
             let node = Interval { start: &start, end: &end };
             break_down(&Hosting::Processes { node, runtime: None }, cpus, result.bytes())
         });
-        // A client of vtax's own keeps nothing; what a kernel's client fetched is counted.
-        let protocol = !on_sut && result.io.fetched.is_none();
-        let server = mark.as_ref().ok().zip(end.as_ref().ok()).filter(|_| protocol);
+        let server = mark.as_ref().ok().zip(end.as_ref().ok()).filter(|_| !on_sut);
         let server = server.map(|(mark, end)| disks(mark, end, guest));
         observation.cpu = cpu(site, mark, end, result.bytes());
         observation.validity = judge_caches(&step, &result, server_cache.as_ref());

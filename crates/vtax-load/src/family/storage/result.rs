@@ -244,7 +244,7 @@ impl StorageResult {
                 }
                 share if share < 0.95 => {
                     format!(
-                        "the client's page cache and {server} answered: {percent:.0} % of the bytes came from there"
+                        "the client's page cache and {server} answered: {percent:.0} % of the bytes came from the latter"
                     )
                 }
                 _ => format!("{server} answered: it gave {percent:.0} % of the bytes"),
