@@ -12,6 +12,8 @@ mod routed;
 mod several;
 #[path = "paths/stage.rs"]
 mod stage;
+#[path = "paths/target.rs"]
+mod target;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,6 +41,7 @@ fn main() {
     match args.first().map(String::as_str) {
         Some("agent") => return stage::agent(&args[1..]),
         Some("serve") => return stage::serve(&args[1]),
+        Some("service") => return target::serve(&args[2]),
         _ => {}
     }
     let only = args.first().filter(|a| !a.starts_with('-')).cloned();
@@ -80,6 +83,13 @@ fn main() {
             within(Some(Arc::clone(&guest)), *case);
             println!("test {name} ... ok ({:.1} s)", started.elapsed().as_secs_f64());
         }
+    }
+    if wanted("target") && need(&[Need::Vm]) {
+        let started = Instant::now();
+        let modules = target::MODULES.map(str::to_owned).to_vec();
+        let guest = Guest::prepare(&GuestOptions { modules, ..GuestOptions::of_user() });
+        within(Some(Arc::new(guest.expect("this host can prepare guests"))), target::case);
+        println!("test target ... ok ({:.1} s)", started.elapsed().as_secs_f64());
     }
     println!("ok");
 }

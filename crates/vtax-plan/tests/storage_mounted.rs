@@ -89,6 +89,25 @@ fn what_can_not_be_is_refused_with_the_reason() {
         (&["services=[disk]", "workload.storage.access=protocol"], "reached by no protocol"),
         (&["services=[samba]", "workload.storage.access=protocol"], "no client of SMB"),
         (&["workload.storage.access=local"], "`local`"),
+        (
+            &[
+                "workload.storage.operations=random-write",
+                "measure=[{failover: {load: 40/s, duration: 5s}}]",
+                "faults=[{at: 1s, kill: sut}]",
+            ],
+            "can't be told through a mount",
+        ),
+        (
+            &[
+                "services=[lio]",
+                "environments=[vm]",
+                "baseline=vm",
+                "workload={storage: {size: 2MiB, operations: random-write}}",
+                "measure=[{failover: {load: 40/s, duration: 5s}}]",
+                "faults=[{at: 1s, kill: sut}]",
+            ],
+            "can't be measured yet",
+        ),
         (&["workload.storage.client_memory=64MiB"], "doesn't boot"),
         (&["workload.storage.cache=cold"], "which can't be cold"),
         (&["services=[{tgt: {size: 16MiB}}]"], "units of 16MiB"),

@@ -33,8 +33,8 @@ const SMB: &[&str] = &[
 const ISCSI: &[&str] = &["iscsi_tcp", "sd_mod", "crc32c_generic", "ext4"];
 /// The kernel's NFS server.
 const NFSD: &[&str] = &["nfsd", "md5"];
-/// The kernel's iSCSI target, with units in files.
-const LIO: &[&str] = &["target_core_mod", "target_core_file", "iscsi_target_mod"];
+/// The kernel's iSCSI target, with units in files, and what CHAP hashes with.
+const LIO: &[&str] = &["target_core_mod", "target_core_file", "iscsi_target_mod", "md5"];
 
 /// What clients of a service mount.
 enum Mounts {

@@ -210,30 +210,22 @@ fn sizes(sizes: &Many<Bytes>, key: &str, (least, most): (Bytes, Bytes), report: 
 pub(crate) fn check_cells(cells: &[Cell], measures: &[Measure], span: Span, report: &mut Report) {
     let of_storage = |cell: &&Cell| cell.workload.model().protocol() == Protocol::Storage;
     for cell in cells.iter().filter(of_storage) {
-        let fails_over = measures.iter().any(|measure| measure.kind.is_failover());
-        if fails_over && cell.is_mounted() {
-            let name = &cell.service.name;
-            // The client's page cache would answer for a server that has lost them.
-            report
-                .error(
-                    span,
-                    format!("whether the writes to `{name}` outlive a fault can't be told through a mount"),
-                )
-                .help("write `access: protocol`, with `tgt`, `lio`, `ganesha` or `nfsd`");
-            return;
-        }
-        let has_server = matches!(
-            cell.service.kind,
-            ServiceKind::Tgt(_) | ServiceKind::Lio(_) | ServiceKind::Ganesha(_) | ServiceKind::Nfsd(_)
-        );
-        if !has_server && fails_over {
-            report
-                .error(
-                    span,
-                    format!("what breaks under `{}` would break the load as well", cell.service.name),
-                )
-                .help("failovers are seen by a client: use `tgt`, `lio`, `ganesha` or `nfsd`");
-            return;
+        let has_server = matches!(cell.service.kind, ServiceKind::Tgt(_) | ServiceKind::Ganesha(_));
+        if measures.iter().any(|measure| measure.kind.is_failover()) {
+            let service = &cell.service.name;
+            let why = if cell.is_mounted() {
+                // The client's page cache would answer for a server that has lost them.
+                Some(format!("whether writes to `{service}` outlive a fault can't be told through a mount"))
+            } else if matches!(cell.service.kind, ServiceKind::Disk(_)) {
+                Some(format!("what breaks under `{service}` would break the load as well"))
+            } else {
+                (!has_server).then(|| format!("failovers of `{service}` can't be measured yet"))
+            };
+            if let Some(why) = why {
+                let help = "failovers are seen by a client of vtax's own: use `tgt` or `ganesha`, with `access: protocol`";
+                report.error(span, why).help(help);
+                return;
+            }
         }
         let name = if cell.environment.kind.is_pair() && !has_server {
             &cell.environment.name
