@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use vtax_units::Nanos;
 
+pub use crate::family::ftp::limits as ftp_limits;
+pub use crate::family::ftp::model::*;
 pub use crate::family::http::model::*;
 pub use crate::family::network::limits as network_limits;
 pub use crate::family::network::model::*;
@@ -56,6 +58,12 @@ pub enum ServiceKind {
     Tgt(TgtOptions),
     /// NFS-Ganesha: an NFS server in user space.
     Ganesha(GaneshaOptions),
+    /// vtax's own FTP server.
+    Ftp(FtpServerOptions),
+    /// vsftpd.
+    Vsftpd(FtpServerOptions),
+    /// ProFTPD.
+    Proftpd(FtpServerOptions),
     /// A service of the user's own.
     Command(CommandService),
 }
@@ -103,6 +111,8 @@ pub enum Workload {
     Redis(RedisWorkload),
     /// Files that are written and read.
     Storage(StorageWorkload),
+    /// Clients who log in, move files and leave.
+    Ftp(Box<FtpWorkload>),
 }
 
 /// What a service speaks and a workload needs.
@@ -118,6 +128,8 @@ pub enum Protocol {
     Redis,
     /// Files, through whatever holds them.
     Storage,
+    /// FTP.
+    Ftp,
 }
 
 impl Protocol {
@@ -130,6 +142,7 @@ impl Protocol {
             Self::Network => &["tcp", "udp", "ping", "rr"],
             Self::Redis => &["redis"],
             Self::Storage => &["storage"],
+            Self::Ftp => &["ftp"],
         }
     }
 }
@@ -197,6 +210,15 @@ impl ServiceKind {
             Self::Ganesha(ganesha) => ServiceFacts {
                 packages: &["nfs-ganesha", "nfs-ganesha-vfs", "nfs-ganesha-mem"],
                 ..of("ganesha", "NFS-Ganesha, NFS 4.1", Protocol::Storage, ganesha.port)
+            },
+            Self::Ftp(ftp) => of("ftp", "embedded FTP server", Protocol::Ftp, ftp.port),
+            Self::Vsftpd(ftp) => ServiceFacts {
+                packages: &["vsftpd"],
+                ..of("vsftpd", "vsftpd, private configuration", Protocol::Ftp, ftp.port)
+            },
+            Self::Proftpd(ftp) => ServiceFacts {
+                packages: &["proftpd-core", "proftpd-mod-crypto"],
+                ..of("proftpd", "ProFTPD, private configuration", Protocol::Ftp, ftp.port)
             },
             Self::Command(command) => ServiceFacts {
                 word: "command",
