@@ -7,14 +7,17 @@ mod apache;
 mod command;
 mod disk;
 mod entry;
+mod ftp;
 mod ganesha;
 mod http;
 mod kamailio;
 mod network;
 mod nginx;
+mod proftpd;
 mod redis;
 mod sip;
 mod tgt;
+mod vsftpd;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -41,11 +44,15 @@ fn entry(kind: &ServiceKind) -> Box<dyn Entry + '_> {
         ServiceKind::Disk(_) => Box::new(disk::Disk),
         ServiceKind::Tgt(options) => Box::new(tgt::Tgt(options)),
         ServiceKind::Ganesha(options) => Box::new(ganesha::Ganesha(options)),
+        ServiceKind::Ftp(options) => Box::new(ftp::Ftp(options)),
+        ServiceKind::Vsftpd(options) => Box::new(vsftpd::Vsftpd(options)),
+        ServiceKind::Proftpd(options) => Box::new(proftpd::Proftpd(options)),
         ServiceKind::Command(own) => Box::new(command::Own(own)),
     }
 }
 
-/// The packages of all services of the catalogue, present or not.
+/// The packages of all services of the catalogue that can be installed together, present or not: Debian's package of ProFTPD excludes
+/// that of vsftpd.
 #[must_use]
 pub fn packages() -> Vec<Package> {
     [
@@ -55,6 +62,7 @@ pub fn packages() -> Vec<Package> {
         redis::packages(),
         tgt::packages(),
         ganesha::packages(),
+        vsftpd::packages(),
     ]
     .concat()
 }
