@@ -35,12 +35,13 @@ pub struct LoadResult {
     pub details: Option<Details>,
 }
 
-/// What a family of requests found besides what all have.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "family", content = "found", rename_all = "kebab-case")]
-pub enum Details {
+/// What a family of requests found besides what all have. Each family has a field of its own: a vtax that doesn't know a later one reads
+/// the rest.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Details {
     /// Transfers of FTP.
-    Ftp(Box<FtpDetails>),
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ftp: Option<Box<FtpDetails>>,
 }
 
 /// Requests and outcomes. `intended = sent + missed`, `sent = ok + errors + unfinished`.

@@ -4,13 +4,12 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use vtax_load::Control;
 use vtax_load::ftp::{FtpDetails, FtpSession};
-use vtax_load::{Details, LoadResult, Model};
+use vtax_load::{LoadResult, Model};
 use vtax_plan::model::{FtpMix, FtpRequests};
 use vtax_units::Nanos;
 
-use super::{requests, spec, step};
+use super::{requests, spec, until};
 
 /// A server that does the same to each connection.
 fn server(treat: impl Fn(TcpStream) + Send + Clone + 'static) -> SocketAddr {
@@ -55,10 +54,9 @@ fn stores(address: SocketAddr) -> (LoadResult, FtpDetails) {
     let mut spec = spec(address, FtpRequests { mix, ..requests() });
     spec.pool.timeout = Nanos::from_millis(300);
     let session = FtpSession::open(&spec).unwrap();
-    let mut result = session.run_step(&step(Model::Closed), &Control::new()).unwrap();
-    let Some(Details::Ftp(details)) = result.details.take() else { panic!("no details") };
+    let (result, details) = until(&session, Model::Closed, 3);
     assert_eq!(result.counts.ok, 0);
-    (result, *details)
+    (result, details)
 }
 
 #[test]
@@ -123,8 +121,7 @@ fn tls_that_is_none_is_told() {
         });
         let spec = spec(address, FtpRequests { mix, tls: tls.clone(), ..requests() });
         let session = FtpSession::open(&spec).unwrap();
-        let mut result = session.run_step(&step(Model::Closed), &Control::new()).unwrap();
-        let Some(Details::Ftp(details)) = result.details.take() else { panic!("no details") };
+        let (result, details) = until(&session, Model::Closed, 3);
         assert_eq!(result.counts.ok, 0);
         assert!(details.first_failure.as_ref().is_some_and(|why| why.contains(of)), "{of}: {details:?}");
     }
@@ -140,6 +137,6 @@ fn tls_that_is_none_is_told() {
     });
     let spec = spec(address, FtpRequests { mix, tls, ..requests() });
     let session = FtpSession::open(&spec).unwrap();
-    let result = session.run_step(&step(Model::Closed), &Control::new()).unwrap();
+    let (result, _) = until(&session, Model::Closed, 3);
     assert!(result.counts.errors.protocol > 0, "{:?}", result.counts);
 }

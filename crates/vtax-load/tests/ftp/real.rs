@@ -1,55 +1,9 @@
-//! The generator against a server that runs already.
+//! The generator against vsftpd.
 
 use vtax_plan::model::{FtpServerOptions, Service, ServiceKind};
 use vtax_service::{Place, RunningService, missing};
 
 use super::*;
-
-#[test]
-fn a_server_that_runs_already() {
-    let Ok(text) = std::env::var("VTAX_FTP_AT") else { return };
-    let (at, login) = text.split_once('/').unwrap();
-    let (user, password) = login.split_once(':').unwrap();
-    let kinds = [
-        None,
-        Some(tls(false, false, None)),
-        Some(tls(true, true, Some(TlsVersion::V12))),
-        Some(tls(true, true, Some(TlsVersion::V13))),
-        Some(tls(true, false, None)),
-    ];
-    for data in [DataMode::Epsv, DataMode::Pasv, DataMode::Active] {
-        for tls in kinds.clone() {
-            let mut spec = spec(at.parse().unwrap(), FtpRequests { data, tls: tls.clone(), ..requests() });
-            (spec.user, spec.password) = (user.to_owned(), password.to_owned());
-            let session = match FtpSession::open(&spec) {
-                Ok(session) => session,
-                Err(error) => {
-                    eprintln!("{data:?} {tls:?}: {error}");
-                    continue;
-                }
-            };
-            let mut long = step(Model::Closed);
-            long.duration = Nanos::from_secs(2);
-            let mut result = session.run_step(&long, &Control::new()).unwrap();
-            let Some(Details::Ftp(details)) = result.details.take() else { panic!("no details") };
-            let short =
-                |kind: &vtax_load::ftp::FtpTransfers| (kind.ok, kind.failed, kind.short, kind.corrupt);
-            eprintln!(
-                "{data:?} {tls:?}\n   {:?} {:?} {:?} logins {} broken {} {:?} {:?} unclean {} {:?} {:?}",
-                short(&details.retr),
-                short(&details.stor),
-                short(&details.list),
-                details.logins,
-                details.broken_sessions,
-                details.handshakes,
-                details.tls,
-                details.without_close_notify,
-                details.refusals,
-                details.first_failure
-            );
-        }
-    }
-}
 
 #[test]
 fn vsftpd_takes_every_mode_of_data_connections_and_resumed_tls() {
