@@ -79,6 +79,15 @@ fn tls_and_sizes_are_made_of_several_keys() {
 }
 
 #[test]
+fn without_tls_its_keys_make_no_cells() {
+    let plan = plan(&["workload.ftp.tls=[none, explicit]", "workload.ftp.protect=[control, all]"]);
+    assert_eq!(plan.cells.len(), 6);
+    let clear = plan.cells.iter().filter(|cell| !cell.parameters.contains_key("protect"));
+    assert_eq!(clear.count(), 2);
+    assert_eq!(workloads(&plan).iter().filter(|w| w.requests.tls.is_none()).count(), 2);
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     for (overrides, word) in [
         (&["workload.ftp.retr=0"][..], "nothing"),

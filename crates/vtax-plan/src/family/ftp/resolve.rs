@@ -1,5 +1,7 @@
 //! FTP: servers and workloads.
 
+use std::collections::BTreeSet;
+
 use vtax_units::{Bytes, Nanos};
 
 use super::limits;
@@ -13,13 +15,15 @@ use crate::diagnose::{Report, shorten};
 use crate::model::{Service, ServiceKind, Workload};
 use crate::raw::WorkloadRaw;
 use crate::resolve::check::{LONGEST, check_port, count_in, counts_in, duration_in};
-use crate::resolve::variants::{Named, Variants, service};
+use crate::resolve::variants::{Named, Variant, Variants, service};
 use crate::source::Spanned;
 
 /// More source addresses than any host is given for this.
 const MOST_ADDRESSES: u32 = 4096;
 /// What `large` is of `size` where it isn't given.
 const LARGE: u64 = 10;
+/// Keys that mean nothing without TLS.
+const OF_TLS: [&str; 4] = ["protect", "resume", "version", "cipher"];
 
 /// A server of the catalogue.
 pub(crate) fn server(
@@ -122,12 +126,28 @@ pub(crate) fn workload(raw: &FtpWorkloadRaw, report: &mut Report) -> Variants<Wo
         })
         .vary("think", &raw.think.value, report, |d, think| d.workload.requests.think = think)
         .vary("data", &raw.data.value, report, |d, data| d.workload.requests.data = data.0);
-    tls(drafts, raw, report)
+    let drafts = tls(drafts, raw, report)
         .vary("arrivals_of", &raw.arrivals_of.value, report, |d, of| d.workload.requests.arrivals_of = of.0)
         .vary("read_back", &raw.read_back.value, report, |d, n| d.workload.requests.read_back = n)
         .vary("clients", &raw.clients.value, report, |d, clients| d.workload.clients = clients)
-        .vary("timeout", &raw.timeout.value, report, |d, timeout| d.workload.timeout = timeout)
-        .map(Draft::finish)
+        .vary("timeout", &raw.timeout.value, report, |d, timeout| d.workload.timeout = timeout);
+    distinct(drafts).map(Draft::finish)
+}
+
+/// Leaves out those without TLS that differ in nothing but its keys.
+fn distinct(drafts: Variants<Draft>) -> Variants<Draft> {
+    let mut seen = BTreeSet::new();
+    let mut kept: Vec<Variant<Draft>> = Vec::with_capacity(drafts.0.len());
+    for mut draft in drafts.0 {
+        if draft.value.tls == Tls::None {
+            draft.parameters.retain(|(key, _)| !OF_TLS.contains(key));
+            if !seen.insert(draft.parameters.clone()) {
+                continue;
+            }
+        }
+        kept.push(draft);
+    }
+    Variants(kept)
 }
 
 fn tls(drafts: Variants<Draft>, raw: &FtpWorkloadRaw, report: &mut Report) -> Variants<Draft> {
