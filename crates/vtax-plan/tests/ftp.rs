@@ -47,7 +47,7 @@ fn defaults_are_what_the_documentation_says() {
     assert_eq!((requests.files, requests.size), (20, FileSizes::Fixed(Bytes::from_kib(100))));
     assert_eq!((requests.transfers, requests.think, requests.read_back), (Some(10), Nanos::ZERO, 16));
     assert_eq!((requests.data, requests.arrivals_of), (DataMode::Epsv, FtpArrivals::Transfers));
-    assert_eq!(requests.tls, None);
+    assert_eq!((&requests.tls, requests.rest), (&None, false));
     assert_eq!((workload.clients, workload.addresses, workload.timeout), (16, 1, Nanos::from_secs(30)));
 }
 

@@ -1,6 +1,7 @@
 //! The generator of FTP against the embedded server and against hostile ones.
 
 mod hostile;
+mod interrupted;
 mod real;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -80,6 +81,7 @@ fn requests() -> FtpRequests {
         tls: None,
         arrivals_of: FtpArrivals::Transfers,
         read_back: 2,
+        rest: false,
     }
 }
 

@@ -7,7 +7,7 @@ use vtax_wire::ftp::{self, Reply};
 
 use super::channel::{self, Channel, Got};
 use super::content;
-use super::slot::{Kind, Stage, Which};
+use super::slot::{Kind, Stage, Transfer, Which};
 use super::worker::{PAUSE, Worker, outcome_of};
 use crate::requests::Outcome;
 
@@ -301,7 +301,13 @@ impl Worker<'_> {
     fn reply_in_transfer(&mut self, id: u32, reply: Reply) {
         let Some(transfer) = self.slots[id as usize].transfer else { return };
         match (transfer.commanded, reply.class()) {
-            (false, 2) => self.data_agreed(id, reply),
+            (false, 2) if transfer.marks.passive == 0 => self.data_agreed(id, reply),
+            (false, 3) if transfer.needs_offset() && transfer.marks.passive > 0 => {
+                if let Some(transfer) = &mut self.slots[id as usize].transfer {
+                    transfer.offset_told = true;
+                }
+                self.send_transfer(id);
+            }
             (true, 1) if !transfer.preliminary => self.may_move(id),
             (true, 2) => {
                 if let Some(transfer) = &mut self.slots[id as usize].transfer {
@@ -345,8 +351,12 @@ impl Worker<'_> {
         self.send_transfer(id);
     }
 
-    /// Sends RETR, STOR or LIST.
+    /// Sends RETR, STOR or LIST; before that, where the file's begin is there already, what is to be left out.
     fn send_transfer(&mut self, id: u32) {
+        if let Some(transfer) = self.slots[id as usize].transfer.filter(Transfer::needs_offset) {
+            let offset = transfer.moved.to_string();
+            return self.command(id, |out| ftp::command(out, "REST", &offset));
+        }
         let mut name = std::mem::take(&mut self.name);
         if let Some(transfer) = &mut self.slots[id as usize].transfer {
             transfer.commanded = true;

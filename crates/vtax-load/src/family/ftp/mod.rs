@@ -8,6 +8,7 @@ mod content;
 mod control;
 mod data;
 mod engine;
+mod interrupted;
 mod result;
 mod session;
 mod slot;

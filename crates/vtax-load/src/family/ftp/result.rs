@@ -19,6 +19,9 @@ pub struct FtpDetails {
     pub logins: u64,
     /// Sessions that ended before all of their transfers had, or before they were logged in.
     pub broken_sessions: u64,
+    /// How often a session went on with what another was fetching when it broke (REST).
+    #[serde(default)]
+    pub continued: u64,
     /// Handshakes of TLS.
     pub handshakes: FtpHandshakes,
     /// Version and cipher suite of TLS that the first session agreed on.
@@ -161,6 +164,7 @@ impl FtpDetails {
         add_phases(&mut self.login, other.login);
         self.logins += other.logins;
         self.broken_sessions += other.broken_sessions;
+        self.continued += other.continued;
         self.handshakes.control_full += other.handshakes.control_full;
         self.handshakes.control_resumed += other.handshakes.control_resumed;
         self.handshakes.data_full += other.handshakes.data_full;

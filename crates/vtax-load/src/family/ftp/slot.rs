@@ -88,6 +88,8 @@ pub(super) struct Transfer {
     /// When its time began: the intended start of an open loop.
     pub(super) start: u64,
     pub(super) marks: Marks,
+    /// The server knows that it is to begin behind what was moved before (REST).
+    pub(super) offset_told: bool,
     /// RETR, STOR or LIST has been sent.
     pub(super) commanded: bool,
     /// The preliminary reply has come.
@@ -113,6 +115,7 @@ impl Transfer {
             entries: 0,
             start: 0,
             marks: Marks::default(),
+            offset_told: false,
             commanded: false,
             preliminary: false,
             ended: false,
@@ -184,6 +187,8 @@ pub(super) struct Slot {
     /// Transfers that it still makes.
     pub(super) left: u32,
     pub(super) transfer: Option<Transfer>,
+    /// What the session before was fetching when it broke.
+    pub(super) interrupted: Option<Transfer>,
     /// Files that this client has stored; the content of the last has this number.
     pub(super) uploads: u32,
     /// The next transfer fetches what was stored last.
@@ -210,6 +215,7 @@ impl Slot {
             failed: None,
             left: 0,
             transfer: None,
+            interrupted: None,
             uploads: 0,
             reads_back: false,
         }
@@ -236,7 +242,10 @@ impl Slot {
 
     /// Whether something was counted as started that hasn't ended.
     pub(super) const fn has_request(&self) -> bool {
-        self.pending.is_some() || self.arrival.is_some() || self.transfer.is_some()
+        self.pending.is_some()
+            || self.arrival.is_some()
+            || self.transfer.is_some()
+            || self.interrupted.is_some()
     }
 }
 

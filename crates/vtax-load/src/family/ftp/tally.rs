@@ -21,6 +21,7 @@ pub(super) struct Tally {
     kinds: [OfKind; 3],
     pub(super) logins: u64,
     pub(super) broken_sessions: u64,
+    continued: u64,
     handshakes: FtpHandshakes,
     tls: Option<String>,
     without_close_notify: u64,
@@ -58,6 +59,7 @@ impl Tally {
             kinds: std::array::from_fn(|_| of_kind()),
             logins: 0,
             broken_sessions: 0,
+            continued: 0,
             handshakes: FtpHandshakes::default(),
             tls: None,
             without_close_notify: 0,
@@ -134,6 +136,11 @@ impl Tally {
         }
     }
 
+    /// A session goes on with what another was fetching.
+    pub(super) fn continued(&mut self, transfer: &Transfer) {
+        self.continued += u64::from(transfer.start >= self.from);
+    }
+
     /// A reply refused something.
     pub(super) fn refused(&mut self, code: u16) {
         *self.refusals.entry(code).or_default() += 1;
@@ -149,6 +156,7 @@ impl Tally {
             login: times(FtpPhase::LOGIN, &self.login),
             logins: self.logins,
             broken_sessions: self.broken_sessions,
+            continued: self.continued,
             handshakes: self.handshakes,
             tls: self.tls,
             without_close_notify: self.without_close_notify,

@@ -284,8 +284,10 @@ impl<'a> Worker<'a> {
         let slot = &mut self.slots[id as usize];
         (slot.stage, slot.beginning) = (Stage::Connecting, true);
         slot.login = Login { begun: now, ..Login::default() };
-        (slot.pending, slot.arrival) = (Some(start), of_sessions.then_some(start));
-        (slot.failed, slot.left) = (None, transfers);
+        // The start of what was interrupted was counted, and ends, with that.
+        slot.pending = slot.interrupted.is_none().then_some(start);
+        slot.arrival = of_sessions.then_some(start);
+        (slot.failed, slot.left) = (None, slot.transfers_left(transfers));
         slot.replies = vtax_wire::ftp::ReplyScanner::new();
         self.beginning += 1;
         self.set_until(id, start + self.job.timeout);
@@ -333,6 +335,9 @@ impl<'a> Worker<'a> {
     pub(super) fn next_of(&mut self, id: u32) {
         let (now, stop) = (self.now, self.stop);
         let slot = &mut self.slots[id as usize];
+        if let Some(transfer) = slot.interrupted.take() {
+            return self.go_on_from(id, transfer);
+        }
         if let Some(start) = slot.pending {
             return self.begin_transfer(id, start);
         }
@@ -379,12 +384,17 @@ impl<'a> Worker<'a> {
         if self.job.fill.is_some() && self.slots[id as usize].pending.is_none() {
             self.recorder.started(start, None);
         }
+        self.slots[id as usize].pending = None;
+        self.under_way(id, transfer);
+    }
+
+    /// Carries out a transfer.
+    pub(super) fn under_way(&mut self, id: u32, transfer: Transfer) {
         let slot = &mut self.slots[id as usize];
-        slot.pending = None;
         slot.stage = Stage::Transfer;
         slot.transfer = Some(transfer);
         slot.lines = vtax_wire::ftp::ListScanner::new();
-        self.set_until(id, start + self.job.timeout);
+        self.set_until(id, transfer.start + self.job.timeout);
         self.ask_for_data(id);
     }
 
@@ -470,6 +480,12 @@ impl<'a> Worker<'a> {
     /// A session can't go on; what it was doing has failed.
     pub(super) fn break_session(&mut self, id: u32, outcome: Outcome, code: u16, why: &str) {
         let now = self.now;
+        if self.interrupt(id, outcome) {
+            self.tally.broken_sessions += 1;
+            self.close(id, true);
+            self.slots[id as usize].stage = Stage::Paused;
+            return self.set_until(id, now + PAUSE);
+        }
         if self.tally.first_failure.is_none() {
             self.tally.first_failure = Some(self.slots[id as usize].why_broken(why, code));
         }
@@ -541,7 +557,10 @@ impl<'a> Worker<'a> {
             self.until[id as usize] = NEVER;
             match self.slots[id as usize].stage {
                 Stage::Thinking => self.go_on_with(id),
-                Stage::Paused => self.release(id),
+                Stage::Paused => match self.slots[id as usize].interrupted {
+                    Some(transfer) => self.begin_session(id, transfer.start),
+                    None => self.release(id),
+                },
                 Stage::Quit => {
                     self.close(id, false);
                     self.release(id);
@@ -582,7 +601,8 @@ impl<'a> Worker<'a> {
             self.arrivals.as_mut().and_then(Iterator::next);
         }
         for slot in &self.slots {
-            let start = slot.arrival.or(slot.transfer.map(|transfer| transfer.start)).or(slot.pending);
+            let transfer = slot.transfer.or(slot.interrupted);
+            let start = slot.arrival.or(transfer.map(|transfer| transfer.start)).or(slot.pending);
             if let Some(start) = start {
                 self.recorder.unfinished(start);
             }

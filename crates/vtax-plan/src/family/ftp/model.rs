@@ -55,6 +55,9 @@ pub struct FtpRequests {
     pub arrivals_of: FtpArrivals,
     /// Every so many uploads of a client, it fetches what it stored last and compares it; 0: never.
     pub read_back: u32,
+    /// A fetch whose session breaks doesn't fail: the client logs in again and asks for the rest (REST).
+    #[serde(default)]
+    pub rest: bool,
 }
 
 /// How often each kind of transfer comes, in relation to the others.

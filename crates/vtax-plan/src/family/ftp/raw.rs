@@ -55,6 +55,8 @@ raw! {
         default arrivals_of: Many<FtpArrivalsRaw> = "transfers",
         /// Every so many uploads of a client, it fetches what it stored last and compares it; 0: never.
         default read_back: Many<u32> = "16",
+        /// `true`: a fetch whose session breaks doesn't fail, the client logs in again and asks for the rest (REST); for `failover`.
+        default rest: Many<bool> = "false",
         /// Sessions at once; in an open loop the most that may be.
         default clients: Many<u32> = "16",
         /// Addresses that clients come from, in turn.

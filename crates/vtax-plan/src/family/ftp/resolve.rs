@@ -67,6 +67,7 @@ impl Draft {
             tls: None,
             arrivals_of: FtpArrivals::Transfers,
             read_back: 0,
+            rest: false,
         };
         Self {
             workload: FtpWorkload { requests, clients: 1, addresses, timeout: Nanos::ZERO },
@@ -129,6 +130,7 @@ pub(crate) fn workload(raw: &FtpWorkloadRaw, report: &mut Report) -> Variants<Wo
     let drafts = tls(drafts, raw, report)
         .vary("arrivals_of", &raw.arrivals_of.value, report, |d, of| d.workload.requests.arrivals_of = of.0)
         .vary("read_back", &raw.read_back.value, report, |d, n| d.workload.requests.read_back = n)
+        .vary("rest", &raw.rest.value, report, |d, rest| d.workload.requests.rest = rest)
         .vary("clients", &raw.clients.value, report, |d, clients| d.workload.clients = clients)
         .vary("timeout", &raw.timeout.value, report, |d, timeout| d.workload.timeout = timeout);
     distinct(drafts).map(Draft::finish)

@@ -88,7 +88,7 @@ pub(super) fn tables(data: &RunData) -> Vec<Table> {
     let mut table = Table::new(
         "ftp_loads",
         "FTP loads",
-        "trial,cell,measure,valid,reason,duration_s,tls,logins,broken_sessions,retr,stor,list,failed,short,corrupt,file_bytes,\
+        "trial,cell,measure,valid,reason,duration_s,tls,logins,broken_sessions,continued,retr,stor,list,failed,short,corrupt,file_bytes,\
          goodput_b_per_s,compared_b,control_full,control_resumed,data_full,data_resumed,without_close_notify,passive_elsewhere,refusals,\
          first_failure",
     );
@@ -110,6 +110,7 @@ pub(super) fn tables(data: &RunData) -> Vec<Table> {
             text_or_none(ftp.tls.as_deref()),
             count(ftp.logins),
             count(ftp.broken_sessions),
+            count(ftp.continued),
             count(ftp.retr.ok),
             count(ftp.stor.ok),
             count(ftp.list.ok),

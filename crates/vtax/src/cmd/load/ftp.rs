@@ -75,6 +75,9 @@ struct Files {
     /// Every so many uploads of a client, it fetches and compares what it stored last; 0: never.
     #[arg(long, default_value_t = 16)]
     read_back: u32,
+    /// A fetch whose session breaks doesn't fail: the client logs in again and asks for the rest (REST).
+    #[arg(long)]
+    rest: bool,
 }
 
 /// TLS.
@@ -164,6 +167,7 @@ impl Args {
             tls: self.tls.settings(),
             arrivals_of: if self.sessions { FtpArrivals::Sessions } else { FtpArrivals::Transfers },
             read_back: files.read_back,
+            rest: files.rest,
         }
     }
 }
