@@ -110,6 +110,12 @@ impl TlsOfSession {
         let connection = UnbufferedClientConnection::new(Arc::clone(&self.config), settings.name.clone())?;
         Ok(Tls { connection, torn: Vec::new(), ready: false, peer_closed: false })
     }
+
+    /// Whether a data connection is to resume the session and no ticket is left for it: ProFTPD gives none with an upload.
+    pub(super) fn is_spent(&self, settings: &TlsSettings) -> bool {
+        let held = self.tickets.held();
+        settings.resume && held.tls13.is_empty() && held.tls12.is_none()
+    }
 }
 
 /// TLS of one connection.

@@ -403,6 +403,9 @@ impl<'a> Worker<'a> {
         let requests = self.job.requests;
         let files = requests.files;
         if let Some(next) = self.job.fill {
+            if self.fills_no_more(id) {
+                return None;
+            }
             let file = next.fetch_add(1, Relaxed);
             let content = content::content_of_file(file);
             let size = content::size_of(requests.size, file);
@@ -430,6 +433,18 @@ impl<'a> Worker<'a> {
         } else {
             Transfer::new(Kind::List, 0, 0, u64::from(files))
         })
+    }
+
+    /// Whether a session that stores what others will fetch must log in again before it stores more.
+    fn fills_no_more(&self, id: u32) -> bool {
+        let slot = &self.slots[id as usize];
+        let protect = self.job.requests.tls.as_ref().is_some_and(|tls| tls.protect);
+        let (Some(settings), Some(of_session), true) = (self.job.tls, &slot.tls, protect) else {
+            return false;
+        };
+        // A server that gives no ticket at all is to say so itself.
+        let has_stored = slot.left < self.job.requests.transfers.unwrap_or(u32::MAX);
+        has_stored && of_session.is_spent(settings)
     }
 
     /// A transfer has ended; the session goes on.
