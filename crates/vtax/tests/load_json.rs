@@ -143,6 +143,20 @@ fn requests_are_as_the_schema_has_them() {
 }
 
 #[test]
+fn transfers_are_as_the_schema_has_them() {
+    let files = tempfile::tempdir().expect("a directory");
+    let directory = files.path().to_str().expect("text");
+    let server = Server::start(&["service", "ftp", "--listen", "127.0.0.1:0", "--directory", directory]);
+    let common = ["ftp", &server.address, "--files", "3", "--size", "1KiB"];
+    for more in
+        [&["--rate", "50/s", "--sessions", "--transfers", "2"][..], &["--stor", "1", "--list", "1", "--rest"]]
+    {
+        complete("requests", &[&common[..], more].concat());
+    }
+    complete("requests", &[&common[..], &["--large", "8KiB", "--data", "pasv"]].concat());
+}
+
+#[test]
 fn calls_are_as_the_schema_has_them() {
     let server = Server::start(&["service", "sip", "--listen", "127.0.0.1:0", "--subscribers", "100"]);
     let quick = ["--registration-rate", "1000/s", "--ring", "10ms", "--hold", "10ms", "--drain", "5s"];

@@ -1,17 +1,19 @@
 //! `vtax load ftp`.
 
+use std::fmt::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::ValueEnum;
-use vtax_load::ftp::{FtpSession, FtpSpec, FtpVerify};
+use vtax_load::ftp::{FtpDetails, FtpSession, FtpSpec, FtpVerify, PhaseTimes};
 use vtax_load::{ConnectionPool, Control, LoadError, LoadResult, RequestStep};
 use vtax_plan::model::{
     DataMode, FileSizes, FtpArrivals, FtpMix, FtpRequests, FtpTls, FtpTlsMode, TlsVersion,
 };
 use vtax_units::{Bytes, Nanos};
 
+use super::output::millis;
 use super::request_load::RequestSpec;
 use super::requests::RequestArgs;
 use crate::exit::{Classify, Outcome};
@@ -191,6 +193,51 @@ pub(super) fn run(args: &Args) -> Outcome {
         seed: args.load.seed,
     };
     args.load.run(format!("ftp://{}", args.server), spec)
+}
+
+/// What a load of FTP found besides what all loads do; phases are means.
+pub(super) fn put_details(out: &mut String, found: &FtpDetails, duration: Nanos) -> fmt::Result {
+    writeln!(
+        out,
+        "files     {:.3} MB/s of right ones, {} logins, {} sessions broken, {} continued",
+        found.bytes() as f64 / duration.as_secs_f64() / 1e6,
+        found.logins,
+        found.broken_sessions,
+        found.continued
+    )?;
+    if let Some(tls) = &found.tls {
+        let done = &found.handshakes;
+        writeln!(
+            out,
+            "TLS       {tls}; control {} full, {} resumed; data {} full, {} resumed; {} without close_notify",
+            done.control_full,
+            done.control_resumed,
+            done.data_full,
+            done.data_resumed,
+            found.without_close_notify
+        )?;
+    }
+    let refusals: Vec<String> = found.refusals.iter().map(|(code, n)| format!("{n} x {code}")).collect();
+    if !refusals.is_empty() {
+        writeln!(out, "refused   {}", refusals.join(", "))?;
+    }
+    if let Some(why) = &found.first_failure {
+        writeln!(out, "failed    first: {why}")?;
+    }
+    put_phases(out, "login", &found.login)?;
+    for (verb, kind) in found.kinds() {
+        put_phases(out, verb, &kind.phases)?;
+    }
+    Ok(())
+}
+
+fn put_phases(out: &mut String, name: &str, phases: &[PhaseTimes]) -> fmt::Result {
+    if phases.is_empty() {
+        return Ok(());
+    }
+    let mean = |phase: &PhaseTimes| format!("{} {}", phase.phase.words(), millis(phase.times.mean()));
+    let phases: Vec<String> = phases.iter().map(mean).collect();
+    writeln!(out, "{name:<10}{}", phases.join(", "))
 }
 
 impl RequestSpec for FtpSpec {
