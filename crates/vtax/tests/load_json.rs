@@ -28,8 +28,8 @@ impl Server {
         let mut child = Command::new(VTAX).args(arguments).stdout(Stdio::piped()).spawn().expect("it starts");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
-        let address =
-            line.trim().rsplit(' ').next().unwrap_or_default().trim_start_matches("sip:").to_owned();
+        let word = line.trim().rsplit(' ').next().unwrap_or_default();
+        let address = word.trim_start_matches("sip:").trim_start_matches("ftp://").to_owned();
         Self { child, address }
     }
 
