@@ -94,6 +94,7 @@ fn what_makes_no_sense_is_refused() {
         (&["workload.ftp.files=0"], "file"),
         (&["workload.ftp.clients=20001"], "20000"),
         (&["workload.ftp.timeout=0s"], "timeout"),
+        (&["workload.ftp.bytes=0B"], "nothing to do"),
         (&["workload.ftp.cipher=TLS_RSA_WITH_RC4_128_MD5"], "cipher suite"),
         (&["workload.ftp.tls=implicit"], "same time"),
         (&["services=[{ftp: {implicit: true}}]"], "same time"),

@@ -82,6 +82,7 @@ fn requests() -> FtpRequests {
         arrivals_of: FtpArrivals::Transfers,
         read_back: 2,
         rest: false,
+        bytes: None,
     }
 }
 
@@ -249,6 +250,21 @@ fn an_open_loop_offers_transfers_or_sessions() {
     all_right(&result, &details);
     let sessions = result.counts.ok;
     assert!(sessions >= 30 && details.ok() >= 3 * sessions, "{sessions} {details:?}");
+}
+
+#[test]
+fn a_load_may_end_with_its_bytes() {
+    let server = Server::local();
+    let bytes = Bytes::from_mib(3);
+    let requests = FtpRequests { size: FileSizes::Fixed(Bytes(100_000)), bytes: Some(bytes), ..requests() };
+    // Nothing else ends it before its time.
+    let (result, details) = run_until(&spec(server.address, requests), Model::Closed, u64::MAX);
+    all_right(&result, &details);
+    assert!(result.duration < LONGEST, "{:?}", result.duration);
+    // Each client may have begun a file when the others have begun enough.
+    let moved = details.retr.bytes + details.stor.bytes;
+    assert!((bytes.0..=bytes.0 + 2 * 8 * 100_000).contains(&moved), "{moved}");
+    assert_eq!(result.counts.unfinished, 0);
 }
 
 #[test]

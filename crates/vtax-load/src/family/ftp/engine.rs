@@ -1,6 +1,6 @@
 //! Carries out a step: sets workers up, waits for them, merges what they found.
 
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -43,7 +43,8 @@ impl Load {
         // Where the limit can't be raised and is too low, failures show it: no-descriptors.
         let _ = sched::raise_open_files(3 * u64::from(self.spec.pool.connections) + 256);
         let workers = self.cpus.len();
-        let job = self.job(step, fill);
+        let begun = AtomicU64::new(0);
+        let job = self.job(step, fill, &begun);
         let mut ready = Vec::with_capacity(workers);
         for (number, cpu) in self.cpus.iter().enumerate() {
             ready.push((*cpu, self.worker(&job, step, control, number)?));
@@ -61,13 +62,15 @@ impl Load {
             open: matches!(step.model, Model::Open { .. }),
             window: job.window,
             epoch: job.epoch,
-            // Workers end a fill when each has nothing left; a cancellation is seen some milliseconds apart.
-            end: if fill.is_some() { ends.max() } else { ends.min() }.unwrap_or(0),
+            // Workers end a fill, or a load that ends with its bytes, when each has nothing left; a cancellation is seen some
+            // milliseconds apart.
+            end: if fill.is_some() || self.spec.requests.bytes.is_some() { ends.max() } else { ends.min() }
+                .unwrap_or(0),
         };
         Ok((merge(&course, findings)?, details))
     }
 
-    fn job<'a>(&'a self, step: &RequestStep, fill: Option<&'a AtomicU32>) -> Job<'a> {
+    fn job<'a>(&'a self, step: &RequestStep, fill: Option<&'a AtomicU32>, begun: &'a AtomicU64) -> Job<'a> {
         let spec = &self.spec;
         Job {
             target: spec.pool.target,
@@ -77,6 +80,7 @@ impl Load {
             tls: self.tls.as_ref(),
             contents: &self.contents,
             fill,
+            begun,
             window: Window {
                 from: step.warmup.0,
                 to: step.warmup.0 + step.duration.0,

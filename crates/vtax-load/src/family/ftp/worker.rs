@@ -5,7 +5,7 @@
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use rand::RngExt;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -54,6 +54,8 @@ pub(super) struct Job<'a> {
     pub(super) contents: &'a Contents,
     /// The next file to be stored that others will fetch; `None`: they are there, and this is the load.
     pub(super) fill: Option<&'a AtomicU32>,
+    /// Bytes of files whose transfers have begun, of all workers.
+    pub(super) begun: &'a AtomicU64,
     pub(super) window: Window,
     /// How long ends are waited for after the window's.
     pub(super) drain: u64,
@@ -192,7 +194,7 @@ impl<'a> Worker<'a> {
             self.stop = now;
         }
         let failed = self.job.fill.is_some() && self.tally.first_failure.is_some();
-        if (failed || self.filled()) && self.stop > now {
+        if (failed || self.filled() || self.has_moved_all()) && self.stop > now {
             self.stop = now;
         }
         if now >= self.job.window.from && self.usage.0.is_none() {
@@ -212,6 +214,17 @@ impl<'a> Worker<'a> {
     fn filled(&self) -> bool {
         let Some(next) = self.job.fill else { return false };
         next.load(Relaxed) >= self.job.requests.files && !self.slots.iter().any(Slot::has_request)
+    }
+
+    /// Whether a closed loop that ends with its bytes has begun the last of them.
+    fn begins_no_more(&self) -> bool {
+        let all = self.job.requests.bytes.filter(|_| self.job.fill.is_none() && self.arrivals.is_none());
+        all.is_some_and(|all| self.job.begun.load(Relaxed) >= all.0)
+    }
+
+    /// The same, and no session of this worker moves any.
+    fn has_moved_all(&self) -> bool {
+        self.begins_no_more() && !self.slots.iter().any(Slot::has_request)
     }
 
     /// The next intended start of an open loop, if the load still has one.
@@ -260,7 +273,7 @@ impl<'a> Worker<'a> {
 
     /// Begins a session wherever there is none.
     fn dispatch_closed(&mut self) {
-        while self.now < self.stop && self.beginning < BEGINNING_MAX {
+        while self.now < self.stop && self.beginning < BEGINNING_MAX && !self.begins_no_more() {
             if self.job.fill.is_some_and(|next| next.load(Relaxed) >= self.job.requests.files) {
                 return;
             }
@@ -362,7 +375,7 @@ impl<'a> Worker<'a> {
     /// The next transfer of a session that makes them by itself.
     fn go_on_with(&mut self, id: u32) {
         if !self.of_sessions() {
-            if self.now >= self.stop {
+            if self.now >= self.stop || self.begins_no_more() {
                 return self.say_good_bye(id);
             }
             if self.job.fill.is_none() {
@@ -379,6 +392,9 @@ impl<'a> Worker<'a> {
             return self.say_good_bye(id);
         };
         let now = self.now;
+        if transfer.kind != Kind::List {
+            self.job.begun.fetch_add(transfer.size, Relaxed);
+        }
         transfer.start = start;
         transfer.marks = Marks { begun: now, ..Marks::default() };
         if self.job.fill.is_some() && self.slots[id as usize].pending.is_none() {

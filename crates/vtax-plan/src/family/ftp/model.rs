@@ -58,6 +58,9 @@ pub struct FtpRequests {
     /// A fetch whose session breaks doesn't fail: the client logs in again and asks for the rest (REST).
     #[serde(default)]
     pub rest: bool,
+    /// A closed loop ends once it has moved so much, if its time isn't over before; `None`: with its time.
+    #[serde(default)]
+    pub bytes: Option<Bytes>,
 }
 
 /// How often each kind of transfer comes, in relation to the others.

@@ -57,6 +57,8 @@ raw! {
         default read_back: Many<u32> = "16",
         /// `true`: a fetch whose session breaks doesn't fail, the client logs in again and asks for the rest (REST); for `failover`.
         default rest: Many<bool> = "false",
+        /// A closed loop (`throughput`) ends once it has moved so many bytes of files, if its time isn't over before; without it, with its time.
+        optional bytes: Many<Bytes>,
         /// Sessions at once; in an open loop the most that may be.
         default clients: Many<u32> = "16",
         /// Addresses that clients come from, in turn.

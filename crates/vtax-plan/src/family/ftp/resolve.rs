@@ -68,6 +68,7 @@ impl Draft {
             arrivals_of: FtpArrivals::Transfers,
             read_back: 0,
             rest: false,
+            bytes: None,
         };
         Self {
             workload: FtpWorkload { requests, clients: 1, addresses, timeout: Nanos::ZERO },
@@ -131,6 +132,7 @@ pub(crate) fn workload(raw: &FtpWorkloadRaw, report: &mut Report) -> Variants<Wo
         .vary("arrivals_of", &raw.arrivals_of.value, report, |d, of| d.workload.requests.arrivals_of = of.0)
         .vary("read_back", &raw.read_back.value, report, |d, n| d.workload.requests.read_back = n)
         .vary("rest", &raw.rest.value, report, |d, rest| d.workload.requests.rest = rest)
+        .vary_if("bytes", raw.bytes.as_ref(), report, |d, bytes| d.workload.requests.bytes = Some(bytes))
         .vary("clients", &raw.clients.value, report, |d, clients| d.workload.clients = clients)
         .vary("timeout", &raw.timeout.value, report, |d, timeout| d.workload.timeout = timeout);
     distinct(drafts).map(Draft::finish)
@@ -187,6 +189,9 @@ fn check(raw: &FtpWorkloadRaw, report: &mut Report) {
     }
     for n in raw.transfers.value.items.iter().filter(|n| n.value > *limits::TRANSFERS.end()) {
         report.error(n.span, format!("{} is more than {}", n.value, limits::TRANSFERS.end()));
+    }
+    for bytes in raw.bytes.iter().flat_map(|bytes| &bytes.value.items).filter(|bytes| bytes.value.0 == 0) {
+        report.error(bytes.span, "a load of no bytes has nothing to do");
     }
     durations(&raw.think.value, "think", Nanos::ZERO, report);
     durations(&raw.timeout.value, "timeout", Nanos(1), report);

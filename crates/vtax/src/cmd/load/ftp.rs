@@ -80,6 +80,9 @@ struct Files {
     /// A fetch whose session breaks doesn't fail: the client logs in again and asks for the rest (REST).
     #[arg(long)]
     rest: bool,
+    /// Without --rate: the load ends once it has moved so much, if --duration isn't over before.
+    #[arg(long)]
+    bytes: Option<Bytes>,
 }
 
 /// TLS.
@@ -170,6 +173,7 @@ impl Args {
             arrivals_of: if self.sessions { FtpArrivals::Sessions } else { FtpArrivals::Transfers },
             read_back: files.read_back,
             rest: files.rest,
+            bytes: files.bytes,
         }
     }
 }
