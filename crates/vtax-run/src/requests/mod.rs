@@ -152,7 +152,7 @@ fn judge(
 ) -> (Validity, Option<WarmUp>) {
     let agree =
         |own: Nanos| partner.and_then(|partner| partner.exchange(own)).map_or(own, |other| own.max(other));
-    match validity(load) {
+    match undisturbed(load) {
         Validity::Valid => {
             let (warm_up, validity) = cut_warm_up(load, series, tolerance, agree);
             (validity, Some(warm_up))
@@ -160,6 +160,18 @@ fn judge(
         invalid => {
             agree(Nanos::ZERO);
             (invalid, None)
+        }
+    }
+}
+
+/// What a step without faults is worth, however it went along: a server that acknowledges what isn't so has no speed.
+fn undisturbed(result: &LoadResult) -> Validity {
+    let ftp = result.details.as_ref().and_then(|details| details.ftp.as_ref());
+    match ftp.map_or(0, |ftp| ftp.wrong()) {
+        0 => validity(result),
+        wrong => {
+            let detail = format!("{wrong} transfers were acknowledged, but short or wrong");
+            invalid(InvalidReason::DataWrong, detail)
         }
     }
 }
