@@ -95,6 +95,27 @@ fn refusals_are_counted_by_their_code() {
 }
 
 #[test]
+fn a_disk_that_fills_up_is_told_by_its_code() {
+    let address = server(|stream| {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        answering(stream, |verb| match verb {
+            "EPSV" => Some(format!("229 (|||{port}|)\r\n")),
+            "STOR" => {
+                // What comes is not read.
+                drop(listener.accept().ok()?);
+                Some("150 x\r\n552 full\r\n".to_owned())
+            }
+            _ => Some(usual(verb)),
+        });
+    });
+    let (result, details) = stores(address);
+    assert_eq!(result.counts.failed_status, Some(552), "{:?} {details:?}", result.counts);
+    assert_eq!(details.first_failure.as_deref(), Some("STOR was refused: 552 full"));
+    assert_eq!((details.wrong(), details.broken_sessions), (0, 0), "{details:?}");
+}
+
+#[test]
 fn no_port_and_foreign_ports_are_no_data_connection() {
     for reply in ["229 (|||0|)\r\n", "229 x\r\n", "200 x\r\n", "229 (|||99999|)\r\n"] {
         let address = server(move |stream| {
