@@ -3,6 +3,7 @@
 //! Machines differ and are noisy, so a row is a ratio of two figures taken in turn, never a
 //! stored constant.
 
+mod ftp;
 mod http;
 mod kamailio;
 mod lab;
@@ -22,6 +23,7 @@ type Suite = (&'static str, fn(&mut Sheet) -> Result<()>);
 const SUITES: &[Suite] = &[
     ("http", http::rows),
     ("redis", redis::rows),
+    ("ftp", ftp::rows),
     ("sip", sip::rows),
     ("storage", storage::rows),
     ("net", net::rows),

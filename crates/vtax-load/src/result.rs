@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use vtax_units::{Nanos, Rate};
 
 use crate::LatencyHistogram;
+use crate::family::ftp::FtpDetails;
 
 /// What one burst of load found, all workers merged; warm-up excluded everywhere.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,6 +30,18 @@ pub struct LoadResult {
     /// Every recorded request, where asked for.
     #[serde(skip)]
     pub samples: Vec<Sample>,
+    /// What the family found besides, over all of the recorded time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Details>,
+}
+
+/// What a family of requests found besides what all have. Each family has a field of its own: a vtax that doesn't know a later one reads
+/// the rest.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Details {
+    /// Transfers of FTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ftp: Option<Box<FtpDetails>>,
 }
 
 /// Requests and outcomes. `intended = sent + missed`, `sent = ok + errors + unfinished`.
@@ -342,6 +355,7 @@ mod tests {
                 connections: Vec::new(),
                 generator,
                 samples: Vec::new(),
+                details: None,
             };
             result.doubt()
         };

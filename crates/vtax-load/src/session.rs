@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::family::ftp::{FtpSession, FtpSpec};
 use crate::family::http::{HttpSession, HttpSpec};
 use crate::family::network::{NetworkAnswer, NetworkSession, NetworkSpec};
 use crate::family::redis::{RedisSession, RedisSpec};
@@ -29,6 +30,8 @@ pub enum LoadSpec {
     Redis(RedisSpec),
     /// Storage; takes [`Step::Storage`].
     Storage(StorageSpec),
+    /// FTP transfers; takes [`Step::Requests`].
+    Ftp(Box<FtpSpec>),
 }
 
 /// What an open load is asked to do next.
@@ -81,6 +84,7 @@ impl LoadSpec {
             Self::Network => Box::new(NetworkSession),
             Self::Redis(spec) => Box::new(RedisSession::open(spec)?),
             Self::Storage(spec) => Box::new(StorageSession::open(spec)?),
+            Self::Ftp(spec) => Box::new(FtpSession::open(spec)?),
         })
     }
 }
@@ -93,6 +97,7 @@ impl LoadSpec {
             Self::Http(_) | Self::Sip(_) | Self::Network => Duration::ZERO,
             Self::Storage(spec) => spec.opening(),
             Self::Redis(_) => RedisSession::OPENING,
+            Self::Ftp(_) => FtpSession::OPENING,
         }
     }
 }
@@ -121,6 +126,13 @@ impl Session for NetworkSession {
 impl Session for RedisSession {
     fn run(&mut self, step: &Step, control: &Control) -> Result<Vec<u8>, LoadError> {
         let Step::Requests(step) = step else { return Err(step.not_of("Redis")) };
+        requests(self.run_step(step, control)?, control)
+    }
+}
+
+impl Session for FtpSession {
+    fn run(&mut self, step: &Step, control: &Control) -> Result<Vec<u8>, LoadError> {
+        let Step::Requests(step) = step else { return Err(step.not_of("FTP")) };
         requests(self.run_step(step, control)?, control)
     }
 }
@@ -267,6 +279,7 @@ mod tests {
             connections: Vec::new(),
             generator: GeneratorUse::default(),
             samples,
+            details: None,
         };
         LoadAnswer { result, answered: 3 }
     }

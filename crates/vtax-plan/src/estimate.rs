@@ -197,11 +197,9 @@ pub fn cautions(plan: &Plan, estimate: &Estimate) -> Vec<String> {
         .iter()
         .flat_map(|cell| plan.measures.iter().filter_map(|measure| cell.workload.model().caution(measure)));
     cautions.extend(of_workloads.collect::<BTreeSet<_>>());
-    if plan
-        .cells
-        .iter()
-        .any(|cell| matches!(cell.workload.model().protocol(), Protocol::Http | Protocol::Redis))
-    {
+    if plan.cells.iter().any(|cell| {
+        matches!(cell.workload.model().protocol(), Protocol::Http | Protocol::Redis | Protocol::Ftp)
+    }) {
         cautions.extend(plan.measures.iter().filter_map(too_few_for_p99));
     }
     if plan.cells.iter().all(|c| c.baseline.is_none()) {

@@ -88,6 +88,8 @@ pub enum Study {
     VirtualizedIms,
     /// TCP transfers over physical, virtual, software-defined and emulated links.
     VirtualLinks,
+    /// FTP, VNC and storage servers in virtual machines.
+    VirtualServers,
 }
 
 impl Plan {

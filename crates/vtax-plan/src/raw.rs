@@ -17,6 +17,7 @@ pub(crate) use self::load::*;
 pub(crate) use self::measures::*;
 pub(crate) use self::path::*;
 use crate::decode::Many;
+pub(crate) use crate::family::ftp::raw::*;
 pub(crate) use crate::family::http::raw::*;
 pub(crate) use crate::family::network::raw::*;
 pub(crate) use crate::family::redis::raw::*;
@@ -47,7 +48,7 @@ raw! {
         /// `bridged`, `vm-vm`, `mininet` or `nic`.
         default paths: Many<PathRaw> = "bridge",
         /// The software under test: `http`, `apache`, `nginx`, `sip`, `kamailio`, `redis`, `peer`, `disk`,
-        /// `tgt`, `ganesha` or a `command` of your own. Without it, `peer` where the workload is a network test, and `disk` where it is `storage`.
+        /// `tgt`, `ganesha`, `ftp`, `vsftpd`, `proftpd` or a `command` of your own. Without it, `peer` where the workload is a network test, and `disk` where it is `storage`.
         optional services: Many<ServiceRaw>,
         /// What the load generator does. A list as a value makes one cell for each of its items; with
         /// `tcp`, `udp`, `ping` and `rr`, of which there may be a list, it makes one test for each.
@@ -203,6 +204,12 @@ kinds! {
         nfsd: Nfsd(NfsdRaw),
         /// LIO: the kernel's own iSCSI target, in a virtual machine.
         lio: Lio(LioRaw),
+        /// The embedded FTP server.
+        ftp: Ftp(FtpServerRaw),
+        /// vsftpd.
+        vsftpd: Vsftpd(FtpServerRaw),
+        /// ProFTPD with mod_tls.
+        proftpd: Proftpd(FtpServerRaw),
         /// A service of your own.
         command: Command(CommandRaw),
     }
@@ -225,6 +232,8 @@ kinds! {
         rr: Rr(RrRaw),
         /// Files that are written and read, every read compared with what was written last.
         storage: Storage(StorageRaw),
+        /// Clients who log in over FTP, move files and leave.
+        ftp: Ftp(FtpWorkloadRaw),
     }
 
     /// What is measured.
@@ -251,6 +260,7 @@ words! {
     StudyRaw(model::Study) = "study", "studies" {
         "virtualized-ims": VirtualizedIms, "A SIP proxy with a database natively, in a virtual machine, and in a fault-tolerant one.";
         "virtual-links": VirtualLinks, "TCP transfers over physical, virtual, software-defined and emulated links.";
+        "virtual-servers": VirtualServers, "FTP, VNC and storage servers in virtual machines.";
     }
     /// Order of the cells within a round.
     OrderRaw(model::TrialOrder) = "order", "orders" {
@@ -272,6 +282,7 @@ impl WorkloadRaw {
             Self::Sip(_) => Protocol::Sip,
             Self::Redis(_) => Protocol::Redis,
             Self::Storage(_) => Protocol::Storage,
+            Self::Ftp(_) => Protocol::Ftp,
             Self::Tcp(_) | Self::Udp(_) | Self::Ping(_) | Self::Rr(_) => Protocol::Network,
         }
     }

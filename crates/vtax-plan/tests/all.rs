@@ -2,6 +2,7 @@
 
 mod docs;
 mod faults;
+mod ftp;
 mod golden;
 mod hostile;
 mod net;

@@ -1,7 +1,7 @@
 //! The one list of the report's chapters: what belongs into it is registered here.
 
 use crate::chapter::Chapter;
-use crate::family::{http::Http, network::Network, sip::Sip, storage::Storage};
+use crate::family::{ftp::Ftp, http::Http, network::Network, sip::Sip, storage::Storage};
 use crate::ft::FaultTolerance;
 use crate::general::{
     cpu::Cpu, latency::Latency, provenance::Origin, scalability::Sweeps, time::OverTime, trials::Trials,
@@ -15,6 +15,7 @@ pub(crate) fn chapters() -> Vec<Box<dyn Chapter>> {
         Box::new(Trials),
         Box::new(Latency),
         Box::new(Http),
+        Box::new(Ftp),
         Box::<Sip>::default(),
         Box::<FaultTolerance>::default(),
         Box::new(Network),

@@ -6,7 +6,7 @@ use vtax_plan::model::{Cell, Measure, Plan};
 use vtax_store::record::{Finding, TrialRecord, Validity};
 
 use crate::family::{
-    http::trial as http, network::trial as network, sip::trial as sip, storage::path,
+    ftp::trial as ftp, http::trial as http, network::trial as network, sip::trial as sip, storage::path,
     storage::trial as storage,
 };
 use crate::ft::trial as faults;
@@ -14,8 +14,15 @@ use crate::general::trial as loads;
 use crate::metric::{Info, Observed};
 
 /// Every metric, in the order of tables: each family's own, then those of all loads, then those of faults.
-const METRICS: [&[Info]; 6] =
-    [sip::METRICS, http::METRICS, network::METRICS, storage::METRICS, loads::METRICS, faults::METRICS];
+const METRICS: [&[Info]; 7] = [
+    sip::METRICS,
+    http::METRICS,
+    ftp::METRICS,
+    network::METRICS,
+    storage::METRICS,
+    loads::METRICS,
+    faults::METRICS,
+];
 
 /// Every metric, in the order of tables.
 pub(crate) fn metrics() -> impl Iterator<Item = &'static Info> {
@@ -37,7 +44,11 @@ pub(crate) fn observed(record: &TrialRecord) -> Vec<Observed<'_>> {
     let mut values = loads::of_cpu(record);
     values.extend(match record.finding() {
         Some(Finding::Capacity(found)) => http::values(found).into_iter().collect(),
-        Some(Finding::Latency { .. } | Finding::Throughput { .. }) => loads::of_load(record),
+        Some(Finding::Latency { .. } | Finding::Throughput { .. }) => {
+            let mut values = loads::of_load(record);
+            values.extend(ftp::values(record));
+            values
+        }
         Some(Finding::Ims(found)) => sip::values(found),
         Some(Finding::Failover(_)) => faults::values(record),
         Some(Finding::Network(_) | Finding::Storage(_) | Finding::Unknown { .. }) | None => Vec::new(),
@@ -57,6 +68,7 @@ pub(crate) fn observed(record: &TrialRecord) -> Vec<Observed<'_>> {
 /// Empties the histograms of a trial, which are large.
 pub(crate) fn forget_histograms(record: &mut TrialRecord) {
     loads::forget_histograms(record);
+    ftp::forget_histograms(record);
     network::forget_histograms(record);
     storage::forget_histograms(record);
 }
@@ -69,7 +81,9 @@ pub(crate) fn names_of(plan: &Plan, measure: &Measure) -> Vec<String> {
 
 /// What a reader must know first of what was found.
 pub(crate) fn cautions(plan: &Plan, trials: &[TrialRecord]) -> Vec<String> {
-    path::beyond(plan, trials)
+    let mut cautions = path::beyond(plan, trials);
+    cautions.extend(ftp::cautions(plan, trials));
+    cautions
 }
 
 /// What a trial found, in a few words.

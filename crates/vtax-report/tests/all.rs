@@ -1,6 +1,7 @@
 //! All tests of this crate in one program: linking one for each file takes longer than running them.
 
 mod ft;
+mod ftp;
 mod golden;
 mod journal2;
 mod network;

@@ -5,6 +5,7 @@
 //! one lives in each of a load generator's connections. Only what happens once in a connection, as
 //! the login of iSCSI, may allocate, within bounds.
 
+pub mod ftp;
 pub mod http;
 pub mod iscsi;
 pub mod nfs4;

@@ -28,8 +28,8 @@ impl Server {
         let mut child = Command::new(VTAX).args(arguments).stdout(Stdio::piped()).spawn().expect("it starts");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
-        let address =
-            line.trim().rsplit(' ').next().unwrap_or_default().trim_start_matches("sip:").to_owned();
+        let word = line.trim().rsplit(' ').next().unwrap_or_default();
+        let address = word.trim_start_matches("sip:").trim_start_matches("ftp://").to_owned();
         Self { child, address }
     }
 
@@ -140,6 +140,20 @@ fn requests_are_as_the_schema_has_them() {
         Some(redis) => complete("requests", &["redis", &redis.address, "--rate", "100/s", "--keys", "10"]),
         None => println!("skipped: redis-server is not installed"),
     }
+}
+
+#[test]
+fn transfers_are_as_the_schema_has_them() {
+    let files = tempfile::tempdir().expect("a directory");
+    let directory = files.path().to_str().expect("text");
+    let server = Server::start(&["service", "ftp", "--listen", "127.0.0.1:0", "--directory", directory]);
+    let common = ["ftp", &server.address, "--files", "3", "--size", "1KiB"];
+    for more in
+        [&["--rate", "50/s", "--sessions", "--transfers", "2"][..], &["--stor", "1", "--list", "1", "--rest"]]
+    {
+        complete("requests", &[&common[..], more].concat());
+    }
+    complete("requests", &[&common[..], &["--large", "8KiB", "--data", "pasv"]].concat());
 }
 
 #[test]

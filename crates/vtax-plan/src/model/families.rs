@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use vtax_units::Nanos;
 
+pub use crate::family::ftp::limits as ftp_limits;
+pub use crate::family::ftp::model::*;
 pub use crate::family::http::model::*;
 pub use crate::family::network::limits as network_limits;
 pub use crate::family::network::model::*;
@@ -66,6 +68,12 @@ pub enum ServiceKind {
     Nfsd(NfsdOptions),
     /// LIO: the kernel's own iSCSI target.
     Lio(LioOptions),
+    /// vtax's own FTP server.
+    Ftp(FtpServerOptions),
+    /// vsftpd.
+    Vsftpd(FtpServerOptions),
+    /// ProFTPD.
+    Proftpd(FtpServerOptions),
     /// A service of the user's own.
     Command(CommandService),
 }
@@ -113,6 +121,8 @@ pub enum Workload {
     Redis(RedisWorkload),
     /// Files that are written and read.
     Storage(StorageWorkload),
+    /// Clients who log in, move files and leave.
+    Ftp(Box<FtpWorkload>),
 }
 
 /// What a service speaks and a workload needs.
@@ -128,6 +138,8 @@ pub enum Protocol {
     Redis,
     /// Files, through whatever holds them.
     Storage,
+    /// FTP.
+    Ftp,
 }
 
 impl Protocol {
@@ -140,6 +152,7 @@ impl Protocol {
             Self::Network => &["tcp", "udp", "ping", "rr"],
             Self::Redis => &["redis"],
             Self::Storage => &["storage"],
+            Self::Ftp => &["ftp"],
         }
     }
 }
@@ -214,6 +227,15 @@ impl ServiceKind {
             },
             Self::Nfsd(nfsd) => of("nfsd", "the kernel's NFS server", Protocol::Storage, nfsd.port),
             Self::Lio(lio) => of("lio", "LIO, the kernel's iSCSI target", Protocol::Storage, lio.port),
+            Self::Ftp(ftp) => of("ftp", "embedded FTP server", Protocol::Ftp, ftp.port),
+            Self::Vsftpd(ftp) => ServiceFacts {
+                packages: &["vsftpd"],
+                ..of("vsftpd", "vsftpd, private configuration", Protocol::Ftp, ftp.port)
+            },
+            Self::Proftpd(ftp) => ServiceFacts {
+                packages: &["proftpd-core", "proftpd-mod-crypto"],
+                ..of("proftpd", "ProFTPD, private configuration", Protocol::Ftp, ftp.port)
+            },
             Self::Command(command) => ServiceFacts {
                 word: "command",
                 words: command.command.join(" ").into(),

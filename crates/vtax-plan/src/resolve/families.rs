@@ -4,7 +4,7 @@ use super::sut::command;
 use super::variants::{Named, Variants, unique};
 use crate::decode::{Item, Many};
 use crate::diagnose::{Report, listed};
-use crate::family::{http, network, redis, sip, storage};
+use crate::family::{ftp, http, network, redis, sip, storage};
 use crate::model::{Protocol, Service, ServiceKind, Workload};
 use crate::raw::{ServiceRaw, WorkloadRaw};
 use crate::source::Spanned;
@@ -26,6 +26,9 @@ pub(super) fn services(raw: &Many<ServiceRaw>, report: &mut Report) -> Vec<Named
             ServiceRaw::Samba(raw) => storage::samba::resolve(raw, report),
             ServiceRaw::Nfsd(raw) => storage::nfsd::resolve(raw, report),
             ServiceRaw::Lio(raw) => storage::lio::resolve(raw, report),
+            ServiceRaw::Ftp(raw) => ftp::resolve::server(raw, ServiceKind::Ftp, report),
+            ServiceRaw::Vsftpd(raw) => ftp::resolve::server(raw, ServiceKind::Vsftpd, report),
+            ServiceRaw::Proftpd(raw) => ftp::resolve::server(raw, ServiceKind::Proftpd, report),
             ServiceRaw::Command(raw) => command(raw, report)?,
         };
         let name = variants.0.first().map(|variant| variant.value.name.clone())?;
@@ -50,6 +53,7 @@ pub(super) fn workloads(raw: &Spanned<Many<WorkloadRaw>>, report: &mut Report) -
         WorkloadRaw::Sip(raw) => sip::resolve::workload(raw, report),
         WorkloadRaw::Redis(raw) => redis::resolve::workload(raw, report),
         WorkloadRaw::Storage(raw) => storage::resolve::workload(raw, report),
+        WorkloadRaw::Ftp(raw) => ftp::resolve::workload(raw, report),
         WorkloadRaw::Tcp(_) | WorkloadRaw::Udp(_) | WorkloadRaw::Ping(_) | WorkloadRaw::Rr(_) => {
             network::resolve::workload(&raw.value, report)
         }
@@ -89,4 +93,5 @@ pub(super) fn check_served(
     }
     http::resolve::check_documents(workload, services, report);
     storage::served::check_served(workload, services, report);
+    ftp::resolve::check_served(workload, services, report);
 }

@@ -1,4 +1,4 @@
-//! CPU time per request or per byte, stacked by the layer it is spent in.
+//! Times stacked by their parts: CPU time per request or per byte by the layer it is spent in, time of a transfer by its phases.
 
 use vtax_store::record::Layer;
 
@@ -10,22 +10,41 @@ use crate::format::{quantity, tick};
 use crate::general::trial::layer_label;
 use crate::markup::Markup;
 
-/// One environment's bar.
-#[derive(Debug)]
-pub(crate) struct Bar {
-    /// Name of the environment.
-    pub(crate) label: String,
-    /// CPU nanoseconds by layer, innermost first.
-    pub(crate) layers: Vec<(Layer, f64)>,
+/// What a bar is stacked of.
+pub(crate) trait Part: Copy {
+    /// The class that gives it its colour.
+    fn class(self) -> &'static str;
+
+    /// Words for it.
+    fn label(self) -> &'static str;
 }
 
-impl Bar {
+impl Part for Layer {
+    fn class(self) -> &'static str {
+        layer_class(self)
+    }
+
+    fn label(self) -> &'static str {
+        layer_label(self)
+    }
+}
+
+/// One environment's bar.
+#[derive(Debug)]
+pub(crate) struct Bar<P = Layer> {
+    /// Name of the environment.
+    pub(crate) label: String,
+    /// Nanoseconds by part; layers have the innermost first.
+    pub(crate) layers: Vec<(P, f64)>,
+}
+
+impl<P> Bar<P> {
     pub(crate) fn total(&self) -> f64 {
         self.layers.iter().map(|l| l.1).sum()
     }
 }
 
-/// What CPU time is told of.
+/// What time is told of.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Per {
     /// Name of the axis.
@@ -39,6 +58,8 @@ impl Per {
     pub(crate) const REQUEST: Self = Self { name: "CPU time per request", unit: "ns/req" };
     /// CPU time per GiB that was read or written.
     pub(crate) const GIB: Self = Self { name: "CPU time per GiB", unit: "ns" };
+    /// Time of a transfer or a login.
+    pub(crate) const PHASES: Self = Self { name: "mean time", unit: "ns" };
 }
 
 const ROW: f64 = 30.0;
@@ -58,7 +79,7 @@ pub(crate) fn layer_class(layer: Layer) -> &'static str {
 }
 
 /// Draws bars to one scale, or with `shares` each as parts of its own whole.
-pub(crate) fn stack(bars: &[Bar], shares: bool, title: &str, per: Per, width: f64) -> Markup {
+pub(crate) fn stack<P: Part>(bars: &[Bar<P>], shares: bool, title: &str, per: Per, width: f64) -> Markup {
     let narrow = is_narrow(width);
     // On a phone the label stands above its bar.
     let row = if narrow { 1.7 * ROW } else { ROW };
@@ -95,18 +116,12 @@ pub(crate) fn stack(bars: &[Bar], shares: bool, title: &str, per: Per, width: f6
             let (a, b) = (frame.x(from / unit), frame.x((from + time) / unit));
             from += time;
             let share = quantity(time / total, "1");
-            let tip =
-                format!("{}, {}: {}, {share}", bar.label, layer_label(*layer), quantity(*time, per.unit));
+            let tip = format!("{}, {}: {}, {share}", bar.label, layer.label(), quantity(*time, per.unit));
             // A thin gap tells neighbours apart without their colours.
-            svg.rect(
-                &format!("layer {}", layer_class(*layer)),
-                (a, y),
-                ((b - a - 1.0).max(0.4), ROW - 10.0),
-                &tip,
-            );
+            svg.rect(&format!("layer {}", layer.class()), (a, y), ((b - a - 1.0).max(0.4), ROW - 10.0), &tip);
             let text = if shares { format!("{:.0} %", time / total * 100.0) } else { quantity(*time, "ns") };
             if !narrow && b - a > text_width(&text) + 8.0 {
-                let class = format!("inside {}", layer_class(*layer));
+                let class = format!("inside {}", layer.class());
                 svg.text(&class, (f64::midpoint(a, b), middle), Anchor::Middle, &text);
             }
         }

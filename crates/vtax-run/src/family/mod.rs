@@ -1,5 +1,6 @@
 //! The families of workloads, each with its instrument. Only this file tells them apart.
 
+mod ftp;
 mod http;
 mod network;
 mod redis;
@@ -15,10 +16,13 @@ use crate::requests::Requests;
 /// What measures this workload with this service.
 pub(crate) fn instrument<'a>(workload: &'a Workload, service: &'a ServiceKind) -> Box<dyn Instrument + 'a> {
     match workload {
-        Workload::Http(http) => Box::new(Requests::new(|target, _| http::load(http, target))),
+        Workload::Http(http) => Box::new(Requests::new(|ends, _| http::load(http, ends.target))),
         Workload::Sip(sip) => Box::new(sip::Subscribers::new(sip)),
         Workload::Network(network) => Box::new(network::Tests::new(network)),
         Workload::Storage(storage) => Box::new(storage::Tests::new(storage, service)),
-        Workload::Redis(redis) => Box::new(Requests::new(|target, seed| redis::load(redis, target, seed))),
+        Workload::Redis(redis) => Box::new(Requests::new(|ends, seed| redis::load(redis, ends.target, seed))),
+        Workload::Ftp(ftp) => {
+            Box::new(Requests::new(|ends, seed| ftp::load(ftp, ends.target, ends.sources, seed)))
+        }
     }
 }

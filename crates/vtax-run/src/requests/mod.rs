@@ -8,8 +8,6 @@ mod step;
 #[cfg(test)]
 mod tests;
 
-use std::net::SocketAddr;
-
 use vtax_agent::AgentError;
 use vtax_load::{Doubt, LoadResult, LoadSpec};
 use vtax_plan::model::{FailoverMeasure, MeasureKind};
@@ -31,21 +29,21 @@ const FAILOVER_INTERVAL: Nanos = Nanos::from_millis(100);
 /// Intervals that one result of it may have.
 const MOST_INTERVALS: u64 = 5_000;
 
-/// The instrument of a family of requests. `F` makes the load from the service's address and the trial's seed.
+/// The instrument of a family of requests. `F` makes the load from the two ends and the trial's seed.
 pub(crate) struct Requests<F> {
     load: F,
 }
 
-impl<F: Fn(SocketAddr, u64) -> LoadSpec> Requests<F> {
+impl<F: Fn(&Ends<'_>, u64) -> LoadSpec> Requests<F> {
     /// Of the family with this load.
     pub(crate) fn new(load: F) -> Self {
         Self { load }
     }
 }
 
-impl<F: Fn(SocketAddr, u64) -> LoadSpec> Instrument for Requests<F> {
+impl<F: Fn(&Ends<'_>, u64) -> LoadSpec> Instrument for Requests<F> {
     fn load(&self, ends: &Ends<'_>, order: &Order<'_>) -> LoadSpec {
-        (self.load)(ends.target, order.seed)
+        (self.load)(ends, order.seed)
     }
 
     fn measure(&mut self, site: &mut Site<'_>, order: &Order<'_>) -> Result<Measured, AgentError> {
@@ -154,7 +152,7 @@ fn judge(
 ) -> (Validity, Option<WarmUp>) {
     let agree =
         |own: Nanos| partner.and_then(|partner| partner.exchange(own)).map_or(own, |other| own.max(other));
-    match validity(load) {
+    match undisturbed(load) {
         Validity::Valid => {
             let (warm_up, validity) = cut_warm_up(load, series, tolerance, agree);
             (validity, Some(warm_up))
@@ -162,6 +160,18 @@ fn judge(
         invalid => {
             agree(Nanos::ZERO);
             (invalid, None)
+        }
+    }
+}
+
+/// What a step without faults is worth, however it went along: a server that acknowledges what isn't so has no speed.
+fn undisturbed(result: &LoadResult) -> Validity {
+    let ftp = result.details.as_ref().and_then(|details| details.ftp.as_ref());
+    match ftp.map_or(0, |ftp| ftp.wrong()) {
+        0 => validity(result),
+        wrong => {
+            let detail = format!("{wrong} transfers were acknowledged, but short or wrong");
+            invalid(InvalidReason::DataWrong, detail)
         }
     }
 }

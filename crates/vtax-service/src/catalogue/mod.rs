@@ -7,6 +7,7 @@ mod apache;
 mod command;
 mod disk;
 mod entry;
+mod ftp;
 mod ganesha;
 mod http;
 mod kamailio;
@@ -14,10 +15,12 @@ mod kernel;
 mod mounts;
 mod network;
 mod nginx;
+mod proftpd;
 mod redis;
 mod samba;
 mod sip;
 mod tgt;
+mod vsftpd;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -47,11 +50,15 @@ fn entry(kind: &ServiceKind) -> Box<dyn Entry + '_> {
         ServiceKind::Samba(options) => Box::new(samba::Samba(options)),
         ServiceKind::Nfsd(options) => Box::new(kernel::Nfsd(options)),
         ServiceKind::Lio(options) => Box::new(kernel::Lio(options)),
+        ServiceKind::Ftp(options) => Box::new(ftp::Ftp(options)),
+        ServiceKind::Vsftpd(options) => Box::new(vsftpd::Vsftpd(options)),
+        ServiceKind::Proftpd(options) => Box::new(proftpd::Proftpd(options)),
         ServiceKind::Command(own) => Box::new(command::Own(own)),
     }
 }
 
-/// The packages of all services of the catalogue, present or not.
+/// The packages of all services of the catalogue that can be installed together, present or not: Debian's package of ProFTPD excludes
+/// that of vsftpd.
 #[must_use]
 pub fn packages() -> Vec<Package> {
     [
@@ -63,6 +70,7 @@ pub fn packages() -> Vec<Package> {
         ganesha::packages(),
         samba::packages(),
         mounts::packages(),
+        vsftpd::packages(),
     ]
     .concat()
 }

@@ -3,6 +3,7 @@
 mod connection;
 mod date;
 mod document;
+pub mod ftp;
 pub mod http;
 pub mod kernel;
 mod server;

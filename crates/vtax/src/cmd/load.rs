@@ -2,6 +2,7 @@
 
 mod end;
 mod failure;
+mod ftp;
 mod http;
 mod network;
 mod output;
@@ -27,6 +28,7 @@ pub(crate) struct Args {
 enum Load {
     Http(Box<http::Args>),
     Redis(Box<redis::Args>),
+    Ftp(Box<ftp::Args>),
     Sip(Box<sip::Args>),
     Storage(Box<storage::Args>),
     Tcp(Box<network::TcpArgs>),
@@ -39,6 +41,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     match &args.protocol {
         Load::Http(args) => http::run(args),
         Load::Redis(args) => redis::run(args),
+        Load::Ftp(args) => ftp::run(args),
         Load::Sip(args) => sip::run(args),
         Load::Storage(args) => storage::run(args),
         Load::Tcp(args) => network::tcp(args),

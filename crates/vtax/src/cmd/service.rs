@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use vtax_service::embedded::{http, kernel, sip};
+use anyhow::Context;
+use vtax_service::embedded::{ftp, http, kernel, sip};
 use vtax_units::Nanos;
 
 use super::subscribers::SubscriberArgs;
@@ -43,6 +44,8 @@ enum Service {
         /// What is served.
         description: PathBuf,
     },
+    /// An FTP server of one directory, with TLS where it has a certificate.
+    Ftp(Ftp),
 }
 
 /// The options of the SIP server.
@@ -64,6 +67,51 @@ struct Sip {
     nonce_life: Nanos,
 }
 
+/// The options of the FTP server.
+#[derive(clap::Args)]
+struct Ftp {
+    /// Address and port to listen on.
+    #[arg(long, default_value = "127.0.0.1:2121")]
+    listen: SocketAddr,
+    /// The directory whose files it has.
+    #[arg(long, default_value = ".")]
+    directory: PathBuf,
+    /// Who may log in.
+    #[arg(long, default_value = "anonymous")]
+    user: String,
+    /// With which password.
+    #[arg(long, default_value = "vtax@")]
+    password: String,
+    /// Its certificate in PEM.
+    #[arg(long, requires = "key")]
+    certificate: Option<PathBuf>,
+    /// The certificate's key in PEM.
+    #[arg(long, requires = "certificate")]
+    key: Option<PathBuf>,
+    /// TLS begins with the connection instead of with AUTH.
+    #[arg(long, requires = "certificate")]
+    implicit: bool,
+}
+
+impl Ftp {
+    fn server(&self) -> anyhow::Result<ftp::FtpServer> {
+        let tls = match (&self.certificate, &self.key) {
+            (Some(certificate), Some(key)) => {
+                Some(ftp::FtpCertificate::read(certificate, key).context("reading the certificate")?)
+            }
+            _ => None,
+        };
+        Ok(ftp::FtpServer {
+            address: self.listen,
+            directory: self.directory.clone(),
+            user: self.user.clone(),
+            password: self.password.clone(),
+            tls,
+            implicit: self.implicit,
+        })
+    }
+}
+
 impl Sip {
     fn options(&self) -> sip::Options {
         sip::Options {
@@ -83,6 +131,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
     match &args.service {
         Service::Http { listen, workers } => {
             http::serve(*listen, *workers, &never, ready("http://")).map_err(anyhow::Error::from)
+        }
+        Service::Ftp(options) => {
+            let server = options.server().bad_input()?;
+            ftp::serve(&server, &never, ready("ftp://")).map_err(anyhow::Error::from)
         }
         Service::Sip(sip) => sip::serve(&sip.options(), &never, ready("sip:")).map_err(anyhow::Error::from),
         Service::Nfsd { description } => {

@@ -1,0 +1,168 @@
+//! The FTP load generator beside curl and lftp, against vtax's own server on another CPU.
+//!
+//! What counts is transfers, or bytes, per CPU-second of the client process. All fetch the same file over one session, with TLS with
+//! resumed data connections; ours compares every byte, the others write to nowhere.
+
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use vtax_service::Certificate;
+
+use crate::place;
+use crate::program::{Server, median, pinned, run, run_load};
+use crate::sheet::{Row, Sheet};
+
+const GENERATOR_CPU: &str = "0";
+const SERVER_CPU: &str = "1";
+const ROUNDS: usize = 5;
+const SECONDS: u32 = 3;
+/// The file that is fetched first; ours stores it.
+const FILE: &str = "vtax-r0";
+const USER: &str = "anonymous";
+const PASSWORD: &str = "vtax@";
+
+/// What is fetched.
+#[derive(Clone, Copy)]
+struct Fetches {
+    name: &'static str,
+    /// Bytes of the file.
+    size: u64,
+    /// How often the peers fetch it.
+    times: u32,
+    tls: bool,
+    /// What is to be reached beside each peer.
+    goal: f64,
+}
+
+const ALL: [Fetches; 4] = [
+    Fetches { name: "files of 100 kB", size: 100_000, times: 2000, tls: false, goal: 1.5 },
+    Fetches { name: "files of 100 kB, TLS", size: 100_000, times: 500, tls: true, goal: 1.0 },
+    Fetches { name: "files of 64 MiB", size: 64 << 20, times: 50, tls: false, goal: 0.95 },
+    Fetches { name: "files of 64 MiB, TLS", size: 64 << 20, times: 20, tls: true, goal: 0.95 },
+];
+
+/// A client beside ours.
+type Peer = (&'static str, fn(&Ftp, Fetches) -> Result<f64>);
+
+const PEERS: [Peer; 2] = [("curl", curl), ("lftp", lftp)];
+
+/// The rows of this bench.
+pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
+    for fetches in ALL {
+        // A server of its own for each size: the file is stored anew.
+        let server = Ftp::start()?;
+        for (name, peer) in PEERS {
+            let bulk = fetches.size > 1 << 20;
+            // The goal for bulk is beside curl alone.
+            if bulk && name != "curl" {
+                continue;
+            }
+            let mut pairs = Vec::new();
+            // In turn, so that a noisy host is noisy to both; ours first, as it stores the file.
+            for _ in 0..ROUNDS {
+                pairs.push((ours(&server, fetches)?, peer(&server, fetches)?));
+            }
+            let ratio = median(pairs.iter().map(|(ours, peer)| ours / peer).collect());
+            let of = |transfers: f64| if bulk { transfers * fetches.size as f64 / 1e6 } else { transfers };
+            sheet.add(Row {
+                name: format!("FTP RETR, {}, beside {name}", fetches.name),
+                ours: of(median(pairs.iter().map(|p| p.0).collect())),
+                peer: Some(of(median(pairs.iter().map(|p| p.1).collect()))),
+                unit: if bulk { "MB/CPU-s" } else { "files/CPU-s" }.to_owned(),
+                ratio: Some(ratio),
+                goal: format!(">= {}x", fetches.goal),
+                ok: ratio >= fetches.goal,
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Transfers per CPU-second of ours. That it stores the file first is in its CPU time.
+fn ours(server: &Ftp, fetches: Fetches) -> Result<f64> {
+    let mut command = pinned(GENERATOR_CPU, &place::vtax().display().to_string());
+    command.args(["load", "ftp", &server.address.to_string(), "--json", "--quiet", "--cpus", GENERATOR_CPU]);
+    command.args(["--connections", "1", "--files", "1", "--size", &format!("{}B", fetches.size)]);
+    command.args(["--warmup", "0s", "--duration", &format!("{SECONDS}s")]);
+    if fetches.tls {
+        command.args(["--tls", "explicit"]);
+    }
+    let (report, reaped) = run_load(&mut command)?;
+    let figure =
+        |path: &str| report.pointer(path).and_then(Value::as_f64).with_context(|| format!("no {path}"));
+    let ok = figure("/result/details/ftp/retr/ok")?;
+    let failed = figure("/result/details/ftp/retr/failed")?;
+    ensure!(
+        failed == 0.0,
+        "{failed} transfers failed: {:?}",
+        report.pointer("/result/details/ftp/first_failure")
+    );
+    let full = figure("/result/details/ftp/handshakes/data_full")?;
+    ensure!(full == 0.0, "{full} data connections didn't resume their session");
+    Ok(ok / reaped.cpu.total().as_secs_f64())
+}
+
+/// The same of curl: one process that fetches the file again and again.
+fn curl(server: &Ftp, fetches: Fetches) -> Result<f64> {
+    let mut list = String::new();
+    for _ in 0..fetches.times {
+        writeln!(list, "url = \"ftp://{}/{FILE}\"\noutput = \"/dev/null\"", server.address)?;
+    }
+    let file = server.directory.path().join("curl.conf");
+    std::fs::write(&file, list)?;
+    let mut command = pinned(GENERATOR_CPU, "curl");
+    command.args(["--silent", "--show-error", "--fail", "--user", &format!("{USER}:{PASSWORD}"), "--config"]);
+    command.arg(&file);
+    if fetches.tls {
+        command.args(["--ssl-reqd", "--insecure"]);
+    }
+    let (_, reaped) = run(&mut command, "curl")?;
+    Ok(f64::from(fetches.times) / reaped.cpu.total().as_secs_f64())
+}
+
+/// The same of lftp.
+fn lftp(server: &Ftp, fetches: Fetches) -> Result<f64> {
+    let (ip, port) = (server.address.ip(), server.address.port());
+    let force = if fetches.tls { "true" } else { "false" };
+    let mut script = format!(
+        "set ssl:verify-certificate false\nset ftp:ssl-allow {force}\nset ftp:ssl-force {force}\nset ftp:ssl-protect-data {force}\n\
+         set cmd:fail-exit true\nopen -u {USER},{PASSWORD} -p {port} {ip}\n"
+    );
+    for _ in 0..fetches.times {
+        writeln!(script, "cat {FILE} > /dev/null")?;
+    }
+    let file = server.directory.path().join("lftp.script");
+    std::fs::write(&file, script)?;
+    let mut command = pinned(GENERATOR_CPU, "lftp");
+    command.args(["--norc", "-f"]).arg(&file);
+    let (_, reaped) = run(&mut command, "lftp")?;
+    Ok(f64::from(fetches.times) / reaped.cpu.total().as_secs_f64())
+}
+
+/// A server with a certificate and a directory of its own, for as long as this lives.
+struct Ftp {
+    _server: Server,
+    address: SocketAddr,
+    directory: tempfile::TempDir,
+}
+
+impl Ftp {
+    fn start() -> Result<Self> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, vtax_sys::free_port()));
+        let directory = tempfile::tempdir().context("making a temporary directory")?;
+        let [certificate, key] = Certificate::new(address.ip())?.pem;
+        let path = |name: &str| directory.path().join(name);
+        let (files, of_certificate, of_key) = (path("files"), path("certificate.pem"), path("key.pem"));
+        std::fs::create_dir(&files)?;
+        std::fs::write(&of_certificate, certificate)?;
+        std::fs::write(&of_key, key)?;
+        let mut command = pinned(SERVER_CPU, &place::vtax().display().to_string());
+        command.args(["service", "ftp", "--listen", &address.to_string(), "--directory"]).arg(&files);
+        command.arg("--certificate").arg(&of_certificate).arg("--key").arg(&of_key);
+        let mut server = Server::start(&mut command, "vtax service ftp")?;
+        server.wait(|_| TcpStream::connect(address).is_ok())?;
+        Ok(Self { _server: server, address, directory })
+    }
+}

@@ -1,0 +1,237 @@
+//! FTP: servers and workloads.
+
+use std::collections::BTreeSet;
+
+use vtax_units::{Bytes, Nanos};
+
+use super::limits;
+use super::model::{
+    DataMode, FileSizes, FtpArrivals, FtpMix, FtpRequests, FtpServerOptions, FtpTls, FtpTlsMode, FtpWorkload,
+    TlsVersion,
+};
+use super::raw::{Distribution, FtpServerRaw, FtpWorkloadRaw, Protect, Tls, Version};
+use crate::decode::Many;
+use crate::diagnose::{Report, shorten};
+use crate::model::{Service, ServiceKind, Workload};
+use crate::raw::WorkloadRaw;
+use crate::resolve::check::{LONGEST, check_port, count_in, counts_in, duration_in};
+use crate::resolve::variants::{Named, Variant, Variants, service};
+use crate::source::Spanned;
+
+/// More source addresses than any host is given for this.
+const MOST_ADDRESSES: u32 = 4096;
+/// What `large` is of `size` where it isn't given.
+const LARGE: u64 = 10;
+/// Keys that mean nothing without TLS.
+const OF_TLS: [&str; 4] = ["protect", "resume", "version", "cipher"];
+
+/// A server of the catalogue.
+pub(crate) fn server(
+    raw: &FtpServerRaw,
+    kind: fn(FtpServerOptions) -> ServiceKind,
+    report: &mut Report,
+) -> Variants<Service> {
+    let port = check_port(&raw.port, report);
+    let options = kind(FtpServerOptions { port, implicit: false, require_reuse: false });
+    let set = |service: &mut Service, change: &dyn Fn(&mut FtpServerOptions)| match &mut service.kind {
+        ServiceKind::Ftp(options) | ServiceKind::Vsftpd(options) | ServiceKind::Proftpd(options) => {
+            change(options);
+        }
+        _ => {}
+    };
+    Variants::of(service(options, raw.name.as_ref(), (&raw.ready_timeout, &raw.stop_timeout), report))
+        .vary("implicit", &raw.implicit.value, report, |s, yes| set(s, &|o| o.implicit = yes))
+        .vary("require_reuse", &raw.require_reuse.value, report, |s, yes| set(s, &|o| o.require_reuse = yes))
+}
+
+/// A workload while its lists are multiplied out.
+#[derive(Debug, Clone)]
+struct Draft {
+    workload: FtpWorkload,
+    size: Bytes,
+    large: Option<Bytes>,
+    distribution: Distribution,
+    tls: Tls,
+    settings: FtpTls,
+}
+
+impl Draft {
+    fn new(addresses: u32) -> Self {
+        let requests = FtpRequests {
+            mix: FtpMix { retr: 0, stor: 0, list: 0 },
+            files: 1,
+            size: FileSizes::Fixed(Bytes(0)),
+            transfers: None,
+            think: Nanos::ZERO,
+            data: DataMode::Epsv,
+            tls: None,
+            arrivals_of: FtpArrivals::Transfers,
+            read_back: 0,
+            rest: false,
+            bytes: None,
+        };
+        Self {
+            workload: FtpWorkload { requests, clients: 1, addresses, timeout: Nanos::ZERO },
+            size: Bytes(0),
+            large: None,
+            distribution: Distribution::Fixed,
+            tls: Tls::None,
+            settings: FtpTls {
+                mode: FtpTlsMode::Explicit,
+                protect: true,
+                resume: true,
+                version: None,
+                cipher: None,
+            },
+        }
+    }
+
+    fn finish(self) -> Workload {
+        let Self { mut workload, size, large, distribution, tls, mut settings } = self;
+        let large = large.unwrap_or(Bytes(size.0.saturating_mul(LARGE)));
+        workload.requests.size = match distribution {
+            Distribution::Fixed => FileSizes::Fixed(size),
+            Distribution::Uniform => FileSizes::Uniform(size, large),
+            Distribution::LogNormal => FileSizes::LogNormal(size, large),
+        };
+        workload.requests.tls = match tls {
+            Tls::None => None,
+            Tls::Explicit => Some(settings),
+            Tls::Implicit => {
+                settings.mode = FtpTlsMode::Implicit;
+                Some(settings)
+            }
+        };
+        Workload::Ftp(Box::new(workload))
+    }
+}
+
+/// The workload, one variant for each combination of its lists.
+pub(crate) fn workload(raw: &FtpWorkloadRaw, report: &mut Report) -> Variants<Workload> {
+    check(raw, report);
+    let addresses = count_in(
+        &raw.addresses,
+        "clients have an address",
+        MOST_ADDRESSES.min(*limits::CLIENTS.end()),
+        report,
+    );
+    let drafts = Variants::of(Draft::new(addresses))
+        .vary("retr", &raw.retr.value, report, |d, n| d.workload.requests.mix.retr = n)
+        .vary("stor", &raw.stor.value, report, |d, n| d.workload.requests.mix.stor = n)
+        .vary("list", &raw.list.value, report, |d, n| d.workload.requests.mix.list = n)
+        .vary("files", &raw.files.value, report, |d, n| d.workload.requests.files = n)
+        .vary("size", &raw.size.value, report, |d, size| d.size = size)
+        .vary("distribution", &raw.distribution.value, report, |d, law| d.distribution = law.0)
+        .vary_if("large", raw.large.as_ref(), report, |d, large| d.large = Some(large))
+        .vary("transfers", &raw.transfers.value, report, |d, n| {
+            d.workload.requests.transfers = (n > 0).then_some(n);
+        })
+        .vary("think", &raw.think.value, report, |d, think| d.workload.requests.think = think)
+        .vary("data", &raw.data.value, report, |d, data| d.workload.requests.data = data.0);
+    let drafts = tls(drafts, raw, report)
+        .vary("arrivals_of", &raw.arrivals_of.value, report, |d, of| d.workload.requests.arrivals_of = of.0)
+        .vary("read_back", &raw.read_back.value, report, |d, n| d.workload.requests.read_back = n)
+        .vary("rest", &raw.rest.value, report, |d, rest| d.workload.requests.rest = rest)
+        .vary_if("bytes", raw.bytes.as_ref(), report, |d, bytes| d.workload.requests.bytes = Some(bytes))
+        .vary("clients", &raw.clients.value, report, |d, clients| d.workload.clients = clients)
+        .vary("timeout", &raw.timeout.value, report, |d, timeout| d.workload.timeout = timeout);
+    distinct(drafts).map(Draft::finish)
+}
+
+/// Leaves out those without TLS that differ in nothing but its keys.
+fn distinct(drafts: Variants<Draft>) -> Variants<Draft> {
+    let mut seen = BTreeSet::new();
+    let mut kept: Vec<Variant<Draft>> = Vec::with_capacity(drafts.0.len());
+    for mut draft in drafts.0 {
+        if draft.value.tls == Tls::None {
+            draft.parameters.retain(|(key, _)| !OF_TLS.contains(key));
+            if !seen.insert(draft.parameters.clone()) {
+                continue;
+            }
+        }
+        kept.push(draft);
+    }
+    Variants(kept)
+}
+
+fn tls(drafts: Variants<Draft>, raw: &FtpWorkloadRaw, report: &mut Report) -> Variants<Draft> {
+    drafts
+        .vary("tls", &raw.tls.value, report, |d, tls| d.tls = tls.0)
+        .vary("protect", &raw.protect.value, report, |d, what| d.settings.protect = what.0 == Protect::All)
+        .vary("resume", &raw.resume.value, report, |d, resume| d.settings.resume = resume)
+        .vary("version", &raw.version.value, report, |d, version| {
+            d.settings.version = match version.0 {
+                Version::Any => None,
+                Version::V12 => Some(TlsVersion::V12),
+                Version::V13 => Some(TlsVersion::V13),
+            };
+        })
+        .vary_if("cipher", raw.cipher.as_ref(), report, |d, cipher| d.settings.cipher = Some(cipher))
+}
+
+fn check(raw: &FtpWorkloadRaw, report: &mut Report) {
+    let weights = [&raw.retr.value, &raw.stor.value, &raw.list.value];
+    for weight in weights.iter().flat_map(|many| &many.items).filter(|w| !limits::WEIGHT.contains(&w.value)) {
+        report.error(weight.span, format!("{} is more than {}", weight.value, limits::WEIGHT.end()));
+    }
+    if let Some(first) = raw.retr.value.items.first()
+        && weights.iter().all(|many| many.items.iter().any(|weight| weight.value == 0))
+    {
+        report
+            .error(first.span, "`retr`, `stor` and `list` are all 0 in a cell: clients would do nothing")
+            .help("give one of them a weight");
+    }
+    counts_in(&raw.files.value, "there must be a file to fetch", *limits::FILES.end(), report);
+    counts_in(&raw.clients.value, "transfers need a client", *limits::CLIENTS.end(), report);
+    let sizes = raw.size.value.items.iter().chain(raw.large.iter().flat_map(|large| &large.value.items));
+    for size in sizes.filter(|size| !limits::SIZE.contains(&size.value)) {
+        report.error(size.span, format!("{} is longer than {}", size.value, limits::SIZE.end()));
+    }
+    for n in raw.transfers.value.items.iter().filter(|n| n.value > *limits::TRANSFERS.end()) {
+        report.error(n.span, format!("{} is more than {}", n.value, limits::TRANSFERS.end()));
+    }
+    for bytes in raw.bytes.iter().flat_map(|bytes| &bytes.value.items).filter(|bytes| bytes.value.0 == 0) {
+        report.error(bytes.span, "a load of no bytes has nothing to do");
+    }
+    durations(&raw.think.value, "think", Nanos::ZERO, report);
+    durations(&raw.timeout.value, "timeout", Nanos(1), report);
+    for cipher in raw.cipher.iter().flat_map(|ciphers| &ciphers.value.items) {
+        if !limits::CIPHERS.contains(&cipher.value.as_str()) {
+            let known = limits::CIPHERS.join(", ");
+            report
+                .error(
+                    cipher.span,
+                    format!("`{}` is no cipher suite that is known here", shorten(&cipher.value)),
+                )
+                .help(format!("there are {known}"));
+        }
+    }
+}
+
+fn durations(all: &Many<Nanos>, what: &str, least: Nanos, report: &mut Report) {
+    for item in &all.items {
+        duration_in(&Spanned { value: item.value, span: item.span }, what, least, LONGEST, report);
+    }
+}
+
+/// Reports servers whose TLS begins otherwise than the workload's: every trial would fail.
+pub(crate) fn check_served(workload: &WorkloadRaw, services: &[Named<Service>], report: &mut Report) {
+    let WorkloadRaw::Ftp(ftp) = workload else { return };
+    for service in services {
+        let variants = service.variants.0.iter().filter_map(|variant| match &variant.value.kind {
+            ServiceKind::Ftp(o) | ServiceKind::Vsftpd(o) | ServiceKind::Proftpd(o) => Some(o),
+            _ => None,
+        });
+        let mut all = variants.flat_map(|options| {
+            ftp.tls.value.items.iter().map(|tls| options.implicit == (tls.value.0 == Tls::Implicit))
+        });
+        if all.any(|fits| !fits) {
+            report
+                .error(
+                    service.span,
+                    format!("TLS of `{}` and of the workload don't begin at the same time", service.name),
+                )
+                .help("write both `implicit: true` for the service and `tls: implicit` for the workload, or neither");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! What TLS costs, split by the connections that it protects: cells that differ in nothing but TLS are put beside each other.
+
+use vtax_plan::model::{Cell, FtpTls, FtpTlsMode, FtpWorkload, TlsVersion, Workload};
+
+use crate::context::Context;
+use crate::format::{change, quantity};
+use crate::html::parts::scrolling;
+use crate::html::table::PlainTable;
+use crate::markup::Markup;
+
+const COLUMNS: [(&str, bool); 9] = [
+    ("Environment", false),
+    ("TLS", false),
+    ("Measure", false),
+    ("Mean of a transfer", false),
+    ("In the clear", true),
+    ("PROT C", true),
+    ("PROT P", true),
+    ("Control's part", true),
+    ("Data's part", true),
+];
+
+/// What a transfer costs, by its metric.
+const COSTS: [(&str, &str); 2] = [("latency_mean", "time"), ("cpu_per_request", "CPU time")];
+
+/// The table; nothing where no cell with TLS has one in the clear beside it.
+pub(super) fn section(context: &Context) -> Markup {
+    let mut table = PlainTable::new("", &COLUMNS);
+    let mut any = false;
+    let cells = &context.data.plan.cells;
+    for (cell, tls) in cells.iter().filter_map(|cell| Some((cell, ftp(cell)?.requests.tls.as_ref()?))) {
+        let Some(clear) = cells.iter().find(|other| in_the_clear(other) && same_but_tls(other, cell)) else {
+            continue;
+        };
+        let control = cells.iter().find(|other| is_control(other, tls) && same_but_tls(other, cell));
+        // One with PROT C stands in the row of its PROT P, where there is one.
+        if !tls.protect && cells.iter().any(|other| is_of(other, tls) && same_but_tls(other, cell)) {
+            continue;
+        }
+        for measure in &context.data.plan.measures {
+            for (metric, words) in COSTS {
+                let value = |cell: &Cell| center(context, cell, &measure.name, metric);
+                let all = tls.protect.then(|| value(cell)).flatten();
+                let (clear, control) = (value(clear), control.and_then(value));
+                if clear.is_none() || (control.is_none() && all.is_none()) {
+                    continue;
+                }
+                any = true;
+                let figure = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| quantity(v, "ns"));
+                let row = [
+                    words_of(tls),
+                    measure.name.clone(),
+                    words.to_owned(),
+                    figure(clear),
+                    figure(control),
+                    figure(all),
+                    part(clear, control),
+                    part(control, all),
+                ];
+                table.push(&cell.environment.name, row);
+            }
+        }
+    }
+    if !any {
+        return Markup::new();
+    }
+    let mut m = scrolling(&table.finish());
+    m.element(
+        "p",
+        &[("class", "small-print")],
+        "Differences of the cells' typical values. The control connection's part is what PROT C adds to transfers in the clear, the data \
+         connections' part what PROT P adds to that. In a closed loop the login is part of the first transfer of a session.",
+    );
+    m
+}
+
+fn ftp(cell: &Cell) -> Option<&FtpWorkload> {
+    match &cell.workload {
+        Workload::Ftp(ftp) => Some(ftp),
+        _ => None,
+    }
+}
+
+fn in_the_clear(cell: &Cell) -> bool {
+    ftp(cell).is_some_and(|ftp| ftp.requests.tls.is_none())
+}
+
+/// Whether a cell has the same TLS, on control connections only. Resumption is of data connections.
+fn is_control(cell: &Cell, tls: &FtpTls) -> bool {
+    let own = ftp(cell).and_then(|ftp| ftp.requests.tls.as_ref());
+    own.is_some_and(|own| !own.protect && alike(own, tls))
+}
+
+/// Whether a cell has the same TLS, on data connections, too.
+fn is_of(cell: &Cell, tls: &FtpTls) -> bool {
+    let own = ftp(cell).and_then(|ftp| ftp.requests.tls.as_ref());
+    own.is_some_and(|own| own.protect && alike(own, tls))
+}
+
+fn alike(one: &FtpTls, other: &FtpTls) -> bool {
+    (one.mode, one.version, &one.cipher) == (other.mode, other.version, &other.cipher)
+}
+
+fn same_but_tls(one: &Cell, other: &Cell) -> bool {
+    let (Some(a), Some(b)) = (ftp(one), ftp(other)) else { return false };
+    let clear = |workload: &FtpWorkload| {
+        let mut workload = workload.clone();
+        workload.requests.tls = None;
+        workload
+    };
+    one.environment == other.environment
+        && one.path == other.path
+        && one.service.name == other.service.name
+        && clear(a) == clear(b)
+}
+
+/// The typical value of a metric in a cell.
+fn center(context: &Context, cell: &Cell, measure: &str, metric: &str) -> Option<f64> {
+    let found = context.summary.cells.iter().find(|c| c.cell == cell.id && c.measure == measure)?;
+    Some(found.metrics.get(metric)?.center)
+}
+
+/// What the second adds to the first: `+1.2 ms, +14 %`.
+fn part(from: Option<f64>, to: Option<f64>) -> String {
+    let (Some(from), Some(to)) = (from, to) else { return "-".to_owned() };
+    let difference = to - from;
+    let sign = if difference < 0.0 { '−' } else { '+' };
+    format!("{sign}{}, {}", quantity(difference.abs(), "ns"), change(to / from))
+}
+
+fn words_of(tls: &FtpTls) -> String {
+    let mut words = match tls.mode {
+        FtpTlsMode::Explicit => "explicit",
+        FtpTlsMode::Implicit => "implicit",
+    }
+    .to_owned();
+    match tls.version {
+        Some(TlsVersion::V12) => words.push_str(", TLS 1.2"),
+        Some(TlsVersion::V13) => words.push_str(", TLS 1.3"),
+        None => {}
+    }
+    if let Some(cipher) = &tls.cipher {
+        words.push_str(&format!(", {cipher}"));
+    }
+    if tls.protect && !tls.resume {
+        words.push_str(", not resumed");
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_told_with_their_sign() {
+        assert_eq!(part(Some(1e6), Some(1.2e6)), "+200 µs, +20 %");
+        assert_eq!(part(Some(1e6), Some(0.9e6)), "−100 µs, −10 %");
+        assert_eq!(part(None, Some(1.0)), "-");
+    }
+
+    #[test]
+    fn tls_is_alike_whatever_it_protects() {
+        let tls =
+            FtpTls { mode: FtpTlsMode::Explicit, protect: true, resume: true, version: None, cipher: None };
+        assert!(alike(&tls, &FtpTls { protect: false, resume: false, ..tls.clone() }));
+        assert!(!alike(&tls, &FtpTls { version: Some(TlsVersion::V12), ..tls.clone() }));
+        assert_eq!(words_of(&FtpTls { resume: false, ..tls }), "explicit, not resumed");
+    }
+}

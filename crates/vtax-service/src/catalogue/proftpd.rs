@@ -1,0 +1,141 @@
+//! ProFTPD with mod_tls. Every setting and its reason is in docs/ftp.md.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use vtax_plan::model::FtpServerOptions;
+
+use super::entry::Entry;
+use super::ftp::{CERTIFICATE, FILES, KEY, prepare, ready};
+use crate::documents;
+use crate::error::ServiceError;
+use crate::packages::{Distribution, Package};
+use crate::recipe::{Job, Recipe};
+
+const PROGRAMS: &[&str] = &["/usr/sbin/proftpd", "/usr/bin/proftpd", "/usr/local/sbin/proftpd"];
+/// Debian has its module of TLS in a package of its own; others have it built in, or beside the program.
+const MODULES: &[&str] =
+    &["/usr/lib/proftpd/mod_tls.so", "/usr/libexec/proftpd/mod_tls.so", "/usr/lib64/proftpd/mod_tls.so"];
+/// `vtax@`, by MD5-crypt: a slower one would be measured with every login.
+const PASSWORD: &str = "$1$vtax$sZiMIAyaOJMHO2fCXXLWH1";
+
+fn all_packages() -> Vec<Package> {
+    let distribution = Distribution::of_this_host();
+    let of = match distribution {
+        Distribution::Debian => ("proftpd-core", "apt-get install proftpd-core"),
+        Distribution::Fedora => ("proftpd", "dnf install proftpd"),
+        Distribution::Suse => ("proftpd", "zypper install proftpd"),
+        Distribution::Arch => ("proftpd", "install proftpd from the AUR"),
+        Distribution::Alpine => ("proftpd", "apk add proftpd"),
+    };
+    let mut packages = vec![Package::of("proftpd", PROGRAMS, of).with_unit("proftpd.service")];
+    if distribution == Distribution::Debian {
+        let of = ("proftpd-mod-crypto", "apt-get install proftpd-mod-crypto");
+        packages.push(Package::of("proftpd (TLS)", MODULES, of));
+    }
+    packages
+}
+
+pub(super) struct Proftpd<'a>(pub(super) &'a FtpServerOptions);
+
+impl Entry for Proftpd<'_> {
+    fn packages(&self) -> Vec<Package> {
+        all_packages()
+    }
+
+    fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
+        prepare(job)?;
+        let modules = crate::packages::installed(MODULES);
+        let write = |name: &str, text: &str| {
+            let path = job.directory.join(name);
+            documents::write_file(&path, text.as_bytes())
+                .and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o600)))
+                .map_err(job.file("writing", &path))
+        };
+        write("proftpd.conf", &configuration(job, self.0, modules))?;
+        let (user, home) = (FtpServerOptions::USER, job.path(FILES));
+        write("users", &format!("{user}:{PASSWORD}:0:0:vtax:{home}:/bin/sh\n"))?;
+        let program = all_packages()[0].program.to_owned();
+        let command =
+            vec![program, "-n".to_owned(), "-q".to_owned(), "-c".to_owned(), job.path("proftpd.conf")];
+        Ok(vec![job.recipe(command, ready(self.0))])
+    }
+}
+
+fn configuration(job: &Job<'_>, options: &FtpServerOptions, module: Option<&str>) -> String {
+    let load = module.and_then(|module| Path::new(module).parent()).map_or_else(String::new, |directory| {
+        format!("ModulePath {}\nLoadModule mod_tls.c\n", directory.display())
+    });
+    let (ip, port) = (job.address.ip(), job.address.port());
+    let ipv6 = if ip.is_ipv6() { "on" } else { "off" };
+    let mut tls_options = Vec::new();
+    if options.implicit {
+        tls_options.push("UseImplicitSSL");
+    }
+    if !options.require_reuse {
+        tls_options.push("NoSessionReuseRequired");
+    }
+    let tls_options = match tls_options[..] {
+        [] => String::new(),
+        _ => format!("TLSOptions {}\n", tls_options.join(" ")),
+    };
+    let (certificate, key) = (job.path(CERTIFICATE), job.path(KEY));
+    format!(
+        "{load}\
+         ServerName vtax\n\
+         ServerType standalone\n\
+         DefaultAddress {ip}\n\
+         SocketBindTight on\n\
+         Port {port}\n\
+         UseIPv6 {ipv6}\n\
+         User root\n\
+         Group root\n\
+         PidFile {pid}\n\
+         ScoreboardFile none\n\
+         DelayEngine off\n\
+         UseReverseDNS off\n\
+         WtmpLog off\n\
+         TransferLog none\n\
+         SystemLog none\n\
+         MaxInstances none\n\
+         TimeoutIdle 3600\n\
+         AuthOrder mod_auth_file.c\n\
+         AuthUserFile {users}\n\
+         RequireValidShell off\n\
+         RootLogin on\n\
+         DefaultRoot ~\n\
+         AllowOverwrite on\n\
+         AllowStoreRestart on\n\
+         TLSEngine on\n\
+         TLSLog none\n\
+         TLSProtocol TLSv1.2 TLSv1.3\n\
+         TLSECCertificateFile {certificate}\n\
+         TLSECCertificateKeyFile {key}\n\
+         TLSRequired off\n\
+         TLSVerifyClient off\n\
+         {tls_options}",
+        pid = job.path("pid"),
+        users = job.path("users"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_is_what_the_plan_says() {
+        let of = |implicit, require_reuse| {
+            let options = FtpServerOptions { port: 80, implicit, require_reuse };
+            configuration(&Job::example(), &options, Some("/usr/lib/proftpd/mod_tls.so"))
+        };
+        let strict = of(false, true);
+        assert!(strict.starts_with("ModulePath /usr/lib/proftpd\nLoadModule mod_tls.c\n"), "{strict}");
+        assert!(
+            strict.contains("\nDefaultAddress 127.0.0.1\n") && !strict.contains("TLSOptions"),
+            "{strict}"
+        );
+        assert!(of(true, false).ends_with("TLSOptions UseImplicitSSL NoSessionReuseRequired\n"));
+    }
+}
