@@ -2,6 +2,7 @@
 //!
 //! Each family answers in a folder of its own; [`Workload::model`] is the one place that tells them apart.
 
+pub(crate) mod desktop;
 pub(crate) mod http;
 pub(crate) mod network;
 pub(crate) mod redis;
@@ -129,6 +130,7 @@ impl Workload {
             Self::Network(network) => network,
             Self::Redis(redis) => redis,
             Self::Storage(storage) => storage,
+            Self::Desktop(desktop) => desktop,
         }
     }
 }

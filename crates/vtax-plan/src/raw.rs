@@ -17,6 +17,7 @@ pub(crate) use self::load::*;
 pub(crate) use self::measures::*;
 pub(crate) use self::path::*;
 use crate::decode::Many;
+pub(crate) use crate::family::desktop::raw::*;
 pub(crate) use crate::family::http::raw::*;
 pub(crate) use crate::family::network::raw::*;
 pub(crate) use crate::family::redis::raw::*;
@@ -44,7 +45,7 @@ raw! {
         /// `bridged`, `vm-vm`, `mininet` or `nic`.
         default paths: Many<PathRaw> = "bridge",
         /// The software under test: `http`, `apache`, `nginx`, `sip`, `kamailio`, `redis`, `peer`, `disk`,
-        /// `tgt`, `ganesha` or a `command` of your own. Without it, `peer` where the workload is a network test, and `disk` where it is `storage`.
+        /// `tgt`, `ganesha`, `tigervnc`, `x11vnc` or a `command` of your own. Without it, `peer` where the workload is a network test, and `disk` where it is `storage`.
         optional services: Many<ServiceRaw>,
         /// What the load generator does. A list as a value makes one cell for each of its items; with
         /// `tcp`, `udp`, `ping` and `rr`, of which there may be a list, it makes one test for each.
@@ -194,6 +195,10 @@ kinds! {
         tgt: Tgt(TgtRaw),
         /// NFS-Ganesha: an NFS server in user space.
         ganesha: Ganesha(GaneshaRaw),
+        /// TigerVNC: X servers that are servers of RFB themselves.
+        tigervnc: Tigervnc(DesktopRaw),
+        /// x11vnc on Xvfb.
+        x11vnc: X11vnc(DesktopRaw),
         /// A service of your own.
         command: Command(CommandRaw),
     }
@@ -216,6 +221,8 @@ kinds! {
         rr: Rr(RrRaw),
         /// Files that are written and read, every read compared with what was written last.
         storage: Storage(StorageRaw),
+        /// Users of remote desktops: they type, scroll, drag and watch.
+        desktop: Desktop(DesktopWorkloadRaw),
     }
 
     /// What is measured.
@@ -263,6 +270,7 @@ impl WorkloadRaw {
             Self::Sip(_) => Protocol::Sip,
             Self::Redis(_) => Protocol::Redis,
             Self::Storage(_) => Protocol::Storage,
+            Self::Desktop(_) => Protocol::Desktop,
             Self::Tcp(_) | Self::Udp(_) | Self::Ping(_) | Self::Rr(_) => Protocol::Network,
         }
     }

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use vtax_units::Nanos;
 
+pub use crate::family::desktop::limits as desktop_limits;
+pub use crate::family::desktop::model::*;
 pub use crate::family::http::model::*;
 pub use crate::family::network::limits as network_limits;
 pub use crate::family::network::model::*;
@@ -56,6 +58,10 @@ pub enum ServiceKind {
     Tgt(TgtOptions),
     /// NFS-Ganesha: an NFS server in user space.
     Ganesha(GaneshaOptions),
+    /// TigerVNC: X servers that are servers of RFB themselves.
+    Tigervnc(DesktopOptions),
+    /// x11vnc: shows X servers without a screen (Xvfb) by RFB.
+    X11vnc(DesktopOptions),
     /// A service of the user's own.
     Command(CommandService),
 }
@@ -103,6 +109,8 @@ pub enum Workload {
     Redis(RedisWorkload),
     /// Files that are written and read.
     Storage(StorageWorkload),
+    /// Users of remote desktops.
+    Desktop(DesktopWorkload),
 }
 
 /// What a service speaks and a workload needs.
@@ -118,6 +126,8 @@ pub enum Protocol {
     Redis,
     /// Files, through whatever holds them.
     Storage,
+    /// RFB, of remote desktops.
+    Desktop,
 }
 
 impl Protocol {
@@ -130,6 +140,7 @@ impl Protocol {
             Self::Network => &["tcp", "udp", "ping", "rr"],
             Self::Redis => &["redis"],
             Self::Storage => &["storage"],
+            Self::Desktop => &["desktop"],
         }
     }
 }
@@ -197,6 +208,14 @@ impl ServiceKind {
             Self::Ganesha(ganesha) => ServiceFacts {
                 packages: &["nfs-ganesha", "nfs-ganesha-vfs", "nfs-ganesha-mem"],
                 ..of("ganesha", "NFS-Ganesha, NFS 4.1", Protocol::Storage, ganesha.port)
+            },
+            Self::Tigervnc(desktop) => ServiceFacts {
+                packages: &["tigervnc-standalone-server"],
+                ..of("tigervnc", "TigerVNC, an X server for each desktop", Protocol::Desktop, desktop.port)
+            },
+            Self::X11vnc(desktop) => ServiceFacts {
+                packages: &["x11vnc", "xvfb"],
+                ..of("x11vnc", "x11vnc on Xvfb, both for each desktop", Protocol::Desktop, desktop.port)
             },
             Self::Command(command) => ServiceFacts {
                 word: "command",

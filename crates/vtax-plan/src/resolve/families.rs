@@ -4,7 +4,7 @@ use super::sut::command;
 use super::variants::{Named, Variants, unique};
 use crate::decode::{Item, Many};
 use crate::diagnose::{Report, listed};
-use crate::family::{http, network, redis, sip, storage};
+use crate::family::{desktop, http, network, redis, sip, storage};
 use crate::model::{Protocol, Service, ServiceKind, Workload};
 use crate::raw::{ServiceRaw, WorkloadRaw};
 use crate::source::Spanned;
@@ -23,6 +23,8 @@ pub(super) fn services(raw: &Many<ServiceRaw>, report: &mut Report) -> Vec<Named
             ServiceRaw::Disk(raw) => storage::resolve::disk(raw, report),
             ServiceRaw::Tgt(raw) => storage::tgt::resolve(raw, report),
             ServiceRaw::Ganesha(raw) => storage::ganesha::resolve(raw, report),
+            ServiceRaw::Tigervnc(raw) => desktop::resolve::server(raw, ServiceKind::Tigervnc, report),
+            ServiceRaw::X11vnc(raw) => desktop::resolve::server(raw, ServiceKind::X11vnc, report),
             ServiceRaw::Command(raw) => command(raw, report)?,
         };
         let name = variants.0.first().map(|variant| variant.value.name.clone())?;
@@ -47,6 +49,7 @@ pub(super) fn workloads(raw: &Spanned<Many<WorkloadRaw>>, report: &mut Report) -
         WorkloadRaw::Sip(raw) => sip::resolve::workload(raw, report),
         WorkloadRaw::Redis(raw) => redis::resolve::workload(raw, report),
         WorkloadRaw::Storage(raw) => storage::resolve::workload(raw, report),
+        WorkloadRaw::Desktop(raw) => desktop::resolve::workload(raw, report),
         WorkloadRaw::Tcp(_) | WorkloadRaw::Udp(_) | WorkloadRaw::Ping(_) | WorkloadRaw::Rr(_) => {
             network::resolve::workload(&raw.value, report)
         }
