@@ -5,6 +5,7 @@
 
 mod apache;
 mod command;
+mod desktop;
 mod disk;
 mod entry;
 mod ganesha;
@@ -41,6 +42,8 @@ fn entry(kind: &ServiceKind) -> Box<dyn Entry + '_> {
         ServiceKind::Disk(_) => Box::new(disk::Disk),
         ServiceKind::Tgt(options) => Box::new(tgt::Tgt(options)),
         ServiceKind::Ganesha(options) => Box::new(ganesha::Ganesha(options)),
+        ServiceKind::Tigervnc(options) => Box::new(desktop::Tigervnc(options)),
+        ServiceKind::X11vnc(options) => Box::new(desktop::X11vnc(options)),
         ServiceKind::Command(own) => Box::new(command::Own(own)),
     }
 }
@@ -55,6 +58,7 @@ pub fn packages() -> Vec<Package> {
         redis::packages(),
         tgt::packages(),
         ganesha::packages(),
+        desktop::packages(),
     ]
     .concat()
 }
