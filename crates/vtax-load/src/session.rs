@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::family::desktop::{DesktopSession, DesktopSpec};
 use crate::family::http::{HttpSession, HttpSpec};
 use crate::family::network::{NetworkAnswer, NetworkSession, NetworkSpec};
 use crate::family::redis::{RedisSession, RedisSpec};
@@ -29,6 +30,8 @@ pub enum LoadSpec {
     Redis(RedisSpec),
     /// Storage; takes [`Step::Storage`].
     Storage(StorageSpec),
+    /// Users of remote desktops; takes [`Step::Requests`]: an action is a request.
+    Desktop(DesktopSpec),
 }
 
 /// What an open load is asked to do next.
@@ -81,6 +84,7 @@ impl LoadSpec {
             Self::Network => Box::new(NetworkSession),
             Self::Redis(spec) => Box::new(RedisSession::open(spec)?),
             Self::Storage(spec) => Box::new(StorageSession::open(spec)?),
+            Self::Desktop(spec) => Box::new(DesktopSession::open(spec)?),
         })
     }
 }
@@ -90,7 +94,9 @@ impl LoadSpec {
     #[must_use]
     pub const fn opening(&self) -> Duration {
         match self {
-            Self::Http(_) | Self::Sip(_) | Self::Network | Self::Storage(_) => Duration::ZERO,
+            Self::Http(_) | Self::Sip(_) | Self::Network | Self::Storage(_) | Self::Desktop(_) => {
+                Duration::ZERO
+            }
             Self::Redis(_) => RedisSession::OPENING,
         }
     }
@@ -128,6 +134,13 @@ impl Session for StorageSession {
     fn run(&mut self, step: &Step, control: &Control) -> Result<Vec<u8>, LoadError> {
         let Step::Storage(step) = step else { return Err(step.not_of("storage")) };
         self.run_step(step, control)?.to_bytes()
+    }
+}
+
+impl Session for DesktopSession {
+    fn run(&mut self, step: &Step, control: &Control) -> Result<Vec<u8>, LoadError> {
+        let Step::Requests(step) = step else { return Err(step.not_of("desktops")) };
+        requests(self.run_step(step, control)?.load, control)
     }
 }
 
