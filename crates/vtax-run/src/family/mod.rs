@@ -1,5 +1,6 @@
 //! The families of workloads, each with its instrument. Only this file tells them apart.
 
+mod desktop;
 mod http;
 mod network;
 mod redis;
@@ -19,6 +20,9 @@ pub(crate) fn instrument<'a>(workload: &'a Workload, service: &'a ServiceKind) -
         Workload::Sip(sip) => Box::new(sip::Subscribers::new(sip)),
         Workload::Network(network) => Box::new(network::Tests::new(network)),
         Workload::Storage(storage) => Box::new(storage::Tests::new(storage, service)),
+        Workload::Desktop(desktop) => {
+            Box::new(Requests::new(|target, seed| desktop::load(desktop, service, target, seed)))
+        }
         Workload::Redis(redis) => Box::new(Requests::new(|target, seed| redis::load(redis, target, seed))),
     }
 }

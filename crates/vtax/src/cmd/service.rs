@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
-use vtax_service::embedded::{http, sip};
+use vtax_service::embedded::{desktop, http, sip};
 use vtax_units::Nanos;
 
 use super::subscribers::SubscriberArgs;
@@ -30,6 +30,15 @@ enum Service {
     },
     /// A SIP registrar and proxy, over UDP and TCP.
     Sip(Sip),
+    /// What a remote desktop shows: text, a picture and a film on the display of an X server, which answer inputs.
+    Desktop {
+        /// Number of the display.
+        #[arg(long)]
+        display: u32,
+        /// Seed of what is shown.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
 }
 
 /// The options of the SIP server.
@@ -70,6 +79,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
     match &args.service {
         Service::Http { listen, workers } => {
             http::serve(*listen, *workers, &never, ready("http://")).map_err(anyhow::Error::from)
+        }
+        Service::Desktop { display, seed } => {
+            let shown = || drop(writeln!(std::io::stdout(), "the content is on display :{display}"));
+            desktop::serve(*display, *seed, shown).map_err(anyhow::Error::from)
         }
         Service::Sip(sip) => sip::serve(&sip.options(), &never, ready("sip:")).map_err(anyhow::Error::from),
     }

@@ -28,7 +28,7 @@ pub(super) struct RequestArgs {
     /// Connections: with --rate the most at once [default: 1024], else how many send one request
     /// after another.
     #[arg(long)]
-    connections: Option<u32>,
+    pub(super) connections: Option<u32>,
     /// Recorded time; with --search, of each step [default: 10s, with --search 3s].
     #[arg(long)]
     duration: Option<Nanos>,
@@ -70,7 +70,7 @@ pub(super) struct RequestArgs {
     precision: Share,
     /// Print the result as JSON.
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
     /// Print no progress.
     #[arg(long, short)]
     quiet: bool,
