@@ -354,6 +354,7 @@ fn empty(seconds: u64) -> LoadResult {
         intervals: Vec::new(),
         generator: GeneratorUse { workers: 1, busiest: 0.31, ..GeneratorUse::default() },
         samples: Vec::new(),
+        details: None,
     }
 }
 

@@ -188,6 +188,7 @@ fn result(test: &StorageTest, trial: Trial) -> StorageResult {
         connections: Vec::new(),
         generator: GeneratorUse::default(),
         samples: Vec::new(),
+        details: None,
     };
     let fetched = (!trial.served).then_some(if reads { bytes } else { 0 });
     StorageResult {

@@ -1,9 +1,12 @@
 //! What one burst of load found.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 use vtax_units::{Nanos, Rate};
 
 use crate::LatencyHistogram;
+use crate::family::desktop::DesktopFigures;
 
 /// What one burst of load found, all workers merged; warm-up excluded everywhere.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,6 +32,31 @@ pub struct LoadResult {
     /// Every recorded request, where asked for.
     #[serde(skip)]
     pub samples: Vec<Sample>,
+    /// What the family found besides, over all of the recorded time. That of a family which this vtax doesn't know is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "known_details")]
+    pub details: Option<Details>,
+}
+
+/// What a family of requests found besides what all have.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "family", content = "found", rename_all = "kebab-case")]
+pub enum Details {
+    /// Users of remote desktops.
+    Desktop(Box<DesktopFigures>),
+}
+
+impl Details {
+    /// Every value of `family`.
+    const FAMILIES: [&str; 1] = ["desktop"];
+}
+
+/// Details of a family that is known: a newer vtax may have written others.
+fn known_details<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Details>, D::Error> {
+    let value = Option::<Value>::deserialize(deserializer)?;
+    let known = |value: &Value| {
+        value.get("family").and_then(Value::as_str).is_none_or(|family| Details::FAMILIES.contains(&family))
+    };
+    value.filter(known).map(Details::deserialize).transpose().map_err(D::Error::custom)
 }
 
 /// Requests and outcomes. `intended = sent + missed`, `sent = ok + errors + unfinished`.
@@ -327,6 +355,23 @@ mod tests {
     }
 
     #[test]
+    fn details_of_an_unknown_family_are_left_out_and_damage_is_damage() {
+        #[derive(Debug, Deserialize)]
+        struct Only {
+            #[serde(default, deserialize_with = "known_details")]
+            details: Option<Details>,
+        }
+        let read = |text: &str| serde_json::from_str::<Only>(text).map(|only| only.details);
+        assert_eq!(read("{}").unwrap(), None);
+        assert_eq!(read(r#"{"details":{"family":"chess","found":{"games":3}}}"#).unwrap(), None);
+        assert!(read(r#"{"details":{"family":"desktop","found":{}}}"#).is_err());
+        assert!(read(r#"{"details":{"found":{}}}"#).is_err());
+        let known = Details::Desktop(Box::default());
+        let text = format!("{{\"details\":{}}}", serde_json::to_string(&known).unwrap());
+        assert_eq!(read(&text).unwrap(), Some(known));
+    }
+
+    #[test]
     fn what_the_server_refused_is_not_the_generators_fault() {
         let doubt = |errors: Errors, limited: Option<&str>| {
             let counts = Counts { intended: 5, sent: 5, errors, ..Counts::default() };
@@ -342,6 +387,7 @@ mod tests {
                 connections: Vec::new(),
                 generator,
                 samples: Vec::new(),
+                details: None,
             };
             result.doubt()
         };

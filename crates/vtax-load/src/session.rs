@@ -8,13 +8,13 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::family::desktop::{DesktopSession, DesktopSpec};
+use crate::family::desktop::{DesktopResult, DesktopSession, DesktopSpec};
 use crate::family::http::{HttpSession, HttpSpec};
 use crate::family::network::{NetworkAnswer, NetworkSession, NetworkSpec};
 use crate::family::redis::{RedisSession, RedisSpec};
 use crate::family::sip::{SipProfile, SipResult, SipSession, SipSpec};
 use crate::family::storage::{StorageResult, StorageSession, StorageSpec, StorageStep};
-use crate::{Control, LoadError, LoadResult, RequestStep, Sample};
+use crate::{Control, Details, LoadError, LoadResult, RequestStep, Sample};
 
 /// What a load is opened with: what all its steps have in common.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -140,7 +140,9 @@ impl Session for StorageSession {
 impl Session for DesktopSession {
     fn run(&mut self, step: &Step, control: &Control) -> Result<Vec<u8>, LoadError> {
         let Step::Requests(step) = step else { return Err(step.not_of("desktops")) };
-        requests(self.run_step(step, control)?.load, control)
+        let DesktopResult { mut load, figures } = self.run_step(step, control)?;
+        load.details = Some(Details::Desktop(Box::new(figures)));
+        requests(load, control)
     }
 }
 
@@ -279,6 +281,7 @@ mod tests {
             connections: Vec::new(),
             generator: GeneratorUse::default(),
             samples,
+            details: None,
         };
         LoadAnswer { result, answered: 3 }
     }

@@ -172,6 +172,7 @@ mod tests {
             intervals: Vec::new(),
             generator: Default::default(),
             samples: Vec::new(),
+            details: None,
         };
         for i in 0..intervals {
             let mut latency = LatencyHistogram::new();

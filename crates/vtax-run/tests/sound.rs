@@ -79,6 +79,7 @@ impl Machine {
             intervals: Vec::new(),
             generator: GeneratorUse::default(),
             samples: Vec::new(),
+            details: None,
         };
         let validity = if (self.fails)(number) {
             Validity::Invalid { reason: InvalidReason::NoSteadyState, detail: "it moved".into() }

@@ -55,6 +55,7 @@ pub(crate) fn merge(course: &Course, findings: Vec<Finding>) -> Result<LoadResul
         connections,
         generator,
         samples,
+        details: None,
     })
 }
 

@@ -73,6 +73,7 @@ mod tests {
             connections: Vec::new(),
             generator: GeneratorUse::default(),
             samples: Vec::new(),
+            details: None,
         }
     }
 

@@ -86,6 +86,7 @@ impl Generator for Service {
             connections: Vec::new(),
             generator: GeneratorUse { limited, ..GeneratorUse::default() },
             samples: Vec::new(),
+            details: None,
         };
         self.steps.push(step);
         Ok(LoadAnswer { result, answered: ok + 1 })

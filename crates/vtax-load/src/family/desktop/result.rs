@@ -1,6 +1,7 @@
 //! What a load of desktop users found.
 
 use serde::{Deserialize, Serialize};
+use vtax_units::Nanos;
 use vtax_wire::rfb::{Encoding, Tally};
 
 use crate::{LatencyHistogram, LoadResult};
@@ -47,6 +48,8 @@ pub struct DesktopResult {
 /// What came over the wire in the recorded time, all sessions together.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DesktopFigures {
+    /// Length of the recorded time. What is cut off as warm-up later is in here.
+    pub duration: Nanos,
     /// Sessions whose users acted.
     pub sessions: u32,
     /// Sessions that were connected at the end.

@@ -83,6 +83,7 @@ impl DesktopSession {
             end: findings.iter().map(|finding| finding.end).min().unwrap_or(0),
         };
         let load = merge(&course, findings)?;
+        figures.duration = load.duration;
         if let Some(decoder) = self.desks.first().and_then(|desk| desk.decoder.as_ref()) {
             figures.size = (decoder.screen().width(), decoder.screen().height());
             figures.picture = png(decoder.screen()).map(|png| STANDARD.encode(png));

@@ -82,6 +82,7 @@ mod tests {
             connections: Vec::new(),
             generator: GeneratorUse::default(),
             samples: Vec::new(),
+            details: None,
         };
         let process = Process { bytes: 4096 * operations, last: Nanos::from_secs(2), ..Process::default() };
         let result = StorageResult {
