@@ -88,6 +88,8 @@ pub enum Study {
     VirtualizedIms,
     /// TCP transfers over physical, virtual, software-defined and emulated links.
     VirtualLinks,
+    /// Virtual servers of files, desktops and storage behind an MPLS VPN.
+    VirtualServers,
 }
 
 impl Plan {

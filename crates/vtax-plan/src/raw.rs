@@ -249,6 +249,7 @@ words! {
     StudyRaw(model::Study) = "study", "studies" {
         "virtualized-ims": VirtualizedIms, "A SIP proxy with a database natively, in a virtual machine, and in a fault-tolerant one.";
         "virtual-links": VirtualLinks, "TCP transfers over physical, virtual, software-defined and emulated links.";
+        "virtual-servers": VirtualServers, "Virtual servers of files, desktops and storage behind an MPLS VPN.";
     }
     /// Order of the cells within a round.
     OrderRaw(model::TrialOrder) = "order", "orders" {

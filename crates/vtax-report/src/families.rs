@@ -6,16 +6,23 @@ use vtax_plan::model::{Cell, Measure, Plan};
 use vtax_store::record::{Finding, TrialRecord, Validity};
 
 use crate::family::{
-    http::trial as http, network::trial as network, sip::trial as sip, storage::path,
-    storage::trial as storage,
+    desktop::trial as desktop, http::trial as http, network::trial as network, sip::trial as sip,
+    storage::path, storage::trial as storage,
 };
 use crate::ft::trial as faults;
 use crate::general::trial as loads;
 use crate::metric::{Info, Observed};
 
-/// Every metric, in the order of tables: each family's own, then those of all loads, then those of faults.
-const METRICS: [&[Info]; 6] =
-    [sip::METRICS, http::METRICS, network::METRICS, storage::METRICS, loads::METRICS, faults::METRICS];
+/// Every metric, in the order of tables: each family's own, then those of all loads, what only desktops have besides, then those of faults.
+const METRICS: [&[Info]; 7] = [
+    sip::METRICS,
+    http::METRICS,
+    network::METRICS,
+    storage::METRICS,
+    loads::METRICS,
+    desktop::METRICS,
+    faults::METRICS,
+];
 
 /// Every metric, in the order of tables.
 pub(crate) fn metrics() -> impl Iterator<Item = &'static Info> {
@@ -37,7 +44,9 @@ pub(crate) fn observed(record: &TrialRecord) -> Vec<Observed<'_>> {
     let mut values = loads::of_cpu(record);
     values.extend(match record.finding() {
         Some(Finding::Capacity(found)) => http::values(found).into_iter().collect(),
-        Some(Finding::Latency { .. } | Finding::Throughput { .. }) => loads::of_load(record),
+        Some(Finding::Latency { .. } | Finding::Throughput { .. }) => {
+            loads::of_load(record).into_iter().chain(desktop::values(record)).collect()
+        }
         Some(Finding::Ims(found)) => sip::values(found),
         Some(Finding::Failover(_)) => faults::values(record),
         Some(Finding::Network(_) | Finding::Storage(_) | Finding::Unknown { .. }) | None => Vec::new(),
@@ -59,6 +68,7 @@ pub(crate) fn forget_histograms(record: &mut TrialRecord) {
     loads::forget_histograms(record);
     network::forget_histograms(record);
     storage::forget_histograms(record);
+    desktop::forget_histograms(record);
 }
 
 /// What a measure of a plan is called in the summary: its name, or those of its tests.
