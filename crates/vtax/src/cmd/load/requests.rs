@@ -62,6 +62,9 @@ pub(super) struct RequestArgs {
     /// With --search: limit of the 99th percentile of latency.
     #[arg(long, requires = "search")]
     p99: Option<Nanos>,
+    /// With --search: limit of the 95th percentile of latency.
+    #[arg(long, requires = "search")]
+    p95: Option<Nanos>,
     /// With --search: rate that is not exceeded.
     #[arg(long, default_value = "1M/s", requires = "search")]
     max: Rate,
@@ -164,6 +167,7 @@ fn search<S: RequestSpec>(args: &RequestArgs, load: &RequestLoad<S>, watch: &Wat
     let limits = SearchSpec {
         loss_max: args.loss,
         p99_max: args.p99,
+        p95_max: args.p95,
         precision: args.precision,
         ..SearchSpec::blind(args.max)
     };
@@ -178,7 +182,7 @@ fn search<S: RequestSpec>(args: &RequestArgs, load: &RequestLoad<S>, watch: &Wat
     if args.json {
         output::search_json(&load.target, &bracket, Ended::of(interrupted))?;
     } else {
-        output::search_text(&bracket, args.p99, args.loss)?;
+        output::search_text(&bracket, (args.p95, args.p99), args.loss)?;
     }
     Ok(match bracket.ending {
         _ if interrupted => Exit::Interrupted,
