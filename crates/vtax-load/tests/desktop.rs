@@ -72,6 +72,7 @@ impl Desktop {
             actions: script.actions(),
             rate: Rate(20.0),
             think: Nanos::ZERO,
+            stay: Nanos::ZERO,
             pace: DesktopPace::SlowMotion,
             encoding,
             copies: true,
@@ -216,6 +217,18 @@ fn every_kind_of_action_is_answered_in_real_time() {
 }
 
 #[test]
+fn users_leave_and_others_come_in_their_places() {
+    let desktop = Desktop::start(None);
+    let mut spec = desktop.spec(DesktopEncoding::Tight, DesktopScript::Mix);
+    spec.users.stay = Nanos::from_millis(300);
+    let mut session = DesktopSession::open(&spec).unwrap();
+    let DesktopResult { load, figures } = run(&mut session, &step(None, 3000));
+    assert!(figures.opening.len() >= 2 && figures.trouble.is_none(), "{figures:?}");
+    assert!(load.counts.ok > 0 && load.counts.errors.total() == 0, "{:?}", load.counts);
+    assert!(load.connections.iter().all(|interval| interval.broken == 0), "{:?}", load.connections);
+}
+
+#[test]
 fn a_password_is_asked_for_and_a_wrong_one_is_told() {
     let desktop = Desktop::start(Some("right"));
     let mut spec = desktop.spec(DesktopEncoding::Zrle, DesktopScript::Type);
@@ -276,6 +289,7 @@ fn hostile_servers_are_told_by_name() {
             actions,
             rate: Rate(10.0),
             think: Nanos::ZERO,
+            stay: Nanos::ZERO,
             pace: DesktopPace::RealTime,
             encoding: DesktopEncoding::Zrle,
             copies: true,

@@ -39,7 +39,7 @@ fn defaults_are_what_the_documentation_says() {
     assert_eq!(users.actions, DesktopActions { typing: 6, scroll: 2, drag: 1, film: 1 });
     assert_eq!((users.rate, users.think, users.pace), (Rate(4.0), Nanos::ZERO, DesktopPace::RealTime));
     assert_eq!((users.encoding, users.copies, users.continuous), (DesktopEncoding::Tight, true, true));
-    assert_eq!(workload.timeout, Nanos::from_secs(2));
+    assert_eq!((workload.timeout, users.stay), (Nanos::from_secs(2), Nanos::ZERO));
 }
 
 #[test]
@@ -62,6 +62,7 @@ fn what_makes_no_sense_is_refused() {
         ("services={tigervnc: {height: 9000}}", "a desktop is 300 to 2160 pixels high"),
         ("services=redis", "does not speak what the workload `desktop` speaks"),
         ("workload.desktop.rate=0/s", "a user takes"),
+        ("workload.desktop.stay=1ms", "a user stays 100ms to 1h, or with `0s` to the end"),
         ("workload.desktop.timeout=0s", "`timeout` must be more than 0s"),
         ("workload.desktop.encoding=jpeg", "jpeg"),
         ("workload.desktop.actions=dance", "dance"),

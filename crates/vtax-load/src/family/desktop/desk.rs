@@ -79,8 +79,15 @@ pub(super) enum Told {
 pub(super) struct Desk {
     pub(super) phase: Phase,
     pub(super) socket: Option<OwnedFd>,
-    /// When connecting began.
+    /// When connecting began, and when it was to begin.
     pub(super) since: u64,
+    pub(super) wanted: u64,
+    /// When the user leaves and another comes; the first one's stay is this part of the others', so that not all leave at once.
+    pub(super) leaves: u64,
+    first_part: f64,
+    came: bool,
+    /// It is time to leave: nothing new is begun.
+    pub(super) leaving: bool,
     pub(super) decoder: Option<Decoder>,
     limits: Limits,
     unread: Vec<u8>,
@@ -115,6 +122,11 @@ impl Desk {
             phase: Phase::Down(0),
             socket: None,
             since: 0,
+            wanted: 0,
+            leaves: u64::MAX,
+            first_part: (number + 1) as f64 / f64::from(spec.sessions.max(1)),
+            came: false,
+            leaving: false,
             decoder: None,
             limits: Limits { rows, ..Limits::default() },
             unread: Vec::with_capacity(MOST_UNREAD),
@@ -134,11 +146,15 @@ impl Desk {
         }
     }
 
-    /// A step begins: its time counts from 0 again.
-    pub(super) fn begin_step(&mut self) {
+    /// A step begins: its time counts from 0 again. Users stay that long, 0: to the end.
+    pub(super) fn begin_step(&mut self, stay: u64) {
         self.under_way.clear();
         self.due.clear();
-        (self.available_since, self.thinks_until, self.since) = (0, 0, 0);
+        (self.available_since, self.thinks_until, self.since, self.wanted) = (0, 0, 0, 0);
+        (self.came, self.leaving, self.leaves) = (false, false, u64::MAX);
+        if self.is_ready() {
+            self.comes(0, stay);
+        }
         self.late = None;
         if let Phase::Down(until) = &mut self.phase {
             *until = 0;
@@ -162,9 +178,28 @@ impl Desk {
         matches!(self.phase, Phase::Ready)
     }
 
+    /// A user comes, and stays that long.
+    pub(super) fn comes(&mut self, now: u64, stay: u64) {
+        self.available_since = now;
+        let part = if std::mem::replace(&mut self.came, true) { 1.0 } else { self.first_part };
+        self.leaves = if stay == 0 { u64::MAX } else { now + (stay as f64 * part) as u64 };
+    }
+
+    /// Has the user leave whose time is over, as soon as nothing is under way: true where that was now. Another one is to come at the
+    /// time at which this one was to leave.
+    pub(super) fn leave(&mut self, now: u64) -> bool {
+        self.leaving = self.leaves <= now;
+        let goes = self.leaving && self.is_ready() && self.under_way.is_empty();
+        if goes {
+            self.disconnect(self.leaves);
+        }
+        goes
+    }
+
     /// Whether an action can be taken now.
     pub(super) fn has_room(&self) -> bool {
-        self.is_ready() && self.late.is_none() && self.under_way.len() < self.most_under_way
+        let free = self.under_way.len() < self.most_under_way;
+        self.is_ready() && self.late.is_none() && !self.leaving && free
     }
 
     /// Begins to connect.
@@ -179,6 +214,9 @@ impl Desk {
             Err(error) => return Err(error),
         }
         self.socket = Some(fd);
+        if let Phase::Down(wanted) = self.phase {
+            self.wanted = wanted;
+        }
         self.since = now;
         self.phase = Phase::Opening(Box::new(Handshake::new(spec.login())));
         Ok(())
@@ -193,6 +231,7 @@ impl Desk {
         self.unread.clear();
         self.out.clear();
         (self.continuous, self.late) = (false, None);
+        (self.leaves, self.leaving) = (u64::MAX, false);
         self.phase = Phase::Down(again);
     }
 

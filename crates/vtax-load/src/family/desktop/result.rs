@@ -70,7 +70,7 @@ pub struct DesktopFigures {
     pub continuous: u32,
     /// Latency by kind of action, those that were taken.
     pub by_kind: Vec<(Kind, LatencyHistogram)>,
-    /// From the start of connecting to the first whole picture, of connections made in this step.
+    /// From when a user was to connect to the first whole picture, of connections made in this step.
     pub opening: LatencyHistogram,
     /// Why the last connection that couldn't be made or was given up was, in words.
     pub trouble: Option<String>,

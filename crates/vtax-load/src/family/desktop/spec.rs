@@ -60,6 +60,10 @@ impl DesktopSpec {
         if !limits::THINK.contains(&users.think) {
             return refuse("think", format!("{} is more than {}", users.think, limits::THINK.end()));
         }
+        if !limits::stays(users.stay) {
+            let (least, most) = (limits::STAY.start(), limits::STAY.end());
+            return refuse("stay", format!("{} is neither 0s nor between {least} and {most}", users.stay));
+        }
         let actions = &users.actions;
         let weights = [actions.typing, actions.scroll, actions.drag, actions.film];
         if weights.iter().any(|weight| !limits::WEIGHT.contains(weight)) || weights.iter().all(|w| *w == 0) {

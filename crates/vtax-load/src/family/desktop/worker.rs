@@ -118,7 +118,7 @@ impl<'a> Worker<'a> {
             to: None,
         };
         for id in 0..worker.share.desks.len() {
-            worker.share.desks[id].1.begin_step();
+            worker.share.desks[id].1.begin_step(job.spec.users.stay.0);
             if worker.share.desks[id].1.socket.is_some() {
                 worker.watch(id).map_err(|source| LoadError::System {
                     operation: "watch a socket",
@@ -143,6 +143,7 @@ impl<'a> Worker<'a> {
         let mut events = [MaybeUninit::uninit(); EVENTS];
         self.tell_time();
         while self.go_on()? {
+            self.relieve();
             self.dispatch();
             if self.now >= self.next_scan {
                 self.next_scan = self.now + SCAN;
@@ -261,8 +262,7 @@ impl<'a> Worker<'a> {
         let now = self.now;
         for id in 0..self.share.active {
             let desk = &mut *self.share.desks[id].1;
-            if desk.is_ready() && desk.late.is_none() && desk.under_way.is_empty() && desk.thinks_until <= now
-            {
+            if desk.has_room() && desk.under_way.is_empty() && desk.thinks_until <= now {
                 desk.act(now);
                 self.recorder.started(now, None);
                 self.flush(id);
@@ -275,6 +275,21 @@ impl<'a> Worker<'a> {
         match self.desk(id).flush() {
             Ok(sent) => self.recorder.sent(now, sent),
             Err(broken) => self.end(id, &broken),
+        }
+    }
+
+    /// Has users leave whose time is over. Others are connected in their places with the next ones.
+    fn relieve(&mut self) {
+        let now = self.now;
+        if self.job.spec.users.stay == Nanos::ZERO || now >= self.stop {
+            return;
+        }
+        for (_, desk) in &mut self.share.desks {
+            if desk.leave(now) {
+                self.recorder.disconnected(now, false);
+                // Not with the next look for what took too long, but now.
+                self.next_scan = now;
+            }
         }
     }
 
@@ -373,9 +388,10 @@ impl<'a> Worker<'a> {
         let now = self.now;
         self.failure = None;
         self.recorder.connected(now);
+        let stay = self.job.spec.users.stay.0;
         let desk = self.desk(id);
-        desk.available_since = now;
-        let took = now.saturating_sub(desk.since);
+        desk.comes(now, stay);
+        let took = now.saturating_sub(desk.wanted);
         self.figures.opening.record(Nanos(took));
         if self.arrivals.is_some() {
             self.act(id);
@@ -459,6 +475,9 @@ impl<'a> Worker<'a> {
             let next = ready.map(|(_, desk)| desk.thinks_until).filter(|until| *until > now).min();
             wake = wake.min(next.unwrap_or(wake));
         }
+        let leaves =
+            self.share.desks.iter().map(|(_, desk)| desk.leaves).filter(|leaves| *leaves > now).min();
+        wake = wake.min(leaves.unwrap_or(wake));
         if let Some(start) = self.next_start().filter(|start| *start <= wake) {
             return Rest { now, sleep: self.events.pacer.sleep(now, start), for_start: start > now };
         }

@@ -46,6 +46,9 @@ pub struct DesktopUsers {
     pub rate: Rate,
     /// How long a user waits after an answer where it has none.
     pub think: Nanos,
+    /// How long a user stays connected until another one comes instead; 0: to the end.
+    #[serde(default)]
+    pub stay: Nanos,
     /// Whether an action waits for the answer to the last.
     pub pace: DesktopPace,
     /// How pixels are sent.

@@ -32,6 +32,9 @@ raw! {
         default rate: Many<Rate> = "4/s",
         /// How long a user waits after an answer where the load has no rate.
         default think: Many<Nanos> = "0s",
+        /// How long a user stays connected until another one comes instead; `0s`: to the end. The first ones' stays are shorter, so that
+        /// users come one after the other.
+        default stay: Many<Nanos> = "0s",
         /// `real-time`: users don't wait for answers, and what the server merges into one update is counted. `slow-motion`: an action waits
         /// for the answer to the last, so that none is merged.
         default pace: Many<DesktopPaceRaw> = "real-time",

@@ -59,6 +59,10 @@ pub(crate) fn workload(raw: &DesktopWorkloadRaw, report: &mut Report) -> Variant
         let (least, most) = (limits::RATE.start(), limits::RATE.end());
         report.error(item.span, format!("a user takes {least}/s to {most}/s actions"));
     }
+    for item in raw.stay.value.items.iter().filter(|item| !limits::stays(item.value)) {
+        let (least, most) = (limits::STAY.start(), limits::STAY.end());
+        report.error(item.span, format!("a user stays {least} to {most}, or with `0s` to the end"));
+    }
     for (times, key, least) in [(&raw.think, "think", Nanos::ZERO), (&raw.timeout, "timeout", Nanos(1))] {
         for item in &times.value.items {
             let time = Spanned { value: item.value, span: item.span };
@@ -69,6 +73,7 @@ pub(crate) fn workload(raw: &DesktopWorkloadRaw, report: &mut Report) -> Variant
         actions: DesktopScript::Mix.actions(),
         rate: Rate(1.0),
         think: Nanos::ZERO,
+        stay: Nanos::ZERO,
         pace: DesktopPace::RealTime,
         encoding: DesktopEncoding::Raw,
         copies: true,
@@ -78,6 +83,7 @@ pub(crate) fn workload(raw: &DesktopWorkloadRaw, report: &mut Report) -> Variant
         .vary("actions", &raw.actions.value, report, |w, script| w.users.actions = script.0.actions())
         .vary("rate", &raw.rate.value, report, |w, rate| w.users.rate = rate)
         .vary("think", &raw.think.value, report, |w, think| w.users.think = think)
+        .vary("stay", &raw.stay.value, report, |w, stay| w.users.stay = stay)
         .vary("pace", &raw.pace.value, report, |w, pace| w.users.pace = pace.0)
         .vary("encoding", &raw.encoding.value, report, |w, encoding| w.users.encoding = encoding.0)
         .vary("copies", &raw.copies.value, report, |w, copies| w.users.copies = copies)

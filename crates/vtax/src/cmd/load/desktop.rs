@@ -34,6 +34,9 @@ pub(super) struct Args {
     /// How long a user waits after an answer, without --rate.
     #[arg(long, default_value = "0s")]
     think: Nanos,
+    /// How long a user stays connected until another one comes instead; 0s: to the end.
+    #[arg(long, default_value = "0s")]
+    stay: Nanos,
     /// An action waits for the answer to the last, so that no answers are merged.
     #[arg(long)]
     slow_motion: bool,
@@ -85,6 +88,7 @@ impl Args {
             actions: script.actions(),
             rate: self.user_rate,
             think: self.think,
+            stay: self.stay,
             pace: if self.slow_motion { DesktopPace::SlowMotion } else { DesktopPace::RealTime },
             encoding: match self.encoding {
                 Encoding::Raw => DesktopEncoding::Raw,
