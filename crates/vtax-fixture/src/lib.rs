@@ -2,6 +2,7 @@
 //!
 //! No program that users have depends on it.
 
+pub mod desktop;
 pub mod ft;
 pub mod network;
 pub mod sip;
