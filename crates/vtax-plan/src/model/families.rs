@@ -162,18 +162,19 @@ pub struct ServiceFacts<'a> {
     pub packages: &'static [&'static str],
 }
 
+impl ServiceFacts<'static> {
+    /// Of a service that is part of vtax and has as many workers as it likes.
+    const fn of(word: &'static str, words: &'static str, protocol: Protocol, port: u16) -> Self {
+        let words = Cow::Borrowed(words);
+        Self { word, words, protocol: Some(protocol), port, workers: None, packages: &[] }
+    }
+}
+
 impl ServiceKind {
     /// What is known of it. Nothing else in vtax says so again.
     #[must_use]
     pub fn facts(&self) -> ServiceFacts<'_> {
-        let of = |word, words, protocol, port| ServiceFacts {
-            word,
-            words: Cow::Borrowed(words),
-            protocol: Some(protocol),
-            port,
-            workers: None,
-            packages: &[],
-        };
+        let of = ServiceFacts::of;
         let http = |word, words, web: &WebOptions| ServiceFacts {
             workers: web.workers,
             ..of(word, words, Protocol::Http, web.port)
