@@ -164,7 +164,7 @@ pub struct ServiceFacts<'a> {
 
 impl ServiceFacts<'static> {
     /// Of a service that is part of vtax and has as many workers as it likes.
-    const fn of(word: &'static str, words: &'static str, protocol: Protocol, port: u16) -> Self {
+    fn of(word: &'static str, words: &'static str, protocol: Protocol, port: u16) -> Self {
         let words = Cow::Borrowed(words);
         Self { word, words, protocol: Some(protocol), port, workers: None, packages: &[] }
     }
