@@ -124,7 +124,10 @@ impl<'a> Worker<'a> {
                     operation: "watch a socket",
                     source: source.into(),
                 })?;
-                worker.recorder.connected(0);
+                // One that is still being opened is counted once it stands.
+                if worker.share.desks[id].1.is_ready() {
+                    worker.recorder.connected(0);
+                }
             }
         }
         Ok(worker)
@@ -326,8 +329,8 @@ impl<'a> Worker<'a> {
         };
         self.figures.trouble = Some(broken.words());
         let desk = &mut *self.share.desks[id].1;
-        let stood = !matches!(desk.phase, Phase::Down(_) | Phase::Opening(_));
-        if let Phase::Opening(_) = desk.phase {
+        let stood = desk.is_ready();
+        if !stood {
             self.failure = Some(outcome);
         }
         let pause = if matches!(broken, Broken::Protocol(_)) { LONG_PAUSE } else { PAUSE };
