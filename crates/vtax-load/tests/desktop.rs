@@ -12,6 +12,7 @@ use vtax_load::{ArrivalProcess, Control, Model, RequestStep, Segment};
 use vtax_plan::model::{
     DesktopActions, DesktopEncoding, DesktopPace, DesktopScript, DesktopSecurity, DesktopUsers,
 };
+use vtax_service::Certificate;
 use vtax_service::embedded::desktop::{DesktopError, XServer, serve};
 use vtax_units::{CpuSet, Nanos, Rate};
 use vtax_wire::rfb::{Screen, vnc_auth_file};
@@ -29,13 +30,26 @@ struct Desktop {
 
 impl Desktop {
     fn start(password: Option<&str>) -> Self {
+        Self::start_with(password, None)
+    }
+
+    /// With a certificate, sessions are within TLS.
+    fn start_with(password: Option<&str>, certificate: Option<&Certificate>) -> Self {
         let port = vtax_sys::free_port();
         let directory = tempfile::tempdir().unwrap();
         let mut command = Command::new("/usr/bin/Xvnc");
         command.args([&format!(":{port}"), "-rfbport", &port.to_string()]);
         command.args(["-geometry", &format!("{}x{}", SIZE.0, SIZE.1), "-depth", "24"]);
         command.args(["-interface", "127.0.0.1", "-nolisten", "tcp", "-AlwaysShared"]);
-        if let Some(password) = password {
+        if let Some(Certificate { pem: [certificate, key], .. }) = certificate {
+            command.args(["-SecurityTypes", "X509None"]);
+            for (option, name, text) in [("-X509Cert", "certificate", certificate), ("-X509Key", "key", key)]
+            {
+                let path = directory.path().join(name);
+                std::fs::write(&path, text).unwrap();
+                command.arg(option).arg(path);
+            }
+        } else if let Some(password) = password {
             let path = directory.path().join("password");
             std::fs::write(&path, vnc_auth_file(password)).unwrap();
             command.arg("-SecurityTypes").arg("VncAuth").arg("-PasswordFile").arg(path);
@@ -82,6 +96,7 @@ impl Desktop {
             first: self.address,
             sessions: 1,
             security: DesktopSecurity::None,
+            tunnel: false,
             password: None,
             users,
             timeout: Nanos::from_secs(10),
@@ -175,6 +190,54 @@ fn zrle_pixels_are_right() {
 #[test]
 fn tight_pixels_are_right() {
     all_pixels_are_right(DesktopEncoding::Tight, "Tight", true);
+}
+
+#[test]
+fn pixels_are_right_within_tls() {
+    let certificate = Certificate::new(Ipv4Addr::LOCALHOST.into()).unwrap();
+    let desktop = Desktop::start_with(None, Some(&certificate));
+    let mut spec = desktop.spec(DesktopEncoding::Zrle, DesktopScript::Mix);
+    spec.security = DesktopSecurity::X509;
+    let mut session = DesktopSession::open(&spec).unwrap();
+    let DesktopResult { load, figures } = run(&mut session, &step(None, 2000));
+    assert!(load.counts.ok > 0 && load.counts.errors.total() == 0, "{:?} {figures:?}", load.counts);
+    assert_eq!(wrong(session.screen(0).unwrap(), &desktop.pixels()), 0);
+    // Who doesn't ask for TLS is told what there is.
+    spec.security = DesktopSecurity::None;
+    let trouble = run(&mut DesktopSession::open(&spec).unwrap(), &step(Some(20.0), 300)).figures.trouble;
+    assert_eq!(trouble.unwrap(), "the server offers VeNCrypt, none of which is None");
+}
+
+#[test]
+fn a_tunnel_to_a_server_without_tls_is_told() {
+    let says = b"RFB 003.008\n".to_vec();
+    let desktop = hostile(says);
+    let actions = DesktopScript::Type.actions();
+    let users = DesktopUsers {
+        actions,
+        rate: Rate(10.0),
+        think: Nanos::ZERO,
+        stay: Nanos::ZERO,
+        pace: DesktopPace::RealTime,
+        encoding: DesktopEncoding::Raw,
+        copies: true,
+        continuous: true,
+    };
+    let spec = DesktopSpec {
+        first: desktop,
+        sessions: 1,
+        security: DesktopSecurity::None,
+        tunnel: true,
+        password: None,
+        users,
+        timeout: Nanos::from_secs(5),
+        cpus: CpuSet::default(),
+        seed: 3,
+        keep_all: true,
+    };
+    let found = run(&mut DesktopSession::open(&spec).unwrap(), &step(Some(20.0), 500));
+    let trouble = found.figures.trouble.unwrap_or_default();
+    assert!(trouble.starts_with("TLS: "), "{trouble}");
 }
 
 #[test]
@@ -299,6 +362,7 @@ fn hostile_servers_are_told_by_name() {
             first: address,
             sessions: 1,
             security: DesktopSecurity::None,
+            tunnel: false,
             password: None,
             users,
             timeout: Nanos::from_millis(300),

@@ -60,6 +60,7 @@ fn what_makes_no_sense_is_refused() {
         ("services={tigervnc: {sessions: 100, port: 65500}}", "100 desktops have no ports from 65500 on"),
         ("services={tigervnc: {width: 100}}", "a desktop is 400 to 3840 pixels wide"),
         ("services={tigervnc: {height: 9000}}", "a desktop is 300 to 2160 pixels high"),
+        ("services={x11vnc: {security: x509}}", "x11vnc is served without TLS; `tigervnc` has it"),
         ("services=redis", "does not speak what the workload `desktop` speaks"),
         ("workload.desktop.rate=0/s", "a user takes"),
         ("workload.desktop.stay=1ms", "a user stays 100ms to 3600s, or with `0s` to the end"),

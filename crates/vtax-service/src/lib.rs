@@ -5,6 +5,7 @@
 //! is in docs/services.md. [`missing`] says beforehand what a service needs that the host lacks.
 
 mod catalogue;
+mod certificate;
 mod documents;
 pub mod embedded;
 mod error;
@@ -23,6 +24,7 @@ mod running;
 mod watch;
 
 pub use catalogue::{hidden, installed_files, missing, packages, prepare};
+pub use certificate::Certificate;
 pub use documents::DOCUMENTS;
 pub use error::ServiceError;
 pub use hidden::Hidden;

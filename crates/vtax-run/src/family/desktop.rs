@@ -23,7 +23,8 @@ pub(super) fn load(
         first: target,
         sessions,
         security,
-        password: (security == DesktopSecurity::Password).then(|| DesktopOptions::PASSWORD.to_owned()),
+        tunnel: false,
+        password: security.asks_password().then(|| DesktopOptions::PASSWORD.to_owned()),
         users: workload.users.clone(),
         timeout: workload.timeout,
         // The client's agent is bound to its CPUs already: one worker on each.

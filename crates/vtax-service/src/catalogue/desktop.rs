@@ -9,6 +9,7 @@ use vtax_plan::model::{DesktopOptions, DesktopSecurity};
 use vtax_wire::rfb::vnc_auth_file;
 
 use super::entry::Entry;
+use crate::certificate::Certificate;
 use crate::documents::write_file;
 use crate::error::ServiceError;
 use crate::packages::{Distribution, Package};
@@ -19,6 +20,9 @@ const X11VNC: &[&str] = &["/usr/bin/x11vnc", "/usr/local/bin/x11vnc"];
 const XVFB: &[&str] = &["/usr/bin/Xvfb", "/usr/local/bin/Xvfb"];
 /// What the content says once it is there.
 const SHOWN: &str = "the content is on display";
+/// Files of a server's certificate and key, in its directory.
+const CERTIFICATE: &str = "certificate.pem";
+const KEY: &str = "key.pem";
 /// Seed of what the desktops show, with their numbers.
 const SEED: u64 = 0x5EED;
 
@@ -79,13 +83,39 @@ fn content(job: &Job<'_>, desk: &Desk) -> Recipe {
 
 /// The file with the password, where one is asked for.
 fn password(job: &Job<'_>, options: &DesktopOptions) -> Result<Option<String>, ServiceError> {
-    if options.security == DesktopSecurity::None {
+    if !options.security.asks_password() {
         return Ok(None);
     }
     let path = job.directory.join("password");
     let bytes = vnc_auth_file(DesktopOptions::PASSWORD);
     write_file(&path, &bytes).map_err(job.file("writing", &path))?;
     Ok(Some(job.path("password")))
+}
+
+/// Arguments of TigerVNC for who may come, with the files they name.
+fn security(job: &Job<'_>, options: &DesktopOptions) -> Result<Vec<String>, ServiceError> {
+    let types = match options.security {
+        DesktopSecurity::None => "None",
+        DesktopSecurity::Password => "VncAuth",
+        DesktopSecurity::X509 => "X509None",
+        DesktopSecurity::X509Password => "X509Vnc",
+    };
+    let mut arguments = vec!["-SecurityTypes".to_owned(), types.to_owned()];
+    if let Some(file) = password(job, options)? {
+        arguments.extend(["-PasswordFile".to_owned(), file]);
+    }
+    if options.security.is_tls() {
+        let path = job.directory.join(CERTIFICATE);
+        let made = Certificate::new(job.address.ip()).map_err(job.file("making a certificate for", &path))?;
+        for (option, name, text) in
+            [("-X509Cert", CERTIFICATE, &made.pem[0]), ("-X509Key", KEY, &made.pem[1])]
+        {
+            let path = job.directory.join(name);
+            write_file(&path, text.as_bytes()).map_err(job.file("writing", &path))?;
+            arguments.extend([option.to_owned(), job.path(name)]);
+        }
+    }
+    Ok(arguments)
 }
 
 /// Ready is the greeting of RFB.
@@ -109,24 +139,21 @@ impl Entry for Tigervnc<'_> {
     }
 
     fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
-        let password = password(job, self.0)?;
+        let security = security(job, self.0)?;
         let mut recipes = Vec::with_capacity(2 * self.0.sessions as usize);
         for desk in desks(job, self.0) {
             let mut command = vec![tigervnc()[0].program.to_owned()];
             let words = format!(
                 ":{} -geometry {}x{} -depth 24 -rfbport {} -interface {} -nolisten tcp -AlwaysShared \
-                 -SecurityTypes {} -Log *:stderr:10",
+                 -Log *:stderr:10",
                 desk.display,
                 self.0.width,
                 self.0.height,
                 desk.address.port(),
                 desk.address.ip(),
-                if password.is_some() { "VncAuth" } else { "None" },
             );
             command.extend(words.split_whitespace().map(str::to_owned));
-            if let Some(file) = &password {
-                command.extend(["-PasswordFile".to_owned(), file.clone()]);
-            }
+            command.extend_from_slice(&security);
             let server =
                 Recipe { part: Some("Xvnc"), address: desk.address, ..job.recipe(command, greeting()) };
             recipes.extend([server, content(job, &desk)]);

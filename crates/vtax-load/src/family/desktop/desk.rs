@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
@@ -13,6 +14,7 @@ use vtax_wire::rfb::{
 
 use super::result::Kind;
 use super::spec::DesktopSpec;
+use super::tls::{Tls, TlsSettings};
 use super::user::User;
 
 /// Actions that may wait for their answers where none waits for another's: half of the tags, so that each is known.
@@ -49,6 +51,7 @@ pub(super) enum Broken {
     System(Errno),
     Closed,
     Protocol(RfbError),
+    Tls(rustls::Error),
     /// It took no more bytes, or answered nothing in twice the time that an action may take.
     Stuck,
 }
@@ -59,6 +62,7 @@ impl Broken {
             Self::System(error) => error.to_string(),
             Self::Closed => "the server closed the connection".to_owned(),
             Self::Protocol(error) => error.to_string(),
+            Self::Tls(error) => format!("TLS: {error}"),
             Self::Stuck => "the desktop answered nothing".to_owned(),
         }
     }
@@ -91,6 +95,9 @@ pub(super) struct Desk {
     pub(super) decoder: Option<Decoder>,
     limits: Limits,
     unread: Vec<u8>,
+    /// How to begin TLS, and TLS where it has begun.
+    settings: Option<Arc<TlsSettings>>,
+    tls: Option<Box<Tls>>,
     pub(super) out: Vec<u8>,
     /// Updates come unasked.
     pub(super) continuous: bool,
@@ -114,7 +121,7 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    pub(super) fn new(spec: &DesktopSpec, number: usize) -> Self {
+    pub(super) fn new(spec: &DesktopSpec, number: usize, settings: Option<Arc<TlsSettings>>) -> Self {
         let rows = if spec.keep_all || number == 0 { 0..u16::MAX } else { 0..MARKER_HEIGHT };
         let seed = spec.seed ^ (number as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let slow = spec.users.pace == DesktopPace::SlowMotion;
@@ -130,6 +137,8 @@ impl Desk {
             decoder: None,
             limits: Limits { rows, ..Limits::default() },
             unread: Vec::with_capacity(MOST_UNREAD),
+            settings,
+            tls: None,
             out: Vec::with_capacity(256),
             continuous: false,
             wants_continuous: spec.users.continuous,
@@ -203,15 +212,19 @@ impl Desk {
     }
 
     /// Begins to connect.
-    pub(super) fn connect(&mut self, spec: &DesktopSpec, number: usize, now: u64) -> Result<(), Errno> {
+    pub(super) fn connect(&mut self, spec: &DesktopSpec, number: usize, now: u64) -> Result<(), Broken> {
         let target = spec.address(number);
         let family = if target.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let fd = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
-        sockopt::set_tcp_nodelay(&fd, true)?;
+        let fd = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))
+            .map_err(Broken::System)?;
+        sockopt::set_tcp_nodelay(&fd, true).map_err(Broken::System)?;
         match rustix::net::connect(&fd, &target) {
             Ok(()) | Err(Errno::INPROGRESS) => {}
-            Err(error) => return Err(error),
+            Err(error) => return Err(Broken::System(error)),
+        }
+        if spec.tunnel {
+            self.begin_tls()?;
         }
         self.socket = Some(fd);
         if let Phase::Down(wanted) = self.phase {
@@ -222,9 +235,18 @@ impl Desk {
         Ok(())
     }
 
+    /// What comes next is TLS; what was said before goes out first.
+    fn begin_tls(&mut self) -> Result<(), Broken> {
+        // What can't be asked for without TLS doesn't lead to it.
+        let settings = self.settings.as_ref().ok_or(Broken::Closed)?;
+        let tls = settings.connect(&mut self.out).map_err(Broken::Tls)?;
+        self.tls = Some(Box::new(tls));
+        Ok(())
+    }
+
     /// The connection is gone. What is under way and due is the caller's to count.
     pub(super) fn disconnect(&mut self, again: u64) {
-        self.socket = None;
+        (self.socket, self.tls) = (None, None);
         if let Some(decoder) = self.decoder.take() {
             add(&mut self.past, decoder.tally());
         }
@@ -265,17 +287,22 @@ impl Desk {
     /// Sends what there is; how many bytes went.
     pub(super) fn flush(&mut self) -> Result<usize, Broken> {
         let Some(socket) = &self.socket else { return Ok(0) };
-        if self.out.is_empty() {
+        let out = match &mut self.tls {
+            Some(tls) => {
+                tls.seal(&mut self.out);
+                &mut tls.sealed
+            }
+            None => &mut self.out,
+        };
+        if out.is_empty() {
             return Ok(0);
         }
-        match rustix::net::send(socket, &self.out, SendFlags::NOSIGNAL) {
+        match rustix::net::send(socket, out, SendFlags::NOSIGNAL) {
             Ok(sent) => {
-                self.out.drain(..sent);
+                out.drain(..sent);
                 Ok(sent)
             }
-            Err(Errno::AGAIN | Errno::INTR | Errno::NOTCONN) if self.out.len() > MOST_UNSENT => {
-                Err(Broken::Stuck)
-            }
+            Err(Errno::AGAIN | Errno::INTR | Errno::NOTCONN) if out.len() > MOST_UNSENT => Err(Broken::Stuck),
             Err(Errno::AGAIN | Errno::INTR | Errno::NOTCONN) => Ok(0),
             Err(error) => Err(Broken::System(error)),
         }
@@ -287,11 +314,19 @@ impl Desk {
         let Some(socket) = &self.socket else { return Ok(None) };
         let kept = self.unread.len();
         buffer[..kept].copy_from_slice(&self.unread);
-        match rustix::net::recv(socket, &mut buffer[kept..], RecvFlags::empty()) {
+        let room = match &mut self.tls {
+            Some(tls) => &mut tls.cipher[..],
+            None => &mut buffer[kept..],
+        };
+        match rustix::net::recv(socket, room, RecvFlags::empty()) {
             Ok((_, 0)) => Err(Broken::Closed),
             Ok((_, got)) => {
+                let plain = match &mut self.tls {
+                    Some(tls) => tls.open(got, &mut buffer[kept..]).map_err(Broken::Tls)?,
+                    None => got,
+                };
                 self.unread.clear();
-                Ok(Some((kept + got, got)))
+                Ok(Some((kept + plain, got)))
             }
             Err(Errno::AGAIN | Errno::INTR) => Ok(None),
             Err(error) => Err(Broken::System(error)),
@@ -311,8 +346,16 @@ impl Desk {
             used = taken;
             match reached {
                 Reached::More => return Ok((used, Told::Nothing)),
-                // TLS isn't among what a specification can ask for.
-                Reached::Tls => return Err(Broken::Closed),
+                // The client speaks first in TLS.
+                Reached::Tls if used < bytes.len() => {
+                    let early =
+                        RfbError::Content { encoding: "VeNCrypt", what: "bytes before TLS has begun" };
+                    return Err(Broken::Protocol(early));
+                }
+                Reached::Tls => {
+                    self.begin_tls()?;
+                    return Ok((used, Told::Nothing));
+                }
                 Reached::Open(init) => self.open(spec, &init).map_err(Broken::Protocol)?,
             }
         }

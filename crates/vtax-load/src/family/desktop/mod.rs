@@ -9,6 +9,7 @@ mod picture;
 mod result;
 mod session;
 mod spec;
+mod tls;
 mod user;
 mod worker;
 

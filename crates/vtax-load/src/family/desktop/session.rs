@@ -1,5 +1,7 @@
 //! The session of desktop users: they stay connected from step to step.
 
+use std::sync::Arc;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use vtax_sys::sched;
@@ -9,6 +11,7 @@ use super::desk::Desk;
 use super::picture::png;
 use super::result::{DesktopFigures, DesktopResult};
 use super::spec::DesktopSpec;
+use super::tls::TlsSettings;
 use super::worker::{Job, Share, Worker};
 use crate::requests::{Course, DRAIN_MAX, Recorder, Window, merge};
 use crate::{Arrivals, Control, LoadError, Model, RequestStep, Segment, drive};
@@ -32,7 +35,9 @@ impl DesktopSession {
         spec.check()?;
         let mut spec = spec.clone();
         spec.cpus = CpuSet::of(drive::worker_cpus(&spec.cpus, spec.sessions as usize)?);
-        let desks = (0..spec.sessions as usize).map(|number| Desk::new(&spec, number)).collect();
+        let tls = spec.needs_tls().then(|| TlsSettings::new(spec.first.ip())).transpose()?.map(Arc::new);
+        let desk = |number| Desk::new(&spec, number, tls.clone());
+        let desks = (0..spec.sessions as usize).map(desk).collect();
         Ok(Self { spec, desks })
     }
 

@@ -18,6 +18,9 @@ pub struct DesktopSpec {
     pub sessions: u32,
     /// How a client proves who it is.
     pub security: DesktopSecurity,
+    /// All is within TLS, by a program in front of the server.
+    #[serde(default)]
+    pub tunnel: bool,
     /// Where the server asks for one.
     pub password: Option<String>,
     /// What users do, and how they see it.
@@ -64,6 +67,9 @@ impl DesktopSpec {
             let (least, most) = (limits::STAY.start(), limits::STAY.end());
             return refuse("stay", format!("{} is neither 0s nor between {least} and {most}", users.stay));
         }
+        if self.tunnel && self.security.is_tls() {
+            return refuse("tunnel", "the server's own security is TLS already".to_owned());
+        }
         let actions = &users.actions;
         let weights = [actions.typing, actions.scroll, actions.drag, actions.film];
         if weights.iter().any(|weight| !limits::WEIGHT.contains(weight)) || weights.iter().all(|w| *w == 0) {
@@ -80,10 +86,17 @@ impl DesktopSpec {
         address
     }
 
+    /// Whether sessions are within TLS, or begin it.
+    pub(super) fn needs_tls(&self) -> bool {
+        self.tunnel || self.security.is_tls()
+    }
+
     pub(super) fn login(&self) -> Login {
         let security = match self.security {
             DesktopSecurity::None => Security::None,
             DesktopSecurity::Password => Security::Vnc,
+            DesktopSecurity::X509 => Security::X509None,
+            DesktopSecurity::X509Password => Security::X509Vnc,
         };
         Login { security, password: self.password.clone(), shared: true }
     }

@@ -311,9 +311,9 @@ impl<'a> Worker<'a> {
                 continue;
             }
             let connected = desk.connect(self.job.spec, *number, now);
-            match connected.and_then(|()| self.watch(id)) {
+            match connected.and_then(|()| self.watch(id).map_err(Broken::System)) {
                 Ok(()) => opening += 1,
-                Err(error) => self.end(id, &Broken::System(error)),
+                Err(broken) => self.end(id, &broken),
             }
         }
     }
@@ -324,7 +324,7 @@ impl<'a> Worker<'a> {
         let outcome = match broken {
             Broken::System(error) => outcome_of(*error),
             Broken::Closed => Outcome::Reset,
-            Broken::Protocol(_) => Outcome::Protocol,
+            Broken::Protocol(_) | Broken::Tls(_) => Outcome::Protocol,
             Broken::Stuck => Outcome::ClientTimeout,
         };
         self.figures.trouble = Some(broken.words());
@@ -333,7 +333,7 @@ impl<'a> Worker<'a> {
         if !stood {
             self.failure = Some(outcome);
         }
-        let pause = if matches!(broken, Broken::Protocol(_)) { LONG_PAUSE } else { PAUSE };
+        let pause = if matches!(broken, Broken::Protocol(_) | Broken::Tls(_)) { LONG_PAUSE } else { PAUSE };
         desk.disconnect(now + pause);
         while let Some(action) = desk.under_way.pop_front() {
             self.recorder.ended(action.start, now, outcome, 0);

@@ -26,6 +26,24 @@ pub enum DesktopSecurity {
     None,
     /// By VNC authentication: a challenge, enciphered with a password.
     Password,
+    /// Not at all; within TLS with the server's certificate (VeNCrypt).
+    X509,
+    /// By a password within TLS.
+    X509Password,
+}
+
+impl DesktopSecurity {
+    /// Whether a client is asked for a password.
+    #[must_use]
+    pub const fn asks_password(self) -> bool {
+        matches!(self, Self::Password | Self::X509Password)
+    }
+
+    /// Whether sessions are within TLS.
+    #[must_use]
+    pub const fn is_tls(self) -> bool {
+        matches!(self, Self::X509 | Self::X509Password)
+    }
 }
 
 /// A desktop workload: users who type, scroll, drag a picture and watch a film.

@@ -17,7 +17,7 @@ services! {
         default width: u16 = "1024",
         /// Height of each desktop, in pixels.
         default height: u16 = "768",
-        /// How a client proves who it is: `none` or `password` (VNC authentication).
+        /// How a client proves who it is: `none`, `password` (VNC authentication), and within TLS (VeNCrypt) `x509` and `x509-password`; `x11vnc` has no TLS here.
         default security: Many<DesktopSecurityRaw> = "none",
     }
 }
@@ -54,6 +54,8 @@ words! {
     DesktopSecurityRaw(model::DesktopSecurity) = "security", "kinds of security" {
         "none": None, "Not at all.";
         "password": Password, "By VNC authentication.";
+        "x509": X509, "Not at all, within TLS with a certificate (VeNCrypt).";
+        "x509-password": X509Password, "By a password, within TLS with a certificate (VeNCrypt).";
     }
     /// Whether an action waits for the answer to the last.
     DesktopPaceRaw(model::DesktopPace) = "pace", "paces" {

@@ -42,6 +42,11 @@ pub(crate) fn server(
         height: raw.height.value,
         security: DesktopSecurity::None,
     };
+    if matches!(kind(options.clone()), ServiceKind::X11vnc(_)) {
+        for item in raw.security.value.items.iter().filter(|item| item.value.0.is_tls()) {
+            report.error(item.span, "x11vnc is served without TLS; `tigervnc` has it".to_owned());
+        }
+    }
     let set = |service: &mut Service, change: &dyn Fn(&mut DesktopOptions)| {
         if let ServiceKind::Tigervnc(options) | ServiceKind::X11vnc(options) = &mut service.kind {
             change(options);

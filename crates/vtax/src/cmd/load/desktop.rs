@@ -52,6 +52,12 @@ pub(super) struct Args {
     /// File whose first line is the password, for VNC authentication.
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
+    /// The server's security is TLS with a certificate (VeNCrypt X509), any certificate.
+    #[arg(long, conflicts_with = "tunnel")]
+    x509: bool,
+    /// A program in front of the server speaks TLS, such as stunnel.
+    #[arg(long)]
+    tunnel: bool,
     /// Write the first desktop's picture at the end to this PNG file.
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
@@ -105,12 +111,18 @@ impl Args {
     fn spec(&self, password: Option<String>) -> DesktopLoad {
         let mut pool = self.load.pool(self.server);
         pool.connections = self.load.connections.unwrap_or(1);
-        let security = if password.is_some() { DesktopSecurity::Password } else { DesktopSecurity::None };
+        let security = match (self.x509, password.is_some()) {
+            (false, false) => DesktopSecurity::None,
+            (false, true) => DesktopSecurity::Password,
+            (true, false) => DesktopSecurity::X509,
+            (true, true) => DesktopSecurity::X509Password,
+        };
         let (timeout, cpus) = (pool.timeout, pool.cpus.clone());
         let spec = DesktopSpec {
             first: self.server,
             sessions: pool.connections,
             security,
+            tunnel: self.tunnel,
             password,
             users: self.users(),
             timeout,
