@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use vtax_units::{Nanos, Rate};
 
 use crate::LatencyHistogram;
+use crate::family::desktop::DesktopFigures;
 use crate::family::ftp::FtpDetails;
 
 /// What one burst of load found, all workers merged; warm-up excluded everywhere.
@@ -39,6 +40,9 @@ pub struct LoadResult {
 /// the rest.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Details {
+    /// Users of remote desktops.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub desktop: Option<Box<DesktopFigures>>,
     /// Transfers of FTP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ftp: Option<Box<FtpDetails>>,
@@ -337,6 +341,16 @@ mod tests {
         let counts = Counts { intended: 12, missed: 3, ..counts };
         assert_eq!(told(&counts), "none of 12 requests succeeded: 9 refused, 3 missed");
         assert_eq!(Counts { ok: 1, ..counts }.nothing_succeeded(), None);
+    }
+
+    #[test]
+    fn details_of_an_unknown_family_are_left_out_and_damage_is_damage() {
+        let read = |text: &str| serde_json::from_str::<Details>(text);
+        assert_eq!(read("{}").unwrap(), Details::default());
+        assert_eq!(read(r#"{"chess":{"games":3}}"#).unwrap(), Details::default());
+        assert!(read(r#"{"desktop":{}}"#).is_err());
+        let known = Details { desktop: Some(Box::default()), ..Details::default() };
+        assert_eq!(read(&serde_json::to_string(&known).unwrap()).unwrap(), known);
     }
 
     #[test]

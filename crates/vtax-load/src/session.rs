@@ -8,13 +8,14 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::family::desktop::{DesktopResult, DesktopSession, DesktopSpec};
 use crate::family::ftp::{FtpSession, FtpSpec};
 use crate::family::http::{HttpSession, HttpSpec};
 use crate::family::network::{NetworkAnswer, NetworkSession, NetworkSpec};
 use crate::family::redis::{RedisSession, RedisSpec};
 use crate::family::sip::{SipProfile, SipResult, SipSession, SipSpec};
 use crate::family::storage::{StorageResult, StorageSession, StorageSpec, StorageStep};
-use crate::{Control, LoadError, LoadResult, RequestStep, Sample};
+use crate::{Control, Details, LoadError, LoadResult, RequestStep, Sample};
 
 /// What a load is opened with: what all its steps have in common.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,6 +33,8 @@ pub enum LoadSpec {
     Storage(StorageSpec),
     /// FTP transfers; takes [`Step::Requests`].
     Ftp(Box<FtpSpec>),
+    /// Users of remote desktops; takes [`Step::Requests`]: an action is a request.
+    Desktop(DesktopSpec),
 }
 
 /// What an open load is asked to do next.
@@ -85,6 +88,7 @@ impl LoadSpec {
             Self::Redis(spec) => Box::new(RedisSession::open(spec)?),
             Self::Storage(spec) => Box::new(StorageSession::open(spec)?),
             Self::Ftp(spec) => Box::new(FtpSession::open(spec)?),
+            Self::Desktop(spec) => Box::new(DesktopSession::open(spec)?),
         })
     }
 }
@@ -94,7 +98,7 @@ impl LoadSpec {
     #[must_use]
     pub const fn opening(&self) -> Duration {
         match self {
-            Self::Http(_) | Self::Sip(_) | Self::Network => Duration::ZERO,
+            Self::Http(_) | Self::Sip(_) | Self::Network | Self::Desktop(_) => Duration::ZERO,
             Self::Storage(spec) => spec.opening(),
             Self::Redis(_) => RedisSession::OPENING,
             Self::Ftp(_) => FtpSession::OPENING,
@@ -141,6 +145,15 @@ impl Session for StorageSession {
     fn run(&mut self, step: &Step, control: &Control) -> Result<Vec<u8>, LoadError> {
         let Step::Storage(step) = step else { return Err(step.not_of("storage")) };
         self.run_step(step, control)?.to_bytes()
+    }
+}
+
+impl Session for DesktopSession {
+    fn run(&mut self, step: &Step, control: &Control) -> Result<Vec<u8>, LoadError> {
+        let Step::Requests(step) = step else { return Err(step.not_of("desktops")) };
+        let DesktopResult { mut load, figures } = self.run_step(step, control)?;
+        load.details = Some(Details { desktop: Some(Box::new(figures)), ..Details::default() });
+        requests(load, control)
     }
 }
 

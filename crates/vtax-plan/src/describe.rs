@@ -2,7 +2,11 @@
 
 use std::fmt;
 
-use crate::model::{Arrivals, Cut, FailoverMeasure, ImsMeasure, Load, MeasureKind, NetworkMeasure, Ramp};
+use vtax_units::Nanos;
+
+use crate::model::{
+    Arrivals, Cut, FailoverMeasure, ImsMeasure, Limits, Load, MeasureKind, NetworkMeasure, Ramp,
+};
 
 impl MeasureKind {
     /// What it does, in a line.
@@ -10,8 +14,12 @@ impl MeasureKind {
     pub fn describe(&self) -> String {
         match self {
             Self::Capacity(m) => format!(
-                "highest rate with p99 at most {} and errors at most {}, to within {}; {}, steps of {}",
-                m.limits.p99, m.limits.errors, m.precision, m.arrivals, m.step
+                "highest rate with {}errors at most {}, to within {}; {}, steps of {}",
+                limits(&m.limits),
+                m.limits.errors,
+                m.precision,
+                m.arrivals,
+                m.step
             ),
             Self::Latency(m) => {
                 format!("latency at {}; {}, {} after {}", m.load, m.arrivals, m.duration, m.warmup)
@@ -25,6 +33,12 @@ impl MeasureKind {
             Self::Storage(m) => m.describe(),
         }
     }
+}
+
+/// `p99 at most 50ms and `.
+fn limits(limits: &Limits) -> String {
+    let of = |name: &str, limit: Option<Nanos>| limit.map(|limit| format!("{name} at most {limit} and "));
+    [of("p95", limits.p95), of("p99", limits.p99)].into_iter().flatten().collect()
 }
 
 impl fmt::Display for Load {

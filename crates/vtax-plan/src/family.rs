@@ -2,6 +2,7 @@
 //!
 //! Each family answers in a folder of its own; [`Workload::model`] is the one place that tells them apart.
 
+pub(crate) mod desktop;
 pub(crate) mod ftp;
 pub(crate) mod http;
 pub(crate) mod network;
@@ -131,6 +132,7 @@ impl Workload {
             Self::Redis(redis) => redis,
             Self::Storage(storage) => storage,
             Self::Ftp(ftp) => ftp.as_ref(),
+            Self::Desktop(desktop) => desktop,
         }
     }
 }

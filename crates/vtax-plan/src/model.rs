@@ -88,7 +88,7 @@ pub enum Study {
     VirtualizedIms,
     /// TCP transfers over physical, virtual, software-defined and emulated links.
     VirtualLinks,
-    /// FTP, VNC and storage servers in virtual machines.
+    /// FTP, VNC and storage servers in virtual machines behind an MPLS VPN.
     VirtualServers,
 }
 

@@ -17,6 +17,7 @@ pub(crate) use self::load::*;
 pub(crate) use self::measures::*;
 pub(crate) use self::path::*;
 use crate::decode::Many;
+pub(crate) use crate::family::desktop::raw::*;
 pub(crate) use crate::family::ftp::raw::*;
 pub(crate) use crate::family::http::raw::*;
 pub(crate) use crate::family::network::raw::*;
@@ -48,7 +49,7 @@ raw! {
         /// `bridged`, `vm-vm`, `mininet` or `nic`.
         default paths: Many<PathRaw> = "bridge",
         /// The software under test: `http`, `apache`, `nginx`, `sip`, `kamailio`, `redis`, `peer`, `disk`,
-        /// `tgt`, `ganesha`, `ftp`, `vsftpd`, `proftpd` or a `command` of your own. Without it, `peer` where the workload is a network test, and `disk` where it is `storage`.
+        /// `tgt`, `ganesha`, `samba`, `nfsd`, `lio`, `ftp`, `vsftpd`, `proftpd`, `tigervnc`, `x11vnc` or a `command` of your own. Without it, `peer` where the workload is a network test, and `disk` where it is `storage`.
         optional services: Many<ServiceRaw>,
         /// What the load generator does. A list as a value makes one cell for each of its items; with
         /// `tcp`, `udp`, `ping` and `rr`, of which there may be a list, it makes one test for each.
@@ -210,6 +211,10 @@ kinds! {
         vsftpd: Vsftpd(FtpServerRaw),
         /// ProFTPD with mod_tls.
         proftpd: Proftpd(FtpServerRaw),
+        /// TigerVNC: X servers that are servers of RFB themselves.
+        tigervnc: Tigervnc(DesktopRaw),
+        /// x11vnc on Xvfb.
+        x11vnc: X11vnc(DesktopRaw),
         /// A service of your own.
         command: Command(CommandRaw),
     }
@@ -234,6 +239,8 @@ kinds! {
         storage: Storage(StorageRaw),
         /// Clients who log in over FTP, move files and leave.
         ftp: Ftp(FtpWorkloadRaw),
+        /// Users of remote desktops: they type, scroll, drag and watch.
+        desktop: Desktop(DesktopWorkloadRaw),
     }
 
     /// What is measured.
@@ -260,7 +267,7 @@ words! {
     StudyRaw(model::Study) = "study", "studies" {
         "virtualized-ims": VirtualizedIms, "A SIP proxy with a database natively, in a virtual machine, and in a fault-tolerant one.";
         "virtual-links": VirtualLinks, "TCP transfers over physical, virtual, software-defined and emulated links.";
-        "virtual-servers": VirtualServers, "FTP, VNC and storage servers in virtual machines.";
+        "virtual-servers": VirtualServers, "FTP, VNC and storage servers in virtual machines behind an MPLS VPN.";
     }
     /// Order of the cells within a round.
     OrderRaw(model::TrialOrder) = "order", "orders" {
@@ -283,6 +290,7 @@ impl WorkloadRaw {
             Self::Redis(_) => Protocol::Redis,
             Self::Storage(_) => Protocol::Storage,
             Self::Ftp(_) => Protocol::Ftp,
+            Self::Desktop(_) => Protocol::Desktop,
             Self::Tcp(_) | Self::Udp(_) | Self::Ping(_) | Self::Rr(_) => Protocol::Network,
         }
     }

@@ -1,7 +1,7 @@
 //! The one list of the report's chapters: what belongs into it is registered here.
 
 use crate::chapter::Chapter;
-use crate::family::{ftp::Ftp, http::Http, network::Network, sip::Sip, storage::Storage};
+use crate::family::{desktop::Desktop, ftp::Ftp, http::Http, network::Network, sip::Sip, storage::Storage};
 use crate::ft::FaultTolerance;
 use crate::general::{
     cpu::Cpu, latency::Latency, provenance::Origin, scalability::Sweeps, time::OverTime, trials::Trials,
@@ -20,6 +20,7 @@ pub(crate) fn chapters() -> Vec<Box<dyn Chapter>> {
         Box::<FaultTolerance>::default(),
         Box::new(Network),
         Box::new(Storage),
+        Box::new(Desktop),
         Box::new(Sweeps),
         Box::new(Cpu),
         Box::new(OverTime),

@@ -6,21 +6,22 @@ use vtax_plan::model::{Cell, Measure, Plan};
 use vtax_store::record::{Finding, TrialRecord, Validity};
 
 use crate::family::{
-    ftp::trial as ftp, http::trial as http, network::trial as network, sip::trial as sip, storage::path,
-    storage::trial as storage,
+    desktop::trial as desktop, ftp::trial as ftp, http::trial as http, network::trial as network,
+    sip::trial as sip, storage::path, storage::trial as storage,
 };
 use crate::ft::trial as faults;
 use crate::general::trial as loads;
 use crate::metric::{Info, Observed};
 
-/// Every metric, in the order of tables: each family's own, then those of all loads, then those of faults.
-const METRICS: [&[Info]; 7] = [
+/// Every metric, in the order of tables: each family's own, then those of all loads, what only desktops have besides, then those of faults.
+const METRICS: [&[Info]; 8] = [
     sip::METRICS,
     http::METRICS,
     ftp::METRICS,
     network::METRICS,
     storage::METRICS,
     loads::METRICS,
+    desktop::METRICS,
     faults::METRICS,
 ];
 
@@ -47,6 +48,7 @@ pub(crate) fn observed(record: &TrialRecord) -> Vec<Observed<'_>> {
         Some(Finding::Latency { .. } | Finding::Throughput { .. }) => {
             let mut values = loads::of_load(record);
             values.extend(ftp::values(record));
+            values.extend(desktop::values(record));
             values
         }
         Some(Finding::Ims(found)) => sip::values(found),
@@ -71,6 +73,7 @@ pub(crate) fn forget_histograms(record: &mut TrialRecord) {
     ftp::forget_histograms(record);
     network::forget_histograms(record);
     storage::forget_histograms(record);
+    desktop::forget_histograms(record);
 }
 
 /// What a measure of a plan is called in the summary: its name, or those of its tests.

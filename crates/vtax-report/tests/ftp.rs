@@ -61,7 +61,7 @@ fn load(cell: &Cell, short: u64) -> LoadResult {
         connections: Vec::new(),
         generator: GeneratorUse::default(),
         samples: Vec::new(),
-        details: Some(Details { ftp: Some(Box::new(details)) }),
+        details: Some(Details { ftp: Some(Box::new(details)), ..Details::default() }),
     }
 }
 

@@ -25,6 +25,9 @@ pub struct CapacityStep {
     pub loss: f64,
     /// 99th percentile of latency from the intended start.
     pub p99: Nanos,
+    /// 95th, where the plan limits it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p95: Option<Nanos>,
     /// Whether it kept to the limits.
     pub passed: bool,
     /// Why not, or why it doesn't count.

@@ -322,7 +322,7 @@ fn what_a_newer_minor_version_added_is_left_out_and_told() {
     one_trial(&mut run);
     drop(run);
     let journal = path.join("journal.jsonl");
-    edit(&journal, "\"minor\":1", "\"minor\":9");
+    edit(&journal, "\"minor\":2", "\"minor\":9");
     edit(
         &journal,
         "{\"event\":\"trial-ended\",",

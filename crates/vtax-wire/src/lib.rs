@@ -3,15 +3,18 @@
 //! A codec here is fed bytes as they arrive, torn wherever the network tore them, and says what
 //! they mean. None touches a socket, allocates, panics, or keeps more than a small fixed state:
 //! one lives in each of a load generator's connections. Only what happens once in a connection, as
-//! the login of iSCSI, may allocate, within bounds.
+//! the login of iSCSI, may allocate, within bounds; and a desktop ([`rfb`]) has its pixels.
 
+pub mod desktop;
 pub mod ftp;
 pub mod http;
 pub mod iscsi;
 pub mod nfs4;
 pub mod pcap;
 pub mod resp;
+pub mod rfb;
 pub mod rpc;
 pub mod scsi;
 pub mod sip;
+pub mod x11;
 pub mod xdr;

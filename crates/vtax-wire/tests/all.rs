@@ -7,6 +7,7 @@ mod mutations;
 mod nfs4;
 mod pcap;
 mod resp;
+mod rfb;
 mod sip;
 mod sip_digest;
 mod sip_torture;

@@ -13,8 +13,9 @@ pub(crate) use dialogue::{Answer, Dialogue, Taken};
 pub(crate) use engine::{Requests, run};
 pub(crate) use merge::{Course, merge};
 pub(crate) use recorder::{Outcome, Recorder, Window};
+pub(crate) use spec::DRAIN_MAX;
 pub use spec::{ConnectionPool, Model, RequestStep, Segment};
-pub(crate) use worker::Finding;
+pub(crate) use worker::{Finding, outcome_of};
 
 #[cfg(test)]
 mod tests;

@@ -31,8 +31,10 @@ pub struct SearchSpec {
     pub precision: Share,
     /// A step passes where at most this share of its intended starts did not succeed...
     pub loss_max: Share,
-    /// ... and, if given, the 99th percentile of latency is at most this.
+    /// ... and, if given, the 99th percentile of latency is at most this...
     pub p99_max: Option<Nanos>,
+    /// ... and, if given, the 95th at most this.
+    pub p95_max: Option<Nanos>,
     /// Most steps, repeated ones included.
     pub steps_max: u32,
 }
@@ -41,9 +43,9 @@ pub struct SearchSpec {
 const RATE_MIN: f64 = 0.5;
 /// Largest factor between two steps.
 const FACTOR_MAX: f64 = 4.0;
-/// A failure is gross, and not tried again, from this loss on or this many times the p99 limit.
+/// A failure is gross, and not tried again, from this loss on or this many times a limit of latency.
 const GROSS_LOSS: f64 = 0.2;
-const GROSS_P99: f64 = 8.0;
+const GROSS_LATENCY: f64 = 8.0;
 
 impl SearchSpec {
     /// A search that knows nothing: from 1000/s, doubling; 5 % precision, 1 % loss.
@@ -57,6 +59,7 @@ impl SearchSpec {
             precision: Share(0.05),
             loss_max: Share(0.01),
             p99_max: None,
+            p95_max: None,
             steps_max: 40,
         }
     }
@@ -90,6 +93,8 @@ pub struct StepOutcome {
     pub rate: Rate,
     /// Share of intended starts that did not succeed ([`crate::Counts::loss`]).
     pub loss: Share,
+    /// 95th percentile of the latency.
+    pub latency_p95: Nanos,
     /// 99th percentile of the latency.
     pub latency_p99: Nanos,
     /// The generator could not carry the step ([`crate::GeneratorUse::limited`]). Matters only
@@ -234,7 +239,7 @@ impl Search {
     }
 
     fn judge(&self, outcome: &StepOutcome) -> StepVerdict {
-        let slow = self.spec.p99_max.is_some_and(|limit| outcome.latency_p99 > limit);
+        let slow = self.limited(outcome).any(|(latency, limit)| latency > limit);
         // A generator in trouble only makes things worse: what passed in spite of it has passed.
         if outcome.loss.0 <= self.spec.loss_max.0 && !slow {
             StepVerdict::Passed
@@ -246,9 +251,16 @@ impl Search {
     }
 
     fn is_gross(&self, outcome: &StepOutcome) -> bool {
-        let p99 = outcome.latency_p99.as_secs_f64();
-        let far = |limit: Nanos| p99 > GROSS_P99 * limit.as_secs_f64();
-        outcome.loss.0 > GROSS_LOSS.max(2.0 * self.spec.loss_max.0) || self.spec.p99_max.is_some_and(far)
+        let far =
+            |(latency, limit): (Nanos, Nanos)| latency.as_secs_f64() > GROSS_LATENCY * limit.as_secs_f64();
+        outcome.loss.0 > GROSS_LOSS.max(2.0 * self.spec.loss_max.0) || self.limited(outcome).any(far)
+    }
+
+    /// Percentiles of latency that have limits, with these.
+    fn limited(&self, outcome: &StepOutcome) -> impl Iterator<Item = (Nanos, Nanos)> + use<> {
+        let p95 = self.spec.p95_max.map(|limit| (outcome.latency_p95, limit));
+        let p99 = self.spec.p99_max.map(|limit| (outcome.latency_p99, limit));
+        p95.into_iter().chain(p99)
     }
 
     fn is_spent(&self) -> bool {
@@ -295,6 +307,7 @@ mod tests {
         StepOutcome {
             rate,
             loss: Share((1.0 - 1.0 / share).max(0.0)),
+            latency_p95: Nanos::from_secs_f64(p99 * 0.65),
             latency_p99: Nanos::from_secs_f64(p99),
             generator_limited: false,
         }
@@ -310,6 +323,15 @@ mod tests {
 
     fn spec() -> SearchSpec {
         SearchSpec { p99_max: Some(Nanos::from_millis(20)), ..SearchSpec::blind(Rate(1e6)) }
+    }
+
+    /// With a p95 of 0.65 ms / (1 - share), 6.5 ms are reached at 90 % of the capacity.
+    #[test]
+    fn a_search_keeps_to_a_limit_of_the_95th_percentile() {
+        let spec = SearchSpec { p95_max: Some(Nanos(6_500_000)), ..SearchSpec::blind(Rate(1e6)) };
+        let found = search(spec, |rate| server(10_000.0, rate));
+        let (lower, upper) = (found.lower.unwrap().0, found.upper.unwrap().0);
+        assert!(lower <= 9_000.0 && upper >= 9_000.0 && upper <= lower * 1.051, "{lower} {upper}");
     }
 
     /// With a p99 of 1 ms / (1 - share), 20 ms are reached at 95 % of the capacity.
@@ -450,7 +472,7 @@ mod tests {
         ) {
             let spec = SearchSpec {
                 start: Rate(start), factor, factor_max, max: Rate(max), precision: Share(precision),
-                loss_max: Share(0.01), p99_max: None, steps_max: steps,
+                loss_max: Share(0.01), p99_max: None, p95_max: None, steps_max: steps,
             };
             let mut count = 0;
             let found = search(spec, |rate| {
@@ -458,7 +480,7 @@ mod tests {
                 let answer = answers[count % answers.len()];
                 StepOutcome {
                     rate, loss: Share(if answer == 0 { 0.0 } else { 0.1 }),
-                    latency_p99: Nanos::ZERO, generator_limited: answer == 2,
+                    latency_p95: Nanos::ZERO, latency_p99: Nanos::ZERO, generator_limited: answer == 2,
                 }
             });
             prop_assert!(found.steps.len() <= steps.max(1) as usize);

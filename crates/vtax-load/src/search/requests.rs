@@ -23,6 +23,7 @@ impl StepOutcome {
         Self {
             rate,
             loss: Share(loss),
+            latency_p95: result.latency.quantile(0.95),
             latency_p99: result.latency.quantile(0.99),
             generator_limited: matches!(result.doubt(), Some(Doubt::GeneratorLimited(_))),
         }

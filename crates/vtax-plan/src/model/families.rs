@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use vtax_units::Nanos;
 
+pub use crate::family::desktop::limits as desktop_limits;
+pub use crate::family::desktop::model::*;
 pub use crate::family::ftp::limits as ftp_limits;
 pub use crate::family::ftp::model::*;
 pub use crate::family::http::model::*;
@@ -74,6 +76,10 @@ pub enum ServiceKind {
     Vsftpd(FtpServerOptions),
     /// ProFTPD.
     Proftpd(FtpServerOptions),
+    /// TigerVNC: X servers that are servers of RFB themselves.
+    Tigervnc(DesktopOptions),
+    /// x11vnc: shows X servers without a screen (Xvfb) by RFB.
+    X11vnc(DesktopOptions),
     /// A service of the user's own.
     Command(CommandService),
 }
@@ -123,6 +129,8 @@ pub enum Workload {
     Storage(StorageWorkload),
     /// Clients who log in, move files and leave.
     Ftp(Box<FtpWorkload>),
+    /// Users of remote desktops.
+    Desktop(DesktopWorkload),
 }
 
 /// What a service speaks and a workload needs.
@@ -140,6 +148,8 @@ pub enum Protocol {
     Storage,
     /// FTP.
     Ftp,
+    /// RFB, of remote desktops.
+    Desktop,
 }
 
 impl Protocol {
@@ -153,6 +163,7 @@ impl Protocol {
             Self::Redis => &["redis"],
             Self::Storage => &["storage"],
             Self::Ftp => &["ftp"],
+            Self::Desktop => &["desktop"],
         }
     }
 }
@@ -174,18 +185,19 @@ pub struct ServiceFacts<'a> {
     pub packages: &'static [&'static str],
 }
 
+impl ServiceFacts<'static> {
+    /// Of a service that is part of vtax and has as many workers as it likes.
+    fn of(word: &'static str, words: &'static str, protocol: Protocol, port: u16) -> Self {
+        let words = Cow::Borrowed(words);
+        Self { word, words, protocol: Some(protocol), port, workers: None, packages: &[] }
+    }
+}
+
 impl ServiceKind {
     /// What is known of it. Nothing else in vtax says so again.
     #[must_use]
     pub fn facts(&self) -> ServiceFacts<'_> {
-        let of = |word, words, protocol, port| ServiceFacts {
-            word,
-            words: Cow::Borrowed(words),
-            protocol: Some(protocol),
-            port,
-            workers: None,
-            packages: &[],
-        };
+        let of = ServiceFacts::of;
         let http = |word, words, web: &WebOptions| ServiceFacts {
             workers: web.workers,
             ..of(word, words, Protocol::Http, web.port)
@@ -235,6 +247,14 @@ impl ServiceKind {
             Self::Proftpd(ftp) => ServiceFacts {
                 packages: &["proftpd-core", "proftpd-mod-crypto"],
                 ..of("proftpd", "ProFTPD, private configuration", Protocol::Ftp, ftp.port)
+            },
+            Self::Tigervnc(desktop) => ServiceFacts {
+                packages: &["tigervnc-standalone-server"],
+                ..of("tigervnc", "TigerVNC, an X server for each desktop", Protocol::Desktop, desktop.port)
+            },
+            Self::X11vnc(desktop) => ServiceFacts {
+                packages: &["x11vnc", "xvfb"],
+                ..of("x11vnc", "x11vnc on Xvfb, both for each desktop", Protocol::Desktop, desktop.port)
             },
             Self::Command(command) => ServiceFacts {
                 word: "command",

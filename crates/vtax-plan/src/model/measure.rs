@@ -63,7 +63,16 @@ pub struct Limits {
     /// Share of requests that may fail or stay unanswered.
     pub errors: Share,
     /// The 99th percentile of latency from the intended start.
-    pub p99: Nanos,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99: Option<Nanos>,
+    /// The 95th; plans of before there was this key limit none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p95: Option<Nanos>,
+}
+
+impl Limits {
+    /// The limit of the 99th percentile where a plan limits no latency.
+    pub const P99: Nanos = Nanos::from_millis(50);
 }
 
 /// Latency at a given load.

@@ -31,8 +31,10 @@ raw! {
     struct LimitsRaw = "`limits`" {
         /// Share of requests that may fail or stay unanswered.
         default errors: Share = "0.1%",
-        /// The 99th percentile of latency, counted from the intended start.
-        default p99: Nanos = "50ms",
+        /// The 99th percentile of latency, counted from the intended start; `50ms` where `p95` isn't given.
+        optional p99: Nanos,
+        /// The 95th percentile of latency, counted from the intended start.
+        optional p95: Nanos,
     }
 
     /// Options of `latency`. A list of loads makes a measure for each.

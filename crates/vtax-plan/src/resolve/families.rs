@@ -4,7 +4,7 @@ use super::sut::command;
 use super::variants::{Named, Variants, unique};
 use crate::decode::{Item, Many};
 use crate::diagnose::{Report, listed};
-use crate::family::{ftp, http, network, redis, sip, storage};
+use crate::family::{desktop, ftp, http, network, redis, sip, storage};
 use crate::model::{Protocol, Service, ServiceKind, Workload};
 use crate::raw::{ServiceRaw, WorkloadRaw};
 use crate::source::Spanned;
@@ -29,6 +29,8 @@ pub(super) fn services(raw: &Many<ServiceRaw>, report: &mut Report) -> Vec<Named
             ServiceRaw::Ftp(raw) => ftp::resolve::server(raw, ServiceKind::Ftp, report),
             ServiceRaw::Vsftpd(raw) => ftp::resolve::server(raw, ServiceKind::Vsftpd, report),
             ServiceRaw::Proftpd(raw) => ftp::resolve::server(raw, ServiceKind::Proftpd, report),
+            ServiceRaw::Tigervnc(raw) => desktop::resolve::server(raw, ServiceKind::Tigervnc, report),
+            ServiceRaw::X11vnc(raw) => desktop::resolve::server(raw, ServiceKind::X11vnc, report),
             ServiceRaw::Command(raw) => command(raw, report)?,
         };
         let name = variants.0.first().map(|variant| variant.value.name.clone())?;
@@ -54,6 +56,7 @@ pub(super) fn workloads(raw: &Spanned<Many<WorkloadRaw>>, report: &mut Report) -
         WorkloadRaw::Redis(raw) => redis::resolve::workload(raw, report),
         WorkloadRaw::Storage(raw) => storage::resolve::workload(raw, report),
         WorkloadRaw::Ftp(raw) => ftp::resolve::workload(raw, report),
+        WorkloadRaw::Desktop(raw) => desktop::resolve::workload(raw, report),
         WorkloadRaw::Tcp(_) | WorkloadRaw::Udp(_) | WorkloadRaw::Ping(_) | WorkloadRaw::Rr(_) => {
             network::resolve::workload(&raw.value, report)
         }

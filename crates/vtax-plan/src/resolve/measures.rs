@@ -95,10 +95,17 @@ fn capacity(raw: &CapacityRaw, plan: &PlanRaw, report: &mut Report) -> Measure {
         report.error(raw.start.span, format!("the search starts at {start}, above its `max` of {max}"));
     }
     share_in(&limits.errors, "errors", -1e-9, 1.0, report);
-    let p99 = duration_in(&limits.p99, "p99", Nanos(1), LONGEST, report);
-    if let Some(workload) = plan.workload.as_ref().and_then(|w| w.value.items.first()) {
-        http::resolve::check_limit(&limits.p99, &workload.value, report);
-    }
+    let workload = plan.workload.as_ref().and_then(|w| w.value.items.first());
+    let default = Spanned { value: Limits::P99, span: raw.limits.span };
+    let p99 = limits.p99.as_ref().or_else(|| limits.p95.is_none().then_some(&default));
+    let mut latency = |limit: Option<&Spanned<Nanos>>, key| {
+        let limit = limit?;
+        if let Some(workload) = workload {
+            http::resolve::check_limit(limit, &workload.value, report);
+        }
+        Some(duration_in(limit, key, Nanos(1), LONGEST, report))
+    };
+    let (p95, p99) = (latency(limits.p95.as_ref(), "p95"), latency(p99, "p99"));
     duration_in(&raw.settle, "settle", Nanos::ZERO, LONGEST, report);
     let kind = CapacityMeasure {
         start: raw.start.value,
@@ -107,7 +114,7 @@ fn capacity(raw: &CapacityRaw, plan: &PlanRaw, report: &mut Report) -> Measure {
         step: duration_in(&raw.step, "step", SHORTEST_STEP, LONGEST, report),
         settle: raw.settle.value,
         arrivals: raw.arrivals.value.0,
-        limits: Limits { errors: limits.errors.value, p99 },
+        limits: Limits { errors: limits.errors.value, p99, p95 },
     };
     let name = raw.name.as_ref().map_or_else(|| "capacity".into(), |n| check_name(n, report));
     Measure { name, kind: MeasureKind::Capacity(kind) }

@@ -1,5 +1,6 @@
 //! The families of workloads, each with its instrument. Only this file tells them apart.
 
+mod desktop;
 mod ftp;
 mod http;
 mod network;
@@ -23,6 +24,9 @@ pub(crate) fn instrument<'a>(workload: &'a Workload, service: &'a ServiceKind) -
         Workload::Redis(redis) => Box::new(Requests::new(|ends, seed| redis::load(redis, ends.target, seed))),
         Workload::Ftp(ftp) => {
             Box::new(Requests::new(|ends, seed| ftp::load(ftp, ends.target, ends.sources, seed)))
+        }
+        Workload::Desktop(desktop) => {
+            Box::new(Requests::new(|ends, seed| desktop::load(desktop, service, ends.target, seed)))
         }
     }
 }

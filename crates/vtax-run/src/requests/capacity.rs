@@ -3,7 +3,7 @@
 use vtax_agent::AgentError;
 use vtax_load::LoadResult;
 use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome, StepVerdict};
-use vtax_plan::model::CapacityMeasure;
+use vtax_plan::model::{CapacityMeasure, Limits};
 use vtax_store::record::{CapacityOutcome, CapacityStep, Finding, InvalidReason, Validity};
 use vtax_units::{Rate, Share};
 
@@ -62,7 +62,8 @@ impl Capacity<'_> {
             start: measure.start,
             precision: measure.precision,
             loss_max: measure.limits.errors,
-            p99_max: Some(measure.limits.p99),
+            p99_max: measure.limits.p99,
+            p95_max: measure.limits.p95,
             steps_max: MOST_STEPS,
             ..SearchSpec::blind(measure.max)
         };
@@ -93,20 +94,27 @@ fn capacity_step(
         StepVerdict::Failed if outcome.loss.0 > limits.errors.0 => {
             Some(format!("{} of the requests failed, more than {}", percent(outcome.loss), limits.errors))
         }
-        StepVerdict::Failed => Some(format!(
-            "the 99th percentile of latency was {:.1} ms, over the limit of {}",
-            outcome.latency_p99.as_secs_f64() * 1e3,
-            limits.p99
-        )),
+        StepVerdict::Failed => too_slow(limits, outcome),
     };
     CapacityStep {
         offered: outcome.rate,
         goodput: result.throughput(),
         loss: outcome.loss.0,
         p99: outcome.latency_p99,
+        p95: limits.p95.map(|_| outcome.latency_p95),
         passed: verdict == StepVerdict::Passed,
         reason,
     }
+}
+
+/// Which limit of latency a step was over.
+fn too_slow(limits: &Limits, outcome: &StepOutcome) -> Option<String> {
+    let limited = [("95th", limits.p95, outcome.latency_p95), ("99th", limits.p99, outcome.latency_p99)];
+    let mut limited = limited.into_iter().filter_map(|(name, limit, found)| Some((name, limit?, found)));
+    limited.rfind(|(_, limit, found)| found > limit).map(|(name, limit, found)| {
+        let found = found.as_secs_f64() * 1e3;
+        format!("the {name} percentile of latency was {found:.1} ms, over the limit of {limit}")
+    })
 }
 
 fn percent(share: Share) -> String {

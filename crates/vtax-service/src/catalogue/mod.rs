@@ -5,6 +5,7 @@
 
 mod apache;
 mod command;
+mod desktop;
 mod disk;
 mod entry;
 mod ftp;
@@ -53,6 +54,8 @@ fn entry(kind: &ServiceKind) -> Box<dyn Entry + '_> {
         ServiceKind::Ftp(options) => Box::new(ftp::Ftp(options)),
         ServiceKind::Vsftpd(options) => Box::new(vsftpd::Vsftpd(options)),
         ServiceKind::Proftpd(options) => Box::new(proftpd::Proftpd(options)),
+        ServiceKind::Tigervnc(options) => Box::new(desktop::Tigervnc(options)),
+        ServiceKind::X11vnc(options) => Box::new(desktop::X11vnc(options)),
         ServiceKind::Command(own) => Box::new(command::Own(own)),
     }
 }
@@ -71,6 +74,7 @@ pub fn packages() -> Vec<Package> {
         samba::packages(),
         mounts::packages(),
         vsftpd::packages(),
+        desktop::packages(),
     ]
     .concat()
 }

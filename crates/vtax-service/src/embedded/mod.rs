@@ -2,6 +2,7 @@
 
 mod connection;
 mod date;
+pub mod desktop;
 mod document;
 pub mod ftp;
 pub mod http;

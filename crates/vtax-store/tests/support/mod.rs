@@ -99,6 +99,7 @@ pub(crate) fn load() -> LoadResult {
                 outcome: (i % 9) as u8,
             })
             .collect(),
+        details: None,
     }
 }
 

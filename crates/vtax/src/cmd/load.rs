@@ -1,5 +1,6 @@
 //! `vtax load`: the load engine alone, against any server.
 
+mod desktop;
 mod end;
 mod failure;
 mod ftp;
@@ -26,6 +27,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Load {
+    Desktop(Box<desktop::Args>),
     Http(Box<http::Args>),
     Redis(Box<redis::Args>),
     Ftp(Box<ftp::Args>),
@@ -39,6 +41,7 @@ enum Load {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     match &args.protocol {
+        Load::Desktop(args) => desktop::run(args),
         Load::Http(args) => http::run(args),
         Load::Redis(args) => redis::run(args),
         Load::Ftp(args) => ftp::run(args),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
-use vtax_service::embedded::{ftp, http, kernel, sip};
+use vtax_service::embedded::{desktop, ftp, http, kernel, sip};
 use vtax_units::Nanos;
 
 use super::subscribers::SubscriberArgs;
@@ -46,6 +46,15 @@ enum Service {
     },
     /// An FTP server of one directory, with TLS where it has a certificate.
     Ftp(Ftp),
+    /// What a remote desktop shows: text, a picture and a film on the display of an X server, which answer inputs.
+    Desktop {
+        /// Number of the display.
+        #[arg(long)]
+        display: u32,
+        /// Seed of what is shown.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
 }
 
 /// The options of the SIP server.
@@ -135,6 +144,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Service::Ftp(options) => {
             let server = options.server().bad_input()?;
             ftp::serve(&server, &never, ready("ftp://")).map_err(anyhow::Error::from)
+        }
+        Service::Desktop { display, seed } => {
+            let shown = || drop(writeln!(std::io::stdout(), "the content is on display :{display}"));
+            desktop::serve(*display, *seed, shown).map_err(anyhow::Error::from)
         }
         Service::Sip(sip) => sip::serve(&sip.options(), &never, ready("sip:")).map_err(anyhow::Error::from),
         Service::Nfsd { description } => {

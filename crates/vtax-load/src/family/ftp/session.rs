@@ -67,7 +67,7 @@ impl FtpSession {
     /// The step makes no sense, the kernel refuses what the engine needs, or the step was cancelled before its warm-up had passed.
     pub fn run_step(&self, step: &RequestStep, control: &Control) -> Result<LoadResult, LoadError> {
         let (mut result, details) = self.load.run(step, control, None)?;
-        result.details = Some(Details { ftp: Some(Box::new(details)) });
+        result.details = Some(Details { ftp: Some(Box::new(details)), ..Details::default() });
         Ok(result)
     }
 }

@@ -282,7 +282,7 @@ impl<D: Dialogue> Worker<'_, D> {
     }
 }
 
-pub(super) fn outcome_of(error: Errno) -> Outcome {
+pub(crate) fn outcome_of(error: Errno) -> Outcome {
     match error {
         Errno::CONNREFUSED => Outcome::Refused,
         Errno::CONNRESET | Errno::PIPE | Errno::CONNABORTED => Outcome::Reset,

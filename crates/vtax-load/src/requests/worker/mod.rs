@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use vtax_sys::{SysError, sched};
 use vtax_units::Nanos;
 
-use self::connection::outcome_of;
+pub(crate) use self::connection::outcome_of;
 use super::dialogue::Dialogue;
 use super::recorder::{Outcome, Recorder, Window};
 use super::slots::{Phase, Slots};

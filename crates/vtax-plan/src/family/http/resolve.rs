@@ -88,13 +88,13 @@ fn is_origin_form(target: &str) -> bool {
 }
 
 /// Refuses a limit on latency that requests can't exceed because they fail before.
-pub(crate) fn check_limit(p99: &Spanned<Nanos>, workload: &WorkloadRaw, report: &mut Report) {
+pub(crate) fn check_limit(latency: &Spanned<Nanos>, workload: &WorkloadRaw, report: &mut Report) {
     let WorkloadRaw::Http(http) = workload else { return };
-    let limit = p99.value;
+    let limit = latency.value;
     for timeout in http.timeout.value.items.iter().filter(|t| t.value <= limit) {
         report
             .error(
-                p99.span,
+                latency.span,
                 format!("the limit of {limit} is never exceeded, as requests fail after {}", timeout.text),
             )
             .help("raise the workload's `timeout` or lower the limit");

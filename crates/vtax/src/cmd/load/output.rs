@@ -239,11 +239,16 @@ pub(super) fn search_json(target: &str, bracket: &Bracket, ended: Ended) -> Resu
     out::json(&Found { url: target, ended, capacity: bracket })
 }
 
-pub(super) fn search_text(bracket: &Bracket, p99: Option<Nanos>, loss: Share) -> Result<(), Failure> {
-    let limits = match p99 {
-        Some(p99) => format!("p99 at most {}, loss at most {loss}", millis(p99)),
-        None => format!("loss at most {loss}"),
-    };
+/// `latency` are the limits of its 95th and 99th percentiles.
+pub(super) fn search_text(
+    bracket: &Bracket,
+    latency: (Option<Nanos>, Option<Nanos>),
+    loss: Share,
+) -> Result<(), Failure> {
+    let of =
+        |name: &str, limit: Option<Nanos>| limit.map(|limit| format!("{name} at most {}, ", millis(limit)));
+    let limits: String = [of("p95", latency.0), of("p99", latency.1)].into_iter().flatten().collect();
+    let limits = format!("{limits}loss at most {loss}");
     let lower = bracket.lower.map_or(0.0, |rate| rate.0);
     let upper = bracket.upper.map_or(f64::INFINITY, |rate| rate.0);
     let found = match bracket.ending {

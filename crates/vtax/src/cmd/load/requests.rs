@@ -28,7 +28,7 @@ pub(super) struct RequestArgs {
     /// Connections: with --rate the most at once [default: 1024], else how many send one request
     /// after another.
     #[arg(long)]
-    connections: Option<u32>,
+    pub(super) connections: Option<u32>,
     /// Recorded time; with --search, of each step [default: 10s, with --search 3s].
     #[arg(long)]
     duration: Option<Nanos>,
@@ -62,6 +62,9 @@ pub(super) struct RequestArgs {
     /// With --search: limit of the 99th percentile of latency.
     #[arg(long, requires = "search")]
     p99: Option<Nanos>,
+    /// With --search: limit of the 95th percentile of latency.
+    #[arg(long, requires = "search")]
+    p95: Option<Nanos>,
     /// With --search: rate that is not exceeded.
     #[arg(long, default_value = "1M/s", requires = "search")]
     max: Rate,
@@ -70,7 +73,7 @@ pub(super) struct RequestArgs {
     precision: Share,
     /// Print the result as JSON.
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
     /// Print no progress.
     #[arg(long, short)]
     quiet: bool,
@@ -164,6 +167,7 @@ fn search<S: RequestSpec>(args: &RequestArgs, load: &RequestLoad<S>, watch: &Wat
     let limits = SearchSpec {
         loss_max: args.loss,
         p99_max: args.p99,
+        p95_max: args.p95,
         precision: args.precision,
         ..SearchSpec::blind(args.max)
     };
@@ -178,7 +182,7 @@ fn search<S: RequestSpec>(args: &RequestArgs, load: &RequestLoad<S>, watch: &Wat
     if args.json {
         output::search_json(&load.target, &bracket, Ended::of(interrupted))?;
     } else {
-        output::search_text(&bracket, args.p99, args.loss)?;
+        output::search_text(&bracket, (args.p95, args.p99), args.loss)?;
     }
     Ok(match bracket.ending {
         _ if interrupted => Exit::Interrupted,

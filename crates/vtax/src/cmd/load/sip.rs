@@ -354,6 +354,7 @@ fn search(args: &Args, watch: &Watch, session: &mut SipSession, mut profile: Sip
             } else {
                 output::ihs(phase)
             }),
+            latency_p95: all.quantile(0.95),
             latency_p99: all.quantile(0.99),
             generator_limited: phase.generator.limited.is_some(),
         });

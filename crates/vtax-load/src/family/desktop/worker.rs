@@ -1,0 +1,513 @@
+//! One worker: an epoll loop over its own sessions.
+//!
+//! All times are nanoseconds since the step's epoch. Nothing here allocates, locks or shares for an action.
+
+use std::iter::Peekable;
+use std::mem::MaybeUninit;
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use vtax_sys::{SysError, sched};
+use vtax_units::Nanos;
+use vtax_wire::rfb::Tally;
+
+use super::desk::{Broken, Desk, Phase, Told};
+use super::result::{DesktopFigures, Kind};
+use super::spec::DesktopSpec;
+use crate::drive::{EventLoop, Rest, Usage};
+use crate::requests::{Finding, Outcome, Recorder, Window, outcome_of};
+use crate::{Arrivals, Control, LatencyHistogram, LoadError};
+
+/// Events taken from the kernel at once.
+const EVENTS: usize = 64;
+/// One read's most.
+const BUFFER_BYTES: usize = 256 * 1024;
+/// Reads of one session before others have their turn.
+const READS_MAX: u32 = 8;
+/// Starts in a row before events are looked at again.
+const STARTS_MAX: u32 = 64;
+/// Longest sleep, so that a cancellation is seen.
+const SLEEP_MAX: u64 = 20_000_000;
+/// How often progress is handed over, and looked for what took too long.
+const PROGRESS: u64 = 20_000_000;
+const SCAN: u64 = 5_000_000;
+/// How long a session waits before it is connected again.
+const PAUSE: u64 = 100_000_000;
+/// The same where the server said what can't be lived with: servers lock out who tries a wrong password often.
+const LONG_PAUSE: u64 = 1_000_000_000;
+/// Sessions that one worker connects at once. Each costs the server a picture of the whole desktop.
+const OPENING_MAX: usize = 16;
+
+/// What all workers of a step have in common.
+#[derive(Debug)]
+pub(super) struct Job<'a> {
+    pub(super) spec: &'a DesktopSpec,
+    pub(super) window: Window,
+    /// How long answers are waited for after the window's end.
+    pub(super) drain: u64,
+    pub(super) timeout: u64,
+    /// CLOCK_MONOTONIC at the start.
+    pub(super) epoch: Nanos,
+}
+
+/// What one worker found.
+pub(super) struct Found {
+    pub(super) finding: Finding,
+    pub(super) figures: DesktopFigures,
+}
+
+/// What a worker has for its sessions, and which they are.
+pub(super) struct Share<'a> {
+    pub(super) desks: Vec<(usize, &'a mut Desk)>,
+    /// The first so many act.
+    pub(super) active: usize,
+}
+
+pub(super) struct Worker<'a> {
+    job: &'a Job<'a>,
+    control: &'a Control,
+    share: Share<'a>,
+    events: EventLoop,
+    buffer: Box<[u8]>,
+    /// `None` in a closed loop.
+    arrivals: Option<Peekable<Arrivals>>,
+    /// Whose turn it is.
+    turn: usize,
+    recorder: Recorder,
+    figures: DesktopFigures,
+    by_kind: [LatencyHistogram; Kind::ALL.len()],
+    /// What was read when the recorded time began.
+    before: Option<Vec<Tally>>,
+    now: u64,
+    /// When no more actions start.
+    stop: u64,
+    next_progress: u64,
+    next_scan: u64,
+    /// How the last connection failed, where none stands.
+    failure: Option<Outcome>,
+    from: Option<Usage>,
+    to: Option<Usage>,
+}
+
+impl<'a> Worker<'a> {
+    pub(super) fn new(
+        job: &'a Job<'a>,
+        control: &'a Control,
+        share: Share<'a>,
+        arrivals: Option<Arrivals>,
+        recorder: Recorder,
+    ) -> Result<Self, LoadError> {
+        let events = EventLoop::new()?;
+        let mut worker = Self {
+            job,
+            control,
+            share,
+            events,
+            buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
+            arrivals: arrivals.map(Iterator::peekable),
+            turn: 0,
+            recorder,
+            figures: DesktopFigures::default(),
+            by_kind: std::array::from_fn(|_| LatencyHistogram::new()),
+            before: None,
+            now: 0,
+            stop: job.window.to,
+            next_progress: 0,
+            next_scan: 0,
+            failure: None,
+            from: None,
+            to: None,
+        };
+        for id in 0..worker.share.desks.len() {
+            worker.share.desks[id].1.begin_step(job.spec.users.stay.0);
+            if worker.share.desks[id].1.socket.is_some() {
+                worker.watch(id).map_err(|source| LoadError::System {
+                    operation: "watch a socket",
+                    source: source.into(),
+                })?;
+                // One that is still being opened is counted once it stands.
+                if worker.share.desks[id].1.is_ready() {
+                    worker.recorder.connected(0);
+                }
+            }
+        }
+        Ok(worker)
+    }
+
+    fn watch(&mut self, id: usize) -> rustix::io::Result<()> {
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        let Some(socket) = &self.share.desks[id].1.socket else { return Ok(()) };
+        epoll::add(self.events.epoll(), socket, EventData::new_u64(id as u64), flags)
+    }
+
+    /// Carries out this worker's share of the step.
+    pub(super) fn run(mut self) -> Result<Found, SysError> {
+        let epoch = self.job.epoch;
+        let clock = || sched::monotonic().saturating_sub(epoch).0;
+        let mut events = [MaybeUninit::uninit(); EVENTS];
+        self.tell_time();
+        while self.go_on()? {
+            self.relieve();
+            self.dispatch();
+            if self.now >= self.next_scan {
+                self.next_scan = self.now + SCAN;
+                self.expire();
+                self.connect();
+            }
+            let rest = self.rest();
+            let (ready, now) = self.events.wait(&mut events, rest, clock)?;
+            self.now = now;
+            for event in ready {
+                self.ready(event.data.u64() as usize);
+            }
+        }
+        self.finish()
+    }
+
+    fn tell_time(&mut self) {
+        self.now = sched::monotonic().saturating_sub(self.job.epoch).0;
+    }
+
+    fn desk(&mut self, id: usize) -> &mut Desk {
+        self.share.desks[id].1
+    }
+
+    /// Passes the marks of the step's course; false once it is over.
+    fn go_on(&mut self) -> Result<bool, SysError> {
+        let now = self.now;
+        self.recorder.tick(now);
+        if now >= self.next_progress {
+            self.control.add(&self.recorder.take_progress(now));
+            self.next_progress = now + PROGRESS;
+        }
+        if self.control.is_cancelled() && self.stop > now {
+            self.stop = now;
+        }
+        if now >= self.job.window.from && self.from.is_none() {
+            self.from = Some(Usage::now(now, self.events.pacer.polled)?);
+            self.before = Some(self.share.desks.iter().map(|(_, desk)| desk.tally()).collect());
+        }
+        if now < self.stop {
+            return Ok(true);
+        }
+        if self.to.is_none() {
+            self.to = Some(Usage::now(now, self.events.pacer.polled)?);
+            self.count();
+        }
+        let waiting =
+            self.share.desks.iter().any(|(_, desk)| !desk.under_way.is_empty() || !desk.due.is_empty());
+        Ok(waiting && now < self.stop + self.job.drain && !self.control.is_cancelled())
+    }
+
+    /// What came over the wire in the recorded time.
+    fn count(&mut self) {
+        let Some(before) = self.before.take() else { return };
+        for (from, (_, desk)) in before.iter().zip(&self.share.desks) {
+            self.figures.tally(from, &desk.tally());
+            self.figures.connected += u32::from(desk.is_ready());
+            self.figures.continuous += u32::from(desk.continuous);
+        }
+        self.figures.sessions = self.share.active as u32;
+    }
+
+    /// The next intended start of an open loop, if the step still has one.
+    fn next_start(&mut self) -> Option<u64> {
+        let stop = self.stop;
+        self.arrivals.as_mut()?.peek().map(|start| start.0).filter(|start| *start < stop)
+    }
+
+    /// Gives each action that is due to its user, and has users act who can.
+    fn dispatch(&mut self) {
+        if self.arrivals.is_none() {
+            return self.dispatch_closed();
+        }
+        for _ in 0..STARTS_MAX {
+            let Some(start) = self.next_start().filter(|start| *start <= self.now) else { return };
+            self.events.pacer.started(start);
+            self.arrivals.as_mut().and_then(Iterator::next);
+            let id = self.turn % self.share.active.max(1);
+            self.turn += 1;
+            self.give(id, start);
+        }
+    }
+
+    fn give(&mut self, id: usize, start: u64) {
+        let Some(failure) = self.failure.filter(|_| !self.desk(id).is_ready()) else {
+            if !self.desk(id).is_due(start) {
+                self.recorder.missed(start, false);
+            }
+            return self.act(id);
+        };
+        self.recorder.started(start, None);
+        self.recorder.ended(start, self.now, failure, 0);
+    }
+
+    /// Has a user take the actions that are due, as far as the pace allows.
+    fn act(&mut self, id: usize) {
+        let (now, timeout) = (self.now, self.job.timeout);
+        let desk = &mut *self.share.desks[id].1;
+        while desk.has_room() {
+            let Some(start) = desk.due.pop_front() else { break };
+            if start + timeout <= now {
+                self.recorder.missed(start, false);
+                continue;
+            }
+            let own = now - start.max(desk.available_since).min(now);
+            desk.act(start);
+            self.recorder.started(start, Some((now - start, own)));
+        }
+        self.flush(id);
+    }
+
+    fn dispatch_closed(&mut self) {
+        if self.now >= self.stop {
+            return;
+        }
+        let now = self.now;
+        for id in 0..self.share.active {
+            let desk = &mut *self.share.desks[id].1;
+            if desk.has_room() && desk.under_way.is_empty() && desk.thinks_until <= now {
+                desk.act(now);
+                self.recorder.started(now, None);
+                self.flush(id);
+            }
+        }
+    }
+
+    fn flush(&mut self, id: usize) {
+        let now = self.now;
+        match self.desk(id).flush() {
+            Ok(sent) => self.recorder.sent(now, sent),
+            Err(broken) => self.end(id, &broken),
+        }
+    }
+
+    /// Has users leave whose time is over. Others are connected in their places with the next ones.
+    fn relieve(&mut self) {
+        let now = self.now;
+        if self.job.spec.users.stay == Nanos::ZERO || now >= self.stop {
+            return;
+        }
+        for (_, desk) in &mut self.share.desks {
+            if desk.leave(now) {
+                self.recorder.disconnected(now, false);
+                // Not with the next look for what took too long, but now.
+                self.next_scan = now;
+            }
+        }
+    }
+
+    /// Begins connections, not too many at once.
+    fn connect(&mut self) {
+        let mut opening = self
+            .share
+            .desks
+            .iter()
+            .filter(|(_, d)| matches!(d.phase, Phase::Opening(_) | Phase::First))
+            .count();
+        for id in 0..self.share.desks.len() {
+            let now = self.now;
+            let (number, desk) = &mut self.share.desks[id];
+            if opening >= OPENING_MAX || !matches!(desk.phase, Phase::Down(until) if until <= now) {
+                continue;
+            }
+            let connected = desk.connect(self.job.spec, *number, now);
+            match connected.and_then(|()| self.watch(id).map_err(Broken::System)) {
+                Ok(()) => opening += 1,
+                Err(broken) => self.end(id, &broken),
+            }
+        }
+    }
+
+    /// Ends a session; what is under way ends with it.
+    fn end(&mut self, id: usize, broken: &Broken) {
+        let now = self.now;
+        let outcome = match broken {
+            Broken::System(error) => outcome_of(*error),
+            Broken::Closed => Outcome::Reset,
+            Broken::Protocol(_) | Broken::Tls(_) => Outcome::Protocol,
+            Broken::Stuck => Outcome::ClientTimeout,
+        };
+        self.figures.trouble = Some(broken.words());
+        let desk = &mut *self.share.desks[id].1;
+        let stood = desk.is_ready();
+        if !stood {
+            self.failure = Some(outcome);
+        }
+        let pause = if matches!(broken, Broken::Protocol(_) | Broken::Tls(_)) { LONG_PAUSE } else { PAUSE };
+        desk.disconnect(now + pause);
+        while let Some(action) = desk.under_way.pop_front() {
+            self.recorder.ended(action.start, now, outcome, 0);
+        }
+        if stood {
+            self.recorder.disconnected(now, true);
+        }
+    }
+
+    /// A socket can be read or written.
+    fn ready(&mut self, id: usize) {
+        self.flush(id);
+        for _ in 0..READS_MAX {
+            // The buffer is lent so that the session can be read into it.
+            let mut buffer = std::mem::take(&mut self.buffer);
+            let more = self.receive(id, &mut buffer);
+            self.buffer = buffer;
+            match more {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(broken) => return self.end(id, &broken),
+            }
+        }
+        // Epoll tells of what comes, not of what is there: it is told again where the session is watched anew.
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        if let Some(socket) = &self.share.desks[id].1.socket {
+            // A socket that is watched can be watched again.
+            let _ = epoll::modify(self.events.epoll(), socket, EventData::new_u64(id as u64), flags);
+        }
+    }
+
+    /// Reads once; true where there may be more.
+    fn receive(&mut self, id: usize, buffer: &mut [u8]) -> Result<bool, Broken> {
+        let Some((there, got)) = self.desk(id).receive(buffer)? else { return Ok(false) };
+        self.tell_time();
+        self.recorder.received(self.now, got);
+        let mut at = 0;
+        loop {
+            let spec = self.job.spec;
+            let (used, told) = self.desk(id).read(spec, &buffer[at..there])?;
+            at += used;
+            match told {
+                Told::Nothing => break,
+                Told::Began => self.began(id),
+                Told::Answered(number) => self.answered(id, number),
+            }
+        }
+        self.desk(id).keep(&buffer[at..there]);
+        self.flush(id);
+        Ok(self.desk(id).socket.is_some())
+    }
+
+    fn began(&mut self, id: usize) {
+        self.tell_time();
+        let now = self.now;
+        self.failure = None;
+        self.recorder.connected(now);
+        let stay = self.job.spec.users.stay.0;
+        let desk = self.desk(id);
+        desk.comes(now, stay);
+        let took = now.saturating_sub(desk.wanted);
+        self.figures.opening.record(Nanos(took));
+        if self.arrivals.is_some() {
+            self.act(id);
+        }
+    }
+
+    /// An update brought a marker: all actions up to its number are answered.
+    fn answered(&mut self, id: usize, number: u16) {
+        self.tell_time();
+        let now = self.now;
+        let think = self.job.spec.users.think.0;
+        let desk = &mut *self.share.desks[id].1;
+        let had_room = desk.has_room();
+        let mut answers = 0_u64;
+        while let Some(action) = desk.answered(number) {
+            self.recorder.ended(action.start, now, Outcome::Ok, 0);
+            if action.start >= self.job.window.from {
+                self.by_kind[action.kind as usize].record(Nanos(now - action.start.min(now)));
+                // All but one came with another's.
+                self.figures.merged += u64::from(answers > 0);
+            }
+            answers += 1;
+        }
+        if answers > 0 {
+            desk.thinks_until = now + think;
+        }
+        if !had_room {
+            desk.available_since = now;
+        }
+        if self.arrivals.is_some() {
+            self.act(id);
+        } else if think == 0 {
+            self.dispatch_closed();
+        }
+    }
+
+    /// Ends what took too long.
+    fn expire(&mut self) {
+        let (now, timeout) = (self.now, self.job.timeout);
+        for id in 0..self.share.desks.len() {
+            let desk = &mut *self.share.desks[id].1;
+            while let Some(action) = desk.under_way.front().filter(|a| a.start + timeout <= now).copied() {
+                desk.under_way.pop_front();
+                // The rest of the answers is waited for, or they would be taken for those of later actions.
+                desk.late = Some(now + timeout);
+                self.recorder.ended(action.start, now, Outcome::ClientTimeout, 0);
+            }
+            while desk.due.front().is_some_and(|start| start + timeout <= now) {
+                if let Some(start) = desk.due.pop_front() {
+                    self.recorder.missed(start, false);
+                }
+            }
+            let stuck = match desk.phase {
+                Phase::Ready => desk.late.is_some_and(|until| until <= now && until > 0),
+                Phase::Opening(_) | Phase::First => desk.since + timeout <= now,
+                Phase::Down(_) => false,
+            };
+            if desk.late == Some(0) {
+                desk.late = Some(now + timeout);
+            }
+            if stuck {
+                self.end(id, &Broken::Stuck);
+            }
+        }
+    }
+
+    /// How long to wait for events.
+    fn rest(&mut self) -> Rest {
+        let now = self.now;
+        let mark = if now < self.stop { self.stop } else { self.stop + self.job.drain };
+        let mut wake = mark.min(now + SLEEP_MAX).min(self.recorder.next_flush().max(now + 1));
+        if now < self.job.window.from {
+            wake = wake.min(self.job.window.from);
+        }
+        let busy = |desk: &Desk| !desk.is_ready() || !desk.under_way.is_empty() || !desk.due.is_empty();
+        if self.share.desks.iter().any(|(_, desk)| busy(desk)) {
+            wake = wake.min(self.next_scan.max(now + 1));
+        }
+        if self.arrivals.is_none() && now < self.stop {
+            let ready = self.share.desks[..self.share.active].iter().filter(|(_, d)| d.has_room());
+            let next = ready.map(|(_, desk)| desk.thinks_until).filter(|until| *until > now).min();
+            wake = wake.min(next.unwrap_or(wake));
+        }
+        let leaves =
+            self.share.desks.iter().map(|(_, desk)| desk.leaves).filter(|leaves| *leaves > now).min();
+        wake = wake.min(leaves.unwrap_or(wake));
+        if let Some(start) = self.next_start().filter(|start| *start <= wake) {
+            return Rest { now, sleep: self.events.pacer.sleep(now, start), for_start: start > now };
+        }
+        Rest { now, sleep: wake.saturating_sub(now), for_start: false }
+    }
+
+    fn finish(mut self) -> Result<Found, SysError> {
+        self.expire();
+        while let Some(start) = self.next_start() {
+            self.recorder.missed(start, false);
+            self.arrivals.as_mut().and_then(Iterator::next);
+        }
+        for (_, desk) in &mut self.share.desks {
+            desk.under_way.drain(..).for_each(|action| self.recorder.unfinished(action.start));
+            desk.due.drain(..).for_each(|start| self.recorder.missed(start, false));
+        }
+        self.recorder.close();
+        let progress = self.recorder.take_progress(self.now);
+        self.control.add(&progress);
+        let to = match self.to {
+            Some(to) => to,
+            None => Usage::now(self.now, self.events.pacer.polled)?,
+        };
+        let used = to.since(self.from.unwrap_or(to));
+        let by_kind = Kind::ALL.into_iter().zip(self.by_kind).filter(|(_, latency)| !latency.is_empty());
+        self.figures.by_kind = by_kind.collect();
+        let finding = Finding { end: self.stop, used, recorder: self.recorder };
+        Ok(Found { finding, figures: self.figures })
+    }
+}

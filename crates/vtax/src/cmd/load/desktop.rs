@@ -1,0 +1,230 @@
+//! `vtax load desktop`.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Context;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use vtax_load::desktop::{DesktopFigures, DesktopResult, DesktopSession, DesktopSpec};
+use vtax_load::{ConnectionPool, Control, LoadError, LoadResult, RequestStep};
+use vtax_plan::model::{DesktopEncoding, DesktopPace, DesktopScript, DesktopSecurity, DesktopUsers};
+use vtax_units::{Nanos, Rate};
+
+use super::request_load::RequestSpec;
+use super::requests::RequestArgs;
+use crate::exit::{Classify, Outcome};
+use crate::out;
+
+/// Users of remote desktops (RFB) who type, scroll, drag and watch: a request is an action, its answer the marker on the screen. On each
+/// desktop `vtax service desktop` must run. An open loop with --rate, a closed loop with --connections alone.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// Address and port of the first desktop; those of other users are at the ports after it.
+    server: SocketAddr,
+    #[command(flatten)]
+    load: RequestArgs,
+    /// What users do.
+    #[arg(long, value_enum, default_value_t = Actions::Mix)]
+    actions: Actions,
+    /// Actions of one user per second where --rate is given: so many users share it, of the --connections [default: 1] there are.
+    #[arg(long, default_value = "4/s")]
+    user_rate: Rate,
+    /// How long a user waits after an answer, without --rate.
+    #[arg(long, default_value = "0s")]
+    think: Nanos,
+    /// How long a user stays connected until another one comes instead; 0s: to the end.
+    #[arg(long, default_value = "0s")]
+    stay: Nanos,
+    /// An action waits for the answer to the last, so that no answers are merged.
+    #[arg(long)]
+    slow_motion: bool,
+    /// How pixels are sent.
+    #[arg(long, value_enum, default_value_t = Encoding::Tight)]
+    encoding: Encoding,
+    /// Don't ask for copies of moved pixels.
+    #[arg(long)]
+    no_copies: bool,
+    /// Ask for each update.
+    #[arg(long)]
+    no_continuous: bool,
+    /// File whose first line is the password, for VNC authentication.
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+    /// The server's security is TLS with a certificate (VeNCrypt X509), any certificate.
+    #[arg(long, conflicts_with = "tunnel")]
+    x509: bool,
+    /// A program in front of the server speaks TLS, such as stunnel.
+    #[arg(long)]
+    tunnel: bool,
+    /// Write the first desktop's picture at the end to this PNG file.
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Actions {
+    Type,
+    Scroll,
+    Drag,
+    Film,
+    Mix,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Encoding {
+    Raw,
+    Rre,
+    Hextile,
+    Zrle,
+    Tight,
+}
+
+impl Args {
+    fn users(&self) -> DesktopUsers {
+        let script = match self.actions {
+            Actions::Type => DesktopScript::Type,
+            Actions::Scroll => DesktopScript::Scroll,
+            Actions::Drag => DesktopScript::Drag,
+            Actions::Film => DesktopScript::Film,
+            Actions::Mix => DesktopScript::Mix,
+        };
+        DesktopUsers {
+            actions: script.actions(),
+            rate: self.user_rate,
+            think: self.think,
+            stay: self.stay,
+            pace: if self.slow_motion { DesktopPace::SlowMotion } else { DesktopPace::RealTime },
+            encoding: match self.encoding {
+                Encoding::Raw => DesktopEncoding::Raw,
+                Encoding::Rre => DesktopEncoding::Rre,
+                Encoding::Hextile => DesktopEncoding::Hextile,
+                Encoding::Zrle => DesktopEncoding::Zrle,
+                Encoding::Tight => DesktopEncoding::Tight,
+            },
+            copies: !self.no_copies,
+            continuous: !self.no_continuous,
+        }
+    }
+
+    fn spec(&self, password: Option<String>) -> DesktopLoad {
+        let mut pool = self.load.pool(self.server);
+        pool.connections = self.load.connections.unwrap_or(1);
+        let security = match (self.x509, password.is_some()) {
+            (false, false) => DesktopSecurity::None,
+            (false, true) => DesktopSecurity::Password,
+            (true, false) => DesktopSecurity::X509,
+            (true, true) => DesktopSecurity::X509Password,
+        };
+        let (timeout, cpus) = (pool.timeout, pool.cpus.clone());
+        let spec = DesktopSpec {
+            first: self.server,
+            sessions: pool.connections,
+            security,
+            tunnel: self.tunnel,
+            password,
+            users: self.users(),
+            timeout,
+            cpus,
+            seed: self.load.seed,
+            keep_all: false,
+        };
+        DesktopLoad { pool, spec, found: Arc::default() }
+    }
+}
+
+pub(super) fn run(args: &Args) -> Outcome {
+    let password = args.password_file.as_deref().map(password).transpose().bad_input()?;
+    let load = args.spec(password);
+    let found = Arc::clone(&load.found);
+    let exit = args.load.run(format!("rfb://{}", args.server), load)?;
+    let found = found.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(figures) = found {
+        if !args.load.json {
+            table(&figures)?;
+        }
+        if let (Some(path), Some(picture)) = (&args.picture, &figures.picture) {
+            let png = STANDARD.decode(picture).context("the picture").host_cannot()?;
+            std::fs::write(path, png).with_context(|| format!("writing {}", path.display())).host_cannot()?;
+        }
+    }
+    Ok(exit)
+}
+
+fn password(path: &Path) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
+
+/// What came over the wire.
+fn table(figures: &DesktopFigures) -> Result<(), crate::exit::Failure> {
+    let mut text = format!(
+        "users       {} of {} connected, {}x{} pixels\nupdates     {}, of which {} brought several answers\n",
+        figures.sessions, figures.connected, figures.size.0, figures.size.1, figures.updates, figures.merged
+    );
+    let per_pixel = figures.bytes as f64 / figures.pixels.max(1) as f64;
+    text.push_str(&format!("pixels      {}, {per_pixel:.3} bytes each\n", figures.pixels));
+    let rects: Vec<String> = figures.rects.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    text.push_str(&format!("rectangles  {}\n", rects.join(", ")));
+    for (kind, latency) in &figures.by_kind {
+        let [p50, p95] = [0.5, 0.95].map(|q| latency.quantile(q).as_secs_f64() * 1e3);
+        text.push_str(&format!(
+            "{:<11} {} actions, p50 {p50:.3} ms, p95 {p95:.3} ms\n",
+            kind.word(),
+            latency.len()
+        ));
+    }
+    if let Some(trouble) = &figures.trouble {
+        text.push_str(&format!("trouble     {trouble}\n"));
+    }
+    out::text(&text)
+}
+
+/// A load of desktop users, as the loads of requests have it.
+#[derive(Clone)]
+struct DesktopLoad {
+    pool: ConnectionPool,
+    spec: DesktopSpec,
+    /// What the last step found besides.
+    found: Arc<Mutex<Option<DesktopFigures>>>,
+}
+
+/// A session with a place for what it finds.
+struct Open {
+    session: Mutex<DesktopSession>,
+    found: Arc<Mutex<Option<DesktopFigures>>>,
+}
+
+impl RequestSpec for DesktopLoad {
+    const FAMILY: &'static str = "desktop";
+    type Requests = DesktopUsers;
+    type Session = Open;
+
+    fn pool_mut(&mut self) -> &mut ConnectionPool {
+        &mut self.pool
+    }
+
+    fn pool(&self) -> &ConnectionPool {
+        &self.pool
+    }
+
+    fn requests(&self) -> &DesktopUsers {
+        &self.spec.users
+    }
+
+    fn check(&self) -> Result<(), LoadError> {
+        self.spec.check()
+    }
+
+    fn open(&self) -> Result<Open, LoadError> {
+        Ok(Open { session: Mutex::new(DesktopSession::open(&self.spec)?), found: Arc::clone(&self.found) })
+    }
+
+    fn run(session: &Open, step: &RequestStep, control: &Control) -> Result<LoadResult, LoadError> {
+        let mut open = session.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let DesktopResult { load, figures } = open.run_step(step, control)?;
+        *session.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(figures);
+        Ok(load)
+    }
+}
