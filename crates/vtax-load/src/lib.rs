@@ -5,6 +5,7 @@
 //! connections; threads share nothing but a few atomics for progress, and nothing on the path of a request
 //! allocates or locks. How time is measured and how the generator proves itself: `docs/load.md`.
 
+mod any_certificate;
 mod arrivals;
 mod control;
 mod drive;

@@ -198,7 +198,10 @@ pub fn cautions(plan: &Plan, estimate: &Estimate) -> Vec<String> {
         .flat_map(|cell| plan.measures.iter().filter_map(|measure| cell.workload.model().caution(measure)));
     cautions.extend(of_workloads.collect::<BTreeSet<_>>());
     if plan.cells.iter().any(|cell| {
-        matches!(cell.workload.model().protocol(), Protocol::Http | Protocol::Redis | Protocol::Ftp)
+        matches!(
+            cell.workload.model().protocol(),
+            Protocol::Http | Protocol::Redis | Protocol::Ftp | Protocol::Desktop
+        )
     }) {
         cautions.extend(plan.measures.iter().filter_map(too_few_for_p99));
     }

@@ -20,6 +20,7 @@ fn vsftpd_takes_every_mode_of_data_connections_and_resumed_tls() {
         vtax: PathBuf::from("/proc/self/exe"),
         die_with_starter: false,
         prepared: None,
+        disk: None,
         call_off: None,
     };
     let running = RunningService::start(&service, None, &place, |_| {}).unwrap();

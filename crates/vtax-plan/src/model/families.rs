@@ -191,6 +191,11 @@ impl ServiceFacts<'static> {
         let words = Cow::Borrowed(words);
         Self { word, words, protocol: Some(protocol), port, workers: None, packages: &[] }
     }
+
+    /// The same, of a service that comes from these packages.
+    fn packaged(self, packages: &'static [&'static str]) -> Self {
+        Self { packages, ..self }
+    }
 }
 
 impl ServiceKind {
@@ -204,58 +209,43 @@ impl ServiceKind {
         };
         match self {
             Self::Http(web) => http("http", "embedded HTTP server", web),
-            Self::Apache(web) => ServiceFacts {
-                packages: &["apache2-bin"],
-                ..http("apache", "Apache httpd, event MPM, private configuration", web)
-            },
-            Self::Nginx(web) => {
-                ServiceFacts { packages: &["nginx"], ..http("nginx", "nginx, private configuration", web) }
-            }
+            Self::Apache(web) => http("apache", "Apache httpd, event MPM, private configuration", web)
+                .packaged(&["apache2-bin"]),
+            Self::Nginx(web) => http("nginx", "nginx, private configuration", web).packaged(&["nginx"]),
             Self::Sip(sip) => ServiceFacts {
                 workers: sip.workers,
                 ..of("sip", "embedded SIP registrar and proxy", Protocol::Sip, sip.port)
             },
-            Self::Kamailio(kamailio) => ServiceFacts {
-                packages: &["kamailio", "kamailio-mysql-modules", "mariadb-server"],
-                ..of("kamailio", "Kamailio with MariaDB, private configuration", Protocol::Sip, kamailio.port)
-            },
-            Self::Redis(redis) => ServiceFacts {
-                packages: &["redis-server"],
-                ..of("redis", "Redis, private configuration", Protocol::Redis, redis.port)
-            },
+            Self::Kamailio(kamailio) => {
+                of("kamailio", "Kamailio with MariaDB, private configuration", Protocol::Sip, kamailio.port)
+                    .packaged(&["kamailio", "kamailio-mysql-modules", "mariadb-server"])
+            }
+            Self::Redis(redis) => of("redis", "Redis, private configuration", Protocol::Redis, redis.port)
+                .packaged(&["redis-server"]),
             Self::Peer(peer) => of("peer", "embedded network server", Protocol::Network, peer.port),
             Self::Disk(_) => of("disk", "the system's own disk", Protocol::Storage, 0),
-            Self::Tgt(tgt) => ServiceFacts {
-                packages: &["tgt"],
-                ..of("tgt", "tgt, iSCSI target", Protocol::Storage, tgt.port)
-            },
-            Self::Ganesha(ganesha) => ServiceFacts {
-                packages: &["nfs-ganesha", "nfs-ganesha-vfs", "nfs-ganesha-mem"],
-                ..of("ganesha", "NFS-Ganesha, NFS 4.1", Protocol::Storage, ganesha.port)
-            },
-            Self::Samba(samba) => ServiceFacts {
-                packages: &["samba"],
-                ..of("samba", "Samba, SMB 3", Protocol::Storage, samba.port)
-            },
+            Self::Tgt(tgt) => of("tgt", "tgt, iSCSI target", Protocol::Storage, tgt.port).packaged(&["tgt"]),
+            Self::Ganesha(ganesha) => of("ganesha", "NFS-Ganesha, NFS 4.1", Protocol::Storage, ganesha.port)
+                .packaged(&["nfs-ganesha", "nfs-ganesha-vfs", "nfs-ganesha-mem"]),
+            Self::Samba(samba) => {
+                of("samba", "Samba, SMB 3", Protocol::Storage, samba.port).packaged(&["samba"])
+            }
             Self::Nfsd(nfsd) => of("nfsd", "the kernel's NFS server", Protocol::Storage, nfsd.port),
             Self::Lio(lio) => of("lio", "LIO, the kernel's iSCSI target", Protocol::Storage, lio.port),
             Self::Ftp(ftp) => of("ftp", "embedded FTP server", Protocol::Ftp, ftp.port),
-            Self::Vsftpd(ftp) => ServiceFacts {
-                packages: &["vsftpd"],
-                ..of("vsftpd", "vsftpd, private configuration", Protocol::Ftp, ftp.port)
-            },
-            Self::Proftpd(ftp) => ServiceFacts {
-                packages: &["proftpd-core", "proftpd-mod-crypto"],
-                ..of("proftpd", "ProFTPD, private configuration", Protocol::Ftp, ftp.port)
-            },
-            Self::Tigervnc(desktop) => ServiceFacts {
-                packages: &["tigervnc-standalone-server"],
-                ..of("tigervnc", "TigerVNC, an X server for each desktop", Protocol::Desktop, desktop.port)
-            },
-            Self::X11vnc(desktop) => ServiceFacts {
-                packages: &["x11vnc", "xvfb"],
-                ..of("x11vnc", "x11vnc on Xvfb, both for each desktop", Protocol::Desktop, desktop.port)
-            },
+            Self::Vsftpd(ftp) => {
+                of("vsftpd", "vsftpd, private configuration", Protocol::Ftp, ftp.port).packaged(&["vsftpd"])
+            }
+            Self::Proftpd(ftp) => of("proftpd", "ProFTPD, private configuration", Protocol::Ftp, ftp.port)
+                .packaged(&["proftpd-core", "proftpd-mod-crypto"]),
+            Self::Tigervnc(desktop) => {
+                of("tigervnc", "TigerVNC, an X server for each desktop", Protocol::Desktop, desktop.port)
+                    .packaged(&["tigervnc-standalone-server"])
+            }
+            Self::X11vnc(desktop) => {
+                of("x11vnc", "x11vnc on Xvfb, both for each desktop", Protocol::Desktop, desktop.port)
+                    .packaged(&["x11vnc", "xvfb"])
+            }
             Self::Command(command) => ServiceFacts {
                 word: "command",
                 words: command.command.join(" ").into(),
