@@ -14,13 +14,11 @@ use super::spec::FtpSpec;
 use super::tls::TlsSettings;
 use super::worker::{Found, Job, Worker};
 use crate::drive::{self, EventLoop};
-use crate::requests::{Course, Finding, Recorder, Window, merge};
+use crate::requests::{Course, DRAIN_MAX, Finding, Recorder, Window, merge};
 use crate::{Arrivals, Control, LoadError, LoadResult, Model, RequestStep};
 
 /// From now to the epoch: time for all threads to be there.
 const LEAD_IN: Nanos = Nanos::from_millis(20);
-/// Longest wait for what is under way at the end of a step.
-const DRAIN_MAX: Nanos = Nanos::from_secs(1);
 
 /// What a load has from step to step.
 #[derive(Debug)]
