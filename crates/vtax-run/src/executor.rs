@@ -13,6 +13,7 @@ use vtax_store::provenance::{self, AcceleratorFacts, ProgramFacts};
 use vtax_store::record::TrialRecord;
 use vtax_store::{Provenance, TrialWriter};
 use vtax_sys::chain;
+use vtax_vm::Cache;
 
 use crate::duet;
 use crate::error::RunError;
@@ -91,7 +92,7 @@ impl LabExecutor {
 
     /// Why this cell can't be measured on this host, with the way out; `None` where it can.
     pub fn obstacle(&mut self, cell: &Cell) -> Option<String> {
-        if let Some(missing) = vtax_service::missing(&cell.service) {
+        if let Some(missing) = vtax_service::missing_beside(&cell.service, Cache::of_user().dir()) {
             return Some(missing.to_string());
         }
         // Without namespaces there is but the host's /tmp.

@@ -15,6 +15,7 @@ mod lines;
 mod own;
 mod packages;
 mod port;
+mod private;
 mod process;
 mod process_tree;
 mod provision;
@@ -23,13 +24,16 @@ mod recipe;
 mod running;
 mod watch;
 
-pub use catalogue::{hidden, installed_files, missing, missing_to_mount, packages, prepare};
+pub use catalogue::{
+    hidden, installed_files, missing, missing_beside, missing_to_mount, packages, prepare,
+};
 pub use certificate::Certificate;
 pub use documents::DOCUMENTS;
 pub use error::ServiceError;
 pub use hidden::Hidden;
 pub use own::own_files;
 pub use packages::{Missing, Package};
+pub use private::{PrivateProgram, private_programs};
 pub use provision::{ProvisionFormat, provision};
 pub use recipe::{Place, Prepared};
 pub use running::RunningService;

@@ -3,6 +3,7 @@
 mod apt;
 mod fetch;
 mod newer_qemu;
+mod private;
 
 use std::fs::File;
 use std::path::Path;
@@ -14,6 +15,8 @@ use crate::cache::Cache;
 use crate::error::{Result, VmError};
 use crate::kernel::{GuestKernel, Origin};
 use crate::qemu::Qemu;
+
+pub use private::PrivateProgram;
 
 /// A distribution package and how to see that it is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +68,8 @@ pub struct SetupOptions {
     pub cache: Cache,
     /// Packages that are wanted.
     pub packages: Vec<Package>,
+    /// Programs that are wanted and whose packages can't be installed beside others.
+    pub private: Vec<PrivateProgram>,
     /// Fetch the archive's present kernel even where a usable one is there.
     pub renew: bool,
     /// Also what fault-tolerant pairs need: a private copy of a newer QEMU where this host's is too old.
@@ -78,6 +83,10 @@ pub struct Report {
     pub installed: Vec<String>,
     /// The command that installs what this user may not; `None` where nothing is missing.
     pub to_install: Option<String>,
+    /// What was unpacked into the cache.
+    pub unpacked: Vec<String>,
+    /// Why something wasn't although it was wanted.
+    pub not_unpacked: Vec<String>,
     /// The kernel guests will boot, such as `6.1.0-56-amd64`.
     pub kernel: String,
     /// Whether that is the host's own.
@@ -114,6 +123,13 @@ pub fn run(options: &SetupOptions, progress: &mut dyn FnMut(&str)) -> Result<Rep
         }
         false => (Vec::new(), Some(apt::install_command(&missing))),
     };
+    let (mut unpacked, mut not_unpacked) = (Vec::new(), Vec::new());
+    for program in &options.private {
+        match private::fetch(&options.cache, program, &mut archive, progress) {
+            Ok(what) => unpacked.extend(what),
+            Err(e) => not_unpacked.push(chain(&e)),
+        }
+    }
     let found = GuestKernel::find(&options.cache);
     let (kernel, kernel_fetched) = match found {
         Ok(kernel) if !options.renew => (kernel, false),
@@ -125,7 +141,17 @@ pub fn run(options: &SetupOptions, progress: &mut dyn FnMut(&str)) -> Result<Rep
     };
     let kernel_of_host = kernel.origin == Origin::Host;
     let kernel = kernel.release;
-    Ok(Report { installed, to_install, kernel, kernel_of_host, kernel_fetched, newer_qemu, no_newer_qemu })
+    Ok(Report {
+        installed,
+        to_install,
+        unpacked,
+        not_unpacked,
+        kernel,
+        kernel_of_host,
+        kernel_fetched,
+        newer_qemu,
+        no_newer_qemu,
+    })
 }
 
 /// The version of the private copy of QEMU, which is fetched where it is wanted and missing.

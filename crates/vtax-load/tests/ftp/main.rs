@@ -1,5 +1,6 @@
 //! The generator of FTP against the embedded server and against hostile ones.
 
+mod certificates;
 mod hostile;
 mod interrupted;
 mod real;
@@ -34,15 +35,19 @@ struct Server {
 
 impl Server {
     fn start(ip: IpAddr, implicit: bool) -> Self {
+        let Certificate { certificate, key, .. } = Certificate::new(ip).unwrap();
+        Self::with(ip, implicit, FtpCertificate { certificate, key })
+    }
+
+    fn with(ip: IpAddr, implicit: bool, certificate: FtpCertificate) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let certificate = Certificate::new(ip).unwrap();
         let root = certificate.certificate.clone();
         let server = FtpServer {
             address: SocketAddr::new(ip, 0),
             directory: directory.path().to_owned(),
             user: "u".to_owned(),
             password: "p w".to_owned(),
-            tls: Some(FtpCertificate { certificate: certificate.certificate, key: certificate.key }),
+            tls: Some(certificate),
             implicit,
         };
         let stop = Arc::new(AtomicBool::new(false));

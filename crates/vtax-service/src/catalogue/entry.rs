@@ -26,6 +26,12 @@ pub(crate) trait Entry {
         self.packages().into_iter().find(Package::missing).map(Missing::from)
     }
 
+    /// Where in `cache` its program is unpacked; `None` where it is installed, or isn't there.
+    fn unpacked(&self, cache: &Path) -> Option<PathBuf> {
+        let _ = cache;
+        None
+    }
+
     /// What it is started from that this host has and nodes don't see.
     fn hidden(&self) -> Vec<Hidden> {
         Vec::new()

@@ -4,6 +4,7 @@
 //! in [`packages`].
 
 mod apache;
+mod certificate;
 mod command;
 mod desktop;
 mod disk;
@@ -20,6 +21,7 @@ mod proftpd;
 mod redis;
 mod samba;
 mod sip;
+mod stunnel;
 mod tgt;
 mod vsftpd;
 
@@ -34,6 +36,7 @@ use crate::identity::Identity;
 use crate::packages::{Missing, PATH, Package};
 use crate::recipe::{Job, Place, Prepared, Recipe};
 use entry::Entry;
+pub(crate) use proftpd::PROGRAM as PROFTPD;
 
 /// The only place that tells the services apart.
 fn entry(kind: &ServiceKind) -> Box<dyn Entry + '_> {
@@ -60,8 +63,8 @@ fn entry(kind: &ServiceKind) -> Box<dyn Entry + '_> {
     }
 }
 
-/// The packages of all services of the catalogue that can be installed together, present or not: Debian's package of ProFTPD excludes
-/// that of vsftpd.
+/// The packages of all services of the catalogue that can be installed together, present or not. Others are
+/// [`private_programs`](crate::private_programs).
 #[must_use]
 pub fn packages() -> Vec<Package> {
     [
@@ -75,6 +78,7 @@ pub fn packages() -> Vec<Package> {
         mounts::packages(),
         vsftpd::packages(),
         desktop::packages(),
+        vec![stunnel::package()],
     ]
     .concat()
 }
@@ -86,6 +90,13 @@ pub fn packages() -> Vec<Package> {
 #[must_use]
 pub fn missing(service: &Service) -> Option<Missing> {
     entry(&service.kind).missing()
+}
+
+/// The same, of a host with this cache, where `vtax setup` unpacks what can't be installed.
+#[must_use]
+pub fn missing_beside(service: &Service, cache: &Path) -> Option<Missing> {
+    let entry = entry(&service.kind);
+    entry.missing().filter(|_| entry.unpacked(cache).is_none())
 }
 
 /// What a client needs to mount what `service` has, and this host lacks; `None` where nothing is missing.

@@ -2,18 +2,26 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use vtax_plan::model::FtpServerOptions;
+use vtax_plan::model::{FtpServerOptions, Subscribers};
 
 use super::entry::Entry;
 use super::ftp::{CERTIFICATE, FILES, KEY, prepare, ready};
 use crate::documents;
 use crate::error::ServiceError;
-use crate::packages::{Distribution, Package};
-use crate::recipe::{Job, Recipe};
+use crate::packages::{Distribution, Package, installed};
+use crate::private::{PrivateProgram, libraries};
+use crate::recipe::{Job, Prepared, Recipe};
 
 const PROGRAMS: &[&str] = &["/usr/sbin/proftpd", "/usr/bin/proftpd", "/usr/local/sbin/proftpd"];
+/// Debian's package excludes that of vsftpd.
+pub(crate) const PROGRAM: PrivateProgram = PrivateProgram {
+    service: "proftpd",
+    programs: PROGRAMS,
+    packages: &["proftpd-core", "proftpd-mod-crypto"],
+    place: "programs/proftpd",
+};
 /// Debian has its module of TLS in a package of its own; others have it built in, or beside the program.
 const MODULES: &[&str] =
     &["/usr/lib/proftpd/mod_tls.so", "/usr/libexec/proftpd/mod_tls.so", "/usr/lib64/proftpd/mod_tls.so"];
@@ -23,7 +31,7 @@ const PASSWORD: &str = "$1$vtax$sZiMIAyaOJMHO2fCXXLWH1";
 fn all_packages() -> Vec<Package> {
     let distribution = Distribution::of_this_host();
     let of = match distribution {
-        Distribution::Debian => ("proftpd-core", "apt-get install proftpd-core"),
+        Distribution::Debian => ("proftpd-core", "vtax setup --services"),
         Distribution::Fedora => ("proftpd", "dnf install proftpd"),
         Distribution::Suse => ("proftpd", "zypper install proftpd"),
         Distribution::Arch => ("proftpd", "install proftpd from the AUR"),
@@ -44,27 +52,48 @@ impl Entry for Proftpd<'_> {
         all_packages()
     }
 
+    fn unpacked(&self, cache: &Path) -> Option<PathBuf> {
+        PROGRAM.unpacked(cache)
+    }
+
+    fn prepare(
+        &self,
+        _: &str,
+        _: Option<&Subscribers>,
+        cache: &Path,
+    ) -> Result<Option<Prepared>, ServiceError> {
+        Ok(PROGRAM.prepared(cache))
+    }
+
     fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
         prepare(job)?;
-        let modules = crate::packages::installed(MODULES);
+        let modules = match job.prepared {
+            Some(root) => Some(root.join("usr/lib/proftpd")),
+            None => installed(MODULES).and_then(|module| Path::new(module).parent()).map(Path::to_owned),
+        };
         let write = |name: &str, text: &str| {
             let path = job.directory.join(name);
             documents::write_file(&path, text.as_bytes())
                 .and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o600)))
                 .map_err(job.file("writing", &path))
         };
-        write("proftpd.conf", &configuration(job, self.0, modules))?;
+        write("proftpd.conf", &configuration(job, self.0, modules.as_deref()))?;
         let (user, home) = (FtpServerOptions::USER, job.path(FILES));
         write("users", &format!("{user}:{PASSWORD}:0:0:vtax:{home}:/bin/sh\n"))?;
-        let program = all_packages()[0].program.to_owned();
+        let program = match job.prepared {
+            Some(root) => root.join("usr/sbin/proftpd").to_string_lossy().into_owned(),
+            None => all_packages()[0].program.to_owned(),
+        };
         let command =
             vec![program, "-n".to_owned(), "-q".to_owned(), "-c".to_owned(), job.path("proftpd.conf")];
-        Ok(vec![job.recipe(command, ready(self.0))])
+        let mut recipe = job.recipe(command, ready(self.0));
+        recipe.env.extend(job.prepared.map(|root| ("LD_LIBRARY_PATH".to_owned(), libraries(root))));
+        Ok(vec![recipe])
     }
 }
 
-fn configuration(job: &Job<'_>, options: &FtpServerOptions, module: Option<&str>) -> String {
-    let load = module.and_then(|module| Path::new(module).parent()).map_or_else(String::new, |directory| {
+fn configuration(job: &Job<'_>, options: &FtpServerOptions, modules: Option<&Path>) -> String {
+    let load = modules.map_or_else(String::new, |directory| {
         format!("ModulePath {}\nLoadModule mod_tls.c\n", directory.display())
     });
     let (ip, port) = (job.address.ip(), job.address.port());
@@ -128,7 +157,7 @@ mod tests {
     fn the_configuration_is_what_the_plan_says() {
         let of = |implicit, require_reuse| {
             let options = FtpServerOptions { port: 80, implicit, require_reuse };
-            configuration(&Job::example(), &options, Some("/usr/lib/proftpd/mod_tls.so"))
+            configuration(&Job::example(), &options, Some(Path::new("/usr/lib/proftpd")))
         };
         let strict = of(false, true);
         assert!(strict.starts_with("ModulePath /usr/lib/proftpd\nLoadModule mod_tls.c\n"), "{strict}");

@@ -4,9 +4,10 @@ use vtax_plan::model::FtpServerOptions;
 
 use super::entry::Entry;
 use super::ftp::{CERTIFICATE, FILES, KEY, prepare, ready};
+use super::proftpd::PROGRAM as PROFTPD;
 use crate::documents;
 use crate::error::ServiceError;
-use crate::packages::{Distribution, Package};
+use crate::packages::{Distribution, Package, installed};
 use crate::recipe::{Job, Recipe};
 
 const PROGRAMS: &[&str] = &["/usr/sbin/vsftpd", "/usr/bin/vsftpd", "/usr/local/sbin/vsftpd"];
@@ -22,15 +23,19 @@ fn package() -> Package {
     Package::of("vsftpd", PROGRAMS, of).with_unit("vsftpd.service")
 }
 
+/// Nothing where ProFTPD is installed: Debian's packages exclude each other.
 pub(super) fn packages() -> Vec<Package> {
-    vec![package()]
+    match installed(PROFTPD.programs) {
+        Some(_) => Vec::new(),
+        None => vec![package()],
+    }
 }
 
 pub(super) struct Vsftpd<'a>(pub(super) &'a FtpServerOptions);
 
 impl Entry for Vsftpd<'_> {
     fn packages(&self) -> Vec<Package> {
-        packages()
+        vec![package()]
     }
 
     fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {

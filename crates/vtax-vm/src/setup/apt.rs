@@ -77,7 +77,8 @@ impl Archive {
         self.update()?;
         let _policy = Policy::set();
         let mut install = command("apt-get");
-        install.args(["-q", "install", "-y", "--no-install-recommends"]).args(packages);
+        // Nothing that is there is removed for it: packages may exclude each other.
+        install.args(["-q", "install", "-y", "--no-remove", "--no-install-recommends"]).args(packages);
         // Killing dpkg in the middle would leave the host half-configured.
         run(&mut install, Life::Own)?;
         if units.is_empty() || !Path::new("/usr/bin/systemctl").exists() {
@@ -95,6 +96,13 @@ impl Archive {
             Err(VmError::Tool { stderr, .. }) if stderr.contains("No packages found") => Ok(None),
             Err(e) => Err(e),
         }
+    }
+
+    /// What installing `packages` would bring to this host, with versions. Nothing is done.
+    pub(super) fn needed(&self, packages: &[String]) -> Result<Vec<(String, String)>> {
+        let mut simulate = command("apt-get");
+        simulate.args(["-q", "--simulate", "install", "--no-install-recommends"]).args(packages);
+        run(&mut simulate, Life::Bound).map(|text| parse_simulation(&text))
     }
 
     /// The version of `package` that would be fetched.
@@ -211,9 +219,29 @@ fn parse_depends(text: &str) -> Vec<String> {
     text.lines().filter_map(name).filter(|name| !name.starts_with('<')).collect()
 }
 
+/// The lines `Inst name [present version] (version archive [architecture])` of `apt-get --simulate install`.
+fn parse_simulation(text: &str) -> Vec<(String, String)> {
+    let of = |line: &str| {
+        let (name, rest) = line.strip_prefix("Inst ")?.split_once(' ')?;
+        let version = rest.split_once('(')?.1.split(' ').next()?;
+        Some((name.to_owned(), version.to_owned()))
+    };
+    text.lines().filter_map(of).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_installation_would_bring_is_read() {
+        let text = "Remv vsftpd [3.0.3-13+b2]\nInst libhashkit2 (1.1.4-1 Debian:12.15/oldstable [amd64])\n\
+                    Inst libpcre2-8-0 [10.42-1] (10.42-1+deb12u2 Debian-Security:12/oldstable-security [amd64])\n\
+                    Conf libhashkit2 (1.1.4-1 Debian:12.15/oldstable [amd64])\n";
+        let expected = [("libhashkit2", "1.1.4-1"), ("libpcre2-8-0", "10.42-1+deb12u2")];
+        let expected: Vec<_> = expected.map(|(n, v)| (n.to_owned(), v.to_owned())).into();
+        assert_eq!(parse_simulation(text), expected);
+    }
 
     #[test]
     fn dependencies_are_read_as_debian_and_ubuntu_list_them() {

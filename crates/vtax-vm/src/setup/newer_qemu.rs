@@ -53,7 +53,7 @@ pub(super) fn fetch(cache: &Cache, progress: &mut dyn FnMut(&str)) -> Result<Qem
 }
 
 /// Documents and translations are half of what is unpacked.
-fn drop_what_only_people_read(root: &Path) {
+pub(super) fn drop_what_only_people_read(root: &Path) {
     for dir in ["usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info"] {
         // What stays only takes room.
         let _ = fs::remove_dir_all(root.join(dir));

@@ -106,7 +106,8 @@ fn to_json(plan: &Plan, calibration: Option<&Calibration>) -> serde_json::Value 
 fn missing(plan: &Plan) -> BTreeSet<String> {
     let of = |cell: &Cell| -> Vec<String> {
         let service = &cell.service;
-        let missing = vtax_service::missing(service).map(|missing| missing.to_string());
+        let missing = vtax_service::missing_beside(service, Cache::of_user().dir());
+        let missing = missing.map(|missing| missing.to_string());
         let hidden = vtax_service::hidden(service).into_iter().map(|hidden| hidden.why);
         missing.into_iter().chain(hidden).map(|why| format!("service {}: {why}", service.name)).collect()
     };

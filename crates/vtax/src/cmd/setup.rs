@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Context;
 use vtax_vm::Cache;
-use vtax_vm::setup::{Package, Report, SetupOptions};
+use vtax_vm::setup::{Package, PrivateProgram, Report, SetupOptions};
 
 use crate::exit::{Classify, Exit, Outcome};
 use crate::out;
@@ -67,8 +67,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.tests {
         packages.extend(FOR_TESTS.iter().map(|(name, programs)| Package::new(name, programs)));
     }
+    let private = if args.services || args.tests { private() } else { Vec::new() };
     let fault_tolerance = !args.no_fault_tolerance;
-    let options = SetupOptions { cache: Cache::of_user(), packages, renew: args.renew, fault_tolerance };
+    let options =
+        SetupOptions { cache: Cache::of_user(), packages, private, renew: args.renew, fault_tolerance };
     let mut err = std::io::stderr();
     let mut progress = |line: &str| drop(writeln!(err, "setup: {line}"));
     match vtax_vm::setup::run(&options, &mut progress) {
@@ -77,10 +79,28 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
 }
 
+/// Services whose packages exclude those of others.
+fn private() -> Vec<PrivateProgram> {
+    let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+    let of = |program: &vtax_service::PrivateProgram| PrivateProgram {
+        packages: owned(program.packages),
+        programs: owned(program.programs),
+        place: program.place.to_owned(),
+        list: vtax_service::PrivateProgram::LIST.to_owned(),
+    };
+    vtax_service::private_programs().iter().map(of).collect()
+}
+
 fn told(report: &Report) -> String {
     let mut text = String::new();
     if !report.installed.is_empty() {
         text += &format!("installed {}\n", report.installed.join(" "));
+    }
+    for what in &report.unpacked {
+        text += &format!("unpacked into the cache {what}\n");
+    }
+    for reason in &report.not_unpacked {
+        text += &format!("not unpacked: {reason}\n");
     }
     let origin = match (report.kernel_of_host, report.kernel_fetched) {
         (true, _) => "the host's own",
