@@ -8,14 +8,14 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::family::desktop::{DesktopResult, DesktopSession, DesktopSpec};
+use crate::family::desktop::{DesktopSession, DesktopSpec};
 use crate::family::ftp::{FtpSession, FtpSpec};
 use crate::family::http::{HttpSession, HttpSpec};
 use crate::family::network::{NetworkAnswer, NetworkSession, NetworkSpec};
 use crate::family::redis::{RedisSession, RedisSpec};
 use crate::family::sip::{SipProfile, SipResult, SipSession, SipSpec};
 use crate::family::storage::{StorageResult, StorageSession, StorageSpec, StorageStep};
-use crate::{Control, Details, LoadError, LoadResult, RequestStep, Sample};
+use crate::{Control, LoadError, LoadResult, RequestStep, Sample};
 
 /// What a load is opened with: what all its steps have in common.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -151,9 +151,7 @@ impl Session for StorageSession {
 impl Session for DesktopSession {
     fn run(&mut self, step: &Step, control: &Control) -> Result<Vec<u8>, LoadError> {
         let Step::Requests(step) = step else { return Err(step.not_of("desktops")) };
-        let DesktopResult { mut load, figures } = self.run_step(step, control)?;
-        load.details = Some(Details { desktop: Some(Box::new(figures)), ..Details::default() });
-        requests(load, control)
+        requests(self.run_step(step, control)?.into_load(), control)
     }
 }
 

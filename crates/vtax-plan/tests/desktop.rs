@@ -33,7 +33,7 @@ fn defaults_are_what_the_documentation_says() {
     assert_eq!(plan.cells.len(), 2);
     let ServiceKind::Tigervnc(desktop) = &plan.cells[0].service.kind else { panic!("{:?}", plan.cells[0]) };
     assert_eq!((desktop.port, desktop.sessions, desktop.width, desktop.height), (5901, 2, 1024, 768));
-    assert_eq!(desktop.security, DesktopSecurity::None);
+    assert_eq!((desktop.security, desktop.tunnel), (DesktopSecurity::None, false));
     let Workload::Desktop(workload) = &plan.cells[0].workload else { panic!("{:?}", plan.cells[0]) };
     let users = &workload.users;
     assert_eq!(users.actions, DesktopActions { typing: 6, scroll: 2, drag: 1, film: 1 });
@@ -46,11 +46,13 @@ fn defaults_are_what_the_documentation_says() {
 fn lists_make_cells() {
     let plan = plan(&[
         "workload.desktop.encoding=[zrle, tight, hextile]",
-        "services={x11vnc: {sessions: [2, 10], security: password}}",
+        "services={x11vnc: {sessions: [2, 10], security: password, tunnel: [true, false]}}",
     ]);
-    assert_eq!(plan.cells.len(), 2 * 3 * 2);
+    assert_eq!(plan.cells.len(), 2 * 3 * 2 * 2);
     let ServiceKind::X11vnc(desktop) = &plan.cells[0].service.kind else { panic!("{:?}", plan.cells[0]) };
-    assert_eq!(desktop.security, DesktopSecurity::Password);
+    assert_eq!((desktop.security, desktop.tunnel), (DesktopSecurity::Password, true));
+    let facts = plan.cells[0].service.kind.facts();
+    assert_eq!(facts.packages, ["x11vnc", "xvfb", "stunnel4"]);
 }
 
 #[test]
@@ -60,7 +62,8 @@ fn what_makes_no_sense_is_refused() {
         ("services={tigervnc: {sessions: 100, port: 65500}}", "100 desktops have no ports from 65500 on"),
         ("services={tigervnc: {width: 100}}", "a desktop is 400 to 3840 pixels wide"),
         ("services={tigervnc: {height: 9000}}", "a desktop is 300 to 2160 pixels high"),
-        ("services={x11vnc: {security: x509}}", "x11vnc is served without TLS; `tigervnc` has it"),
+        ("services={x11vnc: {security: x509}}", "x11vnc is served without TLS; `tunnel` puts it into some"),
+        ("services={tigervnc: {security: x509, tunnel: [false, true]}}", "TLS within TLS"),
         ("services=redis", "does not speak what the workload `desktop` speaks"),
         ("workload.desktop.rate=0/s", "a user takes"),
         ("workload.desktop.stay=1ms", "a user stays 100ms to 3600s, or with `0s` to the end"),

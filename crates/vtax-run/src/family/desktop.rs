@@ -14,16 +14,18 @@ pub(super) fn load(
     target: SocketAddr,
     seed: u64,
 ) -> LoadSpec {
-    let (sessions, security) = match service {
-        ServiceKind::Tigervnc(options) | ServiceKind::X11vnc(options) => (options.sessions, options.security),
+    let (sessions, security, tunnel) = match service {
+        ServiceKind::Tigervnc(options) | ServiceKind::X11vnc(options) => {
+            (options.sessions, options.security, options.tunnel)
+        }
         // A server of the user's own has one desktop, for anyone.
-        _ => (1, DesktopSecurity::None),
+        _ => (1, DesktopSecurity::None, false),
     };
     LoadSpec::Desktop(DesktopSpec {
         first: target,
         sessions,
         security,
-        tunnel: false,
+        tunnel,
         password: security.asks_password().then(|| DesktopOptions::PASSWORD.to_owned()),
         users: workload.users.clone(),
         timeout: workload.timeout,

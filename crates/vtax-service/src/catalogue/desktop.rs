@@ -3,13 +3,13 @@
 //! Each desktop is an X server with vtax's own content on it. TigerVNC's X server speaks RFB itself; x11vnc reads another's
 //! screen. Displays have the numbers of their ports: no other X server of the same node has these.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use vtax_plan::model::{DesktopOptions, DesktopSecurity};
 use vtax_wire::rfb::vnc_auth_file;
 
 use super::entry::Entry;
-use crate::certificate::Certificate;
+use super::{certificate, stunnel};
 use crate::documents::write_file;
 use crate::error::ServiceError;
 use crate::packages::{Distribution, Package};
@@ -20,14 +20,19 @@ const X11VNC: &[&str] = &["/usr/bin/x11vnc", "/usr/local/bin/x11vnc"];
 const XVFB: &[&str] = &["/usr/bin/Xvfb", "/usr/local/bin/Xvfb"];
 /// What the content says once it is there.
 const SHOWN: &str = "the content is on display";
-/// Files of a server's certificate and key, in its directory.
-const CERTIFICATE: &str = "certificate.pem";
-const KEY: &str = "key.pem";
+/// Where desktops behind a tunnel listen, so that it can have their ports elsewhere on this machine.
+const BEHIND: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 /// Seed of what the desktops show, with their numbers.
 const SEED: u64 = 0x5EED;
 
 pub(super) fn packages() -> Vec<Package> {
     [tigervnc(), x11vnc()].concat()
+}
+
+/// These, and the tunnel's where there is one.
+fn and_tunnel(mut packages: Vec<Package>, options: &DesktopOptions) -> Vec<Package> {
+    packages.extend(options.tunnel.then(stunnel::package));
+    packages
 }
 
 fn tigervnc() -> Vec<Package> {
@@ -63,14 +68,24 @@ struct Desk {
     address: SocketAddr,
 }
 
-/// All of them, the first one last: its address is the service's.
+/// All of them, the first one last: without a tunnel its address is the service's.
 fn desks(job: &Job<'_>, options: &DesktopOptions) -> impl Iterator<Item = Desk> {
-    let first = job.address;
+    let ip = if options.tunnel { BEHIND } else { job.address.ip() };
+    let first = job.address.port();
     (0..options.sessions).rev().map(move |number| {
-        let mut address = first;
-        address.set_port(first.port().saturating_add(number as u16));
-        Desk { number, display: address.port().into(), address }
+        let port = first.saturating_add(number as u16);
+        Desk { number, display: port.into(), address: SocketAddr::new(ip, port) }
     })
+}
+
+/// The tunnel to all desktops, where there is one.
+fn tunnel(job: &Job<'_>, options: &DesktopOptions) -> Result<Option<Recipe>, ServiceError> {
+    if !options.tunnel {
+        return Ok(None);
+    }
+    let way = |desk: Desk| (SocketAddr::new(job.address.ip(), desk.address.port()), desk.address);
+    let ways: Vec<stunnel::Way> = desks(job, options).map(way).collect();
+    stunnel::recipe(job, &ways).map(Some)
 }
 
 /// What shows the content on a desktop.
@@ -105,13 +120,8 @@ fn security(job: &Job<'_>, options: &DesktopOptions) -> Result<Vec<String>, Serv
         arguments.extend(["-PasswordFile".to_owned(), file]);
     }
     if options.security.is_tls() {
-        let path = job.directory.join(CERTIFICATE);
-        let made = Certificate::new(job.address.ip()).map_err(job.file("making a certificate for", &path))?;
-        for (option, name, text) in
-            [("-X509Cert", CERTIFICATE, &made.pem[0]), ("-X509Key", KEY, &made.pem[1])]
-        {
-            let path = job.directory.join(name);
-            write_file(&path, text.as_bytes()).map_err(job.file("writing", &path))?;
+        certificate::write(job)?;
+        for (option, name) in [("-X509Cert", certificate::CERTIFICATE), ("-X509Key", certificate::KEY)] {
             arguments.extend([option.to_owned(), job.path(name)]);
         }
     }
@@ -135,7 +145,7 @@ pub(super) struct Tigervnc<'a>(pub(super) &'a DesktopOptions);
 
 impl Entry for Tigervnc<'_> {
     fn packages(&self) -> Vec<Package> {
-        tigervnc()
+        and_tunnel(tigervnc(), self.0)
     }
 
     fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
@@ -158,6 +168,7 @@ impl Entry for Tigervnc<'_> {
                 Recipe { part: Some("Xvnc"), address: desk.address, ..job.recipe(command, greeting()) };
             recipes.extend([server, content(job, &desk)]);
         }
+        recipes.extend(tunnel(job, self.0)?);
         Ok(recipes)
     }
 }
@@ -166,7 +177,7 @@ pub(super) struct X11vnc<'a>(pub(super) &'a DesktopOptions);
 
 impl Entry for X11vnc<'_> {
     fn packages(&self) -> Vec<Package> {
-        x11vnc()
+        and_tunnel(x11vnc(), self.0)
     }
 
     fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
@@ -195,6 +206,7 @@ impl Entry for X11vnc<'_> {
             let server = Recipe { part: Some("Xvfb"), address: desk.address, ..server };
             recipes.extend([server, content(job, &desk), viewer]);
         }
+        recipes.extend(tunnel(job, self.0)?);
         Ok(recipes)
     }
 }

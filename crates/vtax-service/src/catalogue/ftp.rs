@@ -1,19 +1,15 @@
 //! vtax's own FTP server, a process of its own so that its CPU time is its own too; and what FTP servers have in common.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
 
 use vtax_plan::model::FtpServerOptions;
 
+use super::certificate;
+pub(super) use super::certificate::{CERTIFICATE, KEY};
 use super::entry::Entry;
-use crate::certificate::Certificate;
-use crate::documents;
 use crate::error::ServiceError;
 use crate::recipe::{Condition, Heard, Job, Recipe};
 
-/// The files of a server's certificate and key, in its directory.
-pub(super) const CERTIFICATE: &str = "certificate.pem";
-pub(super) const KEY: &str = "key.pem";
 /// The directory that clients see.
 pub(super) const FILES: &str = "files";
 
@@ -42,16 +38,7 @@ impl Entry for Ftp<'_> {
 pub(super) fn prepare(job: &Job<'_>) -> Result<(), ServiceError> {
     let files = job.directory.join(FILES);
     fs::create_dir(&files).map_err(job.file("making", &files))?;
-    let path = job.directory.join(CERTIFICATE);
-    let made = Certificate::new(job.address.ip()).map_err(job.file("making a certificate for", &path))?;
-    let [certificate, key] = made.pem;
-    for (name, text) in [(CERTIFICATE, certificate), (KEY, key)] {
-        let path = job.directory.join(name);
-        documents::write_file(&path, text.as_bytes()).map_err(job.file("writing", &path))?;
-        // Servers refuse a key that others may read.
-        fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(job.file("protecting", &path))?;
-    }
-    Ok(())
+    certificate::write(job)
 }
 
 /// Ready is a server that greets; behind TLS its port must do.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use vtax_units::Nanos;
 use vtax_wire::rfb::{Encoding, Tally};
 
-use crate::{LatencyHistogram, LoadResult};
+use crate::{Details, LatencyHistogram, LoadResult};
 
 /// What a user does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +43,15 @@ pub struct DesktopResult {
     pub load: LoadResult,
     /// What is known of desktops besides.
     pub figures: DesktopFigures,
+}
+
+impl DesktopResult {
+    /// Both as one: the figures are the load's details.
+    #[must_use]
+    pub fn into_load(self) -> LoadResult {
+        let details = Details { desktop: Some(Box::new(self.figures)), ..Details::default() };
+        LoadResult { details: Some(details), ..self.load }
+    }
 }
 
 /// What came over the wire in the recorded time, all sessions together.

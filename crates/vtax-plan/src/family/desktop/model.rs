@@ -16,6 +16,9 @@ pub struct DesktopOptions {
     pub height: u16,
     /// How a client proves who it is.
     pub security: DesktopSecurity,
+    /// A program in front of the desktops (stunnel) speaks TLS, from the first byte.
+    #[serde(default)]
+    pub tunnel: bool,
 }
 
 /// How a client proves who it is.

@@ -19,6 +19,8 @@ services! {
         default height: u16 = "768",
         /// How a client proves who it is: `none`, `password` (VNC authentication), and within TLS (VeNCrypt) `x509` and `x509-password`; `x11vnc` has no TLS here.
         default security: Many<DesktopSecurityRaw> = "none",
+        /// stunnel is in front of the desktops: TLS from the first byte, as secure channels are made of servers that have none.
+        default tunnel: Many<bool> = "false",
     }
 }
 

@@ -41,10 +41,16 @@ pub(crate) fn server(
         width: raw.width.value,
         height: raw.height.value,
         security: DesktopSecurity::None,
+        tunnel: false,
     };
+    if raw.tunnel.value.items.iter().any(|item| item.value) {
+        for item in raw.security.value.items.iter().filter(|item| item.value.0.is_tls()) {
+            report.error(item.span, "TLS within TLS: `tunnel` needs no `x509`".to_owned());
+        }
+    }
     if matches!(kind(options.clone()), ServiceKind::X11vnc(_)) {
         for item in raw.security.value.items.iter().filter(|item| item.value.0.is_tls()) {
-            report.error(item.span, "x11vnc is served without TLS; `tigervnc` has it".to_owned());
+            report.error(item.span, "x11vnc is served without TLS; `tunnel` puts it into some".to_owned());
         }
     }
     let set = |service: &mut Service, change: &dyn Fn(&mut DesktopOptions)| {
@@ -56,6 +62,7 @@ pub(crate) fn server(
     Variants::of(service(kind(options), raw.name.as_ref(), times, report))
         .vary("sessions", &raw.sessions.value, report, |s, n| set(s, &|o| o.sessions = n))
         .vary("security", &raw.security.value, report, |s, kind| set(s, &|o| o.security = kind.0))
+        .vary("tunnel", &raw.tunnel.value, report, |s, tunnel| set(s, &|o| o.tunnel = tunnel))
 }
 
 /// The workload, one variant for each combination of its lists.

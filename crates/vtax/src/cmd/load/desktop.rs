@@ -1,5 +1,6 @@
 //! `vtax load desktop`.
 
+use std::fmt::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,15 +8,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Context;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use vtax_load::desktop::{DesktopFigures, DesktopResult, DesktopSession, DesktopSpec};
+use vtax_load::desktop::{DesktopFigures, DesktopSession, DesktopSpec};
 use vtax_load::{ConnectionPool, Control, LoadError, LoadResult, RequestStep};
 use vtax_plan::model::{DesktopEncoding, DesktopPace, DesktopScript, DesktopSecurity, DesktopUsers};
 use vtax_units::{Nanos, Rate};
 
+use super::output::millis;
 use super::request_load::RequestSpec;
 use super::requests::RequestArgs;
 use crate::exit::{Classify, Outcome};
-use crate::out;
 
 /// Users of remote desktops (RFB) who type, scroll, drag and watch: a request is an action, its answer the marker on the screen. On each
 /// desktop `vtax service desktop` must run. An open loop with --rate, a closed loop with --connections alone.
@@ -130,24 +131,19 @@ impl Args {
             seed: self.load.seed,
             keep_all: false,
         };
-        DesktopLoad { pool, spec, found: Arc::default() }
+        DesktopLoad { pool, spec, picture: Arc::default() }
     }
 }
 
 pub(super) fn run(args: &Args) -> Outcome {
     let password = args.password_file.as_deref().map(password).transpose().bad_input()?;
     let load = args.spec(password);
-    let found = Arc::clone(&load.found);
+    let picture = Arc::clone(&load.picture);
     let exit = args.load.run(format!("rfb://{}", args.server), load)?;
-    let found = found.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let Some(figures) = found {
-        if !args.load.json {
-            table(&figures)?;
-        }
-        if let (Some(path), Some(picture)) = (&args.picture, &figures.picture) {
-            let png = STANDARD.decode(picture).context("the picture").host_cannot()?;
-            std::fs::write(path, png).with_context(|| format!("writing {}", path.display())).host_cannot()?;
-        }
+    let picture = picture.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let (Some(path), Some(picture)) = (&args.picture, picture) {
+        let png = STANDARD.decode(picture).context("the picture").host_cannot()?;
+        std::fs::write(path, png).with_context(|| format!("writing {}", path.display())).host_cannot()?;
     }
     Ok(exit)
 }
@@ -157,28 +153,28 @@ fn password(path: &Path) -> anyhow::Result<String> {
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
-/// What came over the wire.
-fn table(figures: &DesktopFigures) -> Result<(), crate::exit::Failure> {
-    let mut text = format!(
-        "users       {} of {} connected, {}x{} pixels\nupdates     {}, of which {} brought several answers\n",
-        figures.sessions, figures.connected, figures.size.0, figures.size.1, figures.updates, figures.merged
-    );
-    let per_pixel = figures.bytes as f64 / figures.pixels.max(1) as f64;
-    text.push_str(&format!("pixels      {}, {per_pixel:.3} bytes each\n", figures.pixels));
-    let rects: Vec<String> = figures.rects.iter().map(|(name, count)| format!("{count} {name}")).collect();
-    text.push_str(&format!("rectangles  {}\n", rects.join(", ")));
-    for (kind, latency) in &figures.by_kind {
-        let [p50, p95] = [0.5, 0.95].map(|q| latency.quantile(q).as_secs_f64() * 1e3);
-        text.push_str(&format!(
-            "{:<11} {} actions, p50 {p50:.3} ms, p95 {p95:.3} ms\n",
-            kind.word(),
-            latency.len()
-        ));
+/// What a load of desktops found besides what all loads do.
+pub(super) fn put_details(out: &mut String, found: &DesktopFigures) -> fmt::Result {
+    writeln!(
+        out,
+        "users     {}, {} desktops connected, {}x{} pixels",
+        found.sessions, found.connected, found.size.0, found.size.1
+    )?;
+    writeln!(out, "updates   {}, {} answers merged with a later one's", found.updates, found.merged)?;
+    let per_pixel = found.bytes as f64 / found.pixels.max(1) as f64;
+    writeln!(out, "pixels    {}, {per_pixel:.3} bytes each", found.pixels)?;
+    let rects: Vec<String> = found.rects.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    if !rects.is_empty() {
+        writeln!(out, "sent as   {}", rects.join(", "))?;
     }
-    if let Some(trouble) = &figures.trouble {
-        text.push_str(&format!("trouble     {trouble}\n"));
+    for (kind, latency) in &found.by_kind {
+        let [p50, p95] = [0.5, 0.95].map(|quantile| millis(latency.quantile(quantile)));
+        writeln!(out, "{:<10}{} actions, p50 {p50}, p95 {p95}", kind.word(), latency.len())?;
     }
-    out::text(&text)
+    match &found.trouble {
+        Some(trouble) => writeln!(out, "trouble   {trouble}"),
+        None => Ok(()),
+    }
 }
 
 /// A load of desktop users, as the loads of requests have it.
@@ -186,14 +182,14 @@ fn table(figures: &DesktopFigures) -> Result<(), crate::exit::Failure> {
 struct DesktopLoad {
     pool: ConnectionPool,
     spec: DesktopSpec,
-    /// What the last step found besides.
-    found: Arc<Mutex<Option<DesktopFigures>>>,
+    /// What was on the first desktop at the end of the last step, as base64: a file of its own where it is wanted, and no part of the JSON.
+    picture: Arc<Mutex<Option<String>>>,
 }
 
-/// A session with a place for what it finds.
+/// A session with a place for the picture.
 struct Open {
     session: Mutex<DesktopSession>,
-    found: Arc<Mutex<Option<DesktopFigures>>>,
+    picture: Arc<Mutex<Option<String>>>,
 }
 
 impl RequestSpec for DesktopLoad {
@@ -218,13 +214,16 @@ impl RequestSpec for DesktopLoad {
     }
 
     fn open(&self) -> Result<Open, LoadError> {
-        Ok(Open { session: Mutex::new(DesktopSession::open(&self.spec)?), found: Arc::clone(&self.found) })
+        Ok(Open {
+            session: Mutex::new(DesktopSession::open(&self.spec)?),
+            picture: Arc::clone(&self.picture),
+        })
     }
 
     fn run(session: &Open, step: &RequestStep, control: &Control) -> Result<LoadResult, LoadError> {
         let mut open = session.session.lock().unwrap_or_else(PoisonError::into_inner);
-        let DesktopResult { load, figures } = open.run_step(step, control)?;
-        *session.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(figures);
-        Ok(load)
+        let mut found = open.run_step(step, control)?;
+        *session.picture.lock().unwrap_or_else(PoisonError::into_inner) = found.figures.picture.take();
+        Ok(found.into_load())
     }
 }

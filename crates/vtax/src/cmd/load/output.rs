@@ -12,8 +12,8 @@ use vtax_load::{ConnectionPool, Errors, LatencyHistogram, LoadResult, Model, Req
 use vtax_units::{Nanos, Share};
 
 use super::end::{End, Ended};
-use super::ftp;
 use super::request_load::{RequestLoad, RequestSpec};
+use super::{desktop, ftp};
 use crate::exit::Failure;
 use crate::out;
 
@@ -163,8 +163,13 @@ fn put_table<S: RequestSpec>(out: &mut String, load: &RequestLoad<S>, result: &L
         writeln!(out, "offered   {offered:.1}/s, {:.3} % lost", 100.0 * result.counts.loss())?;
     }
     put_counts(out, result, S::FAMILY)?;
-    if let Some(found) = result.details.as_ref().and_then(|details| details.ftp.as_deref()) {
-        ftp::put_details(out, found, result.duration)?;
+    if let Some(details) = &result.details {
+        if let Some(found) = &details.ftp {
+            ftp::put_details(out, found, result.duration)?;
+        }
+        if let Some(found) = &details.desktop {
+            desktop::put_details(out, found)?;
+        }
     }
     write!(out, "\n{:<10}", "")?;
     for (name, _) in QUANTILES {
