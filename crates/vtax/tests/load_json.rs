@@ -45,6 +45,18 @@ impl Server {
     }
 }
 
+/// A desktop where TigerVNC is installed: its server, and what shows something on it.
+fn desktop() -> Option<[Server; 2]> {
+    let port = vtax_sys::free_port().to_string();
+    let mut command = Command::new("Xvnc");
+    command.args([&format!(":{port}"), "-rfbport", &port, "-geometry", "640x480", "-depth", "24"]);
+    command.args(["-SecurityTypes", "None", "-interface", "127.0.0.1", "-nolisten", "tcp"]);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
+    let server = Server { child, address: format!("127.0.0.1:{port}") };
+    // It waits for the display.
+    Some([server, Server::start(&["service", "desktop", "--display", &port])])
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -154,6 +166,24 @@ fn transfers_are_as_the_schema_has_them() {
         complete("requests", &[&common[..], more].concat());
     }
     complete("requests", &[&common[..], &["--large", "8KiB", "--data", "pasv"]].concat());
+}
+
+#[test]
+fn users_of_desktops_are_as_the_schema_has_them() {
+    let Some([server, _shown]) = desktop() else { return println!("skipped: Xvnc is not installed") };
+    let common = ["desktop", &server.address];
+    complete("requests", &[&common[..], &["--connections", "1", "--encoding", "zrle"]].concat());
+    complete(
+        "requests",
+        &[&common[..], &["--rate", "20/s", "--user-rate", "20/s", "--slow-motion"]].concat(),
+    );
+    let directory = tempfile::tempdir().expect("a directory");
+    let picture = directory.path().join("picture.png");
+    let more = ["--connections", "1", "--duration", "2s", "--json", "--picture"];
+    let output = load(&[&common[..], &more, &[picture.to_str().expect("text")]].concat());
+    let found = &valid("requests", &output)["result"]["details"]["desktop"];
+    assert_eq!((&found["connected"], &found["size"]), (&json!(1), &json!([640, 480])), "{found}");
+    assert!(std::fs::read(picture).expect("written").starts_with(b"\x89PNG"));
 }
 
 #[test]

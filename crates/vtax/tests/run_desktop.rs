@@ -1,0 +1,108 @@
+//! `vtax run` with users of remote desktops: every server of them there is, plain, by a password, within TLS and behind a tunnel.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+use vtax_sys::require::{Need, need};
+
+const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
+
+const PLAN: &str = "\
+vtax: 1
+name: desktops
+baseline: native
+environments: native
+services: tigervnc
+workload:
+  desktop: {actions: mix, rate: 5/s, timeout: 10s}
+measure: [{latency: {load: 10/s, duration: 2s, warmup: 1s}}]
+repeat: {min: 1, max: 1, budget: 90s}
+";
+
+/// One at a time: machines are small, and virtual ones large.
+static MACHINE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs the plan with changes; what came of each trial, by its cell.
+fn run(changes: &[&str]) -> Vec<(String, Value)> {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (file, out) = (directory.path().join("plan.yaml"), directory.path().join("run"));
+    std::fs::write(&file, PLAN).expect("written");
+    let mut command = Command::new(VTAX);
+    command.arg("run");
+    for change in changes {
+        command.args(["--set", change]);
+    }
+    let output = command.args([file.as_path(), Path::new("--out"), &out]).output().expect("it starts");
+    let text =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    // 3: a machine too busy for trials that count.
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{text}");
+    let journal = std::fs::read_to_string(out.join("journal.jsonl")).expect("written");
+    let lines = journal.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let ended = lines.filter(|line| line["event"] == "trial-ended");
+    let trials: Vec<(String, Value)> =
+        ended.map(|trial| (trial["cell"].as_str().expect("a name").to_owned(), trial)).collect();
+    assert!(!trials.is_empty(), "{text}");
+    trials
+}
+
+/// Both users of a trial saw their desktops and answers on them.
+fn check((cell, trial): &(String, Value)) {
+    let load = &trial["observations"][0]["result"]["load"];
+    let found = &load["details"]["desktop"];
+    assert_eq!(
+        (found["sessions"].as_u64(), found["connected"].as_u64()),
+        (Some(2), Some(2)),
+        "{cell}: {trial}"
+    );
+    assert!(load["counts"]["ok"].as_u64() > Some(0) && found["trouble"].is_null(), "{cell}: {trial}");
+    assert!(found["picture"].as_str().is_some_and(|png| png.starts_with("iVBORw0KGgo")), "{cell}: {found}");
+}
+
+#[test]
+fn every_server_of_desktops_serves_two_users() {
+    if !need(&[Need::Root]) {
+        return;
+    }
+    let _alone = alone();
+    let tigervnc = "{tigervnc: {security: [none, password, x509, x509-password]}}";
+    let x11vnc = "{x11vnc: {security: [none, password], width: 640, height: 480}}";
+    let trials = run(&[&format!("services=[{tigervnc}, {x11vnc}]")]);
+    let mut cells: Vec<&str> = trials.iter().map(|(cell, _)| cell.as_str()).collect();
+    cells.sort_unstable();
+    cells.dedup();
+    assert_eq!(cells.len(), 6, "{cells:?}");
+    trials.iter().for_each(check);
+}
+
+#[test]
+fn both_are_served_through_a_tunnel_and_in_a_container() {
+    if !need(&[Need::Root, Need::Container]) {
+        return;
+    }
+    let _alone = alone();
+    let services = "services=[{tigervnc: {tunnel: true}}, {x11vnc: {tunnel: true, security: password}}]";
+    let trials = run(&[services, "environments=[native, container]"]);
+    assert!(trials.iter().any(|(cell, _)| cell.starts_with("container")), "{trials:?}");
+    trials.iter().for_each(check);
+}
+
+#[test]
+fn desktops_live_in_a_virtual_machine() {
+    if !need(&[Need::Root, Need::Vm]) {
+        return;
+    }
+    let _alone = alone();
+    // Under emulation a picture of the desktop takes seconds.
+    let slow = ["workload.desktop.rate=1/s", "measure=[{latency: {load: 2/s, duration: 10s, warmup: 5s}}]"];
+    let services = "services=[{tigervnc: {width: 640, height: 480}}, {x11vnc: {width: 640, height: 480}}]";
+    let trials =
+        run(&[&slow[..], &[services, "environments=[vm]", "baseline=vm", "repeat.budget=300s"]].concat());
+    trials.iter().for_each(check);
+}
