@@ -9,6 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use vtax_service::Certificate;
+use vtax_sys::reap::Reaped;
 
 use crate::place;
 use crate::program::{Server, median, pinned, run, run_load};
@@ -42,6 +43,10 @@ const ALL: [Fetches; 4] = [
     Fetches { name: "files of 64 MiB", size: 64 << 20, times: 50, tls: false, goal: 0.95 },
     Fetches { name: "files of 64 MiB, TLS", size: 64 << 20, times: 20, tls: true, goal: 0.95 },
 ];
+
+/// Sessions at once, and the most memory in MiB that they may take.
+const SESSIONS: u32 = 1000;
+const MEMORY: f64 = 200.0;
 
 /// A client beside ours.
 type Peer = (&'static str, fn(&Ftp, Fetches) -> Result<f64>);
@@ -77,29 +82,59 @@ pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
             })?;
         }
     }
-    Ok(())
+    memory(sheet)
+}
+
+/// Sessions over TLS that are all there at once, and what they take.
+fn memory(sheet: &mut Sheet) -> Result<()> {
+    let server = Ftp::start()?;
+    let sessions = SESSIONS.to_string();
+    let many = ["--connections", &sessions, "--think", "1s", "--duration", "5s", "--tls", "explicit"];
+    let (report, reaped) = load(&server, 1000, &many)?;
+    let (logins, broken) = (figure(&report, "logins")?, figure(&report, "broken_sessions")?);
+    ensure!(logins >= f64::from(SESSIONS) && broken == 0.0, "{logins} logins, {broken} sessions broke");
+    let ours = reaped.resident_bytes_max as f64 / f64::from(1 << 20);
+    sheet.add(Row {
+        name: format!("FTP, {SESSIONS} sessions over TLS, memory"),
+        ours,
+        peer: None,
+        unit: "MiB".to_owned(),
+        ratio: None,
+        goal: format!("<= {MEMORY} MiB"),
+        ok: ours <= MEMORY,
+    })
+}
+
+/// What a load of our own found.
+fn load(server: &Ftp, size: u64, more: &[&str]) -> Result<(Value, Reaped)> {
+    let mut command = pinned(GENERATOR_CPU, &place::vtax().display().to_string());
+    command.args(["load", "ftp", &server.address.to_string(), "--json", "--quiet", "--cpus", GENERATOR_CPU]);
+    command.args(["--files", "1", "--size", &format!("{size}B"), "--warmup", "0s"]).args(more);
+    run_load(&mut command)
+}
+
+/// A number among its details.
+fn figure(report: &Value, path: &str) -> Result<f64> {
+    let found = report.pointer(&format!("/result/details/ftp/{path}"));
+    found.and_then(Value::as_f64).with_context(|| format!("no {path}"))
 }
 
 /// Transfers per CPU-second of ours. That it stores the file first is in its CPU time.
 fn ours(server: &Ftp, fetches: Fetches) -> Result<f64> {
-    let mut command = pinned(GENERATOR_CPU, &place::vtax().display().to_string());
-    command.args(["load", "ftp", &server.address.to_string(), "--json", "--quiet", "--cpus", GENERATOR_CPU]);
-    command.args(["--connections", "1", "--files", "1", "--size", &format!("{}B", fetches.size)]);
-    command.args(["--warmup", "0s", "--duration", &format!("{SECONDS}s")]);
+    let duration = format!("{SECONDS}s");
+    let mut more = vec!["--connections", "1", "--duration", &duration];
     if fetches.tls {
-        command.args(["--tls", "explicit"]);
+        more.extend(["--tls", "explicit"]);
     }
-    let (report, reaped) = run_load(&mut command)?;
-    let figure =
-        |path: &str| report.pointer(path).and_then(Value::as_f64).with_context(|| format!("no {path}"));
-    let ok = figure("/result/details/ftp/retr/ok")?;
-    let failed = figure("/result/details/ftp/retr/failed")?;
+    let (report, reaped) = load(server, fetches.size, &more)?;
+    let ok = figure(&report, "retr/ok")?;
+    let failed = figure(&report, "retr/failed")?;
     ensure!(
         failed == 0.0,
         "{failed} transfers failed: {:?}",
         report.pointer("/result/details/ftp/first_failure")
     );
-    let full = figure("/result/details/ftp/handshakes/data_full")?;
+    let full = figure(&report, "handshakes/data_full")?;
     ensure!(full == 0.0, "{full} data connections didn't resume their session");
     Ok(ok / reaped.cpu.total().as_secs_f64())
 }
