@@ -67,6 +67,10 @@ fn endless_replies_end_the_session() {
     assert!(details.first_failure.as_ref().is_some_and(|why| why.contains("64 KiB")), "{details:?}");
     let address = server(|mut stream| while stream.write_all(b"220 x\r\n").is_ok() {});
     assert!(stores(address).0.counts.errors.protocol > 0);
+    let address = server(|mut stream| while stream.write_all(b"120 wait\r\n").is_ok() {});
+    let (result, details) = stores(address);
+    assert!(result.counts.errors.protocol > 0, "{:?}", result.counts);
+    assert!(details.first_failure.as_ref().is_some_and(|why| why.contains("too much")), "{details:?}");
     let address = server(|mut stream| while stream.write_all(&[b'x'; 1000]).is_ok() {});
     assert!(stores(address).0.counts.errors.protocol > 0);
 }

@@ -11,6 +11,9 @@ use super::slot::{Kind, Stage, Transfer, Which};
 use super::worker::{PAUSE, Worker, outcome_of};
 use crate::requests::Outcome;
 
+/// Replies that lead to nothing, of one session.
+const IDLE_REPLIES_MAX: u32 = 100;
+
 impl Worker<'_> {
     /// Something happened on a control connection.
     pub(super) fn control_event(&mut self, id: u32, readable: bool) {
@@ -176,7 +179,7 @@ impl Worker<'_> {
         }
         match (self.slots[id as usize].stage, reply.code) {
             // The server is not ready yet (120), or has more to say.
-            (Stage::Greeting, 100..=199) => {}
+            (Stage::Greeting, 100..=199) => self.leads_to_nothing(id),
             (Stage::Greeting, 220) => self.greeted(id),
             // What comes in the clear behind it may be somebody else's.
             (Stage::Auth, 234) if alone => self.begin_control_tls(id),
@@ -193,7 +196,7 @@ impl Worker<'_> {
                 self.next_of(id);
             }
             (Stage::Transfer, _) => self.reply_in_transfer(id, reply),
-            (Stage::Quit, _) => {}
+            (Stage::Quit, _) => self.leads_to_nothing(id),
             (Stage::Ready, _) => {
                 // It is tired of waiting (421).
                 self.close(id, true);
@@ -201,6 +204,15 @@ impl Worker<'_> {
             }
             (_, code @ 400..) => self.break_session(id, Outcome::Status, code, "the server refused"),
             (_, code) => self.break_session(id, Outcome::Protocol, code, "the server answered out of turn"),
+        }
+    }
+
+    /// A reply that only says that another comes. Without a bound a server could keep this worker from all others.
+    fn leads_to_nothing(&mut self, id: u32) {
+        let slot = &mut self.slots[id as usize];
+        slot.idle_replies += 1;
+        if slot.idle_replies > IDLE_REPLIES_MAX {
+            self.break_session(id, Outcome::Protocol, 0, "the server says too much");
         }
     }
 

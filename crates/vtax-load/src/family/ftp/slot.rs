@@ -178,6 +178,8 @@ pub(super) struct Slot {
     pub(super) login: Login,
     /// It wasn't greeted yet.
     pub(super) beginning: bool,
+    /// Replies of the session that lead to nothing.
+    pub(super) idle_replies: u32,
     /// The start of what waits for the session: a transfer, or its first.
     pub(super) pending: Option<u64>,
     /// The start of the session, where sessions are what arrives.
@@ -210,6 +212,7 @@ impl Slot {
             tls,
             login: Login::default(),
             beginning: false,
+            idle_replies: 0,
             pending: None,
             arrival: None,
             failed: None,

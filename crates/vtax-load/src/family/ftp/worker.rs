@@ -301,6 +301,7 @@ impl<'a> Worker<'a> {
         slot.pending = slot.interrupted.is_none().then_some(start);
         slot.arrival = of_sessions.then_some(start);
         (slot.failed, slot.left) = (None, slot.transfers_left(transfers));
+        slot.idle_replies = 0;
         slot.replies = vtax_wire::ftp::ReplyScanner::new();
         self.beginning += 1;
         self.set_until(id, start + self.job.timeout);
