@@ -13,6 +13,10 @@ use crate::requests::Outcome;
 
 /// Replies that lead to nothing, of one session.
 const IDLE_REPLIES_MAX: u32 = 100;
+/// Reads of a control connection that each find something; what a server has to say is less than one.
+const READS_MAX: u32 = 1000;
+/// Why a session ends whose server keeps the worker from all others.
+const TOO_MUCH: &str = "the server says too much";
 
 impl Worker<'_> {
     /// Something happened on a control connection.
@@ -70,7 +74,10 @@ impl Worker<'_> {
     /// Reads until there is no more.
     fn receive_control(&mut self, id: u32) {
         let generation = self.slots[id as usize].generation;
-        while self.slots[id as usize].generation == generation {
+        for _ in 0..READS_MAX {
+            if self.slots[id as usize].generation != generation {
+                return;
+            }
             let Some(control) = &self.slots[id as usize].control else { return };
             let torn = control.tls.as_ref().map_or(0, |tls| tls.torn.len());
             match control.receive(&mut self.buffer[torn..]) {
@@ -85,6 +92,7 @@ impl Worker<'_> {
                 }
             }
         }
+        self.break_session(id, Outcome::Protocol, 0, TOO_MUCH);
     }
 
     /// The server has closed the control connection.
@@ -212,7 +220,7 @@ impl Worker<'_> {
         let slot = &mut self.slots[id as usize];
         slot.idle_replies += 1;
         if slot.idle_replies > IDLE_REPLIES_MAX {
-            self.break_session(id, Outcome::Protocol, 0, "the server says too much");
+            self.break_session(id, Outcome::Protocol, 0, TOO_MUCH);
         }
     }
 
