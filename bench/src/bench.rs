@@ -3,6 +3,7 @@
 //! Machines differ and are noisy, so a row is a ratio of two figures taken in turn, never a
 //! stored constant.
 
+mod desktop;
 mod ftp;
 mod http;
 mod kamailio;
@@ -24,6 +25,7 @@ const SUITES: &[Suite] = &[
     ("http", http::rows),
     ("redis", redis::rows),
     ("ftp", ftp::rows),
+    ("desktop", desktop::rows),
     ("sip", sip::rows),
     ("storage", storage::rows),
     ("net", net::rows),

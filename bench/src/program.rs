@@ -34,11 +34,23 @@ pub(crate) fn run(command: &mut Command, name: &str) -> Result<(String, Reaped)>
 /// # Errors
 /// As [`run`], or it printed no JSON.
 pub(crate) fn run_load(command: &mut Command) -> Result<(serde_json::Value, Reaped)> {
-    let (output, reaped) = run_to(command, "vtax load", &[0, GENERATOR_LIMITED])?;
+    run_load_to(command, &[0, GENERATOR_LIMITED])
+}
+
+/// The same, to one of these ends.
+///
+/// # Errors
+/// As [`run_load`].
+pub(crate) fn run_load_to(command: &mut Command, codes: &[i32]) -> Result<(serde_json::Value, Reaped)> {
+    let (output, reaped) = run_to(command, "vtax load", codes)?;
     Ok((serde_json::from_str(&output).context("reading what vtax load printed")?, reaped))
 }
 
-fn run_to(command: &mut Command, name: &str, codes: &[i32]) -> Result<(String, Reaped)> {
+/// As [`run`], to one of these ends.
+///
+/// # Errors
+/// It can't be started, or ends otherwise.
+pub(crate) fn run_to(command: &mut Command, name: &str, codes: &[i32]) -> Result<(String, Reaped)> {
     // A file, as nobody reads a second pipe meanwhile.
     let mut errors = tempfile::tempfile().context("making a temporary file")?;
     let started = command.stdout(Stdio::piped()).stderr(errors.try_clone()?).spawn();
@@ -95,7 +107,8 @@ impl Server {
         bail!("{} was not ready within 10 s\n{}{}", self.name, self.said("stdout"), self.said("stderr"))
     }
 
-    fn said(&self, stream: &str) -> String {
+    /// What it said so far to `stdout` or `stderr`.
+    pub(crate) fn said(&self, stream: &str) -> String {
         let text = fs::read(self.directory.path().join(stream)).unwrap_or_default();
         String::from_utf8_lossy(&text).into_owned()
     }

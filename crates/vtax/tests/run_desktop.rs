@@ -83,7 +83,7 @@ fn every_server_of_desktops_serves_two_users() {
 
 #[test]
 fn both_are_served_through_a_tunnel_and_in_a_container() {
-    if !need(&[Need::Root, Need::Container]) {
+    if !need(&[Need::Root]) {
         return;
     }
     let _alone = alone();
