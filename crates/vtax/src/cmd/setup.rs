@@ -16,6 +16,7 @@ const FOR_TESTS: &[(&str, &[&str])] = &[
     ("httperf", &["httperf"]),
     ("sip-tester", &["sipp"]),
     ("tshark", &["tshark"]),
+    ("tigervnc-viewer", &["xtigervncviewer"]),
     ("iperf3", &["iperf3"]),
     ("fio", &["fio"]),
     ("libiscsi-bin", &["iscsi-perf"]),
