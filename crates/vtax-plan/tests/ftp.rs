@@ -29,11 +29,13 @@ fn refused(overrides: &[&str]) -> String {
 }
 
 fn workloads(plan: &Plan) -> Vec<&FtpWorkload> {
-    let of = |workload| match workload {
-        Workload::Ftp(ftp) => ftp,
-        other => panic!("{other:?}"),
-    };
-    plan.cells.iter().map(|cell| &**of(&cell.workload)).collect()
+    let cells = plan.cells.iter();
+    cells
+        .map(|cell| match &cell.workload {
+            Workload::Ftp(ftp) => &**ftp,
+            other => panic!("{other:?}"),
+        })
+        .collect()
 }
 
 #[test]
@@ -44,7 +46,7 @@ fn defaults_are_what_the_documentation_says() {
     let workload = workloads(&plan)[0];
     let requests = &workload.requests;
     assert_eq!(requests.mix, FtpMix { retr: 1, stor: 0, list: 0 });
-    assert_eq!((requests.files, requests.size), (20, FileSizes::Fixed(Bytes::from_kib(100))));
+    assert_eq!((requests.files, requests.size), (20, FileSizes::Fixed(Bytes(100 << 10))));
     assert_eq!((requests.transfers, requests.think, requests.read_back), (Some(10), Nanos::ZERO, 16));
     assert_eq!((requests.data, requests.arrivals_of), (DataMode::Epsv, FtpArrivals::Transfers));
     assert_eq!((&requests.tls, requests.rest), (&None, false));
@@ -74,7 +76,7 @@ fn tls_and_sizes_are_made_of_several_keys() {
     for protect in [false, true] {
         assert_eq!(all.iter().filter(|w| w.requests.tls == Some(tls(protect))).count(), 2);
     }
-    let sizes = FileSizes::LogNormal(Bytes::from_kib(1), Bytes::from_kib(10));
+    let sizes = FileSizes::LogNormal(Bytes(1 << 10), Bytes(10 << 10));
     assert!(all.iter().all(|w| w.requests.size == sizes && w.requests.transfers.is_none()));
 }
 
