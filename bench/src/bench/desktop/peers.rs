@@ -22,13 +22,13 @@ left = int(sys.argv[2])
 
 class Client(VNCDoToolClient):
     def vncConnectionMade(self):
-        self.setPixelFormat()
+        self.setImageMode()
         self.framebufferUpdateRequest()
 
     def commitUpdate(self, rectangles):
         global left
         left -= 1
-        self.framebufferUpdateRequest(incremental=1)
+        self.framebufferUpdateRequest(incremental=True)
         if left == 0:
             reactor.stop()
 
