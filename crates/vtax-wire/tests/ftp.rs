@@ -22,7 +22,10 @@ fn replies(parts: &[&[u8]]) -> Found {
     (found, None)
 }
 
-fn entries(parts: &[&[u8]]) -> (Vec<Option<(u64, Option<Vec<u8>>)>>, Option<FtpError>) {
+/// Size and name of an entry; `None`: the line is none.
+type Line = Option<(u64, Option<Vec<u8>>)>;
+
+fn entries(parts: &[&[u8]]) -> (Vec<Line>, Option<FtpError>) {
     let (mut scanner, mut found) = (ListScanner::new(), Vec::new());
     for part in parts {
         let mut rest = *part;

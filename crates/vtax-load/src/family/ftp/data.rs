@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 
 use super::channel::{self, Channel, Got};
-use super::content;
+use super::content::{self, Contents};
 use super::slot::{Kind, Slot, Transfer, Trouble, Which};
 use super::worker::{Worker, outcome_of};
 use crate::requests::Outcome;
@@ -27,6 +27,22 @@ impl Transfer {
             (_, Kind::Retr | Kind::Stor) if self.moved < self.size => Outcome::Lost,
             (_, Kind::List) if self.entries > self.size => Outcome::Corrupt,
             _ => Outcome::Ok,
+        }
+    }
+
+    /// The data connection may carry content: an upload begins with that, or with the preliminary reply.
+    fn data_ready(&mut self, now: u64) {
+        self.marks.tls = now;
+        if self.kind == Kind::Stor && self.preliminary {
+            self.marks.first = now;
+        }
+    }
+
+    /// Compares what came with what the file has there.
+    fn compare(&mut self, contents: &Contents, plain: &[u8]) {
+        let fits = self.moved + plain.len() as u64 <= self.size;
+        if !fits || !contents.is(self.content, self.moved, plain) {
+            self.trouble.get_or_insert(Trouble::Corrupt);
         }
     }
 }
@@ -96,11 +112,7 @@ impl Worker<'_> {
         transfer.marks.connected = self.now;
         let protect = self.job.requests.tls.as_ref().is_some_and(|tls| tls.protect);
         let (Some(settings), true) = (self.job.tls, protect) else {
-            transfer.marks.tls = self.now;
-            if transfer.kind == Kind::Stor && transfer.preliminary {
-                transfer.marks.first = self.now;
-            }
-            return;
+            return transfer.data_ready(self.now);
         };
         let (Some(data), Some(of_session)) = (&mut slot.data, &slot.tls) else { return };
         match of_session.connect(settings, false) {
@@ -198,10 +210,7 @@ impl Worker<'_> {
             match transfer.kind {
                 Kind::Retr => {
                     compared += plain.len() as u64;
-                    let fits = transfer.moved + plain.len() as u64 <= transfer.size;
-                    if !fits || !contents.is(transfer.content, transfer.moved, plain) {
-                        transfer.trouble.get_or_insert(Trouble::Corrupt);
-                    }
+                    transfer.compare(contents, plain);
                 }
                 Kind::List => read_lines(lines, transfer, plain, |n| content::size_of(requests.size, n)),
                 Kind::Stor => drop(transfer.trouble.get_or_insert(Trouble::Corrupt)),
@@ -229,10 +238,7 @@ impl Worker<'_> {
         tls.torn.clear();
         tls.torn.extend_from_slice(&self.buffer[taken..torn + got]);
         if tls.ready && !was_ready {
-            transfer.marks.tls = now;
-            if transfer.kind == Kind::Stor && transfer.preliminary {
-                transfer.marks.first = now;
-            }
+            transfer.data_ready(now);
             self.tally.handshake(tls, false, now);
         }
         self.tally.compared += compared;
