@@ -88,7 +88,7 @@ impl Scene {
         }
         // The lowest bit of the mask is the step from one number to the next.
         let step = setup.id_mask & setup.id_mask.wrapping_neg();
-        let id = |n: u32| setup.id_base | (n * step & setup.id_mask);
+        let id = |n: u32| setup.id_base | ((n * step) & setup.id_mask);
         let frames = std::array::from_fn(|i| id(10 + i as u32));
         let ids = Ids { window: id(1), page: id(2), dragged: id(3), frames, writing: id(4), marker: id(5) };
         Ok(Self {
@@ -187,19 +187,17 @@ impl Scene {
             }
             (EventKind::ButtonPress, button::DRAG) => self.drag(event, out),
             (EventKind::Motion, _) if event.state & FIRST_BUTTON != 0 => self.drag(event, out),
-            (EventKind::ButtonPress, wheel @ (button::BACK | button::ON)) => {
-                if self.counts(desktop::tag(at)) {
-                    self.put_back(out);
-                    self.scroll(wheel == button::ON, out);
-                    self.mark(out);
-                }
+            (EventKind::ButtonPress, wheel @ (button::BACK | button::ON))
+                if self.counts(desktop::tag(at)) =>
+            {
+                self.put_back(out);
+                self.scroll(wheel == button::ON, out);
+                self.mark(out);
             }
-            (EventKind::ButtonPress, button::FILM) => {
-                if self.counts(desktop::tag(at)) {
-                    self.put_back(out);
-                    self.next_frame(out);
-                    self.mark(out);
-                }
+            (EventKind::ButtonPress, button::FILM) if self.counts(desktop::tag(at)) => {
+                self.put_back(out);
+                self.next_frame(out);
+                self.mark(out);
             }
             (EventKind::Expose, _) => {
                 self.show(rectangle(0, 0, self.width, self.height), out);
