@@ -50,7 +50,7 @@ impl RunningService {
         place: &Place,
         sink: impl FnMut(Notice) + Send + 'static,
     ) -> Result<Self, ServiceError> {
-        if let Some(missing) = missing(service) {
+        if let Some(missing) = missing(service).filter(|_| place.prepared.is_none()) {
             return Err(ServiceError::NotInstalled { service: service.name.clone(), missing });
         }
         let directory = PrivateDirectory::make(&service.name, &place.directory)?;

@@ -150,6 +150,8 @@ impl<'a> Worker<'a> {
         let epoch = self.job.epoch;
         let clock = || sched::monotonic().saturating_sub(epoch).0;
         let mut events = [MaybeUninit::uninit(); EVENTS];
+        // A thread that is there before the others has no time to count from yet.
+        std::thread::sleep(epoch.saturating_sub(sched::monotonic()).into());
         self.now = clock();
         while self.go_on()? {
             self.dispatch();
