@@ -68,12 +68,15 @@ fn bars(context: &Context, group: &Group<'_>, measure: &str, timed: &Timed) -> V
 }
 
 fn picture(caption: &str, timed: &Timed, bars: &[Bar<FtpPhase>]) -> Markup {
-    let keys: Vec<_> =
-        timed.phases.iter().map(|(phase, _)| (phase.class(), phase.label().to_owned())).collect();
+    // In the clear nothing takes time for TLS.
+    let there =
+        |phase: FtpPhase| bars.iter().flat_map(|bar| &bar.layers).any(|(own, t)| *own == phase && *t > 0.0);
+    let phases: Vec<FtpPhase> = timed.phases.iter().map(|(phase, _)| *phase).filter(|p| there(*p)).collect();
+    let keys: Vec<_> = phases.iter().map(|phase| (phase.class(), phase.label().to_owned())).collect();
     let mut columns = vec![("Phase", false)];
     columns.extend(bars.iter().map(|bar| (bar.label.as_str(), true)));
     let mut table = PlainTable::new("", &columns);
-    for (phase, _) in timed.phases {
+    for phase in &phases {
         let of = |bar: &Bar<FtpPhase>| bar.layers.iter().find(|(own, _)| own == phase).map(|(_, time)| *time);
         table.push(phase.label(), bars.iter().map(|bar| of(bar).map_or_else(String::new, duration)));
     }

@@ -8,7 +8,7 @@ use crate::html::parts::scrolling;
 use crate::html::table::PlainTable;
 use crate::markup::Markup;
 
-const COLUMNS: [(&str, bool); 9] = [
+const COLUMNS: [(&str, bool); 10] = [
     ("Environment", false),
     ("TLS", false),
     ("Measure", false),
@@ -18,6 +18,7 @@ const COLUMNS: [(&str, bool); 9] = [
     ("PROT P", true),
     ("Control's part", true),
     ("Data's part", true),
+    ("Together", true),
 ];
 
 /// What a transfer costs, by its metric.
@@ -56,6 +57,7 @@ pub(super) fn section(context: &Context) -> Markup {
                     figure(all),
                     part(clear, control),
                     part(control, all),
+                    part(clear, all.or(control)),
                 ];
                 table.push(&cell.environment.name, row);
             }
