@@ -131,8 +131,25 @@ fn what_can_not_be_is_refused_with_the_reason() {
             "the storage of `vm-remus` can't be measured yet",
         ),
         ("environments=[native, {vm: {disk: {size: 1MiB}}}]", "a disk is a multiple of 4KiB"),
+        ("environments=[native, {vm: {disk: {raid5: {members: 2}}}}]", "3 to 6 members"),
     ] {
         let told = refused(&[change]);
         assert!(told.contains(reason), "{change}: {told}");
     }
+}
+
+#[test]
+fn a_raid_has_a_share_of_the_data_on_each_member() {
+    let plan =
+        plan(&["environments=[native, {vm: {disk: {size: 96MiB, raid5: {degraded: [false, true]}}}}]"]);
+    let files = |cell: &vtax_plan::model::Cell| match &cell.environment.kind {
+        EnvironmentKind::Vm(vm) => vm.disk.map(|disk| disk.files()),
+        _ => None,
+    };
+    let found: Vec<_> = plan.cells.iter().map(files).collect();
+    let each = Bytes::from_mib(96 / 3 + 2);
+    assert_eq!(found, [None, Some((4, each)), Some((3, each))]);
+    let modules: Vec<bool> =
+        plan.cells.iter().map(|cell| cell.kernel_modules().contains("raid456")).collect();
+    assert_eq!(modules, [false, true, true]);
 }

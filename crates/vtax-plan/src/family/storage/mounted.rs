@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use vtax_units::Bytes;
 
-use super::model::{StorageAccess, StorageWorkload};
+use super::model::{Raid5, StorageAccess, StorageWorkload};
 use crate::model::{Cell, EnvironmentKind, PathKind, Plan, ServiceKind, Workload};
 
 /// Memory of a client's virtual machine unless told otherwise.
@@ -35,6 +35,9 @@ const ISCSI: &[&str] = &["iscsi_tcp", "sd_mod", "crc32c_generic", "ext4"];
 const NFSD: &[&str] = &["nfsd", "md5"];
 /// The kernel's iSCSI target, with units in files, and what CHAP hashes with.
 const LIO: &[&str] = &["target_core_mod", "target_core_file", "iscsi_target_mod", "md5"];
+
+/// A RAID-5 of the guest's kernel.
+const RAID5: &[&str] = &["md_mod", "raid456"];
 
 /// What clients of a service mount.
 enum Mounts {
@@ -103,12 +106,24 @@ impl Cell {
                 None => {}
             }
         }
+        if self.environment.kind.raid5().is_some() {
+            add(RAID5);
+        }
         match self.service.kind {
             ServiceKind::Nfsd(_) => add(NFSD),
             ServiceKind::Lio(_) => add(LIO),
             _ => {}
         }
         modules
+    }
+}
+
+impl EnvironmentKind {
+    /// The RAID-5 that its disk is.
+    #[must_use]
+    pub fn raid5(&self) -> Option<Raid5> {
+        let Self::Vm(vm) = self else { return None };
+        vm.disk?.raid5
     }
 }
 

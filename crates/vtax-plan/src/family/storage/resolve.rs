@@ -6,7 +6,7 @@ use vtax_units::{Bytes, Nanos, Rate};
 
 use super::limits;
 use super::model::{
-    DiskAio, DiskCache, DiskOptions, SteadyState, StorageCache, StorageEngine, StorageMeasure,
+    DiskAio, DiskCache, DiskOptions, Raid5, SteadyState, StorageCache, StorageEngine, StorageMeasure,
     StorageOperation, StorageRate, StorageShape, StorageSync, StorageTest, StorageWorkload, VirtualDisk,
 };
 use super::mounted::CLIENT_MEMORY;
@@ -25,6 +25,8 @@ use crate::source::{Span, Spanned};
 const MOST_TESTS: usize = 500;
 /// The smallest disk that a file system with a journal is made on.
 const LEAST_DISK: Bytes = Bytes::from_mib(64);
+/// Members of a RAID-5: with two it is a mirror, and an AHCI controller has six ports.
+const MEMBERS: std::ops::RangeInclusive<u32> = 3..=6;
 /// Least memory of a client that is a virtual machine.
 const LEAST_CLIENT: Bytes = Bytes::from_mib(128);
 
@@ -291,7 +293,14 @@ pub(crate) fn with_disk(
     if raw.size.value < LEAST_DISK || raw.size.value > most || !raw.size.value.0.is_multiple_of(4096) {
         report.error(raw.size.span, format!("a disk is a multiple of 4KiB from {LEAST_DISK} to {most}"));
     }
-    let disk = VirtualDisk { size: raw.size.value, ..VirtualDisk::default() };
+    let members = raw.raid5.as_ref().map(|raid| &raid.value.members);
+    if let Some(members) = members.filter(|members| !MEMBERS.contains(&members.value)) {
+        let (least, most) = (MEMBERS.start(), MEMBERS.end());
+        report.error(members.span, format!("a RAID-5 has {least} to {most} members, not {}", members.value));
+    }
+    let raid5 =
+        members.map(|members| Raid5 { members: members.value.max(*MEMBERS.start()), degraded: false });
+    let disk = VirtualDisk { size: raw.size.value, raid5, ..VirtualDisk::default() };
     let given = |environment: &mut Environment, change: &dyn Fn(&mut VirtualDisk)| {
         if let EnvironmentKind::Vm(options) = &mut environment.kind {
             change(options.disk.get_or_insert(disk));
@@ -303,6 +312,10 @@ pub(crate) fn with_disk(
         .vary("allocation", &raw.allocation.value, report, |e, a| given(e, &|d| d.allocation = a.0))
         .vary("cache", &raw.cache.value, report, |e, cache| given(e, &|d| d.cache = cache.0))
         .vary("aio", &raw.aio.value, report, |e, aio| given(e, &|d| d.aio = aio.0));
+    let degraded = raw.raid5.as_ref().map(|raid| &raid.value.degraded);
+    let varied = varied.vary_if("degraded", degraded, report, |e, degraded| {
+        given(e, &|d| d.raid5 = d.raid5.map(|raid| Raid5 { degraded, ..raid }));
+    });
     let wrong = |environment: &Environment| match &environment.kind {
         EnvironmentKind::Vm(vm) => {
             vm.disk.is_some_and(|disk| disk.aio == DiskAio::Native && disk.cache != DiskCache::None)
