@@ -138,3 +138,19 @@ fn the_kernels_own_servers_serve_in_a_guest_and_hide_what_is_hidden() {
     // A hidden unit isn't seen.
     check(trial(&trials, "vm.bridge.lio"), "ext4 on iSCSI, mounted (units seen: 1 2)");
 }
+
+#[test]
+fn a_raid_without_one_of_its_disks_has_all_that_was_written() {
+    if !need(&[Need::Root, Need::Vm]) {
+        return;
+    }
+    let _alone = alone();
+    let environment = "environments=[{vm: {disk: {size: 96MiB, raid5: {degraded: true}}}}]";
+    let trials = run(&["services=[disk]", environment, "baseline=vm", "workload.storage.cache=cold"]);
+    let trial = trial(&trials, "vm.bridge.disk");
+    for name in ["read", "re-read"] {
+        let read = looked_at(trial, name, "");
+        assert_eq!(read["result"]["result"]["verified"]["records"], BYTES / (64 << 10), "{read}");
+        assert_eq!(read["result"]["result"]["io"]["device"]["name"], "md0", "{read}");
+    }
+}
