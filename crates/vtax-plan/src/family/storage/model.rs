@@ -286,7 +286,7 @@ impl Raid5 {
     /// Disks that there are.
     #[must_use]
     pub const fn present(self) -> u32 {
-        if self.degraded { self.members - 1 } else { self.members }
+        if self.degraded { self.members.saturating_sub(1) } else { self.members }
     }
 }
 
