@@ -279,6 +279,33 @@ impl Client {
         }
     }
 
+    /// Has one disk of the RAID fail that is the node's own disk.
+    ///
+    /// # Errors
+    /// [`AgentError`] where there is no RAID, or the agent refuses, is gone, or doesn't answer in time.
+    pub fn fail_disk(&self) -> Result<(), AgentError> {
+        self.done(&Request::FailDisk, PROMPT)
+    }
+
+    /// Puts a new disk in the place of the one that has failed. The kernel then rebuilds the RAID.
+    ///
+    /// # Errors
+    /// As [`fail_disk`](Self::fail_disk).
+    pub fn replace_disk(&self) -> Result<(), AgentError> {
+        self.done(&Request::ReplaceDisk, PROMPT)
+    }
+
+    /// How long the last rebuild took; `None` where there was none, or it isn't over.
+    ///
+    /// # Errors
+    /// [`AgentError`] where the agent is gone or doesn't answer in time.
+    pub fn rebuilt(&self) -> Result<Option<Nanos>, AgentError> {
+        match self.call(&Request::Rebuilt, PROMPT)?.0 {
+            Reply::Rebuilt { took } => Ok(took),
+            _ => Err(self.confused(&Request::Rebuilt)),
+        }
+    }
+
     fn done(&self, request: &Request, within: Duration) -> Result<(), AgentError> {
         match self.call(request, within)?.0 {
             Reply::Done => Ok(()),

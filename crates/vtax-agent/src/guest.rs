@@ -4,7 +4,7 @@
 //! [`vtax_vm::contract`]. From there to the agent's first answer every step costs start-up time
 //! under emulation, so there are few: modules, the host's root, the port.
 
-mod disk;
+pub(crate) mod disk;
 mod error;
 mod modules;
 mod port;

@@ -13,7 +13,7 @@ use vtax_probe::Snapshot;
 use vtax_units::Nanos;
 
 /// Version of the protocol; both ends must have the same.
-pub const PROTOCOL_VERSION: u32 = 5;
+pub const PROTOCOL_VERSION: u32 = 6;
 
 /// A request from the controller; each is answered by exactly one [`Reply`] with its id.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -72,6 +72,12 @@ pub enum Request {
         /// The directory.
         directory: PathBuf,
     },
+    /// Have one disk of the RAID that is the node's own disk fail.
+    FailDisk,
+    /// Put a new one in its place.
+    ReplaceDisk,
+    /// How long the last rebuild took.
+    Rebuilt,
     /// Stop everything and exit.
     Shutdown,
 }
@@ -92,6 +98,9 @@ impl Request {
             Self::RunStep { .. } => "run-step",
             Self::CloseLoad => "close-load",
             Self::DropFiles { .. } => "drop-files",
+            Self::FailDisk => "fail-disk",
+            Self::ReplaceDisk => "replace-disk",
+            Self::Rebuilt => "rebuilt",
             Self::Shutdown => "shutdown",
         }
     }
@@ -211,6 +220,11 @@ pub enum Reply {
         bytes: u64,
         /// Bytes of all files.
         of: u64,
+    },
+    /// To [`Request::Rebuilt`].
+    Rebuilt {
+        /// `None`: there was none, or it isn't over.
+        took: Option<Nanos>,
     },
     /// It could not be done.
     Failed {

@@ -7,6 +7,7 @@ use vtax_probe::{Probe, Sampler, Scope, Snapshot};
 use vtax_sys::chain;
 use vtax_sys::sync::lock;
 
+use crate::array::Array;
 use crate::frame::MAX_PAYLOAD;
 use crate::held;
 use crate::loads::Loads;
@@ -20,12 +21,13 @@ pub(crate) struct Node {
     services: Services,
     sampler: Mutex<Option<Sampler>>,
     loads: Loads,
+    array: Array,
 }
 
 impl Node {
     pub(crate) fn new(role: Role, writer: Writer) -> Self {
         let services = Services::new(role.clone(), writer.clone());
-        Self { role, services, sampler: Mutex::default(), loads: Loads::new(writer) }
+        Self { role, services, sampler: Mutex::default(), loads: Loads::new(writer), array: Array::default() }
     }
 
     /// Service operations, one at a time on the operator's thread.
@@ -63,6 +65,9 @@ impl Node {
             Request::DropFiles { directory } => held::drop_files(directory)
                 .map(|(bytes, of)| Reply::Held { bytes, of })
                 .map_err(|e| e.to_string()),
+            Request::FailDisk => self.array.fail().map(|()| Reply::Done),
+            Request::ReplaceDisk => self.array.replace().map(|()| Reply::Done),
+            Request::Rebuilt => Ok(Reply::Rebuilt { took: self.array.rebuilt() }),
             other => Err(format!("`{}` is not answered here", other.name())),
         };
         result.unwrap_or_else(|error| Reply::Failed { error })

@@ -149,6 +149,15 @@ fn a_raid_has_a_share_of_the_data_on_each_member() {
     let found: Vec<_> = plan.cells.iter().map(files).collect();
     let each = Bytes::from_mib(96 / 3 + 2);
     assert_eq!(found, [None, Some((4, each)), Some((3, each))]);
+    let faults = "faults=[{at: 1s, fail: disk}, {at: 2s, replace: disk}]";
+    let failover = "measure=[{failover: {load: 40/s, duration: 5s}}]";
+    let services = "services=[{tgt: {size: 16MiB, backend: disk}}]";
+    let workload = "workload={storage: {operations: random-write, size: 8MiB}}";
+    let whole = "environments=[{vm: {disk: {raid5: {}}}}]";
+    let broken = self::plan(&[whole, "baseline=vm", services, workload, failover, faults]);
+    assert!(broken.is_measured(&broken.cells[0], &broken.measures[0]));
+    let plain = refused(&["environments=[vm]", "baseline=vm", services, workload, failover, faults]);
+    assert!(plain.contains("no whole RAID-5"), "{plain}");
     let modules: Vec<bool> =
         plan.cells.iter().map(|cell| cell.kernel_modules().contains("raid456")).collect();
     assert_eq!(modules, [false, true, true]);

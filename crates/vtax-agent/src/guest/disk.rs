@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Where programs may be.
 const PLACES: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/bin"];
 /// The array.
-const ARRAY: &str = "/dev/md0";
+pub(crate) const ARRAY: &str = "/dev/md0";
 /// Members of an array.
 const MEMBERS: std::ops::RangeInclusive<usize> = 3..=6;
 
@@ -75,7 +75,7 @@ fn numbers(text: &str) -> Option<(usize, usize)> {
 }
 
 /// Runs a program of the host's on these disks; what it said where it failed.
-fn run(name: &str, package: &str, arguments: &[&str], disks: &[&Path]) -> Result<(), String> {
+pub(crate) fn run(name: &str, package: &str, arguments: &[&str], disks: &[&Path]) -> Result<(), String> {
     let program = PLACES.map(|place| Path::new(place).join(name)).into_iter().find(|path| path.is_file());
     let program = program.ok_or_else(|| format!("there is no {name} (package {package})"))?;
     let made = Command::new(program)

@@ -31,6 +31,10 @@ pub enum FaultKind {
     Restore(FaultTarget),
     /// The guest moves to another host while it runs.
     Failover(FaultTarget),
+    /// It fails, and what it is a part of goes on without it.
+    Fail(FaultTarget),
+    /// A new one takes its place.
+    Replace(FaultTarget),
 }
 
 /// What a fault happens to.
@@ -51,6 +55,8 @@ pub enum FaultTarget {
     Path,
     /// A planned move.
     Planned,
+    /// One disk of the RAID that the guest's own disk is.
+    Disk,
 }
 
 impl FaultTarget {
@@ -65,6 +71,7 @@ impl FaultTarget {
             Self::Sut => "sut",
             Self::Path => "path",
             Self::Planned => "planned",
+            Self::Disk => "disk",
         }
     }
 }
@@ -86,13 +93,15 @@ impl FaultKind {
             Self::Cut(target) => ("cut", target),
             Self::Restore(target) => ("restore", target),
             Self::Failover(target) => ("failover", target),
+            Self::Fail(target) => ("fail", target),
+            Self::Replace(target) => ("replace", target),
         }
     }
 
     /// Whether it mends what another broke.
     #[must_use]
     pub const fn mends(self) -> bool {
-        matches!(self, Self::Restore(_))
+        matches!(self, Self::Restore(_) | Self::Replace(_))
     }
 
     /// Whether it goes on while other things may break.
@@ -118,6 +127,10 @@ impl FaultKind {
         let protected = mode != FtMode::None;
         match self.parts().1 {
             FaultTarget::Sut | FaultTarget::Path => None,
+            FaultTarget::Disk => {
+                let whole = environment.raid5().is_some_and(|raid| !raid.degraded);
+                (!whole || protected).then_some("its disk is no whole RAID-5 (`disk: {raid5: {}}`)")
+            }
             FaultTarget::PrimaryHost | FaultTarget::Hosts | FaultTarget::Planned if !protected => {
                 Some("only protected virtual machines run on hosts of their own")
             }

@@ -245,12 +245,14 @@ fn kind_of(item: &Item<FaultRaw>, report: &mut Report) -> Option<FaultKind> {
         raw.cut.as_ref().map(|t| (FaultKind::Cut(t.value.0), t.span)),
         raw.restore.as_ref().map(|t| (FaultKind::Restore(t.value.0), t.span)),
         raw.failover.as_ref().map(|t| (FaultKind::Failover(t.value.0), t.span)),
+        raw.fail.as_ref().map(|t| (FaultKind::Fail(t.value.0), t.span)),
+        raw.replace.as_ref().map(|t| (FaultKind::Replace(t.value.0), t.span)),
     ];
     let mut given = given.into_iter().flatten();
     let Some((kind, _)) = given.next() else {
         report
             .error(item.span, "this fault does nothing")
-            .help("give it one of `kill`, `hang`, `cut`, `restore` and `failover`");
+            .help("give it one of `kill`, `hang`, `cut`, `restore`, `failover`, `fail` and `replace`");
         return None;
     };
     if let Some((second, span)) = given.next() {

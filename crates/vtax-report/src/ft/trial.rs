@@ -23,6 +23,7 @@ pub(crate) const METRICS: &[Info] = &[
     lower("requests_lost", "requests lost per fault", "", 0),
     lower("requests_delayed", "requests delayed per fault", "", 0),
     lower("writes_wrong", "acknowledged writes lost or wrong", "", 0),
+    lower("rebuild", "rebuild of a RAID", "ns", 0),
 ];
 
 /// What a trial with faults found.
@@ -59,6 +60,8 @@ pub(crate) fn happened(kind: FaultKind) -> &'static str {
         FaultKind::Cut(_) => "its hosts were cut off",
         FaultKind::Restore(_) => "what was broken was mended",
         FaultKind::Failover(_) => "it was moved to another host on purpose",
+        FaultKind::Fail(_) => "one of its disks failed",
+        FaultKind::Replace(_) => "the disk that had failed was replaced",
     }
 }
 
@@ -177,6 +180,8 @@ pub(crate) fn values(record: &TrialRecord) -> Vec<Value> {
         put(metric, vtax_stats::quantile(&found, 0.5));
     }
     put("writes_wrong", writes::wrong(record));
+    let rebuilt = failover(record).and_then(|found| found.faults.iter().rev().find_map(|f| f.rebuild));
+    put("rebuild", rebuilt.map(|took| took.0 as f64));
     values
 }
 
@@ -211,6 +216,7 @@ mod tests {
             recovered: at(3).map(|at| Recovered { at, how: Recovery::Promoted, age: None, stopped: None }),
             lost: None,
             armed: at(4),
+            rebuild: None,
             seen: Some(Seen {
                 last_before: at(5),
                 first_answer: at(6),

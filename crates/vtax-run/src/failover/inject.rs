@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+use vtax_agent::{AgentError, Client};
 use vtax_lab::ft::{FtPair, PairEvent, PairEventKind, Side, Struck};
 use vtax_lab::{LabError, Node, PathSwitch};
 use vtax_plan::model::{Fault, FaultKind, FaultTarget};
@@ -166,14 +167,16 @@ impl Injector<'_> {
 /// A testbed as something that can be broken.
 pub(crate) struct Breakable<'a> {
     sut: &'a Node,
+    /// The agent in it.
+    agent: &'a Client,
     path: PathSwitch,
     /// Hosts whose cable to the link for checkpoints is out.
     unplugged: Mutex<Vec<String>>,
 }
 
 impl<'a> Breakable<'a> {
-    pub(crate) fn new(sut: &'a Node, path: PathSwitch) -> Self {
-        Self { sut, path, unplugged: Mutex::default() }
+    pub(crate) fn new(sut: &'a Node, agent: &'a Client, path: PathSwitch) -> Self {
+        Self { sut, agent, path, unplugged: Mutex::default() }
     }
 
     fn pair(&self) -> Result<&FtPair, String> {
@@ -202,6 +205,12 @@ impl<'a> Breakable<'a> {
         let hit = struck(self.pair()?.cut_link(Side::Secondary))?;
         lock(&self.unplugged).extend(hit.host.clone());
         Ok(hit)
+    }
+
+    /// Has the agent do something to the RAID's disks.
+    fn disk(&self, change: fn(&Client) -> Result<(), AgentError>) -> Result<Hit, String> {
+        let at = unix_time();
+        change(self.agent).map(|()| Hit::elsewhere(at)).map_err(|e| chain(&e))
     }
 
     fn hand_over(&self) -> Result<Hit, String> {
@@ -244,6 +253,8 @@ impl Rig for Breakable<'_> {
                 self.restore(target).map(|()| Hit::elsewhere(at))
             }
             FaultKind::Failover(_) => self.hand_over(),
+            FaultKind::Fail(_) => self.disk(Client::fail_disk),
+            FaultKind::Replace(_) => self.disk(Client::replace_disk),
         }
     }
 
