@@ -24,8 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(6 * 3600);
 pub(crate) struct Array {
     /// The disk that has failed.
     failed: Mutex<Option<String>>,
-    /// How long the last rebuild took, once it is over.
-    rebuild: Mutex<Arc<OnceLock<Duration>>>,
+    /// How long each rebuild took, once it is over, in the order in which disks were replaced.
+    rebuilds: Mutex<Vec<Arc<OnceLock<Duration>>>>,
 }
 
 impl Array {
@@ -58,7 +58,7 @@ impl Array {
         let started = Instant::now();
         mdadm(&[ARRAY, "--add", &disk])?;
         let took = Arc::new(OnceLock::new());
-        *lock(&self.rebuild) = Arc::clone(&took);
+        lock(&self.rebuilds).push(Arc::clone(&took));
         std::thread::spawn(move || {
             while started.elapsed() < PATIENCE {
                 match missing() {
@@ -75,9 +75,9 @@ impl Array {
         Ok(())
     }
 
-    /// How long the last rebuild took; `None` where there was none, or it isn't over.
-    pub(crate) fn rebuilt(&self) -> Option<Nanos> {
-        lock(&self.rebuild).get().copied().map(Nanos::from)
+    /// How long each rebuild took, in the order in which disks were replaced; `None` where it isn't over.
+    pub(crate) fn rebuilds(&self) -> Vec<Option<Nanos>> {
+        lock(&self.rebuilds).iter().map(|took| took.get().copied().map(Nanos::from)).collect()
     }
 }
 
@@ -118,6 +118,6 @@ mod tests {
     fn what_has_not_failed_is_not_replaced() {
         let array = Array::default();
         assert_eq!(array.replace().unwrap_err(), "none of its disks has failed");
-        assert_eq!(array.rebuilt(), None);
+        assert_eq!(array.rebuilds(), []);
     }
 }

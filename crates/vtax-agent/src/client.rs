@@ -295,14 +295,14 @@ impl Client {
         self.done(&Request::ReplaceDisk, PROMPT)
     }
 
-    /// How long the last rebuild took; `None` where there was none, or it isn't over.
+    /// How long each rebuild of the RAID took, in the order in which disks were replaced; `None` where it isn't over.
     ///
     /// # Errors
     /// [`AgentError`] where the agent is gone or doesn't answer in time.
-    pub fn rebuilt(&self) -> Result<Option<Nanos>, AgentError> {
-        match self.call(&Request::Rebuilt, PROMPT)?.0 {
-            Reply::Rebuilt { took } => Ok(took),
-            _ => Err(self.confused(&Request::Rebuilt)),
+    pub fn rebuilds(&self) -> Result<Vec<Option<Nanos>>, AgentError> {
+        match self.call(&Request::Rebuilds, PROMPT)?.0 {
+            Reply::Rebuilds { took } => Ok(took),
+            _ => Err(self.confused(&Request::Rebuilds)),
         }
     }
 

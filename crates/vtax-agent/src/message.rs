@@ -76,8 +76,8 @@ pub enum Request {
     FailDisk,
     /// Put a new one in its place.
     ReplaceDisk,
-    /// How long the last rebuild took.
-    Rebuilt,
+    /// How long its rebuilds took.
+    Rebuilds,
     /// Stop everything and exit.
     Shutdown,
 }
@@ -100,7 +100,7 @@ impl Request {
             Self::DropFiles { .. } => "drop-files",
             Self::FailDisk => "fail-disk",
             Self::ReplaceDisk => "replace-disk",
-            Self::Rebuilt => "rebuilt",
+            Self::Rebuilds => "rebuilds",
             Self::Shutdown => "shutdown",
         }
     }
@@ -221,10 +221,10 @@ pub enum Reply {
         /// Bytes of all files.
         of: u64,
     },
-    /// To [`Request::Rebuilt`].
-    Rebuilt {
-        /// `None`: there was none, or it isn't over.
-        took: Option<Nanos>,
+    /// To [`Request::Rebuilds`].
+    Rebuilds {
+        /// In the order in which disks were replaced; `None`: it isn't over.
+        took: Vec<Option<Nanos>>,
     },
     /// It could not be done.
     Failed {

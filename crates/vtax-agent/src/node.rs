@@ -67,7 +67,7 @@ impl Node {
                 .map_err(|e| e.to_string()),
             Request::FailDisk => self.array.fail().map(|()| Reply::Done),
             Request::ReplaceDisk => self.array.replace().map(|()| Reply::Done),
-            Request::Rebuilt => Ok(Reply::Rebuilt { took: self.array.rebuilt() }),
+            Request::Rebuilds => Ok(Reply::Rebuilds { took: self.array.rebuilds() }),
             other => Err(format!("`{}` is not answered here", other.name())),
         };
         result.unwrap_or_else(|error| Reply::Failed { error })

@@ -158,6 +158,16 @@ fn a_raid_has_a_share_of_the_data_on_each_member() {
     assert!(broken.is_measured(&broken.cells[0], &broken.measures[0]));
     let plain = refused(&["environments=[vm]", "baseline=vm", services, workload, failover, faults]);
     assert!(plain.contains("no whole RAID-5"), "{plain}");
+    let memory = "services=[{tgt: {size: 16MiB}}]";
+    let spared = refused(&[whole, "baseline=vm", memory, workload, failover, faults]);
+    assert!(spared.contains("nobody sees that a disk fails"), "{spared}");
+    for (faults, reason) in [
+        ("faults=[{at: 1s, replace: disk}]", "no disk of the RAID has failed"),
+        ("faults=[{at: 1s, fail: disk}, {at: 2s, fail: disk}]", "has failed already"),
+    ] {
+        let told = refused(&[whole, "baseline=vm", services, workload, failover, faults]);
+        assert!(told.contains(reason), "{faults}: {told}");
+    }
     let modules: Vec<bool> =
         plan.cells.iter().map(|cell| cell.kernel_modules().contains("raid456")).collect();
     assert_eq!(modules, [false, true, true]);

@@ -40,9 +40,13 @@ fn alone() -> MutexGuard<'static, ()> {
 
 /// Runs the plan with changes; each trial by its cell.
 fn run(changes: &[&str]) -> Vec<(String, Value)> {
+    run_plan(PLAN, changes)
+}
+
+fn run_plan(plan: &str, changes: &[&str]) -> Vec<(String, Value)> {
     let directory = tempfile::tempdir().expect("a directory");
     let (file, out) = (directory.path().join("plan.yaml"), directory.path().join("run"));
-    std::fs::write(&file, PLAN).expect("written");
+    std::fs::write(&file, plan).expect("written");
     let mut command = Command::new(VTAX);
     command.arg("run");
     for change in changes {
@@ -153,4 +157,44 @@ fn a_raid_without_one_of_its_disks_has_all_that_was_written() {
         assert_eq!(read["result"]["result"]["verified"]["records"], BYTES / (64 << 10), "{read}");
         assert_eq!(read["result"]["result"]["io"]["device"]["name"], "md0", "{read}");
     }
+}
+
+/// Small disks: the kernel rebuilds at 1 MB/s at least, and not much faster beside a load.
+const REBUILT: &str = "\
+vtax: 1
+name: rebuilt
+baseline: vm
+environments: {vm: {disk: {size: 64MiB, raid5: {members: 6}}}}
+services: {tgt: {size: 16MiB, backend: disk}}
+workload: {storage: {operations: mix-30, size: 8MiB, depth: 16}}
+measure: {failover: {load: 40/s, duration: 40s}}
+faults: [{at: 2s, fail: disk}, {at: 4s, replace: disk}]
+repeat: {min: 1, max: 1, budget: 3m}
+budget: {sut_memory: 256MiB}
+";
+
+#[test]
+fn a_disk_that_fails_and_is_replaced_under_load_loses_nothing() {
+    if !need(&[Need::Root, Need::Vm]) {
+        return;
+    }
+    let _alone = alone();
+    let trials = run_plan(REBUILT, &[]);
+    let outcome = &trial(&trials, "vm.bridge.tgt")["observations"][0]["result"];
+    let faults = outcome["faults"].as_array().unwrap_or_else(|| panic!("no faults: {outcome}"));
+    let [failed, replaced] = &faults[..] else { panic!("two faults: {outcome}") };
+    for fault in [failed, replaced] {
+        assert!(fault["injected"].is_u64() && fault["discounted"].is_null(), "{fault}");
+        assert!(fault["seen"]["first_answer"].is_u64(), "somebody answered afterwards: {fault}");
+    }
+    assert!(failed["rebuild"].is_null(), "{failed}");
+    // All of a member is made anew, which takes some time, and is over before the load is.
+    let took = replaced["rebuild"].as_u64().unwrap_or_else(|| panic!("not whole again: {replaced}"));
+    assert!((10_000_000..36_000_000_000).contains(&took), "{took}");
+    let back = &outcome["load"]["read_back"];
+    assert_eq!(back["verified"]["records"], (8 << 20) / 4096, "{back}");
+    for wrong in ["lost", "stale", "torn", "misplaced", "corrupt"] {
+        assert_eq!(back["verified"][wrong], 0, "{wrong}: {back}");
+    }
+    assert_eq!(back["unread"], 0, "{back}");
 }

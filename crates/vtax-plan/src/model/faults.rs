@@ -33,7 +33,7 @@ pub enum FaultKind {
     Failover(FaultTarget),
     /// It fails, and what it is a part of goes on without it.
     Fail(FaultTarget),
-    /// A new one takes its place.
+    /// A new one takes the place of what has failed. That has to be filled, beside the load.
     Replace(FaultTarget),
 }
 
@@ -101,7 +101,7 @@ impl FaultKind {
     /// Whether it mends what another broke.
     #[must_use]
     pub const fn mends(self) -> bool {
-        matches!(self, Self::Restore(_) | Self::Replace(_))
+        matches!(self, Self::Restore(_))
     }
 
     /// Whether it goes on while other things may break.

@@ -7,8 +7,8 @@ use super::variants::{Named, Variants};
 use crate::decode::{Item, Many};
 use crate::diagnose::Report;
 use crate::model::{
-    Cell, Environment, EnvironmentKind, FailoverMeasure, Fault, FaultKind, FaultTolerance, FtMode, Measure,
-    MeasureKind,
+    Cell, Environment, EnvironmentKind, FailoverMeasure, Fault, FaultKind, FaultTarget, FaultTolerance,
+    FtMode, Measure, MeasureKind,
 };
 use crate::raw::{FailoverRaw, FaultRaw, FaultToleranceRaw, PlanRaw, Technique};
 use crate::source::{Span, Spanned};
@@ -162,6 +162,7 @@ pub(super) fn failover(
     let mut faults =
         written.map_or_else(Vec::new, |faults| happenings(&faults.value, &name, duration, report));
     faults.sort_by_key(|fault| fault.at);
+    check_disks(&faults, written.map_or(span, |written| written.span), report);
     let kind = FailoverMeasure {
         load: raw.load.value.0,
         arrivals: raw.arrivals.value.0,
@@ -171,6 +172,27 @@ pub(super) fn failover(
         faults,
     };
     Measure { name, kind: MeasureKind::Failover(kind) }
+}
+
+/// Refuses disks that fail and are replaced in an order that can't be: a RAID-5 goes on without one of its disks, not without two.
+fn check_disks(faults: &[Fault], span: Span, report: &mut Report) {
+    let mut failed = false;
+    for fault in faults {
+        let why = match (fault.kind, failed) {
+            (FaultKind::Fail(_), true) => {
+                "a disk of the RAID has failed already, and it doesn't go on without two"
+            }
+            (FaultKind::Replace(_), false) => "no disk of the RAID has failed that could be replaced",
+            (FaultKind::Fail(_), false) | (FaultKind::Replace(_), true) => {
+                failed = !failed;
+                continue;
+            }
+            _ => continue,
+        };
+        let text = format!("`{}` at {} can't be: {why}", fault.kind.words(), fault.at);
+        report.error(span, text).help("let `fail: disk` and `replace: disk` follow each other");
+        return;
+    }
 }
 
 /// What happens when, repetitions written out.
@@ -281,12 +303,12 @@ pub(super) fn check(plan: &PlanRaw, cells: &[Cell], measures: &[Measure], report
         if let Some(why) = cells.first().and_then(misfit)
             && cells.iter().all(|cell| misfit(cell).is_some())
         {
-            report
-                .error(
-                    item.span,
-                    format!("`{}` can't happen in any environment of this plan: {why}", kind.words()),
-                )
-                .help("give a `vm` a `fault_tolerance`, such as `{mode: kemari}`; `kill: sut` fits any");
+            let help = match kind.parts().1 {
+                FaultTarget::Disk => "give a `vm` a RAID: `disk: {raid5: {}}`",
+                _ => "give a `vm` a `fault_tolerance`, such as `{mode: kemari}`; `kill: sut` fits any",
+            };
+            let text = format!("`{}` can't happen in any environment of this plan: {why}", kind.words());
+            report.error(item.span, text).help(help);
         }
     }
 }

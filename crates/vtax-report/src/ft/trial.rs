@@ -22,8 +22,8 @@ pub(crate) const METRICS: &[Info] = &[
     lower("first_answer", "fault to first answer", "ns", 0),
     lower("requests_lost", "requests lost per fault", "", 0),
     lower("requests_delayed", "requests delayed per fault", "", 0),
+    lower("rebuild", "rebuild of the RAID", "ns", 0),
     lower("writes_wrong", "acknowledged writes lost or wrong", "", 0),
-    lower("rebuild", "rebuild of a RAID", "ns", 0),
 ];
 
 /// What a trial with faults found.
@@ -152,6 +152,7 @@ pub(super) fn one(record: &TrialRecord, number: usize, f: &FaultRecord) -> Failo
             .filter(|r| r.how == Recovery::Restored)
             .and_then(|r| r.age)
             .map(|age| age.0 as f64),
+        rebuild_ns: f.rebuild.map(|took| took.0 as f64),
         counts: counts(f),
     }
 }
@@ -174,14 +175,13 @@ pub(crate) fn values(record: &TrialRecord) -> Vec<Value> {
         ("first_answer", "first_answer"),
         ("requests_lost", "failed"),
         ("requests_delayed", "delayed"),
+        ("rebuild", "rebuild"),
     ] {
         let of = QUANTITIES.iter().find(|q| q.name == name).map(|q| q.of);
         let found: Vec<f64> = survived.iter().filter_map(|f| of.and_then(|of| of(f))).collect();
         put(metric, vtax_stats::quantile(&found, 0.5));
     }
     put("writes_wrong", writes::wrong(record));
-    let rebuilt = failover(record).and_then(|found| found.faults.iter().rev().find_map(|f| f.rebuild));
-    put("rebuild", rebuilt.map(|took| took.0 as f64));
     values
 }
 
@@ -282,6 +282,22 @@ mod tests {
         };
         assert_eq!((of(&moved, "silence"), of(&moved, "first_answer")), (Some(200.0), None));
         assert_eq!((of(&killed, "silence"), of(&killed, "first_answer")), (None, Some(500.0)));
+    }
+
+    #[test]
+    fn a_replaced_disk_is_told_by_its_rebuild() {
+        let moments = [Some(1), None, None, None, None, None, Some(2), None];
+        let of = |kind, rebuild| FaultRecord {
+            fault: Fault { at: Nanos(5), kind },
+            rebuild,
+            ..fault(&moments, [9, 0, 0, 0])
+        };
+        let failed = of(FaultKind::Fail(FaultTarget::Disk), None);
+        let replaced = of(FaultKind::Replace(FaultTarget::Disk), Some(Nanos(3_000_000_000)));
+        let quantity = QUANTITIES.iter().find(|q| q.name == "rebuild").unwrap();
+        let value = |f: &FaultRecord| (quantity.of)(&one(&trial(), 1, f));
+        assert_eq!((value(&failed), value(&replaced)), (None, Some(3e9)));
+        assert_eq!(one(&trial(), 1, &replaced).fault, "replace: disk");
     }
 
     proptest! {

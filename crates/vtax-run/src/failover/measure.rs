@@ -76,7 +76,7 @@ pub(crate) fn measure(
         delayed_beyond: measure.delayed,
     };
     let mut told = account.tell();
-    note_rebuild(&mut told.faults, site.sut);
+    note_rebuilds(&mut told.faults, measure.duration, site.sut);
     let validity = match held.validity {
         Validity::Valid => nothing_happened(&told.faults).unwrap_or(Validity::Valid),
         invalid => invalid,
@@ -96,12 +96,17 @@ pub(crate) fn measure(
     Ok(Measured { phases: held.phases, ..measured })
 }
 
-/// Notes how long the last rebuild of a RAID took. One that wasn't over with the load has no figure.
-fn note_rebuild(faults: &mut [FaultRecord], sut: &Client) {
+/// Notes how long rebuilds of a RAID took. One that wasn't over with the load has no figure: without a load it is faster.
+fn note_rebuilds(faults: &mut [FaultRecord], duration: Nanos, sut: &Client) {
     let replaced =
         |f: &&mut FaultRecord| matches!(f.fault.kind, FaultKind::Replace(_)) && f.injected.is_some();
-    if let Some(fault) = faults.iter_mut().rev().find(replaced) {
-        fault.rebuild = sut.rebuilt().ok().flatten();
+    let mut replaced = faults.iter_mut().filter(replaced).peekable();
+    if replaced.peek().is_none() {
+        return;
+    }
+    for (fault, took) in replaced.zip(sut.rebuilds().unwrap_or_default()) {
+        let began = fault.injected.unwrap_or_default();
+        fault.rebuild = took.filter(|took| began.0.saturating_add(took.0) <= duration.0);
     }
 }
 

@@ -14,8 +14,8 @@ use super::raw::{DiskRaw, SteadyStateRaw, StorageMeasureRaw, StorageRaw, Virtual
 use crate::decode::Many;
 use crate::diagnose::Report;
 use crate::model::{
-    Cell, Environment, EnvironmentKind, Measure, MeasureKind, PathKind, Protocol, Service, ServiceKind,
-    Workload,
+    Cell, Environment, EnvironmentKind, Fault, FaultTarget, Measure, MeasureKind, PathKind, Protocol,
+    Service, ServiceKind, Workload,
 };
 use crate::resolve::check::{LONGEST, SHORTEST_STEP, check_count, check_name, counts_in, duration_in};
 use crate::resolve::variants::{Variants, service, slug};
@@ -208,6 +208,16 @@ fn sizes(sizes: &Many<Bytes>, key: &str, (least, most): (Bytes, Bytes), report: 
     }
 }
 
+/// Whether a disk fails in this cell that nothing is served from.
+fn is_spared(cell: &Cell, measures: &[Measure]) -> bool {
+    let faults = measures.iter().filter_map(|measure| match &measure.kind {
+        MeasureKind::Failover(failover) => Some(failover.faults_of(cell)),
+        _ => None,
+    });
+    let of_disk = |fault: &Fault| fault.kind.parts().1 == FaultTarget::Disk;
+    faults.flatten().any(of_disk) && !cell.service.kind.serves_disk()
+}
+
 /// Refuses cells whose storage can't be measured, and faults that nobody would see.
 pub(crate) fn check_cells(cells: &[Cell], measures: &[Measure], span: Span, report: &mut Report) {
     let of_storage = |cell: &&Cell| cell.workload.model().protocol() == Protocol::Storage;
@@ -226,6 +236,11 @@ pub(crate) fn check_cells(cells: &[Cell], measures: &[Measure], span: Span, repo
             if let Some(why) = why {
                 let help = "failovers are seen by a client of vtax's own: use `tgt` or `ganesha`, with `access: protocol`";
                 report.error(span, why).help(help);
+                return;
+            }
+            if is_spared(cell, measures) {
+                let why = format!("what `{service}` serves is in memory, so nobody sees that a disk fails");
+                report.error(span, why).help("give it `backend: disk`");
                 return;
             }
         }
