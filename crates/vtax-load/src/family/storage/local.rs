@@ -423,3 +423,27 @@ impl Target for LocalTarget {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_of_the_kernel_are_told_apart() {
+        for (error, expected) in [
+            (Errno::NOSPC, Failure::NoSpace),
+            (Errno::DQUOT, Failure::NoSpace),
+            (Errno::FBIG, Failure::NoSpace),
+            (Errno::ROFS, Failure::ReadOnly),
+            (Errno::BUSY, Failure::Busy),
+            (Errno::AGAIN, Failure::Busy),
+            (Errno::STALE, Failure::Stale),
+            (Errno::TIMEDOUT, Failure::TimedOut),
+            (Errno::PERM, Failure::Refused),
+            (Errno::NOENT, Failure::Missing),
+            (Errno::IO, Failure::Other),
+        ] {
+            assert_eq!(failure(error), expected, "{error}");
+        }
+    }
+}

@@ -11,6 +11,7 @@ use super::model::{
 };
 use super::mounted::CLIENT_MEMORY;
 use super::raw::{DiskRaw, SteadyStateRaw, StorageMeasureRaw, StorageRaw, VirtualDiskRaw};
+use super::served;
 use crate::decode::Many;
 use crate::diagnose::Report;
 use crate::model::{
@@ -243,6 +244,10 @@ pub(crate) fn check_cells(cells: &[Cell], measures: &[Measure], span: Span, repo
                 report.error(span, why).help("give it `backend: disk`");
                 return;
             }
+        }
+        if let Some(why) = served::lacks_room(cell) {
+            report.error(span, why).help("give it a larger one, `disk: {size: ...}`, or write less");
+            return;
         }
         let name = if cell.environment.kind.is_pair() && !has_server {
             &cell.environment.name
