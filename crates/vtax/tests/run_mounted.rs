@@ -25,7 +25,7 @@ workload:
     depth: 2
 measure: [{storage: {duration: 500ms}}]
 repeat: {min: 1, max: 1, budget: 90s}
-budget: {sut_memory: 256MiB}
+budget: {sut_memory: 448MiB}
 ";
 
 /// Bytes of both processes' files.
@@ -170,7 +170,7 @@ workload: {storage: {operations: mix-30, size: 8MiB, depth: 16}}
 measure: {failover: {load: 40/s, duration: 40s}}
 faults: [{at: 2s, fail: disk}, {at: 4s, replace: disk}]
 repeat: {min: 1, max: 1, budget: 3m}
-budget: {sut_memory: 256MiB}
+budget: {sut_memory: 448MiB}
 ";
 
 #[test]
