@@ -134,7 +134,10 @@ fn what_can_not_be_is_refused_with_the_reason() {
         ("environments=[native, {vm: {disk: {raid5: {members: 2}}}}]", "3 to 6 members"),
         ("workload.storage={size: 2GiB, record: 1MiB}", "the disk of `vm` has 1GiB"),
         ("workload.storage={size: 100MiB, processes: 16}", "the disk of `vm` has 1GiB"),
-        ("workload.storage={operations: create, size: 1MiB, record: 1MiB, files: 2000}", "the disk of `vm` has 1GiB"),
+        (
+            "workload.storage={operations: create, size: 1MiB, record: 1MiB, files: 2000}",
+            "the disk of `vm` has 1GiB",
+        ),
     ] {
         let told = refused(&[change]);
         assert!(told.contains(reason), "{change}: {told}");
