@@ -121,9 +121,8 @@ impl Host {
         let quiet = || std::fs::OpenOptions::new().read(true).write(true).open(null).on("open", null);
         let (input, output, errors) = (quiet()?, quiet()?, quiet()?);
         let microseconds = (detector.interval.0 / 1000).to_string();
-        let second_every = detector.second_every().to_string();
         let name = program.args.first().map_or("vtax", String::as_str);
-        let arguments = [name, "heartbeat", "--interval-us", &microseconds, "--second-every", &second_every];
+        let arguments = [name, "heartbeat", "--interval-us", &microseconds];
         let heart = Spawn::new(&program.program, arguments)
             .fd(input.into(), 0)
             .fd(output.into(), 1)

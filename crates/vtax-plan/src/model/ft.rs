@@ -25,7 +25,7 @@ pub struct FaultTolerance {
 impl FaultTolerance {
     /// Beats of 20 ms and patience for five of them: with fencing and take-over that stays below the
     /// 200 ms after which TCP first repeats a packet (RFC 6298 as Linux does it).
-    pub const HEARTBEAT: Nanos = Nanos::from_millis(20);
+    pub const HEARTBEAT: Nanos = Nanos::from_millis(25);
     /// See [`HEARTBEAT`](Self::HEARTBEAT).
     pub const PATIENCE: Nanos = Nanos::from_millis(100);
 

@@ -28,7 +28,7 @@ raw! {
         /// Memory of each host but the first; without it, as much as is needed.
         optional secondary_memory: Bytes,
         /// Time between two heartbeats of a host.
-        default heartbeat: Nanos = "20ms",
+        default heartbeat: Nanos = "25ms",
         /// Silence of a host on all paths after which it is fenced.
         default patience: Nanos = "100ms",
     }

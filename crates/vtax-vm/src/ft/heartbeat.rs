@@ -43,35 +43,24 @@ pub struct DetectorSettings {
     pub timeout: Nanos,
 }
 
-impl DetectorSettings {
-    /// Of how many beats one goes over the second path too. Silence counts only where both paths have it, and it begins with
-    /// the last beat of either. A beat's way through the kernel's network is most of what a heart costs, so the second path is
-    /// spared where it then still has its share of beats within the timeout.
-    #[must_use]
-    pub const fn second_every(self) -> u32 {
-        if self.timeout.0 >= self.interval.0.saturating_mul(5) { 2 } else { 1 }
-    }
-}
-
 impl Default for DetectorSettings {
-    /// Five beats of 20 ms: with fencing and take-over that stays below the 200 ms after which TCP first
+    /// Four beats of 25 ms: with fencing and take-over that stays below the 200 ms after which TCP first
     /// repeats a packet (RFC 6298 as Linux does it), so that most callers see one repetition.
     fn default() -> Self {
-        Self { interval: Nanos::from_millis(20), timeout: Nanos::from_millis(100) }
+        Self { interval: Nanos::from_millis(25), timeout: Nanos::from_millis(100) }
     }
 }
 
-/// Says forever, on these connected datagram sockets, that this process lives: on the first with every beat, on the second
-/// with every one of `second_every`.
+/// Says forever, on each of these connected datagram sockets, that this process lives.
 ///
 /// # Errors
 ///
 /// Where the kernel has no timer. A broken path is none: the beats go on.
-pub fn beat_forever(sockets: &[OwnedFd; 2], interval: Duration, second_every: u32) -> std::io::Result<()> {
+pub fn beat_forever(sockets: &[OwnedFd], interval: Duration) -> std::io::Result<()> {
     // Refused to ordinary users; then a busy host is more easily taken for a dead one.
     let _ = vtax_sys::sched::react_at_once();
     let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;
-    let every = Timespec::try_from(interval).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 20_000_000 });
+    let every = Timespec::try_from(interval).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 25_000_000 });
     let spec = Itimerspec { it_interval: every, it_value: every };
     rustix::time::timerfd_settime(&timer, TimerfdTimerFlags::empty(), &spec)?;
     let mut sequence = 0_u32;
@@ -79,8 +68,7 @@ pub fn beat_forever(sockets: &[OwnedFd; 2], interval: Duration, second_every: u3
         let mut beat = [0; BEAT];
         beat[..4].copy_from_slice(&MAGIC);
         beat[4..].copy_from_slice(&sequence.to_le_bytes());
-        let paths = if sequence.is_multiple_of(second_every.max(1)) { 2 } else { 1 };
-        for socket in sockets.iter().take(paths) {
+        for socket in sockets {
             // Without a listener, or with the cable out, the next beat is sent all the same.
             let _ = rustix::net::send(socket, &beat, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         }
@@ -90,23 +78,20 @@ pub fn beat_forever(sockets: &[OwnedFd; 2], interval: Duration, second_every: u3
     }
 }
 
-/// The process on a host: beats with the command line `--interval-us N --second-every N` on the datagram sockets it
+/// The process on a host: beats with the command line `--interval-us N` on the datagram sockets it
 /// inherited as descriptors 3 and 4, until it is killed.
 ///
 /// # Errors
 ///
 /// Where the arguments or the descriptors aren't those.
 pub fn run_process(args: &[String]) -> std::io::Result<()> {
-    let numbers = match args {
-        [key, us, other, every] if key == "--interval-us" && other == "--second-every" => {
-            us.parse().ok().map(Duration::from_micros).zip(every.parse().ok())
-        }
+    let interval = match args {
+        [key, us] if key == "--interval-us" => us.parse().ok().map(Duration::from_micros),
         _ => None,
     };
-    let wrong = || std::io::Error::other("expected --interval-us N --second-every N");
-    let (interval, second_every) = numbers.ok_or_else(wrong)?;
+    let interval = interval.ok_or_else(|| std::io::Error::other("expected --interval-us N"))?;
     let sockets = [vtax_sys::inherit::take(3)?, vtax_sys::inherit::take(4)?];
-    beat_forever(&sockets, interval, second_every)
+    beat_forever(&sockets, interval)
 }
 
 /// Where beats are heard on one path.
@@ -264,26 +249,21 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_host_is_noticed_as_soon_with_half_the_beats_on_the_second_path() {
-        // Beats every 20 ms on the link and every 40 ms on the second path; the host dies at any moment.
-        let (start, interval) = (Instant::now(), 20);
+    fn a_dead_host_is_noticed_one_timeout_after_its_last_beat() {
+        let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let settings = DetectorSettings::default();
-        assert_eq!(settings.second_every(), 2);
-        let tight = DetectorSettings { timeout: Nanos::from_millis(99), ..settings };
-        assert_eq!(tight.second_every(), 1, "too few would be left");
-        for died in 1_000..1_040 {
+        let interval = settings.interval.0 / 1_000_000;
+        // It dies at any moment.
+        for died in 1_000..1_000 + interval {
             let mut detector = Detector::new(settings);
-            for beat in (0..died).step_by(interval) {
-                let number = u32::try_from(beat / interval as u64).unwrap();
+            for beat in (0..died).step_by(usize::try_from(interval).unwrap()) {
                 detector.beat(Path::FtLink, at(beat));
-                if number.is_multiple_of(settings.second_every()) {
-                    detector.beat(Path::Second, at(beat));
-                }
-                assert_eq!(detector.verdict(at(beat + 19), 1), Verdict::Alive);
+                detector.beat(Path::Second, at(beat));
+                assert_eq!(detector.verdict(at(beat + interval - 1), 1), Verdict::Alive);
             }
             let suspected = (died..died + 200).find(|ms| detector.verdict(at(*ms), 1) == Verdict::Suspect);
-            let last = (died - 1) / interval as u64 * interval as u64;
+            let last = (died - 1) / interval * interval;
             assert_eq!(suspected, Some(last + 101));
             assert_eq!(detector.next_verdict(1), Some(at(last + 100)), "and looked at by then");
         }

@@ -10,14 +10,10 @@ pub(crate) struct Args {
     /// Microseconds between two beats.
     #[arg(long)]
     interval_us: u64,
-    /// Of how many beats one goes over the second path too.
-    #[arg(long)]
-    second_every: u32,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let (interval, every) = (args.interval_us.to_string(), args.second_every.to_string());
-    let words = ["--interval-us".to_owned(), interval, "--second-every".to_owned(), every];
+    let words = ["--interval-us".to_owned(), args.interval_us.to_string()];
     vtax_vm::ft::heartbeat::run_process(&words).context("beat").host_cannot()?;
     Ok(Exit::Done)
 }
