@@ -14,6 +14,12 @@ pub enum LoadError {
         /// What is wrong and what would be right.
         reason: String,
     },
+    /// The server doesn't take what a load needs beforehand.
+    #[error("the server can't be loaded: {reason}")]
+    Server {
+        /// What it doesn't take, and why.
+        reason: String,
+    },
     /// The system refused something the engine needs.
     #[error("load generator: {operation}")]
     System {

@@ -365,7 +365,7 @@ fn hostile_servers_are_told_by_name() {
             tunnel: false,
             password: None,
             users,
-            timeout: Nanos::from_millis(300),
+            timeout: Nanos::from_millis(50),
             cpus: CpuSet::default(),
             seed: 3,
             keep_all: true,

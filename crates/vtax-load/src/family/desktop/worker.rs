@@ -4,6 +4,7 @@
 
 use std::iter::Peekable;
 use std::mem::MaybeUninit;
+use std::thread;
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use vtax_sys::{SysError, sched};
@@ -34,6 +35,8 @@ const SCAN: u64 = 5_000_000;
 const PAUSE: u64 = 100_000_000;
 /// The same where the server said what can't be lived with: servers lock out who tries a wrong password often.
 const LONG_PAUSE: u64 = 1_000_000_000;
+/// To connect may take this many times as long as an action: the first picture is of the whole desktop, and who gives up begins anew.
+const OPENING_TIMEOUTS: u64 = 8;
 /// Sessions that one worker connects at once. Each costs the server a picture of the whole desktop.
 const OPENING_MAX: usize = 16;
 
@@ -144,6 +147,8 @@ impl<'a> Worker<'a> {
         let epoch = self.job.epoch;
         let clock = || sched::monotonic().saturating_sub(epoch).0;
         let mut events = [MaybeUninit::uninit(); EVENTS];
+        // To connect is timed: none does before time counts.
+        thread::sleep(epoch.saturating_sub(sched::monotonic()).into());
         self.tell_time();
         while self.go_on()? {
             self.relieve();
@@ -449,7 +454,7 @@ impl<'a> Worker<'a> {
             }
             let stuck = match desk.phase {
                 Phase::Ready => desk.late.is_some_and(|until| until <= now && until > 0),
-                Phase::Opening(_) | Phase::First => desk.since + timeout <= now,
+                Phase::Opening(_) | Phase::First => desk.since + OPENING_TIMEOUTS * timeout <= now,
                 Phase::Down(_) => false,
             };
             if desk.late == Some(0) {

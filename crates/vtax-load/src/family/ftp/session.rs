@@ -25,7 +25,7 @@ impl FtpSession {
     /// Opens the load and stores what will be fetched.
     ///
     /// # Errors
-    /// The specification makes no sense, or the server doesn't take the files.
+    /// The specification makes no sense, or the server doesn't take the files ([`LoadError::Server`]).
     pub fn open(spec: &FtpSpec) -> Result<Self, LoadError> {
         spec.check()?;
         let cpus = drive::worker_cpus(&spec.pool.cpus, spec.pool.connections as usize)?;
@@ -56,7 +56,7 @@ impl FtpSession {
         }
         let why = details.first_failure.unwrap_or_else(|| "it took too long".to_owned());
         let reason = format!("{} of {files} files could be stored on the server: {why}", details.stor.ok);
-        Err(LoadError::Spec { field: "files", reason })
+        Err(LoadError::Server { reason })
     }
 
     /// Carries out one step and returns what it found.

@@ -225,7 +225,7 @@ impl Slot {
     }
 
     /// Why the session ends before its time, in words.
-    pub(super) fn why_broken(&self, why: &str, code: u16) -> String {
+    pub(super) fn why_broken(&self, why: &str, outcome: Outcome, code: u16) -> String {
         let of = match (self.stage, self.transfer) {
             (_, Some(_)) => "in a transfer",
             (Stage::Connecting | Stage::Greeting, _) => "before it was greeted",
@@ -233,8 +233,14 @@ impl Slot {
             (Stage::User | Stage::Pass, _) => "when it logged in",
             _ => "before its transfer",
         };
+        let how = match outcome {
+            Outcome::Refused => ": connection refused",
+            Outcome::NoDescriptors => ": no descriptors are left",
+            Outcome::NoAddresses => ": no addresses are left",
+            _ => "",
+        };
         match code {
-            0 => format!("a session broke {of}: {why}"),
+            0 => format!("a session broke {of}: {why}{how}"),
             _ => {
                 let text = String::from_utf8_lossy(self.replies.text());
                 let text: String = text.chars().filter(|c| !c.is_control()).collect();

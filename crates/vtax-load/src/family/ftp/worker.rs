@@ -521,7 +521,7 @@ impl<'a> Worker<'a> {
             return self.set_until(id, now + PAUSE);
         }
         if self.tally.first_failure.is_none() {
-            self.tally.first_failure = Some(self.slots[id as usize].why_broken(why, code));
+            self.tally.first_failure = Some(self.slots[id as usize].why_broken(why, outcome, code));
         }
         self.account(id, outcome, code);
         self.tally.broken_sessions += 1;

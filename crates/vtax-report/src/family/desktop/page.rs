@@ -161,7 +161,7 @@ pub(super) fn screens(context: &Context) -> Markup {
     });
     for (cell, trial, picture) in found.take(MOST_PICTURES) {
         let label = data.environment_label(cell);
-        let caption = format!("{label}, trial {:03}, as the generator decoded it", trial.index);
+        let caption = format!("{label} ({}), trial {:03}, as the generator decoded it", cell.id, trial.index);
         m.open("figure", &[]).element("figcaption", &[], &caption);
         let source = format!("data:image/png;base64,{picture}");
         let words = format!("The first desktop of {label}");

@@ -12,6 +12,7 @@ pub(super) fn failure(error: LoadError) -> Failure {
     let exit = match error {
         LoadError::Spec { .. }
         | LoadError::Storage(StorageError::Open { .. } | StorageError::Foreign { .. }) => Exit::BadInput,
+        LoadError::Server { .. } => Exit::Failed,
         LoadError::Storage(_) => Exit::HostCannot,
         LoadError::Cancelled { .. } => Exit::Interrupted,
         LoadError::System { ref source, .. } if is_of_the_peer(source.kind()) => Exit::Failed,
