@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use vtax_units::Bytes;
 
+use super::ganesha::{GaneshaOptions, NfsVersion};
 use super::model::{StorageAccess, StorageWorkload};
 use crate::model::{Cell, EnvironmentKind, PathKind, Plan, ServiceKind, Workload};
 
@@ -135,6 +136,9 @@ pub(crate) fn impossible(
     }
     if !is_mounted(service, workload) {
         return None;
+    }
+    if matches!(service, ServiceKind::Ganesha(GaneshaOptions { nfs_version: NfsVersion::V3, .. })) {
+        return Some("clients mount version 4.1 of NFS; version 3 is spoken by vtax's own client");
     }
     if environment.is_pair() {
         return Some("what protected virtual machines serve isn't mounted");
