@@ -18,7 +18,7 @@ services: tigervnc
 workload:
   desktop: {actions: mix, rate: 5/s, timeout: 10s}
 measure: [{latency: {load: 10/s, duration: 2s, warmup: 1s}}]
-repeat: {min: 1, max: 1, budget: 90s}
+repeat: {min: 1, max: 1, budget: 40s}
 ";
 
 /// One at a time: machines are small, and virtual ones large.
@@ -103,6 +103,6 @@ fn desktops_live_in_a_virtual_machine() {
     let slow = ["workload.desktop.rate=1/s", "measure=[{latency: {load: 2/s, duration: 10s, warmup: 5s}}]"];
     let services = "services=[{tigervnc: {width: 640, height: 480}}, {x11vnc: {width: 640, height: 480}}]";
     let trials =
-        run(&[&slow[..], &[services, "environments=[vm]", "baseline=vm", "repeat.budget=300s"]].concat());
+        run(&[&slow[..], &[services, "environments=[vm]", "baseline=vm", "repeat.budget=60s"]].concat());
     trials.iter().for_each(check);
 }

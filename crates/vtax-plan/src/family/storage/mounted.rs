@@ -34,8 +34,9 @@ const SMB: &[&str] = &[
 const ISCSI: &[&str] = &["iscsi_tcp", "sd_mod", "crc32c_generic", "ext4"];
 /// The kernel's NFS server.
 const NFSD: &[&str] = &["nfsd", "md5"];
-/// The kernel's iSCSI target, with units in files, and what CHAP hashes with.
-const LIO: &[&str] = &["target_core_mod", "target_core_file", "iscsi_target_mod", "md5"];
+/// The kernel's iSCSI target, with units in files, what CHAP hashes with, and the digest without which it lets nobody
+/// log in.
+const LIO: &[&str] = &["target_core_mod", "target_core_file", "iscsi_target_mod", "md5", "crc32c_generic"];
 
 /// What clients of a service mount.
 enum Mounts {
