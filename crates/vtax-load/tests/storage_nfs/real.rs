@@ -59,7 +59,7 @@ fn all_of_this_is_so_in_version_3() {
     }
     let output = Command::new("unshare")
         .args(["-nmp", "--fork", "--mount-proc", "--kill-child", "sh", "-c"])
-        // Ganesha resolves no address where there is but one's own.
+        // Ganesha resolves no address where the host has none but loopback's.
         .arg(
             "mount -t tmpfs none /run && ip link set lo up && ip address add 10.0.0.1/32 dev lo && \
              exec timeout 200 \"$0\" real:: --test-threads 1",
