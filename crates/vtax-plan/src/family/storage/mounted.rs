@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use vtax_units::Bytes;
 
+use super::ganesha::{GaneshaOptions, NfsVersion};
 use super::model::{Raid5, StorageAccess, StorageWorkload};
-use crate::model::{Cell, EnvironmentKind, PathKind, Plan, ServiceKind, Workload};
+use crate::model::{Cell, EnvironmentKind, NicModel, PathKind, Plan, ServiceKind, Workload};
 
 /// Memory of a client's virtual machine unless told otherwise.
 pub(super) const CLIENT_MEMORY: Bytes = Bytes::from_mib(512);
@@ -33,8 +34,9 @@ const SMB: &[&str] = &[
 const ISCSI: &[&str] = &["iscsi_tcp", "sd_mod", "crc32c_generic", "ext4"];
 /// The kernel's NFS server.
 const NFSD: &[&str] = &["nfsd", "md5"];
-/// The kernel's iSCSI target, with units in files, and what CHAP hashes with.
-const LIO: &[&str] = &["target_core_mod", "target_core_file", "iscsi_target_mod", "md5"];
+/// The kernel's iSCSI target, with units in files, what CHAP hashes with, and the digest without which it lets nobody
+/// log in.
+const LIO: &[&str] = &["target_core_mod", "target_core_file", "iscsi_target_mod", "md5", "crc32c_generic"];
 
 /// A RAID-5 of the guest's kernel.
 const RAID5: &[&str] = &["md_mod", "raid456"];
@@ -114,6 +116,7 @@ impl Cell {
             ServiceKind::Lio(_) => add(LIO),
             _ => {}
         }
+        modules.extend(self.environment.kind.nic().and_then(NicModel::module).map(str::to_owned));
         modules
     }
 }
@@ -151,6 +154,9 @@ pub(crate) fn impossible(
     if !is_mounted(service, workload) {
         return None;
     }
+    if matches!(service, ServiceKind::Ganesha(GaneshaOptions { nfs_version: NfsVersion::V3, .. })) {
+        return Some("clients mount version 4.1 of NFS; version 3 is spoken by vtax's own client");
+    }
     if environment.is_pair() {
         return Some("what protected virtual machines serve isn't mounted");
     }
@@ -180,7 +186,7 @@ pub(crate) fn left_out(plan: &Plan) -> BTreeSet<String> {
 }
 
 /// Each once, in their order.
-fn distinct<'a, T: PartialEq>(all: impl Iterator<Item = &'a T>) -> Vec<&'a T> {
+pub(crate) fn distinct<'a, T: PartialEq>(all: impl Iterator<Item = &'a T>) -> Vec<&'a T> {
     let mut kept: Vec<&T> = Vec::new();
     for one in all {
         if !kept.contains(&one) {
