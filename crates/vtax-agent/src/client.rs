@@ -18,7 +18,8 @@ use vtax_units::Nanos;
 use crate::error::AgentError;
 use crate::frame::{Decoder, Frame, Kind};
 use crate::message::{
-    Event, InterfaceSetup, NodeFacts, PROTOCOL_VERSION, Provisioning, Reply, Request, ServiceId, ServiceReady,
+    CardFacts, Event, InterfaceSetup, NodeFacts, PROTOCOL_VERSION, Provisioning, Reply, Request, ServiceId,
+    ServiceReady,
 };
 
 /// Called with each event but [`Event::Progress`], which goes to the caller of
@@ -99,12 +100,16 @@ impl Client {
         }
     }
 
-    /// Brings the node's interfaces up.
+    /// Brings the node's interfaces up; what its kernel says of each.
     ///
     /// # Errors
     /// [`AgentError`] where the agent refuses, is gone, or doesn't answer in time.
-    pub fn configure_network(&self, interfaces: Vec<InterfaceSetup>) -> Result<(), AgentError> {
-        self.done(&Request::ConfigureNetwork { interfaces }, PROMPT)
+    pub fn configure_network(&self, interfaces: Vec<InterfaceSetup>) -> Result<Vec<CardFacts>, AgentError> {
+        let request = Request::ConfigureNetwork { interfaces };
+        match self.call(&request, PROMPT)?.0 {
+            Reply::Configured { cards } => Ok(cards),
+            _ => Err(self.confused(&request)),
+        }
     }
 
     /// Starts a service and waits until it is ready.

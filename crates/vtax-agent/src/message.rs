@@ -13,7 +13,7 @@ use vtax_probe::Snapshot;
 use vtax_units::Nanos;
 
 /// Version of the protocol; both ends must have the same.
-pub const PROTOCOL_VERSION: u32 = 5;
+pub const PROTOCOL_VERSION: u32 = 6;
 
 /// A request from the controller; each is answered by exactly one [`Reply`] with its id.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -195,6 +195,11 @@ pub enum Reply {
     Hello(NodeFacts),
     /// Done, nothing to say.
     Done,
+    /// To [`Request::ConfigureNetwork`].
+    Configured {
+        /// The interfaces asked for, in their order.
+        cards: Vec<CardFacts>,
+    },
     /// To [`Request::StartService`].
     ServiceReady(ServiceReady),
     /// To [`Request::StopProbes`] and [`Request::Snapshot`].
@@ -230,6 +235,27 @@ pub struct NodeFacts {
     pub cpus: u32,
     /// Memory of the node's kernel in bytes.
     pub memory_bytes: u64,
+}
+
+/// What a node's kernel says of an interface once it is up.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CardFacts {
+    /// Its name.
+    pub interface: String,
+    /// Its driver, such as `virtio_net`; empty where that doesn't say.
+    pub driver: String,
+    /// The offloads that are on ([`vtax_sys::ethtool::Offload::word`]).
+    pub offloads: Vec<String>,
+}
+
+impl CardFacts {
+    /// `e1000e, offloads: tx-checksum tso gso gro`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let driver = if self.driver.is_empty() { "unknown driver" } else { &self.driver };
+        let offloads = if self.offloads.is_empty() { "none".to_owned() } else { self.offloads.join(" ") };
+        format!("{driver}, offloads: {offloads}")
+    }
 }
 
 /// A service that got ready.

@@ -3,13 +3,17 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use vtax_sys::ethtool::Offload;
 use vtax_sys::netlink::{Link, Mac, Netlink, add_address, add_route, rename, set_mtu, set_up};
 use vtax_sys::{SysError, ethtool};
 
-use crate::message::{FindInterface, InterfaceSetup};
+use crate::message::{CardFacts, FindInterface, InterfaceSetup};
 
 /// A guest's driver may still be probing when the agent is asked.
 const APPEAR_WITHIN: Duration = Duration::from_secs(5);
+
+/// An emulated card of hardware negotiates its link, which takes half a second to some seconds.
+const LINK_WITHIN: Duration = Duration::from_secs(15);
 
 /// Why a node has no network.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +22,8 @@ pub(crate) enum NetworkError {
     Sys(#[from] SysError),
     #[error("interface {name}: the node has none that fits, it has {present}")]
     NoInterface { name: String, present: String },
+    #[error("interface {name}: its card has no link after {} s", LINK_WITHIN.as_secs())]
+    NoLink { name: String },
     #[error("interface {name}: {setting} can't be set")]
     Setting {
         name: String,
@@ -27,7 +33,8 @@ pub(crate) enum NetworkError {
     },
 }
 
-/// Brings loopback and these interfaces up, with their addresses, and then adds their routes.
+/// Brings loopback and these interfaces up, with their addresses, and then adds their routes. What the kernel
+/// says of each is returned.
 ///
 /// IPv6 is switched off on interfaces without an IPv6 address: its neighbour and router discovery
 /// would put packets into the measurement that no workload sent.
@@ -35,7 +42,7 @@ pub(crate) enum NetworkError {
 /// # Errors
 ///
 /// Where an interface is missing, or the kernel refuses.
-pub(crate) fn configure(interfaces: &[InterfaceSetup]) -> Result<(), NetworkError> {
+pub(crate) fn configure(interfaces: &[InterfaceSetup]) -> Result<Vec<CardFacts>, NetworkError> {
     let mut netlink = Netlink::open()?;
     netlink.send(set_up("lo"))?;
     let mut indices = Vec::with_capacity(interfaces.len());
@@ -62,7 +69,33 @@ pub(crate) fn configure(interfaces: &[InterfaceSetup]) -> Result<(), NetworkErro
             forward(interface)?;
         }
     }
+    wait_for_links(&mut netlink, interfaces)?;
+    Ok(interfaces.iter().map(|interface| facts(&interface.name)).collect())
+}
+
+/// Waits until a guest's cards have their links: what is sent before is lost. A cable between namespaces has
+/// its link as soon as both ends are up, which is not for one of them to wait for.
+fn wait_for_links(netlink: &mut Netlink, interfaces: &[InterfaceSetup]) -> Result<(), NetworkError> {
+    let deadline = Instant::now() + LINK_WITHIN;
+    for interface in interfaces.iter().filter(|i| matches!(i.find, FindInterface::Mac(_))) {
+        while !netlink.link(&interface.name)?.running {
+            if Instant::now() >= deadline {
+                return Err(NetworkError::NoLink { name: interface.name.clone() });
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
     Ok(())
+}
+
+/// Driver and offloads of an interface. One that doesn't say is no error: nothing hangs on it.
+fn facts(name: &str) -> CardFacts {
+    let on = Offload::ALL.into_iter().filter(|offload| ethtool::is_on(name, *offload).unwrap_or(false));
+    CardFacts {
+        interface: name.to_owned(),
+        driver: ethtool::driver(name).unwrap_or_default(),
+        offloads: on.map(|offload| offload.word().to_owned()).collect(),
+    }
 }
 
 fn has_ipv6(interface: &InterfaceSetup) -> bool {

@@ -45,7 +45,7 @@ impl Node {
         let result = match request {
             Request::Hello { .. } => Ok(Reply::Hello(facts())),
             Request::ConfigureNetwork { interfaces } => {
-                network::configure(interfaces).map(|()| Reply::Done).map_err(|e| chain(&e))
+                network::configure(interfaces).map(|cards| Reply::Configured { cards }).map_err(|e| chain(&e))
             }
             Request::StartProbes { interval } => self
                 .probe()

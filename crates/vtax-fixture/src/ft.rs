@@ -549,9 +549,8 @@ fn cell(base: &Cell, name: &str, mode: Option<FtMode>, options: &Options) -> Cel
         None => EnvironmentKind::Native,
         Some(mode) => EnvironmentKind::Vm(VmOptions {
             vcpus: Some(1),
-            memory: Bytes::from_mib(256),
             fault_tolerance: Some(FaultTolerance::new(mode)),
-            disk: None,
+            ..VmOptions::new(Bytes::from_mib(256))
         }),
     };
     let mut cell = Cell {

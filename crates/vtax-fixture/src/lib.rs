@@ -455,12 +455,9 @@ fn cell(c: &Character, target: Option<&str>, options: &Options) -> Cell {
         environment: Environment {
             name: c.name.to_owned(),
             kind: match c.name {
-                "vm" => EnvironmentKind::Vm(VmOptions {
-                    vcpus: Some(1),
-                    memory: Bytes::from_mib(256),
-                    fault_tolerance: None,
-                    disk: None,
-                }),
+                "vm" => {
+                    EnvironmentKind::Vm(VmOptions { vcpus: Some(1), ..VmOptions::new(Bytes::from_mib(256)) })
+                }
                 "container" => EnvironmentKind::Container,
                 _ => EnvironmentKind::Native,
             },

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use vtax_agent::message::{FindInterface, InterfaceSetup};
+use vtax_plan::model::NicModel;
 use vtax_sys::netlink::{
     BridgeOptions, Mac, Netlink, Tbf, Veth, VethEnd, add_address, add_tbf, create_bridge, create_veth,
     delete_group, set_group, set_mtu, set_switch, set_up,
@@ -68,6 +69,8 @@ pub struct VmPort {
     pub(crate) name: String,
     pub(crate) mac: Mac,
     pub(crate) setup: InterfaceSetup,
+    /// The card that is plugged in there.
+    pub(crate) card: NicModel,
 }
 
 /// Switches and cables; all go when it is dropped.
@@ -271,7 +274,7 @@ impl Fabric {
         (inside, setup, address(number))
     }
 
-    /// A virtual machine's port on a switch, and its address.
+    /// A virtual machine's port on a switch, for the usual card, and its address.
     ///
     /// # Errors
     ///
@@ -288,7 +291,8 @@ impl Fabric {
         self.limit(&name, properties)?;
         let inside = mac(number);
         let setup = setup(FindInterface::Mac(inside.0), "eth0".to_owned(), number, properties);
-        Ok((VmPort { tap, name, mac: inside, setup }, address(number)))
+        let card = NicModel::default();
+        Ok((VmPort { tap, name, mac: inside, setup, card }, address(number)))
     }
 
     fn plug_tap(&mut self, name: &str, switch: &Switch, properties: LinkProperties) -> vtax_sys::Result<()> {

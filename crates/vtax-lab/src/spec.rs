@@ -155,12 +155,7 @@ mod tests {
     #[test]
     fn a_guests_memory_is_its_environments_unless_told_otherwise() {
         let budget = Budget { sut_cpus: None, sut_memory: Bytes::from_mib(128), client_cpus: None };
-        let options = vtax_plan::model::VmOptions {
-            vcpus: None,
-            memory: Bytes::from_mib(256),
-            fault_tolerance: None,
-            disk: None,
-        };
+        let options = vtax_plan::model::VmOptions::new(Bytes::from_mib(256));
         let of = |kind| SutSpec::new(Environment { name: "e".into(), kind });
         assert_eq!(of(EnvironmentKind::Native).memory_of(&budget), Bytes::from_mib(128));
         assert_eq!(of(EnvironmentKind::Vm(options)).memory_of(&budget), Bytes::from_mib(256));

@@ -225,12 +225,7 @@ fn nodes_are_worlds_of_their_own(lab: &mut Lab) {
 }
 
 fn a_failed_build_leaves_nothing(lab: &mut Lab) {
-    let vm = EnvironmentKind::Vm(vtax_plan::model::VmOptions {
-        vcpus: None,
-        memory: Bytes::from_mib(256),
-        fault_tolerance: None,
-        disk: None,
-    });
+    let vm = EnvironmentKind::Vm(vtax_plan::model::VmOptions::new(Bytes::from_mib(256)));
     let before = Snapshot::take();
     let e = lab.build(&spec(vm, PathKind::Bridge, None)).unwrap_err();
     println!("{}", vtax_sys::chain(&e));

@@ -4,6 +4,8 @@
 //! program is also the agent of its nodes, the service at the far end, and its guests' /init.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a test's report")]
 
+#[path = "paths/cards.rs"]
+mod cards;
 #[path = "paths/remote.rs"]
 mod remote;
 #[path = "paths/routed.rs"]
@@ -84,14 +86,25 @@ fn main() {
             println!("test {name} ... ok ({:.1} s)", started.elapsed().as_secs_f64());
         }
     }
-    if wanted("target") && need(&[Need::Vm]) {
-        let started = Instant::now();
-        let modules = target::MODULES.map(str::to_owned).to_vec();
-        let guest = Guest::prepare(&GuestOptions { modules, ..GuestOptions::of_user() });
-        within(Some(Arc::new(guest.expect("this host can prepare guests"))), target::case);
-        println!("test target ... ok ({:.1} s)", started.elapsed().as_secs_f64());
+    if wanted("cards") {
+        with_modules("cards", &cards::MODULES, cards::case);
+    }
+    if wanted("target") {
+        with_modules("target", &target::MODULES, target::case);
     }
     println!("ok");
+}
+
+/// Runs a case whose guests load these modules.
+fn with_modules(name: &str, modules: &[&str], case: fn(&mut Lab)) {
+    if !need(&[Need::Vm]) {
+        return;
+    }
+    let started = Instant::now();
+    let modules = modules.iter().map(|&module| module.to_owned()).collect();
+    let guest = Guest::prepare(&GuestOptions { modules, ..GuestOptions::of_user() });
+    within(Some(Arc::new(guest.expect("this host can prepare guests"))), case);
+    println!("test {name} ... ok ({:.1} s)", started.elapsed().as_secs_f64());
 }
 
 fn native(path: NetPath) -> vtax_lab::TestbedSpec {
@@ -249,15 +262,7 @@ fn open_vswitch(lab: &mut Lab) {
 }
 
 fn vm(path: NetPath) -> vtax_lab::TestbedSpec {
-    spec(
-        EnvironmentKind::Vm(VmOptions {
-            vcpus: Some(1),
-            memory: Bytes::from_mib(256),
-            fault_tolerance: None,
-            disk: None,
-        }),
-        path,
-    )
+    spec(EnvironmentKind::Vm(VmOptions { vcpus: Some(1), ..VmOptions::new(Bytes::from_mib(256)) }), path)
 }
 
 fn bridged(lab: &mut Lab) {

@@ -125,10 +125,11 @@ pub fn pieces(plan: &Plan) -> Vec<Piece> {
             EnvironmentKind::Vm(vm) => {
                 let vcpus = vm.vcpus.or(plan.budget.sut_cpus);
                 let vcpus = vcpus.map_or("one vCPU per CPU".to_owned(), |n| format!("{n} vCPU"));
-                match vm.fault_tolerance.as_ref() {
+                let how = match vm.fault_tolerance.as_ref() {
                     None => format!("QEMU guest on the host's root, read-only; {vcpus}, {}", vm.memory),
                     Some(ft) => ft::piece(ft, &vcpus, vm.memory),
-                }
+                };
+                if vm.nic.is_usual() { how } else { format!("{how}; network card {}", vm.nic.word()) }
             }
         };
         add(format!("environment {}", environment.name), &how);
@@ -164,7 +165,9 @@ pub fn requirements(plan: &Plan) -> Vec<Requirement> {
 /// Cells that there can't be, each in a sentence with the reason.
 #[must_use]
 pub fn left_out(plan: &Plan) -> BTreeSet<String> {
-    crate::family::storage::mounted::left_out(plan)
+    let mut all = crate::family::storage::mounted::left_out(plan);
+    all.extend(crate::cards::left_out(plan));
+    all
 }
 
 /// What is allowed but probably not meant, one sentence each.

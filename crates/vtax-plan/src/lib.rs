@@ -11,6 +11,7 @@
 //! Reading the file is the only I/O of this crate.
 
 mod assumptions;
+mod cards;
 #[macro_use]
 mod decode;
 mod describe;

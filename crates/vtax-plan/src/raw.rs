@@ -102,6 +102,8 @@ raw! {
         optional fault_tolerance: FaultToleranceRaw,
         /// Its disk, for the workload `storage`.
         optional disk: VirtualDiskRaw,
+        /// Its network card: `virtio`, `e1000e`, `e1000` or `rtl8139`.
+        default nic: Many<CardRaw> = "virtio",
     }
 
     /// How often each measure is repeated in each cell.
@@ -268,6 +270,13 @@ words! {
         "virtualized-ims": VirtualizedIms, "A SIP proxy with a database natively, in a virtual machine, and in a fault-tolerant one.";
         "virtual-links": VirtualLinks, "TCP transfers over physical, virtual, software-defined and emulated links.";
         "virtual-servers": VirtualServers, "FTP, VNC and storage servers in virtual machines behind an MPLS VPN.";
+    }
+    /// The network card of a virtual machine.
+    CardRaw(model::NicModel) = "network card", "network cards" {
+        "virtio": Virtio, "virtio-net, made for guests.";
+        "e1000e": E1000e, "An emulated Intel 82574L.";
+        "e1000": E1000, "An emulated Intel 82540EM.";
+        "rtl8139": Rtl8139, "An emulated Realtek RTL8139C+.";
     }
     /// Order of the cells within a round.
     OrderRaw(model::TrialOrder) = "order", "orders" {

@@ -8,10 +8,11 @@ use proptest::sample::select;
 use vtax_plan::model::Plan;
 use vtax_plan::{PlanErrors, parse};
 
-const PLANS: [&str; 3] = [
+const PLANS: [&str; 4] = [
     include_str!("../../../plans/quick.yaml"),
     include_str!("../../../plans/web.yaml"),
     include_str!("../../../plans/custom.yaml"),
+    include_str!("../../../plans/nas-cards.yaml"),
 ];
 
 /// Reads a plan and checks what must hold of any answer.
@@ -125,6 +126,7 @@ fn overrides() -> impl Strategy<Value = Vec<String>> {
         "repeat.min",
         "environments",
         "environments.vm.memory",
+        "environments.vm.nic",
         "environments.2.vm.name",
         "workload.http.target",
         "measure.0",

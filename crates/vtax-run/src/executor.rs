@@ -125,7 +125,13 @@ impl LabExecutor {
                     if cell.is_mounted() { self.guests.missing.clone().or_else(no_tap) } else { None }
                 })
             }
-            _ => self.guests.missing.clone().or_else(|| too_small(cell)).or_else(no_tap),
+            _ => self
+                .guests
+                .missing
+                .clone()
+                .or_else(|| self.guests.without_driver(cell))
+                .or_else(|| too_small(cell))
+                .or_else(no_tap),
         }
     }
 }
@@ -194,15 +200,15 @@ impl LabExecutor {
             self.services.insert(cell.id.clone(), service);
         }
         let record = trial.write(files)?;
+        // Where an environment has several cards, each is told.
+        let card = cell.parameters.get("nic").map(|card| format!(".nic-{card}")).unwrap_or_default();
         for (key, value) in &record.facts {
-            match key.strip_suffix(".limits") {
-                Some(node) => {
-                    self.limits.insert(format!("{environment}/{node}"), value.clone());
-                }
-                None if key.starts_with("vm.") || key.starts_with("container.") => {
-                    self.facts.insert(key.clone(), value.clone());
-                }
-                None => {}
+            if let Some(node) = key.strip_suffix(".limits") {
+                self.limits.insert(format!("{environment}/{node}"), value.clone());
+            } else if let Some(node) = key.strip_suffix(".card") {
+                self.facts.insert(format!("card.{environment}{card}/{node}"), value.clone());
+            } else if key.starts_with("vm.") || key.starts_with("container.") {
+                self.facts.insert(key.clone(), value.clone());
             }
         }
         Ok(record)

@@ -48,6 +48,18 @@ pub(crate) fn modules(plan: &Plan) -> Vec<String> {
 }
 
 impl Guests {
+    /// Why the system under test of a cell would have no network: its kernel has no driver for the card.
+    pub(crate) fn without_driver(&self, cell: &Cell) -> Option<String> {
+        let (card, kernel) = (cell.environment.kind.nic()?, self.guest.as_ref()?.kernel());
+        let module = card.module().filter(|module| kernel.lacks(module))?;
+        Some(format!(
+            "the kernel that guests boot, {}, has no module `{module}` for the network card `{}`; a distribution's \
+             generic kernel has it (`vtax setup`)",
+            kernel.release,
+            card.word()
+        ))
+    }
+
     /// Prepares what a plan needs.
     pub(crate) fn prepare(
         plan: &Plan,

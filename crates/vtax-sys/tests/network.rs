@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use vtax_sys::controller::{ControllerOptions, start_controller};
+use vtax_sys::ethtool::{self, Offload};
 use vtax_sys::netlink::{self as nl, BridgeOptions, Mac, Netlink, Tbf, Veth, VethEnd};
 use vtax_sys::require::{Need, need};
 use vtax_sys::{Ended, NetNs, SysError};
@@ -30,6 +31,7 @@ fn main() {
             refusals_name_the_request();
             a_group_goes_at_once();
             frames_are_heard_where_they_pass();
+            offloads_are_what_they_were_set_to();
             if !options.user_namespace {
                 a_tap_lives_as_long_as_its_descriptor();
             }
@@ -73,6 +75,24 @@ fn frames_are_heard_where_they_pass() {
     }
     assert_eq!(seen, [(one, true, 42), (other, false, 42)]);
     assert_eq!(frames.missed(), 0);
+    netlink.send(nl::delete_link("one")).unwrap();
+}
+
+fn offloads_are_what_they_were_set_to() {
+    let mut netlink = Netlink::open().unwrap();
+    netlink.send(cable("one", "other")).unwrap();
+    assert_eq!(ethtool::driver("one").unwrap(), "veth");
+    for offload in Offload::ALL {
+        // Segmentation takes checksums, so each is left on.
+        for on in [false, true] {
+            ethtool::set("one", offload, on).unwrap();
+            assert_eq!(ethtool::is_on("one", offload).unwrap(), on, "{offload:?}");
+        }
+    }
+    ethtool::set_all("one", false).unwrap();
+    assert!(!Offload::ALL.into_iter().any(|offload| ethtool::is_on("one", offload).unwrap()));
+    let e = ethtool::driver("nobody").unwrap_err();
+    assert_eq!(vtax_sys::chain(&e), "ask for the driver of nobody: No such device (os error 19)");
     netlink.send(nl::delete_link("one")).unwrap();
 }
 
@@ -194,7 +214,8 @@ fn a_tap_lives_as_long_as_its_descriptor() {
     let mut netlink = Netlink::open().unwrap();
     let tap = vtax_sys::tap::create("tap0").unwrap();
     netlink.send(nl::set_up("tap0")).unwrap();
-    vtax_sys::ethtool::set("tap0", vtax_sys::ethtool::Offload::Receive, false).unwrap();
+    ethtool::set("tap0", Offload::Receive, false).unwrap();
+    assert!(!ethtool::is_on("tap0", Offload::Receive).unwrap());
     assert_eq!(netlink.link("tap0").unwrap().kind, "tun");
     drop(tap);
     assert!(netlink.link("tap0").is_err());

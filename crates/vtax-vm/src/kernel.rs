@@ -32,6 +32,8 @@ pub struct GuestKernel {
     /// The packages it was unpacked from, `name version`; empty for the host's own.
     pub packages: Vec<String>,
     modules: Vec<Module>,
+    /// What would have been welcome and isn't there, neither as a module nor built in.
+    lacking: Vec<String>,
 }
 
 /// Name of the extracted ELF kernel in an unpacked kernel's directory.
@@ -80,7 +82,7 @@ impl GuestKernel {
         welcome: &[String],
     ) -> Result<Self> {
         let bzimage = root.join(format!("boot/vmlinuz-{release}"));
-        let modules = needed_modules(release, root, wanted, welcome)?;
+        let (modules, lacking) = needed_modules(release, root, wanted, welcome)?;
         let facts = fs::metadata(&bzimage).map_err(VmError::path("look at", &bzimage))?;
         // Reading it proves the permission: Ubuntu keeps it from everyone but root.
         fs::File::open(&bzimage).map_err(VmError::path("open", &bzimage))?;
@@ -95,7 +97,7 @@ impl GuestKernel {
         // cache is an error.
         let (image, pvh) = extracted.map_or((bzimage, false), |path| (path, true));
         let release = release.to_owned();
-        Ok(Self { release, origin: Origin::Host, image, pvh, packages: Vec::new(), modules })
+        Ok(Self { release, origin: Origin::Host, image, pvh, packages: Vec::new(), modules, lacking })
     }
 
     /// The kernel `release` that `vtax setup` put into the cache.
@@ -109,14 +111,15 @@ impl GuestKernel {
     }
 
     fn in_dir_with(root: &Path, release: &str, wanted: &[&str], welcome: &[String]) -> Result<Self> {
-        let modules = needed_modules(release, root, wanted, welcome)?;
+        let (modules, lacking) = needed_modules(release, root, wanted, welcome)?;
         let packages = fs::read_to_string(root.join(PACKAGES)).unwrap_or_default();
         let packages = packages.lines().map(str::to_owned).collect();
         let vmlinux = root.join(VMLINUX);
         let pvh = vmlinux.exists();
         let image = if pvh { vmlinux } else { root.join(format!("boot/vmlinuz-{release}")) };
         fs::File::open(&image).map_err(VmError::path("open", &image))?;
-        Ok(Self { release: release.to_owned(), origin: Origin::Cached, image, pvh, packages, modules })
+        let release = release.to_owned();
+        Ok(Self { release, origin: Origin::Cached, image, pvh, packages, modules, lacking })
     }
 
     /// The modules a guest loads, in order.
@@ -128,6 +131,12 @@ impl GuestKernel {
     pub fn module_names(&self) -> impl Iterator<Item = &str> {
         self.modules.iter().map(|module| module.name.as_str())
     }
+
+    /// Whether it lacks a module that was asked for, and hasn't built it in either.
+    #[must_use]
+    pub fn lacks(&self, module: &str) -> bool {
+        self.lacking.iter().any(|name| name == module)
+    }
 }
 
 /// The ELF kernel in the bzImage at `path`.
@@ -137,13 +146,21 @@ pub(crate) fn extract(path: &Path) -> Result<Vec<u8>> {
         .map_err(|e| VmError::bad_file(path, "a kernel with a direct entry", e.to_string()))
 }
 
-fn needed_modules(release: &str, root: &Path, wanted: &[&str], welcome: &[String]) -> Result<Vec<Module>> {
+/// The modules to load, in order, and what of the welcome ones there isn't.
+fn needed_modules(
+    release: &str,
+    root: &Path,
+    wanted: &[&str],
+    welcome: &[String],
+) -> Result<(Vec<Module>, Vec<String>)> {
     // Where /lib is no link to /usr/lib (an unpacked package), either may be the place.
     let places = ["lib/modules", "usr/lib/modules"].map(|dir| root.join(dir).join(release));
     let dir = places.iter().find(|dir| dir.is_dir()).unwrap_or(&places[0]);
     let tree = ModuleTree::read(release, dir)?;
-    let present = welcome.iter().map(String::as_str).filter(|name| tree.has(name));
-    tree.closure(&wanted.iter().copied().chain(present).collect::<Vec<_>>())
+    let (present, lacking): (Vec<&String>, Vec<&String>) = welcome.iter().partition(|name| tree.has(name));
+    let present = present.into_iter().map(String::as_str);
+    let modules = tree.closure(&wanted.iter().copied().chain(present).collect::<Vec<_>>())?;
+    Ok((modules, lacking.into_iter().cloned().collect()))
 }
 
 fn cached_releases(cache: &Cache) -> Vec<String> {
@@ -219,6 +236,7 @@ mod tests {
         assert!(!kernel.pvh);
         assert_eq!(kernel.image, root.join("boot/vmlinuz-6.9"));
         assert_eq!(kernel.module_names().count(), ALL.len());
+        assert!(kernel.lacks("tcp_none") && !kernel.lacks("9p"));
     }
 
     #[test]

@@ -218,13 +218,60 @@ pub enum VmDiskBus {
     Ide,
 }
 
+/// A network card as its guest sees it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum VmNicModel {
+    /// virtio-net.
+    #[default]
+    Virtio,
+    /// Intel 82574L.
+    E1000e,
+    /// Intel 82540EM.
+    E1000,
+    /// Realtek RTL8139C+.
+    Rtl8139,
+}
+
+impl VmNicModel {
+    /// QEMU's name of the device.
+    pub(crate) const fn device(self) -> &'static str {
+        match self {
+            Self::Virtio => "virtio-net-pci",
+            Self::E1000e => "e1000e",
+            Self::E1000 => "e1000",
+            Self::Rtl8139 => "rtl8139",
+        }
+    }
+
+    /// Whether the host's kernel can move its packets (vhost-net): only virtio's rings are known to it.
+    #[must_use]
+    pub const fn suits_vhost(self) -> bool {
+        matches!(self, Self::Virtio)
+    }
+
+    /// The device's options: what it is, how it is plugged in, and what `virtio` says about devices of that kind.
+    fn options(self, plugged: &str, mac: [u8; 6], virtio: &str) -> String {
+        let (device, mac) = (self.device(), mac_words(mac));
+        let virtio = if self == Self::Virtio { format!(",{virtio}") } else { String::new() };
+        format!("{device},{plugged},mac={mac},romfile={virtio}")
+    }
+}
+
+/// A network card and the tap that it is wired to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Card {
+    pub(crate) tap: RawFd,
+    pub(crate) mac: [u8; 6],
+    pub(crate) model: VmNicModel,
+}
+
 /// The devices of a guest that is a node.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeDevices<'a> {
     pub(crate) root: &'a Path,
     pub(crate) agent: RawFd,
     pub(crate) qmp: RawFd,
-    pub(crate) nics: &'a [(RawFd, [u8; 6])],
+    pub(crate) nics: &'a [Card],
     pub(crate) vhost: bool,
     pub(crate) disk: Option<(RawFd, VmDiskOptions)>,
 }
@@ -234,8 +281,7 @@ pub(crate) struct NodeDevices<'a> {
 pub(crate) struct PairDevices<'a> {
     pub(crate) agent: RawFd,
     pub(crate) qmp: RawFd,
-    pub(crate) tap: RawFd,
-    pub(crate) mac: [u8; 6],
+    pub(crate) card: Card,
     /// The file system with the guest's files.
     pub(crate) image: Option<&'a Path>,
     /// Options of the replicated disk.
@@ -258,10 +304,9 @@ pub(crate) fn pair_arguments(pair: &PairDevices<'_>) -> Vec<OsString> {
         .pair("-device", format!("virtio-serial-pci,id=serial,max_ports=2,{PAIR_VIRTIO}"))
         .pair("-device", format!("virtserialport,id=agent,bus=serial.0,chardev=agent,name={AGENT_PORT}"));
     // The host's kernel must not move the packets: they have to wait for a checkpoint.
-    out.pair("-netdev", format!("tap,id=net0,fd={},vhost=off", pair.tap)).pair(
-        "-device",
-        format!("virtio-net-pci,id=nic0,netdev=net0,mac={},romfile=,{PAIR_VIRTIO}", mac_words(pair.mac)),
-    );
+    let Card { tap, mac, model } = pair.card;
+    out.pair("-netdev", format!("tap,id=net0,fd={tap},vhost=off"))
+        .pair("-device", model.options("id=nic0,netdev=net0", mac, PAIR_VIRTIO));
     if let Some(image) = pair.image {
         // Both open it, and neither writes.
         let mut drive =
@@ -334,13 +379,10 @@ fn node_devices(out: &mut Arguments, node: &NodeDevices<'_>) {
         .pair("-device", format!("virtserialport,id=agent,bus=serial.0,chardev=agent,name={AGENT_PORT}"))
         .pair("-fsdev", root)
         .pair("-device", format!("virtio-9p-pci,fsdev=root,mount_tag={ROOT_TAG},disable-legacy=on"));
-    for (index, (tap, mac)) in node.nics.iter().enumerate() {
-        let vhost = if node.vhost { "on" } else { "off" };
-        let mac = mac_words(*mac);
-        out.pair("-netdev", format!("tap,id=net{index},fd={tap},vhost={vhost}")).pair(
-            "-device",
-            format!("virtio-net-pci,netdev=net{index},mac={mac},romfile=,disable-legacy=on"),
-        );
+    for (index, Card { tap, mac, model }) in node.nics.iter().enumerate() {
+        let vhost = if node.vhost && model.suits_vhost() { "on" } else { "off" };
+        out.pair("-netdev", format!("tap,id=net{index},fd={tap},vhost={vhost}"))
+            .pair("-device", model.options(&format!("netdev=net{index}"), *mac, "disable-legacy=on"));
     }
     if let Some((file, options)) = node.disk {
         own_disk(out, file, options);
@@ -439,7 +481,8 @@ mod tests {
 
     #[test]
     fn golden_node_under_emulation() {
-        let nics = [(7, [0x52, 0x54, 0, 0, 0, 1]), (8, [0x52, 0x54, 0, 0, 0, 0xff])];
+        let card = |tap, last| Card { tap, mac: [0x52, 0x54, 0, 0, 0, last], model: VmNicModel::Virtio };
+        let nics = [card(7, 1), card(8, 0xff)];
         let node =
             NodeDevices { root: Path::new("/a,b"), agent: 5, qmp: 6, nics: &nics, vhost: false, disk: None };
         let command_line = node_command_line("sut one", true);
@@ -487,6 +530,35 @@ PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 -netdev tap,id=net1,fd=8,vhost=off
 -device virtio-net-pci,netdev=net1,mac=52:54:00:00:00:ff,romfile=,disable-legacy=on";
         assert_eq!(shown(&machine), expected);
+    }
+
+    /// The arguments of one card in a node on KVM with vhost-net.
+    fn card_arguments(model: VmNicModel) -> String {
+        let nics = [Card { tap: 7, mac: [0x52, 0x54, 0, 0, 0, 1], model }];
+        let root = Path::new("/");
+        let node = NodeDevices { root, agent: 5, qmp: 6, nics: &nics, vhost: true, disk: None };
+        let mut out = Arguments::default();
+        node_devices(&mut out, &node);
+        let words: Vec<_> = out.0.into_iter().map(|word| word.into_string().unwrap()).collect();
+        let at = words.iter().position(|word| word == "-netdev").unwrap();
+        words[at..].join(" ")
+    }
+
+    #[test]
+    fn a_card_is_what_was_asked_for_and_only_virtio_is_moved_by_the_hosts_kernel() {
+        for (model, vhost, device) in [
+            (
+                VmNicModel::Virtio,
+                "on",
+                "virtio-net-pci,netdev=net0,mac=52:54:00:00:00:01,romfile=,disable-legacy=on",
+            ),
+            (VmNicModel::E1000e, "off", "e1000e,netdev=net0,mac=52:54:00:00:00:01,romfile="),
+            (VmNicModel::E1000, "off", "e1000,netdev=net0,mac=52:54:00:00:00:01,romfile="),
+            (VmNicModel::Rtl8139, "off", "rtl8139,netdev=net0,mac=52:54:00:00:00:01,romfile="),
+        ] {
+            let expected = format!("-netdev tap,id=net0,fd=7,vhost={vhost} -device {device}");
+            assert_eq!(card_arguments(model), expected);
+        }
     }
 
     #[test]
@@ -544,18 +616,21 @@ PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
     #[test]
     fn both_of_a_pair_have_the_same_devices_and_one_waits() {
-        let shown = |standby| -> Vec<String> {
+        let shown = |model, standby| -> Vec<String> {
             let image = Some(Path::new("/cache/a,b.ext4"));
             let disks = ["if=none,id=data".to_owned()];
-            let pair = PairDevices { agent: 5, qmp: 6, tap: 7, mac: [2; 6], image, disks: &disks, standby };
+            let card = Card { tap: 7, mac: [2; 6], model };
+            let pair = PairDevices { agent: 5, qmp: 6, card, image, disks: &disks, standby };
             pair_arguments(&pair).into_iter().map(|a| a.into_string().unwrap()).collect()
         };
-        let (primary, secondary) = (shown(false), shown(true));
+        let (primary, secondary) = (shown(VmNicModel::Virtio, false), shown(VmNicModel::Virtio, true));
         assert_eq!(secondary[..primary.len()], primary);
         assert_eq!(secondary[primary.len()..], ["-incoming", "defer"]);
         let devices = primary.iter().filter(|word| word.contains("-pci,"));
         assert_eq!(devices.filter(|word| word.ends_with("disable-modern=on")).count(), 4);
         assert!(primary.iter().any(|word| word.ends_with("file.locking=off,file.filename=/cache/a,,b.ext4")));
+        let other = shown(VmNicModel::E1000, true);
+        assert!(other.contains(&"e1000,id=nic0,netdev=net0,mac=02:02:02:02:02:02,romfile=".to_owned()));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::contract::DISK_KEY;
 use crate::error::{Evidence, Result, VmError};
 use crate::guest::Guest;
 use crate::process::{CpuMeter, Process, Seen};
-use crate::qemu::{self, Machine, NodeDevices, Qemu, VmDiskOptions};
+use crate::qemu::{self, Card, Machine, NodeDevices, Qemu, VmDiskOptions, VmNicModel};
 use crate::qmp::{EventHandler, Qmp, QmpEvent};
 
 /// How long QEMU may take to answer a command; it does so in a millisecond unless the host is stuck.
@@ -38,6 +38,8 @@ pub struct VmNic {
     pub tap: OwnedFd,
     /// Its MAC address.
     pub mac: [u8; 6],
+    /// What the guest sees.
+    pub model: VmNicModel,
 }
 
 /// One virtual machine.
@@ -171,7 +173,8 @@ impl Vm {
         }
         let initrd = guest.initrd().try_clone().map_err(VmError::io("duplicate", "initrd"))?;
         let initrd_number = initrd.as_raw_fd();
-        let cards: Vec<_> = nics.iter().map(|nic| (nic.tap.as_raw_fd(), nic.mac)).collect();
+        let card = |nic: &VmNic| Card { tap: nic.tap.as_raw_fd(), mac: nic.mac, model: nic.model };
+        let cards: Vec<_> = nics.iter().map(card).collect();
         let off = accel::mitigations_off(guest.accelerator());
         let mut command_line = qemu::node_command_line(&name, off);
         if disk.is_some() {

@@ -1,6 +1,7 @@
 //! What a pair is built from, and what happens to it.
 
 use serde::{Deserialize, Serialize};
+use vtax_plan::model::NicModel;
 use vtax_units::{BitRate, Bytes, CpuSet, Nanos};
 use vtax_vm::ft::Mode;
 use vtax_vm::ft::heartbeat::DetectorSettings;
@@ -69,6 +70,8 @@ pub struct PairSpec {
     pub service_rate: Option<BitRate>,
     /// Size of the disk whose content survives; `None`: no such disk.
     pub disk: Option<Bytes>,
+    /// The guest's network card.
+    pub nic: NicModel,
     /// When a host is believed to be dead.
     pub detector: DetectorSettings,
 }
@@ -88,6 +91,7 @@ impl PairSpec {
             mtu: 1500,
             service_rate: None,
             disk: None,
+            nic: NicModel::Virtio,
             detector: DetectorSettings::default(),
         }
     }

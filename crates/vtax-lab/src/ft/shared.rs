@@ -20,6 +20,7 @@ use super::network::PairNetwork;
 use super::relay::Relay;
 use crate::agent_program::AgentProgram;
 use crate::error::{LabError, Result, While};
+use crate::nodes::vm::card;
 use vtax_sys::sync::lock;
 
 /// Time between two looks at the heartbeats while something is changing.
@@ -175,6 +176,7 @@ impl Shared {
             vcpus: self.spec.vcpus,
             tap,
             mac: self.mac.0,
+            nic: card(self.spec.nic),
             cpus: place.cpus.clone(),
             control_groups: place.control_groups()?,
             network: Some(place.netns.try_clone().during(|| "hold a host's network".to_owned())?),

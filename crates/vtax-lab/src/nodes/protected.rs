@@ -36,6 +36,7 @@ const fn mode(mode: FtMode) -> PairMode {
 /// The pair that a plan's options ask for; its hosts have no CPUs yet.
 fn spec_of(name: &str, vm: &VmOptions, ft: &FaultTolerance) -> PairSpec {
     let mut spec = PairSpec::new(name, mode(ft.mode), PairTask::Agent);
+    spec.nic = vm.nic;
     spec.memory = vm.memory;
     spec.disk = ft.disk;
     spec.link = LinkProperties { mtu: LINK_MTU, rate: ft.link, ..LinkProperties::default() };
@@ -96,7 +97,8 @@ pub(crate) fn start(
     for (number, cpus) in spec.hosts.iter_mut().enumerate() {
         *cpus = if number == 0 { node.cpus.clone() } else { others.clone() };
     }
-    let guest_facts = base.guest.facts();
+    let mut guest_facts = base.guest.facts();
+    super::vm::card_facts(spec.nic, &mut guest_facts);
     let pair = FtPair::start(base, fabric, switch, spec)?;
     node_of(node.name.clone(), guest_facts, pair)
 }
@@ -128,10 +130,11 @@ fn node_of(name: String, mut facts: BTreeMap<String, String>, mut pair: FtPair) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vtax_plan::model::NicModel;
     use vtax_units::{Bytes, Nanos};
 
     fn vm() -> VmOptions {
-        VmOptions { vcpus: None, memory: Bytes::from_mib(256), fault_tolerance: None, disk: None }
+        VmOptions { nic: NicModel::E1000, ..VmOptions::new(Bytes::from_mib(256)) }
     }
 
     #[test]
@@ -142,6 +145,7 @@ mod tests {
         let spec = spec_of("sut", &vm(), &ft);
         assert_eq!(spec.mode, PairMode::Checkpoints(Mode::Remus { interval: Nanos::from_millis(25) }));
         assert_eq!((spec.hosts.len(), spec.memory), (3, Bytes::from_mib(256)));
+        assert_eq!(spec.nic, NicModel::E1000);
         assert_eq!(spec.detector.timeout, Nanos::from_millis(300));
         assert!(spec.host_memory.is_empty());
     }

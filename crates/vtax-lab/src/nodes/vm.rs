@@ -1,10 +1,12 @@
 //! Virtual machine nodes: the agent as /init of a QEMU guest.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use vtax_plan::model::NicModel;
 use vtax_sys::cgroup::{NodeGroup, RunGroups};
 use vtax_units::Bytes;
-use vtax_vm::{Guest, Vm, VmConfig, VmNic};
+use vtax_vm::{Guest, Vm, VmConfig, VmNic, VmNicModel};
 
 use crate::agent_program::{DIRECTORY, group_for};
 use crate::attachment::Attachment;
@@ -14,6 +16,24 @@ use crate::error::{LabError, Result, While};
 use crate::fabric::VmPort;
 use crate::node::{Host, Node};
 use crate::spec::NodeSpec;
+
+/// What a guest sees where a plan asks for this card.
+pub(crate) const fn card(model: NicModel) -> VmNicModel {
+    match model {
+        NicModel::Virtio => VmNicModel::Virtio,
+        NicModel::E1000e => VmNicModel::E1000e,
+        NicModel::E1000 => VmNicModel::E1000,
+        NicModel::Rtl8139 => VmNicModel::Rtl8139,
+    }
+}
+
+/// Facts about the card of a system under test, which replace what is so of all guests of the run.
+pub(crate) fn card_facts(model: NicModel, facts: &mut BTreeMap<String, String>) {
+    facts.insert("vm.nic".to_owned(), model.word().to_owned());
+    if !card(model).suits_vhost() {
+        facts.insert("vm.vhost_net".to_owned(), "false".to_owned());
+    }
+}
 
 /// Starts one virtual machine node.
 pub(crate) fn start(
@@ -29,8 +49,9 @@ pub(crate) fn start(
     let limit = NodeSpec { memory: Some(Bytes(memory.0 + QEMU_OVERHEAD.0)), ..spec.clone() };
     let group = group_for(groups, &limit)?;
     let control_groups = group.as_ref().map_or(Ok(Vec::new()), |g| g.procs_files()).during(what)?;
-    let (nics, interfaces): (Vec<VmNic>, Vec<_>) =
-        ports.into_iter().map(|p| (VmNic { tap: p.tap, mac: p.mac.0 }, p.setup)).unzip();
+    let cards: Vec<NicModel> = ports.iter().map(|port| port.card).collect();
+    let nic = |p: VmPort| (VmNic { tap: p.tap, mac: p.mac.0, model: card(p.card) }, p.setup);
+    let (nics, interfaces): (Vec<VmNic>, Vec<_>) = ports.into_iter().map(nic).unzip();
     let disk = spec.disk.as_ref().map(Disk::image).transpose()?;
     let config = VmConfig {
         name: node(),
@@ -50,6 +71,7 @@ pub(crate) fn start(
     })?;
     let mut facts = guest.facts();
     facts.insert("vm.command".to_owned(), vm.command().join(" "));
+    cards.into_iter().for_each(|model| card_facts(model, &mut facts));
     facts.extend(disk.as_ref().map(|disk| ("vm.disk".to_owned(), disk.words())));
     facts.insert("vm.memory_overhead_allowed".to_owned(), QEMU_OVERHEAD.to_string());
     let mut node = Node {

@@ -158,7 +158,8 @@ fn plug_sut(
             return Ok(Placed { node, address, end: None });
         }
         EnvironmentKind::Vm(vm) => {
-            let (port, address) = fabric.vm_port(switch, properties)?;
+            let (mut port, address) = fabric.vm_port(switch, properties)?;
+            port.card = vm.nic;
             let (node, end, _) = start_guest(site, &spec, vm.vcpus, port)?;
             return Ok(Placed { node, address, end: Some(end) });
         }

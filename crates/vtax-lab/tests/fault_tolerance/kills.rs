@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use vtax_lab::ft::witness::Questioner;
 use vtax_lab::ft::{FtPair, PairEventKind, PairMode, PairSpec, PairTask, Side};
+use vtax_plan::model::NicModel;
 use vtax_units::{Bytes, Nanos};
 use vtax_vm::ft::Mode;
 
@@ -36,6 +37,30 @@ pub(crate) fn kemari_survives_kills(world: &mut World) {
     assert!(pair.all_pauses_us().len() > pair.pauses_us().len());
     assert!(statistics.iter().all(|s| s.count > 10 && s.pause_median > Nanos::ZERO), "{statistics:?}");
     questioner.finish().unwrap();
+}
+
+/// Whatever the guest's card: its state is in the checkpoints, and what it sends waits for them.
+pub(crate) fn any_card_survives(world: &mut World) {
+    for (nic, mode) in [
+        (NicModel::E1000e, Mode::Kemari),
+        (NicModel::E1000, Mode::Remus { interval: Nanos::from_millis(40) }),
+        (NicModel::Rtl8139, Mode::Kemari),
+    ] {
+        let pair = world.pair(PairSpec { nic, ..spec(mode) });
+        let questioner = world.ask(&pair, "hello");
+        let took = armed(&pair);
+        goes_on(&pair, &questioner, 50);
+        let first = kill_primary(&pair, &questioner, 1);
+        goes_on(&pair, &questioner, 50);
+        let statistics = pair.statistics();
+        let pause = statistics[0].pause_median;
+        println!(
+            "  {}, {}: armed in {took}, first answer after {first:?}, pauses of {pause}",
+            nic.word(),
+            mode.word()
+        );
+        questioner.finish().unwrap();
+    }
 }
 
 fn arming(kind: &PairEventKind) -> Option<Nanos> {

@@ -36,7 +36,7 @@ pub(crate) const SOON: Duration = Duration::from_secs(60);
 type Case = fn(&mut World);
 
 /// Cases whose guests need nothing but their initrd.
-const CASES: [(&str, Case); 13] = [
+const CASES: [(&str, Case); 14] = [
     ("kemari: memory and connection survive a kill, again and again", kills::kemari_survives_kills),
     ("remus: memory and connection survive a kill", kills::remus_survives_a_kill),
     ("hang: a host that wakes up finds itself fenced, and was not heard since", fences::hung_host_is_fenced),
@@ -52,6 +52,7 @@ const CASES: [(&str, Case); 13] = [
         modes::restarted,
     ),
     ("snapshot: an earlier state goes on, with its disk", modes::snapshot_goes_on),
+    ("cards: connections go on through any", kills::any_card_survives),
     ("colo: both run, and one is enough", modes::colo_survives),
 ];
 
@@ -107,7 +108,9 @@ fn pair_qemu() -> Option<Qemu> {
 }
 
 fn guest(qemu: &Qemu, root: GuestRoot) -> Arc<Guest> {
-    let options = GuestOptions { root, qemu: Some(qemu.clone()), ..GuestOptions::of_user() };
+    // Drivers of the cards that not every guest has.
+    let modules = ["e1000e", "e1000", "8139cp"].map(str::to_owned).to_vec();
+    let options = GuestOptions { root, qemu: Some(qemu.clone()), modules, ..GuestOptions::of_user() };
     Arc::new(Guest::prepare(&options).expect("this host can prepare guests"))
 }
 

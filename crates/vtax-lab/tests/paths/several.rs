@@ -82,7 +82,7 @@ pub(crate) fn guests(lab: &mut Lab) {
         return;
     }
     let memory = Bytes::from_mib(256);
-    let vm = EnvironmentKind::Vm(VmOptions { vcpus: Some(1), memory, fault_tolerance: None, disk: None });
+    let vm = EnvironmentKind::Vm(VmOptions { vcpus: Some(1), ..VmOptions::new(memory) });
     let start = Instant::now();
     let testbed = lab.build(&two(&vm, PathKind::Bridge, SutCpus::All));
     let testbed = testbed.unwrap_or_else(|e| panic!("{}", vtax_sys::chain(&e)));

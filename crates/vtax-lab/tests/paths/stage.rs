@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use vtax_agent::message::{Provisioning, ServiceId};
+use vtax_agent::message::{CardFacts, Provisioning, ServiceId};
 use vtax_agent::{AgentError, Client, Role};
 use vtax_lab::{Isolation, Lab, LabOptions, Node, Sut, Testbed, TestbedSpec};
 use vtax_load::network::{
@@ -79,6 +79,8 @@ pub(crate) struct Stage {
     pub(crate) targets: Vec<SocketAddr>,
     /// Agents of the routers.
     _between: Vec<Client>,
+    /// What each system under test says of its network cards.
+    pub(crate) cards: Vec<Vec<CardFacts>>,
     /// Which system under test is measured.
     pub(crate) aim: usize,
 }
@@ -89,11 +91,12 @@ pub(crate) fn talk(node: &mut Node) -> Client {
     Client::start(node.name(), read, write, Box::new(|_| {})).unwrap()
 }
 
-fn greet(client: &Client, node: &Node) {
+fn greet(client: &Client, node: &Node) -> Vec<CardFacts> {
     let met = client.hello(BOOT_WITHIN).and_then(|_| {
-        node.interfaces().map_or(Ok(()), |interfaces| client.configure_network(interfaces.to_vec()))
+        let interfaces = node.interfaces().map(<[_]>::to_vec);
+        interfaces.map_or(Ok(Vec::new()), |interfaces| client.configure_network(interfaces))
     });
-    met.unwrap_or_else(|e| panic!("{}: {}: {}", node.name(), vtax_sys::chain(&e), node.output()));
+    met.unwrap_or_else(|e| panic!("{}: {}: {}", node.name(), vtax_sys::chain(&e), node.output()))
 }
 
 /// The peer as a service of the user's own.
@@ -134,16 +137,16 @@ impl Stage {
         let between: Vec<Client> = testbed.between.iter_mut().map(talk).collect();
         let suts: Vec<Client> = testbed.suts.iter_mut().map(|sut| talk(&mut sut.node)).collect();
         greet(&client, &testbed.client);
-        between.iter().zip(&testbed.between).for_each(|(agent, node)| greet(agent, node));
+        between.iter().zip(&testbed.between).for_each(|(agent, node)| drop(greet(agent, node)));
+        let cards = suts.iter().zip(&testbed.suts).map(|(agent, sut)| greet(agent, &sut.node)).collect();
         let start = |(agent, sut): (&Client, &Sut)| {
-            greet(agent, &sut.node);
             let service = service(&sut.node);
             let place = (sut.service_address, &Provisioning::default());
             let ready = agent.start_service(ServiceId::ONLY, &service, place.0, place.1);
             ready.unwrap_or_else(|e| panic!("{}: {}", sut.node.name(), vtax_sys::chain(&e))).address
         };
         let targets = suts.iter().zip(&testbed.suts).map(start).collect();
-        Self { testbed, client, suts, targets, _between: between, aim: 0 }
+        Self { testbed, client, suts, targets, _between: between, cards, aim: 0 }
     }
 
     fn run(

@@ -41,6 +41,73 @@ pub struct VmOptions {
     /// Its disk for tests of storage; `None`: the usual one where there are such tests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<VirtualDisk>,
+    /// Its network card.
+    #[serde(default, skip_serializing_if = "NicModel::is_usual")]
+    pub nic: NicModel,
+}
+
+impl VmOptions {
+    /// With so much memory and nothing else that a plan could say.
+    #[must_use]
+    pub const fn new(memory: Bytes) -> Self {
+        Self { vcpus: None, memory, fault_tolerance: None, disk: None, nic: NicModel::Virtio }
+    }
+}
+
+/// The network card that a guest sees.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NicModel {
+    /// virtio-net: made for guests.
+    #[default]
+    Virtio,
+    /// An emulated Intel 82574L, PCI Express.
+    E1000e,
+    /// An emulated Intel 82540EM.
+    E1000,
+    /// An emulated Realtek RTL8139C+.
+    Rtl8139,
+}
+
+impl NicModel {
+    /// The word in plans and reports.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Virtio => "virtio",
+            Self::E1000e => "e1000e",
+            Self::E1000 => "e1000",
+            Self::Rtl8139 => "rtl8139",
+        }
+    }
+
+    /// What a plan that says nothing of it gets.
+    #[must_use]
+    pub fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Linux's module that drives it, where not every guest loads it anyway.
+    #[must_use]
+    pub const fn module(self) -> Option<&'static str> {
+        match self {
+            Self::Virtio => None,
+            Self::E1000e => Some("e1000e"),
+            Self::E1000 => Some("e1000"),
+            Self::Rtl8139 => Some("8139cp"),
+        }
+    }
+
+    /// The largest MTU that Linux's driver sets, in bytes (`max_mtu` in `drivers/net/`).
+    #[must_use]
+    pub const fn most_mtu(self) -> u32 {
+        match self {
+            Self::Virtio => 65_535,
+            Self::E1000e => 9_212,
+            Self::E1000 => 16_110,
+            Self::Rtl8139 => 4_096,
+        }
+    }
 }
 
 impl EnvironmentKind {
@@ -48,5 +115,14 @@ impl EnvironmentKind {
     #[must_use]
     pub const fn is_pair(&self) -> bool {
         matches!(self, Self::Vm(vm) if vm.fault_tolerance.is_some())
+    }
+
+    /// The card of a virtual machine; `None` where it is none.
+    #[must_use]
+    pub const fn nic(&self) -> Option<NicModel> {
+        match self {
+            Self::Vm(vm) => Some(vm.nic),
+            Self::Native | Self::Container => None,
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::variants::{MAX_CELLS, Named, Variant, Variants, slug, too_many};
+use crate::cards;
 use crate::diagnose::{Report, listed, nearest};
 use crate::family::storage::mounted::impossible;
 use crate::model::{Cell, Environment, NetPath, PathKind, Service, Workload};
@@ -25,6 +26,7 @@ pub(super) struct Parts<'a> {
 pub(super) fn cells(parts: &Parts<'_>, services_span: Span, report: &mut Report) -> Vec<Cell> {
     let baseline = baseline(parts, report);
     check_paths(parts, report);
+    check_cards(parts, report);
     let count = size(&parts.environments)
         .saturating_mul(size(&parts.paths))
         .saturating_mul(size(&parts.services))
@@ -50,7 +52,9 @@ pub(super) fn cells(parts: &Parts<'_>, services_span: Span, report: &mut Report)
                         continue;
                     }
                     let kinds = (&environment.value.kind, &path.value.kind);
-                    if let Some(why) = impossible(kinds.0, kinds.1, &service.value.kind, &workload.value) {
+                    let why = impossible(kinds.0, kinds.1, &service.value.kind, &workload.value);
+                    let why = why.map(str::to_owned).or_else(|| cards::impossible(kinds.0, &path.value));
+                    if let Some(why) = why {
                         left_out.get_or_insert((&service.value.name, &environment.value.name, why));
                         continue;
                     }
@@ -82,17 +86,17 @@ pub(super) fn cells(parts: &Parts<'_>, services_span: Span, report: &mut Report)
 fn check_left(
     cells: &[Cell],
     keys: &[Key],
-    left_out: Option<(&String, &String, &str)>,
+    left_out: Option<(&String, &String, String)>,
     (parts, baseline, services_span): (&Parts<'_>, Option<&Baseline>, Span),
     report: &mut Report,
 ) {
-    if let (true, Some((service, environment, why))) = (cells.is_empty(), left_out) {
+    if let (true, Some((service, environment, why))) = (cells.is_empty(), &left_out) {
         let text = format!("no cell is left: `{service}` can't be in `{environment}`, as {why}");
         report.error(services_span, text);
         return;
     }
     let Some(baseline) = baseline else { return };
-    match (left_out, lonely(cells, keys, baseline)) {
+    match (&left_out, lonely(cells, keys, baseline)) {
         (Some((service, environment, why)), Some(cell)) => {
             let text = format!("`{}` has nothing to be compared with", cell.id);
             report.error(parts.baseline.span, text).help(format!(
@@ -130,6 +134,23 @@ fn check_paths(parts: &Parts<'_>, report: &mut Report) {
         report
             .error(named.span, format!("no environment of this plan can be on a `{word}` path: {why}"))
             .help(format!("{way_out}, or leave this path out"));
+    }
+}
+
+/// Refuses virtual machines whose card can be on none of the plan's paths.
+fn check_cards(parts: &Parts<'_>, report: &mut Report) {
+    for named in &parts.environments {
+        for environment in &named.variants.0 {
+            let kind = &environment.value.kind;
+            let suiting = || all(&parts.paths).filter(|(_, path)| path.value.kind.suits(kind));
+            let why = suiting().map(|(_, path)| cards::impossible(kind, &path.value));
+            if let Some(why) = why.collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().next()) {
+                report
+                    .error(named.span, format!("`{}` can be on no path of this plan: {why}", named.name))
+                    .help("lower the `mtu` of a path, or give it another `nic`");
+                break;
+            }
+        }
     }
 }
 

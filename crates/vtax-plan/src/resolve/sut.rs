@@ -54,8 +54,7 @@ fn vm(raw: &VmRaw, memory: Bytes, report: &mut Report) -> (String, Variants<Envi
     let mode = raw.fault_tolerance.as_ref().and_then(|ft| ft.value.mode.as_ref()).map(|mode| mode.value.0);
     let default = mode.map_or_else(|| "vm".to_owned(), ft::usual_name);
     let name = name_or(raw.name.as_ref(), &default, report);
-    let options =
-        VmOptions { vcpus: None, memory: memory.max(LEAST_VM_MEMORY), fault_tolerance: None, disk: None };
+    let options = VmOptions::new(memory.max(LEAST_VM_MEMORY));
     let set = |environment: &mut Environment, change: &dyn Fn(&mut VmOptions)| {
         if let EnvironmentKind::Vm(options) = &mut environment.kind {
             change(options);
@@ -63,7 +62,8 @@ fn vm(raw: &VmRaw, memory: Bytes, report: &mut Report) -> (String, Variants<Envi
     };
     let variants = Variants::of(Environment { name: name.clone(), kind: EnvironmentKind::Vm(options) })
         .vary_if("memory", raw.memory.as_ref(), report, |e, memory| set(e, &|o| o.memory = memory))
-        .vary_if("vcpus", raw.vcpus.as_ref(), report, |e, vcpus| set(e, &|o| o.vcpus = Some(vcpus)));
+        .vary_if("vcpus", raw.vcpus.as_ref(), report, |e, vcpus| set(e, &|o| o.vcpus = Some(vcpus)))
+        .vary("nic", &raw.nic.value, report, |e, nic| set(e, &|o| o.nic = nic.0));
     let variants = match &raw.disk {
         Some(disk) => storage::resolve::with_disk(disk, variants, report),
         None => variants,

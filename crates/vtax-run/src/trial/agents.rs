@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use vtax_agent::message::{InterfaceSetup, NodeFacts, Provisioning, ServiceId, ServiceReady};
+use vtax_agent::message::{CardFacts, InterfaceSetup, NodeFacts, Provisioning, ServiceId, ServiceReady};
 use vtax_agent::{AgentError, Client};
 use vtax_lab::{Node, Testbed};
 use vtax_plan::model::Service;
@@ -25,12 +25,14 @@ pub(super) struct Agents {
 }
 
 impl Agents {
-    /// Says hello to both agents and has them bring up their interfaces. `nodes` is told how each sees itself.
+    /// Says hello to both agents and has them bring up their interfaces. `nodes` is told how each sees itself,
+    /// `facts` what each says of its network cards.
     pub(super) fn meet(
         testbed: &mut Testbed,
         setting: &Setting<'_>,
         heard: &Heard,
         nodes: &mut BTreeMap<String, NodeFacts>,
+        facts: &mut BTreeMap<String, String>,
     ) -> Result<Self, Failed> {
         // The system under test first: a guest boots while the client is spoken to.
         let sut = talk(&mut testbed.the_sut_mut().node, heard)?;
@@ -40,13 +42,20 @@ impl Agents {
         let mut interfaces = testbed.client.interfaces().map(<[InterfaceSetup]>::to_vec);
         let count = cell.workload.model().client_addresses();
         let sources = count.map(|count| sources(interfaces.as_deref_mut(), count)).unwrap_or_default();
-        nodes.insert(name(&testbed.client), greet(&client, &testbed.client, interfaces)?);
+        let mut note = |node: &Node, (met, cards): (NodeFacts, Vec<CardFacts>)| {
+            nodes.insert(name(node), met);
+            let words: Vec<String> = cards.iter().map(CardFacts::words).collect();
+            if !words.is_empty() {
+                facts.insert(format!("{}.card", role(node.name())), words.join("; "));
+            }
+        };
+        note(&testbed.client, greet(&client, &testbed.client, interfaces)?);
         let there = &testbed.the_sut().node;
         if there.kind() == "vm" {
             setting.phase("booting the guest");
         }
         let interfaces = there.interfaces().map(<[InterfaceSetup]>::to_vec);
-        nodes.insert(name(there), greet(&sut, there, interfaces)?);
+        note(there, greet(&sut, there, interfaces)?);
         Ok(Self { client, sut, sources })
     }
 
@@ -80,13 +89,15 @@ fn talk(node: &mut Node, heard: &Heard) -> Result<Client, Failed> {
         .map_err(|e| Failed::of(testbed_failed, &e))
 }
 
-fn greet(agent: &Client, node: &Node, interfaces: Option<Vec<InterfaceSetup>>) -> Result<NodeFacts, Failed> {
-    let meet = || -> Result<NodeFacts, AgentError> {
+fn greet(
+    agent: &Client,
+    node: &Node,
+    interfaces: Option<Vec<InterfaceSetup>>,
+) -> Result<(NodeFacts, Vec<CardFacts>), Failed> {
+    let meet = || -> Result<_, AgentError> {
         let facts = agent.hello(BOOT_WITHIN)?;
-        if let Some(interfaces) = interfaces {
-            agent.configure_network(interfaces)?;
-        }
-        Ok(facts)
+        let cards = interfaces.map(|interfaces| agent.configure_network(interfaces)).transpose()?;
+        Ok((facts, cards.unwrap_or_default()))
     };
     meet().map_err(|e| {
         let primary = node.pair().and_then(vtax_lab::ft::FtPair::primary);

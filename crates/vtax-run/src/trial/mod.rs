@@ -128,11 +128,13 @@ impl<'a> Trial<'a> {
 
     fn attempt(&mut self, testbed: &mut Testbed, partner: Option<Party>) -> Result<(), Failed> {
         self.learnt.notes.append(&mut testbed.notes);
+        // Where the client is a virtual machine too, the facts are of the system under test.
+        self.note_node(&testbed.client);
         for node in testbed.suts.iter().map(|sut| &sut.node).chain(&testbed.between) {
             self.note_node(node);
         }
-        self.note_node(&testbed.client);
-        let agents = Agents::meet(testbed, &self.setting, &self.heard, &mut self.learnt.nodes)?;
+        let (nodes, facts) = (&mut self.learnt.nodes, &mut self.record.facts);
+        let agents = Agents::meet(testbed, &self.setting, &self.heard, nodes, facts)?;
         self.record.timings.testbed = self.heard.since_start();
         let provisioning = self.provisioning.clone().map_err(|detail| {
             let detail = format!("its subscribers can't be provided: {detail}");

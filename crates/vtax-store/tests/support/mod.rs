@@ -37,12 +37,7 @@ pub(crate) fn plan() -> Plan {
             cell("native", EnvironmentKind::Native, None),
             cell(
                 "vm",
-                EnvironmentKind::Vm(VmOptions {
-                    vcpus: Some(1),
-                    memory: Bytes::from_mib(256),
-                    fault_tolerance: None,
-                    disk: None,
-                }),
+                EnvironmentKind::Vm(VmOptions { vcpus: Some(1), ..VmOptions::new(Bytes::from_mib(256)) }),
                 Some("native.bridge.http"),
             ),
         ],

@@ -17,7 +17,7 @@ use crate::contract::{ROLE_KEY, ROLE_WITNESS, WITNESS_ADDRESS_KEY};
 use crate::error::{Result, VmError};
 use crate::guest::{Guest, GuestRoot};
 use crate::initrd;
-use crate::qemu::{self, Machine, PairDevices};
+use crate::qemu::{self, Card, Machine, PairDevices, VmNicModel};
 use crate::qmp::EventHandler;
 use crate::vm::{Launch, Sockets, Vm};
 
@@ -45,6 +45,8 @@ pub struct ReplicaConfig {
     pub tap: OwnedFd,
     /// The MAC address of the card.
     pub mac: [u8; 6],
+    /// What the guest sees of the card.
+    pub nic: VmNicModel,
     /// CPUs that all of QEMU's threads may use; empty: as the caller.
     pub cpus: CpuSet,
     /// Open `cgroup.procs` (v1: `tasks`) files of the control groups QEMU joins before it starts.
@@ -94,8 +96,9 @@ impl Replica {
         let kernel_file =
             kernel.as_ref().map(|kernel| format!("/proc/self/fd/{}", kernel.as_raw_fd()).into());
         let kernel_file: PathBuf = kernel_file.unwrap_or_else(|| guest.kernel().image.clone());
-        let (name, memory, vcpus, mac) = (config.name.clone(), config.memory, config.vcpus, config.mac);
-        let (initrd_number, tap) = (initrd.as_raw_fd(), config.tap.as_raw_fd());
+        let (name, memory, vcpus) = (config.name.clone(), config.memory, config.vcpus);
+        let card = Card { tap: config.tap.as_raw_fd(), mac: config.mac, model: config.nic };
+        let initrd_number = initrd.as_raw_fd();
         let arguments = |sockets: Sockets| {
             let machine = Machine {
                 name: &name,
@@ -115,7 +118,7 @@ impl Replica {
                 _ => None,
             };
             let (agent, qmp, standby) = (sockets.agent, sockets.qmp, config.start != Start::Boot);
-            let devices = PairDevices { agent, qmp, tap, mac, image, disks: &disks, standby };
+            let devices = PairDevices { agent, qmp, card, image, disks: &disks, standby };
             let mut arguments = qemu::arguments(&machine);
             arguments.extend(qemu::pair_arguments(&devices));
             arguments

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use vtax_units::Bytes;
 
 use super::model::{StorageAccess, StorageWorkload};
-use crate::model::{Cell, EnvironmentKind, PathKind, Plan, ServiceKind, Workload};
+use crate::model::{Cell, EnvironmentKind, NicModel, PathKind, Plan, ServiceKind, Workload};
 
 /// Memory of a client's virtual machine unless told otherwise.
 pub(super) const CLIENT_MEMORY: Bytes = Bytes::from_mib(512);
@@ -108,6 +108,7 @@ impl Cell {
             ServiceKind::Lio(_) => add(LIO),
             _ => {}
         }
+        modules.extend(self.environment.kind.nic().and_then(NicModel::module).map(str::to_owned));
         modules
     }
 }
@@ -165,7 +166,7 @@ pub(crate) fn left_out(plan: &Plan) -> BTreeSet<String> {
 }
 
 /// Each once, in their order.
-fn distinct<'a, T: PartialEq>(all: impl Iterator<Item = &'a T>) -> Vec<&'a T> {
+pub(crate) fn distinct<'a, T: PartialEq>(all: impl Iterator<Item = &'a T>) -> Vec<&'a T> {
     let mut kept: Vec<&T> = Vec::new();
     for one in all {
         if !kept.contains(&one) {

@@ -1,0 +1,57 @@
+//! Guests with each model of network card: they boot, and the card carries what it should.
+
+use std::time::Duration;
+
+use vtax_lab::Lab;
+use vtax_plan::model::{EnvironmentKind, NetPath, NicModel, PathKind, VmOptions};
+use vtax_units::Bytes;
+
+use crate::stage::{Stage, spec};
+
+/// Drivers of the cards that not every guest has.
+pub(crate) const MODULES: [&str; 3] = ["e1000e", "e1000", "8139cp"];
+
+pub(crate) fn case(lab: &mut Lab) {
+    for (model, driver, device) in [
+        (NicModel::Virtio, "virtio_net", "virtio-net-pci,"),
+        (NicModel::E1000e, "e1000e", "e1000e,"),
+        (NicModel::E1000, "e1000", "e1000,"),
+        (NicModel::Rtl8139, "8139cp", "rtl8139,"),
+    ] {
+        // The longest packets that plans let an emulated card carry.
+        let mtu = if model == NicModel::Virtio { 1500 } else { model.most_mtu() };
+        let vm = VmOptions { vcpus: Some(1), nic: model, ..VmOptions::new(Bytes::from_mib(256)) };
+        let path = NetPath { mtu, ..NetPath::new("bridge", PathKind::Bridge) };
+        let mut stage = Stage::build(lab, &spec(EnvironmentKind::Vm(vm), path));
+        let goodput = stage.tcp(Duration::from_secs(1));
+        let [card] = &stage.cards[0][..] else { panic!("{:?}", stage.cards) };
+        println!("  {}: {:.1} Mbit/s, {}", model.word(), goodput / 1e6, card.words());
+        assert_eq!(card.driver, driver);
+        assert!(stage.answers(Duration::from_secs(5)));
+        assert!(goodput > 1e6, "{goodput}");
+        all_arrived(&stage);
+        let facts = stage.testbed.the_sut().node.facts();
+        assert_eq!(facts["vm.nic"], model.word());
+        assert!(facts["vm.command"].contains(&format!("-device {device}")), "{}", facts["vm.command"]);
+        stage.end();
+    }
+    without_offloads(lab);
+}
+
+/// A path without offloads has none at the guest's card either, whichever it is.
+fn without_offloads(lab: &mut Lab) {
+    let vm = VmOptions { vcpus: Some(1), nic: NicModel::E1000e, ..VmOptions::new(Bytes::from_mib(256)) };
+    let path = NetPath { offloads: false, ..NetPath::new("plain", PathKind::Bridge) };
+    let mut stage = Stage::build(lab, &spec(EnvironmentKind::Vm(vm), path));
+    assert_eq!(stage.cards[0][0].words(), "e1000e, offloads: none");
+    assert!(stage.tcp(Duration::from_millis(500)) > 1e6);
+    stage.end();
+}
+
+/// What the client sent came out of the guest's card: its packets are shorter where the client's are cut on the way,
+/// and each has headers of its own.
+fn all_arrived(stage: &Stage) {
+    let [client, sut] = stage.testbed.counters().unwrap().expect("both ends are seen");
+    let apart = sut.received_bytes.abs_diff(client.sent_bytes) as f64 / client.sent_bytes as f64;
+    assert!(client.sent_bytes > 100_000 && apart < 0.05, "{client:?} {sut:?}");
+}

@@ -1,0 +1,107 @@
+//! Network cards of virtual machines in plans.
+
+use vtax_plan::estimate::{left_out, pieces};
+use vtax_plan::model::{EnvironmentKind, NicModel, Plan};
+use vtax_plan::{PlanErrors, parse};
+
+const PLAN: &str = "\
+vtax: 1
+name: t
+baseline: native
+environments: [native, vm]
+services: http
+workload: {http: {target: /bytes/100}}
+measure: {latency: {load: 100/s}}
+";
+
+const ALL: &str = "environments=[native, {vm: {nic: [virtio, e1000e, e1000, rtl8139]}}]";
+
+fn plan(set: &[&str]) -> Plan {
+    parse("p", PLAN.as_bytes(), set).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn refused(set: &[&str]) -> String {
+    match parse("p", PLAN.as_bytes(), set) {
+        Err(errors @ PlanErrors::Invalid(_)) => errors.to_string(),
+        other => panic!("{set:?} is refused: {other:?}"),
+    }
+}
+
+fn card(plan: &Plan, cell: usize) -> Option<NicModel> {
+    plan.cells[cell].environment.kind.nic()
+}
+
+#[test]
+fn a_card_is_virtio_unless_told_otherwise_and_a_list_makes_cells() {
+    let usual = plan(&[]);
+    assert_eq!((card(&usual, 0), card(&usual, 1)), (None, Some(NicModel::Virtio)));
+    // Plans of before there was this key read the same, and new ones without it are written as those were.
+    assert!(!serde_json::to_string(&usual).unwrap().contains("\"nic\""));
+    assert!(usual.cells[1].kernel_modules().is_empty());
+
+    let plan = plan(&[ALL]);
+    let ids: Vec<&str> = plan.cells.iter().skip(1).map(|cell| cell.id.as_str()).collect();
+    assert_eq!(ids[1], "vm.bridge.http.nic-e1000e");
+    assert_eq!(ids.len(), 4);
+    let modules = plan.cells.iter().flat_map(|cell| cell.kernel_modules()).collect::<Vec<_>>();
+    assert_eq!(modules, ["e1000e", "e1000", "8139cp"]);
+    let text = serde_json::to_string(&plan).unwrap();
+    assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);
+    for (cell, model) in plan.cells.iter().skip(1).zip(["virtio", "e1000e", "e1000", "rtl8139"]) {
+        let EnvironmentKind::Vm(vm) = &cell.environment.kind else { panic!("not a vm") };
+        assert_eq!((vm.nic.word(), &cell.parameters["nic"]), (model, &model.to_owned()));
+        assert_eq!(serde_json::to_string(&vm.nic).unwrap(), format!("\"{model}\""));
+    }
+}
+
+#[test]
+fn check_tells_which_card_a_guest_has() {
+    let built = pieces(&plan(&[ALL]));
+    let cards = built.iter().filter(|piece| piece.what == "environment vm").map(|piece| &piece.how);
+    let named: Vec<&str> = cards.map(|how| how.rsplit(' ').next().unwrap()).collect();
+    assert_eq!(named[1..], ["e1000e", "e1000", "rtl8139"], "{built:?}");
+}
+
+#[test]
+fn protected_guests_have_the_card_they_are_given() {
+    let plan =
+        plan(&["environments=[native, {vm: {nic: e1000}}, {vm: {fault_tolerance: kemari, nic: e1000}}]"]);
+    assert_eq!((card(&plan, 1), card(&plan, 2)), (Some(NicModel::E1000), Some(NicModel::E1000)));
+    assert_eq!(plan.cells[2].id, "vm-kemari.bridge.http");
+}
+
+#[test]
+fn packets_that_a_card_can_not_carry_make_no_cell() {
+    let some = plan(&[ALL, "paths=[{bridge: {mtu: [1500, 9000, 16000]}}]"]);
+    // rtl8139 at 1500; e1000e at 1500 and 9000; all others at each.
+    assert_eq!(some.cells.len(), 3 + 3 + 2 + 3 + 1);
+    let told = left_out(&some);
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(told.contains(
+        "`vm` on `bridge` is left out: the driver of its `rtl8139` takes an MTU of at most 4096 bytes, not 9000"
+    ));
+    // What counts is the service's own end.
+    let narrow = plan(&[ALL, "paths=[{bridge: {mtu: 9000, sut_mtu: 1500}}]"]);
+    assert!(left_out(&narrow).is_empty());
+
+    let none = refused(&["environments=[native, {vm: {nic: rtl8139}}]", "paths=[{bridge: {mtu: 9000}}]"]);
+    assert!(none.contains("`vm` can be on no path of this plan") && none.contains("at most 4096"), "{none}");
+    let alone = refused(&[
+        "baseline=vm",
+        "environments=[native, {vm: {nic: rtl8139}}]",
+        "paths=[{bridge: {mtu: [1500, 9000]}}]",
+    ]);
+    assert!(alone.contains("has nothing to be compared with") && alone.contains("at most 4096"), "{alone}");
+}
+
+#[test]
+fn mistakes_are_pointed_at() {
+    let told = refused(&["environments=[native, {vm: {nic: e100}}]"]);
+    assert!(told.contains("unknown network card: `e100`") && told.contains("`e1000`"), "{told}");
+    let told = refused(&["environments=[native, {vm: {nic: [e1000, e1000]}}]"]);
+    assert!(told.contains("in the list twice"), "{told}");
+    let told = refused(&["environments=[native, {container: {nic: e1000}}]"]);
+    assert!(told.contains("unknown key") && told.contains("nic"), "{told}");
+    let told = refused(&["baseline=vm", "environments=[native, {vm: {nic: [virtio, e1000]}}]"]);
+    assert!(told.contains("is 2 cells of different options"), "{told}");
+}
