@@ -1,7 +1,7 @@
 //! Plans of the services `tgt` and `ganesha`: what their keys mean, and what is refused.
 
 use vtax_plan::estimate::{Assumptions, cautions, estimate, pieces, requirements};
-use vtax_plan::model::{ChapMode, GaneshaBackend, Plan, ServiceKind, Workload};
+use vtax_plan::model::{ChapMode, GaneshaBackend, NfsVersion, Plan, ServiceKind, Workload};
 use vtax_plan::{PlanErrors, parse};
 use vtax_units::{Bytes, Nanos};
 
@@ -52,6 +52,25 @@ fn lists_make_cells() {
 }
 
 #[test]
+fn versions_of_nfs_are_cells_of_which_the_mounted_are_of_4_1() {
+    let versions = "services=[{ganesha: {nfs_version: [4.1, '3']}}]";
+    let both = plan(&[versions]);
+    let of = |plan: &Plan| -> Vec<NfsVersion> {
+        let kinds = plan.cells.iter().map(|cell| &cell.service.kind);
+        kinds
+            .filter_map(|kind| if let ServiceKind::Ganesha(o) = kind { Some(o.nfs_version) } else { None })
+            .collect()
+    };
+    assert_eq!(of(&both), [NfsVersion::V41, NfsVersion::V3]);
+    assert!(both.cells[1].id.contains("nfs_version-3"), "{}", both.cells[1].id);
+    assert!(pieces(&both).iter().any(|piece| format!("{piece:?}").contains("NFS-Ganesha, NFS 3")));
+    let mounted = plan(&[versions, "workload.storage.access=[protocol, mounted]"]);
+    assert_eq!(of(&mounted), [NfsVersion::V41, NfsVersion::V41, NfsVersion::V3]);
+    let told = cautions(&mounted, &estimate(&mounted, &Assumptions::TCG));
+    assert!(told.iter().any(|caution| caution.contains("clients mount version 4.1")), "{told:?}");
+}
+
+#[test]
 fn what_can_not_be_is_refused_with_the_reason() {
     for (changes, reason) in [
         (&["services=[{tgt: {luns: 0}}]"][..], "0 is too few"),
@@ -60,6 +79,8 @@ fn what_can_not_be_is_refused_with_the_reason() {
         (&["services=[{tgt: {initiators: ['iqn a']}}]"], "`iqn a` is no name of an initiator"),
         (&["services=[{tgt: {chap: both}}]"], "chap"),
         (&["services=[{ganesha: {backend: tape}}]"], "backend"),
+        (&["services=[{ganesha: {nfs_version: 4}}]"], "`4`"),
+        (&["services=[{ganesha: {mount_port: 2049}}]"], "a port of its own"),
         (&["services=[{tgt: {size: 3MiB}}]", "workload.storage.processes=2"], "units of 3MiB"),
         (&["services=[{ganesha: {backend: memory}}]", "workload.storage.size=4MiB"], "the first 2MiB"),
         (&["workload.storage.cache=cold"], "which can't be cold"),

@@ -3,6 +3,7 @@
 pub mod cable;
 pub mod recount;
 pub mod residue;
+pub mod runs;
 pub mod star;
 
 use vtax_lab::LabError;

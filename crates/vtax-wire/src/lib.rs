@@ -9,6 +9,8 @@ pub mod desktop;
 pub mod ftp;
 pub mod http;
 pub mod iscsi;
+pub mod nfs;
+pub mod nfs3;
 pub mod nfs4;
 pub mod pcap;
 pub mod resp;

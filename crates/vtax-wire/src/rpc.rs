@@ -212,6 +212,71 @@ pub fn results(message: &[u8]) -> Result<Reader<'_>, RpcError> {
     }
 }
 
+/// A call as a server sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Called<'a> {
+    /// Its number.
+    pub xid: u32,
+    /// What is called.
+    pub procedure: Procedure,
+    /// Its arguments.
+    pub arguments: Reader<'a>,
+}
+
+/// Reads a call. Who calls isn't looked at.
+///
+/// # Errors
+/// It is none, or makes no sense.
+pub fn called(message: &[u8]) -> Result<Called<'_>, RpcError> {
+    let mut reader = Reader::new(message);
+    let xid = reader.word()?;
+    if reader.word()? != CALL {
+        return Err(XdrError::Value.into());
+    }
+    if reader.word()? != VERSION {
+        return Err(RpcError::RpcVersion);
+    }
+    let procedure = Procedure { program: reader.word()?, version: reader.word()?, number: reader.word()? };
+    for _ in 0..2 {
+        let _flavor = reader.word()?;
+        reader.opaque(AUTH_BYTES_MAX)?;
+    }
+    Ok(Called { xid, procedure, arguments: reader })
+}
+
+/// What became of a call (RFC 5531 section 9).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was carried out: results follow.
+    Done,
+    /// There is no such program here.
+    NoProgram,
+    /// Of the program there is this version alone.
+    OnlyVersion(u32),
+    /// There is no such procedure.
+    NoProcedure,
+    /// Its arguments make no sense.
+    Garbage,
+}
+
+/// Appends a record's mark and a reply's header. Pass what it gives to [`end_call`] after the results.
+#[must_use]
+pub fn begin_reply(out: &mut Vec<u8>, xid: u32, outcome: Outcome) -> usize {
+    let begin = out.len();
+    // Accepted, without a verifier.
+    [0, xid, REPLY, 0, AUTH_NONE, 0].into_iter().for_each(|value| xdr::word(out, value));
+    match outcome {
+        Outcome::Done => xdr::word(out, 0),
+        Outcome::NoProgram => xdr::word(out, 1),
+        Outcome::OnlyVersion(version) => {
+            [2, version, version].into_iter().for_each(|value| xdr::word(out, value));
+        }
+        Outcome::NoProcedure => xdr::word(out, 3),
+        Outcome::Garbage => xdr::word(out, 4),
+    }
+    begin
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -240,6 +305,35 @@ mod tests {
         let length = (out.len() - 8 + 100) as u32 | LAST;
         assert_eq!(words[..9], [length, 7, 0, 2, 100_003, 4, 1, 1, 28]);
         assert_eq!(words[9..], [0, 2, u32::from_be_bytes(*b"me\0\0"), 1, 2, 1, 3, 0, 0]);
+    }
+
+    #[test]
+    fn a_server_reads_what_a_client_writes_and_the_other_way_round() {
+        let caller = Caller { machine: "me".into(), uid: 1, gid: 2, gids: vec![3] };
+        let procedure = Procedure { program: 100_005, version: 3, number: 1 };
+        for caller in [None, Some(&caller)] {
+            let mut out = Vec::new();
+            let begin = begin_call(&mut out, 7, procedure, caller);
+            xdr::word(&mut out, 99);
+            end_call(&mut out, begin, 0);
+            let mut call = called(&out[4..]).unwrap();
+            assert_eq!((call.xid, call.procedure, call.arguments.word()), (7, procedure, Ok(99)));
+            assert_eq!(called(&out[4..40]).unwrap_err(), RpcError::Xdr(XdrError::Cut));
+        }
+        for (outcome, error) in [
+            (Outcome::Done, None),
+            (Outcome::NoProgram, Some(RpcError::Program)),
+            (Outcome::OnlyVersion(3), Some(RpcError::ProgramVersion(3, 3))),
+            (Outcome::NoProcedure, Some(RpcError::NotDone(3))),
+            (Outcome::Garbage, Some(RpcError::NotDone(4))),
+        ] {
+            let mut out = Vec::new();
+            let begin = begin_reply(&mut out, 7, outcome);
+            end_call(&mut out, begin, 0);
+            assert_eq!(answered(&out[4..]), Ok(7));
+            assert_eq!(results(&out[4..]).err(), error, "{outcome:?}");
+            assert!(called(&out[4..]).is_err());
+        }
     }
 
     #[test]
@@ -281,7 +375,8 @@ mod tests {
         fn any_bytes_are_taken_without_harm(mut bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             if let Ok(Record::Whole { message, consumed }) = record(&mut bytes, 100) {
                 prop_assert!(message.end <= consumed && consumed <= bytes.len());
-                let _ = (answered(&bytes[message.clone()]), results(&bytes[message]).map(|r| r.left()));
+                let message = &bytes[message];
+                let _ = (answered(message), results(message).map(|r| r.left()), called(message).map(|c| c.xid));
             }
         }
     }

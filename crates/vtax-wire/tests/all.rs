@@ -4,6 +4,7 @@ mod ftp;
 mod http;
 mod iscsi;
 mod mutations;
+mod nfs3;
 mod nfs4;
 mod pcap;
 mod resp;

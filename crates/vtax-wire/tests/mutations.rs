@@ -8,9 +8,11 @@ mod iscsi;
 #[path = "bodies/nfs.rs"]
 mod nfs;
 
-/// What tgt sent in a login with CHAP, for inquiries and a read; what NFS-Ganesha sent for a session and a file.
+/// What tgt sent in a login with CHAP, for inquiries and a read; what NFS-Ganesha sent for a session and a file, and in version 3
+/// for an export, a file and directories.
 const TGT: &[u8] = include_bytes!("captures/tgt.bin");
 const GANESHA: &[u8] = include_bytes!("captures/ganesha.bin");
+const GANESHA_3: &[u8] = include_bytes!("captures/ganesha3.bin");
 /// Inputs made of each, and the longest of them.
 const INPUTS: u64 = 20_000;
 const LONGEST: usize = 4096;
@@ -129,4 +131,10 @@ fn what_nfs_servers_send_is_taken_whatever_became_of_it() {
         _ => ORDERS[random.below(ORDERS.len())].to_vec(),
     };
     feed(GANESHA, &beginnings(GANESHA, record), head, nfs::body);
+}
+
+#[test]
+fn what_nfs_servers_of_version_3_send_is_taken_whatever_became_of_it() {
+    let head = |random: &mut Random| random.next().to_le_bytes().to_vec();
+    feed(GANESHA_3, &beginnings(GANESHA_3, record), head, nfs::body);
 }

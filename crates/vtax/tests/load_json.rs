@@ -160,12 +160,13 @@ fn transfers_are_as_the_schema_has_them() {
     let directory = files.path().to_str().expect("text");
     let server = Server::start(&["service", "ftp", "--listen", "127.0.0.1:0", "--directory", directory]);
     let common = ["ftp", &server.address, "--files", "3", "--size", "1KiB"];
-    for more in
-        [&["--rate", "50/s", "--sessions", "--transfers", "2"][..], &["--stor", "1", "--list", "1", "--rest"]]
-    {
+    for more in [
+        &["--rate", "50/s", "--sessions", "--transfers", "2"][..],
+        &["--connections", "2", "--stor", "1", "--list", "1", "--rest"],
+        &["--connections", "2", "--large", "8KiB", "--data", "pasv"],
+    ] {
         complete("requests", &[&common[..], more].concat());
     }
-    complete("requests", &[&common[..], &["--large", "8KiB", "--data", "pasv"]].concat());
 }
 
 #[test]

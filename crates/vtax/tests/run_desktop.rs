@@ -1,11 +1,10 @@
 //! `vtax run` with users of remote desktops: every server of them there is, plain, by a password, within TLS and behind a tunnel.
 
-use std::path::Path;
-use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use vtax_sys::require::{Need, need};
+use vtax_testkit::runs::trials;
 
 const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
 
@@ -18,7 +17,7 @@ services: tigervnc
 workload:
   desktop: {actions: mix, rate: 5/s, timeout: 10s}
 measure: [{latency: {load: 10/s, duration: 2s, warmup: 1s}}]
-repeat: {min: 1, max: 1, budget: 90s}
+repeat: {min: 1, max: 1, budget: 40s}
 ";
 
 /// One at a time: machines are small, and virtual ones large.
@@ -31,25 +30,8 @@ fn alone() -> MutexGuard<'static, ()> {
 /// Runs the plan with changes; what came of each trial, by its cell.
 fn run(changes: &[&str]) -> Vec<(String, Value)> {
     let directory = tempfile::tempdir().expect("a directory");
-    let (file, out) = (directory.path().join("plan.yaml"), directory.path().join("run"));
-    std::fs::write(&file, PLAN).expect("written");
-    let mut command = Command::new(VTAX);
-    command.arg("run");
-    for change in changes {
-        command.args(["--set", change]);
-    }
-    let output = command.args([file.as_path(), Path::new("--out"), &out]).output().expect("it starts");
-    let text =
-        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    // 3: a machine too busy for trials that count.
-    assert!(matches!(output.status.code(), Some(0 | 3)), "{text}");
-    let journal = std::fs::read_to_string(out.join("journal.jsonl")).expect("written");
-    let lines = journal.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-    let ended = lines.filter(|line| line["event"] == "trial-ended");
-    let trials: Vec<(String, Value)> =
-        ended.map(|trial| (trial["cell"].as_str().expect("a name").to_owned(), trial)).collect();
-    assert!(!trials.is_empty(), "{text}");
-    trials
+    let trials = trials(VTAX, directory.path(), PLAN, changes).into_iter();
+    trials.map(|trial| (trial["cell"].as_str().expect("a name").to_owned(), trial)).collect()
 }
 
 /// Both users of a trial saw their desktops and answers on them.
@@ -103,6 +85,6 @@ fn desktops_live_in_a_virtual_machine() {
     let slow = ["workload.desktop.rate=1/s", "measure=[{latency: {load: 2/s, duration: 10s, warmup: 5s}}]"];
     let services = "services=[{tigervnc: {width: 640, height: 480}}, {x11vnc: {width: 640, height: 480}}]";
     let trials =
-        run(&[&slow[..], &[services, "environments=[vm]", "baseline=vm", "repeat.budget=300s"]].concat());
+        run(&[&slow[..], &[services, "environments=[vm]", "baseline=vm", "repeat.budget=60s"]].concat());
     trials.iter().for_each(check);
 }

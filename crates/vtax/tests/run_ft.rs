@@ -6,6 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use vtax_sys::require::{Need, need};
+use vtax_testkit::runs::ended;
 
 const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
 
@@ -38,9 +39,7 @@ fn time(value: &Value) -> u64 {
 
 /// The trial of a run that has one.
 fn trial(run: &Path) -> Value {
-    let journal = std::fs::read_to_string(run.join("journal.jsonl")).expect("written");
-    let mut lines = journal.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-    lines.find(|line| line["event"] == "trial-ended").expect("a trial")
+    ended(run).into_iter().next().expect("a trial")
 }
 
 #[test]

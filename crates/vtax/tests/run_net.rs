@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use vtax_sys::require::{Need, need};
+use vtax_testkit::runs::trials;
 
 const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
 
@@ -29,26 +30,6 @@ fn vtax(args: &[&str], paths: &[&Path]) -> Output {
     Command::new(VTAX).args(args).args(paths).output().expect("it starts")
 }
 
-/// Runs a plan with changes; every trial that ended. On a busy machine none may count, but all have a result.
-fn run(directory: &Path, changes: &[&str]) -> Vec<Value> {
-    let (file, out) = (directory.join("plan.yaml"), directory.join("run"));
-    std::fs::write(&file, PLAN).expect("written");
-    let mut args = vec!["run"];
-    for change in changes {
-        args.extend(["--set", change]);
-    }
-    let output = vtax(&args, &[&file, Path::new("--out"), &out]);
-    let text =
-        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(matches!(output.status.code(), Some(0 | 3)), "{text}");
-    let journal = std::fs::read_to_string(out.join("journal.jsonl")).expect("written");
-    let lines = journal.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-    let ended: Vec<Value> = lines.filter(|line| line["event"] == "trial-ended").collect();
-    assert!(!ended.is_empty(), "{text}");
-    assert!(out.join("report.html").exists(), "{text}");
-    ended
-}
-
 fn tests(trial: &Value) -> Vec<&Value> {
     let mut tests: Vec<&Value> = trial["observations"].as_array().expect("a list").iter().collect();
     tests.sort_by_key(|test| test["name"].as_str().map(str::to_owned));
@@ -69,7 +50,7 @@ fn every_test_is_made_on_the_testbed_of_a_trial_and_its_bytes_are_checked() {
     }
     let _alone = alone();
     let directory = tempfile::tempdir().expect("a directory");
-    let trials = run(directory.path(), &["measure.network.capture=true"]);
+    let trials = trials(VTAX, directory.path(), PLAN, &["measure.network.capture=true"]);
     for path in ["direct", "bridge"] {
         assert!(trials.iter().any(|trial| trial["cell"] == format!("native.{path}.peer")), "{path}");
     }
@@ -113,7 +94,7 @@ fn assert_resumed(directory: &Path, trials: usize) {
 /// A run of other tests under the same names of cells is no run to compare with.
 fn assert_compared(directory: &Path) {
     let other = tempfile::tempdir().expect("a directory");
-    run(other.path(), &["workload=[{tcp: {window: 16K}}]", "paths=[direct, bridge]"]);
+    let _ = trials(VTAX, other.path(), PLAN, &["workload=[{tcp: {window: 16K}}]", "paths=[direct, bridge]"]);
     let output = vtax(&["compare"], &[&directory.join("run"), &other.path().join("run")]);
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && text.contains("workload"), "{output:?}");
@@ -127,7 +108,8 @@ fn a_transfer_outlives_a_short_cut_and_the_silence_is_told() {
     let _alone = alone();
     let directory = tempfile::tempdir().expect("a directory");
     let cut = "measure.network={warmup: 0s, duration: 1200ms, cut: {at: 200ms, lasting: 300ms}}";
-    let trials = run(directory.path(), &["workload=tcp", "paths=[direct]", "baseline=native", cut]);
+    let trials =
+        trials(VTAX, directory.path(), PLAN, &["workload=tcp", "paths=[direct]", "baseline=native", cut]);
     for trial in &trials {
         let test = tests(trial)[0];
         assert!(test["facts"]["cut.failed"].is_null(), "{test}");

@@ -1,10 +1,10 @@
 //! `vtax run` with SIP: small benchmarks from the plan to the report.
 
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::Value;
 use vtax_sys::require::{Need, need};
+use vtax_testkit::runs::trials;
 
 const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
 
@@ -15,19 +15,9 @@ fn run(directory: &Path, measures: &str, workload: &str) -> Vec<Value> {
          workload: {{sip: {{subscribers: 400, ring_time: 20ms, hold_time: {{constant: 100ms}}, {workload}}}}}\n\
          measure: [{measures}]\nrepeat: 1\n"
     );
-    let file = directory.join("plan.yaml");
-    std::fs::write(&file, plan).expect("written");
-    let out = directory.join("run");
-    let output = Command::new(VTAX).arg("run").arg(&file).arg("--out").arg(&out).output().expect("it starts");
-    let text =
-        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(matches!(output.status.code(), Some(0 | 3)), "{text}");
-    let journal = std::fs::read_to_string(out.join("journal.jsonl")).expect("written");
-    let lines = journal.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-    let ended: Vec<Value> = lines.filter(|line| line["event"] == "trial-ended").collect();
-    assert!(!ended.is_empty(), "{text}");
-    assert!(ended.iter().all(|trial| trial["observations"][0]["result"]["kind"] == "ims"), "{journal}");
-    assert!(out.join("trials/000/phases.jsonl").exists() && out.join("report.html").exists());
+    let ended = trials(VTAX, directory, &plan, &[]);
+    assert!(ended.iter().all(|trial| trial["observations"][0]["result"]["kind"] == "ims"), "{ended:?}");
+    assert!(directory.join("run/trials/000/phases.jsonl").exists());
     ended
 }
 

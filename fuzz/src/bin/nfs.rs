@@ -1,4 +1,4 @@
-//! Replies of an NFS server: any bytes are read to their end or refused, and never cause a panic.
+//! Replies of an NFS server, calls to one: any bytes are read to their end or refused, and never cause a panic.
 #![no_main]
 
 #[path = "../../../crates/vtax-wire/tests/bodies/nfs.rs"]

@@ -16,8 +16,9 @@ use vtax_units::{Bytes, CpuSet, Nanos, Share};
 
 use crate::stage::Stage;
 
-/// Modules that the target is made of, and what CHAP hashes with.
-pub(crate) const MODULES: [&str; 4] = ["target_core_mod", "target_core_file", "iscsi_target_mod", "md5"];
+/// Modules that the target is made of, what CHAP hashes with, and the digest without which it lets nobody log in.
+pub(crate) const MODULES: [&str; 5] =
+    ["target_core_mod", "target_core_file", "iscsi_target_mod", "md5", "crc32c_generic"];
 
 /// The process that sets it up in the guest: `service lio FILE`, as vtax's own.
 pub(crate) fn serve(description: &str) {
@@ -97,6 +98,11 @@ fn tried(stage: &Stage, unit: IscsiSpec) -> String {
     }
 }
 
+/// What the machines said.
+fn output(stage: &Stage) -> String {
+    stage.testbed.nodes().map(Node::output).collect()
+}
+
 fn secret((name, secret): (&str, &str)) -> Option<ChapSecret> {
     Some(ChapSecret { name: name.into(), secret: secret.into() })
 }
@@ -113,7 +119,7 @@ pub(crate) fn case(lab: &mut Lab) {
     };
     let found = tried(&stage, right.clone());
     println!("  {found}");
-    assert!(found.contains("mutual CHAP"), "{found}");
+    assert!(found.contains("mutual CHAP"), "{found}\n{}", output(&stage));
     let wrong = secret((TgtOptions::INITIATOR_CHAP.0, "something else"));
     let refused = [
         (IscsiSpec { chap: wrong, ..right.clone() }, "authentication failure"),

@@ -8,7 +8,18 @@ use vtax_service::{Place, RunningService, missing};
 use vtax_units::Nanos;
 
 /// Starts it on the loopback, with its files in this directory.
+#[allow(dead_code, reason = "not every test needs it")]
 pub(crate) fn start(kind: ServiceKind, stop_timeout: Nanos, directory: PathBuf) -> RunningService {
+    start_with(kind, stop_timeout, directory, PathBuf::from("/proc/self/exe"))
+}
+
+/// The same, where its own processes are started by this program.
+pub(crate) fn start_with(
+    kind: ServiceKind,
+    stop_timeout: Nanos,
+    directory: PathBuf,
+    vtax: PathBuf,
+) -> RunningService {
     let name = kind.facts().word.to_owned();
     let service = Service { name, kind, ready_timeout: Nanos::from_secs(30), stop_timeout };
     assert_eq!(missing(&service), None, "`vtax setup --tests` installs it");
@@ -16,7 +27,7 @@ pub(crate) fn start(kind: ServiceKind, stop_timeout: Nanos, directory: PathBuf) 
         address: IpAddr::V4(Ipv4Addr::LOCALHOST),
         directory,
         cpus: 1,
-        vtax: PathBuf::from("/proc/self/exe"),
+        vtax,
         die_with_starter: false,
         prepared: None,
         disk: None,

@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use vtax_wire::nfs4::status;
+use vtax_load::storage::nfs::NfsVersion;
+use vtax_wire::nfs::status;
+use vtax_wire::nfs3::PORT_MAPPER;
+use vtax_wire::rpc;
 use vtax_wire::xdr::{Reader, XdrError, fixed, long, opaque, word};
 
 /// Longest transfer: short, so that records go in parts.
@@ -68,29 +71,35 @@ pub(crate) enum Act {
 #[derive(Clone)]
 pub(crate) struct Fake {
     pub(crate) address: SocketAddr,
+    pub(crate) version: NfsVersion,
     pub(crate) files: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
     /// What comes next, the last one first; afterwards everything is served.
     pub(crate) acts: Arc<Mutex<Vec<Act>>>,
-    /// The same for OPEN, which fails so.
+    /// The same for OPEN, in version 3 CREATE, which fails so.
     pub(crate) opens: Arc<Mutex<Vec<u32>>>,
     /// Of every so many READs, WRITEs and COMMITs one becomes this.
     pub(crate) every: Arc<Mutex<Option<(u64, Act)>>>,
     pub(crate) free: Arc<AtomicU64>,
+    /// Sessions that were begun, in version 3 exports that were mounted.
     pub(crate) sessions: Arc<AtomicU32>,
+    /// What the port mapper says of MOUNT.
+    pub(crate) mapped: Arc<AtomicU32>,
     operations: Arc<AtomicU64>,
 }
 
 impl Fake {
-    pub(crate) fn start() -> Self {
+    pub(crate) fn start(version: NfsVersion) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let fake = Self {
             address: listener.local_addr().unwrap(),
+            version,
             files: Arc::default(),
             acts: Arc::default(),
             opens: Arc::default(),
             every: Arc::default(),
             free: Arc::new(AtomicU64::new(1 << 30)),
             sessions: Arc::default(),
+            mapped: Arc::new(AtomicU32::new(listener.local_addr().unwrap().port().into())),
             operations: Arc::default(),
         };
         let of = fake.clone();
@@ -111,7 +120,7 @@ impl Fake {
         self.acts.lock().unwrap().extend(acts.iter().rev());
     }
 
-    fn act(&self) -> Act {
+    pub(crate) fn act(&self) -> Act {
         let number = self.operations.fetch_add(1, Ordering::Relaxed) + 1;
         let next = self.acts.lock().unwrap().pop();
         let every = *self.every.lock().unwrap();
@@ -125,19 +134,19 @@ struct Connection {
 }
 
 /// An answer that is being made.
-struct Answer {
-    out: Vec<u8>,
+pub(crate) struct Answer {
+    pub(crate) out: Vec<u8>,
     count: u32,
     /// What the answer as a whole is to become.
-    act: Act,
+    pub(crate) act: Act,
     /// The present file or directory.
-    here: String,
+    pub(crate) here: String,
     /// Where in the answer the slot is said.
     slot_at: usize,
 }
 
 /// How an operation ended.
-type Ended = Result<(), u32>;
+pub(crate) type Ended = Result<(), u32>;
 
 impl Connection {
     fn run(mut self) -> Option<()> {
@@ -193,18 +202,18 @@ impl Connection {
 
 /// The number of a call, and its answer.
 fn answer(fake: &Fake, call: &[u8]) -> Result<(u32, Answer), XdrError> {
-    let mut reader = Reader::new(call);
-    let xid = reader.word()?;
-    for _ in 0..5 {
-        reader.word()?;
-    }
-    for _ in 0..2 {
-        let _flavor = reader.word()?;
-        reader.opaque(400)?;
+    let called = rpc::called(call).expect("a call");
+    let (xid, mut reader) = (called.xid, called.arguments);
+    let mut answer = Answer { out: Vec::new(), count: 0, act: Act::Serve, here: String::new(), slot_at: 0 };
+    if called.procedure.version == 3 || called.procedure.program == PORT_MAPPER {
+        if let Err(status) = answer.version_3(fake, called.procedure, &mut reader)? {
+            answer.out.clear();
+            word(&mut answer.out, status);
+        }
+        return Ok((xid, answer));
     }
     let _tag = reader.opaque(1024)?;
     let _minor = reader.word()?;
-    let mut answer = Answer { out: Vec::new(), count: 0, act: Act::Serve, here: String::new(), slot_at: 0 };
     let mut status = 0;
     for _ in 0..reader.word()? {
         let number = reader.word()?;
@@ -233,7 +242,7 @@ fn answer(fake: &Fake, call: &[u8]) -> Result<(u32, Answer), XdrError> {
 }
 
 impl Answer {
-    fn words(&mut self, words: &[u32]) {
+    pub(crate) fn words(&mut self, words: &[u32]) {
         words.iter().for_each(|value| word(&mut self.out, *value));
     }
 
@@ -383,14 +392,27 @@ impl Answer {
     fn read(&mut self, fake: &Fake, call: &mut Reader<'_>) -> Result<Ended, XdrError> {
         let _ = call.fixed(16)?;
         let (offset, length) = (call.long()? as usize, call.word()? as usize);
+        Ok(self.fetched(fake, offset, length).map(|(data, end)| {
+            word(&mut self.out, end.into());
+            opaque(&mut self.out, &data);
+        }))
+    }
+
+    /// What a read of the present file gives, and whether that is its end.
+    pub(crate) fn fetched(
+        &mut self,
+        fake: &Fake,
+        offset: usize,
+        length: usize,
+    ) -> Result<(Vec<u8>, bool), u32> {
         self.act = fake.act();
         let files = fake.files.lock().unwrap();
         let held = files.get(&self.here).and_then(|file| file.get(offset..)).unwrap_or_default();
         let mut data = held[..length.min(held.len())].to_vec();
         let mut end = data.len() == held.len();
         match self.act {
-            Act::Fail(status) => return Ok(Err(status)),
-            Act::BadSession => return Ok(Err(status::BADSESSION)),
+            Act::Fail(status) => return Err(status),
+            Act::BadSession => return Err(status::BADSESSION),
             Act::Short(less) => {
                 data.truncate(data.len().saturating_sub(less as usize));
                 end = false;
@@ -407,20 +429,32 @@ impl Answer {
             Act::WrongData => data[100] ^= 1,
             _ => {}
         }
-        word(&mut self.out, end.into());
-        opaque(&mut self.out, &data);
-        Ok(Ok(()))
+        Ok((data, end))
     }
 
     fn write(&mut self, fake: &Fake, call: &mut Reader<'_>) -> Result<Ended, XdrError> {
         let _ = call.fixed(16)?;
         let (offset, stable) = (call.long()? as usize, call.word()?);
         let data = call.opaque(TRANSFER as usize)?;
+        Ok(self.stored(fake, offset, data, stable).map(|told| {
+            self.words(&told);
+            fixed(&mut self.out, &[3; 8]);
+        }))
+    }
+
+    /// What a write to the present file is told: how many bytes, and how stable they are.
+    pub(crate) fn stored(
+        &mut self,
+        fake: &Fake,
+        offset: usize,
+        data: &[u8],
+        stable: u32,
+    ) -> Result<[u32; 2], u32> {
         self.act = fake.act();
         let (mut count, mut committed) = (data.len(), stable);
         match self.act {
-            Act::Fail(status) => return Ok(Err(status)),
-            Act::BadSession => return Ok(Err(status::BADSESSION)),
+            Act::Fail(status) => return Err(status),
+            Act::BadSession => return Err(status::BADSESSION),
             Act::Short(less) => count = count.saturating_sub(less as usize),
             Act::Nothing => count = 0,
             Act::TooMuch => count += 8,
@@ -437,8 +471,6 @@ impl Answer {
             file.resize(file.len().max(offset + written), 0);
             file[offset..offset + written].copy_from_slice(&data[..written]);
         }
-        self.words(&[count as u32, committed]);
-        fixed(&mut self.out, &[3; 8]);
-        Ok(Ok(()))
+        Ok([count as u32, committed])
     }
 }

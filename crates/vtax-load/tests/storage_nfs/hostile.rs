@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use vtax_load::storage::nfs::{NfsSpec, NfsTarget};
+use vtax_load::storage::nfs::{self, NfsSpec, NfsVersion};
 use vtax_load::storage::{
     Failure, Kind, Operation, StorageError, StorageResult, StorageSession, StorageSpec, StorageStep, Target,
     TargetSpec,
@@ -11,24 +11,52 @@ use vtax_load::storage::{
 use vtax_load::{ArrivalProcess, Control, Model, Segment};
 use vtax_plan::model::{StorageCache, StorageEngine, StorageOperation, StorageShape, StorageSync};
 use vtax_units::{Bytes, CpuSet, Nanos, Rate, Share};
-use vtax_wire::nfs4::status;
+use vtax_wire::nfs::status;
 
 use crate::fake::{Act, Fake, TRANSFER};
 use crate::{fill, one, shape, until_done};
 
-fn spec(fake: &Fake) -> NfsSpec {
-    NfsSpec::new(fake.address, "/vtax")
+/// Has each test in both versions.
+macro_rules! in_both_versions {
+    ($($name:ident),* $(,)?) => {
+        mod version_41 {
+            $(#[test] fn $name() { super::$name(vtax_load::storage::nfs::NfsVersion::V41); })*
+        }
+        mod version_3 {
+            $(#[test] fn $name() { super::$name(vtax_load::storage::nfs::NfsVersion::V3); })*
+        }
+    };
 }
 
-fn opened(fake: &Fake, timeout_ms: u64) -> NfsTarget {
-    let mut target =
-        NfsTarget::open(&spec(fake), shape(4, 65536), Duration::from_millis(timeout_ms)).unwrap();
+in_both_versions! {
+    what_is_written_is_read_back_whatever_the_parts_it_goes_in,
+    failures_are_told_apart_and_the_session_goes_on,
+    transfers_of_a_wrong_length_are_short_or_end_the_connection,
+    whoever_breaks_the_protocol_loses_the_connection_and_gets_another,
+    answers_that_nobody_waits_for_do_no_harm,
+    a_connection_that_ends_in_the_middle_of_writes_loses_them_all,
+    an_operation_without_an_answer_is_given_up_in_time,
+    a_server_that_needs_more_time_to_open_a_file_gets_it,
+    a_server_that_is_full_is_told_before_anything_is_written,
+    acknowledged_writes_are_there_however_often_the_connection_ends,
+    writes_that_a_server_forgets_are_found_out,
+    reads_of_wrong_data_are_found_out_while_they_are_made,
+    a_server_that_begins_anew_with_nothing_has_lost_everything,
+}
+
+fn spec(fake: &Fake) -> NfsSpec {
+    let mount_port = Some(fake.address.port());
+    NfsSpec { version: fake.version, mount_port, ..NfsSpec::new(fake.address, "/vtax") }
+}
+
+fn opened(fake: &Fake, timeout_ms: u64) -> Box<dyn Target> {
+    let mut target = nfs::open(&spec(fake), shape(4, 65536), Duration::from_millis(timeout_ms)).unwrap();
     target.prepare().unwrap();
     target
 }
 
 /// A write and a read of 4 KiB, which are carried out.
-fn serves(target: &mut NfsTarget) -> bool {
+fn serves(target: &mut dyn Target) -> bool {
     fill(target.buffer(0), 9);
     let sent = target.buffer(0)[..4096].to_vec();
     let written = one(target, Kind::WriteDurable, 0, 0, 4096);
@@ -38,36 +66,34 @@ fn serves(target: &mut NfsTarget) -> bool {
 }
 
 /// It is served again, at once or over a new session.
-fn serves_again(target: &mut NfsTarget) -> bool {
+fn serves_again(target: &mut dyn Target) -> bool {
     (0..100).any(|_| serves(target))
 }
 
-#[test]
-fn what_is_written_is_read_back_whatever_the_parts_it_goes_in() {
-    let fake = Fake::start();
+fn what_is_written_is_read_back_whatever_the_parts_it_goes_in(version: NfsVersion) {
+    let fake = Fake::start(version);
     let mut target = opened(&fake, 10_000);
     assert!(target.facts().what.contains(&format!("reads of {TRANSFER}")), "{}", target.facts().what);
     for (round, length) in [512, 4096, 16384, 16896, 65536].into_iter().enumerate() {
         fill(&mut target.buffer(0)[..length], round);
         let sent = target.buffer(0)[..length].to_vec();
-        assert_eq!(one(&mut target, Kind::Write, 0, 1024, length as u32), Ok(length as u32));
+        assert_eq!(one(&mut *target, Kind::Write, 0, 1024, length as u32), Ok(length as u32));
         target.buffer(0).fill(0);
         // A part that comes short, and an answer in pieces, are no faults.
         fake.next(&[Act::Short(100), Act::Pieces]);
-        assert_eq!(one(&mut target, Kind::Read, 0, 1024, length as u32), Ok(length as u32));
+        assert_eq!(one(&mut *target, Kind::Read, 0, 1024, length as u32), Ok(length as u32));
         assert!(target.buffer(0)[..length] == sent[..], "{length} bytes");
     }
     fake.next(&[Act::Short(4096), Act::Serve, Act::Short(1)]);
-    assert_eq!(one(&mut target, Kind::Write, 0, 0, 32768), Ok(32768));
+    assert_eq!(one(&mut *target, Kind::Write, 0, 0, 32768), Ok(32768));
     assert_eq!((target.first_failure(), fake.sessions.load(Ordering::Relaxed)), (None, 1));
     target.finish().unwrap();
 }
 
-#[test]
-fn failures_are_told_apart_and_the_session_goes_on() {
-    let fake = Fake::start();
+fn failures_are_told_apart_and_the_session_goes_on(version: NfsVersion) {
+    let fake = Fake::start(version);
     let mut target = opened(&fake, 10_000);
-    assert!(serves(&mut target));
+    assert!(serves(&mut *target));
     for (status, failure) in [
         (status::DELAY, Failure::Busy),
         (status::GRACE, Failure::Busy),
@@ -82,42 +108,41 @@ fn failures_are_told_apart_and_the_session_goes_on() {
         (77_777, Failure::Other),
     ] {
         fake.next(&[Act::Fail(status); 3]);
-        assert_eq!(one(&mut target, Kind::Read, 0, 0, 4096), Err(failure), "{status}");
-        assert_eq!(one(&mut target, Kind::Write, 0, 0, 4096), Err(failure), "{status}");
-        assert_eq!(one(&mut target, Kind::Flush, 0, 0, 0), Err(failure), "{status}");
+        assert_eq!(one(&mut *target, Kind::Read, 0, 0, 4096), Err(failure), "{status}");
+        assert_eq!(one(&mut *target, Kind::Write, 0, 0, 4096), Err(failure), "{status}");
+        assert_eq!(one(&mut *target, Kind::Flush, 0, 0, 0), Err(failure), "{status}");
     }
     let first = target.first_failure().unwrap();
-    assert!(first.contains("NFS4ERR_DELAY"), "{first}");
-    assert!(serves(&mut target));
+    let name = if version == NfsVersion::V3 { "NFS3ERR_JUKEBOX" } else { "NFS4ERR_DELAY" };
+    assert!(first.contains(name), "{first}");
+    assert!(serves(&mut *target));
     assert_eq!(fake.sessions.load(Ordering::Relaxed), 1, "none of it ends the session");
 }
 
-#[test]
-fn transfers_of_a_wrong_length_are_short_or_end_the_connection() {
-    let fake = Fake::start();
+fn transfers_of_a_wrong_length_are_short_or_end_the_connection(version: NfsVersion) {
+    let fake = Fake::start(version);
     let mut target = opened(&fake, 10_000);
-    assert!(serves(&mut target));
+    assert!(serves(&mut *target));
     fake.next(&[Act::End]);
-    assert_eq!(one(&mut target, Kind::Read, 0, 0, 4096), Ok(2048));
+    assert_eq!(one(&mut *target, Kind::Read, 0, 0, 4096), Ok(2048));
     // It would go on for ever.
     fake.next(&[Act::Nothing, Act::Nothing]);
-    assert_eq!(one(&mut target, Kind::Read, 0, 0, 4096), Ok(0));
-    assert_eq!(one(&mut target, Kind::Write, 0, 0, 4096), Ok(0));
+    assert_eq!(one(&mut *target, Kind::Read, 0, 0, 4096), Ok(0));
+    assert_eq!(one(&mut *target, Kind::Write, 0, 0, 4096), Ok(0));
     for kind in [Kind::Read, Kind::Write] {
         fake.next(&[Act::TooMuch]);
-        assert_eq!(one(&mut target, kind, 0, 0, 4096), Err(Failure::Lost), "{kind:?}");
-        assert!(serves_again(&mut target), "{kind:?}");
+        assert_eq!(one(&mut *target, kind, 0, 0, 4096), Err(Failure::Lost), "{kind:?}");
+        assert!(serves_again(&mut *target), "{kind:?}");
     }
     fake.next(&[Act::NotStable]);
-    assert_eq!(one(&mut target, Kind::WriteDurable, 0, 0, 4096), Err(Failure::Lost));
-    assert!(serves_again(&mut target));
+    assert_eq!(one(&mut *target, Kind::WriteDurable, 0, 0, 4096), Err(Failure::Lost));
+    assert!(serves_again(&mut *target));
 }
 
-#[test]
-fn whoever_breaks_the_protocol_loses_the_connection_and_gets_another() {
-    let fake = Fake::start();
+fn whoever_breaks_the_protocol_loses_the_connection_and_gets_another(version: NfsVersion) {
+    let fake = Fake::start(version);
     let mut target = opened(&fake, 10_000);
-    assert!(serves(&mut target));
+    assert!(serves(&mut *target));
     for act in [
         Act::Drop,
         Act::BadSession,
@@ -129,71 +154,101 @@ fn whoever_breaks_the_protocol_loses_the_connection_and_gets_another() {
         Act::Garbage,
         Act::Call,
     ] {
+        if version == NfsVersion::V3 && matches!(act, Act::BadSession | Act::BadSlot | Act::OtherOperations) {
+            // There is nothing of the kind in it.
+            continue;
+        }
         for kind in [Kind::Read, Kind::Write] {
             let sessions = fake.sessions.load(Ordering::Relaxed);
             fake.next(&[act]);
-            assert_eq!(one(&mut target, kind, 0, 0, 4096), Err(Failure::Lost), "{act:?} {kind:?}");
-            assert!(serves_again(&mut target), "{act:?} {kind:?}: {:?}", target.first_failure());
+            assert_eq!(one(&mut *target, kind, 0, 0, 4096), Err(Failure::Lost), "{act:?} {kind:?}");
+            assert!(serves_again(&mut *target), "{act:?} {kind:?}: {:?}", target.first_failure());
             assert!(fake.sessions.load(Ordering::Relaxed) > sessions, "{act:?}: a session of its own");
         }
     }
 }
 
-#[test]
-fn answers_that_nobody_waits_for_do_no_harm() {
-    let fake = Fake::start();
+fn answers_that_nobody_waits_for_do_no_harm(version: NfsVersion) {
+    let fake = Fake::start(version);
     let mut target = opened(&fake, 10_000);
     for _ in 0..20 {
         fake.next(&[Act::Thrice]);
-        let read = one(&mut target, Kind::Read, 0, 0, 4096);
+        let read = one(&mut *target, Kind::Read, 0, 0, 4096);
         assert!(matches!(read, Ok(_) | Err(Failure::Lost)), "{read:?}");
-        assert!(serves_again(&mut target));
+        assert!(serves_again(&mut *target));
     }
 }
 
-#[test]
-fn a_connection_that_ends_in_the_middle_of_writes_loses_them_all() {
-    let fake = Fake::start();
+fn a_connection_that_ends_in_the_middle_of_writes_loses_them_all(version: NfsVersion) {
+    let fake = Fake::start(version);
     let mut target = opened(&fake, 10_000);
     fake.next(&[Act::Serve, Act::Drop]);
     for slot in 0..4 {
         let offset = u64::from(slot) << 16;
         target.submit(&Operation { slot, kind: Kind::Write, file: 0, offset, length: 65536 }).unwrap();
     }
-    let done = until_done(&mut target, 4);
+    let done = until_done(&mut *target, 4);
     assert!(done.iter().all(|done| done.result == Err(Failure::Lost)), "{done:?}");
-    assert!(serves_again(&mut target));
+    assert!(serves_again(&mut *target));
 }
 
-#[test]
-fn an_operation_without_an_answer_is_given_up_in_time() {
-    let fake = Fake::start();
+fn an_operation_without_an_answer_is_given_up_in_time(version: NfsVersion) {
+    let fake = Fake::start(version);
     let mut target = opened(&fake, 400);
     for act in [Act::Silence, Act::OtherCall] {
         fake.next(&[act]);
-        assert_eq!(one(&mut target, Kind::Read, 0, 0, 4096), Err(Failure::TimedOut), "{act:?}");
-        assert!(serves_again(&mut target), "{act:?}");
+        assert_eq!(one(&mut *target, Kind::Read, 0, 0, 4096), Err(Failure::TimedOut), "{act:?}");
+        assert!(serves_again(&mut *target), "{act:?}");
     }
 }
 
-#[test]
-fn a_server_that_needs_more_time_to_open_a_file_gets_it() {
-    let fake = Fake::start();
+fn a_server_that_needs_more_time_to_open_a_file_gets_it(version: NfsVersion) {
+    let fake = Fake::start(version);
     fake.opens.lock().unwrap().extend([status::DELAY, status::GRACE]);
-    assert!(serves(&mut opened(&fake, 10_000)));
+    assert!(serves(&mut *opened(&fake, 10_000)));
+    fake.files.lock().unwrap().clear();
     fake.opens.lock().unwrap().extend([status::ROFS]);
-    let mut target = NfsTarget::open(&spec(&fake), shape(1, 4096), Duration::from_secs(5)).unwrap();
+    let mut target = nfs::open(&spec(&fake), shape(1, 4096), Duration::from_secs(5)).unwrap();
     let error = target.prepare().unwrap_err();
     assert!(error.to_string().contains("read-only"), "{error}");
 }
 
-#[test]
-fn a_server_that_is_full_is_told_before_anything_is_written() {
-    let fake = Fake::start();
+fn a_server_that_is_full_is_told_before_anything_is_written(version: NfsVersion) {
+    let fake = Fake::start(version);
     fake.free.store(1000, Ordering::Relaxed);
-    let mut target = NfsTarget::open(&spec(&fake), shape(1, 4096), Duration::from_secs(5)).unwrap();
+    let mut target = nfs::open(&spec(&fake), shape(1, 4096), Duration::from_secs(5)).unwrap();
     let error = target.prepare().unwrap_err();
     assert!(matches!(error, StorageError::TooSmall { free: 1000, .. }), "{error}");
+}
+
+#[test]
+fn what_is_not_exported_or_served_is_told() {
+    let fake = Fake::start(NfsVersion::V3);
+    let refused = |spec: &NfsSpec| {
+        let opened = nfs::open(spec, shape(1, 4096), Duration::from_secs(5));
+        opened.err().expect("it is refused").to_string()
+    };
+    let error = refused(&NfsSpec { path: "/other/directory".into(), ..spec(&fake) });
+    assert!(error.contains("/other/directory: access denied (MNT3ERR_ACCES)"), "{error}");
+    let error = refused(&NfsSpec { path: "/vtax/directory".into(), ..spec(&fake) });
+    assert!(error.contains("/vtax/directory: there is no such file (NFS3ERR_NOENT)"), "{error}");
+}
+
+#[test]
+fn the_port_of_mount_is_asked_for_where_it_is_not_given() {
+    let fake = Fake::start(NfsVersion::V3);
+    let mapped = NfsSpec { mount_port: None, port_mapper: fake.address.port(), ..spec(&fake) };
+    let open = |spec: &NfsSpec| nfs::open(spec, shape(1, 4096), Duration::from_secs(5));
+    assert!(open(&mapped).is_ok());
+    fake.mapped.store(0, Ordering::Relaxed);
+    let error = open(&mapped).err().expect("it isn't served").to_string();
+    assert!(error.contains("doesn't serve NFS version 3"), "{error}");
+    fake.mapped.store(65536, Ordering::Relaxed);
+    let error = open(&mapped).err().expect("it is no port").to_string();
+    assert!(error.contains("a value is none of its type's"), "{error}");
+    let error = open(&NfsSpec { port_mapper: vtax_sys::free_port(), ..mapped }).err();
+    let error = error.expect("nobody is there").to_string();
+    assert!(error.contains("port mapper") && error.contains("mount-port=N"), "{error}");
 }
 
 const RECORD: u64 = 4096;
@@ -241,9 +296,8 @@ fn load(fake: &Fake, reads: u8) -> StorageResult {
     session.run_step(&step, &Control::new()).unwrap()
 }
 
-#[test]
-fn acknowledged_writes_are_there_however_often_the_connection_ends() {
-    let fake = Fake::start();
+fn acknowledged_writes_are_there_however_often_the_connection_ends(version: NfsVersion) {
+    let fake = Fake::start(version);
     *fake.every.lock().unwrap() = Some((60, Act::Drop));
     let result = load(&fake, 30);
     let back = result.read_back.as_ref().unwrap();
@@ -254,9 +308,8 @@ fn acknowledged_writes_are_there_however_often_the_connection_ends() {
     assert!(fake.sessions.load(Ordering::Relaxed) > 2);
 }
 
-#[test]
-fn writes_that_a_server_forgets_are_found_out() {
-    let fake = Fake::start();
+fn writes_that_a_server_forgets_are_found_out(version: NfsVersion) {
+    let fake = Fake::start(version);
     fake.next(&[Act::Serve; LAYING_OUT]);
     *fake.every.lock().unwrap() = Some((5, Act::Forget));
     let result = load(&fake, 0);
@@ -267,9 +320,8 @@ fn writes_that_a_server_forgets_are_found_out() {
     assert_eq!(back.wrong(), back.verified.stale, "each still has an older content: {back:?}");
 }
 
-#[test]
-fn reads_of_wrong_data_are_found_out_while_they_are_made() {
-    let fake = Fake::start();
+fn reads_of_wrong_data_are_found_out_while_they_are_made(version: NfsVersion) {
+    let fake = Fake::start(version);
     fake.next(&[Act::Serve; LAYING_OUT]);
     *fake.every.lock().unwrap() = Some((5, Act::WrongData));
     let result = load(&fake, 80);
@@ -278,9 +330,8 @@ fn reads_of_wrong_data_are_found_out_while_they_are_made() {
     assert_eq!(result.load.counts.errors.corrupt, result.verified.corrupt);
 }
 
-#[test]
-fn a_server_that_begins_anew_with_nothing_has_lost_everything() {
-    let fake = Fake::start();
+fn a_server_that_begins_anew_with_nothing_has_lost_everything(version: NfsVersion) {
+    let fake = Fake::start(version);
     // Some 400 writes: few follow, so that most records aren't written again.
     fake.next(&[&[Act::Serve; 340][..], &[Act::Empty]].concat());
     let back = load(&fake, 0).read_back.unwrap();

@@ -18,7 +18,7 @@ pub use crate::family::redis::model::*;
 pub use crate::family::sip::identity::*;
 pub use crate::family::sip::model::*;
 pub use crate::family::storage::access::Access;
-pub use crate::family::storage::ganesha::{GaneshaBackend, GaneshaOptions};
+pub use crate::family::storage::ganesha::{GaneshaBackend, GaneshaOptions, NfsVersion};
 pub use crate::family::storage::limits as storage_limits;
 pub use crate::family::storage::lio::LioOptions;
 pub use crate::family::storage::model::*;
@@ -225,7 +225,7 @@ impl ServiceKind {
             Self::Peer(peer) => of("peer", "embedded network server", Protocol::Network, peer.port),
             Self::Disk(_) => of("disk", "the system's own disk", Protocol::Storage, 0),
             Self::Tgt(tgt) => of("tgt", "tgt, iSCSI target", Protocol::Storage, tgt.port).packaged(&["tgt"]),
-            Self::Ganesha(ganesha) => of("ganesha", "NFS-Ganesha, NFS 4.1", Protocol::Storage, ganesha.port)
+            Self::Ganesha(ganesha) => of("ganesha", ganesha.title(), Protocol::Storage, ganesha.port)
                 .packaged(&["nfs-ganesha", "nfs-ganesha-vfs", "nfs-ganesha-mem"]),
             Self::Samba(samba) => {
                 of("samba", "Samba, SMB 3", Protocol::Storage, samba.port).packaged(&["samba"])

@@ -15,8 +15,9 @@ use vtax_load::storage::nfs::NfsSpec;
 use vtax_load::storage::{LocalSpec, StorageResult, StorageSpec, StorageStep, TargetSpec};
 use vtax_load::{LoadSpec, Model, Progress, Segment, Step};
 use vtax_plan::model::{
-    ChapMode, FailoverMeasure, GaneshaOptions, MeasureKind, NfsdOptions, SambaOptions, ServiceKind,
-    StorageAccess, StorageCache, StorageMeasure, StorageOperation, StorageTest, StorageWorkload, TgtOptions,
+    ChapMode, FailoverMeasure, GaneshaOptions, MeasureKind, NfsVersion, NfsdOptions, SambaOptions,
+    ServiceKind, StorageAccess, StorageCache, StorageMeasure, StorageOperation, StorageTest, StorageWorkload,
+    TgtOptions,
 };
 use vtax_probe::Snapshot;
 use vtax_probe::delta::Interval;
@@ -75,11 +76,19 @@ impl<'a> Tests<'a> {
             true => mount(Volume::Nfs { address, path: path.to_owned() }),
             false => TargetSpec::Nfs(NfsSpec::new(address, path)),
         };
+        let ganesha = |options: &GaneshaOptions| match options.nfs_version {
+            NfsVersion::V41 => nfs(GaneshaOptions::EXPORT),
+            version @ NfsVersion::V3 => TargetSpec::Nfs(NfsSpec {
+                version,
+                mount_port: Some(options.mount_port),
+                ..NfsSpec::new(address, GaneshaOptions::EXPORT)
+            }),
+        };
         let iscsi = |unit| if mounted { mount(Volume::Iscsi(unit)) } else { TargetSpec::Iscsi(unit) };
         match self.service {
             ServiceKind::Tgt(o) => iscsi(unit((o.luns, o.chap, &o.initiators), address)),
             ServiceKind::Lio(o) => iscsi(unit((o.visible, o.chap, &o.initiators), address)),
-            ServiceKind::Ganesha(_) => nfs(GaneshaOptions::EXPORT),
+            ServiceKind::Ganesha(options) => ganesha(options),
             ServiceKind::Nfsd(_) => nfs(NfsdOptions::EXPORT),
             ServiceKind::Samba(_) => mount(Volume::Smb { address, share: SambaOptions::SHARE.to_owned() }),
             _ => {

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use vtax_plan::model::{Backend, GaneshaBackend, GaneshaOptions};
-use vtax_wire::{nfs4, rpc};
+use vtax_plan::model::{Backend, GaneshaBackend, GaneshaOptions, NfsVersion};
+use vtax_wire::{nfs3, nfs4, rpc};
 
 use super::entry::Entry;
 use crate::documents::{make_directory, write_file};
+use crate::embedded::port_mapper;
 use crate::error::ServiceError;
 use crate::packages::{Distribution, Package};
 use crate::recipe::{Condition, Heard, Job, Recipe};
@@ -73,12 +74,26 @@ impl Entry for Ganesha<'_> {
             .map_err(job.file("writing", &path))?;
         let (configuration, pid) = (job.path("ganesha.conf"), job.path("ganesha.pid"));
         let command = [all_packages()[0].program, "-F", "-L", "STDERR", "-f", &configuration, "-p", &pid];
+        let (null, what) = match self.0.nfs_version {
+            NfsVersion::V41 => (nfs4::NULL, "NULL of NFS version 4"),
+            NfsVersion::V3 => (nfs3::NULL, "NULL of NFS version 3"),
+        };
         let mut ask = Vec::new();
-        let begin = rpc::begin_call(&mut ask, 1, nfs4::NULL, None);
+        let begin = rpc::begin_call(&mut ask, 1, null, None);
         rpc::end_call(&mut ask, begin, 0);
-        let ready = Condition::Answer { what: "NULL of NFS version 4".to_owned(), ask, judge };
-        Ok(vec![job.recipe(command.map(str::to_owned).to_vec(), ready)])
+        let ready = Condition::Answer { what: what.to_owned(), ask, judge };
+        let server = job.recipe(command.map(str::to_owned).to_vec(), ready);
+        Ok(match self.0.nfs_version {
+            NfsVersion::V41 => vec![server],
+            NfsVersion::V3 => vec![registry(job), Recipe { part: Some("ganesha"), ..server }],
+        })
     }
+}
+
+/// Of version 3 it registers itself with a port mapper, or it doesn't start.
+fn registry(job: &Job<'_>) -> Recipe {
+    let ready = Condition::Log(port_mapper::READY.to_owned());
+    Recipe { part: Some("port mapper"), ..job.own(&["service", "port-mapper"], ready) }
 }
 
 fn configuration(job: &Job<'_>, options: &GaneshaOptions, served: &Path) -> String {
@@ -87,9 +102,14 @@ fn configuration(job: &Job<'_>, options: &GaneshaOptions, served: &Path) -> Stri
         GaneshaBackend::Files | GaneshaBackend::Disk => ("VFS", served.to_string_lossy().into_owned()),
         GaneshaBackend::Memory => ("MEM", "/memory".to_owned()),
     };
+    let (version, mount_port) = match options.nfs_version {
+        NfsVersion::V41 => (4, String::new()),
+        NfsVersion::V3 => (3, format!("MNT_Port = {};\nmount_path_pseudo = true;\n", options.mount_port)),
+    };
     format!(
         "NFS_CORE_PARAM {{\n\
-         Protocols = 4;\n\
+         Protocols = {version};\n\
+         {mount_port}\
          NFS_Port = {port};\n\
          Bind_addr = {host};\n\
          Enable_NLM = false;\n\
@@ -111,7 +131,7 @@ fn configuration(job: &Job<'_>, options: &GaneshaOptions, served: &Path) -> Stri
          Access_Type = RW;\n\
          Squash = No_Root_Squash;\n\
          SecType = sys;\n\
-         Protocols = 4;\n\
+         Protocols = {version};\n\
          Transports = TCP;\n\
          MaxRead = 1048576;\n\
          MaxWrite = 1048576;\n\
@@ -153,12 +173,16 @@ mod tests {
 
     #[test]
     fn the_configuration_names_what_the_plan_says() {
-        let of = |backend| {
-            configuration(&Job::example(), &GaneshaOptions { port: 80, backend }, Path::new("/run/x/files"))
+        let of = |backend, nfs_version| {
+            let options = GaneshaOptions { port: 80, backend, nfs_version, mount_port: 81 };
+            configuration(&Job::example(), &options, Path::new("/run/x/files"))
         };
-        let files = of(GaneshaBackend::Files);
+        let files = of(GaneshaBackend::Files, NfsVersion::V41);
         assert!(files.contains("NFS_Port = 80;") && files.contains("Bind_addr = 127.0.0.1;"), "{files}");
         assert!(files.contains("Path = \"/run/x/files\";") && files.contains("Name = VFS;"), "{files}");
-        assert!(of(GaneshaBackend::Memory).contains("Name = MEM;"));
+        assert!(files.contains("Protocols = 4;") && !files.contains("MNT_Port"), "{files}");
+        let memory = of(GaneshaBackend::Memory, NfsVersion::V3);
+        assert!(memory.contains("Name = MEM;") && memory.contains("MNT_Port = 81;"), "{memory}");
+        assert!(memory.contains("Protocols = 3;") && !memory.contains("Protocols = 4;"), "{memory}");
     }
 }

@@ -7,6 +7,7 @@ mod document;
 pub mod ftp;
 pub mod http;
 pub mod kernel;
+pub mod port_mapper;
 mod server;
 pub mod sip;
 mod slots;

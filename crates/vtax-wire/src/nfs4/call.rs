@@ -1,6 +1,6 @@
 //! Compounds as a client sends them.
 
-use super::{COMPOUND, Handle, SessionId, StateId, Verifier, op};
+use super::{COMPOUND, Handle, SessionId, Stability, StateId, Verifier, op};
 use crate::rpc::{Caller, begin_call, end_call};
 use crate::xdr::{fixed, long, opaque, word};
 
@@ -12,18 +12,6 @@ const NO_DELEGATION: u32 = 0x0400;
 /// Bits of attributes, by their words.
 const SIZE: u32 = 1 << 4;
 const MODE: u32 = 1 << (33 - 32);
-
-/// When written data is on stable storage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Stability {
-    /// After COMMIT.
-    Unstable = 0,
-    /// With the data, before the answer.
-    DataSync = 1,
-    /// With data and metadata, before the answer.
-    FileSync = 2,
-}
 
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

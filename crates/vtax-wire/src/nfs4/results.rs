@@ -1,11 +1,14 @@
 //! Answers to compounds.
 
 use super::call::Attributes;
-use super::{HANDLE_BYTES_MAX, Handle, NAME_BYTES_MAX, Nfs4Error, SessionId, StateId, Verifier, op, status};
+use super::{Entries, Handle, NfsError, SessionId, StateId, Verifier, Written, op, status};
+use crate::nfs::{HANDLE_BYTES_MAX, NAME_BYTES_MAX};
 use crate::xdr::{Reader, XdrError};
 
 /// Longest tag, name of a server's owner or of an implementation (RFC 8881: 1024).
 const TEXT_BYTES_MAX: usize = 1024;
+/// What names of its statuses begin with.
+const PROTOCOL: &str = "NFS4";
 
 /// Reads an answer operation by operation, in the order in which they were asked for.
 #[derive(Debug, Clone, Copy)]
@@ -52,17 +55,6 @@ pub struct Opened {
     pub state: StateId,
 }
 
-/// What WRITE gave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Written {
-    /// Bytes.
-    pub count: u32,
-    /// 2: they are on stable storage with all that belongs to them; 1: they are; 0: not before COMMIT.
-    pub committed: u32,
-    /// Changes when the server forgot what wasn't committed.
-    pub verifier: Verifier,
-}
-
 /// What GETATTR gave, as far as it was asked for and the server knows it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FileFacts {
@@ -82,51 +74,41 @@ pub struct FileFacts {
     pub total: Option<u64>,
 }
 
-/// What READDIR gave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entries {
-    /// How many entries.
-    pub count: u32,
-    /// Where the last one is; for the next call.
-    pub cookie: u64,
-    /// For the next call.
-    pub verifier: Verifier,
-    /// There are no more.
-    pub end: bool,
-}
-
 impl<'a> Results<'a> {
     /// Of what [`crate::rpc::results`] gave.
     ///
     /// # Errors
     /// It makes no sense.
-    pub fn read(mut reader: Reader<'a>) -> Result<Self, Nfs4Error> {
+    pub fn read(mut reader: Reader<'a>) -> Result<Self, NfsError> {
         // The status of the last operation, which says so itself; but without any, it is all there is.
         let status = reader.word()?;
         let _tag = reader.opaque(TEXT_BYTES_MAX)?;
         let left = reader.word()?;
         if left == 0 && status != status::OK {
-            return Err(Nfs4Error::Status { operation: "COMPOUND", status });
+            return Err(NfsError::Status { protocol: PROTOCOL, operation: "COMPOUND", status });
         }
         Ok(Self { reader, left })
     }
 
-    fn op(&mut self, number: u32, operation: &'static str) -> Result<(), Nfs4Error> {
-        self.left = self.left.checked_sub(1).ok_or(Nfs4Error::Order)?;
+    fn op(&mut self, number: u32, operation: &'static str) -> Result<(), NfsError> {
+        self.left = self.left.checked_sub(1).ok_or(NfsError::Order)?;
         let found = self.reader.word()?;
         let status = self.reader.word()?;
         // An operation that the server can't make out is answered as ILLEGAL, 10044.
         if found != number && found != 10044 {
-            return Err(Nfs4Error::Order);
+            return Err(NfsError::Order);
         }
-        if status == status::OK { Ok(()) } else { Err(Nfs4Error::Status { operation, status }) }
+        match status {
+            status::OK => Ok(()),
+            status => Err(NfsError::Status { protocol: PROTOCOL, operation, status }),
+        }
     }
 
     /// EXCHANGE_ID.
     ///
     /// # Errors
     /// It failed, or makes no sense; so with all others.
-    pub fn exchange_id(&mut self) -> Result<ClientId, Nfs4Error> {
+    pub fn exchange_id(&mut self) -> Result<ClientId, NfsError> {
         self.op(op::EXCHANGE_ID, "EXCHANGE_ID")?;
         let reader = &mut self.reader;
         let found = ClientId { client: reader.long()?, sequence: reader.word()? };
@@ -149,7 +131,7 @@ impl<'a> Results<'a> {
     ///
     /// # Errors
     /// It failed, or makes no sense.
-    pub fn create_session(&mut self) -> Result<NewSession, Nfs4Error> {
+    pub fn create_session(&mut self) -> Result<NewSession, NfsError> {
         self.op(op::CREATE_SESSION, "CREATE_SESSION")?;
         let reader = &mut self.reader;
         let session = reader.array()?;
@@ -163,9 +145,9 @@ impl<'a> Results<'a> {
     ///
     /// # Errors
     /// It failed.
-    pub fn reclaim_complete(&mut self) -> Result<(), Nfs4Error> {
+    pub fn reclaim_complete(&mut self) -> Result<(), NfsError> {
         match self.op(op::RECLAIM_COMPLETE, "RECLAIM_COMPLETE") {
-            Err(Nfs4Error::Status { status: status::COMPLETE_ALREADY, .. }) => Ok(()),
+            Err(NfsError::Status { status: status::COMPLETE_ALREADY, .. }) => Ok(()),
             other => other,
         }
     }
@@ -174,7 +156,7 @@ impl<'a> Results<'a> {
     ///
     /// # Errors
     /// It failed, or makes no sense.
-    pub fn sequence(&mut self) -> Result<u32, Nfs4Error> {
+    pub fn sequence(&mut self) -> Result<u32, NfsError> {
         self.op(op::SEQUENCE, "SEQUENCE")?;
         let _session: SessionId = self.reader.array()?;
         let _sequence = self.reader.word()?;
@@ -188,7 +170,7 @@ impl<'a> Results<'a> {
     ///
     /// # Errors
     /// It failed.
-    pub fn root(&mut self) -> Result<(), Nfs4Error> {
+    pub fn root(&mut self) -> Result<(), NfsError> {
         self.op(op::PUTROOTFH, "PUTROOTFH")
     }
 
@@ -196,7 +178,7 @@ impl<'a> Results<'a> {
     ///
     /// # Errors
     /// It failed.
-    pub fn file(&mut self) -> Result<(), Nfs4Error> {
+    pub fn file(&mut self) -> Result<(), NfsError> {
         self.op(op::PUTFH, "PUTFH")
     }
 
@@ -204,7 +186,7 @@ impl<'a> Results<'a> {
     ///
     /// # Errors
     /// It failed.
-    pub fn lookup(&mut self) -> Result<(), Nfs4Error> {
+    pub fn lookup(&mut self) -> Result<(), NfsError> {
         self.op(op::LOOKUP, "LOOKUP")
     }
 
@@ -212,7 +194,7 @@ impl<'a> Results<'a> {
     ///
     /// # Errors
     /// It failed, or makes no sense.
-    pub fn handle(&mut self) -> Result<Handle, Nfs4Error> {
+    pub fn handle(&mut self) -> Result<Handle, NfsError> {
         self.op(op::GETFH, "GETFH")?;
         let bytes = self.reader.opaque(HANDLE_BYTES_MAX)?;
         Ok(Handle::of(bytes).ok_or(XdrError::Long)?)
@@ -222,7 +204,7 @@ impl<'a> Results<'a> {
     ///
     /// # Errors
     /// It failed, or makes no sense.
-    pub fn create_directory(&mut self) -> Result<(), Nfs4Error> {
+    pub fn create_directory(&mut self) -> Result<(), NfsError> {
         self.op(op::CREATE, "CREATE")?;
         change(&mut self.reader)?;
         Ok(skip_bitmap(&mut self.reader)?)
@@ -232,7 +214,7 @@ impl<'a> Results<'a> {
     ///
     /// # Errors
     /// It failed, or makes no sense, or brings a delegation that wasn't wanted.
-    pub fn open(&mut self) -> Result<Opened, Nfs4Error> {
+    pub fn open(&mut self) -> Result<Opened, NfsError> {
         self.op(op::OPEN, "OPEN")?;
         let reader = &mut self.reader;
         let state = stateid(reader)?;
@@ -248,7 +230,7 @@ impl<'a> Results<'a> {
                     reader.flag()?;
                 }
             }
-            _ => return Err(Nfs4Error::Order),
+            _ => return Err(NfsError::Order),
         }
         Ok(Opened { state })
     }
@@ -257,7 +239,7 @@ impl<'a> Results<'a> {
     ///
     /// # Errors
     /// It failed, or makes no sense.
-    pub fn close(&mut self) -> Result<(), Nfs4Error> {
+    pub fn close(&mut self) -> Result<(), NfsError> {
         self.op(op::CLOSE, "CLOSE")?;
         stateid(&mut self.reader)?;
         Ok(())
@@ -267,7 +249,7 @@ impl<'a> Results<'a> {
     ///
     /// # Errors
     /// It failed, or makes no sense.
-    pub fn set_size(&mut self) -> Result<(), Nfs4Error> {
+    pub fn set_size(&mut self) -> Result<(), NfsError> {
         self.op(op::SETATTR, "SETATTR")?;
         Ok(skip_bitmap(&mut self.reader)?)
     }
@@ -276,20 +258,20 @@ impl<'a> Results<'a> {
     ///
     /// # Errors
     /// It failed, or makes no sense.
-    pub fn attributes(&mut self, which: Attributes) -> Result<FileFacts, Nfs4Error> {
+    pub fn attributes(&mut self, which: Attributes) -> Result<FileFacts, NfsError> {
         self.op(op::GETATTR, "GETATTR")?;
         let mut bits = [0; 2];
         for at in 0..self.reader.count(4)? {
             let word = self.reader.word()?;
             match bits.get_mut(at) {
                 Some(place) => *place = word,
-                None if word != 0 => return Err(Nfs4Error::Order),
+                None if word != 0 => return Err(NfsError::Order),
                 None => {}
             }
         }
         let asked = which.bits();
         if bits[0] & !asked[0] != 0 || bits[1] & !asked[1] != 0 {
-            return Err(Nfs4Error::Order);
+            return Err(NfsError::Order);
         }
         let values = self.reader.opaque(TEXT_BYTES_MAX)?;
         let mut values = Reader::new(values);
@@ -324,7 +306,7 @@ impl<'a> Results<'a> {
     ///
     /// # Errors
     /// It failed, or makes no sense.
-    pub fn data(&mut self, most: usize) -> Result<(&'a [u8], bool), Nfs4Error> {
+    pub fn data(&mut self, most: usize) -> Result<(&'a [u8], bool), NfsError> {
         self.op(op::READ, "READ")?;
         let end = self.reader.flag()?;
         Ok((self.reader.opaque(most)?, end))
@@ -334,7 +316,7 @@ impl<'a> Results<'a> {
     ///
     /// # Errors
     /// It failed, or makes no sense.
-    pub fn written(&mut self) -> Result<Written, Nfs4Error> {
+    pub fn written(&mut self) -> Result<Written, NfsError> {
         self.op(op::WRITE, "WRITE")?;
         let reader = &mut self.reader;
         Ok(Written { count: reader.word()?, committed: reader.word()?, verifier: reader.array()? })
@@ -344,7 +326,7 @@ impl<'a> Results<'a> {
     ///
     /// # Errors
     /// It failed, or makes no sense.
-    pub fn committed(&mut self) -> Result<Verifier, Nfs4Error> {
+    pub fn committed(&mut self) -> Result<Verifier, NfsError> {
         self.op(op::COMMIT, "COMMIT")?;
         Ok(self.reader.array()?)
     }
@@ -353,7 +335,7 @@ impl<'a> Results<'a> {
     ///
     /// # Errors
     /// It failed, or makes no sense.
-    pub fn removed(&mut self) -> Result<(), Nfs4Error> {
+    pub fn removed(&mut self) -> Result<(), NfsError> {
         self.op(op::REMOVE, "REMOVE")?;
         Ok(change(&mut self.reader)?)
     }
@@ -362,16 +344,16 @@ impl<'a> Results<'a> {
     ///
     /// # Errors
     /// It failed, or makes no sense.
-    pub fn entries(&mut self, mut each: impl FnMut(&[u8])) -> Result<Entries, Nfs4Error> {
+    pub fn entries(&mut self, mut each: impl FnMut(&[u8])) -> Result<Entries, NfsError> {
         self.op(op::READDIR, "READDIR")?;
         let reader = &mut self.reader;
-        let mut found = Entries { count: 0, cookie: 0, verifier: reader.array()?, end: false };
+        let mut found = Entries { verifier: reader.array()?, ..Entries::default() };
         while reader.flag()? {
             found.cookie = reader.long()?;
             each(reader.opaque(NAME_BYTES_MAX)?);
             skip_bitmap(reader)?;
             let _values = reader.opaque(TEXT_BYTES_MAX)?;
-            found.count += 1;
+            (found.count, found.any) = (found.count + 1, true);
         }
         found.end = reader.flag()?;
         Ok(found)
@@ -381,7 +363,7 @@ impl<'a> Results<'a> {
     ///
     /// # Errors
     /// It failed.
-    pub fn destroy_session(&mut self) -> Result<(), Nfs4Error> {
+    pub fn destroy_session(&mut self) -> Result<(), NfsError> {
         self.op(op::DESTROY_SESSION, "DESTROY_SESSION")
     }
 
@@ -389,7 +371,7 @@ impl<'a> Results<'a> {
     ///
     /// # Errors
     /// It failed.
-    pub fn destroy_client(&mut self) -> Result<(), Nfs4Error> {
+    pub fn destroy_client(&mut self) -> Result<(), NfsError> {
         self.op(op::DESTROY_CLIENTID, "DESTROY_CLIENTID")
     }
 }

@@ -1,7 +1,9 @@
-//! Replies of an NFS server: any bytes are read to their end or refused, and never cause a panic.
+//! Replies of an NFS server, calls to one: any bytes are read to their end or refused, and never cause a panic.
 
+use vtax_wire::nfs3::results as v3;
 use vtax_wire::nfs4::{Attributes, Results};
 use vtax_wire::rpc::{self, Record};
+use vtax_wire::xdr::Reader;
 
 fn each(mut results: Results<'_>, operations: &[u8]) {
     for operation in operations {
@@ -32,19 +34,30 @@ fn each(mut results: Results<'_>, operations: &[u8]) {
     }
 }
 
+/// Results of version 3, whatever they are of.
+fn of_version_3(reader: Reader<'_>) {
+    let _ = (v3::attributes(reader), v3::set(reader), v3::looked_up(reader), v3::data(reader, 1 << 20));
+    let _ = (v3::written(reader), v3::committed(reader), v3::created(reader), v3::made_directory(reader));
+    let _ = (v3::removed(reader), v3::removed_directory(reader), v3::limits(reader), v3::space(reader));
+    let _ = (v3::mounted(reader), v3::port(reader), v3::entries(reader, |_| ()));
+}
+
 /// Takes any bytes.
 pub(crate) fn body(data: &[u8]) {
     let Some((operations, input)) = data.split_at_checked(8) else { return };
     let mut input = input.to_vec();
     if let Ok(Record::Whole { message, .. }) = rpc::record(&mut input, 1 << 20) {
-        let _ = rpc::answered(&input[message.clone()]);
-        if let Ok(reader) = rpc::results(&input[message])
-            && let Ok(results) = Results::read(reader)
-        {
-            each(results, operations);
+        let message = &input[message];
+        let _ = (rpc::answered(message), rpc::called(message).map(|call| call.procedure));
+        if let Ok(reader) = rpc::results(message) {
+            of_version_3(reader);
+            if let Ok(results) = Results::read(reader) {
+                each(results, operations);
+            }
         }
     }
-    if let Ok(results) = Results::read(vtax_wire::xdr::Reader::new(&data[8..])) {
+    of_version_3(Reader::new(&data[8..]));
+    if let Ok(results) = Results::read(Reader::new(&data[8..])) {
         each(results, operations);
     }
 }

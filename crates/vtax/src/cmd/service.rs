@@ -2,11 +2,11 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
-use vtax_service::embedded::{desktop, ftp, http, kernel, sip};
+use vtax_service::embedded::{desktop, ftp, http, kernel, port_mapper, sip};
 use vtax_units::Nanos;
 
 use super::subscribers::SubscriberArgs;
@@ -38,6 +38,9 @@ enum Service {
         /// What is served.
         description: PathBuf,
     },
+    /// A port mapper that keeps nothing, for servers that insist on one.
+    #[command(hide = true)]
+    PortMapper,
     /// The kernel's iSCSI target, in a virtual machine of vtax's own.
     #[command(hide = true)]
     Lio {
@@ -153,6 +156,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Service::Nfsd { description } => {
             kernel::serve_export(description, ready("nfs://")).map_err(anyhow::Error::from)
         }
+        Service::PortMapper => port_mapper::serve(Path::new(port_mapper::SOCKET), |path| {
+            drop(writeln!(std::io::stdout(), "{}{}", port_mapper::READY, path.display()));
+        })
+        .map_err(anyhow::Error::from),
         Service::Lio { description } => {
             kernel::serve_target(description, ready("iscsi://")).map_err(anyhow::Error::from)
         }

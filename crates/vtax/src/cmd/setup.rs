@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// Also what the test suite and the benchmarks need, the services among it.
     #[arg(long)]
     tests: bool,
-    /// Also the services of the catalogue: Apache, nginx, Kamailio with MariaDB.
+    /// Also the services of the catalogue: web servers, Kamailio with MariaDB, Redis, storage, FTP, remote desktops.
     #[arg(long)]
     services: bool,
     /// Also what paths are made of: Open vSwitch, OpenFlow controllers, Mininet, an ssh client.

@@ -12,7 +12,7 @@ use vtax_units::{CpuSet, Nanos};
 use super::iscsi::{IscsiSpec, IscsiTarget};
 use super::local::LocalTarget;
 use super::mounted::MountSpec;
-use super::nfs::{NfsSpec, NfsTarget};
+use super::nfs::{self, NfsSpec};
 use super::target::{Shape, StorageError, Target};
 use crate::{LoadError, Model};
 
@@ -127,7 +127,7 @@ impl TargetSpec {
         match self {
             Self::Local(local) => Ok(Box::new(LocalTarget::open(local, files, shape)?)),
             Self::Iscsi(spec) => Ok(Box::new(IscsiTarget::open(spec, shape, timeout)?)),
-            Self::Nfs(spec) => Ok(Box::new(NfsTarget::open(spec, shape, timeout)?)),
+            Self::Nfs(spec) => nfs::open(spec, shape, timeout),
             Self::Mounted(spec) => {
                 let path = spec.directory(shape.worker).to_string_lossy().into_owned();
                 Ok(Box::new(LocalTarget::open(&LocalSpec { path, overwrite: false }, files, shape)?))

@@ -230,11 +230,13 @@ pub trait Target {
     /// The process can't go on.
     fn wait(&mut self, sleep: u64, done: &mut Vec<Done>) -> Result<(), StorageError>;
 
-    /// Makes the client's cache forget the process's files, after they were synced.
+    /// Makes the client's cache forget the process's files, after they were synced. Clients of vtax's own have none.
     ///
     /// # Errors
     /// The kernel refuses.
-    fn drop_cache(&mut self) -> Result<CacheDropped, StorageError>;
+    fn drop_cache(&mut self) -> Result<CacheDropped, StorageError> {
+        Ok(CacheDropped::NoCache)
+    }
 
     /// How many bytes of the process's files the client's cache holds; `None` where that can't be known.
     fn cached(&self) -> Option<u64> {

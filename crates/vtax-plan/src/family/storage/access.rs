@@ -54,12 +54,16 @@ impl ServiceKind {
             EnvironmentKind::Native => "a user namespace",
         };
         match self {
-            Self::Ganesha(GaneshaOptions { backend: GaneshaBackend::Files | GaneshaBackend::Disk, .. })
-                if *environment == EnvironmentKind::Container || !in_host_namespace =>
+            Self::Ganesha(GaneshaOptions {
+                backend: GaneshaBackend::Files | GaneshaBackend::Disk,
+                nfs_version,
+                ..
+            }) if *environment == EnvironmentKind::Container || !in_host_namespace =>
             {
                 Some(format!(
                     "ganesha opens its files by handle, which the kernel allows to the host's root alone: in {place} every client \
-                     would be told NFS4ERR_PERM; `backend: memory` works there"
+                     would be told NFS{}ERR_PERM; `backend: memory` works there",
+                    nfs_version.number()
                 ))
             }
             Self::Samba(_) if !in_host_namespace => Some(
@@ -124,6 +128,7 @@ fn of_target(what: &str, whose: &str, chap: ChapMode) -> Access {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ganesha::NfsVersion;
     use super::super::volume::Backend;
     use super::*;
 
@@ -169,7 +174,11 @@ mod tests {
 
     #[test]
     fn files_are_served_where_handles_can_be_opened() {
-        let ganesha = |backend| ServiceKind::Ganesha(GaneshaOptions { port: 2049, backend });
+        let ganesha = |backend| {
+            let mount_port = GaneshaOptions::MOUNT_PORT;
+            let nfs_version = NfsVersion::V41;
+            ServiceKind::Ganesha(GaneshaOptions { port: 2049, backend, nfs_version, mount_port })
+        };
         for backend in [GaneshaBackend::Files, GaneshaBackend::Disk] {
             let files = ganesha(backend);
             assert!(files.misfit(&EnvironmentKind::Container, true).unwrap().contains("NFS4ERR_PERM"));

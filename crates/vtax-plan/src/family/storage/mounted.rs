@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use vtax_units::Bytes;
 
+use super::ganesha::{GaneshaOptions, NfsVersion};
 use super::model::{StorageAccess, StorageWorkload};
 use crate::model::{Cell, EnvironmentKind, NicModel, PathKind, Plan, ServiceKind, Workload};
 
@@ -33,8 +34,9 @@ const SMB: &[&str] = &[
 const ISCSI: &[&str] = &["iscsi_tcp", "sd_mod", "crc32c_generic", "ext4"];
 /// The kernel's NFS server.
 const NFSD: &[&str] = &["nfsd", "md5"];
-/// The kernel's iSCSI target, with units in files, and what CHAP hashes with.
-const LIO: &[&str] = &["target_core_mod", "target_core_file", "iscsi_target_mod", "md5"];
+/// The kernel's iSCSI target, with units in files, what CHAP hashes with, and the digest without which it lets nobody
+/// log in.
+const LIO: &[&str] = &["target_core_mod", "target_core_file", "iscsi_target_mod", "md5", "crc32c_generic"];
 
 /// What clients of a service mount.
 enum Mounts {
@@ -136,6 +138,9 @@ pub(crate) fn impossible(
     }
     if !is_mounted(service, workload) {
         return None;
+    }
+    if matches!(service, ServiceKind::Ganesha(GaneshaOptions { nfs_version: NfsVersion::V3, .. })) {
+        return Some("clients mount version 4.1 of NFS; version 3 is spoken by vtax's own client");
     }
     if environment.is_pair() {
         return Some("what protected virtual machines serve isn't mounted");

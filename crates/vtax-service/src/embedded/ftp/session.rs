@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::data::Next;
+use super::data::Place;
 use super::stream::Stream;
 use super::{Shared, files};
 
@@ -29,7 +29,7 @@ pub(super) struct Session<'a> {
     logged_in: bool,
     /// Data connections are protected.
     protect: bool,
-    next: Next,
+    next: Place,
     offset: u64,
 }
 
@@ -60,7 +60,7 @@ impl<'a> Session<'a> {
             named: false,
             logged_in: false,
             protect: false,
-            next: Next::Unknown,
+            next: Place::default(),
             offset: 0,
         };
         session.reply("220 vtax")?;
@@ -205,7 +205,7 @@ impl<'a> Session<'a> {
         };
         match old().or_else(extended).filter(|there| there.ip() == self.peer && there.port() >= 1024) {
             Some(there) => {
-                self.next = Next::Active(there);
+                self.next.wait_at(there);
                 self.reply("200 Yes.")
             }
             None => self.reply("501 That is no port of yours."),
@@ -249,7 +249,7 @@ impl<'a> Session<'a> {
     fn retrieve(&mut self, name: &str) -> io::Result<()> {
         let offset = std::mem::take(&mut self.offset);
         let Some(mut file) = self.path(name).and_then(|path| files::open(&path, offset).ok()) else {
-            self.next = Next::Unknown;
+            self.next.forget();
             return self.reply("550 There is no such file.");
         };
         let Some(mut data) = self.data()? else { return Ok(()) };
@@ -264,7 +264,7 @@ impl<'a> Session<'a> {
     fn store(&mut self, name: &str) -> io::Result<()> {
         let offset = std::mem::take(&mut self.offset);
         let Some(mut file) = self.path(name).and_then(|path| files::create(&path, offset).ok()) else {
-            self.next = Next::Unknown;
+            self.next.forget();
             return self.reply("553 It can't be written.");
         };
         let Some(mut data) = self.data()? else { return Ok(()) };

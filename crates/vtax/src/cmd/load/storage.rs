@@ -21,7 +21,7 @@ use crate::exit::{Classify, Outcome};
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// Where to: `file:PATH` (a directory, a file or a device), `iscsi://[USER[:SECRET]@]HOST[:PORT]/TARGET/LUN` or
-    /// `nfs://HOST[:PORT]/PATH`.
+    /// `nfs://HOST[:PORT]/PATH` (`?version=3` for NFS 3).
     target: String,
     /// What is done, in this order: write, rewrite, read, re-read, random-read, random-write, backward-read, strided-read, mix
     /// (mix-70: 70 % reads), create, list, remove.

@@ -1,42 +1,86 @@
 //! How a client is driven: in rounds, with a look at its deadlines now and then.
 
+use std::fmt::Display;
+use std::io;
+use std::time::Duration;
+
 use vtax_sys::sched::monotonic;
 
 use super::super::target::Done;
+use super::PATIENCE;
+use super::base::{Base, Streamed};
+use super::reconnect::Reconnect;
+use super::stream::LOOK;
 
 /// A client that is driven in rounds.
 pub(in crate::family::storage) trait Rounds {
+    /// What goes over a connection.
+    type Link: Streamed + Send + 'static;
+    /// What is remembered of an operation.
+    type Task: Copy;
     /// What ends a connection.
-    type Error;
+    type Error: Display + From<io::Error>;
 
-    /// Results that are known already.
-    fn take_ready(&mut self, done: &mut Vec<Done>);
+    fn base(&mut self) -> &mut Base<Self::Link, Self::Task>;
 
-    fn is_connected(&self) -> bool;
+    /// Appends what may be sent now of the operations that wait.
+    fn issue(&mut self);
 
-    /// Operations under way.
-    fn under_way(&self) -> usize;
-
-    /// Waits for the next connection, at most so many nanoseconds; without it, everything under way is lost.
-    fn reconnected(&mut self, sleep: u64, done: &mut Vec<Done>);
-
-    /// Sends, waits at most so many nanoseconds, receives.
-    fn round(&mut self, sleep: u64, done: &mut Vec<Done>) -> Result<(), Self::Error>;
+    /// Receives once, and takes what came; false where that is nothing.
+    fn receive(&mut self, wait: bool, done: &mut Vec<Done>) -> Result<bool, Self::Error>;
 
     /// Looks at deadlines, now and then.
     fn look(&mut self, now: u64, done: &mut Vec<Done>) -> Result<(), Self::Error>;
 
+    /// Forgets what was of the connection that is gone, and has another made.
+    fn renew(&mut self) -> Reconnect<Self::Link>;
+
+    /// Waits for the next connection, at most so many nanoseconds; without it, everything under way is lost.
+    fn reconnected(&mut self, sleep: u64, done: &mut Vec<Done>) {
+        let wait = PATIENCE.min(Duration::from_nanos(sleep));
+        let base = self.base();
+        match base.reconnect.as_mut().and_then(|reconnect| reconnect.wait(wait)) {
+            Some(link) => {
+                base.connected(link);
+                self.issue();
+            }
+            None => base.fail_all(done),
+        }
+    }
+
+    /// Sends, waits at most so many nanoseconds, receives.
+    fn round(&mut self, sleep: u64, done: &mut Vec<Done>) -> Result<(), Self::Error> {
+        let base = self.base();
+        base.send()?;
+        let Some(link) = &base.link else { return Ok(()) };
+        let look = LOOK.as_nanos() as u64;
+        let wait = sleep >= look && base.outgoing.is_empty();
+        if sleep > 0 && !wait {
+            link.stream().poll(true, !base.outgoing.is_empty(), sleep.min(look))?;
+        }
+        if self.receive(wait, done)? {
+            self.issue();
+            self.base().send()?;
+        }
+        self.base().release_held(done);
+        Ok(())
+    }
+
     /// The connection is gone: everything under way is lost, and another is made.
-    fn lost(&mut self, error: &Self::Error, done: &mut Vec<Done>);
+    fn lost(&mut self, error: &Self::Error, done: &mut Vec<Done>) {
+        self.base().lost(error, done);
+        let reconnect = self.renew();
+        self.base().reconnect = Some(reconnect);
+    }
 
     /// Goes on until something is done, at most so many nanoseconds; with `u64::MAX` as long as anything is under way.
     fn go_on(&mut self, sleep: u64, done: &mut Vec<Done>) {
         let before = done.len();
-        self.take_ready(done);
+        done.append(&mut self.base().ready);
         let begun = monotonic().0;
         let mut left = if done.len() > before { 0 } else { sleep };
         loop {
-            if !self.is_connected() {
+            if self.base().link.is_none() {
                 self.reconnected(left, done);
             } else if let Err(error) = self.round(left, done) {
                 self.lost(&error, done);
@@ -46,7 +90,7 @@ pub(in crate::family::storage) trait Rounds {
                 self.lost(&error, done);
             }
             let gone = now.saturating_sub(begun);
-            let nothing_comes = sleep == u64::MAX && self.under_way() == 0;
+            let nothing_comes = sleep == u64::MAX && self.base().slots.under_way() == 0;
             if done.len() > before || nothing_comes || gone >= sleep {
                 return;
             }

@@ -24,7 +24,7 @@ struct UnderWay<T> {
 struct Slot<T> {
     buffer: Box<[u8]>,
     under_way: Option<UnderWay<T>>,
-    /// Tells its operations apart, so that a late answer isn't taken for another's.
+    /// Tells its requests apart, so that a late answer isn't taken for another's.
     serial: u16,
 }
 
@@ -79,16 +79,17 @@ impl<T: Copy> Slots<T> {
     pub(in crate::family::storage) fn begin(&mut self, slot: u16, task: T, deadline: u64) {
         let slot = &mut self.slots[usize::from(slot)];
         slot.under_way = Some(UnderWay { task, deadline, issued: false, held: None });
-        slot.serial = slot.serial.wrapping_add(1) & 0x7fff;
         self.under_way += 1;
     }
 
-    /// The operation is sent: its tag. The highest bit is never set, so that tags of other requests are told
-    /// apart by it.
+    /// The operation, or its next part, is sent: its tag, which no other request had lately. The highest bit is
+    /// never set, so that tags of other requests are told apart by it.
     pub(in crate::family::storage) fn issue(&mut self, slot: u16) -> u32 {
         if let Some(found) = self.get_mut(slot) {
             found.issued = true;
         }
+        let serial = &mut self.slots[usize::from(slot)].serial;
+        *serial = serial.wrapping_add(1) & 0x7fff;
         self.tag(slot)
     }
 
@@ -96,12 +97,12 @@ impl<T: Copy> Slots<T> {
         self.get(slot).is_some_and(|found| found.issued)
     }
 
-    /// The tag of a slot's present operation.
+    /// The tag of a slot's present request.
     pub(in crate::family::storage) fn tag(&self, slot: u16) -> u32 {
         u32::from(self.slots[usize::from(slot)].serial) << 16 | u32::from(slot)
     }
 
-    /// The slot whose present operation has this tag and isn't over.
+    /// The slot whose present request has this tag and isn't over.
     pub(in crate::family::storage) fn by_tag(&self, tag: u32) -> Option<u16> {
         let slot = tag as u16;
         let found = self.get(slot)?;

@@ -47,7 +47,7 @@ pub(in crate::family::storage) enum LinkError {
 
 /// A session of one connection.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(in crate::family::storage) struct Link {
     pub(super) stream: Stream,
     pub(super) scanner: PduScanner,
     pub(super) writer: Writer,

@@ -13,23 +13,22 @@ mod spec;
 pub use setup::{discover, visible_units};
 pub use spec::{ChapSecret, INITIATOR, IscsiSpec};
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use vtax_sys::sched::monotonic;
 use vtax_wire::iscsi::{Attributes, Command, Sink, TaskFunction};
 use vtax_wire::scsi;
 
 use self::link::{Link, LinkError, Unit};
 use self::receive::Receiving;
-use super::client::{Buffers as _, LOOK, Outgoing, PATIENCE, Reconnect, Rounds, Slots};
-use super::target::{CacheDropped, Done, Facts, Failure, Kind, Operation, Shape, StorageError, Target};
+use super::client::{Base, Buffers as _, Outgoing, Reconnect, Rounds, Streamed};
+use super::target::{Done, Facts, Failure, Kind, Operation, Shape, StorageError, Target};
 
 /// Tags of requests that are no commands have this bit.
 const OTHER_TAG: u32 = 1 << 31;
+
 /// What is remembered of a command under way.
 #[derive(Debug, Clone, Copy)]
-struct Task {
+pub(super) struct Task {
     operation: Operation,
     /// First block on the unit, and how many.
     block: u64,
@@ -48,9 +47,6 @@ struct Counts {
     pings: u64,
     aborts: u64,
     events: u64,
-    sent_bytes: u64,
-    received_bytes: u64,
-    connections: u64,
 }
 
 /// A unit and the session to it.
@@ -58,28 +54,12 @@ struct Counts {
 pub struct IscsiTarget {
     spec: IscsiSpec,
     shape: Shape,
-    timeout: Duration,
     lun: u64,
     isid: [u8; 6],
     unit: Unit,
-    link: Option<Link>,
-    reconnect: Option<Reconnect<Link>>,
-    slots: Slots<Task>,
-    outgoing: Outgoing,
-    /// Commands that wait for the target's window.
-    pending: VecDeque<u16>,
+    base: Base<Link, Task>,
     receiving: Receiving,
-    /// Results that the next [`Target::wait`] tells.
-    ready: Vec<Done>,
-    /// When deadlines are looked at next.
-    next_look: u64,
-    /// When something was last seen to have arrived, and how much had by then.
-    heard: u64,
-    heard_bytes: u64,
-    /// When a ping was sent that isn't answered.
-    pinged: Option<u64>,
     counts: Counts,
-    first_failure: Option<String>,
 }
 
 impl IscsiTarget {
@@ -91,26 +71,14 @@ impl IscsiTarget {
         let (lun, isid) = setup::identity(spec, shape.worker)?;
         let (link, unit) = setup::open(spec, (lun, isid), Instant::now() + timeout)
             .map_err(|error| setup::not_opened(spec, &error))?;
-        let depth = usize::from(shape.depth);
         Ok(Self {
             spec: spec.clone(),
-            timeout,
             lun,
             isid,
             unit,
-            link: Some(link),
-            reconnect: None,
-            slots: Slots::new(shape.depth, shape.record as usize),
-            outgoing: Outgoing::new(depth),
-            pending: VecDeque::with_capacity(depth),
+            base: Base::new(link, &shape, timeout),
             receiving: Receiving::default(),
-            ready: Vec::with_capacity(depth),
-            next_look: 0,
-            heard: monotonic().0,
-            heard_bytes: 0,
-            pinged: None,
-            counts: Counts { connections: 1, ..Counts::default() },
-            first_failure: None,
+            counts: Counts::default(),
             shape,
         })
     }
@@ -151,13 +119,58 @@ impl IscsiTarget {
         })
     }
 
+    /// Asks the target to give a command up. Its late answers are told by their tag.
+    fn abort(&mut self, slot: u16) {
+        let Some(link) = &self.base.link else { return };
+        let (tag, lun) = (self.base.slots.tag(slot), self.lun);
+        let (function, tags) = (TaskFunction::AbortTask, (OTHER_TAG | tag, tag));
+        self.base.outgoing.append(|own| {
+            link.writer.manage(own, (function, lun), tags, (link.cmd_sn, link.exp_stat_sn));
+        });
+        self.counts.aborts += 1;
+    }
+}
+
+impl Streamed for Link {
+    fn stream(&self) -> &super::client::Stream {
+        &self.stream
+    }
+}
+
+/// Data of a slot goes out from its buffer.
+struct SlotSink<'a> {
+    outgoing: &'a mut Outgoing,
+    slot: u16,
+    /// Where in the buffer the data begins.
+    from: usize,
+}
+
+impl Sink for SlotSink<'_> {
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.outgoing.append(|own| own.extend_from_slice(bytes));
+    }
+
+    fn data(&mut self, data: &[u8]) {
+        self.outgoing.data(self.slot, self.from..self.from + data.len(), data);
+    }
+}
+
+impl Rounds for IscsiTarget {
+    type Link = Link;
+    type Task = Task;
+    type Error = LinkError;
+
+    fn base(&mut self) -> &mut Base<Link, Task> {
+        &mut self.base
+    }
+
     /// Sends the commands that the window has room for.
     fn issue(&mut self) {
-        let Some(link) = &mut self.link else { return };
+        let Some(link) = &mut self.base.link else { return };
         while link.window_open() {
-            let Some(slot) = self.pending.pop_front() else { break };
-            let Some(task) = self.slots.task(slot) else { continue };
-            let tag = self.slots.issue(slot);
+            let Some(slot) = self.base.pending.pop_front() else { break };
+            let Some(task) = self.base.slots.task(slot) else { continue };
+            let tag = self.base.slots.issue(slot);
             let (length, kind) = (task.blocks * self.unit.block_bytes, task.operation.kind);
             let cdb = match kind {
                 Kind::Read => scsi::read(task.block, task.blocks),
@@ -187,183 +200,54 @@ impl IscsiTarget {
             };
             link.cmd_sn = link.cmd_sn.wrapping_add(1);
             self.counts.commands += 1;
-            let data = &self.slots.of(slot)[..immediate as usize];
-            let mut sink = SlotSink { outgoing: &mut self.outgoing, slot, from: 0 };
+            let data = &self.base.slots.of(slot)[..immediate as usize];
+            let mut sink = SlotSink { outgoing: &mut self.base.outgoing, slot, from: 0 };
             link.writer.command(&mut sink, &command, data);
             let part = receive::Part { tag, target_tag: vtax_wire::iscsi::NO_TAG, lun: self.lun };
             let range = immediate..unasked;
             self.counts.data_out +=
-                receive::send_data(link, &self.slots, &mut self.outgoing, (slot, part), range);
+                receive::send_data(link, &self.base.slots, &mut self.base.outgoing, (slot, part), range);
         }
     }
 
-    /// Sends what the socket takes.
-    fn send(&mut self) -> Result<(), LinkError> {
-        let Some(link) = &self.link else { return Ok(()) };
-        self.counts.sent_bytes += self.outgoing.send(&link.stream, &self.slots)?;
-        Ok(())
-    }
-
-    fn fail_all(&mut self, done: &mut Vec<Done>) {
-        self.pending.clear();
-        self.slots.lose_all(done);
-    }
-
-    fn note(&mut self, words: impl FnOnce() -> String) {
-        if self.first_failure.is_none() {
-            self.first_failure = Some(words());
-        }
-    }
-
-    /// Asks the target to give a command up. Its late answers are told by their tag.
-    fn abort(&mut self, slot: u16) {
-        let Some(link) = &self.link else { return };
-        let (tag, lun) = (self.slots.tag(slot), self.lun);
-        let (function, tags) = (TaskFunction::AbortTask, (OTHER_TAG | tag, tag));
-        self.outgoing.append(|own| {
-            link.writer.manage(own, (function, lun), tags, (link.cmd_sn, link.exp_stat_sn));
-        });
-        self.counts.aborts += 1;
-    }
-
-    /// Ends a command, or holds it back while a part of its buffer waits to be sent.
-    fn end(&mut self, slot: u16, result: Result<u32, Failure>, done: &mut Vec<Done>) {
-        if self.outgoing.mentions(slot) {
-            self.slots.hold(slot, result);
-        } else {
-            self.slots.end(slot, result, done);
-        }
-    }
-
-    fn release_held(&mut self, done: &mut Vec<Done>) {
-        for slot in 0..self.slots.count() {
-            let held = self.slots.held(slot);
-            if let Some(result) = held.filter(|_| !self.outgoing.mentions(slot)) {
-                self.slots.end(slot, result, done);
-            }
-        }
-    }
-}
-
-/// Data of a slot goes out from its buffer.
-struct SlotSink<'a> {
-    outgoing: &'a mut Outgoing,
-    slot: u16,
-    /// Where in the buffer the data begins.
-    from: usize,
-}
-
-impl Sink for SlotSink<'_> {
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.outgoing.append(|own| own.extend_from_slice(bytes));
-    }
-
-    fn data(&mut self, data: &[u8]) {
-        self.outgoing.data(self.slot, self.from..self.from + data.len(), data);
-    }
-}
-
-impl Rounds for IscsiTarget {
-    type Error = LinkError;
-
-    fn take_ready(&mut self, done: &mut Vec<Done>) {
-        done.append(&mut self.ready);
-    }
-
-    fn is_connected(&self) -> bool {
-        self.link.is_some()
-    }
-
-    fn under_way(&self) -> usize {
-        self.slots.under_way()
-    }
-
-    fn reconnected(&mut self, sleep: u64, done: &mut Vec<Done>) {
-        let wait = PATIENCE.min(Duration::from_nanos(sleep));
-        match self.reconnect.as_mut().and_then(|reconnect| reconnect.wait(wait)) {
-            Some(link) => {
-                self.reconnect = None;
-                self.counts.connections += 1;
-                self.heard = monotonic().0;
-                self.link = Some(link);
-                self.issue();
-            }
-            None => self.fail_all(done),
-        }
-    }
-
-    fn round(&mut self, sleep: u64, done: &mut Vec<Done>) -> Result<(), LinkError> {
-        self.send()?;
-        let Some(link) = &self.link else { return Ok(()) };
-        let long = sleep >= LOOK.as_nanos() as u64;
-        if sleep > 0 && (!long || !self.outgoing.is_empty()) {
-            link.stream.poll(true, !self.outgoing.is_empty(), sleep.min(LOOK.as_nanos() as u64))?;
-        }
-        let wait = long && self.outgoing.is_empty();
-        if self.receive(wait, done)? {
-            self.issue();
-            self.send()?;
-        }
-        if self.receiving.holds {
-            self.release_held(done);
-            self.receiving.holds = (0..self.slots.count()).any(|slot| self.slots.held(slot).is_some());
-        }
-        Ok(())
+    fn receive(&mut self, wait: bool, done: &mut Vec<Done>) -> Result<bool, LinkError> {
+        self.take_in(wait, done)
     }
 
     fn look(&mut self, now: u64, done: &mut Vec<Done>) -> Result<(), LinkError> {
-        if now < self.next_look {
+        if !self.base.is_time(now) {
             return Ok(());
         }
-        self.next_look = now + LOOK.as_nanos() as u64;
-        let timeout = self.timeout.as_nanos() as u64;
-        for slot in 0..self.slots.count() {
-            if !self.slots.is_overdue(slot, now) {
-                continue;
-            }
-            if self.slots.is_issued(slot) {
+        for slot in self.base.overdue(now) {
+            if self.base.slots.is_issued(slot) {
                 self.abort(slot);
-            } else {
-                self.pending.retain(|waiting| *waiting != slot);
             }
-            let most = self.timeout;
-            self.note(|| format!("an operation took longer than {most:?}"));
-            self.end(slot, Err(Failure::TimedOut), done);
+            self.base.give_up(slot, done);
         }
-        if self.slots.under_way() == 0 {
-            self.pinged = None;
+        let idle = self.base.slots.under_way() == 0;
+        if idle {
+            self.base.asked = None;
         }
-        if self.slots.under_way() == 0 || self.counts.received_bytes != self.heard_bytes {
-            (self.heard, self.heard_bytes) = (now, self.counts.received_bytes);
-        }
-        match (self.pinged, &self.link) {
+        let silence = self.base.silence(now, idle);
+        if let (None, Some(link)) = (self.base.asked, &self.base.link)
+            && silence > self.base.timeout.as_nanos() as u64 / 2
+        {
             // Slow commands are one thing, a dead connection is another: a ping tells.
-            (None, Some(link)) if now.saturating_sub(self.heard) > timeout / 2 => {
-                self.outgoing.append(|own| {
-                    link.writer.ping(own, OTHER_TAG, link.cmd_sn, link.exp_stat_sn);
-                });
-                self.counts.pings += 1;
-                self.pinged = Some(now);
-                Ok(())
-            }
-            (Some(since), _) if now.saturating_sub(since) > timeout => {
-                Err(LinkError::Io(std::io::ErrorKind::TimedOut.into()))
-            }
-            _ => Ok(()),
+            self.base.outgoing.append(|own| {
+                link.writer.ping(own, OTHER_TAG, link.cmd_sn, link.exp_stat_sn);
+            });
+            self.counts.pings += 1;
+            self.base.asked = Some(now);
         }
+        Ok(self.base.check_life(now)?)
     }
 
-    fn lost(&mut self, error: &LinkError, done: &mut Vec<Done>) {
-        self.note(|| format!("the connection was lost: {error}"));
-        self.link = None;
-        self.outgoing.clear();
+    fn renew(&mut self) -> Reconnect<Link> {
         self.receiving = Receiving::default();
-        self.pinged = None;
-        self.fail_all(done);
-        let (spec, session, timeout) = (self.spec.clone(), (self.lun, self.isid), self.timeout);
-        self.reconnect = Some(Reconnect::begin(move || {
+        let (spec, session, timeout) = (self.spec.clone(), (self.lun, self.isid), self.base.timeout);
+        Reconnect::begin(move || {
             setup::open(&spec, session, Instant::now() + timeout).ok().map(|(link, _)| link)
-        }));
+        })
     }
 }
 
@@ -386,8 +270,8 @@ impl Target for IscsiTarget {
         if self.unit.caching.is_some_and(|page| page.write_protected) {
             return Err(StorageError::Refused { reason: "the unit is write-protected".to_owned() });
         }
-        let Some(link) = self.link.as_mut().filter(|_| !self.spec.overwrite) else { return Ok(()) };
-        let until = Instant::now() + self.timeout;
+        let Some(link) = self.base.link.as_mut().filter(|_| !self.spec.overwrite) else { return Ok(()) };
+        let until = Instant::now() + self.base.timeout;
         let foreign = setup::is_foreign(link, self.lun, &self.unit, until)
             .map_err(|error| setup::not_opened(&self.spec, &error))?;
         if foreign {
@@ -398,21 +282,17 @@ impl Target for IscsiTarget {
     }
 
     fn buffer(&mut self, slot: u16) -> &mut [u8] {
-        self.slots.buffer(slot)
+        self.base.slots.buffer(slot)
     }
 
     fn submit(&mut self, operation: &Operation) -> Result<(), StorageError> {
-        if !self.slots.is_free(operation.slot) {
-            return Err(StorageError::Refused { reason: format!("slot {} is under way", operation.slot) });
-        }
+        self.base.check_free(operation.slot)?;
         if matches!(operation.kind, Kind::Create | Kind::Remove | Kind::List) {
-            self.ready.push(Done { slot: operation.slot, result: Err(Failure::Refused) });
+            self.base.ready.push(Done { slot: operation.slot, result: Err(Failure::Refused) });
             return Ok(());
         }
         let task = self.task(operation)?;
-        let deadline = monotonic().0.saturating_add(self.timeout.as_nanos() as u64);
-        self.slots.begin(operation.slot, task, deadline);
-        self.pending.push_back(operation.slot);
+        self.base.accept(operation.slot, task);
         self.issue();
         Ok(())
     }
@@ -422,18 +302,14 @@ impl Target for IscsiTarget {
         Ok(())
     }
 
-    fn drop_cache(&mut self) -> Result<CacheDropped, StorageError> {
-        Ok(CacheDropped::NoCache)
-    }
-
     fn first_failure(&self) -> Option<&str> {
-        self.first_failure.as_deref()
+        self.base.first_failure()
     }
 
     fn finish(&mut self) -> Result<(), StorageError> {
-        self.reconnect = None;
-        if let Some(mut link) = self.link.take()
-            && self.slots.under_way() == 0
+        self.base.reconnect = None;
+        if let Some(mut link) = self.base.link.take()
+            && self.base.slots.under_way() == 0
             && self.receiving.is_between()
         {
             // A target that doesn't answer is left: the load is over, and it notices the end by itself.

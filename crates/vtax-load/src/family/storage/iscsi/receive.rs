@@ -25,13 +25,11 @@ pub(super) struct Receiving {
     /// Data of what isn't Data-In, as far as it is kept.
     other: [u8; SENSE_BYTES],
     other_bytes: usize,
-    /// Some commands are over, but held back.
-    pub(super) holds: bool,
 }
 
 impl Default for Receiving {
     fn default() -> Self {
-        Self { head: None, place: 0, other: [0; SENSE_BYTES], other_bytes: 0, holds: false }
+        Self { head: None, place: 0, other: [0; SENSE_BYTES], other_bytes: 0 }
     }
 }
 
@@ -81,21 +79,21 @@ pub(super) fn send_data(
 
 impl IscsiTarget {
     /// Receives once, and takes what came; false where that is nothing.
-    pub(super) fn receive(&mut self, wait: bool, done: &mut Vec<Done>) -> Result<bool, LinkError> {
-        let Some(link) = &mut self.link else { return Ok(false) };
+    pub(super) fn take_in(&mut self, wait: bool, done: &mut Vec<Done>) -> Result<bool, LinkError> {
+        let Some(link) = &mut self.base.link else { return Ok(false) };
         let left = link.scanner.data_left();
         let straight = match &self.receiving.head {
-            Some(TargetPdu::DataIn { tag, .. }) if left >= STRAIGHT => self.slots.by_tag(*tag),
+            Some(TargetPdu::DataIn { tag, .. }) if left >= STRAIGHT => self.base.slots.by_tag(*tag),
             _ => None,
         };
         if let Some(slot) = straight {
             let place = self.receiving.place as usize;
             // The head was looked at: all of it has room.
-            let buffer = &mut self.slots.buffer(slot)[place..place + left];
+            let buffer = &mut self.base.slots.buffer(slot)[place..place + left];
             let Some(got) = link.stream.receive(buffer, wait)? else { return Ok(false) };
             link.scanner.scan(&buffer[..got])?;
             self.moved(slot, got);
-            self.counts.received_bytes += got as u64;
+            self.base.received_bytes += got as u64;
             self.items(&[], done)?;
             return Ok(true);
         }
@@ -104,13 +102,13 @@ impl IscsiTarget {
         let got = link.stream.receive(&mut input, wait);
         let taken = match got {
             Ok(Some(got)) => {
-                self.counts.received_bytes += got as u64;
+                self.base.received_bytes += got as u64;
                 self.items(&input[..got], done).map(|()| true)
             }
             Ok(None) => Ok(false),
             Err(error) => Err(error.into()),
         };
-        if let Some(link) = &mut self.link {
+        if let Some(link) = &mut self.base.link {
             link.input = input;
         }
         taken
@@ -118,14 +116,14 @@ impl IscsiTarget {
 
     fn moved(&mut self, slot: u16, bytes: usize) {
         self.receiving.place += bytes as u32;
-        if let Some(task) = self.slots.task_mut(slot) {
+        if let Some(task) = self.base.slots.task_mut(slot) {
             task.moved += bytes as u32;
         }
     }
 
     fn items(&mut self, mut rest: &[u8], done: &mut Vec<Done>) -> Result<(), LinkError> {
         loop {
-            let Some(link) = &mut self.link else { return Ok(()) };
+            let Some(link) = &mut self.base.link else { return Ok(()) };
             let scanned = link.scanner.scan(rest)?;
             rest = &rest[scanned.consumed..];
             match scanned.item {
@@ -147,7 +145,9 @@ impl IscsiTarget {
         self.counts.data_in += 1;
         self.receiving.place = offset;
         // One that was given up may still be answered: its data goes nowhere.
-        let Some(task) = self.slots.by_tag(tag).and_then(|slot| self.slots.task(slot)) else { return Ok(()) };
+        let Some(task) = self.base.slots.by_tag(tag).and_then(|slot| self.base.slots.task(slot)) else {
+            return Ok(());
+        };
         let room = u64::from(task.blocks) * u64::from(self.unit.block_bytes);
         let reads = task.operation.kind == Kind::Read;
         // Data in order was agreed on, so that nothing is left out or comes twice.
@@ -161,9 +161,9 @@ impl IscsiTarget {
     fn data(&mut self, bytes: &[u8]) {
         let receiving = &mut self.receiving;
         if let Some(TargetPdu::DataIn { tag, .. }) = receiving.head {
-            if let Some(slot) = self.slots.by_tag(tag) {
+            if let Some(slot) = self.base.slots.by_tag(tag) {
                 let place = receiving.place as usize;
-                self.slots.buffer(slot)[place..place + bytes.len()].copy_from_slice(bytes);
+                self.base.slots.buffer(slot)[place..place + bytes.len()].copy_from_slice(bytes);
                 self.moved(slot, bytes.len());
             }
             return;
@@ -178,22 +178,21 @@ impl IscsiTarget {
     fn whole(&mut self, done: &mut Vec<Done>) -> Result<(), LinkError> {
         match self.receiving.head.take() {
             Some(TargetPdu::DataIn { status: Some(status), tag, .. }) => {
-                if let Some(slot) = self.slots.by_tag(tag) {
+                if let Some(slot) = self.base.slots.by_tag(tag) {
                     self.complete(slot, (status, None), Residual::None, done);
                 }
                 Ok(())
             }
             Some(TargetPdu::ScsiResponse { tag, response, status, residual, .. }) => {
-                if let Some(slot) = self.slots.by_tag(tag) {
+                if let Some(slot) = self.base.slots.by_tag(tag) {
                     let sense = Sense::of_response(&self.receiving.other[..self.receiving.other_bytes]);
                     if response == 0 {
                         self.complete(slot, (status, sense), residual, done);
                     } else {
-                        self.note(|| {
+                        self.base.note(|| {
                             format!("the target failed to carry a command out (response {response:#04x})")
                         });
-                        self.end(slot, Err(Failure::Other), done);
-                        self.receiving.holds = true;
+                        self.base.end(slot, Err(Failure::Other), done);
                     }
                 }
                 Ok(())
@@ -202,15 +201,17 @@ impl IscsiTarget {
                 self.wanted(Part { tag, target_tag, lun }, offset, length)
             }
             Some(TargetPdu::Nop { lun, target_tag, .. }) if target_tag != NO_TAG => {
-                if let Some(link) = &self.link {
+                if let Some(link) = &self.base.link {
                     let numbers = (link.cmd_sn, link.exp_stat_sn);
-                    self.outgoing.append(|own| link.writer.pong(own, lun, target_tag, numbers.0, numbers.1));
+                    self.base
+                        .outgoing
+                        .append(|own| link.writer.pong(own, lun, target_tag, numbers.0, numbers.1));
                 }
                 Ok(())
             }
             Some(TargetPdu::Nop { tag, .. }) => {
                 if tag == OTHER_TAG {
-                    self.pinged = None;
+                    self.base.asked = None;
                 }
                 Ok(())
             }
@@ -229,9 +230,9 @@ impl IscsiTarget {
     /// The target is ready for data.
     fn wanted(&mut self, part: Part, offset: u32, length: u32) -> Result<(), LinkError> {
         self.counts.r2ts += 1;
-        let Some(link) = &self.link else { return Ok(()) };
-        let Some(slot) = self.slots.by_tag(part.tag) else { return Ok(()) };
-        let Some(task) = self.slots.task(slot) else { return Ok(()) };
+        let Some(link) = &self.base.link else { return Ok(()) };
+        let Some(slot) = self.base.slots.by_tag(part.tag) else { return Ok(()) };
+        let Some(task) = self.base.slots.task(slot) else { return Ok(()) };
         let room = u64::from(task.blocks) * u64::from(self.unit.block_bytes);
         let writes = matches!(task.operation.kind, Kind::Write | Kind::WriteDurable);
         let end = u64::from(offset) + u64::from(length);
@@ -239,7 +240,8 @@ impl IscsiTarget {
             return Err(LinkError::Order("it wants data that the command doesn't have"));
         }
         let range = offset..offset + length;
-        self.counts.data_out += send_data(link, &self.slots, &mut self.outgoing, (slot, part), range);
+        self.counts.data_out +=
+            send_data(link, &self.base.slots, &mut self.base.outgoing, (slot, part), range);
         Ok(())
     }
 
@@ -250,7 +252,7 @@ impl IscsiTarget {
         residual: Residual,
         done: &mut Vec<Done>,
     ) {
-        let Some(task) = self.slots.task(slot) else { return };
+        let Some(task) = self.base.slots.task(slot) else { return };
         let result = if status == status::GOOD {
             Ok(match task.operation.kind {
                 Kind::Read => task.moved,
@@ -260,13 +262,10 @@ impl IscsiTarget {
                 _ => 0,
             })
         } else {
-            self.note(|| words(status, sense));
+            self.base.note(|| words(status, sense));
             Err(failure(status, sense))
         };
-        if result.is_err() {
-            self.receiving.holds = true;
-        }
-        self.end(slot, result, done);
+        self.base.end(slot, result, done);
     }
 }
 

@@ -65,9 +65,9 @@ pub(super) fn facts(target: &IscsiTarget) -> Facts {
         ("pings", counts.pings),
         ("aborts", counts.aborts),
         ("asynchronous events", counts.events),
-        ("bytes sent", counts.sent_bytes),
-        ("bytes received", counts.received_bytes),
-        ("connections", counts.connections),
+        ("bytes sent", target.base.sent_bytes),
+        ("bytes received", target.base.received_bytes),
+        ("connections", target.base.connections),
     ];
     Facts {
         what: format!("{}, {}", unit.product, dialect(target)),
@@ -80,7 +80,7 @@ pub(super) fn facts(target: &IscsiTarget) -> Facts {
 
 fn dialect(target: &IscsiTarget) -> String {
     let mut words = "iSCSI".to_owned();
-    let Some(link) = &target.link else { return words };
+    let Some(link) = &target.base.link else { return words };
     let agreed = &link.agreed;
     let chap = match (agreed.authenticated, &target.spec.mutual) {
         (false, _) => ", no CHAP",

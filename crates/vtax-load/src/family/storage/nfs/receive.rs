@@ -1,9 +1,10 @@
 //! What a server answers while operations are under way.
 
-use vtax_wire::nfs4::{Nfs4Error, Results, status};
+use vtax_wire::nfs::{Entries, NfsError, Written, status};
 use vtax_wire::rpc;
 
-use super::link::{Link, LinkError};
+use super::dialect::{Dialect, Told};
+use super::wire::LinkError;
 use super::{LIFE, NfsTarget, Task};
 use crate::family::storage::client::Slots;
 use crate::family::storage::target::{Done, Failure, Kind};
@@ -16,22 +17,20 @@ enum Answer {
     More,
 }
 
-impl NfsTarget {
+impl<D: Dialect> NfsTarget<D> {
     /// Receives once, and takes what came; false where that is nothing.
-    pub(super) fn receive(&mut self, wait: bool, done: &mut Vec<Done>) -> Result<bool, LinkError> {
-        let Some(link) = &mut self.link else { return Ok(false) };
-        link.make_room();
-        let Some(got) = link.stream.receive(&mut link.input[link.end..], wait)? else { return Ok(false) };
-        link.end += got;
-        self.counts.received_bytes += got as u64;
+    pub(super) fn take_in(&mut self, wait: bool, done: &mut Vec<Done>) -> Result<bool, LinkError> {
+        let Some(link) = &mut self.base.link else { return Ok(false) };
+        let Some(got) = link.wire.receive(wait)? else { return Ok(false) };
+        self.base.received_bytes += got as u64;
         loop {
-            let Some(link) = &mut self.link else { return Ok(true) };
-            let Some(message) = link.next_message()? else { return Ok(true) };
+            let Some(link) = &mut self.base.link else { return Ok(true) };
+            let Some(message) = link.wire.next_message()? else { return Ok(true) };
             // Taken out, so that what is in it can be looked at while all else changes.
-            let input = std::mem::take(&mut link.input);
+            let input = std::mem::take(&mut link.wire.input);
             let taken = self.message(&input[message], done);
-            if let Some(link) = &mut self.link {
-                link.input = input;
+            if let Some(link) = &mut self.base.link {
+                link.wire.input = input;
             }
             taken?;
         }
@@ -39,122 +38,102 @@ impl NfsTarget {
 
     fn message(&mut self, message: &[u8], done: &mut Vec<Done>) -> Result<(), LinkError> {
         let tag = rpc::answered(message)?;
-        let mut results = Results::read(rpc::results(message)?)?;
-        // A session that isn't known any more can't be used for anything.
-        let session_slot = results.sequence()?;
-        let Some(link) = &mut self.link else { return Ok(()) };
-        let sequence = link.sequences.get_mut(session_slot as usize);
-        let sequence = sequence.ok_or(LinkError::Order("a slot that the session doesn't have"))?;
-        *sequence = sequence.wrapping_add(1);
-        let slot = self.slots.by_tag(tag);
-        let Some(slot) = slot else {
-            if link.free.contains(&session_slot) {
-                return Err(LinkError::Order("an answer in a slot in which nothing is under way"));
-            }
+        let Some(link) = &mut self.base.link else { return Ok(()) };
+        let (place, results) = link.dialect.begin_results(rpc::results(message)?)?;
+        let Some(slot) = self.base.slots.by_tag(tag) else {
+            place.map_or(Ok(()), |place| link.dialect.give_back(place))?;
             if tag == LIFE {
-                self.asked = None;
+                self.base.asked = None;
             } else {
                 self.counts.late += 1;
             }
-            link.free.push(session_slot);
             return Ok(());
         };
-        if self.slots.task(slot).is_some_and(|task| task.session_slot != session_slot) {
+        let Some(task) = self.base.slots.task(slot) else { return Ok(()) };
+        if place.is_some_and(|place| place != task.place) {
             return Err(LinkError::Order("an answer in another slot than its call"));
         }
-        match self.answer(slot, &mut results) {
-            Ok(Answer::More) => self.send_call(slot),
-            Ok(Answer::Over(result)) => {
-                self.free(session_slot);
-                self.end(slot, result, done);
+        let answer = match link.dialect.told(&task, results) {
+            Ok(told) => self.answer(slot, &task, told),
+            Err(error) => Err(error),
+        };
+        let result = match answer {
+            Ok(Answer::More) => {
+                self.send_call(slot);
+                return Ok(());
             }
-            Err(Nfs4Error::Status { status, operation }) => {
-                self.free(session_slot);
-                if is_lost(status) {
-                    return Err(Nfs4Error::Status { status, operation }.into());
-                }
-                self.note(|| Nfs4Error::Status { status, operation }.to_string());
-                self.end(slot, Err(failure(status)), done);
+            Ok(Answer::Over(result)) => result,
+            Err(error) => {
+                let status = error.status().filter(|status| !D::is_lost(*status)).ok_or(error)?;
+                self.base.note(|| error.to_string());
+                Err(failure(status))
             }
-            Err(error) => return Err(error.into()),
+        };
+        if let (Some(link), Some(place)) = (&mut self.base.link, place) {
+            link.dialect.give_back(place)?;
         }
+        self.base.end(slot, result, done);
         Ok(())
     }
 
-    fn free(&mut self, session_slot: u32) {
-        if let Some(link) = &mut self.link {
-            link.free.push(session_slot);
-        }
-    }
-
-    /// Reads the results behind SEQUENCE.
-    fn answer(&mut self, slot: u16, results: &mut Results<'_>) -> Result<Answer, Nfs4Error> {
-        results.file()?;
-        let Some(task) = self.slots.task(slot) else { return Err(Nfs4Error::Order) };
-        match task.operation.kind {
-            Kind::Read => read(&mut self.slots, slot, task, results),
-            Kind::Write | Kind::WriteDurable => {
-                let written = results.written()?;
-                if written.count > task.part
-                    || (task.operation.kind == Kind::WriteDurable && written.committed != 2)
-                {
-                    return Err(Nfs4Error::Order);
-                }
-                if written.committed == 0 {
-                    self.forgotten |= self.verifier.is_some_and(|known| known != written.verifier);
-                    self.verifier = Some(written.verifier);
-                }
-                Ok(moved(&mut self.slots, slot, written.count))
+    /// What an answer means.
+    fn answer(&mut self, slot: u16, task: &Task, told: Told<'_>) -> Result<Answer, NfsError> {
+        let slots = &mut self.base.slots;
+        match told {
+            Told::Read(data, end) => {
+                let from = task.moved as usize;
+                slots.buffer(slot)[from..from + data.len()].copy_from_slice(data);
+                Ok(match moved(slots, slot, data.len() as u32) {
+                    // The file is shorter than what was asked for.
+                    Answer::More if end => Answer::Over(Ok(task.moved + data.len() as u32)),
+                    answer => answer,
+                })
             }
-            Kind::Flush => {
-                let verifier = results.committed()?;
+            Told::Written(written) => self.written(slot, task, written),
+            Told::Committed(verifier) => {
                 let forgotten = self.forgotten || self.verifier.is_some_and(|known| known != verifier);
                 (self.verifier, self.forgotten) = (None, false);
                 if forgotten {
-                    self.note(|| "the server began anew and forgot what was not committed".to_owned());
+                    self.base.note(|| "the server began anew and forgot what was not committed".to_owned());
                     return Ok(Answer::Over(Err(Failure::Lost)));
                 }
                 Ok(Answer::Over(Ok(0)))
             }
-            Kind::Create => {
-                results.open()?;
-                let written = results.written()?;
-                results.close()?;
-                Ok(Answer::Over(Ok(written.count)))
-            }
-            Kind::Remove => results.removed().map(|()| Answer::Over(Ok(0))),
-            Kind::List => {
-                let found = results.entries(|_| ())?;
-                let Some(task) = self.slots.task_mut(slot) else { return Err(Nfs4Error::Order) };
-                task.moved = task.moved.saturating_add(found.count);
-                if found.end {
-                    return Ok(Answer::Over(Ok(task.moved)));
-                }
-                if found.count == 0 {
-                    return Err(Nfs4Error::Order);
-                }
-                (task.cookie, task.verifier) = (found.cookie, found.verifier);
+            Told::Created(bytes) => Ok(Answer::Over(Ok(bytes))),
+            Told::Removed => Ok(Answer::Over(Ok(0))),
+            Told::Listed(found) => listed(slots, slot, found),
+            Told::Next(step) => {
+                slots.task_mut(slot).ok_or(NfsError::Order)?.step = step;
                 Ok(Answer::More)
             }
         }
     }
+
+    fn written(&mut self, slot: u16, task: &Task, written: Written) -> Result<Answer, NfsError> {
+        let is_stable = written.committed == 2 || task.operation.kind == Kind::Write;
+        if written.count > task.part || !is_stable {
+            return Err(NfsError::Order);
+        }
+        if written.committed == 0 {
+            self.forgotten |= self.verifier.is_some_and(|known| known != written.verifier);
+            self.verifier = Some(written.verifier);
+        }
+        Ok(moved(&mut self.base.slots, slot, written.count))
+    }
 }
 
-fn read(
-    slots: &mut Slots<Task>,
-    slot: u16,
-    task: Task,
-    results: &mut Results<'_>,
-) -> Result<Answer, Nfs4Error> {
-    let (data, end) = results.data(task.part as usize)?;
-    let from = task.moved as usize;
-    slots.buffer(slot)[from..from + data.len()].copy_from_slice(data);
-    let answer = moved(slots, slot, data.len() as u32);
-    // The file is shorter than what was asked for.
-    match answer {
-        Answer::More if end => Ok(Answer::Over(Ok(task.moved + data.len() as u32))),
-        answer => Ok(answer),
+/// So many more names were listed.
+fn listed(slots: &mut Slots<Task>, slot: u16, found: Entries) -> Result<Answer, NfsError> {
+    let Some(task) = slots.task_mut(slot) else { return Err(NfsError::Order) };
+    task.moved = task.moved.saturating_add(found.count);
+    if found.end {
+        return Ok(Answer::Over(Ok(task.moved)));
     }
+    if !found.any {
+        return Err(NfsError::Order);
+    }
+    (task.cookie, task.verifier) = (found.cookie, found.verifier);
+    Ok(Answer::More)
 }
 
 /// So many more bytes were read or written.
@@ -169,35 +148,15 @@ fn moved(slots: &mut Slots<Task>, slot: u16, bytes: u32) -> Answer {
     }
 }
 
-/// True where the session or the open files are gone: they are made anew.
-const fn is_lost(status: u32) -> bool {
-    matches!(
-        status,
-        status::BADSESSION
-            | status::DEADSESSION
-            | status::STALE_CLIENTID
-            | status::STALE_STATEID
-            | status::BAD_STATEID
-            | status::EXPIRED
-    )
-}
-
 /// What a status means.
-pub(super) const fn failure(status: u32) -> Failure {
+const fn failure(status: u32) -> Failure {
     match status {
         status::NOSPC | status::DQUOT | status::FBIG => Failure::NoSpace,
         status::ROFS => Failure::ReadOnly,
         status::PERM | status::ACCESS => Failure::Refused,
-        status::STALE => Failure::Stale,
+        status::STALE | status::BADHANDLE => Failure::Stale,
         status::NOENT => Failure::Missing,
         status::DELAY | status::GRACE => Failure::Busy,
         _ => Failure::Other,
-    }
-}
-
-impl Link {
-    /// True where nothing is under way in the session.
-    pub(super) fn is_idle(&self) -> bool {
-        self.free.len() == self.sequences.len()
     }
 }

@@ -3,8 +3,10 @@
 use std::time::{Duration, Instant};
 
 use super::NfsTarget;
-use super::link::{Link, LinkError, file_of, names_of};
+use super::dialect::Dialect;
+use super::link::{Link, file_of, names_of};
 use super::spec::NfsSpec;
+use super::wire::LinkError;
 use crate::family::storage::client::random;
 use crate::family::storage::pattern::MARK;
 use crate::family::storage::target::{Facts, Shape, StorageError};
@@ -27,32 +29,36 @@ pub(super) fn not_opened(spec: &NfsSpec, error: &LinkError) -> StorageError {
 }
 
 /// Opens the files of a process; their sizes.
-pub(super) fn open_files(link: &mut Link, shape: &Shape, until: Instant) -> Result<Vec<u64>, LinkError> {
+pub(super) fn open_files<D: Dialect>(
+    link: &mut Link<D>,
+    shape: &Shape,
+    until: Instant,
+) -> Result<Vec<u64>, LinkError> {
     let mut sizes = Vec::with_capacity(shape.files as usize);
-    link.files.clear();
+    link.files.open.clear();
     for file in 0..shape.files {
         let (open, size) = link.open_file(&file_of(shape.worker, file), until)?;
-        link.files.push(open);
+        link.files.open.push(open);
         sizes.push(size);
     }
-    link.names = Some(link.make_directory(&names_of(shape.worker), until)?);
+    link.files.names = Some(link.make_directory(&names_of(shape.worker), until)?);
     Ok(sizes)
 }
 
-/// The session, when nothing is under way in it.
-fn idle(target: &mut NfsTarget) -> Result<(&mut Link, &NfsSpec), StorageError> {
+/// The connection, when nothing is under way on it.
+fn idle<D: Dialect>(target: &mut NfsTarget<D>) -> Result<(&mut Link<D>, &NfsSpec), StorageError> {
     let busy =
         || StorageError::Refused { reason: "operations are under way, or the connection is lost".to_owned() };
-    let link = target.link.as_mut().filter(|link| link.is_idle()).ok_or_else(busy)?;
+    let link = target.base.link.as_mut().filter(|link| link.dialect.is_idle()).ok_or_else(busy)?;
     Ok((link, &target.spec))
 }
 
-pub(super) fn prepare(target: &mut NfsTarget) -> Result<(), StorageError> {
-    let (shape, until) = (target.shape, Instant::now() + target.timeout.max(LONG));
+pub(super) fn prepare<D: Dialect>(target: &mut NfsTarget<D>) -> Result<(), StorageError> {
+    let (shape, until) = (target.shape, Instant::now() + target.base.timeout.max(LONG));
     let (link, spec) = idle(target)?;
     let failed = |error: LinkError| not_opened(spec, &error);
     let present = open_files(link, &shape, until).map_err(failed)?;
-    for (open, size) in link.files.clone().into_iter().zip(&present) {
+    for (open, size) in link.files.open.clone().into_iter().zip(&present) {
         if spec.overwrite || *size == 0 {
             continue;
         }
@@ -72,49 +78,47 @@ pub(super) fn prepare(target: &mut NfsTarget) -> Result<(), StorageError> {
     }
 }
 
-pub(super) fn empty(target: &mut NfsTarget) -> Result<(), StorageError> {
-    let until = Instant::now() + target.timeout.max(LONG);
+pub(super) fn empty<D: Dialect>(target: &mut NfsTarget<D>) -> Result<(), StorageError> {
+    let until = Instant::now() + target.base.timeout.max(LONG);
     let (link, spec) = idle(target)?;
     let failed = |error: LinkError| not_opened(spec, &error);
-    for open in link.files.clone() {
+    for open in link.files.open.clone() {
         link.set_size(open, 0, until).map_err(failed)?;
     }
     empty_names(link, until).map_err(failed)
 }
 
-fn empty_names(link: &mut Link, until: Instant) -> Result<(), LinkError> {
-    let Some(names) = link.names else { return Ok(()) };
+fn empty_names<D: Dialect>(link: &mut Link<D>, until: Instant) -> Result<(), LinkError> {
+    let Some(names) = link.files.names else { return Ok(()) };
     for name in link.list(&names, until)? {
         link.remove(&names, &name, until)?;
     }
     Ok(())
 }
 
-pub(super) fn remove(target: &mut NfsTarget) -> Result<(), StorageError> {
-    let (shape, until) = (target.shape, Instant::now() + target.timeout.max(LONG));
+pub(super) fn remove<D: Dialect>(target: &mut NfsTarget<D>) -> Result<(), StorageError> {
+    let (shape, until) = (target.shape, Instant::now() + target.base.timeout.max(LONG));
     let owner = target.owner.clone();
-    if target.link.is_none() {
-        // After the end of a session, or of a connection: one more, to remove the files.
-        target.link = Link::open(&target.spec, &owner, 1, until).ok();
+    if target.base.link.is_none() {
+        // After the end of a connection: one more, to remove the files.
+        target.base.link = Link::open(&target.spec, &owner, 1, until).ok();
     }
     let (link, spec) = idle(target)?;
     let mut removed = || -> Result<(), LinkError> {
-        for open in std::mem::take(&mut link.files) {
-            link.close(open, until)?;
-        }
-        let directory = link.directory;
+        link.close_all(until)?;
+        let directory = link.files.directory;
         for file in 0..shape.files {
             link.remove(&directory, &file_of(shape.worker, file), until)?;
         }
-        link.names = Some(link.make_directory(&names_of(shape.worker), until)?);
+        link.files.names = Some(link.make_directory(&names_of(shape.worker), until)?);
         empty_names(link, until)?;
-        link.remove(&directory, &names_of(shape.worker), until)
+        link.remove_directory(&names_of(shape.worker), until)
     };
     removed().map_err(|error| not_opened(spec, &error))
 }
 
-/// What is known of a server and the session with it.
-pub(super) fn facts(target: &NfsTarget) -> Facts {
+/// What is known of a server and the connection to it.
+pub(super) fn facts<D: Dialect>(target: &NfsTarget<D>) -> Facts {
     let counts = &target.counts;
     let counters = [
         ("calls", counts.calls),
@@ -122,22 +126,23 @@ pub(super) fn facts(target: &NfsTarget) -> Facts {
         ("writes", counts.writes),
         ("commits", counts.commits),
         ("late answers", counts.late),
-        ("bytes sent", counts.sent_bytes),
-        ("bytes received", counts.received_bytes),
-        ("connections", counts.connections),
+        ("bytes sent", target.base.sent_bytes),
+        ("bytes received", target.base.received_bytes),
+        ("connections", target.base.connections),
     ];
-    let what = match &target.link {
+    let what = match &target.base.link {
         Some(link) => {
             let (read, write) = link.longest();
-            format!("NFS 4.1, reads of {read} and writes of {write} bytes, {} slots", link.sequences.len())
+            let more = link.dialect.words();
+            format!("{}, reads of {read} and writes of {write} bytes{more}", D::NAME)
         }
-        None => "NFS 4.1".to_owned(),
+        None => D::NAME.to_owned(),
     };
     Facts {
         what,
         // Files have bytes; the engine's records are whole sectors.
         block: 512,
-        capacity: target.link.as_ref().and_then(Link::free),
+        capacity: target.base.link.as_ref().and_then(Link::free),
         // Unless a write asks for more, it is only there after COMMIT.
         write_cache: Some(true),
         counters: counters.map(|(name, count)| (name.to_owned(), count)).to_vec(),
