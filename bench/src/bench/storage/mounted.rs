@@ -22,8 +22,8 @@ use vtax_load::storage::{StorageResult, StorageSpec, StorageStep, TargetSpec};
 use vtax_load::{LoadSpec, Model, Step};
 use vtax_plan::model::{
     Backend, Budget, CommandService, Environment, EnvironmentKind, GaneshaBackend, GaneshaOptions, NetPath,
-    PathKind, Ready, SambaOptions, Service, ServiceKind, StorageCache, StorageEngine, StorageOperation,
-    StorageShape, StorageSync,
+    NfsVersion, PathKind, Ready, SambaOptions, Service, ServiceKind, StorageCache, StorageEngine,
+    StorageOperation, StorageShape, StorageSync,
 };
 use vtax_sys::cgroup::RunGroups;
 use vtax_sys::controller::ControllerOptions;
@@ -89,9 +89,12 @@ impl Server {
 
     fn service(self) -> Service {
         let kind = match self {
-            Self::Ganesha => {
-                ServiceKind::Ganesha(GaneshaOptions { port: 2049, backend: GaneshaBackend::Files })
-            }
+            Self::Ganesha => ServiceKind::Ganesha(GaneshaOptions {
+                port: 2049,
+                backend: GaneshaBackend::Files,
+                nfs_version: NfsVersion::V41,
+                mount_port: 20048,
+            }),
             Self::Samba => ServiceKind::Samba(SambaOptions { port: 445, backend: Backend::Files }),
         };
         service("server", kind)
