@@ -161,7 +161,7 @@ mod tests {
             fault_tolerance: None,
             disk: None,
         };
-        let of = |kind| SutSpec::new(Environment { name: "e".into(), kind });
+        let of = |kind| SutSpec::new(Environment::new("e", kind));
         assert_eq!(of(EnvironmentKind::Native).memory_of(&budget), Bytes::from_mib(128));
         assert_eq!(of(EnvironmentKind::Vm(options)).memory_of(&budget), Bytes::from_mib(256));
         let own = SutSpec { memory: Some(Bytes::from_mib(64)), ..of(EnvironmentKind::Native) };

@@ -118,7 +118,7 @@ pub fn pieces(plan: &Plan) -> Vec<Piece> {
     for path in plan.cells.iter().map(|c| &c.path) {
         add(format!("path {}", path.name), &path::describe(path));
     }
-    for environment in plan.cells.iter().map(|c| &c.environment) {
+    for environment in plan.cells.iter().flat_map(Cell::environments) {
         let how = match &environment.kind {
             EnvironmentKind::Native => "processes in a network namespace, host binaries".to_owned(),
             EnvironmentKind::Container => "OCI container on the host's root, read-only".to_owned(),
@@ -133,7 +133,12 @@ pub fn pieces(plan: &Plan) -> Vec<Piece> {
         };
         add(format!("environment {}", environment.name), &how);
     }
-    for service in plan.cells.iter().map(|c| &c.service) {
+    for cell in plan.cells.iter().filter(|cell| cell.is_several()) {
+        let count = cell.system_count();
+        add(format!("{count} systems in {}", cell.environment.name), &cell.promised(&plan.budget).words());
+    }
+    let beside = plan.cells.iter().flat_map(|cell| &cell.systems.beside).map(|system| &system.service);
+    for service in plan.cells.iter().map(|c| &c.service).chain(beside) {
         add(format!("service {}", service.name), &service.kind.facts().words);
         if let Some(access) = service.kind.access() {
             add(format!("{} of {}", access.of, service.name), &format!("{}: {}", access.what, access.who));
@@ -147,16 +152,21 @@ pub fn pieces(plan: &Plan) -> Vec<Piece> {
 pub fn requirements(plan: &Plan) -> Vec<Requirement> {
     let mut needed = BTreeSet::from([Requirement::Namespaces, Requirement::Cgroups]);
     for cell in &plan.cells {
-        match cell.environment.kind {
-            EnvironmentKind::Native => {}
-            EnvironmentKind::Container => _ = needed.insert(Requirement::Container),
-            EnvironmentKind::Vm(_) => needed.extend([Requirement::Vm, Requirement::Kvm]),
+        for environment in cell.environments() {
+            match environment.kind {
+                EnvironmentKind::Native => {}
+                EnvironmentKind::Container => _ = needed.insert(Requirement::Container),
+                EnvironmentKind::Vm(_) => needed.extend([Requirement::Vm, Requirement::Kvm]),
+            }
         }
         path::require(&cell.path, &mut needed);
         if cell.has_client_vm() {
             needed.extend([Requirement::Vm, Requirement::Kvm]);
         }
-        needed.extend(Installed::of(&cell.service.kind.facts()).map(Requirement::Service));
+        let beside = cell.systems.beside.iter().map(|system| &system.service);
+        for service in std::iter::once(&cell.service).chain(beside) {
+            needed.extend(Installed::of(&service.kind.facts()).map(Requirement::Service));
+        }
     }
     needed.into_iter().collect()
 }
@@ -175,7 +185,7 @@ pub fn cautions(plan: &Plan, estimate: &Estimate) -> Vec<String> {
     for cell in &plan.cells {
         let EnvironmentKind::Vm(vm) = &cell.environment.kind else { continue };
         let name = &cell.environment.name;
-        let memory = plan.budget.sut_memory;
+        let memory = cell.part_of_memory(&plan.budget);
         if vm.memory != memory && seen.insert((name, vm.memory.0, 0)) {
             cautions.push(format!("`{name}` has {} of memory, the other environments {memory}", vm.memory));
         }
@@ -186,6 +196,7 @@ pub fn cautions(plan: &Plan, estimate: &Estimate) -> Vec<String> {
             cautions.push(format!("`{name}` has {vcpus} vCPUs, the other environments {cpus} CPUs"));
         }
     }
+    cautions.extend(plan.cells.iter().filter_map(|cell| overcommitted(cell, plan)).collect::<BTreeSet<_>>());
     cautions.extend(left_out(plan));
     let misfits = plan.cells.iter().filter_map(|cell| {
         let why = cell.service.kind.misfit(&cell.environment.kind, true)?;
@@ -228,6 +239,15 @@ pub fn cautions(plan: &Plan, estimate: &Estimate) -> Vec<String> {
         ));
     }
     cautions
+}
+
+/// What a cell's systems are promised, where that is more memory than there is in the budget.
+fn overcommitted(cell: &Cell, plan: &Plan) -> Option<String> {
+    let promised = cell.promised(&plan.budget);
+    (cell.is_several() && promised.memory > promised.memory_budget).then(|| {
+        let (name, count) = (&cell.environment.name, cell.system_count());
+        format!("`{name}`, {count} systems: memory is overcommitted, {}", promised.words())
+    })
 }
 
 /// Requests in a trial that tell its 99th percentile: ten are beyond it.

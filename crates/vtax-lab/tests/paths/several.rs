@@ -20,7 +20,7 @@ use crate::stage::{PORT, Stage, peer, spec};
 
 fn two(kind: &EnvironmentKind, path: PathKind, cpus: SutCpus) -> TestbedSpec {
     let sut = |name: &str| SutSpec {
-        environment: Environment { name: name.to_owned(), kind: kind.clone() },
+        environment: Environment::new(name, kind.clone()),
         cpus,
         memory: None,
     };

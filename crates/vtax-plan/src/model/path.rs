@@ -117,6 +117,15 @@ impl PathKind {
         }
     }
 
+    /// Whether several systems under test can be at its far end.
+    #[must_use]
+    pub const fn joins_several(&self) -> bool {
+        match self {
+            Self::Bridge | Self::Ovs(_) | Self::Sdn(_) | Self::Bridged(_) | Self::VmVm(_) => true,
+            Self::Direct | Self::Mininet(_) | Self::Nic(_) => false,
+        }
+    }
+
     /// Whether an environment can be at the far end of such a path; combinations that can't make no cell.
     #[must_use]
     pub const fn suits(&self, environment: &EnvironmentKind) -> bool {
