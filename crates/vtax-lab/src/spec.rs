@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use vtax_plan::model::{Budget, Environment, EnvironmentKind, NetPath, VirtualDisk};
+use vtax_plan::model::{Budget, Environment, EnvironmentKind, NetPath, StartOrder, VirtualDisk};
 use vtax_units::{Bytes, CpuSet};
 
 /// A node to be built.
@@ -39,6 +39,8 @@ impl NodeSpec {
 pub struct TestbedSpec {
     /// The systems under test, at least one.
     pub suts: Vec<SutSpec>,
+    /// In which order they start, where there are several.
+    pub start: StartOrder,
     /// How many routers stand in a row between the client and the path. They are joined by cables of the
     /// path's rate and MTU and run on the client's CPUs, as switches do.
     pub routers: usize,
@@ -58,6 +60,7 @@ impl TestbedSpec {
     pub fn of_one(environment: Environment, path: NetPath, budget: Budget) -> Self {
         Self {
             suts: vec![SutSpec::new(environment)],
+            start: StartOrder::Together,
             routers: 0,
             path,
             budget,

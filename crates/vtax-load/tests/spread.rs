@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use vtax_load::http::{HttpRequests, HttpSpec};
 use vtax_load::{
@@ -126,7 +126,8 @@ fn a_spread_load_is_cancelled_as_a_whole() {
     let mut session = SpreadSession::open(&SpreadSpec { parts }).unwrap();
     thread::scope(|scope| {
         let running = scope.spawn(|| session.run_step(&long, &control));
-        while control.progress().ok < 30 {
+        let given_up = Instant::now() + Duration::from_secs(60);
+        while control.progress().ok < 30 && Instant::now() < given_up {
             thread::sleep(Duration::from_millis(5));
         }
         control.cancel();
