@@ -7,12 +7,14 @@ use std::time::Instant;
 
 use vtax_agent::message::{NodeFacts, ServiceReady};
 use vtax_lab::{Lab, LabOptions};
-use vtax_plan::model::{Budget, Cell, EnvironmentKind, Plan};
+use vtax_plan::model::{Budget, Cell, Environment, EnvironmentKind, Plan};
 use vtax_probe::others::Others;
+use vtax_probe::{Probe, Scope};
 use vtax_store::provenance::{self, AcceleratorFacts, ProgramFacts};
 use vtax_store::record::TrialRecord;
 use vtax_store::{Provenance, TrialWriter};
 use vtax_sys::chain;
+use vtax_units::Bytes;
 
 use crate::duet;
 use crate::error::RunError;
@@ -24,6 +26,9 @@ use crate::quiesce::Quiesce;
 use crate::runner::Executor;
 use crate::stop::Stop;
 use crate::trial::{Setting, Trial};
+
+/// Memory that QEMU takes beside its guest's, at the least.
+const QEMU_MEMORY: Bytes = Bytes::from_mib(64);
 
 /// Builds testbeds and measures on them.
 pub struct LabExecutor {
@@ -94,6 +99,9 @@ impl LabExecutor {
         if let Some(missing) = vtax_service::missing(&cell.service) {
             return Some(missing.to_string());
         }
+        if let Some(why) = self.of_several(cell) {
+            return Some(why);
+        }
         // Without namespaces there is but the host's /tmp.
         let hidden = vtax_service::hidden(&cell.service).into_iter().find(|hidden| hidden.program);
         if let Some(hidden) = hidden.filter(|_| self.lab.has_namespaces()) {
@@ -127,6 +135,54 @@ impl LabExecutor {
             _ => self.guests.missing.clone().or_else(|| too_small(cell)).or_else(no_tap),
         }
     }
+}
+
+impl LabExecutor {
+    /// Why several systems can't stand at the same time, or those beside the service's own can't be.
+    fn of_several(&mut self, cell: &Cell) -> Option<String> {
+        if !cell.is_several() {
+            return None;
+        }
+        if !self.lab.has_namespaces() {
+            return Some(
+                "several systems at the same time need namespaces, which are refused here".to_owned(),
+            );
+        }
+        for beside in &cell.systems.beside {
+            let missing = vtax_service::missing(&beside.service).map(|missing| missing.to_string());
+            let kind = beside.environment.as_ref().map(|environment| &environment.kind);
+            let missing = missing.or_else(|| match kind? {
+                EnvironmentKind::Native => None,
+                EnvironmentKind::Container => self.lab.container_runtime().err().map(|e| chain(&e)),
+                EnvironmentKind::Vm(_) => self.guests.missing.clone().or_else(no_tap),
+            });
+            if let Some(missing) = missing {
+                return Some(format!("beside it, {}: {missing}", beside.name));
+            }
+        }
+        let available = Probe::new(Scope::Processes(Vec::new())).and_then(|mut probe| probe.snapshot());
+        too_many_guests(cell, Bytes(available.ok()?.memory.available_bytes))
+    }
+}
+
+/// Why a cell's virtual machines don't fit into the memory that the host has available.
+fn too_many_guests(cell: &Cell, available: Bytes) -> Option<String> {
+    let memory = |environment: &Environment| match &environment.kind {
+        EnvironmentKind::Vm(vm) => Some(vm.memory.0.saturating_add(QEMU_MEMORY.0)),
+        EnvironmentKind::Native | EnvironmentKind::Container => None,
+    };
+    let guests: Vec<u64> = cell.environments().filter_map(memory).collect();
+    let needed = guests.iter().fold(0, |sum: u64, memory| sum.saturating_add(*memory));
+    let mib = |bytes: u64| bytes >> 20;
+    (needed > available.0).then(|| {
+        format!(
+            "{} virtual machines need {} MiB of memory with their QEMUs, and this host has {} MiB available: fewer of \
+             them, or less `memory` for each",
+            guests.len(),
+            mib(needed),
+            mib(available.0)
+        )
+    })
 }
 
 /// Why the other host of a pair can't keep its guest.

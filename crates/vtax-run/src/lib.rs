@@ -30,6 +30,7 @@ mod runner;
 mod schedule;
 mod service_log;
 mod stop;
+mod systems;
 mod trial;
 mod warm_up;
 

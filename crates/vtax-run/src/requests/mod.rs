@@ -19,6 +19,7 @@ use crate::barrier::Party;
 use crate::failover::{self, Course, Held};
 use crate::instrument::{Ends, Instrument, Measured, Site, not_made};
 use crate::order::Order;
+use crate::systems::with_members;
 use crate::warm_up::{Series, cut_warm_up};
 use capacity::Capacity;
 use generator::{Generator, OnClient};
@@ -68,7 +69,8 @@ impl<F: Fn(&Ends<'_>, u64) -> LoadSpec> Instrument for Requests<F> {
                 let (validity, warm_up) =
                     judge(&mut answer.result, Series::Latency, order.tolerance, site.partner);
                 let found = Finding::Latency { offered, load: answer.result };
-                Ok(Measured::whole(started, found, validity).with(warm_up, answer.answered))
+                let whole = Measured::whole(started, found, validity).with(warm_up, answer.answered);
+                Ok(with_members(whole, order.cell, answer.members, Some(offered)))
             }
             MeasureKind::Throughput(throughput) => {
                 let step = LoadStep {
@@ -82,7 +84,8 @@ impl<F: Fn(&Ends<'_>, u64) -> LoadSpec> Instrument for Requests<F> {
                 let (validity, warm_up) =
                     judge(&mut answer.result, Series::Sent, order.tolerance, site.partner);
                 let found = Finding::Throughput { load: answer.result };
-                Ok(Measured::whole(started, found, validity).with(warm_up, answer.answered))
+                let whole = Measured::whole(started, found, validity).with(warm_up, answer.answered);
+                Ok(with_members(whole, order.cell, answer.members, None))
             }
             MeasureKind::Failover(measure) => {
                 failover::measure(site, order, measure, || held(&mut generator, order, measure))
