@@ -92,6 +92,8 @@ pub enum Study {
     VirtualLinks,
     /// FTP, VNC and storage servers in virtual machines behind an MPLS VPN.
     VirtualServers,
+    /// A web server in one to six virtual machines on one host.
+    ConsolidatedServers,
 }
 
 impl Plan {

@@ -283,6 +283,7 @@ words! {
         "virtualized-ims": VirtualizedIms, "A SIP proxy with a database natively, in a virtual machine, and in a fault-tolerant one.";
         "virtual-links": VirtualLinks, "TCP transfers over physical, virtual, software-defined and emulated links.";
         "virtual-servers": VirtualServers, "FTP, VNC and storage servers in virtual machines behind an MPLS VPN.";
+        "consolidated-servers": ConsolidatedServers, "A web server in one to six virtual machines on one host.";
     }
     /// Order of the cells within a round.
     OrderRaw(model::TrialOrder) = "order", "orders" {
