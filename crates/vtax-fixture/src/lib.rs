@@ -7,6 +7,7 @@ pub mod ft;
 pub mod network;
 pub mod sip;
 pub mod storage;
+pub mod systems;
 
 use std::collections::BTreeMap;
 use std::path::Path;
