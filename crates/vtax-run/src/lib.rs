@@ -15,6 +15,7 @@ mod found;
 mod guests;
 mod instrument;
 mod live;
+mod member;
 mod noise;
 mod observe;
 mod offered;

@@ -2,21 +2,17 @@
 //!
 //! One system is the case that nothing here changes: its load is opened as it is, and its trial has one observation.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use vtax_lab::{SutCpus, SutSpec, TestbedSpec};
-use vtax_load::{LoadSpec, MemberAnswer, PartPace, SpreadPart, SpreadSpec};
-use vtax_plan::model::{BesideLoad, Budget, Cell, Role, Split};
-use vtax_probe::Snapshot;
-use vtax_store::record::{Finding, Observation, Validity};
-use vtax_units::{Nanos, Rate};
+use vtax_load::{LoadSpec, PartPace, SpreadPart, SpreadSpec};
+use vtax_plan::model::{BesideLoad, Budget, Cell, Environment, Split};
+use vtax_probe::{Snapshot, TaskTimes};
 
 use crate::family;
-use crate::instrument::{Ends, Instrument, Measured};
+use crate::instrument::{Ends, Instrument};
+use crate::member::name;
 use crate::order::Order;
-use crate::requests::validity;
-use crate::warm_up::cut_to;
 
 /// The testbed of a cell: its systems, which share the budget's CPUs or have some of their own.
 pub(crate) fn testbed(cell: &Cell, budget: &Budget) -> TestbedSpec {
@@ -28,7 +24,7 @@ pub(crate) fn testbed(cell: &Cell, budget: &Budget) -> TestbedSpec {
         (Split::Each, None) => SutCpus::Equal,
     };
     let times = if cell.systems.budget == Split::Each { count } else { 1 };
-    let sut = |environment: &vtax_plan::model::Environment| SutSpec {
+    let sut = |environment: &Environment| SutSpec {
         environment: environment.clone(),
         cpus,
         memory: Some(cell.memory_of(environment, budget)),
@@ -38,11 +34,6 @@ pub(crate) fn testbed(cell: &Cell, budget: &Budget) -> TestbedSpec {
     let suts = cell.environments().map(sut).collect();
     let one = TestbedSpec::of_one(cell.environment.clone(), cell.path.clone(), budget);
     TestbedSpec { suts, start: cell.systems.start, ..one }
-}
-
-/// Name of the system with this number, as the lab calls its node.
-fn name(number: usize) -> String {
-    if number == 0 { "sut".to_owned() } else { format!("sut-{}", number + 1) }
 }
 
 /// The load of a trial: that of its only system, or one for each with its part. `targets` are where the services
@@ -87,62 +78,6 @@ fn share_of(connections: u32, number: usize, count: usize) -> u32 {
     (connections / count + u32::from(number < connections % count)).max(1)
 }
 
-/// Adds what each system's load found to what the whole's did; `offered` is the whole's rate, where it had one. The
-/// same time is cut off each as warm-up. A system that answered nothing makes the trial invalid, whatever the others did.
-pub(crate) fn with_members(
-    mut measured: Measured,
-    cell: &Cell,
-    members: Vec<MemberAnswer>,
-    offered: Option<Rate>,
-) -> Measured {
-    let Some(whole) = measured.observations.first() else { return measured };
-    let (warm_up, started_unix_ms) = (whole.warm_up.clone(), whole.started_unix_ms);
-    let cut = warm_up.as_ref().map_or(Nanos::ZERO, |warm_up| warm_up.cut);
-    for MemberAnswer { member, counted, mut result, answered } in members {
-        cut_to(&mut result, cut);
-        let validity = validity(&result);
-        if let (Validity::Valid, Validity::Invalid { reason, detail }) = (&measured.validity, &validity) {
-            measured.validity = Validity::Invalid { reason: *reason, detail: format!("{member}: {detail}") };
-        }
-        let beside = beside(cell, &member).filter(|_| !counted);
-        let offered = match beside.map(|beside| beside.load) {
-            None => offered.map(|offered| Rate(offered.0 / f64::from(cell.environment.count.max(1)))),
-            Some(BesideLoad::Rate(rate)) => Some(rate),
-            Some(BesideLoad::Closed | BesideLoad::Idle) => None,
-        };
-        let found = match offered {
-            Some(offered) => Finding::Latency { offered, load: result },
-            None => Finding::Throughput { load: result },
-        };
-        let mut facts = BTreeMap::from([("role".to_owned(), role(beside.map(|b| b.role)).to_owned())]);
-        facts.extend(beside.map(|beside| ("name".to_owned(), beside.name.clone())));
-        measured.answered_each.push((member.clone(), answered));
-        measured.observations.push(Observation {
-            member: Some(member),
-            validity,
-            warm_up: warm_up.clone(),
-            facts,
-            ..Observation::whole(started_unix_ms, found)
-        });
-    }
-    measured
-}
-
-/// The word for what a system is there for; `None`: it is one that the cell measures.
-const fn role(beside: Option<Role>) -> &'static str {
-    match beside {
-        None => "system",
-        Some(Role::Measured) => "measured",
-        Some(Role::Neighbour) => "neighbour",
-    }
-}
-
-/// The system beside others of this name.
-fn beside<'c>(cell: &'c Cell, member: &str) -> Option<&'c vtax_plan::model::Beside> {
-    let own = cell.environment.count as usize;
-    (own..).zip(&cell.systems.beside).find(|(number, _)| name(*number) == member).map(|(_, beside)| beside)
-}
-
 /// What samples say of a node beyond its CPU time: memory at its most, and of a virtual machine what was stolen from
 /// it and swapped in it. Natively and in a container the node's kernel is the host's, so that is left out.
 pub(crate) fn facts_of(samples: &[Snapshot], is_guest: bool) -> Vec<(String, String)> {
@@ -150,7 +85,7 @@ pub(crate) fn facts_of(samples: &[Snapshot], is_guest: bool) -> Vec<(String, Str
     let memory = |at: &Snapshot| match is_guest {
         true => at.memory.total_bytes.saturating_sub(at.memory.available_bytes),
         false => {
-            let own = |t: &vtax_probe::TaskTimes| t.resident_bytes.saturating_sub(t.shared_bytes);
+            let own = |t: &TaskTimes| t.resident_bytes.saturating_sub(t.shared_bytes);
             let shared = at.tasks.iter().map(|task| task.shared_bytes).max().unwrap_or_default();
             at.tasks.iter().map(own).fold(shared, u64::saturating_add)
         }
@@ -170,9 +105,11 @@ pub(crate) fn facts_of(samples: &[Snapshot], is_guest: bool) -> Vec<(String, Str
 
 #[cfg(test)]
 mod tests {
-    use vtax_load::{Counts, LoadResult, merged};
+    use std::collections::BTreeMap;
+
     use vtax_plan::parse;
-    use vtax_store::record::InvalidReason;
+    use vtax_probe::CpuTimes;
+    use vtax_units::{Bytes, Nanos};
 
     use super::*;
 
@@ -195,26 +132,17 @@ systems:
         (plan.cells[0].clone(), plan.budget)
     }
 
-    fn answered(ok: u64) -> LoadResult {
-        let counts = Counts { intended: 10, sent: 10, ok, unfinished: 10 - ok, ..Counts::default() };
-        LoadResult { counts, duration: Nanos::from_secs(1), ..merged(&[]) }
-    }
-
-    fn member(name: &str, counted: bool, ok: u64) -> MemberAnswer {
-        MemberAnswer { member: name.to_owned(), counted, result: answered(ok), answered: ok + 1 }
-    }
-
     #[test]
     fn systems_share_cpus_or_have_their_own() {
         let (cell, budget) = cell(&[]);
         let spec = testbed(&cell, &budget);
         assert_eq!((spec.suts.len(), spec.budget.sut_cpus), (4, Some(2)));
-        let memory = Some(vtax_units::Bytes::from_mib(75));
+        let memory = Some(Bytes::from_mib(75));
         assert!(spec.suts.iter().all(|sut| sut.cpus == SutCpus::All && sut.memory == memory));
         let (cell, budget) = self::cell(&["consolidation.budget=each"]);
         let spec = testbed(&cell, &budget);
         assert_eq!((spec.suts[3].cpus, spec.budget.sut_cpus), (SutCpus::Own(2), Some(8)));
-        assert_eq!(spec.suts[0].memory, Some(vtax_units::Bytes::from_mib(300)));
+        assert_eq!(spec.suts[0].memory, Some(Bytes::from_mib(300)));
     }
 
     #[test]
@@ -225,50 +153,10 @@ systems:
     }
 
     #[test]
-    fn each_system_has_an_observation_beside_the_whole() {
-        let (cell, _) = cell(&[]);
-        let whole = Finding::Latency { offered: Rate(90.0), load: answered(9) };
-        let measured = Measured::whole(7, whole, Validity::Valid);
-        let members = vec![member("sut", true, 4), member("sut-2", true, 5), member("sut-4", false, 6)];
-        let found = with_members(measured, &cell, members, Some(Rate(90.0)));
-        assert_eq!((found.validity, found.observations.len()), (Validity::Valid, 4));
-        assert_eq!(found.answered_each[2], ("sut-4".to_owned(), 7));
-        let told: Vec<(Option<&str>, &str, f64)> = found.observations[1..]
-            .iter()
-            .map(|o| match &o.result {
-                Some(Finding::Latency { offered, .. }) => {
-                    (o.member.as_deref(), o.facts["role"].as_str(), offered.0)
-                }
-                other => panic!("{other:?}"),
-            })
-            .collect();
-        let expected = [
-            (Some("sut"), "system", 30.0),
-            (Some("sut-2"), "system", 30.0),
-            (Some("sut-4"), "neighbour", 40.0),
-        ];
-        assert_eq!(told, expected);
-        assert_eq!(found.observations[3].facts["name"], "loud");
-    }
-
-    #[test]
-    fn a_system_that_answered_nothing_makes_the_trial_invalid() {
-        let (cell, _) = cell(&[]);
-        let whole = Finding::Latency { offered: Rate(90.0), load: answered(9) };
-        let members = vec![member("sut", true, 9), member("sut-2", true, 0)];
-        let found =
-            with_members(Measured::whole(7, whole, Validity::Valid), &cell, members, Some(Rate(90.0)));
-        let Validity::Invalid { reason, detail } = found.validity else { panic!("valid") };
-        assert_eq!(reason, InvalidReason::NothingSucceeded);
-        assert!(detail.starts_with("sut-2: none of 10 requests"), "{detail}");
-    }
-
-    #[test]
     fn a_guests_steal_and_memory_are_told() {
         let at = |second: u64, steal: u64, available: u64| {
             let mut snapshot = Snapshot { at: Nanos::from_secs(second), ..Snapshot::default() };
-            snapshot.cpus =
-                vec![vtax_probe::CpuTimes { steal: Nanos::from_millis(steal), ..Default::default() }];
+            snapshot.cpus = vec![CpuTimes { steal: Nanos::from_millis(steal), ..Default::default() }];
             snapshot.memory.total_bytes = 100;
             snapshot.memory.available_bytes = available;
             snapshot
