@@ -1,8 +1,9 @@
 //! One generator, several systems: a load for each of them, all at the same time.
 //!
-//! Each system has a load of its own with threads, connections and recorders of its own, so that one that hangs
-//! holds up no other, and systems may be of different families. What they found is merged from their histograms
-//! and counts, never from percentiles. How the client's CPUs are divided: [`cpus_of`].
+//! Each system has a load of its own with connections and recorders of its own, so that one that hangs holds up no other,
+//! and systems may be of different families. Those of HTTP are run by the same threads, one on each CPU; each of another
+//! family has threads of its own. What they found is merged from their histograms and counts, never from percentiles. How
+//! the client's CPUs are divided among those that have threads of their own: [`cpus_of`].
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -14,6 +15,7 @@ use vtax_plan::model::MOST_SYSTEMS;
 use vtax_sys::sched;
 use vtax_units::{CpuSet, Nanos, Rate};
 
+use crate::family::http::HttpSession;
 use crate::{
     ArrivalProcess, ConnectionCounts, Control, Counts, Details, GeneratorUse, Interval, LatencyHistogram,
     LoadAnswer, LoadError, LoadResult, LoadSpec, Model, Progress, RequestStep, Sample, Segment, Session,
@@ -109,8 +111,24 @@ pub struct SpreadSession {
 struct OpenPart {
     member: String,
     pace: PartPace,
-    session: Box<dyn Session>,
+    load: OpenLoad,
 }
+
+/// A part's load: of HTTP those of all parts can be run together, others each by itself.
+enum OpenLoad {
+    Http(HttpSession),
+    Other(Box<dyn Session>),
+}
+
+/// A part of a step that is to be run.
+struct Turn<'t> {
+    part: &'t mut OpenPart,
+    step: &'t RequestStep,
+    control: &'t Control,
+}
+
+/// What a part found, with its place among all.
+type Found = (MemberAnswer, Vec<Sample>);
 
 impl SpreadSession {
     /// Opens the loads, one after the other.
@@ -120,13 +138,24 @@ impl SpreadSession {
     pub fn open(spec: &SpreadSpec) -> Result<Self, LoadError> {
         spec.check()?;
         let allowed = sched::allowed_cpus().map_err(|source| LoadError::Worker { worker: 0, source })?;
-        let count = spec.parts.len();
-        let open = |(number, part): (usize, &SpreadPart)| -> Result<OpenPart, LoadError> {
-            let mut load = part.load.clone();
-            load.bind(cpus_of(&allowed, number, count));
-            Ok(OpenPart { member: part.member.clone(), pace: part.pace, session: load.open()? })
+        // All of HTTP together are one of those that have threads of their own.
+        let first_http = spec.parts.iter().position(|part| matches!(part.load, LoadSpec::Http(_)));
+        let own_threads = |number: &usize| {
+            !matches!(spec.parts[*number].load, LoadSpec::Http(_)) || first_http == Some(*number)
         };
-        let parts = spec.parts.iter().enumerate().map(open).collect::<Result<Vec<_>, _>>()?;
+        let groups = (0..spec.parts.len()).filter(own_threads).count();
+        let mut parts = Vec::with_capacity(spec.parts.len());
+        for (number, part) in spec.parts.iter().enumerate() {
+            let leader = first_http.filter(|_| matches!(part.load, LoadSpec::Http(_))).unwrap_or(number);
+            let group = (0..leader).filter(own_threads).count();
+            let mut load = part.load.clone();
+            load.bind(cpus_of(&allowed, group, groups));
+            let load = match &load {
+                LoadSpec::Http(http) => OpenLoad::Http(HttpSession::open(http)?),
+                other => OpenLoad::Other(other.open()?),
+            };
+            parts.push(OpenPart { member: part.member.clone(), pace: part.pace, load });
+        }
         Ok(Self { parts })
     }
 
@@ -146,18 +175,23 @@ impl SpreadSession {
             .map(|(_, own)| own)
             .collect();
         let failed = AtomicBool::new(false);
-        let found = thread::scope(|scope| {
-            let mut threads = Vec::with_capacity(controls.len());
-            for ((part, step), own) in self.parts.iter_mut().zip(&steps).zip(&controls) {
-                let failed = &failed;
-                threads.push(scope.spawn(move || {
-                    let found = part.run(step, own);
-                    if found.is_err() {
-                        failed.store(true, Relaxed);
-                    }
-                    found
-                }));
+        let mut groups: Vec<Vec<(usize, Turn<'_>)>> = Vec::new();
+        let turns = self.parts.iter_mut().zip(&steps).zip(&controls);
+        for (number, ((part, step), control)) in turns.enumerate() {
+            let is_http = |load: &OpenLoad| matches!(load, OpenLoad::Http(_));
+            let with = groups.iter_mut().find(|group| is_http(&group[0].1.part.load) && is_http(&part.load));
+            let turn = (number, Turn { part, step, control });
+            match with {
+                Some(group) => group.push(turn),
+                None => groups.push(vec![turn]),
             }
+        }
+        let found = thread::scope(|scope| {
+            let run = |group| {
+                let failed = &failed;
+                scope.spawn(move || run_group(group).inspect_err(|_| failed.store(true, Relaxed)))
+            };
+            let threads: Vec<_> = groups.into_iter().map(run).collect();
             let mut handed_on = Progress::default();
             while !threads.iter().all(thread::ScopedJoinHandle::is_finished) {
                 hand_on(&counted, control, &mut handed_on);
@@ -170,12 +204,62 @@ impl SpreadSession {
             // All of them, before the first error is told.
             let joined: Vec<_> = threads.into_iter().map(thread::ScopedJoinHandle::join).collect();
             let each = joined.into_iter().enumerate();
-            each.map(|(number, found)| {
-                found.map_err(|payload| LoadError::panicked(number, &*payload)).and_then(|found| found)
+            each.map(|(group, found)| {
+                found.map_err(|payload| LoadError::panicked(group, &*payload)).and_then(|found| found)
             })
             .collect::<Result<Vec<_>, LoadError>>()
         })?;
-        Ok(sum(found))
+        let mut found: Vec<(usize, Found)> = found.into_iter().flatten().collect();
+        found.sort_by_key(|(number, _)| *number);
+        Ok(sum(found.into_iter().map(|(_, found)| found).collect()))
+    }
+}
+
+/// Runs parts that share threads, or one by itself.
+fn run_group(group: Vec<(usize, Turn<'_>)>) -> Result<Vec<(usize, Found)>, LoadError> {
+    let http: Vec<&HttpSession> = group.iter().filter_map(|(_, turn)| turn.part.load.http()).collect();
+    if http.len() == group.len() {
+        let steps: Vec<&RequestStep> = group.iter().map(|(_, turn)| turn.step).collect();
+        let controls: Vec<&Control> = group.iter().map(|(_, turn)| turn.control).collect();
+        let results = HttpSession::run_together(&http, &steps, &controls)?;
+        let each = group.iter().zip(results);
+        return Ok(each.map(|((number, turn), result)| (*number, turn.found(result))).collect());
+    }
+    let each = group.into_iter().map(|(number, turn)| {
+        let bytes = turn.part.load.run(turn.step, turn.control)?;
+        let Some(LoadAnswer { result, .. }) = LoadAnswer::from_bytes(&bytes) else {
+            let reason = format!("the load of {} found something else than requests", turn.part.member);
+            return Err(LoadError::Spec { field: "parts", reason });
+        };
+        Ok((number, turn.found(result)))
+    });
+    each.collect()
+}
+
+impl OpenLoad {
+    const fn http(&self) -> Option<&HttpSession> {
+        match self {
+            Self::Http(session) => Some(session),
+            Self::Other(_) => None,
+        }
+    }
+
+    fn run(&mut self, step: &RequestStep, control: &Control) -> Result<Vec<u8>, LoadError> {
+        let step = Step::Requests(step.clone());
+        match self {
+            Self::Http(session) => session.run(&step, control),
+            Self::Other(session) => session.run(&step, control),
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// What its system's load found.
+    fn found(&self, mut result: LoadResult) -> Found {
+        let samples = std::mem::take(&mut result.samples);
+        let answered = self.control.progress().ok;
+        let (member, counted) = (self.part.member.clone(), self.part.is_counted());
+        (MemberAnswer { member, counted, result, answered }, samples)
     }
 }
 
@@ -215,22 +299,6 @@ impl OpenPart {
         let seed = step.seed.wrapping_add((number as u64).wrapping_mul(SEED_STEP));
         RequestStep { model, seed, samples: step.samples && self.is_counted(), ..step.clone() }
     }
-
-    fn run(
-        &mut self,
-        step: &RequestStep,
-        control: &Control,
-    ) -> Result<(MemberAnswer, Vec<Sample>), LoadError> {
-        let bytes = self.session.run(&Step::Requests(step.clone()), control)?;
-        let Some(LoadAnswer { mut result, answered, .. }) = LoadAnswer::from_bytes(&bytes) else {
-            let reason = format!("the load of {} found something else than requests", self.member);
-            return Err(LoadError::Spec { field: "parts", reason });
-        };
-        let samples = std::mem::take(&mut result.samples);
-        let member =
-            MemberAnswer { member: self.member.clone(), counted: self.is_counted(), result, answered };
-        Ok((member, samples))
-    }
 }
 
 /// CPUs of the load with this number among so many. Where there are CPUs enough, each load has some of its own, one
@@ -260,7 +328,7 @@ fn hand_on(parts: &[&Control], to: &Control, handed_on: &mut Progress) {
 }
 
 /// The whole of what the loads found: the sum of those that share the step, with each one's own.
-fn sum(found: Vec<(MemberAnswer, Vec<Sample>)>) -> LoadAnswer {
+fn sum(found: Vec<Found>) -> LoadAnswer {
     let (members, samples): (Vec<MemberAnswer>, Vec<Vec<Sample>>) = found.into_iter().unzip();
     let counted: Vec<&LoadResult> =
         members.iter().filter(|member| member.counted).map(|member| &member.result).collect();
