@@ -11,6 +11,9 @@ use crate::source::{Span, Spanned};
 
 /// Bytes that the cells' copies of services and workloads may take.
 const MAX_CELL_TEXT: usize = 64 << 20;
+/// Bytes of a system beside a service's own without its texts.
+const BESIDE_BYTES: usize = 1 << 10;
+
 pub(super) struct Parts<'a> {
     pub(super) environments: Vec<Named<Environment>>,
     pub(super) paths: Vec<Named<NetPath>>,
@@ -37,8 +40,10 @@ pub(super) fn cells(parts: &Parts<'_>, services_span: Span, report: &mut Report)
         return Vec::new();
     }
     let texts = parts.services.iter().flat_map(|s| &s.variants.0).map(|v| service_text(&v.value)).max();
-    if texts.unwrap_or(0).saturating_mul(count) > MAX_CELL_TEXT {
-        report.error(services_span, "this service's texts are too large for so many cells");
+    let beside = parts.systems.iter().flat_map(|s| &s.variants.0).map(|v| beside_text(&v.value)).max();
+    let texts = texts.unwrap_or(0).saturating_add(beside.unwrap_or(0));
+    if texts.saturating_mul(count) > MAX_CELL_TEXT {
+        report.error(services_span, "the services' texts are too large for so many cells");
         return Vec::new();
     }
     let mut cells = Vec::with_capacity(count);
@@ -347,6 +352,11 @@ impl Ids {
             id = format!("{id}-{wanted}");
         }
     }
+}
+
+/// Bytes that the systems beside a service's own take in a cell, roughly.
+fn beside_text(systems: &Systems) -> usize {
+    systems.beside.iter().map(|system| BESIDE_BYTES + service_text(&system.service)).sum()
 }
 
 /// Bytes of text in a service, roughly.

@@ -106,7 +106,9 @@ pub(super) fn sets(raw: &PlanRaw, report: &mut Report) -> Vec<Named<Systems>> {
     let resolve = |item: &Item<SystemsRaw>, report: &mut Report| {
         let name = check_name(item.value.name.as_ref()?, report);
         let items = &item.value.beside.as_ref()?.value.items;
-        let beside: Vec<Beside> = items.iter().filter_map(|item| beside(item, raw, report)).collect();
+        // One more than there may be, so that too many are told.
+        let items = items.iter().take(MOST_SYSTEMS as usize);
+        let beside: Vec<Beside> = items.filter_map(|item| beside(item, raw, report)).collect();
         check_names(&beside, item.span, report);
         let set = Systems { name: name.clone(), beside, ..usual.clone() };
         Some(Named { name, span: item.span, variants: Variants::of(set) })
@@ -120,7 +122,7 @@ fn check_names(beside: &[Beside], span: Span, report: &mut Report) {
     if beside.len() >= MOST_SYSTEMS as usize {
         report.error(
             span,
-            format!("{} systems beside the service's are too many: fewer than {MOST_SYSTEMS}", beside.len()),
+            format!("so many systems beside the service's are too many: fewer than {MOST_SYSTEMS} may be"),
         );
     }
     let mut names = BTreeSet::new();
