@@ -137,8 +137,7 @@ pub fn pieces(plan: &Plan) -> Vec<Piece> {
         let count = cell.system_count();
         add(format!("{count} systems in {}", cell.environment.name), &cell.promised(&plan.budget).words());
     }
-    let beside = plan.cells.iter().flat_map(|cell| &cell.systems.beside).map(|system| &system.service);
-    for service in plan.cells.iter().map(|c| &c.service).chain(beside) {
+    for service in plan.cells.iter().flat_map(Cell::services) {
         add(format!("service {}", service.name), &service.kind.facts().words);
         if let Some(access) = service.kind.access() {
             add(format!("{} of {}", access.of, service.name), &format!("{}: {}", access.what, access.who));
@@ -163,8 +162,7 @@ pub fn requirements(plan: &Plan) -> Vec<Requirement> {
         if cell.has_client_vm() {
             needed.extend([Requirement::Vm, Requirement::Kvm]);
         }
-        let beside = cell.systems.beside.iter().map(|system| &system.service);
-        for service in std::iter::once(&cell.service).chain(beside) {
+        for service in cell.services() {
             needed.extend(Installed::of(&service.kind.facts()).map(Requirement::Service));
         }
     }

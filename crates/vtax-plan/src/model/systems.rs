@@ -167,6 +167,12 @@ impl Cell {
         std::iter::repeat_n(own, own.count as usize).chain(beside)
     }
 
+    /// The software of each system, in the same order.
+    pub fn services(&self) -> impl Iterator<Item = &Service> {
+        let beside = self.systems.beside.iter().map(|beside| &beside.service);
+        std::iter::repeat_n(&self.service, self.environment.count as usize).chain(beside)
+    }
+
     /// A rate of the plan as a rate of all systems that the cell measures.
     #[must_use]
     pub fn total_rate(&self, rate: Rate) -> Rate {

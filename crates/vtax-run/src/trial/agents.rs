@@ -89,7 +89,7 @@ impl Agents {
             agent.start_service(ServiceId::ONLY, service, sut, provisioning)
         };
         let addresses = testbed.suts.iter().map(|sut| sut.service_address);
-        let all: Vec<_> = self.suts.iter().zip(addresses).zip(services(cell)).collect();
+        let all: Vec<_> = self.suts.iter().zip(addresses).zip(cell.services()).collect();
         let found: Vec<Result<ServiceReady, AgentError>> = match cell.systems.start {
             StartOrder::Together if all.len() > 1 => thread::scope(|scope| {
                 let start = &start;
@@ -114,7 +114,7 @@ impl Agents {
     /// Says goodbye. All may be past saying anything; the tear-down ends them either way.
     pub(super) fn leave(&self, cell: &Cell) {
         thread::scope(|scope| {
-            for (agent, service) in self.suts.iter().zip(services(cell)) {
+            for (agent, service) in self.suts.iter().zip(cell.services()) {
                 scope.spawn(move || {
                     let _ = agent.stop_service(ServiceId::ONLY, service.stop_timeout);
                     let _ = agent.shutdown();
@@ -123,12 +123,6 @@ impl Agents {
         });
         let _ = self.client.shutdown();
     }
-}
-
-/// The service of each system, those that the cell measures first.
-fn services(cell: &Cell) -> impl Iterator<Item = &Service> {
-    let own = std::iter::repeat_n(&cell.service, cell.environment.count as usize);
-    own.chain(cell.systems.beside.iter().map(|beside| &beside.service))
 }
 
 /// Where a service without a server of its own would listen.
