@@ -12,6 +12,7 @@ mod probe;
 mod redis;
 mod report;
 mod sip;
+mod spread;
 mod storage;
 mod vm;
 
@@ -22,6 +23,7 @@ type Suite = (&'static str, fn(&mut Sheet) -> Result<()>);
 
 const SUITES: &[Suite] = &[
     ("http", http::rows),
+    ("spread", spread::rows),
     ("redis", redis::rows),
     ("ftp", ftp::rows),
     ("sip", sip::rows),
