@@ -16,6 +16,9 @@ pub struct NodeSpec {
     pub memory: Option<Bytes>,
     /// A place for files on a disk of the host's; in a virtual machine a disk of its own.
     pub disk: Option<DiskSpec>,
+    /// Directory of the host for the file that holds a virtual machine's memory, where all such share
+    /// [`TestbedSpec::together`]; `None`: its memory is its own, and nothing is behind it.
+    pub memory_in: Option<PathBuf>,
 }
 
 /// Where a node's disk is made.
@@ -30,8 +33,17 @@ pub struct DiskSpec {
 impl NodeSpec {
     /// A node without limits.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), cpus: CpuSet::default(), memory: None, disk: None }
+        Self { name: name.into(), cpus: CpuSet::default(), memory: None, disk: None, memory_in: None }
     }
+}
+
+/// Memory that virtual machines have together, whatever each was promised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Together {
+    /// So much, their QEMUs included.
+    pub memory: Bytes,
+    /// Directory of the host for the files that hold what there is no room for.
+    pub directory: PathBuf,
 }
 
 /// What a trial needs.
@@ -50,6 +62,8 @@ pub struct TestbedSpec {
     pub budget: Budget,
     /// Directory of the host in which each system under test has a disk; `None`: they need none.
     pub disk: Option<PathBuf>,
+    /// Memory that all virtual machines under test have together; `None`: each has what it was promised.
+    pub together: Option<Together>,
     /// Memory of the client where it is to be a virtual machine, so that it has a kernel of its own.
     pub guest_client: Option<Bytes>,
 }
@@ -65,6 +79,7 @@ impl TestbedSpec {
             path,
             budget,
             disk: None,
+            together: None,
             guest_client: None,
         }
     }

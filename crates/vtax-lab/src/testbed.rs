@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
 use vtax_plan::model::{EnvironmentKind, NetPath, VirtualDisk};
+use vtax_sys::cgroup::{NodeGroup, Usage};
 use vtax_sys::netlink::LinkStats;
 use vtax_sys::sched;
 use vtax_units::CpuSet;
@@ -35,6 +36,8 @@ pub struct Testbed {
     cable: Option<Cable>,
     parts: PathParts,
     fabric: Option<Fabric>,
+    /// The group that holds the virtual machines under test together.
+    together: Option<NodeGroup>,
 }
 
 /// One system under test.
@@ -77,7 +80,15 @@ impl Testbed {
         // Link emulators, controllers and others' switches before the interfaces they hold.
         self.parts = PathParts::default();
         errors.extend(self.fabric.take().and_then(|f| f.destroy().err()));
+        let what = || "remove the group that limited the systems together".to_owned();
+        errors.extend(self.together.take().and_then(|group| group.remove().during(what).err()));
         errors
+    }
+
+    /// What the virtual machines under test use of the memory that they have together; `None` where each has its own.
+    #[must_use]
+    pub fn memory_together(&self) -> Option<Usage> {
+        self.together.as_ref().map(NodeGroup::usage)
     }
 
     /// What there is to say about the path now: what it is made of, what its proof measured, what was lost on
@@ -165,6 +176,7 @@ impl Lab {
             cpus: allocation.client.clone(),
             memory: None,
             disk: None,
+            memory_in: None,
         };
         let suts = spec.suts.iter().zip(&sets).enumerate().map(|(number, (sut, cpus))| NodeSpec {
             name: slot.node_name("sut", number),
@@ -177,7 +189,15 @@ impl Lab {
                     EnvironmentKind::Native | EnvironmentKind::Container => VirtualDisk::default(),
                 },
             }),
+            memory_in: match (&spec.together, &sut.environment.kind) {
+                (Some(together), EnvironmentKind::Vm(_)) => Some(together.directory.clone()),
+                _ => None,
+            },
         });
+        let together = spec.together.as_ref();
+        let together = together
+            .map(|together| self.hold_together(&slot.node_name("systems", 0), together.memory))
+            .transpose()?;
         let mut site = Site {
             client: on_client("client", 0),
             routers: (0..spec.routers).map(|number| on_client("router", number)).collect(),
@@ -191,7 +211,7 @@ impl Lab {
         let built = if site.lab.has_namespaces() { path::build(&mut site)? } else { on_loopback(&mut site)? };
         let mut notes = site.notes;
         notes.extend(limits_notes(&built.suts));
-        Ok(testbed(spec, built, sets, (allocation, notes)))
+        Ok(Testbed { together, ..testbed(spec, built, sets, (allocation, notes)) })
     }
 }
 
@@ -224,6 +244,7 @@ fn testbed(
         cable: built.cable,
         parts: built.parts,
         fabric: built.fabric,
+        together: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Several systems under test: `count`, `consolidation`, `systems`, and what is refused.
 
 use vtax_plan::estimate::{Assumptions, cautions, estimate};
-use vtax_plan::model::{BesideLoad, EnvironmentKind, Plan, Role, Split, StartOrder};
+use vtax_plan::model::{BesideLoad, EnvironmentKind, MemoryHold, Plan, Role, Split, StartOrder};
 use vtax_plan::{PlanErrors, parse};
 use vtax_units::{Bytes, Nanos, Rate};
 
@@ -110,6 +110,21 @@ fn a_load_of_each_is_a_load_of_all() {
     assert_eq!(gap.cells[0].systems.start, StartOrder::Gap(Nanos::from_secs(2)));
     let wrong = errors(PLAN, &["consolidation.start=togehter"]);
     assert!(wrong.contains("did you mean `together`?"), "{wrong}");
+}
+
+#[test]
+fn machines_are_held_to_the_budget_together_where_that_is_asked_for() {
+    let usual = plan(PLAN, &[]);
+    assert_eq!(usual.cells[0].systems.memory, MemoryHold::Promised);
+    assert!(usual.cells.iter().all(|cell| cell.memory_limit(&usual.budget).is_none()));
+    let limited = plan(PLAN, &["consolidation.memory=limited", "environments.vm.memory=512MiB"]);
+    for cell in &limited.cells {
+        let guest = matches!(cell.environment.kind, EnvironmentKind::Vm(_));
+        let limit = guest.then(|| Bytes::from_mib(768));
+        assert_eq!(cell.memory_limit(&limited.budget), limit, "{}", cell.id);
+    }
+    let wrong = errors(PLAN, &["consolidation.memory=limit"]);
+    assert!(wrong.contains("limited"), "{wrong}");
 }
 
 const NEIGHBOUR: &str = "\

@@ -99,6 +99,9 @@ impl LabExecutor {
         if let Some(missing) = vtax_service::missing(&cell.service) {
             return Some(missing.to_string());
         }
+        if cell.memory_limit(&self.budget).is_some() && !self.lab.limits_memory() {
+            return Some(NO_LIMIT.to_owned());
+        }
         if let Some(why) = self.of_several(cell) {
             return Some(why);
         }
@@ -137,6 +140,10 @@ impl LabExecutor {
     }
 }
 
+/// What a plan asks for that needs control groups of memory, where there are none.
+const NO_LIMIT: &str = "`consolidation: {memory: limited}` needs memory control groups, which can't be used here \
+                        (`vtax doctor` says why); `memory: promised` needs none";
+
 impl LabExecutor {
     /// Why several systems can't stand at the same time, or those beside the service's own can't be.
     fn of_several(&mut self, cell: &Cell) -> Option<String> {
@@ -161,18 +168,20 @@ impl LabExecutor {
             }
         }
         let available = Probe::new(Scope::Processes(Vec::new())).and_then(|mut probe| probe.snapshot());
-        too_many_guests(cell, Bytes(available.ok()?.memory.available_bytes))
+        let limit = cell.memory_limit(&self.budget);
+        too_many_guests(cell, limit, Bytes(available.ok()?.memory.available_bytes))
     }
 }
 
-/// Why a cell's virtual machines don't fit into the memory that the host has available.
-fn too_many_guests(cell: &Cell, available: Bytes) -> Option<String> {
+/// Why a cell's virtual machines, or what they are held to together, don't fit into the memory that the host has available.
+fn too_many_guests(cell: &Cell, limit: Option<Bytes>, available: Bytes) -> Option<String> {
     let memory = |environment: &Environment| match &environment.kind {
         EnvironmentKind::Vm(vm) => Some(vm.memory.0.saturating_add(QEMU_MEMORY.0)),
         EnvironmentKind::Native | EnvironmentKind::Container => None,
     };
     let guests: Vec<u64> = cell.environments().filter_map(memory).collect();
     let needed = guests.iter().fold(0, |sum: u64, memory| sum.saturating_add(*memory));
+    let needed = limit.map_or(needed, |limit| needed.min(limit.0));
     let mib = |bytes: u64| bytes >> 20;
     (needed > available.0).then(|| {
         format!(

@@ -4,10 +4,11 @@
 
 use std::net::SocketAddr;
 
-use vtax_lab::{SutCpus, SutSpec, TestbedSpec};
+use vtax_lab::{SutCpus, SutSpec, TestbedSpec, Together};
 use vtax_load::{LoadSpec, PartPace, SpreadPart, SpreadSpec};
 use vtax_plan::model::{BesideLoad, Budget, Cell, Environment, Split};
 use vtax_probe::{Snapshot, TaskTimes};
+use vtax_vm::Cache;
 
 use crate::family;
 use crate::instrument::{Ends, Instrument};
@@ -29,11 +30,14 @@ pub(crate) fn testbed(cell: &Cell, budget: &Budget) -> TestbedSpec {
         cpus,
         memory: Some(cell.memory_of(environment, budget)),
     };
+    let together = cell
+        .memory_limit(budget)
+        .map(|memory| Together { memory, directory: Cache::of_user().dir().join("disks") });
     let budget =
         Budget { sut_cpus: budget.sut_cpus.map(|cpus| cpus.saturating_mul(times)), ..budget.clone() };
     let suts = cell.environments().map(sut).collect();
     let one = TestbedSpec::of_one(cell.environment.clone(), cell.path.clone(), budget);
-    TestbedSpec { suts, start: cell.systems.start, ..one }
+    TestbedSpec { suts, start: cell.systems.start, together, ..one }
 }
 
 /// The load of a trial: that of its only system, or one for each with its part. `targets` are where the services
@@ -143,6 +147,20 @@ systems:
         let spec = testbed(&cell, &budget);
         assert_eq!((spec.suts[3].cpus, spec.budget.sut_cpus), (SutCpus::Own(2), Some(8)));
         assert_eq!(spec.suts[0].memory, Some(Bytes::from_mib(300)));
+        assert_eq!(spec.together, None);
+    }
+
+    #[test]
+    fn machines_have_the_budgets_memory_together_where_the_plan_limits_it() {
+        let machines = "environments=[{vm: {count: 3, memory: 200MiB}}]";
+        let (cell, budget) = cell(&["baseline=vm", machines, "consolidation.memory=limited"]);
+        let spec = testbed(&cell, &budget);
+        assert_eq!(spec.together.map(|together| together.memory), Some(Bytes::from_mib(300)));
+        assert_eq!(
+            spec.suts[0].memory,
+            Some(Bytes::from_mib(200)),
+            "each still believes that it has what it was promised"
+        );
     }
 
     #[test]

@@ -24,6 +24,9 @@ pub struct Systems {
     /// always of all.
     #[serde(default)]
     pub load: Split,
+    /// What becomes of memory that virtual machines were promised and the budget doesn't have.
+    #[serde(default)]
+    pub memory: MemoryHold,
     /// In which order they start.
     #[serde(default)]
     pub start: StartOrder,
@@ -49,6 +52,17 @@ pub enum Split {
     Total,
     /// For each.
     Each,
+}
+
+/// What becomes of memory that virtual machines were promised and the plan's budget doesn't have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemoryHold {
+    /// They get what they were promised.
+    #[default]
+    Promised,
+    /// All together they are held to the budget, their QEMUs included: what there is no room for goes to a disk.
+    Limited,
 }
 
 /// In which order systems and their services start.
@@ -198,6 +212,15 @@ impl Cell {
             EnvironmentKind::Vm(vm) => vm.memory,
             EnvironmentKind::Native | EnvironmentKind::Container => self.part_of_memory(budget),
         }
+    }
+
+    /// Memory that its virtual machines are held to together; `None` where each gets what it was promised.
+    #[must_use]
+    pub fn memory_limit(&self, budget: &Budget) -> Option<Bytes> {
+        let is_guest = |kind: &EnvironmentKind| matches!(kind, EnvironmentKind::Vm(_)) && !kind.is_pair();
+        let guests = self.environments().any(|environment| is_guest(&environment.kind));
+        let limited = guests && self.systems.memory == MemoryHold::Limited;
+        limited.then(|| self.promised(budget).memory_budget)
     }
 
     /// What its systems are promised of the budget.

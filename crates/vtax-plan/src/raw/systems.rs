@@ -19,6 +19,8 @@ raw! {
         default budget: SplitRaw = "total",
         /// Whether rates and connections are of all systems together (`total`) or of each (`each`).
         default load: SplitRaw = "total",
+        /// Whether virtual machines get all memory they are promised (`promised`), or are held to `budget` together (`limited`).
+        default memory: MemoryHoldRaw = "promised",
         /// In which order systems and services start: `together`, `one-by-one`, or a time from one start to the next.
         default start: StartRaw = "together",
     }
@@ -53,6 +55,11 @@ words! {
     SplitRaw(model::Split) = "choice", "choices" {
         "total": Total, "For all systems together.";
         "each": Each, "For each system.";
+    }
+    /// What becomes of memory that virtual machines were promised and the budget doesn't have.
+    MemoryHoldRaw(model::MemoryHold) = "choice", "choices" {
+        "promised": Promised, "They get it.";
+        "limited": Limited, "All together are held to the budget: what there is no room for goes to a disk.";
     }
     /// What a system beside others is there for.
     RoleRaw(model::Role) = "role", "roles" {

@@ -93,6 +93,7 @@ pub(super) fn sets(raw: &PlanRaw, report: &mut Report) -> Vec<Named<Systems>> {
         name: String::new(),
         budget: consolidation.budget.value.0,
         load: consolidation.load.value.0,
+        memory: consolidation.memory.value.0,
         start,
         beside: Vec::new(),
     };

@@ -21,6 +21,8 @@ pub(super) struct Pressure {
     /// Share of the time in which some task waited for memory.
     pub(super) memory_wait: Option<f64>,
     pub(super) swapped_pages: f64,
+    /// How often the systems met the limit of the memory that they have together; `None` where there is no such limit.
+    pub(super) at_limit: Option<f64>,
     /// The busiest worker's share of its CPU.
     pub(super) generator: Option<f64>,
 }
@@ -38,6 +40,7 @@ impl Pressure {
             steal: median(fact("host.steal")),
             memory_wait: median(fact("host.memory_wait")),
             swapped_pages: fact("host.swapped_pages").into_iter().fold(0.0, f64::max),
+            at_limit: median(fact("systems.memory_at_limit")),
             generator: median(generator.collect()),
         }
     }
@@ -51,6 +54,11 @@ impl Pressure {
             short.push(format!(
                 "the generator, whose busiest worker used {} of its CPU",
                 share(self.generator)
+            ));
+        }
+        if let Some(times) = self.at_limit.filter(|times| *times > 0.0) {
+            short.push(format!(
+                "memory: the systems met the limit of what they have together {times:.0} times"
             ));
         }
         if self.swapped_pages > 0.0 {
@@ -95,6 +103,7 @@ mod tests {
             steal: Some(0.0),
             memory_wait: Some(0.0),
             swapped_pages: 0.0,
+            at_limit: Some(0.0),
             generator: Some(0.2),
         };
         assert!(quiet.words().starts_with("nothing that is counted: the systems' CPUs were 40.0 % busy"));
@@ -106,6 +115,8 @@ mod tests {
             words.starts_with("memory: the host swapped 12 pages; memory: tasks waited for it 50.0 %"),
             "{words}"
         );
+        let limited = Pressure { at_limit: Some(40.0), ..quiet };
+        assert_eq!(limited.words(), "memory: the systems met the limit of what they have together 40 times");
         let generator = Pressure { generator: Some(0.99), ..quiet };
         assert!(generator.words().starts_with("the generator, whose busiest worker used 99.0 %"));
         assert!(Pressure::default().words().contains("CPUs were not known busy"));

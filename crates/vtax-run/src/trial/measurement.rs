@@ -9,6 +9,7 @@ use vtax_probe::Snapshot;
 use vtax_probe::noise::{FOREIGN_SHARE, HostState, disturbance, disturbance_by_the_machine};
 use vtax_probe::others::{Census, Others};
 use vtax_store::record::InvalidReason;
+use vtax_sys::cgroup::Usage;
 use vtax_sys::clock::unix_ms;
 use vtax_units::Nanos;
 
@@ -74,8 +75,10 @@ impl Measurement {
             partner,
             started_unix_ms: unix_ms(),
         };
+        let limit_start = site.testbed.memory_together();
         let measured = instrument.measure(&mut site, order).map_err(broken)?;
-        let facts = testbed.path_facts();
+        let mut facts = testbed.path_facts();
+        facts.extend(limit_facts(limit_start, testbed.memory_together()));
         let mut found = Self { measured, facts, snapshots: Vec::new(), disturbed: None };
         // Probes that fail cost the breakdown, not the trial.
         let answered = Answered {
@@ -135,15 +138,18 @@ impl Measurement {
         let all = disturbance(&probes.host_start, host_end, &probes.sut_cpus, Nanos::ZERO);
         let wall = host_end.snapshot.at.saturating_sub(probes.host_start.snapshot.at);
         let wall = (wall.0 as f64 * probes.sut_cpus.len() as f64).max(1.0);
-        let facts = [
+        let mut facts = vec![
             // Nobody's own taken off, what is others' is all.
             ("host.sut_cpus_busy", format!("{:.4}", all.foreign)),
             ("host.sut_cpus_used", format!("{:.4}", ours.0 as f64 / wall)),
             ("host.steal", format!("{:.4}", all.steal)),
             ("host.swapped_pages", all.swapped_pages.to_string()),
-            ("host.memory_wait", format!("{:.4}", all.memory_wait)),
         ];
-        self.facts.extend(facts.map(|(name, value)| (name.to_owned(), value)));
+        // Without it nothing is known, which isn't the same as no wait.
+        if probes.host_start.memory_waits.is_some() && host_end.memory_waits.is_some() {
+            facts.push(("host.memory_wait", format!("{:.4}", all.memory_wait)));
+        }
+        self.facts.extend(facts.into_iter().map(|(name, value)| (name.to_owned(), value)));
     }
 
     /// Memory and stolen time of each system that has an observation of its own.
@@ -169,6 +175,15 @@ impl Measurement {
             };
         }
     }
+}
+
+/// How much of the memory that systems had together they used, and how often they met its limit between these.
+fn limit_facts(start: Option<Usage>, end: Option<Usage>) -> Vec<(String, String)> {
+    let Some((start, end)) = start.zip(end) else { return Vec::new() };
+    let met = start.at_limit.zip(end.at_limit).map(|(start, end)| end.saturating_sub(start));
+    let met = met.map(|times| ("systems.memory_at_limit".to_owned(), times.to_string()));
+    let used = end.memory.map(|memory| ("systems.memory_used".to_owned(), memory.0.to_string()));
+    met.into_iter().chain(used).collect()
 }
 
 /// Waits for the partner, where there is one.

@@ -176,9 +176,13 @@ impl<'a> Trial<'a> {
         Ok(targets)
     }
 
-    /// What there is to say of several systems: how many, what they were promised, how long each took to boot.
+    /// What there is to say of several systems: how many, what they were promised, how long each took to boot; and of any
+    /// number that is held to memory together, to how much.
     fn note_systems(&mut self, testbed: &Testbed, boots: &[Nanos]) {
         let cell = self.setting.order.cell;
+        if let Some(limit) = cell.memory_limit(self.setting.budget) {
+            self.record.facts.insert("systems.memory_limit".into(), limit.0.to_string());
+        }
         if !cell.is_several() {
             return;
         }

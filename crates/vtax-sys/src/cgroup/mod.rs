@@ -73,6 +73,8 @@ pub struct Usage {
     pub memory_peak: Option<Bytes>,
     /// Processes that were killed for exceeding the limit.
     pub killed: Option<u64>,
+    /// How often the limit was met and something had to go.
+    pub at_limit: Option<u64>,
 }
 
 /// The group of one node.
@@ -238,6 +240,49 @@ impl RunGroups {
         NodeGroup { cpuset: of(&self.cpuset), memory: of(&self.memory) }
     }
 
+    /// Groups below a group of this name, which holds all of them together to so much memory. It goes with the run's; until
+    /// then it can be had again, with another limit.
+    ///
+    /// # Errors
+    ///
+    /// Where memory can't be limited here, or the limit is refused.
+    pub fn together(&self, name: &str, memory: Bytes) -> Result<Self> {
+        let group = self.made_by_runtime(name);
+        let Some((dir, unified)) = &group.memory else {
+            let what = "no memory control group can be used here".to_owned();
+            return Err(SysError::Unexpected { operation: "limit memory", what });
+        };
+        group.make(&Limits::default())?;
+        if *unified {
+            for controller in [Controller::Memory, Controller::Cpuset] {
+                let offered = self.place_of(controller).map_or(Ok(()), |_| v2::offer(dir, controller));
+                offered.map_err(|what| SysError::Unexpected { operation: "limit memory", what })?;
+            }
+        } else {
+            // Refused where it is so already, and where groups are below it, which then have it from before.
+            let _ = write_if_there(&dir.join("memory.use_hierarchy"), "1");
+        }
+        let file = if *unified { "memory.max" } else { "memory.limit_in_bytes" };
+        write(&dir.join(file), &memory.0.to_string())?;
+        let below = |place: &Option<Place>| {
+            let inside = |p: &Place| Place {
+                dir: p.dir.join(name),
+                unified: p.unified,
+                oci: format!("{}/{name}", p.oci),
+            };
+            place.as_ref().map(inside)
+        };
+        let (cpuset, memory) = (below(&self.cpuset), below(&self.memory));
+        Ok(Self { cpuset, memory, trees: Vec::new(), unified: None, home: None, ..self.clone() })
+    }
+
+    const fn place_of(&self, controller: Controller) -> Option<&Place> {
+        match controller {
+            Controller::Cpuset => self.cpuset.as_ref(),
+            Controller::Memory => self.memory.as_ref(),
+        }
+    }
+
     /// Makes the group of `node` with these limits, on the controllers that can be used.
     ///
     /// # Errors
@@ -369,10 +414,15 @@ impl NodeGroup {
             ["memory.usage_in_bytes", "memory.max_usage_in_bytes", "memory.oom_control"]
         };
         let number = |file: &str| read(&dir.join(file)).ok()?.parse().ok().map(Bytes);
-        let killed = read(&dir.join(events)).ok().and_then(|text| {
-            text.lines().find_map(|l| l.strip_prefix("oom_kill ")).and_then(|n| n.trim().parse().ok())
-        });
-        Usage { memory: number(now), memory_peak: number(peak), killed }
+        let event = |name: &str| -> Option<u64> {
+            let text = read(&dir.join(events)).ok()?;
+            text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
+        };
+        let at_limit = match *unified {
+            true => event("max "),
+            false => read(&dir.join("memory.failcnt")).ok().and_then(|count| count.parse().ok()),
+        };
+        Usage { memory: number(now), memory_peak: number(peak), killed: event("oom_kill "), at_limit }
     }
 
     /// Kills what is left in the group and removes it.
