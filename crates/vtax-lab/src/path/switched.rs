@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use vtax_plan::model::{EnvironmentKind, NetPath, StartOrder, VmOptions};
+use vtax_plan::model::{EnvironmentKind, NetPath, StartOrder, VmOptions, Wiring};
 
 use super::parts::PathParts;
 use super::routers::Row;
@@ -71,7 +71,8 @@ pub(super) fn build(
     path: &NetPath,
     make: impl FnOnce(&mut Site<'_>, &mut Fabric, &NetPath) -> Result<Switches>,
 ) -> Result<Built> {
-    let near = LinkProperties::of(path);
+    let wire = LinkProperties::of(path);
+    let near = shared(path);
     let mut fabric = site.fabric()?;
     let mut parts = PathParts::default();
     parts.add_facts(site.prove(path)?.facts());
@@ -82,7 +83,7 @@ pub(super) fn build(
         parts.emulator = Some(switches.emulate(&mut fabric, emulation, site, near)?);
     }
     let client = plug_client(site, &mut fabric, &mut switches, near)?;
-    let far = if switches.unlimited_far { near.unlimited() } else { near };
+    let far = if switches.unlimited_far && path.wires == Wiring::Shared { wire.unlimited() } else { wire };
     let far = LinkProperties { mtu: path.sut_mtu.unwrap_or(path.mtu), ..far };
     let mut suts: Vec<Placed> = Vec::with_capacity(site.suts.len());
     for number in 0..site.suts.len() {
@@ -104,6 +105,15 @@ pub(super) fn build(
         parts,
         fabric: Some(fabric),
     })
+}
+
+/// The links of a path that all systems share: without a limit where each has a wire of its own.
+pub(super) fn shared(path: &NetPath) -> LinkProperties {
+    let wire = LinkProperties::of(path);
+    match path.wires {
+        Wiring::Shared => wire,
+        Wiring::Own => wire.unlimited(),
+    }
 }
 
 /// Waits until the next system may start: after the one before, in a row.
