@@ -139,8 +139,7 @@ impl Lab {
         self.groups().is_some_and(RunGroups::holds_memory)
     }
 
-    /// Holds virtual machines built from now on to so much memory together, in a group of this name; returns the group, to
-    /// read from.
+    /// Holds virtual machines built from now on to so much memory together, in a group of this name; returns the group.
     pub(crate) fn hold_together(&mut self, name: &str, memory: Bytes) -> Result<NodeGroup> {
         let what = || format!("limit virtual machines to {memory} together");
         let groups = self.options.groups.as_ref().ok_or(LabError::NoGroups { what: "memory" })?;

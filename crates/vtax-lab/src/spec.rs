@@ -40,7 +40,7 @@ impl NodeSpec {
 /// Memory that virtual machines have together, whatever each was promised.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Together {
-    /// So much, their QEMUs included.
+    /// So much, without what their QEMUs have of their own.
     pub memory: Bytes,
     /// Directory of the host for the files that hold what there is no room for.
     pub directory: PathBuf,

@@ -2,20 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 use vtax_plan::model::{EnvironmentKind, NetPath, VirtualDisk};
 use vtax_sys::cgroup::{NodeGroup, Usage};
 use vtax_sys::netlink::LinkStats;
 use vtax_sys::sched;
-use vtax_units::CpuSet;
+use vtax_units::{Bytes, CpuSet};
 
-use crate::budget::{Allocation, Division, allocate, divide};
+use crate::budget::{Allocation, Division, QEMU_OVERHEAD, allocate, divide};
 use crate::error::{LabError, Result, While};
 use crate::fabric::Fabric;
 use crate::lab::Lab;
 use crate::node::Node;
 use crate::path::{self, Built, Cable, Capture, End, PathParts, PathSwitch, Placed, Site};
 use crate::spec::{DiskSpec, NodeSpec, Slot, SutCpus, TestbedSpec};
+
+/// How long it may take to take memory away from guests, which is written to a disk.
+const HELD_WITHIN: Duration = Duration::from_secs(60);
 
 /// The testbed of one trial; taken down when dropped.
 #[derive(Debug)]
@@ -36,8 +40,15 @@ pub struct Testbed {
     cable: Option<Cable>,
     parts: PathParts,
     fabric: Option<Fabric>,
-    /// The group that holds the virtual machines under test together.
-    together: Option<NodeGroup>,
+    together: Option<Held>,
+}
+
+/// What holds the virtual machines under test to memory together.
+#[derive(Debug)]
+struct Held {
+    group: NodeGroup,
+    /// The guests' memory, without their QEMUs'.
+    memory: Bytes,
 }
 
 /// One system under test.
@@ -81,14 +92,28 @@ impl Testbed {
         self.parts = PathParts::default();
         errors.extend(self.fabric.take().and_then(|f| f.destroy().err()));
         let what = || "remove the group that limited the systems together".to_owned();
-        errors.extend(self.together.take().and_then(|group| group.remove().during(what).err()));
+        errors.extend(self.together.take().and_then(|held| held.group.remove().during(what).err()));
         errors
     }
 
     /// What the virtual machines under test use of the memory that they have together; `None` where each has its own.
     #[must_use]
     pub fn memory_together(&self) -> Option<Usage> {
-        self.together.as_ref().map(NodeGroup::usage)
+        self.together.as_ref().map(|held| held.group.usage())
+    }
+
+    /// Holds the virtual machines under test to the memory that they have together, from now on: until then they may take
+    /// what booting takes. What their QEMUs have of their own is beside it, and returned.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel can't take away what they have beyond that.
+    pub fn hold_memory(&self) -> Result<Option<Bytes>> {
+        let Some(Held { group, memory }) = &self.together else { return Ok(None) };
+        let own = group.anonymous().unwrap_or(Bytes(0));
+        let what = || format!("hold the virtual machines to {memory} together");
+        group.limit_memory(Bytes(memory.0.saturating_add(own.0)), HELD_WITHIN).during(what)?;
+        Ok(Some(own))
     }
 
     /// What there is to say about the path now: what it is made of, what its proof measured, what was lost on
@@ -194,10 +219,15 @@ impl Lab {
                 _ => None,
             },
         });
-        let together = spec.together.as_ref();
-        let together = together
-            .map(|together| self.hold_together(&slot.node_name("systems", 0), together.memory))
-            .transpose()?;
+        let together = match &spec.together {
+            Some(together) => {
+                let memory = together.memory;
+                let most = QEMU_OVERHEAD.0.saturating_mul(spec.suts.len() as u64);
+                let most = Bytes(memory.0.saturating_add(most));
+                Some(Held { group: self.hold_together(&slot.node_name("systems", 0), most)?, memory })
+            }
+            None => None,
+        };
         let mut site = Site {
             client: on_client("client", 0),
             routers: (0..spec.routers).map(|number| on_client("router", number)).collect(),

@@ -181,7 +181,8 @@ fn too_many_guests(cell: &Cell, limit: Option<Bytes>, available: Bytes) -> Optio
     };
     let guests: Vec<u64> = cell.environments().filter_map(memory).collect();
     let needed = guests.iter().fold(0, |sum: u64, memory| sum.saturating_add(*memory));
-    let needed = limit.map_or(needed, |limit| needed.min(limit.0));
+    let of_qemus = QEMU_MEMORY.0.saturating_mul(guests.len() as u64);
+    let needed = limit.map_or(needed, |limit| needed.min(limit.0.saturating_add(of_qemus)));
     let mib = |bytes: u64| bytes >> 20;
     (needed > available.0).then(|| {
         format!(

@@ -71,7 +71,8 @@ fn several_groups_are_held_together() {
         greedy.wait().unwrap();
         println!("{:?}", both.usage());
         assert!(both.usage().at_limit.is_none_or(|times| times > 0));
-        inside.together("systems", Bytes::from_mib(128)).unwrap();
+        assert!(both.anonymous().is_none_or(|own| own < Bytes::from_mib(64)), "{:?}", both.anonymous());
+        both.limit_memory(Bytes::from_mib(128), Duration::from_secs(1)).unwrap();
         assert_eq!(both.enforced().unwrap().memory, Some(Bytes::from_mib(128)));
         node.remove().unwrap();
         both.remove().unwrap();

@@ -61,7 +61,7 @@ pub enum MemoryHold {
     /// They get what they were promised.
     #[default]
     Promised,
-    /// All together they are held to the budget, their QEMUs included: what there is no room for goes to a disk.
+    /// All together they are held to the budget while they are measured: what there is no room for goes to a disk.
     Limited,
 }
 

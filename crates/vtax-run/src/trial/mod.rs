@@ -143,6 +143,7 @@ impl<'a> Trial<'a> {
         let targets = self.start_services(&agents, testbed, &provisioning)?;
         self.note_places(testbed, targets[0], &agents.sources);
         self.note_systems(testbed, &agents.boots);
+        self.hold_memory(testbed)?;
         self.protect(&testbed.the_sut().node)?;
         self.measure(&agents, testbed, (&targets, &provisioning), partner)?;
         self.judge_service();
@@ -176,13 +177,20 @@ impl<'a> Trial<'a> {
         Ok(targets)
     }
 
-    /// What there is to say of several systems: how many, what they were promised, how long each took to boot; and of any
-    /// number that is held to memory together, to how much.
+    /// Holds virtual machines to the memory that they have together, where the plan limits it.
+    fn hold_memory(&mut self, testbed: &Testbed) -> Result<(), Failed> {
+        let Some(limit) = self.setting.order.cell.memory_limit(self.setting.budget) else { return Ok(()) };
+        self.setting.phase("taking memory away");
+        let own = testbed.hold_memory().map_err(|e| Failed::of(InvalidReason::TestbedFailed, &e))?;
+        let facts = &mut self.record.facts;
+        facts.insert("systems.memory_limit".into(), limit.0.to_string());
+        facts.extend(own.map(|own| ("systems.memory_of_qemus".to_owned(), own.0.to_string())));
+        Ok(())
+    }
+
+    /// What there is to say of several systems: how many, what they were promised, how long each took to boot.
     fn note_systems(&mut self, testbed: &Testbed, boots: &[Nanos]) {
         let cell = self.setting.order.cell;
-        if let Some(limit) = cell.memory_limit(self.setting.budget) {
-            self.record.facts.insert("systems.memory_limit".into(), limit.0.to_string());
-        }
         if !cell.is_several() {
             return;
         }
