@@ -130,6 +130,7 @@ fn record(cell: &Cell, measure: &Measure, repetition: u32) -> TrialRecord {
             .map(|(k, v)| (k.to_owned(), v.to_owned()))
             .into();
     facts.extend((0..count).map(|n| (format!("{}.boot_ns", name(n)), (3_000_000_000 * count).to_string())));
+    facts.extend((0..count).map(|n| (format!("{}.boot_cpu_ns", name(n)), "2000000000".to_owned())));
     TrialRecord {
         observations,
         validity: Validity::Valid,

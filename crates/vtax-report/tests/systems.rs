@@ -25,6 +25,10 @@ fn the_knee_is_found_and_what_it_was_made_of_is_said() {
             || page.contains("CPUs were 98.0 % busy")
     );
     assert!(page.contains("1536MiB of 512MiB"), "memory promised beside the budget");
+    assert!(
+        page.contains("; booting took ") && page.contains(" times the CPU time."),
+        "a boot storm's CPU time"
+    );
     assert!(page.contains("Study, table IV") && page.contains("This run, vm (TCG)"));
     let table = fs::read_to_string(run.path().join("csv/systems.csv")).unwrap();
     // Two, three, four and six systems in five trials; of one there is only the whole.

@@ -114,12 +114,20 @@ fn knee(context: &Context, curve: &Curve<'_>, measure: &str) -> Option<String> {
     Some(format!("{words}. By the counters, what there was too little of with {beyond}: {short}."))
 }
 
-/// How long all took to be up, against one.
+/// CPU time that a trial's virtual machines had used when all were up; `None` where there were none.
+fn boot_cpu(trial: &TrialRecord) -> Option<f64> {
+    let all = trial.facts.iter().filter(|(name, _)| name.ends_with(".boot_cpu_ns"));
+    let sum: f64 = all.filter_map(|(_, ns)| ns.parse::<f64>().ok()).sum();
+    (sum > 0.0).then_some(sum)
+}
+
+/// How long all took to be up, and what of the CPUs, against one.
 fn boots(data: &RunData, curve: &Curve<'_>) -> Option<String> {
-    let of = |cell: &&Cell| {
+    let middle = |cell: &Cell, of: fn(&TrialRecord) -> Option<f64>| {
         let valid = data.trials.iter().filter(|t| t.cell == cell.id && t.validity == Validity::Valid);
-        median(valid.map(|trial| trial.timings.testbed.0 as f64).collect())
+        median(valid.filter_map(of).collect())
     };
+    let of = |cell: &Cell| middle(cell, |trial| Some(trial.timings.testbed.0 as f64));
     let (fewest, most) = (curve.cells.first()?, curve.cells.last()?);
     let (few, many) = (of(fewest)?, of(most)?);
     let counts = (fewest.environment.count, most.environment.count);
@@ -131,15 +139,18 @@ fn boots(data: &RunData, curve: &Curve<'_>) -> Option<String> {
         StartOrder::OneByOne => "one after the other".to_owned(),
         StartOrder::Gap(gap) => format!("one every {gap}"),
     };
+    let cpu = middle(fewest, boot_cpu).zip(middle(most, boot_cpu));
+    let cpu = cpu.map(|(few, many)| format!("; booting took {} times the CPU time", fixed(many / few)));
     Some(format!(
-        "{}: a testbed of {} stood after {}, one of {} after {} ({} times as long, for {} times the systems), started {order}.",
+        "{}: a testbed of {} stood after {}, one of {} after {} ({} times as long, for {} times the systems), started {order}{}.",
         curve.label,
         counts.0,
         duration(few),
         counts.1,
         duration(many),
         fixed(many / few),
-        fixed(f64::from(counts.1) / f64::from(counts.0.max(1)))
+        fixed(f64::from(counts.1) / f64::from(counts.0.max(1))),
+        cpu.unwrap_or_default()
     ))
 }
 

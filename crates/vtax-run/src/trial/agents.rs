@@ -11,6 +11,7 @@ use vtax_lab::{Node, Testbed};
 use vtax_plan::model::{Cell, Service, StartOrder};
 use vtax_store::record::InvalidReason;
 use vtax_sys::chain;
+use vtax_sys::cpu_clock::process_cpu;
 use vtax_units::Nanos;
 
 use super::heard::Heard;
@@ -26,8 +27,16 @@ pub(super) struct Agents {
     pub(super) suts: Vec<Client>,
     /// Addresses of the client, where the workload asks for more than one.
     pub(super) sources: Vec<IpAddr>,
-    /// From each system's start until its agent had answered and its interfaces were up.
-    pub(super) boots: Vec<Nanos>,
+    /// How each system came up.
+    pub(super) boots: Vec<Boot>,
+}
+
+/// How a system came up.
+pub(super) struct Boot {
+    /// From its start until its agent had answered and its interfaces were up.
+    pub(super) took: Nanos,
+    /// CPU time that its QEMU had used when all systems were up; `None` where it has none.
+    pub(super) cpu: Option<Nanos>,
 }
 
 /// What an agent answered at first.
@@ -65,8 +74,12 @@ impl Agents {
         let mut boots = Vec::with_capacity(suts.len());
         for (greeted, sut) in greet_all(&suts, testbed).into_iter().zip(&testbed.suts) {
             let greeted = greeted.map_err(|e| refused(&e, &sut.node))?;
-            let started = sut.node.vm().map_or(began, vtax_vm::Vm::started);
-            boots.push(greeted.ready.saturating_duration_since(started).into());
+            let vm = sut.node.vm();
+            let started = vm.map_or(began, vtax_vm::Vm::started);
+            boots.push(Boot {
+                took: greeted.ready.saturating_duration_since(started).into(),
+                cpu: vm.and_then(|vm| process_cpu(vm.pid())),
+            });
             nodes.insert(name(&sut.node), greeted.facts);
         }
         Ok(Self { client, suts, sources, boots })

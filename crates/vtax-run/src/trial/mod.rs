@@ -18,14 +18,13 @@ use vtax_store::failover::{Spell, Unplanned};
 use vtax_store::record::{Finding, InvalidReason, Observation, TrialRecord, Validity};
 use vtax_store::{StoreError, TrialWriter};
 use vtax_sys::chain;
-use vtax_units::Nanos;
 
 use crate::barrier::Party;
 use crate::failover::{Meter, mode_of};
 use crate::family;
 use crate::probes::role;
 use crate::systems;
-use agents::{Agents, without_server};
+use agents::{Agents, Boot, without_server};
 use heard::Heard;
 use measurement::Measurement;
 
@@ -188,9 +187,15 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// What there is to say of several systems: how many, what they were promised, how long each took to boot.
-    fn note_systems(&mut self, testbed: &Testbed, boots: &[Nanos]) {
+    /// What there is to say of several systems: how many, what they were promised, how long each took to boot; and of any
+    /// number what that took of the CPUs.
+    fn note_systems(&mut self, testbed: &Testbed, boots: &[Boot]) {
         let cell = self.setting.order.cell;
+        for (sut, boot) in testbed.suts.iter().zip(boots) {
+            let cpu =
+                boot.cpu.map(|cpu| (format!("{}.boot_cpu_ns", role(sut.node.name())), cpu.0.to_string()));
+            self.record.facts.extend(cpu);
+        }
         if !cell.is_several() {
             return;
         }
@@ -200,7 +205,7 @@ impl<'a> Trial<'a> {
         facts.insert("systems.promised".into(), promised.words());
         facts.insert("systems.memory_ratio".into(), format!("{:.3}", promised.memory_ratio()));
         for (sut, boot) in testbed.suts.iter().zip(boots) {
-            facts.insert(format!("{}.boot_ns", role(sut.node.name())), boot.0.to_string());
+            facts.insert(format!("{}.boot_ns", role(sut.node.name())), boot.took.0.to_string());
             facts.insert(format!("{}.cpus", role(sut.node.name())), sut.cpus.to_string());
         }
     }
@@ -356,6 +361,8 @@ fn judge_disturbance(validity: Validity, disturbed: Option<String>) -> Validity 
 
 #[cfg(test)]
 mod tests {
+    use vtax_units::Nanos;
+
     use super::*;
 
     #[test]
