@@ -69,6 +69,7 @@ fn a_neighbours_cost_is_a_tax_in_words() {
     assert!((found.tax.unwrap() - 2.0).abs() < 0.1, "{:?}", found.tax);
     let page = fs::read_to_string(run.path().join("report.html")).unwrap();
     assert!(page.contains("id=\"neighbours\"") && page.contains("beside busy"));
+    assert!(page.contains("busiest worker used 20.0 % of its CPU."), "whose doing it may be");
     let table = fs::read_to_string(run.path().join("csv/systems.csv")).unwrap();
     assert!(table.lines().any(|line| line.contains(",sut-2,neighbour,")), "{table}");
     // What disturbs is no part of what is measured.

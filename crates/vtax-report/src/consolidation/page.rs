@@ -160,10 +160,20 @@ pub(super) fn neighbours(context: &Context) -> Markup {
     for comparison in &context.summary.comparisons {
         if is_of_neighbours(&context.data, comparison) {
             m.open("p", &[("class", "verdict-words")]);
-            m.add(&badge(comparison.verdict)).text(" ").text(&explain(&context.data, comparison)).close("p");
+            let words = format!(" {}{}", explain(&context.data, comparison), generator(context, comparison));
+            m.add(&badge(comparison.verdict)).text(&words).close("p");
         }
     }
     m
+}
+
+/// How busy the generator was, which asks the neighbour too: what it has no time for looks like the neighbour's doing.
+fn generator(context: &Context, comparison: &Comparison) -> String {
+    let cell = context.data.cell(&comparison.cell);
+    let busiest = cell.and_then(|cell| pressure(context, cell, &comparison.measure).generator);
+    busiest.map_or_else(String::new, |busiest| {
+        format!(" The generator's busiest worker used {} of its CPU.", quantity(busiest, "1"))
+    })
 }
 
 /// Whether a comparison is of two sets of systems, in a metric of the first table.
