@@ -244,7 +244,10 @@ fn overcommitted(cell: &Cell, plan: &Plan) -> Option<String> {
     let promised = cell.promised(&plan.budget);
     (cell.is_several() && promised.memory > promised.memory_budget).then(|| {
         let (name, count) = (&cell.environment.name, cell.system_count());
-        format!("`{name}`, {count} systems: memory is overcommitted, {}", promised.words())
+        let held =
+            cell.memory_limit(&plan.budget).map(|limit| format!("; they are held to {limit} together"));
+        let (words, held) = (promised.words(), held.unwrap_or_default());
+        format!("`{name}`, {count} systems: memory is overcommitted, {words}{held}")
     })
 }
 

@@ -123,6 +123,8 @@ fn machines_are_held_to_the_budget_together_where_that_is_asked_for() {
         let limit = guest.then(|| Bytes::from_mib(768));
         assert_eq!(cell.memory_limit(&limited.budget), limit, "{}", cell.id);
     }
+    let told = cautions(&limited, &estimate(&limited, &Assumptions::KVM)).join("\n");
+    assert!(told.contains("; they are held to 768MiB together"), "{told}");
     let wrong = errors(PLAN, &["consolidation.memory=limit"]);
     assert!(wrong.contains("limited"), "{wrong}");
 }

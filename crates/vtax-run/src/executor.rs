@@ -184,10 +184,16 @@ fn too_many_guests(cell: &Cell, limit: Option<Bytes>, available: Bytes) -> Optio
     let of_qemus = QEMU_MEMORY.0.saturating_mul(guests.len() as u64);
     let needed = limit.map_or(needed, |limit| needed.min(limit.0.saturating_add(of_qemus)));
     let mib = |bytes: u64| bytes >> 20;
+    let way_out = match limit {
+        Some(_) => "less `budget.sut_memory`, which holds them together",
+        None => {
+            "less `memory` for each, or `consolidation: {memory: limited}`, which holds them to the budget"
+        }
+    };
     (needed > available.0).then(|| {
         format!(
             "{} virtual machines need {} MiB of memory with their QEMUs, and this host has {} MiB available: fewer of \
-             them, or less `memory` for each",
+             them, or {way_out}",
             guests.len(),
             mib(needed),
             mib(available.0)
@@ -362,5 +368,29 @@ impl Executor for LabExecutor {
             let version = runtime.clone();
             provenance.container_runtime = Some(ProgramFacts { version, ..ProgramFacts::default() });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guests_that_do_not_fit_are_refused_with_the_numbers() {
+        let text = "vtax: 1\nname: t\nbaseline: vm\nenvironments: [{vm: {count: 3, memory: 1GiB}}]\nservices: http\n\
+                    workload: {http: {target: /bytes/100}}\nmeasure: throughput\nbudget: {sut_memory: 512MiB}\n";
+        let none: &[&str] = &[];
+        let plan =
+            vtax_plan::parse("p", text.as_bytes(), none).unwrap_or_else(|e| panic!("{}", e.to_text(false)));
+        let of = |limit, available| too_many_guests(&plan.cells[0], limit, Bytes::from_mib(available));
+        let refused = of(None, 2048).expect("3 GiB don't fit into 2");
+        assert!(
+            refused.contains("3 virtual machines need 3264 MiB") && refused.contains("has 2048 MiB"),
+            "{refused}"
+        );
+        assert!(refused.contains("`consolidation: {memory: limited}`"), "{refused}");
+        assert_eq!(of(None, 3300), None);
+        assert_eq!(of(Some(Bytes::from_mib(512)), 2048), None, "held to the budget they do");
+        assert!(of(Some(Bytes::from_mib(512)), 512).is_some_and(|why| why.contains("need 704 MiB")));
     }
 }
