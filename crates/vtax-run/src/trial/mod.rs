@@ -201,6 +201,9 @@ impl<'a> Trial<'a> {
         }
         let promised = cell.promised(self.setting.budget);
         let facts = &mut self.record.facts;
+        // Where it isn't 0, guests' equal pages may be one.
+        let merging = std::fs::read_to_string("/sys/kernel/mm/ksm/run").ok();
+        facts.extend(merging.map(|run| ("host.ksm".to_owned(), run.trim().to_owned())));
         facts.insert("systems.count".into(), cell.system_count().to_string());
         facts.insert("systems.promised".into(), promised.words());
         facts.insert("systems.memory_ratio".into(), format!("{:.3}", promised.memory_ratio()));
