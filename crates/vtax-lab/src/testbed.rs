@@ -16,7 +16,7 @@ use crate::fabric::Fabric;
 use crate::lab::Lab;
 use crate::node::Node;
 use crate::path::{self, Built, Cable, Capture, End, PathParts, PathSwitch, Placed, Site};
-use crate::spec::{DiskSpec, NodeSpec, Slot, SutCpus, TestbedSpec};
+use crate::spec::{DiskSpec, NodeSpec, Slot, SutCpus, TestbedSpec, Together};
 
 /// How long it may take to take memory away from guests, which is written to a disk.
 const HELD_WITHIN: Duration = Duration::from_secs(60);
@@ -219,15 +219,7 @@ impl Lab {
                 _ => None,
             },
         });
-        let together = match &spec.together {
-            Some(together) => {
-                let memory = together.memory;
-                let most = QEMU_OVERHEAD.0.saturating_mul(spec.suts.len() as u64);
-                let most = Bytes(memory.0.saturating_add(most));
-                Some(Held { group: self.hold_together(&slot.node_name("systems", 0), most)?, memory })
-            }
-            None => None,
-        };
+        let together = self.hold(spec, slot)?;
         let mut site = Site {
             client: on_client("client", 0),
             routers: (0..spec.routers).map(|number| on_client("router", number)).collect(),
@@ -242,6 +234,14 @@ impl Lab {
         let mut notes = site.notes;
         notes.extend(limits_notes(&built.suts));
         Ok(Testbed { together, ..testbed(spec, built, sets, (allocation, notes)) })
+    }
+
+    /// Makes what holds virtual machines to memory together, with room for booting, where they have it together.
+    fn hold(&mut self, spec: &TestbedSpec, slot: Slot) -> Result<Option<Held>> {
+        let Some(Together { memory, .. }) = spec.together else { return Ok(None) };
+        let most = QEMU_OVERHEAD.0.saturating_mul(spec.suts.len() as u64);
+        let most = Bytes(memory.0.saturating_add(most));
+        Ok(Some(Held { group: self.hold_together(&slot.node_name("systems", 0), most)?, memory }))
     }
 }
 

@@ -57,7 +57,6 @@ fn main() {
         ("routed", routed::case),
         ("routed, IPv6", routed::ipv6),
         ("several systems under test", several::natives),
-        ("systems with wires of their own", several::own_wires),
         ("two services", several::services),
         ("a cut path carries nothing until it is restored", a_cut_path_carries_nothing),
         ("ovs", open_vswitch),

@@ -194,8 +194,7 @@ pub fn cautions(plan: &Plan, estimate: &Estimate) -> Vec<String> {
             cautions.push(format!("`{name}` has {vcpus} vCPUs, the other environments {cpus} CPUs"));
         }
     }
-    cautions.extend(plan.cells.iter().filter_map(|cell| overcommitted(cell, plan)).collect::<BTreeSet<_>>());
-    cautions.extend(left_out(plan));
+    cautions.extend(overcommitted(plan).into_iter().chain(left_out(plan)));
     let misfits = plan.cells.iter().filter_map(|cell| {
         let why = cell.service.kind.misfit(&cell.environment.kind, true)?;
         Some(format!("`{}` is not measured: {why}", cell.id))
@@ -239,16 +238,18 @@ pub fn cautions(plan: &Plan, estimate: &Estimate) -> Vec<String> {
     cautions
 }
 
-/// What a cell's systems are promised, where that is more memory than there is in the budget.
-fn overcommitted(cell: &Cell, plan: &Plan) -> Option<String> {
-    let promised = cell.promised(&plan.budget);
-    (cell.is_several() && promised.memory > promised.memory_budget).then(|| {
-        let (name, count) = (&cell.environment.name, cell.system_count());
-        let held =
-            cell.memory_limit(&plan.budget).map(|limit| format!("; they are held to {limit} together"));
-        let (words, held) = (promised.words(), held.unwrap_or_default());
-        format!("`{name}`, {count} systems: memory is overcommitted, {words}{held}")
-    })
+/// What cells' systems are promised, where that is more memory than there is in the budget.
+fn overcommitted(plan: &Plan) -> BTreeSet<String> {
+    let of = |cell: &Cell| {
+        let promised = cell.promised(&plan.budget);
+        (cell.is_several() && promised.memory > promised.memory_budget).then(|| {
+            let (name, count) = (&cell.environment.name, cell.system_count());
+            let held = cell.memory_limit(&plan.budget);
+            let held = held.map(|limit| format!("; they are held to {limit} together")).unwrap_or_default();
+            format!("`{name}`, {count} systems: memory is overcommitted, {}{held}", promised.words())
+        })
+    };
+    plan.cells.iter().filter_map(of).collect()
 }
 
 /// Requests in a trial that tell its 99th percentile: ten are beyond it.

@@ -42,8 +42,7 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
     let mut environments =
         raw.environments.as_ref().map(|e| sut::environments(&e.value, &raw.budget, parts, report));
     ft::level(environments.as_deref_mut().unwrap_or_default());
-    let paths = path::paths(&raw.paths.value, report);
-    let sets = systems::sets(raw, report);
+    let (paths, sets) = (path::paths(&raw.paths.value, report), systems::sets(raw, report));
     let services = services(raw, report);
     let workloads = raw.workload.as_ref().and_then(|w| families::workloads(w, report));
     if let (Some(workload), Some(services)) = (&raw.workload, &services) {

@@ -41,10 +41,11 @@ pub(crate) fn natives(lab: &mut Lab) {
     stage.end();
     let refused = lab.build(&two(&native, PathKind::Direct, SutCpus::Equal)).unwrap_err().to_string();
     assert!(refused.contains("`direct` joins one system under test, not 2"), "{refused}");
+    own_wires(lab);
 }
 
 /// Each system has a wire of its own to a client that has none.
-pub(crate) fn own_wires(lab: &mut Lab) {
+fn own_wires(lab: &mut Lab) {
     let two = two(&EnvironmentKind::Native, PathKind::Bridge, SutCpus::All);
     let path = NetPath { rate: Some(BitRate(200_000_000)), wires: Wiring::Own, ..two.path.clone() };
     let mut stage = Stage::build(lab, &TestbedSpec { path, ..two });

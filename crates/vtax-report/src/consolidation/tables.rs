@@ -1,6 +1,6 @@
 //! The chapter's tables: each system of each trial, and the figures over the number of systems.
 
-use super::curve;
+use super::curve::{self, Curve};
 use crate::context::Context;
 use crate::table::{Table, count, number, number_or_none, text, text_or_none};
 
@@ -10,6 +10,11 @@ pub(super) fn tables(context: &Context) -> Vec<Table> {
     if curves.is_empty() {
         return Vec::new();
     }
+    vec![over_counts(context, &curves), each(context)]
+}
+
+/// Each system of each trial.
+fn each(context: &Context) -> Table {
     let mut systems = Table::new(
         "systems",
         "Systems",
@@ -36,13 +41,18 @@ pub(super) fn tables(context: &Context) -> Vec<Table> {
             number_or_none(found.boot),
         ]);
     }
+    systems
+}
+
+/// Figures over the number of systems.
+fn over_counts(context: &Context, curves: &[Curve<'_>]) -> Table {
     let mut consolidation = Table::new(
         "consolidation",
         "Consolidation",
         "curve,measure,systems,cell,answered_per_s,latency_p50_ns,latency_p99_ns,error_share,fairness,\
          slowest_per_s,boot_slowest_ns,memory_promised_bytes,memory_budget_bytes,knee_within,knee_beyond",
     );
-    for curve in &curves {
+    for curve in curves {
         for measure in &context.data.plan.measures {
             let knee = curve::knee(&context.data, curve, &measure.name);
             let (within, beyond) = knee.map_or((None, None), |knee| (Some(knee.within), knee.beyond));
@@ -69,5 +79,5 @@ pub(super) fn tables(context: &Context) -> Vec<Table> {
             }
         }
     }
-    vec![consolidation, systems]
+    consolidation
 }

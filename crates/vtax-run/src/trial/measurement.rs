@@ -56,12 +56,9 @@ impl Measurement {
         loader.open_load(&systems::load(&*instrument, order, targets, &ends)).map_err(broken)?;
         // Outside of what is counted: it looks at all processes of the host.
         let census = setting.others.map(|others| (others, others.look()));
-        let part = order.cell.workload.model().shortest_part(&order.measure.kind);
         // Probes start when both of a pair stand, or the other's start would pass for noise.
         wait_for(partner)?;
-        let every = interval(part.unwrap_or(UNKNOWN_PART));
-        let mut probes = Probes::start(&agents.client, &agents.suts, testbed, every)
-            .map_err(|detail| Failed::new(InvalidReason::MeasureFailed, detail))?;
+        let mut probes = watch(order, agents, testbed)?;
         wait_for(partner)?;
         let qemus = Qemus::start(&testbed.the_sut().node, &probes.sut_cpus);
         let mut site = Site {
@@ -175,6 +172,14 @@ impl Measurement {
             };
         }
     }
+}
+
+/// Starts the probes of a measurement.
+fn watch(order: &Order<'_>, agents: &Agents, testbed: &Testbed) -> Result<Probes, Failed> {
+    let part = order.cell.workload.model().shortest_part(&order.measure.kind);
+    let every = interval(part.unwrap_or(UNKNOWN_PART));
+    Probes::start(&agents.client, &agents.suts, testbed, every)
+        .map_err(|detail| Failed::new(InvalidReason::MeasureFailed, detail))
 }
 
 /// How much of the memory that systems had together they used, and how often they met its limit between these.
