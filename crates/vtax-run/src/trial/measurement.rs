@@ -49,8 +49,7 @@ impl Measurement {
         let order = setting.order;
         let broken = |e| Failed::of(InvalidReason::MeasureFailed, &e);
         let mut instrument = instrument(&order.cell.workload, &order.cell.service.kind);
-        let disk = testbed.the_sut().node.disk().map(Disk::path);
-        let target = targets[0];
+        let (target, disk) = (targets[0], testbed.the_sut().node.disk().map(Disk::path));
         let ends = Ends { target, sources: &agents.sources, disk };
         let loader = if instrument.is_on_sut() { agents.sut() } else { &agents.client };
         loader.open_load(&systems::load(&*instrument, order, targets, &ends)).map_err(broken)?;
