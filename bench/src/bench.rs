@@ -13,6 +13,7 @@ mod probe;
 mod redis;
 mod report;
 mod sip;
+mod spread;
 mod storage;
 mod vm;
 
@@ -23,6 +24,7 @@ type Suite = (&'static str, fn(&mut Sheet) -> Result<()>);
 
 const SUITES: &[Suite] = &[
     ("http", http::rows),
+    ("spread", spread::rows),
     ("redis", redis::rows),
     ("ftp", ftp::rows),
     ("desktop", desktop::rows),

@@ -20,7 +20,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
-const USAGE: &str = "usage: cargo xtask bench [NAME..]|soundness [NAME..|--real [N]]|ft-soak [KILLS [kemari|remus|disk|colo..]]\
+use crate::soundness_real::{ALONE, NEIGHBOURS};
+
+const USAGE: &str = "usage: cargo xtask bench [NAME..]|soundness [NAME..|--real [N]|--neighbours [N]]|ft-soak [KILLS [kemari|remus|disk|colo..]]\
      |ft-chaos [--schedules N] [--seed S]";
 
 fn main() -> ExitCode {
@@ -38,8 +40,14 @@ fn run() -> Result<()> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args.as_slice() {
         ["bench", names @ ..] => bench::run(names),
-        ["soundness", "--real"] => soundness_real::run(soundness_real::DEFAULT),
-        ["soundness", "--real", n] => soundness_real::run(n.parse().context("a number of comparisons")?),
+        ["soundness", "--real"] => soundness_real::run(&ALONE, ALONE.usual),
+        ["soundness", "--real", n] => {
+            soundness_real::run(&ALONE, n.parse().context("a number of comparisons")?)
+        }
+        ["soundness", "--neighbours"] => soundness_real::run(&NEIGHBOURS, NEIGHBOURS.usual),
+        ["soundness", "--neighbours", n] => {
+            soundness_real::run(&NEIGHBOURS, n.parse().context("a number of comparisons")?)
+        }
         ["soundness", names @ ..] => soundness::run(names),
         // Of the net bench, which runs it in a namespace.
         ["bare-ping"] => bench::net::bare_ping(),

@@ -1,5 +1,5 @@
-//! `cargo xtask soundness --real [N]`: real comparisons of the baseline with itself. How many are called
-//! different?
+//! `cargo xtask soundness --real [N]`, and `--neighbours [N]`: real comparisons of the baseline with itself, alone and
+//! beside a quiet neighbour. How many are called different?
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,8 +11,23 @@ use vtax_store::summary::{Comparison, Verdict};
 
 use crate::place::{root, vtax};
 
-/// Comparisons of one campaign unless asked for more or fewer.
-pub(crate) const DEFAULT: u32 = 40;
+/// Comparisons of equals.
+pub(crate) struct Campaign {
+    /// Where it leaves what it found, in `target`.
+    file: &'static str,
+    plan: &'static str,
+    /// How many unless asked for more or fewer.
+    pub(crate) usual: u32,
+    /// How many of so many may be called different.
+    most: fn(u32) -> u32,
+}
+
+/// Native against native under another name.
+pub(crate) const ALONE: Campaign =
+    Campaign { file: "soundness-real.json", plan: PLAN, usual: 40, most: |n| n.div_ceil(40) };
+/// Native beside a quiet neighbour against native beside another.
+pub(crate) const NEIGHBOURS: Campaign =
+    Campaign { file: "soundness-neighbours.json", plan: BESIDE, usual: 10, most: |n| n / 20 };
 
 /// What the report's first table shows of this plan.
 const FIRST: [&str; 3] = ["latency_p50", "latency_p99", "cpu_per_request"];
@@ -34,6 +49,28 @@ margin: 5%
 budget: {sut_cpus: 1, client_cpus: 1}
 ";
 
+/// The same with a system beside it that stands, has its service and is asked for nothing.
+const BESIDE: &str = "\
+vtax: 1
+name: equals
+description: Is one quiet neighbour called different from another?
+baseline: {environment: native, systems: quiet}
+environments: native
+services: http
+workload:
+  http: {target: /page/100, connections: 16}
+systems:
+  - name: quiet
+    beside: {name: tenant, service: http, workload: {http: {target: /page/100}}, load: idle}
+  - name: again
+    beside: {name: tenant, service: http, workload: {http: {target: /page/100}}, load: idle}
+measure:
+  - latency: {load: 500/s, warmup: 300ms, duration: 1s}
+repeat: {min: 4, max: 8, until: 3%, budget: 20s}
+margin: 5%
+budget: {sut_cpus: 1, client_cpus: 1}
+";
+
 /// What came of one comparison.
 #[derive(Debug, Serialize)]
 struct Outcome {
@@ -47,12 +84,12 @@ struct Outcome {
     rounds: u32,
 }
 
-/// Runs `n` comparisons with `target/vtax`, prints what came of each and writes `target/soundness-real.json`.
-pub(crate) fn run(n: u32) -> Result<()> {
+/// Runs `n` comparisons with `target/vtax`, prints what came of each and writes it to a file in `target`.
+pub(crate) fn run(campaign: &Campaign, n: u32) -> Result<()> {
     ensure!(vtax().is_file(), "{} is missing: run `make build` first", vtax().display());
     let directory = tempfile::tempdir().context("making a directory for the runs")?;
     let plan = directory.path().join("equals.yaml");
-    std::fs::write(&plan, PLAN).with_context(|| format!("writing {}", plan.display()))?;
+    std::fs::write(&plan, campaign.plan).with_context(|| format!("writing {}", plan.display()))?;
     let mut outcomes = Vec::new();
     for seed in 1..=n {
         let out = directory.path().join(format!("run-{seed}"));
@@ -62,12 +99,12 @@ pub(crate) fn run(n: u32) -> Result<()> {
         // A campaign of forty need not keep forty runs.
         std::fs::remove_dir_all(&out).with_context(|| format!("removing {}", out.display()))?;
     }
-    let path = root().join("target/soundness-real.json");
+    let path = root().join("target").join(campaign.file);
     std::fs::write(&path, serde_json::to_vec_pretty(&outcomes)?)
         .with_context(|| format!("writing {}", path.display()))?;
     let different = outcomes.iter().filter(|o| !o.different.is_empty()).count();
     let elsewhere = outcomes.iter().filter(|o| !o.different_elsewhere.is_empty()).count();
-    let most = n.div_ceil(40);
+    let most = (campaign.most)(n);
     let mark = if different <= most as usize { "ok" } else { "MISSED" };
     println!("{different} of {n} real A/A comparisons called different (goal: at most {most}) {mark}");
     println!("in metrics outside the first table: {elsewhere} of {n}");

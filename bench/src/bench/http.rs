@@ -155,14 +155,14 @@ fn httperf_per_cpu_second(server: &Nginx) -> Result<f64> {
 }
 
 /// nginx with a private configuration and one file of 100 bytes, for as long as this lives.
-struct Nginx {
+pub(super) struct Nginx {
     _server: Server,
     address: SocketAddr,
     _directory: TempDir,
 }
 
 impl Nginx {
-    fn start() -> Result<Self> {
+    pub(super) fn start() -> Result<Self> {
         let directory = tempfile::tempdir().context("making a temporary directory")?;
         let root = directory.path();
         fs::set_permissions(root, fs::Permissions::from_mode(0o755))?;
@@ -175,6 +175,11 @@ impl Nginx {
         let mut server = Server::start(pinned(SERVER_CPU, "nginx").arg("-c").arg(&configuration), name)?;
         server.wait(|_| TcpStream::connect(address).is_ok())?;
         Ok(Self { _server: server, address, _directory: directory })
+    }
+
+    /// Where it listens.
+    pub(super) const fn address(&self) -> SocketAddr {
+        self.address
     }
 
     fn url(&self) -> String {

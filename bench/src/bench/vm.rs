@@ -57,6 +57,7 @@ fn boot_to_ready(guest: &Guest) -> Result<f64> {
         control_groups: Vec::new(),
         root: PathBuf::from("/"),
         disk: None,
+        memory_file: None,
     };
     let started = Instant::now();
     let vm = Vm::start(guest, config)?;

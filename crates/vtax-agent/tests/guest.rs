@@ -53,6 +53,7 @@ fn config() -> VmConfig {
         control_groups: Vec::new(),
         root: PathBuf::from("/"),
         disk: None,
+        memory_file: None,
     }
 }
 

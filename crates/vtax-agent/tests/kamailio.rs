@@ -68,6 +68,7 @@ fn starts_in_a_guest(guest: &Guest, service: &Service, provisioning: &Provisioni
         control_groups: Vec::new(),
         root: PathBuf::from("/"),
         disk: None,
+        memory_file: None,
     };
     let vm = Vm::start(guest, config).unwrap();
     let stream = vm.agent_stream().unwrap();

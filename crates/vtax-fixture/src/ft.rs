@@ -556,7 +556,7 @@ fn cell(base: &Cell, name: &str, mode: Option<FtMode>, options: &Options) -> Cel
     };
     let mut cell = Cell {
         id: id(name),
-        environment: Environment { name: name.to_owned(), kind },
+        environment: Environment::new(name, kind),
         baseline: mode.map(|_| id("native")),
         ..base.clone()
     };

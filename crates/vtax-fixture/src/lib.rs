@@ -7,6 +7,7 @@ pub mod ft;
 pub mod network;
 pub mod sip;
 pub mod storage;
+pub mod systems;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -452,16 +453,16 @@ fn cell(c: &Character, target: Option<&str>, options: &Options) -> Cell {
     };
     Cell {
         id: id(c.name),
-        environment: Environment {
-            name: c.name.to_owned(),
-            kind: match c.name {
+        environment: Environment::new(
+            c.name,
+            match c.name {
                 "vm" => {
                     EnvironmentKind::Vm(VmOptions { vcpus: Some(1), ..VmOptions::new(Bytes::from_mib(256)) })
                 }
                 "container" => EnvironmentKind::Container,
                 _ => EnvironmentKind::Native,
             },
-        },
+        ),
         path: NetPath::new("bridge", PathKind::Bridge),
         service: Service {
             name: options.service.clone(),
@@ -475,6 +476,7 @@ fn cell(c: &Character, target: Option<&str>, options: &Options) -> Cell {
             requests_per_connection: None,
             timeout: Nanos::from_secs(1),
         }),
+        systems: Default::default(),
         parameters: target.map(|t| ("target".to_owned(), t.to_owned())).into_iter().collect(),
         baseline: (c.name != "native").then(|| id("native")),
     }

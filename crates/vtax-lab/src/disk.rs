@@ -27,6 +27,8 @@ const PREFIX: &str = "disk-";
 const LOCK: &str = "lock";
 /// Kept free beside a guest's disk.
 const SPARE: u64 = 256 << 20;
+/// What the kernel calls a file system in memory (`TMPFS_MAGIC` of `include/uapi/linux/magic.h`).
+const TMPFS: i64 = 0x0102_1994;
 
 /// A node's disk; removed when dropped.
 #[derive(Debug)]
@@ -87,6 +89,21 @@ impl Disk {
         // They go with their last descriptors. The directory isn't needed any more.
         drop(place);
         Ok(Self { inside: DISK_PLACE.into(), place: None, image: Some(Image { files, shape: spec.shape }) })
+    }
+
+    /// A file of this size without a name, to hold a guest's memory: what a limit leaves no room for is written to it.
+    pub(crate) fn of_memory(directory: &Path, size: Bytes) -> Result<OwnedFd> {
+        let shape = VirtualDisk { size, ..VirtualDisk::default() };
+        let disk = Self::image(&DiskSpec { directory: directory.to_owned(), shape })?;
+        let kind = rustix::fs::statfs(directory).on("look at the file system of", directory)?;
+        if kind.f_type == TMPFS {
+            let reason =
+                "a file there is in memory itself, so a guest's memory can't go to it: set VTAX_CACHE to a \
+                          directory on a disk"
+                    .to_owned();
+            return Err(LabError::Disk { place: directory.display().to_string(), reason });
+        }
+        disk.for_guest().map(|disk| disk.file)
     }
 
     /// Where the node sees it.

@@ -57,6 +57,12 @@ pub enum LabError {
         /// Why not.
         reason: String,
     },
+    /// Several nodes are to be held to something together, and there are no control groups.
+    #[error("nodes can't be held to {what} together: control groups are not used")]
+    NoGroups {
+        /// To what.
+        what: &'static str,
+    },
     /// No guest was prepared, so there is nothing to boot.
     #[error("virtual machine {node}: no guest kernel was prepared for this lab")]
     NoGuest {

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use vtax_sys::cgroup::RunGroups;
+use vtax_sys::cgroup::{NodeGroup, RunGroups};
 use vtax_sys::netlink::{Netlink, set_up};
 use vtax_sys::{NetNs, sched};
+use vtax_units::Bytes;
 use vtax_vm::Guest;
 
 use crate::agent_program::AgentProgram;
@@ -76,6 +77,8 @@ pub struct Lab {
     /// What emulated links were measured to be.
     pub(crate) proofs: Proofs,
     next_group: u32,
+    /// Where groups of virtual machines are that have their memory together.
+    together: Option<RunGroups>,
     notes: Vec<String>,
 }
 
@@ -114,6 +117,7 @@ impl Lab {
             scratch: None,
             proofs: Proofs::default(),
             next_group: 1,
+            together: None,
             notes,
         })
     }
@@ -127,6 +131,20 @@ impl Lab {
     /// Control groups of the run.
     pub(crate) const fn groups(&self) -> Option<&RunGroups> {
         self.options.groups.as_ref()
+    }
+
+    /// Whether several virtual machines can be held to memory together.
+    #[must_use]
+    pub fn limits_memory(&self) -> bool {
+        self.groups().is_some_and(RunGroups::holds_memory)
+    }
+
+    /// Holds virtual machines built from now on to so much memory together, in a group of this name; returns the group.
+    pub(crate) fn hold_together(&mut self, name: &str, memory: Bytes) -> Result<NodeGroup> {
+        let what = || format!("limit virtual machines to {memory} together");
+        let groups = self.options.groups.as_ref().ok_or(LabError::NoGroups { what: "memory" })?;
+        self.together = Some(groups.together(name, memory).during(what)?);
+        Ok(groups.made_by_runtime(name))
     }
 
     pub(crate) const fn agent_program(&self) -> &AgentProgram {
@@ -265,7 +283,11 @@ impl Lab {
     ///
     /// Where there is no guest to boot or QEMU doesn't start.
     pub fn add_vm_node(&self, spec: &NodeSpec, vcpus: u32, ports: Vec<VmPort>) -> Result<Node> {
-        nodes::vm::start(self.guest_for(&spec.name)?, self.groups(), spec, vcpus, ports)
+        let groups = match spec.memory_in {
+            Some(_) => self.together.as_ref(),
+            None => self.groups(),
+        };
+        nodes::vm::start(self.guest_for(&spec.name)?, groups, spec, vcpus, ports)
     }
 
     /// Builds the hosts of a pair and starts its guest on the first, plugged into `switch`. It goes on

@@ -40,5 +40,5 @@ pub use link::LinkProperties;
 pub use node::{Hypervisor, Node};
 pub use nodes::protected::unprotectable;
 pub use path::{Capture, CaptureCounts, CaptureSide, PathSwitch};
-pub use spec::{DiskSpec, NodeSpec, Slot, SutCpus, SutSpec, TestbedSpec};
+pub use spec::{DiskSpec, NodeSpec, Slot, SutCpus, SutSpec, TestbedSpec, Together};
 pub use testbed::{Sut, Testbed};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use vtax_plan::model::{Budget, Environment, EnvironmentKind, NetPath, VirtualDisk};
+use vtax_plan::model::{Budget, Environment, EnvironmentKind, NetPath, StartOrder, VirtualDisk};
 use vtax_units::{Bytes, CpuSet};
 
 /// A node to be built.
@@ -16,6 +16,9 @@ pub struct NodeSpec {
     pub memory: Option<Bytes>,
     /// A place for files on a disk of the host's; in a virtual machine a disk of its own.
     pub disk: Option<DiskSpec>,
+    /// Directory of the host for the file that holds a virtual machine's memory, where all such share
+    /// [`TestbedSpec::together`]; `None`: its memory is its own, and nothing is behind it.
+    pub memory_in: Option<PathBuf>,
 }
 
 /// Where a node's disk is made.
@@ -30,8 +33,17 @@ pub struct DiskSpec {
 impl NodeSpec {
     /// A node without limits.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), cpus: CpuSet::default(), memory: None, disk: None }
+        Self { name: name.into(), cpus: CpuSet::default(), memory: None, disk: None, memory_in: None }
     }
+}
+
+/// Memory that virtual machines have together, whatever each was promised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Together {
+    /// So much, without what their QEMUs have of their own.
+    pub memory: Bytes,
+    /// Directory of the host for the files that hold what there is no room for.
+    pub directory: PathBuf,
 }
 
 /// What a trial needs.
@@ -39,6 +51,8 @@ impl NodeSpec {
 pub struct TestbedSpec {
     /// The systems under test, at least one.
     pub suts: Vec<SutSpec>,
+    /// In which order they start, where there are several.
+    pub start: StartOrder,
     /// How many routers stand in a row between the client and the path. They are joined by cables of the
     /// path's rate and MTU and run on the client's CPUs, as switches do.
     pub routers: usize,
@@ -48,6 +62,8 @@ pub struct TestbedSpec {
     pub budget: Budget,
     /// Directory of the host in which each system under test has a disk; `None`: they need none.
     pub disk: Option<PathBuf>,
+    /// Memory that all virtual machines under test have together; `None`: each has what it was promised.
+    pub together: Option<Together>,
     /// Memory of the client where it is to be a virtual machine, so that it has a kernel of its own.
     pub guest_client: Option<Bytes>,
 }
@@ -58,10 +74,12 @@ impl TestbedSpec {
     pub fn of_one(environment: Environment, path: NetPath, budget: Budget) -> Self {
         Self {
             suts: vec![SutSpec::new(environment)],
+            start: StartOrder::Together,
             routers: 0,
             path,
             budget,
             disk: None,
+            together: None,
             guest_client: None,
         }
     }
@@ -156,7 +174,7 @@ mod tests {
     fn a_guests_memory_is_its_environments_unless_told_otherwise() {
         let budget = Budget { sut_cpus: None, sut_memory: Bytes::from_mib(128), client_cpus: None };
         let options = vtax_plan::model::VmOptions::new(Bytes::from_mib(256));
-        let of = |kind| SutSpec::new(Environment { name: "e".into(), kind });
+        let of = |kind| SutSpec::new(Environment::new("e", kind));
         assert_eq!(of(EnvironmentKind::Native).memory_of(&budget), Bytes::from_mib(128));
         assert_eq!(of(EnvironmentKind::Vm(options)).memory_of(&budget), Bytes::from_mib(256));
         let own = SutSpec { memory: Some(Bytes::from_mib(64)), ..of(EnvironmentKind::Native) };

@@ -2,19 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 use vtax_plan::model::{EnvironmentKind, NetPath, VirtualDisk};
+use vtax_sys::cgroup::{NodeGroup, Usage};
 use vtax_sys::netlink::LinkStats;
 use vtax_sys::sched;
-use vtax_units::CpuSet;
+use vtax_units::{Bytes, CpuSet};
 
-use crate::budget::{Allocation, Division, allocate, divide};
+use crate::budget::{Allocation, Division, QEMU_OVERHEAD, allocate, divide};
 use crate::error::{LabError, Result, While};
 use crate::fabric::Fabric;
 use crate::lab::Lab;
 use crate::node::Node;
 use crate::path::{self, Built, Cable, Capture, End, PathParts, PathSwitch, Placed, Site};
-use crate::spec::{DiskSpec, NodeSpec, Slot, SutCpus, TestbedSpec};
+use crate::spec::{DiskSpec, NodeSpec, Slot, SutCpus, TestbedSpec, Together};
+
+/// How long it may take to take memory away from guests, which is written to a disk.
+const HELD_WITHIN: Duration = Duration::from_secs(60);
 
 /// The testbed of one trial; taken down when dropped.
 #[derive(Debug)]
@@ -35,6 +40,15 @@ pub struct Testbed {
     cable: Option<Cable>,
     parts: PathParts,
     fabric: Option<Fabric>,
+    together: Option<Held>,
+}
+
+/// What holds the virtual machines under test to memory together.
+#[derive(Debug)]
+struct Held {
+    group: NodeGroup,
+    /// The guests' memory, without their QEMUs'.
+    memory: Bytes,
 }
 
 /// One system under test.
@@ -77,7 +91,29 @@ impl Testbed {
         // Link emulators, controllers and others' switches before the interfaces they hold.
         self.parts = PathParts::default();
         errors.extend(self.fabric.take().and_then(|f| f.destroy().err()));
+        let what = || "remove the group that limited the systems together".to_owned();
+        errors.extend(self.together.take().and_then(|held| held.group.remove().during(what).err()));
         errors
+    }
+
+    /// What the virtual machines under test use of the memory that they have together; `None` where each has its own.
+    #[must_use]
+    pub fn memory_together(&self) -> Option<Usage> {
+        self.together.as_ref().map(|held| held.group.usage())
+    }
+
+    /// Holds the virtual machines under test to the memory that they have together, from now on: until then they may take
+    /// what booting takes. What their QEMUs have of their own is beside it, and returned.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel can't take away what they have beyond that.
+    pub fn hold_memory(&self) -> Result<Option<Bytes>> {
+        let Some(Held { group, memory }) = &self.together else { return Ok(None) };
+        let own = group.anonymous().unwrap_or(Bytes(0));
+        let what = || format!("hold the virtual machines to {memory} together");
+        group.limit_memory(Bytes(memory.0.saturating_add(own.0)), HELD_WITHIN).during(what)?;
+        Ok(Some(own))
     }
 
     /// What there is to say about the path now: what it is made of, what its proof measured, what was lost on
@@ -165,6 +201,7 @@ impl Lab {
             cpus: allocation.client.clone(),
             memory: None,
             disk: None,
+            memory_in: None,
         };
         let suts = spec.suts.iter().zip(&sets).enumerate().map(|(number, (sut, cpus))| NodeSpec {
             name: slot.node_name("sut", number),
@@ -177,7 +214,12 @@ impl Lab {
                     EnvironmentKind::Native | EnvironmentKind::Container => VirtualDisk::default(),
                 },
             }),
+            memory_in: match (&spec.together, &sut.environment.kind) {
+                (Some(together), EnvironmentKind::Vm(_)) => Some(together.directory.clone()),
+                _ => None,
+            },
         });
+        let together = self.hold(spec, slot)?;
         let mut site = Site {
             client: on_client("client", 0),
             routers: (0..spec.routers).map(|number| on_client("router", number)).collect(),
@@ -191,7 +233,15 @@ impl Lab {
         let built = if site.lab.has_namespaces() { path::build(&mut site)? } else { on_loopback(&mut site)? };
         let mut notes = site.notes;
         notes.extend(limits_notes(&built.suts));
-        Ok(testbed(spec, built, sets, (allocation, notes)))
+        Ok(Testbed { together, ..testbed(spec, built, sets, (allocation, notes)) })
+    }
+
+    /// Makes what holds virtual machines to memory together, with room for booting, where they have it together.
+    fn hold(&mut self, spec: &TestbedSpec, slot: Slot) -> Result<Option<Held>> {
+        let Some(Together { memory, .. }) = spec.together else { return Ok(None) };
+        let most = QEMU_OVERHEAD.0.saturating_mul(spec.suts.len() as u64);
+        let most = Bytes(memory.0.saturating_add(most));
+        Ok(Some(Held { group: self.hold_together(&slot.node_name("systems", 0), most)?, memory }))
     }
 }
 
@@ -224,6 +274,7 @@ fn testbed(
         cable: built.cable,
         parts: built.parts,
         fabric: built.fabric,
+        together: None,
     }
 }
 

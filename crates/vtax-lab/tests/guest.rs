@@ -59,6 +59,7 @@ fn in_guest(guest: &Guest, name: &str, script: &str) {
         control_groups: Vec::new(),
         root: PathBuf::from("/"),
         disk: None,
+        memory_file: None,
     };
     let vm = Vm::start(guest, config).unwrap();
     let stream = vm.agent_stream().unwrap();

@@ -117,7 +117,7 @@ fn within(mode: ControllerOptions, work: impl FnOnce(&mut Lab)) {
 
 fn spec(kind: EnvironmentKind, path: PathKind, rate: Option<u64>) -> TestbedSpec {
     TestbedSpec::of_one(
-        Environment { name: "e".into(), kind },
+        Environment::new("e", kind),
         NetPath { rate: rate.map(BitRate), ..NetPath::new("p", path) },
         Budget { sut_cpus: None, sut_memory: Bytes::from_mib(256), client_cpus: None },
     )

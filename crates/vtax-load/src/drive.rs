@@ -94,6 +94,13 @@ pub(crate) struct Rest {
     pub(crate) for_start: bool,
 }
 
+impl Rest {
+    /// When it is over.
+    pub(crate) const fn end(&self) -> u64 {
+        self.now.saturating_add(self.sleep)
+    }
+}
+
 /// A worker's epoll instance, and the pacer that learns from its waits.
 #[derive(Debug)]
 pub(crate) struct EventLoop {
@@ -105,6 +112,13 @@ impl EventLoop {
     pub(crate) fn new() -> Result<Self, LoadError> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
             .map_err(|e| LoadError::System { operation: "create an epoll", source: e.into() })?;
+        Ok(Self { epoll, pacer: Pacer::new() })
+    }
+
+    /// Another with the same epoll instance, for a worker of the same thread: a wait of either sees the events of both.
+    pub(crate) fn sharing(&self) -> Result<Self, LoadError> {
+        let epoll = self.epoll.try_clone();
+        let epoll = epoll.map_err(|source| LoadError::System { operation: "duplicate an epoll", source })?;
         Ok(Self { epoll, pacer: Pacer::new() })
     }
 

@@ -18,6 +18,7 @@ mod requests;
 mod result;
 pub mod search;
 mod session;
+mod spread;
 
 pub use arrivals::Arrivals;
 pub use control::{Control, Progress};
@@ -28,5 +29,6 @@ pub use network::NetworkAnswer;
 pub use requests::{ConnectionPool, Model, RequestStep, Segment};
 pub use result::*;
 pub use session::{LoadAnswer, LoadSpec, Session, Step, StepResult};
+pub use spread::{MemberAnswer, PartPace, SpreadPart, SpreadSession, SpreadSpec, merged};
 /// How requests follow each other; [`Arrivals`] are the times that it makes.
 pub use vtax_plan::model::Arrivals as ArrivalProcess;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use vtax_units::CpuSet;
 
 use crate::family::desktop::{DesktopSession, DesktopSpec};
 use crate::family::ftp::{FtpSession, FtpSpec};
@@ -15,7 +16,8 @@ use crate::family::network::{NetworkAnswer, NetworkSession, NetworkSpec};
 use crate::family::redis::{RedisSession, RedisSpec};
 use crate::family::sip::{SipProfile, SipResult, SipSession, SipSpec};
 use crate::family::storage::{StorageResult, StorageSession, StorageSpec, StorageStep};
-use crate::{Control, LoadError, LoadResult, RequestStep, Sample};
+use crate::spread::{MemberAnswer, SpreadSession, SpreadSpec};
+use crate::{ConnectionPool, Control, LoadError, LoadResult, RequestStep, Sample};
 
 /// What a load is opened with: what all its steps have in common.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,6 +37,8 @@ pub enum LoadSpec {
     Ftp(Box<FtpSpec>),
     /// Users of remote desktops; takes [`Step::Requests`]: an action is a request.
     Desktop(DesktopSpec),
+    /// Loads of requests against several systems at once; takes [`Step::Requests`].
+    Spread(SpreadSpec),
 }
 
 /// What an open load is asked to do next.
@@ -89,6 +93,7 @@ impl LoadSpec {
             Self::Storage(spec) => Box::new(StorageSession::open(spec)?),
             Self::Ftp(spec) => Box::new(FtpSession::open(spec)?),
             Self::Desktop(spec) => Box::new(DesktopSession::open(spec)?),
+            Self::Spread(spec) => Box::new(SpreadSession::open(spec)?),
         })
     }
 }
@@ -96,12 +101,43 @@ impl LoadSpec {
 impl LoadSpec {
     /// The most time that opening it takes beyond what any request does.
     #[must_use]
-    pub const fn opening(&self) -> Duration {
+    pub fn opening(&self) -> Duration {
         match self {
             Self::Http(_) | Self::Sip(_) | Self::Network | Self::Desktop(_) => Duration::ZERO,
             Self::Storage(spec) => spec.opening(),
             Self::Redis(_) => RedisSession::OPENING,
             Self::Ftp(_) => FtpSession::OPENING,
+            Self::Spread(spec) => spec.parts.iter().map(|part| part.load.opening()).sum(),
+        }
+    }
+
+    /// Whether it takes [`Step::Requests`] of one system.
+    pub(crate) const fn is_of_requests(&self) -> bool {
+        match self {
+            Self::Http(_) | Self::Redis(_) | Self::Ftp(_) | Self::Desktop(_) => true,
+            Self::Sip(_) | Self::Network | Self::Storage(_) | Self::Spread(_) => false,
+        }
+    }
+
+    /// Its connections, where it has such.
+    pub fn pool_mut(&mut self) -> Option<&mut ConnectionPool> {
+        match self {
+            Self::Http(spec) => Some(&mut spec.pool),
+            Self::Redis(spec) => Some(&mut spec.pool),
+            Self::Ftp(spec) => Some(&mut spec.pool),
+            Self::Sip(_) | Self::Network | Self::Storage(_) | Self::Desktop(_) | Self::Spread(_) => None,
+        }
+    }
+
+    /// Runs its workers on these CPUs, one on each.
+    pub(crate) fn bind(&mut self, cpus: CpuSet) {
+        match self {
+            Self::Desktop(spec) => spec.cpus = cpus,
+            other => {
+                if let Some(pool) = other.pool_mut() {
+                    pool.cpus = cpus;
+                }
+            }
         }
     }
 }
@@ -157,7 +193,7 @@ impl Session for DesktopSession {
 
 /// What a step of requests found, of any family.
 fn requests(result: LoadResult, control: &Control) -> Result<Vec<u8>, LoadError> {
-    LoadAnswer { result, answered: control.progress().ok }.to_bytes()
+    LoadAnswer { result, answered: control.progress().ok, members: Vec::new() }.to_bytes()
 }
 
 /// What a step found, as the bytes that go to the controller.
@@ -222,6 +258,22 @@ pub struct LoadAnswer {
     /// Successful answers since the step's start, warm-up included: what the CPU time between two snapshots
     /// around the step was spent on.
     pub answered: u64,
+    /// Each system's own, where the load is against several.
+    pub members: Vec<MemberAnswer>,
+}
+
+/// A [`LoadAnswer`] as JSON, but for its samples and its count.
+#[derive(Serialize)]
+struct Written<'a> {
+    result: &'a LoadResult,
+    members: &'a [MemberAnswer],
+}
+
+/// The same, read.
+#[derive(Deserialize)]
+struct Read {
+    result: LoadResult,
+    members: Vec<MemberAnswer>,
 }
 
 /// Bytes of one sample: start, latency, outcome, little-endian.
@@ -230,14 +282,15 @@ const SAMPLE_BYTES: usize = 13;
 /// The JSON of the result without its samples, and the samples, of which there may be millions.
 impl StepResult for LoadAnswer {
     fn to_bytes(&self) -> Result<Vec<u8>, LoadError> {
-        Ok(with_samples(self.answered, &to_json(&self.result)?, &self.result.samples))
+        let written = Written { result: &self.result, members: &self.members };
+        Ok(with_samples(self.answered, &to_json(&written)?, &self.result.samples))
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (answered, json, samples) = split_samples(bytes)?;
-        let mut result: LoadResult = from_json(json)?;
+        let Read { mut result, members } = from_json(json)?;
         result.samples = samples;
-        Some(Self { result, answered })
+        Some(Self { result, answered, members })
     }
 }
 
@@ -292,7 +345,7 @@ mod tests {
             samples,
             details: None,
         };
-        LoadAnswer { result, answered: 3 }
+        LoadAnswer { result, answered: 3, members: Vec::new() }
     }
 
     proptest! {

@@ -60,11 +60,13 @@ impl Assumptions {
     pub(crate) fn build(&self, cell: &Cell) -> u64 {
         // A client that is a virtual machine boots beside the others, on CPUs that are busy already.
         let client = if cell.is_mounted() { self.vm.0 } else { 0 };
-        client + self.build_sut(cell)
+        // Several guests boot on the same CPUs, so that together they take about as long as one after the other.
+        let suts = cell.environments().map(|environment| self.build_sut(&environment.kind));
+        client + suts.fold(0, u64::saturating_add)
     }
 
-    fn build_sut(&self, cell: &Cell) -> u64 {
-        match &cell.environment.kind {
+    fn build_sut(&self, environment: &EnvironmentKind) -> u64 {
+        match environment {
             EnvironmentKind::Native => self.native.0 + self.service.0,
             EnvironmentKind::Container => self.container.0 + self.service.0,
             EnvironmentKind::Vm(vm) => {

@@ -118,7 +118,7 @@ pub fn pieces(plan: &Plan) -> Vec<Piece> {
     for path in plan.cells.iter().map(|c| &c.path) {
         add(format!("path {}", path.name), &path::describe(path));
     }
-    for environment in plan.cells.iter().map(|c| &c.environment) {
+    for environment in plan.cells.iter().flat_map(Cell::environments) {
         let how = match &environment.kind {
             EnvironmentKind::Native => "processes in a network namespace, host binaries".to_owned(),
             EnvironmentKind::Container => "OCI container on the host's root, read-only".to_owned(),
@@ -134,7 +134,11 @@ pub fn pieces(plan: &Plan) -> Vec<Piece> {
         };
         add(format!("environment {}", environment.name), &how);
     }
-    for service in plan.cells.iter().map(|c| &c.service) {
+    for cell in plan.cells.iter().filter(|cell| cell.is_several()) {
+        let count = cell.system_count();
+        add(format!("{count} systems in {}", cell.environment.name), &cell.promised(&plan.budget).words());
+    }
+    for service in plan.cells.iter().flat_map(Cell::services) {
         add(format!("service {}", service.name), &service.kind.facts().words);
         if let Some(access) = service.kind.access() {
             add(format!("{} of {}", access.of, service.name), &format!("{}: {}", access.what, access.who));
@@ -148,16 +152,20 @@ pub fn pieces(plan: &Plan) -> Vec<Piece> {
 pub fn requirements(plan: &Plan) -> Vec<Requirement> {
     let mut needed = BTreeSet::from([Requirement::Namespaces, Requirement::Cgroups]);
     for cell in &plan.cells {
-        match cell.environment.kind {
-            EnvironmentKind::Native => {}
-            EnvironmentKind::Container => _ = needed.insert(Requirement::Container),
-            EnvironmentKind::Vm(_) => needed.extend([Requirement::Vm, Requirement::Kvm]),
+        for environment in cell.environments() {
+            match environment.kind {
+                EnvironmentKind::Native => {}
+                EnvironmentKind::Container => _ = needed.insert(Requirement::Container),
+                EnvironmentKind::Vm(_) => needed.extend([Requirement::Vm, Requirement::Kvm]),
+            }
         }
         path::require(&cell.path, &mut needed);
         if cell.has_client_vm() {
             needed.extend([Requirement::Vm, Requirement::Kvm]);
         }
-        needed.extend(Installed::of(&cell.service.kind.facts()).map(Requirement::Service));
+        for service in cell.services() {
+            needed.extend(Installed::of(&service.kind.facts()).map(Requirement::Service));
+        }
     }
     needed.into_iter().collect()
 }
@@ -178,7 +186,7 @@ pub fn cautions(plan: &Plan, estimate: &Estimate) -> Vec<String> {
     for cell in &plan.cells {
         let EnvironmentKind::Vm(vm) = &cell.environment.kind else { continue };
         let name = &cell.environment.name;
-        let memory = plan.budget.sut_memory;
+        let memory = cell.part_of_memory(&plan.budget);
         if vm.memory != memory && seen.insert((name, vm.memory.0, 0)) {
             cautions.push(format!("`{name}` has {} of memory, the other environments {memory}", vm.memory));
         }
@@ -189,7 +197,7 @@ pub fn cautions(plan: &Plan, estimate: &Estimate) -> Vec<String> {
             cautions.push(format!("`{name}` has {vcpus} vCPUs, the other environments {cpus} CPUs"));
         }
     }
-    cautions.extend(left_out(plan));
+    cautions.extend(overcommitted(plan).into_iter().chain(left_out(plan)));
     let misfits = plan.cells.iter().filter_map(|cell| {
         let why = cell.service.kind.misfit(&cell.environment.kind, true)?;
         Some(format!("`{}` is not measured: {why}", cell.id))
@@ -231,6 +239,20 @@ pub fn cautions(plan: &Plan, estimate: &Estimate) -> Vec<String> {
         ));
     }
     cautions
+}
+
+/// What cells' systems are promised, where that is more memory than there is in the budget.
+fn overcommitted(plan: &Plan) -> BTreeSet<String> {
+    let of = |cell: &Cell| {
+        let promised = cell.promised(&plan.budget);
+        (cell.is_several() && promised.memory > promised.memory_budget).then(|| {
+            let (name, count) = (&cell.environment.name, cell.system_count());
+            let held = cell.memory_limit(&plan.budget);
+            let held = held.map(|limit| format!("; they are held to {limit} together")).unwrap_or_default();
+            format!("`{name}`, {count} systems: memory is overcommitted, {}{held}", promised.words())
+        })
+    };
+    plan.cells.iter().filter_map(of).collect()
 }
 
 /// Requests in a trial that tell its 99th percentile: ten are beyond it.

@@ -11,6 +11,7 @@ mod ft;
 pub(crate) mod load;
 mod measure;
 mod path;
+mod systems;
 
 use serde::{Deserialize, Serialize};
 use vtax_units::{Bytes, Nanos, Share};
@@ -23,6 +24,7 @@ pub use self::ft::*;
 pub use self::load::*;
 pub use self::measure::*;
 pub use self::path::*;
+pub use self::systems::*;
 
 /// The version a plan names in its first key, `vtax: 1`.
 pub const PLAN_VERSION: u32 = 1;
@@ -90,6 +92,8 @@ pub enum Study {
     VirtualLinks,
     /// FTP, VNC and storage servers in virtual machines behind an MPLS VPN.
     VirtualServers,
+    /// A web server in one to six virtual machines on one host.
+    ConsolidatedServers,
 }
 
 impl Plan {

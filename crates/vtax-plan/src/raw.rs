@@ -8,6 +8,7 @@ mod ft;
 pub(crate) mod load;
 mod measures;
 mod path;
+mod systems;
 
 use vtax_units::{Bytes, Nanos, Share};
 
@@ -16,6 +17,7 @@ pub(crate) use self::ft::*;
 pub(crate) use self::load::*;
 pub(crate) use self::measures::*;
 pub(crate) use self::path::*;
+pub(crate) use self::systems::*;
 use crate::decode::Many;
 pub(crate) use crate::family::desktop::raw::*;
 pub(crate) use crate::family::ftp::raw::*;
@@ -67,6 +69,11 @@ raw! {
         optional primary: PrimaryRaw,
         /// CPUs and memory of each side.
         default budget: BudgetRaw = "",
+        /// What several systems under test share, where environments have a `count`, and how they start.
+        default consolidation: ConsolidationRaw = "",
+        /// Systems that stand beside the service's own, each with a service and a load: one set of them or a
+        /// list of sets, each of which makes cells.
+        optional systems: Many<SystemsRaw>,
         /// Seed of every random choice: trial order, arrivals, bootstrap.
         default seed: u64 = "1",
         /// The published study that the plan repeats: the report shows its figures beside the run's own.
@@ -82,19 +89,27 @@ raw! {
         /// Name of the baseline service, such as the version in use. Without it, each service is compared with
         /// itself.
         optional service: String,
+        /// Number of systems of the baseline environment. Without it, as many as the cell has that is compared.
+        optional count: u32,
+        /// Name of the baseline's set of `systems`. Without it, cells are compared beside the same systems.
+        optional systems: String,
     }
 
     /// Options of `native` and `container`.
     struct PlainEnvironmentRaw = "this environment" {
         /// Name in reports; without it, the kind's.
         optional name: String,
+        /// How many stand at the same time, each with a service of its own; without it, one.
+        optional count: Many<u32>,
     }
 
     /// Options of `vm`. A list of values makes a cell for each.
     struct VmRaw = "`vm`" {
         /// Name in reports; without it, the kind's.
         optional name: String,
-        /// Guest memory; without it, `budget.sut_memory`.
+        /// How many stand at the same time, each with a service of its own; without it, one.
+        optional count: Many<u32>,
+        /// Guest memory; without it, its part of `budget.sut_memory`.
         optional memory: Many<Bytes>,
         /// Virtual CPUs; without it, as many as the service has CPUs.
         optional vcpus: Many<u32>,
@@ -270,6 +285,7 @@ words! {
         "virtualized-ims": VirtualizedIms, "A SIP proxy with a database natively, in a virtual machine, and in a fault-tolerant one.";
         "virtual-links": VirtualLinks, "TCP transfers over physical, virtual, software-defined and emulated links.";
         "virtual-servers": VirtualServers, "FTP, VNC and storage servers in virtual machines behind an MPLS VPN.";
+        "consolidated-servers": ConsolidatedServers, "A web server in one to six virtual machines on one host.";
     }
     /// The network card of a virtual machine.
     CardRaw(model::NicModel) = "network card", "network cards" {

@@ -8,6 +8,7 @@ mod measures;
 mod path;
 mod primary;
 mod sut;
+mod systems;
 pub(crate) mod variants;
 
 use vtax_units::{Bytes, Nanos};
@@ -37,10 +38,11 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
     let margin = share_in(&raw.margin, "margin", 0.0, 1.0, report);
     let budget = budget(&raw.budget.value, report);
     let repeat = repeat(&raw.repeat.value, report);
+    let parts = systems::Parts::of(raw);
     let mut environments =
-        raw.environments.as_ref().map(|e| sut::environments(&e.value, &raw.budget, report));
+        raw.environments.as_ref().map(|e| sut::environments(&e.value, &raw.budget, parts, report));
     ft::level(environments.as_deref_mut().unwrap_or_default());
-    let paths = path::paths(&raw.paths.value, report);
+    let (paths, sets) = (path::paths(&raw.paths.value, report), systems::sets(raw, report));
     let services = services(raw, report);
     let workloads = raw.workload.as_ref().and_then(|w| families::workloads(w, report));
     if let (Some(workload), Some(services)) = (&raw.workload, &services) {
@@ -52,6 +54,7 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
         environments: environments?,
         paths,
         services: services?,
+        systems: sets,
         workloads: workloads?,
         baseline: raw.baseline.as_ref()?,
         complete: raw.environments.as_ref()?.value.complete && raw.paths.value.complete,
@@ -60,6 +63,7 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
         matrix::cells(&parts, raw.services.as_ref().map_or(raw.baseline.as_ref()?.span, |s| s.span), report);
     let measures = measures?;
     ft::check(raw, &cells, &measures, report);
+    systems::check_cells(&cells, raw, report);
     if let Some(workload) = &raw.workload {
         storage::resolve::check_cells(&cells, &measures, workload.span, report);
     }

@@ -16,4 +16,5 @@ mod sip;
 mod storage;
 mod storage_mounted;
 mod storage_services;
+mod systems;
 mod validate;

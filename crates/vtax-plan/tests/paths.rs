@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 use vtax_plan::estimate::{Requirement, pieces, requirements};
-use vtax_plan::model::{Controller, Datapath, EnvironmentKind, PathKind, Plan, SdnMode, VirtualSwitch};
+use vtax_plan::model::{
+    Controller, Datapath, EnvironmentKind, PathKind, Plan, SdnMode, VirtualSwitch, Wiring,
+};
 use vtax_plan::{PlanErrors, parse};
 use vtax_units::{BitRate, Nanos, Share};
 
@@ -118,6 +120,10 @@ fn options_become_cells() {
     assert_eq!((path.loss, path.sut_mtu, path.mtu, path.offloads), (Share(0.005), Some(1400), 1500, true));
     assert!(path.is_emulated() && !ok("native", "native", "ovs").cells[0].path.is_emulated());
 
+    let plan = ok("native", "native", "gigabit: {wires: [shared, own]}");
+    assert_eq!(ids(&plan), ["native.gigabit.http.wires-shared", "native.gigabit.http.wires-own"]);
+    assert_eq!([0, 1].map(|i| plan.cells[i].path.wires), [Wiring::Shared, Wiring::Own]);
+
     let plan = ok("vm", "vm", "[bridged: {switch: ovs}, vm-vm]");
     assert_eq!(plan.cells[0].path.kind, PathKind::Bridged(VirtualSwitch::Ovs));
     assert_eq!(plan.cells[0].path.rate, Some(BitRate(1_000_000_000)), "its physical side is a gigabit");
@@ -133,6 +139,7 @@ fn values_that_make_no_sense_are_refused_where_they_stand() {
         ("direct: {loss: 0%}", "8:24 `loss` must be above 0% and at most 50%"),
         ("direct: {loss: 60%}", "8:24 `loss` must be above 0%"),
         ("bridge: {queue: 5ms}", "8:25 a `queue` forms only where there is a `rate`"),
+        ("bridge: {wires: own}", "8:25 `wires: own` says nothing where there is no `rate`"),
         ("bridge: {mtu: 68}", "8:23 68 is no MTU"),
         ("bridge: {sut_mtu: 70000}", "8:27 70000 is no MTU"),
         ("sdn: {controller: ryu}", "8:27 unknown controller: `ryu`"),

@@ -164,7 +164,7 @@ error: unknown key in the plan: `baselin`
 3 | baselin: native
   | ^^^^^^^
   = did you mean `baseline`? allowed keys: `vtax`, `name`, `description`, `baseline`, `environments`, \
-`paths`, `services`, `workload`, `measure`, `faults`, `repeat`, `margin`, `primary`, `budget`, `seed` and `study`
+`paths`, `services`, `workload`, `measure`, `faults`, `repeat`, `margin`, `primary`, `budget`, `consolidation`, `systems`, `seed` and `study`
 
 ";
     assert_eq!(errors.to_text(false), expected);

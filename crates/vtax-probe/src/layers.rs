@@ -101,6 +101,83 @@ pub fn break_down(hosting: &Hosting<'_>, sut_cpus: &CpuSet, requests: u64) -> Cp
     }
 }
 
+/// Splits the CPU time of several systems that run on the same CPUs at the same time.
+///
+/// The interrupts of these CPUs are counted once and divided in proportion to what each system used, so that the sum of
+/// all is what the host says of the CPUs. Each system comes with the requests that it answered.
+#[must_use]
+pub fn break_down_shared(systems: &[(Hosting<'_>, u64)], cpus: &CpuSet) -> Vec<CpuBreakdown> {
+    // Without CPUs to look at, a system's breakdown is its tasks' time and no interrupts.
+    let none = CpuSet::default();
+    let alone = |(hosting, requests): &(Hosting<'_>, u64)| break_down(hosting, &none, *requests);
+    let mut all: Vec<CpuBreakdown> = systems.iter().map(alone).collect();
+    let host = match systems.first() {
+        Some((Hosting::Processes { node, .. }, _)) => *node,
+        Some((Hosting::Guest { hypervisor, .. }, _)) => *hypervisor,
+        None => return all,
+    };
+    let used: Vec<u64> = all.iter().map(|system| system.total().0).collect();
+    let whole = add(used.iter().copied());
+    let interrupts = Interrupts::of(host, Some(cpus));
+    let overlap = interrupts.overlap(whole);
+    for (system, used) in all.iter_mut().zip(used) {
+        charge(system, part(overlap, used, whole), part(interrupts.time, used, whole));
+    }
+    all
+}
+
+/// `used` of `whole`'s part of something.
+fn part(of: u64, used: u64, whole: u64) -> u64 {
+    u64::try_from(u128::from(of) * u128::from(used) / u128::from(whole.max(1))).unwrap_or(u64::MAX)
+}
+
+/// Takes interrupts that a system's tasks were charged for out of its layers, and gives it its part of them.
+fn charge(system: &mut CpuBreakdown, mut overlap: u64, interrupts: u64) {
+    // As for a system alone: what serves devices first, then kernels, then the service itself.
+    let order = [
+        Layer::HypervisorIo,
+        Layer::Vcpu,
+        Layer::ServiceSystem,
+        Layer::Supervisor,
+        Layer::GuestOther,
+        Layer::ServiceInterrupts,
+        Layer::ServiceUser,
+    ];
+    for layer in order {
+        if let Some(own) = system.layers.iter_mut().find(|own| own.layer == layer) {
+            let taken = overlap.min(own.time.0);
+            own.time.0 -= taken;
+            overlap -= taken;
+        }
+    }
+    if let Some(own) = system.layers.iter_mut().find(|own| own.layer == Layer::HostInterrupts) {
+        own.time = Nanos(interrupts);
+    }
+}
+
+/// The sum of several systems' CPU time, layer by layer, and of their requests.
+#[must_use]
+pub fn sum(systems: &[&CpuBreakdown]) -> CpuBreakdown {
+    let mut whole = CpuBreakdown::default();
+    for system in systems {
+        whole.requests = whole.requests.saturating_add(system.requests);
+        whole.duration = whole.duration.max(system.duration);
+        for more in &system.layers {
+            match whole.layers.iter_mut().find(|own| own.layer == more.layer) {
+                Some(own) => own.time.0 = own.time.0.saturating_add(more.time.0),
+                None => whole.layers.push(more.clone()),
+            }
+        }
+        for note in &system.notes {
+            if !whole.notes.contains(note) {
+                whole.notes.push(note.clone());
+            }
+        }
+    }
+    whole.layers.sort_by_key(|own| own.layer);
+    whole
+}
+
 fn processes(
     node: Interval<'_>,
     runtime: Option<Interval<'_>>,

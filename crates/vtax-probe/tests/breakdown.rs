@@ -5,7 +5,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use vtax_probe::delta::{Interval, counter, cpu_times};
-use vtax_probe::layers::{CpuBreakdown, Hosting, Layer, break_down};
+use vtax_probe::layers::{CpuBreakdown, Hosting, Layer, break_down, break_down_shared, sum};
 use vtax_probe::noise::{HostProbe, disturbance};
 use vtax_probe::{CpuTimes, Probe, Scope, Snapshot, TaskTimes};
 use vtax_units::{CpuSet, Nanos};
@@ -79,6 +79,28 @@ fn interrupts_that_tasks_were_charged_for_count_once() {
     use Layer::{HostInterrupts, ServiceSystem, ServiceUser};
     assert_eq!(times(&breakdown), [(ServiceUser, 200), (ServiceSystem, 240), (HostInterrupts, 60)]);
     assert_eq!(breakdown.total(), Nanos(500 * MS));
+}
+
+#[test]
+fn systems_on_the_same_cpus_divide_its_interrupts() {
+    // Tasks were charged 450 ms, interrupts show 60; the CPU was busy for 480 of these 510.
+    let end = |used: u64| Snapshot {
+        cpus: vec![cpu(1, 200, 220, 10, 50)],
+        tasks: vec![task(7, "nginx", used, 2 * used)],
+        ..Snapshot::default()
+    };
+    let ends = [end(100), end(50)];
+    let starts = ends.each_ref().map(zero_cpus);
+    let node = |i: usize| Interval { start: &starts[i], end: &ends[i] };
+    let systems = [0, 1].map(|i| (Hosting::Processes { node: node(i), runtime: None }, 10 + i as u64));
+    let found = break_down_shared(&systems, &CpuSet::of([1]));
+    use Layer::{HostInterrupts, ServiceSystem, ServiceUser};
+    assert_eq!(times(&found[0]), [(ServiceUser, 100), (ServiceSystem, 180), (HostInterrupts, 40)]);
+    assert_eq!(times(&found[1]), [(ServiceUser, 50), (ServiceSystem, 90), (HostInterrupts, 20)]);
+    let whole = sum(&[&found[0], &found[1]]);
+    assert_eq!((whole.total(), whole.requests), (Nanos(480 * MS), 21));
+    assert_eq!(whole.time(HostInterrupts), Nanos(60 * MS));
+    assert!(break_down_shared(&[], &CpuSet::of([1])).is_empty());
 }
 
 fn guest(inner: &Snapshot, outer: &Snapshot, vcpus: &[u32]) -> CpuBreakdown {
@@ -271,6 +293,10 @@ proptest! {
         let qemu = vtax_probe::delta::own_time(&outer.start.tasks, &outer.end.tasks).total().0;
         prop_assert!(breakdown.total().0 <= sum(&[qemu, of(outer)]), "{:?}", breakdown);
         prop_assert!(breakdown.total().0 >= qemu.max(of(outer)), "{:?}", breakdown);
+
+        let shared = break_down_shared(&[(hosting, 1), (hosting, 1)], &cpus);
+        let both = vtax_probe::layers::sum(&[&shared[0], &shared[1]]).total().0;
+        prop_assert!(both <= sum(&[qemu, qemu, of(outer)]), "{:?}", shared);
 
         let breakdown = break_down(&Hosting::Processes { node: inner, runtime: None }, &cpus, 1);
         let service = vtax_probe::delta::service_time(inner).total().0;

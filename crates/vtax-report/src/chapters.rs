@@ -1,6 +1,7 @@
 //! The one list of the report's chapters: what belongs into it is registered here.
 
 use crate::chapter::Chapter;
+use crate::consolidation::Consolidation;
 use crate::family::{desktop::Desktop, ftp::Ftp, http::Http, network::Network, sip::Sip, storage::Storage};
 use crate::ft::FaultTolerance;
 use crate::general::{
@@ -21,6 +22,7 @@ pub(crate) fn chapters() -> Vec<Box<dyn Chapter>> {
         Box::new(Network),
         Box::new(Storage),
         Box::new(Desktop),
+        Box::new(Consolidation),
         Box::new(Sweeps),
         Box::new(Cpu),
         Box::new(OverTime),

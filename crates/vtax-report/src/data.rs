@@ -9,6 +9,7 @@ use vtax_store::record::{JournalEntry, TrialRecord};
 use vtax_store::{Calibration, Provenance, RunDir};
 
 use crate::ReportError;
+use crate::consolidation::trial::{self as systems, SystemFound};
 use crate::families;
 use crate::general::trial::of_lifecycle;
 use crate::metric::{LIFECYCLE, Percentiles, Value, enough, measure_of_test, needed};
@@ -31,6 +32,8 @@ pub(crate) struct RunData {
     pub(crate) values: BTreeMap<(String, String), Vec<Figures>>,
     /// Latency of all valid trials by cell and measure.
     pub(crate) latency: BTreeMap<(String, String), Histogram<u64>>,
+    /// Each system of valid trials on several, trial by trial.
+    pub(crate) systems: Vec<SystemFound>,
     /// Names of what is measured: the plan's measures, of network tests each test.
     measures: Vec<String>,
     /// Machines that trials were made on, in the order of their first.
@@ -75,6 +78,7 @@ impl RunData {
             calibration: run.calibration()?,
             values: BTreeMap::new(),
             latency: BTreeMap::new(),
+            systems: Vec::new(),
             measures: Vec::new(),
             hosts: Vec::new(),
         };
@@ -131,6 +135,7 @@ impl RunData {
             let figures = self.figures(&record, true, of_lifecycle);
             self.values.entry(key).or_default().push(figures);
         }
+        self.systems.extend(systems::read(&record));
         families::forget_histograms(&mut record);
         self.trials.push(record);
     }
@@ -230,7 +235,8 @@ impl RunData {
         };
         for (key, value) in &cell.parameters {
             if self.plan.cells.iter().filter(alike).any(|c| c.parameters.get(key) != Some(value)) {
-                name.push_str(&format!(" {value}"));
+                let value = if key == "count" { format!(" × {value}") } else { format!(" {value}") };
+                name.push_str(&value);
             }
         }
         let environment = match self.accelerator(cell) {
@@ -254,6 +260,9 @@ impl RunData {
         }
         if self.compares(|c| &c.path.name) {
             name = format!("{name} over {}", cell.path.name);
+        }
+        if self.compares(|c| &c.systems.name) {
+            name = format!("{name} beside {}", cell.systems.name);
         }
         name
     }
@@ -312,6 +321,9 @@ impl RunData {
         let paths = self.compares(|c| &c.path.name);
         if !paths && cells.iter().any(|c| c.path.name != cell.path.name) {
             parts.push(cell.path.name.clone());
+        }
+        if !self.compares(|c| &c.systems.name) && cells.iter().any(|c| c.systems.name != cell.systems.name) {
+            parts.push(cell.systems.name.clone());
         }
         for (name, value) in &cell.parameters {
             // The options of a path or a service belong to its name where such are compared.

@@ -5,6 +5,7 @@
 use vtax_plan::model::{Cell, Measure, Plan};
 use vtax_store::record::{Finding, TrialRecord, Validity};
 
+use crate::consolidation::trial as systems;
 use crate::family::{
     desktop::trial as desktop, ftp::trial as ftp, http::trial as http, network::trial as network,
     sip::trial as sip, storage::path, storage::trial as storage,
@@ -13,8 +14,9 @@ use crate::ft::trial as faults;
 use crate::general::trial as loads;
 use crate::metric::{Info, Observed};
 
-/// Every metric, in the order of tables: each family's own, then those of all loads, what only desktops have besides, then those of faults.
-const METRICS: [&[Info]; 8] = [
+/// Every metric, in the order of tables: each family's own, then those of all loads, what only desktops have besides, then those of several
+/// systems and of faults.
+const METRICS: [&[Info]; 9] = [
     sip::METRICS,
     http::METRICS,
     ftp::METRICS,
@@ -22,6 +24,7 @@ const METRICS: [&[Info]; 8] = [
     storage::METRICS,
     loads::METRICS,
     desktop::METRICS,
+    systems::METRICS,
     faults::METRICS,
 ];
 
@@ -49,6 +52,7 @@ pub(crate) fn observed(record: &TrialRecord) -> Vec<Observed<'_>> {
             let mut values = loads::of_load(record);
             values.extend(ftp::values(record));
             values.extend(desktop::values(record));
+            values.extend(systems::values(record));
             values
         }
         Some(Finding::Ims(found)) => sip::values(found),

@@ -6,6 +6,7 @@
 mod chapter;
 mod chapters;
 pub mod compare;
+mod consolidation;
 mod context;
 mod data;
 mod error;

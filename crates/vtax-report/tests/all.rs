@@ -11,4 +11,5 @@ mod report;
 mod sip;
 mod storage;
 mod support;
+mod systems;
 mod verdicts;

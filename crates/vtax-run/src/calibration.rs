@@ -72,8 +72,12 @@ pub fn conditions(plan: &Plan, host: &HostFacts) -> Vec<String> {
         format!("governor {}", host.governor.as_deref().unwrap_or("not told")),
     ];
     for cell in plan.cells.iter().filter(|c| c.baseline.is_none()) {
-        let Cell { id, environment, path, service, workload, .. } = cell;
-        let what = [json(&environment.kind), json(path), json(service), json(workload)];
+        let Cell { id, environment, path, service, workload, systems, .. } = cell;
+        let mut what = vec![json(&environment.kind), json(path), json(service), json(workload)];
+        // What is said of one system alone stays as it was before there could be several.
+        if cell.is_several() {
+            what.extend([environment.count.to_string(), json(systems)]);
+        }
         conditions.push(format!("baseline {id}: {}", what.join(" ")));
     }
     conditions.extend(plan.measures.iter().map(|m| format!("measure {}: {}", m.name, json(&m.kind))));

@@ -7,12 +7,14 @@ use std::time::Instant;
 
 use vtax_agent::message::{NodeFacts, ServiceReady};
 use vtax_lab::{Lab, LabOptions};
-use vtax_plan::model::{Budget, Cell, EnvironmentKind, Plan};
+use vtax_plan::model::{Budget, Cell, Environment, EnvironmentKind, Plan};
 use vtax_probe::others::Others;
+use vtax_probe::{Probe, Scope};
 use vtax_store::provenance::{self, AcceleratorFacts, ProgramFacts};
 use vtax_store::record::TrialRecord;
 use vtax_store::{Provenance, TrialWriter};
 use vtax_sys::chain;
+use vtax_units::Bytes;
 use vtax_vm::Cache;
 
 use crate::duet;
@@ -25,6 +27,9 @@ use crate::quiesce::Quiesce;
 use crate::runner::Executor;
 use crate::stop::Stop;
 use crate::trial::{Setting, Trial};
+
+/// Memory that QEMU takes beside its guest's, at the least.
+const QEMU_MEMORY: Bytes = Bytes::from_mib(64);
 
 /// Builds testbeds and measures on them.
 pub struct LabExecutor {
@@ -95,6 +100,12 @@ impl LabExecutor {
         if let Some(missing) = vtax_service::missing_beside(&cell.service, Cache::of_user().dir()) {
             return Some(missing.to_string());
         }
+        if cell.memory_limit(&self.budget).is_some() && !self.lab.limits_memory() {
+            return Some(NO_LIMIT.to_owned());
+        }
+        if let Some(why) = self.of_several(cell) {
+            return Some(why);
+        }
         // Without namespaces there is but the host's /tmp.
         let hidden = vtax_service::hidden(&cell.service).into_iter().find(|hidden| hidden.program);
         if let Some(hidden) = hidden.filter(|_| self.lab.has_namespaces()) {
@@ -137,6 +148,68 @@ impl LabExecutor {
                 .or_else(no_tap),
         }
     }
+}
+
+/// What a plan asks for that needs control groups of memory, where there are none.
+const NO_LIMIT: &str = "`consolidation: {memory: limited}` needs memory control groups, which can't be used here \
+                        (`vtax doctor` says why); `memory: promised` needs none";
+
+impl LabExecutor {
+    /// Why several systems can't stand at the same time, or those beside the service's own can't be.
+    fn of_several(&mut self, cell: &Cell) -> Option<String> {
+        if !cell.is_several() {
+            return None;
+        }
+        if !self.lab.has_namespaces() {
+            return Some(
+                "several systems at the same time need namespaces, which are refused here".to_owned(),
+            );
+        }
+        for beside in &cell.systems.beside {
+            let missing = vtax_service::missing_beside(&beside.service, Cache::of_user().dir());
+            let missing = missing.map(|missing| missing.to_string());
+            let kind = beside.environment.as_ref().map(|environment| &environment.kind);
+            let missing = missing.or_else(|| match kind? {
+                EnvironmentKind::Native => None,
+                EnvironmentKind::Container => self.lab.container_runtime().err().map(|e| chain(&e)),
+                EnvironmentKind::Vm(_) => self.guests.missing.clone().or_else(no_tap),
+            });
+            if let Some(missing) = missing {
+                return Some(format!("beside it, {}: {missing}", beside.name));
+            }
+        }
+        let available = Probe::new(Scope::Processes(Vec::new())).and_then(|mut probe| probe.snapshot());
+        let limit = cell.memory_limit(&self.budget);
+        too_many_guests(cell, limit, Bytes(available.ok()?.memory.available_bytes))
+    }
+}
+
+/// Why a cell's virtual machines, or what they are held to together, don't fit into the memory that the host has available.
+fn too_many_guests(cell: &Cell, limit: Option<Bytes>, available: Bytes) -> Option<String> {
+    let memory = |environment: &Environment| match &environment.kind {
+        EnvironmentKind::Vm(vm) => Some(vm.memory.0.saturating_add(QEMU_MEMORY.0)),
+        EnvironmentKind::Native | EnvironmentKind::Container => None,
+    };
+    let guests: Vec<u64> = cell.environments().filter_map(memory).collect();
+    let needed = guests.iter().fold(0, |sum: u64, memory| sum.saturating_add(*memory));
+    let of_qemus = QEMU_MEMORY.0.saturating_mul(guests.len() as u64);
+    let needed = limit.map_or(needed, |limit| needed.min(limit.0.saturating_add(of_qemus)));
+    let mib = |bytes: u64| bytes >> 20;
+    let way_out = match limit {
+        Some(_) => "less `budget.sut_memory`, which holds them together",
+        None => {
+            "less `memory` for each, or `consolidation: {memory: limited}`, which holds them to the budget"
+        }
+    };
+    (needed > available.0).then(|| {
+        format!(
+            "{} virtual machines need {} MiB of memory with their QEMUs, and this host has {} MiB available: fewer of \
+             them, or {way_out}",
+            guests.len(),
+            mib(needed),
+            mib(available.0)
+        )
+    })
 }
 
 /// Why the other host of a pair can't keep its guest.
@@ -306,5 +379,29 @@ impl Executor for LabExecutor {
             let version = runtime.clone();
             provenance.container_runtime = Some(ProgramFacts { version, ..ProgramFacts::default() });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guests_that_do_not_fit_are_refused_with_the_numbers() {
+        let text = "vtax: 1\nname: t\nbaseline: vm\nenvironments: [{vm: {count: 3, memory: 1GiB}}]\nservices: http\n\
+                    workload: {http: {target: /bytes/100}}\nmeasure: throughput\nbudget: {sut_memory: 512MiB}\n";
+        let none: &[&str] = &[];
+        let plan =
+            vtax_plan::parse("p", text.as_bytes(), none).unwrap_or_else(|e| panic!("{}", e.to_text(false)));
+        let of = |limit, available| too_many_guests(&plan.cells[0], limit, Bytes::from_mib(available));
+        let refused = of(None, 2048).expect("3 GiB don't fit into 2");
+        assert!(
+            refused.contains("3 virtual machines need 3264 MiB") && refused.contains("has 2048 MiB"),
+            "{refused}"
+        );
+        assert!(refused.contains("`consolidation: {memory: limited}`"), "{refused}");
+        assert_eq!(of(None, 3300), None);
+        assert_eq!(of(Some(Bytes::from_mib(512)), 2048), None, "held to the budget they do");
+        assert!(of(Some(Bytes::from_mib(512)), 512).is_some_and(|why| why.contains("need 704 MiB")));
     }
 }

@@ -67,8 +67,9 @@ impl Guests {
         provisions: &mut Provisions,
         observer: &dyn Observer,
     ) -> Self {
-        let is_guest =
-            |cell: &&Cell| matches!(cell.environment.kind, EnvironmentKind::Vm(_)) || cell.has_client_vm();
+        let is_guest = |cell: &&Cell| {
+            cell.environments().any(|e| matches!(e.kind, EnvironmentKind::Vm(_))) || cell.has_client_vm()
+        };
         if !plan.cells.iter().any(|cell| is_guest(&cell)) {
             return Self::default();
         }

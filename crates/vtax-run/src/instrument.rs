@@ -77,6 +77,8 @@ pub(crate) struct Measured {
     pub(crate) validity: Validity,
     /// Successful answers over everything that was sent, for CPU time per request; 0 where that says nothing.
     pub(crate) answered: u64,
+    /// The same by each system, where there are several.
+    pub(crate) answered_each: Vec<(String, u64)>,
     /// Phases of SIP load with their seconds and histograms, for the trial's files.
     pub(crate) phases: Vec<PhaseResult>,
 }
@@ -85,7 +87,13 @@ impl Measured {
     /// Of a measure that observes one thing.
     pub(crate) fn whole(started_unix_ms: u64, found: Finding, validity: Validity) -> Self {
         let whole = Observation { validity: validity.clone(), ..Observation::whole(started_unix_ms, found) };
-        Self { observations: vec![whole], validity, answered: 0, phases: Vec::new() }
+        Self {
+            observations: vec![whole],
+            validity,
+            answered: 0,
+            answered_each: Vec::new(),
+            phases: Vec::new(),
+        }
     }
 
     /// The same with what was cut off its start, and with the successful answers that CPU time was spent on.

@@ -15,6 +15,7 @@ mod found;
 mod guests;
 mod instrument;
 mod live;
+mod member;
 mod noise;
 mod observe;
 mod offered;
@@ -30,6 +31,7 @@ mod runner;
 mod schedule;
 mod service_log;
 mod stop;
+mod systems;
 mod trial;
 mod warm_up;
 

@@ -11,7 +11,7 @@ use vtax_units::{Rate, Share};
 /// later don't move the load of latency trials already made.
 pub(crate) fn offered(plan: &Plan, records: &[TrialRecord], cell: &Cell, load: Load) -> Result<Rate, String> {
     match load {
-        Load::Rate(rate) => Ok(rate),
+        Load::Rate(rate) => Ok(cell.total_rate(rate)),
         Load::OwnCapacity(share) => {
             let own = capacity(plan, records, &cell.id)
                 .ok_or_else(|| format!("the capacity of {} is not known", cell.id))?;

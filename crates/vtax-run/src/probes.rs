@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use vtax_agent::Client;
 use vtax_lab::{Node, Sut, Testbed};
 use vtax_probe::delta::{Interval, counter};
-use vtax_probe::layers::{CpuBreakdown, Hosting, break_down};
+use vtax_probe::layers::{CpuBreakdown, Hosting, break_down, break_down_shared, sum};
 use vtax_probe::noise::{HostProbe, HostState};
 use vtax_probe::{DiskCounters, FrequencyWatch, Probe, Sampler, Scope, Snapshot};
 use vtax_sys::chain;
@@ -36,7 +36,9 @@ fn unix_ns() -> i64 {
 pub(crate) struct Probes {
     host: HostProbe,
     pub(crate) host_start: HostState,
-    account: Account,
+    /// One for each system under test, in the testbed's order.
+    accounts: Vec<Account>,
+    /// CPUs of all systems under test.
     pub(crate) sut_cpus: CpuSet,
     clock: Option<FrequencyWatch>,
     pub(crate) frequencies: Vec<u64>,
@@ -44,6 +46,32 @@ pub(crate) struct Probes {
     pub(crate) series: Vec<(String, Vec<Snapshot>)>,
     /// By node: nanoseconds from its clock to the time since 1970.
     pub(crate) clocks: BTreeMap<String, i64>,
+}
+
+/// CPU time by layer of the systems under test.
+pub(crate) struct CpuTime {
+    /// Of those that the cell measures, together.
+    pub(crate) whole: CpuBreakdown,
+    /// Of each, those beside included, by its name; empty where there is but one.
+    pub(crate) each: Vec<(String, CpuBreakdown)>,
+}
+
+impl CpuTime {
+    /// Of all systems, those beside included.
+    pub(crate) fn of_all(&self) -> Nanos {
+        let each = self.each.iter().map(|(_, cpu)| cpu.total().0).fold(0, u64::saturating_add);
+        if self.each.is_empty() { self.whole.total() } else { Nanos(each) }
+    }
+}
+
+/// What was answered while probes watched, for CPU time per request.
+pub(crate) struct Answered<'a> {
+    /// By all systems that the cell measures.
+    pub(crate) whole: u64,
+    /// By each system that was asked, by its name; empty where there is but one.
+    pub(crate) each: &'a [(String, u64)],
+    /// How many systems the cell measures; those beside come after them.
+    pub(crate) systems: usize,
 }
 
 /// The CPU account of one system under test.
@@ -109,15 +137,19 @@ impl Account {
     }
 
     fn between(&self, start: &Mark, end: &Mark, requests: u64) -> CpuBreakdown {
+        break_down(&self.hosting(start, end), &self.cpus, requests)
+    }
+
+    /// What was seen of it between two marks.
+    fn hosting<'a>(&'a self, start: &'a Mark, end: &'a Mark) -> Hosting<'a> {
         let inner = Interval { start: &start.inner, end: &end.inner };
-        let hosting = match (&self.hypervisor, &start.outer, &end.outer) {
+        match (&self.hypervisor, &start.outer, &end.outer) {
             (Some(hypervisor), Some(start), Some(end)) => {
                 let vcpus = &hypervisor.vcpus;
                 Hosting::Guest { guest: inner, hypervisor: Interval { start, end }, vcpus }
             }
             _ => Hosting::Processes { node: inner, runtime: None },
-        };
-        break_down(&hosting, &self.cpus, requests)
+        }
     }
 
     /// Hands over the samples.
@@ -155,47 +187,80 @@ impl Probes {
     /// Takes the first snapshots and starts sampling at this interval.
     pub(crate) fn start(
         client: &Client,
-        sut: &Client,
+        suts: &[Client],
         testbed: &Testbed,
         every: Nanos,
     ) -> Result<Self, String> {
-        sut.start_probes(every).map_err(|e| chain(&e))?;
-        client.start_probes(every).map_err(|e| chain(&e))?;
-        let sut_cpus = testbed.the_sut().cpus.clone();
+        for agent in suts.iter().chain([client]) {
+            agent.start_probes(every).map_err(|e| chain(&e))?;
+        }
+        let sut_cpus = CpuSet::of(testbed.suts.iter().flat_map(|sut| sut.cpus.iter()));
         let mut host = HostProbe::new(sut_cpus.clone()).map_err(|e| chain(&e))?;
         let host_start = host.read().map_err(|e| chain(&e))?;
         let (_, client_clock) = with_clock(client)?;
         let mut clocks = BTreeMap::from([(role(testbed.client.name()).to_owned(), client_clock)]);
-        let account = Account::open(sut, testbed.the_sut(), every, &mut clocks)?;
+        let mut accounts = Vec::with_capacity(suts.len());
+        for (agent, sut) in suts.iter().zip(&testbed.suts) {
+            accounts.push(Account::open(agent, sut, every, &mut clocks)?);
+        }
         let clock = FrequencyWatch::start(&sut_cpus);
         let (frequencies, series) = (Vec::new(), Vec::new());
-        Ok(Self { host, host_start, account, sut_cpus, clock, frequencies, series, clocks })
+        Ok(Self { host, host_start, accounts, sut_cpus, clock, frequencies, series, clocks })
     }
 
-    /// The system under test now.
+    /// The first system under test now.
     pub(crate) fn mark(&mut self, sut: &Client) -> Result<Mark, String> {
-        self.account.mark(sut)
+        // There is one in every testbed.
+        self.accounts[0].mark(sut)
     }
 
-    /// CPU time between two marks by layer, spent on that many requests.
+    /// CPU time of the first system between two marks by layer, spent on that many requests.
     pub(crate) fn between(&self, start: &Mark, end: &Mark, requests: u64) -> CpuBreakdown {
-        self.account.between(start, end, requests)
+        self.accounts[0].between(start, end, requests)
     }
 
     /// CPU time by layer, and the host as it is now.
     pub(crate) fn stop(
         &mut self,
         client: &Client,
-        sut: &Client,
-        answered: u64,
-    ) -> Result<(Option<CpuBreakdown>, HostState), String> {
-        let end = self.mark(sut)?;
-        let cpu = self.between(&self.account.start, &end, answered);
+        suts: &[Client],
+        answered: &Answered<'_>,
+    ) -> Result<(CpuTime, HostState), String> {
+        let marks = self.accounts.iter_mut().zip(suts).map(|(account, agent)| account.mark(agent));
+        let ends = marks.collect::<Result<Vec<Mark>, String>>()?;
+        let cpu = self.account(&ends, answered);
         self.frequencies = self.clock.take().map(FrequencyWatch::stop).unwrap_or_default();
         let host_end = self.host.read().map_err(|e| chain(&e))?;
-        self.account.close(sut, &mut self.series)?;
+        for (account, agent) in self.accounts.iter_mut().zip(suts) {
+            account.close(agent, &mut self.series)?;
+        }
         self.series.push(("client".into(), client.stop_probes().map_err(|e| chain(&e))?));
-        Ok((Some(cpu), host_end))
+        Ok((cpu, host_end))
+    }
+
+    /// What each system used from the first snapshots to these, and all that the cell measures together.
+    fn account(&self, ends: &[Mark], answered: &Answered<'_>) -> CpuTime {
+        if let ([only], [end]) = (self.accounts.as_slice(), ends) {
+            return CpuTime { whole: only.between(&only.start, end, answered.whole), each: Vec::new() };
+        }
+        let requests = |name: &str| answered.each.iter().find(|(of, _)| of == name).map_or(0, |(_, n)| *n);
+        let of_each = self.accounts.iter().zip(ends);
+        let shared = self.accounts.windows(2).all(|pair| pair[0].cpus == pair[1].cpus);
+        let found = if shared {
+            let seen = of_each.map(|(account, end)| {
+                let hosting = account.hosting(&account.start, end);
+                (hosting, requests(&account.name))
+            });
+            break_down_shared(&seen.collect::<Vec<_>>(), &self.sut_cpus)
+        } else {
+            of_each
+                .map(|(account, end)| account.between(&account.start, end, requests(&account.name)))
+                .collect()
+        };
+        let own: Vec<&CpuBreakdown> = found.iter().take(answered.systems).collect();
+        let whole = CpuBreakdown { requests: answered.whole, ..sum(&own) };
+        let names = self.accounts.iter().map(|account| account.name.clone());
+        CpuTime { whole, each: names.zip(found).collect() }
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Command;
 
 use sha2::{Digest, Sha256};
-use vtax_plan::model::{Plan, ServiceKind};
+use vtax_plan::model::{Cell, Plan, ServiceKind};
 use vtax_probe::noise::HostProbe;
 use vtax_store::provenance::{HostFacts, ProgramFacts};
 use vtax_store::{PROVENANCE_VERSION, Provenance};
@@ -137,7 +137,8 @@ fn virtualization() -> Option<String> {
 /// Versions of the distribution's packages that take part in this plan.
 fn packages(plan: &Plan) -> BTreeMap<String, String> {
     let mut names = vec!["qemu-system-x86", "runc", "crun"];
-    names.extend(plan.cells.iter().flat_map(|cell| cell.service.kind.facts().packages));
+    names
+        .extend(plan.cells.iter().flat_map(Cell::services).flat_map(|service| service.kind.facts().packages));
     names.sort_unstable();
     names.dedup();
     let listing = Command::new("dpkg-query")

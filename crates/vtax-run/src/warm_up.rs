@@ -131,6 +131,12 @@ fn series(intervals: &[Interval], group: usize, of: Series) -> Vec<f64> {
     values.into_iter().map_while(&mut next).collect()
 }
 
+/// Reduces `load` to what came after this time, up to its next interval.
+pub(crate) fn cut_to(load: &mut LoadResult, time: Nanos) {
+    let from = intervals_of(load, time);
+    cut(load, from);
+}
+
 /// Reduces `load` to what came after its first `from` intervals; returns the time cut.
 fn cut(load: &mut LoadResult, from: usize) -> Nanos {
     let start = load.intervals.get(from).map_or(Nanos::ZERO, |i| i.start);

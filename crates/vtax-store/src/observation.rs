@@ -24,7 +24,7 @@ use crate::validity::{Validity, WarmUp};
 pub struct Observation {
     /// What was observed: the name of a test of the workload. Empty where the measure observes one thing.
     pub name: String,
-    /// The virtual machine, client or host that it is of; `None` where there is but one.
+    /// The one of several systems that it is of: `sut`, `sut-2`. `None`: of all together, or of the only one.
     #[serde(default)]
     pub member: Option<String>,
     /// When it began, in milliseconds since 1970.

@@ -128,10 +128,15 @@ impl TrialRecord {
         }
     }
 
-    /// The observation of a measure that observes one thing.
+    /// The observation of a measure that observes one thing: where there are several systems, of all together.
     #[must_use]
     pub fn whole(&self) -> Option<&Observation> {
-        self.observations.iter().find(|o| o.name.is_empty())
+        self.observations.iter().find(|o| o.name.is_empty() && o.member.is_none())
+    }
+
+    /// The observations of each of several systems, in the order of the testbed; none where there is but one.
+    pub fn members(&self) -> impl Iterator<Item = (&str, &Observation)> {
+        self.observations.iter().filter_map(|o| Some((o.member.as_deref()?, o)))
     }
 
     /// What a measure that observes one thing found.
@@ -142,7 +147,7 @@ impl TrialRecord {
 
     /// As [`finding`](Self::finding).
     pub fn finding_mut(&mut self) -> Option<&mut Finding> {
-        self.observations.iter_mut().find(|o| o.name.is_empty())?.result.as_mut()
+        self.observations.iter_mut().find(|o| o.name.is_empty() && o.member.is_none())?.result.as_mut()
     }
 
     /// CPU time of the one thing that it observed.

@@ -20,6 +20,7 @@ fn main() {
     let started = start_time(1).expect("every process has a start time");
     assert!(started < start_time(std::process::id().cast_signed()).unwrap());
     limits_are_enforced_and_go();
+    several_groups_are_held_together();
     a_killed_owner_leaves_nothing();
     what_a_lost_keeper_leaves_is_swept();
     println!("ok");
@@ -44,6 +45,42 @@ fn named(name: &str) -> Vec<PathBuf> {
 
 fn sleeper() -> Spawn {
     Spawn::new(Path::new("/bin/sleep"), ["sleep", "1000"])
+}
+
+fn several_groups_are_held_together() {
+    let groups = RunGroups::create();
+    let name = groups.name().to_owned();
+    let keeper = groups.keep().unwrap();
+    let inside = groups.clone();
+    let ended = start_controller(ControllerOptions::for_this_process(), move |_| {
+        if !inside.holds_memory() {
+            assert!(inside.together("systems", Bytes::from_mib(64)).is_err());
+            return 0;
+        }
+        let together = inside.together("systems", Bytes::from_mib(64)).unwrap();
+        let limits = Limits { cpus: None, memory: Some(Bytes::from_mib(256)) };
+        let node = together.node("sut", &limits).unwrap();
+        let both = inside.made_by_runtime("systems");
+        assert_eq!(both.enforced().unwrap().memory, Some(Bytes::from_mib(64)));
+        let script = "dd if=/dev/zero of=/dev/null bs=200M count=1 2>/dev/null";
+        let greedy = Spawn::new(Path::new("/bin/sh"), ["sh", "-c", script])
+            .namespaces(Namespaces::NODE)
+            .start(|pid| node.attach(pid))
+            .unwrap();
+        // Where there is swap it fits, slowly.
+        greedy.wait().unwrap();
+        println!("{:?}", both.usage());
+        assert!(both.usage().at_limit.is_none_or(|times| times > 0));
+        assert!(both.anonymous().is_none_or(|own| own < Bytes::from_mib(64)), "{:?}", both.anonymous());
+        both.limit_memory(Bytes::from_mib(128), Duration::from_secs(1)).unwrap();
+        assert_eq!(both.enforced().unwrap().memory, Some(Bytes::from_mib(128)));
+        node.remove().unwrap();
+        both.remove().unwrap();
+        0
+    });
+    assert_eq!(ended.unwrap().wait().unwrap(), Ended::Exited(0));
+    groups.finish(keeper).unwrap();
+    assert_eq!(named(&name), Vec::<PathBuf>::new());
 }
 
 fn limits_are_enforced_and_go() {

@@ -275,6 +275,8 @@ pub(crate) struct NodeDevices<'a> {
     pub(crate) vhost: bool,
     /// Its own disk, or those that it makes one of.
     pub(crate) disk: Option<(&'a [RawFd], VmDiskOptions)>,
+    /// A file as large as the guest's memory, which holds it.
+    pub(crate) memory: Option<RawFd>,
 }
 
 /// The devices of a guest that is one of a pair.
@@ -340,7 +342,16 @@ pub(crate) fn arguments(machine: &Machine<'_>) -> Vec<OsString> {
     // Controllers that nothing is attached to only cost probing time in the guest.
     // One of a pair loads its devices' state at each checkpoint, so it has none that Linux does without.
     let fewer = if machine.of_pair { ",smm=off,hpet=off" } else { "" };
-    out.pair("-machine", format!("q35,i8042=off,sata=off,smbus=off,vmport=off{fewer}"));
+    // Pages of a file can be written back to it where there is too little memory, as others go to swap.
+    let file = machine.node.as_ref().and_then(|node| node.memory);
+    let backend = if file.is_some() { ",memory-backend=ram" } else { "" };
+    out.pair("-machine", format!("q35,i8042=off,sata=off,smbus=off,vmport=off{fewer}{backend}"));
+    if let Some(file) = file {
+        let size = machine.memory.mib();
+        let object =
+            format!("memory-backend-file,id=ram,size={size}M,mem-path=/proc/self/fd/{file},share=on");
+        out.pair("-object", object);
+    }
     match machine.accelerator {
         Accelerator::Kvm => out.pair("-accel", "kvm").pair("-cpu", "host"),
         Accelerator::Tcg => out.pair("-accel", TCG).pair("-cpu", "max"),
@@ -493,8 +504,15 @@ mod tests {
     fn golden_node_under_emulation() {
         let card = |tap, last| Card { tap, mac: [0x52, 0x54, 0, 0, 0, last], model: VmNicModel::Virtio };
         let nics = [card(7, 1), card(8, 0xff)];
-        let node =
-            NodeDevices { root: Path::new("/a,b"), agent: 5, qmp: 6, nics: &nics, vhost: false, disk: None };
+        let node = NodeDevices {
+            root: Path::new("/a,b"),
+            agent: 5,
+            qmp: 6,
+            nics: &nics,
+            vhost: false,
+            disk: None,
+            memory: None,
+        };
         let command_line = node_command_line("sut one", true);
         let machine = Machine {
             name: "sut,1",
@@ -546,7 +564,7 @@ PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
     fn card_arguments(model: VmNicModel) -> String {
         let nics = [Card { tap: 7, mac: [0x52, 0x54, 0, 0, 0, 1], model }];
         let root = Path::new("/");
-        let node = NodeDevices { root, agent: 5, qmp: 6, nics: &nics, vhost: true, disk: None };
+        let node = NodeDevices { root, agent: 5, qmp: 6, nics: &nics, vhost: true, disk: None, memory: None };
         let mut out = Arguments::default();
         node_devices(&mut out, &node);
         let words: Vec<_> = out.0.into_iter().map(|word| word.into_string().unwrap()).collect();
@@ -608,6 +626,38 @@ PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
                 format!("{controller}{} -device {first} {} -device {second}", drive(0, 9), drive(1, 12));
             assert_eq!(words.join(" "), expected);
         }
+    }
+
+    #[test]
+    fn memory_in_a_file_is_named_by_its_descriptor() {
+        let node = NodeDevices {
+            root: Path::new("/"),
+            agent: 5,
+            qmp: 6,
+            nics: &[],
+            vhost: false,
+            disk: None,
+            memory: Some(9),
+        };
+        let machine = Machine {
+            name: "sut",
+            accelerator: Accelerator::Kvm,
+            memory: Bytes::from_mib(256),
+            vcpus: 1,
+            sandbox: false,
+            kernel: Path::new("/boot/vmlinuz"),
+            command_line: "",
+            initrd: 3,
+            console: 4,
+            of_pair: false,
+            node: Some(node),
+        };
+        let expected = "\
+-machine q35,i8042=off,sata=off,smbus=off,vmport=off,memory-backend=ram
+-object memory-backend-file,id=ram,size=256M,mem-path=/proc/self/fd/9,share=on
+-accel kvm";
+        let shown = shown(&machine);
+        assert!(shown.starts_with(expected), "{shown}");
     }
 
     #[test]

@@ -62,6 +62,9 @@ pub struct VmConfig {
     pub root: PathBuf,
     /// A disk of its own, empty.
     pub disk: Option<VmDisk>,
+    /// A file as large as the guest's memory that holds it, open for reading and writing: what a limit leaves no room
+    /// for goes there, as to swap. `None`: memory that nothing is behind.
+    pub memory_file: Option<OwnedFd>,
 }
 
 /// A guest's own disk. The guest makes a file system on it and mounts it at [`crate::contract::DISK_PLACE`].
@@ -168,7 +171,7 @@ impl Vm {
     /// [`VmError::Guest`] with QEMU's words where it ends at once or the memory is too little,
     /// [`VmError::Io`] where it can't be started.
     pub fn start(guest: &Guest, config: VmConfig) -> Result<Self> {
-        let VmConfig { name, memory, vcpus, nics, cpus, control_groups, root, disk } = config;
+        let VmConfig { name, memory, vcpus, nics, cpus, control_groups, root, disk, memory_file } = config;
         if memory < LEAST_MEMORY {
             let reason = format!("a guest needs at least {LEAST_MEMORY} of memory, not {memory}");
             return Err(VmError::Guest { name, reason, evidence: Box::default() });
@@ -188,6 +191,7 @@ impl Vm {
         let files = disk.iter().flat_map(|disk| &disk.files);
         let files: Vec<_> = files.map(AsRawFd::as_raw_fd).collect();
         let own_disk = disk.as_ref().map(|disk| (&files[..], disk.options));
+        let own_memory = memory_file.as_ref().map(AsRawFd::as_raw_fd);
         let shown_name = name.clone();
         let arguments = |sockets: Sockets| {
             qemu::arguments(&Machine {
@@ -208,11 +212,13 @@ impl Vm {
                     nics: &cards,
                     vhost: guest.vhost(),
                     disk: own_disk,
+                    memory: own_memory,
                 }),
             })
         };
         let descriptors = std::iter::once(initrd).chain(nics.into_iter().map(|nic| nic.tap));
-        let descriptors = descriptors.chain(disk.into_iter().flat_map(|disk| disk.files)).collect();
+        let files = disk.into_iter().flat_map(|disk| disk.files);
+        let descriptors = descriptors.chain(files).chain(memory_file).collect();
         let inherit =
             Inherit { descriptors, cpus: cpus.iter().collect(), control_groups, ..Inherit::default() };
         let handler = Box::new(|_| {});

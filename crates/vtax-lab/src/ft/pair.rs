@@ -93,6 +93,7 @@ impl FtPair {
                 cpus: cpus.clone(),
                 memory: Some(memory[number]),
                 disk: None,
+                memory_in: None,
             };
             let group = group_for(base.groups, &held)?;
             hosts.push(Host::new(HOSTS[number].to_owned(), cpus, netns, place, ports, group));

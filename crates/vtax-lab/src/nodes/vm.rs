@@ -53,6 +53,8 @@ pub(crate) fn start(
     let nic = |p: VmPort| (VmNic { tap: p.tap, mac: p.mac.0, model: card(p.card) }, p.setup);
     let (nics, interfaces): (Vec<VmNic>, Vec<_>) = ports.into_iter().map(nic).unzip();
     let disk = spec.disk.as_ref().map(Disk::image).transpose()?;
+    let memory_file =
+        spec.memory_in.as_deref().map(|directory| Disk::of_memory(directory, memory)).transpose()?;
     let config = VmConfig {
         name: node(),
         memory,
@@ -62,6 +64,7 @@ pub(crate) fn start(
         control_groups,
         root: "/".into(),
         disk: disk.as_ref().map(Disk::for_guest).transpose()?,
+        memory_file,
     };
     let started = Vm::start(guest, config).and_then(|vm| Ok((vm.agent_stream()?, vm)));
     let (channel, vm) = started.map_err(|source| {

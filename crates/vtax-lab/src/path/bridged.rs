@@ -7,7 +7,6 @@ use super::site::{Built, Site};
 use super::switched::{self, Switches};
 use crate::error::Result;
 use crate::lab::Lab;
-use crate::link::LinkProperties;
 use crate::ovs;
 use crate::spec::TestbedSpec;
 
@@ -36,9 +35,10 @@ impl PathBuilder for Bridged {
                     (Some(ovs), switch)
                 }
             };
-            fabric.uplink(&mut near, &mut far, LinkProperties::of(path))?;
+            fabric.uplink(&mut near, &mut far, switched::shared(path))?;
             fabric.start(&far)?;
-            // The virtual switch's ports are as fast as it is; only the physical one's are limited.
+            // The virtual switch's ports are as fast as it is; only the physical one's are limited, but for systems with wires of
+            // their own.
             Ok(Switches { ovs, far: Some(far), unlimited_far: true, ..Switches::one(near) })
         })
     }

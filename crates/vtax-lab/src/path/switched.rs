@@ -2,20 +2,25 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use vtax_plan::model::{EnvironmentKind, NetPath, VmOptions};
+use vtax_plan::model::{EnvironmentKind, NetPath, StartOrder, VmOptions, Wiring};
 
 use super::parts::PathParts;
 use super::routers::Row;
 use super::site::newest_end;
 use super::{Built, Cable, End, Placed, Site};
-use crate::error::Result;
+use crate::error::{LabError, Result};
 use crate::fabric::{Fabric, Switch, VmPort};
 use crate::link::{Emulation, LinkEmulator, LinkProperties};
 use crate::node::Node;
 use crate::nodes;
 use crate::ovs::Ovs;
 use crate::spec::NodeSpec;
+
+/// How long a virtual machine may take to boot before the next one starts.
+const BOOT_WITHIN: Duration = Duration::from_secs(90);
 
 /// The switches of a path, without ports yet.
 pub(super) struct Switches {
@@ -66,7 +71,8 @@ pub(super) fn build(
     path: &NetPath,
     make: impl FnOnce(&mut Site<'_>, &mut Fabric, &NetPath) -> Result<Switches>,
 ) -> Result<Built> {
-    let near = LinkProperties::of(path);
+    let wire = LinkProperties::of(path);
+    let near = shared(path);
     let mut fabric = site.fabric()?;
     let mut parts = PathParts::default();
     parts.add_facts(site.prove(path)?.facts());
@@ -77,10 +83,13 @@ pub(super) fn build(
         parts.emulator = Some(switches.emulate(&mut fabric, emulation, site, near)?);
     }
     let client = plug_client(site, &mut fabric, &mut switches, near)?;
-    let far = if switches.unlimited_far { near.unlimited() } else { near };
+    let far = if switches.unlimited_far && path.wires == Wiring::Shared { wire.unlimited() } else { wire };
     let far = LinkProperties { mtu: path.sut_mtu.unwrap_or(path.mtu), ..far };
-    let mut suts = Vec::with_capacity(site.suts.len());
+    let mut suts: Vec<Placed> = Vec::with_capacity(site.suts.len());
     for number in 0..site.suts.len() {
+        if let Some(before) = suts.last() {
+            await_turn(site.spec.start, before)?;
+        }
         suts.push(plug_sut(site, number, (&mut fabric, switches.far()), far)?);
     }
     fabric.start(&switches.near)?;
@@ -96,6 +105,30 @@ pub(super) fn build(
         parts,
         fabric: Some(fabric),
     })
+}
+
+/// The links of a path that all systems share: without a limit where each has a wire of its own.
+pub(super) fn shared(path: &NetPath) -> LinkProperties {
+    let wire = LinkProperties::of(path);
+    match path.wires {
+        Wiring::Shared => wire,
+        Wiring::Own => wire.unlimited(),
+    }
+}
+
+/// Waits until the next system may start: after the one before, in a row.
+fn await_turn(order: StartOrder, before: &Placed) -> Result<()> {
+    match (order, before.node.vm()) {
+        (StartOrder::Gap(gap), _) => {
+            thread::sleep(gap.into());
+            Ok(())
+        }
+        (StartOrder::OneByOne, Some(vm)) => vm
+            .wait_ready(Instant::now() + BOOT_WITHIN)
+            .map_err(|source| LabError::Vm { node: before.node.name().to_owned(), source }),
+        // What isn't a virtual machine is up at once.
+        (StartOrder::Together | StartOrder::OneByOne, _) => Ok(()),
+    }
 }
 
 /// The client's side of the path.

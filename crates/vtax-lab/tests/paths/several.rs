@@ -9,21 +9,17 @@ use vtax_lab::{Lab, SutCpus, SutSpec, Testbed, TestbedSpec};
 use vtax_load::http::{HttpRequests, HttpSpec};
 use vtax_load::{ConnectionPool, LoadAnswer, LoadResult, LoadSpec, Model, RequestStep, Step};
 use vtax_plan::model::{
-    Environment, EnvironmentKind, NetPath, PathKind, Service, ServiceKind, VmOptions, WebOptions,
+    Environment, EnvironmentKind, NetPath, PathKind, Service, ServiceKind, VmOptions, WebOptions, Wiring,
 };
 use vtax_probe::delta::Interval;
 use vtax_probe::layers::{CpuBreakdown, Hosting, Layer, break_down};
 use vtax_probe::{Probe, Scope, Snapshot};
-use vtax_units::{Bytes, CpuSet, Nanos};
+use vtax_units::{BitRate, Bytes, CpuSet, Nanos};
 
 use crate::stage::{PORT, Stage, peer, spec};
 
 fn two(kind: &EnvironmentKind, path: PathKind, cpus: SutCpus) -> TestbedSpec {
-    let sut = |name: &str| SutSpec {
-        environment: Environment { name: name.to_owned(), kind: kind.clone() },
-        cpus,
-        memory: None,
-    };
+    let sut = |name: &str| SutSpec { environment: Environment::new(name, kind.clone()), cpus, memory: None };
     TestbedSpec { suts: vec![sut("one"), sut("other")], ..spec(kind.clone(), NetPath::new("shared", path)) }
 }
 
@@ -45,6 +41,21 @@ pub(crate) fn natives(lab: &mut Lab) {
     stage.end();
     let refused = lab.build(&two(&native, PathKind::Direct, SutCpus::Equal)).unwrap_err().to_string();
     assert!(refused.contains("`direct` joins one system under test, not 2"), "{refused}");
+    own_wires(lab);
+}
+
+/// Each system has a wire of its own to a client that has none.
+fn own_wires(lab: &mut Lab) {
+    let two = two(&EnvironmentKind::Native, PathKind::Bridge, SutCpus::All);
+    let path = NetPath { rate: Some(BitRate(200_000_000)), wires: Wiring::Own, ..two.path.clone() };
+    let mut stage = Stage::build(lab, &TestbedSpec { path, ..two });
+    for aim in [0, 1] {
+        stage.aim = aim;
+        let goodput = stage.tcp(Duration::from_millis(300));
+        println!("  system {aim}: {:.1} Mbit/s", goodput / 1e6);
+        assert!((100e6..200e6).contains(&goodput), "{goodput}");
+    }
+    stage.end();
 }
 
 /// Two services on one agent: each is reached, and the end of one leaves the other alone.

@@ -63,7 +63,7 @@ pub(crate) fn in_controller(work: impl FnOnce(LabOptions)) {
 
 pub(crate) fn spec(kind: EnvironmentKind, path: NetPath) -> TestbedSpec {
     TestbedSpec::of_one(
-        Environment { name: "e".into(), kind },
+        Environment::new("e", kind),
         path,
         Budget { sut_cpus: None, sut_memory: Bytes::from_mib(256), client_cpus: None },
     )

@@ -7,9 +7,10 @@ use super::dialogue::Dialogue;
 use super::merge::{Course, merge};
 use super::recorder::{Recorder, Window};
 use super::spec::DRAIN_MAX;
-use super::worker::{Job, Worker};
+use super::worker::{Crew, Finding, Job, Worker};
 use super::{ConnectionPool, Model, RequestStep};
-use crate::{Arrivals, Control, LoadError, LoadResult, drive};
+use crate::drive::{self, EventLoop};
+use crate::{Arrivals, Control, LoadError, LoadResult};
 
 /// From now to the epoch: time for all threads to be there.
 const LEAD_IN: Nanos = Nanos::from_millis(20);
@@ -28,45 +29,89 @@ pub(crate) struct Requests<'a, D: Fn(usize) -> P, P: Dialogue> {
     pub(crate) dialogue: D,
 }
 
+/// A step of one load.
+pub(crate) struct Part<'a, D: Fn(usize) -> P, P: Dialogue> {
+    pub(crate) load: &'a Requests<'a, D, P>,
+    pub(crate) step: &'a RequestStep,
+    pub(crate) control: &'a Control,
+}
+
 /// Carries out one step.
 pub(crate) fn run<D: Fn(usize) -> P, P: Dialogue>(
     load: &Requests<'_, D, P>,
     step: &RequestStep,
     control: &Control,
 ) -> Result<LoadResult, LoadError> {
-    step.check()?;
-    let pool = load.pool;
+    // There is a result for each part.
+    run_together(&[Part { load, step, control }]).map(|mut results| results.remove(0))
+}
+
+/// Carries out a step of each of several loads at the same time, by the same threads; what each found, in their order.
+/// All have the first one's CPUs.
+pub(crate) fn run_together<D: Fn(usize) -> P, P: Dialogue>(
+    parts: &[Part<'_, D, P>],
+) -> Result<Vec<LoadResult>, LoadError> {
+    let Some(first) = parts.first() else { return Ok(Vec::new()) };
+    parts.iter().try_for_each(|part| part.step.check())?;
+    let connections = || parts.iter().map(|part| part.load.pool.connections);
     // Where the limit can't be raised and is too low, requests show it: no-descriptors.
-    let _ = sched::raise_open_files(u64::from(pool.connections) + 256);
-    let cpus = drive::worker_cpus(&pool.cpus, pool.connections as usize)?;
-    let workers = cpus.len();
-    let job = job(load, step, workers);
-    let mut ready = Vec::with_capacity(workers);
+    let _ = sched::raise_open_files(connections().map(u64::from).sum::<u64>() + 256);
+    // Each worker of each load has a connection.
+    let most = connections().min().unwrap_or(1) as usize;
+    let cpus = drive::worker_cpus(&first.load.pool.cpus, most)?;
+    let epoch = Nanos(sched::monotonic().0 + LEAD_IN.0);
+    let jobs: Vec<Job> = parts.iter().map(|part| job(part, cpus.len(), epoch)).collect();
+    let mut ready = Vec::with_capacity(cpus.len());
     for (number, cpu) in cpus.iter().enumerate() {
-        let arrivals = match &step.model {
-            Model::Open { arrivals, profile } => {
-                Some(Arrivals::new(*arrivals, profile, step.seed, number, workers))
-            }
-            Model::Closed => None,
-        };
-        let recorder = Recorder::new(job.window, pool.timeout, step.samples);
-        let share = share_of(pool.connections, number, workers);
-        let worker = Worker::new(&job, control, (load.dialogue)(number), share, arrivals, recorder)?;
-        ready.push((*cpu, worker));
+        let events = EventLoop::new()?;
+        let mut lanes = Vec::with_capacity(parts.len());
+        for (lane, (part, job)) in (0..).zip(parts.iter().zip(&jobs)) {
+            lanes.push(worker(part, job, (number, cpus.len()), (lane, events.sharing()?)));
+        }
+        ready.push((*cpu, Crew::new(lanes)));
     }
-    let findings = drive::launch("load", ready, control, Worker::run)?;
-    let course = Course {
-        timeout: pool.timeout,
-        open: matches!(step.model, Model::Open { .. }),
+    let found = drive::launch("load", ready, first.control, Crew::run)?;
+    let mut of_parts: Vec<Vec<Finding>> = parts.iter().map(|_| Vec::with_capacity(cpus.len())).collect();
+    for crew in found {
+        of_parts.iter_mut().zip(crew).for_each(|(own, finding)| own.push(finding));
+    }
+    let results = parts.iter().zip(&jobs).zip(of_parts);
+    results.map(|((part, job), findings)| merge(&course(part, job, &findings), findings)).collect()
+}
+
+/// The worker with this number among so many, of one load.
+fn worker<'a, D: Fn(usize) -> P, P: Dialogue>(
+    part: &Part<'a, D, P>,
+    job: &'a Job,
+    (number, workers): (usize, usize),
+    place: (u32, EventLoop),
+) -> Worker<'a, P> {
+    let Part { load, step, control } = *part;
+    let arrivals = match &step.model {
+        Model::Open { arrivals, profile } => {
+            Some(Arrivals::new(*arrivals, profile, step.seed, number, workers))
+        }
+        Model::Closed => None,
+    };
+    let recorder = Recorder::new(job.window, load.pool.timeout, step.samples);
+    let share = share_of(load.pool.connections, number, workers);
+    Worker::new(job, control, (load.dialogue)(number), share, arrivals, recorder, place)
+}
+
+/// How a part's step went along.
+fn course<D: Fn(usize) -> P, P: Dialogue>(part: &Part<'_, D, P>, job: &Job, findings: &[Finding]) -> Course {
+    Course {
+        timeout: part.load.pool.timeout,
+        open: matches!(part.step.model, Model::Open { .. }),
         window: job.window,
         epoch: job.epoch,
         // Where it was cancelled, workers saw it some milliseconds apart.
         end: findings.iter().map(|finding| finding.end).min().unwrap_or(0),
-    };
-    merge(&course, findings)
+    }
 }
 
-fn job<D: Fn(usize) -> P, P: Dialogue>(load: &Requests<'_, D, P>, step: &RequestStep, workers: usize) -> Job {
+fn job<D: Fn(usize) -> P, P: Dialogue>(part: &Part<'_, D, P>, workers: usize, epoch: Nanos) -> Job {
+    let Part { load, step, .. } = *part;
     let window = Window {
         from: step.warmup.0,
         to: step.warmup.0 + step.duration.0,
@@ -80,7 +125,7 @@ fn job<D: Fn(usize) -> P, P: Dialogue>(load: &Requests<'_, D, P>, step: &Request
         window,
         drain: pool.timeout.min(DRAIN_MAX).0,
         timeout: pool.timeout.0,
-        epoch: Nanos(sched::monotonic().0 + LEAD_IN.0),
+        epoch,
     }
 }
 

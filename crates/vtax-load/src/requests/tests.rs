@@ -8,7 +8,7 @@ use std::thread;
 use vtax_units::{CpuSet, Nanos, Rate};
 
 use super::dialogue::{Answer, Dialogue, Taken};
-use super::engine::{Requests, run};
+use super::engine::{Part, Requests, run, run_together};
 use super::recorder::Outcome;
 use super::{ConnectionPool, Model, RequestStep, Segment};
 use crate::{ArrivalProcess, Control, LoadResult};
@@ -154,4 +154,41 @@ fn a_server_that_leaves_resets_all_that_is_under_way() {
     let counts = load(address, 2, 4, Model::Closed).counts;
     assert!(counts.errors.reset > 0 && counts.ok > 0, "{counts:?}");
     assert_eq!(counts.errors.total(), counts.errors.reset, "{counts:?}");
+}
+
+#[test]
+fn loads_that_share_threads_are_told_apart() {
+    // The second says nothing, ever: its worker waits while the first one's goes on.
+    let targets = [server(echo), server(|_, _, _| Ok(()))];
+    let pools = targets.map(|target| ConnectionPool {
+        target,
+        connections: 2,
+        timeout: Nanos::from_millis(150),
+        cpus: CpuSet::default(),
+    });
+    let profile = vec![Segment { from: Rate(200.0), to: Rate(200.0), duration: Nanos::from_secs(1) }];
+    let steps = [Model::Closed, Model::Open { arrivals: ArrivalProcess::Constant, profile }].map(|model| {
+        RequestStep {
+            model,
+            warmup: Nanos::from_millis(50),
+            duration: Nanos::from_millis(300),
+            seed: 1,
+            samples: false,
+            interval: Nanos::from_millis(100),
+        }
+    });
+    let controls = [Control::new(), Control::new()];
+    let of_pool =
+        |pool| Requests { pool, per_connection: None, dialogue: |_: usize| Lines { depth: 4, next: 0 } };
+    let loads: Vec<_> = pools.iter().map(of_pool).collect();
+    let parts = loads.iter().zip(&steps).zip(&controls);
+    let parts: Vec<_> = parts.map(|((load, step), control)| Part { load, step, control }).collect();
+    let results = run_together(&parts).unwrap();
+    let [alive, silent] = results.as_slice() else { panic!("{}", results.len()) };
+    assert!(alive.counts.ok > 20 && alive.counts.errors.total() == 0, "{:?}", alive.counts);
+    assert_eq!(silent.counts.ok, 0, "{:?}", silent.counts);
+    assert!(silent.counts.errors.client_timeout + silent.counts.unfinished > 0, "{:?}", silent.counts);
+    assert_eq!(silent.counts.intended, silent.counts.sent + silent.counts.missed, "{:?}", silent.counts);
+    assert_eq!(alive.generator.workers, silent.generator.workers);
+    assert_eq!(controls[1].progress().ok, 0);
 }

@@ -7,6 +7,7 @@ use vtax_units::Nanos;
 use super::requirement::Requirement;
 use crate::model::{
     Controller, Datapath, ETHERNET_MTU, MininetSwitch, NetPath, PathKind, SdnMode, SdnOptions, VirtualSwitch,
+    Wiring,
 };
 
 /// What a path needs of the host.
@@ -67,7 +68,10 @@ pub(super) fn describe(path: &NetPath) -> String {
         text.push_str(&part);
     };
     if let Some(rate) = path.rate {
-        add(format!("{rate} per port"));
+        match path.wires {
+            Wiring::Shared => add(format!("{rate} per port")),
+            Wiring::Own => add(format!("{rate} to each system")),
+        }
     }
     if path.delay > Nanos::ZERO {
         add(format!("{} of delay each way", path.delay));

@@ -13,6 +13,26 @@ pub struct Environment {
     pub name: String,
     /// The kind with its options.
     pub kind: EnvironmentKind,
+    /// How many of them stand at the same time, each with a service of its own.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub count: u32,
+}
+
+impl Environment {
+    /// One of this kind.
+    #[must_use]
+    pub fn new(name: impl Into<String>, kind: EnvironmentKind) -> Self {
+        Self { name: name.into(), kind, count: 1 }
+    }
+}
+
+const fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+const fn is_one(count: &u32) -> bool {
+    *count == 1
 }
 
 /// The kinds of environment.

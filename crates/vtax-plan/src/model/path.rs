@@ -17,6 +17,9 @@ pub struct NetPath {
     pub kind: PathKind,
     /// Rate of the emulated wire at each port, preamble and gaps included, where limited.
     pub rate: Option<BitRate>,
+    /// Whose wires have the rate, where several systems are at the far end.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub wires: Wiring,
     /// Maximum transmission unit of every interface on the path, in bytes.
     pub mtu: u32,
     /// Time a frame is held back in each direction, beside what the path takes anyway.
@@ -56,6 +59,7 @@ impl NetPath {
             name: name.into(),
             kind,
             rate: None,
+            wires: Wiring::Shared,
             mtu: ETHERNET_MTU,
             delay: Nanos::ZERO,
             loss: Share(0.0),
@@ -117,6 +121,15 @@ impl PathKind {
         }
     }
 
+    /// Whether several systems under test can be at its far end.
+    #[must_use]
+    pub const fn joins_several(&self) -> bool {
+        match self {
+            Self::Bridge | Self::Ovs(_) | Self::Sdn(_) | Self::Bridged(_) | Self::VmVm(_) => true,
+            Self::Direct | Self::Mininet(_) | Self::Nic(_) => false,
+        }
+    }
+
     /// Whether an environment can be at the far end of such a path; combinations that can't make no cell.
     #[must_use]
     pub const fn suits(&self, environment: &EnvironmentKind) -> bool {
@@ -155,6 +168,17 @@ impl PathKind {
             _ => None,
         }
     }
+}
+
+/// Whose wires have a path's rate.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wiring {
+    /// One to the client, which all systems share: a card of the host's for all.
+    #[default]
+    Shared,
+    /// One to each system, and none to the client: a card of the host's for each.
+    Own,
 }
 
 /// The switch that virtual machines are plugged into.
@@ -269,6 +293,10 @@ mod tests {
         let rate = Some(BitRate(984_400_000));
         assert_eq!(path, NetPath { rate, ..NetPath::new("gigabit", PathKind::Bridge) });
         assert_eq!(serde_json::to_string(&path).unwrap(), old, "and what is plain is written as it was");
+        let own = NetPath { wires: Wiring::Own, ..path };
+        let text = serde_json::to_string(&own).unwrap();
+        assert!(text.contains(r#""wires":"own""#), "{text}");
+        assert_eq!(serde_json::from_str::<NetPath>(&text).unwrap(), own);
     }
 
     #[test]

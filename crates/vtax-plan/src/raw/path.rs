@@ -45,13 +45,24 @@ paths! {
     struct DirectRaw = "`direct`", rate optional {}
 
     /// Options of `bridge`.
-    struct BridgeRaw = "`bridge`", rate optional {}
+    struct BridgeRaw = "`bridge`", rate optional {
+        /// Whose wires have the rate where there are several systems: one that all share (`shared`), or one to each (`own`). A list
+        /// makes a cell for each.
+        default wires: Many<WiringRaw> = "shared",
+    }
 
     /// Options of `gigabit`.
-    struct GigabitRaw = "`gigabit`", rate default = "1gbit" {}
+    struct GigabitRaw = "`gigabit`", rate default = "1gbit" {
+        /// Whose wires have the rate where there are several systems: one that all share (`shared`), or one to each (`own`). A list
+        /// makes a cell for each.
+        default wires: Many<WiringRaw> = "shared",
+    }
 
     /// Options of `ovs`.
     struct OvsRaw = "`ovs`", rate optional {
+        /// Whose wires have the rate where there are several systems: one that all share (`shared`), or one to each (`own`). A list
+        /// makes a cell for each.
+        default wires: Many<WiringRaw> = "shared",
         /// Where packets are forwarded: `auto`, `kernel` or `user`. A list makes a cell for each.
         default datapath: Many<DatapathRaw> = "auto",
     }
@@ -71,6 +82,9 @@ paths! {
 
     /// Options of `bridged`.
     struct BridgedRaw = "`bridged`", rate default = "1gbit" {
+        /// Whose wires have the rate where there are several systems: one that all share (`shared`), or one to each (`own`). A list
+        /// makes a cell for each.
+        default wires: Many<WiringRaw> = "shared",
         /// The virtual switch behind the emulated one: `bridge` or `ovs`. A list makes a cell for each.
         default switch: Many<VirtualSwitchRaw> = "bridge",
     }
@@ -111,6 +125,11 @@ raw! {
 }
 
 words! {
+    /// Whose wires have a path's rate.
+    WiringRaw(model::Wiring) = "choice", "choices" {
+        "shared": Shared, "One to the client, which all systems share.";
+        "own": Own, "One to each system; the client's side has no limit.";
+    }
     /// Where Open vSwitch forwards packets.
     DatapathRaw(model::Datapath) = "datapath", "datapaths" {
         "auto": Auto, "In the kernel where it has the module, else in user space.";

@@ -6,16 +6,21 @@ use super::variants::{MAX_CELLS, Named, Variant, Variants, slug, too_many};
 use crate::cards;
 use crate::diagnose::{Report, listed, nearest};
 use crate::family::storage::mounted::impossible;
-use crate::model::{Cell, Environment, NetPath, PathKind, Service, Workload};
+use crate::model::{Cell, Environment, NetPath, PathKind, Service, Systems, Workload};
 use crate::raw::BaselineRaw;
 use crate::source::{Span, Spanned};
 
 /// Bytes that the cells' copies of services and workloads may take.
 const MAX_CELL_TEXT: usize = 64 << 20;
+/// Bytes of a system beside a service's own without its texts.
+const BESIDE_BYTES: usize = 1 << 10;
+
 pub(super) struct Parts<'a> {
     pub(super) environments: Vec<Named<Environment>>,
     pub(super) paths: Vec<Named<NetPath>>,
     pub(super) services: Vec<Named<Service>>,
+    /// Sets of systems beside the service's own; one without a name where the plan has none.
+    pub(super) systems: Vec<Named<Systems>>,
     pub(super) workloads: Variants<Workload>,
     pub(super) baseline: &'a Spanned<BaselineRaw>,
     /// False where environments or paths are missing because of errors already reported.
@@ -30,14 +35,17 @@ pub(super) fn cells(parts: &Parts<'_>, services_span: Span, report: &mut Report)
     let count = size(&parts.environments)
         .saturating_mul(size(&parts.paths))
         .saturating_mul(size(&parts.services))
+        .saturating_mul(size(&parts.systems))
         .saturating_mul(parts.workloads.0.len());
     if count > MAX_CELLS {
         too_many(services_span, report).help(format!("the lists multiply to {count} cells"));
         return Vec::new();
     }
     let texts = parts.services.iter().flat_map(|s| &s.variants.0).map(|v| service_text(&v.value)).max();
-    if texts.unwrap_or(0).saturating_mul(count) > MAX_CELL_TEXT {
-        report.error(services_span, "this service's texts are too large for so many cells");
+    let beside = parts.systems.iter().flat_map(|s| &s.variants.0).map(|v| beside_text(&v.value)).max();
+    let texts = texts.unwrap_or(0).saturating_add(beside.unwrap_or(0));
+    if texts.saturating_mul(count) > MAX_CELL_TEXT {
+        report.error(services_span, "the services' texts are too large for so many cells");
         return Vec::new();
     }
     let mut cells = Vec::with_capacity(count);
@@ -47,32 +55,21 @@ pub(super) fn cells(parts: &Parts<'_>, services_span: Span, report: &mut Report)
     for (s, service) in all(&parts.services) {
         for (p, path) in all(&parts.paths) {
             for (w, workload) in parts.workloads.0.iter().enumerate() {
-                for (e, environment) in all(&parts.environments) {
-                    if !path.value.kind.suits(&environment.value.kind) {
-                        continue;
+                for (b, systems) in all(&parts.systems) {
+                    for (e, environment) in all(&parts.environments) {
+                        if !path.value.kind.suits(&environment.value.kind) {
+                            continue;
+                        }
+                        let kinds = (&environment.value.kind, &path.value.kind);
+                        let why = impossible(kinds.0, kinds.1, &service.value.kind, &workload.value);
+                        let why = why.map(str::to_owned).or_else(|| cards::impossible(kinds.0, &path.value));
+                        if let Some(why) = why {
+                            left_out.get_or_insert((&service.value.name, &environment.value.name, why));
+                            continue;
+                        }
+                        keys.push(Key { environment: e, path: p, service: s, workload: w, systems: b });
+                        cells.push(cell((environment, path, service), workload, &systems.value, &mut ids));
                     }
-                    let kinds = (&environment.value.kind, &path.value.kind);
-                    let why = impossible(kinds.0, kinds.1, &service.value.kind, &workload.value);
-                    let why = why.map(str::to_owned).or_else(|| cards::impossible(kinds.0, &path.value));
-                    if let Some(why) = why {
-                        left_out.get_or_insert((&service.value.name, &environment.value.name, why));
-                        continue;
-                    }
-                    let named = [&environment.parameters, &path.parameters, &service.parameters];
-                    let parameters: Vec<_> =
-                        named.into_iter().chain([&workload.parameters]).flatten().cloned().collect();
-                    let names = [&environment.value.name, &path.value.name, &service.value.name];
-                    let id = ids.make(&names, &parameters);
-                    keys.push(Key { environment: e, path: p, service: s, workload: w });
-                    cells.push(Cell {
-                        id,
-                        environment: environment.value.clone(),
-                        path: path.value.clone(),
-                        service: service.value.clone(),
-                        workload: workload.value.clone(),
-                        parameters: parameters.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect(),
-                        baseline: None,
-                    });
                 }
             }
         }
@@ -80,6 +77,28 @@ pub(super) fn cells(parts: &Parts<'_>, services_span: Span, report: &mut Report)
     let baseline = baseline.inspect(|baseline| pair(&mut cells, &keys, baseline));
     check_left(&cells, &keys, left_out, (parts, baseline.as_ref(), services_span), report);
     cells
+}
+
+/// A combination as a cell that isn't compared with any yet.
+fn cell(
+    (environment, path, service): (&Variant<Environment>, &Variant<NetPath>, &Variant<Service>),
+    workload: &Variant<Workload>,
+    systems: &Systems,
+    ids: &mut Ids,
+) -> Cell {
+    let named = [&environment.parameters, &path.parameters, &service.parameters];
+    let parameters: Vec<_> = named.into_iter().chain([&workload.parameters]).flatten().cloned().collect();
+    let names = [&environment.value.name, &path.value.name, &service.value.name, &systems.name];
+    Cell {
+        id: ids.make(&names, &parameters),
+        environment: environment.value.clone(),
+        path: path.value.clone(),
+        service: service.value.clone(),
+        workload: workload.value.clone(),
+        systems: systems.clone(),
+        parameters: parameters.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect(),
+        baseline: None,
+    }
 }
 
 /// Reports that nothing is left, or something that is compared with nothing.
@@ -110,7 +129,7 @@ fn check_left(
 
 /// A cell that would be compared with nothing.
 fn lonely<'c>(cells: &'c [Cell], keys: &[Key], baseline: &Baseline) -> Option<&'c Cell> {
-    let is_baseline = |key: &Key| baseline.of(key) == *key;
+    let is_baseline = |key: &Key| baseline.of(key) == Some(*key);
     let mut all = cells.iter().zip(keys);
     all.find(|(cell, key)| cell.baseline.is_none() && !is_baseline(key)).map(|(cell, _)| cell)
 }
@@ -157,6 +176,18 @@ fn check_cards(parts: &Parts<'_>, report: &mut Report) {
 /// Refuses cells that would be compared with nothing because their path doesn't suit the baseline.
 fn check_compared(cells: &[Cell], keys: &[Key], baseline: &Baseline, parts: &Parts<'_>, report: &mut Report) {
     let Some(cell) = lonely(cells, keys, baseline) else { return };
+    let count = cell.environment.count;
+    let never = baseline.environments.len() > 1
+        && baseline.environments.iter().all(|number| baseline.counts.get(*number) != Some(&count));
+    if let Some(name) = parts.baseline.value.environment.as_ref().filter(|_| never) {
+        let text =
+            format!("`{}` has {count} systems, which the baseline `{}` never has", cell.id, name.value);
+        report.error(parts.baseline.span, text).help(
+            "give both the same `count`, or name the number that all are compared with: \
+             `baseline: {environment: ..., count: 1}`",
+        );
+        return;
+    }
     let text = match baseline.path {
         None => format!(
             "the baseline environment can't be on the path `{}`, so `{}` has nothing to be compared with",
@@ -166,7 +197,7 @@ fn check_compared(cells: &[Cell], keys: &[Key], baseline: &Baseline, parts: &Par
     };
     let suits = all(&parts.paths).find(|(_, p)| {
         all(&parts.environments)
-            .nth(baseline.environment)
+            .nth(baseline.environments[0])
             .is_some_and(|(_, e)| p.value.kind.suits(&e.value.kind))
     });
     let example = suits.map_or("direct", |(_, path)| path.value.name.as_str());
@@ -182,24 +213,38 @@ struct Key {
     path: usize,
     service: usize,
     workload: usize,
+    systems: usize,
 }
 
 /// What cells are compared with, by variant number.
 struct Baseline {
-    environment: usize,
+    /// The environment; where it stands in several numbers, one for each.
+    environments: Vec<usize>,
+    /// How many systems each environment of the plan has, by variant number.
+    counts: Vec<u32>,
     path: Option<usize>,
     service: Option<usize>,
+    systems: Option<usize>,
 }
 
 impl Baseline {
-    /// What a combination is compared with; itself where it is a baseline.
-    fn of(&self, key: &Key) -> Key {
-        Key {
-            environment: self.environment,
+    /// What a combination is compared with; itself where it is a baseline, `None` where the baseline never stands in
+    /// its number.
+    fn of(&self, key: &Key) -> Option<Key> {
+        let environment = match self.environments.as_slice() {
+            [only] => *only,
+            several => {
+                let as_many = |e: &&usize| self.counts.get(**e) == self.counts.get(key.environment);
+                *several.iter().find(as_many)?
+            }
+        };
+        Some(Key {
+            environment,
             path: self.path.unwrap_or(key.path),
             service: self.service.unwrap_or(key.service),
             workload: key.workload,
-        }
+            systems: self.systems.unwrap_or(key.systems),
+        })
     }
 }
 
@@ -215,7 +260,7 @@ fn size<T>(named: &[Named<T>]) -> usize {
 fn baseline(parts: &Parts<'_>, report: &mut Report) -> Option<Baseline> {
     let raw = &parts.baseline.value;
     let environment = raw.environment.as_ref()?;
-    let environment = select("environment", environment, &parts.environments, parts.complete, report)?;
+    let environments = baseline_environments(raw, environment, parts, report)?;
     let path = match &raw.path {
         Some(path) => Some(select("path", path, &parts.paths, parts.complete, report)?),
         None => None,
@@ -224,7 +269,37 @@ fn baseline(parts: &Parts<'_>, report: &mut Report) -> Option<Baseline> {
         Some(service) => Some(select("service", service, &parts.services, parts.complete, report)?),
         None => None,
     };
-    Some(Baseline { environment, path, service })
+    let systems = match &raw.systems {
+        Some(systems) => Some(select("set of systems", systems, &parts.systems, true, report)?),
+        None => None,
+    };
+    let counts = all(&parts.environments).map(|(_, environment)| environment.value.count).collect();
+    Some(Baseline { environments, counts, path, service, systems })
+}
+
+/// The variants of the environment that the baseline names: one, or one for each number in which it stands.
+fn baseline_environments(
+    raw: &BaselineRaw,
+    name: &Spanned<String>,
+    parts: &Parts<'_>,
+    report: &mut Report,
+) -> Option<Vec<usize>> {
+    let own: Vec<(usize, &Variant<Environment>)> =
+        all(&parts.environments).filter(|(_, variant)| variant.value.name == name.value).collect();
+    let only_counted =
+        own.iter().all(|(_, variant)| variant.parameters.iter().all(|(key, _)| *key == "count"));
+    if own.is_empty() || !only_counted {
+        return Some(vec![select("environment", name, &parts.environments, parts.complete, report)?]);
+    }
+    let Some(count) = &raw.count else { return Some(own.into_iter().map(|(number, _)| number).collect()) };
+    let found = own.iter().find(|(_, variant)| variant.value.count == count.value);
+    if found.is_none() {
+        let counts: Vec<String> = own.iter().map(|(_, variant)| variant.value.count.to_string()).collect();
+        report
+            .error(count.span, format!("the baseline `{}` never has {} systems", name.value, count.value))
+            .help(format!("its `count` is {}", counts.join(", ")));
+    }
+    found.map(|(number, _)| vec![*number])
 }
 
 /// The number of the only variant with this name.
@@ -269,7 +344,7 @@ fn select<T>(
 fn pair(cells: &mut [Cell], keys: &[Key], baseline: &Baseline) {
     let by_key: HashMap<Key, usize> = keys.iter().enumerate().map(|(i, key)| (*key, i)).collect();
     for (i, key) in keys.iter().enumerate() {
-        let found = by_key.get(&baseline.of(key)).copied().filter(|found| *found != i);
+        let found = baseline.of(key).and_then(|key| by_key.get(&key).copied()).filter(|found| *found != i);
         cells[i].baseline = found.map(|found| cells[found].id.clone());
     }
 }
@@ -279,9 +354,12 @@ fn pair(cells: &mut [Cell], keys: &[Key], baseline: &Baseline) {
 struct Ids(HashMap<String, usize>);
 
 impl Ids {
-    /// `environment.path.service` and `.name-value` for each parameter; a number where values look alike.
-    fn make(&mut self, names: &[&String; 3], parameters: &[(&str, String)]) -> String {
-        let mut id = format!("{}.{}.{}", names[0], names[1], names[2]);
+    /// `environment.path.service`, the set of systems where it has a name, and `.name-value` for each parameter; a
+    /// number where values look alike.
+    fn make(&mut self, names: &[&String], parameters: &[(&str, String)]) -> String {
+        let names: Vec<&str> =
+            names.iter().map(|name| name.as_str()).filter(|name| !name.is_empty()).collect();
+        let mut id = names.join(".");
         for (name, value) in parameters {
             id.push_str(&format!(".{name}-{}", slug(value)));
         }
@@ -294,6 +372,11 @@ impl Ids {
             id = format!("{id}-{wanted}");
         }
     }
+}
+
+/// Bytes that the systems beside a service's own take in a cell, roughly.
+fn beside_text(systems: &Systems) -> usize {
+    systems.beside.iter().map(|system| BESIDE_BYTES + service_text(&system.service)).sum()
 }
 
 /// Bytes of text in a service, roughly.

@@ -7,9 +7,9 @@ use super::variants::{Named, Variants, unique};
 use crate::decode::{Item, Many};
 use crate::diagnose::{Report, shorten};
 use crate::model::{
-    ETHERNET_MTU, MininetSwitch, NetPath, NicOptions, OvsOptions, PathKind, SdnOptions, VirtualSwitch,
+    ETHERNET_MTU, MininetSwitch, NetPath, NicOptions, OvsOptions, PathKind, SdnOptions, VirtualSwitch, Wiring,
 };
-use crate::raw::{MininetRaw, NicRaw, OvsRaw, PathRaw, SdnRaw, VirtualSwitchRaw};
+use crate::raw::{MininetRaw, NicRaw, OvsRaw, PathRaw, SdnRaw, VirtualSwitchRaw, WiringRaw};
 use crate::source::Spanned;
 
 /// RFC 791: every host takes datagrams of 576 octets.
@@ -80,14 +80,17 @@ fn path(raw: &PathRaw, report: &mut Report) -> (String, Variants<NetPath>) {
         }
         PathRaw::Bridge(raw) => {
             let (name, path) = start(&raw.name, "bridge", PathKind::Bridge, report);
+            let path = wires(path, &raw.wires, raw.rate.is_some(), report);
             (name, wire!(raw).vary(path, report))
         }
         PathRaw::Gigabit(raw) => {
             let (name, path) = start(&raw.name, "gigabit", PathKind::Bridge, report);
+            let path = wires(path, &raw.wires, true, report);
             (name, wire!(raw, some).vary(path, report))
         }
         PathRaw::Ovs(raw) => {
             let (name, path) = start(&raw.name, "ovs", PathKind::Ovs(OvsOptions::default()), report);
+            let path = wires(path, &raw.wires, raw.rate.is_some(), report);
             (name, wire!(raw).vary(ovs(raw, path, report), report))
         }
         PathRaw::Sdn(raw) => {
@@ -97,6 +100,7 @@ fn path(raw: &PathRaw, report: &mut Report) -> (String, Variants<NetPath>) {
         PathRaw::Bridged(raw) => {
             let kind = PathKind::Bridged(VirtualSwitch::default());
             let (name, path) = start(&raw.name, "bridged", kind, report);
+            let path = wires(path, &raw.wires, true, report);
             (name, wire!(raw, some).vary(behind(path, &raw.switch, PathKind::Bridged, report), report))
         }
         PathRaw::VmVm(raw) => {
@@ -110,6 +114,21 @@ fn path(raw: &PathRaw, report: &mut Report) -> (String, Variants<NetPath>) {
         }
         PathRaw::Nic(raw) => nic(raw, report),
     }
+}
+
+/// Whose wires have the rate; wires of the systems' own are nothing where there is no rate.
+fn wires(
+    path: Variants<NetPath>,
+    wires: &Spanned<Many<WiringRaw>>,
+    has_rate: bool,
+    report: &mut Report,
+) -> Variants<NetPath> {
+    if let Some(own) = wires.value.items.iter().find(|item| !has_rate && item.value.0 == Wiring::Own) {
+        report
+            .error(own.span, "`wires: own` says nothing where there is no `rate`")
+            .help("name the rate of each wire as well, such as `rate: 1gbit`");
+    }
+    path.vary("wires", &wires.value, report, |path, wires| path.wires = wires.0)
 }
 
 fn ovs(raw: &OvsRaw, path: Variants<NetPath>, report: &mut Report) -> Variants<NetPath> {

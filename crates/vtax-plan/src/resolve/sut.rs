@@ -6,14 +6,17 @@ use vtax_units::Bytes;
 
 use super::check::{check_port, counts_in, memory_in, name_or};
 use super::ft;
+use super::systems::{Parts, counted};
 use super::variants::{Named, Variants, service, unique};
 use crate::decode::{Argv, Item, Many, TextMap};
 use crate::diagnose::{Report, shorten};
 use crate::family::storage;
 use crate::model::{CommandService, Environment, EnvironmentKind, Ready, Service, ServiceKind, VmOptions};
-use crate::raw::{BudgetRaw, CommandRaw, EnvironmentRaw, ReadyRaw, VmRaw};
+use crate::raw::{BudgetRaw, CommandRaw, EnvironmentRaw, PlainEnvironmentRaw, ReadyRaw, VmRaw};
 use crate::source::{Span, Spanned};
 
+/// A service in less would hardly start.
+const LEAST_MEMORY: Bytes = Bytes::from_mib(16);
 /// A Linux guest with its initrd does not boot below this.
 const LEAST_VM_MEMORY: Bytes = Bytes::from_mib(128);
 /// QEMU's limit for q35 without an interrupt remapper.
@@ -24,19 +27,23 @@ const MAX_FILES_BYTES: usize = 256 << 10;
 pub(super) fn environments(
     raw: &Many<EnvironmentRaw>,
     budget: &Spanned<BudgetRaw>,
+    parts: Parts,
     report: &mut Report,
 ) -> Vec<Named<Environment>> {
     let resolve = |item: &Item<EnvironmentRaw>, report: &mut Report| {
-        let plain = |name: &Option<Spanned<String>>, kind: EnvironmentKind, default, report: &mut Report| {
-            let name = name_or(name.as_ref(), default, report);
-            (name.clone(), Variants::of(Environment { name, kind }))
+        let plain = |raw: &PlainEnvironmentRaw, kind: EnvironmentKind, default, report: &mut Report| {
+            let name = name_or(raw.name.as_ref(), default, report);
+            let one = Variants::of(Environment::new(name.clone(), kind));
+            let variants = counted(one, raw.count.as_ref(), report);
+            for variant in &variants.0 {
+                parts.memory(variant.value.count, LEAST_MEMORY, item.span, report);
+            }
+            (name, variants)
         };
         let (name, variants) = match &item.value {
-            EnvironmentRaw::Native(raw) => plain(&raw.name, EnvironmentKind::Native, "native", report),
-            EnvironmentRaw::Container(raw) => {
-                plain(&raw.name, EnvironmentKind::Container, "container", report)
-            }
-            EnvironmentRaw::Vm(raw) => vm(raw, budget.value.sut_memory.value, report),
+            EnvironmentRaw::Native(raw) => plain(raw, EnvironmentKind::Native, "native", report),
+            EnvironmentRaw::Container(raw) => plain(raw, EnvironmentKind::Container, "container", report),
+            EnvironmentRaw::Vm(raw) => vm(raw, budget.value.sut_memory.value, (parts, item.span), report),
         };
         Named { name, span: item.span, variants }
     };
@@ -44,7 +51,12 @@ pub(super) fn environments(
     unique("environment", all, report)
 }
 
-fn vm(raw: &VmRaw, memory: Bytes, report: &mut Report) -> (String, Variants<Environment>) {
+fn vm(
+    raw: &VmRaw,
+    memory: Bytes,
+    (parts, span): (Parts, Span),
+    report: &mut Report,
+) -> (String, Variants<Environment>) {
     for item in raw.memory.iter().flat_map(|m| &m.value.items) {
         memory_in(&item.value, item.span, LEAST_VM_MEMORY, report);
     }
@@ -60,7 +72,13 @@ fn vm(raw: &VmRaw, memory: Bytes, report: &mut Report) -> (String, Variants<Envi
             change(options);
         }
     };
-    let variants = Variants::of(Environment { name: name.clone(), kind: EnvironmentKind::Vm(options) })
+    let one = Variants::of(Environment::new(name.clone(), EnvironmentKind::Vm(options)));
+    let mut variants = counted(one, raw.count.as_ref(), report);
+    for variant in variants.0.iter_mut().filter(|_| raw.memory.is_none()) {
+        let part = parts.memory(variant.value.count, LEAST_VM_MEMORY, span, report);
+        set(&mut variant.value, &|o| o.memory = part.max(LEAST_VM_MEMORY));
+    }
+    let variants = variants
         .vary_if("memory", raw.memory.as_ref(), report, |e, memory| set(e, &|o| o.memory = memory))
         .vary_if("vcpus", raw.vcpus.as_ref(), report, |e, vcpus| set(e, &|o| o.vcpus = Some(vcpus)))
         .vary("nic", &raw.nic.value, report, |e, nic| set(e, &|o| o.nic = nic.0));

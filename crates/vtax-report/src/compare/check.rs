@@ -121,8 +121,10 @@ pub(super) fn plan_differences(a: &Plan, b: &Plan) -> Vec<String> {
     for (c, d) in common_cells(a, b) {
         cells += 1;
         let mut found = Vec::new();
-        let parts = |c: &Cell| [value(&c.environment), value(&c.path), value(&c.service), value(&c.workload)];
-        let names = ["environment", "path", "service", "workload"];
+        let parts = |c: &Cell| {
+            [value(&c.environment), value(&c.path), value(&c.service), value(&c.workload), value(&c.systems)]
+        };
+        let names = ["environment", "path", "service", "workload", "systems"];
         for ((x, y), name) in parts(c).iter().zip(&parts(d)).zip(names) {
             differences(x, y, name, &mut found);
         }

@@ -231,7 +231,7 @@ impl Instrument for Tests<'_> {
         }
         let validity = of_trial(&observations);
         // Tests cost differently; each has its own CPU time.
-        Ok(Measured { observations, validity, answered: 0, phases: Vec::new() })
+        Ok(Measured { observations, validity, answered: 0, answered_each: Vec::new(), phases: Vec::new() })
     }
 }
 

@@ -59,13 +59,13 @@ impl Capacity<'_> {
     ) -> Result<SearchSpec, AgentError> {
         let (measure, seed) = (self.measure, self.order.seed);
         let spec = SearchSpec {
-            start: measure.start,
+            start: self.order.cell.total_rate(measure.start),
             precision: measure.precision,
             loss_max: measure.limits.errors,
             p99_max: measure.limits.p99,
             p95_max: measure.limits.p95,
             steps_max: MOST_STEPS,
-            ..SearchSpec::blind(measure.max)
+            ..SearchSpec::blind(self.order.cell.total_rate(measure.max))
         };
         if let Some(hint) = self.order.capacity_hint {
             return Ok(spec.near_result(hint).off_the_grid(seed));

@@ -4,15 +4,17 @@
 
 mod capacity;
 mod generator;
+mod members;
 mod step;
 #[cfg(test)]
 mod tests;
+mod worth;
 
 use vtax_agent::AgentError;
-use vtax_load::{Doubt, LoadResult, LoadSpec};
+use vtax_load::{LoadResult, LoadSpec};
 use vtax_plan::model::{FailoverMeasure, MeasureKind};
 use vtax_store::failover::FailoverLoad;
-use vtax_store::record::{Finding, InvalidReason, Validity, WarmUp};
+use vtax_store::record::{Finding, Validity, WarmUp};
 use vtax_units::{Nanos, Share};
 
 use crate::barrier::Party;
@@ -22,7 +24,11 @@ use crate::order::Order;
 use crate::warm_up::{Series, cut_warm_up};
 use capacity::Capacity;
 use generator::{Generator, OnClient};
+use members::with_members;
 use step::{LoadStep, Pace};
+use worth::undisturbed;
+
+pub(crate) use worth::validity;
 
 /// Length of the intervals of a load while things break: a failover is over in three of them.
 const FAILOVER_INTERVAL: Nanos = Nanos::from_millis(100);
@@ -68,7 +74,8 @@ impl<F: Fn(&Ends<'_>, u64) -> LoadSpec> Instrument for Requests<F> {
                 let (validity, warm_up) =
                     judge(&mut answer.result, Series::Latency, order.tolerance, site.partner);
                 let found = Finding::Latency { offered, load: answer.result };
-                Ok(Measured::whole(started, found, validity).with(warm_up, answer.answered))
+                let whole = Measured::whole(started, found, validity).with(warm_up, answer.answered);
+                Ok(with_members(whole, order.cell, answer.members, Some(offered)))
             }
             MeasureKind::Throughput(throughput) => {
                 let step = LoadStep {
@@ -82,7 +89,8 @@ impl<F: Fn(&Ends<'_>, u64) -> LoadSpec> Instrument for Requests<F> {
                 let (validity, warm_up) =
                     judge(&mut answer.result, Series::Sent, order.tolerance, site.partner);
                 let found = Finding::Throughput { load: answer.result };
-                Ok(Measured::whole(started, found, validity).with(warm_up, answer.answered))
+                let whole = Measured::whole(started, found, validity).with(warm_up, answer.answered);
+                Ok(with_members(whole, order.cell, answer.members, None))
             }
             MeasureKind::Failover(measure) => {
                 failover::measure(site, order, measure, || held(&mut generator, order, measure))
@@ -162,29 +170,4 @@ fn judge(
             (invalid, None)
         }
     }
-}
-
-/// What a step without faults is worth, however it went along: a server that acknowledges what isn't so has no speed.
-fn undisturbed(result: &LoadResult) -> Validity {
-    let ftp = result.details.as_ref().and_then(|details| details.ftp.as_ref());
-    match ftp.map_or(0, |ftp| ftp.wrong()) {
-        0 => validity(result),
-        wrong => {
-            let detail = format!("{wrong} transfers were acknowledged, but short or wrong");
-            invalid(InvalidReason::DataWrong, detail)
-        }
-    }
-}
-
-/// What a step is worth, however it went along.
-pub(crate) fn validity(result: &LoadResult) -> Validity {
-    match result.doubt() {
-        None => Validity::Valid,
-        Some(Doubt::NothingSucceeded(why)) => invalid(InvalidReason::NothingSucceeded, why),
-        Some(Doubt::GeneratorLimited(why)) => invalid(InvalidReason::GeneratorLimited, why),
-    }
-}
-
-fn invalid(reason: InvalidReason, detail: String) -> Validity {
-    Validity::Invalid { reason, detail }
 }

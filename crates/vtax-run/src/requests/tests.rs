@@ -89,7 +89,7 @@ impl Generator for Service {
             details: None,
         };
         self.steps.push(step);
-        Ok(LoadAnswer { result, answered: ok + 1 })
+        Ok(LoadAnswer { result, answered: ok + 1, members: Vec::new() })
     }
 }
 

@@ -1,14 +1,18 @@
-//! The agents of a trial's nodes: the first words with each, and the service that one of them starts.
+//! The agents of a trial's nodes: the first words with each, and the services that some of them start.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::thread;
+use std::time::Instant;
 
 use vtax_agent::message::{CardFacts, InterfaceSetup, NodeFacts, Provisioning, ServiceId, ServiceReady};
 use vtax_agent::{AgentError, Client};
 use vtax_lab::{Node, Testbed};
-use vtax_plan::model::Service;
+use vtax_plan::model::{Cell, Service, StartOrder};
 use vtax_store::record::InvalidReason;
 use vtax_sys::chain;
+use vtax_sys::cpu_clock::process_cpu;
+use vtax_units::Nanos;
 
 use super::heard::Heard;
 use super::setting::{Failed, Setting};
@@ -19,13 +23,33 @@ use crate::probes::role;
 /// A testbed's agents, with their interfaces up.
 pub(super) struct Agents {
     pub(super) client: Client,
-    pub(super) sut: Client,
+    /// Those of the systems under test, in the testbed's order.
+    pub(super) suts: Vec<Client>,
     /// Addresses of the client, where the workload asks for more than one.
     pub(super) sources: Vec<IpAddr>,
+    /// How each system came up.
+    pub(super) boots: Vec<Boot>,
+}
+
+/// How a system came up.
+pub(super) struct Boot {
+    /// From its start until its agent had answered and its interfaces were up.
+    pub(super) took: Nanos,
+    /// CPU time that its QEMU had used when all systems were up; `None` where it has none.
+    pub(super) cpu: Option<Nanos>,
+}
+
+/// What an agent answered at first.
+struct Greeted {
+    node: NodeFacts,
+    /// Its network cards, where it was told to bring up interfaces.
+    cards: Vec<CardFacts>,
+    /// When it was ready to be asked for more.
+    ready: Instant,
 }
 
 impl Agents {
-    /// Says hello to both agents and has them bring up their interfaces. `nodes` is told how each sees itself,
+    /// Says hello to all agents and has them bring up their interfaces. `nodes` is told how each sees itself,
     /// `facts` what each says of its network cards.
     pub(super) fn meet(
         testbed: &mut Testbed,
@@ -34,49 +58,100 @@ impl Agents {
         nodes: &mut BTreeMap<String, NodeFacts>,
         facts: &mut BTreeMap<String, String>,
     ) -> Result<Self, Failed> {
-        // The system under test first: a guest boots while the client is spoken to.
-        let sut = talk(&mut testbed.the_sut_mut().node, heard)?;
+        let began = Instant::now();
+        // The systems under test first: guests boot while the client is spoken to.
+        let suts =
+            testbed.suts.iter_mut().map(|sut| talk(&mut sut.node, heard)).collect::<Result<Vec<_>, _>>()?;
         let client = talk(&mut testbed.client, heard)?;
         let cell = setting.order.cell;
         let name = |node: &Node| format!("{}/{}", cell.environment.name, role(node.name()));
         let mut interfaces = testbed.client.interfaces().map(<[InterfaceSetup]>::to_vec);
         let count = cell.workload.model().client_addresses();
         let sources = count.map(|count| sources(interfaces.as_deref_mut(), count)).unwrap_or_default();
-        let mut note = |node: &Node, (met, cards): (NodeFacts, Vec<CardFacts>)| {
-            nodes.insert(name(node), met);
-            let words: Vec<String> = cards.iter().map(CardFacts::words).collect();
+        let mut note = |node: &Node, greeted: &Greeted| {
+            nodes.insert(name(node), greeted.node.clone());
+            let words: Vec<String> = greeted.cards.iter().map(CardFacts::words).collect();
             if !words.is_empty() {
                 facts.insert(format!("{}.card", role(node.name())), words.join("; "));
             }
         };
-        note(&testbed.client, greet(&client, &testbed.client, interfaces)?);
-        let there = &testbed.the_sut().node;
-        if there.kind() == "vm" {
-            setting.phase("booting the guest");
+        let greeted = greet(&client, interfaces).map_err(|e| refused(&e, &testbed.client))?;
+        note(&testbed.client, &greeted);
+        match testbed.suts.iter().filter(|sut| sut.node.kind() == "vm").count() {
+            0 => {}
+            1 => setting.phase("booting the guest"),
+            several => setting.phase(&format!("booting {several} guests")),
         }
-        let interfaces = there.interfaces().map(<[InterfaceSetup]>::to_vec);
-        note(there, greet(&sut, there, interfaces)?);
-        Ok(Self { client, sut, sources })
+        let mut boots = Vec::with_capacity(suts.len());
+        for (greeted, sut) in greet_all(&suts, testbed).into_iter().zip(&testbed.suts) {
+            let greeted = greeted.map_err(|e| refused(&e, &sut.node))?;
+            let vm = sut.node.vm();
+            let started = vm.map_or(began, vtax_vm::Vm::started);
+            boots.push(Boot {
+                took: greeted.ready.saturating_duration_since(started).into(),
+                cpu: vm.and_then(|vm| process_cpu(vm.pid())),
+            });
+            note(&sut.node, &greeted);
+        }
+        Ok(Self { client, suts, sources, boots })
     }
 
-    /// Starts the service on the system under test.
-    pub(super) fn start_service(
+    /// The agent of the first system under test, for what measures only one.
+    pub(super) fn sut(&self) -> &Client {
+        // There is one in every testbed.
+        &self.suts[0]
+    }
+
+    /// Starts the services, in the order that the plan gives; what each said, in the testbed's order.
+    pub(super) fn start_services(
         &self,
         testbed: &Testbed,
-        service: &Service,
+        cell: &Cell,
         provisioning: &Provisioning,
-    ) -> Result<ServiceReady, Failed> {
-        self.sut
-            .start_service(ServiceId::ONLY, service, testbed.the_sut().service_address, provisioning)
-            .map_err(|e| Failed::of(InvalidReason::ServiceFailed, &e))
+    ) -> Result<Vec<ServiceReady>, Failed> {
+        let start = |((agent, sut), service): ((&Client, IpAddr), &Service)| {
+            agent.start_service(ServiceId::ONLY, service, sut, provisioning)
+        };
+        let addresses = testbed.suts.iter().map(|sut| sut.service_address);
+        let all: Vec<_> = self.suts.iter().zip(addresses).zip(cell.services()).collect();
+        let found: Vec<Result<ServiceReady, AgentError>> = match cell.systems.start {
+            StartOrder::Together if all.len() > 1 => thread::scope(|scope| {
+                let start = &start;
+                let threads: Vec<_> = all.into_iter().map(|one| scope.spawn(move || start(one))).collect();
+                threads.into_iter().map(joined).collect()
+            }),
+            StartOrder::Together | StartOrder::OneByOne => all.into_iter().map(start).collect(),
+            StartOrder::Gap(gap) => {
+                let later = |(number, one): (usize, _)| {
+                    if number > 0 {
+                        thread::sleep(gap.into());
+                    }
+                    start(one)
+                };
+                all.into_iter().enumerate().map(later).collect()
+            }
+        };
+        let failed = |e: AgentError| Failed::of(InvalidReason::ServiceFailed, &e);
+        found.into_iter().map(|ready| ready.map_err(failed)).collect()
     }
 
-    /// Says goodbye. Both may be past saying anything; the tear-down ends them either way.
-    pub(super) fn leave(&self, service: &Service) {
-        let _ = self.sut.stop_service(ServiceId::ONLY, service.stop_timeout);
-        let _ = self.sut.shutdown();
+    /// Says goodbye. All may be past saying anything; the tear-down ends them either way.
+    pub(super) fn leave(&self, cell: &Cell) {
+        thread::scope(|scope| {
+            for (agent, service) in self.suts.iter().zip(cell.services()) {
+                scope.spawn(move || {
+                    let _ = agent.stop_service(ServiceId::ONLY, service.stop_timeout);
+                    let _ = agent.shutdown();
+                });
+            }
+        });
         let _ = self.client.shutdown();
     }
+}
+
+/// Where a service without a server of its own would listen.
+pub(super) fn without_server(testbed: &Testbed) -> SocketAddr {
+    SocketAddr::new(testbed.the_sut().service_address, 0)
 }
 
 fn talk(node: &mut Node, heard: &Heard) -> Result<Client, Failed> {
@@ -89,23 +164,35 @@ fn talk(node: &mut Node, heard: &Heard) -> Result<Client, Failed> {
         .map_err(|e| Failed::of(testbed_failed, &e))
 }
 
-fn greet(
-    agent: &Client,
-    node: &Node,
-    interfaces: Option<Vec<InterfaceSetup>>,
-) -> Result<(NodeFacts, Vec<CardFacts>), Failed> {
-    let meet = || -> Result<_, AgentError> {
-        let facts = agent.hello(BOOT_WITHIN)?;
-        let cards = interfaces.map(|interfaces| agent.configure_network(interfaces)).transpose()?;
-        Ok((facts, cards.unwrap_or_default()))
-    };
-    meet().map_err(|e| {
-        let primary = node.pair().and_then(vtax_lab::ft::FtPair::primary);
-        let detail = match (node.vm(), primary) {
-            (Some(vm), _) => chain(&vm.failure(chain(&e))),
-            (None, Some(primary)) => chain(&primary.failure(chain(&e))),
-            (None, None) => format!("{}: {}", chain(&e), node.output()),
-        };
-        Failed::new(InvalidReason::TestbedFailed, detail)
+fn greet(agent: &Client, interfaces: Option<Vec<InterfaceSetup>>) -> Result<Greeted, AgentError> {
+    let node = agent.hello(BOOT_WITHIN)?;
+    let cards = interfaces.map(|interfaces| agent.configure_network(interfaces)).transpose()?;
+    Ok(Greeted { node, cards: cards.unwrap_or_default(), ready: Instant::now() })
+}
+
+/// Greets the agents of all systems at the same time, so that none is kept waiting by another that still boots.
+fn greet_all(suts: &[Client], testbed: &Testbed) -> Vec<Result<Greeted, AgentError>> {
+    let interfaces = testbed.suts.iter().map(|sut| sut.node.interfaces().map(<[InterfaceSetup]>::to_vec));
+    thread::scope(|scope| {
+        let all = suts.iter().zip(interfaces);
+        let threads: Vec<_> =
+            all.map(|(agent, interfaces)| scope.spawn(move || greet(agent, interfaces))).collect();
+        threads.into_iter().map(joined).collect()
     })
+}
+
+/// What a thread found; its panic goes on here.
+fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Why a node's agent didn't come up, with what the node said at last.
+fn refused(error: &AgentError, node: &Node) -> Failed {
+    let primary = node.pair().and_then(vtax_lab::ft::FtPair::primary);
+    let detail = match (node.vm(), primary) {
+        (Some(vm), _) => chain(&vm.failure(chain(error))),
+        (None, Some(primary)) => chain(&primary.failure(chain(error))),
+        (None, None) => format!("{}: {}", chain(error), node.output()),
+    };
+    Failed::new(InvalidReason::TestbedFailed, detail)
 }

@@ -36,8 +36,12 @@ impl Heard {
 
     /// Which service ended by itself, and how.
     pub(super) fn died(&self) -> Option<String> {
-        lock(&self.events).iter().find_map(|(_, _, event)| match event {
-            Event::ServiceDied { service, status, .. } => Some(ended(service, status)),
+        lock(&self.events).iter().find_map(|(_, node, event)| match event {
+            Event::ServiceDied { service, status, .. } => {
+                // Which of several it was; where there is one, that needs no word.
+                let of = if node == "sut" { String::new() } else { format!("{node}: ") };
+                Some(of + &ended(service, status))
+            }
             _ => None,
         })
     }

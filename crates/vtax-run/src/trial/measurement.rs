@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use vtax_agent::message::Provisioning;
 use vtax_lab::{Disk, Testbed};
 use vtax_probe::Snapshot;
-use vtax_probe::layers::CpuBreakdown;
 use vtax_probe::noise::{FOREIGN_SHARE, HostState, disturbance, disturbance_by_the_machine};
 use vtax_probe::others::{Census, Others};
 use vtax_store::record::InvalidReason;
+use vtax_sys::cgroup::Usage;
 use vtax_sys::clock::unix_ms;
 use vtax_units::Nanos;
 
@@ -21,7 +21,8 @@ use crate::family::instrument;
 use crate::instrument::{Ends, Measured, Site};
 use crate::noise::{blame, is_too_much};
 use crate::order::Order;
-use crate::probes::{Probes, interval};
+use crate::probes::{Answered, CpuTime, Probes, interval, role};
+use crate::systems::{self, facts_of};
 
 /// Sampling where the plan can't tell how long the parts of a measurement are.
 const UNKNOWN_PART: Nanos = Nanos::from_secs(8);
@@ -37,34 +38,31 @@ pub(super) struct Measurement {
 }
 
 impl Measurement {
-    /// Makes it on a testbed whose service listens at `target`; with a partner, at the same time as it.
+    /// Makes it on a testbed whose services listen at `targets`, at least one; with a partner, at the same time as it.
     pub(super) fn make(
         setting: &Setting<'_>,
         agents: &Agents,
         testbed: &mut Testbed,
-        (target, provisioning): (SocketAddr, &Provisioning),
+        (targets, provisioning): (&[SocketAddr], &Provisioning),
         partner: Option<&Party>,
     ) -> Result<Self, Failed> {
         let order = setting.order;
         let broken = |e| Failed::of(InvalidReason::MeasureFailed, &e);
         let mut instrument = instrument(&order.cell.workload, &order.cell.service.kind);
-        let disk = testbed.the_sut().node.disk().map(Disk::path);
+        let (target, disk) = (targets[0], testbed.the_sut().node.disk().map(Disk::path));
         let ends = Ends { target, sources: &agents.sources, disk };
-        let loader = if instrument.is_on_sut() { &agents.sut } else { &agents.client };
-        loader.open_load(&instrument.load(&ends, order)).map_err(broken)?;
+        let loader = if instrument.is_on_sut() { agents.sut() } else { &agents.client };
+        loader.open_load(&systems::load(&*instrument, order, targets, &ends)).map_err(broken)?;
         // Outside of what is counted: it looks at all processes of the host.
         let census = setting.others.map(|others| (others, others.look()));
-        let part = order.cell.workload.model().shortest_part(&order.measure.kind);
         // Probes start when both of a pair stand, or the other's start would pass for noise.
         wait_for(partner)?;
-        let every = interval(part.unwrap_or(UNKNOWN_PART));
-        let mut probes = Probes::start(&agents.client, &agents.sut, testbed, every)
-            .map_err(|detail| Failed::new(InvalidReason::MeasureFailed, detail))?;
+        let mut probes = watch(order, agents, testbed)?;
         wait_for(partner)?;
         let qemus = Qemus::start(&testbed.the_sut().node, &probes.sut_cpus);
         let mut site = Site {
             client: &agents.client,
-            sut: &agents.sut,
+            sut: agents.sut(),
             testbed,
             probes: &mut probes,
             target,
@@ -73,21 +71,30 @@ impl Measurement {
             partner,
             started_unix_ms: unix_ms(),
         };
+        let limit_start = site.testbed.memory_together();
         let measured = instrument.measure(&mut site, order).map_err(broken)?;
-        let facts = testbed.path_facts();
+        let mut facts = testbed.path_facts();
+        facts.extend(limit_facts(limit_start, testbed.memory_together()));
         let mut found = Self { measured, facts, snapshots: Vec::new(), disturbed: None };
         // Probes that fail cost the breakdown, not the trial.
-        match probes.stop(&agents.client, &agents.sut, found.measured.answered) {
+        let answered = Answered {
+            whole: found.measured.answered,
+            each: &found.measured.answered_each,
+            systems: order.cell.environment.count as usize,
+        };
+        match probes.stop(&agents.client, &agents.suts, &answered) {
             Ok((cpu, host_end)) => {
-                let used = cpu.as_ref().map_or(Nanos::ZERO, CpuBreakdown::total);
+                let used = cpu.of_all();
                 let theirs = partner.and_then(|p| p.exchange(used)).filter(|_| testbed.allocation.shared);
                 let used = qemus.map_or(used, |qemus| qemus.used(&testbed.the_sut().node).max(used));
                 let ours = Nanos(used.0.saturating_add(theirs.unwrap_or_default().0));
                 found.judge_noise(&probes, (&host_end, census), testbed, ours);
-                found.account(order, cpu);
+                found.note_host(&probes, &host_end, used);
+                found.account(order, &cpu);
             }
             Err(error) => drop(found.facts.insert("probes".into(), error)),
         }
+        found.note_members(&probes.series, testbed);
         found.snapshots = probes.series;
         loader.close_load().map_err(broken)?;
         Ok(found)
@@ -121,12 +128,66 @@ impl Measurement {
         }
     }
 
-    /// A search passes through overload; its CPU time per request describes no load.
-    fn account(&mut self, order: &Order<'_>, cpu: Option<CpuBreakdown>) {
-        if self.measured.answered > 0 && order.measure.kind.has_one_load() {
-            self.measured.observations.iter_mut().for_each(|o| o.cpu.clone_from(&cpu));
+    /// What there was of the host's CPUs and memory for the systems under test, and how much of it was used: by these, which
+    /// took `ours`, and by all.
+    fn note_host(&mut self, probes: &Probes, host_end: &HostState, ours: Nanos) {
+        let all = disturbance(&probes.host_start, host_end, &probes.sut_cpus, Nanos::ZERO);
+        let wall = host_end.snapshot.at.saturating_sub(probes.host_start.snapshot.at);
+        let wall = (wall.0 as f64 * probes.sut_cpus.len() as f64).max(1.0);
+        let mut facts = vec![
+            // Nobody's own taken off, what is others' is all.
+            ("host.sut_cpus_busy", format!("{:.4}", all.foreign)),
+            ("host.sut_cpus_used", format!("{:.4}", ours.0 as f64 / wall)),
+            ("host.steal", format!("{:.4}", all.steal)),
+            ("host.swapped_pages", all.swapped_pages.to_string()),
+        ];
+        // Without it nothing is known, which isn't the same as no wait.
+        if probes.host_start.memory_waits.is_some() && host_end.memory_waits.is_some() {
+            facts.push(("host.memory_wait", format!("{:.4}", all.memory_wait)));
+        }
+        self.facts.extend(facts.into_iter().map(|(name, value)| (name.to_owned(), value)));
+    }
+
+    /// Memory and stolen time of each system that has an observation of its own.
+    fn note_members(&mut self, series: &[(String, Vec<Snapshot>)], testbed: &Testbed) {
+        for observation in &mut self.measured.observations {
+            let Some(member) = &observation.member else { continue };
+            let own = series.iter().find(|(node, _)| node == member);
+            let is_guest =
+                testbed.suts.iter().any(|sut| role(sut.node.name()) == member && sut.node.kind() == "vm");
+            observation.facts.extend(own.into_iter().flat_map(|(_, samples)| facts_of(samples, is_guest)));
         }
     }
+
+    /// A search passes through overload; its CPU time per request describes no load.
+    fn account(&mut self, order: &Order<'_>, cpu: &CpuTime) {
+        if self.measured.answered == 0 || !order.measure.kind.has_one_load() {
+            return;
+        }
+        for observation in &mut self.measured.observations {
+            observation.cpu = match &observation.member {
+                None => Some(cpu.whole.clone()),
+                Some(member) => cpu.each.iter().find(|(of, _)| of == member).map(|(_, cpu)| cpu.clone()),
+            };
+        }
+    }
+}
+
+/// Starts the probes of a measurement.
+fn watch(order: &Order<'_>, agents: &Agents, testbed: &Testbed) -> Result<Probes, Failed> {
+    let part = order.cell.workload.model().shortest_part(&order.measure.kind);
+    let every = interval(part.unwrap_or(UNKNOWN_PART));
+    Probes::start(&agents.client, &agents.suts, testbed, every)
+        .map_err(|detail| Failed::new(InvalidReason::MeasureFailed, detail))
+}
+
+/// How much of the memory that systems had together they used, and how often they met its limit between these.
+fn limit_facts(start: Option<Usage>, end: Option<Usage>) -> Vec<(String, String)> {
+    let Some((start, end)) = start.zip(end) else { return Vec::new() };
+    let met = start.at_limit.zip(end.at_limit).map(|(start, end)| end.saturating_sub(start));
+    let met = met.map(|times| ("systems.memory_at_limit".to_owned(), times.to_string()));
+    let used = end.memory.map(|memory| ("systems.memory_used".to_owned(), memory.0.to_string()));
+    met.into_iter().chain(used).collect()
 }
 
 /// Waits for the partner, where there is one.

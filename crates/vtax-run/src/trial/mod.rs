@@ -23,7 +23,8 @@ use crate::barrier::Party;
 use crate::failover::{Meter, mode_of};
 use crate::family;
 use crate::probes::role;
-use agents::Agents;
+use crate::systems;
+use agents::{Agents, Boot, without_server};
 use heard::Heard;
 use measurement::Measurement;
 
@@ -71,7 +72,7 @@ impl<'a> Trial<'a> {
     /// Builds, measures, takes down; what went wrong is in the record.
     pub(crate) fn make(&mut self, lab: &mut Lab) {
         let result = self.build(lab, Slot::Alone).and_then(|testbed| {
-            self.setting.stop.watch(&[testbed.client.pid(), testbed.the_sut().node.pid()]);
+            self.setting.stop.watch(&pids(&testbed));
             self.on_testbed(testbed, None)
         });
         self.judge_end(result);
@@ -100,11 +101,9 @@ impl<'a> Trial<'a> {
     pub(crate) fn build(&mut self, lab: &mut Lab, slot: Slot) -> Result<Testbed, Failed> {
         self.setting.phase("building the testbed");
         let cell = self.setting.order.cell;
-        let (environment, path) = (cell.environment.clone(), cell.path.clone());
         let disk = family::storage_directory(&cell.service.kind);
         let guest_client = cell.mounting_client();
-        let one = TestbedSpec::of_one(environment, path, self.setting.budget.clone());
-        let spec = TestbedSpec { disk, guest_client, ..one };
+        let spec = TestbedSpec { disk, guest_client, ..systems::testbed(cell, self.setting.budget) };
         lab.build_at(&spec, slot).map_err(|e| match e {
             // Of the machine, not of the path: another time it may well stand.
             LabError::PathDisturbed { .. } => Failed::of(InvalidReason::Disturbed, &e),
@@ -142,35 +141,78 @@ impl<'a> Trial<'a> {
         })?;
         let disk = testbed.the_sut().node.disk().map(|disk| disk.path().to_owned());
         let provisioning = Provisioning { disk, ..provisioning };
-        let target = self.start_service(&agents, testbed, &provisioning)?;
-        self.note_places(testbed, target, &agents.sources);
+        let targets = self.start_services(&agents, testbed, &provisioning)?;
+        self.note_places(testbed, targets[0], &agents.sources);
+        self.note_systems(testbed, &agents.boots);
+        self.hold_memory(testbed)?;
         self.protect(&testbed.the_sut().node)?;
-        self.measure(&agents, testbed, (target, &provisioning), partner)?;
+        self.measure(&agents, testbed, (&targets, &provisioning), partner)?;
         self.judge_service();
-        agents.leave(&self.setting.order.cell.service);
+        agents.leave(self.setting.order.cell);
         Ok(())
     }
 
-    /// Starts the service; where it listens.
-    fn start_service(
+    /// Starts the services, one on each system; where they listen, at least one place.
+    fn start_services(
         &mut self,
         agents: &Agents,
         testbed: &Testbed,
         provisioning: &Provisioning,
-    ) -> Result<SocketAddr, Failed> {
-        if matches!(self.setting.order.cell.service.kind, ServiceKind::Disk(_)) {
+    ) -> Result<Vec<SocketAddr>, Failed> {
+        let cell = self.setting.order.cell;
+        if matches!(cell.service.kind, ServiceKind::Disk(_)) {
             // No server: the load has the system's own disk.
-            return Ok(SocketAddr::new(testbed.the_sut().service_address, 0));
+            return Ok(vec![without_server(testbed)]);
         }
-        self.setting.phase("starting the service");
+        self.setting.phase(if cell.is_several() { "starting the services" } else { "starting the service" });
         let starting = Instant::now();
-        let ready = agents.start_service(testbed, &self.setting.order.cell.service, provisioning)?;
+        let all = agents.start_services(testbed, cell, provisioning)?;
         self.record.timings.service = starting.elapsed().into();
-        self.record.facts.insert("service.version".into(), ready.version.clone());
-        self.record.facts.insert("service.startup_ns".into(), ready.startup.0.to_string());
-        let target = ready.address;
-        self.learnt.service = Some(ready);
-        Ok(target)
+        for (ready, sut) in all.iter().zip(&testbed.suts) {
+            let prefix = prefix(role(sut.node.name()));
+            self.record.facts.insert(format!("{prefix}service.version"), ready.version.clone());
+            self.record.facts.insert(format!("{prefix}service.startup_ns"), ready.startup.0.to_string());
+        }
+        let targets = all.iter().map(|ready| ready.address).collect();
+        self.learnt.service = all.into_iter().next();
+        Ok(targets)
+    }
+
+    /// Holds virtual machines to the memory that they have together, where the plan limits it.
+    fn hold_memory(&mut self, testbed: &Testbed) -> Result<(), Failed> {
+        let Some(limit) = self.setting.order.cell.memory_limit(self.setting.budget) else { return Ok(()) };
+        self.setting.phase("taking memory away");
+        let own = testbed.hold_memory().map_err(|e| Failed::of(InvalidReason::TestbedFailed, &e))?;
+        let facts = &mut self.record.facts;
+        facts.insert("systems.memory_limit".into(), limit.0.to_string());
+        facts.extend(own.map(|own| ("systems.memory_of_qemus".to_owned(), own.0.to_string())));
+        Ok(())
+    }
+
+    /// What there is to say of several systems: how many, what they were promised, how long each took to boot; and of any
+    /// number what that took of the CPUs.
+    fn note_systems(&mut self, testbed: &Testbed, boots: &[Boot]) {
+        let cell = self.setting.order.cell;
+        for (sut, boot) in testbed.suts.iter().zip(boots) {
+            let cpu =
+                boot.cpu.map(|cpu| (format!("{}.boot_cpu_ns", role(sut.node.name())), cpu.0.to_string()));
+            self.record.facts.extend(cpu);
+        }
+        if !cell.is_several() {
+            return;
+        }
+        let promised = cell.promised(self.setting.budget);
+        let facts = &mut self.record.facts;
+        // Where it isn't 0, guests' equal pages may be one.
+        let merging = std::fs::read_to_string("/sys/kernel/mm/ksm/run").ok();
+        facts.extend(merging.map(|run| ("host.ksm".to_owned(), run.trim().to_owned())));
+        facts.insert("systems.count".into(), cell.system_count().to_string());
+        facts.insert("systems.promised".into(), promised.words());
+        facts.insert("systems.memory_ratio".into(), format!("{:.3}", promised.memory_ratio()));
+        for (sut, boot) in testbed.suts.iter().zip(boots) {
+            facts.insert(format!("{}.boot_ns", role(sut.node.name())), boot.took.0.to_string());
+            facts.insert(format!("{}.cpus", role(sut.node.name())), sut.cpus.to_string());
+        }
     }
 
     /// Arms the pair, where the system under test is one that is to be protected.
@@ -186,13 +228,13 @@ impl<'a> Trial<'a> {
         &mut self,
         agents: &Agents,
         testbed: &mut Testbed,
-        service: (SocketAddr, &Provisioning),
+        services: (&[SocketAddr], &Provisioning),
         partner: Option<Party>,
     ) -> Result<(), Failed> {
         self.setting.phase("measuring");
         let measuring = Instant::now();
         let meter = Meter::start(&testbed.the_sut().node, mode_of(self.setting.order.cell));
-        let made = Measurement::make(&self.setting, agents, testbed, service, partner.as_ref());
+        let made = Measurement::make(&self.setting, agents, testbed, services, partner.as_ref());
         let metered = meter.zip(testbed.the_sut().node.pair());
         let interrupted = match &metered {
             // What is broken on purpose is told with each fault.
@@ -233,7 +275,7 @@ impl<'a> Trial<'a> {
     /// those of every other node begin with its name.
     fn note_node(&mut self, node: &Node) {
         let name = role(node.name());
-        let prefix = if ["client", "sut"].contains(&name) { String::new() } else { format!("{name}.") };
+        let prefix = prefix(name);
         for (key, value) in node.facts() {
             self.record.facts.insert(format!("{prefix}{key}"), value.clone());
         }
@@ -278,6 +320,16 @@ impl<'a> Trial<'a> {
             self.record.validity = Validity::Invalid { reason: InvalidReason::ServiceFailed, detail };
         }
     }
+}
+
+/// What facts of a node begin with; nothing for the client and the first system under test.
+fn prefix(name: &str) -> String {
+    if ["client", "sut"].contains(&name) { String::new() } else { format!("{name}.") }
+}
+
+/// First processes of the client and of all systems under test.
+pub(crate) fn pids(testbed: &Testbed) -> Vec<i32> {
+    std::iter::once(&testbed.client).chain(testbed.suts.iter().map(|sut| &sut.node)).map(Node::pid).collect()
 }
 
 /// What failed in a load with faults without being one of them, in words.

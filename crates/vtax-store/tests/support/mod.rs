@@ -11,7 +11,7 @@ use vtax_units::{Bytes, Nanos, Rate, Share};
 pub(crate) fn plan() -> Plan {
     let cell = |name: &str, kind, baseline: Option<&str>| Cell {
         id: format!("{name}.bridge.http"),
-        environment: Environment { name: name.to_owned(), kind },
+        environment: Environment::new(name, kind),
         path: NetPath::new("bridge", PathKind::Bridge),
         service: Service {
             name: "http".to_owned(),
@@ -25,6 +25,7 @@ pub(crate) fn plan() -> Plan {
             requests_per_connection: None,
             timeout: Nanos::from_secs(1),
         }),
+        systems: Systems::default(),
         parameters: BTreeMap::new(),
         baseline: baseline.map(str::to_owned),
     };

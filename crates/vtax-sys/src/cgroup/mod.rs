@@ -13,7 +13,8 @@ mod v2;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use vtax_units::{Bytes, CpuSet};
 
@@ -21,6 +22,9 @@ use crate::error::{Context, Result, SysError};
 use hierarchy::{Controller, Hierarchy};
 pub use keeper::Keeper;
 pub use tree::{start_time, sweep};
+
+/// Between two attempts to take memory away from a group.
+const RECLAIM_PAUSE: Duration = Duration::from_millis(100);
 
 /// The groups of one run, owned by the front process.
 #[derive(Debug, Clone)]
@@ -73,6 +77,8 @@ pub struct Usage {
     pub memory_peak: Option<Bytes>,
     /// Processes that were killed for exceeding the limit.
     pub killed: Option<u64>,
+    /// How often the limit was met and something had to go.
+    pub at_limit: Option<u64>,
 }
 
 /// The group of one node.
@@ -238,6 +244,48 @@ impl RunGroups {
         NodeGroup { cpuset: of(&self.cpuset), memory: of(&self.memory) }
     }
 
+    /// Groups below a group of this name, which holds all of them together to so much memory. It goes with the run's; until
+    /// then it can be had again, with another limit.
+    ///
+    /// # Errors
+    ///
+    /// Where memory can't be limited here, or the limit is refused.
+    pub fn together(&self, name: &str, memory: Bytes) -> Result<Self> {
+        let group = self.made_by_runtime(name);
+        let Some((dir, unified)) = &group.memory else {
+            let what = "no memory control group can be used here".to_owned();
+            return Err(SysError::Unexpected { operation: "limit memory", what });
+        };
+        group.make(&Limits::default())?;
+        if *unified {
+            for controller in [Controller::Memory, Controller::Cpuset] {
+                let offered = self.place_of(controller).map_or(Ok(()), |_| v2::offer(dir, controller));
+                offered.map_err(|what| SysError::Unexpected { operation: "limit memory", what })?;
+            }
+        } else {
+            // Refused where it is so already, and where groups are below it, which then have it from before.
+            let _ = write_if_there(&dir.join("memory.use_hierarchy"), "1");
+        }
+        group.limit_memory(memory, Duration::ZERO)?;
+        let below = |place: &Option<Place>| {
+            let inside = |p: &Place| Place {
+                dir: p.dir.join(name),
+                unified: p.unified,
+                oci: format!("{}/{name}", p.oci),
+            };
+            place.as_ref().map(inside)
+        };
+        let (cpuset, memory) = (below(&self.cpuset), below(&self.memory));
+        Ok(Self { cpuset, memory, trees: Vec::new(), unified: None, home: None, ..self.clone() })
+    }
+
+    const fn place_of(&self, controller: Controller) -> Option<&Place> {
+        match controller {
+            Controller::Cpuset => self.cpuset.as_ref(),
+            Controller::Memory => self.memory.as_ref(),
+        }
+    }
+
     /// Makes the group of `node` with these limits, on the controllers that can be used.
     ///
     /// # Errors
@@ -369,10 +417,58 @@ impl NodeGroup {
             ["memory.usage_in_bytes", "memory.max_usage_in_bytes", "memory.oom_control"]
         };
         let number = |file: &str| read(&dir.join(file)).ok()?.parse().ok().map(Bytes);
-        let killed = read(&dir.join(events)).ok().and_then(|text| {
-            text.lines().find_map(|l| l.strip_prefix("oom_kill ")).and_then(|n| n.trim().parse().ok())
-        });
-        Usage { memory: number(now), memory_peak: number(peak), killed }
+        let event = |name: &str| -> Option<u64> {
+            let text = read(&dir.join(events)).ok()?;
+            text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
+        };
+        let at_limit = match *unified {
+            true => event("max "),
+            false => read(&dir.join("memory.failcnt")).ok().and_then(|count| count.parse().ok()),
+        };
+        Usage { memory: number(now), memory_peak: number(peak), killed: event("oom_kill "), at_limit }
+    }
+
+    /// Memory of its processes that no file is behind, which only swap could take from them; `None` where the kernel doesn't tell.
+    #[must_use]
+    pub fn anonymous(&self) -> Option<Bytes> {
+        let (dir, unified) = self.memory.as_ref()?;
+        let key = if *unified { "anon " } else { "total_rss " };
+        let text = read(&dir.join("memory.stat")).ok()?;
+        text.lines().find_map(|line| line.strip_prefix(key))?.trim().parse().ok().map(Bytes)
+    }
+
+    /// Holds it to so much memory. What it has beyond that has to go first, within this time: that takes some where it is
+    /// written to a disk.
+    ///
+    /// # Errors
+    ///
+    /// Where memory can't be limited here, or what has to go doesn't.
+    pub fn limit_memory(&self, memory: Bytes, within: Duration) -> Result<()> {
+        let Some((dir, unified)) = &self.memory else {
+            let what = "no memory control group can be used here".to_owned();
+            return Err(SysError::Unexpected { operation: "limit memory", what });
+        };
+        let bytes = memory.0.to_string();
+        let until = Instant::now() + within;
+        if !unified {
+            let file = dir.join("memory.limit_in_bytes");
+            return loop {
+                match fs::write(&file, &bytes) {
+                    Err(e) if e.kind() == std::io::ErrorKind::ResourceBusy && Instant::now() < until => {
+                        thread::sleep(RECLAIM_PAUSE);
+                    }
+                    result => break result.context("write", format!("`{bytes}` to {}", file.display())),
+                }
+            };
+        }
+        // The limit itself would kill where taking memory away is slow; this one only takes it away.
+        let high = dir.join("memory.high");
+        while self.usage().memory.is_some_and(|now| now > memory) && Instant::now() < until {
+            write_if_there(&high, &bytes)?;
+            thread::sleep(RECLAIM_PAUSE);
+        }
+        write(&dir.join("memory.max"), &bytes)?;
+        write_if_there(&high, "max")
     }
 
     /// Kills what is left in the group and removes it.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use vtax_plan::PlanErrors;
 use vtax_plan::estimate::{Assumptions, Estimate, cautions, estimate, pieces, requirements};
-use vtax_plan::model::{Cell, Plan, TrialKind};
+use vtax_plan::model::{Cell, Plan, Service, TrialKind};
 use vtax_run::calibration;
 use vtax_store::Calibration;
 use vtax_sys::clock::unix_ms;
@@ -104,14 +104,13 @@ fn to_json(plan: &Plan, calibration: Option<&Calibration>) -> serde_json::Value 
 
 /// What services need and this host lacks, or its nodes can't see, one sentence each.
 fn missing(plan: &Plan) -> BTreeSet<String> {
-    let of = |cell: &Cell| -> Vec<String> {
-        let service = &cell.service;
+    let of = |service: &Service| -> Vec<String> {
         let missing = vtax_service::missing_beside(service, Cache::of_user().dir());
         let missing = missing.map(|missing| missing.to_string());
         let hidden = vtax_service::hidden(service).into_iter().map(|hidden| hidden.why);
         missing.into_iter().chain(hidden).map(|why| format!("service {}: {why}", service.name)).collect()
     };
-    plan.cells.iter().flat_map(of).collect()
+    plan.cells.iter().flat_map(Cell::services).flat_map(of).collect()
 }
 
 fn missing_text(missing: &BTreeSet<String>) -> String {

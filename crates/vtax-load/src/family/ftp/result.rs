@@ -157,7 +157,7 @@ impl FtpDetails {
     }
 
     /// Adds what another worker found.
-    pub(super) fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.retr.add(other.retr);
         self.stor.add(other.stor);
         self.list.add(other.list);

@@ -2,7 +2,7 @@
 
 use super::HttpSpec;
 use super::dialogue::HttpDialogue;
-use crate::requests::{self, Requests};
+use crate::requests::{self, Part, Requests};
 use crate::{Control, LoadError, LoadResult, RequestStep};
 
 /// A load of HTTP requests. Connections are made anew for each step.
@@ -30,10 +30,29 @@ impl HttpSession {
     /// The step makes no sense, the kernel refuses what the engine needs, or the step was cancelled before
     /// its warm-up had passed.
     pub fn run_step(&self, step: &RequestStep, control: &Control) -> Result<LoadResult, LoadError> {
-        let HttpSpec { pool, requests } = &self.spec;
-        let dialogue = HttpDialogue::new(requests);
-        let dialogue = |_worker| dialogue.clone();
-        let load = Requests { pool, per_connection: requests.requests_per_connection, dialogue };
-        requests::run(&load, step, control)
+        // There is a result for each session.
+        Self::run_together(&[self], &[step], &[control]).map(|mut results| results.remove(0))
+    }
+
+    /// Carries out a step of each of several sessions at the same time, by the same threads, on the first one's CPUs; what each
+    /// found, in their order.
+    ///
+    /// # Errors
+    /// As [`run_step`](Self::run_step), of any of them.
+    pub(crate) fn run_together(
+        sessions: &[&Self],
+        steps: &[&RequestStep],
+        controls: &[&Control],
+    ) -> Result<Vec<LoadResult>, LoadError> {
+        let loads = sessions.iter().map(|session| {
+            let HttpSpec { pool, requests } = &session.spec;
+            let dialogue = HttpDialogue::new(requests);
+            let dialogue = move |_worker: usize| dialogue.clone();
+            Requests { pool, per_connection: requests.requests_per_connection, dialogue }
+        });
+        let loads: Vec<_> = loads.collect();
+        let parts = loads.iter().zip(steps.iter().copied()).zip(controls.iter().copied());
+        let parts: Vec<_> = parts.map(|((load, step), control)| Part { load, step, control }).collect();
+        requests::run_together(&parts)
     }
 }

@@ -4,7 +4,7 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
 
-use super::{BUFFER_BYTES, Worker};
+use super::{BUFFER_BYTES, LANE_SHIFT, Worker};
 use crate::requests::dialogue::{Answer, Dialogue};
 use crate::requests::recorder::Outcome;
 use crate::requests::slots::Phase;
@@ -26,7 +26,7 @@ impl<D: Dialogue> Worker<'_, D> {
             Err(error) => return Err(error),
         }
         let slot = self.slots.get(id);
-        let token = u64::from(slot.generation) << 32 | u64::from(id);
+        let token = u64::from(slot.generation) << 32 | u64::from(self.lane << LANE_SHIFT | id);
         let flags =
             epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
         epoll::add(self.events.epoll(), &fd, epoll::EventData::new_u64(token), flags)?;
@@ -80,7 +80,7 @@ impl<D: Dialogue> Worker<'_, D> {
     }
 
     pub(super) fn event(&mut self, token: u64, flags: epoll::EventFlags) {
-        let (id, generation) = (token as u32, (token >> 32) as u32);
+        let (id, generation) = (token as u32 & ((1 << LANE_SHIFT) - 1), (token >> 32) as u32);
         let broken = flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR);
         let ended = broken || flags.contains(epoll::EventFlags::RDHUP);
         let readable = ended || flags.contains(epoll::EventFlags::IN);

@@ -5,21 +5,22 @@
 //! process simply isn't asked for the next one until it has gone out or timed out.
 
 mod connection;
+mod crew;
 
 use std::collections::VecDeque;
 use std::iter::Peekable;
-use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 
 use vtax_sys::{SysError, sched};
 use vtax_units::Nanos;
 
 pub(crate) use self::connection::outcome_of;
+pub(crate) use self::crew::Crew;
 use super::dialogue::Dialogue;
 use super::recorder::{Outcome, Recorder, Window};
 use super::slots::{Phase, Slots};
 use crate::drive::{EventLoop, Rest, Usage, Used};
-use crate::{Arrivals, Control, LoadError};
+use crate::{Arrivals, Control};
 
 /// Events taken from the kernel at once.
 const EVENTS: usize = 256;
@@ -36,6 +37,8 @@ const CONNECTING_MAX: u32 = 128;
 const SLEEP_MAX: u64 = 20_000_000;
 /// How often progress is handed over.
 const PROGRESS: u64 = 20_000_000;
+/// Bits of an event's token for the slot, below those for the lane: more slots than any load has connections.
+const LANE_SHIFT: u32 = 24;
 
 /// What all workers of a load have in common.
 #[derive(Debug)]
@@ -67,6 +70,8 @@ pub(crate) struct Worker<'a, D: Dialogue> {
     job: &'a Job,
     control: &'a Control,
     dialogue: D,
+    /// Its place among those that share its thread, by which its events are told from theirs.
+    lane: u32,
     events: EventLoop,
     buffer: Box<[u8]>,
     /// Requests that are about to be sent.
@@ -118,11 +123,13 @@ impl<'a, D: Dialogue> Worker<'a, D> {
         connections: u32,
         arrivals: Option<Arrivals>,
         recorder: Recorder,
-    ) -> Result<Self, LoadError> {
-        Ok(Self {
+        (lane, events): (u32, EventLoop),
+    ) -> Self {
+        Self {
             job,
             control,
-            events: EventLoop::new()?,
+            lane,
+            events,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             out: Vec::with_capacity(OUT_BYTES),
             slots: Slots::new(connections, dialogue.depth()),
@@ -138,27 +145,7 @@ impl<'a, D: Dialogue> Worker<'a, D> {
             stop: job.window.to,
             next_progress: 0,
             usage: UsageMeter::default(),
-        })
-    }
-
-    /// Carries out this worker's share of the load.
-    pub(crate) fn run(mut self) -> Result<Finding, SysError> {
-        let epoch = self.job.epoch;
-        let clock = || sched::monotonic().saturating_sub(epoch).0;
-        let mut events = [MaybeUninit::uninit(); EVENTS];
-        self.tell_time();
-        while self.go_on()? {
-            self.dispatch();
-            self.expire();
-            let rest = self.rest();
-            let (ready, now) = self.events.wait(&mut events, rest, clock)?;
-            self.now = now;
-            for event in ready {
-                self.event(event.data.u64(), event.flags);
-                self.dispatch();
-            }
         }
-        self.finish()
     }
 
     fn tell_time(&mut self) {

@@ -75,5 +75,5 @@ fn measure(
     }
     let validity = judge::trial(&observations);
     // Tests cost differently; each has its own CPU time.
-    Ok(Measured { observations, validity, answered: 0, phases: Vec::new() })
+    Ok(Measured { observations, validity, answered: 0, answered_each: Vec::new(), phases: Vec::new() })
 }

@@ -1,0 +1,110 @@
+//! What one thread does: the loop of a worker, or of several that take turns.
+//!
+//! Loads against several systems have a worker of their own on each CPU. Where they are of one family, those of a CPU
+//! share its thread and an epoll instance, so that a request costs what it costs with one system: as many systems as
+//! there may be, there is one wait, and one switch between threads less for each.
+
+use std::mem::MaybeUninit;
+
+use rustix::event::epoll;
+use vtax_sys::{SysError, sched};
+
+use super::{EVENTS, Finding, LANE_SHIFT, Worker};
+use crate::drive::Rest;
+use crate::requests::dialogue::Dialogue;
+
+/// Workers that share a thread; the place of each is its lane.
+#[derive(Debug)]
+pub(crate) struct Crew<'a, D: Dialogue> {
+    lanes: Vec<Lane<'a, D>>,
+}
+
+#[derive(Debug)]
+struct Lane<'a, D: Dialogue> {
+    worker: Worker<'a, D>,
+    /// Its load is over; what still comes for it is no part of it.
+    over: bool,
+}
+
+impl<'a, D: Dialogue> Crew<'a, D> {
+    /// Of these workers, whose event loops share an epoll instance and whose epochs are the same.
+    pub(crate) fn new(workers: Vec<Worker<'a, D>>) -> Self {
+        Self { lanes: workers.into_iter().map(|worker| Lane { worker, over: false }).collect() }
+    }
+
+    /// Carries out all workers' shares of their loads; what each found, in their order.
+    pub(crate) fn run(mut self) -> Result<Vec<Finding>, SysError> {
+        let Some(epoch) = self.lanes.first().map(|lane| lane.worker.job.epoch) else { return Ok(Vec::new()) };
+        let clock = || sched::monotonic().saturating_sub(epoch).0;
+        let mut events = [MaybeUninit::uninit(); EVENTS];
+        let now = clock();
+        self.lanes.iter_mut().for_each(|lane| lane.worker.now = now);
+        while let Some((number, rest)) = self.turn()? {
+            let waiting = &mut self.lanes[number].worker.events;
+            let before = waiting.pacer.polled;
+            let (ready, now) = waiting.wait(&mut events, rest, clock)?;
+            let polled = waiting.pacer.polled - before;
+            self.woken(number, now, polled);
+            for event in ready {
+                self.event(event.data.u64(), event.flags);
+            }
+        }
+        self.finish()
+    }
+
+    /// Takes each worker that goes on a step further; the lane that has to be woken first, and when. `None`: all are over.
+    fn turn(&mut self) -> Result<Option<(usize, Rest)>, SysError> {
+        let mut soonest: Option<(usize, Rest)> = None;
+        let mut latest = 0;
+        for (number, lane) in self.lanes.iter_mut().enumerate().filter(|(_, lane)| !lane.over) {
+            if !lane.worker.go_on()? {
+                lane.over = true;
+                continue;
+            }
+            lane.worker.dispatch();
+            lane.worker.expire();
+            let rest = lane.worker.rest();
+            latest = latest.max(rest.now);
+            if soonest.is_none_or(|(_, other)| rest.end() < other.end()) {
+                soonest = Some((number, rest));
+            }
+        }
+        // What the lanes after it took is no part of its sleep.
+        let from = |rest: Rest| Rest { now: latest, sleep: rest.end().saturating_sub(latest), ..rest };
+        Ok(soonest.map(|(number, rest)| (number, from(rest))))
+    }
+
+    /// Tells all workers the time after a wait of one, and the others that it polled, which they have in their CPU time too.
+    fn woken(&mut self, number: usize, now: u64, polled: u64) {
+        for (other, lane) in self.lanes.iter_mut().enumerate().filter(|(_, lane)| !lane.over) {
+            lane.worker.now = now;
+            if other != number {
+                lane.worker.events.pacer.polled += polled;
+            }
+        }
+    }
+
+    /// Hands an event to its worker; then all start what has become due.
+    fn event(&mut self, token: u64, flags: epoll::EventFlags) {
+        let number = (token as u32 >> LANE_SHIFT) as usize;
+        let Some(lane) = self.lanes.get_mut(number).filter(|lane| !lane.over) else { return };
+        lane.worker.event(token, flags);
+        let now = lane.worker.now;
+        for lane in self.lanes.iter_mut().filter(|lane| !lane.over) {
+            lane.worker.now = lane.worker.now.max(now);
+            lane.worker.dispatch();
+        }
+    }
+
+    /// What each found. The thread's CPU time is divided among them, its load is that of each.
+    fn finish(self) -> Result<Vec<Finding>, SysError> {
+        let count = self.lanes.len().max(1) as u64;
+        let finish = |lane: Lane<'a, D>| -> Result<Finding, SysError> {
+            let mut finding = lane.worker.finish()?;
+            finding.used.cpu.user.0 /= count;
+            finding.used.cpu.system.0 /= count;
+            Ok(finding)
+        };
+        self.lanes.into_iter().map(finish).collect()
+    }
+}

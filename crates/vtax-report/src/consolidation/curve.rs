@@ -1,0 +1,176 @@
+//! Figures over the number of systems, and where the cost of another one begins.
+
+use vtax_plan::model::{Cell, MeasureKind, Split};
+use vtax_stats::{Direction, Group, tax};
+
+use crate::context::Context;
+use crate::data::RunData;
+use crate::format::{much_within, quantity};
+
+/// Cells that differ in the number of their systems alone, fewest first.
+pub(super) struct Curve<'a> {
+    pub(super) label: String,
+    pub(super) cells: Vec<&'a Cell>,
+}
+
+/// All curves of a plan that have cells of several systems.
+pub(super) fn curves(data: &RunData) -> Vec<Curve<'_>> {
+    let mut curves: Vec<Curve<'_>> = Vec::new();
+    for cell in &data.plan.cells {
+        match curves.iter_mut().find(|curve| is_alike(curve.cells[0], cell)) {
+            Some(curve) => curve.cells.push(cell),
+            None => curves.push(Curve { label: label(data, cell), cells: vec![cell] }),
+        }
+    }
+    curves.retain(|curve| curve.cells.iter().any(|cell| cell.is_several()));
+    for curve in &mut curves {
+        curve.cells.sort_by_key(|cell| cell.environment.count);
+    }
+    curves
+}
+
+/// Whether two cells differ in nothing but the number of their systems.
+fn is_alike(one: &Cell, other: &Cell) -> bool {
+    let rest = |cell: &Cell| {
+        let parameters = cell.parameters.iter().filter(|(key, _)| *key != "count");
+        parameters.map(|(key, value)| (key.clone(), value.clone())).collect::<Vec<_>>()
+    };
+    one.environment.name == other.environment.name
+        && one.path.name == other.path.name
+        && one.service.name == other.service.name
+        && one.systems.name == other.systems.name
+        && rest(one) == rest(other)
+}
+
+/// What a curve is called: its environment, with what else the plan varies.
+fn label(data: &RunData, cell: &Cell) -> String {
+    let mut label = match data.accelerator(cell) {
+        Some(accelerator) => format!("{} ({})", cell.environment.name, accelerator.to_uppercase()),
+        None => cell.environment.name.clone(),
+    };
+    let cells = &data.plan.cells;
+    let mut add = |differs: bool, text: &str| {
+        if differs && !text.is_empty() {
+            label.push_str(&format!(", {text}"));
+        }
+    };
+    add(cells.iter().any(|c| c.service.name != cell.service.name), &cell.service.name);
+    add(cells.iter().any(|c| c.path.name != cell.path.name), &cell.path.name);
+    add(cells.iter().any(|c| c.systems.name != cell.systems.name), &cell.systems.name);
+    for (key, value) in cell.parameters.iter().filter(|(key, _)| *key != "count") {
+        add(cells.iter().any(|c| c.parameters.get(key) != Some(value)), &format!("{key} {value}"));
+    }
+    label
+}
+
+/// The middle of a metric's values in a cell.
+pub(super) fn center(context: &Context, cell: &Cell, measure: &str, metric: &str) -> Option<f64> {
+    let mut found = context.summary.cells.iter().filter(|c| c.cell == cell.id && c.measure == measure);
+    found.find_map(|c| c.metrics.get(metric)).map(|metric| metric.center)
+}
+
+/// Rate of all systems together, whatever the measure calls it.
+pub(super) fn rate(context: &Context, cell: &Cell, measure: &str) -> Option<f64> {
+    ["throughput", "goodput", "capacity"].iter().find_map(|metric| center(context, cell, measure, metric))
+}
+
+/// What tells the cost of another system, of a measure: a metric, its unit and which direction is better.
+fn told_by(measure: &MeasureKind) -> Option<(&'static str, &'static str, &'static str, Direction)> {
+    match measure {
+        MeasureKind::Latency(_) => Some(("latency_p50", "median latency", "ns", Direction::Lower)),
+        MeasureKind::Throughput(_) => Some(("throughput", "throughput", "req/s", Direction::Higher)),
+        MeasureKind::Capacity(_) => Some(("capacity", "capacity", "req/s", Direction::Higher)),
+        MeasureKind::Ims(_)
+        | MeasureKind::Failover(_)
+        | MeasureKind::Network(_)
+        | MeasureKind::Storage(_) => None,
+    }
+}
+
+/// Where the cost of another system begins.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Knee {
+    /// The most systems that are known to cost no more than the margin, beside the fewest.
+    pub(super) within: u32,
+    /// The fewest that are known to cost more; `None` where none are.
+    pub(super) beyond: Option<u32>,
+    /// What it costs there, and what may be: the tax with its interval.
+    pub(super) cost: Option<(f64, (f64, f64))>,
+    /// Numbers of systems whose cost can't be told.
+    pub(super) open: Vec<u32>,
+}
+
+/// Finds the knee of a curve, where it has a number of systems to compare with the fewest.
+///
+/// Each number is compared with the curve's fewest within rounds. Where a closed loop's load is of each system, more
+/// systems are expected to answer more, in proportion.
+pub(super) fn knee(data: &RunData, curve: &Curve<'_>, measure: &str) -> Option<Knee> {
+    let kind = &data.plan.measures.iter().find(|m| m.name == measure)?.kind;
+    let (metric, _, _, better) = told_by(kind)?;
+    let (fewest, more) = curve.cells.split_first()?;
+    let side = |cell: &Cell| {
+        let side = data.side(&cell.id, measure, metric, None);
+        (side.found.iter().map(|value| value.value).collect::<Vec<f64>>(), side.rounds)
+    };
+    let base = side(fewest);
+    if more.is_empty() || base.0.is_empty() {
+        return None;
+    }
+    let margin = 1.0 + data.plan.margin.0;
+    let mut knee = Knee { within: fewest.environment.count, beyond: None, cost: None, open: Vec::new() };
+    for cell in more {
+        let count = cell.environment.count;
+        let expected = match (kind, cell.systems.load) {
+            (MeasureKind::Throughput(_), Split::Each) => f64::from(count) / f64::from(knee_base(fewest)),
+            _ => 1.0,
+        };
+        let (values, rounds) = side(cell);
+        let scaled: Vec<f64> = base.0.iter().map(|value| value * expected).collect();
+        let candidate = Group::in_rounds(&values, &rounds);
+        let ratio = tax(&candidate, &Group::in_rounds(&scaled, &base.1), better, data.plan.seed);
+        match ratio.ok().and_then(|ratio| Some((ratio.tax, ratio.interval?))) {
+            Some((tax, interval)) if interval.0 > margin => {
+                if knee.beyond.is_none() {
+                    (knee.beyond, knee.cost) = (Some(count), Some((tax, interval)));
+                }
+            }
+            Some((_, interval)) if interval.1 <= margin && knee.beyond.is_none() => knee.within = count,
+            _ => knee.open.push(count),
+        }
+    }
+    Some(knee)
+}
+
+fn knee_base(fewest: &Cell) -> u32 {
+    fewest.environment.count.max(1)
+}
+
+impl Knee {
+    /// In a sentence, without its end.
+    pub(super) fn words(&self, data: &RunData, measure: &str) -> String {
+        let kind = data.plan.measures.iter().find(|m| m.name == measure).map(|m| &m.kind);
+        let (_, label, unit, better) = kind.and_then(told_by).unwrap_or(("", "cost", "ns", Direction::Lower));
+        let margin = quantity(data.plan.margin.0, "1");
+        let open = match self.open.as_slice() {
+            [] => String::new(),
+            open => {
+                let open: Vec<String> = open.iter().map(u32::to_string).collect();
+                format!("; trials can't tell for {}", open.join(", "))
+            }
+        };
+        let (Some(beyond), Some((tax, (low, high)))) = (self.beyond, self.cost) else {
+            return format!("no knee: up to {} systems it costs no more than {margin}{open}", self.within);
+        };
+        // The metric's own ratio: the tax turns it around where more is better.
+        let own = match better {
+            Direction::Lower => much_within(tax, (low, high), unit),
+            Direction::Higher => much_within(1.0 / tax, (1.0 / high, 1.0 / low), unit),
+        };
+        let between = if beyond == self.within + 1 {
+            format!("between {} and {beyond} systems", self.within)
+        } else {
+            format!("above {} and at most at {beyond} systems", self.within)
+        };
+        format!("the knee lies {between}: with {beyond} the {label} is {own}{open}")
+    }
+}

@@ -1,0 +1,147 @@
+//! What a trial on several systems tells of each, and of how they differ.
+
+use vtax_store::record::{Observation, TrialRecord, Validity};
+
+use crate::metric::{HISTOGRAM_RESOLUTION, Info, Value, enough, exact, higher, lower};
+
+/// The metrics of several systems, in the order of tables.
+pub(crate) const METRICS: &[Info] = &[
+    higher("fairness", "fairness between systems (Jain)", "1", 0),
+    higher("rate_slowest", "rate of the slowest system", "req/s", 0),
+    lower("latency_p99_slowest", "p99 of the slowest system", "ns", 0),
+    lower("boot_slowest", "last system up", "ns", 0),
+];
+
+/// What a system is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// One of those that the cell measures.
+    System,
+    /// Beside them, and of interest.
+    Measured,
+    /// Beside them, to disturb.
+    Neighbour,
+}
+
+impl Role {
+    fn of(observation: &Observation) -> Self {
+        match observation.facts.get("role").map(String::as_str) {
+            Some("neighbour") => Self::Neighbour,
+            Some("measured") => Self::Measured,
+            _ => Self::System,
+        }
+    }
+
+    /// Its word.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::Measured => "measured",
+            Self::Neighbour => "neighbour",
+        }
+    }
+}
+
+/// What one system of a valid trial did.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SystemFound {
+    pub(crate) cell: String,
+    pub(crate) measure: String,
+    pub(crate) trial: u32,
+    /// `sut`, `sut-2`.
+    pub(crate) member: String,
+    pub(crate) role: Role,
+    /// What the plan calls it, where it does.
+    pub(crate) name: Option<String>,
+    /// Requests that were to be sent to it, per second.
+    pub(crate) asked: f64,
+    /// Successful answers per second.
+    pub(crate) rate: f64,
+    /// Requests that failed or were missed.
+    pub(crate) failed: u64,
+    /// Nanoseconds; `None` where too few answers tell it.
+    pub(crate) p50: Option<f64>,
+    pub(crate) p99: Option<f64>,
+    pub(crate) mean: f64,
+    /// CPU time per answer, in nanoseconds.
+    pub(crate) cpu: Option<f64>,
+    pub(crate) memory: Option<f64>,
+    pub(crate) steal: Option<f64>,
+    pub(crate) boot: Option<f64>,
+}
+
+/// Each system of a valid trial; none where there is but one.
+pub(crate) fn read(record: &TrialRecord) -> Vec<SystemFound> {
+    if record.validity != Validity::Valid {
+        return Vec::new();
+    }
+    record.members().filter_map(|(member, observation)| system(record, member, observation)).collect()
+}
+
+fn system(record: &TrialRecord, member: &str, observation: &Observation) -> Option<SystemFound> {
+    let load = observation.result.as_ref()?.load()?;
+    let seconds = load.duration.as_secs_f64().max(1e-9);
+    let asked = load.counts.intended.max(load.counts.sent);
+    let percentile = |q: f64| enough(load.latency.len(), q).then(|| load.latency.quantile(q).0 as f64);
+    let fact = |name: &str| observation.facts.get(name)?.parse::<f64>().ok();
+    let cpu = observation.cpu.as_ref().filter(|cpu| cpu.requests > 0);
+    Some(SystemFound {
+        cell: record.cell.clone(),
+        measure: record.measure.clone(),
+        trial: record.index,
+        member: member.to_owned(),
+        role: Role::of(observation),
+        name: observation.facts.get("name").cloned(),
+        asked: asked as f64 / seconds,
+        rate: load.counts.ok as f64 / seconds,
+        failed: asked.saturating_sub(load.counts.ok),
+        p50: percentile(0.5),
+        p99: percentile(0.99),
+        mean: load.latency.mean().0 as f64,
+        cpu: cpu.map(|cpu| cpu.total().0 as f64 / cpu.requests as f64),
+        memory: fact("memory_bytes"),
+        steal: fact("steal_share"),
+        boot: record.facts.get(&format!("{member}.boot_ns")).and_then(|ns| ns.parse().ok()),
+    })
+}
+
+/// How the systems of a trial differ; nothing where the cell measures but one.
+pub(crate) fn values(record: &TrialRecord) -> Vec<Value> {
+    let systems: Vec<SystemFound> = read(record).into_iter().filter(|s| s.role == Role::System).collect();
+    if systems.len() < 2 {
+        return Vec::new();
+    }
+    let rates: Vec<f64> = systems.iter().map(|system| system.rate).collect();
+    let mut values = vec![exact("rate_slowest", rates.iter().copied().fold(f64::INFINITY, f64::min))];
+    values.extend(fairness(&rates).map(|fairness| exact("fairness", fairness)));
+    // Only where it is known of all: else the slowest may be one that it isn't known of.
+    let worst = |of: fn(&SystemFound) -> Option<f64>| {
+        let all: Option<Vec<f64>> = systems.iter().map(of).collect();
+        all.map(|all| all.into_iter().fold(0.0, f64::max))
+    };
+    let p99 = worst(|system| system.p99);
+    let of_histogram =
+        |value| Value { resolution: HISTOGRAM_RESOLUTION, ..exact("latency_p99_slowest", value) };
+    values.extend(p99.map(of_histogram));
+    values.extend(worst(|system| system.boot).map(|boot| exact("boot_slowest", boot)));
+    values
+}
+
+/// Jain's index of some rates; `None` where all are zero.
+fn fairness(rates: &[f64]) -> Option<f64> {
+    let sum: f64 = rates.iter().sum();
+    let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
+    (squares > 0.0).then(|| sum * sum / (rates.len() as f64 * squares))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fairness_is_one_for_equals_and_least_where_one_has_everything() {
+        assert_eq!(fairness(&[5.0, 5.0, 5.0]), Some(1.0));
+        assert_eq!(fairness(&[9.0, 0.0, 0.0]), Some(1.0 / 3.0));
+        assert_eq!(fairness(&[0.0, 0.0]), None);
+    }
+}

@@ -1,0 +1,78 @@
+//! Made-up runs on several systems, from the store to every form of the report.
+
+use std::fs;
+
+use vtax_fixture::systems::{create, neighbour};
+use vtax_report::write_all;
+use vtax_store::summary::{Summary, Verdict};
+
+fn summary(path: &std::path::Path) -> Summary {
+    serde_json::from_slice(&fs::read(path.join("summary.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn the_knee_is_found_and_what_it_was_made_of_is_said() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = create(&directory.path().join("run")).unwrap();
+    write_all(&run).unwrap();
+    let page = fs::read_to_string(run.path().join("report.html")).unwrap();
+    for place in ["consolidation", "systems", "consolidation-study"] {
+        assert!(page.contains(&format!("id=\"{place}\"")), "no section {place}");
+    }
+    assert!(page.contains("the knee lies between 2 and 3 systems: with 3 the median latency is"), "no knee");
+    assert!(
+        page.contains("CPU: the systems&#39; CPUs were 98.0 % busy")
+            || page.contains("CPUs were 98.0 % busy")
+    );
+    assert!(page.contains("1536MiB of 512MiB"), "memory promised beside the budget");
+    assert!(
+        page.contains("; booting took ") && page.contains(" times the CPU time."),
+        "a boot storm's CPU time"
+    );
+    assert!(page.contains("Study, table IV") && page.contains("This run, vm (TCG)"));
+    let table = fs::read_to_string(run.path().join("csv/systems.csv")).unwrap();
+    // Two, three, four and six systems in five trials; of one there is only the whole.
+    assert_eq!(table.lines().count(), 1 + (2 + 3 + 4 + 6) * 5);
+    let table = fs::read_to_string(run.path().join("csv/consolidation.csv")).unwrap();
+    assert!(
+        table.lines().any(|line| line.starts_with("vm (TCG),latency") && line.trim_end().ends_with(",2,3")),
+        "{table}"
+    );
+}
+
+#[test]
+fn what_differs_between_systems_is_a_metric() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = create(&directory.path().join("run")).unwrap();
+    write_all(&run).unwrap();
+    let summary = summary(run.path());
+    let six = summary.cells.iter().find(|c| c.cell.ends_with("count-6")).unwrap();
+    let value = |metric: &str| six.metrics.get(metric).unwrap_or_else(|| panic!("no {metric}")).center;
+    assert!((value("fairness") - 1.0).abs() < 1e-9, "all answered as many");
+    assert!((value("rate_slowest") - 100.0).abs() < 1e-9);
+    assert!((value("goodput") - 600.0).abs() < 1e-9, "the whole is the sum");
+    assert!(value("latency_p99_slowest") >= value("latency_p50"));
+    assert!((value("boot_slowest") - 18e9).abs() < 1.0);
+    assert!((value("cpu_per_request") - 3e6).abs() < 1.0);
+    let one = summary.cells.iter().find(|c| c.cell.ends_with("count-1")).unwrap();
+    assert!(!one.metrics.contains_key("fairness"), "one system is fair to itself");
+}
+
+#[test]
+fn a_neighbours_cost_is_a_tax_in_words() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = neighbour(&directory.path().join("run")).unwrap();
+    write_all(&run).unwrap();
+    let summary = summary(run.path());
+    let found = summary.comparisons.iter().find(|c| c.metric == "latency_p50").unwrap();
+    assert_eq!((found.cell.as_str(), found.verdict), ("vm.bridge.http.busy", Verdict::Worse));
+    assert!((found.tax.unwrap() - 2.0).abs() < 0.1, "{:?}", found.tax);
+    let page = fs::read_to_string(run.path().join("report.html")).unwrap();
+    assert!(page.contains("id=\"neighbours\"") && page.contains("beside busy"));
+    assert!(page.contains("busiest worker used 20.0 % of its CPU."), "whose doing it may be");
+    let table = fs::read_to_string(run.path().join("csv/systems.csv")).unwrap();
+    assert!(table.lines().any(|line| line.contains(",sut-2,neighbour,")), "{table}");
+    // What disturbs is no part of what is measured.
+    let busy = summary.cells.iter().find(|c| c.cell == "vm.bridge.http.busy").unwrap();
+    assert!((busy.metrics["goodput"].center - 100.0).abs() < 1e-9);
+}

@@ -1,0 +1,187 @@
+//! Several systems under test in one trial: what they are built from, the load of each, and what is kept of each.
+//!
+//! One system is the case that nothing here changes: its load is opened as it is, and its trial has one observation.
+
+use std::net::SocketAddr;
+
+use vtax_lab::{SutCpus, SutSpec, TestbedSpec, Together};
+use vtax_load::{LoadSpec, PartPace, SpreadPart, SpreadSpec};
+use vtax_plan::model::{BesideLoad, Budget, Cell, Environment, Split};
+use vtax_probe::{Snapshot, TaskTimes};
+use vtax_vm::Cache;
+
+use crate::family;
+use crate::instrument::{Ends, Instrument};
+use crate::member::name;
+use crate::order::Order;
+
+/// The testbed of a cell: its systems, which share the budget's CPUs or have some of their own.
+pub(crate) fn testbed(cell: &Cell, budget: &Budget) -> TestbedSpec {
+    let count = cell.system_count();
+    let cpus = match (cell.systems.budget, budget.sut_cpus) {
+        _ if count == 1 => SutCpus::Equal,
+        (Split::Total, _) => SutCpus::All,
+        (Split::Each, Some(each)) => SutCpus::Own(each),
+        (Split::Each, None) => SutCpus::Equal,
+    };
+    let times = if cell.systems.budget == Split::Each { count } else { 1 };
+    let sut = |environment: &Environment| SutSpec {
+        environment: environment.clone(),
+        cpus,
+        memory: Some(cell.memory_of(environment, budget)),
+    };
+    let together = cell
+        .memory_limit(budget)
+        .map(|memory| Together { memory, directory: Cache::of_user().dir().join("disks") });
+    let budget =
+        Budget { sut_cpus: budget.sut_cpus.map(|cpus| cpus.saturating_mul(times)), ..budget.clone() };
+    let suts = cell.environments().map(sut).collect();
+    let one = TestbedSpec::of_one(cell.environment.clone(), cell.path.clone(), budget);
+    TestbedSpec { suts, start: cell.systems.start, together, ..one }
+}
+
+/// The load of a trial: that of its only system, or one for each with its part. `targets` are where the services
+/// listen, in the testbed's order.
+pub(crate) fn load(
+    instrument: &dyn Instrument,
+    order: &Order<'_>,
+    targets: &[SocketAddr],
+    ends: &Ends<'_>,
+) -> LoadSpec {
+    let cell = order.cell;
+    if !cell.is_several() {
+        return instrument.load(ends, order);
+    }
+    let count = cell.environment.count as usize;
+    let to = |target: &SocketAddr| Ends { target: *target, sources: ends.sources, disk: ends.disk };
+    let mut parts = Vec::with_capacity(targets.len());
+    for (number, target) in targets.iter().take(count).enumerate() {
+        let mut load = instrument.load(&to(target), order);
+        if cell.systems.load == Split::Total
+            && let Some(pool) = load.pool_mut()
+        {
+            pool.connections = share_of(pool.connections, number, count);
+        }
+        parts.push(SpreadPart { member: name(number), load, pace: PartPace::Share(1.0 / count as f64) });
+    }
+    for (number, (target, beside)) in targets.iter().skip(count).zip(&cell.systems.beside).enumerate() {
+        let pace = match beside.load {
+            BesideLoad::Idle => continue,
+            BesideLoad::Closed => PartPace::Closed,
+            BesideLoad::Rate(rate) => PartPace::Rate(rate),
+        };
+        let load = family::instrument(&beside.workload, &beside.service.kind).load(&to(target), order);
+        parts.push(SpreadPart { member: name(count + number), load, pace });
+    }
+    LoadSpec::Spread(SpreadSpec { parts })
+}
+
+/// Connections to one system of several that share so many; each has one at least.
+fn share_of(connections: u32, number: usize, count: usize) -> u32 {
+    let (number, count) = (number as u32, (count as u32).max(1));
+    (connections / count + u32::from(number < connections % count)).max(1)
+}
+
+/// What samples say of a node beyond its CPU time: memory at its most, and of a virtual machine what was stolen from
+/// it and swapped in it. Natively and in a container the node's kernel is the host's, so that is left out.
+pub(crate) fn facts_of(samples: &[Snapshot], is_guest: bool) -> Vec<(String, String)> {
+    let (Some(first), Some(last)) = (samples.first(), samples.last()) else { return Vec::new() };
+    let memory = |at: &Snapshot| match is_guest {
+        true => at.memory.total_bytes.saturating_sub(at.memory.available_bytes),
+        false => {
+            let own = |t: &TaskTimes| t.resident_bytes.saturating_sub(t.shared_bytes);
+            let shared = at.tasks.iter().map(|task| task.shared_bytes).max().unwrap_or_default();
+            at.tasks.iter().map(own).fold(shared, u64::saturating_add)
+        }
+    };
+    let most = samples.iter().map(memory).max().unwrap_or_default();
+    let mut facts = vec![("memory_bytes".to_owned(), most.to_string())];
+    if is_guest {
+        let stolen = |at: &Snapshot| at.cpus.iter().map(|cpu| cpu.steal.0).fold(0, u64::saturating_add);
+        let wall = last.at.saturating_sub(first.at).0.saturating_mul(last.cpus.len() as u64).max(1);
+        let share = stolen(last).saturating_sub(stolen(first)) as f64 / wall as f64;
+        facts.push(("steal_share".to_owned(), format!("{share:.4}")));
+        let swapped = samples.iter().map(|at| at.memory.swap_used_bytes).max().unwrap_or_default();
+        facts.push(("swap_used_bytes".to_owned(), swapped.to_string()));
+    }
+    facts
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use vtax_plan::parse;
+    use vtax_probe::CpuTimes;
+    use vtax_units::{Bytes, Nanos};
+
+    use super::*;
+
+    const PLAN: &str = "\
+vtax: 1
+name: t
+baseline: native
+environments: [{native: {count: 3}}]
+services: http
+workload: {http: {target: /bytes/100, connections: 64}}
+measure: [{latency: {load: 90/s}}]
+budget: {sut_cpus: 2, sut_memory: 300MiB}
+systems:
+  name: busy
+  beside: {name: loud, service: http, workload: {http: {target: /page/9}}, load: 40/s}
+";
+
+    fn cell(overrides: &[&str]) -> (Cell, Budget) {
+        let plan = parse("p", PLAN.as_bytes(), overrides).unwrap_or_else(|e| panic!("{}", e.to_text(false)));
+        (plan.cells[0].clone(), plan.budget)
+    }
+
+    #[test]
+    fn systems_share_cpus_or_have_their_own() {
+        let (cell, budget) = cell(&[]);
+        let spec = testbed(&cell, &budget);
+        assert_eq!((spec.suts.len(), spec.budget.sut_cpus), (4, Some(2)));
+        let memory = Some(Bytes::from_mib(75));
+        assert!(spec.suts.iter().all(|sut| sut.cpus == SutCpus::All && sut.memory == memory));
+        let (cell, budget) = self::cell(&["consolidation.budget=each"]);
+        let spec = testbed(&cell, &budget);
+        assert_eq!((spec.suts[3].cpus, spec.budget.sut_cpus), (SutCpus::Own(2), Some(8)));
+        assert_eq!(spec.suts[0].memory, Some(Bytes::from_mib(300)));
+        assert_eq!(spec.together, None);
+    }
+
+    #[test]
+    fn machines_have_the_budgets_memory_together_where_the_plan_limits_it() {
+        let machines = "environments=[{vm: {count: 3, memory: 200MiB}}]";
+        let (cell, budget) = cell(&["baseline=vm", machines, "consolidation.memory=limited"]);
+        let spec = testbed(&cell, &budget);
+        assert_eq!(spec.together.map(|together| together.memory), Some(Bytes::from_mib(300)));
+        assert_eq!(
+            spec.suts[0].memory,
+            Some(Bytes::from_mib(200)),
+            "each still believes that it has what it was promised"
+        );
+    }
+
+    #[test]
+    fn connections_are_divided_and_none_is_lost() {
+        let shares: Vec<u32> = (0..3).map(|number| share_of(64, number, 3)).collect();
+        assert_eq!((shares.iter().sum::<u32>(), shares[0], shares[2]), (64, 22, 21));
+        assert_eq!(share_of(2, 5, 6), 1, "each has one");
+    }
+
+    #[test]
+    fn a_guests_steal_and_memory_are_told() {
+        let at = |second: u64, steal: u64, available: u64| {
+            let mut snapshot = Snapshot { at: Nanos::from_secs(second), ..Snapshot::default() };
+            snapshot.cpus = vec![CpuTimes { steal: Nanos::from_millis(steal), ..Default::default() }];
+            snapshot.memory.total_bytes = 100;
+            snapshot.memory.available_bytes = available;
+            snapshot
+        };
+        let facts: BTreeMap<String, String> =
+            facts_of(&[at(1, 0, 90), at(2, 100, 40), at(3, 500, 60)], true).into_iter().collect();
+        assert_eq!((facts["memory_bytes"].as_str(), facts["steal_share"].as_str()), ("60", "0.2500"));
+        assert!(facts_of(&[], true).is_empty());
+    }
+}

@@ -1,0 +1,141 @@
+//! `vtax run` on several systems: from the plan to the record of each and the report.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use vtax_sys::require::{Need, need};
+
+const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
+
+const PLAN: &str = "\
+vtax: 1
+name: small
+baseline: {environment: native, count: 1}
+environments: [{native: {count: [1, 3]}}]
+services: http
+workload: {http: {target: /bytes/100, connections: 6, timeout: 5s}}
+measure:
+  - latency: {load: 150/s, warmup: 50ms, duration: 600ms}
+repeat: 1
+";
+
+fn vtax(args: &[&str], paths: &[&Path]) -> Output {
+    Command::new(VTAX).args(args).args(paths).output().expect("it starts")
+}
+
+/// Runs a plan with changes; every trial that ended. On a busy machine none may count, but all have a result.
+fn run(directory: &Path, changes: &[&str]) -> Vec<Value> {
+    let (file, out) = (directory.join("plan.yaml"), directory.join("run"));
+    std::fs::write(&file, PLAN).expect("written");
+    let mut args = vec!["run"];
+    for change in changes {
+        args.extend(["--set", change]);
+    }
+    let output = vtax(&args, &[&file, Path::new("--out"), &out]);
+    let text =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{text}");
+    let journal = std::fs::read_to_string(out.join("journal.jsonl")).expect("written");
+    let lines = journal.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let ended: Vec<Value> = lines.filter(|line| line["event"] == "trial-ended").collect();
+    assert!(!ended.is_empty(), "{text}");
+    let page = std::fs::read_to_string(out.join("report.html")).expect("a report");
+    assert!(page.contains("id=\"consolidation\"") || ended.iter().all(|t| !is_valid(t)), "{text}");
+    ended
+}
+
+fn is_valid(trial: &Value) -> bool {
+    trial["validity"]["validity"] == "valid"
+}
+
+fn of_cell<'t>(trials: &'t [Value], cell: &str) -> Vec<&'t Value> {
+    let own: Vec<&Value> = trials.iter().filter(|trial| trial["cell"] == cell).collect();
+    assert!(!own.is_empty(), "no trial of {cell}");
+    own
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value}"))
+}
+
+/// CPU time of an observation in nanoseconds, as the journal writes durations.
+fn cpu(observation: &Value) -> Vec<String> {
+    let layers = observation["cpu"]["layers"].as_array().expect("layers");
+    layers.iter().map(|layer| layer["layer"].as_str().expect("a word").to_owned()).collect()
+}
+
+#[test]
+fn each_system_has_a_record_and_the_whole_is_their_sum() {
+    if !need(&[Need::Root]) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let trials = run(directory.path(), &[]);
+    for trial in of_cell(&trials, "native.bridge.http.count-3") {
+        let observations = trial["observations"].as_array().expect("a list");
+        let [whole, members @ ..] = observations.as_slice() else { panic!("{trial}") };
+        assert!(whole["member"].is_null(), "{whole}");
+        let names: Vec<&str> = members.iter().filter_map(|o| o["member"].as_str()).collect();
+        assert_eq!(names, ["sut", "sut-2", "sut-3"], "{trial}");
+        assert_eq!(trial["facts"]["systems.count"], "3");
+        assert!(trial["facts"]["sut-3.boot_ns"].is_string(), "{trial}");
+        if !is_valid(trial) {
+            // A machine that is busy with something else: what was cut off, or not recorded, needn't add up.
+            continue;
+        }
+        let counts = |o: &Value, key: &str| number(&o["result"]["load"]["counts"][key]);
+        for key in ["intended", "sent", "ok"] {
+            let sum: u64 = members.iter().map(|member| counts(member, key)).sum();
+            assert_eq!(counts(whole, key), sum, "{key}");
+        }
+        assert!(members.iter().all(|member| counts(member, "ok") > 0), "{trial}");
+        let requests: u64 = members.iter().map(|member| number(&member["cpu"]["requests"])).sum();
+        assert_eq!(number(&whole["cpu"]["requests"]), requests, "{trial}");
+        assert_eq!(cpu(whole), cpu(&members[0]));
+    }
+    for trial in of_cell(&trials, "native.bridge.http.count-1") {
+        assert_eq!(trial["observations"].as_array().map(Vec::len), Some(1), "one system is the whole");
+        assert!(trial["facts"]["systems.count"].is_null());
+    }
+}
+
+#[test]
+fn a_neighbour_is_loaded_beside_what_is_measured() {
+    if !need(&[Need::Root]) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let beside = "{name: tenant, service: http, workload: {http: {target: /page/5}}";
+    let systems = format!(
+        "systems=[{{name: quiet, beside: {beside}, load: idle}}}}, {{name: busy, beside: {beside}, load: 50/s}}}}]"
+    );
+    let changes = ["environments=native", "baseline={environment: native, systems: quiet}", systems.as_str()];
+    let trials = run(directory.path(), &changes);
+    let members = |trial: &Value| -> Vec<String> {
+        let all = trial["observations"].as_array().expect("a list").iter();
+        all.filter_map(|o| Some(format!("{} {}", o["member"].as_str()?, o["facts"]["role"].as_str()?)))
+            .collect()
+    };
+    for trial in of_cell(&trials, "native.bridge.http.quiet") {
+        assert_eq!(members(trial), ["sut system"], "{trial}");
+    }
+    for trial in of_cell(&trials, "native.bridge.http.busy") {
+        assert_eq!(members(trial), ["sut system", "sut-2 neighbour"], "{trial}");
+        let neighbour = &trial["observations"][2];
+        assert_eq!(neighbour["facts"]["name"], "tenant");
+        assert!(number(&neighbour["result"]["load"]["counts"]["ok"]) > 0 || !is_valid(trial), "{trial}");
+    }
+}
+
+#[test]
+fn more_systems_than_memory_are_refused_before_anything_is_started() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("plan.yaml");
+    std::fs::write(&file, PLAN).expect("written");
+    let change = "environments=[{native: {count: [1, 60]}}]";
+    let output = vtax(&["check", "--set", change], &[&file]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("60 systems of at least 16MiB need 960MiB of memory"), "{text}");
+}
