@@ -7,6 +7,7 @@ mod matrix;
 mod measures;
 mod path;
 mod primary;
+mod routed;
 mod sut;
 pub(crate) mod variants;
 

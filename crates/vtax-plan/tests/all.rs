@@ -10,6 +10,7 @@ mod net;
 mod paths;
 mod plans;
 mod redis;
+mod routed;
 mod schema;
 mod sip;
 mod storage;
