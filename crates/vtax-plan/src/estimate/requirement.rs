@@ -84,7 +84,9 @@ impl Requirement {
             Self::Testcontroller => "ovs-testcontroller: package openvswitch-testcontroller",
             Self::OsKen => "os-ken: package python3-os-ken",
             Self::Mininet => "Mininet: root, and package mininet",
-            Self::Routers => "routers: package frr; where this kernel lacks MPLS or VRF and they are needed, a guest",
+            Self::Routers => {
+                "routers: package frr; where this kernel lacks MPLS or VRF and they are needed, a guest"
+            }
             Self::Ssh => "a remote host: root, ssh, and a key that needs no password",
         };
         Cow::Borrowed(text)
