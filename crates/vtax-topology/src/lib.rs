@@ -16,6 +16,7 @@ pub mod builtin;
 pub mod check;
 pub mod containerlab;
 pub mod convergence;
+pub mod event;
 pub mod expect;
 pub mod frr;
 pub mod graph;

@@ -10,6 +10,7 @@ use vtax_units::BitRate;
 const IP_AND_TCP: f64 = 20.0 + 32.0;
 /// Headers of IPv4 and UDP.
 const IP_AND_UDP: f64 = 20.0 + 8.0;
+
 /// How a link behaves, the same in both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkProperties {
