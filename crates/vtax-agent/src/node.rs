@@ -13,6 +13,7 @@ use crate::loads::Loads;
 use crate::message::{NodeFacts, PROTOCOL_VERSION, Reply, Request};
 use crate::network;
 use crate::services::{Role, Services};
+use crate::topologies::Topologies;
 use crate::writer::Writer;
 
 pub(crate) struct Node {
@@ -20,17 +21,20 @@ pub(crate) struct Node {
     services: Services,
     sampler: Mutex<Option<Sampler>>,
     loads: Loads,
+    topologies: Topologies,
 }
 
 impl Node {
     pub(crate) fn new(role: Role, writer: Writer) -> Self {
         let services = Services::new(role.clone(), writer.clone());
-        Self { role, services, sampler: Mutex::default(), loads: Loads::new(writer) }
+        let topologies = Topologies::new(role.directory.join("topology"));
+        Self { role, services, sampler: Mutex::default(), loads: Loads::new(writer), topologies }
     }
 
-    /// Service operations, one at a time on the operator's thread.
+    /// Operations on services and topologies, one at a time on the operator's thread.
     pub(crate) fn operate(&self, request: &Request) -> Reply {
         let result = match request {
+            request if Topologies::is_meant(request) => self.topologies.operate(request),
             Request::StartService { id, service, address, provisioning } => {
                 self.services.start(*id, service, *address, provisioning).map(Reply::ServiceReady)
             }
@@ -92,6 +96,7 @@ impl Node {
         self.loads.cancel();
         drop(lock(&self.sampler).take());
         self.services.end();
+        self.topologies.end();
     }
 }
 

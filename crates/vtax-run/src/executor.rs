@@ -104,7 +104,9 @@ impl LabExecutor {
             return Some(why);
         }
         if let Some(obstacle) = self.lab.path_obstacle(&cell.path) {
-            return Some(obstacle);
+            // Routers may need a guest, and what keeps that away is known here.
+            let why = cell.path.kind.routed().and(self.guests.missing.as_ref());
+            return Some(why.map_or_else(|| obstacle.clone(), |why| format!("{obstacle}; guests: {why}")));
         }
         if let Some(missing) = vtax_service::missing_to_mount(&cell.service).filter(|_| cell.is_mounted()) {
             return Some(format!("to mount what {} has: {missing}", cell.service.name));

@@ -55,8 +55,11 @@ impl Guests {
         provisions: &mut Provisions,
         observer: &dyn Observer,
     ) -> Self {
-        let is_guest =
-            |cell: &&Cell| matches!(cell.environment.kind, EnvironmentKind::Vm(_)) || cell.has_client_vm();
+        let is_guest = |cell: &&Cell| {
+            matches!(cell.environment.kind, EnvironmentKind::Vm(_))
+                || cell.has_client_vm()
+                || cell.path.kind.routed().is_some_and(vtax_lab::path::needs_guest)
+        };
         if !plan.cells.iter().any(|cell| is_guest(&cell)) {
             return Self::default();
         }

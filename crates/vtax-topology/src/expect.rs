@@ -333,8 +333,8 @@ mod tests {
             "pe1: OSPF adjacency with 10.255.0.11",
             "p1: LDP session with 10.255.0.2",
             "pe1: BGP session with 10.255.0.2",
-            "pe1 (VRF customer): route to 10.96.2.0/24 with 2 labels",
-            "ce1: answer of 10.96.2.1 with a time to live of 62 to 63",
+            "pe1 (VRF customer): route to 10.95.0.0/16 with 2 labels",
+            "ce1: answer of 10.95.0.1 with a time to live of 62 to 63",
             "pe1: packets with 2 labels on p1",
         ] {
             assert!(words.iter().any(|word| word == expected), "{expected}: {words:#?}");
@@ -346,7 +346,7 @@ mod tests {
         let plain = MplsVpn { backdoor: Backdoor::None, sut: VpnPlace::Ce2, core: 3, ..MplsVpn::default() };
         let words = words(&Choice::MplsVpn(plain));
         assert!(
-            words.contains(&"ce1: answer of 10.96.2.1 with a time to live of 59 to 63".to_owned()),
+            words.contains(&"ce1: answer of 10.95.0.1 with a time to live of 59 to 63".to_owned()),
             "{words:#?}"
         );
         assert!(
@@ -359,7 +359,7 @@ mod tests {
     fn a_fabric_is_three_routers_long() {
         let words = words(&Choice::LeafSpine(LeafSpine::default()));
         assert!(
-            words.contains(&"leaf1: answer of 10.96.2.1 with a time to live of 63 to 63".to_owned()),
+            words.contains(&"leaf1: answer of 10.95.0.1 with a time to live of 63 to 63".to_owned()),
             "{words:#?}"
         );
         assert_eq!(words.iter().filter(|word| word.contains("BGP session")).count(), 8);

@@ -7,6 +7,7 @@ use vtax_agent::message::{InterfaceSetup, NodeFacts, Provisioning, ServiceId, Se
 use vtax_agent::{AgentError, Client};
 use vtax_lab::{Node, Testbed};
 use vtax_plan::model::Service;
+use vtax_router::Raised;
 use vtax_store::record::InvalidReason;
 use vtax_sys::chain;
 
@@ -20,12 +21,14 @@ use crate::probes::role;
 pub(super) struct Agents {
     pub(super) client: Client,
     pub(super) sut: Client,
+    /// Of the node that holds the path's routers, where it has any.
+    pub(super) routers: Option<Client>,
     /// Addresses of the client, where the workload asks for more than one.
     pub(super) sources: Vec<IpAddr>,
 }
 
 impl Agents {
-    /// Says hello to both agents and has them bring up their interfaces. `nodes` is told how each sees itself.
+    /// Says hello to all agents and has them bring up their interfaces. `nodes` is told how each sees itself.
     pub(super) fn meet(
         testbed: &mut Testbed,
         setting: &Setting<'_>,
@@ -35,6 +38,10 @@ impl Agents {
         // The system under test first: a guest boots while the client is spoken to.
         let sut = talk(&mut testbed.the_sut_mut().node, heard)?;
         let client = talk(&mut testbed.client, heard)?;
+        let routers = match testbed.routed() {
+            Some((_, node)) => Some(talk(node, heard)?),
+            None => None,
+        };
         let cell = setting.order.cell;
         let name = |node: &Node| format!("{}/{}", cell.environment.name, role(node.name()));
         let mut interfaces = testbed.client.interfaces().map(<[InterfaceSetup]>::to_vec);
@@ -47,7 +54,12 @@ impl Agents {
         }
         let interfaces = there.interfaces().map(<[InterfaceSetup]>::to_vec);
         nodes.insert(name(there), greet(&sut, there, interfaces)?);
-        Ok(Self { client, sut, sources })
+        if let Some((routers, node)) = routers.as_ref().zip(testbed.between.first()) {
+            setting.phase("starting the routers' node");
+            // Its interfaces are the routers' own.
+            nodes.insert(name(node), greet(routers, node, None)?);
+        }
+        Ok(Self { client, sut, routers, sources })
     }
 
     /// Starts the service on the system under test.
@@ -62,11 +74,20 @@ impl Agents {
             .map_err(|e| Failed::of(InvalidReason::ServiceFailed, &e))
     }
 
+    /// Brings the path's routers up and waits until they agree; what there is to say about it, and `None` where the path has
+    /// no routers.
+    pub(super) fn raise_routers(&self, testbed: &mut Testbed) -> Result<Option<Raised>, Failed> {
+        let Some((agent, (setup, _))) = self.routers.as_ref().zip(testbed.routed()) else { return Ok(None) };
+        let raised = agent.raise_topology(setup.blueprint.clone(), setup.doors.clone(), setup.patience);
+        raised.map(Some).map_err(|e| Failed::of(InvalidReason::TestbedFailed, &e))
+    }
+
     /// Says goodbye. Both may be past saying anything; the tear-down ends them either way.
     pub(super) fn leave(&self, service: &Service) {
         let _ = self.sut.stop_service(ServiceId::ONLY, service.stop_timeout);
         let _ = self.sut.shutdown();
         let _ = self.client.shutdown();
+        let _ = self.routers.as_ref().map(Client::shutdown);
     }
 }
 

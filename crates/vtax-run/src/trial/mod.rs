@@ -3,6 +3,7 @@
 mod agents;
 mod heard;
 mod measurement;
+mod routers;
 mod setting;
 
 use std::collections::BTreeMap;
@@ -133,6 +134,11 @@ impl<'a> Trial<'a> {
         }
         self.note_node(&testbed.client);
         let agents = Agents::meet(testbed, &self.setting, &self.heard, &mut self.learnt.nodes)?;
+        if agents.routers.is_some() {
+            self.setting.phase("bringing up the routers");
+            let raised = agents.raise_routers(testbed)?;
+            self.record.facts.extend(raised.iter().flat_map(routers::facts));
+        }
         self.record.timings.testbed = self.heard.since_start();
         let provisioning = self.provisioning.clone().map_err(|detail| {
             let detail = format!("its subscribers can't be provided: {detail}");
@@ -236,7 +242,9 @@ impl<'a> Trial<'a> {
             self.record.facts.insert(format!("{prefix}{key}"), value.clone());
         }
         self.record.facts.insert(format!("{name}.limits"), node.enforced().describe());
-        if node.kind() == "vm" && prefix.is_empty() {
+        // A guest that holds routers is as fast as its accelerator too.
+        let counts = prefix.is_empty() || (name == "routers" && self.record.accelerator.is_none());
+        if node.kind() == "vm" && counts {
             self.record.accelerator = node.facts().get("vm.accelerator").cloned();
         }
     }

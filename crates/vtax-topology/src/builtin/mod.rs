@@ -17,7 +17,7 @@ const ETHERNET: u32 = 1500;
 /// MTU of links whose packets carry labels: room for several besides a full packet.
 pub(crate) const LABELLED: u32 = 1600;
 /// Networks of the client and of the systems under test; the router has the first address.
-const EDGES: [Prefix; 2] = [Prefix::new([10, 96, 1, 1], 24), Prefix::new([10, 96, 2, 1], 24)];
+const EDGES: [Prefix; 2] = [Prefix::new([10, 96, 0, 1], 16), Prefix::new([10, 95, 0, 1], 16)];
 
 /// The topology that these options mean. It has not been [checked](crate::check::check): of options that were
 /// written out in a plan anything may be wrong.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use vtax_topology::Blueprint;
+use vtax_topology::builtin::topology;
 use vtax_units::Bytes;
 
 use super::model::{StorageAccess, StorageWorkload};
@@ -107,6 +109,9 @@ impl Cell {
             ServiceKind::Nfsd(_) => add(NFSD),
             ServiceKind::Lio(_) => add(LIO),
             _ => {}
+        }
+        if let Some(routed) = self.path.kind.routed() {
+            add(&Blueprint::of(&topology(&routed.topology), self.path.mtu).needs().modules());
         }
         modules
     }
