@@ -18,6 +18,7 @@ use vtax_load::{ArrivalProcess, LoadSpec, NetworkAnswer, Step};
 use vtax_plan::model::{
     Budget, CommandService, Environment, EnvironmentKind, NetPath, Ready, Service, ServiceKind,
 };
+use vtax_router::Raised;
 use vtax_sys::Ended;
 use vtax_sys::controller::ControllerOptions;
 use vtax_units::{BitRate, Bytes, Nanos, Rate};
@@ -78,7 +79,9 @@ pub(crate) struct Stage {
     /// Where their services listen.
     pub(crate) targets: Vec<SocketAddr>,
     /// Agents of the routers.
-    _between: Vec<Client>,
+    pub(crate) between: Vec<Client>,
+    /// What was said where the path's routers were brought up.
+    pub(crate) raised: Option<Raised>,
     /// Which system under test is measured.
     pub(crate) aim: usize,
 }
@@ -135,6 +138,11 @@ impl Stage {
         let suts: Vec<Client> = testbed.suts.iter_mut().map(|sut| talk(&mut sut.node)).collect();
         greet(&client, &testbed.client);
         between.iter().zip(&testbed.between).for_each(|(agent, node)| greet(agent, node));
+        let raised = testbed.routed().map(|(setup, _)| {
+            let (blueprint, doors) = (setup.blueprint.clone(), setup.doors.clone());
+            let raised = between[0].raise_topology(blueprint, doors, setup.patience);
+            raised.unwrap_or_else(|e| panic!("{}", vtax_sys::chain(&e)))
+        });
         let start = |(agent, sut): (&Client, &Sut)| {
             greet(agent, &sut.node);
             let service = service(&sut.node);
@@ -143,7 +151,7 @@ impl Stage {
             ready.unwrap_or_else(|e| panic!("{}: {}", sut.node.name(), vtax_sys::chain(&e))).address
         };
         let targets = suts.iter().zip(&testbed.suts).map(start).collect();
-        Self { testbed, client, suts, targets, _between: between, aim: 0 }
+        Self { testbed, client, suts, targets, between, raised, aim: 0 }
     }
 
     fn run(
