@@ -97,9 +97,9 @@ pub enum Request {
         /// To.
         to: Nanos,
     },
-    /// Run a command in a node of the topology.
+    /// Run a command in a node of the topology, or in this node itself.
     Execute {
-        /// The node.
+        /// The node; empty: this one.
         node: String,
         /// Program and arguments.
         command: Vec<String>,

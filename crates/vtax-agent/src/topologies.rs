@@ -52,6 +52,10 @@ impl Topologies {
             Request::Timeline { from, to } => {
                 self.with(|lab| Ok(Reply::Timeline { entries: lab.timeline(*from, *to) }))
             }
+            Request::Execute { node, command } if node.is_empty() => {
+                let (well, how, output) = vtax_router::run_here(command).map_err(|e| chain(&e))?;
+                Ok(Reply::Executed { well, how, output })
+            }
             Request::Execute { node, command } => self.with(|lab| {
                 let (well, how, output) = lab.execute(node, command).map_err(|e| chain(&e))?;
                 Ok(Reply::Executed { well, how, output })

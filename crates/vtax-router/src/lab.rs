@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use vtax_topology::timeline::{self, Entry};
 use vtax_units::Nanos;
 
 use crate::build::{self, Spaces};
-use crate::error::{Result, RouterError};
+use crate::error::{Result, RouterError, While};
 use crate::frr::{self, Router};
 use crate::proof;
 use crate::watch::Watch;
@@ -48,6 +48,27 @@ pub struct Raised {
     pub labels: Vec<u32>,
     /// What FRR says of its version.
     pub version: String,
+}
+
+/// Where the program of a command is.
+fn program_of(words: &[String]) -> Result<PathBuf> {
+    let program = words.first().map(String::as_str).unwrap_or_default();
+    if program.starts_with('/') {
+        return Ok(program.into());
+    }
+    let places = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+    let found = places.iter().map(|place| Path::new(place).join(program)).find(|path| path.is_file());
+    found.ok_or_else(|| RouterError::Unknown(format!("there is no program `{program}`")))
+}
+
+/// Runs a command in this process's own network namespace: whether it ended well, how, and what it printed.
+///
+/// # Errors
+///
+/// Where there is no such program, or it can't be started.
+pub fn run_here(words: &[String]) -> Result<(bool, String, String)> {
+    let here = NetNs::current().during(|| "run a command".to_owned())?;
+    frr::run(&here, &program_of(words)?, words, COMMAND_WITHIN)
 }
 
 /// A lab that stands; taken down when dropped.
@@ -120,15 +141,7 @@ impl Lab {
     ///
     /// Where there is no such node or program, or it can't be started.
     pub fn execute(&self, node: &str, words: &[String]) -> Result<(bool, String, String)> {
-        let program = words.first().map(String::as_str).unwrap_or_default();
-        let places = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-        let found = if program.starts_with('/') {
-            Some(Path::new(program).to_owned())
-        } else {
-            places.iter().map(|place| Path::new(place).join(program)).find(|path| path.is_file())
-        };
-        let none = || RouterError::Unknown(format!("node {node}: there is no program `{program}`"));
-        frr::run(self.space(node)?, &found.ok_or_else(none)?, words, COMMAND_WITHIN)
+        frr::run(self.space(node)?, &program_of(words)?, words, COMMAND_WITHIN)
     }
 
     /// Starts all routers, several at a time; the first error ends it.

@@ -16,5 +16,5 @@ mod vty;
 mod watch;
 
 pub use error::{Result, RouterError};
-pub use lab::{DoorPlace, Lab, Raised};
+pub use lab::{DoorPlace, Lab, Raised, run_here};
 pub use machine::{PACKAGE, installed, obstacle};

@@ -9,6 +9,7 @@ use vtax_agent::message::{NodeFacts, ServiceReady};
 use vtax_lab::{Lab, LabOptions};
 use vtax_plan::model::{Budget, Cell, EnvironmentKind, Plan};
 use vtax_probe::others::Others;
+use vtax_router::Raised;
 use vtax_store::provenance::{self, AcceleratorFacts, ProgramFacts};
 use vtax_store::record::TrialRecord;
 use vtax_store::{Provenance, TrialWriter};
@@ -22,6 +23,7 @@ use crate::order::Order;
 use crate::provision::Provisions;
 use crate::quiesce::Quiesce;
 use crate::runner::Executor;
+use crate::standing::{Standing, StandingError};
 use crate::stop::Stop;
 use crate::trial::{Setting, Trial};
 
@@ -87,6 +89,15 @@ impl LabExecutor {
             false => Some(Others::here()),
         };
         self.others = others.map(Arc::new);
+    }
+
+    /// The testbed of a cell to work in by hand, without its service, and what there is to say about its routers.
+    ///
+    /// # Errors
+    ///
+    /// Where something is refused or missing; what was built until then is taken down.
+    pub fn stand(&mut self, plan: &Plan, cell: &Cell) -> Result<(Standing, Option<Raised>), StandingError> {
+        Standing::of_cell(&mut self.lab, plan, cell)
     }
 
     /// Why this cell can't be measured on this host, with the way out; `None` where it can.

@@ -72,7 +72,9 @@ impl<'a> Trial<'a> {
     /// Builds, measures, takes down; what went wrong is in the record.
     pub(crate) fn make(&mut self, lab: &mut Lab) {
         let result = self.build(lab, Slot::Alone).and_then(|testbed| {
-            self.setting.stop.watch(&[testbed.client.pid(), testbed.the_sut().node.pid()]);
+            let routers = testbed.between.iter().map(Node::pid);
+            let watched = [testbed.client.pid(), testbed.the_sut().node.pid()].into_iter().chain(routers);
+            self.setting.stop.watch(&watched.collect::<Vec<_>>());
             self.on_testbed(testbed, None)
         });
         self.judge_end(result);
