@@ -231,10 +231,13 @@ impl Router {
     /// Has FRR's own tool hand the configuration to the daemons, and tells what is refused.
     fn configure(&self, space: &NetNs) -> Result<()> {
         let words = ["vtysh", "-N", &self.name, "-b"].map(str::to_owned);
-        let (_, how, output) = run(space, Path::new(VTYSH), &words, CONFIGURED_WITHIN)?;
-        let complaints = complaints(&output);
-        if complaints.is_empty() {
+        let (well, how, output) = run(space, Path::new(VTYSH), &words, CONFIGURED_WITHIN)?;
+        let mut complaints = complaints(&output);
+        if well && complaints.is_empty() {
             return Ok(());
+        }
+        if complaints.is_empty() {
+            complaints.push((None, output.trim().chars().take(500).collect()));
         }
         let told = complaints.iter().take(10).map(|(line, words)| match line {
             Some(line) => format!("line {line}: {words}"),

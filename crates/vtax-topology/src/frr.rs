@@ -102,11 +102,12 @@ pub fn configuration(topology: &Topology, router: &Router) -> String {
     file.line(0, "!");
     let writer = Writer { topology, router };
     writer.made_up(&mut file);
+    // Before who names them, or FRR remarks that they aren't there.
+    writer.filters(&mut file);
     writer.interfaces(&mut file);
     writer.ospf(&mut file);
     writer.ldp(&mut file);
     writer.bgp(&mut file);
-    writer.filters(&mut file);
     writer.bfd(&mut file);
     file.line(0, "line vty");
     file.end();

@@ -92,27 +92,19 @@ pub fn labels_of_route(answer: &str, destination: Prefix) -> Option<u32> {
 }
 
 /// What is wrong with a configuration, as FRR's own tool says when it hands it to the daemons: number of the line and
-/// its words. Lines that only tell of progress are left out.
+/// its words. What it says besides tells of progress, or remarks on what is there later.
 #[must_use]
 pub fn complaints(output: &str) -> Vec<(Option<usize>, String)> {
     let complaint = |line: &str| {
         let line = line.trim();
-        let progress = line.is_empty()
-            || line.starts_with('[')
-            || line.starts_with("Waiting for children")
-            || line.starts_with("Building Configuration")
-            // Said once more at the end, after each line that is wrong.
-            || line.starts_with("Configuration file[");
-        if progress {
-            return None;
-        }
         // `line 7: % Unknown command[4]: ip osfp area 0`
         let numbered = line.strip_prefix("line ").and_then(|rest| rest.split_once(':'));
         let numbered = numbered.and_then(|(number, words)| Some((number.trim().parse().ok()?, words.trim())));
-        Some(match numbered {
-            Some((number, words)) => (Some(number), words.to_owned()),
-            None => (None, line.to_owned()),
-        })
+        match numbered {
+            Some((number, words)) => Some((Some(number), words.to_owned())),
+            None if line.starts_with('%') => Some((None, line.to_owned())),
+            None => None,
+        }
     };
     output.lines().take(1_000).filter_map(complaint).collect()
 }
@@ -169,13 +161,14 @@ mod tests {
 
     #[test]
     fn a_refused_line_is_named_and_progress_is_not() {
-        let output = "[123|zebra] sending configuration\nline 7: % Unknown command[4]: ip osfp area 0\n\
-            Waiting for children to finish applying config...\n[123|zebra] done\n% something else\n";
+        let output = "[123|zebra] sending configuration\nline 7: % Unknown command[4]:  ip osfp area 0\n\
+            Waiting for children to finish applying config...\n[123|zebra] done\n% something else\n\
+            The route-map 'own' does not exist.\nConfiguration file[/etc/frr/r1/frr.conf] processing failure: 2\n";
         let found = complaints(output);
         assert_eq!(
             found,
             [
-                (Some(7), "% Unknown command[4]: ip osfp area 0".to_owned()),
+                (Some(7), "% Unknown command[4]:  ip osfp area 0".to_owned()),
                 (None, "% something else".to_owned()),
             ]
         );
