@@ -136,6 +136,39 @@ fn ten_thousand_routers_are_refused_at_once() {
     assert!(found.join("").contains("at most 64 routers"), "{found:?}");
 }
 
+fn with_faults(faults: &str) -> Result<Plan, String> {
+    let text = text("native", "routed")
+        .replace("measure: capacity", "measure: {failover: {load: 100/s, duration: 30s}}");
+    let text = format!("{text}faults: [{faults}]\n");
+    parse("plan.yaml", text.as_bytes(), &[] as &[&str]).map_err(|e| e.to_text(false))
+}
+
+#[test]
+fn what_is_done_to_routers_is_checked_against_the_topology() {
+    let plan =
+        with_faults("{at: 1s, cut_link: p1-pe2}, {at: 9s, lossy_link: {link: p1-pe2, from: p1, share: 5%}}")
+            .unwrap();
+    let failover = plan.measures[0].kind.failover().unwrap();
+    let routed = plan.cells.iter().find(|cell| cell.path.kind.routed().is_some()).unwrap();
+    let words: Vec<String> = failover.faults_of(routed).map(|fault| fault.kind.words()).collect();
+    assert_eq!(words, ["cut: p1-pe2", "lossy: p1-pe2 from p1, 5 %"]);
+    let direct = plan.cells.iter().find(|cell| cell.path.kind.routed().is_none()).unwrap();
+    assert!(!failover.applies_to(direct), "it has no routers");
+    let text = serde_json::to_string(&failover.faults).unwrap();
+    assert!(text.contains(r#""action":"topology","target":{"cut-link":"p1-pe2"}"#), "{text}");
+    for (fault, expected) in [
+        ("{at: 1s, cut_link: p1-p9}", "only a path of kind `routed` has routers"),
+        ("{at: 1s, stop_daemon: {router: p1, daemon: bgp}}", "did you mean `bgpd`?"),
+        ("{at: 1s, cut_link: p1-pe2, kill_router: p1}", "this fault does two things"),
+        ("{at: 1s}", "this fault does nothing"),
+        ("{at: 1s, lossy_link: {link: p1-pe2, share: 0%}}", "`share` must be above 0%"),
+        ("{at: 1s, kill_router: ''}", "a name has 1 to 40 bytes"),
+    ] {
+        let found = with_faults(fault).unwrap_err();
+        assert!(found.contains(expected), "{expected}: {found}");
+    }
+}
+
 proptest! {
     #[test]
     fn any_topology_is_read_or_refused(

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use vtax_agent::message::{NodeFacts, ServiceReady};
 use vtax_lab::{Lab, LabOptions};
-use vtax_plan::model::{Budget, Cell, EnvironmentKind, Plan};
+use vtax_plan::model::{Budget, Cell, EnvironmentKind, FaultKind, Plan};
 use vtax_probe::others::Others;
 use vtax_router::Raised;
 use vtax_store::provenance::{self, AcceleratorFacts, ProgramFacts};
@@ -158,7 +158,12 @@ fn skipped(plan: &Plan) -> Vec<String> {
         for cell in &plan.cells {
             let name = &cell.environment.name;
             for fault in &failover.faults {
-                if let Some(why) = fault.kind.misfit(&cell.environment.kind) {
+                if let Some(why) = fault.kind.misfit_of(cell) {
+                    // What is done to routers depends on the path alone.
+                    let name = match fault.kind {
+                        FaultKind::Topology(_) => &cell.path.name,
+                        _ => name,
+                    };
                     notes.insert(format!(
                         "{}: `{}` is skipped in {name}: {why}",
                         measure.name,

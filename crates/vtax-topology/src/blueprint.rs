@@ -154,6 +154,21 @@ impl Blueprint {
         }
     }
 
+    /// The same without files and expectations: who is there and what joins them. A topology of ten thousand routes is
+    /// as quickly looked at as any.
+    #[must_use]
+    pub fn outline(topology: &Topology) -> Self {
+        let bare = |router: &Router| Node {
+            files: Vec::new(),
+            ..node(topology, &Router { made_up: None, ..router.clone() })
+        };
+        Self {
+            nodes: topology.routers.iter().map(bare).collect(),
+            cables: topology.links.iter().map(cable).collect(),
+            ..Self::default()
+        }
+    }
+
     /// The node of this name.
     #[must_use]
     pub fn node(&self, name: &str) -> Option<&Node> {

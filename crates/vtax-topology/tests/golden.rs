@@ -10,7 +10,8 @@ fn check(choice: &Choice, router: &str) {
     let topology = topology(choice);
     let router = topology.router(router).unwrap();
     let found = configuration(&topology, router);
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{}.conf", router.name));
+    let file =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{}.conf", router.name));
     if std::env::var_os("VTAX_BLESS").is_some() {
         std::fs::write(&file, &found).unwrap();
     }

@@ -1,6 +1,6 @@
 //! What one trial with faults comes to.
 
-use vtax_plan::model::{FaultKind, FaultTarget};
+use vtax_plan::model::{FaultKind, FaultTarget, TopologyFault};
 use vtax_store::failover::{FailoverOutcome, FaultRecord, Recovery};
 use vtax_store::record::{Finding, InvalidReason, TrialRecord, Validity};
 use vtax_units::Nanos;
@@ -59,6 +59,13 @@ pub(crate) fn happened(kind: FaultKind) -> &'static str {
         FaultKind::Cut(_) => "its hosts were cut off",
         FaultKind::Restore(_) => "what was broken was mended",
         FaultKind::Failover(_) => "it was moved to another host on purpose",
+        FaultKind::Topology(fault) => match fault {
+            TopologyFault::CutLink(_) => "a link on the way to it was cut",
+            TopologyFault::LossyLink(_) => "a link on the way to it lost packets silently",
+            TopologyFault::KillRouter(_) => "a router on the way to it was switched off",
+            TopologyFault::StopDaemon(_) => "a routing daemon on the way to it was ended",
+            TopologyFault::RestoreLink(_) | TopologyFault::RestoreRouter(_) => "what was broken was mended",
+        },
     }
 }
 

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+use vtax_agent::Client;
 use vtax_lab::ft::{FtPair, PairEvent, PairEventKind, Side, Struck};
 use vtax_lab::{LabError, Node, PathSwitch};
-use vtax_plan::model::{Fault, FaultKind, FaultTarget};
+use vtax_plan::model::{Fault, FaultKind, FaultTarget, TopologyFault};
 use vtax_sys::chain;
 use vtax_sys::clock::unix_time;
 use vtax_sys::sync::{into_inner, lock};
@@ -167,13 +168,22 @@ impl Injector<'_> {
 pub(crate) struct Breakable<'a> {
     sut: &'a Node,
     path: PathSwitch,
+    /// The agent of the node that holds the path's routers.
+    routers: Option<&'a Client>,
     /// Hosts whose cable to the link for checkpoints is out.
     unplugged: Mutex<Vec<String>>,
 }
 
 impl<'a> Breakable<'a> {
-    pub(crate) fn new(sut: &'a Node, path: PathSwitch) -> Self {
-        Self { sut, path, unplugged: Mutex::default() }
+    pub(crate) fn new(sut: &'a Node, path: PathSwitch, routers: Option<&'a Client>) -> Self {
+        Self { sut, path, routers, unplugged: Mutex::default() }
+    }
+
+    /// A guest that holds routers has a clock of its own, so the time is this side's, before it was asked for.
+    fn on_topology(&self, fault: TopologyFault) -> Result<Hit, String> {
+        let agent = self.routers.ok_or("the path has no routers")?;
+        let at = unix_time();
+        agent.inject_event(fault.event()).map(|_| Hit::elsewhere(at)).map_err(|e| chain(&e))
     }
 
     fn pair(&self) -> Result<&FtPair, String> {
@@ -244,6 +254,7 @@ impl Rig for Breakable<'_> {
                 self.restore(target).map(|()| Hit::elsewhere(at))
             }
             FaultKind::Failover(_) => self.hand_over(),
+            FaultKind::Topology(fault) => self.on_topology(fault),
         }
     }
 

@@ -45,7 +45,7 @@ pub(crate) fn measure(
 ) -> Result<Measured, AgentError> {
     let offered = order.rate()?;
     let path = site.testbed.path_switch();
-    let rig = Breakable::new(&site.testbed.the_sut().node, path);
+    let rig = Breakable::new(&site.testbed.the_sut().node, path, site.routers);
     let (sut, testbed, provisioning) = (site.sut, &*site.testbed, site.provisioning);
     // The service in a guest that was booted again.
     let revive = || -> Result<(), String> {

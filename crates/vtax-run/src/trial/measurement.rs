@@ -65,6 +65,7 @@ impl Measurement {
         let mut site = Site {
             client: &agents.client,
             sut: &agents.sut,
+            routers: agents.routers.as_ref(),
             testbed,
             probes: &mut probes,
             target,
