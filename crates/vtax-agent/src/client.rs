@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use vtax_load::{LoadSpec, Progress, Step, StepResult};
 use vtax_plan::model::Service;
 use vtax_probe::Snapshot;
-use vtax_router::Raised;
+use vtax_router::{Found, Raised};
 use vtax_sys::sync::lock;
 use vtax_topology::Blueprint;
 use vtax_topology::event::Event as TopologyEvent;
@@ -237,6 +237,27 @@ impl Client {
         let request = Request::InjectEvent { event };
         match self.call(&request, STARTED)?.0 {
             Reply::Injected { at } => Ok(at),
+            _ => Err(self.confused(&request)),
+        }
+    }
+
+    /// Begins to send probes between the edges of the node's topology, one each way every `interval`.
+    ///
+    /// # Errors
+    /// [`AgentError`] where the agent refuses, is gone, or doesn't answer in time.
+    pub fn start_streams(&self, interval: Nanos) -> Result<(), AgentError> {
+        self.done(&Request::StartStreams { interval }, PROMPT)
+    }
+
+    /// Ends them; what happened to them between each of these pairs of times, in nanoseconds since 1970 on the node's
+    /// clock.
+    ///
+    /// # Errors
+    /// [`AgentError`] where the agent refuses, is gone, or doesn't answer in time.
+    pub fn stop_streams(&self, times: Vec<(Nanos, Nanos)>) -> Result<Found, AgentError> {
+        let request = Request::StopStreams { times };
+        match self.call(&request, STARTED)?.0 {
+            Reply::Streamed(found) => Ok(found),
             _ => Err(self.confused(&request)),
         }
     }

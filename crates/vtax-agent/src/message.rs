@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use vtax_load::{LoadSpec, Progress, Step};
 use vtax_plan::model::{Service, Subscribers};
 use vtax_probe::Snapshot;
-use vtax_router::Raised;
+use vtax_router::{Found, Raised};
 use vtax_topology::Blueprint;
 use vtax_topology::event::Event as TopologyEvent;
 use vtax_topology::timeline::Entry;
@@ -97,6 +97,16 @@ pub enum Request {
         /// To.
         to: Nanos,
     },
+    /// Begin to send probes between the edges of the topology.
+    StartStreams {
+        /// Time between two probes each way.
+        interval: Nanos,
+    },
+    /// End them.
+    StopStreams {
+        /// Times that are asked about, in nanoseconds since 1970 on the node's clock.
+        times: Vec<(Nanos, Nanos)>,
+    },
     /// Run a command in a node of the topology, or in this node itself.
     Execute {
         /// The node; empty: this one.
@@ -127,6 +137,8 @@ impl Request {
             Self::RaiseTopology { .. } => "raise-topology",
             Self::InjectEvent { .. } => "inject-event",
             Self::Timeline { .. } => "timeline",
+            Self::StartStreams { .. } => "start-streams",
+            Self::StopStreams { .. } => "stop-streams",
             Self::Execute { .. } => "execute",
             Self::Shutdown => "shutdown",
         }
@@ -269,6 +281,8 @@ pub enum Reply {
         /// In order of time.
         entries: Vec<Entry>,
     },
+    /// To [`Request::StopStreams`].
+    Streamed(Found),
     /// To [`Request::Execute`].
     Executed {
         /// Whether it ended well.

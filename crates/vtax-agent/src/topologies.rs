@@ -34,6 +34,8 @@ impl Topologies {
             Request::RaiseTopology { .. }
                 | Request::InjectEvent { .. }
                 | Request::Timeline { .. }
+                | Request::StartStreams { .. }
+                | Request::StopStreams { .. }
                 | Request::Execute { .. }
         )
     }
@@ -51,6 +53,12 @@ impl Topologies {
             }),
             Request::Timeline { from, to } => {
                 self.with(|lab| Ok(Reply::Timeline { entries: lab.timeline(*from, *to) }))
+            }
+            Request::StartStreams { interval } => {
+                self.with(|lab| lab.start_streams(*interval).map(|()| Reply::Done).map_err(|e| chain(&e)))
+            }
+            Request::StopStreams { times } => {
+                self.with(|lab| lab.stop_streams(times).map(Reply::Streamed).map_err(|e| chain(&e)))
             }
             Request::Execute { node, command } if node.is_empty() => {
                 let (well, how, output) = vtax_router::run_here(command).map_err(|e| chain(&e))?;

@@ -276,6 +276,7 @@ fn failover_outcome(
         unplanned: Vec::new(),
         unprotected: courses.iter().filter(|c| mode.has_secondary() && !lost(c)).map(spell).collect(),
         down: down.collect(),
+        topology: None,
     })
 }
 

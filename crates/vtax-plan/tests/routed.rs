@@ -157,7 +157,7 @@ fn what_is_done_to_routers_is_checked_against_the_topology() {
     let text = serde_json::to_string(&failover.faults).unwrap();
     assert!(text.contains(r#""action":"topology","target":{"cut-link":"p1-pe2"}"#), "{text}");
     for (fault, expected) in [
-        ("{at: 1s, cut_link: p1-p9}", "only a path of kind `routed` has routers"),
+        ("{at: 1s, cut_link: p1-p9}", "there is no link `p1-p9`"),
         ("{at: 1s, stop_daemon: {router: p1, daemon: bgp}}", "did you mean `bgpd`?"),
         ("{at: 1s, cut_link: p1-pe2, kill_router: p1}", "this fault does two things"),
         ("{at: 1s}", "this fault does nothing"),

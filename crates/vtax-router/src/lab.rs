@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use vtax_sys::{NetNs, chain};
 use vtax_topology::Blueprint;
 use vtax_topology::blueprint::NodeKind;
+use vtax_topology::convergence::Convergence;
 use vtax_topology::expect::Stage;
 use vtax_topology::timeline::{self, Entry};
 use vtax_units::Nanos;
@@ -18,6 +19,7 @@ use crate::build::{self, Spaces};
 use crate::error::{Result, RouterError, While};
 use crate::frr::{self, Router};
 use crate::proof;
+use crate::stream::{Streamed, Streams};
 use crate::watch::Watch;
 use crate::{machine, proof::Reached};
 
@@ -50,6 +52,17 @@ pub struct Raised {
     pub version: String,
 }
 
+/// What streams of probes found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Found {
+    /// Time between two probes.
+    pub interval: Nanos,
+    /// How late a probe was sent at most.
+    pub late: Nanos,
+    /// Of each time that was asked about: from the client's edge to the service's, and back.
+    pub convergence: Vec<[Convergence; 2]>,
+}
+
 /// Where the program of a command is.
 fn program_of(words: &[String]) -> Result<PathBuf> {
     let program = words.first().map(String::as_str).unwrap_or_default();
@@ -77,6 +90,7 @@ pub struct Lab {
     blueprint: Blueprint,
     routers: BTreeMap<String, Router>,
     watch: Option<Watch>,
+    streams: Option<Streams>,
     notes: Vec<Entry>,
     patience: Duration,
     // Last: what runs in namespaces ends before they do.
@@ -105,8 +119,15 @@ impl Lab {
         let mut stages: Vec<(Stage, Nanos)> = Vec::new();
         let spaces = build::build(&blueprint, doors)?;
         let watch = Some(Watch::start(&spaces)?);
-        let mut lab =
-            Self { blueprint, routers: BTreeMap::new(), watch, notes: Vec::new(), patience, spaces };
+        let mut lab = Self {
+            blueprint,
+            routers: BTreeMap::new(),
+            watch,
+            streams: None,
+            notes: Vec::new(),
+            patience,
+            spaces,
+        };
         lab.run_commands()?;
         stages.push((Stage::Interfaces, started.elapsed().into()));
         if lab.blueprint.needs().routers {
@@ -221,6 +242,32 @@ impl Lab {
             }
         }
         timeline::between(entries, from, to)
+    }
+
+    /// Begins to send probes between the edges, one each way every `interval`, in place of those before.
+    ///
+    /// # Errors
+    ///
+    /// Where the topology has no edges, the interval is none, or something is refused.
+    pub fn start_streams(&mut self, interval: Nanos) -> Result<()> {
+        // The sockets of those before have the same addresses.
+        drop(self.streams.take().map(Streams::finish));
+        self.streams = Some(Streams::start(self, interval)?);
+        Ok(())
+    }
+
+    /// Ends them; what happened to them between each of these pairs of times, in nanoseconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// Where none are under way.
+    pub fn stop_streams(&mut self, times: &[(Nanos, Nanos)]) -> Result<Found> {
+        let none = || RouterError::Unknown("no probes are under way".to_owned());
+        let Streamed { streams, late } = self.streams.take().ok_or_else(none)?.finish();
+        let interval = streams[0].interval;
+        let convergence =
+            times.iter().map(|(from, to)| streams.each_ref().map(|stream| stream.after(*from, *to)));
+        Ok(Found { interval, late, convergence: convergence.collect() })
     }
 
     /// FRR's own line about its version.

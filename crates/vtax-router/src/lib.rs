@@ -12,9 +12,10 @@ mod frr;
 mod lab;
 mod machine;
 mod proof;
+mod stream;
 mod vty;
 mod watch;
 
 pub use error::{Result, RouterError};
-pub use lab::{DoorPlace, Lab, Raised, run_here};
+pub use lab::{DoorPlace, Found, Lab, Raised, run_here};
 pub use machine::{PACKAGE, installed, obstacle};

@@ -165,7 +165,8 @@ impl Blueprint {
         Self {
             nodes: topology.routers.iter().map(bare).collect(),
             cables: topology.links.iter().map(cable).collect(),
-            ..Self::default()
+            doors: topology.edges().into_iter().map(|edge| door(edge, 1500)).collect(),
+            expectations: Vec::new(),
         }
     }
 

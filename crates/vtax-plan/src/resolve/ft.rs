@@ -328,7 +328,11 @@ pub(super) fn check(plan: &PlanRaw, cells: &[Cell], measures: &[Measure], report
     for item in plan.faults.iter().chain(own).flat_map(|faults| &faults.value.items) {
         let Some(kind) = kind_of(item, &mut Report::new(Vec::new())) else { continue };
         let misfit = |cell: &Cell| kind.misfit_of(cell);
-        if let Some(why) = cells.first().and_then(misfit)
+        // Of paths with routers the reason says more than of those without any.
+        let routed = cells.iter().find(|cell| cell.path.kind.routed().is_some());
+        let told =
+            if matches!(kind, FaultKind::Topology(_)) { routed.or(cells.first()) } else { cells.first() };
+        if let Some(why) = told.and_then(misfit)
             && cells.iter().all(|cell| misfit(cell).is_some())
         {
             report

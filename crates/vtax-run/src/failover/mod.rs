@@ -11,6 +11,7 @@ mod mode;
 mod protection;
 mod seen;
 mod silence;
+mod topology;
 #[cfg(test)]
 mod tests;
 
