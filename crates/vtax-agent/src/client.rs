@@ -274,6 +274,19 @@ impl Client {
         }
     }
 
+    /// Captures packets at an interface of a node of the topology; the bytes of a file of libpcap's.
+    ///
+    /// # Errors
+    /// [`AgentError`] where the agent refuses, is gone, or doesn't answer in time.
+    pub fn capture(&self, node: &str, interface: &str, duration: Nanos) -> Result<Vec<u8>, AgentError> {
+        let (node, interface) = (node.to_owned(), interface.to_owned());
+        let request = Request::Capture { node, interface, duration };
+        match self.call(&request, Duration::from(duration) + PROMPT)? {
+            (Reply::Ran, data) => Ok(data),
+            _ => Err(self.confused(&request)),
+        }
+    }
+
     /// Runs a command in a node of the topology: whether it ended well, how, and what it printed.
     ///
     /// # Errors

@@ -107,6 +107,15 @@ pub enum Request {
         /// Times that are asked about, in nanoseconds since 1970 on the node's clock.
         times: Vec<(Nanos, Nanos)>,
     },
+    /// Capture packets at an interface of a node of the topology.
+    Capture {
+        /// The node.
+        node: String,
+        /// Its interface.
+        interface: String,
+        /// For how long.
+        duration: Nanos,
+    },
     /// Run a command in a node of the topology, or in this node itself.
     Execute {
         /// The node; empty: this one.
@@ -139,6 +148,7 @@ impl Request {
             Self::Timeline { .. } => "timeline",
             Self::StartStreams { .. } => "start-streams",
             Self::StopStreams { .. } => "stop-streams",
+            Self::Capture { .. } => "capture",
             Self::Execute { .. } => "execute",
             Self::Shutdown => "shutdown",
         }

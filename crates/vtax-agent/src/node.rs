@@ -1,6 +1,7 @@
 //! What an agent does for its node: network, services, probes, load.
 
 use std::sync::Mutex;
+use std::time::Duration;
 
 use vtax_load::Step;
 use vtax_probe::{Probe, Sampler, Scope, Snapshot};
@@ -89,6 +90,11 @@ impl Node {
     /// Runs a step of the load that is open; the bytes of what it found. `id` is the request's.
     pub(crate) fn run_step(&self, id: u32, step: &Step) -> Result<Vec<u8>, String> {
         self.loads.run(id, step)
+    }
+
+    /// Captures packets at an interface of the topology; the bytes of the file.
+    pub(crate) fn capture(&self, node: &str, interface: &str, duration: Duration) -> Result<Vec<u8>, String> {
+        self.topologies.capture(node, interface, duration)
     }
 
     /// Ends loads, probes and services; whatever fails here ends with the node.

@@ -81,7 +81,8 @@ fn read_requests(
     }
 }
 
-/// Only a step of load takes long, so only it gets a thread of its own; the rest is answered in turn.
+/// A step of load and a capture take long and go on beside others, so they get threads of their own; the rest is answered in
+/// turn.
 fn dispatch(
     id: u32,
     request: Request,
@@ -97,6 +98,11 @@ fn dispatch(
             let (node, writer) = (Arc::clone(node), writer.clone());
             let run = move || writer.ran(id, node.run_step(id, &step));
             std::thread::Builder::new().name("load".into()).spawn(run).map(drop)
+        }
+        Request::Capture { node: place, interface, duration } => {
+            let (node, writer) = (Arc::clone(node), writer.clone());
+            let run = move || writer.ran(id, node.capture(&place, &interface, duration.into()));
+            std::thread::Builder::new().name("capture".into()).spawn(run).map(drop)
         }
         request if Topologies::is_meant(&request) => {
             operator.send((id, request)).map_err(|_| io::Error::other("the operator thread is gone"))

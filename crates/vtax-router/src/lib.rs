@@ -5,6 +5,7 @@
 //! that the routers agree; [`Lab::inject`] breaks and mends; [`Lab::timeline`] tells what the routers said of it.
 
 mod build;
+mod capture;
 mod echo;
 mod error;
 mod events;
@@ -16,6 +17,7 @@ mod stream;
 mod vty;
 mod watch;
 
+pub use capture::capture;
 pub use error::{Result, RouterError};
 pub use lab::{DoorPlace, Found, Lab, Raised, run_here};
 pub use machine::{PACKAGE, installed, obstacle};

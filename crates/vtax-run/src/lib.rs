@@ -44,5 +44,5 @@ pub use order::Order;
 pub use provenance::{host, provenance};
 pub use runner::{Ended, Executor, Runner};
 pub use schedule::{Schedule, Slot};
-pub use standing::{Executed, Standing, StandingError};
+pub use standing::{Executed, Reach, Standing, StandingError};
 pub use stop::Stop;

@@ -1,5 +1,7 @@
 //! A testbed to work in by hand: it stands until it is taken down.
 
+use std::sync::Arc;
+
 use vtax_agent::message::InterfaceSetup;
 use vtax_agent::{AgentError, Client};
 use vtax_lab::{Lab, LabError, Node, NodeSpec, Testbed, TestbedSpec};
@@ -19,11 +21,16 @@ const HOLDER: &str = "routers";
 
 /// A testbed that stands, with its agents.
 pub struct Standing {
+    reach: Arc<Reach>,
+    what: What,
+}
+
+/// What can be done in a testbed that stands; from any thread.
+pub struct Reach {
     /// Name and agent of each node of the testbed; that of the routers is asked for all that is inside.
     agents: Vec<(String, Client)>,
     /// Which of them holds routers, and what is inside.
     holder: Option<(usize, Blueprint)>,
-    what: What,
 }
 
 /// What is taken down.
@@ -82,7 +89,8 @@ impl Standing {
         greet(&agent, Some(&[]))?;
         let raised = agent.raise_topology(blueprint.clone(), Vec::new(), PATIENCE)?;
         let agents = vec![(HOLDER.to_owned(), agent)];
-        Ok((Self { agents, holder: Some((0, blueprint)), what: What::Holder(Box::new(node)) }, raised))
+        let reach = Arc::new(Reach { agents, holder: Some((0, blueprint)) });
+        Ok((Self { reach, what: What::Holder(Box::new(node)) }, raised))
     }
 
     /// The testbed of a cell of a plan, without its service.
@@ -108,20 +116,39 @@ impl Standing {
             holder = Some((agents.len(), blueprint));
             agents.push((HOLDER.to_owned(), agent));
         }
-        Ok((Self { agents, holder, what: What::Testbed(Box::new(testbed)) }, raised))
+        let reach = Arc::new(Reach { agents, holder });
+        Ok((Self { reach, what: What::Testbed(Box::new(testbed)) }, raised))
     }
 
+    /// What can be done in it.
+    #[must_use]
+    pub fn reach(&self) -> Arc<Reach> {
+        Arc::clone(&self.reach)
+    }
+
+    /// Takes it down; what went wrong with that.
+    #[must_use]
+    pub fn down(self) -> Vec<String> {
+        let Self { reach, what } = self;
+        for (_, agent) in &reach.agents {
+            // What an agent leaves goes with its node.
+            let _ = agent.shutdown();
+        }
+        drop(reach);
+        let errors = match what {
+            What::Holder(mut node) => node.destroy(),
+            What::Testbed(testbed) => testbed.destroy(),
+        };
+        errors.iter().map(|error| chain(error)).collect()
+    }
+}
+
+impl Reach {
     /// Names of everything in which commands can be run.
     pub fn names(&self) -> Vec<String> {
         let own = self.agents.iter().map(|(name, _)| name.clone());
         let inside = self.holder.iter().flat_map(|(_, blueprint)| &blueprint.nodes);
         own.chain(inside.map(|node| node.name.clone())).collect()
-    }
-
-    /// What is inside the node that holds routers.
-    #[must_use]
-    pub fn blueprint(&self) -> Option<&Blueprint> {
-        self.holder.as_ref().map(|(_, blueprint)| blueprint)
     }
 
     fn holder(&self) -> Result<(&Client, &Blueprint), StandingError> {
@@ -154,6 +181,15 @@ impl Standing {
         Ok(Executed { well, how, output })
     }
 
+    /// Captures packets at an interface of a node inside the one that holds routers; the bytes of a file of libpcap's.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no such node or interface.
+    pub fn capture(&self, node: &str, interface: &str, duration: Nanos) -> Result<Vec<u8>, StandingError> {
+        Ok(self.holder()?.0.capture(node, interface, duration)?)
+    }
+
     /// Does something to the topology.
     ///
     /// # Errors
@@ -162,21 +198,5 @@ impl Standing {
     pub fn inject(&self, event: Event) -> Result<(), StandingError> {
         self.holder()?.0.inject_event(event)?;
         Ok(())
-    }
-
-    /// Takes it down; what went wrong with that.
-    #[must_use]
-    pub fn down(self) -> Vec<String> {
-        let Self { agents, what, .. } = self;
-        for (_, agent) in &agents {
-            // What an agent leaves goes with its node.
-            let _ = agent.shutdown();
-        }
-        drop(agents);
-        let errors = match what {
-            What::Holder(mut node) => node.destroy(),
-            What::Testbed(testbed) => testbed.destroy(),
-        };
-        errors.iter().map(|error| chain(error)).collect()
     }
 }

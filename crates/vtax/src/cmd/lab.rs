@@ -7,9 +7,12 @@ mod up;
 use std::path::PathBuf;
 
 use anyhow::Context;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use vtax_topology::event::{ALL, Event};
 use vtax_topology::frr::Daemon;
 use vtax_topology::graph;
+use vtax_units::Nanos;
 
 use crate::exit::{Classify, Exit, Failure, Outcome};
 use crate::out;
@@ -30,6 +33,8 @@ enum Command {
     Up(up::Args),
     /// Run a command in one of its nodes and print what that prints.
     Exec(ExecArgs),
+    /// Capture packets at an interface of a router or host, to look at with tcpdump or Wireshark.
+    Capture(CaptureArgs),
     /// Break something of its topology, or mend it.
     Fault(FaultArgs),
     /// Draw its topology; of a file or a cell that doesn't stand too.
@@ -54,6 +59,22 @@ struct ExecArgs {
     /// Program and arguments; no shell is involved.
     #[arg(last = true, required = true)]
     command: Vec<String>,
+}
+
+#[derive(clap::Args)]
+struct CaptureArgs {
+    #[command(flatten)]
+    name: NameArgs,
+    /// The node.
+    node: String,
+    /// Its interface; in a plan's topologies, the name of the neighbour that it leads to.
+    interface: String,
+    /// For how long, at most a minute.
+    #[arg(long, default_value = "5s")]
+    duration: Nanos,
+    /// The file to write.
+    #[arg(long, value_name = "FILE")]
+    output: PathBuf,
 }
 
 #[derive(clap::Args)]
@@ -147,16 +168,27 @@ pub(crate) fn run(args: &Args) -> Outcome {
             let ask = Ask::Exec { node: args.node.clone(), command: args.command.clone() };
             told(door::ask(&args.name.name, &ask)?)
         }
+        Command::Capture(args) => capture(args),
         Command::Fault(args) => told(door::ask(&args.name.name, &Ask::Fault { event: args.fault.event()? })?),
         Command::Graph(args) => draw(args),
         Command::Down(args) => told(door::ask(&args.name, &Ask::Down)?),
     }
 }
 
+fn capture(args: &CaptureArgs) -> Outcome {
+    let (node, interface) = (args.node.clone(), args.interface.clone());
+    let answer = door::ask(&args.name.name, &Ask::Capture { node, interface, duration: args.duration })?;
+    let Answer::Captured { pcap } = answer else { return told(answer) };
+    let bytes = BASE64_STANDARD.decode(pcap).context("read what was captured").host_cannot()?;
+    let path = &args.output;
+    std::fs::write(path, bytes).with_context(|| format!("write {}", path.display())).host_cannot()?;
+    Ok(Exit::Done)
+}
+
 /// Prints an answer as its exit code says.
 fn told(answer: Answer) -> Outcome {
     match answer {
-        Answer::Done => Ok(Exit::Done),
+        Answer::Done | Answer::Captured { .. } => Ok(Exit::Done),
         Answer::Executed { well, how, output } => {
             out::text(&output)?;
             if well {

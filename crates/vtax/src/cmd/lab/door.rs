@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use vtax_topology::event::Event;
+use vtax_units::Nanos;
 
 use crate::exit::{Classify, Failure};
 
@@ -33,6 +34,15 @@ pub(super) enum Ask {
         node: String,
         /// Program and arguments.
         command: Vec<String>,
+    },
+    /// Capture packets at an interface of a node.
+    Capture {
+        /// The node.
+        node: String,
+        /// Its interface.
+        interface: String,
+        /// For how long.
+        duration: Nanos,
     },
     /// Break or mend something.
     Fault {
@@ -57,6 +67,11 @@ pub(super) enum Answer {
         how: String,
         /// What it printed.
         output: String,
+    },
+    /// Packets were captured.
+    Captured {
+        /// A file of libpcap's, in base64.
+        pcap: String,
     },
     /// It could not be done.
     Refused {

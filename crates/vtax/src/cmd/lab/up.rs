@@ -2,13 +2,17 @@
 
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::Context;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use vtax_lab::{Isolation, Lab, LabOptions};
 use vtax_router::Raised;
-use vtax_run::{LabExecutor, Observer, PairSupport, RunEvent, Standing, Stop};
+use vtax_run::{LabExecutor, Observer, PairSupport, Reach, RunEvent, Standing, Stop};
 use vtax_sys::cgroup::RunGroups;
 
 use super::door::{self, Answer, Ask};
@@ -115,7 +119,7 @@ fn told(name: &str, standing: &Standing, raised: Option<&Raised>, started: Insta
     let mut text = format!(
         "{name} stands after {:.1} s: {}\n",
         started.elapsed().as_secs_f64(),
-        standing.names().join(", ")
+        standing.reach().names().join(", ")
     );
     for (stage, at) in raised.into_iter().flat_map(|raised| &raised.stages) {
         text += &format!("  {:<15} {:>7.2} s\n", stage.word(), at.as_secs_f64());
@@ -127,29 +131,41 @@ fn told(name: &str, standing: &Standing, raised: Option<&Raised>, started: Insta
     text + "`vtax lab exec NODE -- COMMAND` works in it; Ctrl-C here or `vtax lab down` ends it\n"
 }
 
-/// Answers questions until the lab is to go down.
+/// Answers questions until the lab is to go down, each on a thread of its own: what a capture is to see is done meanwhile.
 fn serve(standing: &Standing, listener: &UnixListener, stop: &Stop) -> Result<(), Failure> {
     listener.set_nonblocking(true).context("wait for questions").host_cannot()?;
-    let mut over = false;
-    while !over && !stop.asked() {
+    let over = Arc::new(AtomicBool::new(false));
+    while !over.load(Ordering::Relaxed) && !stop.asked() {
         let mut fds = [PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)];
         // Interrupted or not: the loop looks again.
         let _ = poll(&mut fds, Some(&LOOK_EVERY));
         let Ok((stream, _)) = listener.accept() else { continue };
-        door::serve(&stream, |ask| match ask {
-            Ask::Exec { node, command } => match standing.execute(&node, &command) {
-                Ok(done) => Answer::Executed { well: done.well, how: done.how, output: done.output },
-                Err(error) => Answer::Refused { why: vtax_sys::chain(&error) },
-            },
-            Ask::Fault { event } => match standing.inject(event) {
-                Ok(()) => Answer::Done,
-                Err(error) => Answer::Refused { why: vtax_sys::chain(&error) },
-            },
-            Ask::Down => {
-                over = true;
-                Answer::Done
-            }
-        });
+        let (reach, over) = (standing.reach(), Arc::clone(&over));
+        let answer = move || door::serve(&stream, |ask| answer(&reach, ask, &over));
+        std::thread::Builder::new()
+            .name("question".into())
+            .spawn(answer)
+            .context("answer a question")
+            .host_cannot()?;
     }
     Ok(())
+}
+
+fn answer(reach: &Reach, ask: Ask, over: &AtomicBool) -> Answer {
+    let done = match ask {
+        Ask::Exec { node, command } => reach.execute(&node, &command).map(|done| Answer::Executed {
+            well: done.well,
+            how: done.how,
+            output: done.output,
+        }),
+        Ask::Capture { node, interface, duration } => reach
+            .capture(&node, &interface, duration)
+            .map(|pcap| Answer::Captured { pcap: BASE64_STANDARD.encode(pcap) }),
+        Ask::Fault { event } => reach.inject(event).map(|()| Answer::Done),
+        Ask::Down => {
+            over.store(true, Ordering::Relaxed);
+            Ok(Answer::Done)
+        }
+    };
+    done.unwrap_or_else(|error| Answer::Refused { why: vtax_sys::chain(&error) })
 }
