@@ -21,15 +21,17 @@ const REPLY: u8 = 0;
 /// Type, code, checksum, identifier, number.
 const HEADER: usize = 8;
 
-/// Asks once; the time to live of the answer, `None` where none came in time.
+/// Asks once, from one address to another; the time to live of the answer, `None` where none came in time.
 pub(crate) fn once(
     node: &NetNs,
     vrf: Option<&str>,
-    to: Ipv4Addr,
+    [from, to]: [Ipv4Addr; 2],
     within: Duration,
 ) -> vtax_sys::Result<Option<u8>> {
     node.run(|| {
         let socket = socket(vrf)?;
+        rustix::net::bind(&socket, &SocketAddrV4::new(from, 0))
+            .context("ask for an echo from", from.to_string())?;
         let number = (std::process::id() & 0xffff) as u16;
         let request = message(REQUEST, number, 1);
         match rustix::net::sendto(&socket, &request, SendFlags::empty(), &SocketAddrV4::new(to, 0)) {

@@ -143,13 +143,13 @@ fn reach(lab: &Lab, expected: &[&Expectation]) -> Result<Option<Reached>> {
     let mut found = Reached::default();
     let what = || "ask the far end for an echo".to_owned();
     for expectation in expected {
-        let Expectation::Reach { router, vrf, address, least, most } = expectation else { continue };
+        let Expectation::Reach { router, vrf, source, address, least, most } = expectation else { continue };
         let mut ears = Vec::new();
         for stack in expected {
             let Expectation::Stack { router, interface, labels } = stack else { continue };
             ears.push((Ear::open(lab.space(router)?, interface).during(what)?, *labels));
         }
-        let ttl = ask(lab, router, vrf.as_deref(), *address)?;
+        let ttl = ask(lab, router, vrf.as_deref(), [*source, *address])?;
         let Some(ttl) = ttl.filter(|ttl| (*least..=*most).contains(ttl)) else { return Ok(None) };
         found.ttl = Some(ttl);
         for (mut ear, labels) in ears {
@@ -163,7 +163,7 @@ fn reach(lab: &Lab, expected: &[&Expectation]) -> Result<Option<Reached>> {
     Ok(Some(found))
 }
 
-fn ask(lab: &Lab, router: &str, vrf: Option<&str>, address: Ipv4Addr) -> Result<Option<u8>> {
-    let what = || format!("ask {address} for an echo from {router}");
-    echo::once(lab.space(router)?, vrf, address, ECHO_WITHIN).during(what)
+fn ask(lab: &Lab, router: &str, vrf: Option<&str>, way: [Ipv4Addr; 2]) -> Result<Option<u8>> {
+    let what = || format!("ask {} for an echo from {router}", way[1]);
+    echo::once(lab.space(router)?, vrf, way, ECHO_WITHIN).during(what)
 }

@@ -11,7 +11,7 @@ use vtax_units::BitRate;
 use crate::address::Prefix;
 use crate::expect::Expectation;
 use crate::frr::{self, Daemon};
-use crate::model::{Edge, Link, Router, Topology};
+use crate::model::{Edge, Link, MadeUp, Router, Topology};
 
 /// Everything that is built inside one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -158,9 +158,9 @@ impl Blueprint {
     /// as quickly looked at as any.
     #[must_use]
     pub fn outline(topology: &Topology) -> Self {
-        let bare = |router: &Router| Node {
-            files: Vec::new(),
-            ..node(topology, &Router { made_up: None, ..router.clone() })
+        let bare = |router: &Router| {
+            let made_up = router.made_up.clone().map(|made_up| MadeUp { count: 0, ..made_up });
+            Node { files: Vec::new(), ..node(topology, &Router { made_up, ..router.clone() }) }
         };
         Self {
             nodes: topology.routers.iter().map(bare).collect(),
