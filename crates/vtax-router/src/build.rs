@@ -173,6 +173,10 @@ fn furnish(node: &Node, interfaces: &[Placed<'_>]) -> vtax_sys::Result<()> {
         if node.kind == NodeKind::Bridge {
             requests.push(set_switch(&interface.name, index_of(BRIDGE)?));
         }
+        if let NodeKind::Router(_) = node.kind {
+            // It was made with the host's settings, of which the stricter counts.
+            set_if_there(&format!("/proc/sys/net/ipv4/conf/{}/rp_filter", interface.name), "0")?;
+        }
         if !interface.addresses.is_empty() {
             // No neighbour or router discovery: packets that no workload sent.
             set_if_there(&format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", interface.name), "1")?;
