@@ -63,8 +63,7 @@ fn place(options: &RoutedOptions) -> Result<Option<String>, String> {
 }
 
 fn needs(options: &RoutedOptions) -> Needs {
-    // The edges' MTU changes nothing in what is needed.
-    Blueprint::of(&topology(&options.topology), 1500).needs()
+    Blueprint::outline(&topology(&options.topology)).needs()
 }
 
 /// Whether a guest has to hold the routers of these options on this host. Features of the kernel are tried, so call it

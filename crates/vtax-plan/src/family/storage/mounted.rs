@@ -111,7 +111,7 @@ impl Cell {
             _ => {}
         }
         if let Some(routed) = self.path.kind.routed() {
-            add(&Blueprint::of(&topology(&routed.topology), self.path.mtu).needs().modules());
+            add(&Blueprint::outline(&topology(&routed.topology)).needs().modules());
         }
         modules
     }
