@@ -38,8 +38,10 @@ const ENVIRONMENT: [(&str, &str); 4] = [
 /// Gives FRR directories of its own, and users that are all the one there is: its daemons want to be `frr`, which a
 /// user namespace with one user doesn't have. Only this node's mounts change.
 pub(crate) fn prepare(scratch: &Path) -> Result<()> {
-    mount::tmpfs(Path::new(CONFIGURATION), "mode=755")
-        .during(|| "give FRR a directory of its own".to_owned())?;
+    // Its daemons keep their latest words in the second, for when they crash: nothing is left there.
+    for own in [CONFIGURATION, "/var/tmp"] {
+        mount::tmpfs(Path::new(own), "mode=755").during(|| "give FRR directories of its own".to_owned())?;
+    }
     fs::create_dir_all(SOCKETS).on("make", Path::new(SOCKETS))?;
     let (users, groups) = (scratch.join("passwd"), scratch.join("group"));
     fs::write(&users, "root:x:0:0::/:/bin/sh\nfrr:x:0:0::/:/bin/false\n").on("write", &users)?;
