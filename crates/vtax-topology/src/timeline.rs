@@ -37,7 +37,7 @@ pub enum Source {
 #[must_use]
 pub fn between(mut entries: Vec<Entry>, from: Nanos, to: Nanos) -> Vec<Entry> {
     entries.retain(|entry| (from..=to).contains(&entry.at));
-    entries.sort_by(|one, other| one.at.cmp(&other.at));
+    entries.sort_by_key(|entry| entry.at);
     entries.truncate(MOST_ENTRIES);
     entries
 }
