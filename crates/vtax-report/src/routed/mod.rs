@@ -77,7 +77,7 @@ pub(crate) fn worse(event: &TopologyEvent) -> Convergence {
 /// Cells whose paths have routers, with their trials that count and have probes.
 fn trials(data: &RunData) -> impl Iterator<Item = (&Cell, Vec<(&TrialRecord, &TopologyOutcome)>)> {
     let routed = data.plan.cells.iter().filter(|cell| cell.path.kind.routed().is_some());
-    routed.map(|cell| {
+    routed.map(move |cell| {
         let own =
             data.trials.iter().filter(|trial| trial.cell == cell.id && trial.validity == Validity::Valid);
         (cell, own.filter_map(|trial| Some((trial, found(trial)?))).collect())
