@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use vtax_router::{DoorPlace, Lab, Raised};
+use vtax_router::{Capture, DoorPlace, Lab, Raised};
 use vtax_sys::chain;
 use vtax_sys::sync::lock;
 use vtax_topology::Blueprint;
@@ -14,6 +14,9 @@ use crate::network;
 
 /// The longest that routers may take to agree.
 const LONGEST: Duration = Duration::from_secs(600);
+
+/// What requests are told that need one.
+const NONE: &str = "the node has no topology";
 
 /// At most one topology.
 pub(crate) struct Topologies {
@@ -98,8 +101,17 @@ impl Topologies {
     fn with(&self, then: impl FnOnce(&mut Lab) -> Result<Reply, String>) -> Result<Reply, String> {
         match &mut *lock(&self.lab) {
             Some(lab) => then(lab),
-            None => Err("the node has no topology".to_owned()),
+            None => Err(NONE.to_owned()),
         }
+    }
+
+    /// Captures packets at an interface; the bytes of the file. Other requests are answered meanwhile.
+    pub(crate) fn capture(&self, node: &str, interface: &str, duration: Duration) -> Result<Vec<u8>, String> {
+        let begun = match &*lock(&self.lab) {
+            Some(lab) => lab.space(node).and_then(|space| Capture::begin(space, interface)),
+            None => return Err(NONE.to_owned()),
+        };
+        begun.and_then(|capture| capture.run(duration)).map_err(|e| chain(&e))
     }
 
     /// Takes it down.

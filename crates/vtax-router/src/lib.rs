@@ -17,7 +17,7 @@ mod stream;
 mod vty;
 mod watch;
 
-pub use capture::capture;
+pub use capture::Capture;
 pub use error::{Result, RouterError};
 pub use lab::{DoorPlace, Found, Lab, Raised, run_here};
 pub use machine::{PACKAGE, installed, obstacle};
