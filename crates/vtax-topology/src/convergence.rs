@@ -103,7 +103,7 @@ impl Stream {
         Convergence { began, by_loss, by_rate: since(self.sent_at(first)), whole_again: since(event), counts }
     }
 
-    /// The first probe after `first` from which on [`WHOLE`] arrived, or all that were left.
+    /// The first probe after `first` from which on [`WHOLE`] in a row arrived.
     fn whole_from(&self, first: u64, to: u64, is_lost: impl Fn(u64) -> bool) -> Option<u64> {
         let mut start = None;
         for number in first..to {
