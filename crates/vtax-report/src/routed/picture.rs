@@ -37,6 +37,8 @@ fn draw(picture: &Layout) -> Markup {
         "svg",
         &[("viewBox", &view), ("width", &width), ("height", &height), ("role", "img"), ("font-size", "13")],
     );
+    let links: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
+    m.element("desc", &[], &format!("Links: {}.", links.join(", ")));
     for line in lines {
         let [Some(one), Some(other)] = line.ends.map(|end| nodes.get(end)) else { continue };
         let [x1, y1, x2, y2] = [one.x, one.y, other.x, other.y].map(|pixels| pixels.to_string());

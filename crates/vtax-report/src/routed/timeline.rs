@@ -29,16 +29,21 @@ pub(super) fn section(data: &RunData) -> Markup {
         let place = format!("{} on {}", data.environment_label(cell), cell.path.name);
         for (number, event) in found.events.iter().enumerate() {
             let title = format!("{}, {place}, trial {:03}", event.fault.event(), trial.index);
-            let until = found.events.get(number + 1).map_or(Nanos(event.at.0 + AFTER.0), |next| next.at);
+            let until = found.events.get(number + 1).map_or(end(event), |next| next.at);
             m.add(&details(&title, &one(found, event, until)));
         }
     }
     m
 }
 
+/// The end of an event's timeline where no other comes.
+fn end(event: &TopologyEvent) -> Nanos {
+    Nanos(event.at.0.saturating_add(AFTER.0))
+}
+
 /// Rows of an event: those of the data plane among those of the routers.
 fn rows(found: &TopologyOutcome, event: &TopologyEvent, until: Nanos) -> Vec<(Nanos, [String; 3])> {
-    let within = |entry: &&Entry| (event.at..until.min(Nanos(event.at.0 + AFTER.0))).contains(&entry.at);
+    let within = |entry: &&Entry| (event.at..until.min(end(event))).contains(&entry.at);
     let told = found.timeline.iter().take(MOST_ENTRIES).filter(within);
     let mut rows: Vec<(Nanos, [String; 3])> = told
         .map(|entry| (entry.at, [entry.router.clone(), who(&entry.source), entry.text.clone()]))
