@@ -11,9 +11,9 @@ mod mode;
 mod protection;
 mod seen;
 mod silence;
-mod topology;
 #[cfg(test)]
 mod tests;
+mod topology;
 
 pub(crate) use measure::{Held, measure};
 pub(crate) use mode::{mode_of, tolerance};
