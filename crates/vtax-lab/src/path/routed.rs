@@ -156,7 +156,7 @@ fn facts(guest: Option<&str>) -> [(String, String); 2] {
 fn attach(node: &mut Attachment, router: Prefix, above: u32) -> IpAddr {
     let lowest = u32::from(router.address).wrapping_add(above);
     let address = IpAddr::V4(Ipv4Addr::from(lowest));
-    if let Some(setup) = node.interfaces.iter_mut().flatten().last() {
+    if let Some(setup) = node.interfaces.iter_mut().flatten().next_back() {
         setup.addresses = vec![(address, router.length)];
         let everywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let gateway = Some(IpAddr::V4(router.address));
