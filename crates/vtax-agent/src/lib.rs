@@ -16,6 +16,7 @@ mod node;
 mod reaper;
 mod serve;
 mod services;
+mod topologies;
 mod writer;
 
 pub use client::{Client, EventHandler};
