@@ -12,13 +12,18 @@ use std::time::{Duration, Instant};
 use vtax_load::{LoadSpec, Progress, Step, StepResult};
 use vtax_plan::model::Service;
 use vtax_probe::Snapshot;
+use vtax_router::{Found, Raised};
 use vtax_sys::sync::lock;
+use vtax_topology::Blueprint;
+use vtax_topology::event::Event as TopologyEvent;
+use vtax_topology::timeline::Entry;
 use vtax_units::Nanos;
 
 use crate::error::AgentError;
 use crate::frame::{Decoder, Frame, Kind};
 use crate::message::{
-    CardFacts, Event, InterfaceSetup, NodeFacts, PROTOCOL_VERSION, Provisioning, Reply, Request, ServiceId,
+    CardFacts, DoorSetup, Event, InterfaceSetup, NodeFacts, PROTOCOL_VERSION, Provisioning, Reply, Request,
+    ServiceId,
     ServiceReady,
 };
 
@@ -32,6 +37,8 @@ const PROMPT: Duration = Duration::from_secs(20);
 const PROVISIONED: Duration = Duration::from_secs(120);
 /// Time files may take to be durable before they are dropped from the cache.
 const SYNCED: Duration = Duration::from_secs(120);
+/// Time that routers' daemons have to start and to take their configuration, and that a command in a node may take.
+const STARTED: Duration = Duration::from_secs(120);
 /// The controller's end of one agent's stream. Requests may come from several threads.
 pub struct Client {
     node: String,
@@ -207,6 +214,94 @@ impl Client {
     /// [`AgentError`] where the agent refuses, is gone, or doesn't answer in time.
     pub fn close_load(&self) -> Result<(), AgentError> {
         self.done(&Request::CloseLoad, PROMPT)
+    }
+
+    /// Brings routers up inside the node and waits until they agree, at most for `patience`.
+    ///
+    /// # Errors
+    /// [`AgentError`] where the agent refuses (with everything that is missing), is gone, or doesn't answer in time.
+    pub fn raise_topology(
+        &self,
+        blueprint: Blueprint,
+        doors: Vec<DoorSetup>,
+        patience: Nanos,
+    ) -> Result<Raised, AgentError> {
+        let request = Request::RaiseTopology { blueprint, doors, patience };
+        // Daemons have a time of their own to start.
+        match self.call(&request, Duration::from(patience) + STARTED)?.0 {
+            Reply::Raised(raised) => Ok(raised),
+            _ => Err(self.confused(&request)),
+        }
+    }
+
+    /// Does something to the node's topology; when, in nanoseconds since 1970 on the node's clock.
+    ///
+    /// # Errors
+    /// [`AgentError`] where the agent refuses, is gone, or doesn't answer in time.
+    pub fn inject_event(&self, event: TopologyEvent) -> Result<Nanos, AgentError> {
+        let request = Request::InjectEvent { event };
+        match self.call(&request, STARTED)?.0 {
+            Reply::Injected { at } => Ok(at),
+            _ => Err(self.confused(&request)),
+        }
+    }
+
+    /// Begins to send probes between the edges of the node's topology, one each way every `interval`.
+    ///
+    /// # Errors
+    /// [`AgentError`] where the agent refuses, is gone, or doesn't answer in time.
+    pub fn start_streams(&self, interval: Nanos) -> Result<(), AgentError> {
+        self.done(&Request::StartStreams { interval }, PROMPT)
+    }
+
+    /// Ends them; what happened to them between each of these pairs of times, in nanoseconds since 1970 on the node's
+    /// clock.
+    ///
+    /// # Errors
+    /// [`AgentError`] where the agent refuses, is gone, or doesn't answer in time.
+    pub fn stop_streams(&self, times: Vec<(Nanos, Nanos)>) -> Result<Found, AgentError> {
+        let request = Request::StopStreams { times };
+        match self.call(&request, STARTED)?.0 {
+            Reply::Streamed(found) => Ok(found),
+            _ => Err(self.confused(&request)),
+        }
+    }
+
+    /// What happened at the routers of the node's topology in a time, in nanoseconds since 1970 on its clock.
+    ///
+    /// # Errors
+    /// [`AgentError`] where the agent refuses, is gone, or doesn't answer in time.
+    pub fn timeline(&self, from: Nanos, to: Nanos) -> Result<Vec<Entry>, AgentError> {
+        let request = Request::Timeline { from, to };
+        match self.call(&request, PROMPT)?.0 {
+            Reply::Timeline { entries } => Ok(entries),
+            _ => Err(self.confused(&request)),
+        }
+    }
+
+    /// Captures packets at an interface of a node of the topology; the bytes of a file of libpcap's.
+    ///
+    /// # Errors
+    /// [`AgentError`] where the agent refuses, is gone, or doesn't answer in time.
+    pub fn capture(&self, node: &str, interface: &str, duration: Nanos) -> Result<Vec<u8>, AgentError> {
+        let (node, interface) = (node.to_owned(), interface.to_owned());
+        let request = Request::Capture { node, interface, duration };
+        match self.call(&request, Duration::from(duration) + PROMPT)? {
+            (Reply::Ran, data) => Ok(data),
+            _ => Err(self.confused(&request)),
+        }
+    }
+
+    /// Runs a command in a node of the topology: whether it ended well, how, and what it printed.
+    ///
+    /// # Errors
+    /// [`AgentError`] where the agent refuses, is gone, or doesn't answer in time.
+    pub fn execute(&self, node: &str, command: &[String]) -> Result<(bool, String, String), AgentError> {
+        let request = Request::Execute { node: node.to_owned(), command: command.to_vec() };
+        match self.call(&request, STARTED)?.0 {
+            Reply::Executed { well, how, output } => Ok((well, how, output)),
+            _ => Err(self.confused(&request)),
+        }
     }
 
     /// Asks the agent to stop everything and exit. An agent that is gone already is no error.

@@ -17,6 +17,7 @@ mod node;
 mod reaper;
 mod serve;
 mod services;
+mod topologies;
 mod writer;
 
 pub use client::{Client, EventHandler};

@@ -10,10 +10,14 @@ use serde::{Deserialize, Serialize};
 use vtax_load::{LoadSpec, Progress, Step};
 use vtax_plan::model::{Service, Subscribers};
 use vtax_probe::Snapshot;
+use vtax_router::{Found, Raised};
+use vtax_topology::Blueprint;
+use vtax_topology::event::Event as TopologyEvent;
+use vtax_topology::timeline::Entry;
 use vtax_units::Nanos;
 
 /// Version of the protocol; both ends must have the same.
-pub const PROTOCOL_VERSION: u32 = 7;
+pub const PROTOCOL_VERSION: u32 = 9;
 
 /// A request from the controller; each is answered by exactly one [`Reply`] with its id.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -78,6 +82,53 @@ pub enum Request {
     ReplaceDisk,
     /// How long its rebuilds took.
     Rebuilds,
+    /// Bring routers up inside the node and wait until they agree.
+    RaiseTopology {
+        /// What is built.
+        blueprint: Blueprint,
+        /// The interfaces that lead to it from outside.
+        doors: Vec<DoorSetup>,
+        /// How long the routers have to agree.
+        patience: Nanos,
+    },
+    /// Do something to the topology.
+    InjectEvent {
+        /// What.
+        event: TopologyEvent,
+    },
+    /// What happened at the routers in a time, in nanoseconds since 1970 on the node's clock.
+    Timeline {
+        /// From.
+        from: Nanos,
+        /// To.
+        to: Nanos,
+    },
+    /// Begin to send probes between the edges of the topology.
+    StartStreams {
+        /// Time between two probes each way.
+        interval: Nanos,
+    },
+    /// End them.
+    StopStreams {
+        /// Times that are asked about, in nanoseconds since 1970 on the node's clock.
+        times: Vec<(Nanos, Nanos)>,
+    },
+    /// Capture packets at an interface of a node of the topology.
+    Capture {
+        /// The node.
+        node: String,
+        /// Its interface.
+        interface: String,
+        /// For how long.
+        duration: Nanos,
+    },
+    /// Run a command in a node of the topology, or in this node itself.
+    Execute {
+        /// The node; empty: this one.
+        node: String,
+        /// Program and arguments.
+        command: Vec<String>,
+    },
     /// Stop everything and exit.
     Shutdown,
 }
@@ -101,6 +152,13 @@ impl Request {
             Self::FailDisk => "fail-disk",
             Self::ReplaceDisk => "replace-disk",
             Self::Rebuilds => "rebuilds",
+            Self::RaiseTopology { .. } => "raise-topology",
+            Self::InjectEvent { .. } => "inject-event",
+            Self::Timeline { .. } => "timeline",
+            Self::StartStreams { .. } => "start-streams",
+            Self::StopStreams { .. } => "stop-streams",
+            Self::Capture { .. } => "capture",
+            Self::Execute { .. } => "execute",
             Self::Shutdown => "shutdown",
         }
     }
@@ -196,6 +254,15 @@ pub enum FindInterface {
     Mac([u8; 6]),
 }
 
+/// An interface through which a topology is reached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DoorSetup {
+    /// The door's name in the blueprint.
+    pub door: String,
+    /// How the interface is found.
+    pub find: FindInterface,
+}
+
 /// The answer to a [`Request`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "kebab-case")]
@@ -230,6 +297,29 @@ pub enum Reply {
     Rebuilds {
         /// In the order in which disks were replaced; `None`: it isn't over.
         took: Vec<Option<Nanos>>,
+    },
+    /// To [`Request::RaiseTopology`].
+    Raised(Raised),
+    /// To [`Request::InjectEvent`].
+    Injected {
+        /// When, in nanoseconds since 1970 on the node's clock.
+        at: Nanos,
+    },
+    /// To [`Request::Timeline`].
+    Timeline {
+        /// In order of time.
+        entries: Vec<Entry>,
+    },
+    /// To [`Request::StopStreams`].
+    Streamed(Found),
+    /// To [`Request::Execute`].
+    Executed {
+        /// Whether it ended well.
+        well: bool,
+        /// How it ended.
+        how: String,
+        /// What it printed.
+        output: String,
     },
     /// It could not be done.
     Failed {

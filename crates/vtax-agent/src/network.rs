@@ -133,6 +133,13 @@ fn set(version: u8, name: &str, setting: &'static str, value: &str) -> Result<()
         .map_err(|source| NetworkError::Setting { name: name.to_owned(), setting, source })
 }
 
+/// The present name of an interface that is found so.
+pub(crate) fn present_name(find: &FindInterface) -> Result<String, NetworkError> {
+    let mut netlink = Netlink::open()?;
+    let setup = InterfaceSetup::new(find.clone(), "of a door".to_owned());
+    Ok(self::find(&mut netlink, &setup)?.name)
+}
+
 fn find(netlink: &mut Netlink, interface: &InterfaceSetup) -> Result<Link, NetworkError> {
     let deadline = Instant::now() + APPEAR_WITHIN;
     loop {

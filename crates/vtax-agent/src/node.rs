@@ -1,6 +1,7 @@
 //! What an agent does for its node: network, services, probes, load.
 
 use std::sync::Mutex;
+use std::time::Duration;
 
 use vtax_load::Step;
 use vtax_probe::{Probe, Sampler, Scope, Snapshot};
@@ -14,6 +15,7 @@ use crate::loads::Loads;
 use crate::message::{NodeFacts, PROTOCOL_VERSION, Reply, Request};
 use crate::network;
 use crate::services::{Role, Services};
+use crate::topologies::Topologies;
 use crate::writer::Writer;
 
 pub(crate) struct Node {
@@ -22,17 +24,21 @@ pub(crate) struct Node {
     sampler: Mutex<Option<Sampler>>,
     loads: Loads,
     array: Array,
+    topologies: Topologies,
 }
 
 impl Node {
     pub(crate) fn new(role: Role, writer: Writer) -> Self {
         let services = Services::new(role.clone(), writer.clone());
-        Self { role, services, sampler: Mutex::default(), loads: Loads::new(writer), array: Array::default() }
+        let topologies = Topologies::new(role.directory.join("topology"));
+        let (sampler, loads) = (Mutex::default(), Loads::new(writer));
+        Self { role, services, sampler, loads, array: Array::default(), topologies }
     }
 
-    /// Service operations, one at a time on the operator's thread.
+    /// Operations on services and topologies, one at a time on the operator's thread.
     pub(crate) fn operate(&self, request: &Request) -> Reply {
         let result = match request {
+            request if Topologies::is_meant(request) => self.topologies.operate(request),
             Request::StartService { id, service, address, provisioning } => {
                 self.services.start(*id, service, *address, provisioning).map(Reply::ServiceReady)
             }
@@ -92,11 +98,17 @@ impl Node {
         self.loads.run(id, step)
     }
 
+    /// Captures packets at an interface of the topology; the bytes of the file.
+    pub(crate) fn capture(&self, node: &str, interface: &str, duration: Duration) -> Result<Vec<u8>, String> {
+        self.topologies.capture(node, interface, duration)
+    }
+
     /// Ends loads, probes and services; whatever fails here ends with the node.
     pub(crate) fn stop_everything(&self) {
         self.loads.cancel();
         drop(lock(&self.sampler).take());
         self.services.end();
+        self.topologies.end();
     }
 }
 

@@ -11,6 +11,7 @@ use crate::message::{Reply, Request};
 use crate::node::Node;
 use crate::reaper;
 use crate::services::Role;
+use crate::topologies::Topologies;
 use crate::writer::Writer;
 
 /// Serves requests until the stream ends or `shutdown` is asked for; by then everything that was
@@ -32,7 +33,7 @@ pub fn serve(read: OwnedFd, write: OwnedFd, role: Role) -> io::Result<()> {
     ended
 }
 
-/// One service operation after the other, on a thread that lives as long as the agent: a child
+/// One operation on services and topologies after the other, on a thread that lives as long as the agent: a child
 /// that is to die with its parent is bound to the *thread* that started it.
 fn start_operator(node: Arc<Node>, writer: Writer) -> io::Result<Sender<(u32, Request)>> {
     let (sender, receiver) = channel::<(u32, Request)>();
@@ -80,7 +81,8 @@ fn read_requests(
     }
 }
 
-/// Only a step of load takes long, so only it gets a thread of its own; the rest is answered in turn.
+/// A step of load and a capture take long and go on beside others, so they get threads of their own; the rest is answered in
+/// turn.
 fn dispatch(
     id: u32,
     request: Request,
@@ -96,6 +98,14 @@ fn dispatch(
             let (node, writer) = (Arc::clone(node), writer.clone());
             let run = move || writer.ran(id, node.run_step(id, &step));
             std::thread::Builder::new().name("load".into()).spawn(run).map(drop)
+        }
+        Request::Capture { node: place, interface, duration } => {
+            let (node, writer) = (Arc::clone(node), writer.clone());
+            let run = move || writer.ran(id, node.capture(&place, &interface, duration.into()));
+            std::thread::Builder::new().name("capture".into()).spawn(run).map(drop)
+        }
+        request if Topologies::is_meant(&request) => {
+            operator.send((id, request)).map_err(|_| io::Error::other("the operator thread is gone"))
         }
         request => {
             writer.reply(id, &node.answer(&request));

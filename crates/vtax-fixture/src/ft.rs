@@ -7,17 +7,22 @@ use vtax_load::{LatencyHistogram, Sample};
 use vtax_plan::model::Study;
 use vtax_plan::model::{
     Arrivals, Cell, Environment, EnvironmentKind, FailoverMeasure, FaultTolerance, FtMode, Load, Measure,
-    MeasureKind, MixPart, Plan, Scenario, ServiceKind, SipMetric, SipOptions, SipWorkload, VmOptions,
-    Workload,
+    MeasureKind, MixPart, NetPath, PathKind, Plan, Scenario, ServiceKind, SipMetric, SipOptions, SipWorkload,
+    VmOptions, Workload,
 };
-use vtax_plan::model::{Fault, FaultKind, FaultTarget};
+use vtax_plan::model::{Fault, FaultKind, FaultTarget, TopologyFault};
 use vtax_store::failover::{
     CheckpointRecord, Connections, FailoverLoad, FailoverOutcome, FaultRecord, Normal, ProtectionRecord,
-    Recovered, Recovery, Seen, Spell,
+    Recovered, Recovery, Seen, Spell, TopologyEvent, TopologyOutcome,
 };
 use vtax_store::ims::{ImsOutcome, ImsPhase, ImsPhaseKind};
 use vtax_store::record::{Finding, TrialRecord};
 use vtax_store::{RunDir, StoreError, TrialWriter};
+use vtax_topology::Name;
+use vtax_topology::convergence::{Convergence, Counts};
+use vtax_topology::expect::Stage;
+use vtax_topology::options::{Choice, MplsVpn, Place, RoutedOptions};
+use vtax_topology::timeline::{Entry, Source};
 use vtax_units::{Bytes, Nanos, Rate, Share};
 
 use super::{CHARACTERS, Character, Noise};
@@ -37,6 +42,8 @@ pub struct Options {
     pub failovers: bool,
     /// An environment that is booted again, and the guest on its own.
     pub every_mode: bool,
+    /// The native environment behind routers too, of which a link is cut and mended.
+    pub routed: bool,
 }
 
 impl Default for Options {
@@ -48,6 +55,7 @@ impl Default for Options {
             intervals_ms: vec![40],
             failovers: true,
             every_mode: false,
+            routed: false,
         }
     }
 }
@@ -131,9 +139,30 @@ fn record(
         }
         _ => Finding::Capacity(super::search(&c, noise)),
     };
-    let record = super::recorded(trial, cell, measure, &c, outcome, seconds, noise);
+    let mut record = super::recorded(trial, cell, measure, &c, outcome, seconds, noise);
     let protection = ft_mode(cell).map(|mode| Box::new(protection(mode, seconds, noise)));
+    if cell.path.kind.routed().is_some() {
+        record.facts.extend(bring_up(noise));
+    }
     Ok(TrialRecord { protection, validity: vtax_store::record::Validity::Valid, ..record })
+}
+
+/// What a trial's facts say of its routers.
+fn bring_up(noise: &mut Noise) -> Vec<(String, String)> {
+    let mut facts: Vec<(String, String)> = Vec::new();
+    let mut at = 0.0;
+    for stage in Stage::ALL {
+        at += noise.around(4e8, 0.2);
+        facts.push((format!("path.lab.{}_ns", stage.word().replace('-', "_")), (at as u64).to_string()));
+    }
+    let others = [
+        ("path.place", "guest"),
+        ("path.lab.ttl", "62"),
+        ("path.lab.labels", "17 80"),
+        ("path.lab.version", "zebra version 8.4.4"),
+    ];
+    facts.extend(others.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    facts
 }
 
 fn protection(mode: FtMode, seconds: u64, noise: &mut Noise) -> ProtectionRecord {
@@ -199,6 +228,11 @@ fn course(mode: FtMode, fault: Fault, noise: &mut Noise) -> Course {
         armed: None,
         discounted: None,
     };
+    if let FaultKind::Topology(_) = fault.kind {
+        course.answered = Some(injected + ms(180.0, 0.2));
+        course.normal = course.answered;
+        return course;
+    }
     let kill = matches!(fault.kind, FaultKind::Kill(FaultTarget::PrimaryHost | FaultTarget::Sut));
     if !kill {
         course.answered = Some(injected + ms(6.0, 0.3));
@@ -276,7 +310,47 @@ fn failover_outcome(
         unplanned: Vec::new(),
         unprotected: courses.iter().filter(|c| mode.has_secondary() && !lost(c)).map(spell).collect(),
         down: down.collect(),
+        topology: cell.path.kind.routed().map(|_| Box::new(topology(measure, cell, noise))),
     })
+}
+
+/// What became of probes one way: what breaks loses some, what mends loses none.
+fn way(done: TopologyFault, noise: &mut Noise) -> Convergence {
+    let lost = if done.mends() { 0 } else { noise.around(170.0, 0.1) as u64 };
+    let time = Nanos(lost * MS);
+    Convergence {
+        began: (lost > 0).then_some(Nanos(MS)),
+        by_loss: time,
+        by_rate: Some(time),
+        whole_again: Some(if lost > 0 { Nanos((lost + 1) * MS) } else { Nanos::ZERO }),
+        counts: Counts { sent: 4_000, lost, ..Counts::default() },
+    }
+}
+
+fn topology(measure: &FailoverMeasure, cell: &Cell, noise: &mut Noise) -> TopologyOutcome {
+    let (mut events, mut timeline) = (Vec::new(), Vec::new());
+    for fault in measure.faults_of(cell) {
+        let FaultKind::Topology(done) = fault.kind else { continue };
+        events.push(TopologyEvent {
+            fault: done,
+            at: fault.at,
+            up: way(done, noise),
+            down: way(done, noise),
+        });
+        let mut said = |after_ms: u64, router: &str, source: Source, text: String| {
+            timeline.push(Entry {
+                at: Nanos(fault.at.0 + after_ms * MS),
+                router: router.to_owned(),
+                source,
+                text,
+            });
+        };
+        said(0, "", Source::Fault, done.event().to_string());
+        let state = if done.mends() { "up" } else { "down" };
+        said(1, "p1", Source::Kernel, format!("interface pe2: {state}"));
+        said(2, "p1", Source::Daemon("ospfd".to_owned()), format!("interface pe2 is {state}"));
+    }
+    TopologyOutcome { interval: Nanos(MS), late: Nanos(90_000), events, timeline, problem: None }
 }
 
 fn seen(c: &Course, keeps: bool, sip: bool, noise: &mut Noise) -> Seen {
@@ -315,7 +389,7 @@ fn fault_record(c: &Course, keeps: bool, sip: bool, noise: &mut Noise) -> FaultR
     FaultRecord {
         fault: c.fault,
         injected: Some(Nanos(c.injected)),
-        host: Some("host-a".to_owned()),
+        host: (!matches!(c.fault.kind, FaultKind::Topology(_))).then(|| "host-a".to_owned()),
         protected: true,
         discounted: c.discounted.clone(),
         detected: c.detected.map(Nanos),
@@ -505,7 +579,12 @@ fn plan(options: &Options) -> Plan {
         modes.push(("vm-snapshot".to_owned(), Some(FtMode::Snapshot { interval })));
         modes.push(("vm-colo".to_owned(), Some(FtMode::Colo)));
     }
-    let cells = modes.into_iter().map(|(name, mode)| cell(&base.cells[0], &name, mode, options));
+    let mut cells: Vec<Cell> =
+        modes.into_iter().map(|(name, mode)| cell(&base.cells[0], &name, mode, options)).collect();
+    if options.routed {
+        let routed = behind_routers(&cells[0]);
+        cells.push(routed);
+    }
     let mut measures: Vec<Measure> = base.measures.iter().take(2).cloned().collect();
     if options.failovers {
         let kind = MeasureKind::Failover(measure(options));
@@ -514,7 +593,7 @@ fn plan(options: &Options) -> Plan {
     Plan {
         name: "ft".to_owned(),
         description: "Does the service survive the failure of its host, and what does that cost?".to_owned(),
-        cells: cells.collect(),
+        cells,
         measures,
         study: options.sip.then_some(Study::VirtualizedIms),
         primary: None,
@@ -533,6 +612,14 @@ fn measure(options: &Options) -> FailoverMeasure {
         faults.push(fault(u64::from(options.faults) * BETWEEN, FaultKind::Kill(FaultTarget::Sut)));
         faults.sort_by_key(|f| f.at);
     }
+    if let Some(link) = "p1-pe2".parse::<Name>().ok().filter(|_| options.routed) {
+        for i in 1..=u64::from(options.faults) {
+            faults.push(fault(i * BETWEEN, FaultKind::Topology(TopologyFault::CutLink(link))));
+            let mended = FaultKind::Topology(TopologyFault::RestoreLink(link));
+            faults.push(fault(i * BETWEEN + 4_000 * MS, mended));
+        }
+        faults.sort_by_key(|f| f.at);
+    }
     FailoverMeasure {
         load: Load::LowestCapacity(Share(0.5)),
         arrivals: Arrivals::Poisson,
@@ -540,6 +627,17 @@ fn measure(options: &Options) -> FailoverMeasure {
         duration: Nanos(BETWEEN * u64::from(options.faults + 1)),
         delayed: Nanos::from_millis(100),
         faults,
+    }
+}
+
+/// The same with the study's VPN between client and service, compared with itself without it.
+fn behind_routers(native: &Cell) -> Cell {
+    let vpn = RoutedOptions { topology: Choice::MplsVpn(MplsVpn::default()), place: Place::default() };
+    Cell {
+        id: native.id.replace("bridge", "mpls-vpn"),
+        path: NetPath::new("mpls-vpn", PathKind::Routed(Box::new(vpn))),
+        baseline: Some(native.id.clone()),
+        ..native.clone()
     }
 }
 

@@ -39,6 +39,6 @@ pub use lab::{Isolation, Lab, LabOptions};
 pub use link::LinkProperties;
 pub use node::{Hypervisor, Node};
 pub use nodes::protected::unprotectable;
-pub use path::{Capture, CaptureCounts, CaptureSide, PathSwitch};
+pub use path::{Capture, CaptureCounts, CaptureSide, PathSwitch, RoutedSetup};
 pub use spec::{DiskSpec, NodeSpec, Slot, SutCpus, SutSpec, TestbedSpec, Together};
 pub use testbed::{Sut, Testbed};

@@ -15,7 +15,7 @@ use crate::error::{LabError, Result, While};
 use crate::fabric::Fabric;
 use crate::lab::Lab;
 use crate::node::Node;
-use crate::path::{self, Built, Cable, Capture, End, PathParts, PathSwitch, Placed, Site};
+use crate::path::{self, Built, Cable, Capture, End, PathParts, PathSwitch, Placed, RoutedSetup, Site};
 use crate::spec::{DiskSpec, NodeSpec, Slot, SutCpus, TestbedSpec, Together};
 
 /// How long it may take to take memory away from guests, which is written to a disk.
@@ -121,6 +121,11 @@ impl Testbed {
     #[must_use]
     pub fn path_facts(&self) -> BTreeMap<String, String> {
         self.parts.facts()
+    }
+
+    /// What the routers of its path are to be, and the node that holds them, where it has any.
+    pub fn routed(&mut self) -> Option<(&RoutedSetup, &mut Node)> {
+        self.parts.routed.as_ref().zip(self.between.first_mut())
     }
 
     /// What cuts and restores the path. While it exists, an Open vSwitch of the path goes on, so it should go

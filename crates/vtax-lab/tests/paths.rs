@@ -16,6 +16,8 @@ mod several;
 mod stage;
 #[path = "paths/target.rs"]
 mod target;
+#[path = "paths/topology.rs"]
+mod topology;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,6 +29,7 @@ use vtax_plan::model::{
 };
 use vtax_sys::require::{Need, need};
 use vtax_testkit::residue::Snapshot;
+use vtax_topology::blueprint::Needs;
 use vtax_units::{BitRate, Bytes, Nanos, Share};
 use vtax_vm::{Guest, GuestOptions};
 
@@ -58,6 +61,8 @@ fn main() {
         ("mtu mismatch", a_mismatch_of_mtus_is_felt),
         ("routed", routed::case),
         ("routed, IPv6", routed::ipv6),
+        ("routed, a fabric", topology::fabric),
+        ("routed, a ring", topology::ring),
         ("several systems under test", several::natives),
         ("two services", several::services),
         ("a cut path carries nothing until it is restored", a_cut_path_carries_nothing),
@@ -91,6 +96,14 @@ fn main() {
     }
     if wanted("target") {
         with_modules("target", &target::MODULES, target::case);
+    }
+    if wanted("routed, a VPN") && need(&[Need::Vm]) {
+        let started = Instant::now();
+        let needs = Needs { labels: true, vrfs: true, tunnels: true, routers: true };
+        let modules = needs.modules().into_iter().map(str::to_owned).collect();
+        let guest = Guest::prepare(&GuestOptions { modules, ..GuestOptions::of_user() });
+        within(Some(Arc::new(guest.expect("this host can prepare guests"))), topology::vpn);
+        println!("test routed, a VPN ... ok ({:.1} s)", started.elapsed().as_secs_f64());
     }
     println!("ok");
 }

@@ -20,6 +20,8 @@ pub struct Assumptions {
     pub service: Nanos,
     /// Start of a service in a VM.
     pub service_in_vm: Nanos,
+    /// Bringing routers up until they agree.
+    pub routers: Nanos,
     /// Protecting a guest: starting the second QEMU and copying the first one's memory.
     pub arm: Nanos,
     /// Capacity of a small web service, natively or in a container.
@@ -40,6 +42,7 @@ impl Assumptions {
         vm: Nanos::from_millis(2_000),
         service: Nanos::from_millis(50),
         service_in_vm: Nanos::from_millis(100),
+        routers: Nanos::from_millis(10_000),
         arm: Nanos::from_millis(1_000),
         capacity: Rate(20_000.0),
         capacity_in_vm: Rate(10_000.0),
@@ -50,6 +53,7 @@ impl Assumptions {
     /// VMs under software emulation.
     pub const TCG: Self = Self {
         vm: Nanos::from_millis(4_000),
+        routers: Nanos::from_millis(45_000),
         service_in_vm: Nanos::from_millis(500),
         capacity_in_vm: Rate(1_000.0),
         scenarios_in_vm: Rate(100.0),
@@ -60,9 +64,11 @@ impl Assumptions {
     pub(crate) fn build(&self, cell: &Cell) -> u64 {
         // A client that is a virtual machine boots beside the others, on CPUs that are busy already.
         let client = if cell.is_mounted() { self.vm.0 } else { 0 };
+        // On a host whose kernel has what they need they are as fast as with KVM; the plan can't know.
+        let routers = if cell.path.kind.routed().is_some() { self.routers.0 } else { 0 };
         // Several guests boot on the same CPUs, so that together they take about as long as one after the other.
         let suts = cell.environments().map(|environment| self.build_sut(&environment.kind));
-        client + suts.fold(0, u64::saturating_add)
+        client + routers + suts.fold(0, u64::saturating_add)
     }
 
     fn build_sut(&self, environment: &EnvironmentKind) -> u64 {

@@ -11,7 +11,7 @@ use vtax_units::Nanos;
 
 pub use self::requirement::{Installed, Requirement};
 pub use crate::assumptions::Assumptions;
-use crate::model::{Cell, EnvironmentKind, Load, Measure, MeasureKind, Plan, Protocol};
+use crate::model::{Cell, EnvironmentKind, Load, Measure, MeasureKind, NetPath, Plan, Protocol};
 
 /// How long a plan would take.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -98,6 +98,12 @@ pub struct Piece {
     pub what: String,
     /// How it is made.
     pub how: String,
+}
+
+/// What stands between the two ends of a path, in words.
+#[must_use]
+pub fn path_words(path: &NetPath) -> String {
+    path::describe(path)
 }
 
 /// Everything the plan's trials would build, each kind once.

@@ -12,6 +12,7 @@
 
 mod assumptions;
 mod cards;
+pub mod containerlab;
 #[macro_use]
 mod decode;
 mod describe;
@@ -51,6 +52,11 @@ const MAX_OVERRIDES: usize = 1_000;
 /// [`PlanErrors::Read`] and [`PlanErrors::TooLarge`] for the file, [`PlanErrors::Invalid`] with
 /// everything that is wrong in it.
 pub fn load(path: &Path, overrides: &[impl AsRef<str>]) -> Result<Plan, PlanErrors> {
+    parse(&path.to_string_lossy(), &read_file(path)?, overrides)
+}
+
+/// What is in a file, of at most [`MAX_PLAN_BYTES`].
+fn read_file(path: &Path) -> Result<Vec<u8>, PlanErrors> {
     let failed = |source| PlanErrors::Read { path: path.to_owned(), source };
     let mut bytes = Vec::new();
     File::open(path)
@@ -59,7 +65,7 @@ pub fn load(path: &Path, overrides: &[impl AsRef<str>]) -> Result<Plan, PlanErro
     if bytes.len() as u64 > MAX_PLAN_BYTES {
         return Err(PlanErrors::TooLarge { path: path.to_owned(), limit: MAX_PLAN_BYTES });
     }
-    parse(&path.to_string_lossy(), &bytes, overrides)
+    Ok(bytes)
 }
 
 /// Resolves a plan from memory; `name` is what error messages call it.

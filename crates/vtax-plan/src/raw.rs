@@ -8,6 +8,7 @@ mod ft;
 pub(crate) mod load;
 mod measures;
 mod path;
+mod routed;
 mod systems;
 
 use vtax_units::{Bytes, Nanos, Share};
@@ -17,6 +18,7 @@ pub(crate) use self::ft::*;
 pub(crate) use self::load::*;
 pub(crate) use self::measures::*;
 pub(crate) use self::path::*;
+pub(crate) use self::routed::*;
 pub(crate) use self::systems::*;
 use crate::decode::Many;
 pub(crate) use crate::family::desktop::raw::*;
@@ -48,7 +50,7 @@ raw! {
         /// How the service is hosted. A list of `native`, `container` and `vm`, each with options.
         required environments: Many<EnvironmentRaw>,
         /// The network between client and service: `direct`, `bridge`, `gigabit`, `ovs`, `sdn`,
-        /// `bridged`, `vm-vm`, `mininet` or `nic`.
+        /// `bridged`, `vm-vm`, `mininet`, `nic` or `routed`.
         default paths: Many<PathRaw> = "bridge",
         /// The software under test: `http`, `apache`, `nginx`, `sip`, `kamailio`, `redis`, `peer`, `disk`,
         /// `tgt`, `ganesha`, `samba`, `nfsd`, `lio`, `ftp`, `vsftpd`, `proftpd`, `tigervnc`, `x11vnc` or a `command` of your own. Without it, `peer` where the workload is a network test, and `disk` where it is `storage`.
@@ -192,6 +194,8 @@ kinds! {
         mininet: Mininet(MininetRaw),
         /// A real interface to a remote host, where the agent is started over ssh.
         nic: Nic(NicRaw),
+        /// Routers between client and service: FRR's.
+        routed: Routed(RoutedRaw),
     }
 
     /// The software under test.

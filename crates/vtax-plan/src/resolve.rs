@@ -7,6 +7,7 @@ mod matrix;
 mod measures;
 mod path;
 mod primary;
+mod routed;
 mod sut;
 mod systems;
 pub(crate) mod variants;

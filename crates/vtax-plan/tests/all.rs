@@ -1,6 +1,7 @@
 //! All tests of this crate in one program: linking one for each file takes longer than running them.
 
 mod cards;
+mod containerlab;
 mod desktop;
 mod docs;
 mod faults;
@@ -11,6 +12,7 @@ mod net;
 mod paths;
 mod plans;
 mod redis;
+mod routed;
 mod schema;
 mod sip;
 mod storage;

@@ -13,6 +13,8 @@ fn reference() -> String {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let families = vtax_plan::schema().to_string();
     let mut pages = page("docs/plan.md");
+    // Routed topologies are a kind of path with a page of its own.
+    pages.push_str(&page("docs/labs.md"));
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_stem().and_then(|n| n.to_str()).unwrap_or_default().to_owned();
@@ -42,8 +44,9 @@ const REST: [(&str, &str); 7] = [
 #[test]
 fn every_example_is_a_plan_or_part_of_one() {
     let (reference, readme) = (page("docs/plan.md"), page("README.md"));
+    let labs = page("docs/labs.md");
     assert!(examples(&reference).len() >= 8);
-    for example in examples(&reference).into_iter().chain(examples(&readme)) {
+    for example in examples(&reference).into_iter().chain(examples(&readme)).chain(examples(&labs)) {
         let mut text = match example.strip_prefix("ready: ") {
             Some(ready) => format!("services: {{command: {{run: [a], port: 1, ready: {}}}}}\n", ready.trim()),
             None => example.to_owned(),

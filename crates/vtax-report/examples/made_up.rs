@@ -8,7 +8,7 @@ use std::time::Instant;
 use vtax_report::write_all;
 use vtax_store::{RunDir, StoreError};
 
-const USAGE: &str = "usage: made_up http|sip|sip-large|storage|san|network|network-stacks|ft|ft-sip|ft-modes|ft-interval DIR [TARGET...]";
+const USAGE: &str = "usage: made_up http|sip|sip-large|storage|san|network|network-stacks|ft|ft-sip|ft-modes|ft-interval|ft-routed DIR [TARGET...]";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -50,6 +50,7 @@ fn create(kind: &str, path: &Path, targets: Vec<String>) -> Result<Option<RunDir
         "ft" => ft::create(path, &ft::Options::default())?,
         "ft-sip" => ft::create(path, &ft::Options { sip: true, ..Default::default() })?,
         "ft-modes" => ft::create(path, &ft::Options { every_mode: true, ..Default::default() })?,
+        "ft-routed" => ft::create(path, &ft::Options { routed: true, ..Default::default() })?,
         "ft-interval" => {
             let intervals_ms = vec![25, 50, 100, 200, 400];
             ft::create(path, &ft::Options { intervals_ms, failovers: false, ..Default::default() })?

@@ -8,6 +8,7 @@ use crate::general::{
     cpu::Cpu, latency::Latency, provenance::Origin, scalability::Sweeps, time::OverTime, trials::Trials,
     verdicts::Verdicts,
 };
+use crate::routed::Routed;
 
 /// Every chapter, in the order of tables and sheets. Sections of the page are ordered by their rank first.
 pub(crate) fn chapters() -> Vec<Box<dyn Chapter>> {
@@ -19,6 +20,7 @@ pub(crate) fn chapters() -> Vec<Box<dyn Chapter>> {
         Box::new(Ftp),
         Box::<Sip>::default(),
         Box::<FaultTolerance>::default(),
+        Box::new(Routed),
         Box::new(Network),
         Box::new(Storage),
         Box::new(Desktop),

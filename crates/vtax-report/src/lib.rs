@@ -23,6 +23,7 @@ mod markup;
 mod metric;
 mod plot;
 mod report;
+mod routed;
 mod rows;
 mod sheet;
 mod shell;

@@ -52,6 +52,29 @@ fn everything_has_its_place() {
     assert!(failovers.lines().all(|l| l.chars().count() <= 100), "{failovers}");
 }
 
+#[test]
+fn a_path_through_routers_has_its_picture_and_its_times() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, _, page) = make(dir.path(), &Options { routed: true, ..Options::default() });
+    for part in ["convergence", "timeline", "topologies", "bring-up"] {
+        assert_eq!(page.matches(&format!(" id=\"routed-{part}\"")).count(), 1, "{part}");
+    }
+    assert_eq!(page.matches("<svg").count(), page.matches("<desc>").count());
+    assert!(page.contains(">pe1</text>") && page.contains("17 80") && page.contains("interface pe2: down"));
+    let rows = csv(&run, "convergence.csv");
+    let (event, loss, rate) =
+        (column(&rows, "event"), column(&rows, "by_loss_ns"), column(&rows, "by_rate_ns"));
+    // Of each trial two cuts and two ends of them, both ways.
+    assert!(rows.len() > 8 && (rows.len() - 1).is_multiple_of(8), "{}", rows.len());
+    for row in &rows[1..] {
+        assert_eq!(row[loss], row[rate]);
+        assert_eq!(row[loss] == "0", row[event].starts_with("restore: "), "{row:?}");
+    }
+    assert_eq!(csv(&run, "timeline.csv").len() - 1, (rows.len() - 1) / 8 * 12);
+    let other = tempfile::tempdir().unwrap();
+    assert!(!make(other.path(), &Options::default()).2.contains("routed-convergence"));
+}
+
 /// A figure of a virtual machine without its accelerator would be taken for what hardware costs.
 #[test]
 fn every_guest_names_its_accelerator() {

@@ -7,9 +7,10 @@ use std::time::Instant;
 
 use vtax_agent::message::{NodeFacts, ServiceReady};
 use vtax_lab::{Lab, LabOptions};
-use vtax_plan::model::{Budget, Cell, Environment, EnvironmentKind, Plan};
+use vtax_plan::model::{Budget, Cell, Environment, EnvironmentKind, FaultKind, Plan};
 use vtax_probe::others::Others;
 use vtax_probe::{Probe, Scope};
+use vtax_router::Raised;
 use vtax_store::provenance::{self, AcceleratorFacts, ProgramFacts};
 use vtax_store::record::TrialRecord;
 use vtax_store::{Provenance, TrialWriter};
@@ -25,6 +26,7 @@ use crate::order::Order;
 use crate::provision::Provisions;
 use crate::quiesce::Quiesce;
 use crate::runner::Executor;
+use crate::standing::{Standing, StandingError};
 use crate::stop::Stop;
 use crate::trial::{Setting, Trial};
 
@@ -95,6 +97,15 @@ impl LabExecutor {
         self.others = others.map(Arc::new);
     }
 
+    /// The testbed of a cell to work in by hand, without its service, and what there is to say about its routers.
+    ///
+    /// # Errors
+    ///
+    /// Where something is refused or missing; what was built until then is taken down.
+    pub fn stand(&mut self, plan: &Plan, cell: &Cell) -> Result<(Standing, Option<Raised>), StandingError> {
+        Standing::of_cell(&mut self.lab, plan, cell)
+    }
+
     /// Why this cell can't be measured on this host, with the way out; `None` where it can.
     pub fn obstacle(&mut self, cell: &Cell) -> Option<String> {
         if let Some(missing) = vtax_service::missing_beside(&cell.service, Cache::of_user().dir()) {
@@ -116,7 +127,9 @@ impl LabExecutor {
             return Some(why);
         }
         if let Some(obstacle) = self.lab.path_obstacle(&cell.path) {
-            return Some(obstacle);
+            // Routers may need a guest, and what keeps that away is known here.
+            let why = cell.path.kind.routed().and(self.guests.missing.as_ref());
+            return Some(why.map_or_else(|| obstacle.clone(), |why| format!("{obstacle}; guests: {why}")));
         }
         if let Some(missing) = vtax_service::missing_to_mount(&cell.service).filter(|_| cell.is_mounted()) {
             return Some(format!("to mount what {} has: {missing}", cell.service.name));
@@ -228,7 +241,12 @@ fn skipped(plan: &Plan) -> Vec<String> {
         for cell in &plan.cells {
             let name = &cell.environment.name;
             for fault in &failover.faults {
-                if let Some(why) = fault.kind.misfit(&cell.environment.kind) {
+                if let Some(why) = fault.kind.misfit_of(cell) {
+                    // What is done to routers depends on the path alone.
+                    let name = match fault.kind {
+                        FaultKind::Topology(_) => &cell.path.name,
+                        _ => name,
+                    };
                     notes.insert(format!(
                         "{}: `{}` is skipped in {name}: {why}",
                         measure.name,

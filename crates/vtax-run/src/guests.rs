@@ -68,7 +68,9 @@ impl Guests {
         observer: &dyn Observer,
     ) -> Self {
         let is_guest = |cell: &&Cell| {
-            cell.environments().any(|e| matches!(e.kind, EnvironmentKind::Vm(_))) || cell.has_client_vm()
+            cell.environments().any(|e| matches!(e.kind, EnvironmentKind::Vm(_)))
+                || cell.has_client_vm()
+                || cell.path.kind.routed().is_some_and(vtax_lab::path::needs_guest)
         };
         if !plan.cells.iter().any(|cell| is_guest(&cell)) {
             return Self::default();

@@ -56,6 +56,8 @@ pub(crate) struct Site<'a> {
     pub(crate) client: &'a Client,
     /// The agent of the system under test.
     pub(crate) sut: &'a Client,
+    /// The agent of the node that holds the path's routers, where it has any.
+    pub(crate) routers: Option<&'a Client>,
     pub(crate) testbed: &'a mut Testbed,
     pub(crate) probes: &'a mut Probes,
     /// Where the service listens.

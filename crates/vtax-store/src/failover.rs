@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use vtax_load::storage::StorageResult;
 use vtax_load::{LatencyHistogram, LoadResult};
-use vtax_plan::model::Fault;
+use vtax_plan::model::{Fault, TopologyFault};
+use vtax_topology::convergence::Convergence;
+use vtax_topology::timeline::Entry;
 use vtax_units::{Nanos, Rate};
 
 use crate::ims::ImsOutcome;
@@ -36,6 +38,38 @@ pub struct FailoverOutcome {
     pub unprotected: Vec<Spell>,
     /// When nobody ran the system under test: from what ended it until clients were answered again.
     pub down: Vec<Spell>,
+    /// What probes between the edges of the path's routers found, where it has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<Box<TopologyOutcome>>,
+}
+
+/// How a topology's data plane took what was done to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TopologyOutcome {
+    /// Time between two probes each way.
+    pub interval: Nanos,
+    /// How late a probe was sent at most.
+    pub late: Nanos,
+    /// What was done, in order of time.
+    pub events: Vec<TopologyEvent>,
+    /// What routers said and did, in order of time from the start of the recorded load; what was before is at 0.
+    pub timeline: Vec<Entry>,
+    /// Why there is none of this, where probes could not be sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// One thing that was done to a topology.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TopologyEvent {
+    /// What.
+    pub fault: TopologyFault,
+    /// When, from the start of the recorded load.
+    pub at: Nanos,
+    /// What became of probes from the client's edge to the service's, until the next event.
+    pub up: Convergence,
+    /// The same back.
+    pub down: Convergence,
 }
 
 /// A failure that the plan did not ask for.

@@ -47,6 +47,28 @@ pub fn open(index: u32, buffer: usize) -> Result<OwnedFd> {
     Ok(socket)
 }
 
+/// Has a socket send and receive by way of this interface only: where that is a VRF's, by its table.
+///
+/// # Errors
+///
+/// Without `CAP_NET_RAW`, or where there is no such interface.
+pub fn bind_to_interface(socket: BorrowedFd<'_>, name: &str) -> Result<()> {
+    // SAFETY: the kernel reads as many bytes of the name as it is told, and the name lives through the call.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_BINDTODEVICE,
+            name.as_ptr().cast(),
+            name.len() as libc::socklen_t,
+        )
+    };
+    if done < 0 {
+        return Err(io::Error::last_os_error()).context("bind a socket to interface", name);
+    }
+    Ok(())
+}
+
 /// Packets for which there was no room since the last call.
 ///
 /// # Errors

@@ -30,6 +30,8 @@ fn main() {
             optional_features_work_or_are_said_to_be_missing();
             refusals_name_the_request();
             a_group_goes_at_once();
+            a_silenced_end_sends_nothing_and_is_told_nothing();
+            changes_are_heard();
             frames_are_heard_where_they_pass();
             offloads_are_what_they_were_set_to();
             if !options.user_namespace {
@@ -188,6 +190,77 @@ fn optional_features_work_or_are_said_to_be_missing() {
         Err(e) => panic!("{e:?}"),
     }
     netlink.send(nl::delete_link("d0")).unwrap();
+    match netlink.send(nl::create_vrf("red", 100)) {
+        Ok(()) => {
+            let vrf = netlink.link("red").unwrap();
+            assert_eq!(vrf.kind, "vrf");
+            netlink.send_all([cable("d0", "d9"), nl::set_vrf("d0", vrf.index)]).unwrap();
+            assert_eq!(netlink.link("d0").unwrap().switch, Some(vrf.index));
+            netlink.send_all([nl::delete_link("d0"), nl::delete_link("red")]).unwrap();
+        }
+        Err(e @ SysError::NoFeature { .. }) => println!("VRF: {e}"),
+        Err(e) => panic!("{e:?}"),
+    }
+    let [local, remote] = [1, 2].map(|last| Ipv4Addr::new(192, 0, 2, last));
+    let lo = netlink.link("lo").unwrap().index;
+    match netlink.send(nl::create_gre("gre9", local, remote, lo)) {
+        Ok(()) => netlink.send(nl::delete_link("gre9")).unwrap(),
+        Err(e @ SysError::NoFeature { .. }) => println!("GRE: {e}"),
+        Err(e) => panic!("{e:?}"),
+    }
+}
+
+/// Packets that `b` was given while `a`, at the other end of its cable, sent some.
+fn given(a: &NetNs, b: &NetNs) -> u64 {
+    let count = || Netlink::open_in(b).unwrap().link("eth0").unwrap().stats.received_packets;
+    let before = count();
+    a.run(|| {
+        let socket = std::net::UdpSocket::bind("10.0.0.1:0").unwrap();
+        socket.set_broadcast(true).unwrap();
+        for _ in 0..20 {
+            // Where the interface drops it at once, the kernel may say so.
+            let _ = socket.send_to(b"x", "10.0.0.255:9");
+        }
+        Ok(())
+    })
+    .unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    count() - before
+}
+
+fn a_silenced_end_sends_nothing_and_is_told_nothing() {
+    let (a, b) = (NetNs::create().unwrap(), NetNs::create().unwrap());
+    let veth = Veth { ends: [end("eth0", 1, Some(&a)), end("eth0", 2, Some(&b))], near_up: false, mtu: 1500 };
+    Netlink::open().unwrap().send(nl::create_veth(&veth)).unwrap();
+    for (namespace, last) in [(&a, 1), (&b, 2)] {
+        let mut netlink = Netlink::open_in(namespace).unwrap();
+        let index = netlink.link("eth0").unwrap().index;
+        let address = IpAddr::V4(Ipv4Addr::new(10, 0, 0, last));
+        netlink.send_all([nl::set_up("eth0"), nl::add_address(index, address, 24)]).unwrap();
+    }
+    assert!(given(&a, &b) >= 10);
+    let mut netlink = Netlink::open_in(&a).unwrap();
+    let index = netlink.link("eth0").unwrap().index;
+    netlink.send(nl::add_black_hole(index)).unwrap();
+    assert_eq!(given(&a, &b), 0);
+    let [one, other] = [&a, &b].map(|n| Netlink::open_in(n).unwrap().link("eth0").unwrap());
+    assert!(one.running && other.running, "neither end sees it");
+    netlink.send(nl::delete_root_qdisc(index)).unwrap();
+    assert!(given(&a, &b) >= 10);
+}
+
+fn changes_are_heard() {
+    let space = NetNs::create().unwrap();
+    let mut news = space.run(nl::News::open).unwrap();
+    let mut netlink = Netlink::open_in(&space).unwrap();
+    let lo = netlink.link("lo").unwrap().index;
+    let network = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 0));
+    netlink.send_all([nl::set_up("lo"), nl::add_route(network, 24, None, Some(lo))]).unwrap();
+    let mut heard = Vec::new();
+    news.take(|words| heard.push(words)).unwrap();
+    assert!(heard.iter().any(|words| words == "interface lo: up"), "{heard:?}");
+    let route = format!("route 192.0.2.0/24 by interface {lo}: set");
+    assert!(heard.contains(&route), "{heard:?}");
 }
 
 fn refusals_name_the_request() {

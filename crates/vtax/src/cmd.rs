@@ -7,6 +7,7 @@ mod chosen;
 mod compare;
 mod doctor;
 mod heartbeat;
+mod lab;
 mod load;
 mod report;
 mod run;
@@ -47,6 +48,7 @@ pub(crate) enum Command {
     Doctor(doctor::Args),
     Setup(setup::Args),
     Load(load::Args),
+    Lab(lab::Args),
     Schema(schema::Args),
     Service(service::Args),
     #[command(hide = true)]
@@ -66,6 +68,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
         Command::Doctor(args) => doctor::run(args),
         Command::Setup(args) => setup::run(args),
         Command::Load(args) => load::run(args),
+        Command::Lab(args) => lab::run(args),
         Command::Schema(args) => schema::run(args),
         Command::Service(args) => service::run(args),
         Command::Agent(args) => agent::run(args),

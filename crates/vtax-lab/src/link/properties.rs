@@ -3,23 +3,13 @@
 use std::time::Duration;
 
 use vtax_plan::model::NetPath;
-use vtax_sys::netlink::Tbf;
+use vtax_sys::netlink::{ETHERNET_HEADER, Tbf, WIRE_ONLY};
 use vtax_units::BitRate;
 
-/// Preamble, start of frame, checksum and gap: bytes on the wire that an interface doesn't count
-/// (IEEE 802.3, clauses 3 and 4).
-const WIRE_ONLY: f64 = 24.0;
-/// Ethernet header, which it does count.
-const HEADER: f64 = 14.0;
 /// Headers of IPv4 and TCP with timestamps.
 const IP_AND_TCP: f64 = 20.0 + 32.0;
 /// Headers of IPv4 and UDP.
 const IP_AND_UDP: f64 = 20.0 + 8.0;
-/// Bytes that may leave at once, as time at the full rate. At 1 Gbit/s this is 128 KiB: a quarter
-/// of it loses 10 % of TCP's goodput, as one 64 KiB segment no longer fits.
-const BURST: Duration = Duration::from_micros(1065);
-/// The longest a frame waits before frames are dropped, as on a switch port with a small buffer.
-const QUEUE: Duration = Duration::from_millis(10);
 
 /// How a link behaves, the same in both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,17 +63,13 @@ impl LinkProperties {
 
     fn payload_rate(&self, headers: f64) -> Option<f64> {
         let mtu = f64::from(self.mtu);
-        Some(self.rate?.0 as f64 * (mtu - headers) / (mtu + HEADER + WIRE_ONLY))
+        Some(self.rate?.0 as f64 * (mtu - headers) / (mtu + ETHERNET_HEADER + WIRE_ONLY))
     }
 
     /// The token bucket that gives full-size frames the rate they would have on the wire.
     #[must_use]
     pub fn tbf(&self) -> Option<Tbf> {
-        let wire_bytes = self.rate?.0 as f64 / 8.0;
-        let frame = f64::from(self.mtu) + HEADER;
-        let rate = wire_bytes * frame / (frame + WIRE_ONLY);
-        let burst = (rate * BURST.as_secs_f64()).max(2.0 * frame);
-        Some(Tbf { rate_bytes: rate as u64, burst_bytes: burst as u32, latency: self.queue.unwrap_or(QUEUE) })
+        Some(Tbf::of_wire(self.rate?, self.mtu, self.queue))
     }
 }
 

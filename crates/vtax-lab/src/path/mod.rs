@@ -14,6 +14,7 @@ mod ovs;
 mod packages;
 mod parts;
 mod path_builder;
+mod routed;
 mod routers;
 mod sdn;
 mod site;
@@ -31,9 +32,10 @@ pub(crate) use counters::End;
 pub use counters::EndCounters;
 pub(crate) use cut::Cable;
 pub use cut::PathSwitch;
-pub use packages::{PathPackage, checks, packages};
+pub use packages::{PathPackage, checks, lab_packages, packages};
 pub(crate) use parts::PathParts;
 use path_builder::PathBuilder;
+pub use routed::{RoutedSetup, needs_guest};
 pub(crate) use site::{Built, Placed, Site};
 
 /// The builder of a kind of path.
@@ -47,6 +49,7 @@ fn builder(kind: &PathKind) -> Box<dyn PathBuilder + '_> {
         PathKind::VmVm(switch) => Box::new(vm_vm::VmVm(*switch)),
         PathKind::Mininet(switch) => Box::new(mininet::Mininet(*switch)),
         PathKind::Nic(options) => Box::new(nic::Nic(options)),
+        PathKind::Routed(options) => Box::new(routed::Routed(options)),
     }
 }
 

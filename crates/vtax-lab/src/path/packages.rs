@@ -2,6 +2,7 @@
 
 use vtax_plan::model::{Controller, MininetSwitch, OvsOptions};
 use vtax_sys::check::Check;
+use vtax_topology::blueprint::Needs;
 
 use crate::program::Program;
 use crate::{mininet, ovs};
@@ -32,6 +33,13 @@ pub fn packages() -> Vec<PathPackage> {
     ]
 }
 
+/// The packages of routed labs.
+#[must_use]
+pub fn lab_packages() -> Vec<PathPackage> {
+    // Its daemons are in no directory of programs; its tool is.
+    vec![PathPackage { name: vtax_router::PACKAGE, program: "vtysh", unit: Some("frr.service") }]
+}
+
 /// What paths can be built of here, for `vtax doctor`.
 #[must_use]
 pub fn checks() -> Vec<Check> {
@@ -56,5 +64,22 @@ pub fn checks() -> Vec<Check> {
         point("path sdn (os-ken)", "installed", ovs::controller_obstacle(Controller::OsKen)),
         point("path mininet", "installed", mininet::obstacle(MininetSwitch::LinuxBridge)),
         point("path nic", "ssh is installed", ssh.find().err().map(|e| e.to_string())),
+        routers(),
     ]
+}
+
+/// Whether routers can be had, and where those of an MPLS VPN would run.
+fn routers() -> Check {
+    if !vtax_router::installed() {
+        return Check::missing("path routed", "FRR is not installed", "vtax setup --labs");
+    }
+    let vpn = Needs { labels: true, vrfs: true, tunnels: true, routers: true };
+    match vtax_router::obstacle(vpn) {
+        None => Check::ok("path routed", "FRR, and a kernel with MPLS and VRF"),
+        Some(reason) => Check::degraded(
+            "path routed",
+            format!("FRR; topologies with MPLS or VRF run in a guest: {reason}"),
+            "sudo modprobe -a mpls_router mpls_iptunnel vrf ip_gre",
+        ),
+    }
 }

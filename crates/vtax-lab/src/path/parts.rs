@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::routed::RoutedSetup;
 use crate::link::{self, LinkEmulator};
 use crate::mininet::Network;
 use crate::ovs::Ovs;
@@ -13,6 +14,8 @@ pub(crate) struct PathParts {
     pub(crate) emulator: Option<LinkEmulator>,
     pub(crate) ovs: Option<Arc<Ovs>>,
     pub(crate) mininet: Option<Network>,
+    /// What its routers are to be.
+    pub(crate) routed: Option<RoutedSetup>,
     facts: BTreeMap<String, String>,
 }
 

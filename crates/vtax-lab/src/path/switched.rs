@@ -41,12 +41,18 @@ impl Switches {
         Self { near, far: None, ovs: None, unlimited_far: false, guest_client: false }
     }
 
-    fn far(&mut self) -> &mut Switch {
+    pub(super) fn far(&mut self) -> &mut Switch {
         self.far.as_mut().unwrap_or(&mut self.near)
     }
 
+    /// Has all of them forward from now on.
+    pub(super) fn start(&self, fabric: &mut Fabric) -> Result<()> {
+        fabric.start(&self.near)?;
+        self.far.iter().try_for_each(|far| fabric.start(far))
+    }
+
     /// Puts a link emulator in front of the switches, with a switch of its own for the client.
-    fn emulate(
+    pub(super) fn emulate(
         &mut self,
         fabric: &mut Fabric,
         emulation: Emulation,
@@ -92,10 +98,7 @@ pub(super) fn build(
         }
         suts.push(plug_sut(site, number, (&mut fabric, switches.far()), far)?);
     }
-    fabric.start(&switches.near)?;
-    if let Some(far) = &switches.far {
-        fabric.start(far)?;
-    }
+    switches.start(&mut fabric)?;
     Ok(Built {
         client: client.node,
         client_end: Some(client.end),
@@ -132,15 +135,15 @@ fn await_turn(order: StartOrder, before: &Placed) -> Result<()> {
 }
 
 /// The client's side of the path.
-struct Client {
-    node: Node,
+pub(super) struct Client {
+    pub(super) node: Node,
     routers: Vec<Node>,
-    end: End,
+    pub(super) end: End,
     /// The port of the near switch that leads to it.
-    port: String,
+    pub(super) port: String,
 }
 
-fn plug_client(
+pub(super) fn plug_client(
     site: &mut Site<'_>,
     fabric: &mut Fabric,
     switches: &mut Switches,
@@ -166,7 +169,7 @@ fn plug_client(
     }
 }
 
-fn plug_sut(
+pub(super) fn plug_sut(
     site: &mut Site<'_>,
     number: usize,
     (fabric, switch): (&mut Fabric, &mut Switch),

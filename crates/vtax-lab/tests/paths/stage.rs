@@ -18,6 +18,7 @@ use vtax_load::{ArrivalProcess, LoadSpec, NetworkAnswer, Step};
 use vtax_plan::model::{
     Budget, CommandService, Environment, EnvironmentKind, NetPath, Ready, Service, ServiceKind,
 };
+use vtax_router::Raised;
 use vtax_sys::Ended;
 use vtax_sys::controller::ControllerOptions;
 use vtax_units::{BitRate, Bytes, Nanos, Rate};
@@ -78,9 +79,11 @@ pub(crate) struct Stage {
     /// Where their services listen.
     pub(crate) targets: Vec<SocketAddr>,
     /// Agents of the routers.
-    _between: Vec<Client>,
+    pub(crate) between: Vec<Client>,
     /// What each system under test says of its network cards.
     pub(crate) cards: Vec<Vec<CardFacts>>,
+    /// What was said where the path's routers were brought up.
+    pub(crate) raised: Option<Raised>,
     /// Which system under test is measured.
     pub(crate) aim: usize,
 }
@@ -139,6 +142,11 @@ impl Stage {
         greet(&client, &testbed.client);
         between.iter().zip(&testbed.between).for_each(|(agent, node)| drop(greet(agent, node)));
         let cards = suts.iter().zip(&testbed.suts).map(|(agent, sut)| greet(agent, &sut.node)).collect();
+        let raised = testbed.routed().map(|(setup, _)| {
+            let (blueprint, doors) = (setup.blueprint.clone(), setup.doors.clone());
+            let raised = between[0].raise_topology(blueprint, doors, setup.patience);
+            raised.unwrap_or_else(|e| panic!("{}", vtax_sys::chain(&e)))
+        });
         let start = |(agent, sut): (&Client, &Sut)| {
             let service = service(&sut.node);
             let place = (sut.service_address, &Provisioning::default());
@@ -146,7 +154,7 @@ impl Stage {
             ready.unwrap_or_else(|e| panic!("{}: {}", sut.node.name(), vtax_sys::chain(&e))).address
         };
         let targets = suts.iter().zip(&testbed.suts).map(start).collect();
-        Self { testbed, client, suts, targets, _between: between, cards, aim: 0 }
+        Self { testbed, client, suts, targets, between, cards, raised, aim: 0 }
     }
 
     fn run(

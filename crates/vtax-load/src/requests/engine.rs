@@ -70,7 +70,10 @@ pub(crate) fn run_together<D: Fn(usize) -> P, P: Dialogue>(
         }
         ready.push((*cpu, Crew::new(lanes)));
     }
-    let found = drive::launch("load", ready, first.control, Crew::run)?;
+    let controls: Vec<&Control> = parts.iter().map(|part| part.control).collect();
+    // A thread that fails ends all parts, as all of them wait for it.
+    let run = |crew: Crew<'_, P>| crew.run().inspect_err(|_| controls.iter().for_each(|each| each.cancel()));
+    let found = drive::launch("load", ready, first.control, run)?;
     let mut of_parts: Vec<Vec<Finding>> = parts.iter().map(|_| Vec::with_capacity(cpus.len())).collect();
     for crew in found {
         of_parts.iter_mut().zip(crew).for_each(|(own, finding)| own.push(finding));

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use vtax_topology::RoutedOptions;
+use vtax_topology::options::{Backdoor, Choice, Place};
 use vtax_units::Nanos;
 
 use super::requirement::Requirement;
@@ -30,6 +32,13 @@ pub(super) fn require(path: &NetPath, needed: &mut BTreeSet<Requirement>) {
         }
         PathKind::Nic(_) => {
             needed.insert(Requirement::Ssh);
+        }
+        PathKind::Routed(options) => {
+            needed.insert(Requirement::Routers);
+            match options.place {
+                Place::Host => {}
+                Place::Auto | Place::Guest => needed.extend([Requirement::Vm, Requirement::Kvm]),
+            }
         }
         _ => {}
     }
@@ -62,6 +71,7 @@ pub(super) fn describe(path: &NetPath) -> String {
         PathKind::Mininet(MininetSwitch::LinuxBridge) => "Mininet with a Linux bridge".to_owned(),
         PathKind::Mininet(MininetSwitch::OvsUser) => "Mininet with Open vSwitch in user space".to_owned(),
         PathKind::Nic(nic) => format!("network to {} (agent by ssh {})", nic.address, nic.host),
+        PathKind::Routed(options) => routed(options),
     };
     let mut add = |part: String| {
         text.push_str(", ");
@@ -92,6 +102,51 @@ pub(super) fn describe(path: &NetPath) -> String {
         add("no offloads".to_owned());
     }
     text
+}
+
+fn routed(options: &RoutedOptions) -> String {
+    let topology = match &options.topology {
+        Choice::MplsVpn(vpn) => {
+            let backdoor = match vpn.backdoor {
+                Backdoor::ShamLink => "a backdoor that the VPN is preferred to",
+                Backdoor::Plain => "a backdoor that is always preferred",
+                Backdoor::None => "no backdoor",
+            };
+            let (client, sut) = (vpn.client.router(), vpn.sut.router());
+            let mut text = format!(
+                "MPLS VPN with {} in the core, {backdoor}, from {client} to {sut}",
+                many(vpn.core, "P router")
+            );
+            if vpn.customers > 1 {
+                text.push_str(&format!(", {}", many(vpn.customers, "customer")));
+            }
+            if vpn.routes > 0 {
+                text.push_str(&format!(", {} more", many(vpn.routes, "route")));
+            }
+            with_bfd(text, vpn.bfd)
+        }
+        Choice::LeafSpine(fabric) => {
+            let (leaves, spines) = (fabric.leaves, many(fabric.spines, "spine"));
+            with_bfd(format!("fabric of {leaves} leaves and {spines}"), fabric.bfd)
+        }
+        Choice::Custom(written) => {
+            let (routers, links) = (written.routers.len() as u32, written.links.len() as u32);
+            with_bfd(format!("{} and {}", many(routers, "router"), many(links, "link")), written.bfd)
+        }
+    };
+    match options.place {
+        Place::Auto => topology,
+        Place::Host => format!("{topology}, on the host"),
+        Place::Guest => format!("{topology}, in a guest of their own"),
+    }
+}
+
+fn many(count: u32, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+fn with_bfd(text: String, bfd: bool) -> String {
+    if bfd { format!("{text}, watched by BFD") } else { text }
 }
 
 fn controller(options: &SdnOptions) -> &'static str {

@@ -33,6 +33,8 @@ pub enum Requirement {
     Mininet,
     /// An ssh client, and root for the host's own network.
     Ssh,
+    /// FRR, and for some topologies a kernel with MPLS and VRF, else a guest.
+    Routers,
     /// A service that isn't part of vtax; serialised as its word.
     #[serde(untagged)]
     Service(Installed),
@@ -82,6 +84,9 @@ impl Requirement {
             Self::Testcontroller => "ovs-testcontroller: package openvswitch-testcontroller",
             Self::OsKen => "os-ken: package python3-os-ken",
             Self::Mininet => "Mininet: root, and package mininet",
+            Self::Routers => {
+                "routers: package frr; where this kernel lacks MPLS or VRF and they are needed, a guest"
+            }
             Self::Ssh => "a remote host: root, ssh, and a key that needs no password",
         };
         Cow::Borrowed(text)

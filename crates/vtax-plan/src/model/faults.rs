@@ -1,6 +1,10 @@
 //! What is broken on purpose, and the measure during which it is.
 
 use serde::{Deserialize, Serialize};
+use vtax_topology::builtin::topology;
+use vtax_topology::event::Event;
+use vtax_topology::frr::Daemon;
+use vtax_topology::{Blueprint, Name};
 use vtax_units::Nanos;
 
 use super::cell::Cell;
@@ -35,6 +39,71 @@ pub enum FaultKind {
     Fail(FaultTarget),
     /// A new one takes the place of what has failed. That has to be filled, beside the load.
     Replace(FaultTarget),
+    /// Something is done to the routers of a path of kind `routed`.
+    Topology(TopologyFault),
+}
+
+/// What is done to a topology.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TopologyFault {
+    /// A link's cable is pulled.
+    CutLink(Name),
+    /// A link loses packets in one direction.
+    LossyLink(LossyLink),
+    /// A router is switched off.
+    KillRouter(Name),
+    /// A routing daemon ends.
+    StopDaemon(StopDaemon),
+    /// A link is whole again.
+    RestoreLink(Name),
+    /// A router, or what was stopped at it, runs again.
+    RestoreRouter(Name),
+}
+
+/// A link that loses packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LossyLink {
+    /// The link.
+    pub link: Name,
+    /// The router whose packets are lost; `None`: the link's first.
+    pub from: Option<Name>,
+    /// How many of a million are lost.
+    pub of_a_million: u32,
+}
+
+/// A daemon of a router's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StopDaemon {
+    /// The router.
+    pub router: Name,
+    /// The daemon.
+    pub daemon: Daemon,
+}
+
+impl TopologyFault {
+    /// As whoever does it is told.
+    #[must_use]
+    pub fn event(self) -> Event {
+        match self {
+            Self::CutLink(link) => Event::Cut { link: link.to_string() },
+            Self::LossyLink(LossyLink { link, from, of_a_million }) => {
+                Event::Lossy { link: link.to_string(), from: from.map(|from| from.to_string()), of_a_million }
+            }
+            Self::KillRouter(router) => Event::Kill { router: router.to_string() },
+            Self::StopDaemon(StopDaemon { router, daemon }) => {
+                Event::Stop { router: router.to_string(), daemon }
+            }
+            Self::RestoreLink(link) => Event::RestoreLink { link: link.to_string() },
+            Self::RestoreRouter(router) => Event::RestoreRouter { router: router.to_string() },
+        }
+    }
+
+    /// Whether it mends what another broke.
+    #[must_use]
+    pub const fn mends(self) -> bool {
+        matches!(self, Self::RestoreLink(_) | Self::RestoreRouter(_))
+    }
 }
 
 /// What a fault happens to.
@@ -80,6 +149,9 @@ impl FaultKind {
     /// As in a plan: `kill: primary-host`.
     #[must_use]
     pub fn words(self) -> String {
+        if let Self::Topology(fault) = self {
+            return fault.event().to_string();
+        }
         let (action, target) = self.parts();
         format!("{action}: {}", target.word())
     }
@@ -95,13 +167,24 @@ impl FaultKind {
             Self::Failover(target) => ("failover", target),
             Self::Fail(target) => ("fail", target),
             Self::Replace(target) => ("replace", target),
+            // Of what its name says more than a word could, the path is what it happens to.
+            Self::Topology(_) => ("topology", FaultTarget::Path),
         }
     }
 
     /// Whether it mends what another broke.
     #[must_use]
     pub const fn mends(self) -> bool {
-        matches!(self, Self::Restore(_))
+        match self {
+            Self::Restore(_) => true,
+            Self::Topology(fault) => fault.mends(),
+            Self::Kill(_)
+            | Self::Hang(_)
+            | Self::Cut(_)
+            | Self::Failover(_)
+            | Self::Fail(_)
+            | Self::Replace(_) => false,
+        }
     }
 
     /// Whether it goes on while other things may break.
@@ -146,6 +229,20 @@ impl FaultKind {
     }
 }
 
+impl FaultKind {
+    /// Why this can't happen in a cell; `None` where it can.
+    #[must_use]
+    pub fn misfit_of(self, cell: &Cell) -> Option<String> {
+        match (self, cell.path.kind.routed()) {
+            (Self::Topology(fault), Some(routed)) => {
+                fault.event().misfit(&Blueprint::outline(&topology(&routed.topology)))
+            }
+            (Self::Topology(_), None) => Some("only a path of kind `routed` has routers".to_owned()),
+            (kind, _) => kind.misfit(&cell.environment.kind).map(str::to_owned),
+        }
+    }
+}
+
 /// A fixed load during which faults happen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FailoverMeasure {
@@ -166,7 +263,7 @@ pub struct FailoverMeasure {
 impl FailoverMeasure {
     /// The faults that can happen in a cell. Without any that breaks something, the cell isn't measured.
     pub fn faults_of<'a>(&'a self, cell: &'a Cell) -> impl Iterator<Item = &'a Fault> {
-        self.faults.iter().filter(|fault| fault.kind.misfit(&cell.environment.kind).is_none())
+        self.faults.iter().filter(|fault| fault.kind.misfit_of(cell).is_none())
     }
 
     /// Whether anything is broken in this cell.

@@ -1,6 +1,7 @@
 //! The network between client and system under test.
 
 use serde::{Deserialize, Serialize};
+use vtax_topology::RoutedOptions;
 use vtax_units::{BitRate, Nanos, Share};
 
 use super::environment::EnvironmentKind;
@@ -103,6 +104,8 @@ pub enum PathKind {
     Mininet(MininetSwitch),
     /// A real interface to a remote host, where the agent is started over ssh.
     Nic(NicOptions),
+    /// Routers between client and system under test.
+    Routed(Box<RoutedOptions>),
 }
 
 impl PathKind {
@@ -118,6 +121,7 @@ impl PathKind {
             Self::VmVm(_) => "vm-vm",
             Self::Mininet(_) => "mininet",
             Self::Nic(_) => "nic",
+            Self::Routed(_) => "routed",
         }
     }
 
@@ -126,7 +130,7 @@ impl PathKind {
     pub const fn joins_several(&self) -> bool {
         match self {
             Self::Bridge | Self::Ovs(_) | Self::Sdn(_) | Self::Bridged(_) | Self::VmVm(_) => true,
-            Self::Direct | Self::Mininet(_) | Self::Nic(_) => false,
+            Self::Direct | Self::Mininet(_) | Self::Nic(_) | Self::Routed(_) => false,
         }
     }
 
@@ -138,7 +142,7 @@ impl PathKind {
             // Cards of protected guests are plugged into the kernel's bridge, now this one, now that.
             Self::Bridged(VirtualSwitch::Bridge) => matches!(environment, EnvironmentKind::Vm(_)),
             _ if environment.is_pair() => false,
-            Self::Ovs(_) | Self::Sdn(_) => true,
+            Self::Ovs(_) | Self::Sdn(_) | Self::Routed(_) => true,
             Self::Bridged(_) | Self::VmVm(_) => matches!(environment, EnvironmentKind::Vm(_)),
             Self::Mininet(_) | Self::Nic(_) => matches!(environment, EnvironmentKind::Native),
         }
@@ -155,6 +159,15 @@ impl PathKind {
     #[must_use]
     pub const fn has_client_vm(&self) -> bool {
         matches!(self, Self::VmVm(_))
+    }
+
+    /// The routers on the path, where there are any.
+    #[must_use]
+    pub fn routed(&self) -> Option<&RoutedOptions> {
+        match self {
+            Self::Routed(options) => Some(options),
+            _ => None,
+        }
     }
 
     /// The Open vSwitch on the path, where there is one of vtax's own.
@@ -284,6 +297,8 @@ pub struct NicOptions {
 
 #[cfg(test)]
 mod tests {
+    use vtax_topology::options::{Choice, LeafSpine, MplsVpn, Place};
+
     use super::*;
 
     #[test]
@@ -315,6 +330,17 @@ mod tests {
             PathKind::VmVm(VirtualSwitch::Ovs),
             PathKind::Mininet(MininetSwitch::OvsUser),
             PathKind::Nic(nic),
+            PathKind::Routed(Box::new(RoutedOptions {
+                topology: Choice::MplsVpn(MplsVpn {
+                    core_rate: Some(BitRate(10_000_000)),
+                    ..MplsVpn::default()
+                }),
+                place: Place::Guest,
+            })),
+            PathKind::Routed(Box::new(RoutedOptions {
+                topology: Choice::LeafSpine(LeafSpine::default()),
+                place: Place::Auto,
+            })),
         ];
         for kind in kinds {
             let text = serde_json::to_string(&kind).unwrap();

@@ -1,6 +1,7 @@
 //! Fault tolerance as written: how a virtual machine is protected, what breaks, and the load meanwhile.
 
-use vtax_units::{BitRate, Bytes, Nanos};
+use vtax_topology::frr::Daemon;
+use vtax_units::{BitRate, Bytes, Nanos, Share};
 
 use super::load::{ArrivalsRaw, LoadRaw};
 use crate::decode::Many;
@@ -57,6 +58,36 @@ raw! {
         optional fail: DiskFaultRaw,
         /// Puts a new one in its place, so that the RAID is rebuilt: `disk`.
         optional replace: DiskFaultRaw,
+        /// Pulls the cable of a link of a `routed` path, such as `pe1-p1`.
+        optional cut_link: String,
+        /// Has a link of a `routed` path lose packets in one direction, without a sign to its ends: its name, or a mapping.
+        optional lossy_link: LossyLinkRaw,
+        /// Switches a router of a `routed` path off.
+        optional kill_router: String,
+        /// Ends a routing daemon at once; what the kernel forwards by goes on.
+        optional stop_daemon: StopDaemonRaw,
+        /// Mends a link: its cable is in, and it loses nothing.
+        optional restore_link: String,
+        /// Switches a router on again, or starts its daemons again.
+        optional restore_router: String,
+    }
+
+    /// A link that loses packets.
+    struct LossyLinkRaw = "`lossy_link`", short [String; link] {
+        /// The link.
+        required link: String,
+        /// The router whose packets are lost; without it, the link's first.
+        optional from: String,
+        /// Share of packets that is lost.
+        default share: Share = "100%",
+    }
+
+    /// A routing daemon of a router's.
+    struct StopDaemonRaw = "`stop_daemon`" {
+        /// The router.
+        required router: String,
+        /// The daemon: `ospfd`, `ldpd`, `bgpd`, `bfdd`, `zebra` or `staticd`.
+        required daemon: DaemonRaw,
     }
 
     /// Options of `failover`.
@@ -98,6 +129,15 @@ words! {
         "colo": Colo, "Both guests run; a checkpoint where they say different things. Experimental.";
         "restart": Restart, "The guest is booted again on the other host.";
         "snapshot": Snapshot, "The last snapshot goes on on the other host.";
+    }
+    /// A routing daemon of FRR's.
+    DaemonRaw(Daemon) = "daemon", "daemons" {
+        "zebra": Zebra, "Tells the kernel.";
+        "staticd": Staticd, "Static routes.";
+        "ospfd": Ospfd, "OSPF.";
+        "ldpd": Ldpd, "LDP.";
+        "bgpd": Bgpd, "BGP.";
+        "bfdd": Bfdd, "BFD.";
     }
     /// What can be killed.
     KillRaw(FaultTarget) = "thing to kill", "targets" {

@@ -2,6 +2,7 @@
 
 use vtax_units::{BitRate, Nanos, Share};
 
+use super::routed::{PlaceRaw, TopologyRaw};
 use crate::decode::Many;
 use crate::model;
 use crate::source::Spanned;
@@ -87,6 +88,14 @@ paths! {
         default wires: Many<WiringRaw> = "shared",
         /// The virtual switch behind the emulated one: `bridge` or `ovs`. A list makes a cell for each.
         default switch: Many<VirtualSwitchRaw> = "bridge",
+    }
+
+    /// Options of `routed`.
+    struct RoutedRaw = "`routed`", rate optional {
+        /// Routers and links: `mpls-vpn`, `leaf-spine`, each with options, or `custom`.
+        default topology: TopologyRaw = "mpls-vpn",
+        /// Where the routers run: `auto`, `host` or `guest`. A list makes a cell for each.
+        default place: Many<PlaceRaw> = "auto",
     }
 
     /// Options of `vm-vm`.

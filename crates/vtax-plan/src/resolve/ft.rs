@@ -1,5 +1,8 @@
 //! Fault tolerance: protected virtual machines, and faults that can happen.
 
+use vtax_topology::Name;
+use vtax_topology::event::ALL;
+use vtax_topology::name::NameError;
 use vtax_units::{BitRate, Bytes, Nanos};
 
 use super::check::{LONGEST, SHORTEST_STEP, check_load, check_name, count_in, duration_in, memory_in};
@@ -8,7 +11,7 @@ use crate::decode::{Item, Many};
 use crate::diagnose::Report;
 use crate::model::{
     Cell, Environment, EnvironmentKind, FailoverMeasure, Fault, FaultKind, FaultTarget, FaultTolerance,
-    FtMode, Measure, MeasureKind,
+    FtMode, LossyLink, Measure, MeasureKind, StopDaemon, TopologyFault,
 };
 use crate::raw::{FailoverRaw, FaultRaw, FaultToleranceRaw, PlanRaw, Technique};
 use crate::source::{Span, Spanned};
@@ -258,6 +261,53 @@ fn repetition(raw: &FaultRaw, at: Nanos, duration: Nanos, report: &mut Report) -
     }
 }
 
+/// What a fault does to a topology; `None` where a name can't be one.
+fn topology_faults(raw: &FaultRaw, report: &mut Report) -> Option<Vec<(TopologyFault, Span)>> {
+    let mut found = Vec::new();
+    if let Some(link) = &raw.cut_link {
+        found.push((TopologyFault::CutLink(name(link, report)?), link.span));
+    }
+    if let Some(lossy) = &raw.lossy_link {
+        let link = name(lossy.value.link.as_ref()?, report)?;
+        let from = match &lossy.value.from {
+            None => None,
+            Some(from) => Some(name(from, report)?),
+        };
+        let share = &lossy.value.share;
+        if !(share.value.0 > 0.0 && share.value.0 <= 1.0) {
+            report.error(share.span, "`share` must be above 0% and at most 100%");
+        }
+        let of_a_million = (share.value.0.clamp(0.0, 1.0) * f64::from(ALL)).round() as u32;
+        found.push((TopologyFault::LossyLink(LossyLink { link, from, of_a_million }), lossy.span));
+    }
+    if let Some(router) = &raw.kill_router {
+        found.push((TopologyFault::KillRouter(name(router, report)?), router.span));
+    }
+    if let Some(stop) = &raw.stop_daemon {
+        let router = name(stop.value.router.as_ref()?, report)?;
+        let daemon = stop.value.daemon.as_ref()?.value.0;
+        found.push((TopologyFault::StopDaemon(StopDaemon { router, daemon }), stop.span));
+    }
+    if let Some(link) = &raw.restore_link {
+        found.push((TopologyFault::RestoreLink(name(link, report)?), link.span));
+    }
+    if let Some(router) = &raw.restore_router {
+        found.push((TopologyFault::RestoreRouter(name(router, report)?), router.span));
+    }
+    Some(found)
+}
+
+fn name(text: &Spanned<String>, report: &mut Report) -> Option<Name> {
+    match text.value.parse() {
+        Ok(name) => Some(name),
+        Err(error) => {
+            let error: NameError = error;
+            report.error(text.span, error.to_string());
+            None
+        }
+    }
+}
+
 /// The one thing that a fault does.
 fn kind_of(item: &Item<FaultRaw>, report: &mut Report) -> Option<FaultKind> {
     let raw = &item.value;
@@ -270,11 +320,13 @@ fn kind_of(item: &Item<FaultRaw>, report: &mut Report) -> Option<FaultKind> {
         raw.fail.as_ref().map(|t| (FaultKind::Fail(t.value.0), t.span)),
         raw.replace.as_ref().map(|t| (FaultKind::Replace(t.value.0), t.span)),
     ];
-    let mut given = given.into_iter().flatten();
+    let of_topology =
+        topology_faults(raw, report)?.into_iter().map(|(f, span)| (FaultKind::Topology(f), span));
+    let mut given = given.into_iter().flatten().chain(of_topology);
     let Some((kind, _)) = given.next() else {
         report
             .error(item.span, "this fault does nothing")
-            .help("give it one of `kill`, `hang`, `cut`, `restore`, `failover`, `fail` and `replace`");
+            .help("give it one of `kill`, `hang`, `cut`, `restore`, `failover`; of a RAID `fail`, `replace`; of a `routed` path `cut_link`, `lossy_link`, `kill_router`, `stop_daemon`, `restore_link`, `restore_router`");
         return None;
     };
     if let Some((second, span)) = given.next() {
@@ -299,12 +351,19 @@ pub(super) fn check(plan: &PlanRaw, cells: &[Cell], measures: &[Measure], report
     });
     for item in plan.faults.iter().chain(own).flat_map(|faults| &faults.value.items) {
         let Some(kind) = kind_of(item, &mut Report::new(Vec::new())) else { continue };
-        let misfit = |cell: &Cell| kind.misfit(&cell.environment.kind);
-        if let Some(why) = cells.first().and_then(misfit)
+        let misfit = |cell: &Cell| kind.misfit_of(cell);
+        // Of paths with routers the reason says more than of those without any.
+        let routed = cells.iter().find(|cell| cell.path.kind.routed().is_some());
+        let told =
+            if matches!(kind, FaultKind::Topology(_)) { routed.or(cells.first()) } else { cells.first() };
+        if let Some(why) = told.and_then(misfit)
             && cells.iter().all(|cell| misfit(cell).is_some())
         {
-            let help = match kind.parts().1 {
-                FaultTarget::Disk => "give a `vm` a RAID: `disk: {raid5: {}}`",
+            let help = match kind {
+                FaultKind::Topology(_) => {
+                    "`vtax lab graph PLAN` draws the topology with its links' and routers' names"
+                }
+                FaultKind::Fail(_) | FaultKind::Replace(_) => "give a `vm` a RAID: `disk: {raid5: {}}`",
                 _ => "give a `vm` a `fault_tolerance`, such as `{mode: kemari}`; `kill: sut` fits any",
             };
             let text = format!("`{}` can't happen in any environment of this plan: {why}", kind.words());

@@ -148,6 +148,10 @@ fn check_paths(parts: &Parts<'_>, report: &mut Report) {
             PathKind::Nic(_) => {
                 ("the service runs on the remote host itself", "add `native` to the environments")
             }
+            PathKind::Routed(_) => (
+                "the cards of a protected virtual machine come and go with its hosts",
+                "add `native`, `container` or a plain `vm` to the environments",
+            ),
             _ => ("the service must be in a virtual machine", "add `vm` to the environments"),
         };
         report

@@ -3,6 +3,7 @@
 use vtax_units::{BitRate, Nanos, Share};
 
 use super::check::{duration_in, name_or};
+use super::routed;
 use super::variants::{Named, Variants, unique};
 use crate::decode::{Item, Many};
 use crate::diagnose::{Report, shorten};
@@ -17,7 +18,7 @@ const LEAST_MTU: u32 = 576;
 /// A length field has 16 bits.
 const MOST_MTU: u32 = 65_535;
 /// Below this a full frame takes more than a second.
-const LEAST_RATE: BitRate = BitRate(8_000);
+pub(super) const LEAST_RATE: BitRate = BitRate(8_000);
 /// Twice as far as a geostationary satellite; more is taken for a slip.
 const MOST_DELAY: Nanos = Nanos::from_secs(2);
 /// A longer queue is taken for a slip.
@@ -113,6 +114,10 @@ fn path(raw: &PathRaw, report: &mut Report) -> (String, Variants<NetPath>) {
             (name, mininet(raw, path, report))
         }
         PathRaw::Nic(raw) => nic(raw, report),
+        PathRaw::Routed(raw) => {
+            let (name, path) = start(&raw.name, "routed", routed::kind(&raw.topology.value), report);
+            (name, wire!(raw).vary(routed::vary(raw, path, report), report))
+        }
     }
 }
 
@@ -170,7 +175,7 @@ fn check_mtus(mtus: &Spanned<Many<u32>>, report: &mut Report) {
     }
 }
 
-fn check_mtu(mtu: u32, span: crate::source::Span, report: &mut Report) {
+pub(super) fn check_mtu(mtu: u32, span: crate::source::Span, report: &mut Report) {
     if !(LEAST_MTU..=MOST_MTU).contains(&mtu) {
         report.error(span, format!("{mtu} is no MTU: it is {LEAST_MTU} to {MOST_MTU} bytes"));
     }

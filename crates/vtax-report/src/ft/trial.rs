@@ -1,6 +1,6 @@
 //! What one trial with faults comes to.
 
-use vtax_plan::model::{FaultKind, FaultTarget};
+use vtax_plan::model::{FaultKind, FaultTarget, TopologyFault};
 use vtax_store::failover::{FailoverOutcome, FaultRecord, Recovery};
 use vtax_store::record::{Finding, InvalidReason, TrialRecord, Validity};
 use vtax_units::Nanos;
@@ -24,6 +24,9 @@ pub(crate) const METRICS: &[Info] = &[
     lower("requests_delayed", "requests delayed per fault", "", 0),
     lower("rebuild", "rebuild of the RAID", "ns", 0),
     lower("writes_wrong", "acknowledged writes lost or wrong", "", 0),
+    lower("convergence_loss", "convergence of the routers' data plane, by loss", "ns", 0),
+    lower("convergence_rate", "convergence of the routers' data plane, by rate", "ns", 0),
+    lower("restoration_loss", "loss on the way back, as time", "ns", 0),
 ];
 
 /// What a trial with faults found.
@@ -62,6 +65,13 @@ pub(crate) fn happened(kind: FaultKind) -> &'static str {
         FaultKind::Failover(_) => "it was moved to another host on purpose",
         FaultKind::Fail(_) => "one of its disks failed",
         FaultKind::Replace(_) => "the disk that had failed was replaced",
+        FaultKind::Topology(fault) => match fault {
+            TopologyFault::CutLink(_) => "a link on the way to it was cut",
+            TopologyFault::LossyLink(_) => "a link on the way to it lost packets silently",
+            TopologyFault::KillRouter(_) => "a router on the way to it was switched off",
+            TopologyFault::StopDaemon(_) => "a routing daemon on the way to it was ended",
+            TopologyFault::RestoreLink(_) | TopologyFault::RestoreRouter(_) => "what was broken was mended",
+        },
     }
 }
 
@@ -182,7 +192,27 @@ pub(crate) fn values(record: &TrialRecord) -> Vec<Value> {
         put(metric, vtax_stats::quantile(&found, 0.5));
     }
     put("writes_wrong", writes::wrong(record));
+    for (metric, value) in converged(record) {
+        put(metric, value);
+    }
     values
+}
+
+/// Medians over what was done to a trial's routers, the worse of both ways each.
+fn converged(record: &TrialRecord) -> [(&'static str, Option<f64>); 3] {
+    let events = crate::routed::found(record).map_or(&[][..], |found| found.events.as_slice());
+    let (mut broke, mut mended, mut rates) = (Vec::new(), Vec::new(), Vec::new());
+    for event in events.iter().take(MOST_FAULTS) {
+        let worse = crate::routed::worse(event);
+        if event.fault.mends() {
+            mended.push(worse.by_loss.0 as f64);
+        } else {
+            broke.push(worse.by_loss.0 as f64);
+            rates.extend(worse.by_rate.map(|ns| ns.0 as f64));
+        }
+    }
+    [("convergence_loss", broke), ("convergence_rate", rates), ("restoration_loss", mended)]
+        .map(|(metric, values)| (metric, vtax_stats::quantile(&values, 0.5)))
 }
 
 #[cfg(test)]

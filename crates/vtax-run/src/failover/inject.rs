@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use vtax_agent::{AgentError, Client};
 use vtax_lab::ft::{FtPair, PairEvent, PairEventKind, Side, Struck};
 use vtax_lab::{LabError, Node, PathSwitch};
-use vtax_plan::model::{Fault, FaultKind, FaultTarget};
+use vtax_plan::model::{Fault, FaultKind, FaultTarget, TopologyFault};
 use vtax_sys::chain;
 use vtax_sys::clock::unix_time;
 use vtax_sys::sync::{into_inner, lock};
@@ -164,19 +164,52 @@ impl Injector<'_> {
     }
 }
 
+/// Something that was done to routers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OnTopology {
+    pub(crate) fault: TopologyFault,
+    /// When, time since 1970 on this side's clock.
+    pub(crate) here: Nanos,
+    /// The same moment on the clock of the node that holds the routers.
+    pub(crate) there: Nanos,
+}
+
 /// A testbed as something that can be broken.
 pub(crate) struct Breakable<'a> {
     sut: &'a Node,
     /// The agent in it.
     agent: &'a Client,
     path: PathSwitch,
+    /// The agent of the node that holds the path's routers.
+    routers: Option<&'a Client>,
+    /// What was done to them, in order.
+    done: Mutex<Vec<OnTopology>>,
     /// Hosts whose cable to the link for checkpoints is out.
     unplugged: Mutex<Vec<String>>,
 }
 
 impl<'a> Breakable<'a> {
-    pub(crate) fn new(sut: &'a Node, agent: &'a Client, path: PathSwitch) -> Self {
-        Self { sut, agent, path, unplugged: Mutex::default() }
+    pub(crate) fn new(
+        sut: &'a Node,
+        agent: &'a Client,
+        path: PathSwitch,
+        routers: Option<&'a Client>,
+    ) -> Self {
+        Self { sut, agent, path, routers, done: Mutex::default(), unplugged: Mutex::default() }
+    }
+
+    /// What was done to the path's routers, in order.
+    pub(crate) fn on_routers(&self) -> Vec<OnTopology> {
+        lock(&self.done).clone()
+    }
+
+    /// A guest that holds routers has a clock of its own, so the time is this side's, before it was asked for.
+    fn on_topology(&self, fault: TopologyFault) -> Result<Hit, String> {
+        let agent = self.routers.ok_or("the path has no routers")?;
+        let here = unix_time();
+        let there = agent.inject_event(fault.event()).map_err(|e| chain(&e))?;
+        lock(&self.done).push(OnTopology { fault, here, there });
+        Ok(Hit::elsewhere(here))
     }
 
     fn pair(&self) -> Result<&FtPair, String> {
@@ -255,6 +288,7 @@ impl Rig for Breakable<'_> {
             FaultKind::Failover(_) => self.hand_over(),
             FaultKind::Fail(_) => self.disk(Client::fail_disk),
             FaultKind::Replace(_) => self.disk(Client::replace_disk),
+            FaultKind::Topology(fault) => self.on_topology(fault),
         }
     }
 

@@ -13,6 +13,7 @@ use super::account::Account;
 use super::inject::{Breakable, Injector};
 use super::mode::mode_of;
 use super::seen::Course;
+use super::topology::Probing;
 use crate::instrument::{BOOT_WITHIN, Measured, Site};
 use crate::order::Order;
 
@@ -45,7 +46,7 @@ pub(crate) fn measure(
 ) -> Result<Measured, AgentError> {
     let offered = order.rate()?;
     let path = site.testbed.path_switch();
-    let rig = Breakable::new(&site.testbed.the_sut().node, site.sut, path);
+    let rig = Breakable::new(&site.testbed.the_sut().node, site.sut, path, site.routers);
     let (sut, testbed, provisioning) = (site.sut, &*site.testbed, site.provisioning);
     // The service in a guest that was booted again.
     let revive = || -> Result<(), String> {
@@ -63,8 +64,10 @@ pub(crate) fn measure(
     let faults = measure.faults_of(order.cell).copied().collect();
     let injector = Injector { rig: &rig, faults, revive: &revive };
     let lead = Nanos(LEAD_IN.0.saturating_add(measure.warmup.0));
+    let probing = site.routers.map(Probing::start);
     let (held, done) = injector.during(lead, load);
     let held = held?;
+    let topology = probing.map(|probing| Box::new(probing.finish(&rig.on_routers(), held.started_unix_ns)));
     let account = Account {
         mode: mode_of(order.cell),
         faults: &injector.faults,
@@ -91,6 +94,7 @@ pub(crate) fn measure(
         unplanned: told.unplanned,
         unprotected: told.unprotected,
         down: told.down,
+        topology,
     }));
     let measured = Measured::whole(site.started_unix_ms, outcome, validity);
     Ok(Measured { phases: held.phases, ..measured })

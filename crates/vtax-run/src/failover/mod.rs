@@ -13,6 +13,7 @@ mod seen;
 mod silence;
 #[cfg(test)]
 mod tests;
+mod topology;
 
 pub(crate) use measure::{Held, measure};
 pub(crate) use mode::{mode_of, tolerance};

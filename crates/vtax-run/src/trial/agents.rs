@@ -9,6 +9,7 @@ use vtax_agent::message::{CardFacts, InterfaceSetup, NodeFacts, Provisioning, Se
 use vtax_agent::{AgentError, Client};
 use vtax_lab::{Node, Testbed};
 use vtax_plan::model::{Cell, Service, StartOrder};
+use vtax_router::Raised;
 use vtax_store::record::InvalidReason;
 use vtax_sys::chain;
 use vtax_sys::cpu_clock::process_cpu;
@@ -25,6 +26,8 @@ pub(super) struct Agents {
     pub(super) client: Client,
     /// Those of the systems under test, in the testbed's order.
     pub(super) suts: Vec<Client>,
+    /// Of the node that holds the path's routers, where it has any.
+    pub(super) routers: Option<Client>,
     /// Addresses of the client, where the workload asks for more than one.
     pub(super) sources: Vec<IpAddr>,
     /// How each system came up.
@@ -63,6 +66,10 @@ impl Agents {
         let suts =
             testbed.suts.iter_mut().map(|sut| talk(&mut sut.node, heard)).collect::<Result<Vec<_>, _>>()?;
         let client = talk(&mut testbed.client, heard)?;
+        let routers = match testbed.routed() {
+            Some((_, node)) => Some(talk(node, heard)?),
+            None => None,
+        };
         let cell = setting.order.cell;
         let name = |node: &Node| format!("{}/{}", cell.environment.name, role(node.name()));
         let mut interfaces = testbed.client.interfaces().map(<[InterfaceSetup]>::to_vec);
@@ -93,7 +100,12 @@ impl Agents {
             });
             note(&sut.node, &greeted);
         }
-        Ok(Self { client, suts, sources, boots })
+        if let Some((routers, node)) = routers.as_ref().zip(testbed.between.first()) {
+            setting.phase("starting the routers' node");
+            // Its interfaces are the routers' own.
+            note(node, &greet(routers, None).map_err(|e| refused(&e, node))?);
+        }
+        Ok(Self { client, suts, routers, sources, boots })
     }
 
     /// The agent of the first system under test, for what measures only one.
@@ -135,6 +147,14 @@ impl Agents {
         found.into_iter().map(|ready| ready.map_err(failed)).collect()
     }
 
+    /// Brings the path's routers up and waits until they agree; what there is to say about it, and `None` where the path has
+    /// no routers.
+    pub(super) fn raise_routers(&self, testbed: &mut Testbed) -> Result<Option<Raised>, Failed> {
+        let Some((agent, (setup, _))) = self.routers.as_ref().zip(testbed.routed()) else { return Ok(None) };
+        let raised = agent.raise_topology(setup.blueprint.clone(), setup.doors.clone(), setup.patience);
+        raised.map(Some).map_err(|e| Failed::of(InvalidReason::TestbedFailed, &e))
+    }
+
     /// Says goodbye. All may be past saying anything; the tear-down ends them either way.
     pub(super) fn leave(&self, cell: &Cell) {
         thread::scope(|scope| {
@@ -146,6 +166,7 @@ impl Agents {
             }
         });
         let _ = self.client.shutdown();
+        let _ = self.routers.as_ref().map(Client::shutdown);
     }
 }
 

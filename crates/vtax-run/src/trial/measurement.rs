@@ -63,6 +63,7 @@ impl Measurement {
         let mut site = Site {
             client: &agents.client,
             sut: agents.sut(),
+            routers: agents.routers.as_ref(),
             testbed,
             probes: &mut probes,
             target,

@@ -3,6 +3,7 @@
 mod agents;
 mod heard;
 mod measurement;
+mod routers;
 mod setting;
 
 use std::collections::BTreeMap;
@@ -134,6 +135,11 @@ impl<'a> Trial<'a> {
         }
         let (nodes, facts) = (&mut self.learnt.nodes, &mut self.record.facts);
         let agents = Agents::meet(testbed, &self.setting, &self.heard, nodes, facts)?;
+        if agents.routers.is_some() {
+            self.setting.phase("bringing up the routers");
+            let raised = agents.raise_routers(testbed)?;
+            self.record.facts.extend(raised.iter().flat_map(routers::facts));
+        }
         self.record.timings.testbed = self.heard.since_start();
         let provisioning = self.provisioning.clone().map_err(|detail| {
             let detail = format!("its subscribers can't be provided: {detail}");
@@ -280,7 +286,9 @@ impl<'a> Trial<'a> {
             self.record.facts.insert(format!("{prefix}{key}"), value.clone());
         }
         self.record.facts.insert(format!("{name}.limits"), node.enforced().describe());
-        if node.kind() == "vm" && prefix.is_empty() {
+        // A guest that holds routers is as fast as its accelerator too.
+        let counts = prefix.is_empty() || (name == "routers" && self.record.accelerator.is_none());
+        if node.kind() == "vm" && counts {
             self.record.accelerator = node.facts().get("vm.accelerator").cloned();
         }
     }
@@ -329,7 +337,8 @@ fn prefix(name: &str) -> String {
 
 /// First processes of the client and of all systems under test.
 pub(crate) fn pids(testbed: &Testbed) -> Vec<i32> {
-    std::iter::once(&testbed.client).chain(testbed.suts.iter().map(|sut| &sut.node)).map(Node::pid).collect()
+    let suts = testbed.suts.iter().map(|sut| &sut.node);
+    std::iter::once(&testbed.client).chain(suts).chain(&testbed.between).map(Node::pid).collect()
 }
 
 /// What failed in a load with faults without being one of them, in words.

@@ -40,7 +40,7 @@ impl fmt::Display for Mac {
 }
 
 /// `struct ifinfomsg`: family, type, index, flags, mask of the flags that change.
-fn ifinfo(index: u32, flags: u32, change: u32) -> [u8; 16] {
+pub(super) fn ifinfo(index: u32, flags: u32, change: u32) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[4..8].copy_from_slice(&index.to_ne_bytes());
     bytes[8..12].copy_from_slice(&flags.to_ne_bytes());

@@ -8,8 +8,10 @@ mod address;
 mod link;
 mod links;
 mod message;
+mod news;
 mod qdisc;
 mod socket;
+mod tunnel;
 
 pub use address::{add_address, add_route};
 pub use link::{
@@ -18,5 +20,7 @@ pub use link::{
 };
 pub use links::{Link, LinkStats};
 pub use message::Request;
-pub use qdisc::{Tbf, add_tbf, delete_root_qdisc};
+pub use news::News;
+pub use qdisc::{ETHERNET_HEADER, Tbf, WIRE_ONLY, add_black_hole, add_loss, add_tbf, delete_root_qdisc};
 pub use socket::Netlink;
+pub use tunnel::{create_gre, create_vrf, set_vrf};

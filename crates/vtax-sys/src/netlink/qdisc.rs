@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use vtax_units::BitRate;
+
 use super::message::{NLM_F_CREATE, Request};
 
 const RTM_NEWQDISC: u16 = 36;
@@ -24,6 +26,30 @@ pub struct Tbf {
     pub burst_bytes: u32,
     /// The longest a frame may wait before frames are dropped.
     pub latency: Duration,
+}
+
+/// Preamble, start of frame, checksum and gap: bytes on the wire that an interface doesn't count
+/// (IEEE 802.3, clauses 3 and 4).
+pub const WIRE_ONLY: f64 = 24.0;
+/// Ethernet header, which it does count.
+pub const ETHERNET_HEADER: f64 = 14.0;
+/// Bytes that may leave at once, as time at the full rate. At 1 Gbit/s this is 128 KiB: a quarter
+/// of it loses 10 % of TCP's goodput, as one 64 KiB segment no longer fits.
+const BURST: Duration = Duration::from_micros(1065);
+/// The longest a frame waits before frames are dropped, as on a switch port with a small buffer.
+const QUEUE: Duration = Duration::from_millis(10);
+
+impl Tbf {
+    /// The token bucket that gives full-size frames of this MTU in bytes the rate they would have on an Ethernet;
+    /// without a queue of its own, frames wait 10 ms at most.
+    #[must_use]
+    pub fn of_wire(rate: BitRate, mtu: u32, queue: Option<Duration>) -> Self {
+        let wire_bytes = rate.0 as f64 / 8.0;
+        let frame = f64::from(mtu) + ETHERNET_HEADER;
+        let rate = wire_bytes * frame / (frame + WIRE_ONLY);
+        let burst = (rate * BURST.as_secs_f64()).max(2.0 * frame);
+        Self { rate_bytes: rate as u64, burst_bytes: burst as u32, latency: queue.unwrap_or(QUEUE) }
+    }
 }
 
 /// `struct tcmsg`: family, index, handle, parent, info.
@@ -66,6 +92,25 @@ pub fn add_tbf(index: u32, tbf: &Tbf) -> Request {
             options
         },
     )
+}
+
+/// Has an interface drop everything that would leave it, without a sign to anybody: a queue with no room, which
+/// every kernel has. It takes the place of what its root was before, a rate limit included.
+#[must_use]
+pub fn add_black_hole(index: u32) -> Request {
+    // struct tc_fifo_qopt: how many packets may wait.
+    root("silence", index, "pfifo").attribute(TCA_OPTIONS, &0_u32.to_ne_bytes())
+}
+
+/// Has an interface lose a share, 0 to 1, of the packets that leave it, each independently, in place of what its root
+/// was before.
+#[must_use]
+pub fn add_loss(index: u32, share: f64) -> Request {
+    // struct tc_netem_qopt: latency, limit in packets, loss as a part of 2^32, gap, duplicate, jitter.
+    let mut options = [0_u8; 24];
+    options[4..8].copy_from_slice(&10_000_u32.to_ne_bytes());
+    options[8..12].copy_from_slice(&((share.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32).to_ne_bytes());
+    root("lose packets of", index, "netem").needs("netem (module sch_netem)").attribute(TCA_OPTIONS, &options)
 }
 
 /// Takes the rate limit off an interface.

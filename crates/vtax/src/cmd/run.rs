@@ -188,10 +188,10 @@ impl Job {
 
     /// Leaves out the cells that this host can't build; an error where none is left.
     fn leave_out(&self, runner: &mut Runner<'_>, executor: &mut LabExecutor) -> Result<(), Failure> {
-        let mut known: HashMap<(String, String), Option<String>> = HashMap::new();
+        let mut known: HashMap<[String; 3], Option<String>> = HashMap::new();
         let mut left_out = Vec::new();
         for (index, cell) in self.plan.cells.iter().enumerate() {
-            let key = (cell.environment.name.clone(), cell.service.name.clone());
+            let key = [&cell.environment.name, &cell.path.name, &cell.service.name].map(String::clone);
             let obstacle = known.entry(key).or_insert_with(|| executor.obstacle(cell));
             if let Some(reason) = obstacle {
                 left_out.push((index, reason.clone()));

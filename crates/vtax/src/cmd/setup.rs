@@ -41,6 +41,9 @@ pub(crate) struct Args {
     /// Also what paths are made of: Open vSwitch, OpenFlow controllers, Mininet, an ssh client.
     #[arg(long)]
     paths: bool,
+    /// Also what routed labs are made of: FRR.
+    #[arg(long)]
+    labs: bool,
     /// Leave out the newer QEMU that fault-tolerant pairs need where this host's is too old.
     #[arg(long)]
     no_fault_tolerance: bool,
@@ -64,6 +67,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.paths || args.tests {
         let paths = vtax_lab::path::packages();
         packages.extend(paths.iter().map(|p| Package::new(p.name, &[p.program]).with_unit(p.unit)));
+    }
+    if args.labs || args.tests {
+        let labs = vtax_lab::path::lab_packages();
+        packages.extend(labs.iter().map(|p| Package::new(p.name, &[p.program]).with_unit(p.unit)));
     }
     if args.tests {
         packages.extend(FOR_TESTS.iter().map(|(name, programs)| Package::new(name, programs)));

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use vtax_topology::Blueprint;
+use vtax_topology::builtin::topology;
 use vtax_units::Bytes;
 
 use super::ganesha::{GaneshaOptions, NfsVersion};
@@ -117,6 +119,9 @@ impl Cell {
             _ => {}
         }
         modules.extend(self.environment.kind.nic().and_then(NicModel::module).map(str::to_owned));
+        if let Some(routed) = self.path.kind.routed() {
+            add(&Blueprint::outline(&topology(&routed.topology)).needs().modules());
+        }
         modules
     }
 }

@@ -1,0 +1,124 @@
+//! The node's topology: routers in namespaces of their own inside it.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use vtax_router::{Capture, DoorPlace, Lab, Raised};
+use vtax_sys::chain;
+use vtax_sys::sync::lock;
+use vtax_topology::Blueprint;
+
+use crate::message::{DoorSetup, Reply, Request};
+use crate::network;
+
+/// The longest that routers may take to agree.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// What requests are told that need one.
+const NONE: &str = "the node has no topology";
+
+/// At most one topology.
+pub(crate) struct Topologies {
+    directory: PathBuf,
+    lab: Mutex<Option<Lab>>,
+}
+
+impl Topologies {
+    /// With a directory of the agent's own.
+    pub(crate) fn new(directory: PathBuf) -> Self {
+        Self { directory, lab: Mutex::default() }
+    }
+
+    /// Whether a request is about topologies.
+    pub(crate) const fn is_meant(request: &Request) -> bool {
+        matches!(
+            request,
+            Request::RaiseTopology { .. }
+                | Request::InjectEvent { .. }
+                | Request::Timeline { .. }
+                | Request::StartStreams { .. }
+                | Request::StopStreams { .. }
+                | Request::Execute { .. }
+        )
+    }
+
+    /// Answers such a request; on the thread on which all of them come.
+    pub(crate) fn operate(&self, request: &Request) -> Result<Reply, String> {
+        match request {
+            Request::RaiseTopology { blueprint, doors, patience } => {
+                let patience = Duration::from(*patience).min(LONGEST);
+                self.raise(blueprint, doors, patience).map(Reply::Raised)
+            }
+            Request::InjectEvent { event } => self.with(|lab| {
+                let at = lab.inject(event).map_err(|e| chain(&e))?;
+                Ok(Reply::Injected { at })
+            }),
+            Request::Timeline { from, to } => {
+                self.with(|lab| Ok(Reply::Timeline { entries: lab.timeline(*from, *to) }))
+            }
+            Request::StartStreams { interval } => {
+                self.with(|lab| lab.start_streams(*interval).map(|()| Reply::Done).map_err(|e| chain(&e)))
+            }
+            Request::StopStreams { times } => {
+                self.with(|lab| lab.stop_streams(times).map(Reply::Streamed).map_err(|e| chain(&e)))
+            }
+            Request::Execute { node, command } if node.is_empty() => {
+                let (well, how, output) = vtax_router::run_here(command).map_err(|e| chain(&e))?;
+                Ok(Reply::Executed { well, how, output })
+            }
+            Request::Execute { node, command } => self.with(|lab| {
+                let (well, how, output) = lab.execute(node, command).map_err(|e| chain(&e))?;
+                Ok(Reply::Executed { well, how, output })
+            }),
+            other => Err(format!("`{}` is not about a topology", other.name())),
+        }
+    }
+
+    fn raise(
+        &self,
+        blueprint: &Blueprint,
+        doors: &[DoorSetup],
+        patience: Duration,
+    ) -> Result<Raised, String> {
+        let mut present = lock(&self.lab);
+        if present.is_some() {
+            return Err("the node has a topology already".to_owned());
+        }
+        let place = |setup: &DoorSetup| -> Result<DoorPlace, String> {
+            let interface = network::present_name(&setup.find).map_err(|e| chain(&e))?;
+            Ok(DoorPlace { door: setup.door.clone(), interface })
+        };
+        let doors = doors.iter().map(place).collect::<Result<Vec<_>, String>>()?;
+        std::fs::create_dir_all(&self.directory)
+            .map_err(|e| format!("make {}: {e}", self.directory.display()))?;
+        let (lab, raised) =
+            Lab::raise(blueprint.clone(), &doors, &self.directory, patience).map_err(|e| chain(&e))?;
+        *present = Some(lab);
+        Ok(raised)
+    }
+
+    fn with(&self, then: impl FnOnce(&mut Lab) -> Result<Reply, String>) -> Result<Reply, String> {
+        match &mut *lock(&self.lab) {
+            Some(lab) => then(lab),
+            None => Err(NONE.to_owned()),
+        }
+    }
+
+    /// Captures packets at an interface; the bytes of the file. Other requests are answered meanwhile.
+    pub(crate) fn capture(&self, node: &str, interface: &str, duration: Duration) -> Result<Vec<u8>, String> {
+        let begun = match &*lock(&self.lab) {
+            Some(lab) => lab.space(node).and_then(|space| Capture::begin(space, interface)),
+            None => return Err(NONE.to_owned()),
+        };
+        begun.and_then(|capture| capture.run(duration)).map_err(|e| chain(&e))
+    }
+
+    /// Takes it down.
+    pub(crate) fn end(&self) {
+        // While routers are being brought up, the node's own end takes them down.
+        if let Ok(mut lab) = self.lab.try_lock() {
+            drop(lab.take());
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Routers between client and systems under test, all inside one lab node: a process on the host, or a guest.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use vtax_agent::message::{DoorSetup, Route};
+use vtax_plan::model::NetPath;
+use vtax_topology::blueprint::Needs;
+use vtax_topology::builtin::topology;
+use vtax_topology::options::{Choice, Place, RoutedOptions};
+use vtax_topology::{Blueprint, Prefix, Topology};
+use vtax_units::{Bytes, Nanos};
+
+use super::parts::PathParts;
+use super::path_builder::{PathBuilder, no_routers};
+use super::switched::{self, Switches};
+use super::{Built, Cable, Site};
+use crate::attachment::Attachment;
+use crate::error::{LabError, Result};
+use crate::fabric::{Fabric, Switch};
+use crate::lab::Lab;
+use crate::link::{Emulation, LinkProperties};
+use crate::node::Node;
+use crate::spec::{NodeSpec, TestbedSpec};
+
+/// How long routers have to agree, their daemons running: the study's VPN takes half a minute under emulation.
+const PATIENCE: Nanos = Nanos::from_secs(120);
+/// Memory of a guest that holds routers, without any.
+const GUEST_MEMORY: u64 = 384;
+/// Memory that each router takes besides, in mebibytes: five daemons.
+const ROUTER_MEMORY: u64 = 48;
+
+/// What a testbed's routers are to be, for whoever talks to the agent of the node that holds them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RoutedSetup {
+    /// What is built inside it.
+    pub blueprint: Blueprint,
+    /// The interfaces that lead to it.
+    pub doors: Vec<DoorSetup>,
+    /// How long its routers have to agree.
+    pub patience: Nanos,
+}
+
+/// Routers of a topology.
+pub(super) struct Routed<'a>(pub(super) &'a RoutedOptions);
+
+/// Where the routers of these options have to run: on the host (`None`), or in a guest, and why.
+///
+/// # Errors
+///
+/// Why they can run nowhere.
+fn place(options: &RoutedOptions) -> Result<Option<String>, String> {
+    let needs = needs(options);
+    let on_host = || vtax_router::obstacle(needs);
+    if needs.routers && !vtax_router::installed() {
+        // A guest has the host's files.
+        return Err(on_host().unwrap_or_else(|| "FRR is not installed".to_owned()));
+    }
+    match options.place {
+        Place::Host => on_host().map_or(Ok(None), Err),
+        Place::Guest => Ok(Some("as the plan says".to_owned())),
+        Place::Auto => Ok(on_host()),
+    }
+}
+
+fn needs(options: &RoutedOptions) -> Needs {
+    Blueprint::outline(&topology(&options.topology)).needs()
+}
+
+/// Whether a guest has to hold the routers of these options on this host. Features of the kernel are tried, so call it
+/// where namespaces can be made.
+#[must_use]
+pub fn needs_guest(options: &RoutedOptions) -> bool {
+    matches!(place(options), Ok(Some(_)))
+}
+
+impl PathBuilder for Routed<'_> {
+    fn suits(&self, spec: &TestbedSpec) -> Result<(), String> {
+        no_routers(spec, "it has routers of its own")
+    }
+
+    fn obstacle(&self, lab: &Lab) -> Option<String> {
+        match place(self.0) {
+            Err(reason) => Some(reason),
+            Ok(Some(why)) if lab.guest().is_none() => Some(format!(
+                "its routers need a guest ({why}), and none can be made here; `vtax setup` fetches what it takes"
+            )),
+            Ok(_) => None,
+        }
+    }
+
+    fn build(&self, site: &mut Site<'_>) -> Result<Built> {
+        let guest = place(self.0).map_err(|reason| site.refuse(reason))?;
+        let path = site.path();
+        let topology = topology(&self.0.topology);
+        let properties = LinkProperties::of(path);
+        let mut fabric = site.fabric()?;
+        let mut parts = PathParts::default();
+        parts.add_facts(site.prove(path)?.facts());
+        parts.add_facts(facts(guest.as_deref()));
+        let mut near = Switches::one(fabric.add_switch(path.mtu)?);
+        if let Some(emulation) = Emulation::of(path) {
+            parts.emulator = Some(near.emulate(&mut fabric, emulation, site, properties)?);
+        }
+        let mut far = fabric.add_switch(path.mtu)?;
+        let mut client = switched::plug_client(site, &mut fabric, &mut near, properties)?;
+        attach(&mut client.node.attachment, topology.client.address, 1);
+        let (routers, doors) =
+            holder(site, guest.is_some(), &topology, (&mut fabric, near.far(), &mut far), properties)?;
+        let far_side = LinkProperties { mtu: path.sut_mtu.unwrap_or(path.mtu), ..properties.unlimited() };
+        let mut suts = Vec::with_capacity(site.suts.len());
+        for number in 0..site.suts.len() {
+            let mut placed = switched::plug_sut(site, number, (&mut fabric, &mut far), far_side)?;
+            // The router has the network's first address.
+            let address = u32::try_from(number).unwrap_or(0) + 1;
+            placed.address = attach(&mut placed.node.attachment, topology.sut.address, address);
+            suts.push(placed);
+        }
+        near.start(&mut fabric)?;
+        fabric.start(&far)?;
+        let blueprint = Blueprint::of(&topology, path.mtu);
+        parts.routed = Some(RoutedSetup { blueprint, doors, patience: PATIENCE });
+        Ok(Built {
+            client: client.node,
+            client_end: Some(client.end),
+            routers: vec![routers],
+            suts,
+            cable: Some(Cable { inside: None, interface: client.port }),
+            parts,
+            fabric: Some(fabric),
+        })
+    }
+
+    fn facts(&self, path: &NetPath) -> Vec<(String, String)> {
+        let word = match &self.0.topology {
+            Choice::Custom(written) => format!("custom, {} routers", written.routers.len()),
+            choice => choice.word().to_owned(),
+        };
+        vec![
+            ("path.kind".to_owned(), path.kind.word().to_owned()),
+            ("path.mtu".to_owned(), path.mtu.to_string()),
+            ("path.topology".to_owned(), word),
+        ]
+    }
+}
+
+fn facts(guest: Option<&str>) -> [(String, String); 2] {
+    let (place, why) = match guest {
+        None => ("host", "its kernel has what the topology needs"),
+        Some(why) => ("guest", why),
+    };
+    [("path.place".to_owned(), place.to_owned()), ("path.place.why".to_owned(), why.to_owned())]
+}
+
+/// Gives a node its address on an edge's network, so many above the router's, and the router as its way to everywhere
+/// else; returns the address.
+fn attach(node: &mut Attachment, router: Prefix, above: u32) -> IpAddr {
+    let lowest = u32::from(router.address).wrapping_add(above);
+    let address = IpAddr::V4(Ipv4Addr::from(lowest));
+    if let Some(setup) = node.interfaces.iter_mut().flatten().next_back() {
+        setup.addresses = vec![(address, router.length)];
+        let everywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        let gateway = Some(IpAddr::V4(router.address));
+        setup.routes = vec![Route { destination: everywhere, prefix: 0, gateway }];
+    }
+    address
+}
+
+/// The node that holds all routers, plugged into the switches on both sides, and how its doors are found.
+fn holder(
+    site: &Site<'_>,
+    in_guest: bool,
+    topology: &Topology,
+    (fabric, near, far): (&mut Fabric, &mut Switch, &mut Switch),
+    properties: LinkProperties,
+) -> Result<(Node, Vec<DoorSetup>)> {
+    let name = site.slot.node_name("routers", 0);
+    let cpus = site.allocation.client.clone();
+    let mut node = if in_guest {
+        let count = topology.routers.len() as u64;
+        let memory = Bytes::from_mib(GUEST_MEMORY + ROUTER_MEMORY * count);
+        let vcpus = u32::try_from(cpus.len()).unwrap_or(1).max(1);
+        let spec = NodeSpec { cpus, memory: Some(memory), ..NodeSpec::new(name) };
+        let ports = vec![fabric.vm_port(near, properties)?.0, fabric.vm_port(far, properties.unlimited())?.0];
+        site.lab.add_vm_node(&spec, vcpus, ports)?
+    } else {
+        let spec = NodeSpec { cpus, ..NodeSpec::new(name) };
+        let mut node = site.lab.add_native_node(&spec)?;
+        fabric.plug(&mut node, near, properties)?;
+        fabric.plug(&mut node, far, properties.unlimited())?;
+        node
+    };
+    // Addresses are the routers': the agent only finds these interfaces and moves them.
+    let interfaces = node.attachment.interfaces.replace(Vec::new()).unwrap_or_default();
+    let doors = ["client", "sut"].into_iter().zip(interfaces);
+    let doors: Vec<DoorSetup> =
+        doors.map(|(door, setup)| DoorSetup { door: door.to_owned(), find: setup.find }).collect();
+    if doors.len() == 2 { Ok((node, doors)) } else { Err(LabError::OnlyNative { kind: "networked" }) }
+}

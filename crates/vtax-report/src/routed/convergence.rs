@@ -1,0 +1,139 @@
+//! How long the data plane took, of each thing that was done to a topology.
+
+use vtax_store::failover::TopologyEvent;
+use vtax_topology::convergence::Convergence;
+use vtax_units::Nanos;
+
+use super::{trials, worse};
+use crate::data::RunData;
+use crate::format::quantity;
+use crate::html::table::PlainTable;
+use crate::markup::Markup;
+use crate::table::{Table, count, number, number_or_none, text};
+
+/// Things of a trial that are looked at: a run may hold anything.
+const MOST_EVENTS: usize = 1_000;
+
+pub(super) fn section(data: &RunData) -> Markup {
+    let mut m = Markup::new();
+    let columns = [
+        ("What was done", false),
+        ("Environment and path", false),
+        ("Times", true),
+        ("By loss, median", true),
+        ("least to most", true),
+        ("By rate, median", true),
+        ("Lost", true),
+        ("Duplicated", true),
+        ("Reordered", true),
+    ];
+    let mut table = PlainTable::new("", &columns);
+    let mut any = false;
+    for (cell, trials) in trials(data) {
+        let events = trials.iter().flat_map(|(_, found)| found.events.iter().take(MOST_EVENTS));
+        for (words, events) in by_kind(events) {
+            any = true;
+            let place = format!("{} on {}", data.environment_label(cell), cell.path.name);
+            table.push(&words, row(&place, &events));
+        }
+    }
+    if any {
+        m.element(
+            "p",
+            &[],
+            "Probes from edge to edge, one each way every millisecond, beside the load; the worse of both ways is told. What \
+             mends is told too: the way back may lose as much.",
+        );
+        m.add(&table.finish());
+    }
+    m.add(&problems(data));
+    m
+}
+
+/// What kept probes away.
+fn problems(data: &RunData) -> Markup {
+    let mut m = Markup::new();
+    for (cell, trials) in trials(data) {
+        for (trial, problem) in trials.iter().filter_map(|(t, found)| Some((t, found.problem.as_ref()?))) {
+            m.element(
+                "p",
+                &[],
+                &format!("trial {:03}, {}: no probes were sent: {problem}", trial.index, cell.id),
+            );
+        }
+    }
+    m
+}
+
+/// Events that are alike together, in the order in which they first came.
+fn by_kind<'a>(events: impl Iterator<Item = &'a TopologyEvent>) -> Vec<(String, Vec<&'a TopologyEvent>)> {
+    let mut kinds: Vec<(String, Vec<&TopologyEvent>)> = Vec::new();
+    for event in events {
+        let words = event.fault.event().to_string();
+        match kinds.iter_mut().find(|(known, _)| *known == words) {
+            Some((_, events)) => events.push(event),
+            None => kinds.push((words, vec![event])),
+        }
+    }
+    kinds
+}
+
+fn row(place: &str, events: &[&TopologyEvent]) -> [String; 8] {
+    let all: Vec<Convergence> = events.iter().map(|event| worse(event)).collect();
+    let time = |ns: f64| quantity(ns, "ns");
+    let by_loss: Vec<f64> = all.iter().map(|found| found.by_loss.0 as f64).collect();
+    let by_rate: Vec<f64> = all.iter().filter_map(|found| found.by_rate).map(|ns| ns.0 as f64).collect();
+    let (least, most) = by_loss.iter().fold((f64::MAX, 0.0_f64), |(l, m), ns| (l.min(*ns), m.max(*ns)));
+    let median = |values: &[f64]| vtax_stats::quantile(values, 0.5).map_or_else(String::new, time);
+    let never = all.iter().filter(|found| found.by_rate.is_none()).count();
+    let rate = match never {
+        0 => median(&by_rate),
+        never => format!("{} ({never} not whole again)", median(&by_rate)),
+    };
+    let sum = |of: fn(&Convergence) -> u64| all.iter().map(of).sum::<u64>().to_string();
+    [
+        place.to_owned(),
+        all.len().to_string(),
+        median(&by_loss),
+        format!("{} to {}", time(least), time(most)),
+        rate,
+        sum(|found| found.counts.lost),
+        sum(|found| found.counts.duplicated),
+        sum(|found| found.counts.reordered),
+    ]
+}
+
+pub(super) fn tables(data: &RunData) -> Vec<Table> {
+    let mut table = Table::new(
+        "convergence",
+        "Convergence",
+        "cell,trial,event,at_s,way,by_loss_ns,by_rate_ns,began_ns,whole_again_ns,sent,lost,duplicated,reordered",
+    );
+    let mut any = false;
+    for (cell, trials) in trials(data) {
+        for (trial, found) in trials {
+            for event in found.events.iter().take(MOST_EVENTS) {
+                for (way, of) in [("up", &event.up), ("down", &event.down)] {
+                    any = true;
+                    let ns = |at: Option<Nanos>| number_or_none(at.map(|at| at.0 as f64));
+                    table.push(vec![
+                        text(cell.id.clone()),
+                        count(trial.index),
+                        text(event.fault.event().to_string()),
+                        number(event.at.as_secs_f64()),
+                        text(way),
+                        number(of.by_loss.0 as f64),
+                        ns(of.by_rate),
+                        ns(of.began),
+                        ns(of.whole_again),
+                        count(of.counts.sent),
+                        count(of.counts.lost),
+                        count(of.counts.duplicated),
+                        count(of.counts.reordered),
+                    ]);
+                }
+            }
+        }
+    }
+    if any { vec![table] } else { Vec::new() }
+}

@@ -1,0 +1,243 @@
+//! Namespaces, cables, addresses, tables, tunnels.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use vtax_sys::netlink::{
+    BridgeOptions, Mac, Netlink, Request, Tbf, Veth, VethEnd, add_address, add_tbf, create_bridge,
+    create_gre, create_veth, create_vrf, move_to, rename, set_mtu, set_switch, set_up, set_vrf,
+};
+use vtax_sys::{Context as _, NetNs};
+use vtax_topology::Prefix;
+use vtax_topology::blueprint::{Blueprint, Cable, Door, Interface, Node, NodeKind, Tunnel};
+
+use crate::error::{Result, RouterError, While};
+use crate::lab::DoorPlace;
+
+/// The bridge in a node that is one.
+const BRIDGE: &str = "bridge";
+/// MTU of a tunnel: a full packet fits, as its own links take larger ones.
+const TUNNEL_MTU: u32 = 1500;
+/// Labels that a router may use: as many as there are (RFC 3032's 20 bits).
+const LABELS: &str = "1048575";
+
+/// The namespaces of a blueprint's nodes, by name.
+#[derive(Debug, Default)]
+pub(crate) struct Spaces(BTreeMap<String, NetNs>);
+
+impl Spaces {
+    /// The namespace of a node.
+    pub(crate) fn of(&self, node: &str) -> Result<&NetNs> {
+        self.0.get(node).ok_or_else(|| RouterError::Unknown(format!("there is no node `{node}`")))
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &NetNs)> {
+        self.0.iter().map(|(name, space)| (name.as_str(), space))
+    }
+}
+
+/// Builds everything of a blueprint that the kernel has.
+pub(crate) fn build(blueprint: &Blueprint, doors: &[DoorPlace]) -> Result<Spaces> {
+    let mut spaces = Spaces::default();
+    for node in &blueprint.nodes {
+        let space = NetNs::create().during(|| format!("build node {}", node.name))?;
+        if spaces.0.insert(node.name.clone(), space).is_some() {
+            return Err(RouterError::Unknown(format!("two nodes are called `{}`", node.name)));
+        }
+    }
+    lay_cables(&blueprint.cables, &spaces)?;
+    open_doors(&blueprint.doors, doors, &spaces)?;
+    for node in &blueprint.nodes {
+        let interfaces = interfaces_of(blueprint, &node.name);
+        let space = spaces.of(&node.name)?;
+        space.run(|| furnish(node, &interfaces)).during(|| format!("build node {}", node.name))?;
+    }
+    Ok(spaces)
+}
+
+/// An interface of a node with what its cable or door says of it.
+struct Placed<'a> {
+    interface: &'a Interface,
+    tbf: Option<Tbf>,
+}
+
+fn interfaces_of<'a>(blueprint: &'a Blueprint, node: &str) -> Vec<Placed<'a>> {
+    let mut found = Vec::new();
+    for cable in &blueprint.cables {
+        for end in cable.ends.iter().filter(|end| end.node == node) {
+            let tbf = cable.rate.map(|rate| Tbf::of_wire(rate, cable.mtu, None));
+            found.push(Placed { interface: &end.interface, tbf });
+        }
+    }
+    for door in blueprint.doors.iter().filter(|door| door.node == node) {
+        found.push(Placed { interface: &door.interface, tbf: None });
+    }
+    found
+}
+
+/// MAC address of one end of a cable, locally administered and unlike those that testbeds give.
+const fn mac(cable: usize, end: u8) -> Mac {
+    Mac([0x02, 0x76, 0x72, end, (cable >> 8) as u8, cable as u8])
+}
+
+fn lay_cables(cables: &[Cable], spaces: &Spaces) -> Result<()> {
+    let what = || format!("lay {} cables", cables.len());
+    let mut requests = Vec::with_capacity(cables.len());
+    for (number, cable) in cables.iter().enumerate() {
+        let [one, other] = &cable.ends;
+        let veth = Veth {
+            ends: [
+                VethEnd {
+                    name: &one.interface.name,
+                    mac: mac(number, 0),
+                    namespace: Some(spaces.of(&one.node)?),
+                    group: 0,
+                    switch: None,
+                },
+                VethEnd {
+                    name: &other.interface.name,
+                    mac: mac(number, 1),
+                    namespace: Some(spaces.of(&other.node)?),
+                    group: 0,
+                    switch: None,
+                },
+            ],
+            near_up: false,
+            mtu: cable.mtu,
+        };
+        requests.push(create_veth(&veth));
+    }
+    Netlink::open().and_then(|mut netlink| netlink.send_all(requests)).during(what)
+}
+
+/// Moves interfaces from outside into the nodes that they lead to.
+fn open_doors(doors: &[Door], places: &[DoorPlace], spaces: &Spaces) -> Result<()> {
+    for door in doors {
+        let place = places.iter().find(|place| place.door == door.name).ok_or_else(|| {
+            RouterError::Unknown(format!("the topology's door `{}` leads to nowhere", door.name))
+        })?;
+        let what = || format!("open the door to {}", door.node);
+        let space = spaces.of(&door.node)?;
+        Netlink::open().and_then(|mut n| n.send(move_to(&place.interface, space))).during(what)?;
+        let mut inside = Netlink::open_in(space).during(what)?;
+        let index = inside.link(&place.interface).during(what)?.index;
+        let mut requests = Vec::new();
+        if place.interface != door.interface.name {
+            requests.push(rename(index, &door.interface.name));
+        }
+        requests.push(set_mtu(&door.interface.name, door.mtu));
+        inside.send_all(requests).during(what)?;
+    }
+    Ok(())
+}
+
+/// Writes a setting of this thread's network namespace; the kernel may have no such one.
+fn set_if_there(path: &str, value: &str) -> vtax_sys::Result<()> {
+    match std::fs::write(path, value) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other.context("write", path),
+    }
+}
+
+/// Everything inside a node; called in its namespace.
+fn furnish(node: &Node, interfaces: &[Placed<'_>]) -> vtax_sys::Result<()> {
+    let mut netlink = Netlink::open()?;
+    netlink.send(set_up("lo"))?;
+    let lo = netlink.link("lo")?.index;
+    netlink.send_all(node.loopback.iter().map(|prefix| address(lo, *prefix)))?;
+    if let NodeKind::Router(_) = node.kind {
+        forward(node.labels)?;
+    }
+    for table in &node.vrfs {
+        netlink.send_all([create_vrf(&table.name, table.table), set_up(&table.name)])?;
+        let index = netlink.link(&table.name)?.index;
+        netlink.send_all(table.addresses.iter().map(|prefix| address(index, *prefix)))?;
+    }
+    if node.kind == NodeKind::Bridge {
+        let options = BridgeOptions { mac: mac(0xffff, 2), mtu: 1500, ageing_seconds: 300 };
+        netlink.send_all([create_bridge(BRIDGE, options), set_up(BRIDGE)])?;
+    }
+    let links = netlink.links()?;
+    let index_of = |name: &str| {
+        let found = links.iter().find(|link| link.name == name).map(|link| link.index);
+        found.ok_or(rustix::io::Errno::NODEV).context("find interface", name)
+    };
+    for Placed { interface, tbf } in interfaces {
+        let index = index_of(&interface.name)?;
+        let mut requests: Vec<Request> = Vec::new();
+        if let Some(vrf) = &interface.vrf {
+            requests.push(set_vrf(&interface.name, index_of(vrf)?));
+        }
+        if node.kind == NodeKind::Bridge {
+            requests.push(set_switch(&interface.name, index_of(BRIDGE)?));
+        }
+        if let NodeKind::Router(_) = node.kind {
+            // It was made with the host's settings, of which the stricter counts.
+            set_if_there(&format!("/proc/sys/net/ipv4/conf/{}/rp_filter", interface.name), "0")?;
+        }
+        if !interface.addresses.is_empty() {
+            // No neighbour or router discovery: packets that no workload sent.
+            set_if_there(&format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", interface.name), "1")?;
+        }
+        if interface.labels {
+            let path = format!("/proc/sys/net/mpls/conf/{}/input", interface.name);
+            std::fs::write(&path, "1").context("let packets with labels in", path)?;
+        }
+        requests.extend(interface.addresses.iter().map(|prefix| address(index, *prefix)));
+        requests.push(set_up(&interface.name));
+        requests.extend(tbf.iter().map(|tbf| add_tbf(index, tbf)));
+        netlink.send_all(requests)?;
+    }
+    node.tunnels.iter().try_for_each(|tunnel| dig(&mut netlink, tunnel))
+}
+
+fn address(index: u32, prefix: Prefix) -> Request {
+    add_address(index, IpAddr::V4(prefix.address), prefix.length)
+}
+
+/// What makes a namespace a router.
+fn forward(labels: bool) -> vtax_sys::Result<()> {
+    let set = |path: &str, value: &str| std::fs::write(path, value).context("write", path);
+    set("/proc/sys/net/ipv4/ip_forward", "1")?;
+    // A packet may come by another way than its answer leaves.
+    set("/proc/sys/net/ipv4/conf/all/rp_filter", "0")?;
+    set("/proc/sys/net/ipv4/conf/default/rp_filter", "0")?;
+    // Of several equal ways a conversation takes one by its ports too, not by its addresses alone.
+    set_if_there("/proc/sys/net/ipv4/fib_multipath_hash_policy", "1")?;
+    if labels {
+        set("/proc/sys/net/mpls/platform_labels", LABELS)?;
+    }
+    Ok(())
+}
+
+fn dig(netlink: &mut Netlink, tunnel: &Tunnel) -> vtax_sys::Result<()> {
+    let vrf = netlink.link(&tunnel.vrf)?.index;
+    netlink.send_all([
+        create_gre(&tunnel.name, tunnel.local, tunnel.remote, vrf),
+        set_vrf(&tunnel.name, vrf),
+        set_mtu(&tunnel.name, TUNNEL_MTU),
+    ])?;
+    let index = netlink.link(&tunnel.name)?.index;
+    netlink.send_all([address(index, tunnel.address), set_up(&tunnel.name)])
+}
+
+/// Switches all interfaces of a node but loopback on or off.
+pub(crate) fn power(space: &NetNs, on: bool) -> vtax_sys::Result<()> {
+    space.run(|| {
+        let mut netlink = Netlink::open()?;
+        let names = netlink.links()?.into_iter().map(|link| link.name).filter(|name| name != "lo");
+        let change = |name: String| {
+            if on { set_up(&name) } else { vtax_sys::netlink::set_down(&name) }
+        };
+        netlink.send_all(names.map(change).collect::<Vec<_>>())
+    })
+}
+
+/// A directory of a router's below another, made.
+pub(crate) fn directory(parent: &Path, name: &str) -> vtax_sys::Result<PathBuf> {
+    let path = parent.join(name);
+    std::fs::create_dir_all(&path).context("make", path.display().to_string())?;
+    Ok(path)
+}

@@ -1,0 +1,301 @@
+//! FRR's daemons as private instances: a directory of configuration, of sockets and of logs for each router.
+
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{MemfdFlags, OFlags, fcntl_setfl, memfd_create};
+use vtax_sys::spawn::Spawn;
+use vtax_sys::{NetNs, PidFd, mount};
+use vtax_topology::blueprint::Node;
+use vtax_topology::frr::Daemon;
+use vtax_topology::state::complaints;
+
+use crate::build::directory;
+use crate::error::{OnPath, Result, RouterError, While};
+use crate::machine::{CONFIGURATION, DAEMONS, VTYSH};
+
+/// Where daemons have their sockets: `/run` is the node's own.
+const SOCKETS: &str = "/run/frr";
+/// Time a daemon has to open its socket; under emulation ten start at once.
+const STARTS_WITHIN: Duration = Duration::from_secs(30);
+/// Time its configuration may take to be handed over: ten thousand routes.
+const CONFIGURED_WITHIN: Duration = Duration::from_secs(60);
+/// Time a killed process may take to be gone.
+const GONE_WITHIN: Duration = Duration::from_secs(5);
+/// How much of a process's last words is told.
+const TAIL: u64 = 2_048;
+/// All that daemons and commands inherit of the environment. Logs are in UTC.
+const ENVIRONMENT: [(&str, &str); 4] = [
+    ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+    ("HOME", "/"),
+    ("LANG", "C.UTF-8"),
+    ("TZ", "UTC"),
+];
+
+/// Gives FRR directories of its own, and users that are all the one there is: its daemons want to be `frr`, which a
+/// user namespace with one user doesn't have. Only this node's mounts change.
+pub(crate) fn prepare(scratch: &Path) -> Result<()> {
+    // Its daemons keep their latest words in the second, for when they crash: nothing is left there.
+    for own in [CONFIGURATION, "/var/tmp"] {
+        mount::tmpfs(Path::new(own), "mode=755").during(|| "give FRR directories of its own".to_owned())?;
+    }
+    fs::create_dir_all(SOCKETS).on("make", Path::new(SOCKETS))?;
+    let (users, groups) = (scratch.join("passwd"), scratch.join("group"));
+    fs::write(&users, "root:x:0:0::/:/bin/sh\nfrr:x:0:0::/:/bin/false\n").on("write", &users)?;
+    fs::write(&groups, "root:x:0:\nfrr:x:0:\nfrrvty:x:0:\n").on("write", &groups)?;
+    for (file, place) in [(&users, "/etc/passwd"), (&groups, "/etc/group")] {
+        mount::bind(file, Path::new(place), false).during(|| "give FRR users of its own".to_owned())?;
+    }
+    Ok(())
+}
+
+/// A running router.
+#[derive(Debug)]
+pub(crate) struct Router {
+    name: String,
+    daemons: Vec<(Daemon, Option<Process>)>,
+}
+
+#[derive(Debug)]
+struct Process {
+    handle: PidFd,
+    output: File,
+}
+
+impl Process {
+    fn start(spawn: Spawn, name: &str) -> Result<Self> {
+        let output = memory(name)?;
+        let null = Path::new("/dev/null");
+        let input: OwnedFd = File::open(null).on("open", null)?.into();
+        let copy = || output.try_clone().map(OwnedFd::from).on("duplicate", Path::new("output"));
+        let spawn = ENVIRONMENT.iter().fold(spawn, |spawn, (name, value)| spawn.env(name, value));
+        let spawn = spawn.fd(input, 0).fd(copy()?, 1).fd(copy()?, 2);
+        let handle = spawn.start(|_| Ok(())).during(|| format!("start {name}"))?;
+        Ok(Self { handle, output })
+    }
+
+    fn alive(&self) -> bool {
+        matches!(self.handle.ended_within(Duration::ZERO), Ok(false))
+    }
+
+    fn kill(&self) -> Result<()> {
+        self.handle.kill_and_reap(GONE_WITHIN).during(|| "end a daemon".to_owned())
+    }
+}
+
+/// A file in memory for what a process writes.
+fn memory(name: &str) -> Result<File> {
+    let make = || -> std::io::Result<File> {
+        let memory = memfd_create(format!("vtax-{name}-output"), MemfdFlags::CLOEXEC)?;
+        // Standard output and error are the same file.
+        fcntl_setfl(&memory, OFlags::APPEND)?;
+        Ok(File::from(memory))
+    };
+    make().on("create", Path::new("a file in memory"))
+}
+
+/// The last words in such a file.
+fn tail(file: &File) -> String {
+    let length = file.metadata().map_or(0, |data| data.len());
+    let mut bytes = vec![0; length.min(TAIL) as usize];
+    let read = file.read_at(&mut bytes, length.saturating_sub(TAIL)).unwrap_or(0);
+    bytes.truncate(read);
+    String::from_utf8_lossy(&bytes).trim().to_owned()
+}
+
+/// Everything in such a file, as far as it is of reasonable length.
+fn whole(file: &File) -> String {
+    let length = file.metadata().map_or(0, |data| data.len()).min(1 << 20);
+    let mut bytes = vec![0; length as usize];
+    let read = file.read_at(&mut bytes, 0).unwrap_or(0);
+    bytes.truncate(read);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The socket of a router's daemon.
+pub(crate) fn socket(router: &str, daemon: Daemon) -> PathBuf {
+    Path::new(SOCKETS).join(router).join(format!("{}.vty", daemon.program()))
+}
+
+/// The log of a router's daemon.
+pub(crate) fn log(router: &str, daemon: Daemon) -> PathBuf {
+    Path::new(SOCKETS).join(router).join(format!("{}.log", daemon.program()))
+}
+
+/// Runs a program in a node to its end; what it printed, and whether it ended well.
+pub(crate) fn run(
+    space: &NetNs,
+    program: &Path,
+    words: &[String],
+    within: Duration,
+) -> Result<(bool, String, String)> {
+    let namespace = space.try_clone().during(|| "enter a node".to_owned())?;
+    let name = words.first().map_or("command", String::as_str).to_owned();
+    let process = Process::start(Spawn::new(program, words).join_net(namespace.into()), &name)?;
+    let what = || format!("run {name}");
+    if !process.handle.ended_within(within).during(what)? {
+        process.kill()?;
+        return Ok((false, format!("no end after {} s", within.as_secs()), tail(&process.output)));
+    }
+    let ended = process.handle.wait().during(what)?;
+    Ok((ended.success(), ended.to_string(), whole(&process.output)))
+}
+
+impl Router {
+    /// Starts a router's daemons in its namespace and hands them its configuration.
+    pub(crate) fn start(node: &Node, daemons: &[Daemon], space: &NetNs) -> Result<Self> {
+        let name = node.name.clone();
+        let what = || format!("build node {name}");
+        directory(Path::new(SOCKETS), &node.name).during(what)?;
+        let own = directory(Path::new(CONFIGURATION), &node.name).during(what)?;
+        // Without it the tool complains.
+        let tool = own.join("vtysh.conf");
+        fs::write(&tool, "service integrated-vtysh-config\n").on("write", &tool)?;
+        for file in &node.files {
+            let place = own.join(file.path.rsplit('/').next().unwrap_or_default());
+            fs::write(&place, &file.text).on("write", &place)?;
+        }
+        let mut router =
+            Self { name: node.name.clone(), daemons: daemons.iter().map(|daemon| (*daemon, None)).collect() };
+        router.switch_on(space)?;
+        Ok(router)
+    }
+
+    /// Its daemons.
+    pub(crate) fn daemons(&self) -> impl Iterator<Item = Daemon> {
+        self.daemons.iter().map(|(daemon, _)| *daemon)
+    }
+
+    /// Starts those of its daemons that don't run, and hands all of them the configuration.
+    pub(crate) fn switch_on(&mut self, space: &NetNs) -> Result<()> {
+        // All others look for zebra when they start.
+        self.start_some(space, |daemon| daemon == Daemon::Zebra)?;
+        self.start_some(space, |daemon| daemon != Daemon::Zebra)?;
+        self.configure(space)
+    }
+
+    fn start_some(&mut self, space: &NetNs, which: impl Fn(Daemon) -> bool) -> Result<()> {
+        let name = self.name.clone();
+        let mut started = Vec::new();
+        for (daemon, process) in self.daemons.iter_mut().filter(|(daemon, _)| which(*daemon)) {
+            if process.as_ref().is_some_and(Process::alive) {
+                continue;
+            }
+            if let Some(ended) = process.take() {
+                // It ended by itself, or was ended: its zombie goes.
+                let _ = ended.kill();
+            }
+            // A socket of one that is gone would be taken for its own.
+            let _ = fs::remove_file(socket(&name, *daemon));
+            *process = Some(start(&name, *daemon, space)?);
+            started.push(*daemon);
+        }
+        started.into_iter().try_for_each(|daemon| self.wait_for(daemon))
+    }
+
+    fn process(&self, daemon: Daemon) -> Option<&Process> {
+        self.daemons.iter().find(|(other, _)| *other == daemon).and_then(|(_, process)| process.as_ref())
+    }
+
+    /// Waits until a daemon has opened its socket.
+    fn wait_for(&self, daemon: Daemon) -> Result<()> {
+        let path = socket(&self.name, daemon);
+        let until = Instant::now() + STARTS_WITHIN;
+        while !path.exists() {
+            if !self.process(daemon).is_some_and(Process::alive) {
+                return Err(self.failed(daemon, "ended while it was starting".to_owned()));
+            }
+            if Instant::now() >= until {
+                return Err(self.failed(daemon, format!("is not ready after {} s", STARTS_WITHIN.as_secs())));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    /// An error about a daemon, with its last words: of its log, as it says most there.
+    fn failed(&self, daemon: Daemon, how: String) -> RouterError {
+        let words = self.process(daemon).map(|process| tail(&process.output)).unwrap_or_default();
+        let log = File::open(log(&self.name, daemon)).map(|file| tail(&file)).unwrap_or_default();
+        let last: Vec<&str> = log.lines().rev().take(3).collect();
+        let output = [words, last.into_iter().rev().collect::<Vec<_>>().join("; ")].join(" ");
+        RouterError::Daemon {
+            router: self.name.clone(),
+            daemon: daemon.program(),
+            how,
+            output: output.trim().to_owned(),
+        }
+    }
+
+    /// Has FRR's own tool hand the configuration to the daemons, and tells what is refused.
+    fn configure(&self, space: &NetNs) -> Result<()> {
+        let words = ["vtysh", "-N", &self.name, "-b"].map(str::to_owned);
+        let (well, how, output) = run(space, Path::new(VTYSH), &words, CONFIGURED_WITHIN)?;
+        let mut complaints = complaints(&output);
+        if well && complaints.is_empty() {
+            return Ok(());
+        }
+        if complaints.is_empty() {
+            complaints.push((None, output.trim().chars().take(500).collect()));
+        }
+        let told = complaints.iter().take(10).map(|(line, words)| match line {
+            Some(line) => format!("line {line}: {words}"),
+            None => words.clone(),
+        });
+        let what = format!("{} ({how})", told.collect::<Vec<_>>().join("; "));
+        Err(RouterError::Configuration { router: self.name.clone(), what })
+    }
+
+    /// Why a daemon that should run doesn't; `None` where all do.
+    pub(crate) fn dead(&self) -> Option<RouterError> {
+        let ended = self.daemons.iter().find(|(_, process)| !process.as_ref().is_some_and(Process::alive));
+        ended.map(|(daemon, _)| self.failed(*daemon, "ended".to_owned()))
+    }
+
+    /// Ends a daemon at once.
+    pub(crate) fn stop(&mut self, daemon: Daemon) -> Result<()> {
+        let found = self.daemons.iter_mut().find(|(other, _)| *other == daemon);
+        match found.and_then(|(_, process)| process.take()) {
+            Some(process) => process.kill(),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends all its daemons at once.
+    pub(crate) fn switch_off(&mut self) -> Result<()> {
+        let running: Vec<Process> =
+            self.daemons.iter_mut().filter_map(|(_, process)| process.take()).collect();
+        for process in &running {
+            // Reaping below says what is wrong.
+            let _ = process.handle.kill();
+        }
+        running.iter().try_for_each(Process::kill)
+    }
+}
+
+impl Drop for Router {
+    fn drop(&mut self) {
+        // The node's end takes what is left.
+        let _ = self.switch_off();
+    }
+}
+
+/// Starts a daemon in the foreground, so that its process is the one that was started.
+fn start(router: &str, daemon: Daemon, space: &NetNs) -> Result<Process> {
+    let log = log(router, daemon);
+    let words = [
+        daemon.program().to_owned(),
+        "-N".to_owned(),
+        router.to_owned(),
+        "-A".to_owned(),
+        "127.0.0.1".to_owned(),
+        "--log".to_owned(),
+        format!("file:{}", log.display()),
+    ];
+    let namespace = space.try_clone().during(|| format!("start {}", daemon.program()))?;
+    let program = Path::new(DAEMONS).join(daemon.program());
+    Process::start(Spawn::new(&program, words).join_net(namespace.into()), daemon.program())
+}

@@ -1,0 +1,23 @@
+//! Routers in network namespaces: what a [`Blueprint`](vtax_topology::Blueprint) asks for, built on this machine.
+//!
+//! Called inside a lab node, on the host or in a guest: the process must be the first of a PID namespace, or of a
+//! guest, and have mounts of its own, so that everything ends with it. [`Lab::raise`] builds, starts FRR and proves
+//! that the routers agree; [`Lab::inject`] breaks and mends; [`Lab::timeline`] tells what the routers said of it.
+
+mod build;
+mod capture;
+mod echo;
+mod error;
+mod events;
+mod frr;
+mod lab;
+mod machine;
+mod proof;
+mod stream;
+mod vty;
+mod watch;
+
+pub use capture::Capture;
+pub use error::{Result, RouterError};
+pub use lab::{DoorPlace, Found, Lab, Raised, run_here};
+pub use machine::{PACKAGE, installed, obstacle};

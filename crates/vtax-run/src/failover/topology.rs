@@ -1,0 +1,117 @@
+//! Probes between the edges of a path's routers while a load is held and things break.
+
+use vtax_agent::{AgentError, Client};
+use vtax_store::failover::{TopologyEvent, TopologyOutcome};
+use vtax_sys::chain;
+use vtax_sys::clock::unix_time;
+use vtax_topology::timeline::Entry;
+use vtax_units::Nanos;
+
+use super::inject::OnTopology;
+
+/// Time between two probes each way: what a convergence time is told to within.
+const INTERVAL: Nanos = Nanos::from_millis(1);
+
+/// Probes that are under way, or why there are none.
+pub(super) struct Probing<'a> {
+    routers: &'a Client,
+    problem: Option<String>,
+}
+
+impl<'a> Probing<'a> {
+    /// Begins to send them.
+    pub(super) fn start(routers: &'a Client) -> Self {
+        let problem = routers.start_streams(INTERVAL).err().map(|e| chain(&e));
+        Self { routers, problem }
+    }
+
+    /// Ends them; what they and the routers said of what was done, of a load that began at `started_unix_ns`.
+    pub(super) fn finish(self, done: &[OnTopology], started_unix_ns: u64) -> TopologyOutcome {
+        let none = |problem: Option<String>| TopologyOutcome {
+            interval: INTERVAL,
+            late: Nanos::ZERO,
+            events: Vec::new(),
+            timeline: Vec::new(),
+            problem,
+        };
+        if self.problem.is_some() {
+            return none(self.problem);
+        }
+        match self.found(done, started_unix_ns) {
+            Ok(outcome) => outcome,
+            Err(error) => none(Some(chain(&error))),
+        }
+    }
+
+    fn found(&self, done: &[OnTopology], started_unix_ns: u64) -> Result<TopologyOutcome, AgentError> {
+        let now = unix_time();
+        let times = times(done, now);
+        let found = self.routers.stop_streams(times)?;
+        let Some(first) = done.first() else {
+            let (interval, late) = (found.interval, found.late);
+            let (events, timeline) = (Vec::new(), Vec::new());
+            return Ok(TopologyOutcome { interval, late, events, timeline, problem: None });
+        };
+        let since_start = |at: Nanos| Nanos(at.0.saturating_sub(started_unix_ns));
+        let events = done.iter().zip(&found.convergence).map(|(event, [up, down])| TopologyEvent {
+            fault: event.fault,
+            at: since_start(event.here),
+            up: *up,
+            down: *down,
+        });
+        let until = to_there(first, now);
+        let entries = self.routers.timeline(first.there.saturating_sub(Nanos::from_millis(100)), until)?;
+        let timeline = entries
+            .into_iter()
+            .map(|entry| Entry { at: since_start(to_here(first, entry.at)), ..entry })
+            .collect();
+        let events = events.collect();
+        Ok(TopologyOutcome { interval: found.interval, late: found.late, events, timeline, problem: None })
+    }
+}
+
+/// From each event to the next one, the last to the end, on the clock of the routers' node.
+fn times(done: &[OnTopology], end: Nanos) -> Vec<(Nanos, Nanos)> {
+    let next = done.iter().skip(1).map(|event| event.there);
+    let last = done.last().map(|event| to_there(event, end));
+    done.iter().map(|event| event.there).zip(next.chain(last)).collect()
+}
+
+/// A moment on this side's clock as the routers' node has it.
+fn to_there(event: &OnTopology, at: Nanos) -> Nanos {
+    Nanos(event.there.0.saturating_add(at.0.saturating_sub(event.here.0)))
+}
+
+/// A moment on the routers' node's clock as this side has it.
+fn to_here(event: &OnTopology, at: Nanos) -> Nanos {
+    let ahead = i128::from(at.0) - i128::from(event.there.0);
+    Nanos(u64::try_from(i128::from(event.here.0) + ahead).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_plan::model::TopologyFault;
+
+    use super::*;
+
+    fn event(here: u64, there: u64) -> OnTopology {
+        let fault = TopologyFault::CutLink("a-b".parse().unwrap());
+        OnTopology { fault, here: Nanos(here), there: Nanos(there) }
+    }
+
+    #[test]
+    fn an_event_lasts_until_the_next_on_the_routers_clock() {
+        let done = [event(100, 1_100), event(150, 1_150)];
+        let expected = [(Nanos(1_100), Nanos(1_150)), (Nanos(1_150), Nanos(1_200))];
+        assert_eq!(times(&done, Nanos(200)), expected);
+        assert!(times(&[], Nanos(200)).is_empty());
+    }
+
+    #[test]
+    fn clocks_that_differ_are_told_apart() {
+        let behind = event(1_000, 400);
+        assert_eq!(to_here(&behind, Nanos(390)), Nanos(990));
+        assert_eq!(to_here(&behind, Nanos(410)), Nanos(1_010));
+        assert_eq!(to_there(&behind, Nanos(1_100)), Nanos(500));
+    }
+}

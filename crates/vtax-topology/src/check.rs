@@ -1,0 +1,269 @@
+//! What can be wrong with a topology before anything is built.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::address::Prefix;
+use crate::model::{Link, Topology};
+
+/// The longest name of a router: with a number behind it, it is also an interface's, which has 15 bytes (IFNAMSIZ).
+const LONGEST_NAME: usize = 12;
+/// The longest name of an interface.
+const LONGEST_INTERFACE: usize = 15;
+/// Names that interfaces of every router have.
+const TAKEN: [&str; 6] = ["lo", "client", "sut", "sham", "all", "default"];
+
+/// Something that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Where.
+    pub place: Place,
+    /// What, in words for the user.
+    pub what: String,
+}
+
+/// A part of a topology.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// All of it.
+    Whole,
+    /// The router with this number, from 0.
+    Router(usize),
+    /// The link with this number, from 0.
+    Link(usize),
+    /// Where the client is.
+    Client,
+    /// Where the system under test is.
+    Sut,
+}
+
+/// Everything that is wrong with it; empty where it can be built.
+#[must_use]
+pub fn check(topology: &Topology) -> Vec<Problem> {
+    let mut problems = Problems(Vec::new());
+    routers(topology, &mut problems);
+    links(topology, &mut problems);
+    addresses(topology, &mut problems);
+    if problems.0.is_empty() {
+        reachable(topology, &mut problems);
+    }
+    problems.0
+}
+
+struct Problems(Vec<Problem>);
+
+impl Problems {
+    fn add(&mut self, place: Place, what: impl Into<String>) {
+        self.0.push(Problem { place, what: what.into() });
+    }
+}
+
+/// Why a name can't be a router's; `None` where it can.
+#[must_use]
+pub fn bad_name(name: &str) -> Option<String> {
+    let plain = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    let letter = name.bytes().next().is_some_and(|b| b.is_ascii_lowercase());
+    let shown: String = name.chars().take(40).collect();
+    if !plain || !letter || name.len() > LONGEST_NAME {
+        return Some(format!(
+            "`{shown}` can't be a router's name: it is 1 to {LONGEST_NAME} lower-case letters, digits and hyphens, a letter first"
+        ));
+    }
+    TAKEN.contains(&name).then(|| format!("`{shown}` is the name of an interface that routers have anyway"))
+}
+
+fn routers(topology: &Topology, problems: &mut Problems) {
+    if topology.routers.is_empty() {
+        problems.add(Place::Whole, "a topology has at least one router");
+    }
+    let (mut names, mut ids) = (BTreeMap::new(), BTreeMap::new());
+    for (number, router) in topology.routers.iter().enumerate() {
+        let place = Place::Router(number);
+        if let Some(what) = bad_name(&router.name) {
+            problems.add(place, what);
+        }
+        if names.insert(router.name.as_str(), number).is_some() {
+            problems.add(place, format!("router `{}` is there twice", router.name));
+        }
+        if let Some(other) = ids.insert(router.id, router.name.as_str()) {
+            problems.add(
+                place,
+                format!("routers `{other}` and `{}` have the same id, {}", router.name, router.id),
+            );
+        }
+    }
+}
+
+fn links(topology: &Topology, problems: &mut Problems) {
+    let mut interfaces = BTreeSet::new();
+    for (number, link) in topology.links.iter().enumerate() {
+        let place = Place::Link(number);
+        let [one, other] = &link.ends;
+        if one.router == other.router {
+            problems.add(
+                place,
+                format!("a link joins two routers, and this one leads from `{0}` to `{0}`", one.router),
+            );
+        }
+        for end in &link.ends {
+            if topology.router(&end.router).is_none() {
+                problems.add(place, format!("a link to nowhere: there is no router `{}`", end.router));
+            }
+            if end.interface.len() > LONGEST_INTERFACE {
+                problems
+                    .add(place, format!("interface `{}` has a name of more than 15 bytes", end.interface));
+            }
+            if !interfaces.insert((end.router.as_str(), end.interface.as_str())) && one.router != other.router
+            {
+                problems
+                    .add(place, format!("router `{}` has two interfaces `{}`", end.router, end.interface));
+            }
+        }
+        network(link, place, problems);
+    }
+}
+
+/// Whether both ends are in one network, with addresses of their own.
+fn network(link: &Link, place: Place, problems: &mut Problems) {
+    let [one, other] = link.ends.each_ref().map(|end| end.address);
+    if one.network() != other.network() {
+        problems.add(place, format!("{one} and {other} are not in the same network"));
+    } else if one.address == other.address {
+        problems.add(place, format!("both ends have the address {one}"));
+    } else if !(8..=31).contains(&one.length) {
+        problems.add(place, format!("a link's network has a prefix length of 8 to 31, not {}", one.length));
+    }
+}
+
+/// Networks of all links and both edges, and every router's id, must not overlap. VRFs don't matter: no table of
+/// what comes with vtax has the same network for two customers.
+fn addresses(topology: &Topology, problems: &mut Problems) {
+    let link = |(number, link): (usize, &Link)| (Place::Link(number), link.ends[0].address, link.name());
+    let edge =
+        |place, edge: &crate::model::Edge| (place, edge.address, format!("the {}'s network", edge.interface));
+    let router = |(number, router): (usize, &crate::model::Router)| {
+        (Place::Router(number), Prefix::host(router.id), format!("router {}", router.name))
+    };
+    let mut all = vec![edge(Place::Client, &topology.client), edge(Place::Sut, &topology.sut)];
+    all.extend(topology.links.iter().enumerate().map(link));
+    all.extend(topology.routers.iter().enumerate().map(router));
+    for (number, (place, prefix, name)) in all.iter().enumerate() {
+        let clash = all[..number].iter().find(|(other, taken, _)| {
+            // Two routers with one id are told already.
+            taken.overlaps(*prefix) && !matches!((other, place), (Place::Router(_), Place::Router(_)))
+        });
+        if let Some((_, taken, holder)) = clash {
+            let (prefix, taken) = (prefix.network(), taken.network());
+            problems.add(*place, format!("addresses clash: {prefix} of {name} and {taken} of {holder}"));
+        }
+    }
+}
+
+/// Whether there is any way from the client to the system under test.
+fn reachable(topology: &Topology, problems: &mut Problems) {
+    for (place, edge) in [(Place::Client, &topology.client), (Place::Sut, &topology.sut)] {
+        if topology.router(&edge.router).is_none() {
+            problems.add(
+                place,
+                format!("the {} is at router `{}`, which there isn't", edge.interface, edge.router),
+            );
+            return;
+        }
+    }
+    let mut reached = BTreeSet::from([topology.client.router.as_str()]);
+    let mut next = vec![topology.client.router.as_str()];
+    while let Some(at) = next.pop() {
+        for (_, there, _) in topology.ends_of(at) {
+            if reached.insert(there.router.as_str()) {
+                next.push(&there.router);
+            }
+        }
+    }
+    if !reached.contains(topology.sut.router.as_str()) {
+        let (from, to) = (&topology.client.router, &topology.sut.router);
+        problems.add(
+            Place::Whole,
+            format!(
+                "no link leads from `{from}`, where the client is, to `{to}`, where the system under test is"
+            ),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builtin::topology;
+    use crate::options::{Choice, Custom, CustomLink, CustomRouter, Speaks};
+
+    fn custom(routers: &[&str], links: &[(&str, &str, Option<[&str; 2]>)]) -> Topology {
+        let router = |name: &&str| CustomRouter {
+            name: (*name).to_owned(),
+            loopback: None,
+            speaks: Speaks::Ospf,
+            mpls: false,
+        };
+        let link = |(a, b, addresses): &(&str, &str, Option<[&str; 2]>)| CustomLink {
+            between: [(*a).to_owned(), (*b).to_owned()],
+            addresses: addresses.map(|pair| pair.map(|text| text.parse().unwrap())),
+            rate: None,
+            mtu: 1500,
+            cost: None,
+        };
+        topology(&Choice::Custom(Custom {
+            routers: routers.iter().map(router).collect(),
+            links: links.iter().map(link).collect(),
+            client: routers.first().copied().unwrap_or("a").to_owned(),
+            sut: routers.last().copied().unwrap_or("b").to_owned(),
+            bfd: false,
+            timers: Default::default(),
+        }))
+    }
+
+    fn words(topology: &Topology) -> String {
+        check(topology).into_iter().map(|p| format!("{:?}: {}\n", p.place, p.what)).collect()
+    }
+
+    #[test]
+    fn what_is_sound_has_no_problem() {
+        assert_eq!(
+            words(&custom(&["a", "b", "c"], &[("a", "b", None), ("b", "c", None), ("a", "c", None)])),
+            ""
+        );
+        assert_eq!(
+            words(&custom(&["a", "b"], &[("a", "b", None), ("a", "b", None)])),
+            "",
+            "two links in parallel"
+        );
+        assert_eq!(words(&custom(&["a"], &[])), "", "one router is a path too");
+    }
+
+    #[test]
+    fn each_slip_is_named() {
+        let slips = [
+            (custom(&["a", "b", "a"], &[("a", "b", None)]), "router `a` is there twice"),
+            (custom(&["a", "b"], &[("a", "a", None)]), "from `a` to `a`"),
+            (custom(&["a", "b"], &[("a", "z", None)]), "a link to nowhere: there is no router `z`"),
+            (custom(&["a", "b"], &[]), "no link leads from `a`"),
+            (custom(&["a", "client"], &[("a", "client", None)]), "`client` is the name of an interface"),
+            (custom(&["a", "B c"], &[("a", "B c", None)]), "can't be a router's name"),
+            (
+                custom(&["a", "b"], &[("a", "b", Some(["10.0.0.1/30", "10.0.0.9/30"]))]),
+                "10.0.0.1/30 and 10.0.0.9/30 are not in the same network",
+            ),
+            (
+                custom(
+                    &["a", "b", "c"],
+                    &[("a", "b", Some(["10.96.1.9/24", "10.96.1.8/24"])), ("b", "c", None)],
+                ),
+                "addresses clash",
+            ),
+            (
+                custom(&["a", "b"], &[("a", "b", Some(["10.0.0.1/30", "10.0.0.1/30"]))]),
+                "both ends have the address",
+            ),
+        ];
+        for (topology, expected) in slips {
+            assert!(words(&topology).contains(expected), "{expected}: {}", words(&topology));
+        }
+    }
+}

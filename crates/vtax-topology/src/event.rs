@@ -1,0 +1,176 @@
+//! What is done to a topology on purpose.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::blueprint::Blueprint;
+use crate::frr::Daemon;
+
+/// Something that is broken, or mended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// A link's cable is pulled: both ends see it at once.
+    Cut {
+        /// The link.
+        link: String,
+    },
+    /// A link loses packets in one direction, and neither end is told.
+    Lossy {
+        /// The link.
+        link: String,
+        /// The router that its packets come from; `None`: the first end's.
+        from: Option<String>,
+        /// How many of a million packets are lost.
+        of_a_million: u32,
+    },
+    /// A router is switched off: its daemons end at once, all its cables are dead.
+    Kill {
+        /// The router.
+        router: String,
+    },
+    /// A daemon ends at once; what the kernel forwards by goes on.
+    Stop {
+        /// The router.
+        router: String,
+        /// The daemon.
+        daemon: Daemon,
+    },
+    /// A link is whole again, in both directions.
+    RestoreLink {
+        /// The link.
+        link: String,
+    },
+    /// A router is switched on, and its daemons are started with what they were told at first.
+    RestoreRouter {
+        /// The router.
+        router: String,
+    },
+}
+
+/// All of a million: everything is lost.
+pub const ALL: u32 = 1_000_000;
+
+impl Event {
+    /// Whether it mends what another broke.
+    #[must_use]
+    pub const fn mends(&self) -> bool {
+        matches!(self, Self::RestoreLink { .. } | Self::RestoreRouter { .. })
+    }
+
+    /// What mends it.
+    #[must_use]
+    pub fn mended_by(&self) -> Option<Self> {
+        match self {
+            Self::Cut { link } | Self::Lossy { link, .. } => Some(Self::RestoreLink { link: link.clone() }),
+            Self::Kill { router } | Self::Stop { router, .. } => {
+                Some(Self::RestoreRouter { router: router.clone() })
+            }
+            Self::RestoreLink { .. } | Self::RestoreRouter { .. } => None,
+        }
+    }
+
+    /// Why it can't happen to what is built so; `None` where it can.
+    #[must_use]
+    pub fn misfit(&self, blueprint: &Blueprint) -> Option<String> {
+        let link = |name: &str| match blueprint.cable(name) {
+            Some(_) => None,
+            None => Some(format!(
+                "there is no link `{name}`; there are {}",
+                listed(blueprint.cables.iter().map(|cable| cable.name.as_str()))
+            )),
+        };
+        let router = |name: &str| match blueprint.node(name) {
+            Some(_) => None,
+            None => Some(format!(
+                "there is no router `{name}`; there are {}",
+                listed(blueprint.nodes.iter().map(|node| node.name.as_str()))
+            )),
+        };
+        match self {
+            Self::Cut { link: name } | Self::RestoreLink { link: name } => link(name),
+            Self::Lossy { link: name, from, .. } => link(name).or_else(|| {
+                let from = from.as_deref()?;
+                let ends = &blueprint.cable(name)?.ends;
+                let there = ends.iter().any(|end| end.node == from);
+                (!there).then(|| format!("`{from}` is at neither end of link `{name}`"))
+            }),
+            Self::Kill { router: name } | Self::RestoreRouter { router: name } => router(name),
+            Self::Stop { router: name, daemon } => router(name).or_else(|| {
+                let runs = match &blueprint.node(name)?.kind {
+                    crate::blueprint::NodeKind::Router(daemons) => daemons.contains(daemon),
+                    _ => false,
+                };
+                (!runs).then(|| format!("router `{name}` runs no {}", daemon.program()))
+            }),
+        }
+    }
+}
+
+/// At most twenty names, quoted.
+fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<String> = names.take(20).map(|name| format!("`{name}`")).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cut { link } => write!(f, "cut: {link}"),
+            Self::Lossy { link, from, of_a_million } => {
+                write!(f, "lossy: {link}")?;
+                if let Some(from) = from {
+                    write!(f, " from {from}")?;
+                }
+                if *of_a_million < ALL {
+                    write!(f, ", {} %", f64::from(*of_a_million) / 10_000.0)?;
+                }
+                Ok(())
+            }
+            Self::Kill { router } => write!(f, "kill: {router}"),
+            Self::Stop { router, daemon } => write!(f, "stop: {} of {router}", daemon.program()),
+            Self::RestoreLink { link } => write!(f, "restore: {link}"),
+            Self::RestoreRouter { router } => write!(f, "restore: {router}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builtin::topology;
+    use crate::options::{Choice, MplsVpn};
+
+    #[test]
+    fn what_isn_t_there_can_t_break() {
+        let vpn = Blueprint::of(&topology(&Choice::MplsVpn(MplsVpn::default())), 1500);
+        let cut = |link: &str| Event::Cut { link: link.to_owned() }.misfit(&vpn);
+        assert_eq!(cut("p1-pe2"), None);
+        assert!(cut("p1-pe3").unwrap().contains("`pe1-p1`"));
+        let stop = |router: &str, daemon| Event::Stop { router: router.to_owned(), daemon }.misfit(&vpn);
+        assert_eq!(stop("pe1", Daemon::Bgpd), None);
+        assert!(stop("p1", Daemon::Bgpd).unwrap().contains("runs no bgpd"));
+        let lossy = |from: &str| {
+            let from = Some(from.to_owned());
+            Event::Lossy { link: "p1-pe2".to_owned(), from, of_a_million: ALL }.misfit(&vpn)
+        };
+        assert_eq!(lossy("p1"), None);
+        assert!(lossy("pe1").unwrap().contains("neither end"));
+    }
+
+    #[test]
+    fn everything_that_breaks_can_be_mended() {
+        for event in [
+            Event::Cut { link: "l".to_owned() },
+            Event::Lossy { link: "l".to_owned(), from: None, of_a_million: 5 },
+            Event::Kill { router: "r".to_owned() },
+            Event::Stop { router: "r".to_owned(), daemon: Daemon::Ldpd },
+        ] {
+            let mended = event.mended_by().unwrap();
+            assert!(mended.mends() && !event.mends());
+            let text = serde_json::to_string(&event).unwrap();
+            assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), event, "{text}");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! What a plan says about a routed path. Stored in runs, so names are forever.
+
+use std::net::Ipv4Addr;
+
+use serde::{Deserialize, Serialize};
+use vtax_units::BitRate;
+
+use crate::address::Prefix;
+
+/// Most routers of a topology that is written out in a plan.
+pub const MOST_ROUTERS: usize = 64;
+/// Most links of such a topology.
+pub const MOST_LINKS: usize = 256;
+/// Most P routers of `mpls-vpn`.
+pub const MOST_CORE: u32 = 10;
+/// Most customers of `mpls-vpn`.
+pub const MOST_CUSTOMERS: u32 = 8;
+/// Most routes that `mpls-vpn` carries besides its sites'.
+pub const MOST_ROUTES: u32 = 10_000;
+/// Most leaves, and most spines, of `leaf-spine`.
+pub const MOST_OF_A_FABRIC: u32 = 8;
+
+/// A path through routers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoutedOptions {
+    /// Which routers and links.
+    pub topology: Choice,
+    /// Where the routers run.
+    #[serde(default)]
+    pub place: Place,
+}
+
+/// Which topology.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Choice {
+    /// An MPLS layer-3 VPN: customers' edges, providers' edges and a core.
+    MplsVpn(MplsVpn),
+    /// A fabric of leaves and spines with equal-cost paths.
+    LeafSpine(LeafSpine),
+    /// Written out in the plan.
+    Custom(Custom),
+}
+
+impl Choice {
+    /// Its word in plans.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::MplsVpn(_) => "mpls-vpn",
+            Self::LeafSpine(_) => "leaf-spine",
+            Self::Custom(_) => "custom",
+        }
+    }
+}
+
+/// Where the routers run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// On the host where its kernel has what the topology needs, else in a guest; the trial says which.
+    #[default]
+    Auto,
+    /// On the host.
+    Host,
+    /// In one guest of their own.
+    Guest,
+}
+
+/// How soon routers notice and tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Timers {
+    /// As operators who care about convergence set them: OSPF's dead interval one second with four hellos in it,
+    /// SPF after 10 ms, BGP 3 and 9 s, LDP 1 and 5 s.
+    #[default]
+    Fast,
+    /// The protocols' own: OSPF 10 and 40 s, BGP 60 and 180 s, LDP 5 and 15 s.
+    Standard,
+}
+
+/// Options of `mpls-vpn`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MplsVpn {
+    /// P routers in a row between the providers' edges, 1 to [`MOST_CORE`].
+    pub core: u32,
+    /// Customers, each with a VRF and two sites of its own, 1 to [`MOST_CUSTOMERS`]; the first is measured.
+    pub customers: u32,
+    /// Routes that the VPN carries besides its sites', at most [`MOST_ROUTES`].
+    pub routes: u32,
+    /// What joins the first customer's sites besides the VPN.
+    pub backdoor: Backdoor,
+    /// Where the client is.
+    pub client: VpnPlace,
+    /// Where the system under test is.
+    pub sut: VpnPlace,
+    /// Whether neighbours watch each other by BFD (RFC 5880).
+    pub bfd: bool,
+    /// Timers of the routing protocols.
+    pub timers: Timers,
+    /// Rate of the links in the core, where limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core_rate: Option<BitRate>,
+}
+
+impl Default for MplsVpn {
+    fn default() -> Self {
+        Self {
+            core: 1,
+            customers: 1,
+            routes: 0,
+            backdoor: Backdoor::default(),
+            client: VpnPlace::Ce1,
+            sut: VpnPlace::Pe2,
+            bfd: false,
+            timers: Timers::default(),
+            core_rate: None,
+        }
+    }
+}
+
+/// What joins a customer's sites besides the VPN.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Backdoor {
+    /// A link between the sites, and a stand-in for OSPF's sham link that keeps it for when the VPN fails.
+    #[default]
+    ShamLink,
+    /// The link alone, which OSPF then always prefers.
+    Plain,
+    /// None.
+    None,
+}
+
+/// Where an end of the path is attached to `mpls-vpn`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VpnPlace {
+    /// The first site.
+    Ce1,
+    /// The second site.
+    Ce2,
+    /// The provider's edge at the first site, inside the customer's VRF.
+    Pe1,
+    /// The provider's edge at the second site, inside the customer's VRF.
+    Pe2,
+}
+
+impl VpnPlace {
+    /// The router.
+    #[must_use]
+    pub const fn router(self) -> &'static str {
+        match self {
+            Self::Ce1 => "ce1",
+            Self::Ce2 => "ce2",
+            Self::Pe1 => "pe1",
+            Self::Pe2 => "pe2",
+        }
+    }
+}
+
+/// Options of `leaf-spine`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeafSpine {
+    /// Leaves, 2 to [`MOST_OF_A_FABRIC`]: the client is at the first, the system under test at the last.
+    pub leaves: u32,
+    /// Spines, 1 to [`MOST_OF_A_FABRIC`], each joined to every leaf.
+    pub spines: u32,
+    /// Whether neighbours watch each other by BFD.
+    pub bfd: bool,
+    /// Timers of BGP.
+    pub timers: Timers,
+    /// Rate of each link, where limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link_rate: Option<BitRate>,
+}
+
+impl Default for LeafSpine {
+    fn default() -> Self {
+        Self { leaves: 2, spines: 2, bfd: false, timers: Timers::default(), link_rate: None }
+    }
+}
+
+/// A topology that is written out in the plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Custom {
+    /// Its routers, in the plan's order.
+    pub routers: Vec<CustomRouter>,
+    /// Its links, in the plan's order.
+    pub links: Vec<CustomLink>,
+    /// The router at which the client is.
+    pub client: String,
+    /// The router at which the system under test is.
+    pub sut: String,
+    /// Whether neighbours watch each other by BFD.
+    pub bfd: bool,
+    /// Timers of the routing protocols.
+    pub timers: Timers,
+}
+
+/// A router of such a topology.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CustomRouter {
+    /// Its name.
+    pub name: String,
+    /// Its loopback address, which is also its router id; `None`: one of 10.255.0.0/16 by its place in the list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loopback: Option<Ipv4Addr>,
+    /// What it speaks.
+    pub speaks: Speaks,
+    /// Whether it labels packets (LDP) on every link to another that does.
+    #[serde(default)]
+    pub mpls: bool,
+}
+
+/// How a router learns routes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Speaks {
+    /// OSPF in area 0 on every link.
+    Ospf,
+    /// BGP to the router at the other end of every link, with this number of its autonomous system.
+    Bgp(u32),
+}
+
+/// A link of such a topology.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CustomLink {
+    /// The routers at its ends.
+    pub between: [String; 2],
+    /// Addresses of its ends; `None`: a /30 of 10.254.0.0/16 by its place in the list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub addresses: Option<[Prefix; 2]>,
+    /// Rate of each end, where limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<BitRate>,
+    /// MTU of both ends in bytes.
+    pub mtu: u32,
+    /// OSPF's cost at both ends; `None`: 10.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<u16>,
+}

@@ -1,0 +1,138 @@
+//! What routers said and did, in order of time, to be shown under what the data plane lost.
+
+use serde::{Deserialize, Serialize};
+use vtax_units::Nanos;
+
+/// Most entries that are kept of one fault.
+pub const MOST_ENTRIES: usize = 2_000;
+/// The longest text of an entry.
+const LONGEST: usize = 300;
+
+/// Something that happened at a router.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// When, in nanoseconds since 1970.
+    pub at: Nanos,
+    /// Where.
+    pub router: String,
+    /// Who says so.
+    pub source: Source,
+    /// What.
+    pub text: String,
+}
+
+/// Who says that something happened.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// vtax, which did it on purpose.
+    Fault,
+    /// The kernel: interfaces, routes, labels.
+    Kernel,
+    /// A daemon of FRR's, by its log.
+    Daemon(String),
+}
+
+/// Puts entries in order of time and keeps those of a time; of too many the first.
+#[must_use]
+pub fn between(mut entries: Vec<Entry>, from: Nanos, to: Nanos) -> Vec<Entry> {
+    entries.retain(|entry| (from..=to).contains(&entry.at));
+    entries.sort_by_key(|entry| entry.at);
+    entries.truncate(MOST_ENTRIES);
+    entries
+}
+
+/// A text of at most [`LONGEST`] characters without controls.
+#[must_use]
+pub fn shortened(text: &str) -> String {
+    text.chars().take(LONGEST).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// An entry of a line of a daemon's log; `None` for a line that doesn't begin with a time.
+///
+/// `2026/11/23 00:45:43.123456 OSPF: [QH9AB-Y4XMZ] AdjChg: Nbr 1.1.1.1(default) on p1: Full -> Deleted`, in UTC.
+#[must_use]
+pub fn of_log(router: &str, daemon: &str, line: &str) -> Option<Entry> {
+    let (date, rest) = line.split_once(' ')?;
+    let (time, rest) = rest.split_once(' ')?;
+    let at = nanos(date, time)?;
+    // The protocol's name and a code that means something to FRR only.
+    let words = rest.split_once(": ").map_or(rest, |(_, words)| words);
+    let words = match words.strip_prefix('[').and_then(|words| words.split_once("] ")) {
+        Some((code, words)) if code.len() == 11 => words,
+        _ => words,
+    };
+    let source = Source::Daemon(daemon.to_owned());
+    Some(Entry { at, router: router.to_owned(), source, text: shortened(words) })
+}
+
+/// Nanoseconds since 1970 of `2026/11/23` and `00:45:43.123456`.
+fn nanos(date: &str, time: &str) -> Option<Nanos> {
+    let mut parts = date.split('/').map(|part| part.parse::<u64>().ok());
+    let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
+    let (whole, fraction) = time.split_once('.').unwrap_or((time, ""));
+    let mut parts = whole.split(':').map(|part| part.parse::<u64>().ok());
+    let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next()??);
+    let sound = (1970..3000).contains(&year)
+        && (1..=12).contains(&month)
+        && (1..=31).contains(&day)
+        && hour < 24
+        && minute < 60
+        && second < 61
+        && fraction.len() <= 9
+        && fraction.bytes().all(|b| b.is_ascii_digit());
+    if !sound {
+        return None;
+    }
+    let seconds = ((days(year, month, day) * 24 + hour) * 60 + minute) * 60 + second;
+    let part: u64 = format!("{fraction:0<9}").parse().ok()?;
+    Some(Nanos(seconds * 1_000_000_000 + part))
+}
+
+/// Days since 1970 (H. Hinnant, *chrono-compatible low-level date algorithms*, `days_from_civil`).
+const fn days(year: u64, month: u64, day: u64) -> u64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year / 400;
+    let of_era = year - era * 400;
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn lines_of_logs_become_entries() {
+        let line = "2026/11/23 00:45:43.123456 OSPF: [QH9AB-Y4XMZ] AdjChg: Nbr 1.1.1.1 on p1: Full -> Down";
+        let entry = of_log("pe1", "ospfd", line).unwrap();
+        assert_eq!(entry.text, "AdjChg: Nbr 1.1.1.1 on p1: Full -> Down");
+        assert_eq!(entry.at, Nanos(1_795_394_743_123_456_000));
+        assert_eq!(of_log("r", "ospfd", "1970/01/01 00:00:00 X: y").unwrap().at, Nanos::ZERO);
+        for line in ["", "no time here at all", "2026/13/01 00:00:00 X: y", "2026/11/23 25:00:00 X: y"] {
+            assert_eq!(of_log("r", "ospfd", line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn entries_are_in_order_and_within_the_time() {
+        let entry = |at: u64| Entry {
+            at: Nanos(at),
+            router: "r".to_owned(),
+            source: Source::Kernel,
+            text: String::new(),
+        };
+        let kept = between([9, 3, 5, 1].map(entry).to_vec(), Nanos(3), Nanos(8));
+        assert_eq!(kept.iter().map(|entry| entry.at.0).collect::<Vec<_>>(), [3, 5]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_line_is_read_or_left_out(line in "\\PC*", date in "[0-9/]{0,12}", time in "[0-9:.]{0,20}") {
+            let _ = of_log("r", "zebra", &line);
+            let _ = of_log("r", "zebra", &format!("{date} {time} X: y"));
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! `vtax lab`: testbeds to work in by hand.
+
+mod door;
+mod file;
+mod up;
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use vtax_topology::event::{ALL, Event};
+use vtax_topology::frr::Daemon;
+use vtax_topology::graph;
+use vtax_units::Nanos;
+
+use crate::exit::{Classify, Exit, Failure, Outcome};
+use crate::out;
+use door::{Answer, Ask};
+
+/// A testbed to work in by hand: a containerlab file's, or that of a cell of a plan.
+///
+/// It stands as long as `vtax lab up` runs; Ctrl-C there, or `vtax lab down`, takes it down without a trace.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Build it and hold it until it is taken down.
+    Up(up::Args),
+    /// Run a command in one of its nodes and print what that prints.
+    Exec(ExecArgs),
+    /// Capture packets at an interface of a router or host, to look at with tcpdump or Wireshark.
+    Capture(CaptureArgs),
+    /// Break something of its topology, or mend it.
+    Fault(FaultArgs),
+    /// Draw its topology; of a file or a cell that doesn't stand too.
+    Graph(GraphArgs),
+    /// Take it down.
+    Down(NameArgs),
+}
+
+#[derive(clap::Args)]
+struct NameArgs {
+    /// Which lab, where several stand.
+    #[arg(long = "lab", value_name = "NAME", default_value = door::USUAL)]
+    name: String,
+}
+
+#[derive(clap::Args)]
+struct ExecArgs {
+    #[command(flatten)]
+    name: NameArgs,
+    /// The node: `client`, `sut`, or a router's name.
+    node: String,
+    /// Program and arguments; no shell is involved.
+    #[arg(last = true, required = true)]
+    command: Vec<String>,
+}
+
+#[derive(clap::Args)]
+struct CaptureArgs {
+    #[command(flatten)]
+    name: NameArgs,
+    /// The node.
+    node: String,
+    /// Its interface; in a plan's topologies, the name of the neighbour that it leads to.
+    interface: String,
+    /// For how long, at most a minute.
+    #[arg(long, default_value = "5s")]
+    duration: Nanos,
+    /// The file to write.
+    #[arg(long, value_name = "FILE")]
+    output: PathBuf,
+}
+
+#[derive(clap::Args)]
+struct FaultArgs {
+    #[command(flatten)]
+    name: NameArgs,
+    #[command(subcommand)]
+    fault: Fault,
+}
+
+#[derive(clap::Subcommand)]
+enum Fault {
+    /// Pull a link's cable.
+    Cut {
+        /// The link, such as `pe1-p1`.
+        link: String,
+    },
+    /// Have a link lose packets in one direction without a sign to its ends.
+    Lossy {
+        /// The link.
+        link: String,
+        /// The router whose packets are lost; without it, the link's first.
+        #[arg(long)]
+        from: Option<String>,
+        /// Share that is lost.
+        #[arg(long, default_value = "100%")]
+        share: vtax_units::Share,
+    },
+    /// Switch a router off.
+    Kill {
+        /// The router.
+        router: String,
+    },
+    /// End a routing daemon.
+    Stop {
+        /// The router.
+        router: String,
+        /// The daemon: `ospfd`, `ldpd`, `bgpd`, ...
+        daemon: String,
+    },
+    /// Mend a link.
+    RestoreLink {
+        /// The link.
+        link: String,
+    },
+    /// Switch a router on again, or start its daemons again.
+    RestoreRouter {
+        /// The router.
+        router: String,
+    },
+}
+
+impl Fault {
+    fn event(&self) -> Result<Event, Failure> {
+        Ok(match self {
+            Self::Cut { link } => Event::Cut { link: link.clone() },
+            Self::Lossy { link, from, share } => {
+                let of_a_million = (share.0.clamp(0.0, 1.0) * f64::from(ALL)).round() as u32;
+                Event::Lossy { link: link.clone(), from: from.clone(), of_a_million }
+            }
+            Self::Kill { router } => Event::Kill { router: router.clone() },
+            Self::Stop { router, daemon } => {
+                let known = || Daemon::ALL.map(Daemon::program).join(", ");
+                let daemon = Daemon::of(daemon)
+                    .with_context(|| format!("`{daemon}` is no daemon of FRR's; there are {}", known()))
+                    .bad_input()?;
+                Event::Stop { router: router.clone(), daemon }
+            }
+            Self::RestoreLink { link } => Event::RestoreLink { link: link.clone() },
+            Self::RestoreRouter { router } => Event::RestoreRouter { router: router.clone() },
+        })
+    }
+}
+
+#[derive(clap::Args)]
+struct GraphArgs {
+    #[command(flatten)]
+    what: file::What,
+    /// An SVG instead of text for Graphviz.
+    #[arg(long)]
+    svg: bool,
+    /// The file to write; without it, standard output.
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    match &args.command {
+        Command::Up(args) => up::run(args),
+        Command::Exec(args) => {
+            let ask = Ask::Exec { node: args.node.clone(), command: args.command.clone() };
+            told(door::ask(&args.name.name, &ask)?)
+        }
+        Command::Capture(args) => capture(args),
+        Command::Fault(args) => told(door::ask(&args.name.name, &Ask::Fault { event: args.fault.event()? })?),
+        Command::Graph(args) => draw(args),
+        Command::Down(args) => told(door::ask(&args.name, &Ask::Down)?),
+    }
+}
+
+fn capture(args: &CaptureArgs) -> Outcome {
+    let (node, interface) = (args.node.clone(), args.interface.clone());
+    let answer = door::ask(&args.name.name, &Ask::Capture { node, interface, duration: args.duration })?;
+    let Answer::Captured { pcap } = answer else { return told(answer) };
+    let bytes = BASE64_STANDARD.decode(pcap).context("read what was captured").host_cannot()?;
+    let path = &args.output;
+    std::fs::write(path, bytes).with_context(|| format!("write {}", path.display())).host_cannot()?;
+    Ok(Exit::Done)
+}
+
+/// Prints an answer as its exit code says.
+fn told(answer: Answer) -> Outcome {
+    match answer {
+        Answer::Done | Answer::Captured { .. } => Ok(Exit::Done),
+        Answer::Executed { well, how, output } => {
+            out::text(&output)?;
+            if well {
+                return Ok(Exit::Done);
+            }
+            Err(Failure { exit: Exit::Failed, error: anyhow::anyhow!("the command ended with {how}") })
+        }
+        Answer::Refused { why } => Err(anyhow::anyhow!(why)).bad_input(),
+    }
+}
+
+fn draw(args: &GraphArgs) -> Outcome {
+    let Some(drawn) = args.what.load()? else { return Ok(Exit::BadInput) };
+    let blueprint =
+        drawn.blueprint().context("this cell's path has no routers; there is nothing to draw").bad_input()?;
+    let text =
+        if args.svg { graph::svg(&blueprint, drawn.name()) } else { graph::dot(&blueprint, drawn.name()) };
+    match &args.output {
+        None => out::text(&text)?,
+        Some(path) => {
+            std::fs::write(path, text).with_context(|| format!("write {}", path.display())).host_cannot()?;
+        }
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,146 @@
+//! What a lab is made of: a containerlab file, or a cell of a plan.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use vtax_plan::PlanErrors;
+use vtax_plan::model::{Cell, Plan};
+use vtax_topology::Blueprint;
+use vtax_topology::builtin::topology;
+use vtax_topology::containerlab::{Bind, Clab, blueprint};
+
+use crate::exit::{Classify, Failure};
+
+/// The longest file that a containerlab file may bind.
+const LONGEST_FILE: u64 = 1 << 20;
+
+/// A containerlab file, or a plan and one of its cells.
+#[derive(clap::Args)]
+pub(super) struct What {
+    /// A containerlab file (`*.clab.yml`), or a plan.
+    file: PathBuf,
+    /// The cell of the plan, by its id as `vtax check` prints it; without it, the first with routers.
+    #[arg(long, value_name = "ID")]
+    cell: Option<String>,
+    /// Change a value of the plan. May be repeated.
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    overrides: Vec<String>,
+}
+
+/// What was read.
+pub(super) enum Loaded {
+    /// Of a containerlab file.
+    Clab {
+        /// Its name.
+        name: String,
+        /// What is built of it.
+        blueprint: Box<Blueprint>,
+    },
+    /// A cell of a plan.
+    Cell {
+        /// The plan.
+        plan: Box<Plan>,
+        /// The cell.
+        cell: Box<Cell>,
+    },
+}
+
+impl Loaded {
+    /// What it is called.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Clab { name, .. } => name,
+            Self::Cell { cell, .. } => &cell.id,
+        }
+    }
+
+    /// What is inside the node that holds routers; `None` for a path without any.
+    pub(super) fn blueprint(&self) -> Option<Blueprint> {
+        match self {
+            Self::Clab { blueprint, .. } => Some((**blueprint).clone()),
+            Self::Cell { cell, .. } => {
+                let options = cell.path.kind.routed()?;
+                Some(Blueprint::of(&topology(&options.topology), cell.path.mtu))
+            }
+        }
+    }
+}
+
+/// Prints what is wrong with a file to standard error.
+fn print(errors: &PlanErrors) {
+    let mut err = std::io::stderr().lock();
+    let colour = err.is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    // Nothing more can be said where even standard error is gone.
+    let _ = err.write_all(errors.to_text(colour).as_bytes());
+}
+
+impl What {
+    /// Reads it; `None`: it is faulty, and was told so.
+    pub(super) fn load(&self) -> Result<Option<Loaded>, Failure> {
+        let name = self.file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if name.ends_with(".clab.yml") || name.ends_with(".clab.yaml") {
+            return self.clab();
+        }
+        match vtax_plan::load(&self.file, &self.overrides) {
+            Ok(plan) => {
+                let cell = self.find(&plan)?;
+                Ok(Some(Loaded::Cell { plan: Box::new(plan), cell: Box::new(cell) }))
+            }
+            Err(errors) => {
+                print(&errors);
+                Ok(None)
+            }
+        }
+    }
+
+    fn clab(&self) -> Result<Option<Loaded>, Failure> {
+        let clab = match vtax_plan::containerlab::load(&self.file) {
+            Ok(clab) => clab,
+            Err(errors) => {
+                print(&errors);
+                return Ok(None);
+            }
+        };
+        let directory = self.file.parent().unwrap_or_else(|| Path::new(""));
+        let texts = texts(&clab, directory)?;
+        let blueprint = blueprint(&clab, &texts).bad_input()?;
+        Ok(Some(Loaded::Clab { name: clab.name, blueprint: Box::new(blueprint) }))
+    }
+
+    fn find(&self, plan: &Plan) -> Result<Cell, Failure> {
+        let found = match &self.cell {
+            Some(id) => plan.cells.iter().find(|cell| cell.id == *id),
+            None => plan.cells.iter().find(|cell| cell.path.kind.routed().is_some()).or(plan.cells.first()),
+        };
+        let wanted = self.cell.as_deref().unwrap_or_default();
+        let some: Vec<&str> = plan.cells.iter().take(10).map(|cell| cell.id.as_str()).collect();
+        found
+            .cloned()
+            .with_context(|| format!("the plan has no cell `{wanted}`; it has {}", some.join(", ")))
+            .bad_input()
+    }
+}
+
+/// What is in the files that a containerlab file binds.
+fn texts(clab: &Clab, directory: &Path) -> Result<BTreeMap<Bind, String>, Failure> {
+    let mut texts = BTreeMap::new();
+    for bind in clab.nodes.iter().flat_map(|node| &node.binds) {
+        let path = directory.join(&bind.from);
+        let what = || format!("read {}, which the file binds to {}", path.display(), bind.to);
+        let mut bytes = Vec::new();
+        File::open(&path)
+            .and_then(|file| file.take(LONGEST_FILE + 1).read_to_end(&mut bytes))
+            .with_context(what)
+            .bad_input()?;
+        if bytes.len() as u64 > LONGEST_FILE {
+            return Err(anyhow::anyhow!("{} is larger than {LONGEST_FILE} bytes", path.display()))
+                .bad_input();
+        }
+        let text = String::from_utf8(bytes).with_context(what).bad_input()?;
+        texts.insert(bind.clone(), text);
+    }
+    Ok(texts)
+}
