@@ -164,7 +164,7 @@ fn measure(groups: RunGroups, program: &File, guest: Arc<Guest>, server: Server)
     // Held open: a node has a `/tmp` of its own, and the program may lie there.
     options.agent_program = format!("/proc/self/fd/{}", program.as_raw_fd()).into();
     let mut lab = Lab::new(options)?;
-    let environment = Environment { name: "native".to_owned(), kind: EnvironmentKind::Native };
+    let environment = Environment::new("native", EnvironmentKind::Native);
     let budget = Budget { sut_cpus: None, sut_memory: MEMORY, client_cpus: None };
     let path = NetPath::new("bridge", PathKind::Bridge);
     let spec = TestbedSpec { guest_client: Some(MEMORY), ..TestbedSpec::of_one(environment, path, budget) };
