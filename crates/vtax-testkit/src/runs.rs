@@ -30,14 +30,14 @@ pub fn trials(vtax: &str, directory: &Path, plan: &str, changes: &[&str]) -> Vec
     concluded(&out, &text)
 }
 
-/// The same, but the run is interrupted, as by Ctrl-C, once each of its `cells` has a trial with a result. Left alone on a busy
-/// machine it would make trials again until one counts, up to twelve times each.
+/// The same, but the run is interrupted, as by Ctrl-C, once so many different pairs of cell and measure have a trial with a
+/// result: all of the plan's. Left alone on a busy machine it would make trials again until one counts, up to twelve times each.
 ///
 /// # Panics
 ///
 /// Where the run came to nothing, with what vtax said.
 #[must_use]
-pub fn each_once(vtax: &str, directory: &Path, plan: &str, changes: &[&str], cells: usize) -> Vec<Value> {
+pub fn each_once(vtax: &str, directory: &Path, plan: &str, changes: &[&str], pairs: usize) -> Vec<Value> {
     let (mut command, out) = command(vtax, directory, plan, changes);
     let said = directory.join("said");
     let file = File::create(&said).expect("a file can be made");
@@ -48,7 +48,7 @@ pub fn each_once(vtax: &str, directory: &Path, plan: &str, changes: &[&str], cel
         if let Some(status) = run.try_wait().expect("it is a child") {
             break status;
         }
-        if !asked && with_result(&out) >= cells {
+        if !asked && with_result(&out) >= pairs {
             kill_process(Pid::from_child(&run), Signal::INT).expect("it is a child");
             asked = true;
         }
@@ -81,7 +81,7 @@ fn concluded(run: &Path, said: &str) -> Vec<Value> {
     trials
 }
 
-/// How many cells have a trial with a result, while the run goes on.
+/// How many pairs of cell and measure have a trial with a result, while the run goes on.
 fn with_result(run: &Path) -> usize {
     let journal = fs::read_to_string(run.join("journal.jsonl")).unwrap_or_default();
     // The last line may be half written.
@@ -89,8 +89,8 @@ fn with_result(run: &Path) -> usize {
     let has_result = |line: &Value| {
         line["event"] == "trial-ended" && line["observations"].as_array().is_some_and(|all| !all.is_empty())
     };
-    let cells = lines.filter(has_result).filter_map(|line| line["cell"].as_str().map(str::to_owned));
-    cells.collect::<BTreeSet<String>>().len()
+    let pairs = lines.filter(has_result).map(|line| [&line["cell"], &line["measure"]].map(Value::to_string));
+    pairs.collect::<BTreeSet<_>>().len()
 }
 
 /// Every trial of a run that ended.
