@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -204,11 +205,11 @@ impl Router {
         self.daemons.iter().find(|(other, _)| *other == daemon).and_then(|(_, process)| process.as_ref())
     }
 
-    /// Waits until a daemon has opened its socket.
+    /// Waits until a daemon answers at its socket: its file is there some moments earlier.
     fn wait_for(&self, daemon: Daemon) -> Result<()> {
         let path = socket(&self.name, daemon);
         let until = Instant::now() + STARTS_WITHIN;
-        while !path.exists() {
+        while UnixStream::connect(&path).is_err() {
             if !self.process(daemon).is_some_and(Process::alive) {
                 return Err(self.failed(daemon, "ended while it was starting".to_owned()));
             }
