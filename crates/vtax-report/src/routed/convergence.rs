@@ -26,15 +26,18 @@ pub(super) fn section(data: &RunData) -> Markup {
         ("Lost", true),
         ("Duplicated", true),
         ("Reordered", true),
+        ("Sent late, at most", true),
     ];
     let mut table = PlainTable::new("", &columns);
     let mut any = false;
     for (cell, trials) in trials(data) {
         let events = trials.iter().flat_map(|(_, found)| found.events.iter().take(MOST_EVENTS));
+        let late = trials.iter().map(|(_, found)| found.late).max().unwrap_or_default();
         for (words, events) in by_kind(events) {
             any = true;
             let place = format!("{} on {}", data.environment_label(cell), cell.path.name);
-            table.push(&words, row(&place, &events));
+            let late = quantity(late.0 as f64, "ns");
+            table.push(&words, row(&place, &events).into_iter().chain([late]));
         }
     }
     if any {
@@ -42,7 +45,7 @@ pub(super) fn section(data: &RunData) -> Markup {
             "p",
             &[],
             "Probes from edge to edge, one each way every millisecond, beside the load; the worse of both ways is told. What \
-             mends is told too: the way back may lose as much.",
+             mends is told too: the way back may lose as much. No time is told more finely than probes were late.",
         );
         m.add(&table.finish());
     }
