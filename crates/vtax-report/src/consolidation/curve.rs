@@ -44,8 +44,8 @@ fn is_alike(one: &Cell, other: &Cell) -> bool {
 
 /// What a curve is called: its environment, with what else the plan varies.
 fn label(data: &RunData, cell: &Cell) -> String {
-    let mut label = match data.accelerator(cell) {
-        Some(accelerator) => format!("{} ({})", cell.environment.name, accelerator.to_uppercase()),
+    let mut label = match data.accelerated(cell) {
+        Some(accelerated) => format!("{} ({accelerated})", cell.environment.name),
         None => cell.environment.name.clone(),
     };
     let cells = &data.plan.cells;
