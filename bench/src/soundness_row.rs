@@ -24,6 +24,15 @@ impl Row {
         Self { name, found, unit, goal, ok: (low..=high).contains(&found) }
     }
 
+    /// A share of `experiments`, in percent, that must lie between two others. Where the truth is at a bound, half of
+    /// all simulations fall beyond it: a row misses its goal where it is off by more than two of its own standard errors.
+    pub(crate) fn share(name: String, found: f64, experiments: u64, (low, high): (f64, f64)) -> Self {
+        let of = found.clamp(0.0, 100.0) / 100.0;
+        let error = 100.0 * (of * (1.0 - of) / experiments as f64).sqrt();
+        let row = Self::within(name, found, "%", (low, high));
+        Self { ok: (low - 2.0 * error..=high + 2.0 * error).contains(&found), ..row }
+    }
+
     /// A figure that must not be above `most`.
     pub(crate) fn at_most(name: &str, found: f64, unit: &'static str, most: f64) -> Self {
         Self::within(name.to_owned(), found, unit, (f64::NEG_INFINITY, most))
