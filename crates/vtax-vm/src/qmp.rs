@@ -8,7 +8,7 @@
 //! and a failover must not wait for a thread that is busy with another command.
 
 use std::collections::HashMap;
-use std::io::{IoSlice, Read, Write};
+use std::io::{IoSlice, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -18,7 +18,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use serde_json::{Value, json};
 use vtax_sys::sync::lock;
 use vtax_sys::watchers;
@@ -28,8 +29,10 @@ use crate::error::{Result, VmError};
 
 /// A line longer than this ends the connection: QEMU's longest answers are some 100 KiB.
 const LONGEST_LINE: usize = 4 << 20;
-/// How late events may be heard where that does no harm.
-const NAP: Duration = Duration::from_millis(50);
+/// How late events may be heard where that does no harm and nobody asks for them.
+const NAP: Duration = Duration::from_secs(1);
+/// Most pieces that are taken at once from a QEMU that reports all the time.
+const MOST_PIECES: usize = 4;
 /// Time for the greeting and for a command to be sent.
 const GREETING: Duration = Duration::from_secs(10);
 
@@ -86,6 +89,7 @@ impl Waiting {
 pub struct Qmp {
     stream: Mutex<UnixStream>,
     waiting: Arc<Waiting>,
+    intake: Arc<Mutex<Intake>>,
 }
 
 impl Qmp {
@@ -99,14 +103,15 @@ impl Qmp {
         let waiting = Arc::new(waiting);
         // Of the socket, and so of the reader's copy as well; that one only reads.
         stream.set_write_timeout(Some(GREETING)).map_err(|e| broken("greeting", e.to_string()))?;
-        let read = stream.try_clone().map_err(|e| broken("greeting", e.to_string()))?;
+        let copy = || stream.try_clone().map_err(|e| broken("greeting", e.to_string()));
         // The greeting counts as the answer to number 0.
         let (greeted, greeting) = channel();
         lock(&waiting.pending).calls.insert(0, greeted);
         lock(&waiting.pending).next_id = 1;
-        let reader = Reader { stream: read, waiting: Arc::clone(&waiting), handler };
+        let intake = Arc::new(Mutex::new(Intake::new(copy()?, Arc::clone(&waiting), handler)));
+        let reader = Reader { stream: copy()?, waiting: Arc::clone(&waiting), intake: Arc::clone(&intake) };
         watchers::spawn("qmp", move || reader.run()).map_err(VmError::io("start", "thread"))?;
-        let qmp = Self { stream: Mutex::new(stream), waiting };
+        let qmp = Self { stream: Mutex::new(stream), waiting, intake };
         match greeting.recv_timeout(GREETING) {
             Ok(_) => {}
             Err(RecvTimeoutError::Timeout) => return Err(broken("greeting", "none within 10 s")),
@@ -116,12 +121,23 @@ impl Qmp {
         Ok(qmp)
     }
 
-    /// Whether events may be reported up to 50 ms late, which takes much less CPU time where there are many. Answers,
-    /// and the end of QEMU, come at once all the same.
+    /// Whether events may wait until they are [heard](Self::hear), for a second at most. To be woken by each takes much
+    /// CPU time where there are many. Answers, and the end of QEMU, come at once all the same.
     pub fn set_patient(&self, patient: bool) {
         if self.waiting.patient.swap(patient, Ordering::Relaxed) && !patient {
             self.waiting.wake();
         }
+    }
+
+    /// Takes the events that wait, on the caller's thread, for one that is awake anyway. Where the connection's own
+    /// thread is about to take them, they are left to it.
+    pub fn hear(&self) {
+        if !self.waiting.patient.load(Ordering::Relaxed) {
+            return;
+        }
+        let Ok(mut intake) = self.intake.try_lock() else { return };
+        // What is wrong with the stream, its own thread finds out.
+        let _ = (0..MOST_PIECES).find(|_| intake.take_piece(RecvFlags::DONTWAIT) != Ok(true));
     }
 
     /// Runs one command and returns what it returns.
@@ -223,51 +239,48 @@ fn send_with(stream: &UnixStream, line: &[u8], fd: &OwnedFd) -> std::io::Result<
     rest.write_all(&line[sent..])
 }
 
-struct Reader {
+/// What comes from QEMU, and who is told of it.
+struct Intake {
     stream: UnixStream,
     waiting: Arc<Waiting>,
     handler: EventHandler,
+    /// The last piece that was read.
+    piece: Box<[u8]>,
+    /// The beginning of a line.
+    received: Vec<u8>,
+    /// No line ends before this; a long one is not searched again with each of its parts.
+    searched: usize,
+}
+
+impl std::fmt::Debug for Intake {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Intake").field("received", &self.received.len()).finish_non_exhaustive()
+    }
+}
+
+/// The thread of a connection.
+struct Reader {
+    stream: UnixStream,
+    waiting: Arc<Waiting>,
+    intake: Arc<Mutex<Intake>>,
 }
 
 impl Reader {
-    fn run(mut self) {
-        let reason = self.read_lines();
+    fn run(self) {
+        let reason = loop {
+            self.nap();
+            // Who would take what waits doesn't wait for this lock.
+            if let Err(reason) = lock(&self.intake).take_piece(RecvFlags::empty()) {
+                break reason;
+            }
+        };
         {
             let mut pending = lock(&self.waiting.pending);
             pending.gone = Some(reason);
             // Dropping the senders wakes the callers that wait.
             pending.calls.clear();
         }
-        (self.handler)(None);
-    }
-
-    /// Takes line after line until the connection ends; gives the reason for its end.
-    fn read_lines(&mut self) -> &'static str {
-        let mut received: Vec<u8> = Vec::new();
-        // No line ends before this; a long one is not searched again with each of its parts.
-        let mut searched = 0;
-        let mut chunk = [0; 16 << 10];
-        loop {
-            self.nap();
-            match self.stream.read(&mut chunk) {
-                Ok(0) => return CLOSED,
-                Ok(n) => received.extend_from_slice(&chunk[..n]),
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
-                Err(_) => return CLOSED,
-            }
-            let mut start = 0;
-            while let Some(length) = received[searched..].iter().position(|&b| b == b'\n') {
-                let end = searched + length;
-                self.take(&received[start..end]);
-                start = end + 1;
-                searched = start;
-            }
-            received.drain(..start);
-            searched = received.len();
-            if received.len() > LONGEST_LINE {
-                return TOO_LONG;
-            }
-        }
+        (lock(&self.intake).handler)(None);
     }
 
     /// Lets events gather, where that is allowed and no call waits for its answer.
@@ -283,6 +296,35 @@ impl Reader {
         // An early end does no harm.
         let _ = poll(&mut woken_by, Some(&timeout));
         let _ = rustix::io::read(asked, &mut [0; 8]);
+    }
+}
+
+impl Intake {
+    fn new(stream: UnixStream, waiting: Arc<Waiting>, handler: EventHandler) -> Self {
+        let piece = vec![0; 16 << 10].into_boxed_slice();
+        Self { stream, waiting, handler, piece, received: Vec::new(), searched: 0 }
+    }
+
+    /// Takes what has come, and each line that ends with it; whether there was anything. The reason for the
+    /// connection's end where it has ended.
+    fn take_piece(&mut self, flags: RecvFlags) -> std::result::Result<bool, &'static str> {
+        let length = match rustix::net::recv(&self.stream, &mut *self.piece, flags) {
+            Ok((0, _)) => return Err(CLOSED),
+            Ok((length, _)) => length,
+            Err(Errno::INTR | Errno::AGAIN) => return Ok(false),
+            Err(_) => return Err(CLOSED),
+        };
+        self.received.extend_from_slice(&self.piece[..length]);
+        let mut start = 0;
+        while let Some(length) = self.received[self.searched..].iter().position(|&b| b == b'\n') {
+            let end = self.searched + length;
+            self.take(&self.received[start..end]);
+            start = end + 1;
+            self.searched = start;
+        }
+        self.received.drain(..start);
+        self.searched = self.received.len();
+        if self.received.len() > LONGEST_LINE { Err(TOO_LONG) } else { Ok(true) }
     }
 
     /// A line that is no JSON object, or answers no call that waits, is dropped.
@@ -423,6 +465,42 @@ mod tests {
         // Its end comes through as well.
         assert!(qmp.execute("x", Value::Null, PATIENCE).is_err());
         assert_eq!(events.recv_timeout(PATIENCE).unwrap(), None);
+    }
+
+    #[test]
+    fn events_that_wait_are_heard_when_asked_for() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let (sender, events) = channel();
+        let handler = Box::new(move |event| drop(sender.send(event)));
+        let connecting = std::thread::spawn(move || Qmp::connect(ours, handler).unwrap());
+        theirs.write_all(b"{\"QMP\": {}}\n").unwrap();
+        BufReader::new(&theirs).read_line(&mut String::new()).unwrap();
+        theirs.write_all(b"{\"return\": {}, \"id\": 1}\n").unwrap();
+        let qmp = connecting.join().unwrap();
+        let mut report = || {
+            let event = r#"{"event": "STOP", "timestamp": {"seconds": 2, "microseconds": 5}}"#;
+            theirs.write_all(format!("{event}\n").as_bytes()).unwrap();
+        };
+        qmp.set_patient(true);
+        // The thread waited for this one.
+        report();
+        assert!(events.recv_timeout(PATIENCE).unwrap().is_some());
+        let times = (0..10).map(|_| {
+            let reported = Instant::now();
+            report();
+            while events.try_recv().is_err() {
+                assert!(reported.elapsed() < PATIENCE, "it is never heard");
+                qmp.hear();
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            reported.elapsed()
+        });
+        // Each would come with the thread's next look otherwise; a busy machine may delay some, not all.
+        let fastest = times.min().unwrap();
+        assert!(fastest < NAP / 2, "{fastest:?}");
+        drop(theirs);
+        qmp.hear();
+        assert_eq!(events.recv_timeout(PATIENCE).unwrap(), None, "the end is the thread's to tell");
     }
 
     #[test]

@@ -311,9 +311,14 @@ impl Vm {
         self.qmp.pass(name, descriptor, QMP_PATIENCE)
     }
 
-    /// Whether QEMU's events may be reported a little late ([`Qmp::set_patient`]).
+    /// Whether QEMU's events may wait until they are heard ([`Qmp::set_patient`]).
     pub fn set_patient(&self, patient: bool) {
         self.qmp.set_patient(patient);
+    }
+
+    /// Takes the events that wait ([`Qmp::hear`]).
+    pub fn hear(&self) {
+        self.qmp.hear();
     }
 
     /// Sends QEMU a signal; one that has ended already is no error.

@@ -8,7 +8,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::net::SendFlags;
-use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+use rustix::time::{
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
+};
 use serde::{Deserialize, Serialize};
 use vtax_sys::clock::unix_time;
 use vtax_sys::datagrams::{BATCH_MAX, Inbox, stamp_arrivals};
@@ -53,6 +55,9 @@ impl Default for DetectorSettings {
 
 /// Says forever, on each of these connected datagram sockets, that this process lives.
 ///
+/// All processes of this machine beat at the same moments. Where their hosts share a CPU, it is woken once for all, and
+/// what the kernel does for the first is still in its caches for the next.
+///
 /// # Errors
 ///
 /// Where the kernel has no timer. A broken path is none: the beats go on.
@@ -60,9 +65,11 @@ pub fn beat_forever(sockets: &[OwnedFd], interval: Duration) -> std::io::Result<
     // Refused to ordinary users; then a busy host is more easily taken for a dead one.
     let _ = vtax_sys::sched::react_at_once();
     let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;
-    let every = Timespec::try_from(interval).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 25_000_000 });
-    let spec = Itimerspec { it_interval: every, it_value: every };
-    rustix::time::timerfd_settime(&timer, TimerfdTimerFlags::empty(), &spec)?;
+    let kernel = |time: Duration| Timespec::try_from(time).map_err(std::io::Error::other);
+    let now = Duration::try_from(clock_gettime(ClockId::Monotonic)).map_err(std::io::Error::other)?;
+    let spec =
+        Itimerspec { it_interval: kernel(interval)?, it_value: kernel(next_multiple(now, interval))? };
+    rustix::time::timerfd_settime(&timer, TimerfdTimerFlags::ABSTIME, &spec)?;
     let mut sequence = 0_u32;
     loop {
         let mut beat = [0; BEAT];
@@ -76,6 +83,12 @@ pub fn beat_forever(sockets: &[OwnedFd], interval: Duration) -> std::io::Result<
         let mut expired = [0; 8];
         rustix::io::read(&timer, &mut expired)?;
     }
+}
+
+/// The first multiple of `interval` after `now`.
+fn next_multiple(now: Duration, interval: Duration) -> Duration {
+    let interval = interval.as_nanos().max(1);
+    Duration::from_nanos(u64::try_from((now.as_nanos() / interval + 1) * interval).unwrap_or(u64::MAX))
 }
 
 /// The process on a host: beats with the command line `--interval-us N` on the datagram sockets it
@@ -267,6 +280,41 @@ mod tests {
             assert_eq!(suspected, Some(last + 101));
             assert_eq!(detector.next_verdict(1), Some(at(last + 100)), "and looked at by then");
         }
+    }
+
+    #[test]
+    fn processes_beat_at_the_same_moments() {
+        let ms = Duration::from_millis;
+        let interval = DetectorSettings::default().interval.into();
+        for started in 0..25 {
+            assert_eq!(next_multiple(ms(1_000 + started), interval), ms(1_025), "started {started} ms later");
+        }
+        assert_eq!(next_multiple(Duration::ZERO, ms(10)), ms(10), "a timer of zero never goes off");
+        assert_eq!(next_multiple(Duration::MAX, Duration::ZERO), Duration::from_nanos(u64::MAX));
+    }
+
+    #[test]
+    fn two_hearts_are_heard_together() {
+        let mut ear = Ear::open("127.0.0.1:0".parse().unwrap()).unwrap();
+        let place = ear.socket.local_addr().unwrap();
+        // One begins in the middle of the other's interval. They go on until the test program ends.
+        for begins_after in [0, 10] {
+            std::thread::sleep(Duration::from_millis(begins_after));
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            socket.connect(place).unwrap();
+            std::thread::spawn(move || beat_forever(&[socket.into()], Duration::from_millis(25)));
+        }
+        let until = Instant::now() + Duration::from_secs(20);
+        let mut times: Vec<Instant> = Vec::new();
+        let mut together = 0;
+        while together < 3 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(50));
+            ear.listen(|_, when| times.push(when));
+            // A busy machine may keep some apart, not all.
+            let close = |pair: &&[Instant]| pair[1].saturating_duration_since(pair[0]) < Duration::from_millis(5);
+            together = times.windows(2).filter(close).count();
+        }
+        assert!(together >= 3, "{times:?}");
     }
 
     #[test]
