@@ -42,7 +42,7 @@ pub struct Options {
     pub failovers: bool,
     /// An environment that is booted again, and the guest on its own.
     pub every_mode: bool,
-    /// The native environment behind routers too, of which a link is cut and mended.
+    /// Nothing but the native environment, behind routers too, of which a link is cut and mended; no host is killed.
     pub routed: bool,
 }
 
@@ -584,8 +584,8 @@ fn plan(options: &Options) -> Plan {
     let mut cells: Vec<Cell> =
         modes.into_iter().map(|(name, mode)| cell(&base.cells[0], &name, mode, options)).collect();
     if options.routed {
-        let routed = behind_routers(&cells[0]);
-        cells.push(routed);
+        cells.truncate(1);
+        cells.push(behind_routers(&cells[0]));
     }
     let mut measures: Vec<Measure> = base.measures.iter().take(2).cloned().collect();
     if options.failovers {
@@ -606,7 +606,7 @@ fn plan(options: &Options) -> Plan {
 fn measure(options: &Options) -> FailoverMeasure {
     let fault = |at: u64, kind| Fault { at: Nanos(at), kind };
     let mut faults = Vec::new();
-    for i in 1..=u64::from(options.faults) {
+    for i in (1..=u64::from(options.faults)).filter(|_| !options.routed) {
         faults.push(fault(i * BETWEEN, FaultKind::Kill(FaultTarget::PrimaryHost)));
         faults.push(fault(i * BETWEEN + 4_000 * MS, FaultKind::Restore(FaultTarget::Hosts)));
     }

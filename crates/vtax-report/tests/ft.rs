@@ -72,6 +72,14 @@ fn a_path_through_routers_has_its_picture_and_its_times() {
         assert_eq!(row[loss] == "0", row[event].starts_with("restore: "), "{row:?}");
     }
     assert_eq!(csv(&run, "timeline.csv").len() - 1, (rows.len() - 1) / 8 * 12);
+    for part in ["protects", "costs"] {
+        assert!(
+            !page.contains(&format!(" id=\"ft-{part}\"")),
+            "{part}: no guest is protected, no host failed"
+        );
+    }
+    // Names of columns are broken, so that the last ones are on the page too.
+    assert!(page.contains("<table class=\"figures\">") && page.contains("FRR: "), "tables of many columns");
     let other = tempfile::tempdir().unwrap();
     assert!(!make(other.path(), &Options::default()).2.contains("routed-convergence"));
 }

@@ -30,6 +30,12 @@ fn the_knee_is_found_and_what_it_was_made_of_is_said() {
         "a boot storm's CPU time"
     );
     assert!(page.contains("Study, table IV") && page.contains("This run, vm (TCG)"));
+    let start = page.find("id=\"consolidation\"").unwrap();
+    let tables = &page[start..start + page[start..].find("</section>").unwrap()];
+    assert!(
+        tables.contains("<table class=\"figures\">") && !tables.contains("bleed"),
+        "within the text's width"
+    );
     let table = fs::read_to_string(run.path().join("csv/systems.csv")).unwrap();
     // Two, three, four and six systems in five trials; of one there is only the whole.
     assert_eq!(table.lines().count(), 1 + (2 + 3 + 4 + 6) * 5);
@@ -69,6 +75,7 @@ fn a_neighbours_cost_is_a_tax_in_words() {
     assert!((found.tax.unwrap() - 2.0).abs() < 0.1, "{:?}", found.tax);
     let page = fs::read_to_string(run.path().join("report.html")).unwrap();
     assert!(page.contains("id=\"neighbours\"") && page.contains("beside busy"));
+    assert!(page.contains(", neighbour</td>"), "what a system beside others is there for");
     assert!(page.contains("busiest worker used 20.0 % of its CPU."), "whose doing it may be");
     let table = fs::read_to_string(run.path().join("csv/systems.csv")).unwrap();
     assert!(table.lines().any(|line| line.contains(",sut-2,neighbour,")), "{table}");

@@ -6,13 +6,13 @@ use vtax_store::summary::Comparison;
 
 use super::curve::{self, Curve};
 use super::pressure::{Pressure, median};
-use super::trial::SystemFound;
+use super::trial::{Role, SystemFound};
 use crate::context::Context;
 use crate::data::RunData;
 use crate::explain::explain;
 use crate::families::named;
 use crate::format::{duration, fixed, quantity};
-use crate::html::parts::{badge, scrolling, wide};
+use crate::html::parts::{FIGURES, badge, scrolling};
 use crate::html::table::PlainTable;
 use crate::markup::Markup;
 
@@ -48,7 +48,7 @@ fn curve_of(context: &Context, curve: &Curve<'_>, measure: &str) -> Markup {
         ("All up after", true),
         ("Memory", true),
     ];
-    let mut table = PlainTable::new("", &columns);
+    let mut table = PlainTable::new(FIGURES, &columns);
     let mut measured = 0;
     for cell in &curve.cells {
         let Some(rate) = curve::rate(context, cell, measure) else { continue };
@@ -80,7 +80,7 @@ fn curve_of(context: &Context, curve: &Curve<'_>, measure: &str) -> Markup {
         return m;
     }
     m.element("h3", &[], &format!("{}: {measure}", curve.label));
-    m.add(&wide(&table.finish(), columns.len()));
+    m.add(&scrolling(&table.finish()));
     if let Some(words) = knee(context, curve, measure) {
         m.element("p", &[("class", "verdict-words")], &words);
     }
@@ -183,12 +183,11 @@ fn is_of_neighbours(data: &RunData, comparison: &Comparison) -> bool {
     primary && set(&comparison.cell) != set(&comparison.baseline)
 }
 
-/// Each system of each cell, by the middle of its trials.
+/// Each system of each cell, by the middle of its trials, cells in the plan's order.
 pub(super) fn systems(context: &Context) -> Markup {
     let columns = [
         ("Cell", false),
         ("System", false),
-        ("Role", false),
         ("Asked", true),
         ("Answered", true),
         ("Failed, a trial", true),
@@ -199,34 +198,52 @@ pub(super) fn systems(context: &Context) -> Markup {
         ("Steal", true),
         ("Up after", true),
     ];
-    let mut table = PlainTable::new("", &columns);
+    let mut table = PlainTable::new(FIGURES, &columns);
+    let plan = &context.data.plan;
     let all = &context.data.systems;
-    let mut seen: Vec<(&str, &str, &str)> = Vec::new();
-    for first in all {
-        let key = (first.cell.as_str(), first.measure.as_str(), first.member.as_str());
-        if seen.contains(&key) {
-            continue;
+    let alike = |one: &SystemFound, other: &SystemFound| {
+        one.cell == other.cell && one.measure == other.measure && one.member == other.member
+    };
+    let mut firsts: Vec<&SystemFound> = Vec::new();
+    for found in all {
+        if !firsts.iter().any(|first| alike(first, found)) {
+            firsts.push(found);
         }
-        seen.push(key);
-        let own: Vec<&SystemFound> =
-            all.iter().filter(|s| (s.cell.as_str(), s.measure.as_str(), s.member.as_str()) == key).collect();
-        table.push(&format!("{}, {}", first.cell, first.measure), row(first, &own));
     }
-    if seen.is_empty() {
+    if firsts.is_empty() {
         return Markup::new();
+    }
+    firsts.sort_by_key(|first| plan.cells.iter().position(|cell| cell.id == first.cell));
+    for first in firsts {
+        let own: Vec<&SystemFound> = all.iter().filter(|found| alike(first, found)).collect();
+        let head = match plan.measures.len() {
+            1 => first.cell.clone(),
+            _ => format!("{}, {}", first.cell, first.measure),
+        };
+        table.push(&head, row(first, &own));
     }
     scrolling(&table.finish())
 }
 
+/// What a system is called, and what it is there for where that isn't the measurement.
+fn named_system(found: &SystemFound) -> String {
+    let mut words = found.member.clone();
+    let beside = (found.role != Role::System).then(|| found.role.word());
+    for more in found.name.as_deref().into_iter().chain(beside) {
+        words.push_str(", ");
+        words.push_str(more);
+    }
+    words
+}
+
 /// One system over its trials.
-fn row(first: &SystemFound, own: &[&SystemFound]) -> [String; 11] {
+fn row(first: &SystemFound, own: &[&SystemFound]) -> [String; 10] {
     let middle = |of: fn(&SystemFound) -> Option<f64>, unit: &str| {
         let values: Vec<f64> = own.iter().filter_map(|system| of(system)).collect();
         median(values).map(|value| quantity(value, unit)).unwrap_or_default()
     };
     [
-        first.name.as_ref().map_or_else(|| first.member.clone(), |name| format!("{} ({name})", first.member)),
-        first.role.word().to_owned(),
+        named_system(first),
         middle(|s| Some(s.asked), "req/s"),
         middle(|s| Some(s.rate), "req/s"),
         middle(|s| Some(s.failed as f64), ""),

@@ -13,12 +13,19 @@ use crate::plot::curves::{Curve, PAUSES, percentiles};
 use crate::plot::{responsive, series as color};
 use crate::rows::Row;
 
-/// Both tables, the pauses and the interval.
+/// Both tables, the pauses and the interval. Where no guest is protected, nothing is said of what protection costs, and of
+/// what is kept only where a host failed: routers and links have no guests.
 pub(super) fn all(rows: &[Row], group: &Group) -> Markup {
     let rows: Vec<&Row> = rows.iter().filter(|r| r.primary && r.group == group.label).collect();
     let mut m = Markup::new();
-    heading(&mut m, &group.prefix, "protects", "What each environment protects", &group.label);
-    m.add(&protects(group));
+    let protected = group.environments.iter().any(|e| e.mode > Mode::None);
+    if protected || group.environments.iter().any(|e| e.failovers.iter().any(|f| f.host_failed)) {
+        heading(&mut m, &group.prefix, "protects", "What each environment protects", &group.label);
+        m.add(&protects(group));
+    }
+    if !protected {
+        return m;
+    }
     heading(&mut m, &group.prefix, "costs", "What protection costs", &group.label);
     let found = [costs(&rows, group), pauses(group), sweeps(&rows, group)];
     if found.iter().all(Markup::is_empty) {

@@ -69,13 +69,14 @@ fn group_over_time(data: &RunData, all: &[TrialSeries], group: &Group<'_>, measu
     let seconds = all.iter().filter(|s| s.measure == measure).map(|s| s.seconds).fold(0.0, f64::max);
     let mut grid = Markup::new();
     grid.open("div", &[("class", "grid")]);
-    for (cell, own) in group.cells.iter().zip(&latency) {
+    // A fault may be nothing that an environment can meet: it has no trials then.
+    for (cell, own) in group.cells.iter().zip(&latency).filter(|(_, own)| !own.is_empty()) {
         let name = "latency: p99 strong, median faint";
         let scale = common_scale(latency.iter().flatten(), true);
         let vertical = Vertical { name, unit: "ns", scale };
         grid.add(&lines(&data.environment_label(cell), own, seconds, vertical));
     }
-    for (cell, own) in group.cells.iter().zip(&goodput) {
+    for (cell, own) in group.cells.iter().zip(&goodput).filter(|(_, own)| !own.is_empty()) {
         // Each to its own scale: a VM's trials would lie flat on the floor of a native one's.
         let vertical = Vertical { name: "goodput", unit: "req/s", scale: common_scale(own, false) };
         grid.add(&lines(&data.environment_label(cell), own, seconds, vertical));

@@ -73,7 +73,11 @@ pub(crate) fn head(m: &mut Markup, columns: &[(&str, bool)]) {
     m.close("tr").close("thead");
 }
 
-/// The same; one of many columns may use all of a wide window.
+/// The class of a table of many narrow columns, which has to fit the text's width: names of columns are broken, and
+/// the first column stays where the rest is scrolled.
+pub(crate) const FIGURES: &str = "figures";
+
+/// A table that scrolls by itself; one of many columns may use all of a wide window.
 pub(crate) fn wide(table: &Markup, columns: usize) -> Markup {
     if columns <= 6 {
         return scrolling(table);

@@ -7,7 +7,7 @@ use vtax_topology::expect::Stage;
 
 use crate::data::RunData;
 use crate::format::quantity;
-use crate::html::parts::scrolling;
+use crate::html::parts::{FIGURES, scrolling};
 use crate::html::table::PlainTable;
 use crate::markup::Markup;
 
@@ -15,8 +15,9 @@ pub(super) fn section(data: &RunData) -> Markup {
     let mut m = Markup::new();
     let mut columns = vec![("Path", false), ("Trials", true), ("Where", false)];
     columns.extend(Stage::ALL.map(|stage| (stage.word(), true)));
-    columns.extend([("Labels seen", false), ("Time to live", false), ("FRR", false)]);
-    let mut table = PlainTable::new("", &columns);
+    columns.extend([("Labels seen", false), ("Time to live", false)]);
+    let mut table = PlainTable::new(FIGURES, &columns);
+    let mut versions = BTreeSet::new();
     let mut any = false;
     let mut seen = BTreeSet::new();
     for cell in data.plan.cells.iter().filter(|cell| cell.path.kind.routed().is_some()) {
@@ -35,6 +36,7 @@ pub(super) fn section(data: &RunData) -> Markup {
             continue;
         }
         any = true;
+        versions.extend(trials.iter().filter_map(|trial| trial.facts.get("path.lab.version")));
         table.push(&data.environment_label(cell), row(&trials));
     }
     if any {
@@ -44,6 +46,10 @@ pub(super) fn section(data: &RunData) -> Markup {
             "Median time from the start of a bring-up until each stage was reached, before each trial anew.",
         );
         m.add(&scrolling(&table.finish()));
+        let versions: Vec<&str> = versions.into_iter().take(3).map(String::as_str).collect();
+        if !versions.is_empty() {
+            m.element("p", &[("class", "small-print")], &format!("FRR: {}.", versions.join(", ")));
+        }
     }
     m
 }
@@ -65,6 +71,6 @@ fn row(trials: &[&TrialRecord]) -> Vec<String> {
     };
     let mut row = vec![trials.len().to_string(), fact("path.place")];
     row.extend(Stage::ALL.map(stage));
-    row.extend(["path.lab.labels", "path.lab.ttl", "path.lab.version"].map(fact));
+    row.extend(["path.lab.labels", "path.lab.ttl"].map(fact));
     row
 }

@@ -7,7 +7,7 @@ use vtax_units::Nanos;
 use super::{trials, worse};
 use crate::data::RunData;
 use crate::format::quantity;
-use crate::html::parts::scrolling;
+use crate::html::parts::{FIGURES, scrolling};
 use crate::html::table::PlainTable;
 use crate::markup::Markup;
 use crate::table::{Table, count, number, number_or_none, text};
@@ -29,7 +29,7 @@ pub(super) fn section(data: &RunData) -> Markup {
         ("Reordered", true),
         ("Sent late, at most", true),
     ];
-    let mut table = PlainTable::new("", &columns);
+    let mut table = PlainTable::new(FIGURES, &columns);
     let mut any = false;
     for (cell, trials) in trials(data) {
         let events = trials.iter().flat_map(|(_, found)| found.events.iter().take(MOST_EVENTS));

@@ -1,5 +1,24 @@
 //! What tests of several kinds of report share.
 
+use std::fs;
+
+use vtax_report::write_all;
+use vtax_store::RunDir;
+
+/// Replaces texts of a run's journal by hostile ones, `<img src=x>` among them, and looks whether they stay text.
+pub(crate) fn stays_text(run: &RunDir, replaced: &[(&str, &str)]) {
+    let journal = run.path().join("journal.jsonl");
+    let text = fs::read_to_string(&journal).unwrap();
+    let evil = replaced.iter().fold(text.clone(), |text, (from, to)| text.replace(from, to));
+    assert_ne!(text, evil);
+    fs::write(&journal, evil).unwrap();
+    write_all(&RunDir::open(run.path()).unwrap()).unwrap();
+    let page = fs::read_to_string(run.path().join("report.html")).unwrap();
+    assert!(page.contains("&lt;img src=x&gt;") && !page.contains("<img"));
+    assert_eq!(page.matches("</script>").count(), 1);
+    balanced(&page);
+}
+
 /// Every element of a page that opens closes, in order.
 pub(crate) fn balanced(page: &str) {
     const VOID: [&str; 2] = ["meta", "!doctype"];
