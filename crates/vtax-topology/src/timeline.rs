@@ -56,14 +56,23 @@ pub fn of_log(router: &str, daemon: &str, line: &str) -> Option<Entry> {
     let (date, rest) = line.split_once(' ')?;
     let (time, rest) = rest.split_once(' ')?;
     let at = nanos(date, time)?;
-    // The protocol's name and a code that means something to FRR only.
-    let words = rest.split_once(": ").map_or(rest, |(_, words)| words);
-    let words = match words.strip_prefix('[').and_then(|words| words.split_once("] ")) {
-        Some((code, words)) if code.len() == 11 => words,
-        _ => words,
-    };
+    // The protocol's name and codes that mean something to FRR only.
+    let words = without_codes(rest.split_once(": ").map_or(rest, |(_, words)| words));
     let source = Source::Daemon(daemon.to_owned());
     Some(Entry { at, router: router.to_owned(), source, text: shortened(words) })
+}
+
+/// What a line says after its codes: `[S5P8P-AJE73][EC 100663299] `, either or none.
+fn without_codes(mut words: &str) -> &str {
+    while let Some((code, rest)) = words.strip_prefix('[').and_then(|words| words.split_once(']')) {
+        let unique = code.len() == 11 && code.as_bytes()[5] == b'-';
+        let class = code.strip_prefix("EC ").is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()));
+        if !unique && !class {
+            break;
+        }
+        words = rest.trim_start();
+    }
+    words
 }
 
 /// Nanoseconds since 1970 of `2026/11/23` and `00:45:43.123456`.
@@ -110,6 +119,10 @@ mod tests {
         let entry = of_log("pe1", "ospfd", line).unwrap();
         assert_eq!(entry.text, "AdjChg: Nbr 1.1.1.1 on p1: Full -> Down");
         assert_eq!(entry.at, Nanos(1_795_394_743_123_456_000));
+        let line = "2026/11/23 00:45:43 ZEBRA: [SWQK6-6JY63][EC 4043309074] 0:254:10.0.0.4/30: Failed";
+        assert_eq!(of_log("p1", "zebra", line).unwrap().text, "0:254:10.0.0.4/30: Failed");
+        let line = "2026/11/23 00:45:43 BGP: [rcvd] notification";
+        assert_eq!(of_log("p1", "bgpd", line).unwrap().text, "[rcvd] notification");
         assert_eq!(of_log("r", "ospfd", "1970/01/01 00:00:00 X: y").unwrap().at, Nanos::ZERO);
         for line in ["", "no time here at all", "2026/13/01 00:00:00 X: y", "2026/11/23 25:00:00 X: y"] {
             assert_eq!(of_log("r", "ospfd", line), None, "{line}");

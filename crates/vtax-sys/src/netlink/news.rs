@@ -11,12 +11,14 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 use super::message::{attributes, messages, u32_at};
 use crate::error::{Context, Result};
 
-/// RTMGRP_LINK, RTMGRP_IPV4_ROUTE and the bit of RTNLGRP_MPLS_ROUTE (27).
-const GROUPS: u32 = 1 | 0x40 | (1 << 26);
+/// RTMGRP_LINK, RTMGRP_IPV4_ROUTE and the bits of RTNLGRP_MPLS_ROUTE (27) and RTNLGRP_NEXTHOP (32).
+const GROUPS: u32 = 1 | 0x40 | (1 << 26) | (1 << 31);
 const RTM_NEWLINK: u16 = 16;
 const RTM_DELLINK: u16 = 17;
 const RTM_NEWROUTE: u16 = 24;
 const RTM_DELROUTE: u16 = 25;
+const RTM_NEWNEXTHOP: u16 = 104;
+const RTM_DELNEXTHOP: u16 = 105;
 const IFLA_IFNAME: u16 = 3;
 const IFINFO: usize = 16;
 const RTMSG: usize = 12;
@@ -26,6 +28,13 @@ const RTA_GATEWAY: u16 = 5;
 const RTA_TABLE: u16 = 15;
 const RTA_VIA: u16 = 18;
 const RTA_NEWDST: u16 = 19;
+const RTA_NH_ID: u16 = 30;
+const NHMSG: usize = 8;
+const NHA_ID: u16 = 1;
+const NHA_GROUP: u16 = 2;
+const NHA_BLACKHOLE: u16 = 4;
+const NHA_OIF: u16 = 5;
+const NHA_GATEWAY: u16 = 6;
 /// AF_MPLS of the kernel's `include/linux/socket.h`.
 const MPLS: u8 = 28;
 const UP: u32 = 1;
@@ -88,6 +97,7 @@ fn words(kind: u16, payload: &[u8]) -> Option<String> {
     match kind {
         RTM_NEWLINK | RTM_DELLINK => link(kind, payload),
         RTM_NEWROUTE | RTM_DELROUTE => route(kind, payload),
+        RTM_NEWNEXTHOP | RTM_DELNEXTHOP => next_hop(kind, payload),
         _ => None,
     }
 }
@@ -141,6 +151,7 @@ fn route(kind: u16, payload: &[u8]) -> Option<String> {
             RTA_VIA => write!(rest, " via {}", address(value.get(2..).unwrap_or_default())),
             RTA_NEWDST => write!(rest, " as {}", labels(value)),
             RTA_OIF => write!(rest, " by interface {}", u32_at(value, 0)),
+            RTA_NH_ID => write!(rest, " (next hop {})", u32_at(value, 0)),
             RTA_TABLE => {
                 table = u32_at(value, 0);
                 Ok(())
@@ -156,6 +167,30 @@ fn route(kind: u16, payload: &[u8]) -> Option<String> {
         0 | 254 => Some(format!("route {destination}{rest}: {what}")),
         table => Some(format!("route {destination}{rest} in table {table}: {what}")),
     }
+}
+
+/// A next hop that routes share: when it is changed, so are they, and nothing is said of them (`linux/nexthop.h`).
+fn next_hop(kind: u16, payload: &[u8]) -> Option<String> {
+    let (mut id, mut rest) = (None, String::new());
+    for (attribute, value) in attributes(payload.get(NHMSG..)?) {
+        let _ = match attribute {
+            NHA_ID => {
+                id = Some(u32_at(value, 0));
+                Ok(())
+            }
+            // struct nexthop_grp: an id of 4 bytes, a weight and what is reserved.
+            NHA_GROUP => {
+                let members = value.as_chunks::<8>().0.iter().map(|entry| u32_at(entry, 0).to_string());
+                write!(rest, " of {}", members.collect::<Vec<_>>().join(", "))
+            }
+            NHA_BLACKHOLE => write!(rest, " to nowhere"),
+            NHA_OIF => write!(rest, " by interface {}", u32_at(value, 0)),
+            NHA_GATEWAY => write!(rest, " via {}", address(value)),
+            _ => Ok(()),
+        };
+    }
+    let what = if kind == RTM_DELNEXTHOP { "removed" } else { "set" };
+    Some(format!("next hop {}{rest}: {what}", id?))
 }
 
 #[cfg(test)]
@@ -183,10 +218,29 @@ mod tests {
     }
 
     #[test]
+    fn next_hops_that_routes_share_are_told() {
+        let mut one = vec![2, 0, 11, 0, 0, 0, 0, 0];
+        one.extend(attribute(NHA_ID, &12_u32.to_ne_bytes()));
+        one.extend(attribute(NHA_OIF, &5_u32.to_ne_bytes()));
+        one.extend(attribute(NHA_GATEWAY, &[10, 0, 0, 2]));
+        assert_eq!(words(RTM_NEWNEXTHOP, &one).unwrap(), "next hop 12 by interface 5 via 10.0.0.2: set");
+        let mut group = vec![0; NHMSG];
+        group.extend(attribute(NHA_ID, &20_u32.to_ne_bytes()));
+        let member = |id: u32| [id.to_ne_bytes(), [0; 4]].concat();
+        group.extend(attribute(NHA_GROUP, &[member(12), member(13)].concat()));
+        assert_eq!(words(RTM_DELNEXTHOP, &group).unwrap(), "next hop 20 of 12, 13: removed");
+        let mut route = vec![2, 24, 0, 0, 254, 186, 0, 1, 0, 0, 0, 0];
+        route.extend(attribute(RTA_DST, &[10, 96, 2, 0]));
+        route.extend(attribute(RTA_NH_ID, &12_u32.to_ne_bytes()));
+        assert_eq!(words(RTM_NEWROUTE, &route).unwrap(), "route 10.96.2.0/24 (next hop 12): set");
+    }
+
+    #[test]
     fn damaged_news_are_left_out() {
         for length in 0..40 {
             let bytes = vec![0xff; length];
             let _ = (words(RTM_NEWROUTE, &bytes), words(RTM_NEWLINK, &bytes));
+            let _ = words(RTM_NEWNEXTHOP, &bytes);
         }
         assert_eq!(words(RTM_NEWROUTE, &[]), None);
     }
