@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use vtax_sys::SysError;
+use vtax_sys::Failure;
 use vtax_vm::VmError;
 
 /// A result of this crate.
@@ -12,26 +12,9 @@ pub type Result<T, E = LabError> = std::result::Result<T, E>;
 /// Why a testbed could not be built or taken down.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// The kernel refused something.
-    #[error("{what}")]
-    Sys {
-        /// What was being built.
-        what: String,
-        /// What the kernel said.
-        #[source]
-        source: SysError,
-    },
-    /// A file or directory of the lab's own could not be used.
-    #[error("{operation} {object}")]
-    Io {
-        /// What was tried.
-        operation: &'static str,
-        /// On what.
-        object: String,
-        /// What the kernel said.
-        #[source]
-        source: io::Error,
-    },
+    /// The kernel refused something, or a file or directory of the lab's own could not be used.
+    #[error(transparent)]
+    Failed(#[from] Failure),
     /// The virtual machine could not be started.
     #[error("virtual machine {node}")]
     Vm {
@@ -164,7 +147,7 @@ pub(crate) trait While<T> {
 
 impl<T> While<T> for vtax_sys::Result<T> {
     fn during(self, what: impl FnOnce() -> String) -> Result<T> {
-        self.map_err(|source| LabError::Sys { what: what(), source })
+        self.map_err(|source| Failure::Sys { what: what(), source }.into())
     }
 }
 
@@ -181,6 +164,6 @@ impl<T> OnPath<T> for std::result::Result<T, rustix::io::Errno> {
 
 impl<T> OnPath<T> for io::Result<T> {
     fn on(self, operation: &'static str, path: &Path) -> Result<T> {
-        self.map_err(|source| LabError::Io { operation, object: path.display().to_string(), source })
+        self.map_err(|source| Failure::on(operation, path, source).into())
     }
 }

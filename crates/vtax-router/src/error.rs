@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use vtax_sys::SysError;
+use vtax_sys::Failure;
 
 /// A result of this crate.
 pub type Result<T, E = RouterError> = std::result::Result<T, E>;
@@ -11,26 +11,9 @@ pub type Result<T, E = RouterError> = std::result::Result<T, E>;
 /// Why routers could not be brought up, or could not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum RouterError {
-    /// The kernel refused something.
-    #[error("{what}")]
-    Sys {
-        /// What was being built.
-        what: String,
-        /// What the kernel said.
-        #[source]
-        source: SysError,
-    },
-    /// A file or directory of a router's could not be used.
-    #[error("{operation} {object}")]
-    Io {
-        /// What was tried.
-        operation: &'static str,
-        /// On what.
-        object: String,
-        /// What the kernel said.
-        #[source]
-        source: io::Error,
-    },
+    /// The kernel refused something, or a file or directory of a router's could not be used.
+    #[error(transparent)]
+    Failed(#[from] Failure),
     /// The machine lacks something that the topology needs.
     #[error("{0}")]
     Machine(String),
@@ -86,7 +69,7 @@ pub(crate) trait While<T> {
 
 impl<T> While<T> for vtax_sys::Result<T> {
     fn during(self, what: impl FnOnce() -> String) -> Result<T> {
-        self.map_err(|source| RouterError::Sys { what: what(), source })
+        self.map_err(|source| Failure::Sys { what: what(), source }.into())
     }
 }
 
@@ -97,6 +80,6 @@ pub(crate) trait OnPath<T> {
 
 impl<T> OnPath<T> for io::Result<T> {
     fn on(self, operation: &'static str, path: &Path) -> Result<T> {
-        self.map_err(|source| RouterError::Io { operation, object: path.display().to_string(), source })
+        self.map_err(|source| Failure::on(operation, path, source).into())
     }
 }

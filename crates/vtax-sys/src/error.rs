@@ -1,6 +1,7 @@
-//! The one error type of this crate.
+//! The error type of this crate, and what errors of the crates above it share.
 
 use std::io;
+use std::path::Path;
 
 /// A result of this crate.
 pub type Result<T, E = SysError> = std::result::Result<T, E>;
@@ -82,6 +83,38 @@ impl SysError {
             | Self::NamespacesRefused { source, .. } => source.raw_os_error(),
             _ => None,
         }
+    }
+}
+
+/// What failed while something of several steps was built or ended: the part that errors of crates above have in common.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The kernel refused something.
+    #[error("{what}")]
+    Sys {
+        /// What was being built.
+        what: String,
+        /// What the kernel said.
+        #[source]
+        source: SysError,
+    },
+    /// A file or directory could not be used.
+    #[error("{operation} {object}")]
+    Io {
+        /// What was tried, as a verb.
+        operation: &'static str,
+        /// On what.
+        object: String,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl Failure {
+    /// A file or directory at `path` that could not be used.
+    pub fn on(operation: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Io { operation, object: path.display().to_string(), source }
     }
 }
 

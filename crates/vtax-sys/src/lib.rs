@@ -45,7 +45,7 @@ pub mod usage;
 pub mod watchers;
 
 pub use clone::Namespaces;
-pub use error::{Context, Result, SysError, chain};
+pub use error::{Context, Failure, Result, SysError, chain};
 pub use free_port::free_port;
 pub use netns::NetNs;
 pub use pidfd::{Ended, PidFd};

@@ -7,9 +7,9 @@ pub mod runs;
 pub mod star;
 
 use vtax_lab::{Lab, LabError, Testbed, TestbedSpec};
-use vtax_sys::Ended;
 use vtax_sys::cgroup::RunGroups;
 use vtax_sys::controller::{ControllerOptions, start_controller};
+use vtax_sys::{Ended, Failure};
 
 /// A result of this crate: its errors are the lab's.
 pub type Result<T, E = LabError> = std::result::Result<T, E>;
@@ -61,6 +61,6 @@ trait While<T> {
 
 impl<T> While<T> for vtax_sys::Result<T> {
     fn during(self, what: impl FnOnce() -> String) -> Result<T> {
-        self.map_err(|source| LabError::Sys { what: what(), source })
+        self.map_err(|source| Failure::Sys { what: what(), source }.into())
     }
 }
