@@ -135,3 +135,33 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn what_a_program_said_is_quoted_where_it_fails() {
+        let error = run(&mut shell("echo some; echo the port is taken >&2; exit 3"), "a peer").unwrap_err();
+        let error = error.to_string();
+        assert!(error.starts_with("a peer: exit status: 3"), "{error}");
+        assert!(error.contains("some\n") && error.contains("the port is taken"), "{error}");
+        assert_eq!(run(&mut shell("echo fine; echo no matter >&2"), "a peer").unwrap().0, "fine\n");
+    }
+
+    #[test]
+    fn what_a_server_said_is_quoted_where_it_ends() {
+        let mut server = Server::start(&mut shell("echo the port is taken >&2; exit 3"), "a server").unwrap();
+        let error = server.wait(|_| false).unwrap_err().to_string();
+        assert!(error.starts_with("a server ended with exit status: 3\n"), "{error}");
+        assert!(error.contains("the port is taken"), "{error}");
+        let mut server = Server::start(&mut shell("echo ready; exec sleep 60"), "a server").unwrap();
+        server.wait(|said| said.contains("ready")).unwrap();
+    }
+}

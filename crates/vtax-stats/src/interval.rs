@@ -230,6 +230,17 @@ mod tests {
         assert!((low.ln() + half).abs() < 1e-5 && (high.ln() - half).abs() < 1e-5, "{low} {high}");
     }
 
+    /// As methodology.md has it.
+    #[test]
+    fn of_an_even_number_it_is_the_geometric_mean_of_the_middle_two() {
+        let center = |values: &[f64]| estimate(&Group::exact(values)).unwrap().center;
+        assert!((center(&[1.0, 4.0, 9.0, 100.0]) - 6.0).abs() < 1e-12);
+        assert!((center(&[1.0, 4.0, 9.0]) - 4.0).abs() < 1e-12);
+        // Too few for an interval, and values without a logarithm: their mean.
+        assert!((center(&[4.0, 9.0]) - 6.5).abs() < 1e-12);
+        assert!((center(&[0.0, 4.0, 9.0, 100.0]) - 6.5).abs() < 1e-12);
+    }
+
     #[test]
     fn agreement_is_not_certainty() {
         let same = Group { resolution: 0.05, ..Group::exact(&[100.0; 5]) };

@@ -78,6 +78,66 @@ fn bad_arguments_and_plans_are_bad_input() {
     expect(&vtax(&["check", &good, "--set", "repeet=3"]), 2, &["--set", "did you mean `repeat`?"]);
 }
 
+/// Whoever looks for errors finds all of them by one word.
+#[test]
+fn errors_begin_alike() {
+    let scratch = Scratch::new();
+    let bad = scratch.file("bad.yaml", &plan("[natve]", "[http]"));
+    let nobody = format!("127.0.0.1:{}", vtax_sys::free_port());
+    let cases: [&[&str]; 7] = [
+        &["fly"],
+        &["run", "/nowhere.yaml"],
+        &["check", &bad],
+        &["report", "/nowhere"],
+        &["compare", "/nowhere", "/nowhere"],
+        &["load", "tcp", &nobody],
+        &["load", "redis", &nobody, "--rate", "50/s", "-q"],
+    ];
+    for arguments in cases {
+        let output = vtax(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.starts_with("error: "), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn help_offers_what_is_taken_and_shows_how() {
+    // Without its line breaks, which are anywhere.
+    let help = |arguments: &[&str]| {
+        let output = vtax(&[arguments, &["--help"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        text(&output).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let after = |text: &str, word: &str| text.split_once(word).map(|(_, rest)| rest.to_owned());
+    let all = help(&[]);
+    assert!(after(&all, "Examples:").is_some_and(|examples| examples.contains("vtax run ")), "{all}");
+    for command in ["http", "redis", "ftp", "desktop", "sip", "storage", "tcp", "udp", "rr", "ping"] {
+        let text = help(&["load", command]);
+        let usage = after(&text, "Usage: ").expect("a usage line");
+        let usage = usage.split(" Arguments: ").next().and_then(|usage| usage.split(" Options: ").next());
+        // A dozen options as alternatives would be no help.
+        let short = usage.is_some_and(|usage| usage.contains("[OPTIONS]") && usage.matches('|').count() < 3);
+        assert!(short, "{usage:?}");
+    }
+    // What `load udp` can't do, it doesn't offer.
+    let udp = help(&["load", "udp"]);
+    assert!(udp.contains("segmentation offload") && !udp.contains("Both at once"), "{udp}");
+    expect(&vtax(&["load", "udp", "127.0.0.1", "--direction", "both"]), 2, &["invalid value", "up", "down"]);
+    // Unless it is told to, a server can't be reached by anybody else.
+    let tcp = help(&["load", "tcp"]);
+    for word in ["of this host alone unless --listen", "as iperf3", "Both at once"] {
+        assert!(tcp.contains(word), "`{word}` is not in: {tcp}");
+    }
+    // A request fails after the same time as in a plan.
+    let schema: serde_json::Value = serde_json::from_slice(&vtax(&["schema"]).stdout).expect("JSON");
+    for (command, workload) in [("http", "HttpWorkload"), ("redis", "RedisWorkload")] {
+        let timeout = after(&help(&["load", command]), "--timeout <").expect("the option");
+        let default = after(&timeout, "[default: ").and_then(|d| d.split(']').next().map(str::to_owned));
+        assert_eq!(default.as_deref(), schema["$defs"][workload]["properties"]["timeout"]["default"].as_str());
+        assert!(default.is_some());
+    }
+}
+
 #[test]
 fn check_tells_what_a_service_lacks_or_its_environments_do_not_see() {
     let scratch = Scratch::new();

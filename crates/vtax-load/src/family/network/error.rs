@@ -130,3 +130,20 @@ pub enum FailureKind {
     /// It was called off.
     Cancelled,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_can_not_be_reached_is_told_how_a_server_is_started_there() {
+        let said = |target: &str| {
+            let target = target.parse().unwrap();
+            NetworkError::Connect { target, source: io::ErrorKind::ConnectionRefused.into() }.to_string()
+        };
+        // A server of this host alone needs no more; one for others must be told to listen for them.
+        assert_eq!(said("127.0.0.1:5202"), "connect to 127.0.0.1:5202; is `vtax load tcp --server` running there?");
+        let elsewhere = said("192.0.2.7:5202");
+        assert!(elsewhere.contains("`vtax load tcp --server --listen 192.0.2.7:5202` running"), "{elsewhere}");
+    }
+}

@@ -295,3 +295,21 @@ pub struct Live {
     /// Mean round-trip time of those, where it is known.
     pub rtt: Option<Nanos>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kernel counts dropped pieces as if each was full, and those of the warm-up's end.
+    #[test]
+    fn what_found_no_room_is_never_more_than_what_is_lost() {
+        let of = |no_room| {
+            let sender = UdpSender { sent: 7_000, ..UdpSender::default() };
+            let receiver = UdpReceiver { received: 2_400, no_room, ..UdpReceiver::default() };
+            UdpResult::of(sender, receiver)
+        };
+        assert_eq!((of(7_000).receiver.no_room, of(4_600).receiver.no_room), (4_600, 4_600));
+        assert_eq!(of(12).receiver.no_room, 12);
+        assert!((of(7_000).loss() - 4_600.0 / 7_000.0).abs() < 1e-12);
+    }
+}

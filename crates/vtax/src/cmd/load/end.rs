@@ -96,3 +96,23 @@ impl Serialize for Invalid {
         serializer.serialize_str(&self.why)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_that_do_not_count_end_with_the_code_of_their_reason() {
+        let end = |interrupted, doubt: Option<Doubt>| End::of(interrupted, doubt.map(Invalid::from));
+        assert_eq!(end(false, None).exit(), Exit::Done);
+        let limited = end(false, Some(Doubt::GeneratorLimited("worker 0 used 99 % of its CPU".to_owned())));
+        assert_eq!(limited.exit(), Exit::HostCannot);
+        assert_eq!(limited.lines(), "invalid: generator-limited: worker 0 used 99 % of its CPU\n");
+        let nothing = || Some(Doubt::NothingSucceeded("all 225 answers were 404".to_owned()));
+        assert_eq!(end(false, nothing()).exit(), Exit::Failed);
+        assert_eq!(end(true, nothing()).exit(), Exit::Interrupted);
+        // In words, with no JSON among them.
+        let json = serde_json::to_value(end(false, nothing())).unwrap();
+        assert_eq!((&json["ended"], &json["invalid"]), (&"complete".into(), &"all 225 answers were 404".into()));
+    }
+}

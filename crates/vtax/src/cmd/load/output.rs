@@ -19,7 +19,7 @@ use crate::out;
 
 /// Quantiles that are printed.
 const QUANTILES: [(&str, f64); 6] =
-    [("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
+    [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
 
 /// The file for `--samples-out`.
 pub(super) struct Samples {
@@ -267,4 +267,46 @@ pub(super) fn search_text(
     };
     let steps = bracket.steps.len();
     out::text(&format!("capacity ({limits}): {found}; {steps} steps\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_load::{Counts, GeneratorUse};
+
+    use super::*;
+
+    #[test]
+    fn connections_of_before_the_recorded_time_are_not_said_to_be_missing() {
+        let mut text = String::new();
+        let result = LoadResult {
+            duration: Nanos::from_secs(1),
+            started_unix_ns: 0,
+            counts: Counts::default(),
+            latency: LatencyHistogram::new(),
+            lateness: LatencyHistogram::new(),
+            intervals: Vec::new(),
+            connections: Vec::new(),
+            generator: GeneratorUse::default(),
+            samples: Vec::new(),
+            details: None,
+        };
+        put_counts(&mut text, &result, "redis").unwrap();
+        assert!(text.ends_with("0 connections opened after the warm-up\n"), "{text}");
+    }
+
+    #[test]
+    fn the_95th_percentile_stands_beside_the_99th() {
+        let mut histogram = LatencyHistogram::new();
+        (1..=1_000).for_each(|ms| histogram.record(Nanos::from_millis(ms)));
+        let mut text = String::new();
+        put_quantiles(&mut text, "latency", &histogram).unwrap();
+        let columns: Vec<&str> = text.split_whitespace().collect();
+        let of = |name: &str| {
+            let place = 1 + QUANTILES.iter().position(|(quantile, _)| *quantile == name).unwrap();
+            columns[place].parse::<f64>().unwrap().round()
+        };
+        // Within the histogram's three digits.
+        assert!((of("p95") - 950.0).abs() <= 1.0 && (of("p99") - 990.0).abs() <= 1.0, "{text}");
+        assert!(Summary::of(&histogram).is_some_and(|s| s.p95 < s.p99));
+    }
 }

@@ -16,8 +16,8 @@ use crate::cmd::load::end::End;
 use crate::exit::Failure;
 use crate::out;
 
-const QUANTILES: [(&str, f64); 5] =
-    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
+const QUANTILES: [(&str, f64); 6] =
+    [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
 
 /// Prints a line of output; a reader that has gone away is no error.
 pub(super) fn line(text: &str) {
@@ -260,4 +260,55 @@ fn time(nanos: Nanos) -> String {
 
 fn seconds(nanos: Nanos) -> String {
     format!("{:.2} s", nanos.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_load::network::{NetworkCpu, TcpSide, UdpReceiver, UdpSender};
+
+    use super::*;
+
+    /// A transfer of four seconds, of which one counts.
+    #[test]
+    fn bytes_beside_cpu_time_are_those_of_the_whole_transfer() {
+        let cpu = |ms| NetworkCpu { user: Nanos::ZERO, system: Nanos::from_millis(ms) };
+        let connection = ConnectionFacts { retransmissions: 7, ..ConnectionFacts::default() };
+        let side = |ms| TcpSide {
+            total_bytes: 4_000_000_000,
+            counted_bytes: 1_000_000_000,
+            counted_time: Nanos::from_secs(1),
+            cpu: cpu(ms),
+            connections: vec![connection.clone()],
+            ..TcpSide::default()
+        };
+        let flow = TcpFlow { sender: side(500), receiver: side(1_500), disagreement: None };
+        let mut text = String::new();
+        tcp(&mut text, &TcpResult { up: Some(flow), down: None }).unwrap();
+        assert!(text.starts_with("up: 8.000 Gbit/s goodput, 953.7 MiB in 1.00 s\n"), "{text}");
+        // 32 Gbit took two seconds of CPU.
+        let whole = "with warm-up     3.7 GiB, 7 segments sent again; CPU 0.50 s sender, 1.50 s receiver: \
+                     16.000 Gbit for each second of it";
+        assert!(text.contains(whole), "{text}");
+    }
+
+    #[test]
+    fn what_found_no_room_is_told_as_part_of_what_is_lost() {
+        let result = UdpResult {
+            sender: UdpSender { sent: 100, time: Nanos::from_secs(1), ..UdpSender::default() },
+            receiver: UdpReceiver { received: 60, no_room: 30, ..UdpReceiver::default() },
+        };
+        let mut text = String::new();
+        udp(&mut text, &result).unwrap();
+        assert!(text.starts_with("60 of 100 datagrams received, 40.000 % lost"), "{text}");
+        assert!(text.contains("no room          30 of the lost"), "{text}");
+    }
+
+    #[test]
+    fn the_95th_percentile_stands_beside_the_99th() {
+        let mut histogram = LatencyHistogram::new();
+        histogram.record(Nanos::from_millis(1));
+        let text = quantiles(&histogram);
+        let place = |name: &str| text.find(name).unwrap_or_else(|| panic!("no {name}: {text}"));
+        assert!(place("p95") < place("p99"));
+    }
 }
