@@ -59,9 +59,12 @@ pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
         beside(sheet, name, &pairs, GOAL)?;
     }
     open_loop(sheet, &directory)?;
-    served::rows(sheet)?;
-    mounted::rows(sheet)?;
-    sweeps::rows(sheet, &directory)
+    // What one needs may be missing without the others' figures being lost.
+    let others = [sweeps::rows(sheet, &directory), served::rows(sheet), mounted::rows(sheet)];
+    let failed: Vec<String> =
+        others.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();
+    ensure!(failed.is_empty(), "{}", failed.join("; "));
+    Ok(())
 }
 
 /// A row of operations per CPU-second, ours and the peer's, measured in turn.

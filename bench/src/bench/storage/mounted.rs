@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsRawFd as _;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -43,26 +43,9 @@ const GOAL: f64 = 0.95;
 const BOOT_WITHIN: Duration = Duration::from_secs(90);
 /// A line of the peer's may come after the answer to the request that started it.
 const TOLD_WITHIN: Duration = Duration::from_secs(5);
+/// Where the peers would listen if they did: it must be an address of their guest.
+const NOWHERE: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 const MOUNTS: &str = "/run/vtax/mounts";
-const MODULES: [&str; 17] = [
-    "nfs",
-    "nfsv4",
-    "cifs",
-    "md5",
-    "md4",
-    "sha256_generic",
-    "sha512_generic",
-    "cmac",
-    "hmac",
-    "aes_generic",
-    "ctr",
-    "ccm",
-    "gcm",
-    "ghash_generic",
-    "ecb",
-    "libarc4",
-    "nls_utf8",
-];
 
 /// Bytes per second of each round.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -78,6 +61,8 @@ enum Server {
     Ganesha,
     Samba,
 }
+
+const SERVERS: [Server; 2] = [Server::Ganesha, Server::Samba];
 
 impl Server {
     const fn word(self) -> &'static str {
@@ -117,9 +102,10 @@ fn service(name: &str, kind: ServiceKind) -> Service {
 pub(super) fn rows(sheet: &mut Sheet) -> Result<()> {
     let init = place::vtax();
     ensure!(init.exists(), "{} is missing; run `make build`", init.display());
-    let modules = MODULES.map(str::to_owned).to_vec();
+    let modules = SERVERS.iter().flat_map(|server| server.service().kind.mounting_modules());
+    let modules = modules.map(|name| (*name).to_owned()).collect();
     let guest = Arc::new(Guest::prepare(&GuestOptions { init, modules, ..GuestOptions::of_user() })?);
-    for server in [Server::Ganesha, Server::Samba] {
+    for server in SERVERS {
         for (found, what) in in_controller(&guest, server)?.into_iter().zip(["write", "read"]) {
             let peers: Vec<f64> = found.dd.iter().zip(&found.fio).map(|(dd, fio)| dd.max(*fio)).collect();
             let ratio = median(found.ours.iter().zip(&peers).map(|(ours, peer)| ours / peer).collect());
@@ -191,7 +177,7 @@ fn on(testbed: &mut Testbed, server: Server) -> Result<[Found; 2]> {
         seed: 1,
         keep: true,
     }))?;
-    let programs = Programs { client: &client, lines: &lines, address };
+    let programs = Programs { client: &client, lines: &lines };
     let mut found = [Found::default(), Found::default()];
     for _ in 0..ROUNDS {
         for (found, operation) in found.iter_mut().zip([StorageOperation::Write, StorageOperation::Read]) {
@@ -221,8 +207,10 @@ fn talk(node: &mut Node, lines: &Lines) -> Result<Client> {
 
 fn greet(client: &Client, node: &Node) -> Result<()> {
     client.hello(BOOT_WITHIN).with_context(|| node.output())?;
-    let interfaces = node.interfaces().map(<[_]>::to_vec).unwrap_or_default();
-    client.configure_network(interfaces)?;
+    // A namespace's are brought up by the laboratory.
+    if let Some(interfaces) = node.interfaces() {
+        client.configure_network(interfaces.to_vec())?;
+    }
     Ok(())
 }
 
@@ -265,7 +253,6 @@ fn ours(client: &Client, operation: StorageOperation) -> Result<f64> {
 struct Programs<'a> {
     client: &'a Client,
     lines: &'a Lines,
-    address: std::net::IpAddr,
 }
 
 impl Programs<'_> {
@@ -323,7 +310,7 @@ impl Programs<'_> {
         let started = self.client.start_service(
             ServiceId::ONLY,
             &service(&program, kind),
-            self.address,
+            NOWHERE,
             &Provisioning::default(),
         );
         started.with_context(|| format!("{program} in the guest: {:?}", lock(self.lines)))?;

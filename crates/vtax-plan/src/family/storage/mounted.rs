@@ -59,6 +59,19 @@ fn mounts(service: &ServiceKind) -> Option<Mounts> {
     }
 }
 
+impl ServiceKind {
+    /// Kernel modules that a client needs to mount what it serves; none where that isn't mounted.
+    #[must_use]
+    pub fn mounting_modules(&self) -> &'static [&'static str] {
+        match mounts(self) {
+            Some(Mounts::Nfs) => NFS,
+            Some(Mounts::Smb) => SMB,
+            Some(Mounts::Iscsi) => ISCSI,
+            None => &[],
+        }
+    }
+}
+
 impl StorageWorkload {
     /// How the files of a service are reached; `None`: they are on the system under test's own disk.
     #[must_use]
@@ -103,12 +116,7 @@ impl Cell {
         let mut modules = self.workload.model().kernel_modules();
         let mut add = |more: &[&str]| modules.extend(more.iter().map(|name| (*name).to_owned()));
         if self.is_mounted() {
-            match mounts(&self.service.kind) {
-                Some(Mounts::Nfs) => add(NFS),
-                Some(Mounts::Smb) => add(SMB),
-                Some(Mounts::Iscsi) => add(ISCSI),
-                None => {}
-            }
+            add(self.service.kind.mounting_modules());
         }
         if self.environment.kind.raid5().is_some() {
             add(RAID5);
