@@ -9,7 +9,7 @@ use vtax_wire::rpc::Caller;
 use vtax_wire::xdr::Reader;
 
 use super::spec::NfsSpec;
-use super::wire::{LinkError, Wire};
+use super::wire::{Linked, Wire};
 use super::{Step, Task};
 
 /// A file that is open. Version 3 knows no such state: its handle is all there is.
@@ -66,6 +66,19 @@ pub(super) enum Told<'a> {
     Next(Step),
 }
 
+/// A connection, and until when answers are waited for.
+#[derive(Debug)]
+pub(super) struct Line<'a> {
+    pub(super) wire: &'a mut Wire,
+    pub(super) until: Instant,
+}
+
+/// Where the next part of a directory begins.
+pub(super) type Place = (u64, Verifier);
+
+/// Takes each name of a directory.
+pub(super) type Names<'a> = &'a mut dyn FnMut(&[u8]);
+
 /// One version of NFS, over one connection.
 pub(super) trait Dialect: Sized + Send + Debug + 'static {
     /// Its name.
@@ -74,76 +87,37 @@ pub(super) trait Dialect: Sized + Send + Debug + 'static {
     type Results<'a>;
 
     /// Connects, and finds the directory.
-    fn begin(
-        spec: &NfsSpec,
-        owner: &[u8],
-        depth: u16,
-        until: Instant,
-    ) -> Result<(Self, Wire, Handle), LinkError>;
+    fn begin(spec: &NfsSpec, owner: &[u8], depth: u16, until: Instant) -> Linked<(Self, Wire, Handle)>;
 
     /// What the directory's file system can do.
-    fn file_system(
-        &mut self,
-        wire: &mut Wire,
-        directory: &Handle,
-        until: Instant,
-    ) -> Result<FileFacts, LinkError>;
+    fn file_system(&mut self, line: &mut Line<'_>, directory: &Handle) -> Linked<FileFacts>;
 
     /// Opens a file, making it where it isn't there; its size.
-    fn open_file(
-        &mut self,
-        wire: &mut Wire,
-        directory: &Handle,
-        name: &str,
-        until: Instant,
-    ) -> Result<(Open, u64), LinkError>;
+    fn open_file(&mut self, line: &mut Line<'_>, directory: &Handle, name: &str) -> Linked<(Open, u64)>;
 
     /// The directory of this name, made where it isn't there.
-    fn make_directory(
-        &mut self,
-        wire: &mut Wire,
-        directory: &Handle,
-        name: &str,
-        until: Instant,
-    ) -> Result<Handle, LinkError>;
+    fn make_directory(&mut self, line: &mut Line<'_>, directory: &Handle, name: &str) -> Linked<Handle>;
 
     /// The first bytes of a file.
-    fn head(
-        &mut self,
-        wire: &mut Wire,
-        open: Open,
-        length: u32,
-        until: Instant,
-    ) -> Result<Vec<u8>, LinkError>;
+    fn head(&mut self, line: &mut Line<'_>, open: Open, length: u32) -> Linked<Vec<u8>>;
 
     /// Gives a file this size.
-    fn set_size(&mut self, wire: &mut Wire, open: Open, size: u64, until: Instant) -> Result<(), LinkError>;
+    fn set_size(&mut self, line: &mut Line<'_>, open: Open, size: u64) -> Linked<()>;
 
     /// Closes a file.
-    fn close(&mut self, wire: &mut Wire, open: Open, until: Instant) -> Result<(), LinkError>;
+    fn close(&mut self, line: &mut Line<'_>, open: Open) -> Linked<()>;
 
-    /// Removes a file, or an empty directory.
-    fn remove(
-        &mut self,
-        wire: &mut Wire,
-        directory: &Handle,
-        name: &str,
-        is_directory: bool,
-        until: Instant,
-    ) -> Result<(), LinkError>;
+    /// Removes a file.
+    fn remove(&mut self, line: &mut Line<'_>, directory: &Handle, name: &str) -> Linked<()>;
+
+    /// Removes an empty directory.
+    fn remove_directory(&mut self, line: &mut Line<'_>, directory: &Handle, name: &str) -> Linked<()>;
 
     /// The next names of a directory.
-    fn list(
-        &mut self,
-        wire: &mut Wire,
-        directory: &Handle,
-        from: (u64, Verifier),
-        each: &mut dyn FnMut(&[u8]),
-        until: Instant,
-    ) -> Result<Entries, LinkError>;
+    fn list(&mut self, line: &mut Line<'_>, of: &Handle, from: Place, each: Names<'_>) -> Linked<Entries>;
 
     /// Ends what the server remembers of the client.
-    fn leave(&mut self, wire: &mut Wire, until: Instant) -> Result<(), LinkError>;
+    fn leave(&mut self, line: &mut Line<'_>) -> Linked<()>;
 
     /// Longest answer and call of the connection, as far as they are agreed on.
     fn longest(&self) -> (u32, u32);
@@ -155,7 +129,7 @@ pub(super) trait Dialect: Sized + Send + Debug + 'static {
     fn take_place(&mut self) -> Option<u32>;
 
     /// Gives one back.
-    fn give_back(&mut self, place: u32) -> Result<(), LinkError>;
+    fn give_back(&mut self, place: u32) -> Linked<()>;
 
     /// True where no call is under way, as far as that is known.
     fn is_idle(&self) -> bool;
@@ -167,10 +141,7 @@ pub(super) trait Dialect: Sized + Send + Debug + 'static {
     fn append_life(&self, out: &mut Vec<u8>, tag: u32, place: u32, caller: &Caller);
 
     /// Begins to read results; in which place their call was, where there are places.
-    fn begin_results<'a>(
-        &mut self,
-        reader: Reader<'a>,
-    ) -> Result<(Option<u32>, Self::Results<'a>), LinkError>;
+    fn begin_results<'a>(&mut self, reader: Reader<'a>) -> Linked<(Option<u32>, Self::Results<'a>)>;
 
     /// Reads the rest of the results of an operation.
     fn told<'a>(&mut self, task: &Task, results: Self::Results<'a>) -> Result<Told<'a>, NfsError>;

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use vtax_wire::nfs::{Handle, status};
 use vtax_wire::nfs4::FileFacts;
 
-use super::dialect::{Dialect, Files, Open};
+use super::dialect::{Dialect, Files, Line, Open};
 use super::spec::NfsSpec;
-use super::wire::{LinkError, Wire};
+use super::wire::{LinkError, Linked, Wire};
 use super::{AROUND, TRANSFER};
 use crate::family::storage::client::{Stream, Streamed};
 
@@ -43,56 +43,69 @@ impl<D> Streamed for Link<D> {
 
 impl<D: Dialect> Link<D> {
     /// Connects for so many calls at once, and walks to the directory.
-    pub(super) fn open(spec: &NfsSpec, owner: &[u8], depth: u16, until: Instant) -> Result<Self, LinkError> {
+    pub(super) fn open(spec: &NfsSpec, owner: &[u8], depth: u16, until: Instant) -> Linked<Self> {
         let (mut dialect, mut wire, directory) = D::begin(spec, owner, depth, until)?;
-        let facts = dialect.file_system(&mut wire, &directory, until)?;
+        let facts = dialect.file_system(&mut Line { wire: &mut wire, until }, &directory)?;
         let files = Files { directory, names: None, open: Vec::new() };
         Ok(Self { wire, dialect, facts, files })
     }
 
+    /// The dialect, and what it is spoken on; and what calls are about.
+    fn parts(&mut self, until: Instant) -> (&mut D, Line<'_>, &Files) {
+        (&mut self.dialect, Line { wire: &mut self.wire, until }, &self.files)
+    }
+
     /// Opens a data file, making it where it isn't there; its size.
-    pub(super) fn open_file(&mut self, name: &str, until: Instant) -> Result<(Open, u64), LinkError> {
-        self.dialect.open_file(&mut self.wire, &self.files.directory, name, until)
+    pub(super) fn open_file(&mut self, name: &str, until: Instant) -> Linked<(Open, u64)> {
+        let (dialect, mut line, files) = self.parts(until);
+        dialect.open_file(&mut line, &files.directory, name)
     }
 
     /// The directory of this name, made where it isn't there.
-    pub(super) fn make_directory(&mut self, name: &str, until: Instant) -> Result<Handle, LinkError> {
-        self.dialect.make_directory(&mut self.wire, &self.files.directory, name, until)
+    pub(super) fn make_directory(&mut self, name: &str, until: Instant) -> Linked<Handle> {
+        let (dialect, mut line, files) = self.parts(until);
+        dialect.make_directory(&mut line, &files.directory, name)
     }
 
     /// The first bytes of a file.
-    pub(super) fn head(&mut self, open: Open, length: u32, until: Instant) -> Result<Vec<u8>, LinkError> {
-        self.dialect.head(&mut self.wire, open, length, until)
+    pub(super) fn head(&mut self, open: Open, length: u32, until: Instant) -> Linked<Vec<u8>> {
+        let (dialect, mut line, _) = self.parts(until);
+        dialect.head(&mut line, open, length)
     }
 
     /// Gives a file this size.
-    pub(super) fn set_size(&mut self, open: Open, size: u64, until: Instant) -> Result<(), LinkError> {
-        self.dialect.set_size(&mut self.wire, open, size, until)
+    pub(super) fn set_size(&mut self, open: Open, size: u64, until: Instant) -> Linked<()> {
+        let (dialect, mut line, _) = self.parts(until);
+        dialect.set_size(&mut line, open, size)
     }
 
     /// Closes all files.
-    pub(super) fn close_all(&mut self, until: Instant) -> Result<(), LinkError> {
+    pub(super) fn close_all(&mut self, until: Instant) -> Linked<()> {
         let mut open = std::mem::take(&mut self.files.open).into_iter();
-        open.try_for_each(|open| self.dialect.close(&mut self.wire, open, until))
+        let (dialect, mut line, _) = self.parts(until);
+        open.try_for_each(|open| dialect.close(&mut line, open))
     }
 
     /// Removes a file; that it isn't there is no failure.
-    pub(super) fn remove(&mut self, directory: &Handle, name: &str, until: Instant) -> Result<(), LinkError> {
-        gone(self.dialect.remove(&mut self.wire, directory, name, false, until))
+    pub(super) fn remove(&mut self, directory: &Handle, name: &str, until: Instant) -> Linked<()> {
+        let (dialect, mut line, _) = self.parts(until);
+        gone(dialect.remove(&mut line, directory, name))
     }
 
     /// Removes an empty directory; that it isn't there is no failure.
-    pub(super) fn remove_directory(&mut self, name: &str, until: Instant) -> Result<(), LinkError> {
-        gone(self.dialect.remove(&mut self.wire, &self.files.directory, name, true, until))
+    pub(super) fn remove_directory(&mut self, name: &str, until: Instant) -> Linked<()> {
+        let (dialect, mut line, files) = self.parts(until);
+        gone(dialect.remove_directory(&mut line, &files.directory, name))
     }
 
     /// All names in a directory.
-    pub(super) fn list(&mut self, directory: &Handle, until: Instant) -> Result<Vec<String>, LinkError> {
+    pub(super) fn list(&mut self, directory: &Handle, until: Instant) -> Linked<Vec<String>> {
         let mut names = Vec::new();
         let mut from = (0, [0; 8]);
         loop {
             let mut each = |name: &[u8]| names.push(String::from_utf8_lossy(name).into_owned());
-            let found = self.dialect.list(&mut self.wire, directory, from, &mut each, until)?;
+            let (dialect, mut line, _) = self.parts(until);
+            let found = dialect.list(&mut line, directory, from, &mut each)?;
             if found.end {
                 return Ok(names);
             }
@@ -105,10 +118,11 @@ impl<D: Dialect> Link<D> {
     }
 
     /// Takes leave of the server, as far as it answers in time.
-    pub(super) fn leave(&mut self) -> Result<(), LinkError> {
+    pub(super) fn leave(&mut self) -> Linked<()> {
         let until = Instant::now() + LEAVE;
         self.close_all(until)?;
-        self.dialect.leave(&mut self.wire, until)
+        let (dialect, mut line, _) = self.parts(until);
+        dialect.leave(&mut line)
     }
 
     /// Bytes that are free, where the server says so: one of files in its own memory has no size at all.
@@ -129,7 +143,7 @@ impl<D: Dialect> Link<D> {
     }
 }
 
-fn gone(removed: Result<(), LinkError>) -> Result<(), LinkError> {
+fn gone(removed: Linked<()>) -> Linked<()> {
     match removed {
         Err(LinkError::Nfs(error)) if error.status() == Some(status::NOENT) => Ok(()),
         other => other,

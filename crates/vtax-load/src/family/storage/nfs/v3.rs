@@ -4,15 +4,15 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use vtax_wire::nfs::{Entries, Handle, NfsError, Verifier, status};
+use vtax_wire::nfs::{Entries, Handle, NfsError, status};
 use vtax_wire::nfs3::{Call, MOUNT_PROGRAM, VERSION, results};
 use vtax_wire::nfs4::{FileFacts, StateId};
 use vtax_wire::rpc::Caller;
 use vtax_wire::xdr::{self, Reader};
 
-use super::dialect::{Calling, Dialect, Open, Told};
+use super::dialect::{Calling, Dialect, Line, Names, Open, Place, Told};
 use super::spec::NfsSpec;
-use super::wire::{LinkError, Wire, patiently};
+use super::wire::{LinkError, Linked, Wire, patiently};
 use super::{AROUND, LIST_BYTES, Step, TRANSFER, Task};
 use crate::family::storage::target::Kind;
 
@@ -34,22 +34,25 @@ pub(super) struct Mount {
 
 /// One call, and its answer. A server that wants more time is asked again.
 fn ask<T>(
-    wire: &mut Wire,
+    line: &mut Line<'_>,
     call: Call<'_>,
     mut read: impl FnMut(Reader<'_>) -> Result<T, NfsError>,
-    until: Instant,
-) -> Result<T, LinkError> {
-    patiently(until, || wire.exchange(|out, tag, caller| call.append(out, tag, caller), &mut read, until))
+) -> Linked<T> {
+    let until = line.until;
+    patiently(until, || {
+        line.wire.exchange(|out, tag, caller| call.append(out, tag, caller), &mut read, until)
+    })
 }
 
 /// Where MOUNT is served.
-fn mounts(spec: &NfsSpec, until: Instant) -> Result<SocketAddr, LinkError> {
+fn mounts(spec: &NfsSpec, until: Instant) -> Linked<SocketAddr> {
     let at = |port| SocketAddr::new(spec.address.ip(), port);
     if let Some(port) = spec.mount_port {
         return Ok(at(port));
     }
-    let asked = Wire::connect(at(spec.port_mapper), spec, until)
-        .and_then(|mut wire| ask(&mut wire, Call::Port(MOUNT_PROGRAM, VERSION), results::port, until));
+    let asked = Wire::connect(at(spec.port_mapper), spec, until).and_then(|mut wire| {
+        ask(&mut Line { wire: &mut wire, until }, Call::Port(MOUNT_PROGRAM, VERSION), results::port)
+    });
     match asked {
         Ok(port) => port.map(at).ok_or(LinkError::NotServed),
         Err(error) => Err(LinkError::PortMapper { error: Box::new(error) }),
@@ -57,12 +60,12 @@ fn mounts(spec: &NfsSpec, until: Instant) -> Result<SocketAddr, LinkError> {
 }
 
 /// Mounts as much of the path as the server exports: what was mounted, its handle, and how many names it has.
-fn mount(wire: &mut Wire, spec: &NfsSpec, until: Instant) -> Result<(String, Handle, usize), LinkError> {
+fn mount(line: &mut Line<'_>, spec: &NfsSpec) -> Linked<(String, Handle, usize)> {
     let names: Vec<&str> = spec.names().collect();
     let mut first = None;
     for count in (0..=names.len()).rev() {
         let path = format!("/{}", names[..count].join("/"));
-        match ask(wire, Call::Mount(&path), results::mounted, until) {
+        match ask(line, Call::Mount(&path), results::mounted) {
             Ok(handle) => return Ok((path, handle, count)),
             // It may be below what is exported.
             Err(LinkError::Nfs(error)) if error.status().is_some() => {
@@ -109,17 +112,14 @@ impl Dialect for Mount {
     const NAME: &'static str = "NFS 3";
     type Results<'a> = Reader<'a>;
 
-    fn begin(
-        spec: &NfsSpec,
-        _owner: &[u8],
-        depth: u16,
-        until: Instant,
-    ) -> Result<(Self, Wire, Handle), LinkError> {
+    fn begin(spec: &NfsSpec, _owner: &[u8], depth: u16, until: Instant) -> Linked<(Self, Wire, Handle)> {
         let mounts = mounts(spec, until)?;
-        let (path, mut here, count) = mount(&mut Wire::connect(mounts, spec, until)?, spec, until)?;
+        let mut wire = Wire::connect(mounts, spec, until)?;
+        let (path, mut here, count) = mount(&mut Line { wire: &mut wire, until }, spec)?;
         let mut wire = Wire::connect(spec.address, spec, until)?;
+        let mut line = Line { wire: &mut wire, until };
         for name in spec.names().skip(count) {
-            let found = ask(&mut wire, Call::LookUp(&here, name), results::looked_up, until);
+            let found = ask(&mut line, Call::LookUp(&here, name), results::looked_up);
             here = found.map_err(|error| match error {
                 LinkError::Nfs(error) => LinkError::Path { name: spec.path.clone(), error },
                 other => other,
@@ -129,14 +129,9 @@ impl Dialect for Mount {
         Ok((Self { mounts, path, spec: spec.clone(), made }, wire, here))
     }
 
-    fn file_system(
-        &mut self,
-        wire: &mut Wire,
-        directory: &Handle,
-        until: Instant,
-    ) -> Result<FileFacts, LinkError> {
-        let limits = ask(wire, Call::Limits(directory), results::limits, until)?;
-        let space = ask(wire, Call::Space(directory), results::space, until)?;
+    fn file_system(&mut self, line: &mut Line<'_>, directory: &Handle) -> Linked<FileFacts> {
+        let limits = ask(line, Call::Limits(directory), results::limits)?;
+        let space = ask(line, Call::Space(directory), results::space)?;
         Ok(FileFacts {
             longest_read: Some(limits.longest_read.into()),
             longest_write: Some(limits.longest_write.into()),
@@ -146,95 +141,65 @@ impl Dialect for Mount {
         })
     }
 
-    fn open_file(
-        &mut self,
-        wire: &mut Wire,
-        directory: &Handle,
-        name: &str,
-        until: Instant,
-    ) -> Result<(Open, u64), LinkError> {
+    fn open_file(&mut self, line: &mut Line<'_>, directory: &Handle, name: &str) -> Linked<(Open, u64)> {
         let look_up = Call::LookUp(directory, name);
-        let handle = match ask(wire, look_up, results::looked_up, until) {
+        let handle = match ask(line, look_up, results::looked_up) {
             Err(LinkError::Nfs(error)) if error.status() == Some(status::NOENT) => {
                 let create = Call::Create { directory, name, new: false };
-                match ask(wire, create, results::created, until)? {
+                match ask(line, create, results::created)? {
                     Some(handle) => handle,
-                    None => ask(wire, look_up, results::looked_up, until)?,
+                    None => ask(line, look_up, results::looked_up)?,
                 }
             }
             other => other?,
         };
-        let attributes = ask(wire, Call::Attributes(&handle), results::attributes, until)?;
+        let attributes = ask(line, Call::Attributes(&handle), results::attributes)?;
         Ok((Open { handle, state: NO_STATE }, attributes.size))
     }
 
-    fn make_directory(
-        &mut self,
-        wire: &mut Wire,
-        directory: &Handle,
-        name: &str,
-        until: Instant,
-    ) -> Result<Handle, LinkError> {
-        match ask(wire, Call::MakeDirectory(directory, name), results::made_directory, until) {
+    fn make_directory(&mut self, line: &mut Line<'_>, directory: &Handle, name: &str) -> Linked<Handle> {
+        match ask(line, Call::MakeDirectory(directory, name), results::made_directory) {
             Ok(Some(handle)) => return Ok(handle),
             Ok(None) => {}
             Err(LinkError::Nfs(error)) if error.status() == Some(status::EXIST) => {}
             Err(error) => return Err(error),
         }
-        ask(wire, Call::LookUp(directory, name), results::looked_up, until)
+        ask(line, Call::LookUp(directory, name), results::looked_up)
     }
 
-    fn head(
-        &mut self,
-        wire: &mut Wire,
-        open: Open,
-        length: u32,
-        until: Instant,
-    ) -> Result<Vec<u8>, LinkError> {
+    fn head(&mut self, line: &mut Line<'_>, open: Open, length: u32) -> Linked<Vec<u8>> {
         let call = Call::Read { file: &open.handle, offset: 0, length };
         let read = |reader: Reader<'_>| Ok(results::data(reader, length as usize)?.0.to_vec());
-        ask(wire, call, read, until)
+        ask(line, call, read)
     }
 
-    fn set_size(&mut self, wire: &mut Wire, open: Open, size: u64, until: Instant) -> Result<(), LinkError> {
-        ask(wire, Call::SetSize(&open.handle, size), results::set, until)
+    fn set_size(&mut self, line: &mut Line<'_>, open: Open, size: u64) -> Linked<()> {
+        ask(line, Call::SetSize(&open.handle, size), results::set)
     }
 
-    fn close(&mut self, _: &mut Wire, _: Open, _: Instant) -> Result<(), LinkError> {
+    fn close(&mut self, _: &mut Line<'_>, _: Open) -> Linked<()> {
         Ok(())
     }
 
-    fn remove(
-        &mut self,
-        wire: &mut Wire,
-        directory: &Handle,
-        name: &str,
-        is_directory: bool,
-        until: Instant,
-    ) -> Result<(), LinkError> {
-        if is_directory {
-            return ask(wire, Call::RemoveDirectory(directory, name), results::removed_directory, until);
-        }
-        ask(wire, Call::Remove(directory, name), results::removed, until)
+    fn remove(&mut self, line: &mut Line<'_>, directory: &Handle, name: &str) -> Linked<()> {
+        ask(line, Call::Remove(directory, name), results::removed)
     }
 
-    fn list(
-        &mut self,
-        wire: &mut Wire,
-        directory: &Handle,
-        (cookie, verifier): (u64, Verifier),
-        each: &mut dyn FnMut(&[u8]),
-        until: Instant,
-    ) -> Result<Entries, LinkError> {
-        let call = Call::List { directory, cookie, verifier, most: LIST_BYTES };
-        ask(wire, call, |reader| results::entries(reader, &mut *each), until)
+    fn remove_directory(&mut self, line: &mut Line<'_>, directory: &Handle, name: &str) -> Linked<()> {
+        ask(line, Call::RemoveDirectory(directory, name), results::removed_directory)
     }
 
-    fn leave(&mut self, _: &mut Wire, until: Instant) -> Result<(), LinkError> {
+    fn list(&mut self, line: &mut Line<'_>, of: &Handle, from: Place, each: Names<'_>) -> Linked<Entries> {
+        let (cookie, verifier) = from;
+        let call = Call::List { directory: of, cookie, verifier, most: LIST_BYTES };
+        ask(line, call, |reader| results::entries(reader, &mut *each))
+    }
+
+    fn leave(&mut self, line: &mut Line<'_>) -> Linked<()> {
         // The server's list of who has mounted what is for people to read.
-        let until = until.min(Instant::now() + FAREWELL);
+        let until = line.until.min(Instant::now() + FAREWELL);
         let mut wire = Wire::connect(self.mounts, &self.spec, until)?;
-        ask(&mut wire, Call::Unmount(&self.path), |_| Ok(()), until)
+        ask(&mut Line { wire: &mut wire, until }, Call::Unmount(&self.path), |_| Ok(()))
     }
 
     fn longest(&self) -> (u32, u32) {
@@ -249,7 +214,7 @@ impl Dialect for Mount {
         Some(0)
     }
 
-    fn give_back(&mut self, _: u32) -> Result<(), LinkError> {
+    fn give_back(&mut self, _: u32) -> Linked<()> {
         Ok(())
     }
 
@@ -291,7 +256,7 @@ impl Dialect for Mount {
         Call::Null.append(out, tag, caller);
     }
 
-    fn begin_results<'a>(&mut self, reader: Reader<'a>) -> Result<(Option<u32>, Reader<'a>), LinkError> {
+    fn begin_results<'a>(&mut self, reader: Reader<'a>) -> Linked<(Option<u32>, Reader<'a>)> {
         Ok((None, reader))
     }
 

@@ -2,16 +2,16 @@
 
 use std::time::Instant;
 
-use vtax_wire::nfs::{Entries, Handle, NfsError, Verifier, status};
+use vtax_wire::nfs::{Entries, Handle, NfsError, status};
 use vtax_wire::nfs4::{
     Attributes, Channel, ChannelFacts, Compound, FileFacts, HowOpen, Results, SessionId, StateId,
 };
 use vtax_wire::rpc::Caller;
 use vtax_wire::xdr::{self, Reader};
 
-use super::dialect::{Calling, Dialect, Open, Told};
+use super::dialect::{Calling, Dialect, Line, Names, Open, Place, Told};
 use super::spec::NfsSpec;
-use super::wire::{LinkError, Wire, patiently};
+use super::wire::{LinkError, Linked, Wire, patiently};
 use super::{AROUND, LIST_BYTES, TRANSFER, Task};
 use crate::family::storage::client::random;
 use crate::family::storage::target::Kind;
@@ -32,18 +32,16 @@ pub(super) struct Session {
 }
 
 impl Session {
-    fn new(wire: &mut Wire, owner: &[u8], depth: u32, until: Instant) -> Result<Self, LinkError> {
+    fn new(line: &mut Line<'_>, owner: &[u8], depth: u32) -> Linked<Self> {
         // A verifier of its own: what an earlier connection had open is given up by the server.
         let verifier = random()?;
-        let id =
-            call(wire, |call| call.exchange_id(verifier, owner), |results| results.exchange_id(), until)?;
+        let id = call(line, |call| call.exchange_id(verifier, owner), |results| results.exchange_id())?;
         let slots = depth.max(SLOTS);
         let channel = Channel { request: TRANSFER + AROUND, response: TRANSFER + AROUND, slots };
         let made = call(
-            wire,
+            line,
             |call| call.create_session(id.client, id.sequence, channel),
             |results| results.create_session(),
-            until,
         )?;
         let channel = made.channel;
         if channel.slots == 0 || channel.operations < 6 || channel.response > TRANSFER + AROUND {
@@ -57,19 +55,19 @@ impl Session {
             sequences: vec![1; slots as usize],
             free: (0..slots).rev().collect(),
         };
-        session.ask(wire, |call| call.reclaim_complete(), |results| results.reclaim_complete(), until)?;
+        session.ask(line, |call| call.reclaim_complete(), |results| results.reclaim_complete())?;
         Ok(session)
     }
 
     /// Goes to the directory, name by name.
-    fn walk(&mut self, wire: &mut Wire, spec: &NfsSpec, until: Instant) -> Result<Handle, LinkError> {
+    fn walk(&mut self, line: &mut Line<'_>, spec: &NfsSpec) -> Linked<Handle> {
         let root = |results: &mut Results<'_>| {
             results.root()?;
             results.handle()
         };
-        let mut here = self.ask(wire, |call| call.root().handle(), root, until)?;
+        let mut here = self.ask(line, |call| call.root().handle(), root)?;
         for name in spec.names() {
-            here = self.look_up(wire, &here, name, until).map_err(|error| match error {
+            here = self.look_up(line, &here, name).map_err(|error| match error {
                 LinkError::Nfs(error) => LinkError::Path { name: spec.path.clone(), error },
                 other => other,
             })?;
@@ -77,40 +75,32 @@ impl Session {
         Ok(here)
     }
 
-    fn look_up(
-        &mut self,
-        wire: &mut Wire,
-        directory: &Handle,
-        name: &str,
-        until: Instant,
-    ) -> Result<Handle, LinkError> {
+    fn look_up(&mut self, line: &mut Line<'_>, directory: &Handle, name: &str) -> Linked<Handle> {
         let found = |results: &mut Results<'_>| {
             results.file()?;
             results.lookup()?;
             results.handle()
         };
-        self.ask(wire, |call| call.file(directory).lookup(name).handle(), found, until)
+        self.ask(line, |call| call.file(directory).lookup(name).handle(), found)
     }
 
     /// One call in the session's first free slot. A server that wants more time is asked again.
     fn ask<T>(
         &mut self,
-        wire: &mut Wire,
+        line: &mut Line<'_>,
         mut build: impl FnMut(Compound<'_>) -> Compound<'_>,
         mut read: impl FnMut(&mut Results<'_>) -> Result<T, NfsError>,
-        until: Instant,
-    ) -> Result<T, LinkError> {
+    ) -> Linked<T> {
         let slot = *self.free.last().ok_or(LinkError::Order("no free slot"))?;
-        patiently(until, || {
+        patiently(line.until, || {
             let (session, sequence) = (self.session, self.sequences[slot as usize]);
             let answer = call(
-                wire,
+                line,
                 |call| build(call.sequence(&session, (slot, sequence), slot)),
                 |results| {
                     results.sequence()?;
                     Ok(read(results))
                 },
-                until,
             )?;
             self.sequences[slot as usize] = sequence.wrapping_add(1);
             Ok(answer?)
@@ -128,15 +118,14 @@ impl Session {
 
 /// One call outside a session, and its answer.
 fn call<T>(
-    wire: &mut Wire,
+    line: &mut Line<'_>,
     build: impl FnOnce(Compound<'_>) -> Compound<'_>,
     read: impl FnOnce(&mut Results<'_>) -> Result<T, NfsError>,
-    until: Instant,
-) -> Result<T, LinkError> {
-    wire.exchange(
+) -> Linked<T> {
+    line.wire.exchange(
         |out, tag, caller| build(Compound::begin(out, tag, caller)).end(),
         |reader| read(&mut Results::read(reader)?),
-        until,
+        line.until,
     )
 }
 
@@ -144,38 +133,23 @@ impl Dialect for Session {
     const NAME: &'static str = "NFS 4.1";
     type Results<'a> = Results<'a>;
 
-    fn begin(
-        spec: &NfsSpec,
-        owner: &[u8],
-        depth: u16,
-        until: Instant,
-    ) -> Result<(Self, Wire, Handle), LinkError> {
+    fn begin(spec: &NfsSpec, owner: &[u8], depth: u16, until: Instant) -> Linked<(Self, Wire, Handle)> {
         let mut wire = Wire::connect(spec.address, spec, until)?;
-        let mut session = Self::new(&mut wire, owner, depth.into(), until)?;
-        let directory = session.walk(&mut wire, spec, until)?;
+        let mut line = Line { wire: &mut wire, until };
+        let mut session = Self::new(&mut line, owner, depth.into())?;
+        let directory = session.walk(&mut line, spec)?;
         Ok((session, wire, directory))
     }
 
-    fn file_system(
-        &mut self,
-        wire: &mut Wire,
-        directory: &Handle,
-        until: Instant,
-    ) -> Result<FileFacts, LinkError> {
+    fn file_system(&mut self, line: &mut Line<'_>, directory: &Handle) -> Linked<FileFacts> {
         let facts = |results: &mut Results<'_>| {
             results.file()?;
             results.attributes(Attributes::FileSystem)
         };
-        self.ask(wire, |call| call.file(directory).attributes(Attributes::FileSystem), facts, until)
+        self.ask(line, |call| call.file(directory).attributes(Attributes::FileSystem), facts)
     }
 
-    fn open_file(
-        &mut self,
-        wire: &mut Wire,
-        directory: &Handle,
-        name: &str,
-        until: Instant,
-    ) -> Result<(Open, u64), LinkError> {
+    fn open_file(&mut self, line: &mut Line<'_>, directory: &Handle, name: &str) -> Linked<(Open, u64)> {
         let client = self.client;
         let opened = |results: &mut Results<'_>| {
             results.file()?;
@@ -184,102 +158,81 @@ impl Dialect for Session {
             Ok((Open { handle, state: opened.state }, results.attributes(Attributes::File)?))
         };
         let (open, facts) = self.ask(
-            wire,
+            line,
             |call| {
                 let call = call.file(directory).open(HowOpen::CreateOrOpen, client, b"vtax", name);
                 call.handle().attributes(Attributes::File)
             },
             opened,
-            until,
         )?;
         Ok((open, facts.size.unwrap_or(0)))
     }
 
-    fn make_directory(
-        &mut self,
-        wire: &mut Wire,
-        directory: &Handle,
-        name: &str,
-        until: Instant,
-    ) -> Result<Handle, LinkError> {
+    fn make_directory(&mut self, line: &mut Line<'_>, directory: &Handle, name: &str) -> Linked<Handle> {
         let made = |results: &mut Results<'_>| {
             results.file()?;
             results.create_directory()?;
             results.handle()
         };
-        match self.ask(wire, |call| call.file(directory).create_directory(name).handle(), made, until) {
+        match self.ask(line, |call| call.file(directory).create_directory(name).handle(), made) {
             Err(LinkError::Nfs(error)) if error.status() == Some(status::EXIST) => {
-                self.look_up(wire, directory, name, until)
+                self.look_up(line, directory, name)
             }
             other => other,
         }
     }
 
-    fn head(
-        &mut self,
-        wire: &mut Wire,
-        open: Open,
-        length: u32,
-        until: Instant,
-    ) -> Result<Vec<u8>, LinkError> {
+    fn head(&mut self, line: &mut Line<'_>, open: Open, length: u32) -> Linked<Vec<u8>> {
         let read = |results: &mut Results<'_>| {
             results.file()?;
             Ok(results.data(length as usize)?.0.to_vec())
         };
-        self.ask(wire, |call| call.file(&open.handle).read(open.state, 0, length), read, until)
+        self.ask(line, |call| call.file(&open.handle).read(open.state, 0, length), read)
     }
 
-    fn set_size(&mut self, wire: &mut Wire, open: Open, size: u64, until: Instant) -> Result<(), LinkError> {
+    fn set_size(&mut self, line: &mut Line<'_>, open: Open, size: u64) -> Linked<()> {
         let set = |results: &mut Results<'_>| {
             results.file()?;
             results.set_size()
         };
-        self.ask(wire, |call| call.file(&open.handle).set_size(open.state, size), set, until)
+        self.ask(line, |call| call.file(&open.handle).set_size(open.state, size), set)
     }
 
-    fn close(&mut self, wire: &mut Wire, open: Open, until: Instant) -> Result<(), LinkError> {
+    fn close(&mut self, line: &mut Line<'_>, open: Open) -> Linked<()> {
         let closed = |results: &mut Results<'_>| {
             results.file()?;
             results.close()
         };
-        self.ask(wire, |call| call.file(&open.handle).close(open.state), closed, until)
+        self.ask(line, |call| call.file(&open.handle).close(open.state), closed)
     }
 
-    fn remove(
-        &mut self,
-        wire: &mut Wire,
-        directory: &Handle,
-        name: &str,
-        _is_directory: bool,
-        until: Instant,
-    ) -> Result<(), LinkError> {
+    fn remove(&mut self, line: &mut Line<'_>, directory: &Handle, name: &str) -> Linked<()> {
         let removed = |results: &mut Results<'_>| {
             results.file()?;
             results.removed()
         };
-        self.ask(wire, |call| call.file(directory).remove(name), removed, until)
+        self.ask(line, |call| call.file(directory).remove(name), removed)
     }
 
-    fn list(
-        &mut self,
-        wire: &mut Wire,
-        directory: &Handle,
-        (cookie, verifier): (u64, Verifier),
-        each: &mut dyn FnMut(&[u8]),
-        until: Instant,
-    ) -> Result<Entries, LinkError> {
+    /// One call removes either.
+    fn remove_directory(&mut self, line: &mut Line<'_>, directory: &Handle, name: &str) -> Linked<()> {
+        self.remove(line, directory, name)
+    }
+
+    fn list(&mut self, line: &mut Line<'_>, of: &Handle, from: Place, each: Names<'_>) -> Linked<Entries> {
+        let (cookie, verifier) = from;
         let most = self.channel.response.min(64 << 10) - AROUND / 2;
         let entries = |results: &mut Results<'_>| {
             results.file()?;
             results.entries(&mut *each)
         };
-        self.ask(wire, |call| call.file(directory).list(cookie, verifier, most), entries, until)
+        self.ask(line, |call| call.file(of).list(cookie, verifier, most), entries)
     }
 
-    fn leave(&mut self, wire: &mut Wire, until: Instant) -> Result<(), LinkError> {
+    fn leave(&mut self, line: &mut Line<'_>) -> Linked<()> {
         let (session, client) = (self.session, self.client);
-        call(wire, |call| call.destroy_session(&session), |results| results.destroy_session(), until)?;
-        call(wire, |call| call.destroy_client(client), |results| results.destroy_client(), until)
+        call(line, |call| call.destroy_session(&session), |results| results.destroy_session())?;
+        call(line, |call| call.destroy_client(client), |results| results.destroy_client())
     }
 
     fn longest(&self) -> (u32, u32) {
@@ -294,7 +247,7 @@ impl Dialect for Session {
         self.free.pop()
     }
 
-    fn give_back(&mut self, place: u32) -> Result<(), LinkError> {
+    fn give_back(&mut self, place: u32) -> Linked<()> {
         if self.free.contains(&place) {
             return Err(LinkError::Order("an answer in a slot in which nothing is under way"));
         }
@@ -342,7 +295,7 @@ impl Dialect for Session {
         self.compound(out, tag, place, caller).end();
     }
 
-    fn begin_results<'a>(&mut self, reader: Reader<'a>) -> Result<(Option<u32>, Results<'a>), LinkError> {
+    fn begin_results<'a>(&mut self, reader: Reader<'a>) -> Linked<(Option<u32>, Results<'a>)> {
         let mut results = Results::read(reader)?;
         // A session that isn't known any more can't be used for anything.
         let place = results.sequence()?;

@@ -39,6 +39,9 @@ pub(in crate::family::storage) enum LinkError {
     NotServed,
 }
 
+/// What came of asking a server.
+pub(super) type Linked<T> = Result<T, LinkError>;
+
 /// One connection.
 #[derive(Debug)]
 pub(super) struct Wire {
