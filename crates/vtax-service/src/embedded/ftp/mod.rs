@@ -21,12 +21,15 @@ use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use vtax_sys::sched::raise_open_files;
 
 use super::server::ServeError;
 use session::Session;
 
 /// Sessions at once; one more is refused.
 pub const SESSIONS_MAX: usize = 4096;
+/// Descriptors of a session: its connections, and the file that is moved.
+const SESSION_DESCRIPTORS: u64 = 4;
 /// A session calls a few functions deep, and its buffers are elsewhere.
 const STACK: usize = 256 << 10;
 /// How often the listening thread looks at the stop flag.
@@ -95,6 +98,8 @@ pub fn serve(
     ready: impl FnOnce(SocketAddr),
 ) -> Result<(), ServeError> {
     let failed = |source| ServeError::Listen { address: server.address, source };
+    // As far as that is allowed; where there is none for a session, it is refused.
+    let _ = raise_open_files(SESSIONS_MAX as u64 * SESSION_DESCRIPTORS);
     let listener = TcpListener::bind(server.address).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     let tls = server.tls.as_ref().map(configure).transpose()?;
