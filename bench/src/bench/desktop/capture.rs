@@ -1,6 +1,6 @@
 //! The latency that the generator tells beside that of a packet capture: from the packet with the input to the last one of its answer.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::thread;
 use std::time::Duration;
 
@@ -20,6 +20,10 @@ const WRITTEN: Duration = Duration::from_secs(1);
 const APART: f64 = 0.001;
 const SHARE: f64 = 0.95;
 
+/// Nobody listens here: what is tried is captured, and the server, which locks out who connects again and again without logging in,
+/// doesn't see it.
+const NOBODY: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
 /// The row of this comparison.
 pub(super) fn row(server: SocketAddr) -> Result<Row> {
     let port = server.port().to_string();
@@ -27,8 +31,8 @@ pub(super) fn row(server: SocketAddr) -> Result<Row> {
     command.args(["-i", "lo", "-f", &format!("tcp port {port}"), "-l", "-n", "-T", "fields"]);
     command.args(["-e", "frame.time_epoch", "-e", "tcp.srcport", "-e", "tcp.len"]);
     let mut tshark = Server::start(&mut command, "tshark")?;
-    // It captures once it has seen a connection.
-    tshark.wait(|said| TcpStream::connect(server).is_ok() && !said.is_empty())?;
+    // It captures once it has seen something.
+    tshark.wait(|said| TcpStream::connect((NOBODY, server.port())).is_err() && !said.is_empty())?;
     let directory = tempfile::tempdir().context("making a temporary directory")?;
     let samples = directory.path().join("samples.csv");
     let mut command = load(server);
