@@ -1,5 +1,6 @@
 //! What a server says once the desktop is open (RFC 6143 section 7.6), drawn onto a screen.
 
+mod colours;
 mod hextile;
 mod inflate;
 mod rre;

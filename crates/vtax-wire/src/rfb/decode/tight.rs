@@ -1,17 +1,15 @@
 //! Tight (the community's description of RFB, 7.7.7), without JPEG: fills, palettes and filters, compressed in four streams.
 
 use super::super::input::Input;
-use super::super::screen::KNOWN;
 use super::super::{Rect, RfbError, Screen};
+use super::colours::{COLOUR, all_red_first, are_known, places, red_first};
 use super::inflate::Inflate;
 
 const NAME: &str = "Tight";
-/// Bytes of a pixel: red, green, blue.
-const COLOUR: usize = 3;
 /// Shorter data aren't compressed.
 const LEAST_COMPRESSED: u64 = 12;
-/// Room for what is inflated, unless a single row needs more.
-const ROOM: usize = 16 * 1024;
+/// Room for what is inflated, unless a single row needs more. To inflate is slow at the end of the room.
+const ROOM: usize = 64 * 1024;
 
 #[derive(Debug, Clone, Copy, Default)]
 enum Phase {
@@ -79,10 +77,6 @@ fn refuse<T>(what: &'static str) -> Result<T, RfbError> {
     Err(RfbError::Content { encoding: NAME, what })
 }
 
-fn colour(bytes: &[u8]) -> u32 {
-    u32::from_be_bytes([0, bytes[0], bytes[1], bytes[2]]) | KNOWN
-}
-
 impl Tight {
     pub(super) fn begin(&mut self, area: Rect) {
         (self.phase, self.filter) = (Phase::Control, Filter::Copy);
@@ -104,7 +98,7 @@ impl Tight {
                 Phase::Control => self.control(area, input)?,
                 Phase::Fill => {
                     let Some(bytes) = input.array::<COLOUR>() else { return Ok(false) };
-                    screen.fill(area, colour(bytes));
+                    screen.fill(area, red_first(bytes));
                     return Ok(true);
                 }
                 Phase::Filter => self.filter(area, input)?,
@@ -167,8 +161,10 @@ impl Tight {
 
     fn palette(&mut self, area: Rect, input: &mut Input<'_>) -> Option<Phase> {
         let bytes = input.take(self.colours * COLOUR)?;
-        for (to, from) in self.palette.iter_mut().zip(bytes.chunks_exact(COLOUR)) {
-            *to = colour(from);
+        // Places without a colour have 0, which no pixel is.
+        self.palette = [0; 256];
+        for (to, from) in self.palette.iter_mut().zip(bytes.as_chunks().0) {
+            *to = red_first(from);
         }
         Some(self.sized(Filter::Palette, area))
     }
@@ -252,9 +248,9 @@ impl Tight {
             }
             if let Some(part) = screen.part(area.x, y, area.width) {
                 match self.filter {
-                    Filter::Copy => colours(part, bytes),
-                    Filter::Gradient => colours(part, &self.above),
-                    Filter::Palette => indexed(part, bytes, &self.palette[..self.colours])?,
+                    Filter::Copy => all_red_first(part, bytes),
+                    Filter::Gradient => all_red_first(part, &self.above),
+                    Filter::Palette => indexed(part, bytes, &self.palette, self.colours)?,
                 }
             }
             self.from += line;
@@ -264,21 +260,18 @@ impl Tight {
     }
 }
 
-fn colours(part: &mut [u32], bytes: &[u8]) {
-    for (to, from) in part.iter_mut().zip(bytes.chunks_exact(COLOUR)) {
-        *to = colour(from);
-    }
-}
-
-fn indexed(part: &mut [u32], bytes: &[u8], palette: &[u32]) -> Result<(), RfbError> {
-    for (x, to) in part.iter_mut().enumerate() {
-        let place = if palette.len() <= 2 { bytes[x / 8] >> (7 - x % 8) & 1 } else { bytes[x] };
-        match palette.get(usize::from(place)) {
-            Some(colour) => *to = *colour,
-            None => return refuse("a colour that isn't in the palette"),
+fn indexed(part: &mut [u32], bytes: &[u8], palette: &[u32; 256], colours: usize) -> Result<(), RfbError> {
+    if colours <= 2 {
+        places::<1, 256>(part, bytes, palette);
+    } else {
+        for (to, place) in part.iter_mut().zip(bytes) {
+            *to = palette[usize::from(*place)];
         }
     }
-    Ok(())
+    match are_known(part) {
+        true => Ok(()),
+        false => refuse("a colour that isn't in the palette"),
+    }
 }
 
 /// Adds to each colour what its neighbours foretell: left + above - above the left, within 0 and 255. `above` is the row before, and

@@ -1,17 +1,17 @@
 //! ZRLE (RFC 6143 section 7.7.6): tiles of 64 by 64 with palettes and runs, compressed as one stream for the whole connection.
 
 use super::super::input::{Input, be32};
-use super::super::screen::KNOWN;
 use super::super::{Rect, RfbError, Screen};
+use super::colours::{COLOUR, all_blue_first, are_known, blue_first, places};
 use super::inflate::Inflate;
 
 const NAME: &str = "ZRLE";
 const TILE: u16 = 64;
 const TILE_PIXELS: usize = TILE as usize * TILE as usize;
-/// Bytes of a pixel: those of its colours.
-const COLOUR: usize = 3;
-/// Room for what is inflated. The longest tile is one of runs of one pixel each: 16,385 bytes.
-const ROOM: usize = 32 * 1024;
+/// Room for what is inflated. The longest tile is one of runs of one pixel each: 16,385 bytes. To inflate is slow at the end of the room.
+const ROOM: usize = 64 * 1024;
+/// Colours that a palette has at most, and one more: its places have seven bits.
+const COLOURS: usize = 128;
 
 /// A rectangle in ZRLE that is being read.
 #[derive(Debug, Default)]
@@ -19,7 +19,9 @@ pub(super) struct Zrle {
     /// Begins with the first rectangle.
     stream: Option<Inflate>,
     plain: Vec<u8>,
-    /// What of it is inflated and not yet drawn.
+    /// Those of a tile.
+    pixels: Vec<u32>,
+    /// What of `plain` is inflated and not yet drawn.
     from: usize,
     to: usize,
     /// Compressed bytes still to come, once their number is known.
@@ -33,6 +35,7 @@ impl Zrle {
         if self.stream.is_none() {
             self.stream = Some(Inflate::new());
             self.plain = vec![0; ROOM];
+            self.pixels = vec![0; TILE_PIXELS];
         }
         (self.from, self.to, self.left) = (0, 0, None);
         self.at = (0, if area.width == 0 { area.height } else { 0 });
@@ -88,8 +91,7 @@ impl Zrle {
     fn draw(&mut self, screen: &mut Screen, area: Rect) -> Result<(), RfbError> {
         while self.at.1 < area.height && self.from < self.to {
             let tile = area.tile(self.at.0, self.at.1, TILE);
-            let mut pixels = [0; TILE_PIXELS];
-            let pixels = &mut pixels[..tile.pixels() as usize];
+            let pixels = &mut self.pixels[..tile.pixels() as usize];
             let Some(length) = decode(&self.plain[self.from..self.to], tile, pixels)? else { return Ok(()) };
             self.from += length;
             for (row, line) in pixels.chunks_exact(usize::from(tile.width)).enumerate() {
@@ -119,10 +121,6 @@ fn checked(length: u32, area: Rect) -> Result<u32, RfbError> {
     Ok(length)
 }
 
-fn colour(bytes: &[u8; COLOUR]) -> u32 {
-    u32::from_le_bytes([bytes[0], bytes[1], bytes[2], 0]) | KNOWN
-}
-
 fn refuse<T>(what: &'static str) -> Result<T, RfbError> {
     Err(RfbError::Content { encoding: NAME, what })
 }
@@ -143,53 +141,47 @@ fn decode(bytes: &[u8], tile: Rect, pixels: &mut [u32]) -> Result<Option<usize>,
         .split_at_checked(count.into())
         .map_or_else(|| (None, rest), |(colours, _)| (Some(colours), &rest[usize::from(count) * COLOUR..]));
     let Some(listed) = listed else { return Ok(None) };
-    let mut palette = [0; 128];
+    // Places without a colour keep 0, which no pixel is.
+    let mut palette = [0; COLOURS];
     for (to, from) in palette.iter_mut().zip(listed) {
-        *to = colour(from);
+        *to = blue_first(from);
     }
-    let palette = &palette[..count.into()];
     let length = match kind {
         1 => {
             pixels.fill(palette[0]);
             Some(0)
         }
-        2..=16 => packed(rest, palette, tile, pixels)?,
-        _ => palette_runs(rest, palette, pixels)?,
+        2 => packed::<1>(rest, &palette, tile, pixels),
+        3..=4 => packed::<2>(rest, &palette, tile, pixels),
+        5..=16 => packed::<4>(rest, &palette, tile, pixels),
+        _ => palette_runs(rest, &palette, pixels)?,
     };
+    if length.is_some() && !are_known(pixels) {
+        return refuse("a colour that isn't in the palette");
+    }
     Ok(length.map(|length| 1 + usize::from(count) * COLOUR + length))
 }
 
 fn raw(bytes: &[u8], pixels: &mut [u32]) -> Option<usize> {
-    let colours = bytes.as_chunks().0.get(..pixels.len())?;
-    for (to, from) in pixels.iter_mut().zip(colours) {
-        *to = colour(from);
-    }
-    Some(pixels.len() * COLOUR)
+    let bytes = bytes.get(..pixels.len() * COLOUR)?;
+    all_blue_first(pixels, bytes);
+    Some(bytes.len())
 }
 
-/// Places in the palette of 1, 2 or 4 bits each; each row begins with a byte.
-fn packed(bytes: &[u8], palette: &[u32], tile: Rect, pixels: &mut [u32]) -> Result<Option<usize>, RfbError> {
-    let bits = match palette.len() {
-        2 => 1,
-        3..=4 => 2,
-        _ => 4,
-    };
+/// Places in the palette of so many bits each; each row begins with a byte.
+fn packed<const BITS: usize>(
+    bytes: &[u8],
+    palette: &[u32; COLOURS],
+    tile: Rect,
+    pixels: &mut [u32],
+) -> Option<usize> {
     let width = usize::from(tile.width);
-    let line = (width * bits).div_ceil(8);
-    let length = line * usize::from(tile.height);
-    let Some(bytes) = bytes.get(..length) else { return Ok(None) };
-    let mask = (1 << bits) - 1;
+    let line = (width * BITS).div_ceil(8);
+    let bytes = bytes.get(..line * usize::from(tile.height))?;
     for (row, line) in pixels.chunks_exact_mut(width).zip(bytes.chunks_exact(line)) {
-        for (x, to) in row.iter_mut().enumerate() {
-            let bit = x * bits;
-            let place = usize::from(line[bit / 8] >> (8 - bits - bit % 8)) & mask;
-            match palette.get(place) {
-                Some(colour) => *to = *colour,
-                None => return refuse("a colour that isn't in the palette"),
-            }
-        }
+        places::<BITS, COLOURS>(row, line, palette);
     }
-    Ok(Some(length))
+    Some(bytes.len())
 }
 
 /// The length of a run, one more than the sum of its bytes, of which the last is less than 255; and their number.
@@ -212,29 +204,31 @@ fn runs(bytes: &[u8], pixels: &mut [u32]) -> Result<Option<usize>, RfbError> {
     while done < pixels.len() {
         let Some(first) = bytes.get(at..).and_then(<[u8]>::first_chunk) else { return Ok(None) };
         let Some((length, used)) = run(&bytes[at + COLOUR..], pixels.len() - done)? else { return Ok(None) };
-        pixels[done..done + length].fill(colour(first));
+        pixels[done..done + length].fill(blue_first(first));
         done += length;
         at += COLOUR + used;
     }
     Ok(Some(at))
 }
 
-fn palette_runs(bytes: &[u8], palette: &[u32], pixels: &mut [u32]) -> Result<Option<usize>, RfbError> {
+fn palette_runs(
+    bytes: &[u8],
+    palette: &[u32; COLOURS],
+    pixels: &mut [u32],
+) -> Result<Option<usize>, RfbError> {
     let (mut at, mut done) = (0, 0);
     while done < pixels.len() {
         let Some(byte) = bytes.get(at) else { return Ok(None) };
         at += 1;
-        let Some(colour) = palette.get(usize::from(byte & 127)) else {
-            return refuse("a colour that isn't in the palette");
-        };
-        let length = if byte & 128 == 0 {
-            1
-        } else {
-            let Some((length, used)) = run(&bytes[at..], pixels.len() - done)? else { return Ok(None) };
-            at += used;
-            length
-        };
-        pixels[done..done + length].fill(*colour);
+        let colour = palette[usize::from(byte & 127)];
+        if byte & 128 == 0 {
+            pixels[done] = colour;
+            done += 1;
+            continue;
+        }
+        let Some((length, used)) = run(&bytes[at..], pixels.len() - done)? else { return Ok(None) };
+        pixels[done..done + length].fill(colour);
+        at += used;
         done += length;
     }
     Ok(Some(at))
