@@ -13,6 +13,7 @@ mod network;
 mod pair;
 mod pulse;
 mod relay;
+mod rules;
 mod shared;
 mod snapshots;
 mod supervisor;

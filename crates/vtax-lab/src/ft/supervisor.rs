@@ -21,16 +21,13 @@ use super::host::HostState;
 use super::model::{PairEventKind, PairMode};
 use super::network::address;
 use super::pulse::Pulse;
+use super::rules::{self, Known, Ruling, SETTLED_AFTER, WHILE_UNPROTECTED};
 use super::shared::{Member, Message, Roles, SETTLE_WITHIN, Shared, TICK};
 use crate::error::{Result, While};
 use vtax_sys::sync::lock;
 
 /// Time between two looks at the link's counters.
 const COUNT_EVERY: Duration = Duration::from_millis(250);
-/// How many times the detector's timeout counts while the guest isn't protected, and how soon after that
-/// it counts once again.
-const WHILE_UNPROTECTED: u32 = 10;
-const SETTLED_AFTER: Duration = Duration::from_millis(250);
 /// Pause after a failed attempt to protect a guest.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -166,34 +163,33 @@ impl Supervisor {
         }
     }
 
-    /// How many times the detector's timeout counts. Copying a guest fills the link and the CPUs, and who
-    /// isn't protected yet gains nothing by an early verdict. A guest that is booted again needs no protection.
+    /// How many times the detector's timeout counts.
     fn patience(&self) -> u32 {
         let armed = lock(&self.shared.roles).armed;
-        let settled = armed.is_some_and(|since| since.elapsed() > SETTLED_AFTER);
-        if settled || self.shared.spec.mode == PairMode::Restart { 1 } else { WHILE_UNPROTECTED }
+        rules::patience(self.shared.spec.mode, armed.map(|since| since.elapsed()))
     }
 
     fn judge(&mut self) {
         let (now, patience) = (Instant::now(), self.patience());
         for host in 0..self.detectors.len() {
+            let known = Known {
+                down: self.down[host],
+                lost_link: self.lost_link[host],
+                off: self.shared.hosts[host].state() == HostState::Off,
+            };
             let verdict = self.detectors[host].verdict(now, patience);
-            match verdict {
-                Verdict::Suspect if self.down[host] || self.starved(host) => {}
-                Verdict::Suspect => self.host_failed(host, now),
-                // A copy that is given up while the primary is dying can't take over: its beats will tell.
-                Verdict::PathLost(Path::FtLink) if self.lost_link[host] || self.down[host] => {}
-                Verdict::PathLost(Path::FtLink) if self.primary_beats(now) => {
+            match rules::ruling(verdict, known, || self.primary_beats(now)) {
+                Ruling::HostFailed if self.starved(host) => {}
+                Ruling::HostFailed => self.host_failed(host, now),
+                Ruling::LinkLost => {
                     self.lost_link[host] = true;
                     self.link_lost(host);
                 }
-                // Beats from before its fence may still have waited to be heard.
-                Verdict::Alive if self.shared.hosts[host].state() == HostState::Off => {}
-                Verdict::Alive if self.lost_link[host] || self.down[host] => {
+                Ruling::Back => {
                     (self.lost_link[host], self.down[host]) = (false, false);
                     self.shared.record(Some(host), PairEventKind::Back);
                 }
-                _ => {}
+                Ruling::Nothing => {}
             }
         }
     }
