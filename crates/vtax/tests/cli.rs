@@ -133,7 +133,10 @@ fn help_offers_what_is_taken_and_shows_how() {
     for (command, workload) in [("http", "HttpWorkload"), ("redis", "RedisWorkload")] {
         let timeout = after(&help(&["load", command]), "--timeout <").expect("the option");
         let default = after(&timeout, "[default: ").and_then(|d| d.split(']').next().map(str::to_owned));
-        assert_eq!(default.as_deref(), schema["$defs"][workload]["properties"]["timeout"]["default"].as_str());
+        assert_eq!(
+            default.as_deref(),
+            schema["$defs"][workload]["properties"]["timeout"]["default"].as_str()
+        );
         assert!(default.is_some());
     }
 }

@@ -67,8 +67,7 @@ pub fn beat_forever(sockets: &[OwnedFd], interval: Duration) -> std::io::Result<
     let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;
     let kernel = |time: Duration| Timespec::try_from(time).map_err(std::io::Error::other);
     let now = Duration::try_from(clock_gettime(ClockId::Monotonic)).map_err(std::io::Error::other)?;
-    let spec =
-        Itimerspec { it_interval: kernel(interval)?, it_value: kernel(next_multiple(now, interval))? };
+    let spec = Itimerspec { it_interval: kernel(interval)?, it_value: kernel(next_multiple(now, interval))? };
     rustix::time::timerfd_settime(&timer, TimerfdTimerFlags::ABSTIME, &spec)?;
     let mut sequence = 0_u32;
     loop {
@@ -311,7 +310,8 @@ mod tests {
             std::thread::sleep(Duration::from_millis(50));
             ear.listen(|_, when| times.push(when));
             // A busy machine may keep some apart, not all.
-            let close = |pair: &&[Instant]| pair[1].saturating_duration_since(pair[0]) < Duration::from_millis(5);
+            let close =
+                |pair: &&[Instant]| pair[1].saturating_duration_since(pair[0]) < Duration::from_millis(5);
             together = times.windows(2).filter(close).count();
         }
         assert!(together >= 3, "{times:?}");

@@ -142,8 +142,14 @@ mod tests {
             NetworkError::Connect { target, source: io::ErrorKind::ConnectionRefused.into() }.to_string()
         };
         // A server of this host alone needs no more; one for others must be told to listen for them.
-        assert_eq!(said("127.0.0.1:5202"), "connect to 127.0.0.1:5202; is `vtax load tcp --server` running there?");
+        assert_eq!(
+            said("127.0.0.1:5202"),
+            "connect to 127.0.0.1:5202; is `vtax load tcp --server` running there?"
+        );
         let elsewhere = said("192.0.2.7:5202");
-        assert!(elsewhere.contains("`vtax load tcp --server --listen 192.0.2.7:5202` running"), "{elsewhere}");
+        assert!(
+            elsewhere.contains("`vtax load tcp --server --listen 192.0.2.7:5202` running"),
+            "{elsewhere}"
+        );
     }
 }

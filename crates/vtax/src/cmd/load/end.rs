@@ -113,6 +113,9 @@ mod tests {
         assert_eq!(end(true, nothing()).exit(), Exit::Interrupted);
         // In words, with no JSON among them.
         let json = serde_json::to_value(end(false, nothing())).unwrap();
-        assert_eq!((&json["ended"], &json["invalid"]), (&"complete".into(), &"all 225 answers were 404".into()));
+        assert_eq!(
+            (&json["ended"], &json["invalid"]),
+            (&"complete".into(), &"all 225 answers were 404".into())
+        );
     }
 }
