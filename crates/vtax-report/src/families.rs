@@ -111,3 +111,21 @@ pub(crate) fn told(record: &TrialRecord, cell: Option<&Cell>) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever limits a 95th percentile, as standards do, finds it wherever there is a 99th.
+    #[test]
+    fn every_99th_percentile_has_its_95th() {
+        let of_answers: Vec<&Info> =
+            metrics().filter(|m| m.name.ends_with("_p99") && !m.name.contains("lateness")).collect();
+        assert!(of_answers.len() >= 3);
+        for p99 in of_answers {
+            let name = p99.name.replace("_p99", "_p95");
+            let p95 = named(&name).unwrap_or_else(|| panic!("there is no {name}"));
+            assert_eq!((p95.unit, p95.better, p95.compared), (p99.unit, p99.better, p99.compared), "{name}");
+        }
+    }
+}

@@ -227,6 +227,25 @@ fn faults(entry: &mut serde_json::Value) -> Option<&mut Vec<serde_json::Value>> 
     entry.pointer_mut("/observations/0/result/faults")?.as_array_mut()
 }
 
+/// A guest that ends by itself, or can't be protected, is no fault of the plan: it is told all the same, and a trial that
+/// doesn't count for it has its reason.
+#[test]
+fn what_went_wrong_with_the_protection_is_told() {
+    let why = "the guest was not protected for 6.00 s of the measurement, from 4.00 s on: QEMU on host-a ended by itself";
+    let (page, _) = rewritten(|entry| {
+        if let Some(protection) = entry.get_mut("protection").filter(|p| p.is_object()) {
+            protection["problems"] = serde_json::json!(["the guest could not be protected: no host is free"]);
+        }
+        if entry.pointer("/observations/0/result/kind").is_some_and(|kind| kind == "latency") {
+            entry["validity"] =
+                serde_json::json!({"validity": "invalid", "reason": "protection-lost", "detail": why});
+        }
+    });
+    assert!(page.contains(" id=\"ft-problems\"") && page.contains("What went wrong with the protection"));
+    assert!(section(&page).contains("the guest could not be protected: no host is free"));
+    assert!(page.contains(why), "a trial's reason is told");
+}
+
 #[test]
 fn hostile_words_stay_words() {
     let (page, table) = rewritten(|entry| {

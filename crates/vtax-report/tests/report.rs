@@ -200,7 +200,6 @@ fn too_few_requests_have_no_95th_percentile() {
     assert!(metrics.contains_key("latency_p90") && !metrics.contains_key("latency_p95"));
 }
 
-/// The first table has a 99th percentile: where it is missing, every form says why.
 #[test]
 fn the_page_shows_the_command_line_of_qemu_once() {
     let directory = tempfile::tempdir().unwrap();
@@ -213,6 +212,7 @@ fn the_page_shows_the_command_line_of_qemu_once() {
     assert_eq!((command, page.matches("QEMU emulator version").count()), (1, 1));
 }
 
+/// The first table has a 99th percentile: where it is missing, every form says why.
 #[test]
 fn a_missing_99th_percentile_is_told() {
     let dir = tempfile::tempdir().unwrap();

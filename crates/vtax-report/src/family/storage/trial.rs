@@ -14,6 +14,7 @@ pub(crate) const METRICS: &[Info] = &[
     higher("storage_children", "throughput, sum of processes", "B/s", 0),
     higher("storage_rate", "operations", "/s", 2),
     lower("storage_p50", "operation, median", "ns", 1),
+    lower("storage_p95", "operation, p95", "ns", 1),
     lower("storage_p99", "operation, p99", "ns", 1),
     lower("storage_p99.9", "operation, p99.9", "ns", 0),
     lower("storage_lateness_p99", "lateness of starts, p99", "ns", 0),
@@ -22,7 +23,8 @@ pub(crate) const METRICS: &[Info] = &[
 ];
 
 /// Percentiles that are metrics.
-const PERCENTILES: [(&str, f64); 3] = [("storage_p50", 0.5), ("storage_p99", 0.99), ("storage_p99.9", 0.999)];
+const PERCENTILES: [(&str, f64); 4] =
+    [("storage_p50", 0.5), ("storage_p95", 0.95), ("storage_p99", 0.99), ("storage_p99.9", 0.999)];
 
 /// What the tests of a measure are called as measures, in the plan's order; `None` where it isn't one of storage.
 pub(crate) fn names_of_tests(plan: &Plan, measure: &Measure) -> Option<Vec<String>> {
