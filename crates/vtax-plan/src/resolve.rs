@@ -101,8 +101,8 @@ fn check_duet(plan: &Plan, span: Span, report: &mut Report) {
     }
     if !plan.measures.iter().any(|m| plan.is_duet(m)) {
         report.error(span, "no measure of this plan can be made as a duet").help(
-            "a capacity search's steps depend on what it finds, so two can't go along together: measure \
-                 `latency` or `throughput`, or leave `trials` out",
+            "the steps of a capacity search depend on what it finds, and failovers and tests have courses of their own, so \
+                 two can't go along together: measure `latency` or `throughput`, or leave `trials` out",
         );
     }
     if plan.cells.iter().any(|c| c.environment.kind.is_pair()) {
