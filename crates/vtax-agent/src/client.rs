@@ -215,7 +215,8 @@ impl Client {
         self.done(&Request::CloseLoad, PROMPT)
     }
 
-    /// Brings routers up inside the node and waits until they agree, at most for `patience`.
+    /// Brings routers up inside the node and waits until they agree, at most for `patience`. A guest then keeps so many
+    /// `cpus` and turns the others off.
     ///
     /// # Errors
     /// [`AgentError`] where the agent refuses (with everything that is missing), is gone, or doesn't answer in time.
@@ -224,8 +225,9 @@ impl Client {
         blueprint: Blueprint,
         doors: Vec<DoorSetup>,
         patience: Nanos,
+        cpus: Option<u32>,
     ) -> Result<Raised, AgentError> {
-        let request = Request::RaiseTopology { blueprint, doors, patience };
+        let request = Request::RaiseTopology { blueprint, doors, patience, cpus };
         // Daemons have a time of their own to start.
         match self.call(&request, Duration::from(patience) + STARTED)?.0 {
             Reply::Raised(raised) => Ok(raised),

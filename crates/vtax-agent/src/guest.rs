@@ -39,9 +39,12 @@ const SERVICE_DIR: &str = "/run/vtax/services";
 /// Whether this process is the first of a guest that was started with vtax as its `/init`.
 #[must_use]
 pub fn is_init() -> bool {
-    std::process::id() == 1
-        && std::env::args_os().next().is_some_and(|name| name == "/init")
-        && Path::new(MODULE_DIR).is_dir()
+    is_first() && Path::new(MODULE_DIR).is_dir()
+}
+
+/// The same where the guest is a node by now, with the files of its root.
+pub(crate) fn is_first() -> bool {
+    std::process::id() == 1 && std::env::args_os().next().is_some_and(|name| name == "/init")
 }
 
 /// Makes the guest a node, serves its agent until the controller is gone, and powers off.

@@ -17,7 +17,7 @@ use vtax_topology::timeline::Entry;
 use vtax_units::Nanos;
 
 /// Version of the protocol; both ends must have the same.
-pub const PROTOCOL_VERSION: u32 = 10;
+pub const PROTOCOL_VERSION: u32 = 11;
 
 /// A request from the controller; each is answered by exactly one [`Reply`] with its id.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -90,6 +90,8 @@ pub enum Request {
         doors: Vec<DoorSetup>,
         /// How long the routers have to agree.
         patience: Nanos,
+        /// So many CPUs the guest keeps when they do, and turns the others off.
+        cpus: Option<u32>,
     },
     /// Do something to the topology.
     InjectEvent {

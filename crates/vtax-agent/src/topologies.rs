@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use vtax_router::{Capture, DoorPlace, Lab, Raised};
 use vtax_sys::sync::lock;
-use vtax_sys::{NetNs, chain};
+use vtax_sys::{NetNs, chain, sched};
 use vtax_topology::Blueprint;
 
+use crate::guest;
 use crate::message::{DoorSetup, Reply, Request};
 use crate::network;
 
@@ -17,6 +18,14 @@ const LONGEST: Duration = Duration::from_secs(600);
 
 /// What requests are told that need one.
 const NONE: &str = "the node has no topology";
+
+/// Turns all CPUs of a guest off but the first so many.
+fn keep_cpus(count: u32) -> Result<(), String> {
+    if !guest::is_first() {
+        return Err("only a guest's CPUs are turned off".to_owned());
+    }
+    sched::keep_first_cpus(count as usize).map_err(|e| chain(&e))
+}
 
 /// At most one topology.
 pub(crate) struct Topologies {
@@ -45,9 +54,11 @@ impl Topologies {
     /// Answers such a request; on the thread on which all of them come.
     pub(crate) fn operate(&self, request: &Request) -> Result<Reply, String> {
         match request {
-            Request::RaiseTopology { blueprint, doors, patience } => {
+            Request::RaiseTopology { blueprint, doors, patience, cpus } => {
                 let patience = Duration::from(*patience).min(LONGEST);
-                self.raise(blueprint, doors, patience).map(Reply::Raised)
+                let raised = self.raise(blueprint, doors, patience)?;
+                cpus.map_or(Ok(()), keep_cpus)?;
+                Ok(Reply::Raised(raised))
             }
             Request::InjectEvent { event } => self.with(|lab| {
                 let at = lab.inject(event).map_err(|e| chain(&e))?;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use vtax_agent::message::InterfaceSetup;
 use vtax_sys::cgroup::{NodeGroup, Usage};
 use vtax_sys::{NetNs, PidFd};
+use vtax_units::CpuSet;
 use vtax_vm::{ThreadRole, Vm};
 
 use crate::attachment::Attachment;
@@ -199,6 +200,14 @@ impl Node {
         let cpus_by_group = held.cpus.as_ref() == Some(&cpus);
         self.enforced = Enforced { cpus, cpus_by_group, memory: held.memory };
         Ok(())
+    }
+
+    /// Holds it to these CPUs, of those that it had.
+    pub(crate) fn hold_to(&mut self, cpus: &CpuSet) -> Result<()> {
+        let what = || format!("hold node {} to CPUs {cpus}", self.name());
+        self.group.as_ref().map_or(Ok(()), |group| group.limit_cpus(cpus)).during(what)?;
+        vtax_sys::sched::bind_process(self.pid(), cpus).during(what)?;
+        self.read_back_limits()
     }
 
     /// Begins to end a native node, without waiting.

@@ -128,6 +128,16 @@ impl Testbed {
         self.parts.routed.as_ref().zip(self.between.first_mut())
     }
 
+    /// Takes the CPUs back that the routers' node was lent to start them. What it was told to turn off is off by then.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel refuses.
+    pub fn settle_routers(&mut self) -> Result<()> {
+        let Some((setup, node)) = self.routed() else { return Ok(()) };
+        setup.left_with.clone().map_or(Ok(()), |cpus| node.hold_to(&cpus))
+    }
+
     /// What cuts and restores the path. While it exists, an Open vSwitch of the path goes on, so it should go
     /// before the testbed does.
     pub fn path_switch(&mut self) -> PathSwitch {

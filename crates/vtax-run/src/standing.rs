@@ -87,7 +87,7 @@ impl Standing {
         let mut node = lab.add_native_node(&NodeSpec::new(HOLDER))?;
         let agent = talk(&mut node)?;
         greet(&agent, Some(&[]))?;
-        let raised = agent.raise_topology(blueprint.clone(), Vec::new(), PATIENCE)?;
+        let raised = agent.raise_topology(blueprint.clone(), Vec::new(), PATIENCE, None)?;
         let agents = vec![(HOLDER.to_owned(), agent)];
         let reach = Arc::new(Reach { agents, holder: Some((0, blueprint)) });
         Ok((Self { reach, what: What::Holder(Box::new(node)) }, raised))
@@ -112,10 +112,12 @@ impl Standing {
             let agent = talk(node)?;
             greet(&agent, None)?;
             let (blueprint, doors) = (setup.blueprint.clone(), setup.doors.clone());
-            raised = Some(agent.raise_topology(blueprint.clone(), doors, setup.patience)?);
+            let (patience, cpus) = (setup.patience, setup.cpus_kept());
+            raised = Some(agent.raise_topology(blueprint.clone(), doors, patience, cpus)?);
             holder = Some((agents.len(), blueprint));
             agents.push((HOLDER.to_owned(), agent));
         }
+        testbed.settle_routers()?;
         let reach = Arc::new(Reach { agents, holder });
         Ok((Self { reach, what: What::Testbed(Box::new(testbed)) }, raised))
     }

@@ -168,6 +168,22 @@ pub fn bind_process(pid: i32, cpus: &CpuSet) -> Result<()> {
     Ok(())
 }
 
+/// Turns all CPUs of this machine off but the first so many: for a guest, which may have been lent some.
+///
+/// # Errors
+///
+/// Where the kernel turns none off.
+pub fn keep_first_cpus(count: usize) -> Result<()> {
+    for cpu in count.max(1).. {
+        match std::fs::write(format!("/sys/devices/system/cpu/cpu{cpu}/online"), "0") {
+            Ok(()) => {}
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => break,
+            Err(e) => return Err(e).context("turn off CPU", cpu.to_string()),
+        }
+    }
+    Ok(())
+}
+
 /// The CPUs that share a core with `cpu`, itself included; only itself where that isn't known.
 #[must_use]
 pub fn core_siblings(cpu: usize) -> CpuSet {

@@ -8,13 +8,14 @@ use vtax_topology::blueprint::Needs;
 use vtax_topology::builtin::topology;
 use vtax_topology::options::{Choice, Place, RoutedOptions};
 use vtax_topology::{Blueprint, Prefix, Topology};
-use vtax_units::{Bytes, Nanos};
+use vtax_units::{Bytes, CpuSet, Nanos};
 
 use super::parts::PathParts;
 use super::path_builder::{PathBuilder, no_routers};
 use super::switched::{self, Switches};
 use super::{Built, Cable, Site};
 use crate::attachment::Attachment;
+use crate::budget::Allocation;
 use crate::error::{LabError, Result};
 use crate::fabric::{Fabric, Switch};
 use crate::lab::Lab;
@@ -38,6 +39,17 @@ pub struct RoutedSetup {
     pub doors: Vec<DoorSetup>,
     /// How long its routers have to agree.
     pub patience: Nanos,
+    /// The CPUs that a guest is left with when they do: while they start it has those of both sides, as nothing is
+    /// measured yet.
+    pub left_with: Option<CpuSet>,
+}
+
+impl RoutedSetup {
+    /// How many CPUs the node itself is to keep when its routers agree; `None` where it was lent none.
+    #[must_use]
+    pub fn cpus_kept(&self) -> Option<u32> {
+        self.left_with.as_ref().map(|cpus| u32::try_from(cpus.len()).unwrap_or(u32::MAX))
+    }
 }
 
 /// Routers of a topology.
@@ -106,6 +118,8 @@ impl PathBuilder for Routed<'_> {
         attach(&mut client.node.attachment, topology.client.address, 1);
         let (routers, doors) =
             holder(site, guest.is_some(), &topology, (&mut fabric, near.far(), &mut far), properties)?;
+        let own = &site.allocation.client;
+        let left_with = (guest.is_some() && lent(site.allocation) != *own).then(|| own.clone());
         let far_side = LinkProperties { mtu: path.sut_mtu.unwrap_or(path.mtu), ..properties.unlimited() };
         let mut suts = Vec::with_capacity(site.suts.len());
         for number in 0..site.suts.len() {
@@ -118,7 +132,7 @@ impl PathBuilder for Routed<'_> {
         near.start(&mut fabric)?;
         fabric.start(&far)?;
         let blueprint = Blueprint::of(&topology, path.mtu);
-        parts.routed = Some(RoutedSetup { blueprint, doors, patience: PATIENCE });
+        parts.routed = Some(RoutedSetup { blueprint, doors, patience: PATIENCE, left_with });
         Ok(Built {
             client: client.node,
             client_end: Some(client.end),
@@ -165,6 +179,11 @@ fn attach(node: &mut Attachment, router: Prefix, above: u32) -> IpAddr {
     address
 }
 
+/// The CPUs of a guest while its routers start.
+fn lent(allocation: &Allocation) -> CpuSet {
+    CpuSet::of(allocation.client.iter().chain(allocation.sut.iter()))
+}
+
 /// The node that holds all routers, plugged into the switches on both sides, and how its doors are found.
 fn holder(
     site: &Site<'_>,
@@ -174,8 +193,8 @@ fn holder(
     properties: LinkProperties,
 ) -> Result<(Node, Vec<DoorSetup>)> {
     let name = site.slot.node_name("routers", 0);
-    let cpus = site.allocation.client.clone();
     let mut node = if in_guest {
+        let cpus = lent(site.allocation);
         let count = topology.routers.len() as u64;
         let memory = Bytes::from_mib(GUEST_MEMORY + ROUTER_MEMORY * count);
         let vcpus = u32::try_from(cpus.len()).unwrap_or(1).max(1);
@@ -183,7 +202,7 @@ fn holder(
         let ports = vec![fabric.vm_port(near, properties)?.0, fabric.vm_port(far, properties.unlimited())?.0];
         site.lab.add_vm_node(&spec, vcpus, ports)?
     } else {
-        let spec = NodeSpec { cpus, ..NodeSpec::new(name) };
+        let spec = NodeSpec { cpus: site.allocation.client.clone(), ..NodeSpec::new(name) };
         let mut node = site.lab.add_native_node(&spec)?;
         fabric.plug(&mut node, near, properties)?;
         fabric.plug(&mut node, far, properties.unlimited())?;

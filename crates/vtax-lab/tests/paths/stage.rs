@@ -145,9 +145,10 @@ impl Stage {
         let cards = suts.iter().zip(&testbed.suts).map(|(agent, sut)| greet(agent, &sut.node)).collect();
         let raised = testbed.routed().map(|(setup, _)| {
             let (blueprint, doors) = (setup.blueprint.clone(), setup.doors.clone());
-            let raised = between[0].raise_topology(blueprint, doors, setup.patience);
+            let raised = between[0].raise_topology(blueprint, doors, setup.patience, setup.cpus_kept());
             raised.unwrap_or_else(|e| panic!("{}", vtax_sys::chain(&e)))
         });
+        testbed.settle_routers().unwrap();
         let start = |(agent, sut): (&Client, &Sut)| {
             let service = service(&sut.node);
             let place = (sut.service_address, &Provisioning::default());

@@ -151,8 +151,11 @@ impl Agents {
     /// no routers.
     pub(super) fn raise_routers(&self, testbed: &mut Testbed) -> Result<Option<Raised>, Failed> {
         let Some((agent, (setup, _))) = self.routers.as_ref().zip(testbed.routed()) else { return Ok(None) };
-        let raised = agent.raise_topology(setup.blueprint.clone(), setup.doors.clone(), setup.patience);
-        raised.map(Some).map_err(|e| Failed::of(InvalidReason::TestbedFailed, &e))
+        let (blueprint, doors) = (setup.blueprint.clone(), setup.doors.clone());
+        let raised = agent.raise_topology(blueprint, doors, setup.patience, setup.cpus_kept());
+        let raised = raised.map_err(|e| Failed::of(InvalidReason::TestbedFailed, &e))?;
+        testbed.settle_routers().map_err(|e| Failed::of(InvalidReason::TestbedFailed, &e))?;
+        Ok(Some(raised))
     }
 
     /// Says goodbye. All may be past saying anything; the tear-down ends them either way.

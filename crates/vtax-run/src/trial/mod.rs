@@ -139,6 +139,10 @@ impl<'a> Trial<'a> {
             self.setting.phase("bringing up the routers");
             let raised = agents.raise_routers(testbed)?;
             self.record.facts.extend(raised.iter().flat_map(routers::facts));
+            // It is held to fewer CPUs than while they started.
+            for node in &testbed.between {
+                self.note_node(node);
+            }
         }
         self.record.timings.testbed = self.heard.since_start();
         let provisioning = self.provisioning.clone().map_err(|detail| {

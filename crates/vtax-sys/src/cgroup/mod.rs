@@ -428,6 +428,16 @@ impl NodeGroup {
         Usage { memory: number(now), memory_peak: number(peak), killed: event("oom_kill "), at_limit }
     }
 
+    /// Holds it to these CPUs from now on, where CPUs can be limited.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel refuses them.
+    pub fn limit_cpus(&self, cpus: &CpuSet) -> Result<()> {
+        let Some((dir, _)) = &self.cpuset else { return Ok(()) };
+        write(&dir.join("cpuset.cpus"), &cpus.to_string())
+    }
+
     /// Memory of its processes that no file is behind, which only swap could take from them; `None` where the kernel doesn't tell.
     #[must_use]
     pub fn anonymous(&self) -> Option<Bytes> {
