@@ -4,7 +4,7 @@
 type StudyFile = (&'static str, &'static str);
 
 /// Takes in a file of a study.
-macro_rules! file {
+macro_rules! taken {
     ($study:literal, $name:literal) => {
         ($name, include_str!(concat!("../../../studies/", $study, "/", $name)))
     };
@@ -15,59 +15,59 @@ const STUDIES: [(&str, &[StudyFile]); 5] = [
     (
         "virtual-servers",
         &[
-            file!("virtual-servers", "claims.yaml"),
-            file!("virtual-servers", "plans/desktops-quick.yaml"),
-            file!("virtual-servers", "plans/desktops.yaml"),
-            file!("virtual-servers", "plans/disks-quick.yaml"),
-            file!("virtual-servers", "plans/disks.yaml"),
-            file!("virtual-servers", "plans/ftp-quick.yaml"),
-            file!("virtual-servers", "plans/ftp.yaml"),
-            file!("virtual-servers", "plans/network-quick.yaml"),
-            file!("virtual-servers", "plans/network.yaml"),
-            file!("virtual-servers", "plans/raid-quick.yaml"),
-            file!("virtual-servers", "plans/raid.yaml"),
-            file!("virtual-servers", "plans/san-quick.yaml"),
-            file!("virtual-servers", "plans/san.yaml"),
+            taken!("virtual-servers", "claims.yaml"),
+            taken!("virtual-servers", "plans/desktops-quick.yaml"),
+            taken!("virtual-servers", "plans/desktops.yaml"),
+            taken!("virtual-servers", "plans/disks-quick.yaml"),
+            taken!("virtual-servers", "plans/disks.yaml"),
+            taken!("virtual-servers", "plans/ftp-quick.yaml"),
+            taken!("virtual-servers", "plans/ftp.yaml"),
+            taken!("virtual-servers", "plans/network-quick.yaml"),
+            taken!("virtual-servers", "plans/network.yaml"),
+            taken!("virtual-servers", "plans/raid-quick.yaml"),
+            taken!("virtual-servers", "plans/raid.yaml"),
+            taken!("virtual-servers", "plans/san-quick.yaml"),
+            taken!("virtual-servers", "plans/san.yaml"),
         ],
     ),
     (
         "virtual-nas",
         &[
-            file!("virtual-nas", "claims.yaml"),
-            file!("virtual-nas", "plans/cards-quick.yaml"),
-            file!("virtual-nas", "plans/cards.yaml"),
-            file!("virtual-nas", "plans/drivers-quick.yaml"),
-            file!("virtual-nas", "plans/drivers.yaml"),
-            file!("virtual-nas", "plans/nas-quick.yaml"),
-            file!("virtual-nas", "plans/nas.yaml"),
+            taken!("virtual-nas", "claims.yaml"),
+            taken!("virtual-nas", "plans/cards-quick.yaml"),
+            taken!("virtual-nas", "plans/cards.yaml"),
+            taken!("virtual-nas", "plans/drivers-quick.yaml"),
+            taken!("virtual-nas", "plans/drivers.yaml"),
+            taken!("virtual-nas", "plans/nas-quick.yaml"),
+            taken!("virtual-nas", "plans/nas.yaml"),
         ],
     ),
     (
         "virtualized-ims",
         &[
-            file!("virtualized-ims", "claims.yaml"),
-            file!("virtualized-ims", "plans/capacity-quick.yaml"),
-            file!("virtualized-ims", "plans/capacity.yaml"),
-            file!("virtualized-ims", "plans/delays-quick.yaml"),
-            file!("virtualized-ims", "plans/delays.yaml"),
+            taken!("virtualized-ims", "claims.yaml"),
+            taken!("virtualized-ims", "plans/capacity-quick.yaml"),
+            taken!("virtualized-ims", "plans/capacity.yaml"),
+            taken!("virtualized-ims", "plans/delays-quick.yaml"),
+            taken!("virtualized-ims", "plans/delays.yaml"),
         ],
     ),
     (
         "consolidated-servers",
         &[
-            file!("consolidated-servers", "claims.yaml"),
-            file!("consolidated-servers", "plans/ftp-quick.yaml"),
-            file!("consolidated-servers", "plans/ftp.yaml"),
-            file!("consolidated-servers", "plans/web-quick.yaml"),
-            file!("consolidated-servers", "plans/web.yaml"),
+            taken!("consolidated-servers", "claims.yaml"),
+            taken!("consolidated-servers", "plans/ftp-quick.yaml"),
+            taken!("consolidated-servers", "plans/ftp.yaml"),
+            taken!("consolidated-servers", "plans/web-quick.yaml"),
+            taken!("consolidated-servers", "plans/web.yaml"),
         ],
     ),
     (
         "virtual-links",
         &[
-            file!("virtual-links", "claims.yaml"),
-            file!("virtual-links", "plans/links-quick.yaml"),
-            file!("virtual-links", "plans/links.yaml"),
+            taken!("virtual-links", "claims.yaml"),
+            taken!("virtual-links", "plans/links-quick.yaml"),
+            taken!("virtual-links", "plans/links.yaml"),
         ],
     ),
 ];
