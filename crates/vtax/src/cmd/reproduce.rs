@@ -48,6 +48,8 @@ pub(crate) struct Args {
 
 /// A study to reproduce, with everything that was found out before anything is started.
 struct Job {
+    /// The study as it was asked for.
+    asked: String,
     loaded: Loaded,
     mode: Mode,
     as_published: bool,
@@ -68,7 +70,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     let default = || PathBuf::from("runs").join(format!("reproduce-{}-{}", loaded.study.name, mode.word()));
     let directory = args.out.clone().unwrap_or_else(default);
-    let job = Job { mode, as_published: args.as_published, only: args.only.clone(), directory, loaded };
+    let job = Job {
+        asked: name.clone(),
+        mode,
+        as_published: args.as_published,
+        only: args.only.clone(),
+        directory,
+        loaded,
+    };
     job.check_only()?;
     let ended = if args.report { work::End::Finished } else { job.work()? };
     let exit = job.conclude()?;

@@ -3,7 +3,7 @@
 //! The controller of a run is a fork of a process without threads, so each run gets a process. It has a process group of its
 //! own: signals from the terminal come here once, and are passed on.
 
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
@@ -31,7 +31,7 @@ pub(super) struct Ended {
 /// # Errors
 ///
 /// Where it can't be started.
-pub(super) fn vtax(arguments: &[&OsStr], signals: &SignalFd) -> Result<Ended, Failure> {
+pub(super) fn vtax(arguments: &[OsString], signals: &SignalFd) -> Result<Ended, Failure> {
     let program = std::env::current_exe().context("find vtax's own program").host_cannot()?;
     let mut child = Command::new(program)
         .args(arguments)

@@ -1,6 +1,7 @@
 //! Running a study's experiments, each where it stopped, and reading what they found.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 
@@ -64,7 +65,7 @@ impl Job {
 
     /// The command that goes on with this.
     fn again(&self) -> String {
-        let mut words = vec!["vtax reproduce".to_owned(), self.loaded.study.name.clone()];
+        let mut words = vec!["vtax reproduce".to_owned(), shell_word(Path::new(&self.asked))];
         if self.mode == vtax_study::Mode::Full {
             words.push("--full".to_owned());
         }
@@ -85,7 +86,7 @@ impl Job {
         let place = Self::place(&experiment.id, as_published);
         let (key, directory) = (place.display().to_string(), self.directory.join(&place));
         let before = read(&directory)?;
-        if before.as_ref().is_some_and(|(report, _)| self::experiment(report).state == State::Complete) {
+        if before.as_ref().is_some_and(|report| self::experiment(report).state == State::Complete) {
             say(&format!("{key}: finished before"));
             return Ok(End::Finished);
         }
@@ -94,14 +95,13 @@ impl Job {
         plan_of(&self.loaded, experiment.plan(self.mode), &sets)?;
         let plan = self.write_plan(experiment)?;
         say(&format!("{key}: {}", experiment.title));
-        let mut arguments: Vec<&std::ffi::OsStr> = vec!["run".as_ref()];
+        let mut arguments: Vec<OsString> = vec!["run".into()];
         if before.is_some() {
-            arguments.extend(["--resume".as_ref(), directory.as_os_str()]);
+            arguments.extend([OsString::from("--resume"), directory.into_os_string()]);
         } else {
-            arguments.extend([plan.as_os_str(), "--out".as_ref(), directory.as_os_str()]);
-            for set in &sets {
-                arguments.extend(["--set".as_ref(), set.as_ref()]);
-            }
+            arguments.extend([plan.into_os_string(), OsString::from("--out"), directory.into_os_string()]);
+            let sets = sets.into_iter().flat_map(|set| [OsString::from("--set"), OsString::from(set)]);
+            arguments.extend(sets);
         }
         let Ended { exit, error } = vtax(&arguments, signals)?;
         failures.remove(&key);
@@ -135,7 +135,7 @@ impl Job {
                 let place = Self::place(&plan.id, as_published);
                 let found = read(&self.directory.join(&place))?;
                 let why = failures.get(&place.display().to_string());
-                let state = found.as_ref().map(|(report, _)| experiment(report));
+                let state = found.as_ref().map(experiment);
                 let complete = state.as_ref().is_some_and(|run| run.state == State::Complete);
                 let state = match (state, why) {
                     (Some(run), _) if complete => Some(run),
@@ -144,7 +144,7 @@ impl Job {
                     }
                     (run, None) => run,
                 };
-                if let Some((report, _)) = &found {
+                if let Some(report) = &found {
                     all.hosts.insert(host(report));
                     all.runs.push(StudyRun {
                         experiment: plan.id.clone(),
@@ -174,9 +174,9 @@ impl Job {
 }
 
 /// A run with its report; `None` where there is none.
-fn read(directory: &Path) -> Result<Option<(Report, RunDir)>, Failure> {
+fn read(directory: &Path) -> Result<Option<Report>, Failure> {
     match RunDir::open(directory) {
-        Ok(run) => Report::read(&run).map(|report| Some((report, run))).map_err(reported),
+        Ok(run) => Report::read(&run).map(Some).map_err(reported),
         Err(StoreError::NotARun { .. }) => Ok(None),
         Err(error) => Err(stored(error)),
     }
