@@ -10,6 +10,7 @@ mod recompute;
 mod report;
 mod sip;
 mod storage;
+mod study;
 mod support;
 mod systems;
 mod verdicts;

@@ -2,4 +2,5 @@
 
 mod data;
 mod docs;
+mod hostile;
 mod verdicts;
