@@ -20,8 +20,10 @@ pub struct Compared {
 
 impl Compared {
     pub(crate) fn range(&self) -> Range {
-        let (low, high) = self.interval.unwrap_or((self.ratio, self.ratio));
-        Range { low, high }
+        match self.interval {
+            Some((low, high)) => Range { low, high },
+            None => Range::exact(self.ratio),
+        }
     }
 }
 

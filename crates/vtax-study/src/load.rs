@@ -18,7 +18,7 @@ const FILE: &str = "claims.yaml";
 #[derive(Debug, thiserror::Error)]
 pub enum StudyError {
     /// There is none of that name.
-    #[error("there is no study `{name}`: give one of {known}, or a folder with {FILE}")]
+    #[error("there is no study `{name}`: give one of {known}, or a folder with {}", FILE)]
     Unknown {
         /// As it was asked for.
         name: String,
@@ -35,7 +35,7 @@ pub enum StudyError {
         source: std::io::Error,
     },
     /// A file is larger than any study.
-    #[error("{} is larger than {MAX_BYTES} bytes", path.display())]
+    #[error("{} is larger than {} bytes", path.display(), MAX_BYTES)]
     TooLarge {
         /// The file.
         path: PathBuf,

@@ -2,9 +2,7 @@
 
 use vtax_study::{FoundClaim, Outcome, RuleFound, Study, Way, Word};
 
-use super::words::{
-    amount, asks, concluded, figure, headline, ours, sides, studys, verdict, warnings, way, what,
-};
+use super::words::{asks, concluded, figure, headline, ours, sides, studys, verdict, warnings, way, what};
 use super::{StudyReport, StudyRun};
 use crate::format::utc;
 use crate::html::parts::{close_table, details, open_table, scrolling};
@@ -299,6 +297,7 @@ fn printed(study: &Study) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::study::words::amount;
 
     #[test]
     fn a_word_has_a_sign_of_its_own() {
