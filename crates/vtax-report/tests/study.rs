@@ -5,7 +5,7 @@ use std::path::Path;
 
 use vtax_fixture::sip::{Options, create};
 use vtax_report::Report;
-use vtax_report::study::{StudyReport, StudyRun, experiment, host, is_metric};
+use vtax_report::study::{StudyReport, StudyRun, experiment, host, is_metric, products};
 use vtax_study::{Loaded, Mode, Reproduction, Word, names, open, reproduce};
 
 const MADE: u64 = 1_764_000_000_000;
@@ -20,6 +20,7 @@ fn reproduced(directory: &Path, loaded: &Loaded, capacities: [f64; 2]) -> (Repro
         as_published: false,
         directory: "capacity".to_owned(),
         notes: report.summary().notes.clone(),
+        products: products(&report),
     }];
     let proper = BTreeMap::from([("capacity".to_owned(), experiment(&report))]);
     let found = reproduce(&loaded.study, Mode::Quick, &proper, &BTreeMap::new(), vec![host(&report)]);

@@ -147,7 +147,11 @@ impl Reproduction {
     #[must_use]
     pub fn changes(&self) -> Vec<Change<'_>> {
         let all = self.claims.iter().map(|claim| Change { claim, conclusions: claim.conclusions() });
-        all.filter(|change| change.conclusions.windows(2).any(|pair| pair[0].word != pair[1].word)).collect()
+        // Means always decide: where they don't, figures are missing, and that is no matter of the method.
+        let decided = |claim: &FoundClaim| matches!(claim.published.word, Word::Held | Word::Contradicted);
+        all.filter(|change| decided(change.claim))
+            .filter(|change| change.conclusions.windows(2).any(|pair| pair[0].word != pair[1].word))
+            .collect()
     }
 
     /// How many claims came to each word, properly: held, contradicted, can't tell, can't be run.

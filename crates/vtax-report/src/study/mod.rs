@@ -15,7 +15,7 @@ use vtax_study::{Reproduction, Study};
 
 use crate::ReportError;
 
-pub use read::{experiment, host, is_metric};
+pub use read::{experiment, host, is_metric, products};
 
 /// A study reproduced, with what its report tells besides.
 #[derive(Debug)]
@@ -43,6 +43,8 @@ pub struct StudyRun {
     pub directory: String,
     /// What a reader of it must know (its notes).
     pub notes: Vec<String>,
+    /// What took part: services, QEMU and kernels with their versions.
+    pub products: Vec<String>,
 }
 
 impl StudyReport<'_> {

@@ -246,6 +246,9 @@ fn runs(all: &[StudyRun]) -> Markup {
         let kind = if run.as_published { ", as published" } else { "" };
         m.text(&format!("{}{kind}: ", run.experiment));
         m.element("a", &[("href", &format!("{}/report.html", run.directory))], &run.directory).close("p");
+        if !run.products.is_empty() {
+            m.element("p", &[("class", "small-print")], &run.products.join(" · "));
+        }
         if !run.notes.is_empty() {
             let mut notes = Markup::new();
             list(&mut notes, run.notes.iter().cloned());

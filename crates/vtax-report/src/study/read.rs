@@ -1,6 +1,6 @@
 //! From a stored run to the figures that claims are judged by.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use vtax_plan::model::Cell as PlanCell;
 use vtax_store::provenance::Provenance;
@@ -69,6 +69,17 @@ pub fn host(report: &Report) -> Host {
         accelerator: accelerator.as_ref().map(|accelerator| accelerator.kind.clone()),
         vtax: format!("{vtax_version}{commit}"),
     }
+}
+
+/// What took part in a run: services, QEMU and the kernels of its nodes, each with its version.
+#[must_use]
+pub fn products(report: &Report) -> Vec<String> {
+    let facts = &report.context.data.provenance;
+    let programs = facts.services.values().chain(&facts.qemu).chain(&facts.container_runtime);
+    let programs = programs.map(|program| program.version.trim().to_owned());
+    let kernels = facts.nodes.values().map(|node| format!("Linux {}", node.kernel.trim()));
+    let all: BTreeSet<String> = programs.chain(kernels).filter(|text| !text.is_empty()).collect();
+    all.into_iter().collect()
 }
 
 /// Whether reports have a metric of that name.

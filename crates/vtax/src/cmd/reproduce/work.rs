@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use vtax_report::Report;
-use vtax_report::study::{StudyRun, experiment, host};
+use vtax_report::study::{StudyRun, experiment, host, products};
 use vtax_store::{RunDir, StoreError};
 use vtax_study::{Experiment, ExperimentPlan, Host, State};
 use vtax_sys::signals::SignalFd;
@@ -151,6 +151,7 @@ impl Job {
                         as_published,
                         directory: place.display().to_string(),
                         notes: report.summary().notes.clone(),
+                        products: products(report),
                     });
                 }
                 let of = if as_published { &mut all.published } else { &mut all.proper };
