@@ -6,6 +6,7 @@ mod citation;
 mod json;
 mod markdown;
 mod page;
+mod plot;
 mod read;
 mod words;
 

@@ -2,6 +2,7 @@
 
 use vtax_study::{FoundClaim, Outcome, RuleFound, Study, Way, Word};
 
+use super::plot::picture;
 use super::words::{asks, concluded, figure, headline, ours, sides, studys, verdict, warnings, way, what};
 use super::{StudyReport, StudyRun};
 use crate::format::utc;
@@ -103,7 +104,7 @@ fn claims(report: &StudyReport<'_>) -> Markup {
     }
     close_table(&mut table);
     let mut m = Markup::new();
-    m.add(&scrolling(&table));
+    m.add(&scrolling(&table)).add(&picture(report.found));
     m.element(
         "p",
         &[("class", "small-print")],
