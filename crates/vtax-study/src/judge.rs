@@ -122,6 +122,9 @@ pub fn judge(study: &Study, test: &Test, experiment: &Experiment, mode: Mode, wa
     let needed = test.enough.unwrap_or(words.len()).min(words.len());
     let word = if words.is_empty() { Word::CantRun } else { combine::enough(&words, needed) };
     whys.dedup();
+    if word == Word::CantTell && whys.is_empty() {
+        whys.push("an interval holds both".to_owned());
+    }
     Judged { word, why: whys.join("; "), steps, emulated: emulated && way != Way::Printed }
 }
 
