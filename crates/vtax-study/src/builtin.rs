@@ -16,6 +16,8 @@ const STUDIES: [(&str, &[StudyFile]); 5] = [
         "virtual-servers",
         &[
             taken!("virtual-servers", "claims.yaml"),
+            taken!("virtual-servers", "plans/copies-quick.yaml"),
+            taken!("virtual-servers", "plans/copies.yaml"),
             taken!("virtual-servers", "plans/desktops-quick.yaml"),
             taken!("virtual-servers", "plans/desktops.yaml"),
             taken!("virtual-servers", "plans/disks-quick.yaml"),

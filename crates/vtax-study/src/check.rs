@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::model::{
-    Claim, Each, ExperimentPlan, Expression, Group, Kind, Place, Point, Rule, Selector, Study, Table, Test,
+    Claim, Each, ExperimentPlan, Expression, Group, Kind, Mode, Place, Point, Rule, Selector, Study, Table,
+    Test,
 };
 
 /// The most that a study may have of anything.
@@ -153,12 +154,14 @@ fn points_of(study: &Study, name: &str, test: &Test, group: &Group, all: &mut Ve
         {
             all.push(format!("{name}, `{}`: the study's tables have nothing there", point.name));
         }
-        let whole = test.of.under(&group.of).under(&point.ours);
-        if let Some(key) = lacking(&whole) {
-            all.push(format!("{name}, `{}`: its figure has no `{key}`", point.name));
-        }
-        if whole.divide.is_some_and(|d| !(d.is_finite() && d > 0.0)) {
-            all.push(format!("{name}, `{}`: `divide` is a number above 0", point.name));
+        for mode in [Mode::Quick, Mode::Full] {
+            let whole = test.selector(group, point, mode, false);
+            if let Some(key) = lacking(&whole) {
+                all.push(format!("{name}, `{}`: its figure has no `{key}`", point.name));
+            }
+            if whole.divide.is_some_and(|d| !(d.is_finite() && d > 0.0)) {
+                all.push(format!("{name}, `{}`: `divide` is a number above 0", point.name));
+            }
         }
     }
 }
@@ -280,9 +283,6 @@ fn place_of(study: &Study, name: &str, place: &Place, each: Option<&Each>, all: 
 }
 
 /// The points of a group that a mode has, in their order.
-pub(crate) fn points_in<'a>(
-    group: &'a Group,
-    mode: crate::model::Mode,
-) -> impl Iterator<Item = &'a Point> + use<'a> {
+pub(crate) fn points_in<'a>(group: &'a Group, mode: Mode) -> impl Iterator<Item = &'a Point> + use<'a> {
     group.points.iter().filter(move |point| crate::model::in_mode(&point.modes, mode))
 }

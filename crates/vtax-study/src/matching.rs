@@ -15,6 +15,9 @@ impl Test {
             selector = selector.under(of.of(mode));
         }
         selector = selector.under(&group.of).under(&point.ours);
+        if let Some(ours) = &point.ours_modes {
+            selector = selector.under(ours.of(mode));
+        }
         if published {
             selector =
                 selector.under(&self.as_published).under(&group.as_published).under(&point.as_published);

@@ -424,6 +424,9 @@ pub struct Point {
     pub study: Option<Place>,
     /// Where ours is found.
     pub ours: Selector,
+    /// The same, for one mode.
+    #[serde(default)]
+    pub ours_modes: Option<PerMode<Selector>>,
     /// What the study looked at instead.
     #[serde(default)]
     pub as_published: Selector,
