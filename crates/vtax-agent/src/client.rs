@@ -23,8 +23,7 @@ use crate::error::AgentError;
 use crate::frame::{Decoder, Frame, Kind};
 use crate::message::{
     CardFacts, DoorSetup, Event, InterfaceSetup, NodeFacts, PROTOCOL_VERSION, Provisioning, Reply, Request,
-    ServiceId,
-    ServiceReady,
+    ServiceId, ServiceReady,
 };
 
 /// Called with each event but [`Event::Progress`], which goes to the caller of

@@ -103,7 +103,11 @@ impl Disk {
                     .to_owned();
             return Err(LabError::Disk { place: directory.display().to_string(), reason });
         }
-        disk.for_guest().map(|disk| disk.file)
+        let missing = || LabError::Disk {
+            place: directory.display().to_string(),
+            reason: "no file was made for a guest's memory".to_owned(),
+        };
+        disk.for_guest()?.files.pop().ok_or_else(missing)
     }
 
     /// Where the node sees it.

@@ -1,21 +1,77 @@
 //! The generator of storage against real files: what is counted, what is found wrong, what is refused.
 
 use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
+use vtax_load::http::{HttpRequests, HttpSpec};
 use vtax_load::storage::{
     CacheDropped, StorageError, StorageResult, StorageSession, StorageSpec, StorageStep, TargetSpec,
 };
-use vtax_load::{ArrivalProcess, Control, LoadError, Model, Segment};
+use vtax_load::{
+    ArrivalProcess, BesideSession, BesideSpec, ConnectionPool, Control, LoadError, LoadSpec, Model, PartPace,
+    Segment, SpreadPart,
+};
 use vtax_plan::model::{StorageCache, StorageEngine, StorageOperation, StorageSync};
-use vtax_units::{Bytes, Nanos, Rate, Share};
+use vtax_units::{Bytes, CpuSet, Nanos, Rate, Share};
 
 #[path = "storage_support/local.rs"]
 mod local;
 
 use local::{RECORD, RECORDS, directory, engines, run, session, spec, step};
+
+/// Answers every request that comes.
+fn answers() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let serve = |mut stream: TcpStream| {
+        let (mut buffer, mut seen) = ([0; 4096], Vec::new());
+        while let Ok(length @ 1..) = stream.read(&mut buffer) {
+            seen.extend_from_slice(&buffer[..length]);
+            while let Some(end) = seen.windows(4).position(|w| w == b"\r\n\r\n") {
+                seen.drain(..end + 4);
+                if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_err() {
+                    return;
+                }
+            }
+        }
+    };
+    thread::spawn(move || {
+        listener.incoming().flatten().for_each(|stream| drop(thread::spawn(move || serve(stream))));
+    });
+    address
+}
+
+#[test]
+fn what_disturbs_a_test_goes_on_for_as_long_as_it_takes() {
+    let directory = directory();
+    let (timeout, cpus) = (Nanos::from_secs(5), CpuSet::default());
+    let pool = ConnectionPool { target: answers(), connections: 1, timeout, cpus };
+    let requests =
+        HttpRequests { target: "/".to_owned(), host: "test".to_owned(), requests_per_connection: None };
+    let load = LoadSpec::Http(HttpSpec { pool, requests });
+    let others = vec![SpreadPart { member: "sut-2".to_owned(), load, pace: PartPace::Closed }];
+    let mut spec = BesideSpec { storage: spec(directory.path()), others };
+    let mut session = BesideSession::open(&spec).unwrap();
+    for operation in [StorageOperation::Write, StorageOperation::Read] {
+        let found = session.run_step(&step(StorageEngine::Psync, operation), &Control::new()).unwrap();
+        assert_eq!(found.load.counts.ok, 2 * RECORDS, "{:?}", found.load.counts);
+        let [beside] = &found.beside[..] else { panic!("{:?}", found.beside) };
+        assert_eq!((beside.member.as_str(), beside.counted), ("sut-2", false));
+        assert!(beside.result.counts.ok > 0, "{:?}", beside.result.counts);
+        assert!(
+            beside.result.duration < Nanos::from_secs(60),
+            "it ended with the test: {}",
+            beside.result.duration
+        );
+    }
+    spec.others[0].pace = PartPace::Share(1.0);
+    assert!(matches!(BesideSession::open(&spec), Err(LoadError::Spec { field: "parts", .. })));
+}
 
 #[test]
 fn every_operation_goes_over_all_records_and_finds_what_was_written() {

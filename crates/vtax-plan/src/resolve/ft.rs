@@ -10,8 +10,8 @@ use super::variants::{Named, Variants};
 use crate::decode::{Item, Many};
 use crate::diagnose::Report;
 use crate::model::{
-    Cell, Environment, EnvironmentKind, FailoverMeasure, Fault, FaultKind, FaultTarget, FaultTolerance,
-    FtMode, LossyLink, Measure, MeasureKind, StopDaemon, TopologyFault,
+    Cell, Environment, EnvironmentKind, FailoverMeasure, Fault, FaultKind, FaultTolerance, FtMode, LossyLink,
+    Measure, MeasureKind, StopDaemon, TopologyFault,
 };
 use crate::raw::{FailoverRaw, FaultRaw, FaultToleranceRaw, PlanRaw, Technique};
 use crate::source::{Span, Spanned};

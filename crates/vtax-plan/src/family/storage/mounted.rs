@@ -118,10 +118,10 @@ impl Cell {
             ServiceKind::Lio(_) => add(LIO),
             _ => {}
         }
-        modules.extend(self.environment.kind.nic().and_then(NicModel::module).map(str::to_owned));
         if let Some(routed) = self.path.kind.routed() {
             add(&Blueprint::outline(&topology(&routed.topology)).needs().modules());
         }
+        modules.extend(self.environment.kind.nic().and_then(NicModel::module).map(str::to_owned));
         modules
     }
 }
