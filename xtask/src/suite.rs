@@ -21,6 +21,7 @@ const COMPUTE: &[&str] = &[
     "vtax-stats",
     "vtax-store",
     "vtax-study",
+    "vtax-topology",
     "vtax-units",
     "vtax-wire",
     "vtax-fixture",

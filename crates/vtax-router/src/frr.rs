@@ -22,7 +22,7 @@ use crate::vty::Vty;
 /// Where daemons have their sockets: `/run` is the node's own.
 const SOCKETS: &str = "/run/frr";
 /// Time a daemon has to open its socket; under emulation ten start at once.
-const STARTS_WITHIN: Duration = Duration::from_secs(30);
+const STARTS_WITHIN: Duration = Duration::from_secs(90);
 /// Time its configuration may take to be handed over: ten thousand routes.
 const CONFIGURED_WITHIN: Duration = Duration::from_secs(60);
 /// Time a killed process may take to be gone.
@@ -294,8 +294,10 @@ fn log_finely(router: &str, daemon: Daemon) -> Result<()> {
 
 /// Starts a daemon in the foreground, so that its process is the one that was started.
 fn start(router: &str, daemon: Daemon, space: &NetNs) -> Result<Process> {
+    let program = Path::new(DAEMONS).join(daemon.program());
     let words = [
-        daemon.program().to_owned(),
+        // Its whole place: LDP's starts itself again, twice, and would look for its name in PATH.
+        program.display().to_string(),
         "-N".to_owned(),
         router.to_owned(),
         "-A".to_owned(),
@@ -305,6 +307,5 @@ fn start(router: &str, daemon: Daemon, space: &NetNs) -> Result<Process> {
         "stdout".to_owned(),
     ];
     let namespace = space.try_clone().during(|| format!("start {}", daemon.program()))?;
-    let program = Path::new(DAEMONS).join(daemon.program());
     Process::start(Spawn::new(&program, words).join_net(namespace.into()), daemon.program())
 }
