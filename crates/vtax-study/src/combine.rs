@@ -102,7 +102,7 @@ pub(crate) fn levels_off(steps: &[Range], margin: f64) -> Word {
 pub(crate) fn knee(steps: &[Range], at: usize, margin: f64) -> Word {
     let sizes: Vec<Range> = steps.iter().map(|step| step.size()).collect();
     let Some(own) = sizes.get(at).copied() else { return Word::CantTell };
-    let others = || sizes.iter().enumerate().filter(|(place, _)| *place != at).map(|(_, size)| size);
+    let others = || sizes.iter().enumerate().filter(move |(place, _)| *place != at).map(|(_, size)| size);
     if own.low > 1.0 + margin && others().all(|other| other.high < own.low) {
         Word::Held
     } else if own.is_equal(margin) || others().any(|other| other.low > own.high) {

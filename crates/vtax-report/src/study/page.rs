@@ -231,7 +231,11 @@ fn deviations(report: &StudyReport<'_>) -> Markup {
             vtax_study::TrialsFrom::Told => "as it tells",
             vtax_study::TrialsFrom::Inferred => "as far as can be inferred",
         };
-        let trials = format!("The study measured each figure {} times, {told}.", experiment.trials);
+        let often = match experiment.trials {
+            1 => "once".to_owned(),
+            trials => format!("{trials} times"),
+        };
+        let trials = format!("The study measured each figure {often}, {told}.");
         list(&mut m, experiment.deviations.iter().cloned().chain([trials]));
     }
     if !report.study.source.copy.is_empty() {

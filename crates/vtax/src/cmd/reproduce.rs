@@ -109,7 +109,7 @@ impl Job {
     /// Experiments that are to be run.
     fn experiments(&self) -> impl Iterator<Item = &ExperimentPlan> {
         let all = self.loaded.study.experiments.iter();
-        all.filter(|experiment| self.only.is_empty() || self.only.contains(&experiment.id))
+        all.filter(move |experiment| self.only.is_empty() || self.only.contains(&experiment.id))
     }
 
     /// Where an experiment's run is, from the job's directory.
