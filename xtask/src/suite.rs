@@ -20,6 +20,7 @@ const COMPUTE: &[&str] = &[
     "vtax-report",
     "vtax-stats",
     "vtax-store",
+    "vtax-study",
     "vtax-topology",
     "vtax-units",
     "vtax-wire",

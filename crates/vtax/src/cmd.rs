@@ -10,6 +10,7 @@ mod heartbeat;
 mod lab;
 mod load;
 mod report;
+mod reproduce;
 mod run;
 mod schema;
 mod service;
@@ -43,6 +44,7 @@ pub(crate) enum Command {
     Run(run::Args),
     Report(report::Args),
     Compare(compare::Args),
+    Reproduce(reproduce::Args),
     Calibrate(calibrate::Args),
     Check(check::Args),
     Doctor(doctor::Args),
@@ -63,6 +65,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
         Command::Run(args) => run::run(args),
         Command::Report(args) => report::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Reproduce(args) => reproduce::run(args),
         Command::Calibrate(args) => calibrate::run(args),
         Command::Check(args) => check::run(args),
         Command::Doctor(args) => doctor::run(args),
