@@ -66,6 +66,12 @@ pub struct LiveWidth {
     pub interval: Option<(f64, f64)>,
     /// True where it is as narrow as the plan wants it.
     pub narrow: bool,
+    /// Rounds that both sides have, or trials of the side that has fewer.
+    pub rounds: u32,
+    /// How many more rounds end the comparison, if it stays what it seems; `None` where that isn't known.
+    pub further: Option<u32>,
+    /// True where it needs no more rounds: it is narrow, or lies beyond the margin for certain.
+    pub told: bool,
 }
 
 /// Appends to a run's `live.jsonl`.
