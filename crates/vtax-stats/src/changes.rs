@@ -173,7 +173,7 @@ mod tests {
         values[17] = 500.0;
         assert!(changes(&values, 1).is_empty());
         assert!(changes(&[1.0, 1.0, 1.0, 1.0, 9.0, 9.0, 9.0, 9.0], 1).is_empty());
-        assert_eq!(changes(&[1.0, 1.1, 1.2, 1.3, 1.4, 9.0, 9.1, 9.2, 9.3, 9.4], 1).len(), 1);
+        assert_eq!(changes(&[1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 9.0, 9.1, 9.2, 9.3, 9.4, 9.5], 1).len(), 1);
         assert!(changes(&[4.0; 40], 1).is_empty() && changes(&[], 1).is_empty());
         assert!(changes(&[1.0, f64::NAN, 1.0, 1.0, 9.0, 9.0, 9.0, 9.0, 9.0, 9.0, 9.0], 1).is_empty());
     }
