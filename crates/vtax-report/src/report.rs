@@ -2,14 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use vtax_store::RunDir;
-use vtax_store::summary::Summary;
+use vtax_plan::model::Plan;
+use vtax_store::record::TrialRecord;
+use vtax_store::summary::{Better, Summary};
+use vtax_store::{Provenance, RunDir};
 
 use crate::ReportError;
 use crate::chapter::Chapter;
 use crate::chapters::chapters;
 use crate::context::Context;
 use crate::data::RunData;
+use crate::families::named;
 use crate::{html, summarise, terminal, workbook};
 
 /// A form a report takes.
@@ -28,6 +31,27 @@ pub enum Format {
 impl Format {
     /// Every form.
     pub const ALL: [Self; 4] = [Self::Json, Self::Html, Self::Xlsx, Self::Csv];
+}
+
+/// One figure of one trial that counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FigureRow<'a> {
+    /// Index of the trial.
+    pub trial: u32,
+    /// Cell id.
+    pub cell: &'a str,
+    /// Measure name; of a test `measure/test`, of what every trial tells `lifecycle`.
+    pub measure: &'a str,
+    /// Metric name.
+    pub metric: &'static str,
+    /// Its unit, as in `summary.json`.
+    pub unit: &'static str,
+    /// Which way is better.
+    pub better: Better,
+    /// The value.
+    pub value: f64,
+    /// True where it is only a lower bound.
+    pub at_least: bool,
 }
 
 /// A run, read and judged.
@@ -56,6 +80,56 @@ impl Report {
         &self.context.summary
     }
 
+    /// The resolved plan.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.context.data.plan
+    }
+
+    /// Where the numbers come from.
+    #[must_use]
+    pub fn provenance(&self) -> &Provenance {
+        &self.context.data.provenance
+    }
+
+    /// Every trial in the order they ended; their histograms are empty.
+    #[must_use]
+    pub fn trials(&self) -> &[TrialRecord] {
+        &self.context.data.trials
+    }
+
+    /// Every figure of every trial that counts, trial by trial.
+    #[must_use]
+    pub fn figures(&self) -> Vec<FigureRow<'_>> {
+        let data = &self.context.data;
+        let mut rows = Vec::new();
+        for ((cell, measure), trials) in &data.values {
+            for figures in trials {
+                rows.extend(figures.values.iter().filter_map(|value| {
+                    let info = named(value.metric)?;
+                    Some(FigureRow {
+                        trial: figures.trial,
+                        cell,
+                        measure,
+                        metric: info.name,
+                        unit: info.unit,
+                        better: info.better,
+                        value: value.value,
+                        at_least: value.censored,
+                    })
+                }));
+            }
+        }
+        rows.sort_by_key(|row| row.trial);
+        rows
+    }
+
+    /// `report.html` as text.
+    #[must_use]
+    pub fn html(&self) -> String {
+        html::page::page(&self.context, &self.chapters)
+    }
+
     /// The verdict as plain text, at most 100 columns wide.
     #[must_use]
     pub fn table(&self) -> String {
@@ -81,7 +155,7 @@ impl Report {
                 vec![(path, self.json().into_bytes())]
             }
             Format::Html => {
-                vec![(out.join("report.html"), html::page::page(&self.context, &self.chapters).into_bytes())]
+                vec![(out.join("report.html"), self.html().into_bytes())]
             }
             Format::Xlsx => {
                 let path = out.join("report.xlsx");
