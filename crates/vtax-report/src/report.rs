@@ -10,6 +10,7 @@ use vtax_store::{Provenance, RunDir};
 use crate::ReportError;
 use crate::chapter::Chapter;
 use crate::chapters::chapters;
+use crate::consolidation::trial::SystemFound;
 use crate::context::Context;
 use crate::data::RunData;
 use crate::families::named;
@@ -38,6 +39,8 @@ impl Format {
 pub struct FigureRow<'a> {
     /// Index of the trial.
     pub trial: u32,
+    /// The one of several systems that it is of; `None`: of all together, or of the only one.
+    pub member: Option<&'a str>,
     /// Cell id.
     pub cell: &'a str,
     /// Measure name; of a test `measure/test`, of what every trial tells `lifecycle`.
@@ -98,7 +101,7 @@ impl Report {
         &self.context.data.trials
     }
 
-    /// Every figure of every trial that counts, trial by trial.
+    /// Every figure of every trial that counts, trial by trial; those of each of several systems besides.
     #[must_use]
     pub fn figures(&self) -> Vec<FigureRow<'_>> {
         let data = &self.context.data;
@@ -109,6 +112,7 @@ impl Report {
                     let info = named(value.metric)?;
                     Some(FigureRow {
                         trial: figures.trial,
+                        member: None,
                         cell,
                         measure,
                         metric: info.name,
@@ -120,6 +124,7 @@ impl Report {
                 }));
             }
         }
+        rows.extend(data.systems.iter().flat_map(of_system));
         rows.sort_by_key(|row| row.trial);
         rows
     }
@@ -182,6 +187,35 @@ impl Report {
         // The summary is made of numbers that are finite and of strings: this can't fail.
         serde_json::to_string_pretty(&self.context.summary).unwrap_or_default() + "\n"
     }
+}
+
+/// The figures of one of several systems.
+fn of_system(system: &SystemFound) -> impl Iterator<Item = FigureRow<'_>> {
+    let figures: [(&'static str, &'static str, Better, Option<f64>); 10] = [
+        ("asked", "req/s", Better::Higher, Some(system.asked)),
+        ("rate", "req/s", Better::Higher, Some(system.rate)),
+        ("failed", "1", Better::Lower, Some(system.failed as f64)),
+        ("latency_p50", "ns", Better::Lower, system.p50),
+        ("latency_p99", "ns", Better::Lower, system.p99),
+        ("latency_mean", "ns", Better::Lower, Some(system.mean)),
+        ("cpu_per_request", "ns/req", Better::Lower, system.cpu),
+        ("memory", "B", Better::Lower, system.memory),
+        ("steal_share", "1", Better::Lower, system.steal),
+        ("boot", "ns", Better::Lower, system.boot),
+    ];
+    figures.into_iter().filter_map(|(metric, unit, better, value)| {
+        Some(FigureRow {
+            trial: system.trial,
+            member: Some(&system.member),
+            cell: &system.cell,
+            measure: &system.measure,
+            metric,
+            unit,
+            better,
+            value: value?,
+            at_least: false,
+        })
+    })
 }
 
 /// Writes every form into the run directory itself, as `vtax run` does at its end.
