@@ -93,10 +93,11 @@ impl VerdictCounts {
 }
 
 /// What tells whether a run changed since it was looked at: lengths and times of change of its journal and its summary.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RunStamp {
-    journal: (u64, i64, i64),
-    summary: (u64, i64, i64),
+    /// Seconds and nanoseconds since 1970, then the length in bytes, so that the order is that of change.
+    journal: (i64, i64, u64),
+    summary: (i64, i64, u64),
 }
 
 impl RunStamp {
@@ -105,7 +106,7 @@ impl RunStamp {
     pub fn of(run: &Path) -> Option<Self> {
         let stamp = |name: &str| {
             let meta = fs::metadata(run.join(name)).ok().filter(fs::Metadata::is_file)?;
-            Some((meta.len(), meta.mtime(), meta.mtime_nsec()))
+            Some((meta.mtime(), meta.mtime_nsec(), meta.len()))
         };
         Some(Self { journal: stamp("journal.jsonl")?, summary: stamp("summary.json").unwrap_or_default() })
     }
@@ -113,7 +114,7 @@ impl RunStamp {
     /// Length of the journal in bytes.
     #[must_use]
     pub fn journal_length(&self) -> u64 {
-        self.journal.0
+        self.journal.2
     }
 }
 
