@@ -155,7 +155,8 @@ struct Feed {
 async fn next(mut feed: Feed) -> Option<(Result<Event, Infallible>, Feed)> {
     loop {
         if let Some(told) = feed.waiting.pop_front() {
-            let event = Event::default().event(told.event).id(told.place.to_string()).data(told.data.to_string());
+            let event =
+                Event::default().event(told.event).id(told.place.to_string()).data(told.data.to_string());
             return Some((Ok(event), feed));
         }
         if !std::mem::take(&mut feed.first) {
@@ -207,10 +208,14 @@ mod tests {
         let told = first.look().unwrap();
         assert_eq!(words(&told), [("2.0".to_owned(), "note"), ("2.0".to_owned(), "quiet")]);
         assert!(first.look().unwrap().is_empty());
-        append(run, r#"{"event":"trial-ended","index":4,"cell":"vm","measure":"m","validity":{"validity":"valid"}}"#);
+        append(
+            run,
+            r#"{"event":"trial-ended","index":4,"cell":"vm","measure":"m","validity":{"validity":"valid"}}"#,
+        );
         let mut live = LiveWriter::create(run).unwrap();
         live.append(&LiveState { at_unix_ms: 70, ..LiveState::default() }).unwrap();
-        live.append(&LiveState { at_unix_ms: 80, phase: "measuring".to_owned(), ..LiveState::default() }).unwrap();
+        live.append(&LiveState { at_unix_ms: 80, phase: "measuring".to_owned(), ..LiveState::default() })
+            .unwrap();
         let told = first.look().unwrap();
         assert_eq!(words(&told), [("3.0".to_owned(), "trial"), ("3.80".to_owned(), "state")]);
         assert_eq!((told[0].data["index"].as_u64(), told[0].data["valid"].as_bool()), (Some(4), Some(true)));

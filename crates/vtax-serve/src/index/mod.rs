@@ -39,7 +39,8 @@ impl RunId {
 
     /// Understands an id as it stands in an address.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let plain = text.len() == 16 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        let plain =
+            text.len() == 16 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
         let number = u64::from_str_radix(text, 16).ok().filter(|_| plain)?;
         Some(Self(number.to_be_bytes()))
     }
@@ -167,7 +168,8 @@ impl Index {
         let root = root.canonicalize().map_err(wrong)?;
         std::fs::read_dir(&root).map_err(wrong)?;
         let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() });
-        let looker = Looker { root: root.clone(), file: cache::file(cache, &root), shared: Arc::clone(&shared) };
+        let looker =
+            Looker { root: root.clone(), file: cache::file(cache, &root), shared: Arc::clone(&shared) };
         std::thread::Builder::new()
             .name("index".to_owned())
             .spawn(move || looker.run())
@@ -246,7 +248,8 @@ impl Looker {
             // What was kept is of use once: from now on the state itself knows.
             kept.clear();
             if changed {
-                let entries: Vec<Arc<Entry>> = lock(&self.shared.state).runs.values().map(Arc::clone).collect();
+                let entries: Vec<Arc<Entry>> =
+                    lock(&self.shared.state).runs.values().map(Arc::clone).collect();
                 // An index that can't be kept is made anew after the next start.
                 let _ = cache::write(&self.file, &entries);
             }
@@ -318,7 +321,14 @@ mod tests {
         let id = RunId::of(Path::new("a/b"));
         assert_eq!(RunId::parse(&id.to_string()), Some(id));
         assert_ne!(RunId::of(Path::new("a/c")), id);
-        for wrong in ["", "../../etc/passwd", "0123456789ABCDEF", "0123456789abcdef0", "+123456789abcdef", "0x23456789abcde"] {
+        for wrong in [
+            "",
+            "../../etc/passwd",
+            "0123456789ABCDEF",
+            "0123456789abcdef0",
+            "+123456789abcdef",
+            "0x23456789abcde",
+        ] {
             assert_eq!(RunId::parse(wrong), None, "{wrong}");
         }
     }
