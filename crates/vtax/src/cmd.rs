@@ -6,12 +6,14 @@ mod check;
 mod chosen;
 mod compare;
 mod doctor;
+mod export;
 mod heartbeat;
 mod lab;
 mod load;
 mod report;
 mod run;
 mod schema;
+mod serve;
 mod service;
 mod setup;
 mod subscribers;
@@ -27,7 +29,8 @@ Examples:
   vtax doctor                        what this host can measure
   vtax check plans/quick.yaml        what a plan would take
   vtax run plans/quick.yaml          measure, and write a report
-  vtax compare runs/before runs/after --max-tax 10%";
+  vtax compare runs/before runs/after --max-tax 10%
+  vtax serve                         a page to watch and browse runs";
 
 /// Measures what every layer between a client and a service costs.
 #[derive(Parser)]
@@ -43,6 +46,8 @@ pub(crate) enum Command {
     Run(run::Args),
     Report(report::Args),
     Compare(compare::Args),
+    Serve(serve::Args),
+    Export(export::Args),
     Calibrate(calibrate::Args),
     Check(check::Args),
     Doctor(doctor::Args),
@@ -63,6 +68,8 @@ pub(crate) fn run(command: &Command) -> Outcome {
         Command::Run(args) => run::run(args),
         Command::Report(args) => report::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Serve(args) => serve::run(args),
+        Command::Export(args) => export::run(args),
         Command::Calibrate(args) => calibrate::run(args),
         Command::Check(args) => check::run(args),
         Command::Doctor(args) => doctor::run(args),
