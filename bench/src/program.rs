@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use vtax_sys::reap::{self, Reaped};
 
@@ -116,7 +117,14 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // None has a state worth a clean stop.
+        // An X server removes what it has in /tmp.
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        for _ in 0..500 {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,8 +1,10 @@
-//! The storage generator beside fio on files of this machine, its clients beside libiscsi's and libnfs's, and what sweeps take.
+//! The storage generator beside fio on files of this machine, its clients beside libiscsi's and libnfs's, mounted files beside dd and fio, and
+//! what sweeps take.
 //!
 //! What counts is operations per CPU-second of the generator process, both with the same engine, depth and buffers; neither verifies.
 //! In an open loop it is how many operations were offered, and how late they started, which fio doesn't tell.
 
+mod mounted;
 mod served;
 mod sweeps;
 
@@ -58,6 +60,7 @@ pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
     }
     open_loop(sheet, &directory)?;
     served::rows(sheet)?;
+    mounted::rows(sheet)?;
     sweeps::rows(sheet, &directory)
 }
 

@@ -23,8 +23,7 @@ use crate::error::AgentError;
 use crate::frame::{Decoder, Frame, Kind};
 use crate::message::{
     CardFacts, DoorSetup, Event, InterfaceSetup, NodeFacts, PROTOCOL_VERSION, Provisioning, Reply, Request,
-    ServiceId,
-    ServiceReady,
+    ServiceId, ServiceReady,
 };
 
 /// Called with each event but [`Event::Progress`], which goes to the caller of
@@ -376,6 +375,33 @@ impl Client {
         match self.call(&request, SYNCED)?.0 {
             Reply::Held { bytes, of } => Ok((bytes, of)),
             _ => Err(self.confused(&request)),
+        }
+    }
+
+    /// Has one disk of the RAID fail that is the node's own disk.
+    ///
+    /// # Errors
+    /// [`AgentError`] where there is no RAID, or the agent refuses, is gone, or doesn't answer in time.
+    pub fn fail_disk(&self) -> Result<(), AgentError> {
+        self.done(&Request::FailDisk, PROMPT)
+    }
+
+    /// Puts a new disk in the place of the one that has failed. The kernel then rebuilds the RAID.
+    ///
+    /// # Errors
+    /// As [`fail_disk`](Self::fail_disk).
+    pub fn replace_disk(&self) -> Result<(), AgentError> {
+        self.done(&Request::ReplaceDisk, PROMPT)
+    }
+
+    /// How long each rebuild of the RAID took, in the order in which disks were replaced; `None` where it isn't over.
+    ///
+    /// # Errors
+    /// [`AgentError`] where the agent is gone or doesn't answer in time.
+    pub fn rebuilds(&self) -> Result<Vec<Option<Nanos>>, AgentError> {
+        match self.call(&Request::Rebuilds, PROMPT)?.0 {
+            Reply::Rebuilds { took } => Ok(took),
+            _ => Err(self.confused(&Request::Rebuilds)),
         }
     }
 

@@ -4,7 +4,7 @@
 //! [`vtax_vm::contract`]. From there to the agent's first answer every step costs start-up time
 //! under emulation, so there are few: modules, the host's root, the port.
 
-mod disk;
+pub(crate) mod disk;
 mod error;
 mod modules;
 mod port;
@@ -22,7 +22,8 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit};
 use rustix::system::RebootCommand;
 use vtax_vm::contract::{
-    DISK_KEY, HOSTNAME_KEY, MODULE_DIR, ROLE_AGENT, ROLE_KEY, ROLE_WITNESS, ROOT_KEY, WITNESS_ADDRESS_KEY,
+    DISK_KEY, HOSTNAME_KEY, MODULE_DIR, RAID5_KEY, ROLE_AGENT, ROLE_KEY, ROLE_WITNESS, ROOT_KEY,
+    WITNESS_ADDRESS_KEY,
 };
 
 use crate::serve::serve;
@@ -89,7 +90,7 @@ fn become_node() -> Result<Becoming, GuestError> {
         rustix::system::sethostname(name.as_bytes()).map_err(GuestError::call("set host name", *name))?;
     }
     if let Some(kind) = keys.get(DISK_KEY) {
-        disk::prepare(kind)?;
+        disk::prepare(kind, keys.get(RAID5_KEY).copied())?;
     }
     let limit = Rlimit { current: Some(OPEN_FILES.0), maximum: Some(OPEN_FILES.1) };
     rustix::process::setrlimit(Resource::Nofile, limit)

@@ -4,6 +4,7 @@
 //! [`Client`] is the controller's end. Between them is any byte stream that needs no port: a
 //! socket pair, a container runtime's standard input and output, a guest's virtio-serial port.
 
+mod array;
 mod client;
 mod error;
 mod frame;

@@ -17,7 +17,7 @@ use vtax_topology::timeline::Entry;
 use vtax_units::Nanos;
 
 /// Version of the protocol; both ends must have the same.
-pub const PROTOCOL_VERSION: u32 = 8;
+pub const PROTOCOL_VERSION: u32 = 10;
 
 /// A request from the controller; each is answered by exactly one [`Reply`] with its id.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -76,6 +76,12 @@ pub enum Request {
         /// The directory.
         directory: PathBuf,
     },
+    /// Have one disk of the RAID that is the node's own disk fail.
+    FailDisk,
+    /// Put a new one in its place.
+    ReplaceDisk,
+    /// How long its rebuilds took.
+    Rebuilds,
     /// Bring routers up inside the node and wait until they agree.
     RaiseTopology {
         /// What is built.
@@ -143,6 +149,9 @@ impl Request {
             Self::RunStep { .. } => "run-step",
             Self::CloseLoad => "close-load",
             Self::DropFiles { .. } => "drop-files",
+            Self::FailDisk => "fail-disk",
+            Self::ReplaceDisk => "replace-disk",
+            Self::Rebuilds => "rebuilds",
             Self::RaiseTopology { .. } => "raise-topology",
             Self::InjectEvent { .. } => "inject-event",
             Self::Timeline { .. } => "timeline",
@@ -283,6 +292,11 @@ pub enum Reply {
         bytes: u64,
         /// Bytes of all files.
         of: u64,
+    },
+    /// To [`Request::Rebuilds`].
+    Rebuilds {
+        /// In the order in which disks were replaced; `None`: it isn't over.
+        took: Vec<Option<Nanos>>,
     },
     /// To [`Request::RaiseTopology`].
     Raised(Raised),

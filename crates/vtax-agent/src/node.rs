@@ -8,6 +8,7 @@ use vtax_probe::{Probe, Sampler, Scope, Snapshot};
 use vtax_sys::chain;
 use vtax_sys::sync::lock;
 
+use crate::array::Array;
 use crate::frame::MAX_PAYLOAD;
 use crate::held;
 use crate::loads::Loads;
@@ -22,6 +23,7 @@ pub(crate) struct Node {
     services: Services,
     sampler: Mutex<Option<Sampler>>,
     loads: Loads,
+    array: Array,
     topologies: Topologies,
 }
 
@@ -29,7 +31,8 @@ impl Node {
     pub(crate) fn new(role: Role, writer: Writer) -> Self {
         let services = Services::new(role.clone(), writer.clone());
         let topologies = Topologies::new(role.directory.join("topology"));
-        Self { role, services, sampler: Mutex::default(), loads: Loads::new(writer), topologies }
+        let (sampler, loads) = (Mutex::default(), Loads::new(writer));
+        Self { role, services, sampler, loads, array: Array::default(), topologies }
     }
 
     /// Operations on services and topologies, one at a time on the operator's thread.
@@ -68,6 +71,9 @@ impl Node {
             Request::DropFiles { directory } => held::drop_files(directory)
                 .map(|(bytes, of)| Reply::Held { bytes, of })
                 .map_err(|e| e.to_string()),
+            Request::FailDisk => self.array.fail().map(|()| Reply::Done),
+            Request::ReplaceDisk => self.array.replace().map(|()| Reply::Done),
+            Request::Rebuilds => Ok(Reply::Rebuilds { took: self.array.rebuilds() }),
             other => Err(format!("`{}` is not answered here", other.name())),
         };
         result.unwrap_or_else(|error| Reply::Failed { error })

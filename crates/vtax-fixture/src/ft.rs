@@ -397,6 +397,7 @@ fn fault_record(c: &Course, keeps: bool, sip: bool, noise: &mut Noise) -> FaultR
         recovered: c.running.map(recovered),
         lost: c.answered.is_none().then(|| "its host failed while it was not protected".to_owned()),
         armed: c.armed.map(Nanos),
+        rebuild: None,
         seen: Some(seen(c, keeps, sip, noise)),
     }
 }

@@ -203,5 +203,6 @@ fn result(test: &StorageTest, trial: Trial) -> StorageResult {
         io: IoCounters { fetched, device: None, server: None },
         facts: Facts::default(),
         read_back: None,
+        beside: Vec::new(),
     }
 }

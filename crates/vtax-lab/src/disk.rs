@@ -12,7 +12,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, fadvise, fallocate, fdatasync, flock};
-use vtax_plan::model::{DiskAio, DiskAllocation, DiskBus, DiskCache, DiskFormat, VirtualDisk};
+use vtax_plan::model::{DiskAio, DiskAllocation, DiskBus, DiskCache, DiskFormat, Raid5, VirtualDisk};
 use vtax_sys::residency::resident_bytes;
 use vtax_units::Bytes;
 use vtax_vm::contract::DISK_PLACE;
@@ -36,7 +36,14 @@ pub struct Disk {
     /// Where the node sees it.
     inside: PathBuf,
     place: Option<Place>,
-    image: Option<(File, VirtualDisk)>,
+    image: Option<Image>,
+}
+
+/// The files of a guest's disk: one, or those of a RAID's members.
+#[derive(Debug)]
+struct Image {
+    files: Vec<File>,
+    shape: VirtualDisk,
 }
 
 /// A directory of one node's own.
@@ -59,9 +66,10 @@ impl Disk {
     /// The file of a guest's disk.
     pub(crate) fn image(spec: &DiskSpec) -> Result<Self> {
         let place = Place::make(&spec.directory)?;
-        let path = place.path.join("image");
+        let (files, each) = spec.shape.files();
         let room = rustix::fs::statvfs(&place.path).on("look for free space in", &place.path)?;
-        let (needed, free) = (spec.shape.size.0 + SPARE, room.f_bavail * room.f_frsize);
+        let needed = each.0.saturating_mul(files.into()).saturating_add(SPARE);
+        let free = room.f_bavail * room.f_frsize;
         if needed > free {
             let reason = format!(
                 "a disk of {} needs {} there, {} are free",
@@ -71,11 +79,16 @@ impl Disk {
             );
             return Err(LabError::Disk { place: spec.directory.display().to_string(), reason });
         }
-        make_image(&path, &spec.shape)?;
-        let file = File::options().read(true).write(true).open(&path).on("open", &path)?;
-        // It goes with its last descriptor. The directory isn't needed any more.
+        let shape = VirtualDisk { size: each, ..spec.shape };
+        let make = |number: u32| -> Result<File> {
+            let path = place.path.join(format!("image-{number}"));
+            make_image(&path, &shape)?;
+            File::options().read(true).write(true).open(&path).on("open", &path)
+        };
+        let files = (0..files).map(make).collect::<Result<_>>()?;
+        // They go with their last descriptors. The directory isn't needed any more.
         drop(place);
-        Ok(Self { inside: DISK_PLACE.into(), place: None, image: Some((file, spec.shape)) })
+        Ok(Self { inside: DISK_PLACE.into(), place: None, image: Some(Image { files, shape: spec.shape }) })
     }
 
     /// A file of this size without a name, to hold a guest's memory: what a limit leaves no room for is written to it.
@@ -90,7 +103,11 @@ impl Disk {
                     .to_owned();
             return Err(LabError::Disk { place: directory.display().to_string(), reason });
         }
-        disk.for_guest().map(|disk| disk.file)
+        let missing = || LabError::Disk {
+            place: directory.display().to_string(),
+            reason: "no file was made for a guest's memory".to_owned(),
+        };
+        disk.for_guest()?.files.pop().ok_or_else(missing)
     }
 
     /// Where the node sees it.
@@ -101,11 +118,13 @@ impl Disk {
 
     /// As QEMU is told of it.
     pub(crate) fn for_guest(&self) -> Result<VmDisk> {
-        let Some((file, shape)) = &self.image else {
+        let Some(Image { files, shape }) = &self.image else {
             let reason = "it is a directory, not a guest's disk".to_owned();
             return Err(LabError::Disk { place: self.inside.display().to_string(), reason });
         };
-        let file: OwnedFd = file.try_clone().on("duplicate", Path::new("a guest's disk"))?.into();
+        let what = Path::new("a guest's disk");
+        let duplicate = |file: &File| file.try_clone().map(OwnedFd::from).on("duplicate", what);
+        let files = files.iter().map(duplicate).collect::<Result<_>>()?;
         let bus = match shape.bus {
             DiskBus::Virtio => VmDiskBus::Virtio,
             DiskBus::Scsi => VmDiskBus::Scsi,
@@ -126,18 +145,28 @@ impl Disk {
             DiskAio::Native => "native",
             DiskAio::IoUring => "io_uring",
         };
-        Ok(VmDisk { file, options: VmDiskOptions { bus, format, cache, aio } })
+        let raid5 = shape.raid5.map(|raid| raid.members);
+        Ok(VmDisk { files, options: VmDiskOptions { bus, format, cache, aio }, raid5 })
     }
 
     /// What it is, for reports.
     pub(crate) fn words(&self) -> String {
         match &self.image {
             None => self.inside.display().to_string(),
-            Some((_, shape)) => format!(
-                "{} {:?} {:?}, {:?}, cache {:?}, aio {:?}",
-                shape.size, shape.bus, shape.format, shape.allocation, shape.cache, shape.aio
-            )
-            .to_lowercase(),
+            Some(Image { shape, .. }) => {
+                let raid = match shape.raid5 {
+                    None => String::new(),
+                    Some(Raid5 { members, degraded: false }) => format!(", RAID-5 of {members} such disks"),
+                    Some(Raid5 { members, degraded: true }) => {
+                        format!(", RAID-5 of {members} such disks, one of which is missing")
+                    }
+                };
+                let one = format!(
+                    "{} {:?} {:?}, {:?}, cache {:?}, aio {:?}",
+                    shape.size, shape.bus, shape.format, shape.allocation, shape.cache, shape.aio
+                );
+                format!("{}{raid}", one.to_lowercase())
+            }
         }
     }
 
@@ -147,20 +176,23 @@ impl Disk {
     ///
     /// The kernel refuses.
     pub fn drop_host_cache(&self) -> Result<bool> {
-        let Some((file, _)) = &self.image else { return Ok(false) };
+        let Some(Image { files, .. }) = &self.image else { return Ok(false) };
         let what = Path::new("a guest's disk");
-        fdatasync(file).on("sync", what)?;
-        fadvise(file, 0, None, Advice::DontNeed).on("drop from the page cache", what)?;
+        for file in files {
+            fdatasync(file).on("sync", what)?;
+            fadvise(file, 0, None, Advice::DontNeed).on("drop from the page cache", what)?;
+        }
         Ok(true)
     }
 
     /// How many bytes of a guest's disk the host's page cache holds, and how many its file has; `None` where it is none, or it can't be told.
     #[must_use]
     pub fn host_cached(&self) -> Option<(u64, u64)> {
-        let (file, _) = self.image.as_ref()?;
-        let metadata = file.metadata().ok()?;
-        let resident = resident_bytes(file, metadata.len()).ok()?;
-        Some((resident, metadata.blocks() * 512))
+        let each = self.image.as_ref()?.files.iter().map(|file| {
+            let metadata = file.metadata().ok()?;
+            Some((resident_bytes(file, metadata.len()).ok()?, metadata.blocks() * 512))
+        });
+        each.reduce(|sum, one| sum.zip(one).map(|(sum, one)| (sum.0 + one.0, sum.1 + one.1)))?
     }
 
     /// Removes it.
@@ -263,6 +295,14 @@ mod tests {
         assert!(allocated >= 64 << 20, "{allocated}");
         assert!(disk.drop_host_cache().unwrap());
         assert!(disk.words().contains("virtio raw"), "{}", disk.words());
+        let raid5 = Some(Raid5 { members: 4, degraded: true });
+        let shape = VirtualDisk { raid5, size: Bytes::from_mib(64), ..VirtualDisk::default() };
+        let raid = Disk::image(&DiskSpec { shape, ..spec(parent.path()) }).unwrap();
+        let for_guest = raid.for_guest().unwrap();
+        assert_eq!((for_guest.files.len(), for_guest.raid5), (3, Some(4)));
+        let (_, allocated) = raid.host_cached().unwrap();
+        assert!(allocated >= 64 << 20, "three shares of a third each: {allocated}");
+        assert!(raid.words().ends_with("one of which is missing"), "{}", raid.words());
         let large = VirtualDisk { size: Bytes(1 << 40), ..VirtualDisk::default() };
         let error = Disk::image(&DiskSpec { shape: large, ..spec(parent.path()) }).unwrap_err();
         assert!(error.to_string().contains("are free"), "{error}");

@@ -72,23 +72,17 @@ fn main() {
         ("mininet", mininet),
     ];
     for (name, case) in cases.iter().filter(|(name, _)| wanted(name)) {
-        let started = Instant::now();
-        within(None, *case);
-        println!("test {name} ... ok ({:.1} s)", started.elapsed().as_secs_f64());
+        timed(name, || within(None, *case));
     }
     if wanted("nic") {
-        let started = Instant::now();
-        stage::in_controller(remote::case);
-        println!("test nic ... ok ({:.1} s)", started.elapsed().as_secs_f64());
+        timed("nic", || stage::in_controller(remote::case));
     }
     let guests: &[Case] = &[("bridged", bridged), ("vm-vm", two_guests), ("nginx twice", several::guests)];
     let guests: Vec<_> = guests.iter().filter(|(name, _)| wanted(name)).collect();
     if !guests.is_empty() && need(&[Need::Vm]) {
         let guest = Arc::new(Guest::prepare(&GuestOptions::of_user()).expect("this host can prepare guests"));
         for (name, case) in guests {
-            let started = Instant::now();
-            within(Some(Arc::clone(&guest)), *case);
-            println!("test {name} ... ok ({:.1} s)", started.elapsed().as_secs_f64());
+            timed(name, || within(Some(Arc::clone(&guest)), *case));
         }
     }
     if wanted("cards") {
@@ -98,14 +92,25 @@ fn main() {
         with_modules("target", &target::MODULES, target::case);
     }
     if wanted("routed, a VPN") && need(&[Need::Vm]) {
-        let started = Instant::now();
-        let needs = Needs { labels: true, vrfs: true, tunnels: true, routers: true };
-        let modules = needs.modules().into_iter().map(str::to_owned).collect();
-        let guest = Guest::prepare(&GuestOptions { modules, ..GuestOptions::of_user() });
-        within(Some(Arc::new(guest.expect("this host can prepare guests"))), topology::vpn);
-        println!("test routed, a VPN ... ok ({:.1} s)", started.elapsed().as_secs_f64());
+        a_vpn();
     }
     println!("ok");
+}
+
+/// Says what a case was and how long it took.
+fn timed(name: &str, case: impl FnOnce()) {
+    let started = Instant::now();
+    case();
+    println!("test {name} ... ok ({:.1} s)", started.elapsed().as_secs_f64());
+}
+
+/// Runs the case whose routers are in a guest of their own.
+fn a_vpn() {
+    let needs = Needs { labels: true, vrfs: true, tunnels: true, routers: true };
+    let modules = needs.modules().into_iter().map(str::to_owned).collect();
+    let guest = Guest::prepare(&GuestOptions { modules, ..GuestOptions::of_user() });
+    let guest = Arc::new(guest.expect("this host can prepare guests"));
+    timed("routed, a VPN", || within(Some(guest), topology::vpn));
 }
 
 /// Runs a case whose guests load these modules.

@@ -7,6 +7,7 @@
 
 mod any_certificate;
 mod arrivals;
+mod beside;
 mod control;
 mod drive;
 mod error;
@@ -21,6 +22,7 @@ mod session;
 mod spread;
 
 pub use arrivals::Arrivals;
+pub use beside::{BesideSession, BesideSpec};
 pub use control::{Control, Progress};
 pub use error::LoadError;
 pub use family::*;

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use vtax_units::CpuSet;
 
+use crate::beside::{BesideSession, BesideSpec};
 use crate::family::desktop::{DesktopSession, DesktopSpec};
 use crate::family::ftp::{FtpSession, FtpSpec};
 use crate::family::http::{HttpSession, HttpSpec};
@@ -16,7 +17,7 @@ use crate::family::network::{NetworkAnswer, NetworkSession, NetworkSpec};
 use crate::family::redis::{RedisSession, RedisSpec};
 use crate::family::sip::{SipProfile, SipResult, SipSession, SipSpec};
 use crate::family::storage::{StorageResult, StorageSession, StorageSpec, StorageStep};
-use crate::spread::{MemberAnswer, SpreadSession, SpreadSpec};
+use crate::spread::{MemberAnswer, SpreadPart, SpreadSession, SpreadSpec};
 use crate::{ConnectionPool, Control, LoadError, LoadResult, RequestStep, Sample};
 
 /// What a load is opened with: what all its steps have in common.
@@ -39,6 +40,8 @@ pub enum LoadSpec {
     Desktop(DesktopSpec),
     /// Loads of requests against several systems at once; takes [`Step::Requests`].
     Spread(SpreadSpec),
+    /// Storage beside loads of requests against other systems; takes [`Step::Storage`].
+    Beside(Box<BesideSpec>),
 }
 
 /// What an open load is asked to do next.
@@ -94,6 +97,7 @@ impl LoadSpec {
             Self::Ftp(spec) => Box::new(FtpSession::open(spec)?),
             Self::Desktop(spec) => Box::new(DesktopSession::open(spec)?),
             Self::Spread(spec) => Box::new(SpreadSession::open(spec)?),
+            Self::Beside(spec) => Box::new(BesideSession::open(spec)?),
         })
     }
 }
@@ -107,7 +111,8 @@ impl LoadSpec {
             Self::Storage(spec) => spec.opening(),
             Self::Redis(_) => RedisSession::OPENING,
             Self::Ftp(_) => FtpSession::OPENING,
-            Self::Spread(spec) => spec.parts.iter().map(|part| part.load.opening()).sum(),
+            Self::Spread(spec) => opening(&spec.parts),
+            Self::Beside(spec) => spec.storage.opening() + opening(&spec.others),
         }
     }
 
@@ -115,7 +120,7 @@ impl LoadSpec {
     pub(crate) const fn is_of_requests(&self) -> bool {
         match self {
             Self::Http(_) | Self::Redis(_) | Self::Ftp(_) | Self::Desktop(_) => true,
-            Self::Sip(_) | Self::Network | Self::Storage(_) | Self::Spread(_) => false,
+            Self::Sip(_) | Self::Network | Self::Storage(_) | Self::Spread(_) | Self::Beside(_) => false,
         }
     }
 
@@ -125,7 +130,12 @@ impl LoadSpec {
             Self::Http(spec) => Some(&mut spec.pool),
             Self::Redis(spec) => Some(&mut spec.pool),
             Self::Ftp(spec) => Some(&mut spec.pool),
-            Self::Sip(_) | Self::Network | Self::Storage(_) | Self::Desktop(_) | Self::Spread(_) => None,
+            Self::Sip(_)
+            | Self::Network
+            | Self::Storage(_)
+            | Self::Desktop(_)
+            | Self::Spread(_)
+            | Self::Beside(_) => None,
         }
     }
 
@@ -140,6 +150,11 @@ impl LoadSpec {
             }
         }
     }
+}
+
+/// Of loads that are opened one after the other.
+fn opening(parts: &[SpreadPart]) -> Duration {
+    parts.iter().map(|part| part.load.opening()).sum()
 }
 
 impl Session for HttpSession {
@@ -178,6 +193,13 @@ impl Session for FtpSession {
 }
 
 impl Session for StorageSession {
+    fn run(&mut self, step: &Step, control: &Control) -> Result<Vec<u8>, LoadError> {
+        let Step::Storage(step) = step else { return Err(step.not_of("storage")) };
+        self.run_step(step, control)?.to_bytes()
+    }
+}
+
+impl Session for BesideSession {
     fn run(&mut self, step: &Step, control: &Control) -> Result<Vec<u8>, LoadError> {
         let Step::Storage(step) = step else { return Err(step.not_of("storage")) };
         self.run_step(step, control)?.to_bytes()

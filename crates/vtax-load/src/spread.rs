@@ -76,18 +76,8 @@ impl SpreadSpec {
     /// # Errors
     /// [`LoadError::Spec`] naming what makes no sense.
     pub fn check(&self) -> Result<(), LoadError> {
+        check_parts(&self.parts)?;
         let refuse = |reason: String| Err(LoadError::Spec { field: "parts", reason });
-        let most = MOST_SYSTEMS as usize;
-        if self.parts.is_empty() || self.parts.len() > most {
-            return refuse(format!("{} is not between 1 and {most}", self.parts.len()));
-        }
-        let names: BTreeSet<&str> = self.parts.iter().map(|part| part.member.as_str()).collect();
-        if names.len() < self.parts.len() {
-            return refuse("two parts have the same name".to_owned());
-        }
-        if let Some(part) = self.parts.iter().find(|part| !part.load.is_of_requests()) {
-            return refuse(format!("the load of {} is not of requests", part.member));
-        }
         let share = |part: &SpreadPart| match part.pace {
             PartPace::Share(share) => Some(share),
             PartPace::Rate(_) | PartPace::Closed => None,
@@ -100,6 +90,23 @@ impl SpreadSpec {
             Some(share) => refuse(format!("a share of {share} is not above 0 and at most 1")),
             None => Ok(()),
         }
+    }
+}
+
+/// Checks that these can be run at the same time, whatever their paces are.
+pub(crate) fn check_parts(parts: &[SpreadPart]) -> Result<(), LoadError> {
+    let refuse = |reason: String| Err(LoadError::Spec { field: "parts", reason });
+    let most = MOST_SYSTEMS as usize;
+    if parts.is_empty() || parts.len() > most {
+        return refuse(format!("{} is not between 1 and {most}", parts.len()));
+    }
+    let names: BTreeSet<&str> = parts.iter().map(|part| part.member.as_str()).collect();
+    if names.len() < parts.len() {
+        return refuse("two parts have the same name".to_owned());
+    }
+    match parts.iter().find(|part| !part.load.is_of_requests()) {
+        Some(part) => refuse(format!("the load of {} is not of requests", part.member)),
+        None => Ok(()),
     }
 }
 
@@ -127,8 +134,8 @@ struct Turn<'t> {
     control: &'t Control,
 }
 
-/// What a part found, with its place among all.
-type Found = (MemberAnswer, Vec<Sample>);
+/// What a part found, with its samples.
+pub(crate) type Found = (MemberAnswer, Vec<Sample>);
 
 impl SpreadSession {
     /// Opens the loads, one after the other.
@@ -137,15 +144,19 @@ impl SpreadSession {
     /// The specification makes no sense, or a load can't be opened.
     pub fn open(spec: &SpreadSpec) -> Result<Self, LoadError> {
         spec.check()?;
+        Self::of(&spec.parts)
+    }
+
+    /// Opens loads that were checked.
+    pub(crate) fn of(specs: &[SpreadPart]) -> Result<Self, LoadError> {
         let allowed = sched::allowed_cpus().map_err(|source| LoadError::Worker { worker: 0, source })?;
         // All of HTTP together are one of those that have threads of their own.
-        let first_http = spec.parts.iter().position(|part| matches!(part.load, LoadSpec::Http(_)));
-        let own_threads = |number: &usize| {
-            !matches!(spec.parts[*number].load, LoadSpec::Http(_)) || first_http == Some(*number)
-        };
-        let groups = (0..spec.parts.len()).filter(own_threads).count();
-        let mut parts = Vec::with_capacity(spec.parts.len());
-        for (number, part) in spec.parts.iter().enumerate() {
+        let first_http = specs.iter().position(|part| matches!(part.load, LoadSpec::Http(_)));
+        let own_threads =
+            |number: &usize| !matches!(specs[*number].load, LoadSpec::Http(_)) || first_http == Some(*number);
+        let groups = (0..specs.len()).filter(own_threads).count();
+        let mut parts = Vec::with_capacity(specs.len());
+        for (number, part) in specs.iter().enumerate() {
             let leader = first_http.filter(|_| matches!(part.load, LoadSpec::Http(_))).unwrap_or(number);
             let group = (0..leader).filter(own_threads).count();
             let mut load = part.load.clone();
@@ -164,6 +175,15 @@ impl SpreadSession {
     /// # Errors
     /// The step makes no sense or a system's load can't be run; then the others' are cancelled.
     pub fn run_step(&mut self, step: &RequestStep, control: &Control) -> Result<LoadAnswer, LoadError> {
+        self.run_parts(step, control).map(sum)
+    }
+
+    /// Runs one step against all systems at once; what each found, in their order.
+    pub(crate) fn run_parts(
+        &mut self,
+        step: &RequestStep,
+        control: &Control,
+    ) -> Result<Vec<Found>, LoadError> {
         let steps: Vec<RequestStep> =
             self.parts.iter().enumerate().map(|(number, part)| part.step(step, number)).collect();
         let controls: Vec<Control> = self.parts.iter().map(|_| Control::new()).collect();
@@ -211,7 +231,7 @@ impl SpreadSession {
         })?;
         let mut found: Vec<(usize, Found)> = found.into_iter().flatten().collect();
         found.sort_by_key(|(number, _)| *number);
-        Ok(sum(found.into_iter().map(|(_, found)| found).collect()))
+        Ok(found.into_iter().map(|(_, found)| found).collect())
     }
 }
 

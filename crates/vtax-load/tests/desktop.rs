@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use vtax_load::desktop::{DesktopResult, DesktopSession, DesktopSpec, Kind};
 use vtax_load::{ArrivalProcess, Control, Model, RequestStep, Segment};
 use vtax_plan::model::{
@@ -109,13 +110,23 @@ impl Desktop {
 
 impl Drop for Desktop {
     fn drop(&mut self) {
-        let _ = self.server.kill();
-        let _ = self.server.wait();
+        end(&mut self.server);
         if let Some(content) = self.content.take() {
             let ended = content.join().expect("it didn't panic");
             assert!(ended.is_ok() || std::thread::panicking(), "{ended:?}");
         }
     }
+}
+
+/// Ends an X server as it wants to be: its lock and its socket lie in /tmp, and it removes them.
+fn end(server: &mut Child) {
+    let _ = kill_process(Pid::from_child(server), Signal::TERM);
+    let until = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < until && matches!(server.try_wait(), Ok(None)) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let _ = server.kill();
+    let _ = server.wait();
 }
 
 fn step(rate: Option<f64>, milliseconds: u64) -> RequestStep {

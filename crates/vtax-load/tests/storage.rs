@@ -1,84 +1,76 @@
 //! The generator of storage against real files: what is counted, what is found wrong, what is refused.
 
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
+use vtax_load::http::{HttpRequests, HttpSpec};
 use vtax_load::storage::{
-    CacheDropped, LocalSpec, StorageError, StorageResult, StorageSession, StorageSpec, StorageStep,
-    TargetSpec,
+    CacheDropped, StorageError, StorageResult, StorageSession, StorageSpec, StorageStep, TargetSpec,
 };
-use vtax_load::{ArrivalProcess, Control, LoadError, Model, Segment};
-use vtax_plan::model::{StorageCache, StorageEngine, StorageOperation, StorageShape, StorageSync};
+use vtax_load::{
+    ArrivalProcess, BesideSession, BesideSpec, ConnectionPool, Control, LoadError, LoadSpec, Model, PartPace,
+    Segment, SpreadPart,
+};
+use vtax_plan::model::{StorageCache, StorageEngine, StorageOperation, StorageSync};
 use vtax_units::{Bytes, CpuSet, Nanos, Rate, Share};
 
-const RECORD: u64 = 4096;
-const RECORDS: u64 = 256;
+#[path = "storage_support/local.rs"]
+mod local;
 
-/// A directory on the disk of the build, as `/tmp` may be memory.
-fn directory() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+use local::{RECORD, RECORDS, directory, engines, run, session, spec, step};
+
+/// Answers every request that comes.
+fn answers() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let serve = |mut stream: TcpStream| {
+        let (mut buffer, mut seen) = ([0; 4096], Vec::new());
+        while let Ok(length @ 1..) = stream.read(&mut buffer) {
+            seen.extend_from_slice(&buffer[..length]);
+            while let Some(end) = seen.windows(4).position(|w| w == b"\r\n\r\n") {
+                seen.drain(..end + 4);
+                if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_err() {
+                    return;
+                }
+            }
+        }
+    };
+    thread::spawn(move || {
+        listener.incoming().flatten().for_each(|stream| drop(thread::spawn(move || serve(stream))));
+    });
+    address
 }
 
-fn session(path: &Path) -> StorageSession {
-    StorageSession::open(&spec(path)).unwrap()
-}
-
-fn spec(path: &Path) -> StorageSpec {
-    let local = LocalSpec { path: path.to_string_lossy().into_owned(), overwrite: false };
-    StorageSpec {
-        target: TargetSpec::Local(local),
-        cpus: CpuSet::default(),
-        timeout: Nanos::from_secs(30),
-        seed: 1,
-        keep: false,
-    }
-}
-
-fn step(engine: StorageEngine, operation: StorageOperation) -> StorageStep {
-    StorageStep {
-        shape: StorageShape {
-            file: Bytes(RECORDS * RECORD),
-            record: Bytes(RECORD),
-            processes: 2,
-            depth: if engine == StorageEngine::Psync { 1 } else { 8 },
-            engine,
-            direct: false,
-            sync: StorageSync::End,
-            verify: true,
-            dedupe: Share(0.0),
-            compressible: Share(0.0),
-            files: 20,
-        },
-        operation,
-        model: Model::Closed,
-        warmup: Nanos::ZERO,
-        duration: Nanos::from_secs(60),
-        once: true,
-        cache: StorageCache::AsIs,
-        seed: 1,
-        samples: false,
-        interval: Nanos::from_secs(1),
-        read_back: None,
-    }
-}
-
-fn run(session: &mut StorageSession, step: &StorageStep) -> StorageResult {
-    session.run_step(step, &Control::new()).unwrap_or_else(|e| panic!("{:?}: {e}", step.operation))
-}
-
-/// The engines that this kernel has.
-fn engines() -> Vec<StorageEngine> {
-    let mut engines = vec![StorageEngine::Psync];
+#[test]
+fn what_disturbs_a_test_goes_on_for_as_long_as_it_takes() {
     let directory = directory();
-    let probe = step(StorageEngine::IoUring, StorageOperation::Write);
-    match session(directory.path()).run_step(&probe, &Control::new()) {
-        Ok(_) => engines.push(StorageEngine::IoUring),
-        Err(error) => drop(writeln!(std::io::stderr(), "without io_uring: {error}")),
+    let (timeout, cpus) = (Nanos::from_secs(5), CpuSet::default());
+    let pool = ConnectionPool { target: answers(), connections: 1, timeout, cpus };
+    let requests =
+        HttpRequests { target: "/".to_owned(), host: "test".to_owned(), requests_per_connection: None };
+    let load = LoadSpec::Http(HttpSpec { pool, requests });
+    let others = vec![SpreadPart { member: "sut-2".to_owned(), load, pace: PartPace::Closed }];
+    let mut spec = BesideSpec { storage: spec(directory.path()), others };
+    let mut session = BesideSession::open(&spec).unwrap();
+    for operation in [StorageOperation::Write, StorageOperation::Read] {
+        let found = session.run_step(&step(StorageEngine::Psync, operation), &Control::new()).unwrap();
+        assert_eq!(found.load.counts.ok, 2 * RECORDS, "{:?}", found.load.counts);
+        let [beside] = &found.beside[..] else { panic!("{:?}", found.beside) };
+        assert_eq!((beside.member.as_str(), beside.counted), ("sut-2", false));
+        assert!(beside.result.counts.ok > 0, "{:?}", beside.result.counts);
+        assert!(
+            beside.result.duration < Nanos::from_secs(60),
+            "it ended with the test: {}",
+            beside.result.duration
+        );
     }
-    engines
+    spec.others[0].pace = PartPace::Share(1.0);
+    assert!(matches!(BesideSession::open(&spec), Err(LoadError::Spec { field: "parts", .. })));
 }
 
 #[test]

@@ -131,8 +131,52 @@ fn what_can_not_be_is_refused_with_the_reason() {
             "the storage of `vm-remus` can't be measured yet",
         ),
         ("environments=[native, {vm: {disk: {size: 1MiB}}}]", "a disk is a multiple of 4KiB"),
+        ("environments=[native, {vm: {disk: {raid5: {members: 2}}}}]", "3 to 6 members"),
+        ("workload.storage={size: 2GiB, record: 1MiB}", "the disk of `vm` has 1GiB"),
+        ("workload.storage={size: 100MiB, processes: 16}", "the disk of `vm` has 1GiB"),
+        (
+            "workload.storage={operations: create, size: 1MiB, record: 1MiB, files: 2000}",
+            "the disk of `vm` has 1GiB",
+        ),
     ] {
         let told = refused(&[change]);
         assert!(told.contains(reason), "{change}: {told}");
     }
+}
+
+#[test]
+fn a_raid_has_a_share_of_the_data_on_each_member() {
+    let plan = plan(&[
+        "environments=[native, {vm: {disk: {size: 96MiB, raid5: {degraded: [false, true]}}}}]",
+        "workload.storage.size=8MiB",
+    ]);
+    let files = |cell: &vtax_plan::model::Cell| match &cell.environment.kind {
+        EnvironmentKind::Vm(vm) => vm.disk.map(|disk| disk.files()),
+        _ => None,
+    };
+    let found: Vec<_> = plan.cells.iter().map(files).collect();
+    let each = Bytes::from_mib(96 / 3 + 2);
+    assert_eq!(found, [None, Some((4, each)), Some((3, each))]);
+    let faults = "faults=[{at: 1s, fail: disk}, {at: 2s, replace: disk}]";
+    let failover = "measure=[{failover: {load: 40/s, duration: 5s}}]";
+    let services = "services=[{tgt: {size: 16MiB, backend: disk}}]";
+    let workload = "workload={storage: {operations: random-write, size: 8MiB}}";
+    let whole = "environments=[{vm: {disk: {raid5: {}}}}]";
+    let broken = self::plan(&[whole, "baseline=vm", services, workload, failover, faults]);
+    assert!(broken.is_measured(&broken.cells[0], &broken.measures[0]));
+    let plain = refused(&["environments=[vm]", "baseline=vm", services, workload, failover, faults]);
+    assert!(plain.contains("no whole RAID-5"), "{plain}");
+    let memory = "services=[{tgt: {size: 16MiB}}]";
+    let spared = refused(&[whole, "baseline=vm", memory, workload, failover, faults]);
+    assert!(spared.contains("nobody sees that a disk fails"), "{spared}");
+    for (faults, reason) in [
+        ("faults=[{at: 1s, replace: disk}]", "no disk of the RAID has failed"),
+        ("faults=[{at: 1s, fail: disk}, {at: 2s, fail: disk}]", "has failed already"),
+    ] {
+        let told = refused(&[whole, "baseline=vm", services, workload, failover, faults]);
+        assert!(told.contains(reason), "{faults}: {told}");
+    }
+    let modules: Vec<bool> =
+        plan.cells.iter().map(|cell| cell.kernel_modules().contains("raid456")).collect();
+    assert_eq!(modules, [false, true, true]);
 }

@@ -163,6 +163,15 @@ fn a_neighbour_makes_cells_that_are_compared_with_the_quiet_one() {
 }
 
 #[test]
+fn a_server_of_storage_may_have_a_neighbour() {
+    let plan =
+        plan(NEIGHBOUR, &["services=ganesha", "workload={storage: {size: 1MiB}}", "measure=[storage]"]);
+    let ids: Vec<&str> = plan.cells.iter().map(|c| c.id.as_str()).collect();
+    assert_eq!(ids, ["vm.bridge.ganesha.quiet", "vm.bridge.ganesha.busy"]);
+    assert!(plan.is_measured(&plan.cells[1], &plan.measures[0]));
+}
+
+#[test]
 fn what_several_systems_cannot_be_is_refused() {
     let cases: &[(&str, &[&str], &str)] = &[
         (PLAN, &["paths=direct"], "a `direct` path joins one system under test"),
@@ -172,6 +181,16 @@ fn what_several_systems_cannot_be_is_refused() {
             PLAN,
             &["services=sip", "workload={sip: {subscribers: 100}}", "measure=[ims]"],
             "the workload `sip` is measured on one system at a time",
+        ),
+        (
+            NEIGHBOUR,
+            &["services=disk", "workload={storage: {size: 1MiB}}", "measure=[storage]"],
+            "the load of `storage` is on the system itself",
+        ),
+        (
+            PLAN,
+            &["services=tgt", "workload={storage: {size: 1MiB}}", "measure=[storage]"],
+            "the workload `storage` is measured on one system at a time",
         ),
         (NEIGHBOUR, &["systems.1.beside.0.load=often"], "is not `idle`, `closed`, or a rate"),
         (NEIGHBOUR, &["systems.1.name=quiet"], "set of systems `quiet` is in the plan twice"),

@@ -134,6 +134,9 @@ impl LabExecutor {
         if let Some(missing) = vtax_service::missing_to_mount(&cell.service).filter(|_| cell.is_mounted()) {
             return Some(format!("to mount what {} has: {missing}", cell.service.name));
         }
+        if let (Some(_), Some(missing)) = (cell.environment.kind.raid5(), vtax_service::missing_for_raid()) {
+            return Some(format!("to make a RAID: {missing}"));
+        }
         let needs = match &cell.environment.kind {
             EnvironmentKind::Native if cell.is_mounted() => "clients that mount, which are virtual machines,",
             EnvironmentKind::Native => return None,

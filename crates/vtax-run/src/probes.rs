@@ -92,10 +92,12 @@ pub(crate) struct Mark {
 impl Mark {
     /// Bytes that the system's disks read, and wrote, until a later mark. Natively and in a container these are the host's.
     pub(crate) fn disks_until(&self, end: &Self) -> (u64, u64) {
+        // What an array does, its members do.
+        let disks = || end.inner.disks.iter().filter(|disk| !disk.name.starts_with("md"));
         let before = |name: &str| self.inner.disks.iter().find(|disk| disk.name == name);
         let sum = |of: fn(&DiskCounters) -> u64| {
             let each = |disk: &DiskCounters| counter(before(&disk.name).map_or(0, of), of(disk));
-            end.inner.disks.iter().map(each).fold(0, u64::saturating_add)
+            disks().map(each).fold(0, u64::saturating_add)
         };
         (sum(|disk| disk.read_bytes), sum(|disk| disk.write_bytes))
     }

@@ -74,7 +74,7 @@ fn talk(node: &mut Node) -> Result<Client, StandingError> {
 
 fn greet(agent: &Client, interfaces: Option<&[InterfaceSetup]>) -> Result<(), AgentError> {
     agent.hello(BOOT_WITHIN)?;
-    interfaces.map_or(Ok(()), |interfaces| agent.configure_network(interfaces.to_vec()))
+    interfaces.map_or(Ok(()), |interfaces| agent.configure_network(interfaces.to_vec()).map(drop))
 }
 
 impl Standing {

@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 
 use vtax_lab::{SutCpus, SutSpec, TestbedSpec, Together};
-use vtax_load::{LoadSpec, PartPace, SpreadPart, SpreadSpec};
+use vtax_load::{BesideSpec, LoadSpec, PartPace, SpreadPart, SpreadSpec};
 use vtax_plan::model::{BesideLoad, Budget, Cell, Environment, Split};
 use vtax_probe::{Snapshot, TaskTimes};
 use vtax_vm::Cache;
@@ -52,8 +52,17 @@ pub(crate) fn load(
     if !cell.is_several() {
         return instrument.load(ends, order);
     }
-    let count = cell.environment.count as usize;
     let to = |target: &SocketAddr| Ends { target: *target, sources: ends.sources, disk: ends.disk };
+    let own = instrument.load(ends, order);
+    if let LoadSpec::Storage(storage) = own {
+        let others = beside(order, targets, &to);
+        // Those that are asked for nothing have no load.
+        return match others.is_empty() {
+            true => LoadSpec::Storage(storage),
+            false => LoadSpec::Beside(Box::new(BesideSpec { storage, others })),
+        };
+    }
+    let count = cell.environment.count as usize;
     let mut parts = Vec::with_capacity(targets.len());
     for (number, target) in targets.iter().take(count).enumerate() {
         let mut load = instrument.load(&to(target), order);
@@ -64,6 +73,19 @@ pub(crate) fn load(
         }
         parts.push(SpreadPart { member: name(number), load, pace: PartPace::Share(1.0 / count as f64) });
     }
+    parts.extend(beside(order, targets, &to));
+    LoadSpec::Spread(SpreadSpec { parts })
+}
+
+/// The loads of the systems beside those that a cell measures, in order.
+fn beside<'e>(
+    order: &Order<'_>,
+    targets: &[SocketAddr],
+    to: &dyn Fn(&SocketAddr) -> Ends<'e>,
+) -> Vec<SpreadPart> {
+    let cell = order.cell;
+    let count = cell.environment.count as usize;
+    let mut parts = Vec::with_capacity(cell.systems.beside.len());
     for (number, (target, beside)) in targets.iter().skip(count).zip(&cell.systems.beside).enumerate() {
         let pace = match beside.load {
             BesideLoad::Idle => continue,
@@ -73,7 +95,7 @@ pub(crate) fn load(
         let load = family::instrument(&beside.workload, &beside.service.kind).load(&to(target), order);
         parts.push(SpreadPart { member: name(count + number), load, pace });
     }
-    LoadSpec::Spread(SpreadSpec { parts })
+    parts
 }
 
 /// Connections to one system of several that share so many; each has one at least.

@@ -24,7 +24,9 @@ mod recipe;
 mod running;
 mod watch;
 
-pub use catalogue::{hidden, installed_files, missing, missing_beside, missing_to_mount, packages, prepare};
+pub use catalogue::{
+    hidden, installed_files, missing, missing_beside, missing_for_raid, missing_to_mount, packages, prepare,
+};
 pub use certificate::Certificate;
 pub use documents::DOCUMENTS;
 pub use error::ServiceError;

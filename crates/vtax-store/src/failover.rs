@@ -141,6 +141,9 @@ pub struct FaultRecord {
     pub armed: Option<Nanos>,
     /// What clients saw; `None` for what mends, and for faults that hit nothing.
     pub seen: Option<Seen>,
+    /// How long it took until a RAID was whole again once this had replaced a disk; `None`: it was not before the load was over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebuild: Option<Nanos>,
 }
 
 /// How the guest came back.

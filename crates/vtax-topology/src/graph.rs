@@ -116,7 +116,7 @@ pub fn layout(blueprint: &Blueprint) -> Layout {
         // Each column is centred.
         let y = STEP[1] * (2 * *row + 1 + tallest - inside) / 2;
         *row += 1;
-        Placed { name: (*name).to_owned(), kind: *kind, x: STEP[0] * column + STEP[0] / 2, y }
+        Placed { name: (*name).to_owned(), kind, x: STEP[0] * column + STEP[0] / 2, y }
     });
     let nodes: Vec<Placed> = nodes.collect();
     let widest = columns.iter().max().map_or(1, |column| column + 1);

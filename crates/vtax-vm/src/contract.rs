@@ -25,6 +25,8 @@ pub const ROOT_DISK: &str = "vtax-root";
 pub const DATA_DISK: &str = "vtax-data";
 /// Key on the kernel command line: the guest has a disk of its own, on which it makes a file system of this kind.
 pub const DISK_KEY: &str = "vtax.disk";
+/// Key on the kernel command line: its disks are members of a RAID-5, `4/3`: of so many, of which so many are there.
+pub const RAID5_KEY: &str = "vtax.raid5";
 /// Where the guest mounts it.
 pub const DISK_PLACE: &str = "/run/vtax/disk";
 /// Key on the kernel command line: the guest's host name.

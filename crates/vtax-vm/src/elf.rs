@@ -9,6 +9,7 @@
 pub(crate) struct ElfError(&'static str);
 
 const PT_LOAD: u32 = 1;
+const PT_DYNAMIC: u32 = 2;
 const PT_INTERP: u32 = 3;
 const PT_NOTE: u32 = 4;
 /// Note type of the 32-bit PVH entry point (Xen `public/elfnote.h`, XEN_ELFNOTE_PHYS32_ENTRY).
@@ -76,6 +77,11 @@ impl<'a> Elf<'a> {
     /// Whether the program needs a loader, and so the host's libraries.
     pub(crate) fn is_dynamic(self) -> Result<bool, ElfError> {
         Ok(self.segments()?.iter().any(|s| s.kind == PT_INTERP))
+    }
+
+    /// Whether it says what it is linked with: a program that isn't static, a library, a module.
+    pub(crate) fn is_linked(self) -> Result<bool, ElfError> {
+        Ok(self.segments()?.iter().any(|s| s.kind == PT_DYNAMIC))
     }
 
     /// Whether it is a kernel that QEMU can enter directly (PVH).

@@ -273,7 +273,8 @@ pub(crate) struct NodeDevices<'a> {
     pub(crate) qmp: RawFd,
     pub(crate) nics: &'a [Card],
     pub(crate) vhost: bool,
-    pub(crate) disk: Option<(RawFd, VmDiskOptions)>,
+    /// Its own disk, or those that it makes one of.
+    pub(crate) disk: Option<(&'a [RawFd], VmDiskOptions)>,
     /// A file as large as the guest's memory, which holds it.
     pub(crate) memory: Option<RawFd>,
 }
@@ -395,28 +396,37 @@ fn node_devices(out: &mut Arguments, node: &NodeDevices<'_>) {
         out.pair("-netdev", format!("tap,id=net{index},fd={tap},vhost={vhost}"))
             .pair("-device", model.options(&format!("netdev=net{index}"), *mac, "disable-legacy=on"));
     }
-    if let Some((file, options)) = node.disk {
-        own_disk(out, file, options);
+    if let Some((files, options)) = node.disk {
+        own_disks(out, files, options);
     }
 }
 
-/// A guest's own disk. Its file may have no name any more, so it is named by its descriptor.
-fn own_disk(out: &mut Arguments, file: RawFd, options: VmDiskOptions) {
+/// A guest's own disks, on one controller. Their files may have no names any more, so they are named by their descriptors.
+fn own_disks(out: &mut Arguments, files: &[RawFd], options: VmDiskOptions) {
     let VmDiskOptions { bus, format, cache, aio } = options;
-    out.pair(
-        "-drive",
-        format!("if=none,id=disk,file.filename=/proc/self/fd/{file},file.locking=off,format={format},cache={cache},file.aio={aio}"),
-    );
     match bus {
-        VmDiskBus::Virtio => out.pair("-device", "virtio-blk-pci,drive=disk,disable-legacy=on"),
-        VmDiskBus::Scsi => out
-            .pair("-device", "virtio-scsi-pci,id=scsi,disable-legacy=on")
-            .pair("-device", "scsi-hd,bus=scsi.0,drive=disk"),
-        VmDiskBus::Nvme => out.pair("-device", "nvme,drive=disk,serial=vtax"),
-        VmDiskBus::Ide => {
-            out.pair("-device", "ich9-ahci,id=ahci").pair("-device", "ide-hd,bus=ahci.0,drive=disk")
+        VmDiskBus::Scsi => {
+            out.pair("-device", "virtio-scsi-pci,id=scsi,disable-legacy=on");
         }
-    };
+        VmDiskBus::Ide => {
+            out.pair("-device", "ich9-ahci,id=ahci");
+        }
+        VmDiskBus::Virtio | VmDiskBus::Nvme => {}
+    }
+    for (number, file) in files.iter().enumerate() {
+        let id = format!("disk{number}");
+        out.pair(
+            "-drive",
+            format!("if=none,id={id},file.filename=/proc/self/fd/{file},file.locking=off,format={format},cache={cache},file.aio={aio}"),
+        );
+        let device = match bus {
+            VmDiskBus::Virtio => format!("virtio-blk-pci,drive={id},disable-legacy=on"),
+            VmDiskBus::Scsi => format!("scsi-hd,bus=scsi.0,drive={id}"),
+            VmDiskBus::Nvme => format!("nvme,drive={id},serial=vtax{number}"),
+            VmDiskBus::Ide => format!("ide-hd,bus=ahci.{number},drive={id}"),
+        };
+        out.pair("-device", device);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -580,21 +590,41 @@ PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
     }
 
     #[test]
-    fn a_disk_is_named_by_its_descriptor_on_the_bus_asked_for() {
-        for (bus, devices) in [
-            (VmDiskBus::Virtio, "-device virtio-blk-pci,drive=disk,disable-legacy=on"),
+    fn disks_are_named_by_their_descriptors_on_the_bus_asked_for() {
+        let drive = |number: u32, file: u32| {
+            format!(
+                "-drive if=none,id=disk{number},file.filename=/proc/self/fd/{file},file.locking=off,format=raw,cache=none,\
+                 file.aio=native"
+            )
+        };
+        for (bus, controller, devices) in [
+            (
+                VmDiskBus::Virtio,
+                "",
+                [
+                    "virtio-blk-pci,drive=disk0,disable-legacy=on",
+                    "virtio-blk-pci,drive=disk1,disable-legacy=on",
+                ],
+            ),
             (
                 VmDiskBus::Scsi,
-                "-device virtio-scsi-pci,id=scsi,disable-legacy=on -device scsi-hd,bus=scsi.0,drive=disk",
+                "-device virtio-scsi-pci,id=scsi,disable-legacy=on ",
+                ["scsi-hd,bus=scsi.0,drive=disk0", "scsi-hd,bus=scsi.0,drive=disk1"],
             ),
-            (VmDiskBus::Nvme, "-device nvme,drive=disk,serial=vtax"),
-            (VmDiskBus::Ide, "-device ich9-ahci,id=ahci -device ide-hd,bus=ahci.0,drive=disk"),
+            (VmDiskBus::Nvme, "", ["nvme,drive=disk0,serial=vtax0", "nvme,drive=disk1,serial=vtax1"]),
+            (
+                VmDiskBus::Ide,
+                "-device ich9-ahci,id=ahci ",
+                ["ide-hd,bus=ahci.0,drive=disk0", "ide-hd,bus=ahci.1,drive=disk1"],
+            ),
         ] {
             let mut out = Arguments::default();
-            own_disk(&mut out, 9, VmDiskOptions { bus, format: "raw", cache: "none", aio: "native" });
+            own_disks(&mut out, &[9, 12], VmDiskOptions { bus, format: "raw", cache: "none", aio: "native" });
             let words: Vec<_> = out.0.into_iter().map(|word| word.into_string().unwrap()).collect();
-            let drive = "-drive if=none,id=disk,file.filename=/proc/self/fd/9,file.locking=off,format=raw,cache=none,file.aio=native";
-            assert_eq!(words.join(" "), format!("{drive} {devices}"));
+            let [first, second] = devices;
+            let expected =
+                format!("{controller}{} -device {first} {} -device {second}", drive(0, 9), drive(1, 12));
+            assert_eq!(words.join(" "), expected);
         }
     }
 

@@ -15,7 +15,7 @@ use vtax_sys::sync::{lock, wait_timeout_while};
 use vtax_units::{Bytes, CpuSet};
 
 use crate::accel;
-use crate::contract::DISK_KEY;
+use crate::contract::{DISK_KEY, RAID5_KEY};
 use crate::error::{Evidence, Result, VmError};
 use crate::guest::Guest;
 use crate::process::{CpuMeter, Process, Seen};
@@ -70,10 +70,12 @@ pub struct VmConfig {
 /// A guest's own disk. The guest makes a file system on it and mounts it at [`crate::contract::DISK_PLACE`].
 #[derive(Debug)]
 pub struct VmDisk {
-    /// Its file, open for reading and writing.
-    pub file: OwnedFd,
-    /// How it is attached.
+    /// Its file, open for reading and writing; several are the members of a RAID-5.
+    pub files: Vec<OwnedFd>,
+    /// How each is attached.
     pub options: VmDiskOptions,
+    /// The members that the RAID-5 is to have, where it is one.
+    pub raid5: Option<u32>,
 }
 
 /// What a thread of QEMU does.
@@ -180,10 +182,15 @@ impl Vm {
         let cards: Vec<_> = nics.iter().map(card).collect();
         let off = accel::mitigations_off(guest.accelerator());
         let mut command_line = qemu::node_command_line(&name, off);
-        if disk.is_some() {
+        if let Some(disk) = &disk {
             command_line += &format!(" {DISK_KEY}=ext4");
+            if let Some(members) = disk.raid5 {
+                command_line += &format!(" {RAID5_KEY}={members}/{}", disk.files.len());
+            }
         }
-        let own_disk = disk.as_ref().map(|disk| (disk.file.as_raw_fd(), disk.options));
+        let files = disk.iter().flat_map(|disk| &disk.files);
+        let files: Vec<_> = files.map(AsRawFd::as_raw_fd).collect();
+        let own_disk = disk.as_ref().map(|disk| (&files[..], disk.options));
         let own_memory = memory_file.as_ref().map(AsRawFd::as_raw_fd);
         let shown_name = name.clone();
         let arguments = |sockets: Sockets| {
@@ -210,7 +217,8 @@ impl Vm {
             })
         };
         let descriptors = std::iter::once(initrd).chain(nics.into_iter().map(|nic| nic.tap));
-        let descriptors = descriptors.chain(disk.map(|disk| disk.file)).chain(memory_file).collect();
+        let files = disk.into_iter().flat_map(|disk| disk.files);
+        let descriptors = descriptors.chain(files).chain(memory_file).collect();
         let inherit =
             Inherit { descriptors, cpus: cpus.iter().collect(), control_groups, ..Inherit::default() };
         let handler = Box::new(|_| {});

@@ -3,6 +3,8 @@
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -59,6 +61,14 @@ fn desktop() -> Option<[Server; 2]> {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        // An X server removes what it has in /tmp.
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        for _ in 0..500 {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -17,7 +17,8 @@ struct Case {
     /// Kills during set-up, load and tear-down; the issue is rare races, so there are many.
     kills: usize,
     cells: usize,
-    /// Trials of each cell: as many as keep a run busy while it is killed.
+    /// Trials of each cell. Where all were made between two kills, another run begins: the last is resumed to its end, and should
+    /// not take long.
     repeat: usize,
     /// Longest time a run is let go on before it is killed.
     longest_ms: u64,
@@ -26,7 +27,7 @@ struct Case {
 }
 
 /// A guest's trial takes some 4 s.
-const ONE: Case = Case { plan: PLAN, kills: 50, cells: 3, repeat: 14, longest_ms: 4500, ends: true };
+const ONE: Case = Case { plan: PLAN, kills: 50, cells: 3, repeat: 6, longest_ms: 4500, ends: true };
 /// Guests boot at the same time, on CPUs that may be few: most kills meet them before they are up.
 const SEVERAL: Case = Case { plan: SYSTEMS, kills: 6, cells: 1, repeat: 1, longest_ms: 9000, ends: false };
 
@@ -134,52 +135,74 @@ fn kill_at_any_moment(case: &Case, moments: &mut Moments) {
     let directory = tempfile::tempdir().expect("a directory");
     let (plan, run) = (directory.path().join("plan.yaml"), directory.path().join("run"));
     std::fs::write(&plan, format!("{}repeat: {}\n", case.plan, case.repeat)).expect("the plan is written");
-    let (plan, run_text) = (plan.to_str().expect("UTF-8"), run.to_str().expect("UTF-8"));
     let before = Snapshot::take();
-    let mut kept = 0;
-    for number in 0..case.kills {
-        let arguments: Vec<&str> = if run.join("journal.jsonl").exists() {
-            vec!["run", "--resume", run_text]
-        } else {
-            vec!["run", plan, "--out", run_text]
-        };
-        let mut front = vtax(&arguments);
+    let (mut number, mut kept, mut ever) = (0, 0, 0);
+    while number < case.kills {
+        if is_complete(&run) {
+            expect_completed(case, &plan, &run);
+            std::fs::remove_dir_all(&run).expect("it can be removed");
+            kept = 0;
+        }
+        let mut front = vtax(&arguments(&plan, &run));
         let after = Duration::from_millis(moments.next(case.longest_ms));
         std::thread::sleep(after);
-        // Mostly the process a user would kill; now and then the one behind it, or both at once.
-        match number % 5 {
-            3 => controller_of(front.id()).into_iter().for_each(kill),
-            4 => [controller_of(front.id()), Some(front.id())].into_iter().flatten().for_each(kill),
-            _ => kill(front.id()),
+        if front.try_wait().expect("it is a child").is_none() {
+            strike(number, front.id());
+            number += 1;
+        } else {
+            assert!(is_complete(&run), "a run that nobody killed ended before its end");
         }
         front.wait().expect("it ended");
         expect_nothing_left(&before, number, after);
         let finished = finished_trials(&run);
         assert!(finished >= kept, "kill {number} lost a trial: {finished} of {kept} are left");
-        kept = finished;
+        (kept, ever) = (finished, ever.max(finished));
         // A kill before the first line of the journal leaves no run to resume, and nothing to lose.
         if !run.join("journal.jsonl").exists() {
             let _ = std::fs::remove_dir_all(&run);
         }
     }
-    assert!(kept > 0 || !case.ends, "no trial was ever finished between two kills");
-    expect_completed(&run, run_text, case.cells * case.repeat);
+    assert!(ever > 0 || !case.ends, "no trial was ever finished between two kills");
+    expect_completed(case, &plan, &run);
     expect_nothing_left(&before, case.kills, Duration::ZERO);
+}
+
+/// Begins the run, or goes on with it where there is one.
+fn arguments<'a>(plan: &'a Path, run: &'a Path) -> Vec<&'a str> {
+    let [plan, out] = [plan, run].map(|path| path.to_str().expect("UTF-8"));
+    if run.join("journal.jsonl").exists() {
+        vec!["run", "--resume", out]
+    } else {
+        vec!["run", plan, "--out", out]
+    }
+}
+
+/// Mostly the process a user would kill; now and then the one behind it, or both at once.
+fn strike(number: usize, front: u32) {
+    match number % 5 {
+        3 => controller_of(front).into_iter().for_each(kill),
+        4 => [controller_of(front), Some(front)].into_iter().flatten().for_each(kill),
+        _ => kill(front),
+    }
+}
+
+fn is_complete(run: &Path) -> bool {
+    let journal = std::fs::read_to_string(run.join("journal.jsonl")).unwrap_or_default();
+    journal.contains("\"event\":\"completed\"")
 }
 
 /// Resumes the run to its end. On a machine that is busy with something else no trial of 300 ms may count; the exit
 /// code then says so, and the run is complete all the same.
-fn expect_completed(run: &Path, run_text: &str, least: usize) {
-    let last = Command::new(env!("CARGO_BIN_EXE_vtax")).args(["run", "--resume", run_text]).output();
+fn expect_completed(case: &Case, plan: &Path, run: &Path) {
+    let last = Command::new(env!("CARGO_BIN_EXE_vtax")).args(arguments(plan, run)).output();
     let last = last.expect("vtax starts");
     let said = String::from_utf8_lossy(&last.stderr);
-    let journal = std::fs::read_to_string(run.join("journal.jsonl")).expect("a journal");
-    assert!(journal.contains("\"event\":\"completed\""), "{}: {said}", last.status);
+    assert!(is_complete(run), "{}: {said}", last.status);
     let trials = vtax_store::RunDir::open(run).and_then(|run| run.trials()).expect("a run that can be read");
     let found = trials.iter().any(|trial| trial.validity == vtax_store::record::Validity::Valid);
     assert_eq!(last.status.code(), Some(if found { 0 } else { 3 }), "{said}");
     assert!(run.join("report.html").exists());
-    assert!(trials.len() >= least, "{} trials: {said}", trials.len());
+    assert!(trials.len() >= case.cells * case.repeat, "{} trials: {said}", trials.len());
 }
 
 fn expect_nothing_left(before: &Snapshot, number: usize, after: Duration) {

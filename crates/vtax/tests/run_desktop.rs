@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use vtax_sys::require::{Need, need};
-use vtax_testkit::runs::trials;
+use vtax_testkit::runs::each_once;
 
 const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
 
@@ -16,7 +16,7 @@ environments: native
 services: tigervnc
 workload:
   desktop: {actions: mix, rate: 5/s, timeout: 10s}
-measure: [{latency: {load: 10/s, duration: 2s, warmup: 1s}}]
+measure: [{latency: {load: 10/s, duration: 1s, warmup: 500ms}}]
 repeat: {min: 1, max: 1, budget: 40s}
 ";
 
@@ -27,10 +27,10 @@ fn alone() -> MutexGuard<'static, ()> {
     MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs the plan with changes; what came of each trial, by its cell.
-fn run(changes: &[&str]) -> Vec<(String, Value)> {
+/// Runs the plan with changes that make so many cells; what came of each trial, by its cell.
+fn run(changes: &[&str], cells: usize) -> Vec<(String, Value)> {
     let directory = tempfile::tempdir().expect("a directory");
-    let trials = trials(VTAX, directory.path(), PLAN, changes).into_iter();
+    let trials = each_once(VTAX, directory.path(), PLAN, changes, cells).into_iter();
     trials.map(|trial| (trial["cell"].as_str().expect("a name").to_owned(), trial)).collect()
 }
 
@@ -55,7 +55,7 @@ fn every_server_of_desktops_serves_two_users() {
     let _alone = alone();
     let tigervnc = "{tigervnc: {security: [none, password, x509, x509-password]}}";
     let x11vnc = "{x11vnc: {security: [none, password], width: 640, height: 480}}";
-    let trials = run(&[&format!("services=[{tigervnc}, {x11vnc}]")]);
+    let trials = run(&[&format!("services=[{tigervnc}, {x11vnc}]")], 6);
     let mut cells: Vec<&str> = trials.iter().map(|(cell, _)| cell.as_str()).collect();
     cells.sort_unstable();
     cells.dedup();
@@ -70,7 +70,7 @@ fn both_are_served_through_a_tunnel_and_in_a_container() {
     }
     let _alone = alone();
     let services = "services=[{tigervnc: {tunnel: true}}, {x11vnc: {tunnel: true, security: password}}]";
-    let trials = run(&[services, "environments=[native, container]"]);
+    let trials = run(&[services, "environments=[native, container]"], 4);
     assert!(trials.iter().any(|(cell, _)| cell.starts_with("container")), "{trials:?}");
     trials.iter().for_each(check);
 }
@@ -82,9 +82,8 @@ fn desktops_live_in_a_virtual_machine() {
     }
     let _alone = alone();
     // Under emulation a picture of the desktop takes seconds.
-    let slow = ["workload.desktop.rate=1/s", "measure=[{latency: {load: 2/s, duration: 10s, warmup: 5s}}]"];
+    let slow = ["workload.desktop.rate=1/s", "measure=[{latency: {load: 2/s, duration: 7s, warmup: 4s}}]"];
     let services = "services=[{tigervnc: {width: 640, height: 480}}, {x11vnc: {width: 640, height: 480}}]";
-    let trials =
-        run(&[&slow[..], &[services, "environments=[vm]", "baseline=vm", "repeat.budget=60s"]].concat());
+    let trials = run(&[&slow[..], &[services, "environments=[vm]", "baseline=vm"]].concat(), 2);
     trials.iter().for_each(check);
 }

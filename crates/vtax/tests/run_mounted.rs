@@ -4,7 +4,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use vtax_sys::require::{Need, need};
-use vtax_testkit::runs::trials;
+use vtax_testkit::runs::each_once;
+use vtax_units::Nanos;
 
 const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
 
@@ -24,7 +25,7 @@ workload:
     depth: 2
 measure: [{storage: {duration: 500ms}}]
 repeat: {min: 1, max: 1, budget: 90s}
-budget: {sut_memory: 256MiB}
+budget: {sut_memory: 448MiB}
 ";
 
 /// Bytes of both processes' files.
@@ -37,10 +38,14 @@ fn alone() -> MutexGuard<'static, ()> {
     MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs the plan with changes; what came of each trial, by its cell.
-fn run(changes: &[&str]) -> Vec<(String, Value)> {
+/// Runs the plan with changes that make so many cells; what came of each trial, by its cell.
+fn run(changes: &[&str], cells: usize) -> Vec<(String, Value)> {
+    run_plan(PLAN, changes, cells)
+}
+
+fn run_plan(plan: &str, changes: &[&str], cells: usize) -> Vec<(String, Value)> {
     let directory = tempfile::tempdir().expect("a directory");
-    let trials = trials(VTAX, directory.path(), PLAN, changes).into_iter();
+    let trials = each_once(VTAX, directory.path(), plan, changes, cells).into_iter();
     trials.map(|trial| (trial["cell"].as_str().expect("a name").to_owned(), trial)).collect()
 }
 
@@ -83,7 +88,7 @@ fn what_servers_in_user_space_have_is_mounted_and_every_read_verified() {
         return;
     }
     let _alone = alone();
-    let trials = run(&[]);
+    let trials = run(&[], 3);
     check(trial(&trials, "native.bridge.ganesha"), "NFS 4.1, mounted");
     check(trial(&trials, "native.bridge.samba"), "SMB 3.1.1, mounted");
     // Number 0 is tgt's own controller, and no disk.
@@ -96,7 +101,7 @@ fn a_cold_cache_is_cold_on_both_ends_and_the_server_answers() {
         return;
     }
     let _alone = alone();
-    let trials = run(&["services=[{ganesha: {backend: disk}}]", "workload.storage.cache=cold"]);
+    let trials = run(&["services=[{ganesha: {backend: disk}}]", "workload.storage.cache=cold"], 1);
     let trial = trial(&trials, "native.bridge.ganesha");
     let read = looked_at(trial, "re-read", "NFS 4.1, mounted");
     assert!(counted(read, "bytes read from the server") >= BYTES, "{read}");
@@ -116,8 +121,65 @@ fn the_kernels_own_servers_serve_in_a_guest_and_hide_what_is_hidden() {
     let lio = "{lio: {size: 48MiB, luns: 3, visible: 2, chap: mutual}}";
     let services = format!("services=[nfsd, {lio}]");
     // A guest's first files lie in its memory, and this build's agent is large.
-    let trials = run(&[&services, "environments=[vm]", "baseline=vm", "budget.sut_memory=512MiB"]);
+    let trials = run(&[&services, "environments=[vm]", "baseline=vm", "budget.sut_memory=512MiB"], 2);
     check(trial(&trials, "vm.bridge.nfsd"), "NFS 4.1, mounted");
     // A hidden unit isn't seen.
     check(trial(&trials, "vm.bridge.lio"), "ext4 on iSCSI, mounted (units seen: 1 2)");
+}
+
+#[test]
+fn a_raid_without_one_of_its_disks_has_all_that_was_written() {
+    if !need(&[Need::Root, Need::Vm]) {
+        return;
+    }
+    let _alone = alone();
+    let environment = "environments=[{vm: {disk: {size: 96MiB, raid5: {degraded: true}}}}]";
+    let trials = run(&["services=[disk]", environment, "baseline=vm", "workload.storage.cache=cold"], 1);
+    let trial = trial(&trials, "vm.bridge.disk");
+    for name in ["read", "re-read"] {
+        let read = looked_at(trial, name, "");
+        assert_eq!(read["result"]["result"]["verified"]["records"], BYTES / (64 << 10), "{read}");
+        assert_eq!(read["result"]["result"]["io"]["device"]["name"], "md0", "{read}");
+    }
+}
+
+/// Small disks: the kernel rebuilds at 1 MB/s at least, and not much faster beside a load.
+const REBUILT: &str = "\
+vtax: 1
+name: rebuilt
+baseline: vm
+environments: {vm: {disk: {size: 48MiB, raid5: {members: 6}}}}
+services: {tgt: {size: 16MiB, backend: disk}}
+workload: {storage: {operations: mix-30, size: 8MiB, depth: 16}}
+measure: {failover: {load: 40/s, warmup: 500ms, duration: 25s}}
+faults: [{at: 1s, fail: disk}, {at: 3s, replace: disk}]
+repeat: {min: 1, max: 1, budget: 3m}
+budget: {sut_memory: 448MiB}
+";
+
+#[test]
+fn a_disk_that_fails_and_is_replaced_under_load_loses_nothing() {
+    if !need(&[Need::Root, Need::Vm]) {
+        return;
+    }
+    let _alone = alone();
+    let trials = run_plan(REBUILT, &[], 1);
+    let outcome = &trial(&trials, "vm.bridge.tgt")["observations"][0]["result"];
+    let faults = outcome["faults"].as_array().unwrap_or_else(|| panic!("no faults: {outcome}"));
+    let [failed, replaced] = &faults[..] else { panic!("two faults: {outcome}") };
+    for fault in [failed, replaced] {
+        assert!(fault["injected"].is_string() && fault["discounted"].is_null(), "{fault}");
+        assert!(fault["seen"]["first_answer"].is_string(), "somebody answered afterwards: {fault}");
+    }
+    assert!(failed["rebuild"].is_null(), "{failed}");
+    // All of a member is made anew, which takes some time, and is over before the load is.
+    let took = replaced["rebuild"].as_str().unwrap_or_else(|| panic!("not whole again: {replaced}"));
+    let took = took.parse::<Nanos>().expect("a time");
+    assert!((Nanos::from_millis(10)..Nanos::from_secs(22)).contains(&took), "{took}");
+    let back = &outcome["load"]["read_back"];
+    assert_eq!(back["verified"]["records"], (8 << 20) / 4096, "{back}");
+    for wrong in ["lost", "stale", "torn", "misplaced", "corrupt"] {
+        assert_eq!(back["verified"][wrong], 0, "{wrong}: {back}");
+    }
+    assert_eq!(back["unread"], 0, "{back}");
 }

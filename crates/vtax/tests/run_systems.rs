@@ -129,6 +129,34 @@ fn a_neighbour_is_loaded_beside_what_is_measured() {
 }
 
 #[test]
+fn a_server_of_storage_has_a_neighbour_during_each_of_its_tests() {
+    if !need(&[Need::Root]) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let changes = [
+        "environments=native",
+        "baseline=native",
+        "paths=[{gigabit: {rate: 100mbit, wires: own}}]",
+        "services=[{tgt: {size: 4MiB}}]",
+        "workload={storage: {operations: [write, read], size: 1MiB, record: 64KiB}}",
+        "measure=[{storage: {duration: 300ms}}]",
+        "systems={name: busy, beside: {service: http, workload: {http: {target: /bytes/100000}}, load: closed}}",
+    ];
+    for trial in vtax_testkit::runs::trials(VTAX, directory.path(), PLAN, &changes) {
+        let tests = trial["observations"].as_array().expect("a list");
+        let names: Vec<&str> = tests.iter().filter_map(|test| test["name"].as_str()).collect();
+        assert_eq!(names, ["write", "read"], "{trial}");
+        for test in tests {
+            let beside = test["facts"]["beside.sut-2"].as_str().unwrap_or_else(|| panic!("{test}"));
+            assert!(beside.contains(" answers/s, 0 failed"), "{beside}");
+            assert!(test["result"]["result"]["beside"].is_null(), "{test}");
+        }
+        assert_eq!(tests[1]["result"]["result"]["verified"]["records"], 16, "{trial}");
+    }
+}
+
+#[test]
 fn more_systems_than_memory_are_refused_before_anything_is_started() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("plan.yaml");

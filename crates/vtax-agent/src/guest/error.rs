@@ -34,6 +34,9 @@ pub(crate) enum GuestError {
     /// No file system could be made on the guest's disk.
     #[error("make a file system on {disk}: {reason}")]
     FileSystem { disk: String, reason: String },
+    /// No array could be made of the guest's disks.
+    #[error("make a RAID-5 of the disks: {reason}")]
+    Raid { reason: String },
     /// The agent's port did not appear.
     #[error("no virtio-serial port `{name}` within {} s", waited.as_secs())]
     NoPort { name: &'static str, waited: Duration },

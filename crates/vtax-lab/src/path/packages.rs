@@ -33,11 +33,14 @@ pub fn packages() -> Vec<PathPackage> {
     ]
 }
 
-/// The packages of routed labs.
+/// The packages of routed labs, and what is asked for first in one that stands.
 #[must_use]
 pub fn lab_packages() -> Vec<PathPackage> {
-    // Its daemons are in no directory of programs; its tool is.
-    vec![PathPackage { name: vtax_router::PACKAGE, program: "vtysh", unit: Some("frr.service") }]
+    vec![
+        // Its daemons are in no directory of programs; its tool is.
+        PathPackage { name: vtax_router::PACKAGE, program: "vtysh", unit: Some("frr.service") },
+        PathPackage { name: "iputils-ping", program: "ping", unit: None },
+    ]
 }
 
 /// What paths can be built of here, for `vtax doctor`.

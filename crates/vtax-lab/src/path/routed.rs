@@ -179,11 +179,11 @@ fn holder(
         let count = topology.routers.len() as u64;
         let memory = Bytes::from_mib(GUEST_MEMORY + ROUTER_MEMORY * count);
         let vcpus = u32::try_from(cpus.len()).unwrap_or(1).max(1);
-        let spec = NodeSpec { name, cpus, memory: Some(memory), disk: None };
+        let spec = NodeSpec { cpus, memory: Some(memory), ..NodeSpec::new(name) };
         let ports = vec![fabric.vm_port(near, properties)?.0, fabric.vm_port(far, properties.unlimited())?.0];
         site.lab.add_vm_node(&spec, vcpus, ports)?
     } else {
-        let spec = NodeSpec { name, cpus, memory: None, disk: None };
+        let spec = NodeSpec { cpus, ..NodeSpec::new(name) };
         let mut node = site.lab.add_native_node(&spec)?;
         fabric.plug(&mut node, near, properties)?;
         fabric.plug(&mut node, far, properties.unlimited())?;

@@ -6,7 +6,7 @@ use vtax_sys::sched;
 use vtax_units::Nanos;
 
 use super::recorder::Window;
-use super::worker::Finding;
+use super::timetable::Finding;
 use crate::limit::{Evidence, FLOOR_IN_LATENCY, judge};
 use crate::{ConnectionCounts, Counts, GeneratorUse, Interval, LatencyHistogram, LoadError, LoadResult};
 

@@ -7,6 +7,7 @@ mod queue;
 mod recorder;
 mod slots;
 mod spec;
+mod timetable;
 mod worker;
 
 pub(crate) use dialogue::{Answer, Dialogue, Taken};
@@ -15,7 +16,8 @@ pub(crate) use merge::{Course, merge};
 pub(crate) use recorder::{Outcome, Recorder, Window};
 pub(crate) use spec::DRAIN_MAX;
 pub use spec::{ConnectionPool, Model, RequestStep, Segment};
-pub(crate) use worker::{Finding, outcome_of};
+pub(crate) use timetable::{Finding, Timetable, time_since};
+pub(crate) use worker::outcome_of;
 
 #[cfg(test)]
 mod tests;

@@ -35,6 +35,10 @@ pub enum FaultKind {
     Restore(FaultTarget),
     /// The guest moves to another host while it runs.
     Failover(FaultTarget),
+    /// It fails, and what it is a part of goes on without it.
+    Fail(FaultTarget),
+    /// A new one takes the place of what has failed. That has to be filled, beside the load.
+    Replace(FaultTarget),
     /// Something is done to the routers of a path of kind `routed`.
     Topology(TopologyFault),
 }
@@ -120,6 +124,8 @@ pub enum FaultTarget {
     Path,
     /// A planned move.
     Planned,
+    /// One disk of the RAID that the guest's own disk is.
+    Disk,
 }
 
 impl FaultTarget {
@@ -134,6 +140,7 @@ impl FaultTarget {
             Self::Sut => "sut",
             Self::Path => "path",
             Self::Planned => "planned",
+            Self::Disk => "disk",
         }
     }
 }
@@ -158,6 +165,8 @@ impl FaultKind {
             Self::Cut(target) => ("cut", target),
             Self::Restore(target) => ("restore", target),
             Self::Failover(target) => ("failover", target),
+            Self::Fail(target) => ("fail", target),
+            Self::Replace(target) => ("replace", target),
             // Of what its name says more than a word could, the path is what it happens to.
             Self::Topology(_) => ("topology", FaultTarget::Path),
         }
@@ -169,7 +178,12 @@ impl FaultKind {
         match self {
             Self::Restore(_) => true,
             Self::Topology(fault) => fault.mends(),
-            Self::Kill(_) | Self::Hang(_) | Self::Cut(_) | Self::Failover(_) => false,
+            Self::Kill(_)
+            | Self::Hang(_)
+            | Self::Cut(_)
+            | Self::Failover(_)
+            | Self::Fail(_)
+            | Self::Replace(_) => false,
         }
     }
 
@@ -196,6 +210,10 @@ impl FaultKind {
         let protected = mode != FtMode::None;
         match self.parts().1 {
             FaultTarget::Sut | FaultTarget::Path => None,
+            FaultTarget::Disk => {
+                let whole = environment.raid5().is_some_and(|raid| !raid.degraded);
+                (!whole || protected).then_some("its disk is no whole RAID-5 (`disk: {raid5: {}}`)")
+            }
             FaultTarget::PrimaryHost | FaultTarget::Hosts | FaultTarget::Planned if !protected => {
                 Some("only protected virtual machines run on hosts of their own")
             }

@@ -130,7 +130,7 @@ impl PathKind {
     pub const fn joins_several(&self) -> bool {
         match self {
             Self::Bridge | Self::Ovs(_) | Self::Sdn(_) | Self::Bridged(_) | Self::VmVm(_) => true,
-            Self::Direct | Self::Mininet(_) | Self::Nic(_) => false,
+            Self::Direct | Self::Mininet(_) | Self::Nic(_) | Self::Routed(_) => false,
         }
     }
 

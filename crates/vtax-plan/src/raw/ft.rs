@@ -35,7 +35,7 @@ raw! {
     }
 
     /// Something that is broken, or mended, while the load of `failover` is held. It says when, and one of
-    /// `kill`, `hang`, `cut`, `restore` and `failover`.
+    /// `kill`, `hang`, `cut`, `restore`, `failover`, `fail` and `replace`.
     struct FaultRaw = "this fault" {
         /// When, from the start of the recorded load.
         required at: Nanos,
@@ -54,6 +54,10 @@ raw! {
         optional restore: RestoreRaw,
         /// Moves the guest to another host while it runs: `planned`.
         optional failover: PlannedRaw,
+        /// Takes it out of what it is a part of: `disk` (one of the RAID-5 that the virtual machine's disk is).
+        optional fail: DiskFaultRaw,
+        /// Puts a new one in its place, so that the RAID is rebuilt: `disk`.
+        optional replace: DiskFaultRaw,
         /// Pulls the cable of a link of a `routed` path, such as `pe1-p1`.
         optional cut_link: String,
         /// Has a link of a `routed` path lose packets in one direction, without a sign to its ends: its name, or a mapping.
@@ -157,6 +161,10 @@ words! {
         "ft-link": FtLink, "The link for checkpoints.";
         "path": Path, "The network between client and service.";
         "sut": Sut, "A system under test that hangs.";
+    }
+    /// What fails and is replaced.
+    DiskFaultRaw(FaultTarget) = "thing to fail or replace", "targets" {
+        "disk": Disk, "One disk of a RAID-5.";
     }
     /// How a guest moves.
     PlannedRaw(FaultTarget) = "kind of failover", "kinds" {

@@ -165,6 +165,7 @@ pub(super) fn failover(
     let mut faults =
         written.map_or_else(Vec::new, |faults| happenings(&faults.value, &name, duration, report));
     faults.sort_by_key(|fault| fault.at);
+    check_disks(&faults, written.map_or(span, |written| written.span), report);
     let kind = FailoverMeasure {
         load: raw.load.value.0,
         arrivals: raw.arrivals.value.0,
@@ -174,6 +175,27 @@ pub(super) fn failover(
         faults,
     };
     Measure { name, kind: MeasureKind::Failover(kind) }
+}
+
+/// Refuses disks that fail and are replaced in an order that can't be: a RAID-5 goes on without one of its disks, not without two.
+fn check_disks(faults: &[Fault], span: Span, report: &mut Report) {
+    let mut failed = false;
+    for fault in faults {
+        let why = match (fault.kind, failed) {
+            (FaultKind::Fail(_), true) => {
+                "a disk of the RAID has failed already, and it doesn't go on without two"
+            }
+            (FaultKind::Replace(_), false) => "no disk of the RAID has failed that could be replaced",
+            (FaultKind::Fail(_), false) | (FaultKind::Replace(_), true) => {
+                failed = !failed;
+                continue;
+            }
+            _ => continue,
+        };
+        let text = format!("`{}` at {} can't be: {why}", fault.kind.words(), fault.at);
+        report.error(span, text).help("let `fail: disk` and `replace: disk` follow each other");
+        return;
+    }
 }
 
 /// What happens when, repetitions written out.
@@ -295,6 +317,8 @@ fn kind_of(item: &Item<FaultRaw>, report: &mut Report) -> Option<FaultKind> {
         raw.cut.as_ref().map(|t| (FaultKind::Cut(t.value.0), t.span)),
         raw.restore.as_ref().map(|t| (FaultKind::Restore(t.value.0), t.span)),
         raw.failover.as_ref().map(|t| (FaultKind::Failover(t.value.0), t.span)),
+        raw.fail.as_ref().map(|t| (FaultKind::Fail(t.value.0), t.span)),
+        raw.replace.as_ref().map(|t| (FaultKind::Replace(t.value.0), t.span)),
     ];
     let of_topology =
         topology_faults(raw, report)?.into_iter().map(|(f, span)| (FaultKind::Topology(f), span));
@@ -302,7 +326,7 @@ fn kind_of(item: &Item<FaultRaw>, report: &mut Report) -> Option<FaultKind> {
     let Some((kind, _)) = given.next() else {
         report
             .error(item.span, "this fault does nothing")
-            .help("give it one of `kill`, `hang`, `cut`, `restore`, `failover`; of a `routed` path `cut_link`, `lossy_link`, `kill_router`, `stop_daemon`, `restore_link`, `restore_router`");
+            .help("give it one of `kill`, `hang`, `cut`, `restore`, `failover`; of a RAID `fail`, `replace`; of a `routed` path `cut_link`, `lossy_link`, `kill_router`, `stop_daemon`, `restore_link`, `restore_router`");
         return None;
     };
     if let Some((second, span)) = given.next() {
@@ -335,17 +359,15 @@ pub(super) fn check(plan: &PlanRaw, cells: &[Cell], measures: &[Measure], report
         if let Some(why) = told.and_then(misfit)
             && cells.iter().all(|cell| misfit(cell).is_some())
         {
-            report
-                .error(
-                    item.span,
-                    format!("`{}` can't happen in any environment of this plan: {why}", kind.words()),
-                )
-                .help(match kind {
-                    FaultKind::Topology(_) => {
-                        "`vtax lab graph PLAN` draws the topology with its links' and routers' names"
-                    }
-                    _ => "give a `vm` a `fault_tolerance`, such as `{mode: kemari}`; `kill: sut` fits any",
-                });
+            let help = match kind {
+                FaultKind::Topology(_) => {
+                    "`vtax lab graph PLAN` draws the topology with its links' and routers' names"
+                }
+                FaultKind::Fail(_) | FaultKind::Replace(_) => "give a `vm` a RAID: `disk: {raid5: {}}`",
+                _ => "give a `vm` a `fault_tolerance`, such as `{mode: kemari}`; `kill: sut` fits any",
+            };
+            let text = format!("`{}` can't happen in any environment of this plan: {why}", kind.words());
+            report.error(item.span, text).help(help);
         }
     }
 }

@@ -10,8 +10,8 @@ use super::{families, sut};
 use crate::decode::{Item, Many};
 use crate::diagnose::Report;
 use crate::model::{
-    Beside, BesideLoad, Cell, Environment, MOST_SYSTEMS, Protocol, Split, StartOrder, Systems, TrialKind,
-    equal_part,
+    Beside, BesideLoad, Cell, Environment, MOST_SYSTEMS, Protocol, ServiceKind, Split, StartOrder, Systems,
+    TrialKind, equal_part,
 };
 use crate::raw::{BesideRaw, PlanRaw, SystemsRaw};
 use crate::source::{Span, Spanned};
@@ -237,11 +237,18 @@ fn misfits(cell: &Cell, trials: TrialKind) -> Vec<(String, &'static str)> {
         ));
     }
     let protocol = cell.workload.model().protocol();
-    if !is_of_requests(protocol) || protocol == Protocol::Desktop {
-        let word = protocol.workloads()[0];
+    let word = protocol.workloads()[0];
+    if protocol == Protocol::Storage && cell.environment.count == 1 {
+        if matches!(cell.service.kind, ServiceKind::Disk(_)) {
+            misfits.push((
+                format!("without a server, the load of `{word}` is on the system itself, and nothing stands beside it"),
+                "use a server, such as `ganesha` or `tgt`, or leave `systems` out",
+            ));
+        }
+    } else if !is_of_requests(protocol) || protocol == Protocol::Desktop {
         misfits.push((
             format!("the workload `{word}` is measured on one system at a time"),
-            "several systems are measured with `http`, `redis` or `ftp`",
+            "several systems are measured with `http`, `redis` or `ftp`; `storage` may have others beside it",
         ));
     }
     if trials == TrialKind::Duet {

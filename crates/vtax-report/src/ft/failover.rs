@@ -63,6 +63,8 @@ pub(crate) struct Failover {
     pub(crate) takeover_ns: Option<f64>,
     pub(crate) rearm_ns: Option<f64>,
     pub(crate) silence_arming_ns: Option<f64>,
+    /// From the replacement of a disk until its RAID was whole.
+    pub(crate) rebuild_ns: Option<f64>,
     /// How old the restored state was: what happened in that time is forgotten.
     pub(crate) forgotten_ns: Option<f64>,
     pub(crate) counts: Counts,

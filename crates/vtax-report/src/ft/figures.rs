@@ -38,7 +38,7 @@ const fn count(
 }
 
 /// Every quantity, in the order of tables.
-pub(crate) const QUANTITIES: [Quantity; 15] = [
+pub(crate) const QUANTITIES: [Quantity; 16] = [
     time(
         "detection",
         "Failure noticed after",
@@ -104,6 +104,13 @@ pub(crate) const QUANTITIES: [Quantity; 15] = [
         "Forgotten",
         "How old the restored state was: what the service did in that time before the fault, it doesn't know any more.",
         |f| f.forgotten_ns,
+    ),
+    time(
+        "rebuild",
+        "Rebuild of the RAID took",
+        "From the moment at which a new disk took the place of the failed one until the RAID was whole again: as long as \
+         that lasts, the failure of a second disk would lose everything.",
+        |f| f.rebuild_ns,
     ),
     count("connections", "Connections open at the fault", "TCP connections that clients held.", |f| {
         f.counts.open.map(whole_number)

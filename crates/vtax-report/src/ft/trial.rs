@@ -22,6 +22,7 @@ pub(crate) const METRICS: &[Info] = &[
     lower("first_answer", "fault to first answer", "ns", 0),
     lower("requests_lost", "requests lost per fault", "", 0),
     lower("requests_delayed", "requests delayed per fault", "", 0),
+    lower("rebuild", "rebuild of the RAID", "ns", 0),
     lower("writes_wrong", "acknowledged writes lost or wrong", "", 0),
     lower("convergence_loss", "convergence of the routers' data plane, by loss", "ns", 0),
     lower("convergence_rate", "convergence of the routers' data plane, by rate", "ns", 0),
@@ -62,6 +63,8 @@ pub(crate) fn happened(kind: FaultKind) -> &'static str {
         FaultKind::Cut(_) => "its hosts were cut off",
         FaultKind::Restore(_) => "what was broken was mended",
         FaultKind::Failover(_) => "it was moved to another host on purpose",
+        FaultKind::Fail(_) => "one of its disks failed",
+        FaultKind::Replace(_) => "the disk that had failed was replaced",
         FaultKind::Topology(fault) => match fault {
             TopologyFault::CutLink(_) => "a link on the way to it was cut",
             TopologyFault::LossyLink(_) => "a link on the way to it lost packets silently",
@@ -159,6 +162,7 @@ pub(super) fn one(record: &TrialRecord, number: usize, f: &FaultRecord) -> Failo
             .filter(|r| r.how == Recovery::Restored)
             .and_then(|r| r.age)
             .map(|age| age.0 as f64),
+        rebuild_ns: f.rebuild.map(|took| took.0 as f64),
         counts: counts(f),
     }
 }
@@ -181,6 +185,7 @@ pub(crate) fn values(record: &TrialRecord) -> Vec<Value> {
         ("first_answer", "first_answer"),
         ("requests_lost", "failed"),
         ("requests_delayed", "delayed"),
+        ("rebuild", "rebuild"),
     ] {
         let of = QUANTITIES.iter().find(|q| q.name == name).map(|q| q.of);
         let found: Vec<f64> = survived.iter().filter_map(|f| of.and_then(|of| of(f))).collect();
@@ -241,6 +246,7 @@ mod tests {
             recovered: at(3).map(|at| Recovered { at, how: Recovery::Promoted, age: None, stopped: None }),
             lost: None,
             armed: at(4),
+            rebuild: None,
             seen: Some(Seen {
                 last_before: at(5),
                 first_answer: at(6),
@@ -306,6 +312,22 @@ mod tests {
         };
         assert_eq!((of(&moved, "silence"), of(&moved, "first_answer")), (Some(200.0), None));
         assert_eq!((of(&killed, "silence"), of(&killed, "first_answer")), (None, Some(500.0)));
+    }
+
+    #[test]
+    fn a_replaced_disk_is_told_by_its_rebuild() {
+        let moments = [Some(1), None, None, None, None, None, Some(2), None];
+        let of = |kind, rebuild| FaultRecord {
+            fault: Fault { at: Nanos(5), kind },
+            rebuild,
+            ..fault(&moments, [9, 0, 0, 0])
+        };
+        let failed = of(FaultKind::Fail(FaultTarget::Disk), None);
+        let replaced = of(FaultKind::Replace(FaultTarget::Disk), Some(Nanos(3_000_000_000)));
+        let quantity = QUANTITIES.iter().find(|q| q.name == "rebuild").unwrap();
+        let value = |f: &FaultRecord| (quantity.of)(&one(&trial(), 1, f));
+        assert_eq!((value(&failed), value(&replaced)), (None, Some(3e9)));
+        assert_eq!(one(&trial(), 1, &replaced).fault, "replace: disk");
     }
 
     proptest! {

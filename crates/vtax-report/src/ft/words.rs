@@ -34,6 +34,7 @@ pub(crate) fn sentence(series: &Series<'_>) -> String {
     });
     said.extend(figure(series, "first_answer").map(|f| waited(&f, "for the first answer")));
     said.extend(figure(series, "silence").map(|f| waited(&f, "between two answers")));
+    said.extend(figure(series, "rebuild").map(|f| rebuilt(&f)));
     if let Some(c) = series.connections() {
         said.push(match c.open - c.kept {
             0 => format!("All {} connections that were open were kept.", c.open),
@@ -49,6 +50,17 @@ pub(crate) fn sentence(series: &Series<'_>) -> String {
         });
     }
     said.join(" ")
+}
+
+/// How long a RAID was rebuilt.
+fn rebuilt(f: &Figure) -> String {
+    match f.unknown() {
+        true => format!(
+            "The RAID was rebuilt within {}.",
+            f.detail("ns").split(" seen").next().unwrap_or_default()
+        ),
+        false => format!("The RAID was typically rebuilt within {}.", f.text("ns")),
+    }
 }
 
 /// How long callers waited.

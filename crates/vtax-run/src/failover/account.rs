@@ -261,5 +261,6 @@ pub(super) fn left_out(fault: Fault) -> FaultRecord {
         lost: None,
         armed: None,
         seen: None,
+        rebuild: None,
     }
 }

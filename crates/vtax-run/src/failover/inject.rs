@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use vtax_agent::Client;
+use vtax_agent::{AgentError, Client};
 use vtax_lab::ft::{FtPair, PairEvent, PairEventKind, Side, Struck};
 use vtax_lab::{LabError, Node, PathSwitch};
 use vtax_plan::model::{Fault, FaultKind, FaultTarget, TopologyFault};
@@ -177,6 +177,8 @@ pub(crate) struct OnTopology {
 /// A testbed as something that can be broken.
 pub(crate) struct Breakable<'a> {
     sut: &'a Node,
+    /// The agent in it.
+    agent: &'a Client,
     path: PathSwitch,
     /// The agent of the node that holds the path's routers.
     routers: Option<&'a Client>,
@@ -187,8 +189,13 @@ pub(crate) struct Breakable<'a> {
 }
 
 impl<'a> Breakable<'a> {
-    pub(crate) fn new(sut: &'a Node, path: PathSwitch, routers: Option<&'a Client>) -> Self {
-        Self { sut, path, routers, done: Mutex::default(), unplugged: Mutex::default() }
+    pub(crate) fn new(
+        sut: &'a Node,
+        agent: &'a Client,
+        path: PathSwitch,
+        routers: Option<&'a Client>,
+    ) -> Self {
+        Self { sut, agent, path, routers, done: Mutex::default(), unplugged: Mutex::default() }
     }
 
     /// What was done to the path's routers, in order.
@@ -233,6 +240,12 @@ impl<'a> Breakable<'a> {
         Ok(hit)
     }
 
+    /// Has the agent do something to the RAID's disks.
+    fn disk(&self, change: fn(&Client) -> Result<(), AgentError>) -> Result<Hit, String> {
+        let at = unix_time();
+        change(self.agent).map(|()| Hit::elsewhere(at)).map_err(|e| chain(&e))
+    }
+
     fn hand_over(&self) -> Result<Hit, String> {
         let handed = self.pair()?.hand_over().map_err(words)?;
         Ok(Hit { host: Some(handed.from), at: handed.began })
@@ -273,6 +286,8 @@ impl Rig for Breakable<'_> {
                 self.restore(target).map(|()| Hit::elsewhere(at))
             }
             FaultKind::Failover(_) => self.hand_over(),
+            FaultKind::Fail(_) => self.disk(Client::fail_disk),
+            FaultKind::Replace(_) => self.disk(Client::replace_disk),
             FaultKind::Topology(fault) => self.on_topology(fault),
         }
     }

@@ -1,9 +1,9 @@
 //! A load that is held while things break, whichever family it is of.
 
-use vtax_agent::AgentError;
 use vtax_agent::message::ServiceId;
+use vtax_agent::{AgentError, Client};
 use vtax_load::sip::PhaseResult;
-use vtax_plan::model::FailoverMeasure;
+use vtax_plan::model::{FailoverMeasure, FaultKind};
 use vtax_store::failover::{FailoverLoad, FailoverOutcome, FaultRecord};
 use vtax_store::record::{Finding, InvalidReason, Validity};
 use vtax_sys::chain;
@@ -46,7 +46,7 @@ pub(crate) fn measure(
 ) -> Result<Measured, AgentError> {
     let offered = order.rate()?;
     let path = site.testbed.path_switch();
-    let rig = Breakable::new(&site.testbed.the_sut().node, path, site.routers);
+    let rig = Breakable::new(&site.testbed.the_sut().node, site.sut, path, site.routers);
     let (sut, testbed, provisioning) = (site.sut, &*site.testbed, site.provisioning);
     // The service in a guest that was booted again.
     let revive = || -> Result<(), String> {
@@ -78,7 +78,8 @@ pub(crate) fn measure(
         course: &held.course.sorted(),
         delayed_beyond: measure.delayed,
     };
-    let told = account.tell();
+    let mut told = account.tell();
+    note_rebuilds(&mut told.faults, measure.duration, site.sut);
     let validity = match held.validity {
         Validity::Valid => nothing_happened(&told.faults).unwrap_or(Validity::Valid),
         invalid => invalid,
@@ -97,6 +98,20 @@ pub(crate) fn measure(
     }));
     let measured = Measured::whole(site.started_unix_ms, outcome, validity);
     Ok(Measured { phases: held.phases, ..measured })
+}
+
+/// Notes how long rebuilds of a RAID took. One that wasn't over with the load has no figure: without a load it is faster.
+fn note_rebuilds(faults: &mut [FaultRecord], duration: Nanos, sut: &Client) {
+    let replaced =
+        |f: &&mut FaultRecord| matches!(f.fault.kind, FaultKind::Replace(_)) && f.injected.is_some();
+    let mut replaced = faults.iter_mut().filter(replaced).peekable();
+    if replaced.peek().is_none() {
+        return;
+    }
+    for (fault, took) in replaced.zip(sut.rebuilds().unwrap_or_default()) {
+        let began = fault.injected.unwrap_or_default();
+        fault.rebuild = took.filter(|took| began.0.saturating_add(took.0) <= duration.0);
+    }
 }
 
 /// A trial in which nothing could be broken tells nothing; why, of each fault.

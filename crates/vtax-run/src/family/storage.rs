@@ -13,7 +13,7 @@ use vtax_load::storage::iscsi::{ChapSecret, IscsiSpec};
 use vtax_load::storage::mounted::{MountSpec, Volume};
 use vtax_load::storage::nfs::NfsSpec;
 use vtax_load::storage::{LocalSpec, StorageResult, StorageSpec, StorageStep, TargetSpec};
-use vtax_load::{LoadSpec, Model, Progress, Segment, Step};
+use vtax_load::{LoadSpec, MemberAnswer, Model, Progress, Segment, Step};
 use vtax_plan::model::{
     ChapMode, FailoverMeasure, GaneshaOptions, MeasureKind, NfsVersion, NfsdOptions, SambaOptions,
     ServiceKind, StorageAccess, StorageCache, StorageMeasure, StorageOperation, StorageTest, StorageWorkload,
@@ -169,7 +169,9 @@ fn held_step(test: &StorageTest, measure: &FailoverMeasure, rate: Rate, seed: u6
 }
 
 /// What a load while things broke came to. That what was read is wrong is what such a measure is made to find: it costs no trial.
-fn held(result: StorageResult) -> Held {
+fn held(mut result: StorageResult) -> Held {
+    // What was there to disturb is no part of what was found.
+    result.beside.clear();
     let load = &result.load;
     Held {
         started_unix_ns: load.started_unix_ns,
@@ -296,7 +298,8 @@ impl Tests<'_> {
         let before = fetched(site);
         let client = client(site, on_sut);
         let mark = site.probes.mark(site.sut);
-        let result = run(self.loader(site), site.observer, step.clone())?;
+        let mut result = run(self.loader(site), site.observer, step.clone())?;
+        let beside = std::mem::take(&mut result.beside);
         let end = site.probes.mark(site.sut);
         let client = client.zip(self::client(site, on_sut));
         host.fetched = before.zip(fetched(site)).map(|(before, after)| after.saturating_sub(before));
@@ -318,7 +321,30 @@ impl Tests<'_> {
         let finding = StorageFinding { result, host, server, server_cache, client, steady_state: None };
         observation.facts.extend(finding.answered().map(|words| ("cache.answered".to_owned(), words)));
         observation.result = Some(Finding::Storage(Box::new(finding)));
+        note_beside(&mut observation, &beside);
         Ok(observation)
+    }
+}
+
+/// What the other systems answered meanwhile. Where one's load could not be produced, or nothing of it succeeded, the test was
+/// not disturbed as it was to be.
+fn note_beside(observation: &mut Observation, beside: &[MemberAnswer]) {
+    for MemberAnswer { member, result, .. } in beside {
+        let seconds = result.duration.as_secs_f64().max(f64::EPSILON);
+        let (counts, per_second) = (&result.counts, |count: u64| count as f64 / seconds);
+        let words = format!(
+            "{:.1} answers/s, {} failed, {:.0} bytes/s received, {:.0} bytes/s sent",
+            per_second(counts.ok),
+            counts.errors.total(),
+            per_second(counts.bytes_received),
+            per_second(counts.bytes_sent)
+        );
+        observation.facts.insert(format!("beside.{member}"), words);
+        let theirs = requests::validity(result);
+        if let (Validity::Valid, Validity::Invalid { reason, detail }) = (&observation.validity, &theirs) {
+            let detail = format!("{member}: {detail}");
+            observation.validity = Validity::Invalid { reason: *reason, detail };
+        }
     }
 }
 

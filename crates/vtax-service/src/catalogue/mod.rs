@@ -105,6 +105,12 @@ pub fn missing_to_mount(service: &Service) -> Option<Missing> {
     mounts::missing(&service.kind)
 }
 
+/// What a guest needs to make a RAID of its disks, and this host lacks; `None` where nothing is missing.
+#[must_use]
+pub fn missing_for_raid() -> Option<Missing> {
+    mounts::missing_for_raid()
+}
+
 /// What `service` is started from that this host has and nodes don't see, as they have a `/tmp` and a `/run` of their own.
 #[must_use]
 pub fn hidden(service: &Service) -> Vec<Hidden> {

@@ -1,4 +1,4 @@
-//! What a client needs to mount what a server has: the kernel does the rest.
+//! What guests run of the host's to mount what a server has, and to make a RAID: the kernel does the rest.
 
 use vtax_plan::model::ServiceKind;
 
@@ -6,6 +6,20 @@ use crate::packages::{Distribution, Missing, Package};
 
 const ISCSISTART: &[&str] = &["/usr/sbin/iscsistart", "/sbin/iscsistart"];
 const MKFS: &[&str] = &["/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4"];
+
+const MDADM: &[&str] = &["/usr/sbin/mdadm", "/sbin/mdadm"];
+
+/// What makes a RAID.
+fn raid() -> Package {
+    let of = match Distribution::of_this_host() {
+        Distribution::Debian => ("mdadm", "apt-get install mdadm"),
+        Distribution::Fedora => ("mdadm", "dnf install mdadm"),
+        Distribution::Suse => ("mdadm", "zypper install mdadm"),
+        Distribution::Arch => ("mdadm", "pacman -S mdadm"),
+        Distribution::Alpine => ("mdadm", "apk add mdadm"),
+    };
+    Package::of("RAID", MDADM, of)
+}
 
 fn all_packages() -> [Package; 2] {
     let (iscsi, mkfs) = match Distribution::of_this_host() {
@@ -29,7 +43,14 @@ fn all_packages() -> [Package; 2] {
 }
 
 pub(super) fn packages() -> Vec<Package> {
-    all_packages().to_vec()
+    let mut all = all_packages().to_vec();
+    all.push(raid());
+    all
+}
+
+/// What is missing for a RAID.
+pub(super) fn missing_for_raid() -> Option<Missing> {
+    Some(raid()).filter(Package::missing).map(Missing::from)
 }
 
 /// What is missing for a client of this service.

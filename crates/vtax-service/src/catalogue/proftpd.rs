@@ -141,6 +141,7 @@ fn configuration(job: &Job<'_>, options: &FtpServerOptions, modules: Option<&Pat
          TLSProtocol TLSv1.2 TLSv1.3\n\
          TLSECCertificateFile {certificate}\n\
          TLSECCertificateKeyFile {key}\n\
+         TLSCACertificateFile {certificate}\n\
          TLSRequired off\n\
          TLSVerifyClient off\n\
          {tls_options}",
@@ -165,6 +166,8 @@ mod tests {
             strict.contains("\nDefaultAddress 127.0.0.1\n") && !strict.contains("TLSOptions"),
             "{strict}"
         );
+        // Or each session would read all authorities that the system knows.
+        assert!(strict.contains("\nTLSCACertificateFile ") && strict.contains("\nTLSVerifyClient off\n"));
         assert!(of(true, false).ends_with("TLSOptions UseImplicitSSL NoSessionReuseRequired\n"));
     }
 }

@@ -4,6 +4,7 @@
 //! they come from and all that these depend on are put into an ext4 image, which every guest of a plan
 //! opens read-only. It is made once for each content and kept in the cache.
 
+mod libraries;
 mod packages;
 mod tree;
 
@@ -25,7 +26,8 @@ pub struct ImageContents {
     /// Programs, libraries or modules, absolute; the packages they belong to come along with everything
     /// these depend on.
     pub programs: Vec<PathBuf>,
-    /// Directories that come along with all that is in them, under the same path.
+    /// Directories that come along with all that is in them, under the same path; and with the host's libraries
+    /// that their programs need.
     pub trees: Vec<PathBuf>,
 }
 
@@ -78,7 +80,9 @@ const USED: &str = "used";
 /// [`VmError::NoImage`] where this host doesn't know its files' packages or has no `mke2fs`,
 /// [`VmError::Tool`] and [`VmError::Io`] where it can't be made.
 pub fn root_image(cache: &Cache, contents: &ImageContents) -> Result<RootImage> {
-    let closure = packages::closure(&contents.programs)?;
+    let mut programs = contents.programs.clone();
+    programs.extend(libraries::of_trees(&contents.trees)?);
+    let closure = packages::closure(&programs)?;
     let mut tree = Tree::default();
     for path in closure.paths.iter().map(PathBuf::as_path).chain(HOST_FILES.iter().map(Path::new)) {
         tree.add(path)?;
@@ -185,6 +189,20 @@ mod tests {
         assert_eq!((again.taken, &again.path), (None, &made.path));
         let left: Vec<_> = fs::read_dir(dir.path()).unwrap().flatten().map(|e| e.file_name()).collect();
         assert_eq!(left, ["images"], "no stage is left");
+    }
+
+    #[test]
+    fn a_program_in_a_directory_of_its_own_finds_the_hosts_libraries() {
+        if !Path::new("/usr/bin/dpkg-query").is_file() || mke2fs().is_err() {
+            return;
+        }
+        let (dir, tree) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let private = tree.path().join("bin");
+        fs::create_dir(&private).unwrap();
+        fs::copy("/bin/sh", private.join("sh")).unwrap();
+        let contents = ImageContents { programs: Vec::new(), trees: vec![tree.path().to_owned()] };
+        let made = root_image(&Cache::at(dir.path()), &contents).unwrap();
+        assert!(made.packages.iter().any(|p| p.starts_with("libc6:")), "{made:?}");
     }
 
     #[test]

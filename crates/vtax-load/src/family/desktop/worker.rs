@@ -2,7 +2,6 @@
 //!
 //! All times are nanoseconds since the step's epoch. Nothing here allocates, locks or shares for an action.
 
-use std::iter::Peekable;
 use std::mem::MaybeUninit;
 use std::thread;
 
@@ -14,8 +13,8 @@ use vtax_wire::rfb::Tally;
 use super::desk::{Broken, Desk, Phase, Told};
 use super::result::{DesktopFigures, Kind};
 use super::spec::DesktopSpec;
-use crate::drive::{EventLoop, Rest, Usage};
-use crate::requests::{Finding, Outcome, Recorder, Window, outcome_of};
+use crate::drive::{EventLoop, Rest};
+use crate::requests::{Finding, Outcome, Recorder, Timetable, Window, outcome_of, time_since};
 use crate::{Arrivals, Control, LatencyHistogram, LoadError};
 
 /// Events taken from the kernel at once.
@@ -26,10 +25,7 @@ const BUFFER_BYTES: usize = 256 * 1024;
 const READS_MAX: u32 = 8;
 /// Starts in a row before events are looked at again.
 const STARTS_MAX: u32 = 64;
-/// Longest sleep, so that a cancellation is seen.
-const SLEEP_MAX: u64 = 20_000_000;
-/// How often progress is handed over, and looked for what took too long.
-const PROGRESS: u64 = 20_000_000;
+/// How often is looked for what took too long.
 const SCAN: u64 = 5_000_000;
 /// How long a session waits before it is connected again.
 const PAUSE: u64 = 100_000_000;
@@ -67,12 +63,9 @@ pub(super) struct Share<'a> {
 
 pub(super) struct Worker<'a> {
     job: &'a Job<'a>,
-    control: &'a Control,
     share: Share<'a>,
     events: EventLoop,
     buffer: Box<[u8]>,
-    /// `None` in a closed loop.
-    arrivals: Option<Peekable<Arrivals>>,
     /// Whose turn it is.
     turn: usize,
     recorder: Recorder,
@@ -80,15 +73,10 @@ pub(super) struct Worker<'a> {
     by_kind: [LatencyHistogram; Kind::ALL.len()],
     /// What was read when the recorded time began.
     before: Option<Vec<Tally>>,
-    now: u64,
-    /// When no more actions start.
-    stop: u64,
-    next_progress: u64,
+    time: Timetable<'a>,
     next_scan: u64,
     /// How the last connection failed, where none stands.
     failure: Option<Outcome>,
-    from: Option<Usage>,
-    to: Option<Usage>,
 }
 
 impl<'a> Worker<'a> {
@@ -102,23 +90,17 @@ impl<'a> Worker<'a> {
         let events = EventLoop::new()?;
         let mut worker = Self {
             job,
-            control,
             share,
             events,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
-            arrivals: arrivals.map(Iterator::peekable),
             turn: 0,
             recorder,
             figures: DesktopFigures::default(),
             by_kind: std::array::from_fn(|_| LatencyHistogram::new()),
             before: None,
-            now: 0,
-            stop: job.window.to,
-            next_progress: 0,
+            time: Timetable::new(control, job.window, job.drain, job.epoch, arrivals),
             next_scan: 0,
             failure: None,
-            from: None,
-            to: None,
         };
         for id in 0..worker.share.desks.len() {
             worker.share.desks[id].1.begin_step(job.spec.users.stay.0);
@@ -145,31 +127,27 @@ impl<'a> Worker<'a> {
     /// Carries out this worker's share of the step.
     pub(super) fn run(mut self) -> Result<Found, SysError> {
         let epoch = self.job.epoch;
-        let clock = || sched::monotonic().saturating_sub(epoch).0;
+        let clock = || time_since(epoch);
         let mut events = [MaybeUninit::uninit(); EVENTS];
         // To connect is timed: none does before time counts.
         thread::sleep(epoch.saturating_sub(sched::monotonic()).into());
-        self.tell_time();
+        self.time.tell();
         while self.go_on()? {
             self.relieve();
             self.dispatch();
-            if self.now >= self.next_scan {
-                self.next_scan = self.now + SCAN;
+            if self.time.now >= self.next_scan {
+                self.next_scan = self.time.now + SCAN;
                 self.expire();
                 self.connect();
             }
             let rest = self.rest();
             let (ready, now) = self.events.wait(&mut events, rest, clock)?;
-            self.now = now;
+            self.time.now = now;
             for event in ready {
                 self.ready(event.data.u64() as usize);
             }
         }
         self.finish()
-    }
-
-    fn tell_time(&mut self) {
-        self.now = sched::monotonic().saturating_sub(self.job.epoch).0;
     }
 
     fn desk(&mut self, id: usize) -> &mut Desk {
@@ -178,29 +156,15 @@ impl<'a> Worker<'a> {
 
     /// Passes the marks of the step's course; false once it is over.
     fn go_on(&mut self) -> Result<bool, SysError> {
-        let now = self.now;
-        self.recorder.tick(now);
-        if now >= self.next_progress {
-            self.control.add(&self.recorder.take_progress(now));
-            self.next_progress = now + PROGRESS;
-        }
-        if self.control.is_cancelled() && self.stop > now {
-            self.stop = now;
-        }
-        if now >= self.job.window.from && self.from.is_none() {
-            self.from = Some(Usage::now(now, self.events.pacer.polled)?);
+        let passed = self.time.pass(&mut self.recorder, self.events.pacer.polled, false)?;
+        if passed.began {
             self.before = Some(self.share.desks.iter().map(|(_, desk)| desk.tally()).collect());
         }
-        if now < self.stop {
-            return Ok(true);
-        }
-        if self.to.is_none() {
-            self.to = Some(Usage::now(now, self.events.pacer.polled)?);
+        if passed.ended {
             self.count();
         }
-        let waiting =
-            self.share.desks.iter().any(|(_, desk)| !desk.under_way.is_empty() || !desk.due.is_empty());
-        Ok(waiting && now < self.stop + self.job.drain && !self.control.is_cancelled())
+        let waiting = |(_, desk): &(usize, &mut Desk)| !desk.under_way.is_empty() || !desk.due.is_empty();
+        Ok(self.time.goes_on() || (self.time.waits() && self.share.desks.iter().any(waiting)))
     }
 
     /// What came over the wire in the recorded time.
@@ -214,21 +178,15 @@ impl<'a> Worker<'a> {
         self.figures.sessions = self.share.active as u32;
     }
 
-    /// The next intended start of an open loop, if the step still has one.
-    fn next_start(&mut self) -> Option<u64> {
-        let stop = self.stop;
-        self.arrivals.as_mut()?.peek().map(|start| start.0).filter(|start| *start < stop)
-    }
-
     /// Gives each action that is due to its user, and has users act who can.
     fn dispatch(&mut self) {
-        if self.arrivals.is_none() {
+        if !self.time.is_open() {
             return self.dispatch_closed();
         }
         for _ in 0..STARTS_MAX {
-            let Some(start) = self.next_start().filter(|start| *start <= self.now) else { return };
+            let Some(start) = self.time.next_start().filter(|start| *start <= self.time.now) else { return };
             self.events.pacer.started(start);
-            self.arrivals.as_mut().and_then(Iterator::next);
+            self.time.started();
             let id = self.turn % self.share.active.max(1);
             self.turn += 1;
             self.give(id, start);
@@ -243,12 +201,12 @@ impl<'a> Worker<'a> {
             return self.act(id);
         };
         self.recorder.started(start, None);
-        self.recorder.ended(start, self.now, failure, 0);
+        self.recorder.ended(start, self.time.now, failure, 0);
     }
 
     /// Has a user take the actions that are due, as far as the pace allows.
     fn act(&mut self, id: usize) {
-        let (now, timeout) = (self.now, self.job.timeout);
+        let (now, timeout) = (self.time.now, self.job.timeout);
         let desk = &mut *self.share.desks[id].1;
         while desk.has_room() {
             let Some(start) = desk.due.pop_front() else { break };
@@ -264,10 +222,10 @@ impl<'a> Worker<'a> {
     }
 
     fn dispatch_closed(&mut self) {
-        if self.now >= self.stop {
+        if self.time.now >= self.time.stop {
             return;
         }
-        let now = self.now;
+        let now = self.time.now;
         for id in 0..self.share.active {
             let desk = &mut *self.share.desks[id].1;
             if desk.has_room() && desk.under_way.is_empty() && desk.thinks_until <= now {
@@ -279,7 +237,7 @@ impl<'a> Worker<'a> {
     }
 
     fn flush(&mut self, id: usize) {
-        let now = self.now;
+        let now = self.time.now;
         match self.desk(id).flush() {
             Ok(sent) => self.recorder.sent(now, sent),
             Err(broken) => self.end(id, &broken),
@@ -288,8 +246,8 @@ impl<'a> Worker<'a> {
 
     /// Has users leave whose time is over. Others are connected in their places with the next ones.
     fn relieve(&mut self) {
-        let now = self.now;
-        if self.job.spec.users.stay == Nanos::ZERO || now >= self.stop {
+        let now = self.time.now;
+        if self.job.spec.users.stay == Nanos::ZERO || now >= self.time.stop {
             return;
         }
         for (_, desk) in &mut self.share.desks {
@@ -310,7 +268,7 @@ impl<'a> Worker<'a> {
             .filter(|(_, d)| matches!(d.phase, Phase::Opening(_) | Phase::First))
             .count();
         for id in 0..self.share.desks.len() {
-            let now = self.now;
+            let now = self.time.now;
             let (number, desk) = &mut self.share.desks[id];
             if opening >= OPENING_MAX || !matches!(desk.phase, Phase::Down(until) if until <= now) {
                 continue;
@@ -325,7 +283,7 @@ impl<'a> Worker<'a> {
 
     /// Ends a session; what is under way ends with it.
     fn end(&mut self, id: usize, broken: &Broken) {
-        let now = self.now;
+        let now = self.time.now;
         let outcome = match broken {
             Broken::System(error) => outcome_of(*error),
             Broken::Closed => Outcome::Reset,
@@ -373,8 +331,8 @@ impl<'a> Worker<'a> {
     /// Reads once; true where there may be more.
     fn receive(&mut self, id: usize, buffer: &mut [u8]) -> Result<bool, Broken> {
         let Some((there, got)) = self.desk(id).receive(buffer)? else { return Ok(false) };
-        self.tell_time();
-        self.recorder.received(self.now, got);
+        self.time.tell();
+        self.recorder.received(self.time.now, got);
         let mut at = 0;
         loop {
             let spec = self.job.spec;
@@ -392,8 +350,8 @@ impl<'a> Worker<'a> {
     }
 
     fn began(&mut self, id: usize) {
-        self.tell_time();
-        let now = self.now;
+        self.time.tell();
+        let now = self.time.now;
         self.failure = None;
         self.recorder.connected(now);
         let stay = self.job.spec.users.stay.0;
@@ -401,15 +359,15 @@ impl<'a> Worker<'a> {
         desk.comes(now, stay);
         let took = now.saturating_sub(desk.wanted);
         self.figures.opening.record(Nanos(took));
-        if self.arrivals.is_some() {
+        if self.time.is_open() {
             self.act(id);
         }
     }
 
     /// An update brought a marker: all actions up to its number are answered.
     fn answered(&mut self, id: usize, number: u16) {
-        self.tell_time();
-        let now = self.now;
+        self.time.tell();
+        let now = self.time.now;
         let think = self.job.spec.users.think.0;
         let desk = &mut *self.share.desks[id].1;
         let had_room = desk.has_room();
@@ -429,7 +387,7 @@ impl<'a> Worker<'a> {
         if !had_room {
             desk.available_since = now;
         }
-        if self.arrivals.is_some() {
+        if self.time.is_open() {
             self.act(id);
         } else if think == 0 {
             self.dispatch_closed();
@@ -438,7 +396,7 @@ impl<'a> Worker<'a> {
 
     /// Ends what took too long.
     fn expire(&mut self) {
-        let (now, timeout) = (self.now, self.job.timeout);
+        let (now, timeout) = (self.time.now, self.job.timeout);
         for id in 0..self.share.desks.len() {
             let desk = &mut *self.share.desks[id].1;
             while let Some(action) = desk.under_way.front().filter(|a| a.start + timeout <= now).copied() {
@@ -468,17 +426,13 @@ impl<'a> Worker<'a> {
 
     /// How long to wait for events.
     fn rest(&mut self) -> Rest {
-        let now = self.now;
-        let mark = if now < self.stop { self.stop } else { self.stop + self.job.drain };
-        let mut wake = mark.min(now + SLEEP_MAX).min(self.recorder.next_flush().max(now + 1));
-        if now < self.job.window.from {
-            wake = wake.min(self.job.window.from);
-        }
+        let now = self.time.now;
+        let mut wake = self.time.next_mark(&self.recorder);
         let busy = |desk: &Desk| !desk.is_ready() || !desk.under_way.is_empty() || !desk.due.is_empty();
         if self.share.desks.iter().any(|(_, desk)| busy(desk)) {
             wake = wake.min(self.next_scan.max(now + 1));
         }
-        if self.arrivals.is_none() && now < self.stop {
+        if !self.time.is_open() && now < self.time.stop {
             let ready = self.share.desks[..self.share.active].iter().filter(|(_, d)| d.has_room());
             let next = ready.map(|(_, desk)| desk.thinks_until).filter(|until| *until > now).min();
             wake = wake.min(next.unwrap_or(wake));
@@ -486,7 +440,7 @@ impl<'a> Worker<'a> {
         let leaves =
             self.share.desks.iter().map(|(_, desk)| desk.leaves).filter(|leaves| *leaves > now).min();
         wake = wake.min(leaves.unwrap_or(wake));
-        if let Some(start) = self.next_start().filter(|start| *start <= wake) {
+        if let Some(start) = self.time.next_start().filter(|start| *start <= wake) {
             return Rest { now, sleep: self.events.pacer.sleep(now, start), for_start: start > now };
         }
         Rest { now, sleep: wake.saturating_sub(now), for_start: false }
@@ -494,25 +448,13 @@ impl<'a> Worker<'a> {
 
     fn finish(mut self) -> Result<Found, SysError> {
         self.expire();
-        while let Some(start) = self.next_start() {
-            self.recorder.missed(start, false);
-            self.arrivals.as_mut().and_then(Iterator::next);
-        }
         for (_, desk) in &mut self.share.desks {
             desk.under_way.drain(..).for_each(|action| self.recorder.unfinished(action.start));
             desk.due.drain(..).for_each(|start| self.recorder.missed(start, false));
         }
-        self.recorder.close();
-        let progress = self.recorder.take_progress(self.now);
-        self.control.add(&progress);
-        let to = match self.to {
-            Some(to) => to,
-            None => Usage::now(self.now, self.events.pacer.polled)?,
-        };
-        let used = to.since(self.from.unwrap_or(to));
         let by_kind = Kind::ALL.into_iter().zip(self.by_kind).filter(|(_, latency)| !latency.is_empty());
         self.figures.by_kind = by_kind.collect();
-        let finding = Finding { end: self.stop, used, recorder: self.recorder };
+        let finding = self.time.finish(self.recorder, self.events.pacer.polled)?;
         Ok(Found { finding, figures: self.figures })
     }
 }

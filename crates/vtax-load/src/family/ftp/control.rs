@@ -36,7 +36,7 @@ impl Worker<'_> {
             && !control.unsent.is_empty()
         {
             match control.send_or_keep(&[]) {
-                Ok(sent) => self.recorder.sent(self.now, sent),
+                Ok(sent) => self.recorder.sent(self.time.now, sent),
                 Err(error) => {
                     return self.break_session(id, outcome_of(error), 0, "sending a command failed");
                 }
@@ -48,7 +48,7 @@ impl Worker<'_> {
     }
 
     fn control_opened(&mut self, id: u32) {
-        let now = self.now;
+        let now = self.time.now;
         self.recorder.connected(now);
         let slot = &mut self.slots[id as usize];
         slot.login.connected = now;
@@ -83,7 +83,7 @@ impl Worker<'_> {
             match control.receive(&mut self.buffer[torn..]) {
                 Ok(Got::Nothing) => return,
                 Ok(Got::Bytes(got)) => {
-                    self.recorder.received(self.now, got);
+                    self.recorder.received(self.time.now, got);
                     self.take_control(id, got);
                 }
                 Ok(Got::End) => return self.control_ended(id),
@@ -136,12 +136,12 @@ impl Worker<'_> {
         tls.torn.extend_from_slice(&self.buffer[taken..torn + got]);
         let done = tls.ready && slot.stage == Stage::ControlTls;
         match control.send_or_keep(&self.out) {
-            Ok(sent) => self.recorder.sent(self.now, sent),
+            Ok(sent) => self.recorder.sent(self.time.now, sent),
             Err(error) => return self.break_session(id, outcome_of(error), 0, "TLS: sending failed"),
         }
         if done {
             if let Some(tls) = &control.tls {
-                self.tally.handshake(tls, true, self.now);
+                self.tally.handshake(tls, true, self.time.now);
             }
             self.control_tls_done(id);
         }
@@ -150,7 +150,7 @@ impl Worker<'_> {
 
     fn control_tls_done(&mut self, id: u32) {
         let slot = &mut self.slots[id as usize];
-        slot.login.tls_done = self.now;
+        slot.login.tls_done = self.time.now;
         let implicit = self.job.requests.tls.as_ref().is_some_and(|tls| tls.mode == FtpTlsMode::Implicit);
         if implicit {
             slot.stage = Stage::Greeting;
@@ -200,7 +200,7 @@ impl Worker<'_> {
             (Stage::Prot, 200..=299) => self.ask(id, Stage::Type, "TYPE", "I"),
             (Stage::Type, 200..=299) => {
                 let login = self.slots[id as usize].login;
-                self.tally.logged_in(&login, self.now);
+                self.tally.logged_in(&login, self.time.now);
                 self.next_of(id);
             }
             (Stage::Transfer, _) => self.reply_in_transfer(id, reply),
@@ -230,7 +230,7 @@ impl Worker<'_> {
         }
         let slot = &mut self.slots[id as usize];
         if self.job.requests.tls.as_ref().is_some_and(|tls| tls.mode == FtpTlsMode::Explicit) {
-            slot.login.tls_begun = self.now;
+            slot.login.tls_begun = self.time.now;
             self.ask(id, Stage::Auth, "AUTH", "TLS");
         } else {
             self.ask(id, Stage::User, "USER", self.job.user);
@@ -276,14 +276,14 @@ impl Worker<'_> {
             }
         };
         match sent {
-            Ok(sent) => self.recorder.sent(self.now, sent),
+            Ok(sent) => self.recorder.sent(self.time.now, sent),
             Err(error) => self.break_session(id, outcome_of(error), 0, "sending a command failed"),
         }
     }
 
     /// Ends the session: the server is to close first, so that TIME_WAIT is not on this side.
     pub(super) fn say_good_bye(&mut self, id: u32) {
-        let until = self.now + PAUSE;
+        let until = self.time.now + PAUSE;
         self.set_until(id, until);
         self.ask(id, Stage::Quit, "QUIT", "");
     }
@@ -346,7 +346,7 @@ impl Worker<'_> {
     /// Both know where data go: what is to be done with them is sent.
     fn data_agreed(&mut self, id: u32, reply: Reply) {
         if let Some(transfer) = &mut self.slots[id as usize].transfer {
-            transfer.marks.passive = self.now;
+            transfer.marks.passive = self.time.now;
         }
         if self.job.requests.data != DataMode::Active {
             let text = self.slots[id as usize].replies.text();

@@ -109,10 +109,10 @@ impl Worker<'_> {
     fn data_opened(&mut self, id: u32) {
         let slot = &mut self.slots[id as usize];
         let Some(transfer) = &mut slot.transfer else { return };
-        transfer.marks.connected = self.now;
+        transfer.marks.connected = self.time.now;
         let protect = self.job.requests.tls.as_ref().is_some_and(|tls| tls.protect);
         let (Some(settings), true) = (self.job.tls, protect) else {
-            return transfer.data_ready(self.now);
+            return transfer.data_ready(self.time.now);
         };
         let (Some(data), Some(of_session)) = (&mut slot.data, &slot.tls) else { return };
         match of_session.connect(settings, false) {
@@ -124,7 +124,7 @@ impl Worker<'_> {
 
     /// The server has said that the transfer begins.
     pub(super) fn may_move(&mut self, id: u32) {
-        let now = self.now;
+        let now = self.time.now;
         if let Some(transfer) = &mut self.slots[id as usize].transfer {
             transfer.preliminary = true;
             if transfer.kind == Kind::Stor && transfer.marks.tls > 0 {
@@ -141,7 +141,7 @@ impl Worker<'_> {
             if !self.turn(id) || self.slots[id as usize].generation != generation {
                 return;
             }
-            self.tell_time();
+            self.time.tell();
         }
         self.again.push((id, generation));
     }
@@ -155,7 +155,7 @@ impl Worker<'_> {
         }
         if !data.unsent.is_empty() {
             match data.send_or_keep(&[]) {
-                Ok(sent) => self.recorder.sent(self.now, sent),
+                Ok(sent) => self.recorder.sent(self.time.now, sent),
                 Err(error) => {
                     self.data_broke(id, error);
                     return false;
@@ -180,7 +180,7 @@ impl Worker<'_> {
         match data.receive(&mut self.buffer[torn..]) {
             Ok(Got::Nothing) => false,
             Ok(Got::Bytes(got)) => {
-                self.recorder.received(self.now, got);
+                self.recorder.received(self.time.now, got);
                 self.take_data(id, got)
             }
             Ok(Got::End) => {
@@ -196,7 +196,7 @@ impl Worker<'_> {
 
     /// Takes what came, `got` bytes behind those that were torn; whether more may be read.
     fn take_data(&mut self, id: u32, got: usize) -> bool {
-        let (now, contents) = (self.now, self.job.contents);
+        let (now, contents) = (self.time.now, self.job.contents);
         let Slot { data: Some(data), transfer: Some(transfer), lines, .. } = &mut self.slots[id as usize]
         else {
             return false;
@@ -277,7 +277,7 @@ impl Worker<'_> {
         };
         match sent {
             Ok((sent, moved)) => {
-                self.recorder.sent(self.now, sent);
+                self.recorder.sent(self.time.now, sent);
                 transfer.moved += moved as u64;
                 if transfer.moved == transfer.size && data.unsent.is_empty() {
                     self.upload_ended(id);
@@ -295,7 +295,7 @@ impl Worker<'_> {
     /// All of an upload has been sent: the server is told so. The connection stays open for reading: closing it while tickets of
     /// TLS 1.3 are unread would reset it, and the server would lose the end.
     fn upload_ended(&mut self, id: u32) {
-        let now = self.now;
+        let now = self.time.now;
         let Slot { data: Some(data), transfer: Some(transfer), .. } = &mut self.slots[id as usize] else {
             return;
         };
@@ -315,7 +315,7 @@ impl Worker<'_> {
 
     /// The server has ended the data connection.
     fn data_ended(&mut self, id: u32) {
-        let now = self.now;
+        let now = self.time.now;
         let Slot { data, transfer: Some(transfer), lines, .. } = &mut self.slots[id as usize] else { return };
         let Some(mut channel) = data.take() else { return };
         if transfer.kind == Kind::Stor {
@@ -353,7 +353,7 @@ impl Worker<'_> {
             if !transfer.ended {
                 transfer.trouble.get_or_insert(Trouble::Broken(outcome_of(error)));
             }
-            (transfer.ended, transfer.marks.last) = (true, self.now);
+            (transfer.ended, transfer.marks.last) = (true, self.time.now);
         }
         self.complete(id);
     }

@@ -7,12 +7,12 @@ use crate::requests::Outcome;
 impl Worker<'_> {
     /// Keeps what a session that breaks was fetching, so that another goes on with it; false where it has failed.
     pub(super) fn interrupt(&mut self, id: u32, outcome: Outcome) -> bool {
-        let (now, timeout) = (self.now, self.job.timeout);
+        let (now, timeout) = (self.time.now, self.job.timeout);
         // What isn't FTP, or isn't the file, doesn't become so the second time.
         let may = self.job.requests.rest
             && self.job.fill.is_none()
             && !self.of_sessions()
-            && now < self.stop
+            && now < self.time.stop
             && !matches!(outcome, Outcome::Protocol | Outcome::Corrupt);
         let slot = &mut self.slots[id as usize];
         let kept = slot.transfer.filter(Transfer::can_go_on).or(slot.interrupted);
@@ -31,7 +31,7 @@ impl Worker<'_> {
 
     /// A session that has logged in goes on with what was interrupted.
     pub(super) fn go_on_from(&mut self, id: u32, mut transfer: Transfer) {
-        transfer.marks = Marks { begun: self.now, ..Marks::default() };
+        transfer.marks = Marks { begun: self.time.now, ..Marks::default() };
         self.tally.continued(&transfer);
         self.under_way(id, transfer);
     }

@@ -22,8 +22,8 @@ use super::result::FtpDetails;
 use super::slot::{Kind, Login, Marks, Slot, Stage, Transfer, Which, parts, token};
 use super::tally::Tally;
 use super::tls::TlsSettings;
-use crate::drive::{EventLoop, Rest, Usage};
-use crate::requests::{Finding, Outcome, Recorder, Window};
+use crate::drive::{EventLoop, Rest};
+use crate::requests::{Finding, Outcome, Recorder, Timetable, Window, time_since};
 use crate::{Arrivals, Control};
 
 /// Events taken from the kernel at once.
@@ -34,10 +34,6 @@ pub(super) const BUFFER_BYTES: usize = 256 * 1024;
 const STARTS_MAX: u32 = 64;
 /// Sessions of a closed loop that wait to be greeted at once: vsftpd's backlog holds 32.
 const BEGINNING_MAX: usize = 16;
-/// Longest sleep, so that a cancellation is seen.
-const SLEEP_MAX: u64 = 20_000_000;
-/// How often progress is handed over.
-const PROGRESS: u64 = 20_000_000;
 /// How long a server may take to close after QUIT, and how long a closed loop waits after a session broke.
 pub(super) const PAUSE: u64 = 50_000_000;
 /// Nothing ends by itself.
@@ -74,7 +70,6 @@ pub(super) struct Found {
 #[derive(Debug)]
 pub(super) struct Worker<'a> {
     pub(super) job: &'a Job<'a>,
-    pub(super) control: &'a Control,
     pub(super) events: EventLoop,
     pub(super) buffer: Box<[u8]>,
     /// What is about to be sent.
@@ -96,15 +91,10 @@ pub(super) struct Worker<'a> {
     available_since: u64,
     /// Sessions that aren't greeted yet.
     pub(super) beginning: usize,
-    arrivals: Option<std::iter::Peekable<Arrivals>>,
     rng: Xoshiro256PlusPlus,
     pub(super) recorder: Recorder,
     pub(super) tally: Tally,
-    pub(super) now: u64,
-    /// When nothing more starts.
-    pub(super) stop: u64,
-    next_progress: u64,
-    usage: (Option<Usage>, Option<Usage>),
+    pub(super) time: Timetable<'a>,
 }
 
 impl<'a> Worker<'a> {
@@ -120,7 +110,6 @@ impl<'a> Worker<'a> {
         let count = slots.len();
         Self {
             job,
-            control,
             events,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             out: Vec::with_capacity(BUFFER_BYTES),
@@ -134,36 +123,32 @@ impl<'a> Worker<'a> {
             again: Vec::with_capacity(2 * count),
             available_since: 0,
             beginning: 0,
-            arrivals: arrivals.map(Iterator::peekable),
             rng,
             recorder,
             tally: Tally::new(job.window.from, Nanos(job.timeout)),
-            now: 0,
-            stop: job.window.to,
-            next_progress: 0,
-            usage: (None, None),
+            time: Timetable::new(control, job.window, job.drain, job.epoch, arrivals),
         }
     }
 
     /// Carries out this worker's share of the load.
     pub(super) fn run(mut self) -> Result<Found, SysError> {
         let epoch = self.job.epoch;
-        let clock = || sched::monotonic().saturating_sub(epoch).0;
+        let clock = || time_since(epoch);
         let mut events = [MaybeUninit::uninit(); EVENTS];
         // A thread that is there before the others has no time to count from yet.
         std::thread::sleep(epoch.saturating_sub(sched::monotonic()).into());
-        self.now = clock();
+        self.time.now = clock();
         while self.go_on()? {
             self.dispatch();
             self.expire();
             let rest = self.rest();
             let (ready, now) = self.events.wait(&mut events, rest, clock)?;
-            self.now = now;
+            self.time.now = now;
             let mut again = std::mem::take(&mut self.again);
             for (id, generation) in again.drain(..) {
                 if self.slots[id as usize].generation == generation {
                     self.move_on(id);
-                    self.now = clock();
+                    self.time.now = clock();
                 }
             }
             // Those that were added meanwhile stay; there are few.
@@ -171,45 +156,23 @@ impl<'a> Worker<'a> {
             self.again = again;
             for event in ready {
                 self.event(event.data.u64(), event.flags);
-                self.now = clock();
+                self.time.now = clock();
                 self.dispatch();
             }
         }
         self.finish()
     }
 
-    pub(super) fn tell_time(&mut self) {
-        self.now = sched::monotonic().saturating_sub(self.job.epoch).0;
-    }
-
     /// Passes the marks of the load's course; false once it is over.
     fn go_on(&mut self) -> Result<bool, SysError> {
-        let now = self.now;
-        if now >= self.recorder.next_flush() {
-            self.recorder.tick(now);
-        }
-        if now >= self.next_progress {
-            self.control.add(&self.recorder.take_progress(now));
-            self.next_progress = now + PROGRESS;
-        }
-        if self.control.is_cancelled() && self.stop > now {
-            self.stop = now;
-        }
         let failed = self.job.fill.is_some() && self.tally.first_failure.is_some();
-        if (failed || self.filled() || self.has_moved_all()) && self.stop > now {
-            self.stop = now;
-        }
-        if now >= self.job.window.from && self.usage.0.is_none() {
-            self.usage.0 = Some(Usage::now(now, self.events.pacer.polled)?);
-        }
-        if now < self.stop {
+        let enough = failed || self.filled() || self.has_moved_all();
+        self.time.pass(&mut self.recorder, self.events.pacer.polled, enough)?;
+        if self.time.goes_on() {
             return Ok(true);
         }
-        if self.usage.1.is_none() {
-            self.usage.1 = Some(Usage::now(now, self.events.pacer.polled)?);
-        }
-        let waits = self.next_start().is_some() || self.slots.iter().any(Slot::has_request);
-        Ok(waits && now < self.stop + self.job.drain && !self.control.is_cancelled())
+        let waits = self.time.next_start().is_some() || self.slots.iter().any(Slot::has_request);
+        Ok(waits && self.time.waits())
     }
 
     /// All files are stored, or being stored, and no session of this worker stores one.
@@ -220,7 +183,7 @@ impl<'a> Worker<'a> {
 
     /// Whether a closed loop that ends with its bytes has begun the last of them.
     fn begins_no_more(&self) -> bool {
-        let all = self.job.requests.bytes.filter(|_| self.job.fill.is_none() && self.arrivals.is_none());
+        let all = self.job.requests.bytes.filter(|_| self.job.fill.is_none() && !self.time.is_open());
         all.is_some_and(|all| self.job.begun.load(Relaxed) >= all.0)
     }
 
@@ -229,15 +192,9 @@ impl<'a> Worker<'a> {
         self.begins_no_more() && !self.slots.iter().any(Slot::has_request)
     }
 
-    /// The next intended start of an open loop, if the load still has one.
-    fn next_start(&mut self) -> Option<u64> {
-        let stop = self.stop;
-        self.arrivals.as_mut()?.peek().map(|start| start.0).filter(|start| *start < stop)
-    }
-
     /// What a start of an open loop is of.
     pub(super) const fn of_sessions(&self) -> bool {
-        self.arrivals.is_some() && matches!(self.job.requests.arrivals_of, FtpArrivals::Sessions)
+        self.time.is_open() && matches!(self.job.requests.arrivals_of, FtpArrivals::Sessions)
     }
 
     const fn is_available(&self) -> bool {
@@ -246,19 +203,19 @@ impl<'a> Worker<'a> {
 
     /// Starts all that is due and finds a session.
     fn dispatch(&mut self) {
-        if self.arrivals.is_none() {
+        if !self.time.is_open() {
             return self.dispatch_closed();
         }
         for _ in 0..STARTS_MAX {
-            let Some(start) = self.next_start().filter(|start| *start <= self.now) else { return };
-            if start + self.job.timeout <= self.now {
+            let Some(start) = self.time.next_start().filter(|start| *start <= self.time.now) else { return };
+            if start + self.job.timeout <= self.time.now {
                 self.recorder.missed(start, self.is_available() && self.available_since <= start);
             } else {
                 if !self.is_available() {
                     return;
                 }
-                let own = self.now - start.max(self.available_since).min(self.now);
-                self.recorder.started(start, Some((self.now - start, own)));
+                let own = self.time.now - start.max(self.available_since).min(self.time.now);
+                self.recorder.started(start, Some((self.time.now - start, own)));
                 match self.idle.pop() {
                     Some(id) => self.begin_transfer(id, start),
                     None => {
@@ -266,35 +223,35 @@ impl<'a> Worker<'a> {
                         self.begin_session(id, start);
                     }
                 }
-                self.tell_time();
+                self.time.tell();
             }
             self.events.pacer.started(start);
-            self.arrivals.as_mut().and_then(Iterator::next);
+            self.time.started();
         }
     }
 
     /// Begins a session wherever there is none.
     fn dispatch_closed(&mut self) {
-        while self.now < self.stop && self.beginning < BEGINNING_MAX && !self.begins_no_more() {
+        while self.time.now < self.time.stop && self.beginning < BEGINNING_MAX && !self.begins_no_more() {
             if self.job.fill.is_some_and(|next| next.load(Relaxed) >= self.job.requests.files) {
                 return;
             }
             let Some(id) = self.free.pop() else { return };
-            self.recorder.started(self.now, None);
-            self.begin_session(id, self.now);
+            self.recorder.started(self.time.now, None);
+            self.begin_session(id, self.time.now);
         }
     }
 
     /// A slot or a session can take a start again.
     fn available(&mut self) {
         if !self.is_available() {
-            self.available_since = self.now;
+            self.available_since = self.time.now;
         }
     }
 
     /// Begins a session for a start that was counted.
     fn begin_session(&mut self, id: u32, start: u64) {
-        let (now, of_sessions) = (self.now, self.of_sessions());
+        let (now, of_sessions) = (self.time.now, self.of_sessions());
         let transfers = self.job.requests.transfers.unwrap_or(u32::MAX);
         let slot = &mut self.slots[id as usize];
         (slot.stage, slot.beginning) = (Stage::Connecting, true);
@@ -349,7 +306,7 @@ impl<'a> Worker<'a> {
 
     /// What a session does next that has logged in or ended a transfer.
     pub(super) fn next_of(&mut self, id: u32) {
-        let (now, stop) = (self.now, self.stop);
+        let (now, stop) = (self.time.now, self.time.stop);
         let slot = &mut self.slots[id as usize];
         if let Some(transfer) = slot.interrupted.take() {
             return self.go_on_from(id, transfer);
@@ -360,7 +317,7 @@ impl<'a> Worker<'a> {
         if slot.left == 0 || (now >= stop && !self.of_sessions()) {
             return self.say_good_bye(id);
         }
-        if self.arrivals.is_some() && !self.of_sessions() {
+        if self.time.is_open() && !self.of_sessions() {
             self.available();
             self.slots[id as usize].stage = Stage::Ready;
             self.idle.push(id);
@@ -378,14 +335,14 @@ impl<'a> Worker<'a> {
     /// The next transfer of a session that makes them by itself.
     fn go_on_with(&mut self, id: u32) {
         if !self.of_sessions() {
-            if self.now >= self.stop || self.begins_no_more() {
+            if self.time.now >= self.time.stop || self.begins_no_more() {
                 return self.say_good_bye(id);
             }
             if self.job.fill.is_none() {
-                self.recorder.started(self.now, None);
+                self.recorder.started(self.time.now, None);
             }
         }
-        self.begin_transfer(id, self.now);
+        self.begin_transfer(id, self.time.now);
     }
 
     /// Begins a transfer that was counted.
@@ -394,7 +351,7 @@ impl<'a> Worker<'a> {
             self.slots[id as usize].pending = None;
             return self.say_good_bye(id);
         };
-        let now = self.now;
+        let now = self.time.now;
         if transfer.kind != Kind::List {
             self.job.begun.fetch_add(transfer.size, Relaxed);
         }
@@ -486,14 +443,14 @@ impl<'a> Worker<'a> {
             && let Some(arrival) = slot.arrival.take()
         {
             let (outcome, code) = slot.failed.unwrap_or((Outcome::Ok, 0));
-            self.recorder.ended(arrival, self.now, outcome, code);
+            self.recorder.ended(arrival, self.time.now, outcome, code);
         }
         self.next_of(id);
     }
 
     /// Writes down how the transfer under way ended.
     fn account(&mut self, id: u32, outcome: Outcome, code: u16) {
-        let now = self.now;
+        let now = self.time.now;
         let slot = &mut self.slots[id as usize];
         if outcome != Outcome::Ok {
             slot.failed.get_or_insert((outcome, code));
@@ -513,7 +470,7 @@ impl<'a> Worker<'a> {
 
     /// A session can't go on; what it was doing has failed.
     pub(super) fn break_session(&mut self, id: u32, outcome: Outcome, code: u16, why: &str) {
-        let now = self.now;
+        let now = self.time.now;
         if self.interrupt(id, outcome) {
             self.tally.broken_sessions += 1;
             self.close(id, true);
@@ -538,7 +495,7 @@ impl<'a> Worker<'a> {
             }
         }
         self.close(id, true);
-        if self.arrivals.is_some() {
+        if self.time.is_open() {
             self.release(id);
         } else {
             self.slots[id as usize].stage = Stage::Paused;
@@ -548,7 +505,7 @@ impl<'a> Worker<'a> {
 
     /// Closes a session's connections.
     pub(super) fn close(&mut self, id: u32, broken: bool) {
-        let now = self.now;
+        let now = self.time.now;
         let slot = &mut self.slots[id as usize];
         if std::mem::take(&mut slot.beginning) {
             self.beginning = self.beginning.saturating_sub(1);
@@ -578,13 +535,13 @@ impl<'a> Worker<'a> {
 
     /// Ends what took too long, and pauses that are over.
     fn expire(&mut self) {
-        if self.now < self.next_until {
+        if self.time.now < self.next_until {
             return;
         }
         self.next_until = NEVER;
         for id in 0..self.slots.len() as u32 {
             let until = self.until[id as usize];
-            if until > self.now {
+            if until > self.time.now {
                 self.next_until = self.next_until.min(until);
                 continue;
             }
@@ -607,17 +564,12 @@ impl<'a> Worker<'a> {
 
     /// How long to wait for events.
     fn rest(&mut self) -> Rest {
-        let now = self.now;
+        let now = self.time.now;
         if !self.again.is_empty() {
             return Rest { now, sleep: 0, for_start: false };
         }
-        let mark = if now < self.stop { self.stop } else { self.stop + self.job.drain };
-        let mut wake = mark.min(now + SLEEP_MAX).min(self.recorder.next_flush().max(now + 1));
-        if now < self.job.window.from {
-            wake = wake.min(self.job.window.from);
-        }
-        wake = wake.min(self.next_until);
-        if let Some(start) = self.next_start() {
+        let wake = self.time.next_mark(&self.recorder).min(self.next_until);
+        if let Some(start) = self.time.next_start() {
             let available = self.is_available();
             let due = if available { start } else { start + self.job.timeout };
             if due <= wake {
@@ -630,10 +582,6 @@ impl<'a> Worker<'a> {
 
     /// Counts what is left over.
     fn finish(mut self) -> Result<Found, SysError> {
-        while let Some(start) = self.next_start() {
-            self.recorder.missed(start, false);
-            self.arrivals.as_mut().and_then(Iterator::next);
-        }
         for slot in &self.slots {
             let transfer = slot.transfer.or(slot.interrupted);
             let start = slot.arrival.or(transfer.map(|transfer| transfer.start)).or(slot.pending);
@@ -641,15 +589,7 @@ impl<'a> Worker<'a> {
                 self.recorder.unfinished(start);
             }
         }
-        self.recorder.close();
-        let progress = self.recorder.take_progress(self.now);
-        self.control.add(&progress);
-        let to = match self.usage.1 {
-            Some(to) => to,
-            None => Usage::now(self.now, self.events.pacer.polled)?,
-        };
-        let used = to.since(self.usage.0.unwrap_or(to));
-        let finding = Finding { end: self.stop, used, recorder: self.recorder };
+        let finding = self.time.finish(self.recorder, self.events.pacer.polled)?;
         Ok(Found { finding, details: self.tally.details() })
     }
 }

@@ -5,6 +5,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{Advice, OFlags, fadvise, fdatasync};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
@@ -153,8 +154,10 @@ impl LocalTarget {
     fn open_one(&self, number: u32) -> Result<File, StorageError> {
         let path = self.file(number);
         let device = path.exists() && !path.is_file();
-        // O_EXCL on a device that is mounted, or part of a volume, is refused.
-        let mut flags = OFlags::CLOEXEC | if device { OFlags::EXCL } else { OFlags::empty() };
+        if device {
+            self.check_unused(&path)?;
+        }
+        let mut flags = OFlags::CLOEXEC;
         if self.direct {
             flags |= OFlags::DIRECT;
         }
@@ -163,6 +166,16 @@ impl LocalTarget {
         let file = options.open(&path).map_err(|error| self.cannot_open(&path, &error))?;
         self.check_own(&path, &file)?;
         Ok(file)
+    }
+
+    /// Refuses a device that is mounted, or part of a volume: it can't be opened with O_EXCL. Processes look one after the other, as
+    /// each would be in the others' way.
+    fn check_unused(&self, device: &Path) -> Result<(), StorageError> {
+        static LOOKING: Mutex<()> = Mutex::new(());
+        let _alone = LOOKING.lock().unwrap_or_else(PoisonError::into_inner);
+        let flags = (OFlags::CLOEXEC | OFlags::EXCL).bits() as i32;
+        let opened = File::options().read(true).custom_flags(flags).open(device);
+        opened.map(drop).map_err(|error| self.cannot_open(device, &error))
     }
 
     fn cannot_open(&self, path: &Path, error: &std::io::Error) -> StorageError {
@@ -420,6 +433,30 @@ impl Target for LocalTarget {
                 Err(StorageError::system(format!("remove {}", names.display()), e))
             }
             _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_of_the_kernel_are_told_apart() {
+        for (error, expected) in [
+            (Errno::NOSPC, Failure::NoSpace),
+            (Errno::DQUOT, Failure::NoSpace),
+            (Errno::FBIG, Failure::NoSpace),
+            (Errno::ROFS, Failure::ReadOnly),
+            (Errno::BUSY, Failure::Busy),
+            (Errno::AGAIN, Failure::Busy),
+            (Errno::STALE, Failure::Stale),
+            (Errno::TIMEDOUT, Failure::TimedOut),
+            (Errno::PERM, Failure::Refused),
+            (Errno::NOENT, Failure::Missing),
+            (Errno::IO, Failure::Other),
+        ] {
+            assert_eq!(failure(error), expected, "{error}");
         }
     }
 }

@@ -6,7 +6,7 @@ use vtax_units::Nanos;
 
 use super::counters::IoCounters;
 use super::target::{CacheDropped, Facts, Failure};
-use crate::LoadResult;
+use crate::{LoadResult, MemberAnswer};
 
 /// A cold cache holds at most this share of the files, a warm one at least that.
 const COLD: f64 = 0.05;
@@ -37,6 +37,9 @@ pub struct StorageResult {
     /// What was read back once the load was over, where that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_back: Option<ReadBack>,
+    /// What loads of other systems found that were held meanwhile to disturb it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<MemberAnswer>,
 }
 
 /// What one process did, its times from the start of the step.

@@ -183,6 +183,7 @@ impl StorageSession {
             io,
             facts,
             read_back,
+            beside: Vec::new(),
         })
     }
 }

@@ -3,10 +3,8 @@
 //! Nothing here allocates, locks or shares on the path of an operation. All times are nanoseconds since the step's epoch. A start
 //! that finds no idle slot is not queued: the arrival process isn't asked for the next one until it has gone out or timed out.
 
-use std::iter::Peekable;
-
 use vtax_plan::model::StorageSync;
-use vtax_sys::sched;
+use vtax_sys::SysError;
 use vtax_units::Nanos;
 
 use super::course::Course;
@@ -16,17 +14,14 @@ use super::pattern::{Pattern, Place, SECTOR};
 use super::result::{Process, Verified};
 use super::spec::StorageStep;
 use super::target::{Done, Failure, Kind, Operation, StorageError, Target};
-use crate::drive::Usage;
 use crate::pacing::Pacer;
-use crate::requests::{Finding, Outcome, Recorder, Window};
+use crate::requests::{Finding, Outcome, Recorder, Timetable, Window};
 use crate::{Arrivals, Control};
 
 /// Starts in a row before what is done is looked at: what is queued leaves only then.
 const STARTS_MAX: usize = 16;
-/// Longest sleep, so that a cancellation is seen.
+/// Longest wait for a sync, so that a cancellation is seen.
 const SLEEP_MAX: u64 = 20_000_000;
-/// How often progress is handed over.
-const PROGRESS: u64 = 20_000_000;
 /// Draws of a record that isn't under way before any is taken.
 const DRAWS: usize = 8;
 
@@ -93,17 +88,10 @@ pub(super) struct Worker<'a> {
     free: Vec<u16>,
     /// Since when there was always a free slot.
     available_since: u64,
-    /// `None` in a closed loop.
-    arrivals: Option<Peekable<Arrivals>>,
+    time: Timetable<'a>,
     recorder: Recorder,
     pacer: Pacer,
     done: Vec<Done>,
-    now: u64,
-    /// When no more operations start.
-    stop: u64,
-    next_progress: u64,
-    from: Option<Usage>,
-    to: Option<Usage>,
     process: Process,
     verified: Verified,
     failures: [u64; FAILURES.len()],
@@ -130,15 +118,11 @@ impl<'a> Worker<'a> {
             slots: vec![None; usize::from(depth)],
             free: (0..depth).rev().collect(),
             available_since: 0,
-            arrivals: arrivals.map(Iterator::peekable),
+            // An operation that is under way is waited for as long as it may take.
+            time: Timetable::new(control, job.window, job.timeout, job.epoch, arrivals),
             recorder: Recorder::new(job.window, Nanos(job.timeout), step.samples),
             pacer: Pacer::new(),
             done: Vec::with_capacity(usize::from(depth)),
-            now: 0,
-            stop: job.window.to,
-            next_progress: 0,
-            from: None,
-            to: None,
             process: Process { first: Nanos(u64::MAX), ..Process::default() },
             verified: Verified::default(),
             failures: [0; FAILURES.len()],
@@ -148,22 +132,22 @@ impl<'a> Worker<'a> {
 
     /// Carries out this process's share of the step.
     pub(super) fn run(mut self) -> Result<Found, StorageError> {
-        self.tell_time();
-        while self.now == 0 {
+        self.time.tell();
+        while self.time.now == 0 {
             // The epoch is still to come.
             std::thread::sleep(std::time::Duration::from_micros(50));
-            self.tell_time();
+            self.time.tell();
         }
         while self.go_on()? {
             self.dispatch()?;
             let (sleep, for_start) = self.rest();
-            let before = self.now;
+            let before = self.time.now;
             self.target.wait(sleep, &mut self.done)?;
-            self.tell_time();
+            self.time.tell();
             if self.done.is_empty() && for_start {
                 match sleep {
-                    0 => self.pacer.polled += self.now - before,
-                    _ => self.pacer.slept(before, sleep, self.now),
+                    0 => self.pacer.polled += self.time.now - before,
+                    _ => self.pacer.slept(before, sleep, self.time.now),
                 }
             }
             self.take_done()?;
@@ -171,84 +155,53 @@ impl<'a> Worker<'a> {
         self.finish()
     }
 
-    fn tell_time(&mut self) {
-        self.now = sched::monotonic().saturating_sub(self.job.epoch).0;
-    }
-
-    fn usage(&self) -> Result<Usage, StorageError> {
-        Usage::now(self.now, self.pacer.polled)
-            .map_err(|e| StorageError::Refused { reason: vtax_sys::chain(&e) })
-    }
-
     /// Passes the marks of the step's course; false once it is over.
     fn go_on(&mut self) -> Result<bool, StorageError> {
-        let now = self.now;
-        if now >= self.recorder.next_flush() {
-            self.recorder.tick(now);
-        }
-        if now >= self.next_progress {
-            self.control.add(&self.recorder.take_progress(now));
-            self.next_progress = now + PROGRESS;
-        }
         let idle = self.free.len() == self.slots.len();
-        if (self.control.is_cancelled() || (self.course.is_over() && idle)) && self.stop > now {
-            self.stop = now;
-        }
-        if now >= self.job.window.from && self.from.is_none() {
-            self.from = Some(self.usage()?);
-        }
-        if now < self.stop {
+        let enough = self.course.is_over() && idle;
+        self.time.pass(&mut self.recorder, self.pacer.polled, enough).map_err(|e| refused(&e))?;
+        if self.time.goes_on() {
             return Ok(true);
         }
-        if self.to.is_none() {
-            self.to = Some(self.usage()?);
-        }
-        // A start that was late on its way still goes out.
-        let overdue = !self.control.is_cancelled() && self.next_start().is_some();
-        Ok((!idle || overdue) && now < self.stop.saturating_add(self.job.timeout))
-    }
-
-    /// The next intended start of an open loop, if there is still one.
-    fn next_start(&mut self) -> Option<u64> {
-        let stop = self.stop;
-        self.arrivals.as_mut()?.peek().map(|start| start.0).filter(|start| *start < stop)
+        // A start that was late on its way still goes out; what is under way is waited for after a cancellation, too.
+        let overdue = !self.control.is_cancelled() && self.time.next_start().is_some();
+        Ok((!idle || overdue) && self.time.now < self.time.last())
     }
 
     /// Starts every operation that is due and finds an idle slot.
     fn dispatch(&mut self) -> Result<(), StorageError> {
         let at_once = self.target.at_once();
-        for _ in 0..STARTS_MAX.max(if self.arrivals.is_none() { self.slots.len() } else { 0 }) {
-            let start = match self.arrivals {
-                None if self.now < self.stop => self.now,
-                None => return Ok(()),
-                Some(_) => match self.next_start().filter(|start| *start <= self.now) {
-                    Some(start) => start,
-                    None => return Ok(()),
-                },
+        for _ in 0..STARTS_MAX.max(if self.time.is_open() { 0 } else { self.slots.len() }) {
+            let now = self.time.now;
+            let start = if self.time.is_open() {
+                self.time.next_start().filter(|start| *start <= now)
+            } else {
+                self.time.goes_on().then_some(now)
             };
-            if self.arrivals.is_some() && start + self.job.timeout <= self.now {
+            let Some(start) = start else { return Ok(()) };
+            if self.time.is_open() && start + self.job.timeout <= self.time.now {
                 self.recorder.missed(start, !self.free.is_empty() && self.available_since <= start);
             } else {
                 let Some(slot) = self.free.pop() else { return Ok(()) };
-                let late = self.arrivals.is_some().then(|| {
-                    let own = self.now - start.max(self.available_since).min(self.now);
-                    (self.now - start, own)
+                let late = self.time.is_open().then(|| {
+                    let own = self.time.now - start.max(self.available_since).min(self.time.now);
+                    (self.time.now - start, own)
                 });
                 if !self.begin(slot, start, late)? {
                     self.free.push(slot);
                     return Ok(());
                 }
             }
-            if let Some(arrivals) = &mut self.arrivals {
+            if self.time.is_open() {
                 self.pacer.started(start);
-                arrivals.next();
+                self.time.started();
             }
             if at_once {
                 self.target.wait(0, &mut self.done)?;
-                self.tell_time();
+                self.time.tell();
                 self.take_done()?;
-            } else if self.arrivals.is_some() {
-                self.tell_time();
+            } else if self.time.is_open() {
+                self.time.tell();
             }
         }
         Ok(())
@@ -287,7 +240,7 @@ impl<'a> Worker<'a> {
             _ => {}
         }
         self.recorder.started(start, late);
-        self.process.first = self.process.first.min(Nanos(self.now));
+        self.process.first = self.process.first.min(Nanos(self.time.now));
         self.slots[usize::from(slot)] = Some(under_way);
         self.target.submit(&operation)?;
         Ok(true)
@@ -374,7 +327,7 @@ impl<'a> Worker<'a> {
             if self.target.at_once() {
                 let mut synced = Vec::with_capacity(1);
                 self.target.wait(0, &mut synced)?;
-                self.tell_time();
+                self.time.tell();
                 for done in synced {
                     self.end(done)?;
                 }
@@ -387,12 +340,12 @@ impl<'a> Worker<'a> {
         };
         if outcome == Outcome::Ok {
             self.process.operations += 1;
-            self.process.last = Nanos(self.now);
+            self.process.last = Nanos(self.time.now);
         }
-        self.recorder.ended(under_way.start, self.now, outcome, 0);
+        self.recorder.ended(under_way.start, self.time.now, outcome, 0);
         self.slots[place] = None;
         if self.free.is_empty() {
-            self.available_since = self.now;
+            self.available_since = self.time.now;
         }
         self.free.push(end.slot);
         Ok(())
@@ -451,23 +404,19 @@ impl<'a> Worker<'a> {
 
     /// How long to wait, and whether for a start.
     fn rest(&mut self) -> (u64, bool) {
-        let now = self.now;
-        let mark = if now < self.stop { self.stop } else { self.stop.saturating_add(self.job.timeout) };
-        let mut wake = mark.min(now + SLEEP_MAX).min(self.recorder.next_flush().max(now + 1));
-        if now < self.job.window.from {
-            wake = wake.min(self.job.window.from);
-        }
-        if self.arrivals.is_none() {
+        let now = self.time.now;
+        let wake = self.time.next_mark(&self.recorder);
+        if !self.time.is_open() {
             // With room, more is to be started; at the end of the course there is none to start.
             let idle = self.free.len() == self.slots.len();
-            let more = now < self.stop && !self.free.is_empty() && !self.course.is_over();
+            let more = now < self.time.stop && !self.free.is_empty() && !self.course.is_over();
             return (
                 if more || (idle && self.course.is_over()) { 0 } else { wake.saturating_sub(now) },
                 false,
             );
         }
         let available = !self.free.is_empty();
-        if let Some(start) = self.next_start() {
+        if let Some(start) = self.time.next_start() {
             let due = if available { start } else { start + self.job.timeout };
             if due <= wake {
                 return (self.pacer.sleep(now, due), available && due > now);
@@ -478,10 +427,6 @@ impl<'a> Worker<'a> {
 
     /// Syncs where that is part of the step, and counts what is left over.
     fn finish(mut self) -> Result<Found, StorageError> {
-        while let Some(start) = self.next_start() {
-            self.recorder.missed(start, false);
-            self.arrivals.as_mut().and_then(Iterator::next);
-        }
         let left: Vec<u64> = self.slots.iter().flatten().map(|under_way| under_way.start).collect();
         left.iter().for_each(|start| self.recorder.unfinished(*start));
         let writes = self.job.step.operation.writes() && !self.job.step.operation.of_names();
@@ -491,15 +436,7 @@ impl<'a> Worker<'a> {
         if writes && matches!(self.job.step.shape.sync, StorageSync::Data | StorageSync::Each) {
             self.process.durable = Some(self.process.last);
         }
-        self.recorder.close();
-        let progress = self.recorder.take_progress(self.now);
-        self.control.add(&progress);
-        let to = match self.to {
-            Some(to) => to,
-            None => self.usage()?,
-        };
-        let used = to.since(self.from.unwrap_or(to));
-        let finding = Finding { end: self.stop, used, recorder: self.recorder };
+        let finding = self.time.finish(self.recorder, self.pacer.polled).map_err(|e| refused(&e))?;
         self.process.first = self.process.first.min(self.process.last);
         Ok(Found {
             finding,
@@ -517,10 +454,10 @@ impl<'a> Worker<'a> {
         while self.done.is_empty() && !self.control.is_cancelled() {
             self.target.wait(SLEEP_MAX, &mut self.done)?;
         }
-        self.tell_time();
+        self.time.tell();
         let synced = self.done.pop().map(|done| done.result);
         match synced {
-            Some(Ok(_)) => self.process.durable = Some(Nanos(self.now)),
+            Some(Ok(_)) => self.process.durable = Some(Nanos(self.time.now)),
             Some(Err(failure)) => {
                 self.failed(failure);
             }
@@ -528,4 +465,9 @@ impl<'a> Worker<'a> {
         }
         Ok(())
     }
+}
+
+/// The kernel doesn't tell the thread's CPU time.
+fn refused(error: &SysError) -> StorageError {
+    StorageError::Refused { reason: vtax_sys::chain(error) }
 }

@@ -70,9 +70,9 @@ impl<D: Dialogue> Worker<'_, D> {
                 if slot.fresh {
                     slot.fresh = false;
                     self.connecting -= 1;
-                    self.recorder.connected(self.now);
+                    self.recorder.connected(self.time.now);
                 }
-                self.recorder.sent(self.now, bytes);
+                self.recorder.sent(self.time.now, bytes);
             }
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(error) => self.end(id, outcome_of(error), true),
@@ -105,7 +105,7 @@ impl<D: Dialogue> Worker<'_, D> {
             Phase::Opening => {
                 slot.fresh = false;
                 self.connecting -= 1;
-                self.recorder.connected(self.now);
+                self.recorder.connected(self.time.now);
                 self.release(id);
             }
             Phase::Closing if readable => {
@@ -135,8 +135,8 @@ impl<D: Dialogue> Worker<'_, D> {
                 Err(Errno::INTR) => continue,
                 Err(error) => return self.end(id, outcome_of(error), false),
             };
-            self.tell_time();
-            self.recorder.received(self.now, got);
+            self.time.tell();
+            self.recorder.received(self.time.now, got);
             let open = match got {
                 0 => self.stream_ended(id),
                 _ if drop => {
@@ -199,7 +199,7 @@ impl<D: Dialogue> Worker<'_, D> {
     /// A whole answer has come. Whether others are to come on this connection.
     fn answered(&mut self, id: u32, answer: Answer, ended: bool) -> bool {
         let Some(start) = self.slots.pop(id) else { return false };
-        self.recorder.ended(start, self.now, answer.outcome, answer.status);
+        self.recorder.ended(start, self.time.now, answer.outcome, answer.status);
         let slot = self.slots.get(id);
         if slot.under_way > 0 {
             self.list_busy(id);
@@ -224,10 +224,10 @@ impl<D: Dialogue> Worker<'_, D> {
     pub(super) fn end(&mut self, id: u32, outcome: Outcome, early: bool) {
         let early = early || !self.slots.get(id).unsent.is_empty();
         while let Some(start) = self.slots.pop(id) {
-            self.recorder.ended(start, self.now, outcome, 0);
+            self.recorder.ended(start, self.time.now, outcome, 0);
         }
         self.close(id, true);
-        if early && self.arrivals.is_none() {
+        if early && !self.time.is_open() {
             // A closed loop would try again at once, and again.
             self.park(id, Phase::Paused);
         } else {
@@ -237,7 +237,7 @@ impl<D: Dialogue> Worker<'_, D> {
 
     pub(super) fn park(&mut self, id: u32, phase: Phase) {
         self.unlist(id);
-        self.slots.park(id, phase, self.now + PAUSE);
+        self.slots.park(id, phase, self.time.now + PAUSE);
     }
 
     /// Takes a slot off the list of those with room. Only pipelined ones are on it while they are in use, and
@@ -260,7 +260,7 @@ impl<D: Dialogue> Worker<'_, D> {
             if slot.fresh {
                 self.connecting -= 1;
             } else {
-                self.recorder.disconnected(self.now, broken);
+                self.recorder.disconnected(self.time.now, broken);
             }
         }
     }
@@ -268,7 +268,7 @@ impl<D: Dialogue> Worker<'_, D> {
     /// Gives the slot back for the next request.
     pub(super) fn release(&mut self, id: u32) {
         if self.idle.is_empty() && self.free.is_empty() {
-            self.available_since = self.now;
+            self.available_since = self.time.now;
         }
         self.unlist(id);
         let slot = self.slots.get(id);

@@ -7,9 +7,9 @@
 use std::mem::MaybeUninit;
 
 use rustix::event::epoll;
-use vtax_sys::{SysError, sched};
+use vtax_sys::SysError;
 
-use super::{EVENTS, Finding, LANE_SHIFT, Worker};
+use super::{EVENTS, Finding, LANE_SHIFT, Worker, time_since};
 use crate::drive::Rest;
 use crate::requests::dialogue::Dialogue;
 
@@ -35,10 +35,10 @@ impl<'a, D: Dialogue> Crew<'a, D> {
     /// Carries out all workers' shares of their loads; what each found, in their order.
     pub(crate) fn run(mut self) -> Result<Vec<Finding>, SysError> {
         let Some(epoch) = self.lanes.first().map(|lane| lane.worker.job.epoch) else { return Ok(Vec::new()) };
-        let clock = || sched::monotonic().saturating_sub(epoch).0;
+        let clock = || time_since(epoch);
         let mut events = [MaybeUninit::uninit(); EVENTS];
         let now = clock();
-        self.lanes.iter_mut().for_each(|lane| lane.worker.now = now);
+        self.lanes.iter_mut().for_each(|lane| lane.worker.time.now = now);
         while let Some((number, rest)) = self.turn()? {
             let waiting = &mut self.lanes[number].worker.events;
             let before = waiting.pacer.polled;
@@ -77,7 +77,7 @@ impl<'a, D: Dialogue> Crew<'a, D> {
     /// Tells all workers the time after a wait of one, and the others that it polled, which they have in their CPU time too.
     fn woken(&mut self, number: usize, now: u64, polled: u64) {
         for (other, lane) in self.lanes.iter_mut().enumerate().filter(|(_, lane)| !lane.over) {
-            lane.worker.now = now;
+            lane.worker.time.now = now;
             if other != number {
                 lane.worker.events.pacer.polled += polled;
             }
@@ -89,9 +89,9 @@ impl<'a, D: Dialogue> Crew<'a, D> {
         let number = (token as u32 >> LANE_SHIFT) as usize;
         let Some(lane) = self.lanes.get_mut(number).filter(|lane| !lane.over) else { return };
         lane.worker.event(token, flags);
-        let now = lane.worker.now;
+        let now = lane.worker.time.now;
         for lane in self.lanes.iter_mut().filter(|lane| !lane.over) {
-            lane.worker.now = lane.worker.now.max(now);
+            lane.worker.time.now = lane.worker.time.now.max(now);
             lane.worker.dispatch();
         }
     }

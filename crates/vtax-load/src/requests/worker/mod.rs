@@ -8,10 +8,9 @@ mod connection;
 mod crew;
 
 use std::collections::VecDeque;
-use std::iter::Peekable;
 use std::net::SocketAddr;
 
-use vtax_sys::{SysError, sched};
+use vtax_sys::SysError;
 use vtax_units::Nanos;
 
 pub(crate) use self::connection::outcome_of;
@@ -19,7 +18,8 @@ pub(crate) use self::crew::Crew;
 use super::dialogue::Dialogue;
 use super::recorder::{Outcome, Recorder, Window};
 use super::slots::{Phase, Slots};
-use crate::drive::{EventLoop, Rest, Usage, Used};
+use super::timetable::{Finding, Timetable, time_since};
+use crate::drive::{EventLoop, Rest};
 use crate::{Arrivals, Control};
 
 /// Events taken from the kernel at once.
@@ -33,10 +33,6 @@ const STARTS_MAX: u32 = 64;
 /// Connection attempts of a closed loop under way at once; more would overflow the backlog of an
 /// ordinary server (511 for nginx), and a dropped SYN costs a second.
 const CONNECTING_MAX: u32 = 128;
-/// Longest sleep, so that a cancellation is seen.
-const SLEEP_MAX: u64 = 20_000_000;
-/// How often progress is handed over.
-const PROGRESS: u64 = 20_000_000;
 /// Bits of an event's token for the slot, below those for the lane: more slots than any load has connections.
 const LANE_SHIFT: u32 = 24;
 
@@ -56,19 +52,9 @@ pub(crate) struct Job {
     pub(crate) epoch: Nanos,
 }
 
-/// What one worker found.
-#[derive(Debug)]
-pub(crate) struct Finding {
-    pub(crate) recorder: Recorder,
-    /// End of the recorded time; earlier than asked for where the load was cancelled.
-    pub(crate) end: u64,
-    pub(crate) used: Used,
-}
-
 #[derive(Debug)]
 pub(crate) struct Worker<'a, D: Dialogue> {
     job: &'a Job,
-    control: &'a Control,
     dialogue: D,
     /// Its place among those that share its thread, by which its events are told from theirs.
     lane: u32,
@@ -86,14 +72,8 @@ pub(crate) struct Worker<'a, D: Dialogue> {
     connecting: u32,
     /// Connections that are opened before anything is sent on them, as long as this is not over.
     opening: Option<Opening>,
-    /// `None` in a closed loop.
-    arrivals: Option<Peekable<Arrivals>>,
+    time: Timetable<'a>,
     recorder: Recorder,
-    now: u64,
-    /// When no more requests start.
-    stop: u64,
-    next_progress: u64,
-    usage: UsageMeter,
 }
 
 /// Connections opened ahead. A closed loop opens all of its own in the warm-up: a server that is busy
@@ -108,13 +88,6 @@ struct Opening {
     until: u64,
 }
 
-/// What this thread used between the start and the end of the recorded time.
-#[derive(Debug, Default)]
-struct UsageMeter {
-    from: Option<Usage>,
-    to: Option<Usage>,
-}
-
 impl<'a, D: Dialogue> Worker<'a, D> {
     pub(crate) fn new(
         job: &'a Job,
@@ -127,7 +100,6 @@ impl<'a, D: Dialogue> Worker<'a, D> {
     ) -> Self {
         Self {
             job,
-            control,
             lane,
             events,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
@@ -139,50 +111,19 @@ impl<'a, D: Dialogue> Worker<'a, D> {
             available_since: 0,
             connecting: 0,
             opening: Opening::of(job, connections, arrivals.is_some()),
-            arrivals: arrivals.map(Iterator::peekable),
+            time: Timetable::new(control, job.window, job.drain, job.epoch, arrivals),
             recorder,
-            now: 0,
-            stop: job.window.to,
-            next_progress: 0,
-            usage: UsageMeter::default(),
         }
-    }
-
-    fn tell_time(&mut self) {
-        self.now = sched::monotonic().saturating_sub(self.job.epoch).0;
     }
 
     /// Passes the marks of the load's course; false once it is over.
     fn go_on(&mut self) -> Result<bool, SysError> {
-        let now = self.now;
-        if now >= self.recorder.next_flush() {
-            self.recorder.tick(now);
-        }
-        if now >= self.next_progress {
-            self.control.add(&self.recorder.take_progress(now));
-            self.next_progress = now + PROGRESS;
-        }
-        if self.control.is_cancelled() && self.stop > now {
-            self.stop = now;
-        }
-        if now >= self.job.window.from && self.usage.from.is_none() {
-            self.usage.from = Some(Usage::now(now, self.events.pacer.polled)?);
-        }
-        if now < self.stop {
+        self.time.pass(&mut self.recorder, self.events.pacer.polled, false)?;
+        if self.time.goes_on() {
             return Ok(true);
         }
-        if self.usage.to.is_none() {
-            self.usage.to = Some(Usage::now(now, self.events.pacer.polled)?);
-        }
-        let overdue = self.next_start().is_some();
-        let waiting = self.slots.oldest().is_some() || overdue;
-        Ok(waiting && now < self.stop + self.job.drain && !self.control.is_cancelled())
-    }
-
-    /// The next intended start of an open loop, if the load still has one.
-    fn next_start(&mut self) -> Option<u64> {
-        let stop = self.stop;
-        self.arrivals.as_mut()?.peek().map(|start| start.0).filter(|start| *start < stop)
+        let waiting = self.slots.oldest().is_some() || self.time.next_start().is_some();
+        Ok(waiting && self.time.waits())
     }
 
     /// Starts every request that is due and finds a connection.
@@ -190,25 +131,25 @@ impl<'a, D: Dialogue> Worker<'a, D> {
         if let Some(opening) = self.opening {
             self.open_ahead(opening);
         }
-        if self.arrivals.is_none() {
+        if !self.time.is_open() {
             self.dispatch_closed();
             return;
         }
         for _ in 0..STARTS_MAX {
-            let Some(start) = self.next_start().filter(|start| *start <= self.now) else { return };
+            let Some(start) = self.time.next_start().filter(|start| *start <= self.time.now) else { return };
             let available = !(self.idle.is_empty() && self.free.is_empty());
-            if start + self.job.timeout <= self.now {
+            if start + self.job.timeout <= self.time.now {
                 self.recorder.missed(start, available && self.available_since <= start);
             } else {
                 let Some(id) = self.take_idle().or_else(|| self.free.pop()) else { return };
-                let own = self.now - start.max(self.available_since).min(self.now);
-                if self.begin(id, start, Some((self.now - start, own))) {
+                let own = self.time.now - start.max(self.available_since).min(self.time.now);
+                if self.begin(id, start, Some((self.time.now - start, own))) {
                     self.flush(id);
                 }
-                self.tell_time();
+                self.time.tell();
             }
             self.events.pacer.started(start);
-            self.arrivals.as_mut().and_then(Iterator::next);
+            self.time.started();
         }
     }
 
@@ -222,7 +163,7 @@ impl<'a, D: Dialogue> Worker<'a, D> {
                 self.park(id, Phase::Paused);
             }
         }
-        if self.idle.len() == opening.count || self.now >= opening.until {
+        if self.idle.len() == opening.count || self.time.now >= opening.until {
             self.opening = None;
         }
     }
@@ -232,15 +173,15 @@ impl<'a, D: Dialogue> Worker<'a, D> {
         if self.opening.is_some() {
             return;
         }
-        while self.now < self.stop {
+        while self.time.now < self.time.stop {
             let next = match self.take_idle() {
                 None if self.connecting < CONNECTING_MAX => self.free.pop(),
                 idle => idle,
             };
             let Some(id) = next else { return };
-            let mut begun = self.begin(id, self.now, None);
+            let mut begun = self.begin(id, self.time.now, None);
             while begun && self.can_take(id) {
-                begun = self.begin(id, self.now, None);
+                begun = self.begin(id, self.time.now, None);
             }
             if begun {
                 self.flush(id);
@@ -272,13 +213,13 @@ impl<'a, D: Dialogue> Worker<'a, D> {
     /// Ends what took too long.
     fn expire(&mut self) {
         while let Some((id, start)) = self.slots.oldest() {
-            if start + self.job.timeout > self.now {
+            if start + self.job.timeout > self.time.now {
                 break;
             }
             self.end(id, Outcome::ClientTimeout, false);
         }
         while let Some((id, until)) = self.slots.next_parked() {
-            if until > self.now {
+            if until > self.time.now {
                 break;
             }
             self.slots.unpark(id);
@@ -289,19 +230,15 @@ impl<'a, D: Dialogue> Worker<'a, D> {
 
     /// How long to wait for events.
     fn rest(&mut self) -> Rest {
-        let now = self.now;
-        let mark = if now < self.stop { self.stop } else { self.stop + self.job.drain };
-        let mut wake = mark.min(now + SLEEP_MAX).min(self.recorder.next_flush().max(now + 1));
-        if now < self.job.window.from {
-            wake = wake.min(self.job.window.from);
-        }
+        let now = self.time.now;
+        let mut wake = self.time.next_mark(&self.recorder);
         if let Some((_, start)) = self.slots.oldest() {
             wake = wake.min(start + self.job.timeout);
         }
         if let Some((_, until)) = self.slots.next_parked() {
             wake = wake.min(until);
         }
-        if let Some(start) = self.next_start() {
+        if let Some(start) = self.time.next_start() {
             let available = !(self.idle.is_empty() && self.free.is_empty());
             let due = if available { start } else { start + self.job.timeout };
             if due <= wake {
@@ -334,23 +271,11 @@ impl<'a, D: Dialogue> Worker<'a, D> {
     /// Counts what is left over.
     fn finish(mut self) -> Result<Finding, SysError> {
         self.expire();
-        while let Some(start) = self.next_start() {
-            self.recorder.missed(start, false);
-            self.arrivals.as_mut().and_then(Iterator::next);
-        }
         while let Some((id, start)) = self.slots.oldest() {
             self.recorder.unfinished(start);
             self.slots.pop(id);
         }
-        self.recorder.close();
-        let progress = self.recorder.take_progress(self.now);
-        self.control.add(&progress);
-        let to = match self.usage.to {
-            Some(to) => to,
-            None => Usage::now(self.now, self.events.pacer.polled)?,
-        };
-        let used = to.since(self.usage.from.unwrap_or(to));
-        Ok(Finding { end: self.stop, used, recorder: self.recorder })
+        self.time.finish(self.recorder, self.events.pacer.polled)
     }
 }
 

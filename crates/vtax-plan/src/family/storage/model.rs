@@ -268,6 +268,41 @@ pub struct VirtualDisk {
     pub aio: DiskAio,
     /// Its length.
     pub size: Bytes,
+    /// It is a RAID-5 of disks like this, which the guest's kernel makes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raid5: Option<Raid5>,
+}
+
+/// A RAID-5.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Raid5 {
+    /// Its disks, that which is missing included.
+    pub members: u32,
+    /// One of them is missing: what was on it is made of the others for each read.
+    pub degraded: bool,
+}
+
+impl Raid5 {
+    /// Disks that there are.
+    #[must_use]
+    pub const fn present(self) -> u32 {
+        if self.degraded { self.members.saturating_sub(1) } else { self.members }
+    }
+}
+
+impl VirtualDisk {
+    /// Beyond a member's share of the data: where the kernel keeps what it knows of the array.
+    const MEMBERS_OWN: u64 = 2 << 20;
+    /// Members have whole chunks of data.
+    const CHUNK: u64 = 64 << 10;
+
+    /// Number and length of the files that it is made of.
+    #[must_use]
+    pub fn files(&self) -> (u32, Bytes) {
+        let Some(raid) = self.raid5 else { return (1, self.size) };
+        let share = self.size.0.div_ceil(u64::from(raid.members.max(2) - 1)).next_multiple_of(Self::CHUNK);
+        (raid.present(), Bytes(share + Self::MEMBERS_OWN))
+    }
 }
 
 impl Default for VirtualDisk {
@@ -280,6 +315,7 @@ impl Default for VirtualDisk {
             cache: DiskCache::None,
             aio: DiskAio::Threads,
             size: Bytes::from_mib(1024),
+            raid5: None,
         }
     }
 }

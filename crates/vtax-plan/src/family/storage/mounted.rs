@@ -7,7 +7,7 @@ use vtax_topology::builtin::topology;
 use vtax_units::Bytes;
 
 use super::ganesha::{GaneshaOptions, NfsVersion};
-use super::model::{StorageAccess, StorageWorkload};
+use super::model::{Raid5, StorageAccess, StorageWorkload};
 use crate::model::{Cell, EnvironmentKind, NicModel, PathKind, Plan, ServiceKind, Workload};
 
 /// Memory of a client's virtual machine unless told otherwise.
@@ -39,6 +39,9 @@ const NFSD: &[&str] = &["nfsd", "md5"];
 /// The kernel's iSCSI target, with units in files, what CHAP hashes with, and the digest without which it lets nobody
 /// log in.
 const LIO: &[&str] = &["target_core_mod", "target_core_file", "iscsi_target_mod", "md5", "crc32c_generic"];
+
+/// A RAID-5 of the guest's kernel.
+const RAID5: &[&str] = &["md_mod", "raid456"];
 
 /// What clients of a service mount.
 enum Mounts {
@@ -107,16 +110,28 @@ impl Cell {
                 None => {}
             }
         }
+        if self.environment.kind.raid5().is_some() {
+            add(RAID5);
+        }
         match self.service.kind {
             ServiceKind::Nfsd(_) => add(NFSD),
             ServiceKind::Lio(_) => add(LIO),
             _ => {}
         }
-        modules.extend(self.environment.kind.nic().and_then(NicModel::module).map(str::to_owned));
         if let Some(routed) = self.path.kind.routed() {
             add(&Blueprint::outline(&topology(&routed.topology)).needs().modules());
         }
+        modules.extend(self.environment.kind.nic().and_then(NicModel::module).map(str::to_owned));
         modules
+    }
+}
+
+impl EnvironmentKind {
+    /// The RAID-5 that its disk is.
+    #[must_use]
+    pub fn raid5(&self) -> Option<Raid5> {
+        let Self::Vm(vm) = self else { return None };
+        vm.disk?.raid5
     }
 }
 

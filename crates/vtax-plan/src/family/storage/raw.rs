@@ -104,6 +104,16 @@ raw! {
         default cache: Many<DiskCacheRaw> = "none",
         /// How QEMU reads and writes its file: `threads`, `native` (Linux AIO, with `cache: none`) or `io-uring`.
         default aio: Many<AioRaw> = "threads",
+        /// It is a RAID-5 that the guest's kernel makes of several such disks.
+        optional raid5: Raid5Raw,
+    }
+
+    /// A RAID-5 of virtual disks.
+    struct Raid5Raw = "`raid5`" {
+        /// Its disks, each with its share of the data; 3 to 6.
+        default members: u32 = "4",
+        /// `true`: one of them is missing.
+        default degraded: Many<bool> = "false",
     }
 }
 

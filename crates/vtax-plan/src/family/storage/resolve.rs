@@ -6,16 +6,17 @@ use vtax_units::{Bytes, Nanos, Rate};
 
 use super::limits;
 use super::model::{
-    DiskAio, DiskCache, DiskOptions, SteadyState, StorageCache, StorageEngine, StorageMeasure,
+    DiskAio, DiskCache, DiskOptions, Raid5, SteadyState, StorageCache, StorageEngine, StorageMeasure,
     StorageOperation, StorageRate, StorageShape, StorageSync, StorageTest, StorageWorkload, VirtualDisk,
 };
 use super::mounted::CLIENT_MEMORY;
 use super::raw::{DiskRaw, SteadyStateRaw, StorageMeasureRaw, StorageRaw, VirtualDiskRaw};
+use super::served;
 use crate::decode::Many;
 use crate::diagnose::Report;
 use crate::model::{
-    Cell, Environment, EnvironmentKind, Measure, MeasureKind, PathKind, Protocol, Service, ServiceKind,
-    Workload,
+    Cell, Environment, EnvironmentKind, Fault, FaultTarget, Measure, MeasureKind, PathKind, Protocol,
+    Service, ServiceKind, Workload,
 };
 use crate::resolve::check::{LONGEST, SHORTEST_STEP, check_count, check_name, counts_in, duration_in};
 use crate::resolve::variants::{Variants, service, slug};
@@ -25,6 +26,8 @@ use crate::source::{Span, Spanned};
 const MOST_TESTS: usize = 500;
 /// The smallest disk that a file system with a journal is made on.
 const LEAST_DISK: Bytes = Bytes::from_mib(64);
+/// Members of a RAID-5: with two it is a mirror, and an AHCI controller has six ports.
+const MEMBERS: std::ops::RangeInclusive<u32> = 3..=6;
 /// Least memory of a client that is a virtual machine.
 const LEAST_CLIENT: Bytes = Bytes::from_mib(128);
 
@@ -206,6 +209,16 @@ fn sizes(sizes: &Many<Bytes>, key: &str, (least, most): (Bytes, Bytes), report: 
     }
 }
 
+/// Whether a disk fails in this cell that nothing is served from.
+fn is_spared(cell: &Cell, measures: &[Measure]) -> bool {
+    let faults = measures.iter().filter_map(|measure| match &measure.kind {
+        MeasureKind::Failover(failover) => Some(failover.faults_of(cell)),
+        _ => None,
+    });
+    let of_disk = |fault: &Fault| fault.kind.parts().1 == FaultTarget::Disk;
+    faults.flatten().any(of_disk) && !cell.service.kind.serves_disk()
+}
+
 /// Refuses cells whose storage can't be measured, and faults that nobody would see.
 pub(crate) fn check_cells(cells: &[Cell], measures: &[Measure], span: Span, report: &mut Report) {
     let of_storage = |cell: &&Cell| cell.workload.model().protocol() == Protocol::Storage;
@@ -226,6 +239,15 @@ pub(crate) fn check_cells(cells: &[Cell], measures: &[Measure], span: Span, repo
                 report.error(span, why).help(help);
                 return;
             }
+            if is_spared(cell, measures) {
+                let why = format!("what `{service}` serves is in memory, so nobody sees that a disk fails");
+                report.error(span, why).help("give it `backend: disk`");
+                return;
+            }
+        }
+        if let Some(why) = served::lacks_room(cell) {
+            report.error(span, why).help("give it a larger one, `disk: {size: ...}`, or write less");
+            return;
         }
         let name = if cell.environment.kind.is_pair() && !has_server {
             &cell.environment.name
@@ -291,7 +313,14 @@ pub(crate) fn with_disk(
     if raw.size.value < LEAST_DISK || raw.size.value > most || !raw.size.value.0.is_multiple_of(4096) {
         report.error(raw.size.span, format!("a disk is a multiple of 4KiB from {LEAST_DISK} to {most}"));
     }
-    let disk = VirtualDisk { size: raw.size.value, ..VirtualDisk::default() };
+    let members = raw.raid5.as_ref().map(|raid| &raid.value.members);
+    if let Some(members) = members.filter(|members| !MEMBERS.contains(&members.value)) {
+        let (least, most) = (MEMBERS.start(), MEMBERS.end());
+        report.error(members.span, format!("a RAID-5 has {least} to {most} members, not {}", members.value));
+    }
+    let raid5 =
+        members.map(|members| Raid5 { members: members.value.max(*MEMBERS.start()), degraded: false });
+    let disk = VirtualDisk { size: raw.size.value, raid5, ..VirtualDisk::default() };
     let given = |environment: &mut Environment, change: &dyn Fn(&mut VirtualDisk)| {
         if let EnvironmentKind::Vm(options) = &mut environment.kind {
             change(options.disk.get_or_insert(disk));
@@ -303,6 +332,10 @@ pub(crate) fn with_disk(
         .vary("allocation", &raw.allocation.value, report, |e, a| given(e, &|d| d.allocation = a.0))
         .vary("cache", &raw.cache.value, report, |e, cache| given(e, &|d| d.cache = cache.0))
         .vary("aio", &raw.aio.value, report, |e, aio| given(e, &|d| d.aio = aio.0));
+    let degraded = raw.raid5.as_ref().map(|raid| &raid.value.degraded);
+    let varied = varied.vary_if("degraded", degraded, report, |e, degraded| {
+        given(e, &|d| d.raid5 = d.raid5.map(|raid| Raid5 { degraded, ..raid }));
+    });
     let wrong = |environment: &Environment| match &environment.kind {
         EnvironmentKind::Vm(vm) => {
             vm.disk.is_some_and(|disk| disk.aio == DiskAio::Native && disk.cache != DiskCache::None)

@@ -1,16 +1,22 @@
-//! Whether a server can hold and do what a workload asks for: every trial would fail otherwise.
+//! Whether a server, or a virtual machine's disk, can hold and do what a workload asks for: every trial would fail otherwise.
 
 use vtax_units::Bytes;
 
 use super::model::{StorageAccess, StorageCache};
 use super::raw::StorageRaw;
 use crate::diagnose::Report;
-use crate::model::{GaneshaBackend, GaneshaOptions, Protocol, Service, ServiceKind};
+use crate::model::{
+    Cell, EnvironmentKind, GaneshaBackend, GaneshaOptions, Protocol, Service, ServiceKind, StorageTest,
+};
 use crate::raw::WorkloadRaw;
 use crate::resolve::variants::Named;
 
 /// What ext4 takes of a unit for itself, at least.
 const FILE_SYSTEM: u64 = 24 << 20;
+/// What it takes of a virtual disk.
+const OF_DISK: u64 = 8 << 20;
+/// What the load leaves free of the disk that it runs on.
+const SPARE: u64 = 64 << 20;
 
 /// Reports what the services can't do.
 pub(crate) fn check_served(workload: &WorkloadRaw, services: &[Named<Service>], report: &mut Report) {
@@ -68,5 +74,31 @@ fn misfit_of_units(
     (needed > size.0).then(|| {
         let needed = Bytes(needed);
         (format!("has units of {size}, and the workload needs {needed}"), "give it a larger `size`")
+    })
+}
+
+/// Why the disk of a cell's virtual machine can't hold what its workload writes; `None` where it can, and where there is none.
+pub(super) fn lacks_room(cell: &Cell) -> Option<String> {
+    let EnvironmentKind::Vm(vm) = &cell.environment.kind else { return None };
+    let size = vm.disk.unwrap_or_default().size;
+    let held = |test: &StorageTest| {
+        let each = if test.operation.of_names() { u64::from(test.shape.files) } else { 1 };
+        test.shape.file.0.saturating_mul(each).saturating_mul(test.shape.processes.into())
+    };
+    let files = || cell.workload.model().storage_tests().iter().map(held).max();
+    let held = match &cell.service.kind {
+        ServiceKind::Tgt(options) => options.size.0.saturating_mul(options.luns.into()),
+        ServiceKind::Lio(options) => options.size.0.saturating_mul(options.luns.into()),
+        ServiceKind::Disk(_) => files()?.saturating_add(SPARE),
+        _ => files()?,
+    };
+    let on_disk = cell.service.kind.serves_disk() || matches!(cell.service.kind, ServiceKind::Disk(_));
+    let needed = held.saturating_add(held / 16).saturating_add(OF_DISK);
+    (on_disk && needed > size.0).then(|| {
+        let needed = Bytes(needed);
+        format!(
+            "the disk of `{}` has {size}, and what `{}` holds needs {needed}",
+            cell.environment.name, cell.service.name
+        )
     })
 }

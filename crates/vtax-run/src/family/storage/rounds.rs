@@ -96,6 +96,7 @@ mod tests {
             io: IoCounters::default(),
             facts: Facts::default(),
             read_back: None,
+            beside: Vec::new(),
         };
         let found = StorageFinding {
             result,
