@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn what_is_no_run_is_an_error_that_names_the_file() {
         let dir = tempfile::tempdir().unwrap();
-        write(dir.path(), "provenance.json", "[]");
+        write(dir.path(), "provenance.json", "7");
         let error = RunBrief::read(dir.path()).unwrap_err().to_string();
         assert!(error.contains("provenance.json") && error.contains("damaged"), "{error}");
     }
