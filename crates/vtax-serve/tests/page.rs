@@ -5,27 +5,7 @@ use std::path::Path;
 use vtax_store::record::JournalEntry;
 use vtax_store::{LiveState, LiveTrial, LiveWidth, LiveWriter, RunDir};
 
-use crate::support::{Site, copy, make};
-
-/// A run of which half the trials are made, and what makes the rest of them.
-fn half(root: &Path) -> impl FnMut() -> bool + use<> {
-    let model = make(&root.join("../model"));
-    let mut records = model.trials().expect("trials").into_iter();
-    let (plan, provenance) = (model.plan().expect("a plan"), model.provenance().expect("provenance"));
-    let provenance = vtax_store::Provenance { run_id: String::new(), ended_unix_ms: None, ..provenance };
-    let mut run = RunDir::create(root.join("going"), &plan, &provenance).expect("a run");
-    let mut one = move || {
-        let Some(record) = records.next() else {
-            run.completed().expect("completed");
-            return false;
-        };
-        let trial = run.begin_trial(&record.cell, &record.measure, record.repetition).expect("begun");
-        run.finish_trial(trial, record).expect("finished");
-        true
-    };
-    (0..18).for_each(|_| assert!(one()));
-    one
-}
+use crate::support::{Site, copy, half, make};
 
 #[test]
 fn a_run_is_followed_to_its_end_and_over_a_lost_connection() {

@@ -61,12 +61,17 @@ impl Site {
 
     /// The same; runs can be started where `start` says how.
     pub(crate) fn with(fill: impl FnOnce(&Path), start: Option<StartOptions>) -> Self {
+        Self::named(fill, start, Vec::new())
+    }
+
+    /// The same, which answers to these names besides.
+    pub(crate) fn named(fill: impl FnOnce(&Path), start: Option<StartOptions>, names: Vec<String>) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let root = directory.path().join("runs");
         std::fs::create_dir(&root).expect("a directory of runs");
         fill(&root);
         let mut options = options(&root, &directory.path().join("cache"));
-        options.start = start;
+        (options.start, options.names) = (start, names);
         let token = options.token.text().to_owned();
         let server = Server::bind(options).expect("a server");
         let (address, link) = (server.address(), server.link());
@@ -194,6 +199,27 @@ impl Events {
 pub(crate) fn make(path: &Path) -> RunDir {
     let options = Made { repetitions: 4, seconds: 1, rate: 200, ..Made::default() };
     create(path, &options).expect("a made-up run")
+}
+
+/// A run in `root` of which half the trials are made, and what makes one more of them each time; false once it has made
+/// the run complete.
+pub(crate) fn half(root: &Path) -> impl FnMut() -> bool + Send + use<> {
+    let model = make(&root.join("../model"));
+    let mut records = model.trials().expect("trials").into_iter();
+    let (plan, provenance) = (model.plan().expect("a plan"), model.provenance().expect("provenance"));
+    let provenance = vtax_store::Provenance { run_id: String::new(), ended_unix_ms: None, ..provenance };
+    let mut run = RunDir::create(root.join("going"), &plan, &provenance).expect("a run");
+    let mut one = move || {
+        let Some(record) = records.next() else {
+            run.completed().expect("completed");
+            return false;
+        };
+        let trial = run.begin_trial(&record.cell, &record.measure, record.repetition).expect("begun");
+        run.finish_trial(trial, record).expect("finished");
+        true
+    };
+    (0..18).for_each(|_| assert!(one()));
+    one
 }
 
 /// Runs made from one: its trials, of which the capacity of each is changed by a factor, and when it began.
