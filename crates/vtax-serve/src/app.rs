@@ -90,6 +90,7 @@ pub(crate) fn router(app: &Shared) -> Router {
         .route("/job/{number}", get(show_job))
         .route("/job/{number}/stop", post(stop_job))
         .route("/metrics", get(give_metrics))
+        .route("/favicon.ico", get(give_no_icon))
         .route("/assets/page.css", get(give_style))
         .route("/assets/page.js", get(give_script))
         .fallback(nothing)
@@ -229,6 +230,11 @@ async fn give_style() -> Response {
 
 async fn give_script() -> Response {
     ([(CONTENT_TYPE, "text/javascript; charset=utf-8")], assets::SCRIPT).into_response()
+}
+
+/// Browsers ask for one where a page names none.
+async fn give_no_icon() -> StatusCode {
+    StatusCode::NO_CONTENT
 }
 
 async fn nothing() -> Refusal {
