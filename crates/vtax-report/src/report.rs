@@ -203,7 +203,7 @@ fn of_system(system: &SystemFound) -> impl Iterator<Item = FigureRow<'_>> {
         ("steal_share", "1", Better::Lower, system.steal),
         ("boot", "ns", Better::Lower, system.boot),
     ];
-    figures.into_iter().filter_map(|(metric, unit, better, value)| {
+    figures.into_iter().filter_map(move |(metric, unit, better, value)| {
         Some(FigureRow {
             trial: system.trial,
             member: Some(&system.member),

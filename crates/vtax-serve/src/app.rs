@@ -94,7 +94,6 @@ pub(crate) fn router(app: &Shared) -> Router {
         .route("/assets/page.css", get(give_style))
         .route("/assets/page.js", get(give_script))
         .fallback(nothing)
-        .method_not_allowed_fallback(not_so)
         .layer(DefaultBodyLimit::max(BODY))
         .layer(middleware::from_fn_with_state(Arc::clone(app), guard))
         .with_state(Arc::clone(app))
@@ -239,10 +238,6 @@ async fn give_no_icon() -> StatusCode {
 
 async fn nothing() -> Refusal {
     Refusal::missing("such page")
-}
-
-async fn not_so() -> Refusal {
-    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "This page can't be asked for in that way.")
 }
 
 /// The page at the foot of which the server's own cost is told.

@@ -121,9 +121,11 @@ fn of_line(line: &JournalLine) -> Option<(&'static str, Value)> {
         "trial-ended" => {
             let valid = line.validity == Some(Validity::Valid);
             let reason = line.validity.as_ref().and_then(invalid);
+            let parts = line.timings.map(|t| [t.testbed, t.service, t.measure, t.teardown]);
+            let took = parts.unwrap_or_default().iter().fold(0, |all: u64, part| all.saturating_add(part.0));
             let data = json!({
                 "index": line.index, "cell": line.cell, "measure": line.measure, "repetition": line.repetition,
-                "valid": valid, "reason": reason,
+                "valid": valid, "reason": reason, "took_ms": took / 1_000_000,
             });
             Some(("trial", data))
         }

@@ -100,8 +100,8 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    /// `root` is where runs are made. Call it before the server is bound to a CPU: programs get the CPUs of the thread
-    /// that starts them, and this one stays as it is now.
+    /// `root` is where runs are made. Programs get the CPUs of the thread that starts them, and that thread those of
+    /// the one that calls this: it is called before the server is bound to its own.
     pub(crate) fn new(options: StartOptions, root: &Path, cache: &Path) -> Result<Self, ServeError> {
         let plans = options
             .plans

@@ -17,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
+use vtax_sys::sched::bind_this_thread;
 
 use crate::app::{App, Shared, router};
 use crate::guard::Guard;
@@ -56,14 +57,21 @@ impl Server {
     /// [`ServeError::PlainText`] where TLS is missing, [`ServeError::Root`], [`ServeError::Certificate`],
     /// [`ServeError::Listen`] or [`ServeError::System`].
     pub fn bind(options: Options) -> Result<Self, ServeError> {
-        let Options { root, listen, names, token, tls, plain_text, start, cache } = options;
+        let Options { root, listen, names, token, tls, plain_text, start, cpus, cache } = options;
         if tls.is_none() && !listen.ip().is_loopback() && !plain_text {
             return Err(ServeError::PlainText { address: listen });
         }
         let tls = tls.as_ref().map(configure).transpose()?;
         let cache = cache.join("serve");
+        let wrong = |source| ServeError::Root { path: root.clone(), source };
+        let root = root.canonicalize().map_err(wrong)?;
+        // What starts runs has a thread, which keeps the CPUs that this one has now.
+        let jobs = start.map(|start| Jobs::new(start, &root, &cache)).transpose()?;
+        if let Some(cpus) = cpus {
+            // Where it isn't allowed, the page costs services what it costs.
+            let _ = bind_this_thread(&cpus);
+        }
         let index = Index::open(&root, &cache)?;
-        let jobs = start.map(|start| Jobs::new(start, index.root(), &cache)).transpose()?;
         let failed = |source| ServeError::Listen { address: listen, source };
         let listener = TcpListener::bind(listen).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;

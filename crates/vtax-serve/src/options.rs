@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use vtax_units::CpuSet;
+
 use crate::token::Token;
 
 /// What a server is told.
@@ -22,6 +24,9 @@ pub struct Options {
     pub plain_text: bool,
     /// What is needed to start runs; `None`: nothing can be started.
     pub start: Option<StartOptions>,
+    /// CPUs that the calling thread is bound to, and with it all that serves; runs that are started get those that the
+    /// thread had before. `None`: as it is.
+    pub cpus: Option<CpuSet>,
     /// The directory that keeps the index and the output of started runs.
     pub cache: PathBuf,
 }

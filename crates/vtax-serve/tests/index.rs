@@ -26,23 +26,11 @@ fn many(root: &Path, count: usize) {
     }
 }
 
-fn until_known(site: &Site, count: usize) {
-    let deadline = Instant::now() + 4 * PATIENCE;
-    loop {
-        let page = site.get("/").body;
-        if page.contains(&format!("{count} of {count} runs.")) && !page.contains("being read") {
-            return;
-        }
-        assert!(Instant::now() < deadline, "{}", &page[..page.len().min(3000)]);
-        std::thread::sleep(Duration::from_millis(200));
-    }
-}
-
 #[test]
 fn many_runs_are_listed_and_kept() {
     const COUNT: usize = 1000;
     let site = Site::new(|root| many(root, COUNT));
-    until_known(&site, COUNT);
+    site.list(COUNT);
     let page = site.get("/?page=3");
     assert_eq!(page.body.matches("data-href=").count(), 100);
     assert!(page.body.contains("Page 3 of 10"), "pages");
@@ -65,10 +53,10 @@ fn many_runs_are_listed_and_kept() {
 #[test]
 fn what_changes_is_seen() {
     let site = Site::new(|root| drop(make(&root.join("a"))));
-    until_known(&site, 1);
+    site.list(1);
     make(&site.root().join("deeper/b"));
-    until_known(&site, 2);
+    site.list(2);
     fs::remove_dir_all(site.root().join("a")).expect("removed");
-    until_known(&site, 1);
+    site.list(1);
     assert!(site.get("/").body.contains("deeper/b"));
 }

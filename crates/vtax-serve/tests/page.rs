@@ -70,7 +70,7 @@ fn a_list_is_chosen_from_and_two_runs_are_compared() {
         std::fs::remove_dir_all(root.join("model")).expect("removed");
         copy(&root_of(root, "slower"), &root.join("faster"), 1_795_200_000_000, 2.0);
     });
-    site.first_run();
+    site.list(3);
     let page = site.get("/?plan=quick&from=2026-01-01&to=2026-12-31").body;
     let id = |name: &str| {
         let (before, _) =
@@ -114,14 +114,9 @@ fn a_history_shows_where_a_figure_changed() {
         }
         vtax_report::write_all(run.run()).expect("a report");
     });
-    let page = loop {
-        site.first_run();
-        let page = site.get("/?state=complete").body;
-        if page.contains("16 of 17 runs.") && !page.contains("being read") {
-            break page;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    };
+    site.list(17);
+    let page = site.get("/?state=complete").body;
+    assert!(page.contains("16 of 17 runs."), "{page}");
     let newest = page.split("href=\"/run/").nth(1).and_then(|r| r.split('"').next()).expect("a run");
     let cell = site.get(&format!("/run/{newest}/summary.json"));
     assert!(cell.body.contains("container.bridge.http"));

@@ -111,6 +111,12 @@
     }, 500);
   };
 
+  let spent = live ? Number(live.dataset.spent) : 0;
+  const spend = (ms) => {
+    spent += ms;
+    const budget = Number(live.dataset.budget);
+    set("spent", long(spent) + (budget ? " of " + long(budget) : ", without a limit"));
+  };
   const follow = () => {
     const source = new EventSource(live.dataset.events);
     const on = (name, act) => source.addEventListener(name, (event) => {
@@ -145,6 +151,7 @@
     });
     on("trial", (t) => {
       news("trial " + String(t.index).padStart(3, "0") + " of " + t.cell + " · " + t.measure + (t.valid ? " counts" : " doesn't count: " + t.reason));
+      spend(t.took_ms);
       redraw();
     });
     on("note", (n) => news((n.cell ? n.cell + ": " : "") + n.text));

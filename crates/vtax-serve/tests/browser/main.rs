@@ -146,7 +146,7 @@ fn three_runs() -> (Site, Browser) {
             copy(&model, &root.join(format!("r{i}")), 1_795_000_000_000 + i as u64 * 86_400_000, factor);
         }
     });
-    site.first_run();
+    site.list(3);
     let browser = Browser::start();
     browser.width(1280);
     browser.go(&site.link);

@@ -49,6 +49,7 @@ pub(crate) fn options(root: &Path, cache: &Path) -> Options {
         tls: None,
         plain_text: false,
         start: None,
+        cpus: None,
         cache: cache.to_owned(),
     }
 }
@@ -130,6 +131,20 @@ impl Site {
             }
             assert!(Instant::now() < deadline, "no run is listed: {page}");
             std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// The page of all runs, once so many were read.
+    pub(crate) fn list(&self, count: usize) -> String {
+        let deadline = Instant::now() + 4 * PATIENCE;
+        loop {
+            let page = self.get("/").body;
+            if page.contains(&format!("{count} of {count} runs.")) && !page.contains("being read") {
+                return page;
+            }
+            let beginning: String = page.chars().take(3000).collect();
+            assert!(Instant::now() < deadline, "{beginning}");
+            std::thread::sleep(Duration::from_millis(200));
         }
     }
 

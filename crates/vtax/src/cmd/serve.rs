@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::Context;
 use vtax_serve::{Options, ServeError, Server, StartOptions, TlsFiles, Token};
-use vtax_sys::sched::{allowed_cpus, bind_this_thread};
+use vtax_sys::sched::allowed_cpus;
 use vtax_units::CpuSet;
 use vtax_vm::Cache;
 
@@ -65,11 +65,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
         tls: tls.map(|(certificate, key)| TlsFiles { certificate, key }),
         plain_text: args.plain_text,
         start: args.allow_run.then(|| args.start()).transpose()?,
+        cpus: away_from_services(),
         cache: Cache::of_user().dir().to_owned(),
     };
     let server = Server::bind(options).map_err(failed)?;
-    // What starts runs has a thread by now, which keeps all CPUs.
-    keep_away_from_services();
     let link = server.link();
     out::text(&format!("{link}\n"))?;
     if args.open {
@@ -86,11 +85,9 @@ impl Args {
     }
 }
 
-/// Stays on the first CPU: where there are two or more it belongs to load generators, never to services.
-fn keep_away_from_services() {
-    let first = allowed_cpus().map(|cpus| CpuSet::of(cpus.iter().take(1)));
-    // Where it isn't allowed, the page costs services what it costs.
-    let _ = first.and_then(|cpus| bind_this_thread(&cpus));
+/// The first CPU: where there are two or more it belongs to load generators, never to services.
+fn away_from_services() -> Option<CpuSet> {
+    allowed_cpus().ok().map(|cpus| CpuSet::of(cpus.iter().take(1)))
 }
 
 /// Asks the desktop to open a link. Where there is none, the link was printed.
