@@ -11,7 +11,7 @@ use vtax_serve::{Options, Server, StartOptions, Token};
 use vtax_store::RunDir;
 
 /// How long anything may take before a test fails.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server of the runs in a directory that is its own.
 pub(crate) struct Site {
