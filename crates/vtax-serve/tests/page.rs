@@ -169,3 +169,31 @@ fn made_up_runs_end() {
     let last = make(&dir.path().join("a")).journal().expect("a journal").last();
     assert!(matches!(last, Some(Ok(JournalEntry::Completed { .. }))));
 }
+
+/// Prometheus' own client library reads `/metrics`, where Python has it.
+#[test]
+#[allow(clippy::print_stderr, reason = "a skipped test must say why on the test's own output")]
+fn prometheus_client_reads_the_metrics() {
+    use std::process::{Command, Stdio};
+    let python = std::env::var_os("VTAX_PYTHON").unwrap_or_else(|| "python3".into());
+    let has = Command::new(&python).args(["-c", "import prometheus_client.parser"]).output();
+    if !has.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: Python has no prometheus_client (VTAX_PYTHON names an interpreter)");
+        return;
+    }
+    let site = Site::new(|root| drop(vtax_report::write_all(&make(&root.join("a"))).expect("a report")));
+    site.list(1);
+    let script = "import sys\nfrom prometheus_client.parser import text_string_to_metric_families as read\n\
+                  print(sum(len(f.samples) for f in read(sys.stdin.read())))";
+    let mut child = Command::new(&python)
+        .args(["-c", script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("Python starts");
+    let text = site.get("/metrics").body;
+    let series = text.lines().filter(|line| !line.starts_with('#')).count();
+    std::io::Write::write_all(&mut child.stdin.take().expect("its input"), text.as_bytes()).expect("written");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), series.to_string());
+}
