@@ -136,11 +136,11 @@ async fn show_run(State(app): State<Shared>, Path(id): Path<String>) -> Result<R
 }
 
 async fn show_progress(State(app): State<Shared>, Path(id): Path<String>) -> Result<Response, Refusal> {
-    let draw = move |app: &Shared| {
+    let drawn = drawn(&app, move |app| {
         let entry = app.entry(&id)?;
         Ok(app.watched.markup(&app.index, &entry)?.into_string())
-    };
-    drawn(&app, draw).await.map(own)
+    });
+    drawn.await.map(own)
 }
 
 async fn follow(

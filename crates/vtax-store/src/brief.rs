@@ -18,7 +18,7 @@ const SUMMARY: u64 = 64 << 20;
 /// Longest text kept of a name, in characters.
 const NAME: usize = 120;
 /// Longest text kept of a headline.
-const HEADLINE: usize = 400;
+const HEADLINE: usize = 240;
 /// Most tags kept of a run.
 const TAGS: usize = 16;
 

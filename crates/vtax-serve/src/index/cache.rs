@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use vtax_store::{RunBrief, RunStamp, StoreError};
+use vtax_store::{RunBrief, RunStamp};
 
 use super::{Entry, RunId};
 
@@ -52,20 +52,23 @@ pub(super) fn read(file: &Path) -> BTreeMap<PathBuf, Entry> {
 ///
 /// # Errors
 ///
-/// The store's, where the file can't be written.
-pub(super) fn write(file: &Path, entries: &[Arc<Entry>]) -> Result<(), StoreError> {
+/// The system's, where the file can't be written.
+pub(super) fn write(file: &Path, entries: &[Arc<Entry>]) -> std::io::Result<()> {
     if let Some(directory) = file.parent() {
-        vtax_store::create_directory(directory)?;
+        std::fs::create_dir_all(directory)?;
     }
-    let mut text = format!("{HEAD}\n").into_bytes();
+    // Line by line, as all of it may be many MiB; under another name until it is whole.
+    let unfinished = file.with_extension("tmp");
+    let mut out = BufWriter::new(File::create(&unfinished)?);
+    writeln!(out, "{HEAD}")?;
     for entry in entries {
         let Some(place) = entry.place.to_str() else { continue };
         let line = Line { place: place.to_owned(), stamp: entry.stamp, brief: entry.brief.clone() };
-        if serde_json::to_writer(&mut text, &line).is_ok() {
-            text.push(b'\n');
-        }
+        serde_json::to_writer(&mut out, &line)?;
+        out.write_all(b"\n")?;
     }
-    vtax_store::write_file(file, &text)
+    out.flush()?;
+    std::fs::rename(&unfinished, file)
 }
 
 #[cfg(test)]
