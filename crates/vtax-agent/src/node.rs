@@ -98,6 +98,11 @@ impl Node {
         self.loads.run(id, step)
     }
 
+    /// Runs a command in a node of the topology, or in this one.
+    pub(crate) fn execute(&self, node: &str, command: &[String]) -> Reply {
+        self.topologies.execute(node, command).unwrap_or_else(|error| Reply::Failed { error })
+    }
+
     /// Captures packets at an interface of the topology; the bytes of the file.
     pub(crate) fn capture(&self, node: &str, interface: &str, duration: Duration) -> Result<Vec<u8>, String> {
         self.topologies.capture(node, interface, duration)

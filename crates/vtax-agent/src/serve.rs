@@ -81,8 +81,8 @@ fn read_requests(
     }
 }
 
-/// A step of load and a capture take long and go on beside others, so they get threads of their own; the rest is answered in
-/// turn.
+/// A step of load, a capture and a command take long and go on beside others, so they get threads of their own; the rest is
+/// answered in turn.
 fn dispatch(
     id: u32,
     request: Request,
@@ -103,6 +103,11 @@ fn dispatch(
             let (node, writer) = (Arc::clone(node), writer.clone());
             let run = move || writer.ran(id, node.capture(&place, &interface, duration.into()));
             std::thread::Builder::new().name("capture".into()).spawn(run).map(drop)
+        }
+        Request::Execute { node: place, command } => {
+            let (node, writer) = (Arc::clone(node), writer.clone());
+            let run = move || writer.reply(id, &node.execute(&place, &command));
+            std::thread::Builder::new().name("command".into()).spawn(run).map(drop)
         }
         request if Topologies::is_meant(&request) => {
             operator.send((id, request)).map_err(|_| io::Error::other("the operator thread is gone"))

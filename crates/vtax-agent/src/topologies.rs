@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use vtax_router::{Capture, DoorPlace, Lab, Raised};
-use vtax_sys::chain;
 use vtax_sys::sync::lock;
+use vtax_sys::{NetNs, chain};
 use vtax_topology::Blueprint;
 
 use crate::message::{DoorSetup, Reply, Request};
@@ -39,7 +39,6 @@ impl Topologies {
                 | Request::Timeline { .. }
                 | Request::StartStreams { .. }
                 | Request::StopStreams { .. }
-                | Request::Execute { .. }
         )
     }
 
@@ -63,14 +62,6 @@ impl Topologies {
             Request::StopStreams { times } => {
                 self.with(|lab| lab.stop_streams(times).map(Reply::Streamed).map_err(|e| chain(&e)))
             }
-            Request::Execute { node, command } if node.is_empty() => {
-                let (well, how, output) = vtax_router::run_here(command).map_err(|e| chain(&e))?;
-                Ok(Reply::Executed { well, how, output })
-            }
-            Request::Execute { node, command } => self.with(|lab| {
-                let (well, how, output) = lab.execute(node, command).map_err(|e| chain(&e))?;
-                Ok(Reply::Executed { well, how, output })
-            }),
             other => Err(format!("`{}` is not about a topology", other.name())),
         }
     }
@@ -112,6 +103,21 @@ impl Topologies {
             None => return Err(NONE.to_owned()),
         };
         begun.and_then(|capture| capture.run(duration)).map_err(|e| chain(&e))
+    }
+
+    /// Runs a command in a node, or in this one where `node` is empty. Other requests are answered meanwhile.
+    pub(crate) fn execute(&self, node: &str, command: &[String]) -> Result<Reply, String> {
+        let done = if node.is_empty() {
+            vtax_router::run_here(command)
+        } else {
+            let space = match &*lock(&self.lab) {
+                Some(lab) => lab.space(node).map(NetNs::try_clone).map_err(|e| chain(&e))?,
+                None => return Err(NONE.to_owned()),
+            };
+            vtax_router::run_in(&space.map_err(|e| chain(&e))?, command)
+        };
+        let (well, how, output) = done.map_err(|e| chain(&e))?;
+        Ok(Reply::Executed { well, how, output })
     }
 
     /// Takes it down.

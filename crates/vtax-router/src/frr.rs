@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,7 @@ use vtax_topology::state::complaints;
 use crate::build::directory;
 use crate::error::{OnPath, Result, RouterError, While};
 use crate::machine::{CONFIGURATION, DAEMONS, VTYSH};
+use crate::vty::Vty;
 
 /// Where daemons have their sockets: `/run` is the node's own.
 const SOCKETS: &str = "/run/frr";
@@ -193,18 +195,21 @@ impl Router {
             *process = Some(start(&name, *daemon, space)?);
             started.push(*daemon);
         }
-        started.into_iter().try_for_each(|daemon| self.wait_for(daemon))
+        started.into_iter().try_for_each(|daemon| {
+            self.wait_for(daemon)?;
+            log_finely(&name, daemon)
+        })
     }
 
     fn process(&self, daemon: Daemon) -> Option<&Process> {
         self.daemons.iter().find(|(other, _)| *other == daemon).and_then(|(_, process)| process.as_ref())
     }
 
-    /// Waits until a daemon has opened its socket.
+    /// Waits until a daemon answers at its socket: its file is there some moments earlier.
     fn wait_for(&self, daemon: Daemon) -> Result<()> {
         let path = socket(&self.name, daemon);
         let until = Instant::now() + STARTS_WITHIN;
-        while !path.exists() {
+        while UnixStream::connect(&path).is_err() {
             if !self.process(daemon).is_some_and(Process::alive) {
                 return Err(self.failed(daemon, "ended while it was starting".to_owned()));
             }
@@ -216,18 +221,12 @@ impl Router {
         Ok(())
     }
 
-    /// An error about a daemon, with its last words: of its log, as it says most there.
+    /// An error about a daemon, with its last words.
     fn failed(&self, daemon: Daemon, how: String) -> RouterError {
         let words = self.process(daemon).map(|process| tail(&process.output)).unwrap_or_default();
-        let log = File::open(log(&self.name, daemon)).map(|file| tail(&file)).unwrap_or_default();
-        let last: Vec<&str> = log.lines().rev().take(3).collect();
-        let output = [words, last.into_iter().rev().collect::<Vec<_>>().join("; ")].join(" ");
-        RouterError::Daemon {
-            router: self.name.clone(),
-            daemon: daemon.program(),
-            how,
-            output: output.trim().to_owned(),
-        }
+        let last: Vec<&str> = words.lines().rev().take(3).collect();
+        let output = last.into_iter().rev().collect::<Vec<_>>().join("; ");
+        RouterError::Daemon { router: self.name.clone(), daemon: daemon.program(), how, output }
     }
 
     /// Has FRR's own tool hand the configuration to the daemons, and tells what is refused.
@@ -283,17 +282,27 @@ impl Drop for Router {
     }
 }
 
+/// Has a daemon log to its file, with microseconds, which logs that are asked for at its start don't have.
+fn log_finely(router: &str, daemon: Daemon) -> Result<()> {
+    let mut vty = Vty::connect(&socket(router, daemon))?;
+    let log = format!("log file {}", log(router, daemon).display());
+    for command in ["configure terminal", "log timestamp precision 6", &log, "end"] {
+        vty.ask(command)?;
+    }
+    Ok(())
+}
+
 /// Starts a daemon in the foreground, so that its process is the one that was started.
 fn start(router: &str, daemon: Daemon, space: &NetNs) -> Result<Process> {
-    let log = log(router, daemon);
     let words = [
         daemon.program().to_owned(),
         "-N".to_owned(),
         router.to_owned(),
         "-A".to_owned(),
         "127.0.0.1".to_owned(),
+        // What it says until its log is opened.
         "--log".to_owned(),
-        format!("file:{}", log.display()),
+        "stdout".to_owned(),
     ];
     let namespace = space.try_clone().during(|| format!("start {}", daemon.program()))?;
     let program = Path::new(DAEMONS).join(daemon.program());

@@ -80,8 +80,16 @@ fn program_of(words: &[String]) -> Result<PathBuf> {
 ///
 /// Where there is no such program, or it can't be started.
 pub fn run_here(words: &[String]) -> Result<(bool, String, String)> {
-    let here = NetNs::current().during(|| "run a command".to_owned())?;
-    frr::run(&here, &program_of(words)?, words, COMMAND_WITHIN)
+    run_in(&NetNs::current().during(|| "run a command".to_owned())?, words)
+}
+
+/// Runs a command in a network namespace: whether it ended well, how, and what it printed.
+///
+/// # Errors
+///
+/// Where there is no such program, or it can't be started.
+pub fn run_in(space: &NetNs, words: &[String]) -> Result<(bool, String, String)> {
+    frr::run(space, &program_of(words)?, words, COMMAND_WITHIN)
 }
 
 /// A lab that stands; taken down when dropped.
@@ -146,7 +154,7 @@ impl Lab {
     fn run_commands(&self) -> Result<()> {
         for node in &self.blueprint.nodes {
             for words in &node.commands {
-                let (well, how, output) = self.execute(&node.name, words)?;
+                let (well, how, output) = run_in(self.space(&node.name)?, words)?;
                 if !well {
                     let command = words.join(" ");
                     return Err(RouterError::Command { node: node.name.clone(), command, how, output });
@@ -154,15 +162,6 @@ impl Lab {
             }
         }
         Ok(())
-    }
-
-    /// Runs a command in a node: whether it ended well, how, and what it printed.
-    ///
-    /// # Errors
-    ///
-    /// Where there is no such node or program, or it can't be started.
-    pub fn execute(&self, node: &str, words: &[String]) -> Result<(bool, String, String)> {
-        frr::run(self.space(node)?, &program_of(words)?, words, COMMAND_WITHIN)
     }
 
     /// Starts all routers, several at a time; the first error ends it.

@@ -19,5 +19,5 @@ mod watch;
 
 pub use capture::Capture;
 pub use error::{Result, RouterError};
-pub use lab::{DoorPlace, Found, Lab, Raised, run_here};
+pub use lab::{DoorPlace, Found, Lab, Raised, run_here, run_in};
 pub use machine::{PACKAGE, installed, obstacle};

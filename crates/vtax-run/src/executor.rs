@@ -238,23 +238,21 @@ fn skipped(plan: &Plan) -> Vec<String> {
     let mut notes = BTreeSet::new();
     for measure in &plan.measures {
         let Some(failover) = measure.kind.failover() else { continue };
+        let is_topology = |kind: FaultKind| matches!(kind, FaultKind::Topology(_));
+        let on_routers = failover.faults.iter().any(|fault| is_topology(fault.kind));
         for cell in &plan.cells {
-            let name = &cell.environment.name;
-            for fault in &failover.faults {
+            let (name, path) = (&cell.environment.name, &cell.path.name);
+            let applies = failover.applies_to(cell);
+            // What is done to routers depends on the path alone, and a path without any is told once.
+            for fault in failover.faults.iter().filter(|fault| applies || !is_topology(fault.kind)) {
                 if let Some(why) = fault.kind.misfit_of(cell) {
-                    // What is done to routers depends on the path alone.
-                    let name = match fault.kind {
-                        FaultKind::Topology(_) => &cell.path.name,
-                        _ => name,
-                    };
-                    notes.insert(format!(
-                        "{}: `{}` is skipped in {name}: {why}",
-                        measure.name,
-                        fault.kind.words()
-                    ));
+                    let name = if is_topology(fault.kind) { path } else { name };
+                    let words = fault.kind.words();
+                    notes.insert(format!("{}: `{words}` is skipped in {name}: {why}", measure.name));
                 }
             }
-            if !failover.applies_to(cell) {
+            if !applies {
+                let name = if on_routers { format!("{name} on {path}") } else { name.clone() };
                 notes.insert(format!("{}: not measured in {name}, where nothing of it breaks", measure.name));
             }
         }

@@ -28,6 +28,7 @@ pub mod netlink;
 pub mod netns;
 pub mod outgoing;
 pub mod packets;
+pub mod peer;
 pub mod pidfd;
 pub mod reap;
 mod refusal;

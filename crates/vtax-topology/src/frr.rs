@@ -223,6 +223,8 @@ impl<'a> Writer<'a> {
             if self.fast() {
                 file.line(1, "timers throttle spf 10 50 500");
                 file.line(1, "timers throttle lsa all 100");
+                // Else a neighbour throws the second of two changes within a second away.
+                file.line(1, "timers lsa min-arrival 100");
             }
             if vrf.is_some() {
                 file.line(1, format!("redistribute bgp route-map {TO_SITE}"));

@@ -131,8 +131,7 @@ fn hear<T: for<'de> Deserialize<'de>>(stream: &UnixStream) -> anyhow::Result<T> 
 /// Hears one question from who has connected and answers it. Who is another user is sent away.
 pub(super) fn serve(stream: &UnixStream, answer: impl FnOnce(Ask) -> Answer) {
     // In a user namespace both sides are seen as its users.
-    let own = rustix::net::sockopt::socket_peercred(stream)
-        .is_ok_and(|peer| peer.uid == rustix::process::geteuid());
+    let own = vtax_sys::peer::peer_user(stream).is_ok_and(|user| user == rustix::process::geteuid().as_raw());
     let answered = || -> anyhow::Result<()> {
         anyhow::ensure!(own, "the lab is another user's");
         stream.set_read_timeout(Some(ASKS_WITHIN))?;
