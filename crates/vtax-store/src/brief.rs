@@ -239,6 +239,8 @@ fn cut(text: &str, most: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn write(run: &Path, name: &str, text: &str) {
@@ -281,5 +283,19 @@ mod tests {
         write(dir.path(), "provenance.json", "7");
         let error = RunBrief::read(dir.path()).unwrap_err().to_string();
         assert!(error.contains("provenance.json") && error.contains("damaged"), "{error}");
+    }
+
+    proptest! {
+        /// Files of others are read or refused, and nothing else.
+        #[test]
+        fn any_files_are_read_or_refused(texts in prop::array::uniform4("[\\[\\]{}\":,0-9a-z\n \u{fe}-\u{100}]{0,60}")) {
+            let dir = tempfile::tempdir().unwrap();
+            for (name, text) in ["provenance.json", "summary.json", "plan.yaml", "journal.jsonl"].iter().zip(&texts) {
+                write(dir.path(), name, text);
+            }
+            let _ = RunBrief::read(dir.path());
+            fs::remove_file(dir.path().join("summary.json")).unwrap();
+            let _ = RunBrief::read(dir.path());
+        }
     }
 }

@@ -192,6 +192,8 @@ fn minor_of(device: u64) -> u64 {
 mod tests {
     use std::io::Write;
 
+    use proptest::prelude::*;
+
     use super::*;
     use crate::validity::InvalidReason;
 
@@ -275,5 +277,24 @@ mod tests {
         append(&dir.path().join("live.jsonl"), "{}\n");
         assert!(is_written(dir.path()), "it has just changed");
         assert!(!is_written(&dir.path().join("gone")));
+    }
+
+    proptest! {
+        /// Whatever is in a journal, and however it came there, each line is told once and in order.
+        #[test]
+        fn any_bytes_are_told_once(parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 1..8)) {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("journal.jsonl");
+            let mut file = fs::File::create(&path).unwrap();
+            let mut tail = JournalTail::after(dir.path(), 0);
+            let mut places = Vec::new();
+            for part in &parts {
+                file.write_all(part).unwrap();
+                places.extend(tail.read().unwrap().iter().map(|line| line.place));
+            }
+            let lines = parts.concat().iter().filter(|byte| **byte == b'\n').count() as u64;
+            prop_assert_eq!(places, (1..=lines).collect::<Vec<_>>());
+            ends_completed(&path);
+        }
     }
 }

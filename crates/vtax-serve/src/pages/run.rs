@@ -115,7 +115,9 @@ fn now(id: &str, plan: &Plan, state: RunState, course: &Course) -> Markup {
     );
     m.open("p", &[("class", "now"), ("role", "status"), ("aria-live", "polite")]);
     m.element("span", &[("class", "state"), ("id", "state"), ("data-state", state.word())], state.word());
-    m.text(" ").element("span", &[("id", "phase")], if running { live.phase.as_str() } else { "" }).close("p");
+    m.text(" ")
+        .element("span", &[("id", "phase")], if running { live.phase.as_str() } else { "" })
+        .close("p");
     m.open("dl", &[("class", "now")]);
     let trial = live.trial.as_ref().filter(|_| running);
     let trial = trial.map_or_else(String::new, |t| format!("{:03} {} · {}", t.index, t.cell, t.measure));
