@@ -17,6 +17,7 @@ use vtax_sys::Ended;
 use vtax_sys::cgroup::RunGroups;
 use vtax_sys::controller::{ControllerOptions, start_controller};
 use vtax_sys::require::{Need, need};
+use vtax_testkit::build_undisturbed;
 use vtax_testkit::residue::Snapshot;
 use vtax_testkit::star::{measure_star, time_star};
 use vtax_units::{BitRate, Bytes};
@@ -201,7 +202,8 @@ fn two_testbeds_stand_side_by_side(lab: &mut Lab) {
 
 fn a_gigabit_is_a_gigabit(lab: &mut Lab) {
     for path in [PathKind::Bridge, PathKind::Direct] {
-        let mut testbed = lab.build(&spec(EnvironmentKind::Native, path.clone(), Some(100_000_000))).unwrap();
+        let limited = spec(EnvironmentKind::Native, path.clone(), Some(100_000_000));
+        let mut testbed = build_undisturbed(lab, &limited).unwrap();
         let millis = fetch(&mut testbed);
         println!("{path:?}: a megabyte at 100 Mbit/s took {millis} ms");
         // 1 MB is 80 ms at 100 Mbit/s, 85 with the headers.

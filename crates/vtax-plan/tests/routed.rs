@@ -84,7 +84,7 @@ fn each_slip_is_told_with_its_place() {
             "P routers in the core are 1 to 10, not 11",
         ),
         (errors("routed: {topology: {mpls-vpn: {client: pe1, sut: pe1}}}").join("\n"), "at the same router"),
-        (errors("routed: {topology: mpls}").join("\n"), "did you mean `mpls-vpn`?"),
+        (errors("routed: {topology: mpls-vpm}").join("\n"), "did you mean `mpls-vpn`?"),
         (errors("routed: {topology: {leaf-spine: {leaves: 1}}}").join("\n"), "leaves are 2 to 8, not 1"),
         (
             errors("routed: {topology: {mpls-vpn: {routes: 10001}}}").join("\n"),

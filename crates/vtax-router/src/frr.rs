@@ -294,8 +294,10 @@ fn log_finely(router: &str, daemon: Daemon) -> Result<()> {
 
 /// Starts a daemon in the foreground, so that its process is the one that was started.
 fn start(router: &str, daemon: Daemon, space: &NetNs) -> Result<Process> {
+    let program = Path::new(DAEMONS).join(daemon.program());
     let words = [
-        daemon.program().to_owned(),
+        // Its whole place: LDP's starts itself again, twice, and would look for its name in PATH.
+        program.display().to_string(),
         "-N".to_owned(),
         router.to_owned(),
         "-A".to_owned(),
@@ -305,6 +307,5 @@ fn start(router: &str, daemon: Daemon, space: &NetNs) -> Result<Process> {
         "stdout".to_owned(),
     ];
     let namespace = space.try_clone().during(|| format!("start {}", daemon.program()))?;
-    let program = Path::new(DAEMONS).join(daemon.program());
     Process::start(Spawn::new(&program, words).join_net(namespace.into()), daemon.program())
 }

@@ -6,7 +6,7 @@ pub mod residue;
 pub mod runs;
 pub mod star;
 
-use vtax_lab::LabError;
+use vtax_lab::{Lab, LabError, Testbed, TestbedSpec};
 use vtax_sys::Ended;
 use vtax_sys::cgroup::RunGroups;
 use vtax_sys::controller::{ControllerOptions, start_controller};
@@ -32,6 +32,25 @@ pub fn in_controller(mode: ControllerOptions, work: impl FnOnce(RunGroups)) -> R
     let ended = ended.and_then(|controller| controller.wait());
     groups.finish(keeper).during(what)?;
     ended.during(what)
+}
+
+/// Testbeds whose emulated link the machine disturbed that are given up, one after the other, before that is told.
+const DISTURBED_AT_MOST: usize = 6;
+
+/// Builds a testbed as [`Lab::build`] does, again where a hypervisor took so much of the CPUs that its emulated link
+/// could not carry what it should: a run takes such a trial for disturbed and makes another.
+///
+/// # Errors
+///
+/// Those of [`Lab::build`]; [`LabError::PathDisturbed`] where the machine disturbed all of them.
+pub fn build_undisturbed(lab: &mut Lab, spec: &TestbedSpec) -> Result<Testbed> {
+    for _ in 1..DISTURBED_AT_MOST {
+        match lab.build(spec) {
+            Err(disturbed @ LabError::PathDisturbed { .. }) => println!("  again: {disturbed}"),
+            built => return built,
+        }
+    }
+    lab.build(spec)
 }
 
 /// Adds to a failed system call what was being done.

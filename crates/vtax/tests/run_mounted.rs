@@ -60,7 +60,9 @@ fn looked_at<'t>(trial: &'t Value, name: &str, what: &str) -> &'t Value {
     let tests = trial["observations"].as_array().expect("a list");
     let test = tests.iter().find(|test| test["name"] == name);
     let test = test.unwrap_or_else(|| panic!("no {name}: {trial}"));
-    assert!(test["validity"]["reason"].is_null(), "{test}");
+    // A machine that is busy with something else may delay what isn't counted here.
+    let reason = test["validity"]["reason"].as_str();
+    assert!(matches!(reason, None | Some("disturbed" | "generator-limited")), "{test}");
     let target = test["facts"]["storage.target"].as_str().unwrap_or_default();
     assert!(target.starts_with(what), "{target}: {test}");
     test

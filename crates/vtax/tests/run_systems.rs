@@ -137,7 +137,6 @@ fn a_server_of_storage_has_a_neighbour_during_each_of_its_tests() {
     let changes = [
         "environments=native",
         "baseline=native",
-        "paths=[{gigabit: {rate: 100mbit, wires: own}}]",
         "services=[{tgt: {size: 4MiB}}]",
         "workload={storage: {operations: [write, read], size: 1MiB, record: 64KiB}}",
         "measure=[{storage: {duration: 300ms}}]",

@@ -21,6 +21,7 @@ use vtax_plan::model::{
 use vtax_router::Raised;
 use vtax_sys::Ended;
 use vtax_sys::controller::ControllerOptions;
+use vtax_testkit::build_undisturbed;
 use vtax_units::{BitRate, Bytes, Nanos, Rate};
 use vtax_vm::Guest;
 
@@ -120,7 +121,7 @@ pub(crate) fn peer(program: &str, port: u16) -> Service {
 
 impl Stage {
     pub(crate) fn build(lab: &mut Lab, spec: &TestbedSpec) -> Self {
-        let testbed = lab.build(spec);
+        let testbed = build_undisturbed(lab, spec);
         Self::on(testbed.unwrap_or_else(|e| panic!("{}: {}", spec.path.name, vtax_sys::chain(&e))))
     }
 
