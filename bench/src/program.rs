@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use vtax_sys::reap::{self, Reaped};
 
 /// How `vtax load` ends where the generator was at its limit (README, "Exit codes").
-const GENERATOR_LIMITED: i32 = 3;
+pub(crate) const GENERATOR_LIMITED: i32 = 3;
 
 /// A command bound to a CPU from its first instruction on.
 pub(crate) fn pinned(cpu: &str, program: &str) -> Command {

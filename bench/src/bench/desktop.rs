@@ -18,7 +18,7 @@ use vtax_sys::reap::Reaped;
 use vtax_wire::rfb::Encoding;
 
 use crate::place;
-use crate::program::{Server, median, pinned, run_load, run_load_to};
+use crate::program::{GENERATOR_LIMITED, Server, median, pinned, run_load, run_load_to};
 use crate::sheet::{Row, Sheet};
 use peers::{Peer, Viewer};
 use player::{Player, Then};
@@ -109,8 +109,8 @@ fn idle(recording: &Arc<Recording>) -> Result<Row> {
     let mut command = load(player.first);
     command.args(["--connections", &IDLE.to_string(), "--rate", "1/s", "--user-rate", "0.01/s"]);
     command.args(["--timeout", "60s", "--warmup", "3s", "--duration", "3s"]);
-    // Nobody answers what they do.
-    let (report, reaped) = run_load_to(&mut command, &[0, 1])?;
+    // Nobody answers what they do, and a busy machine may let the generator start it late.
+    let (report, reaped) = run_load_to(&mut command, &[0, 1, GENERATOR_LIMITED])?;
     let connected = report.pointer("/result/details/desktop/connected").and_then(Value::as_u64);
     ensure!(connected == Some(IDLE.into()), "{connected:?} of {IDLE} sessions are connected");
     let mib = reaped.resident_bytes_max as f64 / MIB;

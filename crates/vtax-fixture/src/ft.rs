@@ -143,6 +143,8 @@ fn record(
     let protection = ft_mode(cell).map(|mode| Box::new(protection(mode, seconds, noise)));
     if cell.path.kind.routed().is_some() {
         record.facts.extend(bring_up(noise));
+        // The routers are in a guest, whatever the service is in.
+        record.accelerator = Some("tcg".to_owned());
     }
     Ok(TrialRecord { protection, validity: vtax_store::record::Validity::Valid, ..record })
 }

@@ -354,7 +354,7 @@ mod tests {
     use super::*;
     use crate::{Counts, GeneratorUse, LatencyHistogram};
 
-    fn answer(samples: Vec<Sample>) -> LoadAnswer {
+    fn answer(samples: Vec<Sample>, busiest: f64) -> LoadAnswer {
         let result = LoadResult {
             duration: vtax_units::Nanos::from_secs(1),
             started_unix_ns: 7,
@@ -363,7 +363,7 @@ mod tests {
             lateness: LatencyHistogram::new(),
             intervals: Vec::new(),
             connections: Vec::new(),
-            generator: GeneratorUse::default(),
+            generator: GeneratorUse { busiest, ..GeneratorUse::default() },
             samples,
             details: None,
         };
@@ -374,9 +374,10 @@ mod tests {
         #[test]
         fn what_requests_found_comes_back_with_its_samples(
             samples in proptest::collection::vec((any::<u64>(), any::<u32>(), any::<u8>()), 0..50),
+            busiest in 0.0..1.0,
         ) {
             let of = |(start_ns, latency_ns, outcome)| Sample { start_ns, latency_ns, outcome };
-            let answer = answer(samples.into_iter().map(of).collect());
+            let answer = answer(samples.into_iter().map(of).collect(), busiest);
             let bytes = answer.to_bytes().unwrap();
             prop_assert_eq!(LoadAnswer::from_bytes(&bytes), Some(answer));
             prop_assert_eq!(LoadAnswer::from_bytes(&bytes[..bytes.len() - 1]), None);

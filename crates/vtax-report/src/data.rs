@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 use vtax_load::LatencyHistogram;
-use vtax_plan::model::{Cell, EnvironmentKind, Plan};
+use vtax_plan::model::{Cell, EnvironmentKind, PathKind, Plan};
 use vtax_store::record::{JournalEntry, TrialRecord};
 use vtax_store::{Calibration, Provenance, RunDir};
 
@@ -225,16 +225,26 @@ impl RunData {
         self.plan.cells.iter().find(|c| c.id == id)
     }
 
-    /// `tcg` or `kvm` for a VM cell, from its trials or from provenance.
+    /// `tcg` or `kvm` where a cell's figures are a virtual machine's: its own, its client's, or that of the routers on its
+    /// path; from its trials or, for an environment, from provenance.
     pub(crate) fn accelerator(&self, cell: &Cell) -> Option<String> {
-        if !matches!(cell.environment.kind, EnvironmentKind::Vm(_)) {
-            return None;
-        }
         let of_trials = self.trials.iter().filter(|t| t.cell == cell.id).find_map(|t| t.accelerator.clone());
-        of_trials.or_else(|| self.provenance.accelerator.as_ref().map(|a| a.kind.clone()))
+        let of_host = || self.provenance.accelerator.as_ref().map(|a| a.kind.clone());
+        let is_guest = matches!(cell.environment.kind, EnvironmentKind::Vm(_));
+        of_trials.or_else(|| is_guest.then(of_host).flatten())
     }
 
-    /// Name of a cell's environment, with the accelerator for a VM: `vm (TCG)`; and of its path, where
+    /// The accelerator as a label has it: `TCG` of an environment, `path in TCG` or `client in TCG` of what is around one.
+    pub(crate) fn accelerated(&self, cell: &Cell) -> Option<String> {
+        let word = self.accelerator(cell)?.to_uppercase();
+        Some(match (&cell.environment.kind, &cell.path.kind) {
+            (EnvironmentKind::Vm(_), _) => word,
+            (_, PathKind::Routed(_)) => format!("path in {word}"),
+            _ => format!("client in {word}"),
+        })
+    }
+
+    /// Name of a cell's environment, with the accelerator of a VM: `vm (TCG)`; and of its path, where
     /// paths are compared with each other: `vm (TCG) over ovs`; and with what tells it from others of its
     /// name that have the same baseline: `vm-remus 25ms (TCG)`.
     pub(crate) fn environment_label(&self, cell: &Cell) -> String {
@@ -254,8 +264,8 @@ impl RunData {
                 name.push_str(&value);
             }
         }
-        let environment = match self.accelerator(cell) {
-            Some(a) => format!("{name} ({})", a.to_uppercase()),
+        let environment = match self.accelerated(cell) {
+            Some(accelerated) => format!("{name} ({accelerated})"),
             None => name,
         };
         self.with_compared(cell, environment)
@@ -284,8 +294,10 @@ impl RunData {
 
     /// The same with software emulation spelt out, for a sentence that stands alone; `None` without such a cell.
     pub(crate) fn spelt_out(&self, cell: &str) -> Option<String> {
-        self.cell(cell).map(|c| match self.accelerator(c).as_deref() {
-            Some("tcg") => self.with_compared(c, format!("{} (TCG, software emulation)", c.environment.name)),
+        self.cell(cell).map(|c| match (self.accelerator(c).as_deref(), self.accelerated(c)) {
+            (Some("tcg"), Some(accelerated)) => {
+                self.with_compared(c, format!("{} ({accelerated}, software emulation)", c.environment.name))
+            }
             _ => self.environment_label(c),
         })
     }

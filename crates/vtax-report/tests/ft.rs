@@ -61,6 +61,7 @@ fn a_path_through_routers_has_its_picture_and_its_times() {
     }
     assert_eq!(page.matches("<svg").count(), page.matches("<desc>").count());
     assert!(page.contains(">pe1</text>") && page.contains("17 80") && page.contains("interface pe2: down"));
+    assert!(page.contains("native (path in TCG)"), "routers under emulation are no routers of hardware");
     let rows = csv(&run, "convergence.csv");
     let (event, loss, rate) =
         (column(&rows, "event"), column(&rows, "by_loss_ns"), column(&rows, "by_rate_ns"));

@@ -22,7 +22,7 @@ use crate::vty::Vty;
 /// Where daemons have their sockets: `/run` is the node's own.
 const SOCKETS: &str = "/run/frr";
 /// Time a daemon has to open its socket; under emulation ten start at once.
-const STARTS_WITHIN: Duration = Duration::from_secs(30);
+const STARTS_WITHIN: Duration = Duration::from_secs(90);
 /// Time its configuration may take to be handed over: ten thousand routes.
 const CONFIGURED_WITHIN: Duration = Duration::from_secs(60);
 /// Time a killed process may take to be gone.

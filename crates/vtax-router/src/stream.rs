@@ -37,6 +37,11 @@ const MOST: u64 = 18_000_000;
 /// How long the last probes may be under way.
 const GRACE: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+/// Probes that are sent at once at most where the sender was late: more would find no room on their way, and their
+/// loss would be the sender's own.
+const AT_ONCE: u32 = 64;
+/// The shortest time that the sender sleeps, in nanoseconds.
+const SHORTEST_SLEEP: u64 = 50_000;
 
 /// Streams that are under way.
 #[derive(Debug)]
@@ -165,14 +170,17 @@ impl Sending {
     fn run(&self) -> u64 {
         // Where this isn't granted, how late probes were says so.
         let _ = sched::react_at_once();
-        let mut number = 0;
+        let (mut number, mut at_once) = (0, 0);
         while number < MOST && !self.stop.load(Ordering::Relaxed) {
             let due = self.first.0 + number * self.interval.0;
             let now = unix_time().0;
-            if now < due {
-                std::thread::sleep(Duration::from_nanos((due - now).min(20_000_000)));
+            if now < due || at_once == AT_ONCE {
+                at_once = 0;
+                let left = due.saturating_sub(now).clamp(SHORTEST_SLEEP, 20_000_000);
+                std::thread::sleep(Duration::from_nanos(left));
                 continue;
             }
+            at_once += 1;
             self.late.fetch_max(now - due, Ordering::Relaxed);
             let bytes = probe(number);
             for (socket, target) in self.sockets.iter().zip(&self.targets) {

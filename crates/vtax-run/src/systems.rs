@@ -130,7 +130,7 @@ pub(crate) fn facts_of(samples: &[Snapshot], is_guest: bool) -> Vec<(String, Str
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::collections::BTreeMap;
 
     use vtax_plan::parse;
@@ -139,7 +139,8 @@ mod tests {
 
     use super::*;
 
-    const PLAN: &str = "\
+    /// Three systems and a neighbour.
+    pub(crate) const PLAN: &str = "\
 vtax: 1
 name: t
 baseline: native

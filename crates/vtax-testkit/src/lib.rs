@@ -43,6 +43,7 @@ const DISTURBED_AT_MOST: usize = 6;
 /// # Errors
 ///
 /// Those of [`Lab::build`]; [`LabError::PathDisturbed`] where the machine disturbed all of them.
+#[allow(clippy::print_stdout, reason = "a test's report")]
 pub fn build_undisturbed(lab: &mut Lab, spec: &TestbedSpec) -> Result<Testbed> {
     for _ in 1..DISTURBED_AT_MOST {
         match lab.build(spec) {

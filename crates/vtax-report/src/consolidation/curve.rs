@@ -44,8 +44,8 @@ fn is_alike(one: &Cell, other: &Cell) -> bool {
 
 /// What a curve is called: its environment, with what else the plan varies.
 fn label(data: &RunData, cell: &Cell) -> String {
-    let mut label = match data.accelerator(cell) {
-        Some(accelerator) => format!("{} ({})", cell.environment.name, accelerator.to_uppercase()),
+    let mut label = match data.accelerated(cell) {
+        Some(accelerated) => format!("{} ({accelerated})", cell.environment.name),
         None => cell.environment.name.clone(),
     };
     let cells = &data.plan.cells;
@@ -90,6 +90,8 @@ fn told_by(measure: &MeasureKind) -> Option<(&'static str, &'static str, &'stati
 /// Where the cost of another system begins.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Knee {
+    /// The number of systems that the others are compared with.
+    fewest: u32,
     /// The most systems that are known to cost no more than the margin, beside the fewest.
     pub(super) within: u32,
     /// The fewest that are known to cost more; `None` where none are.
@@ -117,7 +119,9 @@ pub(super) fn knee(data: &RunData, curve: &Curve<'_>, measure: &str) -> Option<K
         return None;
     }
     let margin = 1.0 + data.plan.margin.0;
-    let mut knee = Knee { within: fewest.environment.count, beyond: None, cost: None, open: Vec::new() };
+    let fewest_count = fewest.environment.count;
+    let mut knee =
+        Knee { fewest: fewest_count, within: fewest_count, beyond: None, cost: None, open: Vec::new() };
     for cell in more {
         let count = cell.environment.count;
         let expected = match (kind, cell.systems.load) {
@@ -155,10 +159,13 @@ impl Knee {
             [] => String::new(),
             open => {
                 let open: Vec<String> = open.iter().map(u32::to_string).collect();
-                format!("; trials can't tell for {}", open.join(", "))
+                format!("; trials can't tell for {} systems", open.join(", "))
             }
         };
         let (Some(beyond), Some((tax, (low, high)))) = (self.beyond, self.cost) else {
+            if self.within == self.fewest {
+                return format!("where the knee lies is not known{open}");
+            }
             return format!("no knee: up to {} systems it costs no more than {margin}{open}", self.within);
         };
         // The metric's own ratio: the tax turns it around where more is better.

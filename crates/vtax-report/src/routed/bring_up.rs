@@ -7,6 +7,7 @@ use vtax_topology::expect::Stage;
 
 use crate::data::RunData;
 use crate::format::quantity;
+use crate::html::parts::scrolling;
 use crate::html::table::PlainTable;
 use crate::markup::Markup;
 
@@ -34,8 +35,7 @@ pub(super) fn section(data: &RunData) -> Markup {
             continue;
         }
         any = true;
-        let head = format!("{} on {}", data.environment_label(cell), cell.path.name);
-        table.push(&head, row(&trials));
+        table.push(&data.environment_label(cell), row(&trials));
     }
     if any {
         m.element(
@@ -43,7 +43,7 @@ pub(super) fn section(data: &RunData) -> Markup {
             &[],
             "Median time from the start of a bring-up until each stage was reached, before each trial anew.",
         );
-        m.add(&table.finish());
+        m.add(&scrolling(&table.finish()));
     }
     m
 }

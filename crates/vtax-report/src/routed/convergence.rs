@@ -7,6 +7,7 @@ use vtax_units::Nanos;
 use super::{trials, worse};
 use crate::data::RunData;
 use crate::format::quantity;
+use crate::html::parts::scrolling;
 use crate::html::table::PlainTable;
 use crate::markup::Markup;
 use crate::table::{Table, count, number, number_or_none, text};
@@ -26,15 +27,18 @@ pub(super) fn section(data: &RunData) -> Markup {
         ("Lost", true),
         ("Duplicated", true),
         ("Reordered", true),
+        ("Sent late, at most", true),
     ];
     let mut table = PlainTable::new("", &columns);
     let mut any = false;
     for (cell, trials) in trials(data) {
         let events = trials.iter().flat_map(|(_, found)| found.events.iter().take(MOST_EVENTS));
+        let late = trials.iter().map(|(_, found)| found.late).max().unwrap_or_default();
         for (words, events) in by_kind(events) {
             any = true;
-            let place = format!("{} on {}", data.environment_label(cell), cell.path.name);
-            table.push(&words, row(&place, &events));
+            let place = data.environment_label(cell);
+            let late = quantity(late.0 as f64, "ns");
+            table.push(&words, row(&place, &events).into_iter().chain([late]));
         }
     }
     if any {
@@ -42,9 +46,9 @@ pub(super) fn section(data: &RunData) -> Markup {
             "p",
             &[],
             "Probes from edge to edge, one each way every millisecond, beside the load; the worse of both ways is told. What \
-             mends is told too: the way back may lose as much.",
+             mends is told too: the way back may lose as much. No time is told more finely than probes were late.",
         );
-        m.add(&table.finish());
+        m.add(&scrolling(&table.finish()));
     }
     m.add(&problems(data));
     m

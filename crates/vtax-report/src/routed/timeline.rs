@@ -26,7 +26,7 @@ pub(super) fn section(data: &RunData) -> Markup {
         let Some((trial, found)) = trials.iter().find(|(_, found)| !found.events.is_empty()) else {
             continue;
         };
-        let place = format!("{} on {}", data.environment_label(cell), cell.path.name);
+        let place = data.environment_label(cell);
         for (number, event) in found.events.iter().enumerate() {
             let title = format!("{}, {place}, trial {:03}", event.fault.event(), trial.index);
             let until = found.events.get(number + 1).map_or(end(event), |next| next.at);

@@ -60,20 +60,7 @@ mod tests {
     use vtax_store::record::InvalidReason;
 
     use super::*;
-
-    const PLAN: &str = "\
-vtax: 1
-name: t
-baseline: native
-environments: [{native: {count: 3}}]
-services: http
-workload: {http: {target: /bytes/100, connections: 64}}
-measure: [{latency: {load: 90/s}}]
-budget: {sut_cpus: 2, sut_memory: 300MiB}
-systems:
-  name: busy
-  beside: {name: loud, service: http, workload: {http: {target: /page/9}}, load: 40/s}
-";
+    use crate::systems::tests::PLAN;
 
     fn cell() -> Cell {
         let none: &[&str] = &[];

@@ -4,7 +4,7 @@ use vtax_plan::model::{Cell, FtpTls, FtpTlsMode, FtpWorkload, TlsVersion, Worklo
 
 use crate::context::Context;
 use crate::format::{change, quantity};
-use crate::html::parts::scrolling;
+use crate::html::parts::wide;
 use crate::html::table::PlainTable;
 use crate::markup::Markup;
 
@@ -66,7 +66,7 @@ pub(super) fn section(context: &Context) -> Markup {
     if !any {
         return Markup::new();
     }
-    let mut m = scrolling(&table.finish());
+    let mut m = wide(&table.finish(), COLUMNS.len());
     m.element(
         "p",
         &[("class", "small-print")],

@@ -97,10 +97,14 @@ pub(crate) fn forget_histograms(record: &mut TrialRecord) {
     }
 }
 
+/// Tests of a trial that are told one by one; a table has all.
+const MOST_TOLD: usize = 4;
+
 /// What the tests of a trial found, in a few words.
 #[must_use]
 pub fn told(observations: &[Observation]) -> String {
-    let told = observations.iter().map(|observation| {
+    let (first, more) = observations.split_at(observations.len().min(MOST_TOLD));
+    let told = first.iter().map(|observation| {
         let name = &observation.name;
         match (&observation.validity, observation.storage()) {
             (Validity::Invalid { .. }, _) | (_, None) => format!("{name} invalid"),
@@ -114,5 +118,12 @@ pub fn told(observations: &[Observation]) -> String {
             }
         }
     });
-    told.collect::<Vec<_>>().join(", ")
+    let mut told: Vec<String> = told.collect();
+    let invalid = more.iter().filter(|observation| observation.validity != Validity::Valid).count();
+    match (more.len(), invalid) {
+        (0, _) => {}
+        (more, 0) => told.push(format!("and {more} tests more")),
+        (more, invalid) => told.push(format!("and {more} tests more, {invalid} of them invalid")),
+    }
+    told.join(", ")
 }
