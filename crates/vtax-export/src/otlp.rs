@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use vtax_report::pages::invalid;
 use vtax_report::{FigureRow, Report};
-use vtax_store::record::{TrialRecord, Validity};
+use vtax_store::record::TrialRecord;
 use vtax_store::summary::{Comparison, Verdict};
 use vtax_units::Nanos;
 
@@ -69,10 +70,8 @@ pub fn traces(report: &Report) -> Value {
 
 fn trial_spans(report: &Report, trace: &str, root: &str, trial: &TrialRecord) -> Vec<Value> {
     let own = span_id(trace, &format!("trial {}", trial.index));
-    let (code, message) = match &trial.validity {
-        Validity::Valid => (OK, ""),
-        Validity::Invalid { detail, .. } => (ERROR, detail.as_str()),
-    };
+    let reason = invalid(&trial.validity);
+    let (code, message) = reason.as_deref().map_or((OK, ""), |reason| (ERROR, reason));
     let started = nanos(trial.started_unix_ms);
     let mut attributes = about(report, trial);
     attributes.push(flag("vtax.valid", code == OK));

@@ -5,7 +5,7 @@ use std::path::Path;
 use vtax_fixture::{Options, create};
 use vtax_report::pages::Progress;
 use vtax_report::pages::history::{History, Of, Stored, Wanted};
-use vtax_report::write_all;
+use vtax_report::{Format, Report};
 use vtax_store::record::{Finding, TrialRecord};
 use vtax_store::{Provenance, RunDir, RunWriter};
 
@@ -65,7 +65,7 @@ fn scaled(model: &RunDir, path: &Path, factor: f64, change: impl FnOnce(&mut Pro
         append(&mut run, record);
     }
     run.completed().unwrap();
-    write_all(run.run()).unwrap();
+    Report::read(run.run()).unwrap().write(Format::Json, run.run().path()).unwrap();
     Stored::read(run.run()).unwrap()
 }
 

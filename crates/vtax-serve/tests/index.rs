@@ -4,12 +4,12 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::support::{PATIENCE, Site, make};
+use crate::support::{PATIENCE, Site, make, summarised};
 
 /// Runs as a list sees them: the files it reads, and no trials.
 fn many(root: &Path, count: usize) {
     let made = make(&root.join("model"));
-    vtax_report::write_all(&made).expect("a report");
+    summarised(&made);
     let files = ["journal.jsonl", "provenance.json", "summary.json"];
     let texts = files.map(|name| fs::read(made.path().join(name)).expect("a file"));
     // The first and the last line of a journal are what a list reads of it.

@@ -5,7 +5,7 @@ use std::path::Path;
 use vtax_store::record::JournalEntry;
 use vtax_store::{LiveState, LiveTrial, LiveWidth, LiveWriter, RunDir};
 
-use crate::support::{Site, copy, half, make};
+use crate::support::{Site, copy, half, make, summarised};
 
 #[test]
 fn a_run_is_followed_to_its_end_and_over_a_lost_connection() {
@@ -112,7 +112,7 @@ fn a_history_shows_where_a_figure_changed() {
             let trial = run.begin_trial(&record.cell, &record.measure, record.repetition).expect("begun");
             run.finish_trial(trial, record).expect("finished");
         }
-        vtax_report::write_all(run.run()).expect("a report");
+        summarised(run.run());
     });
     site.list(17);
     let page = site.get("/?state=complete").body;
@@ -139,8 +139,7 @@ fn a_history_shows_where_a_figure_changed() {
 #[test]
 fn metrics_are_in_prometheus_text() {
     let site = Site::new(|root| {
-        let run = make(&root.join("a"));
-        vtax_report::write_all(&run).expect("a report");
+        summarised(&make(&root.join("a")));
     });
     site.first_run();
     let answer = site.get("/metrics");
@@ -181,7 +180,7 @@ fn prometheus_client_reads_the_metrics() {
         eprintln!("skipped: Python has no prometheus_client (VTAX_PYTHON names an interpreter)");
         return;
     }
-    let site = Site::new(|root| drop(vtax_report::write_all(&make(&root.join("a"))).expect("a report")));
+    let site = Site::new(|root| summarised(&make(&root.join("a"))));
     site.list(1);
     let script = "import sys\nfrom prometheus_client.parser import text_string_to_metric_families as read\n\
                   print(sum(len(f.samples) for f in read(sys.stdin.read())))";

@@ -1,6 +1,6 @@
 //! A browser without a window, driven through chromedriver (W3C WebDriver): each command is a request with JSON in it.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -87,10 +87,16 @@ impl Browser {
             "goog:chromeOptions": {"binary": "/usr/bin/chromium", "args": arguments},
             "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
         }}});
-        let answer = exchange(port, "POST", "/session", &wanted.to_string()).expect("a session");
-        browser.session =
-            answer["value"]["sessionId"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned();
-        browser
+        // A browser that a busy machine doesn't let start in time is started again.
+        let deadline = Instant::now() + 2 * PATIENCE;
+        loop {
+            let answer = exchange(port, "POST", "/session", &wanted.to_string()).expect("a session");
+            if let Some(session) = answer["value"]["sessionId"].as_str() {
+                session.clone_into(&mut browser.session);
+                return browser;
+            }
+            assert!(Instant::now() < deadline, "{answer}");
+        }
     }
 
     /// A command of this session; what it gives back.
@@ -198,9 +204,18 @@ fn exchange(port: u16, method: &str, path: &str, body: &str) -> std::io::Result<
     );
     stream.write_all(head.as_bytes())?;
     stream.write_all(body.as_bytes())?;
-    let mut all = Vec::new();
-    stream.read_to_end(&mut all)?;
-    let text = String::from_utf8_lossy(&all);
-    let (_, json) = text.split_once("\r\n\r\n").unwrap_or_default();
-    serde_json::from_str(json).map_err(std::io::Error::other)
+    // Whether it closes the connection or keeps it, the length is told.
+    let mut reader = BufReader::new(stream);
+    let (mut line, mut length) = (String::new(), 0_usize);
+    while reader.read_line(&mut line)? > 2 {
+        if let Some((name, value)) = line.split_once(':')
+            && name.eq_ignore_ascii_case("content-length")
+        {
+            length = value.trim().parse().map_err(std::io::Error::other)?;
+        }
+        line.clear();
+    }
+    let mut json = vec![0; length];
+    reader.read_exact(&mut json)?;
+    serde_json::from_slice(&json).map_err(std::io::Error::other)
 }

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use vtax_fixture::{Options as Made, create};
+use vtax_report::{Format, Report};
 use vtax_serve::{Options, Server, StartOptions, Token};
 use vtax_store::RunDir;
 
-/// How long anything may take before a test fails.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// How long anything may take before a test fails: tests of other crates may have the machine meanwhile.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A server of the runs in a directory that is its own.
 pub(crate) struct Site {
@@ -237,6 +238,12 @@ pub(crate) fn half(root: &Path) -> impl FnMut() -> bool + Send + use<> {
     one
 }
 
+/// Writes its summary, as `vtax run` does at its end with all forms of a report.
+pub(crate) fn summarised(run: &RunDir) {
+    let report = Report::read(run).expect("a report");
+    report.write(Format::Json, run.path()).expect("a summary");
+}
+
 /// Runs made from one: its trials, of which the capacity of each is changed by a factor, and when it began.
 pub(crate) fn copy(from: &RunDir, to: &Path, started_unix_ms: u64, factor: f64) -> RunDir {
     use vtax_store::record::Finding;
@@ -253,6 +260,6 @@ pub(crate) fn copy(from: &RunDir, to: &Path, started_unix_ms: u64, factor: f64) 
         run.finish_trial(trial, record).expect("finished");
     }
     run.completed().expect("completed");
-    vtax_report::write_all(run.run()).expect("a report");
+    summarised(run.run());
     run.run().clone()
 }
