@@ -22,6 +22,7 @@ const COMPUTE: &[&str] = &[
     "vtax-serve",
     "vtax-stats",
     "vtax-store",
+    "vtax-study",
     "vtax-topology",
     "vtax-units",
     "vtax-wire",

@@ -7,7 +7,7 @@
 mod check;
 mod html;
 mod junit;
-mod markdown;
+pub(crate) mod markdown;
 mod model;
 mod printable;
 mod rows;

@@ -28,6 +28,7 @@ mod routed;
 mod rows;
 mod sheet;
 mod shell;
+pub mod study;
 mod summarise;
 mod table;
 mod terminal;

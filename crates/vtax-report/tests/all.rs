@@ -11,6 +11,7 @@ mod recompute;
 mod report;
 mod sip;
 mod storage;
+mod study;
 mod support;
 mod systems;
 mod verdicts;

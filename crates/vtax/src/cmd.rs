@@ -11,6 +11,7 @@ mod heartbeat;
 mod lab;
 mod load;
 mod report;
+mod reproduce;
 mod run;
 mod schema;
 mod serve;
@@ -48,6 +49,7 @@ pub(crate) enum Command {
     Compare(compare::Args),
     Serve(serve::Args),
     Export(export::Args),
+    Reproduce(reproduce::Args),
     Calibrate(calibrate::Args),
     Check(check::Args),
     Doctor(doctor::Args),
@@ -70,6 +72,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
         Command::Compare(args) => compare::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Export(args) => export::run(args),
+        Command::Reproduce(args) => reproduce::run(args),
         Command::Calibrate(args) => calibrate::run(args),
         Command::Check(args) => check::run(args),
         Command::Doctor(args) => doctor::run(args),

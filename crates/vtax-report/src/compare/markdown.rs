@@ -92,7 +92,7 @@ fn metric(row: &Row) -> String {
 }
 
 /// Escapes what Markdown gives a meaning to within a line, and the HTML in it.
-fn text(text: &str) -> String {
+pub(crate) fn text(text: &str) -> String {
     let mut out = String::new();
     for c in printable(text).chars() {
         match c {

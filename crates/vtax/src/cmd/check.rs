@@ -13,6 +13,7 @@ use vtax_sys::clock::unix_ms;
 use vtax_units::Nanos;
 use vtax_vm::Cache;
 
+use crate::cmd::reproduce;
 use crate::exit::{Exit, Outcome};
 use crate::out;
 use crate::time::age;
@@ -57,6 +58,8 @@ impl PlanArgs {
 }
 
 /// Validate a plan and print what it would measure, build and need. Starts nothing, needs no privileges.
+///
+/// The folder of a study is checked as well: its claims, rules and plans (docs/studies.md).
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -67,6 +70,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
+    if reproduce::is_study(args.plan.file()) {
+        return reproduce::check(args.plan.file());
+    }
     if args.json {
         let (value, exit) = match args.plan.load() {
             Ok(plan) => (to_json(&plan, calibrated(&plan).as_ref()), Exit::Done),

@@ -1,0 +1,89 @@
+//! From a stored run to the figures that claims are judged by.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use vtax_plan::model::Cell as PlanCell;
+use vtax_store::provenance::Provenance;
+use vtax_study::{Cell, Experiment, Figure, Host, State};
+
+use crate::Report;
+use crate::data::RunData;
+use crate::families::{metrics, named};
+
+/// How the run tells that a cell couldn't be measured on its host.
+const LEFT_OUT: &str = "left out: ";
+
+/// The figures of a run.
+#[must_use]
+pub fn experiment(report: &Report) -> Experiment {
+    let data = &report.context.data;
+    let repeat = &data.plan.repeat;
+    Experiment {
+        state: if data.complete { State::Complete } else { State::Incomplete },
+        cells: data.plan.cells.iter().map(|cell| cell_of(data, cell)).collect(),
+        at_least: (repeat.max > repeat.min).then_some(repeat.min as usize),
+        seed: data.plan.seed,
+    }
+}
+
+fn cell_of(data: &RunData, cell: &PlanCell) -> Cell {
+    let mut figures = BTreeMap::new();
+    for measure in data.measures() {
+        for info in metrics() {
+            let side = data.side(&cell.id, measure, info.name, None);
+            if side.found.is_empty() {
+                continue;
+            }
+            let figure = Figure {
+                values: side.found.iter().map(|value| value.value).collect(),
+                rounds: side.rounds,
+                resolution: side.found.iter().map(|value| value.resolution).fold(0.0, f64::max),
+                at_least: side.found.iter().any(|value| value.censored),
+                unit: info.unit.to_owned(),
+            };
+            figures.insert((measure.to_owned(), info.name.to_owned()), figure);
+        }
+    }
+    let about = |known: &Option<String>| known.as_deref() == Some(cell.id.as_str());
+    let mut notes = data.notes.iter().filter(|(known, _)| about(known));
+    let left_out = notes.find_map(|(_, text)| text.strip_prefix(LEFT_OUT).map(str::to_owned));
+    Cell {
+        id: cell.id.clone(),
+        environment: cell.environment.name.clone(),
+        path: cell.path.name.clone(),
+        service: cell.service.name.clone(),
+        parameters: cell.parameters.clone(),
+        emulated: data.accelerator(cell).as_deref() == Some("tcg"),
+        left_out: left_out.filter(|_| figures.is_empty()),
+        figures,
+    }
+}
+
+/// The machine of a run.
+#[must_use]
+pub fn host(report: &Report) -> Host {
+    let Provenance { vtax_version, vtax_commit, host, accelerator, .. } = &report.context.data.provenance;
+    let commit = vtax_commit.as_ref().map(|commit| format!(" ({commit})")).unwrap_or_default();
+    Host {
+        text: format!("{}, {} CPUs, Linux {}", host.cpu_model, host.cpus, host.kernel),
+        accelerator: accelerator.as_ref().map(|accelerator| accelerator.kind.clone()),
+        vtax: format!("{vtax_version}{commit}"),
+    }
+}
+
+/// What took part in a run: services, QEMU and the kernels of its nodes, each with its version.
+#[must_use]
+pub fn products(report: &Report) -> Vec<String> {
+    let facts = &report.context.data.provenance;
+    let programs = facts.services.values().chain(&facts.qemu).chain(&facts.container_runtime);
+    let programs = programs.map(|program| program.version.trim().to_owned());
+    let kernels = facts.nodes.values().map(|node| format!("Linux {}", node.kernel.trim()));
+    let all: BTreeSet<String> = programs.chain(kernels).filter(|text| !text.is_empty()).collect();
+    all.into_iter().collect()
+}
+
+/// Whether reports have a metric of that name.
+#[must_use]
+pub fn is_metric(name: &str) -> bool {
+    named(name).is_some()
+}

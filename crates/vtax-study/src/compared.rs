@@ -1,0 +1,178 @@
+//! Two figures as a ratio, in each of the three ways in which a claim is judged.
+
+use vtax_stats::{ALPHA, Direction, Group, NoRatio, after_looking, estimate, tax, widened};
+
+use crate::combine::Range;
+use crate::figures::{Absent, Experiment, Figure};
+use crate::judge::Way;
+
+/// A ratio within 1 ± this is equality, unless a test says otherwise.
+pub const MARGIN: f64 = 0.1;
+
+/// A ratio of two figures, or one figure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Compared {
+    /// The ratio of typical values.
+    pub ratio: f64,
+    /// Its interval; `None` where figures are taken as they are.
+    pub interval: Option<(f64, f64)>,
+}
+
+impl Compared {
+    pub(crate) fn range(&self) -> Range {
+        match self.interval {
+            Some((low, high)) => Range { low, high },
+            None => Range::exact(self.ratio),
+        }
+    }
+}
+
+/// Why two figures make no ratio.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Open {
+    CantRun(String),
+    CantTell(String),
+}
+
+impl From<Absent> for Open {
+    fn from(absent: Absent) -> Self {
+        match absent {
+            Absent::CantRun(why) => Self::CantRun(why),
+            Absent::CantTell(why) => Self::CantTell(why),
+        }
+    }
+}
+
+/// One figure on its way into a comparison.
+#[derive(Debug, Clone)]
+pub(crate) struct Side {
+    /// The study's, in base units.
+    pub(crate) study: Option<f64>,
+    /// Ours, of so many together.
+    pub(crate) ours: Result<(Figure, f64), Absent>,
+}
+
+/// How a comparison is made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manner<'a> {
+    pub(crate) way: Way,
+    /// Of the study: how many measurements made a figure.
+    pub(crate) trials: usize,
+    /// How many comparisons the claim hangs on.
+    pub(crate) comparisons: usize,
+    pub(crate) experiment: &'a Experiment,
+}
+
+/// One figure over another.
+pub(crate) fn over(a: &Side, b: &Side, manner: Manner<'_>) -> Result<Compared, Open> {
+    match manner.way {
+        Way::Printed => {
+            let none = || Open::CantRun("the study's figures aren't at hand".to_owned());
+            plain(a.study.ok_or_else(none)?, b.study.ok_or_else(none)?)
+        }
+        Way::AsPublished => plain(mean(a, manner.trials)?, mean(b, manner.trials)?),
+        Way::Properly => properly(a, b, manner),
+    }
+}
+
+/// A figure by itself, each value divided by `attempts` as well.
+pub(crate) fn alone(side: &Side, attempts: f64, manner: Manner<'_>) -> Result<Compared, Open> {
+    let exact = |ratio: f64| Ok(Compared { ratio, interval: None });
+    match manner.way {
+        Way::Printed => {
+            exact(side.study.ok_or_else(|| Open::CantRun("the study's figure isn't at hand".to_owned()))?)
+        }
+        Way::AsPublished => exact(mean(side, manner.trials)? / attempts),
+        Way::Properly => {
+            let (figure, divide) = side.ours.clone()?;
+            let values: Vec<f64> = figure.values.iter().map(|v| v / divide / attempts).collect();
+            let group = Group { resolution: figure.resolution, ..Group::exact(&values) };
+            let found =
+                estimate(&group).ok_or_else(|| Open::CantTell("a value isn't a number".to_owned()))?;
+            let interval = found.interval.ok_or_else(|| too_few(values.len()))?;
+            Ok(Compared { ratio: found.center, interval: Some(interval) })
+        }
+    }
+}
+
+fn too_few(trials: usize) -> Open {
+    Open::CantTell(format!("{trials} trials count, and an interval takes {}", vtax_stats::MIN_TRIALS))
+}
+
+/// Two figures as they are.
+fn plain(a: f64, b: f64) -> Result<Compared, Open> {
+    if a > 0.0 && b > 0.0 && a.is_finite() && b.is_finite() {
+        return Ok(Compared { ratio: a / b, interval: None });
+    }
+    match (a > 0.0, b > 0.0) {
+        // As large a ratio as is needed: one side has nothing.
+        (true, false) if b == 0.0 => Ok(Compared { ratio: ENDLESS, interval: None }),
+        (false, true) if a == 0.0 => Ok(Compared { ratio: 1.0 / ENDLESS, interval: None }),
+        (false, false) if a == 0.0 && b == 0.0 => Ok(Compared { ratio: 1.0, interval: None }),
+        _ => Err(Open::CantTell("a ratio with such figures means nothing".to_owned())),
+    }
+}
+
+/// Stands for a ratio to nothing.
+pub(crate) const ENDLESS: f64 = 1e12;
+
+/// The mean of as many trials as the study made.
+fn mean(side: &Side, trials: usize) -> Result<f64, Open> {
+    let (figure, divide) = side.ours.clone()?;
+    let values: Vec<f64> = figure.values.iter().take(trials.max(1)).map(|v| v / divide).collect();
+    if values.is_empty() {
+        return Err(Open::CantTell("no trial counts".to_owned()));
+    }
+    Ok(values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// With an interval over trials, at a level that allows for the other comparisons of the claim.
+fn properly(a: &Side, b: &Side, manner: Manner<'_>) -> Result<Compared, Open> {
+    let ((a, a_of), (b, b_of)) = (a.ours.clone()?, b.ours.clone()?);
+    let scaled = |figure: &Figure, of: f64| -> Vec<f64> { figure.values.iter().map(|v| v / of).collect() };
+    let (av, bv) = (scaled(&a, a_of), scaled(&b, b_of));
+    // `Lower` makes it the first over the second, whichever way the metric is better.
+    let found = tax(&group(&av, &a), &group(&bv, &b), Direction::Lower, manner.experiment.seed);
+    let ratio = match found {
+        Ok(ratio) => ratio,
+        Err(NoRatio::NotPositive) => return with_nothing(&av, &bv),
+        Err(none) => return Err(Open::CantTell(none.to_string())),
+    };
+    let ratio = match manner.experiment.at_least {
+        Some(least) => after_looking(&ratio, least),
+        None => ratio,
+    };
+    let ratio = widened(&ratio, ALPHA / manner.comparisons.max(1) as f64);
+    let (low, high) = ratio.interval.ok_or_else(|| too_few(av.len().min(bv.len())))?;
+    // A side that was never driven to its limit leaves one end open.
+    let interval = match (a.at_least, b.at_least) {
+        (false, false) => (low, high),
+        (true, false) => (low, ENDLESS),
+        (false, true) => (1.0 / ENDLESS, high),
+        (true, true) => return Err(Open::CantTell("neither side was driven to its limit".to_owned())),
+    };
+    Ok(Compared { ratio: ratio.tax, interval: Some(interval) })
+}
+
+fn group<'a>(values: &'a [f64], figure: &'a Figure) -> Group<'a> {
+    Group { values, rounds: &figure.rounds, resolution: figure.resolution, censored: figure.at_least }
+}
+
+/// Where values are zero: it is told only where one side has nothing in every trial and the other something in every trial.
+fn with_nothing(a: &[f64], b: &[f64]) -> Result<Compared, Open> {
+    let (nothing, something) =
+        (|v: &[f64]| v.iter().all(|v| *v == 0.0), |v: &[f64]| v.iter().all(|v| *v > 0.0));
+    if a.len().min(b.len()) < vtax_stats::MIN_TRIALS {
+        return Err(too_few(a.len().min(b.len())));
+    }
+    let known = |ratio: f64| Ok(Compared { ratio, interval: Some((ratio, ratio)) });
+    if nothing(a) && nothing(b) {
+        known(1.0)
+    } else if something(a) && nothing(b) {
+        known(ENDLESS)
+    } else if nothing(a) && something(b) {
+        known(1.0 / ENDLESS)
+    } else {
+        Err(Open::CantTell("some trials found nothing, and a ratio with zero means nothing".to_owned()))
+    }
+}

@@ -1,0 +1,145 @@
+//! Verdicts on claims from made-up figures: what holds, what doesn't, and what can't be told.
+
+use std::collections::BTreeMap;
+
+use vtax_study::{Cell, Experiment, Figure, Loaded, Mode, State, Way, Word, judge, open, reproduce};
+
+fn figure(values: &[f64], unit: &str) -> Figure {
+    let rounds = (0..).take(values.len()).collect();
+    Figure { values: values.to_vec(), rounds, unit: unit.to_owned(), ..Figure::default() }
+}
+
+fn cell(environment: &str, path: &str, figures: &[(&str, &str, &[f64])]) -> Cell {
+    let figures = figures
+        .iter()
+        .map(|(measure, metric, values)| (((*measure).to_owned(), (*metric).to_owned()), figure(values, "")));
+    Cell {
+        id: format!("{environment}.{path}"),
+        environment: environment.to_owned(),
+        path: path.to_owned(),
+        service: "s".to_owned(),
+        figures: figures.collect(),
+        ..Cell::default()
+    }
+}
+
+fn run(cells: Vec<Cell>) -> Experiment {
+    Experiment { state: State::Complete, cells, ..Experiment::default() }
+}
+
+/// Capacities in three environments.
+fn capacities(native: &[f64], vm: &[f64], protected: &[f64]) -> Experiment {
+    let of = |environment, values| cell(environment, "bridge", &[("ims", "doc", values)]);
+    run(vec![of("native", native), of("vm", vm), of("vm-kemari", protected)])
+}
+
+fn word(loaded: &Loaded, claim: &str, experiment: &Experiment, way: Way) -> Word {
+    let test = loaded.study.claim(claim).unwrap().test.as_ref().unwrap();
+    judge(&loaded.study, test, experiment, Mode::Quick, way).word
+}
+
+#[test]
+fn an_order_is_held_contradicted_or_open() {
+    let loaded = open("virtualized-ims").unwrap();
+    let properly = |experiment: &Experiment| word(&loaded, "order-of-capacities", experiment, Way::Properly);
+    let plain = capacities(&[4000., 4100., 3900.], &[400., 410., 390.], &[100., 101., 99.]);
+    assert_eq!(properly(&plain), Word::Held);
+    let turned = capacities(&[4000., 4100., 3900.], &[100., 101., 99.], &[400., 410., 390.]);
+    assert_eq!(properly(&turned), Word::Contradicted);
+    let noisy = capacities(&[4000., 4100., 3900.], &[400., 100., 900.], &[300., 800., 90.]);
+    assert_eq!(properly(&noisy), Word::CantTell);
+    // Means of one trial always decide.
+    assert_eq!(word(&loaded, "order-of-capacities", &noisy, Way::AsPublished), Word::Held);
+    let few = capacities(&[4000., 4100.], &[400., 410.], &[100., 101.]);
+    assert_eq!(properly(&few), Word::CantTell);
+}
+
+#[test]
+fn what_was_not_run_or_left_out_can_not_be_run() {
+    let loaded = open("virtualized-ims").unwrap();
+    let test = loaded.study.claim("machine-costs").unwrap().test.as_ref().unwrap();
+    let judged = |experiment: &Experiment| judge(&loaded.study, test, experiment, Mode::Quick, Way::Properly);
+    assert_eq!(judged(&Experiment::default()).word, Word::CantRun);
+    let failed = Experiment { state: State::Failed("no QEMU".to_owned()), ..Experiment::default() };
+    assert_eq!((judged(&failed).word, judged(&failed).why.as_str()), (Word::CantRun, "no QEMU"));
+    let mut left = capacities(&[4000., 4100., 3900.], &[], &[]);
+    left.cells[1].left_out = Some("no QEMU".to_owned());
+    assert_eq!(judged(&left).word, Word::CantRun);
+    let none = capacities(&[4000., 4100., 3900.], &[], &[]);
+    assert_eq!(judged(&none).word, Word::CantTell, "no trial counts");
+}
+
+/// Every claim that the study says of its own printed figures is judged by them.
+#[test]
+fn a_studys_own_figures_are_judged_like_any() {
+    let printed = |study: &str, claim: &str| {
+        let loaded = open(study).unwrap();
+        word(&loaded, claim, &Experiment::default(), Way::Printed)
+    };
+    for (study, claim, expected) in [
+        ("virtualized-ims", "order-of-capacities", Word::Held),
+        ("virtualized-ims", "delay-knee", Word::Held),
+        ("virtual-links", "window-helps", Word::Held),
+        // At 8K its own tables say the opposite.
+        ("virtual-links", "machines-beat-baseline", Word::Contradicted),
+        ("virtual-links", "memory-matters-little", Word::Held),
+        ("consolidated-servers", "response-knee", Word::Held),
+        // 0.4 ms and 4 ms.
+        ("consolidated-servers", "response-same-at-two", Word::Contradicted),
+        ("virtual-servers", "ftp-rate-alike", Word::Held),
+        ("virtual-servers", "raid-writes", Word::Contradicted),
+        ("virtual-nas", "reads-slower", Word::CantRun),
+    ] {
+        assert_eq!(printed(study, claim), expected, "{study} {claim}");
+    }
+}
+
+#[test]
+fn conclusions_that_change_are_named() {
+    let loaded = open("virtualized-ims").unwrap();
+    let noisy = capacities(&[4000., 4100., 3900.], &[400., 300., 500.], &[300., 800., 90.]);
+    let proper = BTreeMap::from([("capacity".to_owned(), noisy)]);
+    let found = reproduce(&loaded.study, Mode::Quick, &proper, &BTreeMap::new(), Vec::new());
+    let changed: Vec<&str> = found.changes().iter().map(|change| change.claim.id.as_str()).collect();
+    assert_eq!(changed, ["order-of-capacities", "protection-costs"]);
+    assert_eq!(found.claims.len(), loaded.study.claims.len());
+    let total: usize = found.counts().iter().map(|(_, count)| count).sum();
+    assert_eq!(total, found.claims.len());
+    assert_eq!(found.states["delays"], State::NotRun);
+}
+
+#[test]
+fn losses_of_nothing_are_small_and_counts_are_shares() {
+    let loaded = open("virtualized-ims").unwrap();
+    let lost =
+        |values: &[f64]| run(vec![cell("vm-kemari", "bridge", &[("failover", "requests_lost", values)])]);
+    let word = |values: &[f64]| word(&loaded, "failover-loses-little", &lost(values), Way::Properly);
+    assert_eq!(word(&[0., 0., 0.]), Word::Held);
+    assert_eq!(word(&[60., 62., 61.]), Word::Contradicted);
+    assert_eq!(word(&[0., 9., 1.]), Word::CantTell);
+}
+
+/// One side that never loses anything beside one that always does makes no ratio, and is told all the same.
+#[test]
+fn nothing_against_something_is_told() {
+    let loaded = open("virtual-servers").unwrap();
+    let lost = |without: &[f64], with: &[f64]| {
+        run(vec![
+            cell("native", "no-backdoor", &[("failover", "requests_lost", without)]),
+            cell("native", "mpls-vpn", &[("failover", "requests_lost", with)]),
+        ])
+    };
+    let word = |experiment: &Experiment| word(&loaded, "backdoor-saves", experiment, Way::Properly);
+    assert_eq!(word(&lost(&[500., 510., 490.], &[0., 0., 0.])), Word::Held);
+    assert_eq!(word(&lost(&[0., 0., 0.], &[500., 510., 490.])), Word::Contradicted);
+    assert_eq!(word(&lost(&[500., 510., 490.], &[0., 3., 0.])), Word::CantTell);
+}
+
+/// An experiment that has the fewest trials for an interval, however they scatter, is never judged without one.
+#[test]
+fn full_mode_only_claims_say_so() {
+    let loaded = open("virtual-links").unwrap();
+    let test = loaded.study.claim("memory-matters-little").unwrap().test.as_ref().unwrap();
+    let judged = judge(&loaded.study, test, &run(Vec::new()), Mode::Quick, Way::Properly);
+    assert_eq!((judged.word, judged.why.as_str()), (Word::CantRun, "it takes the full mode"));
+}

@@ -1,0 +1,51 @@
+//! `vtax check` of a study: whether it fits together, and whether its plans have what its claims look for.
+
+use std::path::Path;
+
+use vtax_report::study::is_metric;
+use vtax_study::{Mode, misfits, open_folder, rules};
+
+use super::failed;
+use crate::exit::{Classify, Exit, Outcome};
+use crate::out;
+
+/// Whether a path that is to be checked is a study's, and not a plan's.
+pub(crate) fn is_study(path: &Path) -> bool {
+    path.is_dir() || path.file_name().is_some_and(|name| name == "claims.yaml")
+}
+
+/// Checks the study of a folder, or of the `claims.yaml` in it.
+///
+/// # Errors
+///
+/// Where it isn't one, with everything that is wrong.
+pub(crate) fn check(path: &Path) -> Outcome {
+    let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let loaded = open_folder(folder).map_err(failed)?;
+    let study = &loaded.study;
+    let mut wrong = Vec::new();
+    for experiment in &study.experiments {
+        for mode in [Mode::Quick, Mode::Full] {
+            let file = experiment.plan(mode);
+            let text = loaded.plan(file).map_err(failed)?;
+            match vtax_plan::parse(file, text.as_bytes(), &[] as &[&str]) {
+                Ok(plan) => wrong.extend(misfits(study, &experiment.id, mode, &plan, &is_metric)),
+                Err(errors) => wrong.push(errors.to_text(false)),
+            }
+        }
+    }
+    if !wrong.is_empty() {
+        return Err(anyhow::anyhow!("{}: {}", study.name, wrong.join("\n"))).bad_input();
+    }
+    let broken = rules(study).iter().filter(|rule| rule.is_broken()).count();
+    out::text(&format!(
+        "{}: {} items, {} claims, {} experiments, {} rules of which {broken} are broken\n",
+        study.name,
+        study.items.len(),
+        study.claims.len(),
+        study.experiments.len(),
+        study.rules.len()
+    ))?;
+    Ok(Exit::Done)
+}

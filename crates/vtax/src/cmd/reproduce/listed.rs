@@ -1,0 +1,85 @@
+//! What studies there are, and what is in one.
+
+use vtax_plan::estimate::{Assumptions, estimate};
+use vtax_study::{Loaded, Mode, names, open, rules};
+
+use super::{failed, plan_of};
+use crate::exit::Failure;
+
+/// Every study that vtax brings along.
+pub(super) fn all() -> Result<String, Failure> {
+    let mut text = String::new();
+    for name in names() {
+        let loaded = open(name).map_err(failed)?;
+        let study = &loaded.study;
+        let testable = study.claims.iter().filter(|claim| claim.test.is_some()).count();
+        let broken = rules(study).iter().filter(|rule| rule.is_broken()).count();
+        text += &format!("{name}\n  {}\n  {}\n", study.source.title, study.question);
+        text += &format!(
+            "  {} claims, {testable} of them can be run; {} experiments, about {} (quick) or {} (full); {broken} of {} rules broken\n\n",
+            study.claims.len(),
+            study.experiments.len(),
+            time(&loaded, Mode::Quick)?,
+            time(&loaded, Mode::Full)?,
+            study.rules.len(),
+        );
+    }
+    text += "vtax reproduce NAME --list shows one, vtax reproduce NAME runs it\n";
+    Ok(text)
+}
+
+/// How long the experiments of a study take at most under software emulation, in words.
+fn time(loaded: &Loaded, mode: Mode) -> Result<String, Failure> {
+    let mut seconds = 0.0;
+    for experiment in &loaded.study.experiments {
+        let plan = plan_of(loaded, experiment.plan(mode), &[])?;
+        let most = estimate(&plan, &Assumptions::TCG).time_max.as_secs_f64();
+        seconds += plan.repeat.budget.map_or(most, |budget| most.min(budget.as_secs_f64()));
+    }
+    Ok(if seconds < 7200.0 {
+        format!("{:.0} min", seconds / 60.0)
+    } else {
+        format!("{:.1} h", seconds / 3600.0)
+    })
+}
+
+/// Claims, experiments and defects of a study.
+pub(super) fn one(loaded: &Loaded) -> Result<String, Failure> {
+    let study = &loaded.study;
+    let mut text = format!(
+        "{}\n{}: {}. {}.\n{}\n\nexperiments\n",
+        study.name,
+        study.source.authors.join(", "),
+        study.source.title,
+        study.source.publisher,
+        study.question
+    );
+    for experiment in &study.experiments {
+        text += &format!("  {}: {}\n", experiment.id, experiment.title);
+        for mode in [Mode::Quick, Mode::Full] {
+            let plan = plan_of(loaded, experiment.plan(mode), &[])?;
+            let cells = plan.cells.len();
+            text += &format!("    {} ({}): {cells} cells\n", mode.word(), experiment.plan(mode));
+        }
+    }
+    text += "\nclaims\n";
+    for claim in &study.claims {
+        let by = match (&claim.test, &claim.why_not) {
+            (Some(test), _) => format!("experiment {}", test.experiment),
+            (None, Some(why)) => format!("can't be run: {why}"),
+            (None, None) => String::new(),
+        };
+        text += &format!("  {}: {}\n", claim.id, claim.text);
+        text +=
+            &format!("    {}; {}, figures {}; {by}\n", claim.place, claim.said.word(), claim.figures.words());
+    }
+    text += "\ndefects found by rules\n";
+    for rule in rules(study).iter().filter(|rule| rule.is_broken()) {
+        text += &format!("  {}: {}\n", rule.id, rule.text);
+    }
+    text += "\ndefects found by reading\n";
+    for noted in &study.noted {
+        text += &format!("  {}: {}\n", noted.place, noted.text);
+    }
+    Ok(text)
+}

@@ -1,0 +1,195 @@
+//! Running a study's experiments, each where it stopped, and reading what they found.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::Context;
+use vtax_report::Report;
+use vtax_report::study::{StudyRun, experiment, host, products};
+use vtax_store::{RunDir, StoreError};
+use vtax_study::{Experiment, ExperimentPlan, Host, State};
+use vtax_sys::signals::SignalFd;
+
+use super::child::{Ended, vtax};
+use super::{Job, plan_of};
+use crate::cmd::run::{reported, shell_word};
+use crate::exit::{Classify, Exit, Failure, stored};
+use crate::front::ENDING;
+
+/// Where it is kept why experiments couldn't be run.
+const FAILED: &str = "failed.json";
+
+/// How the work ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// All that could be run was.
+    Finished,
+    /// Someone stopped it.
+    Interrupted,
+}
+
+/// What runs found, as far as there are any.
+#[derive(Debug, Default)]
+pub(super) struct Read {
+    pub(super) proper: BTreeMap<String, Experiment>,
+    pub(super) published: BTreeMap<String, Experiment>,
+    pub(super) runs: Vec<StudyRun>,
+    pub(super) hosts: BTreeSet<Host>,
+}
+
+/// Why experiments couldn't be run, by the place of their run.
+type Failures = BTreeMap<String, String>;
+
+impl Job {
+    /// Runs what isn't there yet.
+    pub(super) fn work(&self) -> Result<End, Failure> {
+        let signals = SignalFd::new(&ENDING).context("receive signals").host_cannot()?;
+        let mut failures = self.failures();
+        for as_published in [false, true] {
+            if as_published && !self.as_published {
+                continue;
+            }
+            for experiment in self.experiments() {
+                let end = self.run(experiment, as_published, &signals, &mut failures)?;
+                self.write_failures(&failures)?;
+                if end == End::Interrupted {
+                    say(&format!("interrupted; go on with: {}", self.again()));
+                    return Ok(end);
+                }
+            }
+        }
+        Ok(End::Finished)
+    }
+
+    /// The command that goes on with this.
+    fn again(&self) -> String {
+        let mut words = vec!["vtax reproduce".to_owned(), shell_word(Path::new(&self.asked))];
+        if self.mode == vtax_study::Mode::Full {
+            words.push("--full".to_owned());
+        }
+        if self.as_published {
+            words.push("--as-published".to_owned());
+        }
+        words.push(format!("--out {}", shell_word(&self.directory)));
+        words.join(" ")
+    }
+
+    fn run(
+        &self,
+        experiment: &ExperimentPlan,
+        as_published: bool,
+        signals: &SignalFd,
+        failures: &mut Failures,
+    ) -> Result<End, Failure> {
+        let place = Self::place(&experiment.id, as_published);
+        let (key, directory) = (place.display().to_string(), self.directory.join(&place));
+        let before = read(&directory)?;
+        if before.as_ref().is_some_and(|report| self::experiment(report).state == State::Complete) {
+            say(&format!("{key}: finished before"));
+            return Ok(End::Finished);
+        }
+        let sets = if as_published { published_sets(experiment) } else { Vec::new() };
+        // What is wrong with it is told before a process is started for it.
+        plan_of(&self.loaded, experiment.plan(self.mode), &sets)?;
+        let plan = self.write_plan(experiment)?;
+        say(&format!("{key}: {}", experiment.title));
+        let mut arguments: Vec<OsString> = vec!["run".into()];
+        if before.is_some() {
+            arguments.extend([OsString::from("--resume"), directory.into_os_string()]);
+        } else {
+            arguments.extend([plan.into_os_string(), OsString::from("--out"), directory.into_os_string()]);
+            let sets = sets.into_iter().flat_map(|set| [OsString::from("--set"), OsString::from(set)]);
+            arguments.extend(sets);
+        }
+        let Ended { exit, error } = vtax(&arguments, signals)?;
+        failures.remove(&key);
+        match exit {
+            Some(Exit::Done | Exit::Failed) => {}
+            Some(Exit::Interrupted) => return Ok(End::Interrupted),
+            Some(Exit::BadInput | Exit::HostCannot | Exit::Bug) | None => {
+                let why = error.unwrap_or_else(|| "it ended without a reason".to_owned());
+                failures.insert(key, why);
+            }
+        }
+        Ok(End::Finished)
+    }
+
+    /// Writes an experiment's plan beside its run, where it can be looked at and run by hand.
+    fn write_plan(&self, experiment: &ExperimentPlan) -> Result<std::path::PathBuf, Failure> {
+        let text = self.loaded.plan(experiment.plan(self.mode)).map_err(super::failed)?;
+        let directory = self.directory.join("plans");
+        vtax_store::create_directory(&directory).map_err(stored)?;
+        let path = directory.join(format!("{}.yaml", experiment.id));
+        vtax_store::write_file(&path, text.as_bytes()).map_err(stored)?;
+        Ok(path)
+    }
+
+    /// Reads every run that is there, whether it is to be run now or not.
+    pub(super) fn read(&self) -> Result<Read, Failure> {
+        let failures = self.failures();
+        let mut all = Read::default();
+        for as_published in [false, true] {
+            for plan in &self.loaded.study.experiments {
+                let place = Self::place(&plan.id, as_published);
+                let found = read(&self.directory.join(&place))?;
+                let why = failures.get(&place.display().to_string());
+                let state = found.as_ref().map(experiment);
+                let complete = state.as_ref().is_some_and(|run| run.state == State::Complete);
+                let state = match (state, why) {
+                    (Some(run), _) if complete => Some(run),
+                    (_, Some(why)) => {
+                        Some(Experiment { state: State::Failed(why.clone()), ..Experiment::default() })
+                    }
+                    (run, None) => run,
+                };
+                if let Some(report) = &found {
+                    all.hosts.insert(host(report));
+                    all.runs.push(StudyRun {
+                        experiment: plan.id.clone(),
+                        as_published,
+                        directory: place.display().to_string(),
+                        notes: report.summary().notes.clone(),
+                        products: products(report),
+                    });
+                }
+                let of = if as_published { &mut all.published } else { &mut all.proper };
+                of.extend(state.map(|run| (plan.id.clone(), run)));
+            }
+        }
+        Ok(all)
+    }
+
+    fn failures(&self) -> Failures {
+        // A reader's own file: one that can't be read tells nothing.
+        let text = std::fs::read_to_string(self.directory.join(FAILED)).unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    fn write_failures(&self, failures: &Failures) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(failures).context("keep why an experiment failed")? + "\n";
+        vtax_store::create_directory(&self.directory).map_err(stored)?;
+        vtax_store::write_file(&self.directory.join(FAILED), text.as_bytes()).map_err(stored)
+    }
+}
+
+/// A run with its report; `None` where there is none.
+fn read(directory: &Path) -> Result<Option<Report>, Failure> {
+    match RunDir::open(directory) {
+        Ok(run) => Report::read(&run).map(Some).map_err(reported),
+        Err(StoreError::NotARun { .. }) => Ok(None),
+        Err(error) => Err(stored(error)),
+    }
+}
+
+/// What changes in a plan that is run as the study ran it.
+fn published_sets(experiment: &ExperimentPlan) -> Vec<String> {
+    let trials = format!("repeat={}", experiment.trials);
+    [trials].into_iter().chain(experiment.as_published.iter().cloned()).collect()
+}
+
+fn say(text: &str) {
+    // Nothing more can be said where even standard error is gone.
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}

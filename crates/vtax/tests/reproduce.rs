@@ -1,0 +1,123 @@
+//! `vtax reproduce` as its users meet it: what is listed, what is refused, and a small study of one's own run to its report.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use vtax_sys::require::{Need, need};
+
+fn vtax(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_vtax")).args(arguments).output().expect("vtax starts")
+}
+
+fn expect(output: &Output, code: i32, words: &[&str]) {
+    let text =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    for word in words {
+        assert!(text.contains(word), "`{word}` is not in:\n{text}");
+    }
+}
+
+const STUDY: &str = r#"
+version: 1
+name: mine
+source: {title: Two of a kind, authors: [A. Nobody], publisher: none, year: 2026, kind: report}
+question: Is a server as fast as itself?
+items:
+  - {id: table 1, title: Rates, content: printed, claims: [same, faster]}
+tables:
+  - {id: "1", item: table 1, unit: /s, columns: [rate], rows: [{name: one, values: [50]}, {name: other, values: [49]}]}
+experiments:
+  - {id: rates, title: The same rate for both, quick: plan.yaml, full: plan.yaml, trials: 1, trials_from: told}
+claims:
+  - id: same
+    text: Both answer as often.
+    place: table 1
+    said: quoted
+    figures: printed
+    test:
+      experiment: rates
+      is: equal
+      margin: 0.5
+      of: {measure: latency@50, metric: goodput}
+      points:
+        - {name: one, study: {table: "1", row: one, column: rate}, ours: {environment: native}}
+        - {name: other, study: {table: "1", row: other, column: rate}, ours: {environment: other}}
+  - id: faster
+    text: A faster machine is faster.
+    place: table 1
+    said: inferred
+    figures: printed
+    why_not: There is no other machine.
+rules:
+  - {id: alike, text: Both rates are the same., equals: [{cell: {table: "1", row: one, column: rate}}, {cell: {table: "1", row: other, column: rate}}]}
+"#;
+
+const PLAN: &str = "vtax: 1\nname: mine\nbaseline: native\nenvironments: [native, native: {name: other}]\n\
+                    services: http\nworkload:\n  http: {target: /bytes/100, connections: 2}\n\
+                    measure:\n  - latency: {load: 50/s, warmup: 0s, duration: 400ms}\nrepeat: {min: 3, max: 3}\n";
+
+fn mine(folder: &Path) {
+    std::fs::write(folder.join("claims.yaml"), STUDY).expect("written");
+    std::fs::write(folder.join("plan.yaml"), PLAN).expect("written");
+}
+
+#[test]
+fn studies_are_listed_and_others_are_refused() {
+    expect(&vtax(&["reproduce"]), 0, &["virtual-links", "virtualized-ims", "virtual-nas", "rules broken"]);
+    let list = vtax(&["reproduce", "consolidated-servers", "--list"]);
+    expect(&list, 0, &["response-knee", "plans/web-quick.yaml", "ratio-is-the-quotient", "can't be run"]);
+    expect(&vtax(&["reproduce", "no-such-study"]), 2, &["no-such-study", "virtual-links"]);
+    let only = vtax(&["reproduce", "virtual-links", "--only", "nothing", "--report"]);
+    expect(&only, 2, &["no experiment `nothing`", "links"]);
+    expect(&vtax(&["reproduce", "--full"]), 2, &["STUDY"]);
+}
+
+#[test]
+fn a_study_of_ones_own_is_checked() {
+    let folder = tempfile::tempdir().expect("a directory");
+    mine(folder.path());
+    let name = folder.path().to_str().expect("UTF-8");
+    expect(&vtax(&["check", name]), 0, &["mine: 1 items, 2 claims", "1 are broken"]);
+    let wrong = PLAN.replace("name: other", "name: another");
+    std::fs::write(folder.path().join("plan.yaml"), wrong).expect("written");
+    expect(&vtax(&["check", name]), 2, &["claim `same`, `other`", "no such cell"]);
+    std::fs::write(folder.path().join("claims.yaml"), "version: 1\n").expect("written");
+    expect(&vtax(&["check", name]), 2, &["claims.yaml"]);
+}
+
+#[test]
+fn a_report_of_nothing_says_what_was_not_run() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let out = folder.path().join("out");
+    let out = out.to_str().expect("UTF-8");
+    let made = vtax(&["reproduce", "virtual-nas", "--report", "--out", out]);
+    expect(&made, 0, &["can't be run here", "Experiment nas wasn't run"]);
+    for file in ["report.html", "report.md", "claims.json", "CITATION.cff"] {
+        assert!(Path::new(out).join(file).is_file(), "{file}");
+    }
+}
+
+/// Run, judged, not run again, and reported anew. The verdict itself is the machine's: only that there is one is looked at.
+#[test]
+fn a_small_study_runs_to_its_report_and_is_not_run_again() {
+    if !need(&[Need::Ns]) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a directory");
+    mine(folder.path());
+    let out = folder.path().join("out");
+    let (name, out) = (folder.path().to_str().expect("UTF-8"), out.to_str().expect("UTF-8"));
+    expect(&vtax(&["reproduce", name, "--out", out]), 0, &["rates: The same rate for both", "same"]);
+    let json = std::fs::read_to_string(Path::new(out).join("claims.json")).expect("written");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["experiments"]["rates"], "complete");
+    assert_eq!(json["claims"][1]["properly"]["verdict"], "can't be run here");
+    assert_eq!(json["claims"][0]["printed"]["verdict"], "held");
+    assert!(Path::new(out).join("rates/report.html").is_file());
+    assert!(Path::new(out).join("plans/rates.yaml").is_file());
+    expect(&vtax(&["reproduce", name, "--out", out]), 0, &["rates: finished before"]);
+    let published = vtax(&["reproduce", name, "--out", out, "--as-published"]);
+    expect(&published, 0, &["rates: finished before", "as-published/rates"]);
+    assert!(Path::new(out).join("as-published/rates/report.html").is_file());
+}
