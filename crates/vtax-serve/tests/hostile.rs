@@ -41,9 +41,11 @@ fn damaged(root: &Path) {
     let nested = "[".repeat(200_000);
     run("deep", &[("journal.jsonl", nested.as_bytes()), ("provenance.json", nested.as_bytes())]);
     fs::create_dir_all(root.join("pipe")).expect("a directory");
-    let status =
-        std::process::Command::new("mkfifo").arg(root.join("pipe/provenance.json")).status().expect("mkfifo");
-    assert!(status.success());
+    // Nobody writes into them: who opened one to read would wait for ever.
+    for pipe in ["pipe/provenance.json", "good/live.jsonl"] {
+        let status = std::process::Command::new("mkfifo").arg(root.join(pipe)).status().expect("mkfifo");
+        assert!(status.success());
+    }
     fs::write(root.join("pipe/journal.jsonl"), "{\"event\":\"opened\",\"version\":3}\n").expect("written");
 }
 
