@@ -144,7 +144,9 @@ impl LiveReader {
         let error = |e| StoreError::io("read", &self.path, e);
         let mut file = match crate::files::open(&self.path) {
             Ok(file) => file,
-            Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                return Ok(Vec::new());
+            }
             Err(e) => return Err(e),
         };
         if file.metadata().map_err(error)?.len() < self.position {
