@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn only_the_token_is_the_token() {
         let token = Token::draw().unwrap();
-        assert!(token.is(&token.text().to_owned()));
+        assert!(token.is(token.text()));
         assert_ne!(token, Token::draw().unwrap());
         for wrong in ["", "0", &token.text()[1..], &format!("{}0", token.text()), &"g".repeat(LENGTH)] {
             assert!(!token.is(wrong), "{wrong}");
