@@ -12,6 +12,7 @@ pub(crate) mod net;
 mod probe;
 mod redis;
 mod report;
+mod serve;
 mod sip;
 mod spread;
 mod storage;
@@ -33,6 +34,7 @@ const SUITES: &[Suite] = &[
     ("net", net::rows),
     ("probe", probe::rows),
     ("report", report::rows),
+    ("serve", serve::rows),
     ("lab", lab::rows),
     ("vm", vm::rows),
 ];

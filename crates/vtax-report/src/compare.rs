@@ -20,6 +20,7 @@ use vtax_units::Share;
 
 use crate::Report;
 use crate::families::metrics;
+pub(crate) use check::{changes, figures_of, hardware, one_cell, system};
 pub use model::*;
 use printable::printable;
 

@@ -38,6 +38,10 @@ pub(crate) struct RunData {
     measures: Vec<String>,
     /// Machines that trials were made on, in the order of their first.
     hosts: Vec<String>,
+    /// The last moment that is known of a session, in milliseconds since 1970.
+    last: u64,
+    /// When the run was cut short and went on, as long as no trial was made since.
+    resumed: Option<(u64, u64)>,
 }
 
 /// The figures of one valid trial.
@@ -68,6 +72,15 @@ pub(crate) struct OneSide {
 impl RunData {
     /// Reads the journal, one trial in memory at a time.
     pub(crate) fn read(run: &RunDir) -> Result<Self, ReportError> {
+        let mut data = Self::begin(run)?;
+        for entry in run.journal()? {
+            data.take(entry?);
+        }
+        Ok(data)
+    }
+
+    /// A run of whose journal nothing was read yet.
+    pub(crate) fn begin(run: &RunDir) -> Result<Self, ReportError> {
         let mut data = Self {
             plan: run.plan()?,
             provenance: run.provenance()?,
@@ -81,34 +94,36 @@ impl RunData {
             systems: Vec::new(),
             measures: Vec::new(),
             hosts: Vec::new(),
+            last: 0,
+            resumed: None,
         };
         data.measures = data.plan.measures.iter().flat_map(|m| families::names_of(&data.plan, m)).collect();
-        // The last that is known of a session, and when a later one resumed the run: it counts once that made a trial.
-        let (mut last, mut resumed) = (0_u64, None::<(u64, u64)>);
-        for entry in run.journal()? {
-            match entry? {
-                JournalEntry::TrialEnded(record) => {
-                    data.interruptions.extend(resumed.take());
-                    last = last.max(ended_unix_ms(&record));
-                    data.add(*record);
-                }
-                JournalEntry::Note { cell, text, at_unix_ms } => {
-                    last = last.max(at_unix_ms);
-                    // A resumed run may note the same again.
-                    let note = (cell, text);
-                    if !data.notes.contains(&note) {
-                        data.notes.push(note);
-                    }
-                }
-                JournalEntry::Completed { .. } => data.complete = true,
-                JournalEntry::Resumed { at_unix_ms } => {
-                    data.complete = false;
-                    resumed = Some((resumed.map_or(last, |(from, _)| from), at_unix_ms));
-                }
-                JournalEntry::Opened { .. } | JournalEntry::TrialStarted { .. } => {}
-            }
-        }
         Ok(data)
+    }
+
+    /// Takes the next entry of the journal in.
+    pub(crate) fn take(&mut self, entry: JournalEntry) {
+        match entry {
+            JournalEntry::TrialEnded(record) => {
+                self.interruptions.extend(self.resumed.take());
+                self.last = self.last.max(ended_unix_ms(&record));
+                self.add(*record);
+            }
+            JournalEntry::Note { cell, text, at_unix_ms } => {
+                self.last = self.last.max(at_unix_ms);
+                // A resumed run may note the same again.
+                let note = (cell, text);
+                if !self.notes.contains(&note) {
+                    self.notes.push(note);
+                }
+            }
+            JournalEntry::Completed { .. } => self.complete = true,
+            JournalEntry::Resumed { at_unix_ms } => {
+                self.complete = false;
+                self.resumed = Some((self.resumed.map_or(self.last, |(from, _)| from), at_unix_ms));
+            }
+            JournalEntry::Opened { .. } | JournalEntry::TrialStarted { .. } => {}
+        }
     }
 
     fn add(&mut self, mut record: TrialRecord) {

@@ -5,26 +5,28 @@
 
 /// A piece of HTML or SVG.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Markup(String);
+pub struct Markup(String);
 
 /// Attributes as name and value.
-pub(crate) type Attributes<'a> = &'a [(&'static str, &'a str)];
+pub type Attributes<'a> = &'a [(&'static str, &'a str)];
 
 /// Elements whose text is for reading.
 const PROSE: [&str; 8] = ["p", "li", "td", "th", "dd", "figcaption", "caption", "h1"];
 
 impl Markup {
-    pub(crate) fn new() -> Self {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
         Self::default()
     }
 
     /// Opens an element.
-    pub(crate) fn open(&mut self, tag: &'static str, attributes: Attributes<'_>) -> &mut Self {
+    pub fn open(&mut self, tag: &'static str, attributes: Attributes<'_>) -> &mut Self {
         self.tag(tag, attributes, ">")
     }
 
     /// Closes an element.
-    pub(crate) fn close(&mut self, tag: &'static str) -> &mut Self {
+    pub fn close(&mut self, tag: &'static str) -> &mut Self {
         for part in ["</", tag, ">"] {
             self.0.push_str(part);
         }
@@ -32,12 +34,12 @@ impl Markup {
     }
 
     /// An element without content.
-    pub(crate) fn empty(&mut self, tag: &'static str, attributes: Attributes<'_>) -> &mut Self {
+    pub fn empty(&mut self, tag: &'static str, attributes: Attributes<'_>) -> &mut Self {
         self.tag(tag, attributes, "/>")
     }
 
     /// An element with text in it; what sentences have between backticks becomes code.
-    pub(crate) fn element(&mut self, tag: &'static str, attributes: Attributes<'_>, text: &str) -> &mut Self {
+    pub fn element(&mut self, tag: &'static str, attributes: Attributes<'_>, text: &str) -> &mut Self {
         self.open(tag, attributes);
         if PROSE.contains(&tag) {
             self.prose(text)
@@ -48,7 +50,7 @@ impl Markup {
     }
 
     /// Text for reading, as a terminal shows it as well: what stands between backticks is code.
-    pub(crate) fn prose(&mut self, text: &str) -> &mut Self {
+    pub fn prose(&mut self, text: &str) -> &mut Self {
         let marks = text.matches('`').count();
         for (i, part) in text.split('`').enumerate() {
             match i % 2 {
@@ -62,28 +64,32 @@ impl Markup {
     }
 
     /// Text.
-    pub(crate) fn text(&mut self, text: &str) -> &mut Self {
+    pub fn text(&mut self, text: &str) -> &mut Self {
         escape(text, &mut self.0);
         self
     }
 
     /// Another piece.
-    pub(crate) fn add(&mut self, other: &Self) -> &mut Self {
+    pub fn add(&mut self, other: &Self) -> &mut Self {
         self.0.push_str(&other.0);
         self
     }
 
     /// Markup that is part of this program: style, script, fixed sentences.
-    pub(crate) fn fixed(&mut self, markup: &'static str) -> &mut Self {
+    pub fn fixed(&mut self, markup: &'static str) -> &mut Self {
         self.0.push_str(markup);
         self
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// True where nothing was written.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(crate) fn into_string(self) -> String {
+    /// The piece as text.
+    #[must_use]
+    pub fn into_string(self) -> String {
         self.0
     }
 

@@ -2,14 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use vtax_store::RunDir;
-use vtax_store::summary::Summary;
+use vtax_plan::model::Plan;
+use vtax_store::record::TrialRecord;
+use vtax_store::summary::{Better, Summary};
+use vtax_store::{Provenance, RunDir};
 
 use crate::ReportError;
 use crate::chapter::Chapter;
 use crate::chapters::chapters;
+use crate::consolidation::trial::SystemFound;
 use crate::context::Context;
 use crate::data::RunData;
+use crate::families::named;
 use crate::{html, summarise, terminal, workbook};
 
 /// A form a report takes.
@@ -28,6 +32,29 @@ pub enum Format {
 impl Format {
     /// Every form.
     pub const ALL: [Self; 4] = [Self::Json, Self::Html, Self::Xlsx, Self::Csv];
+}
+
+/// One figure of one trial that counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FigureRow<'a> {
+    /// Index of the trial.
+    pub trial: u32,
+    /// The one of several systems that it is of; `None`: of all together, or of the only one.
+    pub member: Option<&'a str>,
+    /// Cell id.
+    pub cell: &'a str,
+    /// Measure name; of a test `measure/test`, of what every trial tells `lifecycle`.
+    pub measure: &'a str,
+    /// Metric name.
+    pub metric: &'static str,
+    /// Its unit, as in `summary.json`.
+    pub unit: &'static str,
+    /// Which way is better.
+    pub better: Better,
+    /// The value.
+    pub value: f64,
+    /// True where it is only a lower bound.
+    pub at_least: bool,
 }
 
 /// A run, read and judged.
@@ -56,6 +83,58 @@ impl Report {
         &self.context.summary
     }
 
+    /// The resolved plan.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.context.data.plan
+    }
+
+    /// Where the numbers come from.
+    #[must_use]
+    pub fn provenance(&self) -> &Provenance {
+        &self.context.data.provenance
+    }
+
+    /// Every trial in the order they ended; their histograms are empty.
+    #[must_use]
+    pub fn trials(&self) -> &[TrialRecord] {
+        &self.context.data.trials
+    }
+
+    /// Every figure of every trial that counts, trial by trial; those of each of several systems besides.
+    #[must_use]
+    pub fn figures(&self) -> Vec<FigureRow<'_>> {
+        let data = &self.context.data;
+        let mut rows = Vec::new();
+        for ((cell, measure), trials) in &data.values {
+            for figures in trials {
+                rows.extend(figures.values.iter().filter_map(|value| {
+                    let info = named(value.metric)?;
+                    Some(FigureRow {
+                        trial: figures.trial,
+                        member: None,
+                        cell,
+                        measure,
+                        metric: info.name,
+                        unit: info.unit,
+                        better: info.better,
+                        value: value.value,
+                        at_least: value.censored,
+                    })
+                }));
+            }
+        }
+        rows.extend(data.systems.iter().flat_map(of_system));
+        rows.sort_by_key(|row| row.trial);
+        rows
+    }
+
+    /// `report.html` as text.
+    #[must_use]
+    pub fn html(&self) -> String {
+        html::page::page(&self.context, &self.chapters)
+    }
+
     /// The verdict as plain text, at most 100 columns wide.
     #[must_use]
     pub fn table(&self) -> String {
@@ -81,7 +160,7 @@ impl Report {
                 vec![(path, self.json().into_bytes())]
             }
             Format::Html => {
-                vec![(out.join("report.html"), html::page::page(&self.context, &self.chapters).into_bytes())]
+                vec![(out.join("report.html"), self.html().into_bytes())]
             }
             Format::Xlsx => {
                 let path = out.join("report.xlsx");
@@ -108,6 +187,35 @@ impl Report {
         // The summary is made of numbers that are finite and of strings: this can't fail.
         serde_json::to_string_pretty(&self.context.summary).unwrap_or_default() + "\n"
     }
+}
+
+/// The figures of one of several systems.
+fn of_system(system: &SystemFound) -> impl Iterator<Item = FigureRow<'_>> {
+    let figures: [(&'static str, &'static str, Better, Option<f64>); 10] = [
+        ("asked", "req/s", Better::Higher, Some(system.asked)),
+        ("rate", "req/s", Better::Higher, Some(system.rate)),
+        ("failed", "1", Better::Lower, Some(system.failed as f64)),
+        ("latency_p50", "ns", Better::Lower, system.p50),
+        ("latency_p99", "ns", Better::Lower, system.p99),
+        ("latency_mean", "ns", Better::Lower, Some(system.mean)),
+        ("cpu_per_request", "ns/req", Better::Lower, system.cpu),
+        ("memory", "B", Better::Lower, system.memory),
+        ("steal_share", "1", Better::Lower, system.steal),
+        ("boot", "ns", Better::Lower, system.boot),
+    ];
+    figures.into_iter().filter_map(move |(metric, unit, better, value)| {
+        Some(FigureRow {
+            trial: system.trial,
+            member: Some(&system.member),
+            cell: &system.cell,
+            measure: &system.measure,
+            metric,
+            unit,
+            better,
+            value: value?,
+            at_least: false,
+        })
+    })
 }
 
 /// Writes every form into the run directory itself, as `vtax run` does at its end.

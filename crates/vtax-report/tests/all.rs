@@ -6,6 +6,7 @@ mod ftp;
 mod golden;
 mod journal2;
 mod network;
+mod pages;
 mod pictures;
 mod recompute;
 mod report;

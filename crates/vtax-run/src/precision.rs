@@ -50,20 +50,31 @@ impl<'a> Precision<'a> {
         for (measure, of) in self.plan.measures.iter().enumerate() {
             for cell in &self.plan.cells {
                 let Some(baseline) = &cell.baseline else { continue };
-                widths.extend(self.ratios(&cell.id, baseline, measure).into_iter().map(|(test, ratio)| {
-                    let ratio = after_looking(&ratio, self.plan.repeat.min as usize);
-                    let finite = |(low, high): &(f64, f64)| low.is_finite() && high.is_finite();
-                    LiveWidth {
-                        cell: cell.id.clone(),
-                        measure: of.name.clone(),
-                        test,
-                        interval: ratio.interval.filter(finite),
-                        narrow: narrow(&ratio, self.plan.repeat.until.0),
-                    }
-                }));
+                let ratios = self.ratios(&cell.id, baseline, measure);
+                widths.extend(ratios.iter().map(|(test, ratio)| self.width(cell, of, test, ratio)));
             }
         }
         widths
+    }
+
+    /// One comparison, as those who follow the run are told of it.
+    fn width(&self, cell: &Cell, measure: &Measure, test: &str, found: &Ratio) -> LiveWidth {
+        let repeat = &self.plan.repeat;
+        let (min, max) = (repeat.min as usize, repeat.max as usize);
+        let looked = after_looking(found, min);
+        let finite = |(low, high): &(f64, f64)| low.is_finite() && high.is_finite();
+        let trials = found.candidate_trials.min(found.baseline_trials);
+        let more = further(found, (min, max), repeat.until.0, self.plan.margin.0, comparisons(self.plan));
+        LiveWidth {
+            cell: cell.id.clone(),
+            measure: measure.name.clone(),
+            test: test.to_owned(),
+            interval: looked.interval.filter(finite),
+            narrow: narrow(&looked, repeat.until.0),
+            rounds: found.rounds.unwrap_or(trials) as u32,
+            further: more.map(|more| more as u32),
+            told: self.known(found),
+        }
     }
 
     /// A side without a single value will not be helped by more trials of the other.

@@ -7,6 +7,7 @@
 //! every choice to the reader of a report.
 
 mod center;
+mod changes;
 mod describe;
 mod drift;
 mod foresight;
@@ -24,6 +25,7 @@ mod steady;
 mod student;
 mod verdict;
 
+pub use changes::{Change, LONGEST_SERIES, MIN_SEGMENT, changes};
 pub use describe::{Description, describe, quantile};
 pub use drift::{Drift, drift};
 pub use foresight::{SoFar, foreseen, further, plain, tellable};

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::StoreError;
@@ -22,7 +23,7 @@ pub const JOURNAL_VERSION: u32 = 3;
 pub const JOURNAL_MINOR: u32 = 2;
 
 /// Longest line read. A trial's line holds histograms, tens of KiB in practice, and of desktops a picture, some 100 KiB.
-const LINE_LIMIT: u64 = 16 << 20;
+pub(crate) const LINE_LIMIT: u64 = 16 << 20;
 
 /// The entries of a journal in order, read one at a time so that a long run needs little memory.
 ///
@@ -32,6 +33,8 @@ pub struct Journal {
     path: PathBuf,
     reader: BufReader<File>,
     line: usize,
+    /// Whole lines read so far.
+    lines: usize,
     /// Length of all whole lines read so far, in bytes.
     pub(crate) whole: u64,
     done: bool,
@@ -58,6 +61,7 @@ impl Journal {
             path: path.to_owned(),
             reader: BufReader::new(file),
             line: 0,
+            lines: 0,
             whole: 0,
             done: false,
             version: (0, 0),
@@ -79,6 +83,26 @@ impl Journal {
     #[must_use]
     pub fn version(&self) -> (u32, u32) {
         self.version
+    }
+
+    /// Goes back to the end of the last whole line, so that the iterator gives what was written since it ended.
+    ///
+    /// False where the file is no longer the run's journal, as `--resume` replaced it by one of today's version: then
+    /// it has to be read anew.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`] where the file can't be read.
+    pub fn go_on(&mut self) -> Result<bool, StoreError> {
+        let error = |e| StoreError::io("read", &self.path, e);
+        let now = std::fs::metadata(&self.path).map_err(error)?;
+        let mine = self.reader.get_ref().metadata().map_err(error)?;
+        if (now.dev(), now.ino()) != (mine.dev(), mine.ino()) || now.len() < self.whole {
+            return Ok(false);
+        }
+        self.reader.seek(SeekFrom::Start(self.whole)).map_err(error)?;
+        (self.line, self.done) = (self.lines, false);
+        Ok(true)
     }
 
     fn read(&mut self) -> Result<Option<JournalEntry>, StoreError> {
@@ -112,6 +136,7 @@ impl Journal {
             };
         }
         self.whole += read as u64;
+        self.lines += 1;
         Ok(Some(bytes))
     }
 

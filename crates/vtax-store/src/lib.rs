@@ -5,6 +5,7 @@
 //! `kill -9` and power failure: its files are synced and renamed into place before the line of
 //! the journal that makes it count.
 
+mod brief;
 pub mod calibration;
 mod capacity;
 mod error;
@@ -25,10 +26,12 @@ mod run;
 mod samples;
 pub mod storage;
 pub mod summary;
+mod tail;
 mod trial;
 mod unknown;
 mod validity;
 
+pub use brief::{RunBrief, RunStamp, TAGS_FACT, VerdictCounts};
 pub use calibration::{CALIBRATION_VERSION, CalibratedEffect, Calibration};
 pub use error::StoreError;
 pub use journal::{JOURNAL_MINOR, JOURNAL_VERSION, Journal};
@@ -37,4 +40,5 @@ pub use probes::{PROBES_VERSION, ProbeRow};
 pub use provenance::{PROVENANCE_VERSION, Provenance};
 pub use run::{RunDir, RunWriter, create_directory, write_file};
 pub use samples::SAMPLES_VERSION;
+pub use tail::{JournalLine, JournalTail, is_written};
 pub use trial::{TrialDir, TrialEvent, TrialWriter};

@@ -4,7 +4,7 @@
 //! each session of a run and whenever it has grown to [`LIMIT`].
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -66,6 +66,12 @@ pub struct LiveWidth {
     pub interval: Option<(f64, f64)>,
     /// True where it is as narrow as the plan wants it.
     pub narrow: bool,
+    /// Rounds that both sides have, or trials of the side that has fewer.
+    pub rounds: u32,
+    /// How many more rounds end the comparison, if it stays what it seems; `None` where that isn't known.
+    pub further: Option<u32>,
+    /// True where it needs no more rounds: it is narrow, or lies beyond the margin for certain.
+    pub told: bool,
 }
 
 /// Appends to a run's `live.jsonl`.
@@ -133,13 +139,15 @@ impl LiveReader {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Io`] where the file is there but can't be read.
+    /// [`StoreError::Io`] where the file is there but can't be read, [`StoreError::Damaged`] where it is no regular file.
     pub fn read(&mut self) -> Result<Vec<LiveState>, StoreError> {
         let error = |e| StoreError::io("read", &self.path, e);
-        let mut file = match File::open(&self.path) {
+        let mut file = match crate::files::open(&self.path) {
             Ok(file) => file,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(e) => return Err(error(e)),
+            Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                return Ok(Vec::new());
+            }
+            Err(e) => return Err(e),
         };
         if file.metadata().map_err(error)?.len() < self.position {
             // It started anew.

@@ -6,6 +6,7 @@ mod check;
 mod chosen;
 mod compare;
 mod doctor;
+mod export;
 mod heartbeat;
 mod lab;
 mod load;
@@ -13,6 +14,7 @@ mod report;
 mod reproduce;
 mod run;
 mod schema;
+mod serve;
 mod service;
 mod setup;
 mod subscribers;
@@ -28,7 +30,8 @@ Examples:
   vtax doctor                        what this host can measure
   vtax check plans/quick.yaml        what a plan would take
   vtax run plans/quick.yaml          measure, and write a report
-  vtax compare runs/before runs/after --max-tax 10%";
+  vtax compare runs/before runs/after --max-tax 10%
+  vtax serve                         a page to watch and browse runs";
 
 /// Measures what every layer between a client and a service costs.
 #[derive(Parser)]
@@ -44,6 +47,8 @@ pub(crate) enum Command {
     Run(run::Args),
     Report(report::Args),
     Compare(compare::Args),
+    Serve(serve::Args),
+    Export(export::Args),
     Reproduce(reproduce::Args),
     Calibrate(calibrate::Args),
     Check(check::Args),
@@ -65,6 +70,8 @@ pub(crate) fn run(command: &Command) -> Outcome {
         Command::Run(args) => run::run(args),
         Command::Report(args) => report::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Serve(args) => serve::run(args),
+        Command::Export(args) => export::run(args),
         Command::Reproduce(args) => reproduce::run(args),
         Command::Calibrate(args) => calibrate::run(args),
         Command::Check(args) => check::run(args),

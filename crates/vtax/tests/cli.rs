@@ -1,9 +1,12 @@
 //! The command as its users meet it: exit codes, errors that name thing and way out, small runs.
 
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
+use vtax_fixture::{Options, create};
 use vtax_sys::require::{Need, need};
 
 const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
@@ -424,4 +427,54 @@ fn two_versions_of_a_service_are_a_duet() {
     let headline = summary["headline"].as_str().expect("a headline");
     // Which verdict it is depends on the machine.
     assert!(headline.contains(" v1 in throughput: v2, "), "{headline}");
+}
+
+#[test]
+fn runs_are_exported_and_what_is_wrong_is_named() {
+    let scratch = Scratch::new();
+    let options = Options { repetitions: 4, seconds: 1, rate: 200, ..Options::default() };
+    create(&scratch.path("run"), &options).expect("a run");
+    let (run, figures) = (scratch.name("run"), scratch.name("figures.parquet"));
+    expect(&vtax(&["export", "parquet", &run, &run, "--out", &figures]), 0, &["figures.parquet: ", " rows"]);
+    assert!(std::fs::read(&figures).expect("a file").starts_with(b"PAR1"));
+    let here = scratch.name(".");
+    expect(&vtax(&["export", "otlp", &run, "--out", &here]), 0, &["metrics.json", "traces.json"]);
+    let traces = std::fs::read_to_string(scratch.path("traces.json")).expect("traces");
+    assert!(traces.contains("resourceSpans"), "{traces}");
+    expect(&vtax(&["export", "otlp", &run, "--to", "https://localhost"]), 2, &["only http://"]);
+    let none = scratch.name("none");
+    expect(&vtax(&["export", "parquet", &none, "--out", &figures]), 2, &["not a run directory"]);
+    assert!(std::fs::read(&figures).expect("it is still there").starts_with(b"PAR1"));
+}
+
+#[test]
+fn a_page_is_served_to_who_has_the_link() {
+    let scratch = Scratch::new();
+    let (runs, none) = (scratch.name("."), scratch.name("none"));
+    expect(&vtax(&["serve", &none]), 2, &["cannot read", "none"]);
+    expect(&vtax(&["serve", &runs, "--listen", "0.0.0.0:0"]), 2, &["--tls-cert", "--plain-text"]);
+    let mut server = Command::new(VTAX)
+        .args(["serve", &runs, "--listen", "127.0.0.1:0", "--token-file", &scratch.name("token")])
+        .env("VTAX_CACHE", scratch.path("cache"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("vtax starts");
+    let mut link = String::new();
+    let read = BufReader::new(server.stdout.take().expect("its output")).read_line(&mut link);
+    let answer = |link: &str| -> Option<String> {
+        let (host, path) = link.trim().strip_prefix("http://")?.split_once('/')?;
+        let mut stream = TcpStream::connect(host).ok()?;
+        let request = format!("GET /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        Some(answer)
+    };
+    let (with, without) = (answer(&link), answer(link.split("?token=").next().unwrap_or_default()));
+    server.kill().expect("it ran");
+    server.wait().expect("it ended");
+    assert!(read.is_ok() && with.as_ref().is_some_and(|a| a.starts_with("HTTP/1.1 303 ")), "{link}{with:?}");
+    assert!(without.as_ref().is_some_and(|a| a.starts_with("HTTP/1.1 401 ")), "{without:?}");
+    let token = std::fs::read_to_string(scratch.path("token")).expect("a token");
+    assert!(link.trim().ends_with(token.trim()), "{link}");
 }

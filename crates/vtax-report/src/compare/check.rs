@@ -47,7 +47,7 @@ fn accelerators(report: &Report, cell: &Cell) -> String {
 }
 
 /// Journal versions from 2 on hold the same figures, warm-up cut off; version 1 did not cut it.
-fn figures_of(version: u32) -> u32 {
+pub(crate) fn figures_of(version: u32) -> u32 {
     version.min(2)
 }
 
@@ -138,6 +138,44 @@ pub(super) fn plan_differences(a: &Plan, b: &Plan) -> Vec<String> {
     }));
     texts
 }
+
+/// Why a figure of one cell and measure doesn't mean the same in both plans: what is said of whole plans, of nothing but
+/// that cell and, where it is `compared`, its baseline.
+pub(crate) fn one_cell(a: &Plan, b: &Plan, (cell, measure): (&str, &str), compared: bool) -> Vec<String> {
+    if b.cells.iter().all(|c| c.id != cell) {
+        return vec![format!("it has no cell {cell}")];
+    }
+    let (a, b) = (reduced(a, cell, measure, compared), reduced(b, cell, measure, compared));
+    if a.measures.len() != b.measures.len() {
+        return vec![format!("it has no measure {measure}")];
+    }
+    loops(&a, &b).into_iter().map(|reason| reason.text).chain(plan_differences(&a, &b)).collect()
+}
+
+/// The plan with one cell and one measure; of tests the measure that they are of.
+fn reduced(plan: &Plan, cell: &str, measure: &str, compared: bool) -> Plan {
+    let of = measure.split('/').next().unwrap_or(measure);
+    let baseline = plan.cells.iter().find(|c| c.id == cell).and_then(|c| c.baseline.clone());
+    let mut reduced = plan.clone();
+    reduced.cells.retain(|c| c.id == cell || (compared && Some(&c.id) == baseline.as_ref()));
+    reduced.measures.retain(|m| m.name == of);
+    reduced
+}
+
+/// What tells the hardware of two machines apart.
+pub(crate) fn hardware(a: &HostFacts, b: &HostFacts) -> Vec<String> {
+    let soft = |difference: &String| SOFT.iter().any(|name| difference.starts_with(name));
+    machine(a, b).into_iter().filter(|difference| !soft(difference)).collect()
+}
+
+/// What else of the machine differs.
+pub(crate) fn system(a: &HostFacts, b: &HostFacts) -> Vec<String> {
+    let soft = |difference: &String| SOFT.iter().any(|name| difference.starts_with(name));
+    machine(a, b).into_iter().filter(soft).collect()
+}
+
+/// Facts of a machine that a new version or a setting changes.
+const SOFT: [&str; 2] = ["kernel", "frequency governor"];
 
 /// A path with its values in A and B.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -251,7 +289,7 @@ pub(super) fn nothing_counts(a: &Report, b: &Report) -> Vec<String> {
 }
 
 /// What differs between the runs and may be what makes the difference.
-pub(super) fn changes(a: &Provenance, b: &Provenance) -> Vec<String> {
+pub(crate) fn changes(a: &Provenance, b: &Provenance) -> Vec<String> {
     let programs = |p: &Provenance| {
         let mut facts = p.packages.clone();
         let vtax = format!("{} {}", p.vtax_version, p.vtax_commit.as_deref().unwrap_or_default());

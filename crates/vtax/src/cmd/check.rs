@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use vtax_plan::PlanErrors;
 use vtax_plan::estimate::{Assumptions, Estimate, cautions, estimate, pieces, requirements};
@@ -33,7 +33,7 @@ pub(crate) struct PlanArgs {
 
 impl PlanArgs {
     /// The plan's file.
-    pub(crate) fn file(&self) -> &std::path::Path {
+    pub(crate) fn file(&self) -> &Path {
         &self.plan
     }
 
@@ -86,6 +86,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     };
     out::text(&(to_text(&plan, calibrated(&plan).as_ref()) + &missing_text(&missing(&plan))))?;
     Ok(Exit::Done)
+}
+
+/// The text of `vtax check` for a plan with changes, or what is wrong with it.
+pub(crate) fn text_of(plan: &Path, overrides: &[String]) -> Result<String, String> {
+    let plan = vtax_plan::load(plan, overrides).map_err(|errors| errors.to_text(false))?;
+    Ok(to_text(&plan, calibrated(&plan).as_ref()) + &missing_text(&missing(&plan)))
 }
 
 /// What is known of this host for plans like this one.

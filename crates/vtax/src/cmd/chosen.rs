@@ -19,6 +19,9 @@ pub(super) struct ChosenArgs {
     /// Directory for the run; `runs/NAME-TIME` unless given. It must not exist or be empty.
     #[arg(long, conflicts_with = "resume")]
     out: Option<PathBuf>,
+    /// A word to find the run by on the page of `vtax serve`. May be repeated.
+    #[arg(long = "tag", value_name = "WORD", conflicts_with = "resume", value_parser = tag)]
+    tags: Vec<String>,
     /// Go on with the run in this directory: only what is missing is measured.
     #[arg(long, value_name = "RUN", conflicts_with_all = ["plan", "overrides"])]
     resume: Option<PathBuf>,
@@ -30,6 +33,18 @@ pub(super) struct Chosen {
     pub(super) directory: PathBuf,
     /// The plan's file; `None`: the run is there already and has its plan in it.
     pub(super) plan_file: Option<String>,
+    /// Words to find the run by.
+    pub(super) tags: Vec<String>,
+}
+
+/// A tag: it stands beside others with commas between them.
+fn tag(text: &str) -> Result<String, String> {
+    const LONGEST: usize = 60;
+    let plain = |c: char| c.is_alphanumeric() || "-_./:+@".contains(c);
+    if text.is_empty() || text.chars().count() > LONGEST || !text.chars().all(plain) {
+        return Err(format!("a tag has 1 to {LONGEST} letters, digits or characters of -_./:+@"));
+    }
+    Ok(text.to_owned())
 }
 
 impl ChosenArgs {
@@ -41,12 +56,18 @@ impl ChosenArgs {
     pub(super) fn choose(&self, adapted: impl FnOnce(Plan) -> Plan) -> Result<Option<Chosen>, Failure> {
         if let Some(directory) = &self.resume {
             let plan = RunDir::open(directory).and_then(|run| run.plan()).map_err(stored)?;
-            return Ok(Some(Chosen { plan, directory: directory.clone(), plan_file: None }));
+            return Ok(Some(Chosen {
+                plan,
+                directory: directory.clone(),
+                plan_file: None,
+                tags: Vec::new(),
+            }));
         }
         let Some(args) = &self.plan else { return Ok(None) };
         let Some(plan) = args.load_or_print().map(adapted) else { return Ok(None) };
         let default = || PathBuf::from("runs").join(format!("{}-{}", plan.name, timestamp(unix_ms())));
         let directory = self.out.clone().unwrap_or_else(default);
-        Ok(Some(Chosen { plan, directory, plan_file: Some(args.file().display().to_string()) }))
+        let (plan_file, tags) = (Some(args.file().display().to_string()), self.tags.clone());
+        Ok(Some(Chosen { plan, directory, plan_file, tags }))
     }
 }

@@ -13,7 +13,7 @@ use vtax_plan::estimate::{Assumptions, estimate};
 use vtax_plan::model::{Cell, Measure, Plan};
 use vtax_report::ReportError;
 use vtax_run::{Ended, Found, LabExecutor, LiveProgress, PairSupport, RunError, Runner, Stop, calibration};
-use vtax_store::{Calibration, RunDir, RunWriter};
+use vtax_store::{Calibration, RunDir, RunWriter, TAGS_FACT};
 use vtax_sys::cgroup::RunGroups;
 use vtax_sys::clock::unix_ms;
 use vtax_vm::Cache;
@@ -41,6 +41,8 @@ pub(super) struct Job {
     pub(super) plan: Plan,
     pub(super) directory: PathBuf,
     pub(super) plan_file: Option<String>,
+    /// Words to find the run by.
+    pub(super) tags: Vec<String>,
     pub(super) resume: bool,
     pub(super) strict: bool,
     /// What a new run takes along.
@@ -88,9 +90,9 @@ fn ran(error: RunError) -> Failure {
 
 impl Job {
     pub(super) fn new(chosen: Chosen, strict: bool, calibration: Option<Calibration>) -> Self {
-        let Chosen { plan, directory, plan_file } = chosen;
+        let Chosen { plan, directory, plan_file, tags } = chosen;
         let (resume, pairs) = (plan_file.is_none(), PairSupport::of(&plan));
-        Self { plan, directory, plan_file, resume, strict, calibration, pairs }
+        Self { plan, directory, plan_file, tags, resume, strict, calibration, pairs }
     }
 
     /// The whole run, in the controller.
@@ -120,6 +122,9 @@ impl Job {
         let mut provenance =
             vtax_run::provenance(&self.plan, self.plan_file.clone(), env!("CARGO_PKG_VERSION"));
         provenance.vtax_commit = commit().map(str::to_owned);
+        if !self.tags.is_empty() {
+            provenance.facts.insert(TAGS_FACT.to_owned(), self.tags.join(","));
+        }
         let store = RunDir::create(&self.directory, &self.plan, &provenance).map_err(stored)?;
         if let Some(calibration) = &self.calibration {
             store.write_calibration(calibration).map_err(stored)?;

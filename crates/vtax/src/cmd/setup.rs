@@ -24,6 +24,9 @@ const FOR_TESTS: &[(&str, &[&str])] = &[
     ("iproute2", &["ip"]),
     ("procps", &["ps"]),
     ("python3", &["python3"]),
+    ("chromium", &["chromium"]),
+    ("chromium-driver", &["chromedriver"]),
+    ("tidy", &["tidy"]),
 ];
 
 /// Install and fetch what is missing: QEMU, an OCI runtime, a kernel for guests.

@@ -1,0 +1,97 @@
+//! The index on disk: what was known when the server ended.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use vtax_store::{RunBrief, RunStamp};
+
+use super::{Entry, RunId};
+
+/// The first line: what another version means is read anew.
+const HEAD: &str = "vtax index 1";
+/// Longest file read, in bytes.
+const LONGEST: u64 = 256 << 20;
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    place: String,
+    stamp: RunStamp,
+    brief: Result<RunBrief, String>,
+}
+
+/// The file that keeps the index of this root.
+pub(super) fn file(cache: &Path, root: &Path) -> PathBuf {
+    let digest = Sha256::digest(root.as_os_str().as_encoded_bytes());
+    let name: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    cache.join(format!("index-{name}.jsonl"))
+}
+
+/// What was kept, by path; nothing where nothing was, or what is there isn't understood.
+pub(super) fn read(file: &Path) -> BTreeMap<PathBuf, Entry> {
+    let Ok(open) = File::open(file) else { return BTreeMap::new() };
+    let mut lines = BufReader::new(open.take(LONGEST)).lines();
+    if !lines.next().is_some_and(|head| head.is_ok_and(|head| head == HEAD)) {
+        return BTreeMap::new();
+    }
+    let understood = lines.map_while(Result::ok).filter_map(|line| serde_json::from_str::<Line>(&line).ok());
+    understood
+        .map(|line| {
+            let place = PathBuf::from(line.place);
+            let entry = Entry { id: RunId::of(&place), place, stamp: line.stamp, brief: line.brief };
+            (entry.place.clone(), entry)
+        })
+        .collect()
+}
+
+/// Keeps these runs; those whose path isn't text are read anew next time.
+///
+/// # Errors
+///
+/// The system's, where the file can't be written.
+pub(super) fn write(file: &Path, entries: &[Arc<Entry>]) -> std::io::Result<()> {
+    if let Some(directory) = file.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    // Line by line, as all of it may be many MiB; under another name until it is whole.
+    let unfinished = file.with_extension("tmp");
+    let mut out = BufWriter::new(File::create(&unfinished)?);
+    writeln!(out, "{HEAD}")?;
+    for entry in entries {
+        let Some(place) = entry.place.to_str() else { continue };
+        let line = Line { place: place.to_owned(), stamp: entry.stamp, brief: entry.brief.clone() };
+        serde_json::to_writer(&mut out, &line)?;
+        out.write_all(b"\n")?;
+    }
+    out.flush()?;
+    std::fs::rename(&unfinished, file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_read_back_and_nonsense_is_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = file(&dir.path().join("serve"), Path::new("/runs"));
+        assert!(read(&path).is_empty());
+        let entry = |place: &str, brief| {
+            let place = PathBuf::from(place);
+            Arc::new(Entry { id: RunId::of(&place), place, stamp: RunStamp::default(), brief })
+        };
+        let brief = RunBrief { plan: "quick".to_owned(), trials: 3, ..RunBrief::default() };
+        let entries = [entry("a/b", Ok(brief)), entry("c", Err("damaged".to_owned()))];
+        write(&path, &entries).unwrap();
+        let back = read(&path);
+        assert_eq!(back.values().collect::<Vec<_>>(), entries.iter().map(Arc::as_ref).collect::<Vec<_>>());
+        for text in ["", "vtax index 2\n", "vtax index 1\n{\"place\":7}\nnonsense\n", "\u{0}\u{1}"] {
+            std::fs::write(&path, text).unwrap();
+            assert!(read(&path).is_empty(), "{text:?}");
+        }
+    }
+}

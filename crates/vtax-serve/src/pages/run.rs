@@ -1,0 +1,214 @@
+//! One run: how it is getting on, what it came to until now, and the ways from it.
+
+use vtax_plan::model::Plan;
+use vtax_report::markup::Markup;
+use vtax_report::pages::{close_table, command_line, long, moment, open_table, quantity, tax_range};
+use vtax_store::summary::Summary;
+use vtax_store::{JournalTail, LiveReader, LiveState, LiveWidth, RunDir};
+
+use super::list::escaped;
+use super::shell::choice;
+use crate::app::{App, with_cost};
+use crate::events::Place;
+use crate::index::{Entry, RunState};
+use crate::refusal::Refusal;
+
+/// Most figures in a choice.
+const FIGURES: usize = 400;
+
+/// The page.
+pub(crate) fn page(app: &App, entry: &Entry) -> Result<String, Refusal> {
+    let run = app.index.run(entry)?;
+    let plan = run.plan()?;
+    let state = app.index.state(entry);
+    // The journal is looked at before it is drawn: what comes between is told twice, and never lost.
+    let course = Course::read(&run)?;
+    let progress = app.watched.markup(&app.index, entry)?;
+    let id = entry.id.to_string();
+    let mut m = Markup::new();
+    m.element("p", &[("class", "question")], &plan.description);
+    m.element("h1", &[], &format!("{} · {}", plan.name, entry.name())).add(&facts(entry, &run)?);
+    m.add(&ways(&id, &run, state));
+    m.add(&now(&id, &plan, state, &course));
+    m.open("div", &[("id", "progress"), ("data-from", &format!("/run/{id}/progress"))]);
+    m.add(&progress).close("div");
+    m.add(&histories(&id, run.summary().ok().as_ref()));
+    Ok(with_cost(app, &plan.name, "", &m))
+}
+
+/// How far a run is.
+struct Course {
+    place: Place,
+    /// Wall time of its trials, in milliseconds.
+    spent_ms: u64,
+    live: LiveState,
+}
+
+impl Course {
+    fn read(run: &RunDir) -> Result<Self, Refusal> {
+        let live = LiveReader::new(run.path()).read().unwrap_or_default().pop().unwrap_or_default();
+        let mut tail = JournalTail::after(run.path(), 0);
+        let mut spent = 0_u64;
+        loop {
+            let lines = tail.read()?;
+            if lines.is_empty() {
+                break;
+            }
+            for timings in lines.iter().filter_map(|line| line.timings) {
+                let parts = [timings.testbed, timings.service, timings.measure, timings.teardown];
+                spent = parts.iter().fold(spent, |all, part| all.saturating_add(part.0));
+            }
+        }
+        let place = Place { line: tail.told(), moment: live.at_unix_ms };
+        Ok(Self { place, spent_ms: spent / 1_000_000, live })
+    }
+}
+
+fn facts(entry: &Entry, run: &RunDir) -> Result<Markup, Refusal> {
+    let provenance = run.provenance()?;
+    let host = &provenance.host;
+    let mut parts = vec![
+        moment(provenance.started_unix_ms),
+        host.name.clone(),
+        format!("{}, {} CPUs, Linux {}", host.cpu_model, host.cpus, host.kernel),
+        format!("vtax {}", provenance.vtax_version),
+    ];
+    let tags = entry.brief.as_ref().map(|brief| brief.tags.join(", ")).unwrap_or_default();
+    parts.extend((!tags.is_empty()).then(|| format!("tags {tags}")));
+    let mut m = Markup::new();
+    m.element("p", &[("class", "facts")], &parts.join(" · "));
+    Ok(m)
+}
+
+/// Links from the run, and the commands that do the same in a terminal.
+fn ways(id: &str, run: &RunDir, state: RunState) -> Markup {
+    let mut m = Markup::new();
+    m.open("p", &[("class", "ways")]);
+    m.element("a", &[("href", &format!("/run/{id}/report")), ("data-key", "r")], "Report").text(" · ");
+    m.element("a", &[("href", &format!("/run/{id}/summary.json"))], "summary.json").text(" · ");
+    m.element("a", &[("href", "/")], "All runs").close("p");
+    let path = run.path().display().to_string();
+    let words = |words: &[&str]| command_line(&words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>());
+    let mut commands = vec![words(&["vtax", "report", &path])];
+    if state == RunState::Incomplete {
+        commands.push(words(&["vtax", "run", "--resume", &path]));
+    }
+    m.open("details", &[]).element("summary", &[], "In a terminal");
+    m.element("pre", &[("tabindex", "0")], &commands.join("\n")).close("details");
+    m
+}
+
+/// How the run is getting on; the script keeps it up to date.
+fn now(id: &str, plan: &Plan, state: RunState, course: &Course) -> Markup {
+    let (live, budget) = (&course.live, plan.repeat.budget);
+    let running = state == RunState::Running;
+    let mut m = Markup::new();
+    m.open(
+        "section",
+        &[
+            ("id", "live"),
+            ("aria-label", "How the run is getting on"),
+            ("data-events", &format!("/run/{id}/events?after={}", course.place)),
+            ("data-spent", &course.spent_ms.to_string()),
+            ("data-budget", &budget.map_or_else(String::new, |b| (b.0 / 1_000_000).to_string())),
+        ],
+    );
+    m.open("p", &[("class", "now"), ("role", "status"), ("aria-live", "polite")]);
+    m.element("span", &[("class", "state"), ("id", "state"), ("data-state", state.word())], state.word());
+    m.text(" ")
+        .element("span", &[("id", "phase")], if running { live.phase.as_str() } else { "" })
+        .close("p");
+    m.open("dl", &[("class", "now")]);
+    let trial = live.trial.as_ref().filter(|_| running);
+    let trial = trial.map_or_else(String::new, |t| format!("{:03} {} · {}", t.index, t.cell, t.measure));
+    let rate = live.rate.filter(|_| running).map_or_else(String::new, |r| quantity(r, "/s"));
+    let time = if running { long(live.remaining_ms) } else { String::new() };
+    let spent = match budget {
+        Some(budget) => format!("{} of {}", long(course.spent_ms), long(budget.0 / 1_000_000)),
+        None => format!("{}, without a limit", long(course.spent_ms)),
+    };
+    let made = if running { format!("{} made, {} to go", live.finished, live.owed) } else { String::new() };
+    for (id, name, value) in [
+        ("trial", "Trial", &trial),
+        ("rate", "Rate of success", &rate),
+        ("trials", "Trials", &made),
+        ("left", "Time left, about", &time),
+        ("spent", "Time spent on trials", &spent),
+    ] {
+        m.element("dt", &[], name).element("dd", &[("id", id)], value);
+    }
+    m.close("dl").add(&widths(&live.widths, running));
+    m.open("ul", &[("id", "news"), ("aria-label", "What happened since this page was opened")]).close("ul");
+    m.close("section");
+    m
+}
+
+/// Each comparison: its interval, and how far it is from its end.
+fn widths(widths: &[LiveWidth], running: bool) -> Markup {
+    let columns = [
+        ("Comparison", false),
+        ("Measure", false),
+        ("Tax, 95 %", true),
+        ("Rounds", true),
+        ("To its end", false),
+    ];
+    let mut table = open_table("stacked", &columns);
+    for width in widths.iter().filter(|_| running) {
+        let name = if width.test.is_empty() {
+            width.measure.clone()
+        } else {
+            format!("{}/{}", width.measure, width.test)
+        };
+        let interval = width.interval.map_or_else(String::new, tax_range);
+        table.open("tr", &[]).element("th", &[("scope", "row")], &width.cell).element("td", &[], &name);
+        table.element("td", &[("class", "n")], &interval);
+        table.element("td", &[("class", "n")], &width.rounds.to_string());
+        table.element("td", &[], &to_go(width)).close("tr");
+    }
+    let mut m = Markup::new();
+    m.open("div", &[("id", "widths")]).add(&close_table(table)).close("div");
+    m
+}
+
+/// The script says the same.
+fn to_go(width: &LiveWidth) -> String {
+    match (width.told, width.further) {
+        (true, _) => "told".to_owned(),
+        (false, Some(1)) => "1 more round".to_owned(),
+        (false, Some(more)) => format!("{more} more rounds"),
+        (false, None) => "not in sight".to_owned(),
+    }
+}
+
+/// The way to the history of each figure.
+fn histories(id: &str, summary: Option<&Summary>) -> Markup {
+    let mut m = Markup::new();
+    let Some(summary) = summary.filter(|summary| !summary.cells.is_empty()) else { return m };
+    let mut cells: Vec<(String, String)> = Vec::new();
+    let mut figures: Vec<(String, String)> = Vec::new();
+    for cell in &summary.cells {
+        let name = (cell.cell.clone(), cell.cell.clone());
+        if !cells.contains(&name) {
+            cells.push(name);
+        }
+        for metric in cell.metrics.keys() {
+            let figure = (format!("{}/{metric}", cell.measure), format!("{} · {metric}", cell.measure));
+            if figures.len() < FIGURES && !figures.contains(&figure) {
+                figures.push(figure);
+            }
+        }
+    }
+    let of = [("value", "its value"), ("tax", "its tax")].map(|(v, t)| (v.to_owned(), t.to_owned()));
+    m.element("h2", &[], "Over runs");
+    m.open("form", &[("method", "get"), ("action", "/history"), ("class", "filter")]);
+    m.empty("input", &[("type", "hidden"), ("name", "run"), ("value", id)]);
+    m.add(&choice("Cell", "cell", &cells, "")).add(&choice("Figure", "figure", &figures, ""));
+    m.add(&choice("As", "of", &of, "value"));
+    m.element("button", &[("type", "submit")], "Show its history").close("form");
+    m
+}
+
+/// The way to a history.
+pub(crate) fn history_of(id: &str, cell: &str, figure: &str, of: &str) -> String {
+    format!("/history?run={id}&cell={}&figure={}&of={of}", escaped(cell), escaped(figure))
+}

@@ -1,0 +1,301 @@
+//! A run in brief: what a list of many runs shows of each, read from the few bytes that hold it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::summary::Verdict;
+use crate::validity::Validity;
+use crate::{JournalTail, StoreError, files, tail};
+
+/// Largest provenance and plan read for a brief, in bytes.
+const SMALL: u64 = 4 << 20;
+/// Largest summary.
+const SUMMARY: u64 = 64 << 20;
+/// Longest text kept of a name, in characters.
+const NAME: usize = 120;
+/// Longest text kept of a headline.
+const HEADLINE: usize = 240;
+/// Most tags kept of a run.
+const TAGS: usize = 16;
+
+/// The fact of `provenance.json` that holds the tags of a run, with commas between them.
+pub const TAGS_FACT: &str = "tags";
+
+/// A run in brief. Texts are cut to a length that a list can show.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunBrief {
+    /// Identity of the run; empty in runs before journal version 3.
+    pub run_id: String,
+    /// Name of the plan.
+    pub plan: String,
+    /// Stable name of the machine.
+    pub host: String,
+    /// What `vtax run --tag` was given, in order.
+    pub tags: Vec<String>,
+    /// Version of vtax.
+    pub vtax: String,
+    /// Start, milliseconds since 1970.
+    pub started_unix_ms: u64,
+    /// End, milliseconds since 1970; `None` while it runs or where it was cut short.
+    pub ended_unix_ms: Option<u64>,
+    /// True once nothing is missing.
+    pub complete: bool,
+    /// The verdict in one sentence; empty where there is no summary yet.
+    pub headline: String,
+    /// Comparisons of the summary by verdict.
+    pub verdicts: VerdictCounts,
+    /// Trials made.
+    pub trials: u32,
+    /// Trials that count.
+    pub valid: u32,
+}
+
+/// How many comparisons came to which verdict.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct VerdictCounts {
+    /// The candidate costs less.
+    pub better: u32,
+    /// The candidate costs more.
+    pub worse: u32,
+    /// The difference is within the margin.
+    pub equivalent: u32,
+    /// The data can't tell.
+    pub inconclusive: u32,
+}
+
+impl VerdictCounts {
+    fn add(&mut self, verdict: Verdict) {
+        let count = match verdict {
+            Verdict::Better => &mut self.better,
+            Verdict::Worse => &mut self.worse,
+            Verdict::Equivalent => &mut self.equivalent,
+            Verdict::Inconclusive => &mut self.inconclusive,
+        };
+        *count = count.saturating_add(1);
+    }
+
+    /// How many came to this one.
+    #[must_use]
+    pub fn of(&self, verdict: Verdict) -> u32 {
+        match verdict {
+            Verdict::Better => self.better,
+            Verdict::Worse => self.worse,
+            Verdict::Equivalent => self.equivalent,
+            Verdict::Inconclusive => self.inconclusive,
+        }
+    }
+}
+
+/// What tells whether a run changed since it was looked at: lengths and times of change of its journal and its summary.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RunStamp {
+    /// Seconds and nanoseconds since 1970, then the length in bytes, so that the order is that of change.
+    journal: (i64, i64, u64),
+    summary: (i64, i64, u64),
+}
+
+impl RunStamp {
+    /// The stamp of the run in this directory; `None` where it is none. Costs two system calls.
+    #[must_use]
+    pub fn of(run: &Path) -> Option<Self> {
+        let stamp = |name: &str| {
+            let meta = fs::metadata(run.join(name)).ok().filter(fs::Metadata::is_file)?;
+            Some((meta.mtime(), meta.mtime_nsec(), meta.len()))
+        };
+        Some(Self { journal: stamp("journal.jsonl")?, summary: stamp("summary.json").unwrap_or_default() })
+    }
+
+    /// Length of the journal in bytes.
+    #[must_use]
+    pub fn journal_length(&self) -> u64 {
+        self.journal.2
+    }
+}
+
+/// The part of `provenance.json` that a brief needs.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Origin {
+    run_id: String,
+    vtax_version: String,
+    started_unix_ms: u64,
+    ended_unix_ms: Option<u64>,
+    host: Host,
+    facts: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Host {
+    name: String,
+}
+
+/// The part of `summary.json`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Judged {
+    plan: String,
+    headline: String,
+    comparisons: Vec<OneVerdict>,
+    trials: Vec<OneTrial>,
+}
+
+#[derive(Debug, Deserialize)]
+struct OneVerdict {
+    verdict: Verdict,
+}
+
+#[derive(Debug, Deserialize)]
+struct OneTrial {
+    valid: bool,
+}
+
+/// The part of `plan.yaml`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Named {
+    name: String,
+}
+
+impl RunBrief {
+    /// Reads the run in this directory, in brief. What a summary says counts as long as trials that came later
+    /// have no summary yet.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`] where provenance or journal can't be read, [`StoreError::Damaged`] where a file isn't what
+    /// vtax wrote.
+    pub fn read(run: &Path) -> Result<Self, StoreError> {
+        let path = run.join("provenance.json");
+        let origin: Origin = parse(&path, &files::read_text(&path, SMALL)?)?;
+        let path = run.join("summary.json");
+        let judged = match path.exists() {
+            true => parse::<Judged>(&path, &files::read_text(&path, SUMMARY)?)?,
+            false => judged_so_far(run)?,
+        };
+        let mut verdicts = VerdictCounts::default();
+        judged.comparisons.iter().for_each(|c| verdicts.add(c.verdict));
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let tags = origin.facts.get(TAGS_FACT).map(String::as_str).unwrap_or_default();
+        Ok(Self {
+            run_id: cut(&origin.run_id, NAME),
+            plan: cut(&judged.plan, NAME),
+            host: cut(&origin.host.name, NAME),
+            tags: tags.split(',').map(|t| cut(t.trim(), NAME)).filter(|t| !t.is_empty()).take(TAGS).collect(),
+            vtax: cut(&origin.vtax_version, NAME),
+            started_unix_ms: origin.started_unix_ms,
+            ended_unix_ms: origin.ended_unix_ms,
+            complete: tail::ends_completed(&run.join("journal.jsonl")),
+            headline: cut(&judged.headline, HEADLINE),
+            verdicts,
+            trials: count(judged.trials.len()),
+            valid: count(judged.trials.iter().filter(|t| t.valid).count()),
+        })
+    }
+}
+
+/// What the journal tells of a run that has no summary yet.
+fn judged_so_far(run: &Path) -> Result<Judged, StoreError> {
+    let path = run.join("plan.yaml");
+    let text = files::read_text(&path, SMALL)?;
+    let named: Named = serde_saphyr::from_str(&text).map_err(|e| damaged(&path, &e))?;
+    let mut judged = Judged { plan: named.name, ..Judged::default() };
+    let mut journal = JournalTail::after(run, 0);
+    loop {
+        let lines = journal.read()?;
+        if lines.is_empty() {
+            return Ok(judged);
+        }
+        let ended = lines.iter().filter(|line| line.event == "trial-ended");
+        judged.trials.extend(ended.map(|line| OneTrial { valid: line.validity == Some(Validity::Valid) }));
+    }
+}
+
+fn parse<T: serde::de::DeserializeOwned>(path: &Path, text: &str) -> Result<T, StoreError> {
+    serde_json::from_str(text).map_err(|e| damaged(path, &e))
+}
+
+fn damaged(path: &Path, reason: &impl std::fmt::Display) -> StoreError {
+    StoreError::Damaged {
+        path: path.to_owned(),
+        place: String::new(),
+        reason: reason.to_string(),
+        way_out: "restore it from a copy of the run",
+    }
+}
+
+fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn write(run: &Path, name: &str, text: &str) {
+        fs::write(run.join(name), text).unwrap();
+    }
+
+    #[test]
+    fn a_run_in_brief_with_and_without_a_summary() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path();
+        assert_eq!(RunStamp::of(run), None);
+        write(
+            run,
+            "provenance.json",
+            r#"{"run_id":"ab","host":{"name":"box"},"started_unix_ms":5,"facts":{"tags":"a, b,,"}}"#,
+        );
+        write(run, "plan.yaml", "version: 1\nname: quick\ncells: []\n");
+        let ended = r#"{"event":"trial-ended","index":0,"cell":"c","validity":{"validity":"valid"}}"#;
+        write(run, "journal.jsonl", &format!("{{\"event\":\"opened\",\"version\":3}}\n{ended}\n"));
+        let stamp = RunStamp::of(run).unwrap();
+        let brief = RunBrief::read(run).unwrap();
+        assert_eq!(
+            (brief.plan.as_str(), brief.host.as_str(), brief.trials, brief.valid),
+            ("quick", "box", 1, 1)
+        );
+        assert_eq!(brief.tags, ["a", "b"]);
+        assert!(!brief.complete && brief.headline.is_empty());
+        let summary = r#"{"version":1,"plan":"quick","complete":true,"headline":"HEAD","comparisons":[{"verdict":"worse","tax":2},
+            {"verdict":"inconclusive"}],"trials":[{"valid":true},{"valid":false}],"cells":[],"notes":[]}"#;
+        write(run, "summary.json", &summary.replace("HEAD", &"x".repeat(1000)));
+        assert_ne!(RunStamp::of(run), Some(stamp));
+        let brief = RunBrief::read(run).unwrap();
+        assert_eq!((brief.verdicts.worse, brief.verdicts.of(Verdict::Inconclusive)), (1, 1));
+        assert_eq!((brief.trials, brief.valid, brief.headline.chars().count()), (2, 1, HEADLINE + 1));
+    }
+
+    #[test]
+    fn what_is_no_run_is_an_error_that_names_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), "provenance.json", "7");
+        let error = RunBrief::read(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("provenance.json") && error.contains("damaged"), "{error}");
+    }
+
+    proptest! {
+        /// Files of others are read or refused, and nothing else.
+        #[test]
+        fn any_files_are_read_or_refused(texts in prop::array::uniform4("[\\[\\]{}\":,0-9a-z\n \u{fe}-\u{100}]{0,60}")) {
+            let dir = tempfile::tempdir().unwrap();
+            for (name, text) in ["provenance.json", "summary.json", "plan.yaml", "journal.jsonl"].iter().zip(&texts) {
+                write(dir.path(), name, text);
+            }
+            let _ = RunBrief::read(dir.path());
+            fs::remove_file(dir.path().join("summary.json")).unwrap();
+            let _ = RunBrief::read(dir.path());
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Follows a journal while it is written, as far as a reader needs who only shows how a run is getting on.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::StoreError;
+use crate::journal::LINE_LIMIT;
+use crate::record::Timings;
+use crate::validity::Validity;
+
+/// Most lines that one call tells: the next call goes on.
+const MOST: usize = 4096;
+
+/// What a line of a journal says, without what a trial found.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct JournalLine {
+    /// Its place in the journal, from 1.
+    #[serde(skip)]
+    pub place: u64,
+    /// The kind of entry, as docs/formats.md names it; empty where the line can't be read.
+    pub event: String,
+    /// Milliseconds since 1970; 0 of a trial that ended.
+    pub at_unix_ms: u64,
+    /// Index of the trial.
+    pub index: u32,
+    /// Cell of the trial, or that a note concerns.
+    pub cell: Option<String>,
+    /// Measure of the trial.
+    pub measure: String,
+    /// Repetition of the trial, from 0.
+    pub repetition: u32,
+    /// Start of a trial that ended, in milliseconds since 1970.
+    pub started_unix_ms: u64,
+    /// Whether a trial that ended counts.
+    pub validity: Option<Validity>,
+    /// How long the parts of a trial that ended took.
+    pub timings: Option<Timings>,
+    /// What a note says.
+    pub text: String,
+}
+
+/// Follows the journal of a run, also over `--resume`, which may replace the file.
+#[derive(Debug)]
+pub struct JournalTail {
+    path: PathBuf,
+    /// Device and inode of the file that was read last.
+    file: Option<(u64, u64)>,
+    /// Bytes of it that were read: whole lines.
+    position: u64,
+    /// Lines of it that were read.
+    passed: u64,
+    /// Lines that were told, of this file or of the one that it replaced: a replacement has the same lines.
+    told: u64,
+}
+
+impl JournalTail {
+    /// A reader of the run in this directory that tells what comes after its first `told` lines.
+    #[must_use]
+    pub fn after(run: &Path, told: u64) -> Self {
+        Self { path: run.join("journal.jsonl"), file: None, position: 0, passed: 0, told }
+    }
+
+    /// Lines that were told.
+    #[must_use]
+    pub fn told(&self) -> u64 {
+        self.told
+    }
+
+    /// What was written since the last call, in order; nothing where nothing was. A line that isn't whole yet comes
+    /// with the next call. At most 4096 lines come at once, so a call that gives that many is made again.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`] where the journal is gone or can't be read, [`StoreError::Damaged`] where a line is longer
+    /// than any that vtax writes.
+    pub fn read(&mut self) -> Result<Vec<JournalLine>, StoreError> {
+        let file = crate::files::open(&self.path)?;
+        let meta = file.metadata().map_err(|e| self.error(e))?;
+        let identity = (meta.dev(), meta.ino());
+        if self.file != Some(identity) || meta.len() < self.position {
+            (self.file, self.position, self.passed) = (Some(identity), 0, 0);
+        }
+        if meta.len() == self.position {
+            return Ok(Vec::new());
+        }
+        let mut reader = BufReader::with_capacity(1 << 16, file);
+        reader.seek(SeekFrom::Start(self.position)).map_err(|e| self.error(e))?;
+        let (mut found, mut line) = (Vec::new(), Vec::new());
+        while found.len() < MOST {
+            line.clear();
+            let read =
+                reader.by_ref().take(LINE_LIMIT).read_until(b'\n', &mut line).map_err(|e| self.error(e))?;
+            if line.last() != Some(&b'\n') {
+                if read as u64 == LINE_LIMIT {
+                    return Err(self.too_long());
+                }
+                // Who asks for what comes after more lines than there are gets those that come next.
+                self.told = self.told.min(self.passed);
+                break;
+            }
+            self.position += read as u64;
+            self.passed += 1;
+            if self.passed > self.told {
+                self.told = self.passed;
+                let understood: JournalLine = serde_json::from_slice(&line).unwrap_or_default();
+                found.push(JournalLine { place: self.passed, ..understood });
+            }
+        }
+        Ok(found)
+    }
+
+    fn error(&self, source: std::io::Error) -> StoreError {
+        StoreError::io("read", &self.path, source)
+    }
+
+    fn too_long(&self) -> StoreError {
+        StoreError::Damaged {
+            path: self.path.clone(),
+            place: format!(":{}", self.passed + 1),
+            reason: format!("the line is longer than {} MiB", LINE_LIMIT >> 20),
+            way_out: "restore the run directory from a copy",
+        }
+    }
+}
+
+/// True where the last whole line of a journal says that nothing is missing. Only its end is read.
+pub(crate) fn ends_completed(journal: &Path) -> bool {
+    const END: u64 = 4096;
+    let Ok(mut file) = crate::files::open(journal) else { return false };
+    let length = file.metadata().map_or(0, |meta| meta.len());
+    let mut end = Vec::new();
+    let read = file
+        .seek(SeekFrom::Start(length.saturating_sub(END)))
+        .and_then(|_| file.take(END).read_to_end(&mut end));
+    if read.is_err() || end.last() != Some(&b'\n') {
+        return false;
+    }
+    let last = end[..end.len() - 1].rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+    serde_json::from_slice::<JournalLine>(last).is_ok_and(|line| line.event == "completed")
+}
+
+/// Whether a vtax has the run in this directory open for writing: it holds the lock on the journal.
+///
+/// The lock is looked for in the kernel's list of all locks (proc_locks(5)): trying to take it would keep out a vtax
+/// that starts at that very moment. Where the list doesn't help, as where the writer's processes can't be seen from
+/// here, a `live.jsonl` that changed within the last 15 seconds counts as well.
+#[must_use]
+pub fn is_written(run: &Path) -> bool {
+    let Ok(meta) = fs::metadata(run.join("journal.jsonl")) else { return false };
+    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+    locked(&locks, meta.dev(), meta.ino()) || is_fresh(&run.join("live.jsonl"))
+}
+
+fn is_fresh(live: &Path) -> bool {
+    const FRESH: std::time::Duration = std::time::Duration::from_secs(15);
+    let changed = fs::metadata(live).and_then(|meta| meta.modified()).ok();
+    changed.and_then(|changed| changed.elapsed().ok()).is_some_and(|age| age < FRESH)
+}
+
+/// Whether the list has an exclusive `flock` of that file: `1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF`.
+fn locked(locks: &str, device: u64, inode: u64) -> bool {
+    let (major, minor) = (major_of(device), minor_of(device));
+    locks.lines().any(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let kind = [words.next(), words.next(), words.next()];
+        let file = words.nth(1).unwrap_or_default();
+        let mut parts = file.split(':');
+        let hexadecimal = |text: Option<&str>| text.and_then(|t| u64::from_str_radix(t, 16).ok());
+        kind == [Some("FLOCK"), Some("ADVISORY"), Some("WRITE")]
+            && hexadecimal(parts.next()) == Some(major)
+            && hexadecimal(parts.next()) == Some(minor)
+            && parts.next().and_then(|t| t.parse::<u64>().ok()) == Some(inode)
+    })
+}
+
+/// The major number in a `dev_t` of Linux (makedev(3)).
+fn major_of(device: u64) -> u64 {
+    ((device >> 32) & 0xffff_f000) | ((device >> 8) & 0xfff)
+}
+
+/// The minor number.
+fn minor_of(device: u64) -> u64 {
+    ((device >> 12) & 0xffff_ff00) | (device & 0xff)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::validity::InvalidReason;
+
+    fn append(path: &Path, text: &str) {
+        let mut file = fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    }
+
+    #[test]
+    fn lines_come_once_and_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.jsonl");
+        let mut tail = JournalTail::after(dir.path(), 0);
+        assert!(tail.read().is_err(), "there is no journal");
+        append(&path, "{\"event\":\"opened\",\"version\":3}\n{\"event\":\"note\",\"cell\":null,");
+        assert_eq!(tail.read().unwrap().len(), 1);
+        append(&path, "\"text\":\"a\"}\nnonsense\n");
+        let lines = tail.read().unwrap();
+        assert_eq!(
+            lines.iter().map(|l| (l.place, l.event.as_str())).collect::<Vec<_>>(),
+            [(2, "note"), (3, "")]
+        );
+        assert_eq!(lines[0].text, "a");
+        assert!(tail.read().unwrap().is_empty());
+        // Who comes back goes on where it was; who has seen more than there is gets what comes next.
+        let again = JournalTail::after(dir.path(), 2).read().unwrap();
+        assert_eq!(again.iter().map(|l| l.place).collect::<Vec<_>>(), [3]);
+        let mut far = JournalTail::after(dir.path(), 1 << 40);
+        assert!(far.read().unwrap().is_empty());
+        append(&path, "{\"event\":\"completed\",\"at_unix_ms\":5}\n");
+        assert_eq!(far.read().unwrap()[0].event, "completed");
+        assert!(ends_completed(&path));
+        append(&path, "{\"event\":\"resumed\",\"at_unix_ms\":6}\n{\"ev");
+        assert!(!ends_completed(&path));
+    }
+
+    #[test]
+    fn a_replaced_journal_is_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.jsonl");
+        append(&path, "{\"event\":\"opened\"}\n{\"event\":\"note\"}\n");
+        let mut tail = JournalTail::after(dir.path(), 0);
+        assert_eq!(tail.read().unwrap().len(), 2);
+        let new = dir.path().join("new");
+        append(&new, "{\"event\":\"opened\",\"minor\":2}\n{\"event\":\"note\"}\n{\"event\":\"resumed\"}\n");
+        fs::rename(&new, &path).unwrap();
+        let lines = tail.read().unwrap();
+        assert_eq!(lines.iter().map(|l| (l.place, l.event.as_str())).collect::<Vec<_>>(), [(3, "resumed")]);
+    }
+
+    #[test]
+    fn a_trial_says_whether_it_counts() {
+        let line = r#"{"event":"trial-ended","index":7,"cell":"vm","measure":"latency","repetition":1,"started_unix_ms":9,
+            "validity":{"validity":"invalid","reason":"disturbed","detail":"cron"},"observations":[{"name":""}],
+            "timings":{"testbed":"1s","service":"2s","measure":"3s","teardown":"0ns"},"facts":{}}"#;
+        let line: JournalLine = serde_json::from_str(&line.replace('\n', " ")).unwrap();
+        let invalid = Validity::Invalid { reason: InvalidReason::Disturbed, detail: "cron".to_owned() };
+        assert_eq!((line.index, line.validity), (7, Some(invalid)));
+        assert_eq!(line.timings.unwrap().measure, vtax_units::Nanos::from_secs(3));
+    }
+
+    #[test]
+    fn locks_are_found_by_device_and_inode() {
+        let list = "1: POSIX  ADVISORY  WRITE 7 08:01:5678 0 EOF\n\
+                    2: FLOCK  ADVISORY  READ  8 08:01:5678 0 EOF\n\
+                    3: FLOCK  ADVISORY  WRITE 9 103:1a:4242 0 EOF\n\
+                    4: -> FLOCK  ADVISORY  WRITE 9 08:01:99 0 EOF\nnonsense\n";
+        let device = |major: u64, minor: u64| ((major & 0xfff) << 8) | (minor & 0xff);
+        assert!(locked(list, device(0x103, 0x1a), 4242));
+        assert!(!locked(list, device(8, 1), 5678), "neither a lock of another kind nor one for reading");
+        assert!(!locked(list, device(8, 1), 99), "who waits for a lock has none");
+        assert!(!locked("", 1, 2));
+    }
+
+    #[test]
+    fn a_writer_is_seen() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.jsonl");
+        append(&path, "{\"event\":\"opened\"}\n");
+        assert!(!is_written(dir.path()));
+        append(&dir.path().join("live.jsonl"), "{}\n");
+        assert!(is_written(dir.path()), "it has just changed");
+        assert!(!is_written(&dir.path().join("gone")));
+    }
+
+    proptest! {
+        /// Whatever is in a journal, and however it came there, each line is told once and in order.
+        #[test]
+        fn any_bytes_are_told_once(parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 1..8)) {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("journal.jsonl");
+            let mut file = fs::File::create(&path).unwrap();
+            let mut tail = JournalTail::after(dir.path(), 0);
+            let mut places = Vec::new();
+            for part in &parts {
+                file.write_all(part).unwrap();
+                places.extend(tail.read().unwrap().iter().map(|line| line.place));
+            }
+            let lines = parts.concat().iter().filter(|byte| **byte == b'\n').count() as u64;
+            prop_assert_eq!(places, (1..=lines).collect::<Vec<_>>());
+            ends_completed(&path);
+        }
+    }
+}
