@@ -87,3 +87,17 @@ fn texts_stay_inside_and_stand_across_no_line() {
     }
     assert!(headings > 0, "no taxes were drawn");
 }
+
+/// What a table is read for stands on a line of its own where there is no room beside the rest.
+#[test]
+fn reasons_are_in_sight_on_a_phone() {
+    let page = page();
+    let tables = page.split("<table").skip(1).map(|rest| rest.split("</thead>").next().unwrap());
+    let told: Vec<&str> =
+        tables.filter(|head| [">Why<", ">Found<"].iter().any(|name| head.contains(name))).collect();
+    assert!(told.len() >= 2, "{told:?}");
+    for head in told {
+        let by_itself = |class| matches!(class, "stacked" | "verdicts");
+        assert!(attribute(head, "class").split(' ').any(by_itself), "{head}");
+    }
+}

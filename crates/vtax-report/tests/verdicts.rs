@@ -167,6 +167,24 @@ fn missing_trials_say_what_kept_them_away() {
     }
 }
 
+/// What may be measured in pairs at the same time can live with a busy machine.
+#[test]
+fn duets_are_advised_where_they_help() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = bent(dir.path(), |entry| {
+        if entry["cell"].as_str().unwrap().starts_with("container") {
+            entry["validity"] = json!({"validity": "invalid", "reason": "disturbed", "detail": "made up"});
+        }
+    });
+    let report = write_all(&run).unwrap();
+    let advised = |metric: &str| {
+        let mut all = report.summary().comparisons.iter();
+        let found = all.find(|c| c.cell.starts_with("container") && c.metric == metric);
+        found.unwrap().reason.contains("`repeat: {trials: duet}`")
+    };
+    assert_eq!((advised("latency_p50"), advised("capacity")), (true, false));
+}
+
 #[test]
 fn every_verdict_is_explained_and_a_closed_loop_warned_of() {
     let dir = tempfile::tempdir().unwrap();
