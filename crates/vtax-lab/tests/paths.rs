@@ -106,7 +106,7 @@ fn timed(name: &str, case: impl FnOnce()) {
 
 /// Runs the case whose routers are in a guest of their own.
 fn a_vpn() {
-    let needs = Needs { labels: true, vrfs: true, tunnels: true, routers: true };
+    let needs = Needs { labels: true, vrfs: true, tunnels: true, routers: true, wires: false };
     let modules = needs.modules().into_iter().map(str::to_owned).collect();
     let guest = Guest::prepare(&GuestOptions { modules, ..GuestOptions::of_user() });
     let guest = Arc::new(guest.expect("this host can prepare guests"));

@@ -5,6 +5,7 @@ use vtax_plan::estimate::{Requirement, pieces, requirements};
 use vtax_plan::model::Plan;
 use vtax_plan::{PlanErrors, parse};
 use vtax_topology::options::{Backdoor, Choice, Place, Speaks};
+use vtax_units::Nanos;
 
 fn text(environments: &str, topology: &str) -> String {
     format!(
@@ -71,8 +72,31 @@ fn a_topology_may_be_written_out() {
          rate: 10mbit}], client: a, sut: b}}}",
     );
     let Choice::Custom(custom) = only(&plan) else { panic!("{plan:?}") };
+    assert_eq!((custom.links[0].delay, custom.links[0].loss), (None, None));
     assert_eq!(custom.routers[1].speaks, Speaks::Bgp(65_001));
     assert_eq!(custom.links[0].between, ["a".to_owned(), "b".to_owned()]);
+}
+
+#[test]
+fn links_inside_may_be_long_and_lose_packets() {
+    let plan = ok(
+        "routed: {topology: {custom: {routers: [a, b], links: [{between: [a, b], delay: 5ms, loss: 0.1%}], client: a, \
+         sut: b}}}",
+    );
+    let Choice::Custom(custom) = only(&plan) else { panic!("{plan:?}") };
+    assert_eq!((custom.links[0].delay, custom.links[0].loss), (Some(Nanos::from_millis(5)), Some(1_000)));
+    let plan = ok("routed: {topology: {mpls-vpn: {core_delay: [1ms, 10ms], core_loss: 1%}}}");
+    let ids: Vec<&str> = plan.cells.iter().map(|cell| cell.id.as_str()).collect();
+    assert!(ids.iter().any(|id| id.contains("10ms")), "{ids:?}");
+    let topology = vtax_topology::builtin::topology(only(&plan));
+    let emulated = |link: &&vtax_topology::model::Link| link.wire.is_emulated();
+    let names: Vec<String> = topology.links.iter().filter(emulated).map(|link| link.name()).collect();
+    assert_eq!(names, ["pe1-p1", "p1-pe2"]);
+    let plan = ok("routed: {topology: {leaf-spine: {link_delay: 2ms}}}");
+    let topology = vtax_topology::builtin::topology(only(&plan));
+    assert!(topology.links.iter().all(|link| link.wire.words() == "2ms"));
+    let lost = errors("routed: {topology: {mpls-vpn: {core_loss: 60%}}}").join("\n");
+    assert!(lost.contains("at most 50%"), "{lost}");
 }
 
 #[test]

@@ -5,12 +5,15 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use vtax_sys::netlink::{
-    BridgeOptions, Mac, Netlink, Request, Tbf, Veth, VethEnd, add_address, add_tbf, create_bridge,
-    create_gre, create_veth, create_vrf, move_to, rename, set_mtu, set_switch, set_up, set_vrf,
+    BridgeOptions, Mac, Netem, Netlink, Request, Tbf, Veth, VethEnd, add_address, add_netem, add_tbf,
+    create_bridge, create_gre, create_veth, create_vrf, move_to, rename, set_mtu, set_switch, set_up,
+    set_vrf,
 };
-use vtax_sys::{Context as _, NetNs};
+use vtax_sys::{Context as _, NetNs, ethtool};
 use vtax_topology::Prefix;
-use vtax_topology::blueprint::{Blueprint, Cable, Door, Interface, Node, NodeKind, Tunnel};
+use vtax_topology::blueprint::{Blueprint, Cable, Interface, Node, NodeKind, Tunnel};
+use vtax_topology::event::ALL;
+use vtax_topology::options::Wire;
 
 use crate::error::{Result, RouterError, While};
 use crate::lab::DoorPlace;
@@ -48,7 +51,7 @@ pub(crate) fn build(blueprint: &Blueprint, doors: &[DoorPlace]) -> Result<Spaces
         }
     }
     lay_cables(&blueprint.cables, &spaces)?;
-    open_doors(&blueprint.doors, doors, &spaces)?;
+    open_doors(blueprint, doors, &spaces)?;
     for node in &blueprint.nodes {
         let interfaces = interfaces_of(blueprint, &node.name);
         let space = spaces.of(&node.name)?;
@@ -60,19 +63,19 @@ pub(crate) fn build(blueprint: &Blueprint, doors: &[DoorPlace]) -> Result<Spaces
 /// An interface of a node with what its cable or door says of it.
 struct Placed<'a> {
     interface: &'a Interface,
-    tbf: Option<Tbf>,
+    /// Its cable; `None` for a door.
+    cable: Option<&'a Cable>,
 }
 
 fn interfaces_of<'a>(blueprint: &'a Blueprint, node: &str) -> Vec<Placed<'a>> {
     let mut found = Vec::new();
     for cable in &blueprint.cables {
         for end in cable.ends.iter().filter(|end| end.node == node) {
-            let tbf = cable.rate.map(|rate| Tbf::of_wire(rate, cable.mtu, None));
-            found.push(Placed { interface: &end.interface, tbf });
+            found.push(Placed { interface: &end.interface, cable: Some(cable) });
         }
     }
     for door in blueprint.doors.iter().filter(|door| door.node == node) {
-        found.push(Placed { interface: &door.interface, tbf: None });
+        found.push(Placed { interface: &door.interface, cable: None });
     }
     found
 }
@@ -112,9 +115,11 @@ fn lay_cables(cables: &[Cable], spaces: &Spaces) -> Result<()> {
     Netlink::open().and_then(|mut netlink| netlink.send_all(requests)).during(what)
 }
 
-/// Moves interfaces from outside into the nodes that they lead to.
-fn open_doors(doors: &[Door], places: &[DoorPlace], spaces: &Spaces) -> Result<()> {
-    for door in doors {
+/// Moves interfaces from outside into the nodes that they lead to. Where a wire loses packets, none of them puts segments
+/// together that would be lost as one.
+fn open_doors(blueprint: &Blueprint, places: &[DoorPlace], spaces: &Spaces) -> Result<()> {
+    let one_by_one = blueprint.needs().wires;
+    for door in &blueprint.doors {
         let place = places.iter().find(|place| place.door == door.name).ok_or_else(|| {
             RouterError::Unknown(format!("the topology's door `{}` leads to nowhere", door.name))
         })?;
@@ -129,6 +134,9 @@ fn open_doors(doors: &[Door], places: &[DoorPlace], spaces: &Spaces) -> Result<(
         }
         requests.push(set_mtu(&door.interface.name, door.mtu));
         inside.send_all(requests).during(what)?;
+        if one_by_one {
+            space.run(|| ethtool::set_all(&door.interface.name, false)).during(what)?;
+        }
     }
     Ok(())
 }
@@ -138,6 +146,25 @@ fn set_if_there(path: &str, value: &str) -> vtax_sys::Result<()> {
     match std::fs::write(path, value) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
         other => other.context("write", path),
+    }
+}
+
+/// What makes an interface an end of its cable; `None` for one that does nothing to packets.
+pub(crate) fn shape(index: u32, cable: &Cable) -> Option<Request> {
+    if cable.wire.is_emulated() {
+        return Some(add_netem(index, &netem(cable)));
+    }
+    let rate = cable.wire.rate?;
+    Some(add_tbf(index, &Tbf::of_wire(rate, cable.mtu, None)))
+}
+
+/// What an end of a cable does to the packets that leave it.
+pub(crate) fn netem(cable: &Cable) -> Netem {
+    let Wire { rate, delay, loss } = cable.wire;
+    Netem {
+        delay: delay.unwrap_or_default().into(),
+        loss: f64::from(loss.unwrap_or_default()) / f64::from(ALL),
+        rate_bytes: rate.map(|rate| Tbf::of_wire(rate, cable.mtu, None).rate_bytes),
     }
 }
 
@@ -164,7 +191,7 @@ fn furnish(node: &Node, interfaces: &[Placed<'_>]) -> vtax_sys::Result<()> {
         let found = links.iter().find(|link| link.name == name).map(|link| link.index);
         found.ok_or(rustix::io::Errno::NODEV).context("find interface", name)
     };
-    for Placed { interface, tbf } in interfaces {
+    for Placed { interface, cable } in interfaces {
         let index = index_of(&interface.name)?;
         let mut requests: Vec<Request> = Vec::new();
         if let Some(vrf) = &interface.vrf {
@@ -187,7 +214,7 @@ fn furnish(node: &Node, interfaces: &[Placed<'_>]) -> vtax_sys::Result<()> {
         }
         requests.extend(interface.addresses.iter().map(|prefix| address(index, *prefix)));
         requests.push(set_up(&interface.name));
-        requests.extend(tbf.iter().map(|tbf| add_tbf(index, tbf)));
+        requests.extend(cable.and_then(|cable| shape(index, cable)));
         netlink.send_all(requests)?;
     }
     node.tunnels.iter().try_for_each(|tunnel| dig(&mut netlink, tunnel))

@@ -1,9 +1,7 @@
 //! What is done to a topology on purpose.
 
 use vtax_sys::clock;
-use vtax_sys::netlink::{
-    Netlink, Tbf, add_black_hole, add_loss, add_tbf, delete_root_qdisc, set_down, set_up,
-};
+use vtax_sys::netlink::{Netem, Netlink, add_black_hole, add_netem, delete_root_qdisc, set_down, set_up};
 use vtax_topology::blueprint::{Cable, CableEnd};
 use vtax_topology::event::{ALL, Event};
 use vtax_topology::timeline::{Entry, Source};
@@ -31,8 +29,8 @@ impl Lab {
                 self.turn(&end, false).during(what)?;
             }
             Event::Lossy { link, from, of_a_million } => {
-                let (end, _) = self.end(link, from.as_deref())?;
-                self.silence(&end, *of_a_million).during(what)?;
+                let (end, cable) = self.end(link, from.as_deref())?;
+                self.silence(&end, &cable, *of_a_million).during(what)?;
             }
             Event::RestoreLink { link } => self.restore_link(link)?,
             Event::Kill { router } => {
@@ -65,14 +63,17 @@ impl Lab {
         Netlink::open_in(space)?.send(if on { set_up(name) } else { set_down(name) })
     }
 
-    /// Has an end lose packets that leave it.
-    fn silence(&self, end: &CableEnd, of_a_million: u32) -> vtax_sys::Result<()> {
+    /// Has an end lose packets that leave it, so many instead of those that the cable loses anyway.
+    fn silence(&self, end: &CableEnd, cable: &Cable, of_a_million: u32) -> vtax_sys::Result<()> {
         let Ok(space) = self.space(&end.node) else { return Ok(()) };
         let mut netlink = Netlink::open_in(space)?;
         let index = netlink.link(&end.interface.name)?.index;
         netlink.send(match of_a_million {
             ALL.. => add_black_hole(index),
-            part => add_loss(index, f64::from(part) / f64::from(ALL)),
+            part => {
+                let loss = f64::from(part) / f64::from(ALL);
+                add_netem(index, &Netem { loss, ..build::netem(cable) })
+            }
         })
     }
 
@@ -83,10 +84,8 @@ impl Lab {
             let space = self.space(&end.node)?;
             let mut netlink = Netlink::open_in(space).during(what)?;
             let index = netlink.link(&end.interface.name).during(what)?.index;
-            match cable.rate {
-                Some(rate) => {
-                    netlink.send(add_tbf(index, &Tbf::of_wire(rate, cable.mtu, None))).during(what)?
-                }
+            match build::shape(index, &cable) {
+                Some(shape) => netlink.send(shape).during(what)?,
                 // It has none where the link wasn't lossy.
                 None => _ = netlink.send(delete_root_qdisc(index)),
             }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use vtax_sys::NetNs;
-use vtax_sys::netlink::{Netlink, create_gre, create_vrf};
+use vtax_sys::netlink::{Netem, Netlink, add_netem, create_gre, create_vrf};
 use vtax_topology::blueprint::Needs;
 
 /// Debian's package of FRR.
@@ -35,11 +35,18 @@ pub fn obstacle(needs: Needs) -> Option<String> {
     if needs.labels && !Path::new("/proc/sys/net/mpls").is_dir() {
         return Some("this kernel has no MPLS (modules mpls_router and mpls_iptunnel)".to_owned());
     }
-    if !needs.vrfs && !needs.tunnels {
+    if !needs.vrfs && !needs.tunnels && !needs.wires {
         return None;
     }
     let tried = NetNs::create().and_then(|namespace| {
         let mut netlink = Netlink::open_in(&namespace)?;
+        if needs.wires {
+            let lo = netlink.link("lo")?.index;
+            netlink.send(add_netem(lo, &Netem::default()))?;
+        }
+        if !needs.vrfs && !needs.tunnels {
+            return Ok(());
+        }
         netlink.send(create_vrf("vrf0", 100))?;
         let index = netlink.link("vrf0")?.index;
         if needs.tunnels {

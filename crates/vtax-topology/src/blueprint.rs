@@ -6,12 +6,12 @@
 use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
-use vtax_units::BitRate;
 
 use crate::address::Prefix;
 use crate::expect::Expectation;
 use crate::frr::{self, Daemon};
 use crate::model::{Edge, Link, MadeUp, Router, Topology};
+use crate::options::Wire;
 
 /// Everything that is built inside one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,8 +103,8 @@ pub struct Cable {
     pub ends: [CableEnd; 2],
     /// MTU in bytes.
     pub mtu: u32,
-    /// Rate of each end, where limited.
-    pub rate: Option<BitRate>,
+    /// What it does to packets.
+    pub wire: Wire,
 }
 
 /// One end of a cable.
@@ -190,6 +190,7 @@ impl Blueprint {
             vrfs: self.nodes.iter().any(|node| !node.vrfs.is_empty()),
             tunnels: self.nodes.iter().any(|node| !node.tunnels.is_empty()),
             routers: self.nodes.iter().any(|node| matches!(node.kind, NodeKind::Router(_))),
+            wires: self.cables.iter().any(|cable| cable.wire.is_emulated()),
         }
     }
 }
@@ -205,6 +206,8 @@ pub struct Needs {
     pub tunnels: bool,
     /// FRR.
     pub routers: bool,
+    /// Wires that hold packets back or lose some: module `sch_netem`.
+    pub wires: bool,
 }
 
 impl Needs {
@@ -268,7 +271,7 @@ fn cable(link: &Link) -> Cable {
             labels: end.labels,
         },
     });
-    Cable { name: link.name(), ends, mtu: link.mtu, rate: link.rate }
+    Cable { name: link.name(), ends, mtu: link.mtu, wire: link.wire }
 }
 
 fn door(edge: &Edge, mtu: u32) -> Door {

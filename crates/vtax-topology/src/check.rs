@@ -206,6 +206,8 @@ mod tests {
             between: [(*a).to_owned(), (*b).to_owned()],
             addresses: addresses.map(|pair| pair.map(|text| text.parse().unwrap())),
             rate: None,
+            delay: None,
+            loss: None,
             mtu: 1500,
             cost: None,
         };

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::blueprint::{Blueprint, Cable, CableEnd, FRR_CONF, File, Interface, Node, NodeKind};
 use crate::frr::Daemon;
+use crate::options::Wire;
 
 /// MTU of a link that names none: containerlab's own default.
 pub const MTU: u32 = 9500;
@@ -113,7 +114,12 @@ fn cable(link: &ClabLink) -> Cable {
         // The node gives it its addresses.
         interface: Interface { name: interface.clone(), addresses: Vec::new(), vrf: None, labels: false },
     });
-    Cable { name: format!("{one}:{a}-{other}:{b}"), ends, mtu: link.mtu.unwrap_or(MTU), rate: None }
+    Cable {
+        name: format!("{one}:{a}-{other}:{b}"),
+        ends,
+        mtu: link.mtu.unwrap_or(MTU),
+        wire: Wire::default(),
+    }
 }
 
 fn build(node: &ClabNode, texts: &BTreeMap<Bind, String>) -> Result<Node, ClabError> {

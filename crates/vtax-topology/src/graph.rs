@@ -29,8 +29,9 @@ pub fn dot(blueprint: &Blueprint, title: &str) -> String {
     }
     for cable in &blueprint.cables {
         let [one, other] = cable.ends.each_ref().map(|end| quoted(&end.node));
-        let rate = cable.rate.map_or(String::new(), |rate| format!(" [label={}]", quoted(&rate.to_string())));
-        let _ = writeln!(text, "  {one} -- {other}{rate};");
+        let wire = Some(cable.wire.words()).filter(|words| !words.is_empty());
+        let label = wire.map_or(String::new(), |words| format!(" [label={}]", quoted(&words)));
+        let _ = writeln!(text, "  {one} -- {other}{label};");
     }
     text.push_str("}\n");
     text
@@ -57,7 +58,7 @@ pub struct Placed {
 /// A line of a picture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// What is written beside it: its rate, where it has one.
+    /// What is written beside it: its rate, delay and loss, where it has any.
     pub label: String,
     /// Its name.
     pub name: String,
@@ -98,8 +99,7 @@ pub fn layout(blueprint: &Blueprint) -> Layout {
     for cable in &blueprint.cables {
         let [one, other] = cable.ends.each_ref().map(|end| place(&end.node, false));
         let Some(ends) = one.zip(other).map(|(one, other)| [one, other]) else { continue };
-        let label = cable.rate.map_or(String::new(), |rate| rate.to_string());
-        lines.push(Line { label, name: cable.name.clone(), ends });
+        lines.push(Line { label: cable.wire.words(), name: cable.name.clone(), ends });
     }
     for door in &blueprint.doors {
         let Some((one, other)) = place(&door.name, true).zip(place(&door.node, false)) else { continue };

@@ -2,10 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-use vtax_units::BitRate;
-
 use crate::address::Prefix;
-use crate::options::Timers;
+use crate::options::{Timers, Wire};
 
 /// Routers, links, and where the ends of the path are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,8 +135,8 @@ pub struct Link {
     pub ends: [LinkEnd; 2],
     /// MTU in bytes.
     pub mtu: u32,
-    /// Rate of each end, where limited.
-    pub rate: Option<BitRate>,
+    /// What it does to packets.
+    pub wire: Wire,
 }
 
 impl Link {

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
-use vtax_units::BitRate;
+use vtax_units::{BitRate, Nanos, Share};
 
 use crate::address::Prefix;
 
@@ -19,6 +19,34 @@ pub const MOST_CUSTOMERS: u32 = 8;
 pub const MOST_ROUTES: u32 = 10_000;
 /// Most leaves, and most spines, of `leaf-spine`.
 pub const MOST_OF_A_FABRIC: u32 = 8;
+
+/// What a link does to packets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wire {
+    /// Rate of each end, where limited.
+    pub rate: Option<BitRate>,
+    /// How long each end holds a packet back, where it does.
+    pub delay: Option<Nanos>,
+    /// How many of a million packets each end loses, where it does.
+    pub loss: Option<u32>,
+}
+
+impl Wire {
+    /// Whether it holds packets back, or loses some.
+    #[must_use]
+    pub const fn is_emulated(&self) -> bool {
+        self.delay.is_some() || self.loss.is_some()
+    }
+
+    /// For pictures: `10mbit, 5ms, 1% lost`; empty for a plain cable.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let rate = self.rate.map(|rate| rate.to_string());
+        let delay = self.delay.map(|delay| delay.to_string());
+        let loss = self.loss.map(|loss| format!("{} lost", Share(f64::from(loss) / 1e6)));
+        rate.into_iter().chain(delay).chain(loss).collect::<Vec<_>>().join(", ")
+    }
+}
 
 /// A path through routers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,6 +129,12 @@ pub struct MplsVpn {
     /// Rate of the links in the core, where limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core_rate: Option<BitRate>,
+    /// How long each end of these links holds a packet back, where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core_delay: Option<Nanos>,
+    /// How many of a million packets each end of these links loses, where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core_loss: Option<u32>,
 }
 
 impl Default for MplsVpn {
@@ -115,6 +149,8 @@ impl Default for MplsVpn {
             bfd: false,
             timers: Timers::default(),
             core_rate: None,
+            core_delay: None,
+            core_loss: None,
         }
     }
 }
@@ -173,11 +209,25 @@ pub struct LeafSpine {
     /// Rate of each link, where limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link_rate: Option<BitRate>,
+    /// How long each end of a link holds a packet back, where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link_delay: Option<Nanos>,
+    /// How many of a million packets each end of a link loses, where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link_loss: Option<u32>,
 }
 
 impl Default for LeafSpine {
     fn default() -> Self {
-        Self { leaves: 2, spines: 2, bfd: false, timers: Timers::default(), link_rate: None }
+        Self {
+            leaves: 2,
+            spines: 2,
+            bfd: false,
+            timers: Timers::default(),
+            link_rate: None,
+            link_delay: None,
+            link_loss: None,
+        }
     }
 }
 
@@ -234,6 +284,12 @@ pub struct CustomLink {
     /// Rate of each end, where limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<BitRate>,
+    /// How long each end holds a packet back, where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Nanos>,
+    /// How many of a million packets each end loses, where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<u32>,
     /// MTU of both ends in bytes.
     pub mtu: u32,
     /// OSPF's cost at both ends; `None`: 10.

@@ -76,7 +76,7 @@ fn routers() -> Check {
     if !vtax_router::installed() {
         return Check::missing("path routed", "FRR is not installed", "vtax setup --labs");
     }
-    let vpn = Needs { labels: true, vrfs: true, tunnels: true, routers: true };
+    let vpn = Needs { labels: true, vrfs: true, tunnels: true, routers: true, wires: false };
     match vtax_router::obstacle(vpn) {
         None => Check::ok("path routed", "FRR, and a kernel with MPLS and VRF"),
         Some(reason) => Check::degraded(

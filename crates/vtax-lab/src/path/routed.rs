@@ -104,11 +104,14 @@ impl PathBuilder for Routed<'_> {
         let guest = place(self.0).map_err(|reason| site.refuse(reason))?;
         let path = site.path();
         let topology = topology(&self.0.topology);
-        let properties = LinkProperties::of(path);
+        let mut properties = LinkProperties::of(path);
+        // Routers would hold back and lose segments of up to 64 KiB as one packet.
+        properties.offloads &= topology.links.iter().all(|link| !link.wire.is_emulated());
         let mut fabric = site.fabric()?;
         let mut parts = PathParts::default();
         parts.add_facts(site.prove(path)?.facts());
         parts.add_facts(facts(guest.as_deref()));
+        parts.add_facts([("path.offloads".to_owned(), properties.offloads.to_string())]);
         let mut near = Switches::one(fabric.add_switch(path.mtu)?);
         if let Some(emulation) = Emulation::of(path) {
             parts.emulator = Some(near.emulate(&mut fabric, emulation, site, properties)?);

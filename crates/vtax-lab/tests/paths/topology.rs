@@ -112,6 +112,8 @@ pub(crate) fn ring(lab: &mut Lab) {
         between: [one.to_owned(), other.to_owned()],
         addresses: None,
         rate: None,
+        delay: None,
+        loss: None,
         mtu: 1500,
         cost: None,
     };

@@ -1,7 +1,7 @@
 //! Routed topologies as written.
 
 use vtax_topology::options::{Backdoor, Place, Timers, VpnPlace};
-use vtax_units::BitRate;
+use vtax_units::{BitRate, Nanos, Share};
 
 use crate::decode::Many;
 use crate::source::Spanned;
@@ -39,6 +39,10 @@ raw! {
         default timers: Many<TimersRaw> = "fast",
         /// Rate of the core's links. A list makes a cell for each.
         optional core_rate: Many<BitRate>,
+        /// How long each end of the core's links holds a packet back. A list makes a cell for each.
+        optional core_delay: Many<Nanos>,
+        /// Share of packets that each end of the core's links loses. A list makes a cell for each.
+        optional core_loss: Many<Share>,
     }
 
     /// Options of `leaf-spine`.
@@ -53,6 +57,10 @@ raw! {
         default timers: Many<TimersRaw> = "fast",
         /// Rate of each link. A list makes a cell for each.
         optional link_rate: Many<BitRate>,
+        /// How long each end of a link holds a packet back. A list makes a cell for each.
+        optional link_delay: Many<Nanos>,
+        /// Share of packets that each end of a link loses. A list makes a cell for each.
+        optional link_loss: Many<Share>,
     }
 
     /// A topology that is written out.
@@ -93,6 +101,10 @@ raw! {
         optional addresses: Many<String>,
         /// Rate of each end.
         optional rate: BitRate,
+        /// How long each end holds a packet back.
+        optional delay: Nanos,
+        /// Share of packets that each end loses.
+        optional loss: Share,
         /// Maximum transmission unit in bytes.
         default mtu: u32 = "1500",
         /// OSPF's cost at both ends; without it, 10.

@@ -181,6 +181,20 @@ pub(super) fn check_mtu(mtu: u32, span: crate::source::Span, report: &mut Report
     }
 }
 
+/// Refuses a delay of nothing, and one longer than any link's.
+pub(super) fn check_delay(delay: Nanos, span: crate::source::Span, report: &mut Report) {
+    duration_in(&Spanned { value: delay, span }, "delay", Nanos(1), MOST_DELAY, report);
+}
+
+/// Refuses a loss of nothing, and one that no link has.
+pub(super) fn check_loss(loss: Share, span: crate::source::Span, report: &mut Report) {
+    if !(loss.0 > 0.0 && loss.0 <= 0.5) {
+        report
+            .error(span, "`loss` must be above 0% and at most 50%")
+            .help("leave it out for a path that loses nothing");
+    }
+}
+
 impl Wire<'_> {
     fn check(&self, report: &mut Report) {
         fn items<T>(many: Option<&Spanned<Many<T>>>) -> impl Iterator<Item = &Item<T>> {
@@ -190,13 +204,10 @@ impl Wire<'_> {
             report.error(rate.span, "a wire below 8kbit carries no packet in reasonable time");
         }
         for delay in items(self.delay) {
-            let delay = Spanned { value: delay.value, span: delay.span };
-            duration_in(&delay, "delay", Nanos(1), MOST_DELAY, report);
+            check_delay(delay.value, delay.span, report);
         }
-        for loss in items(self.loss).filter(|l| !(l.value.0 > 0.0 && l.value.0 <= 0.5)) {
-            report
-                .error(loss.span, "`loss` must be above 0% and at most 50%")
-                .help("leave it out for a path that loses nothing");
+        for loss in items(self.loss) {
+            check_loss(loss.value, loss.span, report);
         }
         for queue in items(self.queue) {
             let queue = Spanned { value: queue.value, span: queue.span };

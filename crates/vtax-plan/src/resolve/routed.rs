@@ -5,11 +5,12 @@ use std::net::Ipv4Addr;
 use vtax_topology::Prefix;
 use vtax_topology::builtin::topology;
 use vtax_topology::check::{Place, check};
+use vtax_topology::event::ALL;
 use vtax_topology::options::{
     Choice, Custom, CustomLink, CustomRouter, LeafSpine, MOST_CORE, MOST_CUSTOMERS, MOST_LINKS,
     MOST_OF_A_FABRIC, MOST_ROUTERS, MOST_ROUTES, MplsVpn, RoutedOptions, Speaks,
 };
-use vtax_units::BitRate;
+use vtax_units::{BitRate, Nanos, Share};
 
 use super::variants::Variants;
 use crate::decode::{Item, Many};
@@ -90,11 +91,30 @@ fn check_rate(rate: BitRate, span: Span, report: &mut Report) {
     }
 }
 
+fn check_delays(delays: Option<&Spanned<Many<Nanos>>>, report: &mut Report) {
+    for item in delays.into_iter().flat_map(|delays| &delays.value.items) {
+        super::path::check_delay(item.value, item.span, report);
+    }
+}
+
+fn check_losses(losses: Option<&Spanned<Many<Share>>>, report: &mut Report) {
+    for item in losses.into_iter().flat_map(|losses| &losses.value.items) {
+        super::path::check_loss(item.value, item.span, report);
+    }
+}
+
+/// As topologies keep it.
+fn of_a_million(loss: Share) -> u32 {
+    (loss.0.clamp(0.0, 1.0) * f64::from(ALL)).round() as u32
+}
+
 fn mpls_vpn(raw: &MplsVpnRaw, path: Variants<NetPath>, report: &mut Report) -> Variants<NetPath> {
     within(&raw.core.value, "P routers in the core", 1, MOST_CORE, report);
     within(&raw.customers.value, "customers", 1, MOST_CUSTOMERS, report);
     within(&raw.routes.value, "routes of the VPN", 0, MOST_ROUTES, report);
     check_rates(raw.core_rate.as_ref(), report);
+    check_delays(raw.core_delay.as_ref(), report);
+    check_losses(raw.core_loss.as_ref(), report);
     if raw.client.value == raw.sut.value {
         let what = "client and service are at the same router, so no topology is between them";
         report.error(raw.sut.span, what).help("such as `{client: ce1, sut: pe2}`");
@@ -108,18 +128,32 @@ fn mpls_vpn(raw: &MplsVpnRaw, path: Variants<NetPath>, report: &mut Report) -> V
         .vary_if("core_rate", raw.core_rate.as_ref(), report, |p, rate| {
             change_vpn(p, |vpn| vpn.core_rate = Some(rate));
         })
+        .vary_if("core_delay", raw.core_delay.as_ref(), report, |p, delay| {
+            change_vpn(p, |vpn| vpn.core_delay = Some(delay));
+        })
+        .vary_if("core_loss", raw.core_loss.as_ref(), report, |p, loss| {
+            change_vpn(p, |vpn| vpn.core_loss = Some(of_a_million(loss)));
+        })
 }
 
 fn leaf_spine(raw: &LeafSpineRaw, path: Variants<NetPath>, report: &mut Report) -> Variants<NetPath> {
     within(&raw.leaves.value, "leaves", 2, MOST_OF_A_FABRIC, report);
     within(&raw.spines.value, "spines", 1, MOST_OF_A_FABRIC, report);
     check_rates(raw.link_rate.as_ref(), report);
+    check_delays(raw.link_delay.as_ref(), report);
+    check_losses(raw.link_loss.as_ref(), report);
     path.vary("leaves", &raw.leaves.value, report, |p, n| change_fabric(p, |fabric| fabric.leaves = n))
         .vary("spines", &raw.spines.value, report, |p, n| change_fabric(p, |fabric| fabric.spines = n))
         .vary("bfd", &raw.bfd.value, report, |p, bfd| change_fabric(p, |fabric| fabric.bfd = bfd))
         .vary("timers", &raw.timers.value, report, |p, t| change_fabric(p, |fabric| fabric.timers = t.0))
         .vary_if("link_rate", raw.link_rate.as_ref(), report, |p, rate| {
             change_fabric(p, |fabric| fabric.link_rate = Some(rate));
+        })
+        .vary_if("link_delay", raw.link_delay.as_ref(), report, |p, delay| {
+            change_fabric(p, |fabric| fabric.link_delay = Some(delay));
+        })
+        .vary_if("link_loss", raw.link_loss.as_ref(), report, |p, loss| {
+            change_fabric(p, |fabric| fabric.link_loss = Some(of_a_million(loss)));
         })
 }
 
@@ -234,6 +268,12 @@ fn link(item: &Item<LinkRaw>, report: &mut Report) -> Option<CustomLink> {
     if let Some(rate) = &raw.rate {
         check_rate(rate.value, rate.span, report);
     }
+    if let Some(delay) = &raw.delay {
+        super::path::check_delay(delay.value, delay.span, report);
+    }
+    if let Some(loss) = &raw.loss {
+        super::path::check_loss(loss.value, loss.span, report);
+    }
     if let Some(cost) = raw.cost.as_ref().filter(|cost| cost.value == 0) {
         report.error(cost.span, "OSPF's cost is 1 to 65535");
     }
@@ -241,6 +281,8 @@ fn link(item: &Item<LinkRaw>, report: &mut Report) -> Option<CustomLink> {
         between,
         addresses,
         rate: raw.rate.as_ref().map(|rate| rate.value),
+        delay: raw.delay.as_ref().map(|delay| delay.value),
+        loss: raw.loss.as_ref().map(|loss| of_a_million(loss.value)),
         mtu: raw.mtu.value,
         cost: raw.cost.as_ref().map(|cost| cost.value),
     })

@@ -21,6 +21,8 @@ pub use link::{
 pub use links::{Link, LinkStats};
 pub use message::Request;
 pub use news::News;
-pub use qdisc::{ETHERNET_HEADER, Tbf, WIRE_ONLY, add_black_hole, add_loss, add_tbf, delete_root_qdisc};
+pub use qdisc::{
+    ETHERNET_HEADER, Netem, Tbf, WIRE_ONLY, add_black_hole, add_netem, add_tbf, delete_root_qdisc,
+};
 pub use socket::Netlink;
 pub use tunnel::{create_gre, create_vrf, set_vrf};

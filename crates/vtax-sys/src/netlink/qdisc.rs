@@ -13,6 +13,9 @@ const TCA_OPTIONS: u16 = 2;
 const TCA_TBF_PARMS: u16 = 1;
 const TCA_TBF_RATE64: u16 = 4;
 const TCA_TBF_BURST: u16 = 6;
+const TCA_NETEM_RATE: u16 = 6;
+const TCA_NETEM_RATE64: u16 = 8;
+const TCA_NETEM_LATENCY64: u16 = 10;
 const TC_H_ROOT: u32 = 0xffff_ffff;
 const LINKLAYER_ETHERNET: u8 = 1;
 const NLM_F_REPLACE: u16 = 0x100;
@@ -102,15 +105,54 @@ pub fn add_black_hole(index: u32) -> Request {
     root("silence", index, "pfifo").attribute(TCA_OPTIONS, &0_u32.to_ne_bytes())
 }
 
-/// Has an interface lose a share, 0 to 1, of the packets that leave it, each independently, in place of what its root
-/// was before.
+/// A wire that is long, slow or loses packets: what netem does to those that leave an interface. It takes segments of
+/// up to 64 KiB for packets where they come as such.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Netem {
+    /// Time that each is held back.
+    pub delay: Duration,
+    /// Share, 0 to 1, that is lost, each independently of the others.
+    pub loss: f64,
+    /// Bytes per second, counted as the interface sees frames; `None`: unlimited.
+    pub rate_bytes: Option<u64>,
+}
+
+/// Packets that may wait in netem without a rate: 1 Gbit/s of full ones for a quarter of a second.
+const NETEM_ROOM: u32 = 20_000;
+/// Bytes of the frames by which room is reckoned where there is a rate.
+const FULL_FRAME: f64 = 1514.0;
+
+impl Netem {
+    /// Packets that may wait: those that are held back, and those of 10 ms beside them.
+    fn room(&self) -> u32 {
+        let Some(rate) = self.rate_bytes else { return NETEM_ROOM };
+        let bytes = rate as f64 * (self.delay + QUEUE).as_secs_f64();
+        (bytes / FULL_FRAME).clamp(16.0, f64::from(NETEM_ROOM)) as u32
+    }
+}
+
+/// Has an interface hold back, lose and slow down what leaves it, in place of what its root was before.
 #[must_use]
-pub fn add_loss(index: u32, share: f64) -> Request {
+pub fn add_netem(index: u32, netem: &Netem) -> Request {
     // struct tc_netem_qopt: latency, limit in packets, loss as a part of 2^32, gap, duplicate, jitter.
     let mut options = [0_u8; 24];
-    options[4..8].copy_from_slice(&10_000_u32.to_ne_bytes());
-    options[8..12].copy_from_slice(&((share.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32).to_ne_bytes());
-    root("lose packets of", index, "netem").needs("netem (module sch_netem)").attribute(TCA_OPTIONS, &options)
+    options[4..8].copy_from_slice(&netem.room().to_ne_bytes());
+    let loss = (netem.loss.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32;
+    options[8..12].copy_from_slice(&loss.to_ne_bytes());
+    let delay = u64::try_from(netem.delay.as_nanos()).unwrap_or(u64::MAX);
+    root("hold back and lose packets of", index, "netem").needs("netem (module sch_netem)").nest(
+        TCA_OPTIONS,
+        &options,
+        |options| {
+            let options = options.u64(TCA_NETEM_LATENCY64, delay);
+            let Some(rate) = netem.rate_bytes else { return options };
+            // struct tc_netem_rate: rate, bytes more of each packet, cells of ATM.
+            let mut slow = [0_u8; 16];
+            slow[..4].copy_from_slice(&u32::try_from(rate).unwrap_or(u32::MAX).to_ne_bytes());
+            let options = options.attribute(TCA_NETEM_RATE, &slow);
+            if rate > u64::from(u32::MAX) { options.u64(TCA_NETEM_RATE64, rate) } else { options }
+        },
+    )
 }
 
 /// Takes the rate limit off an interface.

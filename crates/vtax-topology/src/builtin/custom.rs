@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use super::{EDGES, USUAL_COST, plain_end, small_network};
 use crate::address::Prefix;
 use crate::model::{Bgp, Edge, Link, LinkEnd, Neighbour, Role, Router, Topology};
-use crate::options::{Custom, CustomLink, CustomRouter, Speaks};
+use crate::options::{Custom, CustomLink, CustomRouter, Speaks, Wire};
 
 pub(super) fn topology(options: &Custom) -> Topology {
     let mut names = Names::default();
@@ -18,7 +18,8 @@ pub(super) fn topology(options: &Custom) -> Topology {
             let both = [(a, &interfaces[0], one), (b, &interfaces[1], other)];
             let ends =
                 both.map(|(router, interface, address)| end(options, link, router, interface, address));
-            Link { ends, mtu: link.mtu, rate: link.rate }
+            let wire = Wire { rate: link.rate, delay: link.delay, loss: link.loss };
+            Link { ends, mtu: link.mtu, wire }
         })
         .collect();
     let routers = (0..).zip(&options.routers).map(|(number, r)| router(options, &links, number, r)).collect();

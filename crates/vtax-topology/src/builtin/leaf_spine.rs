@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use super::{EDGES, ETHERNET, plain_end, small_network};
 use crate::address::Prefix;
 use crate::model::{Bgp, Edge, Link, Neighbour, Role, Router, Topology};
-use crate::options::LeafSpine;
+use crate::options::{LeafSpine, Wire};
 
 /// The autonomous system of all spines; that of leaf `n` is `n` above it.
 const SPINES: u32 = 65_000;
@@ -30,13 +30,14 @@ pub(super) fn topology(options: &LeafSpine) -> Topology {
         let id = Ipv4Addr::new(10, 255, 0, leaf as u8 + 1);
         router(&leaf_name(leaf), Role::Leaf, id, SPINES + 1 + leaf, neighbours.collect())
     };
+    let wire = Wire { rate: options.link_rate, delay: options.link_delay, loss: options.link_loss };
     let mut links = Vec::new();
     for leaf in 0..options.leaves {
         for spine in 0..options.spines {
             let [one, other] = network(leaf, spine);
             let (leaf, spine) = (leaf_name(leaf), spine_name(spine));
             let ends = [plain_end(&leaf, &spine, one), plain_end(&spine, &leaf, other)];
-            links.push(Link { ends, mtu: ETHERNET, rate: options.link_rate });
+            links.push(Link { ends, mtu: ETHERNET, wire });
         }
     }
     let [client, sut] = EDGES;

@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 use super::{EDGES, ETHERNET, LABELLED, USUAL_COST, plain_end, small_network};
 use crate::address::Prefix;
 use crate::model::{Bgp, Edge, Link, LinkEnd, MadeUp, Neighbour, Role, Router, Sham, Topology, Vrf};
-use crate::options::{Backdoor, MplsVpn, VpnPlace};
+use crate::options::{Backdoor, MplsVpn, VpnPlace, Wire};
 
 /// The provider's autonomous system, one for private use (RFC 6996).
 const SYSTEM: u32 = 65_000;
@@ -136,7 +136,7 @@ fn core_links(options: &MplsVpn, core: &[String]) -> Vec<Link> {
         Link {
             ends: [end(pair[0], pair[1], one), end(pair[1], pair[0], other)],
             mtu: LABELLED,
-            rate: options.core_rate,
+            wire: Wire { rate: options.core_rate, delay: options.core_delay, loss: options.core_loss },
         }
     });
     joined.collect()
@@ -150,7 +150,7 @@ fn site_link(customer: u32, site: u8) -> Link {
         ..plain_end(router, interface, address)
     };
     let inside = LinkEnd { vrf: Some(vrf_name(customer)), ..end(&edge, &name, provider) };
-    Link { ends: [end(&name, &edge, own), inside], mtu: ETHERNET, rate: None }
+    Link { ends: [end(&name, &edge, own), inside], mtu: ETHERNET, wire: Wire::default() }
 }
 
 fn backdoor() -> Link {
@@ -159,7 +159,7 @@ fn backdoor() -> Link {
         ospf_cost: Some(BACKDOOR_COST),
         ..plain_end(router, interface, address)
     };
-    Link { ends: [end("ce1", "ce2", one), end("ce2", "ce1", other)], mtu: ETHERNET, rate: None }
+    Link { ends: [end("ce1", "ce2", one), end("ce2", "ce1", other)], mtu: ETHERNET, wire: Wire::default() }
 }
 
 fn edge(place: VpnPlace, interface: &str, address: Prefix) -> Edge {
