@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use vtax_plan::estimate::{Requirement, pieces, requirements};
 use vtax_plan::model::Plan;
 use vtax_plan::{PlanErrors, parse};
+use vtax_topology::model::Link;
 use vtax_topology::options::{Backdoor, Choice, Place, Speaks};
 use vtax_units::Nanos;
 
@@ -89,8 +90,8 @@ fn links_inside_may_be_long_and_lose_packets() {
     let ids: Vec<&str> = plan.cells.iter().map(|cell| cell.id.as_str()).collect();
     assert!(ids.iter().any(|id| id.contains("10ms")), "{ids:?}");
     let topology = vtax_topology::builtin::topology(only(&plan));
-    let emulated = |link: &&vtax_topology::model::Link| link.wire.is_emulated();
-    let names: Vec<String> = topology.links.iter().filter(emulated).map(|link| link.name()).collect();
+    let emulated = |link: &&Link| link.wire.is_emulated();
+    let names: Vec<String> = topology.links.iter().filter(emulated).map(Link::name).collect();
     assert_eq!(names, ["pe1-p1", "p1-pe2"]);
     let plan = ok("routed: {topology: {leaf-spine: {link_delay: 2ms}}}");
     let topology = vtax_topology::builtin::topology(only(&plan));
