@@ -132,7 +132,11 @@ async fn show_list(State(app): State<Shared>, Query(query): Query<Fields>) -> Re
 }
 
 async fn show_run(State(app): State<Shared>, Path(id): Path<String>) -> Result<Response, Refusal> {
-    drawn(&app, move |app| run::page(app, &app.entry(&id)?)).await.map(own)
+    let page = drawn(&app, move |app| {
+        let entry = app.entry(&id)?;
+        run::page(app, &entry)
+    });
+    page.await.map(own)
 }
 
 async fn show_progress(State(app): State<Shared>, Path(id): Path<String>) -> Result<Response, Refusal> {

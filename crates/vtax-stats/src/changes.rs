@@ -130,6 +130,7 @@ fn median(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rng::Rng;
     use proptest::prelude::*;
 
     fn scatter(rng: &mut Rng, level: f64, n: usize) -> Vec<f64> {
