@@ -166,6 +166,9 @@ fn progress(app: &App, out: &mut Text, running: &[&Entry]) {
     }
 }
 
+/// A figure of a comparison, where it has it.
+type Gauge = fn(&Comparison) -> Option<f64>;
+
 /// The taxes of the newest complete runs.
 fn taxes(app: &App, out: &mut Text, runs: &[&Entry]) {
     let summaries: Vec<(&Entry, Summary)> = runs
@@ -173,7 +176,7 @@ fn taxes(app: &App, out: &mut Text, runs: &[&Entry]) {
         .take(RUNS)
         .filter_map(|entry| Some((*entry, app.index.run(entry).ok()?.summary().ok()?)))
         .collect();
-    let gauges: [(&str, &str, fn(&Comparison) -> Option<f64>); 3] = [
+    let gauges: [(&str, &str, Gauge); 3] = [
         ("vtax_tax", "Cost over the baseline, above 1 where it is worse.", |c| c.tax),
         ("vtax_tax_low", "Low end of its 95 % interval.", |c| c.interval.map(|i| i.0)),
         ("vtax_tax_high", "High end of its 95 % interval.", |c| c.interval.map(|i| i.1)),

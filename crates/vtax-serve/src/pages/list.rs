@@ -57,7 +57,7 @@ impl Filter {
     fn takes(&self, entry: &Entry) -> bool {
         let is = |wanted: &str, value: &str| wanted.is_empty() || wanted == value;
         let brief = entry.brief.as_ref().ok();
-        let tagged = |b: &RunBrief| self.tag.is_empty() || b.tags.iter().any(|tag| *tag == self.tag);
+        let tagged = |b: &RunBrief| self.tag.is_empty() || b.tags.contains(&self.tag);
         let judged = |b: &RunBrief| self.verdict.is_none_or(|verdict| b.verdicts.of(verdict) > 0);
         let date = moment(entry.started());
         let date = date.get(..10).unwrap_or_default();
