@@ -77,7 +77,7 @@ impl Progress {
         m.add(&self.narrowed(&shown)).add(&self.left_out());
         let notes: Vec<&String> = summary.notes.iter().rev().take(MOST_NOTES).collect();
         if !notes.is_empty() {
-            m.open("aside", &[("class", "notes")]).element("h3", &[], "Read this first").open("ul", &[]);
+            m.open("aside", &[("class", "notes")]).element("h3", &[], "Notes").open("ul", &[]);
             for note in notes.iter().rev() {
                 m.element("li", &[], note);
             }

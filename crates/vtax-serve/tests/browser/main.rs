@@ -86,6 +86,7 @@ fn a_run_is_followed_to_its_end_over_a_lost_connection() {
     let mut writer = LiveWriter::create(&site.root().join("going")).expect("a live file");
     let id = site.first_run();
     let browser = Browser::start();
+    browser.width(1280);
     browser.go(&format!("http://{}/run/{id}?token={}", way.address, site.token));
     assert!(!browser.text("location.href").contains("token"), "the token leaves the address");
     browser.until("document.documentElement.dataset.opened === '1'");

@@ -21,7 +21,8 @@ fn one(history: &History, width: f64) -> Markup {
     let last = history.points.len().saturating_sub(1).max(1) as f64;
     let frame = Frame {
         left: 64.0,
-        right: width - 14.0,
+        // Half of the last date is beside the last run.
+        right: width - 36.0,
         top: 40.0,
         bottom: HEIGHT - 40.0,
         x: Scale::Linear { low: 0.0, high: last },
