@@ -4,9 +4,9 @@ use super::super::screen::KNOWN;
 
 /// Bytes of a pixel: those of its colours.
 pub(super) const COLOUR: usize = 3;
-/// Pixels that are taken at once, which are three words.
-const FOUR: usize = 4;
-const TWELVE: usize = FOUR * COLOUR;
+/// Pixels that are taken at once, and the word that holds them: two more of its bytes are the next one's.
+const TWO: usize = 2;
+const WORD: usize = 8;
 
 /// A pixel of which the byte for blue comes first.
 pub(super) fn blue_first(bytes: &[u8; COLOUR]) -> u32 {
@@ -18,43 +18,42 @@ pub(super) fn red_first(bytes: &[u8; COLOUR]) -> u32 {
     u32::from_be_bytes([0, bytes[0], bytes[1], bytes[2]]) | KNOWN
 }
 
-/// Pixels of which the bytes for blue come first, as many as there is room for.
+/// Pixels of which the bytes for blue come first; there are as many as there is room for.
 pub(super) fn all_blue_first(to: &mut [u32], from: &[u8]) {
     // What is above the colours is overwritten by the mark of a known pixel.
-    let four = |from: &[u8; TWELVE]| {
-        let [a, b, c] = [word::<0>(from), word::<4>(from), word::<8>(from)].map(u32::from_le_bytes);
-        [a, a >> 24 | b << 8, b >> 16 | c << 16, c >> 8]
+    let two = |word| {
+        let word = u64::from_le_bytes(word);
+        [word as u32, (word >> 24) as u32]
     };
-    all(to, from, four, blue_first);
+    all(to, from, two, blue_first);
 }
 
-/// Pixels of which the bytes for red come first, as many as there is room for.
+/// Pixels of which the bytes for red come first; there are as many as there is room for.
 pub(super) fn all_red_first(to: &mut [u32], from: &[u8]) {
-    let four = |from: &[u8; TWELVE]| {
-        let [a, b, c] = [word::<0>(from), word::<4>(from), word::<8>(from)].map(u32::from_be_bytes);
-        [a >> 8, a << 16 | b >> 16, b << 8 | c >> 24, c]
+    let two = |word| {
+        let word = u64::from_be_bytes(word);
+        [(word >> 40) as u32, (word >> 16) as u32]
     };
-    all(to, from, four, red_first);
-}
-
-#[inline]
-fn word<const AT: usize>(from: &[u8; TWELVE]) -> [u8; 4] {
-    [from[AT], from[AT + 1], from[AT + 2], from[AT + 3]]
+    all(to, from, two, red_first);
 }
 
 #[inline]
 fn all(
     to: &mut [u32],
     from: &[u8],
-    four: impl Fn(&[u8; TWELVE]) -> [u32; FOUR],
+    two: impl Fn([u8; WORD]) -> [u32; TWO],
     one: impl Fn(&[u8; COLOUR]) -> u32,
 ) {
-    let (fours, rest) = to.as_chunks_mut::<FOUR>();
-    let (begin, end) = from.split_at(from.len().min(fours.len() * TWELVE));
-    for (to, from) in fours.iter_mut().zip(begin.as_chunks::<TWELVE>().0) {
-        *to = four(from).map(|pixel| pixel | KNOWN);
+    // The last two are no whole word.
+    let (twos, last) = to.split_at_mut(to.len().saturating_sub(TWO) / TWO * TWO);
+    let words = from.windows(WORD).step_by(TWO * COLOUR);
+    for (to, word) in twos.as_chunks_mut::<TWO>().0.iter_mut().zip(words) {
+        if let Some(word) = word.first_chunk() {
+            *to = two(*word).map(|pixel| pixel | KNOWN);
+        }
     }
-    for (to, from) in rest.iter_mut().zip(end.as_chunks::<COLOUR>().0) {
+    let done = from.len().min(twos.len() * COLOUR);
+    for (to, from) in last.iter_mut().zip(from[done..].as_chunks::<COLOUR>().0) {
         *to = one(from);
     }
 }

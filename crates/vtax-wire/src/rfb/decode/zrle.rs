@@ -8,6 +8,8 @@ use super::inflate::Inflate;
 const NAME: &str = "ZRLE";
 const TILE: u16 = 64;
 const TILE_PIXELS: usize = TILE as usize * TILE as usize;
+/// The kind of a tile whose pixels are sent as they are.
+const RAW: u8 = 0;
 /// Room for what is inflated. The longest tile is one of runs of one pixel each: 16,385 bytes. To inflate is slow at the end of the room.
 const ROOM: usize = 64 * 1024;
 /// Colours that a palette has at most, and one more: its places have seven bits.
@@ -91,14 +93,20 @@ impl Zrle {
     fn draw(&mut self, screen: &mut Screen, area: Rect) -> Result<(), RfbError> {
         while self.at.1 < area.height && self.from < self.to {
             let tile = area.tile(self.at.0, self.at.1, TILE);
-            let pixels = &mut self.pixels[..tile.pixels() as usize];
-            let Some(length) = decode(&self.plain[self.from..self.to], tile, pixels)? else { return Ok(()) };
-            self.from += length;
-            for (row, line) in pixels.chunks_exact(usize::from(tile.width)).enumerate() {
-                if let Some(part) = screen.part(tile.x, tile.y + row as u16, tile.width) {
-                    part.copy_from_slice(line);
+            let bytes = &self.plain[self.from..self.to];
+            let length = match bytes {
+                [RAW, bytes @ ..] => raw(screen, tile, bytes).map(|length| 1 + length),
+                _ => {
+                    let pixels = &mut self.pixels[..tile.pixels() as usize];
+                    let length = decode(bytes, tile, pixels)?;
+                    if length.is_some() {
+                        show(screen, tile, pixels);
+                    }
+                    length
                 }
-            }
+            };
+            let Some(length) = length else { return Ok(()) };
+            self.from += length;
             self.at.0 += tile.width;
             if self.at.0 >= area.width {
                 self.at = (0, self.at.1 + tile.height);
@@ -125,15 +133,34 @@ fn refuse<T>(what: &'static str) -> Result<T, RfbError> {
     Err(RfbError::Content { encoding: NAME, what })
 }
 
-/// Decodes the tile that these bytes begin with; its length, or `None` where it isn't whole.
+/// Draws a tile of pixels as they are; their length, or `None` where it isn't whole.
+fn raw(screen: &mut Screen, tile: Rect, bytes: &[u8]) -> Option<usize> {
+    let bytes = bytes.get(..tile.pixels() as usize * COLOUR)?;
+    for (row, line) in bytes.chunks_exact(usize::from(tile.width) * COLOUR).enumerate() {
+        if let Some(part) = screen.part(tile.x, tile.y + row as u16, tile.width) {
+            all_blue_first(part, line);
+        }
+    }
+    Some(bytes.len())
+}
+
+/// Draws a tile that is decoded.
+fn show(screen: &mut Screen, tile: Rect, pixels: &[u32]) {
+    for (row, line) in pixels.chunks_exact(usize::from(tile.width)).enumerate() {
+        if let Some(part) = screen.part(tile.x, tile.y + row as u16, tile.width) {
+            part.copy_from_slice(line);
+        }
+    }
+}
+
+/// Decodes the tile that these bytes begin with, which has palettes or runs; its length, or `None` where it isn't whole.
 fn decode(bytes: &[u8], tile: Rect, pixels: &mut [u32]) -> Result<Option<usize>, RfbError> {
     let Some((kind, rest)) = bytes.split_first() else { return Ok(None) };
     let count = match kind {
-        0 => return Ok(raw(rest, pixels).map(|length| 1 + length)),
         1..=16 => *kind,
         128 => return Ok(runs(rest, pixels)?.map(|length| 1 + length)),
         130..=255 => kind - 128,
-        17..=127 | 129 => return refuse("an unknown kind of tile"),
+        0 | 17..=127 | 129 => return refuse("an unknown kind of tile"),
     };
     let (listed, rest) = rest
         .as_chunks::<COLOUR>()
@@ -160,12 +187,6 @@ fn decode(bytes: &[u8], tile: Rect, pixels: &mut [u32]) -> Result<Option<usize>,
         return refuse("a colour that isn't in the palette");
     }
     Ok(length.map(|length| 1 + usize::from(count) * COLOUR + length))
-}
-
-fn raw(bytes: &[u8], pixels: &mut [u32]) -> Option<usize> {
-    let bytes = bytes.get(..pixels.len() * COLOUR)?;
-    all_blue_first(pixels, bytes);
-    Some(bytes.len())
 }
 
 /// Places in the palette of so many bits each; each row begins with a byte.
