@@ -3,6 +3,7 @@
 //! What is written is derived from a [`Report`](vtax_report::Report), which reads nothing but the run directory.
 
 mod error;
+mod identity;
 pub mod otlp;
 mod parquet_file;
 pub mod send;

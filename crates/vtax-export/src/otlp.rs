@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 use vtax_report::pages::invalid;
 use vtax_report::{FigureRow, Report};
 use vtax_store::record::TrialRecord;
 use vtax_store::summary::{Comparison, Verdict};
 use vtax_units::Nanos;
 
+use crate::identity::{hex, run_id};
 use crate::when::ended_unix_ms;
 
 /// `SPAN_KIND_INTERNAL`.
@@ -47,7 +47,7 @@ pub fn metrics(report: &Report) -> Value {
 /// The body of an `ExportTraceServiceRequest`: a span for the run, one for each trial, one for each part of a trial.
 #[must_use]
 pub fn traces(report: &Report) -> Value {
-    let trace = trace_id(report);
+    let trace = run_id(report);
     let root = span_id(&trace, "run");
     let provenance = report.provenance();
     let last = report.trials().iter().map(ended_unix_ms).max().unwrap_or(provenance.started_unix_ms);
@@ -220,23 +220,8 @@ fn ucum(unit: &str) -> String {
     }
 }
 
-/// The identity of the run, or one made of what is known of a run that has none.
-fn trace_id(report: &Report) -> String {
-    let id = &report.provenance().run_id;
-    let plain = id.len() == 32 && id.chars().all(|c| c.is_ascii_hexdigit()) && id.chars().any(|c| c != '0');
-    if plain {
-        return id.to_ascii_lowercase();
-    }
-    let provenance = report.provenance();
-    hex(&format!("{} {} {}", report.plan().name, provenance.host.name, provenance.started_unix_ms), 16)
-}
-
 fn span_id(trace: &str, name: &str) -> String {
     hex(&format!("{trace} {name}"), 8)
-}
-
-fn hex(of: &str, bytes: usize) -> String {
-    Sha256::digest(of.as_bytes()).iter().take(bytes).map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use vtax_report::{FigureRow, Report};
 use vtax_store::record::{TrialRecord, Validity};
 
 use crate::ExportError;
+use crate::identity::run_id;
 
 /// Version of the columns (docs/formats.md).
 pub const FIGURES_VERSION: u32 = 1;
@@ -144,7 +145,7 @@ fn rows(report: &Report) -> Vec<Row<'_>> {
 }
 
 fn columns(report: &Report, rows: &[Row<'_>]) -> Vec<Column> {
-    let provenance = report.provenance();
+    let (provenance, run) = (report.provenance(), run_id(report));
     let environment = |cell: &str| -> Option<&str> {
         report.plan().cells.iter().find(|c| c.id == cell).map(|c| c.environment.name.as_str())
     };
@@ -158,7 +159,7 @@ fn columns(report: &Report, rows: &[Row<'_>]) -> Vec<Column> {
         Column::Int64(rows.iter().map(|row| i64::try_from(of(row)).ok()).collect())
     };
     vec![
-        text(&|_| Some(provenance.run_id.clone())),
+        text(&|_| Some(run.clone())),
         text(&|_| Some(report.plan().name.clone())),
         text(&|(t, _)| Some(if t.host.is_empty() { provenance.host.name.clone() } else { t.host.clone() })),
         int64(&|_| provenance.started_unix_ms),
