@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use vtax_load::desktop::{DesktopResult, DesktopSession, DesktopSpec, Kind};
+use vtax_load::desktop::{DesktopResult, DesktopSession, DesktopSpec, Keep, Kind};
 use vtax_load::{ArrivalProcess, Control, Model, RequestStep, Segment};
 use vtax_plan::model::{
     DesktopActions, DesktopEncoding, DesktopPace, DesktopScript, DesktopSecurity, DesktopUsers,
@@ -103,7 +103,7 @@ impl Desktop {
             timeout: Nanos::from_secs(10),
             cpus: CpuSet::default(),
             seed: 3,
-            keep_all: true,
+            keep: Keep::All,
         }
     }
 }
@@ -244,7 +244,7 @@ fn a_tunnel_to_a_server_without_tls_is_told() {
         timeout: Nanos::from_secs(5),
         cpus: CpuSet::default(),
         seed: 3,
-        keep_all: true,
+        keep: Keep::All,
     };
     let found = run(&mut DesktopSession::open(&spec).unwrap(), &step(Some(20.0), 500));
     let trouble = found.figures.trouble.unwrap_or_default();
@@ -274,7 +274,7 @@ fn every_kind_of_action_is_answered_in_real_time() {
         let mut spec = desktop.spec(DesktopEncoding::Tight, script);
         spec.users.pace = DesktopPace::RealTime;
         spec.users.continuous = true;
-        spec.keep_all = false;
+        spec.keep = Keep::First;
         let mut session = DesktopSession::open(&spec).unwrap();
         // Users stay connected from step to step.
         for number in 0..2 {
@@ -379,7 +379,7 @@ fn hostile_servers_are_told_by_name() {
             timeout: Nanos::from_millis(50),
             cpus: CpuSet::default(),
             seed: 3,
-            keep_all: true,
+            keep: Keep::All,
         };
         let found = run(&mut DesktopSession::open(&spec).unwrap(), &step(Some(20.0), 500));
         let trouble = found.figures.trouble.unwrap_or_default();

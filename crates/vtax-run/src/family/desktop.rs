@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use vtax_load::LoadSpec;
-use vtax_load::desktop::DesktopSpec;
+use vtax_load::desktop::{DesktopSpec, Keep};
 use vtax_plan::model::{DesktopOptions, DesktopSecurity, DesktopWorkload, ServiceKind};
 use vtax_units::CpuSet;
 
@@ -32,6 +32,6 @@ pub(super) fn load(
         // The client's agent is bound to its CPUs already: one worker on each.
         cpus: CpuSet::default(),
         seed,
-        keep_all: false,
+        keep: Keep::First,
     })
 }

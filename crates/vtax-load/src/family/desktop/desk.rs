@@ -122,7 +122,7 @@ pub(super) struct Desk {
 
 impl Desk {
     pub(super) fn new(spec: &DesktopSpec, number: usize, settings: Option<Arc<TlsSettings>>) -> Self {
-        let rows = if spec.keep_all || number == 0 { 0..u16::MAX } else { 0..MARKER_HEIGHT };
+        let rows = if spec.keep.all_of(number) { 0..u16::MAX } else { 0..MARKER_HEIGHT };
         let seed = spec.seed ^ (number as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let slow = spec.users.pace == DesktopPace::SlowMotion;
         Self {

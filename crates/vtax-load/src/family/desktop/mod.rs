@@ -15,4 +15,4 @@ mod worker;
 
 pub use result::{DesktopFigures, DesktopResult, Kind};
 pub use session::DesktopSession;
-pub use spec::DesktopSpec;
+pub use spec::{DesktopSpec, Keep};

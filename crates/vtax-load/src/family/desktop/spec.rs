@@ -31,8 +31,31 @@ pub struct DesktopSpec {
     pub cpus: CpuSet,
     /// Seed of what users do.
     pub seed: u64,
-    /// Keep every pixel of all desktops. Otherwise only the first one's are kept, and of the others the rows with the marker.
-    pub keep_all: bool,
+    /// Whose pixels are kept.
+    pub keep: Keep,
+}
+
+/// Of which desktops all pixels are kept; of the others, only the rows with the marker are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Keep {
+    /// Of none: there is no picture.
+    Markers,
+    /// Of the first, of which there is a picture.
+    First,
+    /// Of all.
+    All,
+}
+
+impl Keep {
+    /// Whether all pixels of the desktop with this number are kept.
+    pub(super) const fn all_of(self, number: usize) -> bool {
+        match self {
+            Self::Markers => false,
+            Self::First => number == 0,
+            Self::All => true,
+        }
+    }
 }
 
 impl DesktopSpec {

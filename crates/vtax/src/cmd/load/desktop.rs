@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Context;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use vtax_load::desktop::{DesktopFigures, DesktopSession, DesktopSpec};
+use vtax_load::desktop::{DesktopFigures, DesktopSession, DesktopSpec, Keep};
 use vtax_load::{ConnectionPool, Control, LoadError, LoadResult, RequestStep};
 use vtax_plan::model::{DesktopEncoding, DesktopPace, DesktopScript, DesktopSecurity, DesktopUsers};
 use vtax_units::{Nanos, Rate};
@@ -129,7 +129,7 @@ impl Args {
             timeout,
             cpus,
             seed: self.load.seed,
-            keep_all: false,
+            keep: if self.picture.is_some() { Keep::First } else { Keep::Markers },
         };
         DesktopLoad { pool, spec, picture: Arc::default() }
     }
