@@ -27,6 +27,8 @@ pub enum State {
     Failed(String),
     /// It was cut short.
     Incomplete,
+    /// Nothing is missing, and no trial counts.
+    Empty,
     /// Nothing is missing.
     Complete,
 }
@@ -93,13 +95,21 @@ impl Selector {
     }
 }
 
+impl State {
+    /// Whether there is nothing left to run.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        matches!(self, Self::Complete | Self::Empty)
+    }
+}
+
 impl Experiment {
     /// The figure that a selector names, with its cell.
     pub(crate) fn find(&self, selector: &Selector) -> Result<(&Cell, &Figure), Absent> {
         match &self.state {
             State::NotRun => return Err(Absent::CantRun("it wasn't run".to_owned())),
             State::Failed(why) => return Err(Absent::CantRun(why.clone())),
-            State::Incomplete | State::Complete => {}
+            State::Incomplete | State::Empty | State::Complete => {}
         }
         let suits =
             |cell: &&Cell| selector.suits([&cell.environment, &cell.path, &cell.service], &cell.parameters);

@@ -67,6 +67,8 @@ fn what_was_not_run_or_left_out_can_not_be_run() {
     assert_eq!(judged(&left).word, Word::CantRun);
     let none = capacities(&[4000., 4100., 3900.], &[], &[]);
     assert_eq!(judged(&none).word, Word::CantTell, "no trial counts");
+    let empty = Experiment { state: State::Empty, ..none };
+    assert_eq!(judged(&empty).word, Word::CantTell, "no trial counts at all");
 }
 
 /// Every claim that the study says of its own printed figures is judged by them.

@@ -84,6 +84,7 @@ fn state_of(state: &State) -> Value {
         State::NotRun => json!("not run"),
         State::Failed(why) => json!(format!("failed: {why}")),
         State::Incomplete => json!("incomplete"),
+        State::Empty => json!("empty"),
         State::Complete => json!("complete"),
     }
 }

@@ -1,6 +1,6 @@
 //! The report of a reproduction as one page.
 
-use vtax_study::{FoundClaim, Outcome, RuleFound, Study, Way, Word};
+use vtax_study::{Claim, FoundClaim, Outcome, RuleFound, Study, Way, Word};
 
 use super::plot::picture;
 use super::words::{asks, concluded, figure, headline, ours, sides, studys, verdict, warnings, way, what};
@@ -20,7 +20,8 @@ pub(super) fn page(report: &StudyReport<'_>) -> String {
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
     );
     page.element("title", &[], &format!("vtax reproduce: {}", study.name));
-    page.fixed("<style>").fixed(include_str!("../html/style.css")).fixed("</style></head><body>");
+    page.fixed("<style>").fixed(include_str!("../html/style.css")).fixed(include_str!("style.css"));
+    page.fixed("</style></head><body>");
     page.add(&header(report));
     page.open("main", &[]).element("h1", &[], &headline(found));
     let warnings = warnings(found);
@@ -87,18 +88,16 @@ fn mark(word: Word, text: &str) -> Markup {
     m
 }
 
-/// Each claim: its verdict, then the study's figures and ours step by step.
+/// Each claim with its verdict, then the study's figures and ours step by step.
 fn claims(report: &StudyReport<'_>) -> Markup {
     let columns = [
         ("Claim", false),
-        ("Where", false),
+        ("Verdict", false),
         ("Compared", false),
         ("Study", true),
         ("Here (interval)", true),
-        ("Verdict", false),
-        ("Why", false),
     ];
-    let mut table = open_table("stacked", &columns);
+    let mut table = open_table("stacked told claims", &columns);
     for claim in &report.found.claims {
         rows(&mut table, report.study, claim);
     }
@@ -116,37 +115,41 @@ fn claims(report: &StudyReport<'_>) -> Markup {
 
 fn rows(table: &mut Markup, study: &Study, found: &FoundClaim) {
     let Some(claim) = study.claim(&found.id) else { return };
-    let steps = &found.properly.steps;
+    let steps = found.properly.steps.as_slice();
     let printed = found.printed.as_ref().map_or(&[][..], |printed| printed.steps.as_slice());
-    let lines = steps.len().max(1);
+    // The study's figures are there even where none of ours are.
+    let shown = if steps.is_empty() { printed } else { steps };
+    let lines = shown.len().max(1);
+    let none = || "—".to_owned();
     for line in 0..lines {
         table.open("tr", &[]);
         if line == 0 {
-            table.open("th", &[("scope", "row")]).text(&claim.text);
-            table.element("p", &[("class", "small-print")], &claim.id).close("th");
-            let figures =
-                format!("{}; {}, figures {}", claim.place, claim.said.word(), claim.figures.words());
-            table.element("td", &[], &figures);
-        } else {
-            table.fixed("<th></th><td></td>");
+            said(table, claim, found, lines);
         }
-        let step = steps.get(line);
+        let step = shown.get(line);
         table.element("td", &[], &step.map(what).unwrap_or_default());
-        let magnitude = claim.magnitude.as_deref().filter(|_| line == 0).unwrap_or("—");
-        // The study's own step where it has figures; what it says of the amount else.
-        let own = step.map(studys).filter(|text| text != "—").or_else(|| printed.get(line).map(studys));
-        table.element("td", &[("class", "n")], own.as_deref().unwrap_or(magnitude));
-        table.element("td", &[("class", "n")], &step.map_or_else(|| "—".to_owned(), ours));
-        table.open("td", &[]);
-        if line == 0 {
-            table.add(&mark(found.properly.word, &verdict(found)));
-        }
-        table.close("td");
-        let asked = claim.test.as_ref().map(asks).unwrap_or_default();
-        let why = [asked, found.properly.why.clone()].into_iter().filter(|part| !part.is_empty());
-        let why = if line == 0 { why.collect::<Vec<_>>().join(". ") } else { String::new() };
-        table.element("td", &[], &why).close("tr");
+        table.element("td", &[("class", "n")], &step.map_or_else(none, studys));
+        table.element("td", &[("class", "n")], &steps.get(line).map_or_else(none, ours)).close("tr");
     }
+}
+
+/// What a claim says and where, and its verdict and why, beside so many lines.
+fn said(table: &mut Markup, claim: &Claim, found: &FoundClaim, lines: usize) {
+    let lines = lines.to_string();
+    table.open("th", &[("scope", "row"), ("rowspan", &lines)]).text(&claim.text);
+    let place = format!("{}; {}, figures {}", claim.place, claim.said.word(), claim.figures.words());
+    table.element("p", &[("class", "small-print")], &claim.id);
+    table.element("p", &[("class", "small-print")], &place);
+    if let Some(magnitude) = &claim.magnitude {
+        table.element("p", &[("class", "small-print")], &format!("How much: {magnitude}"));
+    }
+    table.close("th");
+    table.open("td", &[("class", "verdict"), ("rowspan", &lines)]);
+    table.add(&mark(found.properly.word, &verdict(found)));
+    let asked = claim.test.as_ref().map(asks).unwrap_or_default();
+    let why = [asked.as_str(), found.properly.why.as_str()].into_iter().filter(|part| !part.is_empty());
+    let why = why.collect::<Vec<_>>().join("; ");
+    table.element("p", &[("class", "small-print")], &why).close("td");
 }
 
 fn changes(report: &StudyReport<'_>) -> Markup {
@@ -164,7 +167,7 @@ fn changes(report: &StudyReport<'_>) -> Markup {
         (way(ways[2]), false),
         ("Run", false),
     ];
-    let mut table = PlainTable::new("", &columns);
+    let mut table = PlainTable::new("told", &columns);
     for change in &changes {
         let text = report.study.claim(&change.claim.id).map_or("", |claim| claim.text.as_str());
         let run = if change.claim.published_run {
@@ -206,18 +209,20 @@ fn defects(report: &StudyReport<'_>) -> Markup {
 
 fn rules(all: &[&RuleFound]) -> Markup {
     let columns = [("Rule", false), ("At", false), ("Both sides", false), ("Outcome", false)];
-    let mut table = PlainTable::new("", &columns);
+    let mut table = PlainTable::new("stacked told", &columns);
     for rule in all {
         let is_broken = rule.is_broken();
         // Of a broken rule what breaks it.
         let told = rule.cases.iter().filter(|case| !is_broken || case.outcome != Outcome::Holds);
-        for case in told {
+        for (at, case) in told.enumerate() {
             let outcome = match &case.outcome {
                 Outcome::Holds => "holds".to_owned(),
                 Outcome::Broken => "doesn't hold".to_owned(),
                 Outcome::Unknown(why) => format!("can't be told: {why}"),
             };
-            table.push(&rule.text, [case.name.clone(), sides(&case.sides), outcome]);
+            // Once is enough.
+            let text = if at == 0 { rule.text.as_str() } else { "" };
+            table.push(text, [case.name.clone(), sides(&case.sides), outcome]);
         }
     }
     table.finish()
@@ -267,7 +272,7 @@ fn runs(all: &[StudyRun]) -> Markup {
 fn items(study: &Study) -> Markup {
     let columns =
         [("Item", false), ("What it shows", false), ("At hand", false), ("Claims, or why none", false)];
-    let mut table = PlainTable::new("", &columns);
+    let mut table = PlainTable::new("stacked told", &columns);
     for item in &study.items {
         let claims = item.why.clone().unwrap_or_else(|| item.claims.join(", "));
         table.push(&item.id, [item.title.clone(), item.content.word().to_owned(), claims]);
@@ -281,7 +286,7 @@ fn items(study: &Study) -> Markup {
 /// Every figure of the study that a claim's point uses.
 fn printed(study: &Study) -> Markup {
     let mut table = PlainTable::new(
-        "",
+        "stacked told",
         &[("Claim", false), ("Point", false), ("Table, row, column", false), ("Figure", true)],
     );
     for claim in &study.claims {

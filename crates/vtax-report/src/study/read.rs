@@ -18,9 +18,15 @@ const LEFT_OUT: &str = "left out: ";
 pub fn experiment(report: &Report) -> Experiment {
     let data = &report.context.data;
     let repeat = &data.plan.repeat;
+    let cells: Vec<Cell> = data.plan.cells.iter().map(|cell| cell_of(data, cell)).collect();
+    let state = match (data.complete, cells.iter().all(|cell| cell.figures.is_empty())) {
+        (true, false) => State::Complete,
+        (true, true) => State::Empty,
+        (false, _) => State::Incomplete,
+    };
     Experiment {
-        state: if data.complete { State::Complete } else { State::Incomplete },
-        cells: data.plan.cells.iter().map(|cell| cell_of(data, cell)).collect(),
+        state,
+        cells,
         at_least: (repeat.max > repeat.min).then_some(repeat.min as usize),
         seed: data.plan.seed,
     }
@@ -75,10 +81,11 @@ pub fn host(report: &Report) -> Host {
 #[must_use]
 pub fn products(report: &Report) -> Vec<String> {
     let facts = &report.context.data.provenance;
-    let programs = facts.services.values().chain(&facts.qemu).chain(&facts.container_runtime);
+    let programs = facts.services.values().chain(&facts.container_runtime);
     let programs = programs.map(|program| program.version.trim().to_owned());
+    let qemu = facts.qemu.iter().map(|qemu| format!("QEMU {}", qemu.version.trim()));
     let kernels = facts.nodes.values().map(|node| format!("Linux {}", node.kernel.trim()));
-    let all: BTreeSet<String> = programs.chain(kernels).filter(|text| !text.is_empty()).collect();
+    let all: BTreeSet<String> = programs.chain(qemu).chain(kernels).filter(|text| !text.is_empty()).collect();
     all.into_iter().collect()
 }
 

@@ -39,7 +39,12 @@ pub(super) fn studys(step: &Step) -> String {
 
 /// `4K: virtual machines over baseline`.
 pub(super) fn what(step: &Step) -> String {
-    if step.group.is_empty() { step.what.clone() } else { format!("{}: {}", step.group, step.what) }
+    // A group of one figure has its name.
+    if step.group.is_empty() || step.group == step.what {
+        step.what.clone()
+    } else {
+        format!("{}: {}", step.group, step.what)
+    }
 }
 
 /// What a test asks, in words.
@@ -125,6 +130,9 @@ pub(super) fn warnings(found: &Reproduction) -> Vec<String> {
             State::Incomplete => {
                 all.push(format!("Experiment {experiment} was cut short; trials are missing."))
             }
+            State::Empty => all.push(format!(
+                "Experiment {experiment} was run, and no trial counts; the notes of its run say why."
+            )),
             State::Complete => {}
         }
     }

@@ -86,9 +86,17 @@ impl Job {
         let place = Self::place(&experiment.id, as_published);
         let (key, directory) = (place.display().to_string(), self.directory.join(&place));
         let before = read(&directory)?;
-        if before.as_ref().is_some_and(|report| self::experiment(report).state == State::Complete) {
-            say(&format!("{key}: finished before"));
-            return Ok(End::Finished);
+        match before.as_ref().map(|report| self::experiment(report).state) {
+            Some(State::Complete) => {
+                say(&format!("{key}: finished before"));
+                return Ok(End::Finished);
+            }
+            Some(State::Empty) => {
+                let place = shell_word(&directory);
+                say(&format!("{key}: finished before, and no trial counts; to run it again, remove {place}"));
+                return Ok(End::Finished);
+            }
+            _ => {}
         }
         let sets = if as_published { published_sets(experiment) } else { Vec::new() };
         // What is wrong with it is told before a process is started for it.
@@ -109,8 +117,9 @@ impl Job {
             Some(Exit::Done | Exit::Failed) => {}
             Some(Exit::Interrupted) => return Ok(End::Interrupted),
             Some(Exit::BadInput | Exit::HostCannot | Exit::Bug) | None => {
-                let why = error.unwrap_or_else(|| "it ended without a reason".to_owned());
-                failures.insert(key, why);
+                // A run of which no trial counts tells so itself.
+                let killed = || exit.is_none().then(|| "its run was killed".to_owned());
+                failures.extend(error.or_else(killed).map(|why| (key, why)));
             }
         }
         Ok(End::Finished)
@@ -136,9 +145,9 @@ impl Job {
                 let found = read(&self.directory.join(&place))?;
                 let why = failures.get(&place.display().to_string());
                 let state = found.as_ref().map(experiment);
-                let complete = state.as_ref().is_some_and(|run| run.state == State::Complete);
+                let over = state.as_ref().is_some_and(|run| run.state.is_over());
                 let state = match (state, why) {
-                    (Some(run), _) if complete => Some(run),
+                    (Some(run), _) if over => Some(run),
                     (_, Some(why)) => {
                         Some(Experiment { state: State::Failed(why.clone()), ..Experiment::default() })
                     }
