@@ -67,6 +67,11 @@ impl App {
         found.ok_or_else(|| Refusal::missing("run of that name below the directory that is served"))
     }
 
+    /// Clients that follow a run.
+    pub(crate) fn followers(&self) -> usize {
+        FOLLOWERS - self.followers.available_permits()
+    }
+
     /// What starts runs.
     pub(crate) fn jobs(&self) -> Result<&Jobs, Refusal> {
         self.jobs

@@ -85,6 +85,7 @@ pub(crate) fn text(app: &App) -> String {
             "Time that the last look for runs took.",
             known.took.as_secs_f64(),
         ),
+        ("vtax_serve_followers", "gauge", "Clients that follow a run.", app.followers() as f64),
     ] {
         out.family(name, kind, help);
         out.series(name, &[], value);

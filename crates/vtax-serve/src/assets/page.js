@@ -117,8 +117,10 @@
     const budget = Number(live.dataset.budget);
     set("spent", long(spent) + (budget ? " of " + long(budget) : ", without a limit"));
   };
+  let following = null;
   const follow = () => {
     const source = new EventSource(live.dataset.events);
+    following = source;
     const on = (name, act) => source.addEventListener(name, (event) => {
       live.dataset.last = event.lastEventId;
       act(JSON.parse(event.data));
@@ -134,12 +136,8 @@
       cut = true;
       live.classList.add("cut");
       // A server that refuses for good isn't asked again by the browser: this asks again.
-      if (source.readyState === EventSource.CLOSED) setTimeout(again, 5000);
+      if (source.readyState === EventSource.CLOSED) setTimeout(() => { if (following === source) again(); }, 5000);
     });
-    const again = () => {
-      if (live.dataset.last) live.dataset.events = live.dataset.events.replace(/after=.*/, "after=" + live.dataset.last);
-      follow();
-    };
     on("state", (s) => {
       if (s.written) state("running");
       set("phase", s.phase);
@@ -163,7 +161,22 @@
       set("left", "");
     });
   };
-  if (live) follow();
+  const again = () => {
+    if (live.dataset.last) live.dataset.events = live.dataset.events.replace(/after=.*/, "after=" + live.dataset.last);
+    follow();
+  };
+  // A browser has six connections to a server: a page that nobody sees, or that was left, keeps none of them.
+  const pause = () => {
+    if (following) following.close();
+    following = null;
+  };
+  const goOn = () => { if (!following && !document.hidden) again(); };
+  if (live) {
+    goOn();
+    addEventListener("pagehide", pause);
+    addEventListener("pageshow", goOn);
+    document.addEventListener("visibilitychange", () => document.hidden ? pause() : goOn());
+  }
 
   // Keys.
   const rows = [...document.querySelectorAll("tr[data-href]")];

@@ -9,12 +9,13 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use vtax_store::{LiveState, LiveTrial, LiveWidth, LiveWriter};
 
 use crate::proxy::Way;
-use crate::support::{Site, copy, half, make};
+use crate::support::{PATIENCE, Site, copy, half, make};
 use crate::webdriver::{Browser, is_there};
 
 /// One browser at a time.
@@ -104,6 +105,21 @@ fn a_run_is_followed_to_its_end_over_a_lost_connection() {
     way.cut(false);
     browser.until("Number(document.documentElement.dataset.opened) >= 2");
     browser.until("document.querySelectorAll('#news li').length === 3");
+    // A page that nobody sees follows nothing, and misses nothing.
+    let seen = |hidden: bool| {
+        let value = format!("{{value: {hidden}, configurable: true}}");
+        browser.value(&format!("(Object.defineProperty(document, 'hidden', {value}), 1)"));
+        browser.value("document.dispatchEvent(new Event('visibilitychange'))");
+    };
+    seen(true);
+    let deadline = Instant::now() + PATIENCE;
+    while !site.get("/metrics").body.contains("\nvtax_serve_followers 0\n") {
+        assert!(Instant::now() < deadline, "it is still followed");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(more());
+    seen(false);
+    browser.until("document.querySelectorAll('#news li').length === 4");
     while more() {}
     browser.until("document.getElementById('state').textContent === 'complete'");
     browser.until("document.querySelector('#progress h2').textContent === 'Verdicts'");
