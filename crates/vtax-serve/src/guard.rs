@@ -214,7 +214,8 @@ pub(crate) async fn guard(State(app): State<Shared>, request: Request, next: Nex
     for (name, value) in [
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (X_FRAME_OPTIONS, "DENY"),
-        (REFERRER_POLICY, "no-referrer"),
+        // With `no-referrer` browsers would say of their own forms that they come from nowhere.
+        (REFERRER_POLICY, "same-origin"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ] {

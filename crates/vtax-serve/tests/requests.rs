@@ -60,7 +60,7 @@ fn every_answer_says_what_may_be_done_with_it() {
         assert!(!found.contains("allow-same-origin") && found.contains("frame-ancestors 'none'"));
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
         assert_eq!(answer.header("cache-control"), Some("no-store"));
-        assert_eq!(answer.header("referrer-policy"), Some("no-referrer"));
+        assert_eq!(answer.header("referrer-policy"), Some("same-origin"));
         assert_eq!(answer.header("access-control-allow-origin"), None);
     }
 }

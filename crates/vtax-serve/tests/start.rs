@@ -1,33 +1,12 @@
 //! Starting and stopping runs from the page, by a script in place of vtax.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use vtax_serve::StartOptions;
-
-use crate::support::{Answer, PATIENCE, Site};
-
-const PLAN: &str = "vtax: 1\nname: t\nbaseline: native\nenvironments: [native, vm]\nservices: http\n\
-                    workload: {http: {target: /page/1}}\nmeasure: [capacity]\nrepeat: {min: 2, max: 5}\n";
-
-/// What is checked is told with its changes.
-fn check(plan: &Path, changes: &[String]) -> Result<String, String> {
-    match changes {
-        [wrong] if wrong.contains("nonsense") => Err("t.yaml: <b>nonsense</b>".to_owned()),
-        _ => Ok(format!("would run {} with {changes:?}", plan.display())),
-    }
-}
+use crate::support::{Answer, PATIENCE, Site, starter};
 
 fn site(directory: &Path) -> Site {
-    let plans = directory.join("plans");
-    std::fs::create_dir(&plans).expect("a directory");
-    std::fs::write(plans.join("t.yaml"), PLAN).expect("a plan");
-    let program = directory.join("program");
-    let script = "#!/bin/sh\ntrap 'exit 130' INT\necho \"<b>$*</b>\"\ni=0; while [ $i -lt 300 ]; do sleep 0.1; i=$((i+1)); done\n";
-    std::fs::write(&program, script).expect("a script");
-    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("executable");
-    Site::with(|_| {}, Some(StartOptions { plans, program, check }))
+    Site::with(|_| {}, Some(starter(directory)))
 }
 
 fn post(site: &Site, path: &str, body: &str) -> Answer {

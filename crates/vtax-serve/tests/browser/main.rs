@@ -15,7 +15,7 @@ use serde_json::json;
 use vtax_store::{LiveState, LiveTrial, LiveWidth, LiveWriter};
 
 use crate::proxy::Way;
-use crate::support::{PATIENCE, Site, copy, half, make};
+use crate::support::{PATIENCE, Site, copy, half, make, starter};
 use crate::webdriver::{Browser, is_there};
 
 /// One browser at a time.
@@ -135,12 +135,13 @@ fn a_run_is_followed_to_its_end_over_a_lost_connection() {
 }
 
 #[test]
-fn without_the_token_nothing_is_shown() {
+fn without_the_token_nothing_is_shown_and_with_it_runs_are_started() {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     if !is_there() {
         return;
     }
-    let site = Site::new(|root| drop(make(&root.join("a"))));
+    let directory = tempfile::tempdir().expect("a directory");
+    let site = Site::with(|root| drop(make(&root.join("a"))), Some(starter(directory.path())));
     site.first_run();
     let browser = Browser::start();
     for path in ["/", "/?token=0123456789abcdef0123456789abcdef", "/metrics"] {
@@ -152,6 +153,17 @@ fn without_the_token_nothing_is_shown() {
     browser.until("document.querySelectorAll('tr[data-href]').length === 1");
     // The cookie is out of a script's reach.
     assert_eq!(browser.text("document.cookie"), "");
+    browser.go(&format!("http://{}/start", site.address));
+    browser.click("button[value=check]");
+    browser.until("document.getElementById('check')?.innerText.startsWith('would run')");
+    browser.click("button[value=start]");
+    browser.until("location.pathname === '/job/1'");
+    browser.click("form[action='/job/1/stop'] button");
+    let deadline = Instant::now() + PATIENCE;
+    while browser.text("document.querySelector('.state').dataset.state") != "complete" {
+        assert!(Instant::now() < deadline, "it doesn't stop");
+        browser.go(&format!("http://{}/job/1", site.address));
+    }
     all_are_local(&browser);
 }
 

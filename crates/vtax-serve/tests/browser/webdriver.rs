@@ -132,6 +132,11 @@ impl Browser {
         }
     }
 
+    /// Clicks the element of that selector.
+    pub(crate) fn click(&self, selector: &str) {
+        self.value(&format!("(document.querySelector({}).click(), 1)", json!(selector)));
+    }
+
     /// Presses keys one after the other.
     pub(crate) fn press(&self, keys: &[&str]) {
         let mut actions = Vec::new();

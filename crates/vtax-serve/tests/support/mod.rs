@@ -3,6 +3,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -262,4 +263,27 @@ pub(crate) fn copy(from: &RunDir, to: &Path, started_unix_ms: u64, factor: f64) 
     run.completed().expect("completed");
     summarised(run.run());
     run.run().clone()
+}
+
+const PLAN: &str = "vtax: 1\nname: t\nbaseline: native\nenvironments: [native, vm]\nservices: http\n\
+                    workload: {http: {target: /page/1}}\nmeasure: [capacity]\nrepeat: {min: 2, max: 5}\n";
+
+/// What is checked is told with its changes.
+fn check(plan: &Path, changes: &[String]) -> Result<String, String> {
+    match changes {
+        [wrong] if wrong.contains("nonsense") => Err("t.yaml: <b>nonsense</b>".to_owned()),
+        _ => Ok(format!("would run {} with {changes:?}", plan.display())),
+    }
+}
+
+/// What starts runs of one plan, `t.yaml`, by a script in place of vtax.
+pub(crate) fn starter(directory: &Path) -> StartOptions {
+    let plans = directory.join("plans");
+    std::fs::create_dir(&plans).expect("a directory");
+    std::fs::write(plans.join("t.yaml"), PLAN).expect("a plan");
+    let program = directory.join("program");
+    let script = "#!/bin/sh\ntrap 'exit 130' INT\necho \"<b>$*</b>\"\ni=0; while [ $i -lt 3000 ]; do sleep 0.1; i=$((i+1)); done\n";
+    std::fs::write(&program, script).expect("a script");
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("executable");
+    StartOptions { plans, program, check }
 }
