@@ -157,7 +157,15 @@ fn changes(report: &StudyReport<'_>) -> Markup {
     let mut m = Markup::new();
     let changes = report.found.changes();
     if changes.is_empty() {
-        m.element("p", &[], "Every claim comes to the same in each way that could be taken.");
+        let compared = report.found.claims.iter().any(|claim| claim.conclusions().len() > 1);
+        m.element(
+            "p",
+            &[],
+            match compared {
+                true => "Every claim comes to the same in each way that could be taken.",
+                false => "No claim could be judged in more than one way.",
+            },
+        );
         return m;
     }
     let columns = [

@@ -97,9 +97,12 @@ pub(super) fn headline(found: &Reproduction) -> String {
         .map(|(word, count)| format!("{count} {}", word.words()))
         .collect();
     let broken = found.rules.iter().filter(|rule| rule.is_broken()).count();
-    let changed = found.changes().len();
+    let changed = match found.changes().len() {
+        1 => "1 conclusion depends on how it is drawn".to_owned(),
+        several => format!("{several} conclusions depend on how they are drawn"),
+    };
     format!(
-        "Of {} claims: {}. {broken} of {} rules find a defect in the study's own numbers. {changed} conclusions depend on how they are drawn.",
+        "Of {} claims: {}. {broken} of {} rules find a defect in the study's own numbers. {changed}.",
         found.claims.len(),
         counts.join(", "),
         found.rules.len()
