@@ -31,6 +31,7 @@ const SUITES: &[Suite] = &[
     ("desktop", desktop::rows),
     ("sip", sip::rows),
     ("storage", storage::rows),
+    ("mounted", storage::mounted::rows),
     ("net", net::rows),
     ("probe", probe::rows),
     ("report", report::rows),

@@ -52,6 +52,7 @@ pub(crate) fn run_load_to(command: &mut Command, codes: &[i32]) -> Result<(serde
 /// # Errors
 /// It can't be started, or ends otherwise.
 pub(crate) fn run_to(command: &mut Command, name: &str, codes: &[i32]) -> Result<(String, Reaped)> {
+    forget_peak();
     // A file, as nobody reads a second pipe meanwhile.
     let mut errors = tempfile::tempfile().context("making a temporary file")?;
     let started = command.stdout(Stdio::piped()).stderr(errors.try_clone()?).spawn();
@@ -64,6 +65,13 @@ pub(crate) fn run_to(command: &mut Command, name: &str, codes: &[i32]) -> Result
         bail!("{name}: {}; is it installed? (`target/vtax setup --tests`)\n{output}{errors}", reaped.status);
     }
     Ok((output, reaped))
+}
+
+/// Sets this process's own peak of resident memory back to what it has now (`proc_pid_clear_refs(5)`): the kernel begins a program's
+/// peak with that of the process that started it.
+fn forget_peak() {
+    // Without it, memory is told as too much rather than too little.
+    let _ = fs::write("/proc/self/clear_refs", "5");
 }
 
 /// A server for as long as this lives. What it says is kept, and quoted where it fails.

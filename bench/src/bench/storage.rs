@@ -1,10 +1,10 @@
-//! The storage generator beside fio on files of this machine, its clients beside libiscsi's and libnfs's, mounted files beside dd and fio, and
-//! what sweeps take.
+//! The storage generator beside fio on files of this machine, its clients beside libiscsi's and libnfs's, and what sweeps take. Mounted
+//! files beside dd and fio are a suite of their own, which takes a virtual machine.
 //!
 //! What counts is operations per CPU-second of the generator process, both with the same engine, depth and buffers; neither verifies.
 //! In an open loop it is how many operations were offered, and how late they started, which fio doesn't tell.
 
-mod mounted;
+pub(crate) mod mounted;
 mod served;
 mod sweeps;
 
@@ -60,7 +60,7 @@ pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
     }
     open_loop(sheet, &directory)?;
     // What one needs may be missing without the others' figures being lost.
-    let others = [sweeps::rows(sheet, &directory), served::rows(sheet), mounted::rows(sheet)];
+    let others = [sweeps::rows(sheet, &directory), served::rows(sheet)];
     let failed: Vec<String> =
         others.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();
     ensure!(failed.is_empty(), "{}", failed.join("; "));

@@ -99,7 +99,7 @@ fn service(name: &str, kind: ServiceKind) -> Service {
 }
 
 /// The rows of both servers.
-pub(super) fn rows(sheet: &mut Sheet) -> Result<()> {
+pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
     let init = place::vtax();
     ensure!(init.exists(), "{} is missing; run `make build`", init.display());
     let modules = SERVERS.iter().flat_map(|server| server.service().kind.mounting_modules());
@@ -181,7 +181,7 @@ fn on(testbed: &mut Testbed, server: Server) -> Result<[Found; 2]> {
     let mut found = [Found::default(), Found::default()];
     for _ in 0..ROUNDS {
         for (found, operation) in found.iter_mut().zip([StorageOperation::Write, StorageOperation::Read]) {
-            found.ours.push(ours(&client, operation)?);
+            found.ours.push(programs.ours(operation)?);
             found.dd.push(programs.dd(operation)?);
             found.fio.push(programs.fio(operation)?);
         }
@@ -214,48 +214,50 @@ fn greet(client: &Client, node: &Node) -> Result<()> {
     Ok(())
 }
 
-fn ours(client: &Client, operation: StorageOperation) -> Result<f64> {
-    let cache = if operation.only_reads() { StorageCache::Cold } else { StorageCache::AsIs };
-    let step = StorageStep {
-        shape: StorageShape {
-            file: Bytes(FILE),
-            record: Bytes(RECORD),
-            processes: 1,
-            depth: 1,
-            engine: StorageEngine::Psync,
-            direct: false,
-            sync: StorageSync::End,
-            verify: false,
-            dedupe: Share(0.0),
-            compressible: Share(0.0),
-            files: 1,
-        },
-        operation,
-        model: Model::Closed,
-        warmup: Nanos::ZERO,
-        duration: Nanos::from_secs(60),
-        once: true,
-        cache,
-        seed: 1,
-        samples: false,
-        interval: Nanos::from_secs(1),
-        read_back: None,
-    };
-    let within = step.longest();
-    let result: StorageResult = client.run_step(Step::Storage(Box::new(step)), within, &mut |_| {})?;
-    if let Some(trouble) = result.trouble().or_else(|| result.cache_is_not(cache)) {
-        bail!("vtax's own: {trouble}");
-    }
-    Ok(result.parent())
-}
-
-/// The peers, as programs of the client's guest.
+/// The client's guest, in which vtax and its peers are run.
 struct Programs<'a> {
     client: &'a Client,
     lines: &'a Lines,
 }
 
 impl Programs<'_> {
+    /// Bytes per second of vtax's own load.
+    fn ours(&self, operation: StorageOperation) -> Result<f64> {
+        self.drop_files()?;
+        let step = StorageStep {
+            shape: StorageShape {
+                file: Bytes(FILE),
+                record: Bytes(RECORD),
+                processes: 1,
+                depth: 1,
+                engine: StorageEngine::Psync,
+                direct: false,
+                sync: StorageSync::End,
+                verify: false,
+                dedupe: Share(0.0),
+                compressible: Share(0.0),
+                files: 1,
+            },
+            operation,
+            model: Model::Closed,
+            warmup: Nanos::ZERO,
+            duration: Nanos::from_secs(60),
+            once: true,
+            cache: StorageCache::AsIs,
+            seed: 1,
+            samples: false,
+            interval: Nanos::from_secs(1),
+            read_back: None,
+        };
+        let within = step.longest();
+        let result: StorageResult =
+            self.client.run_step(Step::Storage(Box::new(step)), within, &mut |_| {})?;
+        if let Some(trouble) = result.trouble() {
+            bail!("vtax's own: {trouble}");
+        }
+        Ok(result.parent())
+    }
+
     /// Bytes per second, as dd tells them: `N bytes (..) copied, S s, ..`.
     fn dd(&self, operation: StorageOperation) -> Result<f64> {
         let file = format!("{MOUNTS}/0/dd");
@@ -293,9 +295,16 @@ impl Programs<'_> {
         Ok(kib * 1024.0 / (time / 1e3))
     }
 
+    /// Nothing of the mount is in the client's cache then. Its connection stays: a new one is slow at first.
+    fn drop_files(&self) -> Result<()> {
+        let (held, of) = self.client.drop_files(format!("{MOUNTS}/0").into())?;
+        ensure!(held == 0, "the client still holds {held} of {of} bytes of the files");
+        Ok(())
+    }
+
     /// Runs a program in the guest with nothing of the mount in its cache; the line with `mark` that it prints.
     fn told(&self, words: Vec<String>, mark: &str) -> Result<String> {
-        self.client.drop_files(format!("{MOUNTS}/0").into())?;
+        self.drop_files()?;
         lock(self.lines).clear();
         // A service that has ended isn't ready, so something stays.
         let stays = ["/bin/sh", "-c", "\"$@\"; exec sleep 1000", "sh"].map(str::to_owned);
