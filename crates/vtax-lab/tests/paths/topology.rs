@@ -72,9 +72,13 @@ pub(crate) fn fabric(lab: &mut Lab) {
     println!("  {raised:?}");
     assert_eq!(raised.ttl, Some(63));
     let stages: Vec<Reached> = raised.stages.iter().map(|(stage, _)| *stage).collect();
-    let expected =
-        [Reached::Interfaces, Reached::Daemons, Reached::Peerings, Reached::Routes, Reached::Reach];
-    assert_eq!(stages, expected);
+    // A route may be there by the first session, before the last one is: stages are told as they were reached.
+    let between = [Reached::Peerings, Reached::Routes];
+    assert!(
+        matches!(&stages[..], [Reached::Interfaces, Reached::Daemons, a, b, Reached::Reach] if a != b
+        && between.contains(a) && between.contains(b)),
+        "{stages:?}"
+    );
     assert!(raised.stages.is_sorted_by_key(|(_, at)| *at), "{raised:?}");
     assert!(stage.answers(SURELY));
     assert!(stage.tcp(Duration::from_millis(300)) > 50e6);
