@@ -52,7 +52,9 @@ fn cell_of(data: &RunData, cell: &PlanCell) -> Cell {
     }
     let about = |known: &Option<String>| known.as_deref() == Some(cell.id.as_str());
     let mut notes = data.notes.iter().filter(|(known, _)| about(known));
-    let left_out = notes.find_map(|(_, text)| text.strip_prefix(LEFT_OUT).map(str::to_owned));
+    // What a console said last follows the reason, line by line.
+    let reason = |text: &str| text.strip_prefix(LEFT_OUT)?.lines().next().map(str::to_owned);
+    let left_out = notes.find_map(|(_, text)| reason(text));
     Cell {
         id: cell.id.clone(),
         environment: cell.environment.name.clone(),
