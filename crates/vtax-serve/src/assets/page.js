@@ -117,6 +117,8 @@
     const budget = Number(live.dataset.budget);
     set("spent", long(spent) + (budget ? " of " + long(budget) : ", without a limit"));
   };
+  // The last states of a run may come after its end.
+  let ended = live !== null && byId("state").dataset.state === "complete";
   let following = null;
   const follow = () => {
     const source = new EventSource(live.dataset.events);
@@ -139,6 +141,7 @@
       if (source.readyState === EventSource.CLOSED) setTimeout(() => { if (following === source) again(); }, 5000);
     });
     on("state", (s) => {
+      if (ended) return;
       if (s.written) state("running");
       set("phase", s.phase);
       set("trial", s.trial ? String(s.trial.index).padStart(3, "0") + " " + s.trial.cell + " · " + s.trial.measure : "");
@@ -153,8 +156,8 @@
       redraw();
     });
     on("note", (n) => news((n.cell ? n.cell + ": " : "") + n.text));
-    on("resumed", () => { state("running"); news("the run was resumed"); });
-    on("completed", () => { state("complete"); set("phase", ""); set("left", ""); news("the run is complete"); redraw(); });
+    on("resumed", () => { ended = false; state("running"); news("the run was resumed"); });
+    on("completed", () => { ended = true; state("complete"); set("phase", ""); set("left", ""); news("the run is complete"); redraw(); });
     on("quiet", () => {
       if (byId("state").dataset.state === "running") state("incomplete");
       set("phase", "");

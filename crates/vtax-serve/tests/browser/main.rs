@@ -72,6 +72,23 @@ fn live(at_unix_ms: u64, index: u32) -> LiveState {
     }
 }
 
+/// A page that nobody sees follows nothing. What happens meanwhile is one trial.
+fn unseen(browser: &Browser, site: &Site, more: &mut dyn FnMut() -> bool) {
+    let hide = |hidden: bool| {
+        let value = format!("{{value: {hidden}, configurable: true}}");
+        browser.value(&format!("(Object.defineProperty(document, 'hidden', {value}), 1)"));
+        browser.value("document.dispatchEvent(new Event('visibilitychange'))");
+    };
+    hide(true);
+    let deadline = Instant::now() + PATIENCE;
+    while !site.get("/metrics").body.contains("\nvtax_serve_followers 0\n") {
+        assert!(Instant::now() < deadline, "it is still followed");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(more());
+    hide(false);
+}
+
 #[test]
 fn a_run_is_followed_to_its_end_over_a_lost_connection() {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -105,23 +122,13 @@ fn a_run_is_followed_to_its_end_over_a_lost_connection() {
     way.cut(false);
     browser.until("Number(document.documentElement.dataset.opened) >= 2");
     browser.until("document.querySelectorAll('#news li').length === 3");
-    // A page that nobody sees follows nothing, and misses nothing.
-    let seen = |hidden: bool| {
-        let value = format!("{{value: {hidden}, configurable: true}}");
-        browser.value(&format!("(Object.defineProperty(document, 'hidden', {value}), 1)"));
-        browser.value("document.dispatchEvent(new Event('visibilitychange'))");
-    };
-    seen(true);
-    let deadline = Instant::now() + PATIENCE;
-    while !site.get("/metrics").body.contains("\nvtax_serve_followers 0\n") {
-        assert!(Instant::now() < deadline, "it is still followed");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    assert!(more());
-    seen(false);
+    unseen(&browser, &site, &mut *more);
     browser.until("document.querySelectorAll('#news li').length === 4");
     while more() {}
     browser.until("document.getElementById('state').textContent === 'complete'");
+    writer.append(&live(9, 36)).expect("written");
+    browser.until("document.getElementById('live').dataset.last.endsWith('.9')");
+    assert_eq!(browser.text("document.getElementById('state').textContent"), "complete");
     browser.until("document.querySelector('#progress h2').textContent === 'Verdicts'");
     let told = browser.value("document.querySelectorAll('#news li').length");
     assert_eq!(told, 36 - 18 + 1, "every trial once, and the end");
