@@ -17,10 +17,10 @@ const HTTP: &str = "services: http\nworkload: {http: {target: /bytes/100, connec
 fn run(directory: &Path, fault_tolerance: &str, of: &str) -> (Option<i32>, String, PathBuf) {
     let plan = format!(
         "vtax: 1\nname: small\nbaseline: guest\n\
-         environments: {{vm: {{name: guest, memory: 256MiB, fault_tolerance: {fault_tolerance}}}}}\n\
+         environments: {{vm: {{name: guest, memory: 384MiB, fault_tolerance: {fault_tolerance}}}}}\n\
          {of}measure: {{failover: {{load: 40/s, warmup: 500ms, duration: 5s}}}}\n\
          faults: [{{at: 2s, kill: primary-host}}, {{at: 3s, restore: hosts}}]\n\
-         repeat: 1\nbudget: {{sut_memory: 256MiB}}\n"
+         repeat: 1\nbudget: {{sut_memory: 384MiB}}\n"
     );
     let file = directory.join("plan.yaml");
     std::fs::write(&file, plan).expect("written");
