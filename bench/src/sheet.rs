@@ -18,6 +18,19 @@ pub(crate) struct Row {
 }
 
 impl Row {
+    /// A figure of ours alone, with a goal that it must not exceed.
+    pub(crate) fn at_most(name: &str, ours: f64, unit: &str, most: f64) -> Self {
+        Self {
+            name: name.to_owned(),
+            ours,
+            peer: None,
+            unit: unit.to_owned(),
+            ratio: Some(ours / most),
+            goal: format!("at most {most}"),
+            ok: ours <= most,
+        }
+    }
+
     fn print(&self) {
         let number = |v: Option<f64>| v.map_or_else(|| "-".to_owned(), |v| format!("{v:.4}"));
         println!(

@@ -51,20 +51,11 @@ pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
     let again = page.until_listed(RUNS, Duration::from_secs(60))?;
     let memory = page.resident_mib()?;
     let share = follow(&page, &model, &root)?;
-    let row = |name: &str, ours: f64, unit: &str, most: f64| Row {
-        name: name.to_owned(),
-        ours,
-        peer: None,
-        unit: unit.to_owned(),
-        ratio: Some(ours / most),
-        goal: format!("at most {most}"),
-        ok: ours <= most,
-    };
     sheet.add_all([
-        row("page: 10,000 runs listed right after its start", listed, "s", MOST_SECONDS),
-        row("page: 10,000 runs listed again", again, "s", MOST_SECONDS),
-        row("page: memory with 10,000 runs", memory, "MiB", MOST_MIB),
-        row("page: CPU while a run is followed", share, "of a core", MOST_SHARE),
+        Row::at_most("page: 10,000 runs listed right after its start", listed, "s", MOST_SECONDS),
+        Row::at_most("page: 10,000 runs listed again", again, "s", MOST_SECONDS),
+        Row::at_most("page: memory with 10,000 runs", memory, "MiB", MOST_MIB),
+        Row::at_most("page: CPU while a run is followed", share, "of a core", MOST_SHARE),
     ])
 }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::run::damaged;
 use crate::summary::Verdict;
 use crate::validity::Validity;
 use crate::{JournalTail, StoreError, files, tail};
@@ -219,15 +220,6 @@ fn judged_so_far(run: &Path) -> Result<Judged, StoreError> {
 
 fn parse<T: serde::de::DeserializeOwned>(path: &Path, text: &str) -> Result<T, StoreError> {
     serde_json::from_str(text).map_err(|e| damaged(path, &e))
-}
-
-fn damaged(path: &Path, reason: &impl std::fmt::Display) -> StoreError {
-    StoreError::Damaged {
-        path: path.to_owned(),
-        place: String::new(),
-        reason: reason.to_string(),
-        way_out: "restore it from a copy of the run",
-    }
 }
 
 fn cut(text: &str, most: usize) -> String {

@@ -500,7 +500,7 @@ fn check_version<E: std::fmt::Display>(
     }
 }
 
-fn damaged(path: &Path, reason: &impl std::fmt::Display) -> StoreError {
+pub(crate) fn damaged(path: &Path, reason: &impl std::fmt::Display) -> StoreError {
     StoreError::Damaged {
         path: path.to_owned(),
         place: String::new(),
