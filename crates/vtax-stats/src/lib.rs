@@ -11,6 +11,7 @@ mod changes;
 mod describe;
 mod drift;
 mod foresight;
+mod hosts;
 mod interval;
 mod levels;
 mod moderate;
@@ -29,12 +30,15 @@ pub use changes::{Change, LONGEST_SERIES, MIN_SEGMENT, changes};
 pub use describe::{Description, describe, quantile};
 pub use drift::{Drift, drift};
 pub use foresight::{SoFar, foreseen, further, plain, tellable};
+pub use hosts::{HostLogs, HostTax, MIN_HOSTS, OverHosts, over_hosts};
 pub use interval::{Estimate, Group, MIN_TRIALS, estimate};
 pub use levels::{allowing, levels};
 pub use moderate::{Prior, moderated, prior};
 pub use multiple::{hommel, judge_family, widened};
 pub use proportion::proportion;
-pub use ratio::{Bound, Direction, NoRatio, Ratio, after_looking, log_ratios, narrow, tax};
+pub use ratio::{
+    Bound, Direction, NoRatio, Ratio, after_looking, log_ratios, logs_by_round, narrow, tax,
+};
 pub use rng::Rng;
 pub use rounds::RoundsWindow;
 pub use scalability::{Load, NoScalability, Parameter, Peak, Scalability, scalability};
