@@ -72,7 +72,7 @@ fn machine_facts() -> BTreeMap<String, String> {
         ("host.microcode", field("/proc/cpuinfo", "microcode", ':')),
         ("host.clock_source", read(clock)),
         ("host.mitigations", mitigations()),
-        ("host.command_line", read("/proc/cmdline").map(|line| settings(&line))),
+        ("host.command_line", read("/proc/cmdline").map(|line| settings(&line)).filter(|s| !s.is_empty())),
     ];
     facts.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text?))).collect()
 }
