@@ -25,6 +25,6 @@ pub use error::HostsError;
 pub use list::{HostSpec, MAX_HOSTS, On, parse_on};
 pub use message::{Job, LEASE, PROTOCOL};
 pub use run::{OnHosts, run_on};
-pub use session::{Outcome, attend};
+pub use session::{Attended, Clock, Outcome, attend};
 pub use start::{Stream, copy_program, start_agent};
 pub use state::{HOSTS_FILE, HOSTS_VERSION, HostRecord, HostState, HostsFile, run_directories};

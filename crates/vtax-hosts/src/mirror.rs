@@ -40,7 +40,7 @@ struct Part {
     digest: Sha256,
 }
 
-fn failed(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> HostsError {
+fn failed(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> HostsError + use<> {
     let path = path.to_owned();
     move |source| HostsError::File { what, path, source }
 }
