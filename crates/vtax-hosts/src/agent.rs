@@ -86,7 +86,7 @@ fn listen<W: Write>(mut read: impl Read, outbox: &Outbox<W>, start: &std::sync::
             if frame.kind != Kind::Request {
                 continue;
             }
-            match serde_json::from_slice(&frame.payload) {
+            match serde_json::from_slice::<ToHost>(&frame.payload) {
                 Ok(ToHost::Start(job)) => {
                     outbox.hear(|_| ());
                     // The main thread takes one job only, and may be gone already.

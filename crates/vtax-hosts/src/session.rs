@@ -243,7 +243,7 @@ impl<'a> Reader<'a> {
 
     fn event(&mut self, payload: &[u8]) -> Result<(), HostsError> {
         // What a newer one tells besides is left out.
-        let Ok(event) = serde_json::from_slice(payload) else { return Ok(()) };
+        let Ok(event) = serde_json::from_slice::<FromHost>(payload) else { return Ok(()) };
         match event {
             FromHost::Hello { protocol, vtax, host } => {
                 let (vtax, host) = (harmless(&vtax), harmless(&host));

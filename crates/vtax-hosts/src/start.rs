@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -51,7 +52,8 @@ pub fn copy_program(engine: &dyn Engine, host: &Machine, program: &Path) -> Resu
     let file = File::open(input)
         .map_err(|source| HostsError::File { what: "cannot read", path: input.to_owned(), source })?;
     let mut command = engine.command(host, if there { PREPARE } else { RECEIVE });
-    command.stdin(file).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // A group of its own: Ctrl-C at the terminal is for vtax, which tells the hosts.
+    command.stdin(file).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = command.spawn().map_err(|e| wrong(format!("{:?} can't be started: {e}", command.get_program())))?;
     let (told, said) = (Arc::default(), Arc::default());
     let readers = [
@@ -102,7 +104,7 @@ pub fn start_agent(engine: &dyn Engine, host: &Machine, directory: &str) -> Resu
     // The shell stays and removes the directory, should the program be killed.
     let script = format!("d={directory}; \"{program}\" host-agent --dir \"$d/job\"; s=$?; rm -rf \"$d\"; exit $s");
     let mut command = engine.command(host, &script);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut carrier =
         command.spawn().map_err(|e| wrong(format!("{:?} can't be started: {e}", command.get_program())))?;
     let said = Arc::default();

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -137,7 +138,8 @@ fn holding(options: &SlurmOptions) -> Command {
     command.arg(format!("--job-name=vtax-{}", std::process::id())).arg(format!("--time={minutes}"));
     command.args(partition.iter().map(|name| format!("--partition={name}")));
     command.args(["sh", "-c", HOLD]);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // A group of its own: Ctrl-C at the terminal must not take the nodes away before their ends have come to an end.
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     command
 }
 
