@@ -11,6 +11,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use super::{Engine, Machine};
 use crate::error::HostsError;
 use crate::list::{HostSpec, is_word};
@@ -102,6 +104,10 @@ impl Engine for Slurm {
     fn end(&mut self) -> Result<(), HostsError> {
         let Some((mut child, input)) = self.holder.take() else { return Ok(()) };
         drop(input);
+        if self.hosts.is_empty() {
+            // One that still waits for nodes reads no input. Where it has just ended, it needs no signal any more.
+            let _ = kill_process(Pid::from_child(&child), Signal::TERM);
+        }
         let until = Instant::now() + END_WITHIN;
         while Instant::now() < until {
             if let Ok(Some(_)) = child.try_wait() {

@@ -48,21 +48,28 @@ impl OnArgs {
         self.on.is_some()
     }
 
+    /// What is asked for, before anything is made.
+    fn wanted(&self) -> Result<On, Failure> {
+        let on = parse_on(self.on.as_deref().unwrap_or_default()).map_err(failed)?;
+        let reason = match (&on, self.hosts) {
+            (_, Some(0)) => "--hosts 0: at least one is needed",
+            (On::Slurm { .. }, None) => "--on slurm needs --hosts N: how many nodes",
+            _ => return Ok(on),
+        };
+        Err(anyhow::anyhow!(reason)).bad_input()
+    }
+
     /// Gets the hosts. A job takes about so many minutes.
-    fn engine(&self, minutes: u64) -> Result<Box<dyn Engine>, Failure> {
-        let text = self.on.as_deref().unwrap_or_default();
-        let few = |n: usize| if n == 0 { Err(anyhow::anyhow!("--hosts 0: at least one is needed")).bad_input() } else { Ok(n) };
-        match parse_on(text).map_err(failed)? {
+    fn engine(&self, wanted: On, minutes: u64) -> Result<Box<dyn Engine>, Failure> {
+        match wanted {
             On::Ssh(mut hosts) => {
-                hosts.truncate(few(self.hosts.unwrap_or(hosts.len()))?);
+                hosts.truncate(self.hosts.unwrap_or(usize::MAX));
                 Ok(Box::new(Ssh::new(hosts, self.ssh_config.clone())))
             }
             On::Slurm { partition } => {
-                let hosts = self.hosts.context("--on slurm needs --hosts N: how many nodes").bad_input()?;
-                let wait = Duration::from_secs(self.wait);
-                let options = SlurmOptions { partition, hosts: few(hosts)?, minutes, wait };
+                let (hosts, wait) = (self.hosts.unwrap_or(1), Duration::from_secs(self.wait));
                 say("vtax", &format!("waiting for {hosts} nodes of Slurm"));
-                Ok(Box::new(Slurm::allocate(&options).map_err(failed)?))
+                Ok(Box::new(Slurm::allocate(&SlurmOptions { partition, hosts, minutes, wait }).map_err(failed)?))
             }
         }
     }
@@ -106,10 +113,11 @@ impl Run {
 
 /// `vtax run --on`.
 pub(super) fn run(on: &OnArgs, chosen: &ChosenArgs) -> Outcome {
+    let wanted = on.wanted()?;
     let Some((run, minutes)) = begin(chosen)? else { return Ok(Exit::BadInput) };
     // Before any other thread: signals must be blocked in all of them.
     let signals = SignalFd::new(&ENDING).context("receive signals").host_cannot()?;
-    let mut engine = on.engine(minutes)?;
+    let mut engine = on.engine(wanted, minutes)?;
     let job = run.locked().job();
     let hosts: Vec<(Machine, String)> = {
         let file = run.locked();
@@ -244,8 +252,9 @@ fn conclude(run: &Run, interrupted: bool) -> Outcome {
 
 /// `vtax doctor --on`: the doctor on each host; JSON by host, or its lines under each host's name.
 pub(super) fn doctor(on: &OnArgs, json: bool, render: impl Fn(&serde_json::Value) -> String) -> Outcome {
+    let wanted = on.wanted()?;
     let signals = SignalFd::new(&ENDING).context("receive signals").host_cannot()?;
-    let mut engine = on.engine(15)?;
+    let mut engine = on.engine(wanted, 15)?;
     let scratch = Scratch::new()?;
     let hosts: Vec<(Machine, String)> =
         engine.hosts().iter().map(|host| (host.clone(), host.name.clone())).collect();
