@@ -80,7 +80,12 @@ fn named() -> Result<Row> {
         hits += u32::from(simulated(8, Between::Alike, 6.0 * ROUND, seed)?.odd == [0]);
     }
     let found = f64::from(hits) * 100.0 / EXPERIMENTS as f64;
-    Ok(Row::share("the host that is different is named, 8 hosts".to_owned(), found, EXPERIMENTS, (90.0, 100.0)))
+    Ok(Row::share(
+        "the host that is different is named, 8 hosts".to_owned(),
+        found,
+        EXPERIMENTS,
+        (90.0, 100.0),
+    ))
 }
 
 /// `apart` is added to the first host.

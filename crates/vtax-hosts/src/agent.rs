@@ -60,7 +60,8 @@ pub fn serve(
     threads.map_err(|source| file("start threads for", &agent.directory, source))?;
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     outbox.tell(&FromHost::Hello { protocol: PROTOCOL, vtax: agent.version.clone(), host })?;
-    let job = started.recv().map_err(|_| HostsError::Stream("it ended before it said what to do".to_owned()))?;
+    let job =
+        started.recv().map_err(|_| HostsError::Stream("it ended before it said what to do".to_owned()))?;
     let mut sender = Sender { outbox: &*outbox, number: 0, run: agent.directory.join("run"), journal: 0 };
     let ended = sender.work(agent, &job, &child);
     let sent = ended.and_then(|(code, error)| {
@@ -134,7 +135,12 @@ struct Sender<'a, W> {
 
 impl<W: Write> Sender<'_, W> {
     /// Starts vtax and sends what it stores; its exit code and its last error.
-    fn work(&mut self, agent: &HostAgent, job: &Job, child: &Child) -> Result<(Option<i32>, Option<String>), HostsError> {
+    fn work(
+        &mut self,
+        agent: &HostAgent,
+        job: &Job,
+        child: &Child,
+    ) -> Result<(Option<i32>, Option<String>), HostsError> {
         let log = agent.directory.join("log");
         let command = self.command(agent, job, &log)?;
         // This thread waits for it to the end, so it dies with this process, too.

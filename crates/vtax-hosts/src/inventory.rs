@@ -73,7 +73,10 @@ impl Groups {
         found: &mut BTreeMap<String, Vars>,
     ) -> Result<(), String> {
         if within.contains(&name) || within.len() >= MAX_DEPTH {
-            return Err(format!("group `{}` contains itself, or groups are nested too deep", name.escape_debug()));
+            return Err(format!(
+                "group `{}` contains itself, or groups are nested too deep",
+                name.escape_debug()
+            ));
         }
         let Some(group) = self.0.get(name) else { return Ok(()) };
         let mut vars = outer.clone();
@@ -103,8 +106,13 @@ impl Groups {
 fn spec(name: String, vars: &Vars) -> Result<HostSpec, String> {
     let first = |names: &[&str]| names.iter().find_map(|n| vars.get(*n)).cloned();
     let shown = name.escape_debug().to_string();
-    if let Some(other) = first(&["ansible_connection"]).filter(|c| !["ssh", "smart", "paramiko"].contains(&c.as_str())) {
-        return Err(format!("{shown} is reached by `{}`, and vtax reaches hosts by ssh", other.escape_debug()));
+    if let Some(other) =
+        first(&["ansible_connection"]).filter(|c| !["ssh", "smart", "paramiko"].contains(&c.as_str()))
+    {
+        return Err(format!(
+            "{shown} is reached by `{}`, and vtax reaches hosts by ssh",
+            other.escape_debug()
+        ));
     }
     let port = first(&["ansible_port", "ansible_ssh_port"])
         .map(|p| p.parse::<u16>().map_err(|_| format!("{shown}: `{}` is no port", p.escape_debug())));
@@ -183,7 +191,9 @@ fn host_line(line: &str) -> Result<Vec<(String, Vars)>, String> {
         vars.insert(name.to_owned(), value.to_owned());
     }
     let (pattern, port) = match pattern.rsplit_once(':') {
-        Some((before, port)) if !before.contains(':') && port.bytes().all(|b| b.is_ascii_digit()) && !port.is_empty() => {
+        Some((before, port))
+            if !before.contains(':') && port.bytes().all(|b| b.is_ascii_digit()) && !port.is_empty() =>
+        {
             (before.to_owned(), Some(port.to_owned()))
         }
         _ => (pattern.clone(), None),
@@ -363,7 +373,13 @@ all:
     fn an_inventory_in_ini_form() {
         let groups = ini(INI).unwrap();
         let hosts = groups.hosts(None).unwrap();
-        let expected = ["db.example.org", "jump.example.org", "web01.example.org", "web02.example.org", "web03.example.org"];
+        let expected = [
+            "db.example.org",
+            "jump.example.org",
+            "web01.example.org",
+            "web02.example.org",
+            "web03.example.org",
+        ];
         assert_eq!(names(&hosts), expected);
         // What is nearer to the host wins.
         assert_eq!((hosts[0].user.as_deref(), hosts[0].port), (Some("lab user"), Some(2222)));

@@ -62,7 +62,9 @@ pub fn parse_on(text: &str) -> Result<On, HostsError> {
         Some(("slurm", partition)) if is_word(partition) => {
             return Ok(On::Slurm { partition: Some(partition.to_owned()) });
         }
-        Some(("slurm", _)) => return Err(wrong("a partition's name has letters, digits, `-`, `_`, `.`".into())),
+        Some(("slurm", _)) => {
+            return Err(wrong("a partition's name has letters, digits, `-`, `_`, `.`".into()));
+        }
         _ => {}
     }
     let (file, group) = match text.rsplit_once(':') {
@@ -134,9 +136,14 @@ impl OwnHost {
     fn spec(self) -> Result<HostSpec, String> {
         match self {
             Self::Short(text) => named(&text),
-            Self::Long(OwnLong { name, address, user, port, key, program }) => {
-                Ok(HostSpec { address: address.unwrap_or_else(|| name.clone()), name, user, port, key, program })
-            }
+            Self::Long(OwnLong { name, address, user, port, key, program }) => Ok(HostSpec {
+                address: address.unwrap_or_else(|| name.clone()),
+                name,
+                user,
+                port,
+                key,
+                program,
+            }),
         }
     }
 }

@@ -88,7 +88,10 @@ impl Mirror {
             self.journal = Some(new.map_err(failed("cannot create", &path))?);
         }
         if let Some(journal) = &mut self.journal {
-            journal.write_all(bytes).and_then(|()| journal.sync_data()).map_err(failed("cannot write", &path))?;
+            journal
+                .write_all(bytes)
+                .and_then(|()| journal.sync_data())
+                .map_err(failed("cannot write", &path))?;
         }
         self.journal_length += bytes.len() as u64;
         Ok(())
@@ -191,8 +194,18 @@ mod tests {
             mirror.take(bytes, record).unwrap_err().to_string()
         };
         for path in [
-            "", "/etc/passwd", "../x", "trials/../x", "trials/000/../../x", "trials/000/logs/../x", "trials/0/x", "trials/000/.x",
-            "report.html", "trials/000", "trials/000/logs/a/b", "trials/000/a\0b",
+            "",
+            "/etc/passwd",
+            "../x",
+            "trials/../x",
+            "trials/000/../../x",
+            "trials/000/logs/../x",
+            "trials/0/x",
+            "trials/000/.x",
+            "report.html",
+            "trials/000",
+            "trials/000/logs/a/b",
+            "trials/000/a\0b",
         ] {
             let text = refused(mirror(), b"x", &piece(path, 0, sha(b"x")));
             assert!(text.contains("no run has"), "{path}: {text}");

@@ -38,7 +38,10 @@ pub struct OnHosts<'a> {
 
 impl std::fmt::Debug for OnHosts<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("OnHosts").field("job", self.job).field("directory", &self.directory).finish_non_exhaustive()
+        f.debug_struct("OnHosts")
+            .field("job", self.job)
+            .field("directory", &self.directory)
+            .finish_non_exhaustive()
     }
 }
 
@@ -98,7 +101,7 @@ fn one(machine: &Machine, directory: &str, on: &OnHosts<'_>) -> Result<HostRecor
         }
         Err(error) => return Err(error),
     };
-    let Attended { outcome, clock } = attend(stream, on.job, &on.directory.join(directory), on.stop, &tell)?;
+    let Attended { outcome, clock } = attend(stream, &on.job.on(&machine.name), &on.directory.join(directory), on.stop, &tell)?;
     let (state, why) = state_of(&outcome);
     tell(why.as_deref().unwrap_or_else(|| state.word()));
     Ok(HostRecord {
@@ -112,8 +115,12 @@ fn one(machine: &Machine, directory: &str, on: &OnHosts<'_>) -> Result<HostRecor
 fn state_of(outcome: &Outcome) -> (HostState, Option<String>) {
     match outcome {
         Outcome::Lost(why) => (HostState::Lost, Some(why.clone())),
-        Outcome::Ended { code: Some(code), error: None } if WHOLE.contains(code) => (HostState::Complete, None),
-        Outcome::Ended { code: Some(INTERRUPTED), .. } => (HostState::Stopped, Some("it was interrupted".to_owned())),
+        Outcome::Ended { code: Some(code), error: None } if WHOLE.contains(code) => {
+            (HostState::Complete, None)
+        }
+        Outcome::Ended { code: Some(INTERRUPTED), .. } => {
+            (HostState::Stopped, Some("it was interrupted".to_owned()))
+        }
         Outcome::Ended { code, error } => {
             let how = code.map_or_else(|| "by a signal".to_owned(), |code| format!("with exit code {code}"));
             (HostState::Failed, Some(error.clone().unwrap_or_else(|| format!("vtax ended {how}"))))
@@ -127,9 +134,8 @@ mod tests {
 
     #[test]
     fn exit_codes_are_states() {
-        let ended = |code, error: Option<&str>| {
-            state_of(&Outcome::Ended { code, error: error.map(str::to_owned) }).0
-        };
+        let ended =
+            |code, error: Option<&str>| state_of(&Outcome::Ended { code, error: error.map(str::to_owned) }).0;
         assert_eq!(ended(Some(0), None), HostState::Complete);
         assert_eq!(ended(Some(3), None), HostState::Complete);
         assert_eq!(ended(Some(3), Some("no namespaces")), HostState::Failed);

@@ -49,12 +49,16 @@ pub fn copy_program(engine: &dyn Engine, host: &Machine, program: &Path) -> Resu
     let wrong = |reason: String| HostsError::Host { host: host.name.clone(), reason };
     let there = host.spec.program.is_some();
     let input = if there { Path::new("/dev/null") } else { program };
-    let file = File::open(input)
-        .map_err(|source| HostsError::File { what: "cannot read", path: input.to_owned(), source })?;
+    let file = File::open(input).map_err(|source| HostsError::File {
+        what: "cannot read",
+        path: input.to_owned(),
+        source,
+    })?;
     let mut command = engine.command(host, if there { PREPARE } else { RECEIVE });
     // A group of its own: Ctrl-C at the terminal is for vtax, which tells the hosts.
     command.stdin(file).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    let mut child = command.spawn().map_err(|e| wrong(format!("{:?} can't be started: {e}", command.get_program())))?;
+    let mut child =
+        command.spawn().map_err(|e| wrong(format!("{:?} can't be started: {e}", command.get_program())))?;
     let (told, said) = (Arc::default(), Arc::default());
     let readers = [
         child.stdout.take().map(|output| keep_end(output, Arc::clone(&told))),
@@ -79,10 +83,14 @@ pub fn copy_program(engine: &dyn Engine, host: &Machine, program: &Path) -> Resu
     }
     let text = |kept: &Mutex<Vec<u8>>| kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
     if !status.success() {
-        return Err(wrong(format!("it can't be reached, or vtax can't be copied ({status}): {}", one_line(&text(&said)))));
+        return Err(wrong(format!(
+            "it can't be reached, or vtax can't be copied ({status}): {}",
+            one_line(&text(&said))
+        )));
     }
     let told = String::from_utf8_lossy(&text(&told)).into_owned();
-    directory_told(&told).ok_or_else(|| wrong(format!("it said `{}` instead of a directory", told.escape_debug())))
+    directory_told(&told)
+        .ok_or_else(|| wrong(format!("it said `{}` instead of a directory", told.escape_debug())))
 }
 
 /// It becomes part of a script, and the host may answer anything.
@@ -102,7 +110,8 @@ pub fn start_agent(engine: &dyn Engine, host: &Machine, directory: &str) -> Resu
     let wrong = |reason: String| HostsError::Host { host: host.name.clone(), reason };
     let program = host.spec.program.clone().unwrap_or_else(|| format!("{directory}/vtax"));
     // The shell stays and removes the directory, should the program be killed.
-    let script = format!("d={directory}; \"{program}\" host-agent --dir \"$d/job\"; s=$?; rm -rf \"$d\"; exit $s");
+    let script =
+        format!("d={directory}; \"{program}\" host-agent --dir \"$d/job\"; s=$?; rm -rf \"$d\"; exit $s");
     let mut command = engine.command(host, &script);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut carrier =
@@ -144,7 +153,9 @@ mod tests {
     #[test]
     fn a_directory_is_a_plain_path() {
         assert_eq!(directory_told("motd\nvtax-in /tmp/vtax-Ab12\n").as_deref(), Some("/tmp/vtax-Ab12"));
-        for told in ["", "/tmp/x", "vtax-in tmp/x", "vtax-in /tmp/$(x)", "vtax-in /tmp/a b", "vtax-in /tmp/../etc"] {
+        for told in
+            ["", "/tmp/x", "vtax-in tmp/x", "vtax-in /tmp/$(x)", "vtax-in /tmp/a b", "vtax-in /tmp/../etc"]
+        {
             assert_eq!(directory_told(told), None, "{told}");
         }
     }

@@ -99,10 +99,15 @@ impl HostsFile {
         let found: Self = serde_json::from_str(&text).map_err(|e| wrong(format!("damaged: {e}")))?;
         if found.version > HOSTS_VERSION {
             let version = found.version;
-            return Err(wrong(format!("version {version}, and this vtax reads up to {HOSTS_VERSION}: update it")));
+            return Err(wrong(format!(
+                "version {version}, and this vtax reads up to {HOSTS_VERSION}: update it"
+            )));
         }
         if let Some(host) = found.hosts.iter().find(|host| !is_directory(&host.directory)) {
-            return Err(wrong(format!("damaged: `{}` is no directory of a host", host.directory.escape_debug())));
+            return Err(wrong(format!(
+                "damaged: `{}` is no directory of a host",
+                host.directory.escape_debug()
+            )));
         }
         Ok(found)
     }

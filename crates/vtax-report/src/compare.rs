@@ -20,9 +20,7 @@ use vtax_units::Share;
 
 use crate::Report;
 use crate::families::metrics;
-pub(crate) use check::{
-    changes, figures_of, hardware, machine_facts, one_cell, programs, reasons, system,
-};
+pub(crate) use check::{changes, figures_of, hardware, machine_facts, one_cell, programs, reasons, system};
 pub use model::*;
 use printable::printable;
 

@@ -35,8 +35,8 @@ pub fn merge(runs: &[Report], options: &MergeOptions) -> Result<Merged, MergeErr
         return Err(refusal.into());
     }
     let hosts = by_host(runs);
-    let latency = rows::latency(&hosts)
-        .map_err(|unlike| MergeRefusal { reasons: vec![(None, unlike.to_string())] })?;
+    let latency =
+        rows::latency(&hosts).map_err(|unlike| MergeRefusal { reasons: vec![(None, unlike.to_string())] })?;
     let rows = rows::rows(&hosts, options);
     if rows.is_empty() {
         let text = "no host has a round in which a candidate and its baseline both count";
@@ -128,5 +128,9 @@ fn host((name, runs): &rows::Host<'_>) -> MergedHost {
             trials: data.trials.len(),
         }
     };
-    MergedHost { name: name.clone(), machine: machine.unwrap_or_default(), runs: runs.iter().map(run).collect() }
+    MergedHost {
+        name: name.clone(),
+        machine: machine.unwrap_or_default(),
+        runs: runs.iter().map(run).collect(),
+    }
 }

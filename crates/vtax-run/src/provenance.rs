@@ -94,8 +94,18 @@ fn mitigations() -> Option<String> {
 /// What of a kernel's command line changes how fast it is. The rest names disks and may hold secrets.
 fn settings(line: &str) -> String {
     const NAMES: [&str; 12] = [
-        "mitigations", "nosmt", "isolcpus", "nohz_full", "rcu_nocbs", "intel_pstate", "amd_pstate", "idle", "processor.max_cstate",
-        "intel_idle.max_cstate", "transparent_hugepage", "clocksource",
+        "mitigations",
+        "nosmt",
+        "isolcpus",
+        "nohz_full",
+        "rcu_nocbs",
+        "intel_pstate",
+        "amd_pstate",
+        "idle",
+        "processor.max_cstate",
+        "intel_idle.max_cstate",
+        "transparent_hugepage",
+        "clocksource",
     ];
     let tells = |word: &&str| NAMES.contains(&word.split('=').next().unwrap_or_default());
     line.split_whitespace().filter(tells).collect::<Vec<_>>().join(" ")

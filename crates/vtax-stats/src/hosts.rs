@@ -89,7 +89,8 @@ pub fn over_hosts(hosts: &[HostLogs<'_>], seed: u64) -> Option<OverHosts> {
     let resolution = hosts.iter().map(|h| usable(h.resolution)).fold(0.0, f64::max).powi(2) / 12.0;
     let scatter = variance / count;
     let enough = parts.len() >= MIN_HOSTS;
-    let df = if variance > 0.0 { (1.0 + resolution / scatter).powi(2) * (count - 1.0) } else { f64::INFINITY };
+    let df =
+        if variance > 0.0 { (1.0 + resolution / scatter).powi(2) * (count - 1.0) } else { f64::INFINITY };
     let within = Within::of(&parts);
     let t = t_quantile(0.975, count - 1.0);
     let ends = enough.then(|| ends(&parts, (center, variance), seed));
@@ -220,9 +221,10 @@ fn odd(parts: &[HostPart<'_>], within: Within) -> Vec<usize> {
             (parts[host].mean - others / (left.len() - 1) as f64).abs()
         };
         // Of equal probabilities, as of two far beyond what can be told, the one further away.
-        let most = left.iter().copied().min_by(|a, b| {
-            p_of(*a).total_cmp(&p_of(*b)).then_with(|| apart(*b).total_cmp(&apart(*a)))
-        });
+        let most = left
+            .iter()
+            .copied()
+            .min_by(|a, b| p_of(*a).total_cmp(&p_of(*b)).then_with(|| apart(*b).total_cmp(&apart(*a))));
         let Some(host) = most.filter(|host| p_of(*host) <= ALPHA / left.len() as f64) else { break };
         found.push(host);
         left.retain(|other| *other != host);
@@ -300,7 +302,8 @@ mod tests {
     fn rounds_are_no_hosts() {
         // A thousand rounds on each of three hosts that differ don't make the interval narrower than three do.
         let host = |center: f64| (0..1000).map(|i| center + f64::from(i % 3 - 1) * 0.01).collect();
-        let (few, many) = (over(&[vec![0.1], vec![0.2], vec![0.3]]), over(&[host(0.1), host(0.2), host(0.3)]));
+        let (few, many) =
+            (over(&[vec![0.1], vec![0.2], vec![0.3]]), over(&[host(0.1), host(0.2), host(0.3)]));
         let width = |o: &OverHosts| o.interval.map(|(l, h)| h - l).unwrap();
         assert!((width(&few) - width(&many)).abs() < 1e-3);
         assert!((many.spread.unwrap() - 0.1).abs() < 1e-3 && many.same.unwrap() < 1e-9);

@@ -36,9 +36,7 @@ pub use levels::{allowing, levels};
 pub use moderate::{Prior, moderated, prior};
 pub use multiple::{hommel, judge_family, widened};
 pub use proportion::proportion;
-pub use ratio::{
-    Bound, Direction, NoRatio, Ratio, after_looking, log_ratios, logs_by_round, narrow, tax,
-};
+pub use ratio::{Bound, Direction, NoRatio, Ratio, after_looking, log_ratios, logs_by_round, narrow, tax};
 pub use rng::Rng;
 pub use rounds::RoundsWindow;
 pub use scalability::{Load, NoScalability, Parameter, Peak, Scalability, scalability};

@@ -102,9 +102,8 @@ fn among_hosts_that_are_alike_hardly_one_is_named() {
         let named = (0..SIMULATIONS).filter(|seed| !simulated(hosts, |_| 4, alike, *seed).odd.is_empty());
         let share = named.count() as f64 / SIMULATIONS as f64;
         assert!(share <= 0.07, "{hosts} hosts: {share}");
-        let differ = (0..SIMULATIONS).filter(|seed| {
-            simulated(hosts, |_| 4, alike, *seed).same.is_some_and(|p| p <= 0.05)
-        });
+        let differ = (0..SIMULATIONS)
+            .filter(|seed| simulated(hosts, |_| 4, alike, *seed).same.is_some_and(|p| p <= 0.05));
         let share = differ.count() as f64 / SIMULATIONS as f64;
         assert!((0.03..=0.07).contains(&share), "{hosts} hosts: {share}");
     }

@@ -3,8 +3,9 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use vtax_fixture::{Options, create};
@@ -88,12 +89,56 @@ fn what_on_does_not_understand_is_refused() {
     let plan = plan.to_str().expect("UTF-8");
     let out = directory.path().join("run");
     let out = out.to_str().expect("UTF-8");
-    for (on, words) in [("ssh:-x", "no name of a host"), ("/nowhere.yaml", "cannot read /nowhere.yaml"), ("slurm", "--hosts N")] {
+    for (on, words) in [
+        ("ssh:-x", "no name of a host"),
+        ("/nowhere.yaml", "cannot read /nowhere.yaml"),
+        ("slurm", "--hosts N"),
+    ] {
         expect(&vtax(&["run", plan, "--on", on, "--out", out]), 2, &[words]);
         let _ = fs::remove_dir_all(out);
     }
     expect(&vtax(&["run", plan, "--hosts", "3"]), 2, &["--on"]);
     expect(&vtax(&["run", plan, "--on", "ssh:a", "--strict"]), 2, &["--strict"]);
+}
+
+/// A host's end, as ssh would start it, with a file of its own in its directory.
+fn agent(directory: &Path) -> Child {
+    fs::create_dir_all(directory).expect("made");
+    fs::write(directory.join("file"), "x").expect("written");
+    Command::new(VTAX)
+        .args(["host-agent", "--dir"])
+        .arg(directory)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("vtax starts")
+}
+
+fn ended_within(child: &mut Child, seconds: u64) -> Duration {
+    let from = Instant::now();
+    while child.try_wait().expect("it is a child").is_none() {
+        assert!(from.elapsed() < Duration::from_secs(seconds), "it goes on");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    from.elapsed()
+}
+
+#[test]
+fn a_host_ends_with_its_stream_and_with_its_lease() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let job = directory.path().join("closed");
+    let mut child = agent(&job);
+    drop(child.stdin.take());
+    ended_within(&mut child, 10);
+    assert!(!job.exists());
+    // The stream stays open, and nobody says anything.
+    let job = directory.path().join("silent");
+    let mut child = agent(&job);
+    let _open = child.stdin.take();
+    let took = ended_within(&mut child, 40);
+    assert!(took >= Duration::from_secs(14), "{took:?}");
+    assert!(!job.exists());
 }
 
 /// Three emulated hosts, and what is run beside them.
@@ -134,7 +179,17 @@ impl Lab {
         let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
         let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/many/lab.sh");
         Command::new("timeout")
-            .args(["--signal=KILL", "280", "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"])
+            .args([
+                "--signal=KILL",
+                "280",
+                "unshare",
+                "--net",
+                "--mount",
+                "--pid",
+                "--fork",
+                "--kill-child",
+                "--mount-proc",
+            ])
             .args([Path::new("bash"), &here, self.directory.path()])
             .args([self.kind, "bash", "-c", &format!("set -u; cd \"$dir\"; {script}")])
             .env("vtax", VTAX)
@@ -148,7 +203,12 @@ impl Lab {
         let text = fs::read_to_string(self.path("run/hosts.json")).expect("hosts.json");
         let json: Value = serde_json::from_str(&text).expect("JSON");
         let word = |host: &Value, name: &str| host[name].as_str().expect("text").to_owned();
-        json["hosts"].as_array().expect("a list").iter().map(|h| (word(h, "directory"), word(h, "state"))).collect()
+        json["hosts"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|h| (word(h, "directory"), word(h, "state")))
+            .collect()
     }
 }
 
@@ -156,7 +216,10 @@ impl Lab {
 fn ssh() -> Option<Lab> {
     let lab = Lab::new("ssh", &["sshd", "ssh", "ssh-keygen", "unshare", "ip", "pgrep"])?;
     for name in ["host", "user"] {
-        let made = Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(lab.path(name)).status();
+        let made = Command::new("ssh-keygen")
+            .args(["-q", "-t", "ed25519", "-N", "", "-f"])
+            .arg(lab.path(name))
+            .status();
         assert!(made.expect("ssh-keygen starts").success());
     }
     let dir = lab.directory.path().display();
@@ -273,7 +336,8 @@ fn ctrl_c_stops_all_hosts_in_order() {
 
 /// Hosts that Slurm gives.
 fn slurm() -> Option<Lab> {
-    let lab = Lab::new("slurm", &["slurmctld", "slurmd", "munged", "srun", "sinfo", "unshare", "ip", "pgrep"])?;
+    let lab =
+        Lab::new("slurm", &["slurmctld", "slurmd", "munged", "srun", "sinfo", "unshare", "ip", "pgrep"])?;
     lab.write("hosts", "127.0.0.1 localhost\n10.99.0.2 ctl\n10.99.0.11 n1\n10.99.0.12 n2\n10.99.0.13 n3\n");
     lab.write("munge.key", &"a key of this test only ".repeat(6));
     lab.write("slurm.conf", SLURM);

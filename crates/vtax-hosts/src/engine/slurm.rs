@@ -96,7 +96,14 @@ impl Engine for Slurm {
 
     fn command(&self, host: &Machine, script: &str) -> Command {
         let mut command = Command::new("srun");
-        command.arg(format!("--jobid={}", self.job)).args(["--overlap", "-u", "-Q", "-N1", "-n1", "--chdir=/tmp"]);
+        command.arg(format!("--jobid={}", self.job)).args([
+            "--overlap",
+            "-u",
+            "-Q",
+            "-N1",
+            "-n1",
+            "--chdir=/tmp",
+        ]);
         command.arg(format!("--nodelist={}", host.name)).args(["sh", "-c", script]);
         command
     }
@@ -140,7 +147,12 @@ fn machine(name: String) -> Machine {
 fn holding(options: &SlurmOptions) -> Command {
     let SlurmOptions { partition, hosts, minutes, .. } = options;
     let mut command = Command::new("srun");
-    command.arg(format!("--nodes={hosts}")).args(["--ntasks-per-node=1", "--exclusive", "-u", "--chdir=/tmp"]);
+    command.arg(format!("--nodes={hosts}")).args([
+        "--ntasks-per-node=1",
+        "--exclusive",
+        "-u",
+        "--chdir=/tmp",
+    ]);
     command.arg(format!("--job-name=vtax-{}", std::process::id())).arg(format!("--time={minutes}"));
     command.args(partition.iter().map(|name| format!("--partition={name}")));
     command.args(["sh", "-c", HOLD]);
@@ -217,7 +229,8 @@ mod tests {
 
     #[test]
     fn all_nodes_or_none() {
-        let options = |wait| SlurmOptions { partition: None, hosts: 2, minutes: 5, wait: Duration::from_millis(wait) };
+        let options =
+            |wait| SlurmOptions { partition: None, hosts: 2, minutes: 5, wait: Duration::from_millis(wait) };
         let (tell, told) = channel();
         tell.send(("17".to_owned(), "n2".to_owned())).unwrap();
         assert!(gather(&told, &options(1)).unwrap_err().starts_with("1 of 2 nodes within"));

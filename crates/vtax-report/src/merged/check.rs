@@ -40,7 +40,10 @@ pub(super) fn refused(runs: &[Report]) -> Result<Option<MergeRefusal>, StoreErro
         }
         let missing = only(&first.context.data.plan, &other.context.data.plan);
         found.extend(missing.map(|what| {
-            (Some(Cause::Plan), format!("other plan: {what} is in one of {} and {}", path(first), path(other)))
+            (
+                Some(Cause::Plan),
+                format!("other plan: {what} is in one of {} and {}", path(first), path(other)),
+            )
         }));
     }
     Ok((!found.is_empty()).then_some(MergeRefusal { reasons: found }))

@@ -82,7 +82,11 @@ fn overall(m: &Merged) -> Markup {
     ];
     let mut table = open_table("stacked", &columns);
     for row in &m.rows {
-        table.open("tr", &[]).element("th", &[("scope", "row")], &place(row)).element("td", &[], &metric(row));
+        table.open("tr", &[]).element("th", &[("scope", "row")], &place(row)).element(
+            "td",
+            &[],
+            &metric(row),
+        );
         let another = row.another.filter(|_| row.tax.is_some());
         let figures =
             [row.hosts.len().to_string(), tax_text(row), interval_text(row.interval), interval_text(another)];
@@ -179,7 +183,11 @@ fn latency(all: &[MergedLatency]) -> Markup {
          percentile stands the lowest and the highest host's own.",
     );
     let columns = [("Where", false), ("Measure", false), ("Hosts", true), ("Answers", true)];
-    let names: Vec<&String> = all.iter().max_by_key(|l| l.percentiles.len()).map(|l| l.percentiles.keys().collect()).unwrap_or_default();
+    let names: Vec<&String> = all
+        .iter()
+        .max_by_key(|l| l.percentiles.len())
+        .map(|l| l.percentiles.keys().collect())
+        .unwrap_or_default();
     let titles: Vec<String> = names.iter().map(|name| format!("{name} %")).collect();
     let columns: Vec<(&str, bool)> =
         columns.into_iter().chain(titles.iter().map(|title| (title.as_str(), true))).collect();
@@ -199,14 +207,20 @@ fn latency(all: &[MergedLatency]) -> Markup {
 }
 
 fn hosts(m: &Merged) -> Markup {
-    let columns =
-        [("Host", false), ("Machine", false), ("Run", false), ("Started", false), ("Trials that count", true)];
+    let columns = [
+        ("Host", false),
+        ("Machine", false),
+        ("Run", false),
+        ("Started", false),
+        ("Trials that count", true),
+    ];
     let mut table = PlainTable::new("", &columns);
     for host in &m.hosts {
         for run in &host.runs {
             let complete = if run.complete { "" } else { ", not complete" };
             let trials = format!("{} of {}{complete}", run.valid_trials, run.trials);
-            table.push(&host.name, [host.machine.clone(), run.path.clone(), utc(run.started_unix_ms), trials]);
+            table
+                .push(&host.name, [host.machine.clone(), run.path.clone(), utc(run.started_unix_ms), trials]);
         }
     }
     scrolling(&table.finish())

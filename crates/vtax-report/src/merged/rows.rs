@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use vtax_load::{LatencyHistogram, UnlikeHistograms};
 use vtax_plan::model::Cell;
-use vtax_stats::{ALPHA, Bound, Direction, HostLogs, MIN_HOSTS, OverHosts, Ratio, judge_family, logs_by_round};
+use vtax_stats::{
+    ALPHA, Bound, Direction, HostLogs, MIN_HOSTS, OverHosts, Ratio, judge_family, logs_by_round,
+};
 use vtax_store::summary::Better;
 
 use super::{MergeOptions, MergedLatency, MergedRow, TaxOnHost};
@@ -192,8 +194,14 @@ fn close(family: Vec<Open>, margin: f64) -> Vec<MergedRow> {
 /// The statistics speak of trials; here these are hosts.
 fn for_hosts(reason: &str) -> String {
     let words = [
-        ("this environment was never driven to its limit", "this environment was not driven to its limit on every host"),
-        ("the baseline was never driven to its limit", "the baseline was not driven to its limit on every host"),
+        (
+            "this environment was never driven to its limit",
+            "this environment was not driven to its limit on every host",
+        ),
+        (
+            "the baseline was never driven to its limit",
+            "the baseline was not driven to its limit on every host",
+        ),
         ("trials", "hosts"),
     ];
     words.iter().fold(reason.to_owned(), |text, (trials, hosts)| text.replace(trials, hosts))

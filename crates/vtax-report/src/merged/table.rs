@@ -13,8 +13,12 @@ use crate::words::{sign, word};
 pub(super) fn headline(m: &Merged) -> String {
     let of = |v: Verdict| m.rows.iter().filter(|r| r.verdict == v).count();
     let verdicts = [Verdict::Worse, Verdict::Better, Verdict::Equivalent, Verdict::Inconclusive];
-    let counts: Vec<String> =
-        verdicts.map(|v| (of(v), word(v))).iter().filter(|c| c.0 > 0).map(|(n, w)| format!("{n} {w}")).collect();
+    let counts: Vec<String> = verdicts
+        .map(|v| (of(v), word(v)))
+        .iter()
+        .filter(|c| c.0 > 0)
+        .map(|(n, w)| format!("{n} {w}"))
+        .collect();
     let plural = |n: usize, one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
     let (hosts, comparisons) = (plural(m.hosts.len(), "host"), plural(m.rows.len(), "comparison"));
     let odd: Vec<&str> = m
@@ -110,7 +114,11 @@ pub(super) fn warnings(m: &Merged) -> Vec<String> {
     }
     for host in &m.hosts {
         if host.runs.len() > 1 {
-            warnings.push(format!("{} runs are of {}, which counts as one host.", host.runs.len(), host.name));
+            warnings.push(format!(
+                "{} runs are of {}, which counts as one host.",
+                host.runs.len(),
+                host.name
+            ));
         }
         for run in host.runs.iter().filter(|r| !r.complete) {
             warnings.push(format!(

@@ -75,7 +75,8 @@ fn each_host_and_the_overall_tax() {
     assert!(row.hosts.iter().all(|h| h.rounds == 4 && h.interval.is_some() && h.candidate < h.baseline));
     // A host's own tax is what its own report says.
     for (host, run) in row.hosts.iter().zip(&runs) {
-        let own = run.summary().comparisons.iter().find(|c| c.cell == CELL && c.metric == "capacity").unwrap();
+        let own =
+            run.summary().comparisons.iter().find(|c| c.cell == CELL && c.metric == "capacity").unwrap();
         assert!((own.tax.unwrap() - host.tax).abs() < 1e-9, "{own:?} {host:?}");
     }
     assert!(merged.warnings.is_empty() && merged.differences.is_empty(), "{merged:?}");
@@ -88,10 +89,16 @@ fn every_form_names_hosts_and_the_odd_one() {
     let merged = merge(&hosts(dir.path(), &[0.9, 0.9, 0.9, 0.2, 0.9]), &MergeOptions::default()).unwrap();
     assert_eq!(capacity(&merged).odd, ["n4"]);
     assert!(capacity(&merged).same.unwrap() < 0.01);
-    assert!(merged.headline.contains("Over 5 hosts") && merged.headline.ends_with("n4 differs from the others."));
+    assert!(
+        merged.headline.contains("Over 5 hosts") && merged.headline.ends_with("n4 differs from the others.")
+    );
     let (table, html) = (merged.table(), merged.html());
     for text in [&table, &html] {
-        assert!(text.contains("n4") && text.contains("differs") && text.contains("all hosts") | text.contains("n5"));
+        assert!(
+            text.contains("n4")
+                && text.contains("differs")
+                && text.contains("all hosts") | text.contains("n5")
+        );
     }
     assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
     assert!(!html.contains("<script") && html.ends_with("</html>\n"));

@@ -54,7 +54,12 @@ fn of_host(told: &serde_json::Value) -> String {
     let width = checks.iter().map(|c| text(c, "name").chars().count()).max().unwrap_or(0);
     let mut lines = String::new();
     for check in checks {
-        lines += &format!("{:<8}  {:<width$}  {}\n", text(check, "state"), text(check, "name"), text(check, "found"));
+        lines += &format!(
+            "{:<8}  {:<width$}  {}\n",
+            text(check, "state"),
+            text(check, "name"),
+            text(check, "found")
+        );
         if check["fix"].is_string() {
             lines += &format!("{:>10}{:<width$}  fix: {}\n", "", "", text(check, "fix"));
         }

@@ -19,7 +19,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Outcome {
     let program = std::env::current_exe().context("find vtax's own program").host_cannot()?;
     let agent = HostAgent { program, version: version().to_owned(), directory: args.dir.clone() };
-    let (read, write) = vtax_sys::inherit::standard_streams().context("the controller's stream").bad_input()?;
+    let (read, write) =
+        vtax_sys::inherit::standard_streams().context("the controller's stream").bad_input()?;
     serve(std::fs::File::from(read), std::fs::File::from(write), &agent).host_cannot()?;
     Ok(Exit::Done)
 }

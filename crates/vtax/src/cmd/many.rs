@@ -69,7 +69,9 @@ impl OnArgs {
             On::Slurm { partition } => {
                 let (hosts, wait) = (self.hosts.unwrap_or(1), Duration::from_secs(self.wait));
                 say("vtax", &format!("waiting for {hosts} nodes of Slurm"));
-                Ok(Box::new(Slurm::allocate(&SlurmOptions { partition, hosts, minutes, wait }).map_err(failed)?))
+                Ok(Box::new(
+                    Slurm::allocate(&SlurmOptions { partition, hosts, minutes, wait }).map_err(failed)?,
+                ))
             }
         }
     }
@@ -211,7 +213,10 @@ fn work(
     Ok(stop.load(Ordering::SeqCst))
 }
 
-#[expect(clippy::exit, reason = "whoever presses Ctrl-C twice wants no further waiting; hosts see the end of their streams")]
+#[expect(
+    clippy::exit,
+    reason = "whoever presses Ctrl-C twice wants no further waiting; hosts see the end of their streams"
+)]
 fn end_at_once() -> ! {
     std::process::exit(Exit::Interrupted.code().into())
 }
@@ -278,7 +283,11 @@ pub(super) fn doctor(on: &OnArgs, json: bool, render: impl Fn(&serde_json::Value
         };
         all.insert(record.name.clone(), found.unwrap_or_else(|| serde_json::json!({ "problem": why() })));
     }
-    if json { out::json(&all)? } else { out::text(&text)? }
+    if json {
+        out::json(&all)?
+    } else {
+        out::text(&text)?
+    }
     let good = records.iter().all(|record| record.state == HostState::Complete);
     Ok(match (interrupted, good) {
         (true, _) => Exit::Interrupted,
