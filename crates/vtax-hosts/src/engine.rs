@@ -1,12 +1,14 @@
-//! What gives hosts: ssh, which reaches those that are there, and Slurm, which allocates them.
+//! What gives hosts: ssh, which reaches those that are there, Slurm and Kubernetes, which allocate them.
 //!
 //! Everything goes through the user's own programs, with their keys, proxies and settings.
 
+mod kubernetes;
 mod slurm;
 mod ssh;
 
 use std::process::Command;
 
+pub use kubernetes::{Kubernetes, KubernetesOptions};
 pub use slurm::{Slurm, SlurmOptions};
 pub use ssh::Ssh;
 

@@ -1,4 +1,4 @@
-//! Many machines: hosts by ssh or Slurm, and a whole run on each.
+//! Many machines: hosts by ssh, Slurm or Kubernetes, and a whole run on each.
 //!
 //! An [`Engine`] is three verbs, spoken through the user's own programs: get hosts, open a byte stream to each, end all. On
 //! the stream [`serve`] (the host's end, `vtax host-agent`) and [`attend`] (this end) speak frames. Each host makes a whole
@@ -20,7 +20,7 @@ mod state;
 mod watchdog;
 
 pub use agent::{HostAgent, serve};
-pub use engine::{Engine, Machine, Slurm, SlurmOptions, Ssh};
+pub use engine::{Engine, Kubernetes, KubernetesOptions, Machine, Slurm, SlurmOptions, Ssh};
 pub use error::HostsError;
 pub use list::{HostSpec, MAX_HOSTS, On, parse_on};
 pub use message::{Job, LEASE, PROTOCOL};

@@ -44,9 +44,14 @@ pub enum On {
         /// `None`: the default one.
         partition: Option<String>,
     },
+    /// On nodes that Kubernetes gives, by this context of kubectl.
+    Kubernetes {
+        /// `None`: the current one.
+        context: Option<String>,
+    },
 }
 
-/// Reads `ssh:a,b`, `slurm`, `slurm:PARTITION`, a file of hosts or `FILE:GROUP`.
+/// Reads `ssh:a,b`, `slurm`, `slurm:PARTITION`, `k8s`, `k8s:CONTEXT`, a file of hosts or `FILE:GROUP`.
 ///
 /// # Errors
 ///
@@ -64,6 +69,13 @@ pub fn parse_on(text: &str) -> Result<On, HostsError> {
         }
         Some(("slurm", _)) => {
             return Err(wrong("a partition's name has letters, digits, `-`, `_`, `.`".into()));
+        }
+        None if text == "k8s" => return Ok(On::Kubernetes { context: None }),
+        Some(("k8s", context)) if is_context(context) => {
+            return Ok(On::Kubernetes { context: Some(context.to_owned()) });
+        }
+        Some(("k8s", _)) => {
+            return Err(wrong("a context's name has no blanks and no control characters".into()));
         }
         _ => {}
     }
@@ -179,6 +191,11 @@ pub(crate) fn is_word(text: &str) -> bool {
     (1..=200).contains(&text.len()) && !text.starts_with(['-', '.']) && text.chars().all(plain)
 }
 
+/// The name of a context, which stands in one word behind `--context=`: clouds give them colons and slashes.
+fn is_context(text: &str) -> bool {
+    (1..=500).contains(&text.len()) && text.chars().all(|c| c.is_ascii_graphic())
+}
+
 fn is_address(text: &str) -> bool {
     is_word(&text.replace([':', '%'], "_"))
 }
@@ -249,6 +266,9 @@ mod tests {
         assert_eq!((hosts[2].address.as_str(), hosts[2].port), ("fe80::1", Some(22)));
         assert_eq!((hosts[3].address.as_str(), hosts[3].port), ("::1", None));
         assert_eq!(parse_on("slurm").unwrap(), On::Slurm { partition: None });
+        let context = Some("arn:aws:eks:x/lab".to_owned());
+        assert_eq!(parse_on("k8s:arn:aws:eks:x/lab").unwrap(), On::Kubernetes { context });
+        assert_eq!(parse_on("k8s").unwrap(), On::Kubernetes { context: None });
         assert_eq!(parse_on("slurm:gpu-2").unwrap(), On::Slurm { partition: Some("gpu-2".to_owned()) });
     }
 
@@ -263,6 +283,7 @@ mod tests {
             ("ssh:a,a", "named twice"),
             ("ssh:..", "no name of a host"),
             ("slurm:-p x", "a partition's name"),
+            ("k8s:a b", "a context's name"),
             ("/nowhere/hosts.yaml", "cannot read"),
         ] {
             let found = refused(text);

@@ -101,7 +101,8 @@ fn one(machine: &Machine, directory: &str, on: &OnHosts<'_>) -> Result<HostRecor
         }
         Err(error) => return Err(error),
     };
-    let Attended { outcome, clock } = attend(stream, &on.job.on(&machine.name), &on.directory.join(directory), on.stop, &tell)?;
+    let Attended { outcome, clock } =
+        attend(stream, &on.job.on(&machine.name), &on.directory.join(directory), on.stop, &tell)?;
     let (state, why) = state_of(&outcome);
     tell(why.as_deref().unwrap_or_else(|| state.word()));
     Ok(HostRecord {

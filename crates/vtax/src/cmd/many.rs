@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use vtax_hosts::{
-    Engine, HOSTS_VERSION, HostRecord, HostState, HostsError, HostsFile, Job, Machine, On, OnHosts, Slurm,
-    SlurmOptions, Ssh, parse_on, run_on,
+    Engine, HOSTS_VERSION, HostRecord, HostState, HostsError, HostsFile, Job, Kubernetes, KubernetesOptions,
+    Machine, On, OnHosts, Slurm, SlurmOptions, Ssh, parse_on, run_on,
 };
 use vtax_plan::estimate::{Assumptions, estimate};
 use vtax_plan::model::Plan;
@@ -28,16 +28,19 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Where it is done, if not here.
 #[derive(clap::Args)]
 pub(super) struct OnArgs {
-    /// Where: a file of hosts or an Ansible inventory, `FILE:GROUP`, `ssh:a,b,c` or `slurm[:PARTITION]` (docs/many-machines.md).
+    /// Where: a file of hosts or an Ansible inventory, `FILE:GROUP`, `ssh:a,b,c`, `slurm[:PARTITION]` or `k8s[:CONTEXT]` (docs/many-machines.md).
     #[arg(long, value_name = "WHERE")]
     on: Option<String>,
-    /// How many hosts: of Slurm so many nodes, of a list its first ones.
+    /// How many hosts: of Slurm or Kubernetes so many nodes, of a list its first ones.
     #[arg(long, value_name = "N", requires = "on")]
     hosts: Option<usize>,
     /// ssh's configuration file, in place of your own.
     #[arg(long, value_name = "FILE", requires = "on")]
     ssh_config: Option<PathBuf>,
-    /// How many seconds to wait for Slurm's nodes.
+    /// The image of Kubernetes' pods: it has a shell and what the plan needs.
+    #[arg(long, value_name = "IMAGE", requires = "on")]
+    image: Option<String>,
+    /// How many seconds to wait for nodes of Slurm or Kubernetes.
     #[arg(long, value_name = "SECONDS", default_value_t = 3600, requires = "on")]
     wait: u64,
 }
@@ -54,6 +57,10 @@ impl OnArgs {
         let reason = match (&on, self.hosts) {
             (_, Some(0)) => "--hosts 0: at least one is needed",
             (On::Slurm { .. }, None) => "--on slurm needs --hosts N: how many nodes",
+            (On::Kubernetes { .. }, None) => "--on k8s needs --hosts N: how many nodes",
+            (On::Kubernetes { .. }, _) if self.image.is_none() => {
+                "--on k8s needs --image IMAGE: what its pods are made of"
+            }
             _ => return Ok(on),
         };
         Err(anyhow::anyhow!(reason)).bad_input()
