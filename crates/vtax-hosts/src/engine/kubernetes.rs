@@ -47,12 +47,12 @@ pub struct Kubernetes {
 }
 
 impl Kubernetes {
-    /// Makes the Job and waits until all its pods run.
+    /// Makes the Job and waits until all its pods run, or until it is `interrupted`, which is asked every second.
     ///
     /// # Errors
     ///
     /// [`HostsError::Program`] where kubectl isn't there or refuses, where a pod fails, or where they don't all run in time.
-    pub fn allocate(options: &KubernetesOptions) -> Result<Self, HostsError> {
+    pub fn allocate(options: &KubernetesOptions, interrupted: &dyn Fn() -> bool) -> Result<Self, HostsError> {
         let name = format!("vtax-{}-{}", std::process::id(), vtax_sys::clock::unix_ms() / 1000);
         let mut found = Self { hosts: Vec::new(), context: options.context.clone(), job: None };
         let text = manifest(&name, options).to_string();
@@ -74,6 +74,7 @@ impl Kubernetes {
                     let why = obstacle(&pods).map(|why| format!(": {why}")).unwrap_or_default();
                     return Err(failed(format!("{have} of {want} pods run within {seconds} s{why}")));
                 }
+                _ if interrupted() => return Err(failed("interrupted".to_owned())),
                 _ => std::thread::sleep(PAUSE),
             }
         }
@@ -154,7 +155,7 @@ fn harmless(text: &str) -> String {
 
 /// The Job as kubectl takes it. It asks for nothing but nodes of their own and a system-call filter that lets user namespaces through.
 fn manifest(name: &str, options: &KubernetesOptions) -> Value {
-    let labels = json!({ "app.kubernetes.io/name": "vtax", "job-name": name });
+    let labels = json!({ "app.kubernetes.io/name": "vtax" });
     let apart = json!([{ "labelSelector": { "matchLabels": { "app.kubernetes.io/name": "vtax" } }, "topologyKey": "kubernetes.io/hostname" }]);
     let container = json!({
         "name": "vtax",

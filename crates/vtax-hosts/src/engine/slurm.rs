@@ -20,6 +20,8 @@ use crate::list::{HostSpec, is_word};
 /// What each task of the allocation says, and how long it stays. Its input comes from one `srun` and goes to all.
 const HOLD: &str = "echo \"vtax-has $SLURM_JOB_ID $SLURMD_NODENAME\"; exec cat";
 
+/// How often it is asked whether to go on waiting.
+const PAUSE: Duration = Duration::from_millis(100);
 /// Longest line that is read of it.
 const LONGEST_LINE: u64 = 1_000;
 /// After its input has ended `srun` is given so long to end, before it is killed.
@@ -47,12 +49,12 @@ pub struct Slurm {
 }
 
 impl Slurm {
-    /// Waits until Slurm has given all the nodes.
+    /// Waits until Slurm has given all the nodes, or until it is `interrupted`, which is asked ten times a second.
     ///
     /// # Errors
     ///
     /// [`HostsError::Program`] where `srun` isn't there, refuses, or has no nodes in time.
-    pub fn allocate(options: &SlurmOptions) -> Result<Self, HostsError> {
+    pub fn allocate(options: &SlurmOptions, interrupted: &dyn Fn() -> bool) -> Result<Self, HostsError> {
         let mut child = holding(options).spawn().map_err(|e| failed(format!("it can't be started: {e}")))?;
         let input = child.stdin.take();
         let errors = child.stderr.take().map(|errors| std::thread::spawn(move || end_of(errors)));
@@ -67,7 +69,7 @@ impl Slurm {
             });
         }
         let mut slurm = Self { hosts: Vec::new(), job: String::new(), holder: Some((child, input)) };
-        match gather(&told, options) {
+        match gather(&told, options, interrupted) {
             Ok((job, nodes)) => {
                 slurm.job = job;
                 slurm.hosts = nodes.into_iter().map(machine).collect();
@@ -165,18 +167,22 @@ fn holding(options: &SlurmOptions) -> Command {
 fn gather(
     told: &Receiver<(String, String)>,
     options: &SlurmOptions,
+    interrupted: &dyn Fn() -> bool,
 ) -> Result<(String, Vec<String>), String> {
     let until = Instant::now() + options.wait;
     let mut nodes = BTreeMap::new();
     while nodes.len() < options.hosts {
-        match told.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        let left = until.saturating_duration_since(Instant::now());
+        match told.recv_timeout(left.min(PAUSE)) {
             Ok((job, node)) => {
                 nodes.insert(node, job);
             }
-            Err(RecvTimeoutError::Timeout) => {
+            Err(RecvTimeoutError::Timeout) if interrupted() => return Err("interrupted".to_owned()),
+            Err(RecvTimeoutError::Timeout) if left.is_zero() => {
                 let (have, want) = (nodes.len(), options.hosts);
                 return Err(format!("{have} of {want} nodes within {} s", options.wait.as_secs()));
             }
+            Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Err("it ended without giving the nodes".to_owned()),
         }
     }
@@ -233,14 +239,15 @@ mod tests {
             |wait| SlurmOptions { partition: None, hosts: 2, minutes: 5, wait: Duration::from_millis(wait) };
         let (tell, told) = channel();
         tell.send(("17".to_owned(), "n2".to_owned())).unwrap();
-        assert!(gather(&told, &options(1)).unwrap_err().starts_with("1 of 2 nodes within"));
+        assert!(gather(&told, &options(1), &|| false).unwrap_err().starts_with("1 of 2 nodes within"));
         for node in ["n2", "n1"] {
             tell.send(("17".to_owned(), node.to_owned())).unwrap();
         }
-        let (job, nodes) = gather(&told, &options(1000)).unwrap();
+        let (job, nodes) = gather(&told, &options(1000), &|| false).unwrap();
         assert_eq!((job.as_str(), nodes), ("17", vec!["n1".to_owned(), "n2".to_owned()]));
+        assert_eq!(gather(&told, &options(60_000), &|| true).unwrap_err(), "interrupted");
         drop(tell);
-        assert!(gather(&told, &options(1000)).unwrap_err().contains("ended without"));
+        assert!(gather(&told, &options(1000), &|| false).unwrap_err().contains("ended without"));
     }
 
     #[test]

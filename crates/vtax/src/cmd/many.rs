@@ -1,5 +1,6 @@
 //! `--on`: a plan, or the doctor, on several hosts.
 
+use std::cell::Cell;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,8 +67,17 @@ impl OnArgs {
         Err(anyhow::anyhow!(reason)).bad_input()
     }
 
-    /// Gets the hosts. A job takes about so many minutes.
-    fn engine(&self, wanted: On, minutes: u64) -> Result<Box<dyn Engine>, Failure> {
+    /// Gets the hosts. A job takes at most so many minutes.
+    fn engine(&self, wanted: On, minutes: u64, signals: &SignalFd) -> Result<Box<dyn Engine>, Failure> {
+        let asked = Cell::new(false);
+        let interrupted = || {
+            asked.set(asked.get() || matches!(signals.next(), Ok(Some(_))));
+            asked.get()
+        };
+        let failed = |error: HostsError| match asked.get() {
+            true => Failure { exit: Exit::Interrupted, error: error.into() },
+            false => failed(error),
+        };
         match wanted {
             On::Ssh(mut hosts) => {
                 hosts.truncate(self.hosts.unwrap_or(usize::MAX));
@@ -76,9 +86,8 @@ impl OnArgs {
             On::Slurm { partition } => {
                 let (hosts, wait) = (self.hosts.unwrap_or(1), Duration::from_secs(self.wait));
                 say("vtax", &format!("waiting for {hosts} nodes of Slurm"));
-                Ok(Box::new(
-                    Slurm::allocate(&SlurmOptions { partition, hosts, minutes, wait }).map_err(failed)?,
-                ))
+                let options = SlurmOptions { partition, hosts, minutes, wait };
+                Ok(Box::new(Slurm::allocate(&options, &interrupted).map_err(failed)?))
             }
         }
     }
@@ -126,7 +135,7 @@ pub(super) fn run(on: &OnArgs, chosen: &ChosenArgs) -> Outcome {
     let Some((run, minutes)) = begin(chosen)? else { return Ok(Exit::BadInput) };
     // Before any other thread: signals must be blocked in all of them.
     let signals = SignalFd::new(&ENDING).context("receive signals").host_cannot()?;
-    let mut engine = on.engine(wanted, minutes)?;
+    let mut engine = on.engine(wanted, minutes, &signals)?;
     let job = run.locked().job();
     let hosts: Vec<(Machine, String)> = {
         let file = run.locked();
@@ -266,7 +275,7 @@ fn conclude(run: &Run, interrupted: bool) -> Outcome {
 pub(super) fn doctor(on: &OnArgs, json: bool, render: impl Fn(&serde_json::Value) -> String) -> Outcome {
     let wanted = on.wanted()?;
     let signals = SignalFd::new(&ENDING).context("receive signals").host_cannot()?;
-    let mut engine = on.engine(wanted, 15)?;
+    let mut engine = on.engine(wanted, 15, &signals)?;
     let scratch = Scratch::new()?;
     let hosts: Vec<(Machine, String)> =
         engine.hosts().iter().map(|host| (host.clone(), host.name.clone())).collect();
