@@ -17,6 +17,9 @@ use crate::start::Stream;
 
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// Beyond the lease, so long a host may take until it is heard first: a login, a step that is queued.
+const START_WITHIN: Duration = Duration::from_secs(45);
+
 /// How a host's job ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
@@ -123,7 +126,8 @@ pub fn attend(
     let shared = Shared {
         input: Mutex::new(Some(input)),
         carrier: Mutex::new(&mut carrier),
-        heard: Mutex::new(Instant::now()),
+        // In the future, where no time has passed since.
+        heard: Mutex::new(Instant::now() + START_WITHIN),
         over: AtomicBool::new(false),
         silent: AtomicBool::new(false),
     };

@@ -93,6 +93,7 @@ fn what_on_does_not_understand_is_refused() {
         ("ssh:-x", "no name of a host"),
         ("/nowhere.yaml", "cannot read /nowhere.yaml"),
         ("slurm", "--hosts N"),
+        ("k8s:lab", "--hosts N"),
     ] {
         expect(&vtax(&["run", plan, "--on", on, "--out", out]), 2, &[words]);
         let _ = fs::remove_dir_all(out);

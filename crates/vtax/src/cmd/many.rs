@@ -89,6 +89,13 @@ impl OnArgs {
                 let options = SlurmOptions { partition, hosts, minutes, wait };
                 Ok(Box::new(Slurm::allocate(&options, &interrupted).map_err(failed)?))
             }
+            On::Kubernetes { context } => {
+                let (hosts, wait) = (self.hosts.unwrap_or(1), Duration::from_secs(self.wait));
+                say("vtax", &format!("waiting for {hosts} pods of Kubernetes"));
+                let image = self.image.clone().unwrap_or_default();
+                let options = KubernetesOptions { context, image, hosts, minutes, wait };
+                Ok(Box::new(Kubernetes::allocate(&options, &interrupted).map_err(failed)?))
+            }
         }
     }
 }
