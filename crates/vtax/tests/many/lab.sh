@@ -40,14 +40,14 @@ ready() {
             ssh -F "$dir/config" "10.99.0.1$n" true 2>/dev/null || return 1
         done
     else
-        [ "$(nsenter -t "$(cat "$dir/ctl.inside")" -a sinfo -h -t idle -o %D 2>/dev/null)" = 3 ]
+        [ "$(nsenter -t "$(cat "$dir/ctl.inside")" -n -m -p -u -i -- sinfo -h -t idle -o %D 2>/dev/null)" = 3 ]
     fi
 }
 for _ in $(seq 300); do
     if ready; then
         status=0
         if [ "$kind" = slurm ]; then
-            nsenter -t "$(cat "$dir/ctl.inside")" -a -- "$@" || status=$?
+            nsenter -t "$(cat "$dir/ctl.inside")" -n -m -p -u -i -- "$@" || status=$?
         else
             "$@" || status=$?
         fi
