@@ -297,3 +297,13 @@ fn last_error(log: &Path) -> Option<String> {
     let text = String::from_utf8_lossy(&bytes);
     text.lines().rev().find_map(|line| Some(line.strip_prefix("error: ")?.to_owned()))
 }
+
+/// All that is sent of a run that has ended, as bytes; it has fewer records than may be under way.
+#[cfg(test)]
+pub(crate) fn sent(run: &Path) -> Vec<u8> {
+    let outbox = Outbox::new(Vec::new());
+    let mut sender = Sender { outbox: &outbox, number: 0, run: run.to_owned(), journal: 0 };
+    sender.send_news().expect("it can be read");
+    sender.record(Vec::new(), &Record::Ended { code: Some(0), error: None }).expect("there is room");
+    outbox.into_stream()
+}

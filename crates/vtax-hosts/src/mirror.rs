@@ -137,9 +137,9 @@ fn create_directory(path: &Path) -> Result<(), HostsError> {
 /// Whether a run directory may have a file of this name.
 fn is_of_a_run(path: &str) -> bool {
     let digits = |text: &str| (3..=9).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+    // Services and nodes give logs their names.
     let plain = |text: &str| {
-        let of_a_name = |c: char| c.is_ascii_alphanumeric() || "._-+@".contains(c);
-        (1..=150).contains(&text.len()) && !text.starts_with('.') && text.chars().all(of_a_name)
+        (1..=200).contains(&text.len()) && !text.starts_with('.') && !text.chars().any(char::is_control)
     };
     match path.split('/').collect::<Vec<_>>().as_slice() {
         [name] => *name == JOURNAL || FILES.contains(name),

@@ -95,6 +95,12 @@ impl<W: Write> Outbox<W> {
         Ok(())
     }
 
+    /// What was written to.
+    #[cfg(test)]
+    pub(crate) fn into_stream(self) -> W {
+        self.stream.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn write(&self, bytes: &[u8]) -> Result<(), HostsError> {
         let mut stream = locked(&self.stream);
         let written = stream.write_all(bytes).and_then(|()| stream.flush());

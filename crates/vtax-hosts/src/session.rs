@@ -281,7 +281,81 @@ fn harmless(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::message::PIECE;
+
+    /// Files of a run with one trial, of which a log has so many bytes.
+    fn run_with(log: usize) -> Vec<(&'static str, Vec<u8>)> {
+        let journal = b"{\"event\":\"opened\"}\n{\"event\":\"trial-ended\",\"index\":0,\"cell\":\"a\"}\n{\"event\":\"completed\"}\n";
+        vec![
+            ("plan.yaml", b"vtax: 1\n".to_vec()),
+            ("provenance.json", b"{}".to_vec()),
+            ("trials/000/events.jsonl", Vec::new()),
+            ("trials/000/logs/sut: a b.log", vec![b'x'; log]),
+            ("journal.jsonl", journal.to_vec()),
+        ]
+    }
+
+    fn written(run: &Path, files: &[(&'static str, Vec<u8>)]) {
+        std::fs::create_dir_all(run.join("trials/000/logs")).unwrap();
+        for (name, bytes) in files {
+            std::fs::write(run.join(name), bytes).unwrap();
+        }
+    }
+
+    fn same(run: &Path, files: &[(&'static str, Vec<u8>)]) -> bool {
+        files.iter().all(|(name, bytes)| std::fs::read(run.join(name)).is_ok_and(|found| found == *bytes))
+    }
+
+    /// What a reader makes of a stream: whether the run ended for it.
+    fn taken(dir: &Path, bytes: &[u8]) -> Result<bool, HostsError> {
+        let mut reader = reader(dir);
+        let mut decoder = Decoder::default();
+        for part in bytes.chunks(10_000) {
+            decoder.push(part);
+            while let Some(frame) = decoder.next_frame() {
+                reader.take(frame)?;
+            }
+        }
+        Ok(reader.ended.is_some())
+    }
+
+    #[test]
+    fn a_run_arrives_as_it_was_stored() {
+        for log in [0, 1, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE] {
+            let dir = tempfile::tempdir().unwrap();
+            let (there, files) = (dir.path().join("there"), run_with(log));
+            written(&there, &files);
+            // A line that isn't whole yet isn't sent.
+            let mut journal = files[4].1.clone();
+            journal.extend_from_slice(b"{\"event\":\"res");
+            std::fs::write(there.join("journal.jsonl"), journal).unwrap();
+            assert!(taken(dir.path(), &crate::agent::sent(&there)).unwrap(), "{log}");
+            assert!(same(&dir.path().join("run"), &files), "{log}");
+        }
+    }
+
+    proptest! {
+        /// Wherever a stream is cut or damaged: a run that is taken for whole is whole.
+        #[test]
+        fn what_is_whole_here_was_whole_there(at in 0.0..1.0f64, bit in 0u8..8, cut in any::<bool>()) {
+            let dir = tempfile::tempdir().unwrap();
+            let (there, files) = (dir.path().join("there"), run_with(300));
+            written(&there, &files);
+            let mut bytes = crate::agent::sent(&there);
+            let at = (bytes.len() as f64 * at) as usize;
+            if cut {
+                bytes.truncate(at);
+            } else {
+                bytes[at] ^= 1 << bit;
+            }
+            if taken(dir.path(), &bytes).unwrap_or(false) {
+                prop_assert!(!cut && same(&dir.path().join("run"), &files));
+            }
+        }
+    }
 
     fn reader(dir: &Path) -> Reader<'static> {
         Reader::new(Mirror::new(dir.join("run")), &|_| ())
