@@ -160,7 +160,7 @@ pub(super) fn run(on: &OnArgs, chosen: &ChosenArgs) -> Outcome {
         });
     }
     say("vtax", &format!("run directory: {}", run.directory.display()));
-    let interrupted = work(&*engine, &job, (&run.directory, &hosts), &signals, &|record| run.keep(record));
+    let interrupted = work(engine.as_ref(), &job, (&run.directory, &hosts), &signals, &|record| run.keep(record));
     let ended = engine.end().map_err(failed);
     let interrupted = interrupted?;
     ended?;
@@ -288,7 +288,7 @@ pub(super) fn doctor(on: &OnArgs, json: bool, render: impl Fn(&serde_json::Value
         engine.hosts().iter().map(|host| (host.clone(), host.name.clone())).collect();
     let records = Mutex::new(Vec::new());
     let keep = |record: HostRecord| records.lock().unwrap_or_else(PoisonError::into_inner).push(record);
-    let interrupted = work(&*engine, &Job::Doctor, (&scratch.0, &hosts), &signals, &keep);
+    let interrupted = work(engine.as_ref(), &Job::Doctor, (&scratch.0, &hosts), &signals, &keep);
     let ended = engine.end().map_err(failed);
     let interrupted = interrupted?;
     ended?;

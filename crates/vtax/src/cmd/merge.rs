@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use vtax_hosts::run_directories;
+use vtax_report::Report;
 use vtax_report::merged::{MergeError, MergeOptions, Merged, merge};
-use vtax_report::{Report, ReportError};
 use vtax_store::RunDir;
 
 use crate::exit::{Exit, Failure, Outcome};
@@ -61,7 +61,7 @@ pub(super) fn merged(paths: &[PathBuf], metrics: &[String]) -> Result<Merged, Fa
 
 fn read(path: &Path) -> Result<Report, Failure> {
     let run = RunDir::open(path).map_err(crate::exit::stored)?;
-    Report::read(&run).map_err(|e: ReportError| super::run::reported(e))
+    Report::read(&run).map_err(super::run::reported)
 }
 
 pub(super) fn failed(error: MergeError) -> Failure {
