@@ -62,7 +62,8 @@ pub fn serve(
     outbox.tell(&FromHost::Hello { protocol: PROTOCOL, vtax: agent.version.clone(), host })?;
     let job =
         started.recv().map_err(|_| HostsError::Stream("it ended before it said what to do".to_owned()))?;
-    let mut sender = Sender { outbox: outbox.as_ref(), number: 0, run: agent.directory.join("run"), journal: 0 };
+    let mut sender =
+        Sender { outbox: outbox.as_ref(), number: 0, run: agent.directory.join("run"), journal: 0 };
     let ended = sender.work(agent, &job, &child);
     let sent = ended.and_then(|(code, error)| {
         sender.record(Vec::new(), &Record::Ended { code, error })?;

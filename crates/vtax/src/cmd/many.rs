@@ -160,7 +160,8 @@ pub(super) fn run(on: &OnArgs, chosen: &ChosenArgs) -> Outcome {
         });
     }
     say("vtax", &format!("run directory: {}", run.directory.display()));
-    let interrupted = work(engine.as_ref(), &job, (&run.directory, &hosts), &signals, &|record| run.keep(record));
+    let interrupted =
+        work(engine.as_ref(), &job, (&run.directory, &hosts), &signals, &|record| run.keep(record));
     let ended = engine.end().map_err(failed);
     let interrupted = interrupted?;
     ended?;
