@@ -7,6 +7,9 @@ dir=$1 kind=$2 name=$3 address=$4
 hostname "$name"
 mount --make-rprivate /
 mount -t tmpfs -o mode=0755 none /run
+# Hosts of their own have control groups of their own. These would share them, and each takes the others' for left over, as it
+# doesn't see the processes that own them.
+umount -R -l /sys/fs/cgroup 2>/dev/null || true
 until ip link show eth0 >/dev/null 2>&1; do sleep 0.02; done
 ip link set lo up
 ip address add "$address/24" dev eth0
