@@ -11,6 +11,7 @@ mod sheet;
 mod soundness;
 mod soundness_coverage;
 mod soundness_families;
+mod soundness_hosts;
 mod soundness_load;
 mod soundness_real;
 mod soundness_row;

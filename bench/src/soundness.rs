@@ -13,13 +13,14 @@ const SUITES: &[Suite] = &[
     ("verdicts", crate::soundness_verdicts::rows),
     ("families", crate::soundness_families::rows),
     ("coverage", crate::soundness_coverage::rows),
+    ("hosts", crate::soundness_hosts::rows),
 ];
 
 /// Runs the suites named, or all; prints a table and writes `target/soundness.json`. What is missed
 /// is said, and is no failure: the figures are the result.
 pub(crate) fn run(names: &[&str]) -> Result<()> {
     if let Some(unknown) = names.iter().find(|n| SUITES.iter().all(|s| s.0 != **n)) {
-        bail!("no suite {unknown:?}: there are load, verdicts, families and coverage");
+        bail!("no suite {unknown:?}: there are load, verdicts, families, coverage and hosts");
     }
     let mut rows = Vec::new();
     for (name, suite) in SUITES {

@@ -17,6 +17,7 @@ use crate::place::root;
 /// run at the lowest priority. Every other test has the machine for itself.
 const COMPUTE: &[&str] = &[
     "vtax-export",
+    "vtax-hosts",
     "vtax-plan",
     "vtax-report",
     "vtax-serve",

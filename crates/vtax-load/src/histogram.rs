@@ -12,6 +12,19 @@ use vtax_units::Nanos;
 /// Longest duration told apart; anything longer counts as this.
 pub(crate) const LONGEST_NS: u64 = 3_600 * 1_000_000_000;
 
+/// Histograms whose buckets differ: what one takes for the same duration the other tells apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "histograms with other buckets can't be merged: one has {} significant digits from {} ns on, the other {} from {} ns on",
+    .here.0, .here.1, .there.0, .there.1
+)]
+pub struct UnlikeHistograms {
+    /// Significant digits and smallest duration told apart, in nanoseconds.
+    pub here: (u8, u64),
+    /// The same of the one that was to be merged.
+    pub there: (u8, u64),
+}
+
 /// A mergeable latency histogram in nanoseconds with 3 significant digits.
 ///
 /// Serialises as the base64 text of HdrHistogram's V2 compressed format, the same text a
@@ -47,6 +60,25 @@ impl LatencyHistogram {
         for value in other.0.iter_recorded() {
             self.record_n(value.value_iterated_to(), value.count_since_last_iteration());
         }
+    }
+
+    /// Significant digits and smallest duration told apart, in nanoseconds: what says where buckets begin and end.
+    #[must_use]
+    pub fn parameters(&self) -> (u8, u64) {
+        (self.0.sigfig(), self.0.low())
+    }
+
+    /// Adds another histogram's counts bucket by bucket: nothing is rounded, and the order of merges doesn't matter.
+    ///
+    /// # Errors
+    ///
+    /// [`UnlikeHistograms`] where its buckets differ, for then there is no exact sum.
+    pub fn merge(&mut self, other: &Self) -> Result<(), UnlikeHistograms> {
+        let unlike = UnlikeHistograms { here: self.parameters(), there: other.parameters() };
+        if unlike.here != unlike.there {
+            return Err(unlike);
+        }
+        self.0.add(&other.0).map_err(|_| unlike)
     }
 
     /// The smallest recorded duration that at least this share (0 to 1) of all are not above;
@@ -167,6 +199,59 @@ mod tests {
                 prop_assert!(found as f64 <= high as f64 * 1.001 + 1.0, "{} {}", found, high);
             }
         }
+    }
+
+    fn filled(values: &[u64]) -> LatencyHistogram {
+        let mut histogram = LatencyHistogram::new();
+        for value in values {
+            histogram.record(Nanos(*value));
+        }
+        histogram
+    }
+
+    /// Every bucket with its count.
+    fn buckets(histogram: &LatencyHistogram) -> Vec<(u64, u64)> {
+        let recorded = histogram.0.iter_recorded();
+        recorded.map(|v| (v.value_iterated_to(), v.count_since_last_iteration())).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn merging_is_exact_and_its_order_does_not_matter(
+            a in proptest::collection::vec(0_u64..LONGEST_NS, 0..100),
+            b in proptest::collection::vec(0_u64..1_000_000, 0..100),
+            c in proptest::collection::vec(0_u64..LONGEST_NS, 0..100),
+        ) {
+            let of = |parts: &[&LatencyHistogram]| {
+                let mut sum = LatencyHistogram::new();
+                for part in parts {
+                    sum.merge(part).unwrap();
+                }
+                sum
+            };
+            let (x, y, z) = (filled(&a), filled(&b), filled(&c));
+            let all = filled(&[a, b, c].concat());
+            let first = of(&[&of(&[&x, &y]), &z]);
+            prop_assert_eq!(buckets(&first), buckets(&all));
+            for other in [of(&[&x, &of(&[&y, &z])]), of(&[&z, &y, &x])] {
+                prop_assert_eq!(buckets(&other), buckets(&first));
+                prop_assert_eq!((other.len(), other.max()), (first.len(), first.max()));
+            }
+            // Also of histograms that were stored and read again.
+            let stored = [&x, &y, &z].map(|h| LatencyHistogram::from_base64(&h.to_base64().unwrap()).unwrap());
+            prop_assert_eq!(buckets(&of(&[&stored[0], &stored[1], &stored[2]])), buckets(&all));
+        }
+    }
+
+    #[test]
+    fn other_buckets_are_refused() {
+        let mut other = LatencyHistogram(Histogram::new_with_bounds(1, 1_000_000, 2).unwrap());
+        other.0.auto(true);
+        let mut mine = filled(&[5_000]);
+        let error = mine.merge(&other).unwrap_err();
+        assert_eq!(error, UnlikeHistograms { here: (3, 1), there: (2, 1) });
+        assert!(error.to_string().contains("3 significant digits from 1 ns on, the other 2"), "{error}");
+        assert_eq!(mine.len(), 1);
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub use beside::{BesideSession, BesideSpec};
 pub use control::{Control, Progress};
 pub use error::LoadError;
 pub use family::*;
-pub use histogram::LatencyHistogram;
+pub use histogram::{LatencyHistogram, UnlikeHistograms};
 pub use network::NetworkAnswer;
 pub use requests::{ConnectionPool, Model, RequestStep, Segment};
 pub use result::*;

@@ -9,7 +9,7 @@ mod html;
 mod junit;
 pub(crate) mod markdown;
 mod model;
-mod printable;
+pub(crate) mod printable;
 mod rows;
 mod table;
 #[cfg(test)]
@@ -20,7 +20,7 @@ use vtax_units::Share;
 
 use crate::Report;
 use crate::families::metrics;
-pub(crate) use check::{changes, figures_of, hardware, one_cell, system};
+pub(crate) use check::{changes, figures_of, hardware, machine_facts, one_cell, programs, reasons, system};
 pub use model::*;
 use printable::printable;
 
@@ -122,7 +122,7 @@ impl Refusal {
     }
 }
 
-fn check_metrics(names: &[String]) -> Result<(), CompareError> {
+pub(crate) fn check_metrics(names: &[String]) -> Result<(), CompareError> {
     let known = || metrics().filter(|m| m.compared).map(|m| m.name);
     match names.iter().find(|n| *n != ALL_METRICS && !known().any(|k| k == *n)) {
         None => Ok(()),

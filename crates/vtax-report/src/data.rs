@@ -1,6 +1,6 @@
 //! A run, read once and reduced to what a report shows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hdrhistogram::Histogram;
 use vtax_load::LatencyHistogram;
@@ -32,6 +32,8 @@ pub(crate) struct RunData {
     pub(crate) values: BTreeMap<(String, String), Vec<Figures>>,
     /// Latency of all valid trials by cell and measure.
     pub(crate) latency: BTreeMap<(String, String), Histogram<u64>>,
+    /// Cells and measures with a histogram whose buckets differ from those of all others: `latency` of these isn't exact.
+    pub(crate) unlike: BTreeSet<(String, String)>,
     /// Each system of valid trials on several, trial by trial.
     pub(crate) systems: Vec<SystemFound>,
     /// Names of what is measured: the plan's measures, of network tests each test.
@@ -91,6 +93,7 @@ impl RunData {
             calibration: run.calibration()?,
             values: BTreeMap::new(),
             latency: BTreeMap::new(),
+            unlike: BTreeSet::new(),
             systems: Vec::new(),
             measures: Vec::new(),
             hosts: Vec::new(),
@@ -135,7 +138,11 @@ impl RunData {
                 found.test.map_or_else(|| record.measure.clone(), |t| measure_of_test(&record.measure, t));
             let key = (record.cell.clone(), measure);
             if let Some(latency) = found.latency.filter(|l| !l.is_empty()) {
-                let merged = self.latency.entry(key.clone()).or_insert_with(|| LatencyHistogram::new().0);
+                let empty = LatencyHistogram::new();
+                if latency.parameters() != empty.parameters() {
+                    self.unlike.insert(key.clone());
+                }
+                let merged = self.latency.entry(key.clone()).or_insert_with(|| empty.0);
                 // Can't fail: the histogram grows by itself.
                 let _ = merged.add(&latency.0);
             }

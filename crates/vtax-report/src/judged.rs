@@ -377,7 +377,7 @@ fn below_detectable(data: &RunData, c: &mut Comparison) {
     (c.verdict, c.doubt) = (Verdict::Inconclusive, Some(Doubt::BelowDetectable));
 }
 
-fn verdict(v: vtax_stats::Verdict) -> Verdict {
+pub(crate) fn verdict(v: vtax_stats::Verdict) -> Verdict {
     match v {
         vtax_stats::Verdict::Better => Verdict::Better,
         vtax_stats::Verdict::Worse => Verdict::Worse,

@@ -20,6 +20,7 @@ mod headline;
 mod html;
 mod judged;
 pub mod markup;
+pub mod merged;
 mod metric;
 pub mod pages;
 mod plot;

@@ -32,7 +32,7 @@ pub fn provenance(plan: &Plan, plan_file: Option<String>, vtax_version: &str) ->
             .iter()
             .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)))
             .collect(),
-        facts: noise(),
+        facts: noise().into_iter().chain(machine_facts()).collect(),
         ..Provenance::default()
     }
 }
@@ -63,6 +63,52 @@ fn noise() -> BTreeMap<String, String> {
     };
     let facts = [("noise.watched", found.told), ("noise.not_told_by_host", found.untold)];
     facts.into_iter().filter(|f| !f.1.is_empty()).map(|(k, v)| (k.to_owned(), v.join(", "))).collect()
+}
+
+/// What else tells two machines of the same model apart.
+fn machine_facts() -> BTreeMap<String, String> {
+    let clock = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let facts = [
+        ("host.microcode", field("/proc/cpuinfo", "microcode", ':')),
+        ("host.clock_source", read(clock)),
+        ("host.mitigations", mitigations()),
+        ("host.command_line", read("/proc/cmdline").map(|line| settings(&line)).filter(|s| !s.is_empty())),
+    ];
+    facts.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text?))).collect()
+}
+
+/// The kernel's word on each weakness of the processor (Documentation/ABI/testing/sysfs-devices-system-cpu).
+fn mitigations() -> Option<String> {
+    let directory = "/sys/devices/system/cpu/vulnerabilities";
+    let mut found: Vec<String> = fs::read_dir(directory)
+        .ok()?
+        .filter_map(|entry| {
+            let name = entry.ok()?.file_name().into_string().ok()?;
+            Some(format!("{name}: {}", read(&format!("{directory}/{name}"))?))
+        })
+        .collect();
+    found.sort_unstable();
+    (!found.is_empty()).then(|| found.join("; "))
+}
+
+/// What of a kernel's command line changes how fast it is. The rest names disks and may hold secrets.
+fn settings(line: &str) -> String {
+    const NAMES: [&str; 12] = [
+        "mitigations",
+        "nosmt",
+        "isolcpus",
+        "nohz_full",
+        "rcu_nocbs",
+        "intel_pstate",
+        "amd_pstate",
+        "idle",
+        "processor.max_cstate",
+        "intel_idle.max_cstate",
+        "transparent_hugepage",
+        "clocksource",
+    ];
+    let tells = |word: &&str| NAMES.contains(&word.split('=').next().unwrap_or_default());
+    line.split_whitespace().filter(tells).collect::<Vec<_>>().join(" ")
 }
 
 /// This machine.
@@ -156,4 +202,16 @@ fn packages(plan: &Plan) -> BTreeMap<String, String> {
             Some((words.next()?.to_owned(), words.next()?.to_owned()))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_changes_speed_is_told_of_a_command_line() {
+        let line = "root=/dev/sda1 mitigations=off quiet secret=x nosmt isolcpus=2,3";
+        assert_eq!(settings(line), "mitigations=off nosmt isolcpus=2,3");
+        assert_eq!(settings("root=/dev/sda1"), "");
+    }
 }

@@ -204,7 +204,7 @@ fn bootstrap(parts: &[(f64, &Part)], half: f64, seed: u64) -> (f64, f64) {
 }
 
 /// [`at`](crate::describe::at) without sorting all for two quantiles; leaves `values` in another order.
-fn pick(values: &mut [f64], q: f64) -> f64 {
+pub(crate) fn pick(values: &mut [f64], q: f64) -> f64 {
     let position = q.clamp(0.0, 1.0) * (values.len() - 1) as f64;
     let fraction = position.fract();
     let (_, low, above) = values.select_nth_unstable_by(position as usize, f64::total_cmp);

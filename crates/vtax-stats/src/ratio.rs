@@ -139,6 +139,14 @@ pub fn tax(
 /// both. This is what [`tax`] works on, for those who draw it.
 #[must_use]
 pub fn log_ratios(candidate: &Group<'_>, baseline: &Group<'_>) -> Option<Vec<f64>> {
+    let logs = logs_by_round(candidate, baseline)?;
+    let smaller = candidate.values.len().min(baseline.values.len()) as f64;
+    (logs.len() >= MIN_ROUNDS && logs.len() as f64 >= SHARED * smaller).then_some(logs)
+}
+
+/// The same however few rounds have both, for what is judged over hosts; `None` where rounds aren't known.
+#[must_use]
+pub fn logs_by_round(candidate: &Group<'_>, baseline: &Group<'_>) -> Option<Vec<f64>> {
     let usable = |g: &Group<'_>| g.rounds.len() == g.values.len();
     if !usable(candidate) || !usable(baseline) {
         return None;
@@ -150,12 +158,8 @@ pub fn log_ratios(candidate: &Group<'_>, baseline: &Group<'_>) -> Option<Vec<f64
     let mut rounds = candidate.rounds.to_vec();
     rounds.sort_unstable();
     rounds.dedup();
-    let logs: Vec<f64> = rounds
-        .into_iter()
-        .filter_map(|round| Some(of(candidate, round)?.ln() - of(baseline, round)?.ln()))
-        .collect();
-    let smaller = candidate.values.len().min(baseline.values.len()) as f64;
-    (logs.len() >= MIN_ROUNDS && logs.len() as f64 >= SHARED * smaller).then_some(logs)
+    let ratio = |round| Some(of(candidate, round)?.ln() - of(baseline, round)?.ln());
+    Some(rounds.into_iter().filter_map(ratio).collect())
 }
 
 /// The ratio with its interval as it must be where the number of trials was decided by looking at it.

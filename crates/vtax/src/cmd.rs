@@ -8,8 +8,11 @@ mod compare;
 mod doctor;
 mod export;
 mod heartbeat;
+mod host_agent;
 mod lab;
 mod load;
+mod many;
+mod merge;
 mod report;
 mod reproduce;
 mod run;
@@ -47,6 +50,7 @@ pub(crate) enum Command {
     Run(run::Args),
     Report(report::Args),
     Compare(compare::Args),
+    Merge(merge::Args),
     Serve(serve::Args),
     Export(export::Args),
     Reproduce(reproduce::Args),
@@ -62,6 +66,8 @@ pub(crate) enum Command {
     Agent(agent::Args),
     #[command(hide = true)]
     Heartbeat(heartbeat::Args),
+    #[command(hide = true)]
+    HostAgent(host_agent::Args),
 }
 
 /// Runs a subcommand.
@@ -70,6 +76,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
         Command::Run(args) => run::run(args),
         Command::Report(args) => report::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Merge(args) => merge::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Export(args) => export::run(args),
         Command::Reproduce(args) => reproduce::run(args),
@@ -83,5 +90,6 @@ pub(crate) fn run(command: &Command) -> Outcome {
         Command::Service(args) => service::run(args),
         Command::Agent(args) => agent::run(args),
         Command::Heartbeat(args) => heartbeat::run(args),
+        Command::HostAgent(args) => host_agent::run(args),
     }
 }

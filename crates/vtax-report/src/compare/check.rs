@@ -13,7 +13,7 @@ use crate::Report;
 use crate::summarise::rejected;
 
 /// Every reason why B can't be compared with A, machines aside.
-pub(super) fn reasons(a: &Report, b: &Report) -> Result<Vec<Reason>, StoreError> {
+pub(crate) fn reasons(a: &Report, b: &Report) -> Result<Vec<Reason>, StoreError> {
     let mut reasons = Vec::new();
     let (version_a, version_b) = (journal_version(a)?, journal_version(b)?);
     if figures_of(version_a) != figures_of(version_b) {
@@ -229,19 +229,23 @@ fn short(value: &Value) -> String {
 
 /// What tells two machines apart, as far as it moves figures.
 pub(super) fn machine(a: &HostFacts, b: &HostFacts) -> Vec<String> {
-    let facts = |h: &HostFacts| {
-        let or = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
-        [
-            ("CPU", h.cpu_model.clone()),
-            ("architecture", h.architecture.clone()),
-            ("number of CPUs", h.cpus.to_string()),
-            ("threads per core", h.threads_per_core.map_or_else(|| "unknown".to_owned(), |t| t.to_string())),
-            ("kernel", h.kernel.clone()),
-            ("virtualization", or(&h.virtualization)),
-            ("frequency governor", or(&h.governor)),
-        ]
-    };
-    differing(facts(a).into_iter().zip(facts(b)).map(|((name, x), (_, y))| (name.to_owned(), x, y)))
+    let named = |facts: [(&str, String); 7]| facts.map(|(name, text)| (name.to_owned(), text));
+    let pairs = named(machine_facts(a)).into_iter().zip(machine_facts(b));
+    differing(pairs.map(|((name, x), (_, y))| (name, x, y)))
+}
+
+/// A machine as far as it moves figures: what each fact is called, and what it is.
+pub(crate) fn machine_facts(h: &HostFacts) -> [(&'static str, String); 7] {
+    let or = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
+    [
+        ("CPU", h.cpu_model.clone()),
+        ("architecture", h.architecture.clone()),
+        ("number of CPUs", h.cpus.to_string()),
+        ("threads per core", h.threads_per_core.map_or_else(|| "unknown".to_owned(), |t| t.to_string())),
+        ("kernel", h.kernel.clone()),
+        ("virtualization", or(&h.virtualization)),
+        ("frequency governor", or(&h.governor)),
+    ]
 }
 
 /// What makes the comparison doubtful.
@@ -290,26 +294,27 @@ pub(super) fn nothing_counts(a: &Report, b: &Report) -> Vec<String> {
 
 /// What differs between the runs and may be what makes the difference.
 pub(crate) fn changes(a: &Provenance, b: &Provenance) -> Vec<String> {
-    let programs = |p: &Provenance| {
-        let mut facts = p.packages.clone();
-        let vtax = format!("{} {}", p.vtax_version, p.vtax_commit.as_deref().unwrap_or_default());
-        facts.insert("vtax".to_owned(), vtax.trim_end().to_owned());
-        for (name, program) in [("QEMU", &p.qemu), ("container runtime", &p.container_runtime)] {
-            facts.extend(program.as_ref().map(|q| (name.to_owned(), q.version.clone())));
-        }
-        for (cell, service) in &p.services {
-            if !service.version.is_empty() {
-                facts.insert(format!("service of {cell}"), service.version.clone());
-            }
-            let short = |hash: &String| hash.chars().take(12).collect::<String>();
-            facts
-                .extend(service.files.iter().map(|(path, hash)| (format!("SHA-256 of {path}"), short(hash))));
-        }
-        facts.extend(p.nodes.iter().map(|(node, n)| (format!("kernel of node {node}"), n.kernel.clone())));
-        facts.insert("distribution".to_owned(), p.host.distribution.clone());
-        facts
-    };
     differing_maps(&programs(a), &programs(b), "none")
+}
+
+/// The programs that took part, each with its version.
+pub(crate) fn programs(p: &Provenance) -> BTreeMap<String, String> {
+    let mut facts = p.packages.clone();
+    let vtax = format!("{} {}", p.vtax_version, p.vtax_commit.as_deref().unwrap_or_default());
+    facts.insert("vtax".to_owned(), vtax.trim_end().to_owned());
+    for (name, program) in [("QEMU", &p.qemu), ("container runtime", &p.container_runtime)] {
+        facts.extend(program.as_ref().map(|q| (name.to_owned(), q.version.clone())));
+    }
+    for (cell, service) in &p.services {
+        if !service.version.is_empty() {
+            facts.insert(format!("service of {cell}"), service.version.clone());
+        }
+        let short = |hash: &String| hash.chars().take(12).collect::<String>();
+        facts.extend(service.files.iter().map(|(path, hash)| (format!("SHA-256 of {path}"), short(hash))));
+    }
+    facts.extend(p.nodes.iter().map(|(node, n)| (format!("kernel of node {node}"), n.kernel.clone())));
+    facts.insert("distribution".to_owned(), p.host.distribution.clone());
+    facts
 }
 
 fn differing_maps(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>, none: &str) -> Vec<String> {

@@ -37,6 +37,11 @@ impl PlanArgs {
         &self.plan
     }
 
+    /// Its changes, as given.
+    pub(crate) fn overrides(&self) -> &[String] {
+        &self.overrides
+    }
+
     /// Reads the plan with its changes.
     pub(crate) fn load(&self) -> Result<Plan, PlanErrors> {
         vtax_plan::load(&self.plan, &self.overrides)

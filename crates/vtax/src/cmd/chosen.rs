@@ -1,6 +1,6 @@
 //! Which run a command is to make or to go on with.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use vtax_plan::model::Plan;
 use vtax_store::RunDir;
@@ -48,6 +48,16 @@ fn tag(text: &str) -> Result<String, String> {
 }
 
 impl ChosenArgs {
+    /// The directory of the run to go on with.
+    pub(super) fn resumed(&self) -> Option<&Path> {
+        self.resume.as_deref()
+    }
+
+    /// Changes to the plan.
+    pub(super) fn overrides(&self) -> &[String] {
+        self.plan.as_ref().map_or(&[][..], PlanArgs::overrides)
+    }
+
     /// Reads the plan, of a new run `adapted`; `None`: it is faulty, and was told so.
     ///
     /// # Errors

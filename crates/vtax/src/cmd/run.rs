@@ -19,6 +19,7 @@ use vtax_sys::clock::unix_ms;
 use vtax_vm::Cache;
 
 use crate::cmd::chosen::{Chosen, ChosenArgs};
+use crate::cmd::many::{self, OnArgs};
 use crate::exit::{Classify, Exit, Failure, Outcome, report, stored};
 use crate::front::{Place, in_controller};
 use crate::progress::Progress;
@@ -32,8 +33,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     chosen: ChosenArgs,
     /// Measure nothing unless everything in the plan can be measured on this host.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "on")]
     strict: bool,
+    #[command(flatten)]
+    on: OnArgs,
 }
 
 /// What is to be done, found out before anything is started.
@@ -68,6 +71,9 @@ pub(super) fn exit_of(found: Found) -> Exit {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
+    if args.on.is_given() {
+        return many::run(&args.on, &args.chosen);
+    }
     let Some(chosen) = args.chosen.choose(|plan| plan)? else { return Ok(Exit::BadInput) };
     // A run that goes on has the one it began with.
     let is_new = chosen.plan_file.is_some();

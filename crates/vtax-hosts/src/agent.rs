@@ -1,0 +1,310 @@
+//! The host's end of the stream: starts vtax there and sends what it stores, as it is stored.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use vtax_agent::{Decoder, Kind};
+use vtax_sys::PidFd;
+use vtax_sys::inherit::Inherit;
+
+use crate::error::HostsError;
+use crate::message::{FromHost, Job, PIECE, PROTOCOL, Record, ToHost, unix_ns};
+use crate::outbox::Outbox;
+use crate::watchdog::{self, Child};
+
+/// How often the run's files are looked at.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Of what a program tells, the end that is looked at for its error.
+const LOG_END: u64 = 64 << 10;
+
+/// What the host's end needs to know of itself.
+#[derive(Debug, Clone)]
+pub struct HostAgent {
+    /// vtax's own program.
+    pub program: PathBuf,
+    /// Its version, for this end's hello.
+    pub version: String,
+    /// A directory of its own, removed at the end.
+    pub directory: PathBuf,
+}
+
+/// Serves a controller on a stream until the job is done and all of it is stored there.
+///
+/// Where the stream ends or nothing is heard for [`LEASE`](crate::LEASE), the job is killed, its directory removed and the
+/// process ended.
+///
+/// # Errors
+///
+/// [`HostsError`] where the job can't be started or the stream fails.
+pub fn serve(
+    read: impl Read + Send + 'static,
+    write: impl Write + Send + 'static,
+    agent: &HostAgent,
+) -> Result<(), HostsError> {
+    let outbox = Arc::new(Outbox::new(write));
+    let (start, started) = std::sync::mpsc::channel();
+    let child: Child = Arc::new(Mutex::new(None));
+    let threads = watchdog::watch(outbox.clone(), child.clone(), agent.directory.clone()).and_then(|()| {
+        let outbox = outbox.clone();
+        let listen = move || listen(read, &outbox, &start);
+        std::thread::Builder::new().name("listen".into()).spawn(listen).map(|_| ())
+    });
+    threads.map_err(|source| file("start threads for", &agent.directory, source))?;
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    outbox.tell(&FromHost::Hello { protocol: PROTOCOL, vtax: agent.version.clone(), host })?;
+    let job =
+        started.recv().map_err(|_| HostsError::Stream("it ended before it said what to do".to_owned()))?;
+    let mut sender =
+        Sender { outbox: outbox.as_ref(), number: 0, run: agent.directory.join("run"), journal: 0 };
+    let ended = sender.work(agent, &job, &child);
+    let sent = ended.and_then(|(code, error)| {
+        sender.record(Vec::new(), &Record::Ended { code, error })?;
+        outbox.wait_stored(sender.number)
+    });
+    watchdog::remove(&agent.directory);
+    sent
+}
+
+/// Takes what the controller says.
+fn listen<W: Write>(mut read: impl Read, outbox: &Outbox<W>, start: &std::sync::mpsc::Sender<Job>) {
+    let mut decoder = Decoder::default();
+    let mut bytes = vec![0; 64 << 10];
+    loop {
+        match read.read(&mut bytes) {
+            Ok(0) => break,
+            Ok(n) => decoder.push(&bytes[..n]),
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(_) => break,
+        }
+        while let Some(frame) = decoder.next_frame() {
+            if frame.kind != Kind::Request {
+                continue;
+            }
+            match serde_json::from_slice::<ToHost>(&frame.payload) {
+                Ok(ToHost::Start(job)) => {
+                    outbox.hear(|_| ());
+                    // The main thread takes one job only, and may be gone already.
+                    let _ = start.send(job);
+                }
+                Ok(ToHost::Beat { at_unix_ns }) => {
+                    outbox.hear(|_| ());
+                    // Where this can't be written, nothing can, and the lease runs out.
+                    let _ = outbox.tell(&FromHost::Beat { of_unix_ns: at_unix_ns, at_unix_ns: unix_ns() });
+                }
+                Ok(ToHost::Stored { record }) => outbox.hear(|heard| heard.stored = heard.stored.max(record)),
+                Ok(ToHost::Stop) => outbox.hear(|heard| heard.stop = true),
+                // From a newer one, which the hello has told which version this is.
+                Err(_) => {}
+            }
+        }
+    }
+    outbox.close();
+}
+
+fn file(what: &'static str, path: &Path, source: std::io::Error) -> HostsError {
+    HostsError::File { what, path: path.to_owned(), source }
+}
+
+/// What of a journal's line matters here.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Line {
+    event: String,
+    index: u32,
+    cell: Option<String>,
+    measure: String,
+}
+
+/// Sends records.
+struct Sender<'a, W> {
+    outbox: &'a Outbox<W>,
+    /// Number of the last record.
+    number: u32,
+    /// The run directory here.
+    run: PathBuf,
+    /// How much of the journal was sent.
+    journal: u64,
+}
+
+impl<W: Write> Sender<'_, W> {
+    /// Starts vtax and sends what it stores; its exit code and its last error.
+    fn work(
+        &mut self,
+        agent: &HostAgent,
+        job: &Job,
+        child: &Child,
+    ) -> Result<(Option<i32>, Option<String>), HostsError> {
+        let log = agent.directory.join("log");
+        let command = self.command(agent, job, &log)?;
+        // This thread waits for it to the end, so it dies with this process, too.
+        let started = Inherit { die_with_thread: true, ..Inherit::default() }.spawn(command);
+        let mut process = started.map_err(|source| file("start", &agent.program, source))?;
+        let handle = i32::try_from(process.id()).ok().and_then(|pid| PidFd::open(pid).ok());
+        *child.lock().unwrap_or_else(PoisonError::into_inner) = handle;
+        let mut stopped = false;
+        let status: ExitStatus = loop {
+            let ended = process.try_wait().map_err(|source| file("wait for", &agent.program, source))?;
+            if let Some(status) = ended {
+                break status;
+            }
+            if self.outbox.stop_asked() && !stopped {
+                stopped = true;
+                if let Some(child) = child.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+                    // One that has just ended needs no signal any more.
+                    let _ = child.signal(Signal::INT);
+                }
+            }
+            self.send_news()?;
+            std::thread::sleep(PAUSE);
+        };
+        *child.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.send_news()?;
+        for name in ["provenance.json", "doctor.json"] {
+            self.send_file(name)?;
+        }
+        Ok((status.code(), last_error(&log)))
+    }
+
+    fn command(&self, agent: &HostAgent, job: &Job, log: &Path) -> Result<Command, HostsError> {
+        let create = |path: &Path| File::create(path).map_err(|source| file("create", path, source));
+        std::fs::create_dir_all(&agent.directory)
+            .map_err(|source| file("create", &agent.directory, source))?;
+        let told = create(log)?;
+        let copy = told.try_clone().map_err(|source| file("open", log, source))?;
+        let mut command = Command::new(&agent.program);
+        command.current_dir(&agent.directory).stdin(Stdio::null()).stderr(told);
+        match job {
+            Job::Run { plan, overrides, tags } => {
+                let path = agent.directory.join("plan.yaml");
+                std::fs::write(&path, plan).map_err(|source| file("write", &path, source))?;
+                command.arg("run").arg("plan.yaml").arg("--out").arg(&self.run).stdout(copy);
+                for (name, values) in [("--set", overrides), ("--tag", tags)] {
+                    // In one word, so that no value is taken for an option.
+                    command.args(values.iter().map(|value| format!("{name}={value}")));
+                }
+            }
+            Job::Doctor => {
+                std::fs::create_dir_all(&self.run).map_err(|source| file("create", &self.run, source))?;
+                command.args(["doctor", "--json"]).stdout(create(&self.run.join("doctor.json"))?);
+            }
+        }
+        Ok(command)
+    }
+
+    /// Sends whole new lines of the journal, before each that makes a trial count the trial's files.
+    fn send_news(&mut self) -> Result<(), HostsError> {
+        let path = self.run.join("journal.jsonl");
+        let Ok(mut journal) = File::open(&path) else { return Ok(()) };
+        let failed = |source| file("read", &path, source);
+        let mut bytes = Vec::new();
+        journal.seek(SeekFrom::Start(self.journal)).map_err(failed)?;
+        journal.read_to_end(&mut bytes).map_err(failed)?;
+        let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+        bytes.truncate(whole);
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if self.journal == 0 {
+            for name in ["plan.yaml", "provenance.json", "calibration.json"] {
+                self.send_file(name)?;
+            }
+        }
+        for line in bytes.split_inclusive(|b| *b == b'\n') {
+            let known: Line = serde_json::from_slice(line).unwrap_or_default();
+            if known.event == "trial-ended" {
+                self.send_trial(known.index)?;
+            }
+            for piece in line.chunks(PIECE) {
+                let offset = self.journal;
+                let record = Record::Piece { path: "journal.jsonl".to_owned(), offset, sha256: None };
+                self.record(piece.to_vec(), &record)?;
+                self.journal += piece.len() as u64;
+            }
+            if known.event == "trial-ended" {
+                let cell = known.cell.unwrap_or_default();
+                let text = format!("trial {}: {cell}, {}", known.index, known.measure);
+                self.outbox.tell(&FromHost::Told { text })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn send_trial(&mut self, index: u32) -> Result<(), HostsError> {
+        let trial = format!("trials/{index:03}");
+        for directory in [trial.clone(), format!("{trial}/logs")] {
+            let path = self.run.join(&directory);
+            let Ok(entries) = std::fs::read_dir(&path) else { continue };
+            let mut names: Vec<String> = entries
+                .filter_map(Result::ok)
+                .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()))
+                .filter_map(|entry| entry.file_name().into_string().ok())
+                .collect();
+            names.sort_unstable();
+            for name in names {
+                self.send_file(&format!("{directory}/{name}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a file of the run as it is now; one that isn't there is none.
+    fn send_file(&mut self, name: &str) -> Result<(), HostsError> {
+        let path = self.run.join(name);
+        let Ok(mut from) = File::open(&path) else { return Ok(()) };
+        let mut digest = Sha256::new();
+        let mut offset = 0;
+        loop {
+            let mut bytes = Vec::new();
+            let read = from.by_ref().take(PIECE as u64).read_to_end(&mut bytes);
+            let length = read.map_err(|source| file("read", &path, source))?;
+            digest.update(&bytes);
+            // A file that ends with a full piece is followed by an empty one.
+            let last = length < PIECE;
+            let sha256 = last.then(|| hex(digest.clone()));
+            self.record(bytes, &Record::Piece { path: name.to_owned(), offset, sha256 })?;
+            offset += length as u64;
+            if last {
+                return Ok(());
+            }
+        }
+    }
+
+    fn record(&mut self, bytes: Vec<u8>, record: &Record) -> Result<(), HostsError> {
+        self.number += 1;
+        self.outbox.send(self.number, bytes, record)
+    }
+}
+
+/// A digest in hexadecimal digits.
+pub(crate) fn hex(digest: Sha256) -> String {
+    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The last error that a program told, as vtax words it.
+fn last_error(log: &Path) -> Option<String> {
+    let mut file = File::open(log).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(LOG_END))).ok()?;
+    let mut bytes = Vec::new();
+    file.take(LOG_END).read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    text.lines().rev().find_map(|line| Some(line.strip_prefix("error: ")?.to_owned()))
+}
+
+/// All that is sent of a run that has ended, as bytes; it has fewer records than may be under way.
+#[cfg(test)]
+pub(crate) fn sent(run: &Path) -> Vec<u8> {
+    let outbox = Outbox::new(Vec::new());
+    let mut sender = Sender { outbox: &outbox, number: 0, run: run.to_owned(), journal: 0 };
+    sender.send_news().expect("it can be read");
+    sender.record(Vec::new(), &Record::Ended { code: Some(0), error: None }).expect("there is room");
+    outbox.into_stream()
+}

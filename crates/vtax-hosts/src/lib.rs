@@ -1,0 +1,30 @@
+//! Many machines: hosts by ssh, Slurm or Kubernetes, and a whole run on each.
+//!
+//! An [`Engine`] is three verbs, spoken through the user's own programs: get hosts, open a byte stream to each, end all. On
+//! the stream [`serve`] (the host's end, `vtax host-agent`) and [`attend`] (this end) speak frames. Each host makes a whole
+//! run by itself, rounds of baseline and candidates alike, and what it stores comes here as it is written.
+//! docs/many-machines.md explains it to its users.
+
+mod agent;
+mod engine;
+mod error;
+mod inventory;
+mod list;
+mod message;
+mod mirror;
+mod outbox;
+mod run;
+mod session;
+mod start;
+mod state;
+mod watchdog;
+
+pub use agent::{HostAgent, serve};
+pub use engine::{Engine, Kubernetes, KubernetesOptions, Machine, Slurm, SlurmOptions, Ssh};
+pub use error::HostsError;
+pub use list::{HostSpec, MAX_HOSTS, On, parse_on};
+pub use message::{Job, LEASE, PROTOCOL};
+pub use run::{OnHosts, run_on};
+pub use session::{Attended, Clock, Outcome, attend};
+pub use start::{Stream, copy_program, start_agent};
+pub use state::{HOSTS_FILE, HOSTS_VERSION, HostRecord, HostState, HostsFile, run_directories};

@@ -1,0 +1,138 @@
+//! What goes over the stream to a host, in the frames of `vtax-agent`: length, checksum of header and payload, and a number.
+//!
+//! | from | frame | meaning |
+//! |---|---|---|
+//! | here | request | a [`ToHost`] as JSON |
+//! | host | event | a [`FromHost`] as JSON, nothing is lost with it |
+//! | host | data, then reply of the same number | a record: bytes, and a [`Record`] as JSON that says what they are |
+//!
+//! Records are numbered from 1 without gaps. Each is acknowledged by its number once it is stored, so a host knows that its last
+//! record has arrived, and a stream that was cut short can't be taken for a whole one.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Version of these messages. Both ends are the same program, unless a list of hosts names another one.
+pub const PROTOCOL: u32 = 1;
+
+/// A side that hears nothing for so long takes the other for dead, and ends what it has started.
+pub const LEASE: Duration = Duration::from_secs(15);
+
+/// How often each side says that it is there.
+pub(crate) const BEAT: Duration = Duration::from_secs(3);
+
+/// The most bytes of one record.
+pub(crate) const PIECE: usize = 256 << 10;
+
+/// Records that are under way without having been acknowledged, at most.
+pub(crate) const WINDOW: u32 = 64;
+
+/// What a host is to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Job {
+    /// `vtax run`, whole.
+    Run {
+        /// The plan's text.
+        plan: String,
+        /// Its changes, as `--set` has them.
+        overrides: Vec<String>,
+        /// Words to find the run by.
+        tags: Vec<String>,
+    },
+    /// `vtax doctor --json`.
+    Doctor,
+}
+
+impl Job {
+    /// The job as that host does it: a run gets a seed made of the host's name, so that not all hosts draw the same order of
+    /// trials, which would give an effect of the order the look of a tax. One that `--set` gives stays.
+    #[must_use]
+    pub(crate) fn on(&self, host: &str) -> Self {
+        let mut job = self.clone();
+        if let Self::Run { overrides, .. } = &mut job
+            && !overrides.iter().any(|o| o.trim_start().starts_with("seed="))
+        {
+            overrides.push(format!("seed={}", seed(host)));
+        }
+        job
+    }
+}
+
+/// FNV-1a over the name, of 32 bits.
+fn seed(name: &str) -> u32 {
+    name.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+/// From here to the host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ToHost {
+    /// Begin; comes once.
+    Start(Job),
+    /// The lease is renewed. The time is this end's, in nanoseconds since 1970.
+    Beat { at_unix_ns: u64 },
+    /// All records up to this one are stored.
+    Stored { record: u32 },
+    /// Come to an orderly end.
+    Stop,
+}
+
+/// From the host, nothing that is kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum FromHost {
+    /// The first frame.
+    Hello { protocol: u32, vtax: String, host: String },
+    /// Answer to a beat: the time that was in it, and the host's own.
+    Beat { of_unix_ns: u64, at_unix_ns: u64 },
+    /// How it is getting on.
+    Told { text: String },
+}
+
+/// What the bytes before it are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Record {
+    /// A part of a file.
+    Piece {
+        /// Its path in the run directory.
+        path: String,
+        /// Where the bytes belong: pieces follow each other.
+        offset: u64,
+        /// With the last piece of a file its SHA-256; the journal has none, as it grows.
+        sha256: Option<String>,
+    },
+    /// Nothing follows. No bytes.
+    Ended {
+        /// The exit code of what was run; `None`: a signal ended it.
+        code: Option<i32>,
+        /// The last error that it told.
+        error: Option<String>,
+    },
+}
+
+/// The time now, in nanoseconds since 1970.
+pub(crate) fn unix_ns() -> u64 {
+    vtax_sys::clock::unix_time().0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_host_draws_an_order_of_its_own() {
+        let run = |overrides: &[&str]| Job::Run {
+            plan: String::new(),
+            overrides: overrides.iter().map(|o| (*o).to_owned()).collect(),
+            tags: Vec::new(),
+        };
+        // The published test value of FNV-1a for "a".
+        assert_eq!(run(&["x=1"]).on("a"), run(&["x=1", "seed=3826002220"]));
+        assert_ne!(run(&[]).on("a"), run(&[]).on("b"));
+        assert_eq!(run(&["seed=7"]).on("a"), run(&["seed=7"]));
+        assert_eq!(Job::Doctor.on("a"), Job::Doctor);
+    }
+}

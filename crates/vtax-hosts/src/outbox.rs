@@ -1,0 +1,136 @@
+//! The host's sending end: frames one at a time, and no more records under way than may be lost.
+
+use std::io::Write;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use vtax_agent::{Frame, Kind};
+
+use crate::error::HostsError;
+use crate::message::{FromHost, Record, WINDOW};
+
+/// What is known of the other end.
+#[derive(Debug)]
+pub(crate) struct Heard {
+    /// When it was heard last.
+    pub(crate) last: Instant,
+    /// The last record that is stored there.
+    pub(crate) stored: u32,
+    /// It asked for an end.
+    pub(crate) stop: bool,
+    /// Its stream has ended.
+    pub(crate) closed: bool,
+}
+
+/// Sends frames, and knows which records are stored.
+#[derive(Debug)]
+pub(crate) struct Outbox<W> {
+    stream: Mutex<W>,
+    heard: Mutex<Heard>,
+    changed: Condvar,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A message as a frame's bytes.
+pub(crate) fn frame(kind: Kind, id: u32, message: &impl Serialize) -> Vec<u8> {
+    // Strings and numbers: this can't fail.
+    Frame { kind, id, payload: serde_json::to_vec(message).unwrap_or_default() }.encode()
+}
+
+impl<W: Write> Outbox<W> {
+    pub(crate) fn new(stream: W) -> Self {
+        let heard = Heard { last: Instant::now(), stored: 0, stop: false, closed: false };
+        Self { stream: Mutex::new(stream), heard: Mutex::new(heard), changed: Condvar::new() }
+    }
+
+    /// Changes what is known of the other end, and wakes who waits for it.
+    pub(crate) fn hear(&self, change: impl FnOnce(&mut Heard)) {
+        let mut heard = locked(&self.heard);
+        heard.last = Instant::now();
+        change(&mut heard);
+        self.changed.notify_all();
+    }
+
+    /// The stream has ended; this is no sign of life.
+    pub(crate) fn close(&self) {
+        locked(&self.heard).closed = true;
+        self.changed.notify_all();
+    }
+
+    /// How long nothing was heard, and whether the stream has ended.
+    pub(crate) fn silence(&self) -> (Duration, bool) {
+        let heard = locked(&self.heard);
+        (heard.last.elapsed(), heard.closed)
+    }
+
+    pub(crate) fn stop_asked(&self) -> bool {
+        locked(&self.heard).stop
+    }
+
+    pub(crate) fn tell(&self, event: &FromHost) -> Result<(), HostsError> {
+        self.write(&frame(Kind::Event, 0, event))
+    }
+
+    /// Sends a record once no more than [`WINDOW`] before it are under way.
+    pub(crate) fn send(&self, number: u32, bytes: Vec<u8>, record: &Record) -> Result<(), HostsError> {
+        self.wait_stored(number.saturating_sub(WINDOW))?;
+        let mut both = Frame { kind: Kind::Data, id: number, payload: bytes }.encode();
+        both.extend(frame(Kind::Reply, number, record));
+        self.write(&both)
+    }
+
+    /// Waits until this record and all before it are stored. A dead lease ends the process, and with it the wait.
+    pub(crate) fn wait_stored(&self, number: u32) -> Result<(), HostsError> {
+        let mut heard = locked(&self.heard);
+        while heard.stored < number {
+            if heard.closed {
+                return Err(HostsError::Stream("its other end is gone".to_owned()));
+            }
+            heard = self.changed.wait(heard).unwrap_or_else(PoisonError::into_inner);
+        }
+        Ok(())
+    }
+
+    /// What was written to.
+    #[cfg(test)]
+    pub(crate) fn into_stream(self) -> W {
+        self.stream.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, bytes: &[u8]) -> Result<(), HostsError> {
+        let mut stream = locked(&self.stream);
+        let written = stream.write_all(bytes).and_then(|()| stream.flush());
+        written.map_err(|e| HostsError::Stream(format!("it can't be written to: {e}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_record_waits_for_room() {
+        let outbox = Arc::new(Outbox::new(Vec::new()));
+        let piece = Record::Ended { code: Some(0), error: None };
+        for number in 1..=WINDOW {
+            outbox.send(number, Vec::new(), &piece).unwrap();
+        }
+        let other = outbox.clone();
+        let waiting = std::thread::spawn(move || {
+            let piece = Record::Ended { code: Some(0), error: None };
+            other.send(WINDOW + 1, Vec::new(), &piece)
+        });
+        outbox.hear(|heard| heard.stored = 1);
+        waiting.join().unwrap().unwrap();
+        // Who waits for an end that is gone doesn't wait for ever.
+        outbox.close();
+        assert!(outbox.wait_stored(WINDOW).is_err());
+        assert!(outbox.silence().1);
+    }
+}

@@ -1,0 +1,148 @@
+//! A job on every host at once, each in a thread of its own.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
+
+use crate::engine::{Engine, Machine};
+use crate::error::HostsError;
+use crate::message::Job;
+use crate::session::{Attended, Outcome, attend};
+use crate::start::{copy_program, start_agent};
+use crate::state::{HostRecord, HostState};
+
+/// Stacks of threads that mostly wait; a thousand hosts have two thousand threads.
+const STACK: usize = 512 << 10;
+
+/// vtax's exit code of a run that was interrupted, and of one that is whole though no trial of it counts.
+const INTERRUPTED: i32 = 130;
+const WHOLE: [i32; 3] = [0, 1, 3];
+
+/// What every host's thread needs.
+pub struct OnHosts<'a> {
+    /// Who has the hosts.
+    pub engine: &'a dyn Engine,
+    /// What each is to do.
+    pub job: &'a Job,
+    /// vtax's own program, which is copied.
+    pub program: &'a Path,
+    /// Where directories of hosts are.
+    pub directory: &'a Path,
+    /// Set once all are to come to an end.
+    pub stop: &'a AtomicBool,
+    /// Hears how each host is getting on: its name and what there is to tell.
+    pub told: &'a (dyn Fn(&str, &str) + Sync),
+    /// Is given each host's record as it ends.
+    pub ended: &'a (dyn Fn(HostRecord) + Sync),
+}
+
+impl std::fmt::Debug for OnHosts<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OnHosts")
+            .field("job", self.job)
+            .field("directory", &self.directory)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Does the job on these hosts, each stored in the directory beside it, and returns when all have ended. A host that is lost is
+/// no error: the others go on.
+///
+/// # Errors
+///
+/// Where no threads can be started, or what a host sent can't be stored here; the others come to their end all the same.
+pub fn run_on(hosts: &[(&Machine, String)], on: &OnHosts<'_>) -> Result<(), HostsError> {
+    let failure: Mutex<Option<HostsError>> = Mutex::new(None);
+    std::thread::scope(|scope| {
+        for (machine, directory) in hosts {
+            let failure = &failure;
+            let work = move || {
+                let record = one(machine, directory, on).unwrap_or_else(|error| {
+                    let why = vtax_sys::chain(&error);
+                    // What can't be stored here concerns all; what a host sent only itself.
+                    if matches!(error, HostsError::File { .. } | HostsError::Store(_)) {
+                        failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                    }
+                    record(machine, directory, HostState::Failed, Some(why))
+                });
+                (on.ended)(record);
+            };
+            let thread = std::thread::Builder::new().name(machine.name.clone()).stack_size(STACK);
+            if let Err(source) = thread.spawn_scoped(scope, work) {
+                let path = on.directory.join(directory);
+                let error = HostsError::File { what: "cannot start a thread for", path, source };
+                failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            }
+        }
+    });
+    failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+}
+
+fn record(machine: &Machine, directory: &str, state: HostState, why: Option<String>) -> HostRecord {
+    HostRecord {
+        name: machine.name.clone(),
+        directory: directory.to_owned(),
+        state,
+        why,
+        clock_offset_ns: None,
+        clock_within_ns: None,
+    }
+}
+
+fn one(machine: &Machine, directory: &str, on: &OnHosts<'_>) -> Result<HostRecord, HostsError> {
+    let tell = |text: &str| (on.told)(&machine.name, text);
+    let stream = copy_program(on.engine, machine, on.program)
+        .and_then(|there| start_agent(on.engine, machine, &there));
+    let stream = match stream {
+        Ok(stream) => stream,
+        Err(HostsError::Host { reason, .. }) => {
+            tell(&reason);
+            return Ok(record(machine, directory, HostState::Lost, Some(reason)));
+        }
+        Err(error) => return Err(error),
+    };
+    let Attended { outcome, clock } =
+        attend(stream, &on.job.on(&machine.name), &on.directory.join(directory), on.stop, &tell)?;
+    let (state, why) = state_of(&outcome);
+    tell(why.as_deref().unwrap_or_else(|| state.word()));
+    Ok(HostRecord {
+        clock_offset_ns: clock.map(|c| c.offset_ns),
+        clock_within_ns: clock.map(|c| c.within_ns),
+        ..record(machine, directory, state, why)
+    })
+}
+
+/// A run is whole where vtax came to its end, whether its trials count or not; an error says that it didn't begin.
+fn state_of(outcome: &Outcome) -> (HostState, Option<String>) {
+    match outcome {
+        Outcome::Lost(why) => (HostState::Lost, Some(why.clone())),
+        Outcome::Ended { code: Some(code), error: None } if WHOLE.contains(code) => {
+            (HostState::Complete, None)
+        }
+        Outcome::Ended { code: Some(INTERRUPTED), .. } => {
+            (HostState::Stopped, Some("it was interrupted".to_owned()))
+        }
+        Outcome::Ended { code, error } => {
+            let how = code.map_or_else(|| "by a signal".to_owned(), |code| format!("with exit code {code}"));
+            (HostState::Failed, Some(error.clone().unwrap_or_else(|| format!("vtax ended {how}"))))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_are_states() {
+        let ended =
+            |code, error: Option<&str>| state_of(&Outcome::Ended { code, error: error.map(str::to_owned) }).0;
+        assert_eq!(ended(Some(0), None), HostState::Complete);
+        assert_eq!(ended(Some(3), None), HostState::Complete);
+        assert_eq!(ended(Some(3), Some("no namespaces")), HostState::Failed);
+        assert_eq!(ended(Some(130), None), HostState::Stopped);
+        assert_eq!(ended(Some(2), None), HostState::Failed);
+        assert_eq!(ended(None, None), HostState::Failed);
+        assert_eq!(state_of(&Outcome::Lost("x".to_owned())), (HostState::Lost, Some("x".to_owned())));
+    }
+}

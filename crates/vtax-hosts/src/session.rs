@@ -1,0 +1,425 @@
+//! This end of the stream to one host.
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use vtax_agent::{Decoder, Frame, Kind};
+
+use crate::error::HostsError;
+use crate::message::{BEAT, FromHost, Job, LEASE, PROTOCOL, Record, ToHost, unix_ns};
+use crate::mirror::Mirror;
+use crate::outbox::frame;
+use crate::start::Stream;
+
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Beyond the lease, so long a host may take until it is heard first: a login, a step that is queued.
+const START_WITHIN: Duration = Duration::from_secs(45);
+
+/// How a host's job ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It ended by itself, and all of it is stored here.
+    Ended {
+        /// Its exit code; `None`: a signal ended it.
+        code: Option<i32>,
+        /// The last error that it told.
+        error: Option<String>,
+    },
+    /// The host, the way to it or the program there is gone.
+    Lost(String),
+}
+
+/// A host's clock against this one, from beats that went there and back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clock {
+    /// What is to be added to this clock to have the host's, in nanoseconds.
+    pub offset_ns: i64,
+    /// It is that, more or less by at most this.
+    pub within_ns: u64,
+}
+
+impl Clock {
+    /// From a beat sent and come back at these times of this clock, that the host saw at `there` of its own: it was there
+    /// somewhere between the two.
+    fn seen(sent: u64, there: u64, back: u64) -> Option<Self> {
+        let round_trip = back.checked_sub(sent)?;
+        let middle = i128::from(sent) + i128::from(round_trip / 2);
+        let offset_ns = i64::try_from(i128::from(there) - middle).ok()?;
+        Some(Self { offset_ns, within_ns: round_trip.div_ceil(2) })
+    }
+}
+
+/// What [`attend`] has of a host besides what is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attended {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Its clock by the narrowest of all beats.
+    pub clock: Option<Clock>,
+}
+
+/// What the beating thread and the reading one share.
+struct Shared<'a> {
+    input: Mutex<Option<ChildStdin>>,
+    carrier: Mutex<&'a mut Child>,
+    heard: Mutex<Instant>,
+    over: AtomicBool,
+    silent: AtomicBool,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared<'_> {
+    /// What can't be sent shows as silence.
+    fn send(&self, message: &ToHost) {
+        if let Some(input) = locked(&self.input).as_mut() {
+            let _ = input.write_all(&frame(Kind::Request, 0, message)).and_then(|()| input.flush());
+        }
+    }
+
+    /// Renews the lease and passes the wish to stop on, until the stream is over; ends it where nothing is heard.
+    fn beat(&self, stop: &AtomicBool) {
+        let mut beaten: Option<Instant> = None;
+        let mut stopping = false;
+        while !self.over.load(Ordering::SeqCst) {
+            if beaten.is_none_or(|at| at.elapsed() >= BEAT) {
+                self.send(&ToHost::Beat { at_unix_ns: unix_ns() });
+                beaten = Some(Instant::now());
+            }
+            if stop.load(Ordering::SeqCst) && !stopping {
+                self.send(&ToHost::Stop);
+                stopping = true;
+            }
+            if locked(&self.heard).elapsed() >= LEASE {
+                self.silent.store(true, Ordering::SeqCst);
+                // The reader then sees the end of the stream.
+                let _ = locked(&self.carrier).kill();
+                return;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+/// Has a host do a job; what it stores comes into `directory`. `told` hears how it is getting on. Once `stop` is set the host
+/// is asked to come to an end.
+///
+/// # Errors
+///
+/// [`HostsError`] where files can't be written here, or where the host sends what no vtax does.
+pub fn attend(
+    stream: Stream,
+    job: &Job,
+    directory: &Path,
+    stop: &AtomicBool,
+    told: &(dyn Fn(&str) + Sync),
+) -> Result<Attended, HostsError> {
+    let Stream { mut carrier, input, output, said } = stream;
+    let mut reader = Reader::new(Mirror::new(directory.to_owned()), told);
+    let shared = Shared {
+        input: Mutex::new(Some(input)),
+        carrier: Mutex::new(&mut carrier),
+        // In the future, where no time has passed since.
+        heard: Mutex::new(Instant::now() + START_WITHIN),
+        over: AtomicBool::new(false),
+        silent: AtomicBool::new(false),
+    };
+    shared.send(&ToHost::Start(job.clone()));
+    let read = std::thread::scope(|scope| {
+        scope.spawn(|| shared.beat(stop));
+        let read = reader.read(output, &shared);
+        shared.over.store(true, Ordering::SeqCst);
+        read
+    });
+    let silent = shared.silent.load(Ordering::SeqCst);
+    // With its input's end the other side ends whatever is left.
+    drop(locked(&shared.input).take());
+    drop(shared);
+    let status = end(&mut carrier);
+    read?;
+    let clock = reader.clock;
+    let outcome = reader.ended.take().unwrap_or_else(|| {
+        let said = Stream::one_line_of(&said);
+        let why = match (silent, reader.version) {
+            (true, _) => format!("nothing was heard of it for {} s", LEASE.as_secs()),
+            (false, None) => format!("vtax didn't start there ({status})"),
+            (false, Some(_)) => format!("the way to it ended before its run did ({status})"),
+        };
+        Outcome::Lost(if said.is_empty() { why } else { format!("{why}: {said}") })
+    });
+    Ok(Attended { outcome, clock })
+}
+
+/// Waits a little for the carrier's own end, which comes with the host's, then kills it.
+fn end(carrier: &mut Child) -> String {
+    for _ in 0..50 {
+        if let Ok(Some(status)) = carrier.try_wait() {
+            return status.to_string();
+        }
+        std::thread::sleep(PAUSE);
+    }
+    // It is reaped in any case.
+    let _ = carrier.kill();
+    carrier.wait().map_or_else(|e| e.to_string(), |status| status.to_string())
+}
+
+/// Takes what a host sends.
+struct Reader<'a> {
+    mirror: Mirror,
+    told: &'a (dyn Fn(&str) + Sync),
+    /// Number of the last record that is stored.
+    stored: u32,
+    /// Bytes whose record comes next.
+    bytes: Option<(u32, Vec<u8>)>,
+    version: Option<String>,
+    clock: Option<Clock>,
+    ended: Option<Outcome>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(mirror: Mirror, told: &'a (dyn Fn(&str) + Sync)) -> Self {
+        Self { mirror, told, stored: 0, bytes: None, version: None, clock: None, ended: None }
+    }
+
+    /// Reads to the end of the job or of the stream.
+    fn read(&mut self, mut output: impl Read, shared: &Shared<'_>) -> Result<(), HostsError> {
+        let mut decoder = Decoder::default();
+        let mut bytes = vec![0; 64 << 10];
+        while self.ended.is_none() {
+            match output.read(&mut bytes) {
+                Ok(0) => break,
+                Ok(n) => decoder.push(&bytes[..n]),
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(_) => break,
+            }
+            while let Some(frame) = decoder.next_frame() {
+                *locked(&shared.heard) = Instant::now();
+                if let Some(record) = self.take(frame)? {
+                    shared.send(&ToHost::Stored { record });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a frame; the number of the record that is stored with it.
+    fn take(&mut self, frame: Frame) -> Result<Option<u32>, HostsError> {
+        let Frame { kind, id, payload } = frame;
+        match kind {
+            Kind::Event => {
+                self.event(&payload)?;
+                Ok(None)
+            }
+            Kind::Data => {
+                self.bytes = Some((id, payload));
+                Ok(None)
+            }
+            Kind::Reply => {
+                let record = serde_json::from_slice(&payload)
+                    .map_err(|e| HostsError::Stream(format!("a record that can't be read: {e}")))?;
+                let bytes = self.bytes.take().filter(|(of, _)| *of == id).map(|(_, bytes)| bytes);
+                let (Some(bytes), true) = (bytes, id == self.stored.saturating_add(1)) else {
+                    return Err(HostsError::Stream(format!("record {id} came after record {}", self.stored)));
+                };
+                self.record(&bytes, record)?;
+                self.stored = id;
+                Ok(Some(id))
+            }
+            Kind::Request => Err(HostsError::Stream("a request from a host".to_owned())),
+        }
+    }
+
+    fn record(&mut self, bytes: &[u8], record: Record) -> Result<(), HostsError> {
+        if let Record::Ended { code, error } = record {
+            let error = error.map(|text| harmless(&text));
+            self.ended = Some(Outcome::Ended { code, error });
+            return Ok(());
+        }
+        self.mirror.take(bytes, &record)
+    }
+
+    fn event(&mut self, payload: &[u8]) -> Result<(), HostsError> {
+        // What a newer one tells besides is left out.
+        let Ok(event) = serde_json::from_slice::<FromHost>(payload) else { return Ok(()) };
+        match event {
+            FromHost::Hello { protocol, vtax, host } => {
+                let (vtax, host) = (harmless(&vtax), harmless(&host));
+                if protocol != PROTOCOL {
+                    return Err(HostsError::Stream(format!(
+                        "{host} has vtax {vtax}, which speaks version {protocol} and not {PROTOCOL}: leave `program` out and \
+                         this one is copied"
+                    )));
+                }
+                (self.told)(&format!("begun with vtax {vtax} on {host}"));
+                self.version = Some(vtax);
+            }
+            FromHost::Beat { of_unix_ns, at_unix_ns } => {
+                let seen = Clock::seen(of_unix_ns, at_unix_ns, unix_ns());
+                let narrower = |new: &Clock| self.clock.is_none_or(|old| new.within_ns < old.within_ns);
+                if let Some(clock) = seen.filter(narrower) {
+                    self.clock = Some(clock);
+                }
+            }
+            FromHost::Told { text } => (self.told)(&harmless(&text)),
+        }
+        Ok(())
+    }
+}
+
+/// A text from a host, which must not drive a terminal.
+fn harmless(text: &str) -> String {
+    const LONGEST: usize = 500;
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).take(LONGEST).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::message::PIECE;
+
+    /// Files of a run with one trial, of which a log has so many bytes.
+    fn run_with(log: usize) -> Vec<(&'static str, Vec<u8>)> {
+        let journal = b"{\"event\":\"opened\"}\n{\"event\":\"trial-ended\",\"index\":0,\"cell\":\"a\"}\n{\"event\":\"completed\"}\n";
+        vec![
+            ("plan.yaml", b"vtax: 1\n".to_vec()),
+            ("provenance.json", b"{}".to_vec()),
+            ("trials/000/events.jsonl", Vec::new()),
+            ("trials/000/logs/sut: a b.log", vec![b'x'; log]),
+            ("journal.jsonl", journal.to_vec()),
+        ]
+    }
+
+    fn written(run: &Path, files: &[(&'static str, Vec<u8>)]) {
+        std::fs::create_dir_all(run.join("trials/000/logs")).unwrap();
+        for (name, bytes) in files {
+            std::fs::write(run.join(name), bytes).unwrap();
+        }
+    }
+
+    fn same(run: &Path, files: &[(&'static str, Vec<u8>)]) -> bool {
+        files.iter().all(|(name, bytes)| std::fs::read(run.join(name)).is_ok_and(|found| found == *bytes))
+    }
+
+    /// What a reader makes of a stream: whether the run ended for it.
+    fn taken(dir: &Path, bytes: &[u8]) -> Result<bool, HostsError> {
+        let mut reader = reader(dir);
+        let mut decoder = Decoder::default();
+        for part in bytes.chunks(10_000) {
+            decoder.push(part);
+            while let Some(frame) = decoder.next_frame() {
+                reader.take(frame)?;
+            }
+        }
+        Ok(reader.ended.is_some())
+    }
+
+    #[test]
+    fn a_run_arrives_as_it_was_stored() {
+        for log in [0, 1, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE] {
+            let dir = tempfile::tempdir().unwrap();
+            let (there, files) = (dir.path().join("there"), run_with(log));
+            written(&there, &files);
+            // A line that isn't whole yet isn't sent.
+            let mut journal = files[4].1.clone();
+            journal.extend_from_slice(b"{\"event\":\"res");
+            std::fs::write(there.join("journal.jsonl"), journal).unwrap();
+            assert!(taken(dir.path(), &crate::agent::sent(&there)).unwrap(), "{log}");
+            assert!(same(&dir.path().join("run"), &files), "{log}");
+        }
+    }
+
+    proptest! {
+        /// Wherever a stream is cut or damaged: a run that is taken for whole is whole.
+        #[test]
+        fn what_is_whole_here_was_whole_there(at in 0.0..1.0f64, bit in 0u8..8, cut in any::<bool>()) {
+            let dir = tempfile::tempdir().unwrap();
+            let (there, files) = (dir.path().join("there"), run_with(300));
+            written(&there, &files);
+            let mut bytes = crate::agent::sent(&there);
+            let at = (bytes.len() as f64 * at) as usize;
+            if cut {
+                bytes.truncate(at);
+            } else {
+                bytes[at] ^= 1 << bit;
+            }
+            if taken(dir.path(), &bytes).unwrap_or(false) {
+                prop_assert!(!cut && same(&dir.path().join("run"), &files));
+            }
+        }
+    }
+
+    fn reader(dir: &Path) -> Reader<'static> {
+        Reader::new(Mirror::new(dir.join("run")), &|_| ())
+    }
+
+    fn data(id: u32, bytes: &[u8]) -> Frame {
+        Frame { kind: Kind::Data, id, payload: bytes.to_vec() }
+    }
+
+    fn reply(id: u32, record: &Record) -> Frame {
+        Frame { kind: Kind::Reply, id, payload: serde_json::to_vec(record).unwrap() }
+    }
+
+    fn line(offset: u64) -> Record {
+        Record::Piece { path: "journal.jsonl".to_owned(), offset, sha256: None }
+    }
+
+    #[test]
+    fn records_are_stored_in_order_and_without_gaps() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut reader = reader(dir.path());
+        assert_eq!(reader.take(data(1, b"a\n")).unwrap(), None);
+        assert_eq!(reader.take(reply(1, &line(0))).unwrap(), Some(1));
+        // The frame with the second one was damaged on its way, so the third comes next.
+        reader.take(data(3, b"c\n")).unwrap();
+        let error = reader.take(reply(3, &line(4))).unwrap_err().to_string();
+        assert!(error.contains("record 3 came after record 1"), "{error}");
+        assert_eq!(std::fs::read(dir.path().join("run/journal.jsonl")).unwrap(), b"a\n");
+        assert!(reader.ended.is_none());
+    }
+
+    #[test]
+    fn a_record_needs_its_own_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut one = reader(dir.path());
+        assert!(one.take(reply(1, &line(0))).is_err());
+        let mut two = reader(dir.path());
+        two.take(data(2, b"b\n")).unwrap();
+        assert!(two.take(reply(1, &line(0))).is_err());
+        let mut end = reader(dir.path());
+        end.take(data(1, b"")).unwrap();
+        end.take(reply(1, &Record::Ended { code: Some(3), error: Some("no\x1b[2J".to_owned()) })).unwrap();
+        assert_eq!(
+            end.ended,
+            Some(Outcome::Ended { code: Some(3), error: Some("no\u{fffd}[2J".to_owned()) })
+        );
+    }
+
+    #[test]
+    fn another_protocol_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let hello = FromHost::Hello { protocol: PROTOCOL + 1, vtax: "9".to_owned(), host: "h".to_owned() };
+        let frame = Frame { kind: Kind::Event, id: 0, payload: serde_json::to_vec(&hello).unwrap() };
+        let error = reader(dir.path()).take(frame).unwrap_err().to_string();
+        assert!(error.contains("h has vtax 9"), "{error}");
+    }
+
+    #[test]
+    fn a_clock_lies_between_there_and_back() {
+        // The host's clock is 500 ahead, the way there takes 30 and the way back 10.
+        let clock = Clock::seen(1_000, 1_530, 1_040).unwrap();
+        assert_eq!(clock, Clock { offset_ns: 510, within_ns: 20 });
+        assert!((clock.offset_ns - 500).unsigned_abs() <= clock.within_ns);
+        assert_eq!(Clock::seen(1_000, 1_530, 999), None, "a clock set back meanwhile");
+        assert_eq!(Clock::seen(0, u64::MAX, 10), None, "no clock says this");
+    }
+}

@@ -1,0 +1,218 @@
+//! `hosts.json`: what became of each host of a run on several.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::HostsError;
+use crate::message::Job;
+
+/// Its name in the directory of the run.
+pub const HOSTS_FILE: &str = "hosts.json";
+
+/// Version of `hosts.json`.
+pub const HOSTS_VERSION: u32 = 1;
+
+/// The largest that is read.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// A run on several hosts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HostsFile {
+    /// Format version, [`HOSTS_VERSION`].
+    pub version: u32,
+    /// File that the plan was read from, as given.
+    pub plan_file: String,
+    /// The plan's text.
+    pub plan: String,
+    /// Changes to it, as `--set` has them.
+    pub overrides: Vec<String>,
+    /// Words to find the run by.
+    pub tags: Vec<String>,
+    /// Start, milliseconds since 1970.
+    pub started_unix_ms: u64,
+    /// Each host that was tried, in order; one that was tried again comes again.
+    pub hosts: Vec<HostRecord>,
+}
+
+/// What became of a host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostRecord {
+    /// Its name in the list of hosts.
+    pub name: String,
+    /// Directory of its run, from that of all.
+    pub directory: String,
+    /// How it ended.
+    pub state: HostState,
+    /// Why it isn't complete; `None` where it is.
+    pub why: Option<String>,
+    /// What is added to the controller's clock to have the host's, in nanoseconds; `None` where it was never told.
+    pub clock_offset_ns: Option<i64>,
+    /// That is right to this.
+    pub clock_within_ns: Option<u64>,
+}
+
+/// How a host's run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HostState {
+    /// It is under way, or this end was killed.
+    Running,
+    /// Nothing is missing.
+    Complete,
+    /// It was interrupted.
+    Stopped,
+    /// It ended otherwise.
+    Failed,
+    /// The host or the way to it was gone.
+    Lost,
+}
+
+impl HostState {
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Complete => "complete",
+            Self::Stopped => "stopped",
+            Self::Failed => "failed",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+impl HostsFile {
+    /// Reads it from the directory of a run.
+    ///
+    /// # Errors
+    ///
+    /// [`HostsError::File`] where it can't be read or isn't one, [`HostsError::List`] where a newer vtax wrote it.
+    pub fn read(directory: &Path) -> Result<Self, HostsError> {
+        use std::io::Read as _;
+        let path = directory.join(HOSTS_FILE);
+        let failed = |source| HostsError::File { what: "cannot read", path: path.clone(), source };
+        let mut text = String::new();
+        let file = std::fs::File::open(&path).map_err(failed)?;
+        file.take(MOST_BYTES).read_to_string(&mut text).map_err(failed)?;
+        let wrong = |reason| HostsError::List { place: path.display().to_string(), reason };
+        let found: Self = serde_json::from_str(&text).map_err(|e| wrong(format!("damaged: {e}")))?;
+        if found.version > HOSTS_VERSION {
+            let version = found.version;
+            return Err(wrong(format!(
+                "version {version}, and this vtax reads up to {HOSTS_VERSION}: update it"
+            )));
+        }
+        if let Some(host) = found.hosts.iter().find(|host| !is_directory(&host.directory)) {
+            return Err(wrong(format!(
+                "damaged: `{}` is no directory of a host",
+                host.directory.escape_debug()
+            )));
+        }
+        Ok(found)
+    }
+
+    /// Replaces it in the directory of a run.
+    ///
+    /// # Errors
+    ///
+    /// [`HostsError::Store`] where it can't be written.
+    pub fn write(&self, directory: &Path) -> Result<(), HostsError> {
+        // Strings and numbers: this can't fail.
+        let text = serde_json::to_vec_pretty(self).unwrap_or_default();
+        Ok(vtax_store::write_file(&directory.join(HOSTS_FILE), &text)?)
+    }
+
+    /// What each host is to do.
+    #[must_use]
+    pub fn job(&self) -> Job {
+        Job::Run { plan: self.plan.clone(), overrides: self.overrides.clone(), tags: self.tags.clone() }
+    }
+
+    /// True where that host has a whole run.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.hosts.iter().any(|host| host.name == name && host.state == HostState::Complete)
+    }
+
+    /// A directory for a run of that host that no other has.
+    #[must_use]
+    pub fn directory_for(&self, name: &str) -> String {
+        let before = self.hosts.iter().filter(|host| host.name == name).count();
+        if before == 0 { format!("hosts/{name}") } else { format!("hosts/{name}+{}", before + 1) }
+    }
+}
+
+/// `hosts/NAME`, and nothing that leads elsewhere.
+fn is_directory(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-+".contains(c);
+    text.strip_prefix("hosts/").is_some_and(|name| {
+        !name.is_empty() && !name.starts_with('.') && name.len() <= 250 && name.chars().all(plain)
+    })
+}
+
+/// The run directories that a path stands for: those of a run on several hosts that have begun, else itself.
+///
+/// # Errors
+///
+/// As [`HostsFile::read`].
+pub fn run_directories(path: &Path) -> Result<Vec<PathBuf>, HostsError> {
+    if !path.join(HOSTS_FILE).exists() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let found = HostsFile::read(path)?.hosts.into_iter().map(|host| path.join(host.directory));
+    Ok(found.filter(|run| has_begun(run)).collect())
+}
+
+/// Whether there is enough of a run to be read.
+fn has_begun(run: &Path) -> bool {
+    ["journal.jsonl", "plan.yaml", "provenance.json"].iter().all(|name| run.join(name).exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(dir: &Path, directory: &str) -> HostsFile {
+        let host = HostRecord {
+            name: "n1".to_owned(),
+            directory: directory.to_owned(),
+            state: HostState::Lost,
+            why: Some("gone".to_owned()),
+            clock_offset_ns: Some(-5),
+            clock_within_ns: Some(9),
+        };
+        let file = HostsFile {
+            version: HOSTS_VERSION,
+            plan_file: "p.yaml".to_owned(),
+            plan: "vtax: 1".to_owned(),
+            overrides: vec!["seed=2".to_owned()],
+            tags: Vec::new(),
+            started_unix_ms: 7,
+            hosts: vec![host],
+        };
+        file.write(dir).unwrap();
+        file
+    }
+
+    #[test]
+    fn it_is_read_as_it_was_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = made(dir.path(), "hosts/n1");
+        assert_eq!(HostsFile::read(dir.path()).unwrap(), file);
+        assert_eq!((file.has("n1"), file.directory_for("n1").as_str()), (false, "hosts/n1+2"));
+        assert_eq!(file.directory_for("n2"), "hosts/n2");
+        // Nothing came of it, so there is nothing to read.
+        assert_eq!(run_directories(dir.path()).unwrap(), Vec::<PathBuf>::new());
+        assert_eq!(run_directories(&dir.path().join("x")).unwrap(), [dir.path().join("x")]);
+    }
+
+    #[test]
+    fn no_directory_leads_elsewhere() {
+        for directory in ["hosts/../..", "/etc", "hosts/", "hosts/a/b", "n1"] {
+            let dir = tempfile::tempdir().unwrap();
+            made(dir.path(), directory);
+            assert!(HostsFile::read(dir.path()).unwrap_err().to_string().contains("no directory of a host"));
+        }
+    }
+}

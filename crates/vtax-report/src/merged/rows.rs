@@ -1,0 +1,274 @@
+//! The tax of each host, and over hosts.
+
+use std::collections::BTreeMap;
+
+use vtax_load::{LatencyHistogram, UnlikeHistograms};
+use vtax_plan::model::Cell;
+use vtax_stats::{
+    ALPHA, Bound, Direction, HostLogs, MIN_HOSTS, OverHosts, Ratio, judge_family, logs_by_round,
+};
+use vtax_store::summary::Better;
+
+use super::{MergeOptions, MergedLatency, MergedRow, TaxOnHost};
+use crate::Report;
+use crate::compare::ALL_METRICS;
+use crate::data::RunData;
+use crate::families::metrics;
+use crate::judged::{direction, group, sides, verdict};
+use crate::metric::{Info, enough};
+use crate::rows::leads;
+
+/// A host by its name, with its runs.
+pub(super) type Host<'a> = (String, Vec<&'a Report>);
+
+/// Percentiles of merged histograms, by the names that `summary.json` gives them.
+const PERCENTILES: [(&str, f64); 6] =
+    [("50", 0.5), ("90", 0.9), ("95", 0.95), ("99", 0.99), ("99.9", 0.999), ("99.99", 0.9999)];
+
+/// A row on its way to a verdict.
+struct Open {
+    row: MergedRow,
+    over: OverHosts,
+    ratio: Ratio,
+}
+
+/// One row per candidate, measure and chosen metric that a host has figures of. They are read together, so they are judged as one
+/// family.
+pub(super) fn rows(hosts: &[Host<'_>], options: &MergeOptions) -> Vec<MergedRow> {
+    let Some(first) = hosts.first().and_then(|(_, runs)| runs.first()) else { return Vec::new() };
+    let data = &first.context.data;
+    let mut family: Vec<Open> = Vec::new();
+    for cells in data.groups() {
+        for measure in data.measures() {
+            let chosen = |m: &&Info| chosen(m, options) && leads(data, measure, m.name);
+            for info in metrics().filter(chosen) {
+                for cell in cells.cells.iter().filter(|c| c.baseline.is_some()) {
+                    let open = row(hosts, cell, measure, info, data.plan.seed);
+                    family.extend(open.map(|open| Open {
+                        row: MergedRow {
+                            group: cells.label.clone(),
+                            environment: data.environment_label(cell),
+                            ..open.row
+                        },
+                        ..open
+                    }));
+                }
+            }
+        }
+    }
+    close(family, data.plan.margin.0)
+}
+
+fn chosen(info: &Info, options: &MergeOptions) -> bool {
+    match options.metrics.as_slice() {
+        [] => info.primary,
+        names => info.compared && names.iter().any(|n| n == info.name || n == ALL_METRICS),
+    }
+}
+
+/// What a host found of one comparison.
+struct Found {
+    logs: Vec<f64>,
+    resolution: f64,
+    /// Baseline and candidate were never driven to their limit.
+    censored: (bool, bool),
+    /// Values of both.
+    values: (Vec<f64>, Vec<f64>),
+}
+
+/// `None` where no host has a round with both sides.
+fn row(hosts: &[Host<'_>], cell: &Cell, measure: &str, info: &Info, seed: u64) -> Option<Open> {
+    let baseline = cell.baseline.as_deref()?;
+    let mut names = Vec::new();
+    let mut found = Vec::new();
+    for (name, runs) in hosts {
+        let of_host = found_on(runs, [&cell.id, baseline, measure], info);
+        if !of_host.logs.is_empty() {
+            names.push(name.clone());
+            found.push(of_host);
+        }
+    }
+    let logs: Vec<HostLogs<'_>> =
+        found.iter().map(|f| HostLogs { logs: &f.logs, resolution: f.resolution }).collect();
+    let over = vtax_stats::over_hosts(&logs, seed)?;
+    let any = |of: fn(&Found) -> bool| found.iter().any(of);
+    let bound = bound(any(|f| f.censored.0), any(|f| f.censored.1), info.better);
+    let median = |values: &[f64]| vtax_stats::quantile(values, 0.5).unwrap_or_default();
+    let taxes = names.iter().zip(&over.hosts).zip(&found).map(|((host, tax), found)| TaxOnHost {
+        host: host.clone(),
+        tax: tax.center.exp(),
+        interval: tax.interval.map(exp),
+        rounds: tax.rounds,
+        baseline: median(&found.values.0),
+        candidate: median(&found.values.1),
+    });
+    let ratio = over.ratio(bound);
+    let exactly = bound == Bound::Exact;
+    let row = MergedRow {
+        group: String::new(),
+        environment: String::new(),
+        label: info.label.to_owned(),
+        cell: cell.id.clone(),
+        baseline: baseline.to_owned(),
+        measure: measure.to_owned(),
+        metric: info.name.to_owned(),
+        unit: info.unit.to_owned(),
+        hosts: taxes.collect(),
+        tax: exactly.then_some(ratio.tax),
+        interval: ratio.interval.filter(|_| exactly),
+        at_least: ratio.interval.filter(|_| bound == Bound::AtLeast).map(|i| i.0),
+        at_most: ratio.interval.filter(|_| bound == Bound::AtMost).map(|i| i.1),
+        corrected: None,
+        detectable: ratio.detectable.filter(|_| exactly),
+        verdict: vtax_store::summary::Verdict::Inconclusive,
+        reason: String::new(),
+        spread: over.spread.map(f64::exp),
+        another: over.another.map(exp),
+        same: over.same,
+        odd: over.odd.iter().filter_map(|host| names.get(*host).cloned()).collect(),
+    };
+    Some(Open { row, over, ratio })
+}
+
+fn exp((low, high): (f64, f64)) -> (f64, f64) {
+    (low.exp(), high.exp())
+}
+
+fn found_on(runs: &[&Report], [cell, baseline, measure]: [&str; 3], info: &Info) -> Found {
+    let sign = match direction(info) {
+        Direction::Higher => -1.0,
+        Direction::Lower => 1.0,
+    };
+    let mut all =
+        Found { logs: Vec::new(), resolution: 0.0, censored: (false, false), values: Default::default() };
+    for run in runs {
+        // Rounds of two runs have nothing to do with each other, so each gives its own ratios.
+        let (candidate, base) = sides(&run.context.data, cell, baseline, measure, info.name);
+        let values = |side: &crate::data::OneSide| side.found.iter().map(|v| v.value).collect::<Vec<f64>>();
+        let (cv, bv) = (values(&candidate), values(&base));
+        let c = group(&cv, &candidate.rounds, &candidate.found);
+        let b = group(&bv, &base.rounds, &base.found);
+        all.logs.extend(logs_by_round(&c, &b).unwrap_or_default().into_iter().map(|log| sign * log));
+        // Both sides of a pair may err, and independently.
+        all.resolution = all.resolution.max(c.resolution.hypot(b.resolution));
+        all.censored = (all.censored.0 || b.censored, all.censored.1 || c.censored);
+        all.values.0.extend(bv);
+        all.values.1.extend(cv);
+    }
+    all
+}
+
+/// Which side of the tax is known, where the limits of baselines or of candidates weren't reached on every host.
+fn bound(base: bool, candidate: bool, better: Better) -> Bound {
+    match (base, candidate) {
+        (false, false) => Bound::Exact,
+        (true, true) => Bound::Unknown,
+        (base, _) if base == (better == Better::Higher) => Bound::AtLeast,
+        _ => Bound::AtMost,
+    }
+}
+
+/// Gives each row its verdict.
+fn close(family: Vec<Open>, margin: f64) -> Vec<MergedRow> {
+    let ratios: Vec<Ratio> = family.iter().map(|open| open.ratio).collect();
+    let judged = judge_family(&ratios, margin, ALPHA);
+    let rows = family.into_iter().zip(judged).map(|(open, judgement)| {
+        let hosts = open.over.hosts.len();
+        let few = hosts < MIN_HOSTS;
+        let corrected = judgement.interval.filter(|_| open.ratio.bound == Bound::Exact);
+        MergedRow {
+            verdict: verdict(judgement.verdict),
+            reason: match few {
+                true => format!(
+                    "too few hosts: {hosts}, at least {MIN_HOSTS} are needed to say anything of hosts like these"
+                ),
+                false => for_hosts(&judgement.reason),
+            },
+            corrected,
+            ..open.row
+        }
+    });
+    rows.collect()
+}
+
+/// The statistics speak of trials; here these are hosts.
+fn for_hosts(reason: &str) -> String {
+    let words = [
+        (
+            "this environment was never driven to its limit",
+            "this environment was not driven to its limit on every host",
+        ),
+        (
+            "the baseline was never driven to its limit",
+            "the baseline was not driven to its limit on every host",
+        ),
+        ("trials", "hosts"),
+    ];
+    words.iter().fold(reason.to_owned(), |text, (trials, hosts)| text.replace(trials, hosts))
+}
+
+/// Latency over hosts by cell and measure.
+///
+/// # Errors
+///
+/// [`UnlikeHistograms`] where two can't be added exactly.
+pub(super) fn latency(hosts: &[Host<'_>]) -> Result<Vec<MergedLatency>, UnlikeHistograms> {
+    let Some(first) = hosts.first().and_then(|(_, runs)| runs.first()) else { return Ok(Vec::new()) };
+    let data = &first.context.data;
+    let mut merged = Vec::new();
+    for cell in &data.plan.cells {
+        for measure in data.measures() {
+            let own: Vec<LatencyHistogram> = hosts
+                .iter()
+                .map(|(_, runs)| summed(runs.iter().map(|run| &run.context.data), &cell.id, measure))
+                .collect::<Result<_, _>>()?;
+            let own: Vec<&LatencyHistogram> = own.iter().filter(|h| !h.is_empty()).collect();
+            if own.is_empty() {
+                continue;
+            }
+            let mut all = LatencyHistogram::new();
+            for histogram in &own {
+                all.merge(histogram)?;
+            }
+            merged.push(MergedLatency {
+                cell: cell.id.clone(),
+                environment: data.environment_label(cell),
+                measure: measure.to_owned(),
+                hosts: own.len(),
+                answers: all.len(),
+                percentiles: percentiles(&all, &own),
+                histogram: all,
+            });
+        }
+    }
+    Ok(merged)
+}
+
+fn summed<'a>(
+    runs: impl Iterator<Item = &'a RunData>,
+    cell: &str,
+    measure: &str,
+) -> Result<LatencyHistogram, UnlikeHistograms> {
+    let mut sum = LatencyHistogram::new();
+    for data in runs {
+        if let Some(histogram) = data.latency.get(&(cell.to_owned(), measure.to_owned())) {
+            sum.merge(&LatencyHistogram(histogram.clone()))?;
+        }
+    }
+    Ok(sum)
+}
+
+/// Those that all answers together tell; the lowest and the highest of hosts that tell them on their own.
+fn percentiles(all: &LatencyHistogram, own: &[&LatencyHistogram]) -> BTreeMap<String, (f64, f64, f64)> {
+    let mut found = BTreeMap::new();
+    for (name, q) in PERCENTILES {
+        if !enough(all.len(), q) {
+            continue;
+        }
+        let value = all.quantile(q).0 as f64;
+        let hosts = own.iter().filter(|h| enough(h.len(), q)).map(|h| h.quantile(q).0 as f64);
+        let (low, high) = hosts.fold((value, value), |(low, high), v| (low.min(v), high.max(v)));
+        found.insert(name.to_owned(), (value, low, high));
+    }
+    found
+}

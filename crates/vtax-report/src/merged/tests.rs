@@ -1,0 +1,173 @@
+//! Made-up runs of one plan on several hosts.
+
+use std::path::Path;
+
+use vtax_fixture as fixture;
+use vtax_plan::model::Plan;
+use vtax_store::RunDir;
+use vtax_store::record::Finding;
+use vtax_store::summary::Verdict;
+use vtax_units::Rate;
+
+use super::*;
+
+const CELL: &str = "container.bridge.http";
+
+fn base(dir: &Path) -> RunDir {
+    let options = fixture::Options { repetitions: 4, seconds: 2, rate: 400, ..fixture::Options::default() };
+    fixture::create(&dir.join("base"), &options).unwrap()
+}
+
+/// The run as another host would have made it: its container has this share of its capacity there.
+fn on_host(of: &RunDir, dir: &Path, (name, directory): (&str, &str), share: f64, plan: &Plan) -> Report {
+    let mut provenance = of.provenance().unwrap();
+    provenance.run_id = String::new();
+    provenance.host.name = name.to_owned();
+    provenance.host.kernel = format!("6.1.{}", name.len());
+    provenance.facts.insert("host.microcode".to_owned(), "0x1".to_owned());
+    let mut run = RunDir::create(dir.join(directory), plan, &provenance).unwrap();
+    for mut record in of.trials().unwrap() {
+        if record.cell == CELL
+            && let Some(Finding::Capacity(c)) = record.finding_mut()
+        {
+            c.lower = Rate(c.lower.0 * share);
+            c.upper = c.upper.map(|u| Rate(u.0 * share));
+        }
+        let writer = run.begin_trial(&record.cell, &record.measure, record.repetition).unwrap();
+        run.finish_trial(writer, record).unwrap();
+    }
+    run.completed().unwrap();
+    Report::read(run.run()).unwrap()
+}
+
+fn hosts(dir: &Path, shares: &[f64]) -> Vec<Report> {
+    let base = base(dir);
+    let plan = base.plan().unwrap();
+    let host = |(i, share): (usize, &f64)| {
+        let name = format!("n{}", i + 1);
+        on_host(&base, dir, (&name, &name), *share, &plan)
+    };
+    shares.iter().enumerate().map(host).collect()
+}
+
+fn capacity(merged: &Merged) -> &MergedRow {
+    merged.rows.iter().find(|r| r.cell == CELL && r.metric == "capacity").unwrap()
+}
+
+fn refusal(runs: &[Report]) -> String {
+    merge(runs, &MergeOptions::default()).unwrap_err().to_string()
+}
+
+#[test]
+fn each_host_and_the_overall_tax() {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = hosts(dir.path(), &[0.5, 0.51, 0.49]);
+    let merged = merge(&runs, &MergeOptions::default()).unwrap();
+    let row = capacity(&merged);
+    assert_eq!(row.hosts.iter().map(|h| h.host.as_str()).collect::<Vec<_>>(), ["n1", "n2", "n3"]);
+    // The overall tax is the geometric mean of the hosts'.
+    let mean = row.hosts.iter().map(|h| h.tax.ln()).sum::<f64>() / 3.0;
+    let tax = row.tax.unwrap();
+    assert!((tax.ln() - mean).abs() < 1e-9, "{row:?}");
+    let (low, high) = row.interval.unwrap();
+    assert!(low < tax && tax < high && low > 1.5, "{row:?}");
+    assert_eq!(row.verdict, Verdict::Worse, "{row:?}");
+    assert!(row.hosts.iter().all(|h| h.rounds == 4 && h.interval.is_some() && h.candidate < h.baseline));
+    // A host's own tax is what its own report says.
+    for (host, run) in row.hosts.iter().zip(&runs) {
+        let own =
+            run.summary().comparisons.iter().find(|c| c.cell == CELL && c.metric == "capacity").unwrap();
+        assert!((own.tax.unwrap() - host.tax).abs() < 1e-9, "{own:?} {host:?}");
+    }
+    assert!(merged.warnings.is_empty() && merged.differences.is_empty(), "{merged:?}");
+    assert_eq!(serde_json::from_str::<Merged>(&merged.json()).unwrap(), merged);
+}
+
+#[test]
+fn every_form_names_hosts_and_the_odd_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let merged = merge(&hosts(dir.path(), &[0.9, 0.9, 0.9, 0.2, 0.9]), &MergeOptions::default()).unwrap();
+    assert_eq!(capacity(&merged).odd, ["n4"]);
+    assert!(capacity(&merged).same.unwrap() < 0.01);
+    assert!(
+        merged.headline.contains("Over 5 hosts") && merged.headline.ends_with("n4 differs from the others.")
+    );
+    let (table, html) = (merged.table(), merged.html());
+    for text in [&table, &html] {
+        assert!(
+            text.contains("n4")
+                && text.contains("differs")
+                && text.contains("all hosts") | text.contains("n5")
+        );
+    }
+    assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
+    assert!(!html.contains("<script") && html.ends_with("</html>\n"));
+    let out = dir.path().join("out");
+    let written = merged.write(&out).unwrap();
+    assert_eq!(written.len(), 4);
+    let csv = std::fs::read_to_string(out.join("csv/taxes_by_host.csv")).unwrap();
+    assert_eq!(csv.lines().count(), 1 + merged.rows.iter().map(|r| r.hosts.len()).sum::<usize>());
+    assert!(out.join("merged.json").exists() && out.join("merged.html").exists());
+}
+
+#[test]
+fn two_hosts_are_too_few_and_runs_of_one_host_are_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = base(dir.path());
+    let plan = base.plan().unwrap();
+    let on = |name, directory| on_host(&base, dir.path(), (name, directory), 0.5, &plan);
+    let merged = merge(&[on("n1", "a"), on("n20", "b"), on("n1", "c")], &MergeOptions::default()).unwrap();
+    assert_eq!(merged.hosts.iter().map(|h| h.runs.len()).collect::<Vec<_>>(), [2, 1]);
+    let row = capacity(&merged);
+    assert_eq!((row.hosts[0].rounds, row.hosts[1].rounds, row.interval), (8, 4, None));
+    assert_eq!(row.verdict, Verdict::Inconclusive);
+    assert!(row.reason.starts_with("too few hosts: 2, at least 3"), "{}", row.reason);
+    assert!(merged.warnings.iter().any(|w| w.contains("2 runs are of n1, which counts as one host")));
+    // n1 and n20 have different kernels here, and the same microcode.
+    let kernel = merged.differences.iter().find(|d| d.what == "kernel").unwrap();
+    assert_eq!(kernel.found["6.1.3"], ["n20"]);
+    assert!(merged.differences.iter().all(|d| d.what != "microcode"));
+}
+
+#[test]
+fn latency_is_added_up_not_averaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = hosts(dir.path(), &[0.9, 0.9, 0.9]);
+    let merged = merge(&runs, &MergeOptions::default()).unwrap();
+    let latency = merged.latency.iter().find(|l| l.cell == CELL).unwrap();
+    let of = |run: &Report| run.context.data.latency[&(CELL.to_owned(), latency.measure.clone())].len();
+    assert_eq!(latency.answers, runs.iter().map(of).sum::<u64>());
+    assert_eq!((latency.hosts, latency.histogram.len()), (3, latency.answers));
+    let (value, low, high) = latency.percentiles["99"];
+    assert!(low <= value && value <= high && value > 0.0);
+}
+
+#[test]
+fn what_cannot_be_taken_together_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = base(dir.path());
+    let plan = base.plan().unwrap();
+    let run = |directory| on_host(&base, dir.path(), (directory, directory), 0.5, &plan);
+    let again = |directory| Report::read(&RunDir::open(dir.path().join(directory)).unwrap()).unwrap();
+    let first = run("a");
+    assert_eq!(refusal(&[again("a")]), "to merge takes at least two runs");
+    assert!(refusal(&[again("a"), first]).contains("are the same run"));
+    let mut other = plan.clone();
+    other.budget.sut_cpus = Some(7);
+    other.measures.pop();
+    let other = on_host_without(&base, dir.path(), "b", &other);
+    let text = refusal(&[again("a"), other]);
+    for words in ["can't be merged", "budget.sut_cpus", "is in one of", "to merge them: run the same plan"] {
+        assert!(text.contains(words), "`{words}` is not in: {text}");
+    }
+    let options = MergeOptions { metrics: vec!["speed".to_owned()] };
+    assert!(merge(&[again("a"), run("c")], &options).unwrap_err().to_string().contains("no metric `speed`"));
+}
+
+/// A run without trials.
+fn on_host_without(of: &RunDir, dir: &Path, directory: &str, plan: &Plan) -> Report {
+    let mut provenance = of.provenance().unwrap();
+    provenance.run_id = String::new();
+    let run = RunDir::create(dir.join(directory), plan, &provenance).unwrap();
+    Report::read(run.run()).unwrap()
+}

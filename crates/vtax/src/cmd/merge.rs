@@ -1,0 +1,70 @@
+//! `vtax merge`: runs of one plan on several hosts, taken together.
+
+use std::path::{Path, PathBuf};
+
+use vtax_hosts::run_directories;
+use vtax_report::Report;
+use vtax_report::merged::{MergeError, MergeOptions, Merged, merge};
+use vtax_store::RunDir;
+
+use crate::exit::{Exit, Failure, Outcome};
+use crate::out;
+
+/// Take runs of one plan on several hosts together: each host's tax, their spread, the overall one.
+///
+/// Refuses (exit code 2) what can't be merged, with every reason (docs/many-machines.md).
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Run directories, also those of `vtax run --on`.
+    #[arg(required = true, value_name = "RUN")]
+    runs: Vec<PathBuf>,
+    /// Merge only these, such as capacity,latency_p99; `all`: every metric with a tax.
+    #[arg(long, value_delimiter = ',', value_name = "METRIC")]
+    metric: Vec<String>,
+    /// Write merged.json, merged.html and csv/ into this directory.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print JSON instead of the table.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let merged = merged(&args.runs, &args.metric)?;
+    let written = match &args.out {
+        Some(directory) => merged.write(directory).map_err(failed)?,
+        None => Vec::new(),
+    };
+    if args.json {
+        out::text(&merged.json())?;
+    } else {
+        let files: String = written.iter().map(|path| format!("{}\n", path.display())).collect();
+        out::text(&format!("{}{files}", merged.table()))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Merges the runs that these paths stand for.
+///
+/// # Errors
+///
+/// Where one can't be read, or they can't be merged.
+pub(super) fn merged(paths: &[PathBuf], metrics: &[String]) -> Result<Merged, Failure> {
+    let mut runs = Vec::new();
+    for path in paths {
+        for directory in run_directories(path).map_err(super::many::failed)? {
+            runs.push(read(&directory)?);
+        }
+    }
+    merge(&runs, &MergeOptions { metrics: metrics.to_vec() }).map_err(failed)
+}
+
+fn read(path: &Path) -> Result<Report, Failure> {
+    let run = RunDir::open(path).map_err(crate::exit::stored)?;
+    Report::read(&run).map_err(super::run::reported)
+}
+
+pub(super) fn failed(error: MergeError) -> Failure {
+    let exit = if error.is_bad_input() { Exit::BadInput } else { Exit::HostCannot };
+    Failure { exit, error: error.into() }
+}

@@ -1,0 +1,410 @@
+//! Many machines as their users meet them: runs merged, and `--on` with a real sshd and a real Slurm on emulated hosts.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use vtax_fixture::{Options, create};
+use vtax_store::RunDir;
+use vtax_sys::require::{Need, need};
+
+const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
+
+/// One at a time: each has the machine's CPUs for its hosts.
+static MACHINE: Mutex<()> = Mutex::new(());
+
+/// Small, and of what every host has.
+const PLAN: &str = "\
+vtax: 1
+name: small
+baseline: native
+environments: [native, native: {name: other}]
+services: [http]
+workload:
+  http: {target: /bytes/100, connections: 2}
+measure:
+  - latency: {load: 50/s, warmup: 0s, duration: 1s}
+repeat: 3
+";
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn vtax(arguments: &[&str]) -> Output {
+    Command::new(VTAX).args(arguments).output().expect("vtax starts")
+}
+
+fn expect(output: &Output, code: i32, words: &[&str]) {
+    let text = text(output);
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    for word in words {
+        assert!(text.contains(word), "`{word}` is not in:\n{text}");
+    }
+}
+
+/// A made-up run, as another host would have made it.
+fn made(directory: &Path, name: &str) -> String {
+    let options = Options { repetitions: 4, seconds: 1, rate: 200, ..Options::default() };
+    let base = create(&directory.join(format!("{name}.base")), &options).expect("a run");
+    let mut provenance = base.provenance().expect("provenance");
+    provenance.run_id = String::new();
+    provenance.host.name = name.to_owned();
+    let path = directory.join(name);
+    let mut run = RunDir::create(&path, &base.plan().expect("a plan"), &provenance).expect("another run");
+    for record in base.trials().expect("trials") {
+        let trial = run.begin_trial(&record.cell, &record.measure, record.repetition).expect("begun");
+        run.finish_trial(trial, record).expect("finished");
+    }
+    run.completed().expect("completed");
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+#[test]
+fn runs_made_apart_are_merged() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [a, b, c] = ["n1", "n2", "n3"].map(|name| made(directory.path(), name));
+    let out = directory.path().join("out");
+    let out = out.to_str().expect("UTF-8");
+    expect(&vtax(&["merge", &a, &b, &c, "--out", out]), 0, &["Over 3 hosts", "n2", "merged.html"]);
+    let json = vtax(&["merge", &a, &b, &c, "--json", "--metric", "capacity"]);
+    let json: Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    assert_eq!((&json["version"], json["hosts"].as_array().map(Vec::len)), (&1.into(), Some(3)));
+    assert!(json["rows"].as_array().expect("rows").iter().all(|row| row["metric"] == "capacity"));
+    expect(&vtax(&["merge", &a, &b]), 0, &["can't tell", "too few hosts: 2"]);
+    expect(&vtax(&["merge", &a, &a]), 2, &["can't be merged", "are the same run"]);
+    expect(&vtax(&["merge", &a, "/nowhere"]), 2, &["/nowhere", "not a run directory"]);
+    expect(&vtax(&["merge", &a]), 2, &["at least two runs"]);
+}
+
+#[test]
+fn what_on_does_not_understand_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let plan = directory.path().join("plan.yaml");
+    fs::write(&plan, PLAN).expect("written");
+    let plan = plan.to_str().expect("UTF-8");
+    let out = directory.path().join("run");
+    let out = out.to_str().expect("UTF-8");
+    for (on, words) in [
+        ("ssh:-x", "no name of a host"),
+        ("/nowhere.yaml", "cannot read /nowhere.yaml"),
+        ("slurm", "--hosts N"),
+        ("k8s:lab", "--hosts N"),
+    ] {
+        expect(&vtax(&["run", plan, "--on", on, "--out", out]), 2, &[words]);
+        let _ = fs::remove_dir_all(out);
+    }
+    expect(&vtax(&["run", plan, "--hosts", "3"]), 2, &["--on"]);
+    expect(&vtax(&["run", plan, "--on", "ssh:a", "--strict"]), 2, &["--strict"]);
+}
+
+/// A host's end, as ssh would start it, with a file of its own in its directory.
+fn agent(directory: &Path) -> Child {
+    fs::create_dir_all(directory).expect("made");
+    fs::write(directory.join("file"), "x").expect("written");
+    Command::new(VTAX)
+        .args(["host-agent", "--dir"])
+        .arg(directory)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("vtax starts")
+}
+
+fn ended_within(child: &mut Child, seconds: u64) -> Duration {
+    let from = Instant::now();
+    while child.try_wait().expect("it is a child").is_none() {
+        assert!(from.elapsed() < Duration::from_secs(seconds), "it goes on");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    from.elapsed()
+}
+
+#[test]
+fn a_host_ends_with_its_stream_and_with_its_lease() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let job = directory.path().join("closed");
+    let mut child = agent(&job);
+    drop(child.stdin.take());
+    ended_within(&mut child, 10);
+    assert!(!job.exists());
+    // The stream stays open, and nobody says anything.
+    let job = directory.path().join("silent");
+    let mut child = agent(&job);
+    let _open = child.stdin.take();
+    let took = ended_within(&mut child, 40);
+    assert!(took >= Duration::from_secs(14), "{took:?}");
+    assert!(!job.exists());
+}
+
+/// Three emulated hosts, and what is run beside them.
+struct Lab {
+    directory: tempfile::TempDir,
+    kind: &'static str,
+}
+
+impl Lab {
+    /// `None` where the host has not what it takes, which was said then.
+    fn new(kind: &'static str, programs: &[&str]) -> Option<Self> {
+        if !need(&[Need::Root]) {
+            return None;
+        }
+        let directories = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+        let there = |program: &&&str| directories.iter().any(|d| Path::new(d).join(program).exists());
+        if let Some(missing) = programs.iter().find(|p| !there(p)) {
+            assert!(std::env::var_os("VTAX_REQUIRE").is_none(), "{missing} is not installed");
+            // A skipped test says why; nothing more can be said where even standard error is gone.
+            let _ = writeln!(std::io::stderr(), "skipped: {missing} is not installed");
+            return None;
+        }
+        let directory = tempfile::tempdir().expect("a directory");
+        fs::write(directory.path().join("plan.yaml"), PLAN).expect("written");
+        Some(Self { directory, kind })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).expect("written");
+    }
+
+    /// A script beside the hosts, in which `$vtax`, `$dir` and `$on` stand for what they say.
+    fn run(&self, on: &str, script: &str) -> Output {
+        let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/many/lab.sh");
+        Command::new("timeout")
+            .args([
+                "--signal=KILL",
+                "280",
+                "unshare",
+                "--net",
+                "--mount",
+                "--pid",
+                "--fork",
+                "--kill-child",
+                "--mount-proc",
+            ])
+            .args([Path::new("bash"), &here, self.directory.path()])
+            .args([self.kind, "bash", "-c", &format!("set -u; cd \"$dir\"; {script}")])
+            .env("vtax", VTAX)
+            .env("dir", self.directory.path())
+            .env("on", on)
+            .output()
+            .expect("unshare starts")
+    }
+
+    fn hosts(&self) -> Vec<(String, String)> {
+        let text = fs::read_to_string(self.path("run/hosts.json")).expect("hosts.json");
+        let json: Value = serde_json::from_str(&text).expect("JSON");
+        let word = |host: &Value, name: &str| host[name].as_str().expect("text").to_owned();
+        json["hosts"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|h| (word(h, "directory"), word(h, "state")))
+            .collect()
+    }
+}
+
+/// Hosts that ssh reaches.
+fn ssh() -> Option<Lab> {
+    let lab = Lab::new("ssh", &["sshd", "ssh", "ssh-keygen", "unshare", "ip", "pgrep"])?;
+    for name in ["host", "user"] {
+        let made = Command::new("ssh-keygen")
+            .args(["-q", "-t", "ed25519", "-N", "", "-f"])
+            .arg(lab.path(name))
+            .status();
+        assert!(made.expect("ssh-keygen starts").success());
+    }
+    let dir = lab.directory.path().display();
+    lab.write(
+        "sshd_config",
+        &format!(
+            "HostKey {dir}/host\nAuthorizedKeysFile {dir}/user.pub\nStrictModes no\nPidFile none\nUsePAM no\n\
+             PermitRootLogin yes\n"
+        ),
+    );
+    lab.write(
+        "config",
+        &format!(
+            "User root\nIdentityFile {dir}/user\nUserKnownHostsFile /dev/null\nStrictHostKeyChecking no\nLogLevel ERROR\n"
+        ),
+    );
+    lab.write("hosts.yaml", "hosts:\n- {name: a, address: 10.99.0.11}\n- {name: b, address: 10.99.0.12}\n- {name: c, address: 10.99.0.13}\n");
+    Some(lab)
+}
+
+const ALL: &str = "ssh:10.99.0.11,10.99.0.12,10.99.0.13";
+
+#[test]
+fn a_plan_on_three_hosts_by_ssh() {
+    let Some(lab) = ssh() else { return };
+    let script = "
+        $vtax run plan.yaml --on hosts.yaml --ssh-config config --out run --tag lab; status=$?
+        ls -d /tmp/vtax-???????? 2>/dev/null; exit $status";
+    let output = lab.run("", script);
+    let told = text(&output);
+    assert!(output.status.success(), "{told}");
+    assert_eq!(lab.hosts(), ["a", "b", "c"].map(|n| (format!("hosts/{n}"), "complete".to_owned())), "{told}");
+    // Each host's run is one like any other.
+    for name in ["a", "b", "c"] {
+        let run = RunDir::open(lab.path(&format!("run/hosts/{name}"))).expect("a run");
+        assert!(run.trials().expect("trials").len() >= 6);
+        assert!(run.provenance().expect("provenance").ended_unix_ms.is_some());
+    }
+    assert!(!told.contains("/tmp/vtax-"), "something is left in /tmp: {told}");
+    // On a busy machine trials may not count, so that there is nothing to merge, which is said.
+    assert!(lab.path("run/merged.html").exists() || told.contains("not merged"), "{told}");
+    let hosts = fs::read_to_string(lab.path("run/hosts.json")).expect("hosts.json");
+    let hosts: Value = serde_json::from_str(&hosts).expect("JSON");
+    // All have one clock, and the bound holds it.
+    for host in hosts["hosts"].as_array().expect("a list") {
+        let (offset, within) = (host["clock_offset_ns"].as_i64(), host["clock_within_ns"].as_i64());
+        assert!(offset.expect("an offset").abs() <= within.expect("a bound") + 1_000_000, "{host}");
+    }
+}
+
+#[test]
+fn the_doctor_looks_at_each_host() {
+    let Some(lab) = ssh() else { return };
+    let output = lab.run(ALL, "$vtax doctor --on \"$on\" --ssh-config config --json --hosts 2");
+    assert!(output.status.success(), "{}", text(&output));
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let hosts = json.as_object().expect("an object");
+    assert_eq!(hosts.keys().collect::<Vec<_>>(), ["10.99.0.11", "10.99.0.12"]);
+    assert!(hosts.values().all(|checks| checks.as_array().is_some_and(|c| c.len() > 5)));
+}
+
+#[test]
+fn a_host_that_dies_is_lost_and_the_others_go_on() {
+    let Some(lab) = ssh() else { return };
+    let script = "
+        $vtax run plan.yaml --on \"$on\" --ssh-config config --out run & run=$!
+        until grep -q trial-ended run/hosts/10.99.0.12/journal.jsonl 2>/dev/null; do sleep 0.1; done
+        kill -9 $(cat n2.pid)
+        wait $run";
+    let output = lab.run(ALL, script);
+    assert!(output.status.success(), "{}", text(&output));
+    let states: Vec<String> = lab.hosts().into_iter().map(|(_, state)| state).collect();
+    assert_eq!(states, ["complete", "lost", "complete"], "{}", text(&output));
+    // What it had finished is kept.
+    let kept = RunDir::open(lab.path("run/hosts/10.99.0.12")).expect("a run").trials().expect("trials");
+    assert!(!kept.is_empty());
+    // It goes on with another host; those that are whole stay as they are.
+    let script = "$vtax run --resume run --on ssh:10.99.0.11,10.99.0.13 --ssh-config config";
+    let before = fs::metadata(lab.path("run/hosts/10.99.0.11/journal.jsonl")).expect("a journal");
+    expect(&lab.run("", script), 0, &["complete  10.99.0.11"]);
+    let after = fs::metadata(lab.path("run/hosts/10.99.0.11/journal.jsonl")).expect("a journal");
+    assert_eq!(before.modified().expect("a time"), after.modified().expect("a time"));
+}
+
+#[test]
+fn a_controller_that_dies_leaves_nothing_on_any_host() {
+    let Some(lab) = ssh() else { return };
+    let script = "
+        $vtax run plan.yaml --on \"$on\" --ssh-config config --out run & run=$!
+        until grep -q trial-started run/hosts/10.99.0.13/journal.jsonl 2>/dev/null; do sleep 0.1; done
+        kill -9 $run
+        for i in $(seq 200); do
+            left=$(pgrep -f '[h]ost-agent|/job/ru[n]' | wc -l)
+            [ \"$left\" = 0 ] && [ -z \"$(ls -d /tmp/vtax-???????? 2>/dev/null)\" ] && { echo nothing is left; exit 0; }
+            sleep 0.1
+        done
+        pgrep -af '[h]ost-agent|/job/ru[n]'; ls -d /tmp/vtax-????????; exit 1";
+    expect(&lab.run(ALL, script), 0, &["nothing is left"]);
+}
+
+#[test]
+fn ctrl_c_stops_all_hosts_in_order() {
+    let Some(lab) = ssh() else { return };
+    let script = "
+        $vtax run plan.yaml --on \"$on\" --ssh-config config --out run & run=$!
+        until grep -q trial-started run/hosts/10.99.0.13/journal.jsonl 2>/dev/null; do sleep 0.1; done
+        kill -TERM $run
+        wait $run";
+    let output = lab.run(ALL, script);
+    expect(&output, 130, &["stopping", "to go on: vtax run --resume"]);
+    let states: Vec<String> = lab.hosts().into_iter().map(|(_, state)| state).collect();
+    assert!(states.iter().all(|state| state == "stopped" || state == "complete"), "{states:?}");
+}
+
+/// Hosts that Slurm gives.
+fn slurm() -> Option<Lab> {
+    let lab =
+        Lab::new("slurm", &["slurmctld", "slurmd", "munged", "srun", "sinfo", "unshare", "ip", "pgrep"])?;
+    lab.write("hosts", "127.0.0.1 localhost\n10.99.0.2 ctl\n10.99.0.11 n1\n10.99.0.12 n2\n10.99.0.13 n3\n");
+    lab.write("munge.key", &"a key of this test only ".repeat(6));
+    lab.write("slurm.conf", SLURM);
+    Some(lab)
+}
+
+const SLURM: &str = "\
+ClusterName=lab
+SlurmctldHost=ctl(10.99.0.2)
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+CredType=cred/munge
+MpiDefault=none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/linear
+SchedulerType=sched/backfill
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+JobCompType=jobcomp/none
+SwitchType=switch/none
+SlurmdParameters=config_overrides
+ReturnToService=2
+StateSaveLocation=/var/spool/slurmctld
+SlurmdSpoolDir=/var/spool/slurmd
+SlurmctldPidFile=/run/slurm/slurmctld.pid
+SlurmdPidFile=/run/slurm/slurmd.pid
+SlurmctldLogFile=/var/log/slurm/slurmctld.log
+SlurmdLogFile=/var/log/slurm/slurmd.log
+SrunPortRange=60001-60200
+SlurmctldTimeout=30
+SlurmdTimeout=20
+KillWait=5
+InactiveLimit=15
+MessageTimeout=10
+TCPTimeout=2
+PropagateResourceLimits=NONE
+SchedulerParameters=sched_min_interval=0,batch_sched_delay=0
+NodeName=n[1-3] CPUs=2 RealMemory=1000 State=UNKNOWN
+PartitionName=all Nodes=n[1-3] Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
+";
+
+#[test]
+fn a_plan_on_three_nodes_of_slurm() {
+    let Some(lab) = slurm() else { return };
+    let script = "$vtax run plan.yaml --on slurm:all --hosts 3 --wait 60 --out run; status=$?; squeue -h; exit $status";
+    let output = lab.run("", script);
+    assert!(output.status.success(), "{}", text(&output));
+    let complete = ["n1", "n2", "n3"].map(|n| (format!("hosts/{n}"), "complete".to_owned()));
+    assert_eq!(lab.hosts(), complete, "{}", text(&output));
+    assert!(!text(&output).contains(" vtax-"), "a job is left: {}", text(&output));
+}
+
+#[test]
+fn a_job_that_is_cancelled_loses_its_hosts_and_a_busy_partition_is_waited_for() {
+    let Some(lab) = slurm() else { return };
+    let script = "
+        $vtax run plan.yaml --on slurm --hosts 3 --wait 60 --out run & run=$!
+        until grep -q trial-started run/hosts/n3/journal.jsonl 2>/dev/null; do sleep 0.1; done
+        $vtax run plan.yaml --on slurm --hosts 1 --wait 2 --out other; echo \"second: $?\"
+        scancel -n vtax-$run
+        wait $run; echo \"first: $?\"";
+    let output = lab.run("", script);
+    // Nothing was whole, and no node was free for the second.
+    expect(&output, 0, &["0 of 1 nodes within 2 s", "second: 3", "first: 3", "lost"]);
+    let states: Vec<String> = lab.hosts().into_iter().map(|(_, state)| state).collect();
+    assert_eq!(states, ["lost", "lost", "lost"], "{}", text(&output));
+}

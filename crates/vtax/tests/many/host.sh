@@ -1,0 +1,37 @@
+#!/bin/bash
+# PID 1 of an emulated host.
+#
+#   host.sh DIRECTORY ssh|slurm NAME ADDRESS
+set -eu
+dir=$1 kind=$2 name=$3 address=$4
+hostname "$name"
+mount --make-rprivate /
+mount -t tmpfs -o mode=0755 none /run
+# Hosts of their own have control groups of their own. These would share them, and each takes the others' for left over, as it
+# doesn't see the processes that own them.
+umount -R -l /sys/fs/cgroup 2>/dev/null || true
+until ip link show eth0 >/dev/null 2>&1; do sleep 0.02; done
+ip link set lo up
+ip address add "$address/24" dev eth0
+ip link set eth0 up
+if [ "$kind" = ssh ]; then
+    mkdir -p /run/sshd
+    /usr/sbin/sshd -f "$dir/sshd_config" -E "$dir/$name.sshd"
+else
+    mount --bind "$dir/hosts" /etc/hosts
+    for private in /etc/munge /var/lib/munge /var/log/munge /run/munge /var/log/slurm /var/spool /run/slurm /etc/slurm; do
+        mkdir -p "$private"
+        mount -t tmpfs -o mode=0755 none "$private"
+    done
+    mkdir -p /var/spool/slurmd /var/spool/slurmctld
+    chmod 0700 /etc/munge /var/lib/munge /var/log/munge
+    cp "$dir/slurm.conf" /etc/slurm/
+    cp "$dir/munge.key" /etc/munge/munge.key
+    chmod 0400 /etc/munge/munge.key
+    chown -R root /etc/munge /var/lib/munge /var/log/munge /run/munge
+    munged --num-threads=2
+    if [ "$name" = ctl ]; then slurmctld -c -i; else slurmd; fi
+fi
+trap 'exit 0' TERM
+# PID 1 reaps orphans.
+while :; do sleep 3600 & wait; done
