@@ -22,10 +22,11 @@ const RECORD: usize = 16 << 10;
 const HEADER: usize = 5;
 
 /// What a server's certificate is checked for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Verify {
     /// Nothing: any certificate will do. That the server has its key is always proved.
+    #[default]
     Nothing,
     /// It is valid for this name or address, now, and signed by one of these authorities.
     Authorities {
