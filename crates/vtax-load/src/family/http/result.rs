@@ -10,6 +10,9 @@ use crate::LatencyHistogram;
 pub struct HttpDetails {
     /// From the beginning of connecting until a TCP connection is there.
     pub connect: LatencyHistogram,
+    /// From the same beginning until the connection is closed, of those that are before the end.
+    #[serde(default)]
+    pub lifetime: LatencyHistogram,
     /// TLS; `None` in the clear.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<HttpTlsDetails>,
@@ -78,6 +81,7 @@ impl HttpDetails {
     /// Adds what another worker found.
     pub(crate) fn add(&mut self, other: Self) {
         self.connect.add(&other.connect);
+        self.lifetime.add(&other.lifetime);
         if let Some(more) = other.tls {
             self.tls.get_or_insert_default().add(more);
         }

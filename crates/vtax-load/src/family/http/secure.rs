@@ -274,6 +274,9 @@ impl<D: Dialogue> Dialogue for Layered<D> {
     }
 
     fn closed(&mut self, link: &mut Self::Connection) {
+        if link.connected > 0 && self.is_recorded() {
+            self.found.lifetime.record(Nanos(self.now.saturating_sub(link.began)));
+        }
         self.inner.closed(&mut link.inner);
     }
 
