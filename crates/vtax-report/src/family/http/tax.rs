@@ -41,8 +41,11 @@ pub(super) fn section(context: &Context) -> Markup {
                 any = true;
                 // What records alone cost, where connections stay.
                 let kept = |tls: Option<&HttpTls>| {
-                    let found = cells.iter().find(|other| is(other, cell, tls, None));
-                    found.and_then(value)
+                    let stays = |other: &&Cell| {
+                        let most = http(other).map(|http| http.requests_per_connection);
+                        most.is_some_and(|most| most != Some(1) && is(other, cell, tls, most))
+                    };
+                    cells.iter().find(stays).and_then(value)
                 };
                 let records = match own.requests_per_connection {
                     Some(1) => kept(Some(tls)).zip(kept(None)).map(|(with, without)| with - without),
