@@ -102,7 +102,8 @@ impl Offer<'_> {
 /// # Errors
 /// It is neither.
 pub(crate) fn server_name(name: &str, field: &'static str) -> Result<ServerName<'static>, LoadError> {
-    ServerName::try_from(name.to_owned()).map_err(|_| refused(field, "that is no name of a server".to_owned()))
+    ServerName::try_from(name.to_owned())
+        .map_err(|_| refused(field, "that is no name of a server".to_owned()))
 }
 
 fn refused(field: &'static str, reason: String) -> LoadError {
@@ -254,7 +255,8 @@ impl Tls {
 
     /// The group of the key exchange and the protocol of the next layer (ALPN), where there are such.
     pub(crate) fn agreed_besides(&self) -> (Option<String>, Option<String>) {
-        let group = self.connection.negotiated_key_exchange_group().map(|group| format!("{:?}", group.name()));
+        let group =
+            self.connection.negotiated_key_exchange_group().map(|group| format!("{:?}", group.name()));
         let next = self.connection.alpn_protocol().map(|name| String::from_utf8_lossy(name).into_owned());
         (group, next)
     }

@@ -7,12 +7,10 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
 use vtax_load::http::{HttpDetails, HttpRequests, HttpSession, HttpSpec};
-use vtax_load::{
-    ArrivalProcess, ConnectionPool, Control, LoadResult, Model, RequestStep, Segment, Verify,
-};
+use vtax_load::{ArrivalProcess, ConnectionPool, Control, LoadResult, Model, RequestStep, Segment, Verify};
 use vtax_plan::model::{
-    HttpBody, HttpCapture, HttpCompression, HttpExpectation, HttpScript, HttpSessionPlan, HttpSource, HttpStep,
-    HttpTls, TlsVersion,
+    HttpBody, HttpCapture, HttpCompression, HttpExpectation, HttpScript, HttpSessionPlan, HttpSource,
+    HttpStep, HttpTls, TlsVersion,
 };
 use vtax_service::Certificate;
 use vtax_service::embedded::ServerCertificate;
@@ -64,12 +62,8 @@ fn step(model: Model) -> RequestStep {
 
 /// Runs a load with two connections; what must hold for every one does.
 fn run(target: SocketAddr, requests: HttpRequests, model: Model) -> (LoadResult, HttpDetails) {
-    let pool = ConnectionPool {
-        target,
-        connections: 2,
-        timeout: Nanos::from_secs(5),
-        cpus: CpuSet::default(),
-    };
+    let pool =
+        ConnectionPool { target, connections: 2, timeout: Nanos::from_secs(5), cpus: CpuSet::default() };
     let session = HttpSession::open(&HttpSpec { pool, requests }).unwrap();
     let mut result = session.run_step(&step(model), &Control::new()).unwrap();
     let counts = &result.counts;
@@ -128,7 +122,8 @@ fn a_connection_for_each_request_resumes_or_does_not() {
             assert!(found.done() > 5 && found.failed == 0, "{found:?}");
             assert_eq!(found.alpn.as_deref(), Some("http/1.1"));
             // In the warm-up each worker had a session to resume.
-            let (all, none) = if resume { (&found.resumed, &found.full) } else { (&found.full, &found.resumed) };
+            let (all, none) =
+                if resume { (&found.resumed, &found.full) } else { (&found.full, &found.resumed) };
             assert!(all.len() > 5 && none.is_empty(), "{version:?} {resume}: {found:?}");
             assert!(!details.connect.is_empty() && !details.lifetime.is_empty());
         }
@@ -237,10 +232,20 @@ fn bodies_arrive_whole_however_they_are_sent() {
         for (chunked, expect_continue) in [(false, false), (true, false), (false, true), (true, true)] {
             let expect = HttpExpectation { text: Some(format!("{length} bytes")), ..Default::default() };
             let method = "PUT".to_owned();
-            let step = HttpStep { method, body: body.clone(), chunked, expect_continue, expect, ..HttpStep::get("/") };
+            let step = HttpStep {
+                method,
+                body: body.clone(),
+                chunked,
+                expect_continue,
+                expect,
+                ..HttpStep::get("/")
+            };
             let (result, details) = run(address, scripted(script(vec![step])), Model::Closed);
             let counts = &result.counts;
-            assert!(counts.ok > 0 && counts.errors.total() == 0, "{body:?} {chunked}: {counts:?} {details:?}");
+            assert!(
+                counts.ok > 0 && counts.errors.total() == 0,
+                "{body:?} {chunked}: {counts:?} {details:?}"
+            );
         }
     }
 }

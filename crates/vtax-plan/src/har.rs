@@ -175,7 +175,8 @@ pub fn import(bytes: &[u8], options: &Options) -> Result<Imported, HarError> {
     }
     // Of hosts with as many requests, the one that was asked first.
     let most = hosts.values().copied().max().unwrap_or(0);
-    let Some(host) = placed.iter().map(|placed| placed.host).find(|host| hosts.get(host) == Some(&most)) else {
+    let Some(host) = placed.iter().map(|placed| placed.host).find(|host| hosts.get(host) == Some(&most))
+    else {
         return Err(HarError::Nothing(left_out.first().cloned().unwrap_or_else(|| "it is empty".to_owned())));
     };
     for (other, count) in hosts.iter().filter(|(other, _)| **other != host) {

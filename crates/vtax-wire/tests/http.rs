@@ -83,7 +83,8 @@ fn a_response_to_head_has_no_body_and_interim_ones_are_counted() {
 #[test]
 fn the_parts_of_a_response_are_told_apart() {
     let mut scanner = ResponseScanner::new();
-    let mut rest = &b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"[..];
+    let mut rest =
+        &b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"[..];
     let (mut body, mut found) = (Vec::new(), None);
     while !rest.is_empty() {
         let run = usize::try_from(scanner.skippable()).unwrap();

@@ -127,7 +127,11 @@ mod tests {
     fn tls_is_there_only_where_it_is_asked_for() {
         let text = |tls| configuration(&Job::example(), &WebOptions { port: 443, workers: None, tls });
         assert!(text(false).contains("    listen 127.0.0.1:80 backlog=4096;\n    root "), "{}", text(false));
-        assert!(text(true).contains("    listen 127.0.0.1:80 ssl backlog=4096;\n    ssl_certificate "), "{}", text(true));
+        assert!(
+            text(true).contains("    listen 127.0.0.1:80 ssl backlog=4096;\n    ssl_certificate "),
+            "{}",
+            text(true)
+        );
     }
 
     #[test]

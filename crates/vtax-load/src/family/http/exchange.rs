@@ -86,7 +86,8 @@ struct Session {
 impl Exchange {
     /// `seed` tells steps and workers apart; `from` is when recording begins, in nanoseconds since the load's epoch.
     pub(super) fn new(ready: Arc<Ready>, seed: u64, from: u64) -> Self {
-        let named = |name: &String| HttpRequestDetails { name: name.clone(), ..HttpRequestDetails::default() };
+        let named =
+            |name: &String| HttpRequestDetails { name: name.clone(), ..HttpRequestDetails::default() };
         let found = HttpExchanges { requests: ready.names.iter().map(named).collect(), ..Default::default() };
         let zipf = ready.zipf.and_then(|exponent| Zipf::new(ready.sessions.len() as f64, exponent).ok());
         Self {
@@ -595,10 +596,14 @@ mod tests {
     #[test]
     fn cookies_are_set_changed_and_taken_back() {
         let mut cookies = Vec::new();
-        let head = b"HTTP/1.1 200 OK\r\nSet-Cookie: a=1; Path=/\r\nset-cookie:b=2\r\nSet-Cookie: none\r\n\r\n";
+        let head =
+            b"HTTP/1.1 200 OK\r\nSet-Cookie: a=1; Path=/\r\nset-cookie:b=2\r\nSet-Cookie: none\r\n\r\n";
         take_cookies(head, &mut cookies);
         assert_eq!(cookies, [(b"a".to_vec(), b"1".to_vec()), (b"b".to_vec(), b"2".to_vec())]);
-        take_cookies(b"HTTP/1.1 200 OK\r\nSet-Cookie: a=; Max-Age=0\r\nSet-Cookie: b=3\r\n\r\n", &mut cookies);
+        take_cookies(
+            b"HTTP/1.1 200 OK\r\nSet-Cookie: a=; Max-Age=0\r\nSet-Cookie: b=3\r\n\r\n",
+            &mut cookies,
+        );
         assert_eq!(cookies, [(b"b".to_vec(), b"3".to_vec())]);
     }
 

@@ -201,10 +201,7 @@ fn request<'s>(
         is_head: step.method == "HEAD",
         think: step.think.0,
         expect: step.expect.clone(),
-        keeps_head: decodes
-            || script.cookies
-            || step.expect.header.is_some()
-            || captures.iter().any(of_head),
+        keeps_head: decodes || script.cookies || step.expect.header.is_some() || captures.iter().any(of_head),
         keeps_body: decodes || step.expect.text.is_some() || !captures.iter().all(of_head),
         captures,
     })

@@ -137,7 +137,8 @@ pub(super) struct Link<C> {
 impl<D: Dialogue> Layered<D> {
     /// `from` is when recording begins, in nanoseconds since the load's epoch.
     pub(super) fn new(inner: D, tls: Option<TlsSettings>, from: u64) -> Self {
-        let found = HttpDetails { tls: tls.as_ref().map(|_| HttpTlsDetails::default()), ..Default::default() };
+        let found =
+            HttpDetails { tls: tls.as_ref().map(|_| HttpTlsDetails::default()), ..Default::default() };
         Self { inner, tls, plain: Vec::new(), now: 0, from, found }
     }
 
@@ -251,7 +252,10 @@ impl<D: Dialogue> Dialogue for Layered<D> {
         let fed = tls.feed(bytes, &mut link.out, |plain| hear(inner, connection, plain, &mut answer));
         let (ready, closed) = (tls.ready, tls.peer_closed);
         if let Err(error) = fed {
-            if !link.greeted && self.is_recorded() && let Some(found) = &mut self.found.tls {
+            if !link.greeted
+                && self.is_recorded()
+                && let Some(found) = &mut self.found.tls
+            {
                 found.failed += 1;
             }
             self.failed(&error);

@@ -308,7 +308,9 @@ impl<D: Dialogue> Worker<'_, D> {
         // An answer before the whole request was sent leaves the connection in an unknown state.
         let sent = slot.unsent.is_empty();
         let last = slot.served >= self.job.per_connection;
-        if D::SPEAKS && let Some(pause) = self.dialogue.follows(&mut slot.dialogue) {
+        if D::SPEAKS
+            && let Some(pause) = self.dialogue.follows(&mut slot.dialogue)
+        {
             if ended || !sent || last || !answer.keep {
                 self.close(id, false);
             }

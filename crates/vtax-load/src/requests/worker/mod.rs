@@ -270,12 +270,10 @@ impl<'a, D: Dialogue> Worker<'a, D> {
         if let Some((_, until)) = self.slots.next_parked() {
             wake = wake.min(until);
         }
-        if D::SPEAKS
-            && let Some(Reverse((due, _))) = self.thinking.peek().copied()
-            && due < wake.min(self.time.stop)
-            && self.time.next_start().is_none_or(|start| due <= start)
-        {
-            return Rest { now, sleep: self.events.pacer.sleep(now, due), for_start: due > now };
+        let mut follows = None;
+        if D::SPEAKS && let Some(Reverse((due, _))) = self.thinking.peek().copied() {
+            follows = Some(due).filter(|due| *due < self.time.stop.min(wake));
+            wake = wake.min(follows.unwrap_or(wake));
         }
         if let Some(start) = self.time.next_start() {
             let available = !(self.idle.is_empty() && self.free.is_empty());
@@ -284,6 +282,9 @@ impl<'a, D: Dialogue> Worker<'a, D> {
                 let for_start = available && due > now;
                 return Rest { now, sleep: self.events.pacer.sleep(now, due), for_start };
             }
+        }
+        if let Some(due) = follows {
+            return Rest { now, sleep: self.events.pacer.sleep(now, due), for_start: due > now };
         }
         Rest { now, sleep: wake.saturating_sub(now), for_start: false }
     }

@@ -162,7 +162,8 @@ pub(crate) struct ExponentRaw(pub(crate) f64);
 
 impl Decode for ExponentRaw {
     fn decode(node: &Node, report: &mut Report) -> Option<Self> {
-        let number: Option<f64> = crate::decode::scalar(node, "a number such as `0.99`", report)?.parse().ok();
+        let number: Option<f64> =
+            crate::decode::scalar(node, "a number such as `0.99`", report)?.parse().ok();
         let fits = number.filter(|number| (0.0..=10.0).contains(number));
         if fits.is_none() {
             report.error(node.span, format!("{} is not a number from 0 to 10", node.describe()));
@@ -196,7 +197,10 @@ impl Decode for CapturesRaw {
             _ if node.is_null() => &[],
             _ => {
                 report
-                    .error(node.span, format!("names of captured values are needed here, not {}", node.describe()))
+                    .error(
+                        node.span,
+                        format!("names of captured values are needed here, not {}", node.describe()),
+                    )
                     .help("such as `{token: {json: /token}}`");
                 return None;
             }

@@ -4,10 +4,12 @@ use vtax_units::Nanos;
 
 use super::model::{HttpTls, HttpWorkload, MOST_CONNECTIONS, TLS_GROUPS, WebOptions};
 use super::raw::{
-    CapturesRaw, HttpExpectRaw, HttpRequestRaw, HttpSourceRaw, HttpStepRaw, HttpWorkloadRaw, TlsChoice, WebRaw,
+    CapturesRaw, HttpExpectRaw, HttpRequestRaw, HttpSourceRaw, HttpStepRaw, HttpWorkloadRaw, TlsChoice,
+    WebRaw,
 };
 use super::script::{
-    HttpBody, HttpCapture, HttpCompression, HttpExpectation, HttpScript, HttpSessionPlan, HttpSource, HttpStep,
+    HttpBody, HttpCapture, HttpCompression, HttpExpectation, HttpScript, HttpSessionPlan, HttpSource,
+    HttpStep,
 };
 use crate::decode::{Item, Many, TextMap};
 use crate::diagnose::{Report, shorten};
@@ -60,14 +62,20 @@ pub(crate) fn workload(raw: &HttpWorkloadRaw, report: &mut Report) -> Variants<W
         tls: None,
         script: script(raw, report).map(Box::new),
     };
-    let settings = HttpTls { sni: raw.sni.as_ref().map(|sni| sni.value.clone()), alpn: raw.alpn.value, ..HttpTls::default() };
+    let settings = HttpTls {
+        sni: raw.sni.as_ref().map(|sni| sni.value.clone()),
+        alpn: raw.alpn.value,
+        ..HttpTls::default()
+    };
     let drafts = Variants::of(Draft { http, tls: TlsChoice::None, settings })
         .vary_if("target", raw.target.as_ref(), report, |d, target| d.http.target = target)
         .vary("tls", &raw.tls.value, report, |d, tls| d.tls = tls.0)
         .vary_if("cipher", raw.cipher.as_ref(), report, |d, cipher| d.settings.cipher = Some(cipher))
         .vary_if("group", raw.group.as_ref(), report, |d, group| d.settings.group = Some(group))
         .vary("resume", &raw.resume.value, report, |d, resume| d.settings.resume = resume)
-        .vary("connections", &raw.connections.value, report, |d, connections| d.http.connections = connections)
+        .vary("connections", &raw.connections.value, report, |d, connections| {
+            d.http.connections = connections
+        })
         .vary_if("requests_per_connection", raw.requests_per_connection.as_ref(), report, |d, requests| {
             d.http.requests_per_connection = Some(requests);
         })
@@ -114,7 +122,8 @@ fn distinct(drafts: Variants<Draft>) -> Variants<Draft> {
 }
 
 fn check_tls(raw: &HttpWorkloadRaw, report: &mut Report) {
-    let known = [("cipher suite", raw.cipher.as_ref(), &CIPHERS[..]), ("group", raw.group.as_ref(), &TLS_GROUPS[..])];
+    let known =
+        [("cipher suite", raw.cipher.as_ref(), &CIPHERS[..]), ("group", raw.group.as_ref(), &TLS_GROUPS[..])];
     for (what, given, all) in known {
         for item in given.iter().flat_map(|given| &given.value.items) {
             if !all.contains(&item.value.as_str()) {
@@ -126,7 +135,9 @@ fn check_tls(raw: &HttpWorkloadRaw, report: &mut Report) {
     }
     for sni in raw.sni.iter().filter(|sni| {
         let name = sni.value.as_bytes();
-        name.is_empty() || name.len() > 253 || !name.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.'))
+        name.is_empty()
+            || name.len() > 253
+            || !name.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.'))
     }) {
         report.error(sni.span, format!("`{}` is no name of a host", shorten(&sni.value)));
     }
@@ -173,7 +184,9 @@ fn script(raw: &HttpWorkloadRaw, report: &mut Report) -> Option<HttpScript> {
 fn session(item: &Item<HttpRequestRaw>, report: &mut Report) -> HttpSessionPlan {
     let raw = &item.value;
     let steps = match (&raw.steps, &raw.target) {
-        (Some(steps), None) => steps.value.items.iter().map(|step| self::step(&step.value, step.span, report)).collect(),
+        (Some(steps), None) => {
+            steps.value.items.iter().map(|step| self::step(&step.value, step.span, report)).collect()
+        }
         (Some(steps), Some(_)) => {
             report.error(steps.span, "a session has `steps`, a request a `target`: both make no sense");
             Vec::new()
@@ -243,7 +256,9 @@ fn captures(raw: &CapturesRaw, report: &mut Report) -> Vec<HttpCapture> {
         let HttpSourceRaw { json, regex, header } = source;
         let text = |given: &Option<Spanned<String>>| given.as_ref().map(|given| given.value.clone());
         let from = match (text(json), text(regex), text(header)) {
-            (Some(pointer), None, None) if pointer.is_empty() || pointer.starts_with('/') => HttpSource::Json(pointer),
+            (Some(pointer), None, None) if pointer.is_empty() || pointer.starts_with('/') => {
+                HttpSource::Json(pointer)
+            }
             (None, Some(pattern), None) => HttpSource::Regex(pattern),
             (None, None, Some(field)) => HttpSource::Header(field),
             _ => {

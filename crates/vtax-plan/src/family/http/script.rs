@@ -170,7 +170,9 @@ impl HttpStep {
                 return wrong("expect_continue", "there is no body to wait with");
             }
             HttpBody::None => 0,
-            HttpBody::Text(text) if text.len() > TEXT_MAX => return wrong("body", "a text has at most 1 MiB"),
+            HttpBody::Text(text) if text.len() > TEXT_MAX => {
+                return wrong("body", "a text has at most 1 MiB");
+            }
             HttpBody::Text(text) => text.len() as u64,
             HttpBody::Size(size) => size.0,
         };
@@ -224,14 +226,18 @@ fn check_header(name: &str, value: &str) -> Result<(), (&'static str, String)> {
         return Err(("headers", format!("`{shown}` is written by vtax itself")));
     }
     if value.len() > 8192 || value.bytes().any(|b| b.is_ascii_control() && b != b'\t') {
-        return Err(("headers", format!("the value of `{shown}` has control characters, or over 8192 bytes")));
+        return Err((
+            "headers",
+            format!("the value of `{shown}` has control characters, or over 8192 bytes"),
+        ));
     }
     Ok(())
 }
 
 /// A character of a token (RFC 9110 section 5.6.2).
 const fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~')
+    byte.is_ascii_alphanumeric()
+        || matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~')
 }
 
 fn is_name(name: &str) -> bool {

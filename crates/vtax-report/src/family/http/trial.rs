@@ -31,7 +31,8 @@ pub(crate) const METRICS: &[Info] = &[
 pub(crate) fn of_load(record: &TrialRecord) -> Vec<Value> {
     let Some((load, http)) = found(record) else { return Vec::new() };
     let mean = |metric, times: &LatencyHistogram| {
-        (!times.is_empty()).then(|| Value { resolution: HISTOGRAM_RESOLUTION, ..exact(metric, times.0.mean()) })
+        (!times.is_empty())
+            .then(|| Value { resolution: HISTOGRAM_RESOLUTION, ..exact(metric, times.0.mean()) })
     };
     // What was cut off as warm-up is in the details.
     let cut = record.warm_up().map_or(0.0, |warm_up| warm_up.cut.as_secs_f64());

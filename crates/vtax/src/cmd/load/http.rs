@@ -204,10 +204,8 @@ impl Ask {
             Some(path) => targets(path)?,
             None => vec![(1, target.to_owned())],
         };
-        let session = |(weight, target)| HttpSessionPlan {
-            weight,
-            steps: vec![HttpStep { target, ..step.clone() }],
-        };
+        let session =
+            |(weight, target)| HttpSessionPlan { weight, steps: vec![HttpStep { target, ..step.clone() }] };
         Ok(HttpScript {
             sessions: targets.into_iter().map(session).collect(),
             zipf: self.zipf,
@@ -290,7 +288,12 @@ pub(super) fn put_details(out: &mut String, found: &HttpDetails, duration: Nanos
         if exchanges.requests.len() > 1 {
             for request in &exchanges.requests {
                 let (ok, failed) = (request.ok, request.failed);
-                writeln!(out, "          {}: {ok} ok, {failed} failed, {}", request.name, times(&request.times))?;
+                writeln!(
+                    out,
+                    "          {}: {ok} ok, {failed} failed, {}",
+                    request.name,
+                    times(&request.times)
+                )?;
             }
             let (whole, broken) = (exchanges.sessions, exchanges.broken_sessions);
             writeln!(out, "sessions  {whole} to their end, {broken} broken")?;

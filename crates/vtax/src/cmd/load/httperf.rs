@@ -114,8 +114,7 @@ fn put_end(out: &mut String, result: &LoadResult, seconds: f64) -> fmt::Result {
     // Replies of any status are none of httperf's errors.
     let other = errors.protocol + errors.other + errors.lost + errors.stale + errors.corrupt;
     let client = errors.client_timeout + counts.missed + counts.unfinished;
-    let total =
-        client + errors.refused + errors.reset + errors.no_descriptors + errors.no_addresses + other;
+    let total = client + errors.refused + errors.reset + errors.no_descriptors + errors.no_addresses + other;
     writeln!(
         out,
         "Errors: total {total} client-timo {client} socket-timo 0 connrefused {} connreset {}",

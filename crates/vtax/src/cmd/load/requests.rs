@@ -12,10 +12,10 @@ use vtax_units::{CpuSet, Nanos, Rate, Share};
 
 use super::end::{End, Ended, Invalid};
 use super::failure::failure;
-use super::{httperf, output};
 use super::profile::Profile;
 use super::request_load::{RequestLoad, RequestSpec};
 use super::watch::{Watch, Watched};
+use super::{httperf, output};
 use crate::exit::{Classify, Exit, Failure, Outcome};
 
 /// Options of every load of requests: an open loop with --rate, a closed loop with --connections alone.
