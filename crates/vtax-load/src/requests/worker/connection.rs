@@ -151,6 +151,12 @@ impl<D: Dialogue> Worker<'_, D> {
             // What a peer says last comes before its end.
             Phase::Closing if D::SPEAKS && !ended => {}
             Phase::Closing if readable => {
+                if D::SPEAKS
+                    && let Some(fd) = &slot.fd
+                {
+                    // Left unread, what the peer said last would reset the connection.
+                    let _ = rustix::net::recv(fd, &mut self.buffer[..], RecvFlags::empty());
+                }
                 self.slots.unpark(id);
                 self.close(id, false);
                 self.release(id);
@@ -174,9 +180,8 @@ impl<D: Dialogue> Worker<'_, D> {
         }
         if readable {
             self.heed(id);
-        } else {
-            self.speak(id);
         }
+        self.speak(id);
         let slot = self.slots.get(id);
         // It may have ended meanwhile, and was given back then.
         if slot.phase != Phase::Opening {
