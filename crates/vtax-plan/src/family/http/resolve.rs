@@ -147,9 +147,12 @@ fn check_tls(raw: &HttpWorkloadRaw, report: &mut Report) {
 fn script(raw: &HttpWorkloadRaw, report: &mut Report) -> Option<HttpScript> {
     let Some(requests) = &raw.requests else {
         let Some(target) = &raw.target else {
-            report
-                .error(raw.timeout.span, "`http` needs the key `target`")
-                .help("write what is requested, `target: /bytes/100`, or `requests` of several kinds");
+            // One that was probably meant was told already.
+            if !["target", "requests"].iter().any(|key| report.guessed.contains(key)) {
+                report
+                    .error(raw.timeout.span, "`http` needs the key `target`")
+                    .help("write what is requested, `target: /bytes/100`, or `requests` of several kinds");
+            }
             return None;
         };
         if let Some(zipf) = &raw.zipf {
