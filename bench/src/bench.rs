@@ -6,6 +6,7 @@
 mod desktop;
 mod ftp;
 mod http;
+mod https;
 mod kamailio;
 mod lab;
 pub(crate) mod net;
@@ -25,6 +26,7 @@ type Suite = (&'static str, fn(&mut Sheet) -> Result<()>);
 
 const SUITES: &[Suite] = &[
     ("http", http::rows),
+    ("https", https::rows),
     ("spread", spread::rows),
     ("redis", redis::rows),
     ("ftp", ftp::rows),

@@ -75,11 +75,7 @@ fn load(target: SocketAddr, systems: u32, model: Model) -> Result<LoadAnswer> {
         let connections = CONNECTIONS / systems;
         let pool =
             ConnectionPool { target, connections, timeout: Nanos::from_secs(2), cpus: CpuSet::default() };
-        let requests = HttpRequests {
-            target: "/file".to_owned(),
-            host: target.to_string(),
-            requests_per_connection: None,
-        };
+        let requests = HttpRequests::get("/file", &target.to_string());
         let load = LoadSpec::Http(HttpSpec { pool, requests });
         let pace = PartPace::Share(1.0 / f64::from(systems));
         SpreadPart { member: format!("system {number}"), load, pace }

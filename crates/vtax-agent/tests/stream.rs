@@ -68,7 +68,7 @@ fn refused() -> LoadSpec {
             timeout: Nanos::from_millis(200),
             cpus: CpuSet::default(),
         },
-        requests: HttpRequests { target: "/".into(), host: "test".into(), requests_per_connection: None },
+        requests: HttpRequests::get("/", "test"),
     })
 }
 

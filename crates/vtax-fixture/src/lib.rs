@@ -466,7 +466,7 @@ fn cell(c: &Character, target: Option<&str>, options: &Options) -> Cell {
         path: NetPath::new("bridge", PathKind::Bridge),
         service: Service {
             name: options.service.clone(),
-            kind: ServiceKind::Http(WebOptions { port: 8080, workers: None }),
+            kind: ServiceKind::Http(WebOptions { port: 8080, workers: None, tls: false }),
             ready_timeout: Nanos::from_secs(30),
             stop_timeout: Nanos::from_secs(5),
         },
@@ -475,6 +475,8 @@ fn cell(c: &Character, target: Option<&str>, options: &Options) -> Cell {
             connections: 64,
             requests_per_connection: None,
             timeout: Nanos::from_secs(1),
+            tls: None,
+            script: None,
         }),
         systems: Default::default(),
         parameters: target.map(|t| ("target".to_owned(), t.to_owned())).into_iter().collect(),

@@ -20,6 +20,7 @@ mod result;
 pub mod search;
 mod session;
 mod spread;
+mod tls;
 
 pub use arrivals::Arrivals;
 pub use beside::{BesideSession, BesideSpec};
@@ -32,5 +33,6 @@ pub use requests::{ConnectionPool, Model, RequestStep, Segment};
 pub use result::*;
 pub use session::{LoadAnswer, LoadSpec, Session, Step, StepResult};
 pub use spread::{MemberAnswer, PartPace, SpreadPart, SpreadSession, SpreadSpec, merged};
+pub use tls::Verify;
 /// How requests follow each other; [`Arrivals`] are the times that it makes.
 pub use vtax_plan::model::Arrivals as ArrivalProcess;

@@ -6,6 +6,7 @@ use vtax_units::{Nanos, Rate};
 use crate::LatencyHistogram;
 use crate::family::desktop::DesktopFigures;
 use crate::family::ftp::FtpDetails;
+use crate::family::http::HttpDetails;
 
 /// What one burst of load found, all workers merged; warm-up excluded everywhere.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -46,6 +47,19 @@ pub struct Details {
     /// Transfers of FTP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ftp: Option<Box<FtpDetails>>,
+    /// Connections, TLS and requests of HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<Box<HttpDetails>>,
+}
+
+impl Details {
+    /// Together with what another worker found, of a family whose dialogues find something.
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        if let Some(more) = other.http {
+            self.http.get_or_insert_default().add(*more);
+        }
+        self
+    }
 }
 
 /// Requests and outcomes. `intended = sent + missed`, `sent = ok + errors + unfinished`.
@@ -104,6 +118,14 @@ pub struct Errors {
     /// A content that is damaged, or that was never written there.
     #[serde(default)]
     pub corrupt: u64,
+    /// Answers that aren't what the plan expects, though their status is no error.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unexpected: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Errors {
@@ -121,11 +143,12 @@ impl Errors {
             + self.lost
             + self.stale
             + self.corrupt
+            + self.unexpected
     }
 
     /// The classes with their names, in the order of the fields; [`Sample::outcome`] counts from 1.
     #[must_use]
-    pub fn classes(&self) -> [(&'static str, u64); 11] {
+    pub fn classes(&self) -> [(&'static str, u64); 12] {
         [
             ("client-timeout", self.client_timeout),
             ("refused", self.refused),
@@ -138,6 +161,7 @@ impl Errors {
             ("lost", self.lost),
             ("stale", self.stale),
             ("corrupt", self.corrupt),
+            ("unexpected", self.unexpected),
         ]
     }
 
@@ -153,6 +177,7 @@ impl Errors {
         self.lost += other.lost;
         self.stale += other.stale;
         self.corrupt += other.corrupt;
+        self.unexpected += other.unexpected;
     }
 }
 
@@ -225,6 +250,7 @@ impl Counts {
             ("reset", _) => format!("the connection was closed under all {n} requests"),
             ("protocol", _) => format!("all {n} answers were of another protocol"),
             ("missed", _) => format!("none of {n} requests found a connection in time"),
+            ("unexpected", _) => format!("none of {n} answers was what is expected"),
             ("unfinished", _) => format!("none of {n} requests was answered before the end"),
             _ => format!("all {n} requests failed: {}", class.replace('-', " ")),
         }
@@ -250,9 +276,9 @@ impl LoadResult {
     /// Why its figures don't count, where they don't.
     #[must_use]
     pub fn doubt(&self) -> Option<Doubt> {
-        let Errors { refused, status, protocol, lost, stale, corrupt, .. } = self.counts.errors;
+        let Errors { refused, status, protocol, lost, stale, corrupt, unexpected, .. } = self.counts.errors;
         // What the server itself said no to is not the generator's fault, however busy that was.
-        let answered = refused + status + protocol + lost + stale + corrupt > 0;
+        let answered = refused + status + protocol + lost + stale + corrupt + unexpected > 0;
         match (self.counts.nothing_succeeded(), &self.generator.limited) {
             (Some(why), limited) if answered || limited.is_none() => Some(Doubt::NothingSucceeded(why)),
             (_, limited) => limited.clone().map(Doubt::GeneratorLimited),

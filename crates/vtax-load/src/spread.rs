@@ -425,11 +425,17 @@ fn add_use(whole: &mut GeneratorUse, part: &GeneratorUse) {
     }
 }
 
-/// Transfers of FTP add up; what users of desktops saw doesn't.
+/// Transfers of FTP and requests of HTTP add up; what users of desktops saw doesn't.
 fn add_details(whole: &mut Option<Details>, part: Option<&Details>) {
-    let Some(more) = part.and_then(|details| details.ftp.as_ref()) else { return };
-    let own = whole.get_or_insert_with(Details::default);
-    own.ftp.get_or_insert_default().add((**more).clone());
+    let Some(part) = part else { return };
+    if let Some(more) = &part.ftp {
+        let own = whole.get_or_insert_default();
+        own.ftp.get_or_insert_default().add((**more).clone());
+    }
+    if let Some(more) = &part.http {
+        let own = whole.get_or_insert_default();
+        own.http.get_or_insert_default().add((**more).clone());
+    }
 }
 
 #[cfg(test)]
@@ -447,8 +453,7 @@ mod tests {
             timeout: Nanos::from_millis(200),
             cpus: CpuSet::default(),
         };
-        let requests =
-            HttpRequests { target: "/".to_owned(), host: "h".to_owned(), requests_per_connection: None };
+        let requests = HttpRequests::get("/", "h");
         let load = LoadSpec::Http(HttpSpec { pool, requests });
         SpreadPart { member: member.to_owned(), load, pace }
     }

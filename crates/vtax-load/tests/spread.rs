@@ -40,8 +40,7 @@ fn serve(mut stream: TcpStream, answers: bool) {
 fn part(member: &str, target: SocketAddr, pace: PartPace) -> SpreadPart {
     let pool =
         ConnectionPool { target, connections: 4, timeout: Nanos::from_millis(300), cpus: CpuSet::default() };
-    let requests =
-        HttpRequests { target: "/".to_owned(), host: "test".to_owned(), requests_per_connection: None };
+    let requests = HttpRequests::get("/", "test");
     SpreadPart { member: member.to_owned(), load: LoadSpec::Http(HttpSpec { pool, requests }), pace }
 }
 

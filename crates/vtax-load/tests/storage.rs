@@ -51,8 +51,7 @@ fn what_disturbs_a_test_goes_on_for_as_long_as_it_takes() {
     let directory = directory();
     let (timeout, cpus) = (Nanos::from_secs(5), CpuSet::default());
     let pool = ConnectionPool { target: answers(), connections: 1, timeout, cpus };
-    let requests =
-        HttpRequests { target: "/".to_owned(), host: "test".to_owned(), requests_per_connection: None };
+    let requests = HttpRequests::get("/", "test");
     let load = LoadSpec::Http(HttpSpec { pool, requests });
     let others = vec![SpreadPart { member: "sut-2".to_owned(), load, pace: PartPace::Closed }];
     let mut spec = BesideSpec { storage: spec(directory.path()), others };

@@ -26,6 +26,7 @@ mod source;
 mod tree;
 
 pub mod estimate;
+pub mod har;
 pub mod model;
 
 use std::fs::File;

@@ -7,6 +7,7 @@ mod docs;
 mod faults;
 mod ftp;
 mod golden;
+mod har;
 mod hostile;
 mod net;
 mod paths;

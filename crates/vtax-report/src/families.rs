@@ -50,6 +50,7 @@ pub(crate) fn observed(record: &TrialRecord) -> Vec<Observed<'_>> {
         Some(Finding::Capacity(found)) => http::values(found).into_iter().collect(),
         Some(Finding::Latency { .. } | Finding::Throughput { .. }) => {
             let mut values = loads::of_load(record);
+            values.extend(http::of_load(record));
             values.extend(ftp::values(record));
             values.extend(desktop::values(record));
             values.extend(systems::values(record));
@@ -74,6 +75,7 @@ pub(crate) fn observed(record: &TrialRecord) -> Vec<Observed<'_>> {
 /// Empties the histograms of a trial, which are large.
 pub(crate) fn forget_histograms(record: &mut TrialRecord) {
     loads::forget_histograms(record);
+    http::forget_histograms(record);
     ftp::forget_histograms(record);
     network::forget_histograms(record);
     storage::forget_histograms(record);

@@ -11,9 +11,22 @@ pub fn utc(seconds: u64, format: &str) -> String {
     moment.unwrap_or(Timestamp::MAX).to_zoned(TimeZone::UTC).strftime(format).to_string()
 }
 
+/// Milliseconds since 1970 of a moment as RFC 3339 writes it, with its offset from UTC; `None` where it is none.
+#[must_use]
+pub fn unix_ms_of(text: &str) -> Option<i64> {
+    text.parse::<Timestamp>().ok().map(Timestamp::as_millisecond)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn moments_are_read_with_their_offset() {
+        assert_eq!(unix_ms_of("1970-01-01T00:00:01.250Z"), Some(1_250));
+        assert_eq!(unix_ms_of("1970-01-01T01:00:00+01:00"), Some(0));
+        assert_eq!(unix_ms_of("yesterday"), None);
+    }
 
     #[test]
     fn known_moments() {

@@ -12,6 +12,6 @@ mod error;
 mod quantity;
 
 pub use cpuset::CpuSet;
-pub use date::utc;
+pub use date::{unix_ms_of, utc};
 pub use error::UnitError;
 pub use quantity::{BitRate, Bytes, Nanos, Rate, Share};

@@ -68,6 +68,35 @@ const OK: Response = Response { status: 200, keep_alive: true };
 const OK_CLOSE: Response = Response { status: 200, keep_alive: false };
 
 #[test]
+fn a_response_to_head_has_no_body_and_interim_ones_are_counted() {
+    let mut scanner = ResponseScanner::new();
+    scanner.expect_no_body();
+    let input = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
+    let first = scanner.scan_part(&input[..25]).unwrap();
+    assert_eq!((first.consumed, first.response, scanner.interims()), (25, None, 1));
+    assert!(scanner.is_in_head());
+    let second = scanner.scan_part(&input[25..]).unwrap();
+    assert_eq!((second.consumed, second.response), (input.len() - 25, Some(OK)));
+    assert_eq!(scanner.interims(), 0, "the next response has its own");
+}
+
+#[test]
+fn the_parts_of_a_response_are_told_apart() {
+    let mut scanner = ResponseScanner::new();
+    let mut rest =
+        &b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"[..];
+    let (mut body, mut found) = (Vec::new(), None);
+    while !rest.is_empty() {
+        let run = usize::try_from(scanner.skippable()).unwrap();
+        let scanned = scanner.scan_part(rest).unwrap();
+        body.extend_from_slice(&rest[..run.min(scanned.consumed)]);
+        rest = &rest[scanned.consumed..];
+        found = found.or(scanned.response);
+    }
+    assert_eq!((body.as_slice(), found), (&b"abcde"[..], Some(OK)));
+}
+
+#[test]
 fn responses_that_are_valid() {
     let cases: &[(&str, Response)] = &[
         ("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", OK),

@@ -9,6 +9,7 @@ mod doctor;
 mod export;
 mod heartbeat;
 mod host_agent;
+mod import;
 mod lab;
 mod load;
 mod many;
@@ -59,6 +60,7 @@ pub(crate) enum Command {
     Doctor(doctor::Args),
     Setup(setup::Args),
     Load(load::Args),
+    Import(import::Args),
     Lab(lab::Args),
     Schema(schema::Args),
     Service(service::Args),
@@ -85,6 +87,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
         Command::Doctor(args) => doctor::run(args),
         Command::Setup(args) => setup::run(args),
         Command::Load(args) => load::run(args),
+        Command::Import(args) => import::run(args),
         Command::Lab(args) => lab::run(args),
         Command::Schema(args) => schema::run(args),
         Command::Service(args) => service::run(args),

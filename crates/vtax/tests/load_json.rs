@@ -157,10 +157,39 @@ fn requests_are_as_the_schema_has_them() {
     complete("requests", &["http", &page, "--rate", "100/s"]);
     complete("requests", &["http", &page, "--connections", "2"]);
     complete("requests", &["http", &missing, "--rate", "100/s"]);
+    complete("requests", &["http", &page, "--connections", "2", "--expect-text", "table", "-H", "X-A: b"]);
     complete("search", &["http", &page, "--search", "--rate", "50/s", "--max", "60/s"]);
     match Server::redis() {
         Some(redis) => complete("requests", &["redis", &redis.address, "--rate", "100/s", "--keys", "10"]),
         None => println!("skipped: redis-server is not installed"),
+    }
+}
+
+#[test]
+fn https_is_as_the_schema_has_it_and_httperf_has_its_form() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let made = vtax_service::Certificate::new([127, 0, 0, 1].into()).expect("a certificate");
+    let paths = ["certificate.pem", "key.pem"].map(|name| directory.path().join(name));
+    for (path, text) in paths.iter().zip(&made.pem) {
+        std::fs::write(path, text).expect("written");
+    }
+    let [certificate, key] = paths.each_ref().map(|path| path.to_str().expect("text"));
+    let files = ["--certificate", certificate, "--key", key];
+    let server = Server::start(&[&["service", "http", "--listen", "127.0.0.1:0"][..], &files].concat());
+    let page = format!("{}/page/1", server.address);
+    assert!(page.starts_with("https://"), "{page}");
+    for more in [
+        &["--connections", "2"][..],
+        &["--connections", "2", "--requests-per-connection", "1", "--tls-version", "1.2", "--no-resume"],
+        &["--rate", "50/s", "--cipher", "TLS_AES_128_GCM_SHA256", "--group", "x25519", "--sni", "a.example"],
+    ] {
+        complete("requests", &[&["http", &page][..], more].concat());
+    }
+    let short = ["--connections", "2", "--warmup", "0s", "--duration", "300ms", "--format", "httperf"];
+    let printed = load(&[&["http", &page][..], &short].concat()).stdout;
+    let printed = String::from_utf8(printed).expect("text");
+    for line in ["Total: connections ", "Reply time [ms]: response ", "Errors: fd-unavail 0 addrunavail 0 "] {
+        assert!(printed.lines().any(|own| own.starts_with(line)), "`{line}` is not in {printed}");
     }
 }
 

@@ -83,7 +83,7 @@ pub(crate) fn services(lab: &mut Lab) {
 pub(crate) fn guests(lab: &mut Lab) {
     let nginx = Service {
         name: "nginx".to_owned(),
-        kind: ServiceKind::Nginx(WebOptions { port: 80, workers: Some(1) }),
+        kind: ServiceKind::Nginx(WebOptions { port: 80, workers: Some(1), tls: false }),
         ready_timeout: Nanos::from_secs(60),
         stop_timeout: Nanos::from_secs(5),
     };
@@ -130,11 +130,7 @@ pub(crate) fn guests(lab: &mut Lab) {
 fn ask(client: &Client, target: SocketAddr) -> LoadResult {
     let pool =
         ConnectionPool { target, connections: 2, timeout: Nanos::from_secs(10), cpus: CpuSet::default() };
-    let requests = HttpRequests {
-        target: "/bytes/100".to_owned(),
-        host: "test".to_owned(),
-        requests_per_connection: None,
-    };
+    let requests = HttpRequests::get("/bytes/100", "test");
     let step = RequestStep {
         model: Model::Closed,
         warmup: Nanos::from_millis(200),

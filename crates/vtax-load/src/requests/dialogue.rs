@@ -12,16 +12,22 @@
 //! [`Connection`](Dialogue::Connection) when the request is written, in a queue that holds `depth` entries, and
 //! compared when the answer is read; a wrong one is an [`Answer`] with another outcome than
 //! [`Outcome::Ok`]. **Random choice** (keys, sizes) needs a generator in the dialogue itself, seeded by the
-//! number of its worker.
+//! number of its worker. **Speaking**: a dialogue that has more to send than its requests (a handshake, a body in
+//! pieces), or whose requests follow each other after pauses, says so ([`SPEAKS`](Dialogue::SPEAKS)). All that this
+//! takes is compiled away for the others.
 
 use std::fmt::Debug;
 
 use super::recorder::Outcome;
+use crate::Details;
 
 /// A protocol of requests and answers on a stream. Each worker has its own.
 pub(crate) trait Dialogue: Send {
     /// What is remembered of a connection while it is open.
     type Connection: Default + Debug + Send;
+
+    /// Whether [`speak`](Self::speak) and what stands beside it mean anything.
+    const SPEAKS: bool = false;
 
     /// Requests that may be under way on one connection at once.
     fn depth(&self) -> u32 {
@@ -36,6 +42,14 @@ pub(crate) trait Dialogue: Send {
     /// # Errors
     /// What the requests under way failed of: the bytes are no answer.
     fn read(&mut self, connection: &mut Self::Connection, bytes: &[u8]) -> Result<Taken, Outcome>;
+
+    /// The same of bytes that may be overwritten, as deciphering in place does.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    fn take(&mut self, connection: &mut Self::Connection, bytes: &mut [u8]) -> Result<Taken, Outcome> {
+        self.read(connection, bytes)
+    }
 
     /// Bytes to come that needn't be looked at; the kernel drops them uncopied where there are many.
     fn skippable(&self, _connection: &Self::Connection) -> u64 {
@@ -56,6 +70,39 @@ pub(crate) trait Dialogue: Send {
     /// What the requests under way failed of.
     fn end(&mut self, _connection: &mut Self::Connection) -> Result<Option<Answer>, Outcome> {
         Ok(None)
+    }
+
+    /// What is remembered of a connection that is no more; a session that goes on with another keeps what is its own.
+    fn renew(&mut self, connection: &mut Self::Connection) {
+        *connection = Self::Connection::default();
+    }
+
+    /// What was found besides, once the load is over.
+    fn details(&mut self) -> Option<Details> {
+        None
+    }
+
+    /// The time, in nanoseconds since the load's epoch. Only of one that speaks, as all that follows.
+    fn tell(&mut self, _now: u64) {}
+
+    /// A connection is being made.
+    fn began(&mut self, _connection: &mut Self::Connection) {}
+
+    /// The connection is there, and nothing was sent on it.
+    fn connected(&mut self, _connection: &mut Self::Connection) {}
+
+    /// Appends what is to be sent next besides requests. Asked after each request and whenever bytes came, until there
+    /// is nothing more, as long as the kernel takes what there is.
+    fn speak(&mut self, _connection: &mut Self::Connection, _out: &mut Vec<u8>) {}
+
+    /// Whether a connection that is there can take requests.
+    fn is_open(&self, _connection: &Self::Connection) -> bool {
+        true
+    }
+
+    /// How long after the last answer its session goes on with a request, in nanoseconds; `None`: it is over.
+    fn follows(&mut self, _connection: &mut Self::Connection) -> Option<u64> {
+        None
     }
 }
 

@@ -8,7 +8,9 @@ use vtax_units::Nanos;
 use super::recorder::Window;
 use super::timetable::Finding;
 use crate::limit::{Evidence, FLOOR_IN_LATENCY, judge};
-use crate::{ConnectionCounts, Counts, GeneratorUse, Interval, LatencyHistogram, LoadError, LoadResult};
+use crate::{
+    ConnectionCounts, Counts, Details, GeneratorUse, Interval, LatencyHistogram, LoadError, LoadResult,
+};
 
 /// The course of a step, as far as its result depends on it.
 #[derive(Debug)]
@@ -26,7 +28,7 @@ pub(crate) struct Course {
 }
 
 /// The result of a step from what each worker found.
-pub(crate) fn merge(course: &Course, findings: Vec<Finding>) -> Result<LoadResult, LoadError> {
+pub(crate) fn merge(course: &Course, mut findings: Vec<Finding>) -> Result<LoadResult, LoadError> {
     let (from, end) = (course.window.from, course.end);
     if end <= from {
         return Err(LoadError::Cancelled { after: Nanos(end), warmup: Nanos(from) });
@@ -41,6 +43,7 @@ pub(crate) fn merge(course: &Course, findings: Vec<Finding>) -> Result<LoadResul
     }
     let (lateness, generator) = generator(course, &counts, &latency, &findings);
     let connections = connections(intervals.len(), &findings);
+    let details = findings.iter_mut().filter_map(|finding| finding.details.take()).reduce(Details::and);
     let mut samples: Vec<_> =
         findings.into_iter().filter_map(|f| f.recorder.samples).flatten().flatten().collect();
     samples.sort_unstable_by_key(|sample| sample.start_ns);
@@ -55,7 +58,7 @@ pub(crate) fn merge(course: &Course, findings: Vec<Finding>) -> Result<LoadResul
         connections,
         generator,
         samples,
-        details: None,
+        details,
     })
 }
 

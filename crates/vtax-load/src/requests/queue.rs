@@ -1,8 +1,8 @@
-//! A queue ordered by time whose members can leave from anywhere.
+//! A queue ordered by time whose members can join and leave anywhere.
 
 const NONE: u32 = u32::MAX;
 
-/// Numbers below a bound, each at most once, with a time for each that never falls from one to the next.
+/// Numbers below a bound, each at most once, in the order of a time for each. They mostly come in that order.
 /// All memory is taken at the beginning.
 #[derive(Debug)]
 pub(super) struct Queue {
@@ -31,12 +31,20 @@ impl Queue {
 
     /// Adds a number that is not in the queue.
     pub(super) fn push(&mut self, number: u32, time: u64) {
-        self.nodes[number as usize] = Node { time, previous: self.last, next: NONE };
-        match self.last {
-            NONE => self.first = number,
-            last => self.nodes[last as usize].next = number,
+        let (mut previous, mut next) = (self.last, NONE);
+        while previous != NONE && self.nodes[previous as usize].time > time {
+            next = previous;
+            previous = self.nodes[previous as usize].previous;
         }
-        self.last = number;
+        self.nodes[number as usize] = Node { time, previous, next };
+        match previous {
+            NONE => self.first = number,
+            previous => self.nodes[previous as usize].next = number,
+        }
+        match next {
+            NONE => self.last = number,
+            next => self.nodes[next as usize].previous = number,
+        }
     }
 
     /// Takes a number out that is in the queue; its time.
@@ -62,15 +70,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_queue_behaves_like_a_list(steps in proptest::collection::vec(0_u32..20, 0..200)) {
+        fn a_queue_behaves_like_a_sorted_list(
+            steps in proptest::collection::vec((0_u32..20, 0_u64..5), 0..200),
+        ) {
             let mut queue = Queue::new(20);
             let mut model: Vec<(u32, u64)> = Vec::new();
-            for (time, number) in (0_u64..).zip(steps) {
+            for (step, (number, earlier)) in (0_u64..).zip(steps) {
+                let time = step.saturating_sub(earlier);
                 match model.iter().position(|(other, _)| *other == number) {
                     Some(at) => prop_assert_eq!(queue.remove(number), model.remove(at).1),
                     None => {
                         queue.push(number, time);
-                        model.push((number, time));
+                        // Behind all of the same time.
+                        let at = model.partition_point(|(_, other)| *other <= time);
+                        model.insert(at, (number, time));
                     }
                 }
                 prop_assert_eq!(queue.first(), model.first().copied());

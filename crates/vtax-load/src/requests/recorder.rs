@@ -24,6 +24,7 @@ pub(crate) enum Outcome {
     Lost,
     Stale,
     Corrupt,
+    Unexpected,
 }
 
 /// The recorded stretch of time, in nanoseconds since the load's epoch.
@@ -227,6 +228,7 @@ fn count_failure(counts: &mut Counts, failure: Outcome, status: u16) {
         Outcome::Lost => &mut errors.lost,
         Outcome::Stale => &mut errors.stale,
         Outcome::Corrupt => &mut errors.corrupt,
+        Outcome::Unexpected => &mut errors.unexpected,
     };
     *class += 1;
 }
@@ -286,6 +288,7 @@ mod tests {
             Outcome::Lost,
             Outcome::Stale,
             Outcome::Corrupt,
+            Outcome::Unexpected,
         ];
         for failure in failures {
             recorder.ended(1, 2, failure, 0);
@@ -294,6 +297,6 @@ mod tests {
         let classes = recorder.intervals[0].counts.errors.classes();
         assert!(classes.iter().all(|(_, count)| *count == 1), "{classes:?}");
         let outcomes: Vec<u8> = recorder.samples.unwrap()[0].iter().map(|s| s.outcome).collect();
-        assert_eq!(outcomes, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+        assert_eq!(outcomes, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
     }
 }

@@ -18,6 +18,8 @@ pub(super) enum Phase {
     Closing,
     /// A connection attempt failed; the next one waits a little.
     Paused,
+    /// Its session goes on after a pause. It may be open or not.
+    Thinking,
 }
 
 /// A connection, or the room for one.
@@ -27,6 +29,8 @@ pub(super) struct Slot<C> {
     pub(super) phase: Phase,
     /// No byte was sent on this connection yet.
     pub(super) fresh: bool,
+    /// It is connected ahead of the first request, and can't take one yet.
+    pub(super) greeting: bool,
     /// It is in the list of those that can take a request.
     pub(super) listed: bool,
     /// What the protocol remembers of it.
@@ -66,6 +70,7 @@ impl<C: Default> Slots<C> {
             fd: None,
             phase: Phase::Ready,
             fresh: true,
+            greeting: false,
             listed: false,
             dialogue: C::default(),
             unsent: Vec::new(),
@@ -99,7 +104,7 @@ impl<C: Default> Slots<C> {
         (id << self.shift) | (position & ((1 << self.shift) - 1))
     }
 
-    /// A request starts on the slot; there is room for it. Starts are told in order of time.
+    /// A request starts on the slot; there is room for it.
     pub(super) fn push(&mut self, id: u32, start: u64) {
         let slot = &mut self.slots[id as usize];
         let position = slot.oldest.wrapping_add(slot.under_way);

@@ -7,7 +7,7 @@ use vtax_units::Nanos;
 
 use super::recorder::{Recorder, Window};
 use crate::drive::{Usage, Used};
-use crate::{Arrivals, Control};
+use crate::{Arrivals, Control, Details};
 
 /// Longest sleep, so that a cancellation is seen.
 const SLEEP_MAX: u64 = 20_000_000;
@@ -51,6 +51,8 @@ pub(crate) struct Finding {
     /// End of the recorded time; earlier than asked for where the load was cancelled.
     pub(crate) end: u64,
     pub(crate) used: Used,
+    /// What its dialogue found besides.
+    pub(crate) details: Option<Details>,
 }
 
 /// The time since a load's epoch, of which [`Timetable`] tells.
@@ -169,7 +171,7 @@ impl<'a> Timetable<'a> {
             None => Usage::now(self.now, polled)?,
         };
         let used = to.since(self.from.unwrap_or(to));
-        Ok(Finding { end: self.stop, used, recorder })
+        Ok(Finding { end: self.stop, used, recorder, details: None })
     }
 }
 

@@ -33,9 +33,8 @@ pub(crate) fn run(load: &Load, control: &Control) -> Result<LoadResult, LoadErro
             cpus: load.cpus,
         },
         requests: HttpRequests {
-            target: load.path,
-            host: "test".to_owned(),
             requests_per_connection: load.requests_per_connection,
+            ..HttpRequests::get(&load.path, "test")
         },
     };
     let step = RequestStep {

@@ -4,6 +4,7 @@ mod estimate;
 pub(crate) mod model;
 pub(crate) mod raw;
 pub(crate) mod resolve;
+pub(crate) mod script;
 
 use vtax_units::Nanos;
 

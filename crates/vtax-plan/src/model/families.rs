@@ -11,6 +11,7 @@ pub use crate::family::desktop::model::*;
 pub use crate::family::ftp::limits as ftp_limits;
 pub use crate::family::ftp::model::*;
 pub use crate::family::http::model::*;
+pub use crate::family::http::script::*;
 pub use crate::family::network::limits as network_limits;
 pub use crate::family::network::model::*;
 pub use crate::family::redis::limits as redis_limits;
@@ -199,6 +200,17 @@ impl ServiceFacts<'static> {
 }
 
 impl ServiceKind {
+    /// The same as this workload needs it: a web server speaks TLS where its clients do.
+    #[must_use]
+    pub fn for_workload(mut self, workload: &Workload) -> Self {
+        if let (Self::Http(web) | Self::Apache(web) | Self::Nginx(web), Workload::Http(http)) =
+            (&mut self, workload)
+        {
+            web.tls = http.tls.is_some();
+        }
+        self
+    }
+
     /// What is known of it. Nothing else in vtax says so again.
     #[must_use]
     pub fn facts(&self) -> ServiceFacts<'_> {

@@ -93,7 +93,10 @@ fn cell(
         id: ids.make(&names, &parameters),
         environment: environment.value.clone(),
         path: path.value.clone(),
-        service: service.value.clone(),
+        service: Service {
+            kind: service.value.kind.clone().for_workload(&workload.value),
+            ..service.value.clone()
+        },
         workload: workload.value.clone(),
         systems: systems.clone(),
         parameters: parameters.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect(),

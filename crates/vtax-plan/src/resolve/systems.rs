@@ -10,8 +10,8 @@ use super::{families, sut};
 use crate::decode::{Item, Many};
 use crate::diagnose::Report;
 use crate::model::{
-    Beside, BesideLoad, Cell, Environment, MOST_SYSTEMS, Protocol, ServiceKind, Split, StartOrder, Systems,
-    TrialKind, equal_part,
+    Beside, BesideLoad, Cell, Environment, MOST_SYSTEMS, Protocol, Service, ServiceKind, Split, StartOrder,
+    Systems, TrialKind, equal_part,
 };
 use crate::raw::{BesideRaw, PlanRaw, SystemsRaw};
 use crate::source::{Span, Spanned};
@@ -169,6 +169,8 @@ fn beside(item: &Item<BesideRaw>, plan: &PlanRaw, report: &mut Report) -> Option
             .error(item.span, "a system beside others is one: its environment has no `count`")
             .help("name each of several in the list `beside`");
     }
+    let kind = service.kind.clone().for_workload(&workload);
+    let service = Service { kind, ..service };
     Some(Beside {
         name: name_or(raw.name.as_ref(), &service.name, report),
         role: raw.role.value.0,

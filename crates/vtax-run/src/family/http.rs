@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use vtax_load::http::{HttpRequests, HttpSpec};
-use vtax_load::{ConnectionPool, LoadSpec};
+use vtax_load::{ConnectionPool, LoadSpec, Verify};
 use vtax_plan::model::HttpWorkload;
 use vtax_units::CpuSet;
 
@@ -21,6 +21,10 @@ pub(super) fn load(workload: &HttpWorkload, target: SocketAddr) -> LoadSpec {
             target: workload.target.clone(),
             host: target.to_string(),
             requests_per_connection: workload.requests_per_connection,
+            tls: workload.tls.clone(),
+            // Certificates are made for the run, and nobody else can be there.
+            verify: Verify::Nothing,
+            script: workload.script.clone(),
         },
     })
 }

@@ -2,12 +2,16 @@
 
 use std::path::Path;
 
+use vtax_plan::model::WebOptions;
+
+use super::certificate::{self, CERTIFICATE, KEY};
 use super::entry::Entry;
+use super::http::ready;
 use crate::documents;
 use crate::error::ServiceError;
 use crate::identity::Identity;
 use crate::packages::{Distribution, Package};
-use crate::recipe::{Condition, Job, Recipe};
+use crate::recipe::{Job, Recipe};
 
 /// Apache httpd's program by distribution: Debian's name first, it is the one that is tested.
 const PROGRAMS: &[&str] = &["/usr/sbin/apache2", "/usr/sbin/httpd", "/usr/bin/httpd"];
@@ -22,6 +26,8 @@ const MODULE_DIRECTORIES: &[&str] = &[
 ];
 /// What is loaded where it isn't compiled in.
 const MODULES: &[&str] = &["mpm_event", "unixd", "authz_core", "mime", "dir"];
+/// The same for TLS and its cache of sessions.
+const TLS_MODULES: &[&str] = &["socache_shmcb", "ssl"];
 /// Threads of each process.
 ///
 /// A request that waits for the CPU holds one, and once all are held the event MPM closes idle
@@ -45,9 +51,9 @@ pub(super) fn packages() -> Vec<Package> {
     vec![package()]
 }
 
-pub(super) struct Apache;
+pub(super) struct Apache<'a>(pub(super) &'a WebOptions);
 
-impl Entry for Apache {
+impl Entry for Apache<'_> {
     fn packages(&self) -> Vec<Package> {
         packages()
     }
@@ -57,43 +63,46 @@ impl Entry for Apache {
     }
 
     fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
-        prepare(job).map(|recipe| vec![recipe])
+        prepare(job, self.0).map(|recipe| vec![recipe])
     }
 }
 
 /// Writes documents and configuration.
-fn prepare(job: &Job<'_>) -> Result<Recipe, ServiceError> {
+fn prepare(job: &Job<'_>, options: &WebOptions) -> Result<Recipe, ServiceError> {
     let root = job.directory.join("documents");
     documents::write(&root).map_err(job.file("writing documents below", &root))?;
     let modules = MODULE_DIRECTORIES.iter().map(Path::new).find(|d| d.join("mod_mime.so").is_file());
     let path = job.directory.join("httpd.conf");
-    documents::write_file(&path, configuration(job, modules).as_bytes())
+    if options.tls {
+        certificate::write(job)?;
+    }
+    documents::write_file(&path, configuration(job, options, modules).as_bytes())
         .map_err(job.file("writing", &path))?;
     let types = job.directory.join("mime.types");
     documents::write_file(&types, b"text/html html\n").map_err(job.file("writing", &types))?;
     let command = [package().program, "-d", &job.path(""), "-f", &job.path("httpd.conf"), "-DFOREGROUND"];
-    Ok(job.recipe(command.map(str::to_owned).to_vec(), Condition::http("/100b")))
+    Ok(job.recipe(command.map(str::to_owned).to_vec(), ready(options, "/100b")))
 }
 
-fn configuration(job: &Job<'_>, modules: Option<&Path>) -> String {
+fn configuration(job: &Job<'_>, options: &WebOptions, modules: Option<&Path>) -> String {
     let user = match &job.identity {
         Identity::DropTo(account) => format!("User {}\nGroup {}\n", account.user, account.group),
         Identity::Present | Identity::AppearAs(_) => String::new(),
     };
-    let load: String = modules
-        .into_iter()
-        .flat_map(|directory| {
-            MODULES.iter().map(move |name| (name, directory.join(format!("mod_{name}.so"))))
-        })
+    let names = MODULES.iter().chain(TLS_MODULES.iter().filter(|_| options.tls));
+    let load: String = names
+        .filter_map(|name| Some((name, modules?.join(format!("mod_{name}.so")))))
         .filter(|(_, file)| file.is_file())
         .map(|(name, file)| format!("LoadModule {name}_module \"{}\"\n", file.display()))
         .collect();
     let (processes, listen) = (job.workers, job.address);
     let all_threads = processes.saturating_mul(THREADS);
     let (directory, root) = (job.path(""), job.path("documents"));
+    let tls = if options.tls { tls(job) } else { String::new() };
     format!(
         "{load}\
          {user}\
+         {tls}\
          ServerName localhost\n\
          DefaultRuntimeDir \"{directory}\"\n\
          PidFile \"{directory}/httpd.pid\"\n\
@@ -121,10 +130,32 @@ fn configuration(job: &Job<'_>, modules: Option<&Path>) -> String {
     )
 }
 
+/// Sessions are resumed by tickets, and by the cache where a client of TLS 1.2 has none.
+fn tls(job: &Job<'_>) -> String {
+    let (certificate, key, cache) = (job.path(CERTIFICATE), job.path(KEY), job.path("sessions"));
+    format!(
+        "SSLEngine on\n\
+         SSLProtocol -all +TLSv1.2 +TLSv1.3\n\
+         SSLCertificateFile \"{certificate}\"\n\
+         SSLCertificateKeyFile \"{key}\"\n\
+         SSLSessionCache \"shmcb:{cache}(1048576)\"\n\
+         SSLSessionCacheTimeout 300\n\
+         SSLSessionTickets on\n"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::identity::Account;
+
+    #[test]
+    fn tls_is_there_only_where_it_is_asked_for() {
+        let text = |tls| configuration(&Job::example(), &WebOptions { port: 443, workers: None, tls }, None);
+        assert!(!text(false).contains("SSL"), "{}", text(false));
+        assert!(text(true).contains("SSLEngine on\n"), "{}", text(true));
+        assert!(text(true).contains("SSLCertificateKeyFile \"/run/x/key.pem\"\n"), "{}", text(true));
+    }
 
     #[test]
     fn the_number_of_processes_never_changes() {
@@ -137,7 +168,7 @@ mod tests {
             identity: Identity::DropTo(account),
             ..Job::example()
         };
-        let text = configuration(&job, None);
+        let text = configuration(&job, &WebOptions { port: 8080, workers: None, tls: false }, None);
         for line in ["StartServers 2", "ServerLimit 2", "ThreadsPerChild 128", "MaxRequestWorkers 256"] {
             assert!(text.lines().any(|l| l == line), "{line} is missing in\n{text}");
         }

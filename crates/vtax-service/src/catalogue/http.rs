@@ -1,19 +1,32 @@
-//! vtax's own HTTP server, a process of its own so that its CPU time is its own too.
+//! vtax's own HTTP server, a process of its own so that its CPU time is its own too; and when a web server is ready.
 
+use vtax_plan::model::WebOptions;
+
+use super::certificate::{self, CERTIFICATE, KEY};
 use super::entry::Entry;
 use crate::error::ServiceError;
 use crate::recipe::{Condition, Job, Recipe};
 
-pub(super) struct Http;
+pub(super) struct Http<'a>(pub(super) &'a WebOptions);
 
-impl Entry for Http {
+impl Entry for Http<'_> {
     fn is_own(&self) -> bool {
         true
     }
 
     fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
         let (listen, workers) = (job.address.to_string(), job.workers.to_string());
-        let arguments = ["service", "http", "--listen", &listen, "--workers", &workers];
-        Ok(vec![job.own(&arguments, Condition::http("/bytes/100"))])
+        let (certificate, key) = (job.path(CERTIFICATE), job.path(KEY));
+        let mut arguments = vec!["service", "http", "--listen", &listen, "--workers", &workers];
+        if self.0.tls {
+            certificate::write(job)?;
+            arguments.extend(["--certificate", &certificate, "--key", &key]);
+        }
+        Ok(vec![job.own(&arguments, ready(self.0, "/bytes/100"))])
     }
+}
+
+/// Ready is a server that answers; behind TLS its port must do.
+pub(super) fn ready(options: &WebOptions, path: &str) -> Condition {
+    if options.tls { Condition::Port } else { Condition::http(path) }
 }

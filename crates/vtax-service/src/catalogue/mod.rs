@@ -41,9 +41,9 @@ pub(crate) use proftpd::PROGRAM as PROFTPD;
 /// The only place that tells the services apart.
 fn entry(kind: &ServiceKind) -> Box<dyn Entry + '_> {
     match kind {
-        ServiceKind::Http(_) => Box::new(http::Http),
-        ServiceKind::Apache(_) => Box::new(apache::Apache),
-        ServiceKind::Nginx(_) => Box::new(nginx::Nginx),
+        ServiceKind::Http(options) => Box::new(http::Http(options)),
+        ServiceKind::Apache(options) => Box::new(apache::Apache(options)),
+        ServiceKind::Nginx(options) => Box::new(nginx::Nginx(options)),
         ServiceKind::Sip(_) => Box::new(sip::Sip),
         ServiceKind::Kamailio(options) => Box::new(kamailio::Kamailio(options)),
         ServiceKind::Redis(options) => Box::new(redis::Redis(options)),
@@ -225,7 +225,7 @@ mod tests {
     /// The plan names the packages whose versions a run records; nginx's variants share one of them.
     #[test]
     fn the_plan_names_the_packages_that_debian_installs() {
-        let web = WebOptions { port: 80, workers: None };
+        let web = WebOptions { port: 80, workers: None, tls: false };
         let kamailio = KamailioOptions {
             port: 5060,
             children: None,

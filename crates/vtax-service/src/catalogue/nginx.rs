@@ -1,11 +1,15 @@
 //! nginx. Every setting and its reason is in docs/services.md.
 
+use vtax_plan::model::WebOptions;
+
+use super::certificate::{self, CERTIFICATE, KEY};
 use super::entry::Entry;
+use super::http::ready;
 use crate::documents;
 use crate::error::ServiceError;
 use crate::identity::Identity;
 use crate::packages::{Distribution, Package};
-use crate::recipe::{Condition, Job, Recipe};
+use crate::recipe::{Job, Recipe};
 
 const PROGRAMS: &[&str] = &["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"];
 
@@ -24,9 +28,9 @@ pub(super) fn packages() -> Vec<Package> {
     vec![package()]
 }
 
-pub(super) struct Nginx;
+pub(super) struct Nginx<'a>(pub(super) &'a WebOptions);
 
-impl Entry for Nginx {
+impl Entry for Nginx<'_> {
     fn packages(&self) -> Vec<Package> {
         packages()
     }
@@ -36,16 +40,20 @@ impl Entry for Nginx {
     }
 
     fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
-        prepare(job).map(|recipe| vec![recipe])
+        prepare(job, self.0).map(|recipe| vec![recipe])
     }
 }
 
 /// Writes documents and configuration.
-fn prepare(job: &Job<'_>) -> Result<Recipe, ServiceError> {
+fn prepare(job: &Job<'_>, options: &WebOptions) -> Result<Recipe, ServiceError> {
     let root = job.directory.join("documents");
     documents::write(&root).map_err(job.file("writing documents below", &root))?;
     let path = job.directory.join("nginx.conf");
-    documents::write_file(&path, configuration(job).as_bytes()).map_err(job.file("writing", &path))?;
+    if options.tls {
+        certificate::write(job)?;
+    }
+    documents::write_file(&path, configuration(job, options).as_bytes())
+        .map_err(job.file("writing", &path))?;
     let command = [
         package().program,
         "-p",
@@ -56,10 +64,10 @@ fn prepare(job: &Job<'_>) -> Result<Recipe, ServiceError> {
         "-c",
         &job.path("nginx.conf"),
     ];
-    Ok(job.recipe(command.map(str::to_owned).to_vec(), Condition::http("/100b")))
+    Ok(job.recipe(command.map(str::to_owned).to_vec(), ready(options, "/100b")))
 }
 
-fn configuration(job: &Job<'_>) -> String {
+fn configuration(job: &Job<'_>, options: &WebOptions) -> String {
     let user = match &job.identity {
         Identity::DropTo(account) => format!("user {} {};\n", account.user, account.group),
         Identity::Present | Identity::AppearAs(_) => String::new(),
@@ -70,6 +78,7 @@ fn configuration(job: &Job<'_>) -> String {
         .map(|name| format!("  {name}_temp_path \"{}\";\n", job.path(&format!("temporary-{name}"))))
         .collect();
     let (root, pid) = (job.path("documents"), job.path("nginx.pid"));
+    let (ssl, tls) = if options.tls { (" ssl", tls(job)) } else { ("", String::new()) };
     format!(
         "daemon off;\n\
          {user}\
@@ -88,10 +97,24 @@ fn configuration(job: &Job<'_>) -> String {
          \x20 default_type application/octet-stream;\n\
          \x20 types {{ text/html html; }}\n\
          \x20 server {{\n\
-         \x20   listen {listen} backlog=4096;\n\
+         \x20   listen {listen}{ssl} backlog=4096;\n\
+         {tls}\
          \x20   root \"{root}\";\n\
          \x20 }}\n\
          }}\n"
+    )
+}
+
+/// Sessions are resumed by tickets, and by the cache where a client of TLS 1.2 has none.
+fn tls(job: &Job<'_>) -> String {
+    let (certificate, key) = (job.path(CERTIFICATE), job.path(KEY));
+    format!(
+        "    ssl_certificate \"{certificate}\";\n\
+         \x20   ssl_certificate_key \"{key}\";\n\
+         \x20   ssl_protocols TLSv1.2 TLSv1.3;\n\
+         \x20   ssl_session_cache shared:vtax:10m;\n\
+         \x20   ssl_session_timeout 5m;\n\
+         \x20   ssl_session_tickets on;\n"
     )
 }
 
@@ -101,10 +124,22 @@ mod tests {
     use crate::identity::Account;
 
     #[test]
+    fn tls_is_there_only_where_it_is_asked_for() {
+        let text = |tls| configuration(&Job::example(), &WebOptions { port: 443, workers: None, tls });
+        assert!(text(false).contains("    listen 127.0.0.1:80 backlog=4096;\n    root "), "{}", text(false));
+        assert!(
+            text(true).contains("    listen 127.0.0.1:80 ssl backlog=4096;\n    ssl_certificate "),
+            "{}",
+            text(true)
+        );
+    }
+
+    #[test]
     fn the_user_is_named_only_where_there_is_one_to_drop_to() {
         let account = Account { user: "www-data".into(), group: "www-data".into(), uid: 33, gid: 33 };
+        let web = WebOptions { port: 80, workers: None, tls: false };
         let text =
-            |identity| configuration(&Job { service: "nginx", workers: 3, identity, ..Job::example() });
+            |identity| configuration(&Job { service: "nginx", workers: 3, identity, ..Job::example() }, &web);
         let dropping = text(Identity::DropTo(account.clone()));
         assert!(dropping.contains("user www-data www-data;\nworker_processes 3;\n"), "{dropping}");
         assert!(dropping.contains("  root \"/run/x/documents\";\n"), "{dropping}");

@@ -8,6 +8,7 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use vtax_wire::http::{HttpError, Method, Request, RequestScanner};
 
 use super::document::Document;
+use super::tls::Tls;
 
 /// One read's most, and so the most that pipelined requests can wait in memory.
 pub(super) const INPUT_BYTES: usize = 16 * 1024;
@@ -19,6 +20,8 @@ const OUTPUT_BYTES: usize = 64 * 1024;
 pub(super) struct Workspace {
     pub(super) input: Box<[u8]>,
     pub(super) output: Vec<u8>,
+    /// What was deciphered.
+    plain: Vec<u8>,
     /// The Date field's value, for the present second.
     pub(super) date: String,
 }
@@ -28,6 +31,7 @@ impl Workspace {
         Self {
             input: vec![0; INPUT_BYTES].into_boxed_slice(),
             output: Vec::with_capacity(2 * OUTPUT_BYTES),
+            plain: Vec::new(),
             date: String::new(),
         }
     }
@@ -53,6 +57,7 @@ struct Rest {
 #[derive(Debug)]
 pub(super) struct Connection {
     fd: OwnedFd,
+    tls: Option<Box<Tls>>,
     scanner: RequestScanner,
     /// Output that the socket did not take.
     unsent: Vec<u8>,
@@ -75,9 +80,10 @@ impl Connection {
         &self.fd
     }
 
-    pub(super) fn new(fd: OwnedFd, now: u64) -> Self {
+    pub(super) fn new(fd: OwnedFd, tls: Option<Box<Tls>>, now: u64) -> Self {
         Self {
             fd,
+            tls,
             scanner: RequestScanner::new(),
             unsent: Vec::new(),
             rest: None,
@@ -106,6 +112,9 @@ impl Connection {
                 Err(_) => return Fate::Closes,
             }
             if self.last {
+                if self.tls.as_mut().is_some_and(|tls| tls.say_end()) {
+                    continue;
+                }
                 if rustix::net::shutdown(&self.fd, Shutdown::Write).is_err() {
                     return Fate::Closes;
                 }
@@ -121,15 +130,50 @@ impl Connection {
                     // Edge triggered: after a short read the next byte makes an event.
                     drained = got < INPUT_BYTES;
                     let input = std::mem::take(&mut space.input);
-                    let taken = self.answer_all(&input[..got], space);
-                    self.unread.extend_from_slice(&input[taken..got]);
+                    let good = self.take_input(&input[..got], space);
                     space.input = input;
+                    if !good {
+                        return Fate::Closes;
+                    }
                 }
                 Err(Errno::AGAIN) => return Fate::Stays,
                 Err(Errno::INTR) => {}
                 Err(_) => return Fate::Closes,
             }
         }
+    }
+
+    /// Answers what came; false where it isn't TLS and should be.
+    fn take_input(&mut self, input: &[u8], space: &mut Workspace) -> bool {
+        let Some(tls) = &mut self.tls else {
+            let taken = self.answer_all(input, space);
+            self.unread.extend_from_slice(&input[taken..]);
+            return true;
+        };
+        let mut plain = std::mem::take(&mut space.plain);
+        let good = tls.open(input, &mut plain);
+        if !good {
+            // As far as that is possible, the peer is told why.
+            let _ = tls.flush(&self.fd);
+        }
+        let taken = self.answer_all(&plain, space);
+        self.unread.extend_from_slice(&plain[taken..]);
+        plain.clear();
+        space.plain = plain;
+        good
+    }
+
+    /// Sends as much as the socket takes; how much of `output` is done with. With TLS that is all of it: what is enciphered waits.
+    fn send(&mut self, output: &[u8]) -> Result<usize, Errno> {
+        let Some(tls) = &mut self.tls else {
+            return rustix::net::send(&self.fd, output, SendFlags::NOSIGNAL);
+        };
+        if !tls.flush(&self.fd)? {
+            return Err(Errno::AGAIN);
+        }
+        tls.seal(output);
+        tls.flush(&self.fd)?;
+        Ok(output.len())
     }
 
     /// Sends what is ready and answers what was read; true once nothing is left of either.
@@ -141,14 +185,14 @@ impl Connection {
             self.extend_output(space);
             if space.output.is_empty() {
                 if self.unread.is_empty() || self.last {
-                    return Ok(true);
+                    return self.tls.as_mut().map_or(Ok(true), |tls| tls.flush(&self.fd));
                 }
                 let unread = std::mem::take(&mut self.unread);
                 let taken = self.answer_all(&unread, space);
                 self.unread.extend_from_slice(&unread[taken..]);
                 continue;
             }
-            let sent = match rustix::net::send(&self.fd, &space.output, SendFlags::NOSIGNAL) {
+            let sent = match self.send(&space.output) {
                 Ok(sent) => sent,
                 Err(Errno::AGAIN) => 0,
                 Err(Errno::INTR) => continue,

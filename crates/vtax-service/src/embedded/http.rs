@@ -1,5 +1,5 @@
 //! The embedded HTTP/1.1 server: `/bytes/N` (N bytes, the same each time) and `/page/ROWS` (an
-//! HTML table rendered at each request).
+//! HTML table rendered at each request), in the clear or with TLS.
 //!
 //! One thread per worker, each with its own listening socket (SO_REUSEPORT) and epoll; nothing is
 //! shared. Everything a peer can make it hold is bounded: heads by the scanner, input and output
@@ -7,17 +7,21 @@
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
+use rustls::ServerConfig;
 use vtax_sys::clock::unix_ms;
 
+use super::certificate::ServerCertificate;
 use super::connection::{Connection, Fate, Workspace};
 use super::date::imf_fixdate;
 use super::server::{ACCEPTS_MAX, Accepted, IDLE_TICK, Worker, accept, bound_stream, listener, run_all};
 use super::slots::{Slots, Token};
+use super::tls::Tls;
 
 pub use super::document::{BYTES_MAX, ROWS_MAX};
 pub use super::server::{CONNECTIONS_MAX, ServeError, WORKERS_MAX};
@@ -43,7 +47,23 @@ pub fn serve(
     stop: &AtomicBool,
     ready: impl FnOnce(SocketAddr),
 ) -> Result<(), ServeError> {
+    serve_with(address, workers, None, stop, ready)
+}
+
+/// The same with TLS and nothing else, where there is a certificate.
+///
+/// # Errors
+///
+/// As [`serve`], or the certificate isn't one.
+pub fn serve_with(
+    address: SocketAddr,
+    workers: u32,
+    certificate: Option<&ServerCertificate>,
+    stop: &AtomicBool,
+    ready: impl FnOnce(SocketAddr),
+) -> Result<(), ServeError> {
     ServeError::unless_sensible(workers)?;
+    let tls = certificate.map(|certificate| certificate.configure(&["http/1.1"])).transpose()?;
     let refused = |source: Errno| ServeError::Listen { address, source: source.into() };
     drop(bound_stream(address, false).map_err(refused)?);
     let first = listener(address).map_err(refused)?;
@@ -55,7 +75,7 @@ pub fn serve(
     }
     let workers: Vec<HttpWorker> = listeners
         .into_iter()
-        .map(HttpWorker::new)
+        .map(|listener| HttpWorker::new(listener, tls.clone()))
         .collect::<Result<_, _>>()
         .map_err(ServeError::system("create an epoll"))?;
     ready(address);
@@ -67,6 +87,7 @@ pub fn serve(
 struct HttpWorker {
     epoll: OwnedFd,
     listener: OwnedFd,
+    tls: Option<Arc<ServerConfig>>,
     connections: Slots<Connection>,
     space: Workspace,
     started: Instant,
@@ -99,12 +120,13 @@ impl Worker for HttpWorker {
 }
 
 impl HttpWorker {
-    fn new(listener: OwnedFd) -> Result<Self, Errno> {
+    fn new(listener: OwnedFd, tls: Option<Arc<ServerConfig>>) -> Result<Self, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         LISTENER.watch(&epoll, &listener)?;
         let mut worker = Self {
             epoll,
             listener,
+            tls,
             connections: Slots::new(),
             space: Workspace::new(),
             started: Instant::now(),
@@ -135,9 +157,16 @@ impl HttpWorker {
         for _ in 0..ACCEPTS_MAX {
             match accept(&self.listener) {
                 Accepted::Connection(fd, _) if self.connections.count() < CONNECTIONS_MAX => {
+                    let tls = match &self.tls {
+                        None => None,
+                        Some(config) => match Tls::new(config) {
+                            Some(tls) => Some(tls),
+                            None => continue,
+                        },
+                    };
+                    let connection = Connection::new(fd, tls, self.now);
                     // One that can't be watched is closed by being dropped.
-                    let _ =
-                        self.connections.open(&self.epoll, Connection::new(fd, self.now), Connection::socket);
+                    let _ = self.connections.open(&self.epoll, connection, Connection::socket);
                 }
                 // Refused by being dropped.
                 Accepted::Connection(..) | Accepted::Gone => {}

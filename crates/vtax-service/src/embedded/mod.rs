@@ -1,5 +1,6 @@
 //! Services that vtax brings itself, so that a measurement needs nothing installed.
 
+mod certificate;
 mod connection;
 mod date;
 pub mod desktop;
@@ -11,3 +12,6 @@ pub mod port_mapper;
 mod server;
 pub mod sip;
 mod slots;
+mod tls;
+
+pub use certificate::ServerCertificate;

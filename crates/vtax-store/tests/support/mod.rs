@@ -15,7 +15,7 @@ pub(crate) fn plan() -> Plan {
         path: NetPath::new("bridge", PathKind::Bridge),
         service: Service {
             name: "http".to_owned(),
-            kind: ServiceKind::Http(WebOptions { port: 8080, workers: None }),
+            kind: ServiceKind::Http(WebOptions { port: 8080, workers: None, tls: false }),
             ready_timeout: Nanos::from_secs(10),
             stop_timeout: Nanos::from_secs(5),
         },
@@ -24,6 +24,8 @@ pub(crate) fn plan() -> Plan {
             connections: 64,
             requests_per_connection: None,
             timeout: Nanos::from_secs(1),
+            tls: None,
+            script: None,
         }),
         systems: Systems::default(),
         parameters: BTreeMap::new(),

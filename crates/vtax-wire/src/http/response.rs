@@ -47,7 +47,7 @@ const STATUS: u8 = 9;
 /// Bytes before the space and the reason phrase.
 const REASON: u8 = 12;
 
-/// Scans the responses to GET requests on one connection, one after another.
+/// Scans the responses to requests on one connection, one after another.
 ///
 /// Feed it what arrives; after each response it is ready for the next. Interim (1xx) responses
 /// are passed over.
@@ -63,6 +63,10 @@ pub struct ResponseScanner {
     chunk_line: u16,
     /// Bytes left of the present chunk.
     chunk: u64,
+    /// The request was one whose response has no body, whatever its fields say.
+    bodiless: bool,
+    /// Interim responses passed over since the last response ended, saturating.
+    interims: u8,
 }
 
 impl Default for ResponseScanner {
@@ -84,7 +88,26 @@ impl ResponseScanner {
             http_1_0: false,
             chunk_line: 0,
             chunk: 0,
+            bodiless: false,
+            interims: 0,
         }
+    }
+
+    /// Says that the next response is one to HEAD: it has no body (RFC 9112 section 6.3, item 1).
+    pub fn expect_no_body(&mut self) {
+        self.bodiless = true;
+    }
+
+    /// Interim (1xx) responses that were passed over since the last response ended; 255: as many or more.
+    #[must_use]
+    pub fn interims(&self) -> u8 {
+        self.interims
+    }
+
+    /// True where the next byte belongs to the head of a response.
+    #[must_use]
+    pub fn is_in_head(&self) -> bool {
+        matches!(self.state, State::StatusLine(_) | State::StatusLf | State::Fields)
     }
 
     /// True where not one byte of a response was seen since the last one ended.
@@ -100,26 +123,37 @@ impl ResponseScanner {
     pub fn scan(&mut self, input: &[u8]) -> Result<ScannedResponse, HttpError> {
         let mut at = 0;
         while at < input.len() {
-            let rest = &input[at..];
-            let (consumed, response) = match self.state {
-                State::StatusLine(_) | State::StatusLf | State::Fields => self.head(rest)?,
-                State::Body(_) | State::UntilClose | State::ChunkData => {
-                    let skipped = self.skippable().min(rest.len() as u64);
-                    // No larger than `rest`, so the conversion can't lose anything.
-                    (skipped as usize, self.skip(skipped))
-                }
-                State::Trailers => self.trailers(rest)?,
-                _ => {
-                    self.chunk_byte(rest[0])?;
-                    (1, None)
-                }
-            };
+            let ScannedResponse { consumed, response } = self.scan_part(&input[at..])?;
             at += consumed;
             if response.is_some() {
                 return Ok(ScannedResponse { consumed: at, response });
             }
         }
         Ok(ScannedResponse { consumed: at, response: None })
+    }
+
+    /// Scans what arrived, at most to the end of the head, of a run of body bytes, or of what is between these: for
+    /// who wants to see them. A run of body bytes begins where [`skippable`](Self::skippable) isn't 0.
+    ///
+    /// # Errors
+    /// As [`scan`](Self::scan).
+    #[inline]
+    pub fn scan_part(&mut self, input: &[u8]) -> Result<ScannedResponse, HttpError> {
+        let Some(first) = input.first() else { return Ok(ScannedResponse { consumed: 0, response: None }) };
+        let (consumed, response) = match self.state {
+            State::StatusLine(_) | State::StatusLf | State::Fields => self.head(input)?,
+            State::Body(_) | State::UntilClose | State::ChunkData => {
+                let skipped = self.skippable().min(input.len() as u64);
+                // No larger than `input`, so the conversion can't lose anything.
+                (skipped as usize, self.skip(skipped))
+            }
+            State::Trailers => self.trailers(input)?,
+            _ => {
+                self.chunk_byte(*first)?;
+                (1, None)
+            }
+        };
+        Ok(ScannedResponse { consumed, response })
     }
 
     /// Body bytes that may be dropped unseen (say with `MSG_TRUNC`) and then reported to
@@ -229,8 +263,9 @@ impl ResponseScanner {
             101 => return Err(HttpError::Upgrade),
             100..200 => {
                 // The budget stays: a peer may not send interim responses for ever.
-                let budget = self.budget;
-                *self = Self { budget, ..Self::new() };
+                let (budget, bodiless) = (self.budget, self.bodiless);
+                let interims = self.interims.saturating_add(1);
+                *self = Self { budget, bodiless, interims, ..Self::new() };
                 return Ok(None);
             }
             _ => {}
@@ -241,7 +276,7 @@ impl ResponseScanner {
         let persistent = if self.http_1_0 { facts.keep_alive && !facts.transfer_encoding } else { true };
         self.keep_alive = persistent && !facts.close;
         self.state = match facts.content_length {
-            _ if matches!(self.status, 204 | 304) => return Ok(Some(self.finish())),
+            _ if self.bodiless || matches!(self.status, 204 | 304) => return Ok(Some(self.finish())),
             _ if facts.chunked => State::ChunkSize(false),
             Some(0) => return Ok(Some(self.finish())),
             Some(length) => State::Body(length),

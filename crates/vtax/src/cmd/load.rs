@@ -5,6 +5,7 @@ mod end;
 mod failure;
 mod ftp;
 mod http;
+mod httperf;
 mod network;
 mod output;
 mod profile;

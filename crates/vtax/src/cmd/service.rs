@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
-use vtax_service::embedded::{desktop, ftp, http, kernel, port_mapper, sip};
+use vtax_service::embedded::{ServerCertificate, desktop, ftp, http, kernel, port_mapper, sip};
 use vtax_units::Nanos;
 
 use super::subscribers::SubscriberArgs;
@@ -29,6 +29,12 @@ enum Service {
         /// Worker threads.
         #[arg(long, default_value_t = 1)]
         workers: u32,
+        /// Speak TLS, and nothing else, with this certificate in PEM.
+        #[arg(long, requires = "key")]
+        certificate: Option<PathBuf>,
+        /// The certificate's key in PEM.
+        #[arg(long, requires = "certificate")]
+        key: Option<PathBuf>,
     },
     /// A SIP registrar and proxy, over UDP and TCP.
     Sip(Sip),
@@ -141,8 +147,17 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let never = AtomicBool::new(false);
     let ready = |scheme| move |address| drop(writeln!(std::io::stdout(), "listening on {scheme}{address}"));
     match &args.service {
-        Service::Http { listen, workers } => {
-            http::serve(*listen, *workers, &never, ready("http://")).map_err(anyhow::Error::from)
+        Service::Http { listen, workers, certificate, key } => {
+            let certificate = match (certificate, key) {
+                (Some(certificate), Some(key)) => {
+                    let read = ServerCertificate::read(certificate, key);
+                    Some(read.context("reading the certificate").bad_input()?)
+                }
+                _ => None,
+            };
+            let scheme = if certificate.is_some() { "https://" } else { "http://" };
+            http::serve_with(*listen, *workers, certificate.as_ref(), &never, ready(scheme))
+                .map_err(anyhow::Error::from)
         }
         Service::Ftp(options) => {
             let server = options.server().bad_input()?;

@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use vtax_plan::model::{DataMode, FtpRequests, ftp_limits as limits};
 
+/// What a server's certificate is checked for.
+pub use crate::tls::Verify as FtpVerify;
 use crate::{ConnectionPool, LoadError};
 
 /// What all steps of a load of FTP have in common.
@@ -25,21 +27,6 @@ pub struct FtpSpec {
     pub verify: FtpVerify,
     /// Seed of the choice of files.
     pub seed: u64,
-}
-
-/// What a server's certificate is checked for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum FtpVerify {
-    /// Nothing: any certificate will do. That the server has its key is always proved.
-    Nothing,
-    /// It is valid for this name or address, now, and signed by one of these authorities.
-    Authorities {
-        /// The server's name or address.
-        name: String,
-        /// Certificates of authorities, in DER.
-        roots: Vec<Vec<u8>>,
-    },
 }
 
 /// Longest name or password.

@@ -53,7 +53,7 @@ fn answer(response: Response) -> Answer {
     }
 }
 
-fn outcome(error: HttpError) -> Outcome {
+pub(super) fn outcome(error: HttpError) -> Outcome {
     match error {
         HttpError::Truncated => Outcome::Reset,
         _ => Outcome::Protocol,

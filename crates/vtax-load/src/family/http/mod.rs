@@ -1,8 +1,17 @@
-//! HTTP load: GET requests over connections that are kept or closed.
+//! HTTP load: requests over connections that are kept or closed, in the clear or with TLS, alone or in sessions.
+//!
+//! GET requests that are all alike, in the clear, have a dialogue of their own ([`dialogue`]), of which nothing but the
+//! status is looked at. All others are made of a script ([`script`], [`exchange`]) over a layer that knows connections and
+//! TLS ([`secure`]).
 
 mod dialogue;
+mod exchange;
+mod result;
+mod script;
+mod secure;
 mod session;
 mod spec;
 
+pub use result::{HttpDetails, HttpExchanges, HttpRequestDetails, HttpTlsDetails};
 pub use session::HttpSession;
 pub use spec::{HttpRequests, HttpSpec};

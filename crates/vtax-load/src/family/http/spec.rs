@@ -1,8 +1,9 @@
 //! What is asked of an HTTP service.
 
 use serde::{Deserialize, Serialize};
+use vtax_plan::model::{HttpScript, HttpTls};
 
-use crate::{ConnectionPool, LoadError};
+use crate::{ConnectionPool, LoadError, Verify};
 
 /// Target and Host together; a request is sent in one piece.
 const REQUEST_BYTES_MAX: usize = 32 * 1024;
@@ -16,7 +17,7 @@ pub struct HttpSpec {
     pub requests: HttpRequests,
 }
 
-/// HTTP/1.1 GET requests, all alike.
+/// HTTP/1.1 requests: GET, all alike, or those of a script.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HttpRequests {
     /// Request target in origin form.
@@ -25,6 +26,19 @@ pub struct HttpRequests {
     pub host: String,
     /// Requests on one connection before it is closed; `None`: no limit.
     pub requests_per_connection: Option<u32>,
+    /// TLS; `None`: everything is sent in the clear.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<HttpTls>,
+    /// What the server's certificate is checked for.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub verify: Verify,
+    /// What is asked instead of a GET of the target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<Box<HttpScript>>,
+}
+
+fn is_nothing(verify: &Verify) -> bool {
+    *verify == Verify::Nothing
 }
 
 impl HttpSpec {
@@ -39,10 +53,33 @@ impl HttpSpec {
 }
 
 impl HttpRequests {
+    /// GET requests of a target, all alike, in the clear and over connections that stay.
+    #[must_use]
+    pub fn get(target: &str, host: &str) -> Self {
+        Self {
+            target: target.to_owned(),
+            host: host.to_owned(),
+            requests_per_connection: None,
+            tls: None,
+            verify: Verify::Nothing,
+            script: None,
+        }
+    }
+
+    /// Whether they are GET requests in the clear, all alike.
+    pub(super) fn are_plain(&self) -> bool {
+        self.tls.is_none() && self.script.is_none()
+    }
+
     fn check(&self) -> Result<(), LoadError> {
         let refuse = |field, reason: &str| Err(LoadError::Spec { field, reason: reason.to_owned() });
         let graphic = |text: &str| text.bytes().all(|b| b.is_ascii_graphic());
-        if !self.target.starts_with('/') || !graphic(&self.target) {
+        if let Some(script) = &self.script {
+            script.check().map_err(|(session, step, key, reason)| LoadError::Spec {
+                field: "requests",
+                reason: format!("request {}, step {}: {key}: {reason}", session + 1, step + 1),
+            })?;
+        } else if !self.target.starts_with('/') || !graphic(&self.target) {
             return refuse("target", "must start with `/` and hold no spaces or other than ASCII characters");
         }
         if self.host.is_empty() || !graphic(&self.host) {

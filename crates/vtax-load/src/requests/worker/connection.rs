@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
 
 use super::{BUFFER_BYTES, LANE_SHIFT, Worker};
-use crate::requests::dialogue::{Answer, Dialogue};
+use crate::requests::dialogue::{Answer, Dialogue, Taken};
 use crate::requests::recorder::Outcome;
 use crate::requests::slots::Phase;
 
@@ -32,14 +32,41 @@ impl<D: Dialogue> Worker<'_, D> {
         epoll::add(self.events.epoll(), &fd, epoll::EventData::new_u64(token), flags)?;
         slot.fd = Some(fd);
         slot.fresh = true;
+        slot.greeting = false;
         slot.served = 0;
         self.connecting += 1;
+        if D::SPEAKS {
+            self.dialogue.began(&mut slot.dialogue);
+        }
         Ok(())
     }
 
     /// Sends what was written for a slot, right after connect(2) too: on the same machine the handshake is
     /// often over by then. What the kernel doesn't take now is kept.
     pub(super) fn flush(&mut self, id: u32) {
+        self.put(id);
+        if D::SPEAKS {
+            self.speak(id);
+        }
+        self.list_busy(id);
+    }
+
+    /// Sends what the dialogue has to say besides requests, as long as the kernel takes it.
+    fn speak(&mut self, id: u32) {
+        loop {
+            let slot = self.slots.get(id);
+            if slot.fd.is_none() || !slot.unsent.is_empty() {
+                return;
+            }
+            self.dialogue.speak(&mut slot.dialogue, &mut self.out);
+            if self.out.is_empty() {
+                return;
+            }
+            self.put(id);
+        }
+    }
+
+    fn put(&mut self, id: u32) {
         let slot = self.slots.get(id);
         if !slot.unsent.is_empty() {
             slot.unsent.extend_from_slice(&self.out);
@@ -50,8 +77,9 @@ impl<D: Dialogue> Worker<'_, D> {
             slot.unsent.extend_from_slice(&self.out[sent.unwrap_or(0)..]);
             self.out.clear();
             self.transmitted(id, sent);
+        } else {
+            self.out.clear();
         }
-        self.list_busy(id);
     }
 
     /// Sends what was kept.
@@ -71,6 +99,9 @@ impl<D: Dialogue> Worker<'_, D> {
                     slot.fresh = false;
                     self.connecting -= 1;
                     self.recorder.connected(self.time.now);
+                    if D::SPEAKS {
+                        self.dialogue.connected(&mut slot.dialogue);
+                    }
                 }
                 self.recorder.sent(self.time.now, bytes);
             }
@@ -88,8 +119,16 @@ impl<D: Dialogue> Worker<'_, D> {
         if slot.generation != generation {
             return;
         }
+        if D::SPEAKS {
+            self.time.tell();
+            self.dialogue.tell(self.time.now);
+        }
+        let slot = self.slots.get(id);
         if !slot.unsent.is_empty() && (broken || flags.contains(epoll::EventFlags::OUT)) {
             self.transmit(id);
+            if D::SPEAKS {
+                self.speak(id);
+            }
         }
         let slot = self.slots.get(id);
         // Ending a request in between may have given the slot to another connection.
@@ -102,21 +141,81 @@ impl<D: Dialogue> Worker<'_, D> {
                 self.close(id, false);
                 self.park(id, Phase::Paused);
             }
+            Phase::Opening if D::SPEAKS => self.greet(id, readable),
             Phase::Opening => {
                 slot.fresh = false;
                 self.connecting -= 1;
                 self.recorder.connected(self.time.now);
                 self.release(id);
             }
+            // What a peer says last comes before its end.
+            Phase::Closing if D::SPEAKS && !ended => {}
             Phase::Closing if readable => {
+                if D::SPEAKS
+                    && let Some(fd) = &slot.fd
+                {
+                    // Left unread, what the peer said last would reset the connection.
+                    let _ = rustix::net::recv(fd, &mut self.buffer[..], RecvFlags::empty());
+                }
                 self.slots.unpark(id);
                 self.close(id, false);
                 self.release(id);
             }
+            Phase::Ready | Phase::Thinking if D::SPEAKS && readable => self.heed(id),
             // The server ends an idle connection, or sends what was not asked for. The slot stays
             // among the idle ones and connects anew when its turn comes.
             Phase::Ready if readable => self.close(id, true),
             _ => {}
+        }
+    }
+
+    /// A connection that is opened ahead is there, or has got further.
+    fn greet(&mut self, id: u32, readable: bool) {
+        let slot = self.slots.get(id);
+        if slot.fresh {
+            slot.fresh = false;
+            slot.greeting = true;
+            self.recorder.connected(self.time.now);
+            self.dialogue.connected(&mut slot.dialogue);
+        }
+        if readable {
+            self.heed(id);
+        }
+        self.speak(id);
+        let slot = self.slots.get(id);
+        // It may have ended meanwhile, and was given back then.
+        if slot.phase != Phase::Opening {
+            return;
+        }
+        if slot.fd.is_none() {
+            self.park(id, Phase::Paused);
+        } else if self.dialogue.is_open(&slot.dialogue) {
+            slot.greeting = false;
+            self.connecting -= 1;
+            self.release(id);
+        }
+    }
+
+    /// Takes what came on a connection without a request: a part of a handshake, or its end.
+    fn heed(&mut self, id: u32) {
+        loop {
+            let slot = self.slots.get(id);
+            let Some(fd) = &slot.fd else { return };
+            let got = match rustix::net::recv(fd, &mut self.buffer[..], RecvFlags::empty()) {
+                Ok((_, got)) => got,
+                Err(Errno::AGAIN) => return,
+                Err(Errno::INTR) => continue,
+                Err(_) => 0,
+            };
+            if got == 0 {
+                return self.close(id, true);
+            }
+            self.recorder.received(self.time.now, got);
+            match self.dialogue.take(&mut slot.dialogue, &mut self.buffer[..got]) {
+                Ok(Taken { answer: None, .. }) => self.speak(id),
+                // Nothing was asked.
+                Ok(_) | Err(_) => return self.close(id, true),
+            }
         }
     }
 
@@ -136,6 +235,9 @@ impl<D: Dialogue> Worker<'_, D> {
                 Err(error) => return self.end(id, outcome_of(error), false),
             };
             self.time.tell();
+            if D::SPEAKS {
+                self.dialogue.tell(self.time.now);
+            }
             self.recorder.received(self.time.now, got);
             let open = match got {
                 0 => self.stream_ended(id),
@@ -146,6 +248,9 @@ impl<D: Dialogue> Worker<'_, D> {
                 }
                 _ => self.read(id, got, ended),
             };
+            if D::SPEAKS && open {
+                self.speak(id);
+            }
             // Edge triggered: a short read means that all was read, unless the end follows.
             if !open || (got < room && !ended) {
                 return;
@@ -158,7 +263,7 @@ impl<D: Dialogue> Worker<'_, D> {
         let mut at = 0;
         loop {
             let slot = self.slots.get(id);
-            let taken = match self.dialogue.read(&mut slot.dialogue, &self.buffer[at..got]) {
+            let taken = match self.dialogue.take(&mut slot.dialogue, &mut self.buffer[at..got]) {
                 Ok(taken) => taken,
                 Err(outcome) => {
                     self.end(id, outcome, false);
@@ -208,7 +313,14 @@ impl<D: Dialogue> Worker<'_, D> {
         // An answer before the whole request was sent leaves the connection in an unknown state.
         let sent = slot.unsent.is_empty();
         let last = slot.served >= self.job.per_connection;
-        if ended || !sent {
+        if D::SPEAKS
+            && let Some(pause) = self.dialogue.follows(&mut slot.dialogue)
+        {
+            if ended || !sent || last || !answer.keep {
+                self.close(id, false);
+            }
+            self.think(id, pause);
+        } else if ended || !sent {
             self.close(id, false);
             self.release(id);
         } else if last || !answer.keep {
@@ -222,6 +334,10 @@ impl<D: Dialogue> Worker<'_, D> {
     /// Ends the requests of a connection without answers that could be used, and the connection. `early` says
     /// that no byte of a request could be sent.
     pub(super) fn end(&mut self, id: u32, outcome: Outcome, early: bool) {
+        if self.slots.get(id).phase == Phase::Thinking {
+            // Nothing is under way; its session goes on with another connection.
+            return self.close(id, true);
+        }
         let early = early || !self.slots.get(id).unsent.is_empty();
         while let Some(start) = self.slots.pop(id) {
             self.recorder.ended(start, self.time.now, outcome, 0);
@@ -256,10 +372,13 @@ impl<D: Dialogue> Worker<'_, D> {
         if slot.fd.take().is_some() {
             slot.generation = slot.generation.wrapping_add(1);
             self.dialogue.closed(&mut slot.dialogue);
-            slot.dialogue = D::Connection::default();
+            self.dialogue.renew(&mut slot.dialogue);
             if slot.fresh {
                 self.connecting -= 1;
             } else {
+                if std::mem::take(&mut slot.greeting) {
+                    self.connecting -= 1;
+                }
                 self.recorder.disconnected(self.time.now, broken);
             }
         }

@@ -7,7 +7,8 @@
 mod connection;
 mod crew;
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::net::SocketAddr;
 
 use vtax_sys::SysError;
@@ -63,6 +64,8 @@ pub(crate) struct Worker<'a, D: Dialogue> {
     /// Requests that are about to be sent.
     out: Vec<u8>,
     slots: Slots<D::Connection>,
+    /// Slots whose session goes on, with when that is.
+    thinking: BinaryHeap<Reverse<(u64, u32)>>,
     /// Slots with an open connection and room for a request: the one used last at the back, those with
     /// requests under way at the front. And slots without a connection.
     idle: VecDeque<u32>,
@@ -105,6 +108,7 @@ impl<'a, D: Dialogue> Worker<'a, D> {
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             out: Vec::with_capacity(OUT_BYTES),
             slots: Slots::new(connections, dialogue.depth()),
+            thinking: BinaryHeap::with_capacity(if D::SPEAKS { connections as usize } else { 0 }),
             dialogue,
             idle: VecDeque::with_capacity(connections as usize),
             free: (0..connections).rev().collect(),
@@ -131,6 +135,10 @@ impl<'a, D: Dialogue> Worker<'a, D> {
         if let Some(opening) = self.opening {
             self.open_ahead(opening);
         }
+        if D::SPEAKS {
+            self.dialogue.tell(self.time.now);
+            self.go_on_with_sessions();
+        }
         if !self.time.is_open() {
             self.dispatch_closed();
             return;
@@ -151,6 +159,30 @@ impl<'a, D: Dialogue> Worker<'a, D> {
             self.events.pacer.started(start);
             self.time.started();
         }
+    }
+
+    /// Starts what is due of sessions that have begun.
+    fn go_on_with_sessions(&mut self) {
+        while let Some(Reverse((due, id))) = self.thinking.peek().copied() {
+            if due > self.time.now || due >= self.time.stop {
+                return;
+            }
+            self.thinking.pop();
+            let late = self.time.now - due;
+            let late = self.time.is_open().then_some((late, late));
+            if self.begin(id, due, late) {
+                self.flush(id);
+            }
+            self.time.tell();
+            self.dialogue.tell(self.time.now);
+        }
+    }
+
+    /// The slot's session goes on after a pause of so many nanoseconds.
+    fn think(&mut self, id: u32, pause: u64) {
+        let due = self.time.now.saturating_add(pause);
+        self.slots.get(id).phase = Phase::Thinking;
+        self.thinking.push(Reverse((due, id)));
     }
 
     /// Opens connections without a request until there are enough or their time has passed.
@@ -238,6 +270,11 @@ impl<'a, D: Dialogue> Worker<'a, D> {
         if let Some((_, until)) = self.slots.next_parked() {
             wake = wake.min(until);
         }
+        let mut follows = None;
+        if D::SPEAKS && let Some(Reverse((due, _))) = self.thinking.peek().copied() {
+            follows = Some(due).filter(|due| *due < self.time.stop.min(wake));
+            wake = wake.min(follows.unwrap_or(wake));
+        }
         if let Some(start) = self.time.next_start() {
             let available = !(self.idle.is_empty() && self.free.is_empty());
             let due = if available { start } else { start + self.job.timeout };
@@ -245,6 +282,9 @@ impl<'a, D: Dialogue> Worker<'a, D> {
                 let for_start = available && due > now;
                 return Rest { now, sleep: self.events.pacer.sleep(now, due), for_start };
             }
+        }
+        if let Some(due) = follows {
+            return Rest { now, sleep: self.events.pacer.sleep(now, due), for_start: due > now };
         }
         Rest { now, sleep: wake.saturating_sub(now), for_start: false }
     }
@@ -271,11 +311,13 @@ impl<'a, D: Dialogue> Worker<'a, D> {
     /// Counts what is left over.
     fn finish(mut self) -> Result<Finding, SysError> {
         self.expire();
+        let details = self.dialogue.details();
         while let Some((id, start)) = self.slots.oldest() {
             self.recorder.unfinished(start);
             self.slots.pop(id);
         }
-        self.time.finish(self.recorder, self.events.pacer.polled)
+        let finding = self.time.finish(self.recorder, self.events.pacer.polled)?;
+        Ok(Finding { details, ..finding })
     }
 }
 

@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use vtax_units::Nanos;
 
+use super::script::HttpScript;
+use crate::family::ftp::model::TlsVersion;
+
 /// Options of the web servers of the catalogue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WebOptions {
@@ -10,6 +13,10 @@ pub struct WebOptions {
     pub port: u16,
     /// Worker threads or processes; `None`: one per CPU of the environment.
     pub workers: Option<u32>,
+    /// It speaks TLS, and nothing else, with a certificate made at its start. The workload says so: see
+    /// [`ServiceKind::for_workload`](crate::model::ServiceKind::for_workload).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tls: bool,
 }
 
 /// Most connections of one load: they go from one address to one other, and of the 65,535 ports some are
@@ -27,4 +34,36 @@ pub struct HttpWorkload {
     pub requests_per_connection: Option<u32>,
     /// A request not answered within this time, counted from its intended start, has failed.
     pub timeout: Nanos,
+    /// TLS; `None`: everything is sent in the clear.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<HttpTls>,
+    /// What is asked instead of a GET of `target`, which is empty then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<Box<HttpScript>>,
 }
+
+/// TLS of an HTTP workload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HttpTls {
+    /// The version, where only one is wanted.
+    pub version: Option<TlsVersion>,
+    /// The cipher suite, where only one is wanted, as IANA names it.
+    pub cipher: Option<String>,
+    /// The group of the key exchange, where only one is wanted, as IANA names it.
+    pub group: Option<String>,
+    /// Connections resume sessions of earlier ones.
+    pub resume: bool,
+    /// The name of the server that is asked for (SNI); `None`: none is.
+    pub sni: Option<String>,
+    /// `http/1.1` is offered as the protocol of the next layer (ALPN).
+    pub alpn: bool,
+}
+
+impl Default for HttpTls {
+    fn default() -> Self {
+        Self { version: None, cipher: None, group: None, resume: true, sni: None, alpn: true }
+    }
+}
+
+/// Groups of the key exchange that the generator has, as IANA names them.
+pub const TLS_GROUPS: [&str; 3] = ["x25519", "secp256r1", "secp384r1"];

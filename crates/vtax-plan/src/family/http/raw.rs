@@ -1,9 +1,15 @@
 //! HTTP as written: web servers and workloads.
 
-use vtax_units::Nanos;
+use std::borrow::Cow;
 
-use crate::decode::Many;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use vtax_units::{Bytes, Nanos};
+
+use super::script;
+use crate::decode::{Decode, Many, TextMap};
+use crate::diagnose::Report;
 use crate::source::Spanned;
+use crate::tree::Node;
 
 services! {
     /// Options of `http`, `apache` and `nginx`.
@@ -18,13 +24,207 @@ services! {
 raw! {
     /// Options of the `http` workload. A list of values makes a cell for each.
     struct HttpWorkloadRaw = "`http`" {
-        /// What is requested: a path such as `/bytes/100`.
-        required target: Many<String>,
+        /// What is requested: a path such as `/bytes/100`. Either this or `requests` is given.
+        optional target: Many<String>,
+        /// Requests and sessions to choose from, where one GET isn't all: one, or a list.
+        optional requests: Many<HttpRequestRaw>,
+        /// Exponent of Zipf's law, by which the first of `requests` is chosen most often; without it, they are chosen by weight.
+        optional zipf: ExponentRaw,
+        /// `true`: a session sends the cookies back that it was given.
+        default cookies: bool = "false",
+        /// What is done about compressed bodies: `none` (not asked for), `accept` (asked for, taken as they come) or `decode`.
+        default compression: HttpCompressionRaw = "none",
+        /// TLS between client and service, which then speaks nothing else: `none`, `any` (the newest version), `tls12` or `tls13`.
+        default tls: Many<HttpTlsRaw> = "none",
+        /// With TLS, the only cipher suite that is offered, as IANA names it; without it, all that are safe.
+        optional cipher: Many<String>,
+        /// With TLS, the only group of the key exchange that is offered: `x25519`, `secp256r1` or `secp384r1`; without it, all three.
+        optional group: Many<String>,
+        /// With TLS, whether connections resume sessions of earlier ones.
+        default resume: Many<bool> = "true",
+        /// With TLS, the server name that is asked for (SNI); without it, none.
+        optional sni: String,
+        /// With TLS, whether `http/1.1` is offered by ALPN.
+        default alpn: bool = "true",
         /// Connections; in an open loop the most that may be open at once.
         default connections: Many<u32> = "64",
         /// Requests on one connection before it is closed; without it, no limit.
         optional requests_per_connection: Many<u32>,
         /// A request not answered within this time, counted from its intended start, has failed.
         default timeout: Many<Nanos> = "2s",
+    }
+
+    /// One request, or a session of several.
+    struct HttpRequestRaw = "a request", short [String; target] {
+        /// How often it is chosen, in relation to the others.
+        default weight: u32 = "1",
+        /// The requests of a session, in their order; instead of the keys below.
+        optional steps: Many<HttpStepRaw>,
+        /// The method.
+        default method: String = "GET",
+        /// What is requested. It may hold `${NAME}`, a value that was captured before in the session.
+        optional target: String,
+        /// Header fields besides those that vtax writes.
+        default headers: TextMap = "",
+        /// A text that is sent with it.
+        optional body: String,
+        /// Bytes that are sent with it, which don't compress.
+        optional body_size: Bytes,
+        /// `true`: the body is sent in chunks.
+        default chunked: bool = "false",
+        /// `true`: the body waits until the server says `100 Continue`.
+        default expect_continue: bool = "false",
+        /// Values of the answer that later requests use: a name for each `json`, `regex` or `header`.
+        default capture: CapturesRaw = "",
+        /// What the answer must be.
+        default expect: HttpExpectRaw = "",
+    }
+
+    /// One request of a session.
+    struct HttpStepRaw = "a step", short [String; target] {
+        /// Pause before it; the first of a session has none.
+        default think: Nanos = "0s",
+        /// The method.
+        default method: String = "GET",
+        /// What is requested. It may hold `${NAME}`, a value that was captured before in the session.
+        required target: String,
+        /// Header fields besides those that vtax writes.
+        default headers: TextMap = "",
+        /// A text that is sent with it.
+        optional body: String,
+        /// Bytes that are sent with it, which don't compress.
+        optional body_size: Bytes,
+        /// `true`: the body is sent in chunks.
+        default chunked: bool = "false",
+        /// `true`: the body waits until the server says `100 Continue`.
+        default expect_continue: bool = "false",
+        /// Values of the answer that later requests use: a name for each `json`, `regex` or `header`.
+        default capture: CapturesRaw = "",
+        /// What the answer must be.
+        default expect: HttpExpectRaw = "",
+    }
+
+    /// What an answer must be; another one is an error.
+    struct HttpExpectRaw = "`expect`" {
+        /// Its status, or a list; without it, 200 to 399.
+        optional status: Many<u16>,
+        /// Length of its body, decoded where it is.
+        optional length: Bytes,
+        /// What is in its body.
+        optional text: String,
+        /// A header field, with what is in its value.
+        optional header: TextMap,
+    }
+
+    /// Where a value is in an answer: one of these.
+    struct HttpSourceRaw = "a captured value" {
+        /// In a body of JSON: a pointer (RFC 6901), such as `/token`.
+        optional json: String,
+        /// In the body: the first group of a regular expression, or all that it matches.
+        optional regex: String,
+        /// The value of this header field.
+        optional header: String,
+    }
+}
+
+words! {
+    /// What is done about compressed bodies.
+    HttpCompressionRaw(script::HttpCompression) = "compression", "ways with compression" {
+        "none": None, "They aren't asked for.";
+        "accept": Accept, "gzip and deflate are asked for, and taken as they come.";
+        "decode": Decode, "They are asked for and decoded.";
+    }
+    /// TLS, and its version.
+    HttpTlsRaw(TlsChoice) = "tls", "versions of TLS" {
+        "none": None, "Everything is sent in the clear.";
+        "any": Any, "The newest that both ends have.";
+        "tls12": V12, "TLS 1.2.";
+        "tls13": V13, "TLS 1.3.";
+    }
+}
+
+/// TLS, and its version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TlsChoice {
+    /// In the clear.
+    None,
+    /// The newest that both ends have.
+    Any,
+    /// TLS 1.2.
+    V12,
+    /// TLS 1.3.
+    V13,
+}
+
+/// An exponent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ExponentRaw(pub(crate) f64);
+
+impl Decode for ExponentRaw {
+    fn decode(node: &Node, report: &mut Report) -> Option<Self> {
+        let number: Option<f64> =
+            crate::decode::scalar(node, "a number such as `0.99`", report)?.parse().ok();
+        let fits = number.filter(|number| (0.0..=10.0).contains(number));
+        if fits.is_none() {
+            report.error(node.span, format!("{} is not a number from 0 to 10", node.describe()));
+        }
+        fits.map(Self)
+    }
+}
+
+impl JsonSchema for ExponentRaw {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Exponent".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "number", "minimum": 0, "maximum": 10 })
+    }
+}
+
+/// Names of captured values, with where each is.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CapturesRaw(pub(crate) Vec<(Spanned<String>, HttpSourceRaw)>);
+
+impl Decode for CapturesRaw {
+    fn decode(node: &Node, report: &mut Report) -> Option<Self> {
+        let entries = match &node.value {
+            crate::tree::Value::Mapping(entries) => entries.as_slice(),
+            _ if node.is_null() => &[],
+            _ => {
+                report
+                    .error(
+                        node.span,
+                        format!("names of captured values are needed here, not {}", node.describe()),
+                    )
+                    .help("such as `{token: {json: /token}}`");
+                return None;
+            }
+        };
+        let source = |(key, node): &(crate::tree::Key, Node)| {
+            let name = Spanned { value: key.value.to_string(), span: key.span };
+            Some((name, HttpSourceRaw::decode(node, report)?))
+        };
+        let all: Vec<_> = entries.iter().filter_map(source).collect();
+        (all.len() == entries.len()).then_some(Self(all))
+    }
+}
+
+impl JsonSchema for CapturesRaw {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Captures".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let source = generator.subschema_for::<HttpSourceRaw>();
+        json_schema!({ "type": "object", "additionalProperties": source })
     }
 }

@@ -2,14 +2,27 @@
 
 use vtax_units::Nanos;
 
-use super::model::{HttpWorkload, MOST_CONNECTIONS, WebOptions};
-use super::raw::{HttpWorkloadRaw, WebRaw};
+use super::model::{HttpTls, HttpWorkload, MOST_CONNECTIONS, TLS_GROUPS, WebOptions};
+use super::raw::{
+    CapturesRaw, HttpExpectRaw, HttpRequestRaw, HttpSourceRaw, HttpStepRaw, HttpWorkloadRaw, TlsChoice,
+    WebRaw,
+};
+use super::script::{
+    HttpBody, HttpCapture, HttpCompression, HttpExpectation, HttpScript, HttpSessionPlan, HttpSource,
+    HttpStep,
+};
+use crate::decode::{Item, Many, TextMap};
 use crate::diagnose::{Report, shorten};
+use crate::family::ftp::limits::CIPHERS;
+use crate::family::ftp::model::TlsVersion;
 use crate::model::{Service, ServiceKind, Workload};
 use crate::raw::WorkloadRaw;
 use crate::resolve::check::{LONGEST, check_port, counts_in, duration_in};
-use crate::resolve::variants::{Named, Variants, service};
-use crate::source::Spanned;
+use crate::resolve::variants::{Named, Variant, Variants, service};
+use crate::source::{Span, Spanned};
+
+/// Keys that mean nothing without TLS.
+const OF_TLS: [&str; 3] = ["cipher", "group", "resume"];
 
 /// A web server of the catalogue.
 pub(crate) fn web(
@@ -21,7 +34,7 @@ pub(crate) fn web(
         counts_in(&workers.value, "a server needs a worker", 1024, report);
     }
     let port = check_port(&raw.port, report);
-    let options = |workers| kind(WebOptions { port, workers });
+    let options = |workers| kind(WebOptions { port, workers, tls: false });
     let service = service(options(None), raw.name.as_ref(), (&raw.ready_timeout, &raw.stop_timeout), report);
     Variants::of(service).vary_if("workers", raw.workers.as_ref(), report, |service, workers| {
         service.kind = options(Some(workers));
@@ -40,20 +53,241 @@ pub(crate) fn workload(raw: &HttpWorkloadRaw, report: &mut Report) -> Variants<W
     for item in raw.target.iter().flat_map(|t| &t.value.items) {
         check_target(&Spanned { value: item.value.clone(), span: item.span }, report);
     }
+    check_tls(raw, report);
     let http = HttpWorkload {
         target: String::new(),
         connections: 1,
         requests_per_connection: None,
         timeout: Nanos::ZERO,
+        tls: None,
+        script: script(raw, report).map(Box::new),
     };
-    Variants::of(http)
-        .vary_if("target", raw.target.as_ref(), report, |w, target| w.target = target)
-        .vary("connections", &raw.connections.value, report, |w, connections| w.connections = connections)
-        .vary_if("requests_per_connection", raw.requests_per_connection.as_ref(), report, |w, requests| {
-            w.requests_per_connection = Some(requests);
+    let settings = HttpTls {
+        sni: raw.sni.as_ref().map(|sni| sni.value.clone()),
+        alpn: raw.alpn.value,
+        ..HttpTls::default()
+    };
+    let drafts = Variants::of(Draft { http, tls: TlsChoice::None, settings })
+        .vary_if("target", raw.target.as_ref(), report, |d, target| d.http.target = target)
+        .vary("tls", &raw.tls.value, report, |d, tls| d.tls = tls.0)
+        .vary_if("cipher", raw.cipher.as_ref(), report, |d, cipher| d.settings.cipher = Some(cipher))
+        .vary_if("group", raw.group.as_ref(), report, |d, group| d.settings.group = Some(group))
+        .vary("resume", &raw.resume.value, report, |d, resume| d.settings.resume = resume)
+        .vary("connections", &raw.connections.value, report, |d, connections| {
+            d.http.connections = connections
         })
-        .vary("timeout", &raw.timeout.value, report, |w, timeout| w.timeout = timeout)
-        .map(Workload::Http)
+        .vary_if("requests_per_connection", raw.requests_per_connection.as_ref(), report, |d, requests| {
+            d.http.requests_per_connection = Some(requests);
+        })
+        .vary("timeout", &raw.timeout.value, report, |d, timeout| d.http.timeout = timeout);
+    distinct(drafts).map(Draft::finish)
+}
+
+/// A workload while its lists are multiplied out.
+#[derive(Debug, Clone)]
+struct Draft {
+    http: HttpWorkload,
+    tls: TlsChoice,
+    settings: HttpTls,
+}
+
+impl Draft {
+    fn finish(self) -> Workload {
+        let Self { mut http, tls, settings } = self;
+        let with = |version| Some(HttpTls { version, ..settings });
+        http.tls = match tls {
+            TlsChoice::None => None,
+            TlsChoice::Any => with(None),
+            TlsChoice::V12 => with(Some(TlsVersion::V12)),
+            TlsChoice::V13 => with(Some(TlsVersion::V13)),
+        };
+        Workload::Http(http)
+    }
+}
+
+/// Leaves out those without TLS that differ in nothing but its keys.
+fn distinct(drafts: Variants<Draft>) -> Variants<Draft> {
+    let mut kept: Vec<Variant<Draft>> = Vec::with_capacity(drafts.0.len());
+    let mut seen = std::collections::BTreeSet::new();
+    for mut draft in drafts.0 {
+        if draft.value.tls == TlsChoice::None {
+            draft.parameters.retain(|(key, _)| !OF_TLS.contains(key));
+            if !seen.insert(draft.parameters.clone()) {
+                continue;
+            }
+        }
+        kept.push(draft);
+    }
+    Variants(kept)
+}
+
+fn check_tls(raw: &HttpWorkloadRaw, report: &mut Report) {
+    let known =
+        [("cipher suite", raw.cipher.as_ref(), &CIPHERS[..]), ("group", raw.group.as_ref(), &TLS_GROUPS[..])];
+    for (what, given, all) in known {
+        for item in given.iter().flat_map(|given| &given.value.items) {
+            if !all.contains(&item.value.as_str()) {
+                report
+                    .error(item.span, format!("`{}` is no {what} that is known here", shorten(&item.value)))
+                    .help(format!("there are {}", all.join(", ")));
+            }
+        }
+    }
+    for sni in raw.sni.iter().filter(|sni| {
+        let name = sni.value.as_bytes();
+        name.is_empty()
+            || name.len() > 253
+            || !name.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.'))
+    }) {
+        report.error(sni.span, format!("`{}` is no name of a host", shorten(&sni.value)));
+    }
+}
+
+/// What is asked instead of a GET of the target; `None` where that is all.
+fn script(raw: &HttpWorkloadRaw, report: &mut Report) -> Option<HttpScript> {
+    let Some(requests) = &raw.requests else {
+        let Some(target) = &raw.target else {
+            // One that was probably meant was told already.
+            if !["target", "requests"].iter().any(|key| report.guessed.contains(key)) {
+                report
+                    .error(raw.timeout.span, "`http` needs the key `target`")
+                    .help("write what is requested, `target: /bytes/100`, or `requests` of several kinds");
+            }
+            return None;
+        };
+        if let Some(zipf) = &raw.zipf {
+            report.error(zipf.span, "`zipf` chooses among `requests`, and there are none");
+        }
+        let compression = raw.compression.value.0;
+        if !raw.cookies.value && compression == HttpCompression::None {
+            return None;
+        }
+        report
+            .error(target.span, "`cookies` and `compression` are of `requests`")
+            .help("write `requests: [/page/100]` instead of `target`");
+        return None;
+    };
+    if let Some(target) = &raw.target {
+        report.error(target.span, "either `target` or `requests` is given, not both");
+    }
+    let items = &requests.value.items;
+    let script = HttpScript {
+        sessions: items.iter().map(|item| session(item, report)).collect(),
+        zipf: raw.zipf.as_ref().map(|zipf| zipf.value.0),
+        compression: raw.compression.value.0,
+        cookies: raw.cookies.value,
+    };
+    if let Err((number, _, key, reason)) = script.check() {
+        let span = items.get(number).map_or(requests.span, |item| item.span);
+        report.error(span, format!("`{key}`: {reason}"));
+    }
+    Some(script)
+}
+
+fn session(item: &Item<HttpRequestRaw>, report: &mut Report) -> HttpSessionPlan {
+    let raw = &item.value;
+    let steps = match (&raw.steps, &raw.target) {
+        (Some(steps), None) => {
+            steps.value.items.iter().map(|step| self::step(&step.value, step.span, report)).collect()
+        }
+        (Some(steps), Some(_)) => {
+            report.error(steps.span, "a session has `steps`, a request a `target`: both make no sense");
+            Vec::new()
+        }
+        (None, Some(target)) => vec![alone(raw, &target.value, item.span, report)],
+        (None, None) => {
+            report.error(item.span, "a request needs a `target`, a session `steps`");
+            Vec::new()
+        }
+    };
+    HttpSessionPlan { weight: raw.weight.value, steps }
+}
+
+fn step(raw: &HttpStepRaw, span: Span, report: &mut Report) -> HttpStep {
+    HttpStep {
+        method: raw.method.value.clone(),
+        target: raw.target.as_ref().map(|target| target.value.clone()).unwrap_or_default(),
+        headers: headers(&raw.headers.value),
+        body: body(raw.body.as_ref(), raw.body_size.as_ref().map(|size| size.value), span, report),
+        chunked: raw.chunked.value,
+        expect_continue: raw.expect_continue.value,
+        think: duration_in(&raw.think, "think", Nanos::ZERO, LONGEST, report),
+        captures: captures(&raw.capture.value, report),
+        expect: expectation(&raw.expect.value, report),
+    }
+}
+
+/// A request that is a session by itself.
+fn alone(raw: &HttpRequestRaw, target: &str, span: Span, report: &mut Report) -> HttpStep {
+    HttpStep {
+        method: raw.method.value.clone(),
+        target: target.to_owned(),
+        headers: headers(&raw.headers.value),
+        body: body(raw.body.as_ref(), raw.body_size.as_ref().map(|size| size.value), span, report),
+        chunked: raw.chunked.value,
+        expect_continue: raw.expect_continue.value,
+        think: Nanos::ZERO,
+        captures: captures(&raw.capture.value, report),
+        expect: expectation(&raw.expect.value, report),
+    }
+}
+
+fn headers(raw: &TextMap) -> Vec<(String, String)> {
+    raw.0.iter().map(|(name, value)| (name.value.to_string(), value.value.clone())).collect()
+}
+
+fn body(
+    text: Option<&Spanned<String>>,
+    size: Option<vtax_units::Bytes>,
+    span: Span,
+    report: &mut Report,
+) -> HttpBody {
+    match (text, size) {
+        (Some(_), Some(_)) => {
+            report.error(span, "either `body` or `body_size` is given, not both");
+            HttpBody::None
+        }
+        (Some(text), None) => HttpBody::Text(text.value.clone()),
+        (None, Some(size)) => HttpBody::Size(size),
+        (None, None) => HttpBody::None,
+    }
+}
+
+fn captures(raw: &CapturesRaw, report: &mut Report) -> Vec<HttpCapture> {
+    let mut captures = Vec::with_capacity(raw.0.len());
+    for (name, source) in &raw.0 {
+        let HttpSourceRaw { json, regex, header } = source;
+        let text = |given: &Option<Spanned<String>>| given.as_ref().map(|given| given.value.clone());
+        let from = match (text(json), text(regex), text(header)) {
+            (Some(pointer), None, None) if pointer.is_empty() || pointer.starts_with('/') => {
+                HttpSource::Json(pointer)
+            }
+            (None, Some(pattern), None) => HttpSource::Regex(pattern),
+            (None, None, Some(field)) => HttpSource::Header(field),
+            _ => {
+                report
+                    .error(name.span, format!("`{}` must be captured from one place", shorten(&name.value)))
+                    .help("give one of `json: /POINTER`, `regex: EXPRESSION` and `header: NAME`");
+                continue;
+            }
+        };
+        captures.push(HttpCapture { name: name.value.clone(), from });
+    }
+    captures
+}
+
+fn expectation(raw: &HttpExpectRaw, report: &mut Report) -> HttpExpectation {
+    let mut header = raw.header.as_ref().map(|header| headers(&header.value)).unwrap_or_default();
+    if let (Some(given), 2..) = (&raw.header, header.len()) {
+        report.error(given.span, "one header field can be expected");
+    }
+    let status = |many: &Spanned<Many<u16>>| many.value.items.iter().map(|item| item.value).collect();
+    HttpExpectation {
+        status: raw.status.as_ref().map(status).unwrap_or_default(),
+        length: raw.length.as_ref().map(|length| length.value),
+        text: raw.text.as_ref().map(|text| text.value.clone()),
+        header: header.pop(),
+    }
 }
 
 /// Origin form: an absolute path, perhaps with a query (RFC 9112 section 3.2.1).
@@ -104,8 +338,10 @@ pub(crate) fn check_limit(latency: &Spanned<Nanos>, workload: &WorkloadRaw, repo
 /// Reports targets that a service of the catalogue would answer with 404: every trial would fail.
 pub(crate) fn check_documents(workload: &WorkloadRaw, services: &[Named<Service>], report: &mut Report) {
     let WorkloadRaw::Http(http) = workload else { return };
-    for target in http.target.iter().flat_map(|t| &t.value.items).filter(|t| is_origin_form(&t.value)) {
-        let path = target.value.split('?').next().unwrap_or_default();
+    let named = |target: &Item<String>| (target.value.clone(), target.span);
+    let targets = http.target.iter().flat_map(|t| &t.value.items).map(named);
+    for (target, span) in targets.chain(asked(http)).filter(|(target, _)| is_origin_form(target)) {
+        let path = target.split('?').next().unwrap_or_default();
         for service in services {
             let Some(first) = service.variants.0.first() else { continue };
             let (served, help) = match &first.value.kind {
@@ -116,11 +352,32 @@ pub(crate) fn check_documents(workload: &WorkloadRaw, services: &[Named<Service>
                 _ => continue,
             };
             if !served {
-                let message = format!("`{}` does not serve `{}`", service.name, shorten(&target.value));
-                report.error(target.span, message).help(help);
+                let message = format!("`{}` does not serve `{}`", service.name, shorten(&target));
+                report.error(span, message).help(help);
             }
         }
     }
+}
+
+/// Targets of GET requests whose answers must be successes, as far as they are known beforehand.
+fn asked(http: &HttpWorkloadRaw) -> impl Iterator<Item = (String, Span)> {
+    let items = http.requests.iter().flat_map(|requests| &requests.value.items);
+    let mut found = Vec::new();
+    for item in items {
+        let raw = &item.value;
+        let own = raw.target.iter().map(|target| (&raw.method, target, &raw.expect));
+        let steps = raw.steps.iter().flat_map(|steps| &steps.value.items);
+        let steps = steps.filter_map(|step| {
+            let step = &step.value;
+            Some((&step.method, step.target.as_ref()?, &step.expect))
+        });
+        for (method, target, expect) in own.chain(steps) {
+            if method.value == "GET" && expect.value.status.is_none() && !target.value.contains("${") {
+                found.push((target.value.clone(), target.span));
+            }
+        }
+    }
+    found.into_iter()
 }
 
 /// What Apache and nginx serve here; the embedded server's names work too where it has the same.

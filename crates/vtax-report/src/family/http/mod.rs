@@ -1,6 +1,7 @@
-//! HTTP: searches for the capacity.
+//! HTTP: searches for the capacity, and what TLS costs.
 
 pub(crate) mod plot;
+mod tax;
 pub(crate) mod trial;
 
 use vtax_store::record::{CapacityOutcome, Finding, TrialRecord, Validity};
@@ -16,13 +17,14 @@ use crate::table::{Table, count, number, text, text_or_none, yes_no};
 use plot::{Searches, searches};
 use trial::bracket;
 
-/// The chapter about searches for the capacity.
+/// The chapter about searches for the capacity and about TLS.
 #[derive(Debug)]
 pub(crate) struct Http;
 
 impl Chapter for Http {
     fn page(&self, context: &Context) -> Page {
         let mut page = Page::default();
+        page.put(Rank::Taxes, "http-tls", "What TLS costs HTTP", tax::section(context));
         page.put(Rank::Pictures, "capacity", "Capacity", section(&context.data));
         page
     }

@@ -1,13 +1,93 @@
-//! What an HTTP trial comes to: the capacity that a search found, and the throughput of a closed loop.
+//! What an HTTP trial comes to: the capacity that a search found, the throughput of a closed loop, and what was seen of
+//! connections, handshakes and replies.
 
-use vtax_store::record::CapacityOutcome;
+use vtax_load::http::HttpDetails;
+use vtax_load::{LatencyHistogram, LoadResult};
+use vtax_store::record::{CapacityOutcome, Finding, TrialRecord};
 
 use crate::format::{quantity, range};
-use crate::metric::{Info, Value, exact, higher};
+use crate::metric::{HISTOGRAM_RESOLUTION, Info, Value, exact, higher, lower};
 
-/// The metrics of this family, in the order of tables.
-pub(crate) const METRICS: &[Info] =
-    &[higher("capacity", "capacity", "req/s", 2), higher("throughput", "throughput", "req/s", 2)];
+/// The metrics of this family, in the order of tables. The last ones have httperf's names.
+pub(crate) const METRICS: &[Info] = &[
+    higher("capacity", "capacity", "req/s", 2),
+    higher("throughput", "throughput", "req/s", 2),
+    higher("tls_full_rate", "full TLS handshakes", "1/s", 1),
+    higher("tls_resumed_rate", "resumed TLS handshakes", "1/s", 1),
+    lower("tls_full", "full TLS handshake, mean", "ns", 1),
+    lower("tls_resumed", "resumed TLS handshake, mean", "ns", 1),
+    lower("connection_time", "connection time, mean", "ns", 0),
+    lower("reply_time", "reply time until the first byte, mean", "ns", 0),
+    lower("reply_transfer", "reply time from there, mean", "ns", 0),
+    higher("reply_rate", "replies of any status", "1/s", 0),
+    lower("client_timo", "requests that timed out (client-timo)", "1", 0),
+    lower("connrefused", "connections refused", "1", 0),
+    lower("connreset", "connections reset", "1", 0),
+    lower("fd_unavail", "requests without a descriptor (fd-unavail)", "1", 0),
+    lower("unexpected", "answers that weren't what the plan expects", "1", 0),
+];
+
+/// What a load of HTTP found of connections, handshakes and replies; none where nobody looked at them.
+pub(crate) fn of_load(record: &TrialRecord) -> Vec<Value> {
+    let Some((load, http)) = found(record) else { return Vec::new() };
+    let mean = |metric, times: &LatencyHistogram| {
+        (!times.is_empty())
+            .then(|| Value { resolution: HISTOGRAM_RESOLUTION, ..exact(metric, times.0.mean()) })
+    };
+    // What was cut off as warm-up is in the details.
+    let cut = record.warm_up().map_or(0.0, |warm_up| warm_up.cut.as_secs_f64());
+    let seconds = (load.duration.as_secs_f64() + cut).max(1e-9);
+    let mut values = Vec::new();
+    if let Some(tls) = &http.tls {
+        if matches!(record.finding(), Some(Finding::Throughput { .. })) {
+            values.push(exact("tls_full_rate", tls.full.len() as f64 / seconds));
+            values.push(exact("tls_resumed_rate", tls.resumed.len() as f64 / seconds));
+        }
+        values.extend(mean("tls_full", &tls.full));
+        values.extend(mean("tls_resumed", &tls.resumed));
+    }
+    values.extend(mean("connection_time", &http.connect));
+    if let Some(exchanges) = &http.exchanges {
+        values.extend(mean("reply_time", &exchanges.response));
+        values.extend(mean("reply_transfer", &exchanges.transfer));
+    }
+    let errors = &load.counts.errors;
+    let replies = load.counts.ok + errors.status + errors.unexpected;
+    values.push(exact("reply_rate", replies as f64 / load.duration.as_secs_f64().max(1e-9)));
+    for (metric, count) in [
+        ("client_timo", errors.client_timeout),
+        ("connrefused", errors.refused),
+        ("connreset", errors.reset),
+        ("fd_unavail", errors.no_descriptors),
+        ("unexpected", errors.unexpected),
+    ] {
+        values.push(exact(metric, count as f64));
+    }
+    values.retain(|value| value.value.is_finite());
+    values
+}
+
+fn found(record: &TrialRecord) -> Option<(&LoadResult, &HttpDetails)> {
+    let load = record.finding()?.load()?;
+    Some((load, load.details.as_ref()?.http.as_deref()?))
+}
+
+/// Empties the histograms of connections, handshakes and replies.
+pub(crate) fn forget_histograms(record: &mut TrialRecord) {
+    for load in record.observations.iter_mut().filter_map(|o| o.result.as_mut()?.load_mut()) {
+        let Some(http) = load.details.as_mut().and_then(|details| details.http.as_deref_mut()) else {
+            continue;
+        };
+        let tls = http.tls.iter_mut().flat_map(|tls| [&mut tls.full, &mut tls.resumed]);
+        let exchanges = http.exchanges.iter_mut().flat_map(|found| {
+            let of_requests = found.requests.iter_mut().map(|request| &mut request.times);
+            of_requests.chain([&mut found.response, &mut found.transfer])
+        });
+        for times in tls.chain(exchanges).chain([&mut http.connect, &mut http.lifetime]) {
+            *times = LatencyHistogram::new();
+        }
+    }
+}
 
 /// The geometric middle of the bracket: the error is then the same factor either way, which is what a ratio needs.
 /// The bracket's width becomes the value's resolution.

@@ -11,18 +11,17 @@ mod stream;
 
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
 use rustls::ServerConfig;
-use rustls::crypto::ring;
-use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use vtax_sys::sched::raise_open_files;
 
+/// A certificate and its key.
+pub use super::certificate::ServerCertificate as FtpCertificate;
 use super::server::ServeError;
 use session::Session;
 
@@ -52,34 +51,6 @@ pub struct FtpServer {
     pub implicit: bool,
 }
 
-/// A certificate and its key, in DER.
-#[derive(Clone)]
-pub struct FtpCertificate {
-    /// The certificate.
-    pub certificate: Vec<u8>,
-    /// Its key, PKCS #8.
-    pub key: Vec<u8>,
-}
-
-impl FtpCertificate {
-    /// From files in PEM.
-    ///
-    /// # Errors
-    /// They can't be read, or hold no certificate, or no key in PKCS #8.
-    pub fn read(certificate: &Path, key: &Path) -> io::Result<Self> {
-        let wrong = |error: pem::Error| io::Error::new(io::ErrorKind::InvalidData, error.to_string());
-        let certificate = CertificateDer::from_pem_slice(&std::fs::read(certificate)?).map_err(wrong)?;
-        let key = PrivatePkcs8KeyDer::from_pem_slice(&std::fs::read(key)?).map_err(wrong)?;
-        Ok(Self { certificate: certificate.to_vec(), key: key.secret_pkcs8_der().to_vec() })
-    }
-}
-
-impl std::fmt::Debug for FtpCertificate {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("FtpCertificate")
-    }
-}
-
 /// What all sessions have in common.
 #[derive(Debug)]
 struct Shared {
@@ -102,7 +73,7 @@ pub fn serve(
     let _ = raise_open_files(SESSIONS_MAX as u64 * SESSION_DESCRIPTORS);
     let listener = TcpListener::bind(server.address).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
-    let tls = server.tls.as_ref().map(configure).transpose()?;
+    let tls = server.tls.as_ref().map(|tls| tls.configure(&[])).transpose()?;
     let shared = Arc::new(Shared { server: server.clone(), tls, sessions: AtomicUsize::new(0) });
     ready(listener.local_addr().map_err(failed)?);
     while !stop.load(Relaxed) {
@@ -114,24 +85,6 @@ pub fn serve(
         }
     }
     Ok(())
-}
-
-fn configure(certificate: &FtpCertificate) -> Result<Arc<ServerConfig>, ServeError> {
-    let refused = |error: rustls::Error| ServeError::System {
-        operation: "use the certificate",
-        source: io::Error::other(error),
-    };
-    let key = PrivateKeyDer::Pkcs8(certificate.key.clone().into());
-    let chain = vec![CertificateDer::from(certificate.certificate.clone())];
-    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(refused)?
-        .with_no_client_auth()
-        .with_single_cert(chain, key)
-        .map_err(refused)?;
-    // Tickets that the server needn't remember, so that any data connection can resume.
-    config.ticketer = ring::Ticketer::new().map_err(refused)?;
-    Ok(Arc::new(config))
 }
 
 /// Waits for a connection, a moment at most.

@@ -1,33 +1,340 @@
 //! `vtax load http`.
 
-use vtax_load::http::{HttpRequests, HttpSession, HttpSpec};
-use vtax_load::{ConnectionPool, Control, LoadError, LoadResult, RequestStep};
+use std::fmt::{self, Write};
+use std::path::{Path, PathBuf};
 
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
+use vtax_load::http::{HttpDetails, HttpRequests, HttpSession, HttpSpec, HttpTlsDetails};
+use vtax_load::{ConnectionPool, Control, LatencyHistogram, LoadError, LoadResult, RequestStep, Verify};
+use vtax_plan::model::{
+    HttpBody, HttpCompression, HttpExpectation, HttpScript, HttpSessionPlan, HttpStep, HttpTls, TlsVersion,
+    Workload,
+};
+use vtax_units::{Bytes, Nanos};
+
+use super::output::millis;
 use super::request_load::RequestSpec;
 use super::requests::RequestArgs;
 use super::url::Url;
 use crate::exit::{Classify, Outcome};
 
-/// HTTP/1.1 GET requests: an open loop with --rate, a closed loop with --connections alone.
+/// HTTP/1.1 requests, GET unless told otherwise: an open loop with --rate, a closed loop with --connections alone.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// What to get: http://HOST[:PORT][/PATH].
+    /// What to get: http://HOST[:PORT][/PATH], or https://.
     url: Url,
     #[command(flatten)]
     load: RequestArgs,
     /// Close each connection after this many requests; 1: a connection per request.
     #[arg(long)]
     requests_per_connection: Option<u32>,
+    #[command(flatten)]
+    ask: Ask,
+    #[command(flatten)]
+    tls: Tls,
+}
+
+/// What is asked, where that is more than a GET.
+#[derive(clap::Args)]
+struct Ask {
+    /// The method.
+    #[arg(long, short = 'X', default_value = "GET")]
+    method: String,
+    /// A header field, `NAME: VALUE`. May be repeated.
+    #[arg(long = "header", short = 'H', value_name = "FIELD", value_parser = header)]
+    headers: Vec<(String, String)>,
+    /// A text that is sent with each request, or @FILE with one.
+    #[arg(long, value_name = "TEXT")]
+    data: Option<String>,
+    /// So many bytes that are sent with each request, which don't compress.
+    #[arg(long, value_name = "SIZE", conflicts_with = "data")]
+    data_size: Option<Bytes>,
+    /// Send the body in chunks.
+    #[arg(long)]
+    chunked: bool,
+    /// Send the body once the server has said `100 Continue`.
+    #[arg(long)]
+    expect_continue: bool,
+    /// Targets to choose from, one on each line, with a weight before it if it isn't 1; instead of the URL's path.
+    #[arg(long, value_name = "FILE")]
+    targets: Option<PathBuf>,
+    /// Choose the first of --targets most often, by Zipf's law with this exponent.
+    #[arg(long, value_name = "EXPONENT", requires = "targets")]
+    zipf: Option<f64>,
+    /// What is done about compressed bodies.
+    #[arg(long, value_enum, default_value = "none")]
+    compression: Compression,
+    /// Statuses that are right; others are errors [default: 200 to 399].
+    #[arg(long, value_delimiter = ',')]
+    expect_status: Vec<u16>,
+    /// The length of each body, decoded where it is; another one is an error.
+    #[arg(long)]
+    expect_length: Option<Bytes>,
+    /// What is in each body; others are errors.
+    #[arg(long)]
+    expect_text: Option<String>,
+    /// A header field of each answer, `NAME: TEXT`, with what is in its value; others are errors.
+    #[arg(long, value_parser = header, value_name = "FIELD")]
+    expect_header: Option<(String, String)>,
+    /// Take requests, sessions and their expectations from the workload of this plan instead.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["method", "headers", "data", "data_size", "targets"])]
+    plan: Option<PathBuf>,
+}
+
+/// TLS, of an https:// URL.
+#[derive(clap::Args)]
+struct Tls {
+    /// The only version of TLS.
+    #[arg(long, value_enum)]
+    tls_version: Option<Version>,
+    /// The only cipher suite, as IANA names it.
+    #[arg(long)]
+    cipher: Option<String>,
+    /// The only group of the key exchange: x25519, secp256r1 or secp384r1.
+    #[arg(long)]
+    group: Option<String>,
+    /// Connections don't resume sessions of earlier ones: all handshakes are full.
+    #[arg(long)]
+    no_resume: bool,
+    /// The server's name (SNI) [default: the URL's host, if it is a name].
+    #[arg(long)]
+    sni: Option<String>,
+    /// Don't offer http/1.1 by ALPN.
+    #[arg(long)]
+    no_alpn: bool,
+    /// Check the server's certificate by this authority, a file in DER; without it, any will do.
+    #[arg(long, value_name = "FILE")]
+    authority: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Compression {
+    /// They aren't asked for.
+    None,
+    /// gzip and deflate are asked for, and taken as they come.
+    Accept,
+    /// They are asked for and decoded.
+    Decode,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Version {
+    #[value(name = "1.2")]
+    V12,
+    #[value(name = "1.3")]
+    V13,
+}
+
+/// `NAME: VALUE`.
+fn header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("it must be `NAME: VALUE`")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+impl Tls {
+    /// What is offered to a server of this name or address.
+    fn settings(&self, host: &str) -> HttpTls {
+        let is_name = host.parse::<std::net::IpAddr>().is_err();
+        HttpTls {
+            version: self.tls_version.map(|version| match version {
+                Version::V12 => TlsVersion::V12,
+                Version::V13 => TlsVersion::V13,
+            }),
+            cipher: self.cipher.clone(),
+            group: self.group.clone(),
+            resume: !self.no_resume,
+            sni: self.sni.clone().or_else(|| is_name.then(|| host.to_owned())),
+            alpn: !self.no_alpn,
+        }
+    }
+
+    fn verify(&self, host: &str) -> Result<Verify> {
+        let Some(path) = &self.authority else { return Ok(Verify::Nothing) };
+        let root = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+        let name = self.sni.clone().unwrap_or_else(|| host.to_owned());
+        Ok(Verify::Authorities { name, roots: vec![root] })
+    }
+}
+
+impl Ask {
+    /// Whether it is a GET without anything besides.
+    fn is_plain(&self) -> bool {
+        self.method == "GET"
+            && self.headers.is_empty()
+            && self.data.is_none()
+            && self.data_size.is_none()
+            && self.targets.is_none()
+            && matches!(self.compression, Compression::None)
+            && self.expect_status.is_empty()
+            && self.expect_length.is_none()
+            && self.expect_text.is_none()
+            && self.expect_header.is_none()
+            && self.plan.is_none()
+    }
+
+    /// What is asked of this target.
+    fn script(&self, target: &str) -> Result<HttpScript> {
+        if let Some(path) = &self.plan {
+            return of_plan(path);
+        }
+        let body = match (&self.data, self.data_size) {
+            (Some(text), _) => HttpBody::Text(match text.strip_prefix('@') {
+                Some(path) => std::fs::read_to_string(path).with_context(|| format!("reading {path}"))?,
+                None => text.clone(),
+            }),
+            (None, Some(size)) => HttpBody::Size(size),
+            (None, None) => HttpBody::None,
+        };
+        let step = HttpStep {
+            method: self.method.clone(),
+            headers: self.headers.clone(),
+            body,
+            chunked: self.chunked,
+            expect_continue: self.expect_continue,
+            expect: HttpExpectation {
+                status: self.expect_status.clone(),
+                length: self.expect_length,
+                text: self.expect_text.clone(),
+                header: self.expect_header.clone(),
+            },
+            ..HttpStep::get(target)
+        };
+        let targets = match &self.targets {
+            Some(path) => targets(path)?,
+            None => vec![(1, target.to_owned())],
+        };
+        let session =
+            |(weight, target)| HttpSessionPlan { weight, steps: vec![HttpStep { target, ..step.clone() }] };
+        Ok(HttpScript {
+            sessions: targets.into_iter().map(session).collect(),
+            zipf: self.zipf,
+            compression: match self.compression {
+                Compression::None => HttpCompression::None,
+                Compression::Accept => HttpCompression::Accept,
+                Compression::Decode => HttpCompression::Decode,
+            },
+            cookies: false,
+        })
+    }
+}
+
+/// What the workload of a plan asks for.
+fn of_plan(path: &Path) -> Result<HttpScript> {
+    let plan = vtax_plan::load(path, &[] as &[&str])?;
+    let workload = plan.cells.first().map(|cell| &cell.workload);
+    let Some(Workload::Http(http)) = workload else {
+        anyhow::bail!("{} has no workload `http`", path.display());
+    };
+    Ok(match &http.script {
+        Some(script) => script.as_ref().clone(),
+        None => HttpScript {
+            sessions: vec![HttpSessionPlan { weight: 1, steps: vec![HttpStep::get(&http.target)] }],
+            zipf: None,
+            compression: HttpCompression::None,
+            cookies: false,
+        },
+    })
+}
+
+/// The targets of a file, with their weights.
+fn targets(path: &Path) -> Result<Vec<(u32, String)>> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let target = |line: &str| match line.split_once(char::is_whitespace) {
+        Some((weight, target)) => {
+            let weight = weight.parse().with_context(|| format!("`{weight}` is no weight"))?;
+            Ok((weight, target.trim().to_owned()))
+        }
+        None => Ok((1, line.to_owned())),
+    };
+    let targets = lines.map(target).collect::<Result<Vec<_>>>()?;
+    ensure!(!targets.is_empty(), "{} has no targets", path.display());
+    Ok(targets)
 }
 
 pub(super) fn run(args: &Args) -> Outcome {
+    let host = args.url.host();
+    // What a connection and a request take is looked at only where it is asked for.
+    let plain = args.ask.is_plain() && !args.load.wants_details();
+    let script = if plain { None } else { Some(Box::new(args.ask.script(&args.url.path).bad_input()?)) };
     let requests = HttpRequests {
         target: args.url.path.clone(),
         host: args.url.host_field(),
         requests_per_connection: args.requests_per_connection,
+        tls: args.url.is_tls().then(|| args.tls.settings(host)),
+        verify: args.tls.verify(host).bad_input()?,
+        script,
     };
     let pool = args.load.pool(args.url.resolve().bad_input()?);
     args.load.run(args.url.to_string(), HttpSpec { pool, requests })
+}
+
+/// What a load of HTTP found besides what all loads do.
+pub(super) fn put_details(out: &mut String, found: &HttpDetails, duration: Nanos) -> fmt::Result {
+    if !found.connect.is_empty() {
+        writeln!(out, "connect   {}", times(&found.connect))?;
+    }
+    if let Some(tls) = &found.tls {
+        put_tls(out, tls, duration)?;
+    }
+    if let Some(exchanges) = &found.exchanges {
+        writeln!(
+            out,
+            "answers   first byte {}, the rest {}",
+            times(&exchanges.response),
+            times(&exchanges.transfer)
+        )?;
+        if exchanges.requests.len() > 1 {
+            for request in &exchanges.requests {
+                let (ok, failed) = (request.ok, request.failed);
+                writeln!(
+                    out,
+                    "          {}: {ok} ok, {failed} failed, {}",
+                    request.name,
+                    times(&request.times)
+                )?;
+            }
+            let (whole, broken) = (exchanges.sessions, exchanges.broken_sessions);
+            writeln!(out, "sessions  {whole} to their end, {broken} broken")?;
+        }
+    }
+    match &found.first_failure {
+        Some(why) => writeln!(out, "failed    first: {why}"),
+        None => Ok(()),
+    }
+}
+
+fn put_tls(out: &mut String, tls: &HttpTlsDetails, duration: Nanos) -> fmt::Result {
+    let seconds = duration.as_secs_f64().max(1e-9);
+    let per_second = |times: &LatencyHistogram| times.len() as f64 / seconds;
+    let agreed = [&tls.agreed, &tls.group, &tls.alpn].into_iter().flatten();
+    let agreed = agreed.map(String::as_str).collect::<Vec<_>>().join(", ");
+    writeln!(
+        out,
+        "TLS       {}; handshakes: {} full ({:.1}/s), {} resumed ({:.1}/s), {} failed; {} connections without close_notify",
+        if agreed.is_empty() { "no handshake in the recorded time" } else { &agreed },
+        tls.full.len(),
+        per_second(&tls.full),
+        tls.resumed.len(),
+        per_second(&tls.resumed),
+        tls.failed,
+        tls.without_close_notify
+    )?;
+    for (name, found) in [("full", &tls.full), ("resumed", &tls.resumed)] {
+        if !found.is_empty() {
+            writeln!(out, "          {name} handshake {}", times(found))?;
+        }
+    }
+    Ok(())
+}
+
+fn times(histogram: &LatencyHistogram) -> String {
+    if histogram.is_empty() {
+        return "-".to_owned();
+    }
+    let p99 = histogram.quantile(0.99);
+    format!("{} (p99 {})", millis(histogram.mean()), millis(p99))
 }
 
 impl RequestSpec for HttpSpec {
@@ -57,5 +364,26 @@ impl RequestSpec for HttpSpec {
 
     fn run(session: &HttpSession, step: &RequestStep, control: &Control) -> Result<LoadResult, LoadError> {
         session.run_step(step, control)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_may_have_weights() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("targets");
+        std::fs::write(&path, "# a comment\n/a\n3 /b?c\n\n").unwrap();
+        assert_eq!(targets(&path).unwrap(), [(1, "/a".to_owned()), (3, "/b?c".to_owned())]);
+        std::fs::write(&path, "x /b\n").unwrap();
+        assert!(targets(&path).is_err());
+    }
+
+    #[test]
+    fn header_fields_are_taken_apart() {
+        assert_eq!(header("X-A: b: c"), Ok(("X-A".to_owned(), "b: c".to_owned())));
+        assert!(header("nothing").is_err());
     }
 }

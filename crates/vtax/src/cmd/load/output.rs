@@ -13,7 +13,7 @@ use vtax_units::{Nanos, Share};
 
 use super::end::{End, Ended};
 use super::request_load::{RequestLoad, RequestSpec};
-use super::{desktop, ftp};
+use super::{desktop, ftp, http};
 use crate::exit::Failure;
 use crate::out;
 
@@ -166,6 +166,9 @@ fn put_table<S: RequestSpec>(out: &mut String, load: &RequestLoad<S>, result: &L
     if let Some(details) = &result.details {
         if let Some(found) = &details.ftp {
             ftp::put_details(out, found, result.duration)?;
+        }
+        if let Some(found) = &details.http {
+            http::put_details(out, found, result.duration)?;
         }
         if let Some(found) = &details.desktop {
             desktop::put_details(out, found)?;

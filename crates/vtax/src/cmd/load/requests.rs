@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
+use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use vtax_load::search::{Bracket, Ending, Search, SearchSpec, StepOutcome, StepVerdict};
 use vtax_load::{ConnectionPool, Doubt, LoadResult, Model, RequestStep, Segment};
@@ -11,10 +12,10 @@ use vtax_units::{CpuSet, Nanos, Rate, Share};
 
 use super::end::{End, Ended, Invalid};
 use super::failure::failure;
-use super::output;
 use super::profile::Profile;
 use super::request_load::{RequestLoad, RequestSpec};
 use super::watch::{Watch, Watched};
+use super::{httperf, output};
 use crate::exit::{Classify, Exit, Failure, Outcome};
 
 /// Options of every load of requests: an open loop with --rate, a closed loop with --connections alone.
@@ -74,9 +75,19 @@ pub(super) struct RequestArgs {
     /// Print the result as JSON.
     #[arg(long)]
     pub(super) json: bool,
+    /// Print the result in another program's form.
+    #[arg(long, value_enum, conflicts_with_all = ["json", "search"])]
+    format: Option<Format>,
     /// Print no progress.
     #[arg(long, short)]
     quiet: bool,
+}
+
+/// Another program's form of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// That of httperf.
+    Httperf,
 }
 
 /// Reads an arrival process.
@@ -92,6 +103,11 @@ const HINT_DURATION: Nanos = Nanos::from_millis(1_000);
 const HINT_WARMUP: Nanos = Nanos::from_millis(300);
 
 impl RequestArgs {
+    /// Whether the form of the result has what only a closer look finds.
+    pub(super) const fn wants_details(&self) -> bool {
+        self.format.is_some()
+    }
+
     /// The connections that these options ask for.
     pub(super) fn pool(&self, target: std::net::SocketAddr) -> ConnectionPool {
         let open = self.rate.is_some() || self.search;
@@ -157,6 +173,9 @@ fn once<S: RequestSpec>(args: &RequestArgs, load: &RequestLoad<S>, watch: &Watch
     let end = End::of(watched.interrupted, watched.result.doubt().map(Invalid::from));
     if args.json {
         output::json(load, Some(&watched.result), &end)?;
+    } else if let Some(Format::Httperf) = args.format {
+        let text = httperf::text(&watched.result, load.spec.pool().connections);
+        crate::out::text(&(text + &end.lines()))?;
     } else {
         output::table(load, &watched.result, &end)?;
     }

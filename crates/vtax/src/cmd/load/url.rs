@@ -5,9 +5,10 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// An `http:` URL (RFC 9110 section 4.2.1).
+/// An `http:` or `https:` URL (RFC 9110 sections 4.2.1 and 4.2.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Url {
+    tls: bool,
     host: String,
     port: u16,
     /// Path and query, the request target.
@@ -18,12 +19,10 @@ impl FromStr for Url {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let rest = match text.split_once("://") {
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
-            Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
-                bail!("TLS is not supported; measure the server behind it with http://")
-            }
-            _ => bail!("it must begin with http://"),
+        let (tls, rest) = match text.split_once("://") {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (false, rest),
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (true, rest),
+            _ => bail!("it must begin with http:// or https://"),
         };
         let (authority, path) = match rest.find(['/', '?']) {
             Some(at) => rest.split_at(at),
@@ -45,22 +44,36 @@ impl FromStr for Url {
                         .with_context(|| format!("`{port}` is not a port"))?,
                 )
             }
-            None => (authority, 80),
+            None => (authority, default_port(tls)),
         };
         let host = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
         ensure!(!host.is_empty(), "the host is missing");
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        Ok(Self { host: host.to_owned(), port, path })
+        Ok(Self { tls, host: host.to_owned(), port, path })
     }
+}
+
+const fn default_port(tls: bool) -> u16 {
+    if tls { 443 } else { 80 }
 }
 
 impl std::fmt::Display for Url {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "http://{}{}", self.host_field(), self.path)
+        write!(f, "{}://{}{}", if self.tls { "https" } else { "http" }, self.host_field(), self.path)
     }
 }
 
 impl Url {
+    /// Whether it is an `https:` URL.
+    pub(super) const fn is_tls(&self) -> bool {
+        self.tls
+    }
+
+    /// The host's name or address.
+    pub(super) fn host(&self) -> &str {
+        &self.host
+    }
+
     /// The first address the host's name stands for.
     pub(super) fn resolve(&self) -> Result<SocketAddr> {
         let mut found = (self.host.as_str(), self.port)
@@ -72,7 +85,7 @@ impl Url {
     /// The value of the Host field.
     pub(super) fn host_field(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
-        if self.port == 80 { host } else { format!("{host}:{}", self.port) }
+        if self.port == default_port(self.tls) { host } else { format!("{host}:{}", self.port) }
     }
 }
 
@@ -88,6 +101,8 @@ mod tests {
             ("http://[::1]:81/x", "[::1]:81", "/x"),
             ("http://[::1]/x", "[::1]", "/x"),
             ("http://127.0.0.1?q", "127.0.0.1", "/?q"),
+            ("https://a:443/x", "a", "/x"),
+            ("HTTPS://a:80", "a:80", "/"),
         ] {
             let url: Url = text.parse().unwrap();
             assert_eq!((url.host_field().as_str(), url.path.as_str()), (host, path));
@@ -104,7 +119,7 @@ mod tests {
             "",
             "a",
             "ftp://a",
-            "https://a",
+            "wss://a",
             "http://",
             "http://:80",
             "http://a:0",

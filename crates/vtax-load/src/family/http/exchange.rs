@@ -1,0 +1,628 @@
+//! Requests as they are, and sessions of them, as the engine sees them.
+//!
+//! On the path of a request without captured values nothing is allocated once a connection has had its first. Answers are
+//! kept only as far as something is expected or captured of them, and no more than [`KEPT`] bytes.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
+use rand::distr::Distribution;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use rand_distr::Zipf;
+use vtax_plan::model::HttpCompression;
+use vtax_units::Nanos;
+use vtax_wire::http::{Response, ResponseScanner};
+
+use super::dialogue::outcome;
+use super::result::{HttpDetails, HttpExchanges, HttpRequestDetails};
+use super::script::{Body, PIECE, Ready, Request, Source, write};
+use crate::Details;
+use crate::requests::{Answer, Dialogue, Outcome, Taken};
+
+/// Bytes of a body that are looked at, before and after decoding.
+const KEPT: usize = 16 << 20;
+/// Longest value that is captured.
+const VALUE_MAX: usize = 4096;
+/// Cookies that a session keeps, and bytes of each.
+const COOKIES_MAX: usize = 64;
+const COOKIE_BYTES: usize = 4096;
+/// Bytes of a body in each chunk.
+const CHUNK: usize = 16 << 10;
+
+/// One worker's requests.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    ready: Arc<Ready>,
+    random: StdRng,
+    zipf: Option<Zipf<f64>>,
+    now: u64,
+    /// What happens earlier isn't recorded.
+    from: u64,
+    found: HttpExchanges,
+    first_failure: Option<String>,
+    /// A body's text before its length is known.
+    text: Vec<u8>,
+    /// A body after decoding.
+    decoded: Vec<u8>,
+}
+
+/// What is remembered of a connection, and the session that uses it.
+#[derive(Debug, Default)]
+pub(super) struct Dialog {
+    session: Session,
+    scanner: ResponseScanner,
+    /// A request is under way.
+    asked: bool,
+    /// Bytes of a made body that are still to be sent.
+    left: u64,
+    /// A body's text that is still to be sent.
+    held: Vec<u8>,
+    /// The body waits for the server's word.
+    waits: bool,
+    /// When the request was sent, and when the first byte of its answer came; 0: not yet.
+    sent: u64,
+    heard: u64,
+    /// Bytes of the answer's body so far.
+    length: u64,
+    head: Vec<u8>,
+    body: Vec<u8>,
+}
+
+/// A session, which may outlive its connection.
+#[derive(Debug, Default)]
+struct Session {
+    /// It has begun and isn't over.
+    active: bool,
+    number: u32,
+    step: u32,
+    values: Vec<Vec<u8>>,
+    cookies: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Until its next request, once an answer came.
+    pause: Option<u64>,
+}
+
+impl Exchange {
+    /// `seed` tells steps and workers apart; `from` is when recording begins, in nanoseconds since the load's epoch.
+    pub(super) fn new(ready: Arc<Ready>, seed: u64, from: u64) -> Self {
+        let named =
+            |name: &String| HttpRequestDetails { name: name.clone(), ..HttpRequestDetails::default() };
+        let found = HttpExchanges { requests: ready.names.iter().map(named).collect(), ..Default::default() };
+        let zipf = ready.zipf.and_then(|exponent| Zipf::new(ready.sessions.len() as f64, exponent).ok());
+        Self {
+            ready,
+            random: StdRng::seed_from_u64(seed),
+            zipf,
+            now: 0,
+            from,
+            found,
+            first_failure: None,
+            text: Vec::new(),
+            decoded: Vec::new(),
+        }
+    }
+
+    fn begin_session(&mut self, session: &mut Session) {
+        let count = self.ready.sessions.len();
+        let number = match &self.zipf {
+            _ if count == 1 => 0,
+            // From 1; rounding may reach one too far.
+            Some(zipf) => (zipf.sample(&mut self.random) as usize).clamp(1, count) - 1,
+            None => self.ready.by_weight(self.random.random_range(0..self.ready.weight().max(1))),
+        };
+        session.active = true;
+        session.number = number as u32;
+        session.step = 0;
+        session.values.iter_mut().for_each(Vec::clear);
+        session.cookies.clear();
+        session.pause = None;
+    }
+}
+
+impl Session {
+    fn request<'r>(&self, ready: &'r Ready) -> &'r Request {
+        &ready.sessions[self.number as usize][self.step as usize]
+    }
+}
+
+impl Dialogue for Exchange {
+    type Connection = Dialog;
+
+    const SPEAKS: bool = true;
+
+    fn write(&mut self, dialog: &mut Dialog, last: bool, out: &mut Vec<u8>) {
+        if !dialog.session.active {
+            self.begin_session(&mut dialog.session);
+        }
+        let ready = &self.ready;
+        let request = dialog.session.request(ready);
+        dialog.begin(request);
+        request.write_head(&dialog.session.values, out);
+        if !dialog.session.cookies.is_empty() {
+            for (number, (name, value)) in dialog.session.cookies.iter().enumerate() {
+                out.extend_from_slice(if number == 0 { b"Cookie: " } else { b"; " });
+                out.extend_from_slice(name);
+                out.push(b'=');
+                out.extend_from_slice(value);
+            }
+            out.extend_from_slice(b"\r\n");
+        }
+        self.text.clear();
+        let length = match &request.body {
+            Body::None => None,
+            Body::Size(size) => Some(*size),
+            Body::Text(text) => {
+                write(text, &dialog.session.values, &mut self.text);
+                Some(self.text.len() as u64)
+            }
+        };
+        if let Some(length) = length {
+            if request.chunked {
+                out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+            } else {
+                out.extend_from_slice(b"Content-Length: ");
+                decimal(length, out);
+                out.extend_from_slice(b"\r\n");
+            }
+            if request.expect_continue {
+                out.extend_from_slice(b"Expect: 100-continue\r\n");
+            }
+        }
+        // RFC 9112 section 9.6: a client that will send no more on a connection says so.
+        out.extend_from_slice(if last { b"Connection: close\r\n\r\n" } else { b"\r\n" });
+        dialog.waits = request.expect_continue;
+        match &request.body {
+            Body::None => {}
+            Body::Size(size) => dialog.left = *size,
+            Body::Text(_) => put_text(&self.text, request.chunked, &mut dialog.held),
+        }
+        if matches!(request.body, Body::Size(0)) && request.chunked {
+            dialog.held.extend_from_slice(b"0\r\n\r\n");
+        }
+        if !dialog.waits {
+            out.append(&mut dialog.held);
+            dialog.piece(request, ready, out);
+        }
+    }
+
+    fn read(&mut self, dialog: &mut Dialog, bytes: &[u8]) -> Result<Taken, Outcome> {
+        if !dialog.asked {
+            return Err(Outcome::Protocol);
+        }
+        let request = dialog.session.request(&self.ready);
+        if dialog.heard == 0 {
+            dialog.heard = self.now.max(1);
+        }
+        let mut at = 0;
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            let run = dialog.scanner.skippable();
+            let response = if run > 0 {
+                let run = usize::try_from(run).unwrap_or(usize::MAX).min(rest.len());
+                dialog.length += run as u64;
+                if request.keeps_body {
+                    let room = KEPT.saturating_sub(dialog.body.len());
+                    dialog.body.extend_from_slice(&rest[..run.min(room)]);
+                }
+                at += run;
+                dialog.scanner.skip(run as u64)
+            } else {
+                let (in_head, interims) = (dialog.scanner.is_in_head(), dialog.scanner.interims());
+                let scanned = dialog.scanner.scan_part(rest).map_err(outcome)?;
+                self.found.head_bytes += scanned.consumed as u64;
+                if in_head && request.keeps_head {
+                    dialog.head.extend_from_slice(&rest[..scanned.consumed]);
+                }
+                if dialog.scanner.interims() > interims {
+                    dialog.head.clear();
+                    dialog.waits = false;
+                }
+                at += scanned.consumed;
+                scanned.response
+            };
+            if let Some(response) = response {
+                return Ok(Taken { bytes: at, answer: Some(self.answered(dialog, response)) });
+            }
+        }
+        Ok(Taken { bytes: at, answer: None })
+    }
+
+    fn skippable(&self, dialog: &Dialog) -> u64 {
+        let looked_at = !dialog.asked || dialog.session.request(&self.ready).keeps_body;
+        if looked_at { 0 } else { dialog.scanner.skippable() }
+    }
+
+    fn skip(&mut self, dialog: &mut Dialog, bytes: u64) -> Option<Answer> {
+        dialog.length += bytes;
+        let response = dialog.scanner.skip(bytes)?;
+        Some(self.answered(dialog, response))
+    }
+
+    fn closed(&mut self, dialog: &mut Dialog) {
+        if dialog.asked {
+            // What it asked has failed, and with it the session.
+            dialog.session.active = false;
+            dialog.session.pause = None;
+            if self.now >= self.from {
+                self.found.broken_sessions += 1;
+            }
+        }
+    }
+
+    fn end(&mut self, dialog: &mut Dialog) -> Result<Option<Answer>, Outcome> {
+        if !dialog.asked {
+            return Ok(None);
+        }
+        let response = dialog.scanner.end().map_err(outcome)?;
+        Ok(response.map(|response| self.answered(dialog, response)))
+    }
+
+    fn renew(&mut self, dialog: &mut Dialog) {
+        *dialog = Dialog { session: std::mem::take(&mut dialog.session), ..Dialog::default() };
+    }
+
+    fn details(&mut self) -> Option<Details> {
+        let exchanges = Some(std::mem::take(&mut self.found));
+        let first_failure = self.first_failure.take();
+        let http = HttpDetails { exchanges, first_failure, ..HttpDetails::default() };
+        Some(Details { http: Some(Box::new(http)), ..Details::default() })
+    }
+
+    fn tell(&mut self, now: u64) {
+        self.now = now;
+    }
+
+    fn speak(&mut self, dialog: &mut Dialog, out: &mut Vec<u8>) {
+        if !dialog.asked {
+            return;
+        }
+        if dialog.sent == 0 {
+            dialog.sent = self.now.max(1);
+        }
+        if !dialog.waits {
+            out.append(&mut dialog.held);
+            let request = dialog.session.request(&self.ready);
+            dialog.piece(request, &self.ready, out);
+        }
+    }
+
+    fn follows(&mut self, dialog: &mut Dialog) -> Option<u64> {
+        dialog.session.pause.take()
+    }
+}
+
+impl Dialog {
+    /// A request begins.
+    fn begin(&mut self, request: &Request) {
+        if request.is_head {
+            self.scanner.expect_no_body();
+        }
+        self.asked = true;
+        (self.sent, self.heard, self.length, self.left) = (0, 0, 0, 0);
+        self.held.clear();
+        self.head.clear();
+        self.body.clear();
+    }
+
+    /// Appends the next piece of a made body.
+    fn piece(&mut self, request: &Request, ready: &Ready, out: &mut Vec<u8>) {
+        let mut room = PIECE as u64;
+        while self.left > 0 && room > 0 {
+            let most = if request.chunked { CHUNK as u64 } else { PIECE as u64 };
+            // At most a piece, so the conversion can't lose anything.
+            let length = self.left.min(most).min(room) as usize;
+            let bytes = &ready.noise[..length];
+            self.left -= length as u64;
+            room -= length as u64;
+            if request.chunked {
+                put_chunk(bytes, out);
+                if self.left == 0 {
+                    out.extend_from_slice(b"0\r\n\r\n");
+                }
+            } else {
+                out.extend_from_slice(bytes);
+            }
+        }
+    }
+}
+
+/// Appends a text as a body.
+fn put_text(text: &[u8], chunked: bool, out: &mut Vec<u8>) {
+    if chunked {
+        text.chunks(CHUNK).for_each(|chunk| put_chunk(chunk, out));
+        out.extend_from_slice(b"0\r\n\r\n");
+    } else {
+        out.extend_from_slice(text);
+    }
+}
+
+fn put_chunk(bytes: &[u8], out: &mut Vec<u8>) {
+    let digits = (usize::BITS - bytes.len().leading_zeros()).div_ceil(4).max(1);
+    for place in (0..digits).rev() {
+        out.push(b"0123456789abcdef"[(bytes.len() >> (4 * place)) & 15]);
+    }
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn decimal(number: u64, out: &mut Vec<u8>) {
+    let mut digits = [b'0'; 20];
+    let (mut rest, mut first) = (number, digits.len());
+    loop {
+        first -= 1;
+        digits[first] += (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[first..]);
+}
+
+/// Why an answer isn't what it should be.
+struct Wrong {
+    outcome: Outcome,
+    why: String,
+}
+
+impl Exchange {
+    /// A whole answer has come: what it is worth, and how its session goes on.
+    fn answered(&mut self, dialog: &mut Dialog, response: Response) -> Answer {
+        let ready = Arc::clone(&self.ready);
+        let request = dialog.session.request(&ready);
+        let unsent = dialog.left > 0 || !dialog.held.is_empty() || dialog.waits;
+        let recorded = dialog.sent >= self.from;
+        if recorded {
+            self.found.body_bytes += dialog.length;
+            if dialog.sent > 0 {
+                self.found.response.record(Nanos(dialog.heard.saturating_sub(dialog.sent)));
+            }
+            self.found.transfer.record(Nanos(self.now.saturating_sub(dialog.heard)));
+        }
+        let judged = self.judge(dialog, request, response);
+        dialog.asked = false;
+        let session = &mut dialog.session;
+        let steps = ready.sessions[session.number as usize].len();
+        let goes_on = judged.is_ok() && (session.step as usize) + 1 < steps;
+        if goes_on {
+            session.step += 1;
+            session.pause = Some(session.request(&ready).think);
+        } else {
+            session.active = false;
+        }
+        if recorded {
+            match &judged {
+                Ok(()) => self.found.sessions += u64::from(!goes_on),
+                Err(_) => self.found.broken_sessions += 1,
+            }
+            if let Some(found) = request.number.and_then(|number| self.found.requests.get_mut(number)) {
+                match &judged {
+                    Ok(()) => {
+                        found.ok += 1;
+                        found.times.record(Nanos(self.now.saturating_sub(dialog.sent)));
+                    }
+                    Err(_) => found.failed += 1,
+                }
+            }
+        }
+        let outcome = match judged {
+            Ok(()) => Outcome::Ok,
+            Err(Wrong { outcome, why }) => {
+                self.first_failure.get_or_insert(why);
+                outcome
+            }
+        };
+        // A body that wasn't sent whole leaves the server waiting for the rest.
+        Answer { outcome, status: response.status, keep: response.keep_alive && !unsent }
+    }
+
+    fn judge(&mut self, dialog: &mut Dialog, request: &Request, response: Response) -> Result<(), Wrong> {
+        let status = response.status;
+        let expected = match request.expect.status.as_slice() {
+            [] => (200..400).contains(&status),
+            listed => listed.contains(&status),
+        };
+        if !expected {
+            let outcome = if status >= 400 { Outcome::Status } else { Outcome::Unexpected };
+            return Err(Wrong { outcome, why: format!("an answer was {status}") });
+        }
+        if self.ready.cookies {
+            take_cookies(&dialog.head, &mut dialog.session.cookies);
+        }
+        let coding = field(&dialog.head, b"content-encoding").filter(|coding| !coding.is_empty());
+        let coding = coding.filter(|_| self.ready.compression == HttpCompression::Decode && !request.is_head);
+        let (body, length) = match coding {
+            None => (&dialog.body, dialog.length),
+            Some(coding) => {
+                decode(coding, &dialog.body, &mut self.decoded)?;
+                if dialog.sent >= self.from {
+                    self.found.decoded += 1;
+                }
+                (&self.decoded, self.decoded.len() as u64)
+            }
+        };
+        expect(request, &dialog.head, body, length)?;
+        let mut json = None;
+        for capture in &request.captures {
+            let value = match &capture.from {
+                Source::Header(name) => field(&dialog.head, name.as_bytes()).map(<[u8]>::to_vec),
+                Source::Regex(expression) => {
+                    let text = String::from_utf8_lossy(body);
+                    let found = expression.captures(&text);
+                    let group = found.and_then(|groups| groups.get(1).or_else(|| groups.get(0)));
+                    group.map(|group| group.as_str().as_bytes().to_vec())
+                }
+                Source::Json(pointer) => {
+                    let document: &serde_json::Value =
+                        json.get_or_insert_with(|| serde_json::from_slice(body).unwrap_or_default());
+                    document.pointer(pointer).and_then(scalar)
+                }
+            };
+            let fits = |value: &Vec<u8>| value.len() <= VALUE_MAX && !value.iter().any(u8::is_ascii_control);
+            let Some(value) = value.filter(fits) else {
+                let why = "an answer lacks a value that is captured, or it is no line".to_owned();
+                return Err(Wrong { outcome: Outcome::Unexpected, why });
+            };
+            let values = &mut dialog.session.values;
+            if values.len() <= capture.value {
+                values.resize(capture.value + 1, Vec::new());
+            }
+            values[capture.value] = value;
+        }
+        Ok(())
+    }
+}
+
+/// Whether an answer with an expected status is as it must be otherwise.
+fn expect(request: &Request, head: &[u8], body: &[u8], length: u64) -> Result<(), Wrong> {
+    let wrong = |why: String| Err(Wrong { outcome: Outcome::Unexpected, why });
+    let expected = &request.expect;
+    if let Some(wanted) = expected.length.filter(|wanted| wanted.0 != length) {
+        return wrong(format!("a body had {length} bytes instead of {}", wanted.0));
+    }
+    if let Some(text) = &expected.text
+        && !contains(body, text.as_bytes())
+    {
+        return wrong(format!("a body lacked `{}`", text.chars().take(60).collect::<String>()));
+    }
+    if let Some((name, text)) = &expected.header
+        && !field(head, name.as_bytes()).is_some_and(|value| contains(value, text.as_bytes()))
+    {
+        return wrong(format!("the field {name} lacked `{}`", text.chars().take(60).collect::<String>()));
+    }
+    Ok(())
+}
+
+fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
+    wanted.is_empty() || bytes.windows(wanted.len()).any(|window| window == wanted)
+}
+
+/// The fields of a head, each without the white space around its value.
+fn fields(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    head.split(|byte| *byte == b'\n').skip(1).filter_map(|line| {
+        let colon = line.iter().position(|byte| *byte == b':')?;
+        Some((&line[..colon], line[colon + 1..].trim_ascii()))
+    })
+}
+
+/// The value of the first field of this name.
+fn field<'h>(head: &'h [u8], name: &[u8]) -> Option<&'h [u8]> {
+    fields(head).find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+}
+
+/// Takes the cookies that an answer sets (RFC 6265). Whose they are isn't looked at: there is one server.
+fn take_cookies(head: &[u8], cookies: &mut Vec<(Vec<u8>, Vec<u8>)>) {
+    for (_, value) in fields(head).filter(|(name, _)| name.eq_ignore_ascii_case(b"set-cookie")) {
+        let mut parts = value.split(|byte| *byte == b';');
+        let pair = parts.next().unwrap_or_default();
+        let Some(equals) = pair.iter().position(|byte| *byte == b'=') else { continue };
+        let (name, value) = (pair[..equals].trim_ascii(), pair[equals + 1..].trim_ascii());
+        if name.is_empty() || name.len() + value.len() > COOKIE_BYTES {
+            continue;
+        }
+        // A server takes a cookie back by ending its life.
+        let over = parts.any(|part| {
+            let part = part.trim_ascii();
+            part.len() >= 9 && part[..9].eq_ignore_ascii_case(b"max-age=0")
+        });
+        let own = cookies.iter().position(|(own, _)| own == name);
+        match own {
+            Some(at) if over => drop(cookies.remove(at)),
+            Some(at) => cookies[at].1 = value.to_vec(),
+            None if over || cookies.len() >= COOKIES_MAX => {}
+            None => cookies.push((name.to_vec(), value.to_vec())),
+        }
+    }
+}
+
+/// Decodes a body into `decoded`.
+fn decode(coding: &[u8], body: &[u8], decoded: &mut Vec<u8>) -> Result<(), Wrong> {
+    decoded.clear();
+    let most = KEPT as u64 + 1;
+    let done = if coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip") {
+        MultiGzDecoder::new(body).take(most).read_to_end(decoded)
+    } else if coding.eq_ignore_ascii_case(b"deflate") {
+        // With zlib's header, as the standard has it, or without, as some servers do.
+        ZlibDecoder::new(body).take(most).read_to_end(decoded).or_else(|_| {
+            decoded.clear();
+            DeflateDecoder::new(body).take(most).read_to_end(decoded)
+        })
+    } else if coding.eq_ignore_ascii_case(b"identity") {
+        decoded.extend_from_slice(body);
+        Ok(body.len())
+    } else {
+        let coding = String::from_utf8_lossy(coding).chars().take(40).collect::<String>();
+        return Err(Wrong { outcome: Outcome::Unexpected, why: format!("a body is coded as `{coding}`") });
+    };
+    match done {
+        Ok(length) if length <= KEPT => Ok(()),
+        Ok(_) => Err(Wrong { outcome: Outcome::Unexpected, why: "a body is longer than 16 MiB".to_owned() }),
+        Err(error) => Err(Wrong { outcome: Outcome::Corrupt, why: format!("decoding a body: {error}") }),
+    }
+}
+
+/// A value of JSON as it is written into a request.
+fn scalar(value: &serde_json::Value) -> Option<Vec<u8>> {
+    match value {
+        serde_json::Value::String(text) => Some(text.clone().into_bytes()),
+        serde_json::Value::Number(number) => Some(number.to_string().into_bytes()),
+        serde_json::Value::Bool(yes) => Some(yes.to_string().into_bytes()),
+        serde_json::Value::Null | serde_json::Value::Array(_) | serde_json::Value::Object(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_chunks_are_written_as_they_are_read() {
+        let mut out = Vec::new();
+        for number in [0, 7, 10, 12_345, u64::MAX] {
+            out.clear();
+            decimal(number, &mut out);
+            assert_eq!(String::from_utf8(out.clone()).unwrap(), number.to_string());
+        }
+        out.clear();
+        put_text(b"hello", true, &mut out);
+        assert_eq!(out, b"5\r\nhello\r\n0\r\n\r\n");
+        out.clear();
+        put_chunk(&[b'x'; 256], &mut out);
+        assert!(out.starts_with(b"100\r\nxx") && out.ends_with(b"x\r\n"));
+    }
+
+    #[test]
+    fn cookies_are_set_changed_and_taken_back() {
+        let mut cookies = Vec::new();
+        let head =
+            b"HTTP/1.1 200 OK\r\nSet-Cookie: a=1; Path=/\r\nset-cookie:b=2\r\nSet-Cookie: none\r\n\r\n";
+        take_cookies(head, &mut cookies);
+        assert_eq!(cookies, [(b"a".to_vec(), b"1".to_vec()), (b"b".to_vec(), b"2".to_vec())]);
+        take_cookies(
+            b"HTTP/1.1 200 OK\r\nSet-Cookie: a=; Max-Age=0\r\nSet-Cookie: b=3\r\n\r\n",
+            &mut cookies,
+        );
+        assert_eq!(cookies, [(b"b".to_vec(), b"3".to_vec())]);
+    }
+
+    #[test]
+    fn fields_are_found_whatever_their_case() {
+        let head = b"HTTP/1.1 200 OK\r\nX-One:  a b \r\nContent-Encoding: GZIP\r\n\r\n";
+        assert_eq!(field(head, b"x-one"), Some(&b"a b"[..]));
+        assert_eq!(field(head, b"http/1.1 200 ok"), None);
+        assert_eq!(field(head, b"x-two"), None);
+    }
+
+    #[test]
+    fn what_isnt_decoded_is_an_error() {
+        let mut out = Vec::new();
+        assert!(decode(b"gzip", b"nonsense", &mut out).is_err_and(|wrong| wrong.outcome == Outcome::Corrupt));
+        assert!(decode(b"br", b"", &mut out).is_err_and(|wrong| wrong.outcome == Outcome::Unexpected));
+        let mut zlib = flate2::read::ZlibEncoder::new(&b"hello"[..], flate2::Compression::fast());
+        let mut body = Vec::new();
+        zlib.read_to_end(&mut body).unwrap();
+        assert!(decode(b"deflate", &body, &mut out).is_ok() && out == b"hello");
+    }
+}

@@ -1,0 +1,344 @@
+//! HTTP archives (HAR 1.2), which browsers save, as plans.
+//!
+//! The requests to one host become a session, in their order, with the pauses between them. What can't be taken is told with
+//! the number of its entry. An archive is whatever a file holds: its size, its entries and their texts are bounded.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use serde::Deserialize;
+use vtax_units::unix_ms_of;
+
+use crate::model::{HttpBody, HttpExpectation, HttpStep};
+use crate::{MAX_PLAN_BYTES, PlanErrors};
+
+/// The largest archive that is read: those of browsers have the bodies of answers in them.
+const MAX_BYTES: u64 = 256 << 20;
+/// Entries that are looked at.
+const MAX_ENTRIES: usize = 1_000;
+/// Bytes of a plan that stay free for what is not a request.
+const SPARE_BYTES: u64 = 16 << 10;
+/// Longer pauses are a user who had left.
+const LONGEST_PAUSE_MS: i64 = 10 * 60 * 1_000;
+/// Fields that vtax writes itself, or that are of one connection.
+const LEFT_OUT: [&str; 12] = [
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "expect",
+    "accept-encoding",
+    "cookie",
+    "keep-alive",
+    "te",
+    "upgrade",
+    "proxy-connection",
+    "proxy-authorization",
+];
+
+/// How an archive is made a plan.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The plan's name.
+    pub name: String,
+    /// Statuses of the archive become expectations.
+    pub expect: bool,
+}
+
+/// What was made of an archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Imported {
+    /// The plan, as YAML.
+    pub plan: String,
+    /// Requests in it.
+    pub requests: usize,
+    /// Their host.
+    pub host: String,
+    /// What wasn't taken, a sentence each.
+    pub left_out: Vec<String>,
+}
+
+/// Why an archive can't be made a plan.
+#[derive(Debug, thiserror::Error)]
+pub enum HarError {
+    /// It can't be read, or is too large.
+    #[error(transparent)]
+    Plan(#[from] PlanErrors),
+    /// It is no archive.
+    #[error("it is no HTTP archive: {0}")]
+    Json(#[from] serde_json::Error),
+    /// No request in it can be taken.
+    #[error("it has no request that could be made: {0}")]
+    Nothing(String),
+}
+
+#[derive(Deserialize)]
+struct Archive {
+    log: Log,
+}
+
+#[derive(Deserialize)]
+struct Log {
+    entries: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    started_date_time: String,
+    /// How long it took, in milliseconds.
+    #[serde(default)]
+    time: f64,
+    request: Asked,
+    response: Option<Answered>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Asked {
+    method: String,
+    url: String,
+    #[serde(default)]
+    headers: Vec<Field>,
+    post_data: Option<Posted>,
+}
+
+#[derive(Deserialize)]
+struct Field {
+    name: String,
+    value: String,
+}
+
+#[derive(Deserialize)]
+struct Posted {
+    #[serde(default)]
+    text: String,
+    #[serde(default)]
+    encoding: String,
+}
+
+#[derive(Deserialize)]
+struct Answered {
+    #[serde(default)]
+    status: i64,
+}
+
+/// An entry with its place in the archive and in time.
+struct Placed<'a> {
+    number: usize,
+    /// Since 1970.
+    begin_ms: i64,
+    end_ms: i64,
+    host: &'a str,
+    target: &'a str,
+    entry: &'a Entry,
+}
+
+/// Makes a plan of the archive at `path`.
+///
+/// # Errors
+/// [`HarError`]: it can't be read, is no archive, or has no request that could be made.
+pub fn load(path: &Path, options: &Options) -> Result<Imported, HarError> {
+    let failed = |source| PlanErrors::Read { path: path.to_owned(), source };
+    let mut bytes = Vec::new();
+    File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes)).map_err(failed)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(PlanErrors::TooLarge { path: path.to_owned(), limit: MAX_BYTES }.into());
+    }
+    import(&bytes, options)
+}
+
+/// The same of an archive in memory.
+///
+/// # Errors
+/// As [`load`], but for reading.
+pub fn import(bytes: &[u8], options: &Options) -> Result<Imported, HarError> {
+    // Some tools begin with a byte order mark.
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let archive: Archive = serde_json::from_slice(bytes)?;
+    let mut left_out = Vec::new();
+    let entries = &archive.log.entries;
+    if entries.len() > MAX_ENTRIES {
+        left_out.push(format!("entries beyond the first {MAX_ENTRIES}, of {}", entries.len()));
+    }
+    let placed = entries.iter().take(MAX_ENTRIES).enumerate().filter_map(|(at, entry)| {
+        placed(at + 1, entry).map_err(|why| left_out.push(format!("entry {}: {why}", at + 1))).ok()
+    });
+    let mut placed: Vec<Placed<'_>> = placed.collect();
+    placed.sort_by_key(|placed| (placed.begin_ms, placed.number));
+    let mut hosts: BTreeMap<&str, usize> = BTreeMap::new();
+    for placed in &placed {
+        *hosts.entry(placed.host).or_default() += 1;
+    }
+    // Of hosts with as many requests, the one that was asked first.
+    let most = hosts.values().copied().max().unwrap_or(0);
+    let Some(host) = placed.iter().map(|placed| placed.host).find(|host| hosts.get(host) == Some(&most))
+    else {
+        return Err(HarError::Nothing(left_out.first().cloned().unwrap_or_else(|| "it is empty".to_owned())));
+    };
+    for (other, count) in hosts.iter().filter(|(other, _)| **other != host) {
+        left_out.push(format!("{count} requests to {}: a plan is of one service", short(other)));
+    }
+    let own: Vec<&Placed<'_>> = placed.iter().filter(|placed| placed.host == host).collect();
+    let steps = steps(&own, options, &mut left_out);
+    if steps.is_empty() {
+        return Err(HarError::Nothing(left_out.first().cloned().unwrap_or_default()));
+    }
+    let compressed = own.iter().any(|placed| has_field(placed.entry, "accept-encoding"));
+    let cookies = own.iter().any(|placed| has_field(placed.entry, "cookie"));
+    let plan = whole(&steps, host, options, (compressed, cookies));
+    Ok(Imported { plan, requests: steps.len(), host: host.to_owned(), left_out })
+}
+
+fn placed(number: usize, entry: &Entry) -> Result<Placed<'_>, String> {
+    let url = &entry.request.url;
+    let rest = ["http://", "https://"].iter().find_map(|scheme| url.strip_prefix(scheme));
+    let rest = rest.ok_or_else(|| format!("`{}` is neither http:// nor https://", short(url)))?;
+    let (host, target) = match rest.find(['/', '?', '#']) {
+        Some(at) => rest.split_at(at),
+        None => (rest, "/"),
+    };
+    let begin_ms = unix_ms_of(&entry.started_date_time)
+        .ok_or_else(|| format!("`{}` is no time", short(&entry.started_date_time)))?;
+    let took = if entry.time.is_finite() { entry.time.clamp(0.0, 1e9) as i64 } else { 0 };
+    let target = target.split('#').next().unwrap_or("/");
+    Ok(Placed { number, begin_ms, end_ms: begin_ms + took, host, target, entry })
+}
+
+/// The requests as steps of a session.
+fn steps(own: &[&Placed<'_>], options: &Options, left_out: &mut Vec<String>) -> Vec<HttpStep> {
+    let mut steps = Vec::new();
+    let mut bytes = SPARE_BYTES;
+    let mut free_from: Option<i64> = None;
+    for placed in own {
+        let mut refuse = |why: String| left_out.push(format!("entry {}: {why}", placed.number));
+        let request = &placed.entry.request;
+        let target = match placed.target {
+            "" => "/".to_owned(),
+            target if target.starts_with('/') => target.to_owned(),
+            target => format!("/{target}"),
+        };
+        let mut step = HttpStep { method: request.method.clone(), ..HttpStep::get(&target) };
+        for Field { name, value } in &request.headers {
+            let known = name.starts_with(':') || LEFT_OUT.iter().any(|own| name.eq_ignore_ascii_case(own));
+            if !known {
+                step.headers.push((name.clone(), value.clone()));
+            }
+        }
+        match &request.post_data {
+            Some(Posted { encoding, .. }) if !encoding.is_empty() => {
+                refuse(format!("its body is encoded as `{}`", short(encoding)));
+                continue;
+            }
+            Some(Posted { text, .. }) if !text.is_empty() => step.body = HttpBody::Text(text.clone()),
+            _ => {}
+        }
+        let status = placed.entry.response.as_ref().and_then(|answer| u16::try_from(answer.status).ok());
+        if let Some(status) = status.filter(|status| options.expect && (200..600).contains(status)) {
+            step.expect = HttpExpectation { status: vec![status], ..HttpExpectation::default() };
+        }
+        if let Err((key, why)) = step.check(&[]) {
+            refuse(format!("its {key}: {why}"));
+            continue;
+        }
+        bytes += line(&step).len() as u64;
+        if bytes > MAX_PLAN_BYTES {
+            refuse("it and what follows is more than a plan may hold".to_owned());
+            break;
+        }
+        let pause = free_from.map_or(0, |free| (placed.begin_ms - free).clamp(0, LONGEST_PAUSE_MS));
+        step.think = vtax_units::Nanos::from_millis(pause.unsigned_abs());
+        free_from = Some(free_from.map_or(placed.end_ms, |free| free.max(placed.end_ms)));
+        steps.push(step);
+    }
+    steps
+}
+
+fn has_field(entry: &Entry, name: &str) -> bool {
+    entry.request.headers.iter().any(|field| field.name.eq_ignore_ascii_case(name))
+}
+
+/// A step in a line. What is JSON is YAML, too, so texts are written as JSON has them.
+fn line(step: &HttpStep) -> String {
+    let mut out = format!("{{target: {}", text(&step.target));
+    // Writing to a string can't fail.
+    if step.method != "GET" {
+        let _ = write!(out, ", method: {}", text(&step.method));
+    }
+    if step.think > vtax_units::Nanos::ZERO {
+        let _ = write!(out, ", think: {}ms", step.think.0 / 1_000_000);
+    }
+    if let Some(status) = step.expect.status.first() {
+        let _ = write!(out, ", expect: {{status: {status}}}");
+    }
+    if !step.headers.is_empty() {
+        let mut seen: Vec<&str> = Vec::new();
+        let mut fields = Vec::new();
+        for (name, value) in &step.headers {
+            // A mapping has each key once.
+            if !seen.iter().any(|own| own.eq_ignore_ascii_case(name)) {
+                seen.push(name);
+                fields.push(format!("{}: {}", text(name), text(value)));
+            }
+        }
+        let _ = write!(out, ", headers: {{{}}}", fields.join(", "));
+    }
+    if let HttpBody::Text(body) = &step.body {
+        let _ = write!(out, ", body: {}", text(body));
+    }
+    out + "}"
+}
+
+/// A text in quotes. JSON leaves characters as they are that YAML has escaped.
+fn text(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    for c in serde_json::Value::from(text).to_string().chars() {
+        match c {
+            '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// The plan.
+fn whole(steps: &[HttpStep], host: &str, options: &Options, (compressed, cookies): (bool, bool)) -> String {
+    let mut out = String::new();
+    let host = host.chars().filter(|c| c.is_ascii_graphic()).take(200).collect::<String>();
+    let _ = write!(
+        out,
+        "# yaml-language-server: $schema=../schema/plan.schema.json\n\
+         #\n\
+         # What a browser asked {host} for, as one session, from an HTTP archive. The service is to be yours: the program\n\
+         # that serves these targets. Against a server that runs already: vtax load http --plan THIS-FILE http://HOST\n\
+         vtax: 1\n\
+         name: {}\n\n\
+         baseline: native\n\
+         environments: [native, container, vm]\n\
+         services: {{command: {{run: [/path/to/your/server, --port, \"{{port}}\"], port: 8080}}}}\n\n\
+         workload:\n  http:\n",
+        options.name
+    );
+    if compressed {
+        out.push_str("    compression: decode\n");
+    }
+    if cookies {
+        out.push_str("    cookies: true\n");
+    }
+    out.push_str("    timeout: 10s\n    requests:\n      - steps:\n");
+    for step in steps {
+        let _ = writeln!(out, "          - {}", line(step));
+    }
+    out.push_str("\nmeasure:\n  - throughput: {duration: 10s}\n");
+    out
+}
+
+/// A text as far as an error needs it.
+fn short(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(80).collect()
+}

@@ -1,0 +1,90 @@
+//! HTTP archives as plans.
+
+use proptest::prelude::*;
+use vtax_plan::har::{HarError, Options, import};
+use vtax_plan::model::{HttpBody, HttpCompression, HttpScript, Workload};
+use vtax_plan::parse;
+use vtax_units::Nanos;
+
+const ARCHIVE: &str = r##"{"log": {"version": "1.2", "entries": [
+  {"startedDateTime": "2026-01-02T03:04:05.000Z", "time": 100.0,
+   "request": {"method": "GET", "url": "https://shop.example/start?a=1#top",
+     "headers": [{"name": "Host", "value": "shop.example"}, {"name": "Accept-Encoding", "value": "gzip, br"},
+                 {"name": ":path", "value": "/"}, {"name": "Accept", "value": "text/html"}]},
+   "response": {"status": 200}},
+  {"startedDateTime": "2026-01-02T04:04:06.600+01:00", "time": 50,
+   "request": {"method": "POST", "url": "https://shop.example/buy",
+     "headers": [{"name": "Cookie", "value": "sid=1"}, {"name": "Content-Type", "value": "application/json"}],
+     "postData": {"mimeType": "application/json", "text": "{\"n\": \"1: 'x'\\n\"}"}},
+   "response": {"status": 201}},
+  {"startedDateTime": "2026-01-02T03:04:05.020Z", "time": 10,
+   "request": {"method": "GET", "url": "https://cdn.example/x.js", "headers": []}, "response": {"status": 200}},
+  {"startedDateTime": "2026-01-02T03:04:05.050Z", "time": 10,
+   "request": {"method": "GET", "url": "https://shop.example/a b", "headers": []}, "response": {"status": 200}},
+  {"startedDateTime": "2026-01-02T03:04:05.060Z", "time": 10,
+   "request": {"method": "GET", "url": "data:text/plain,x", "headers": []}}
+]}}"##;
+
+fn options(expect: bool) -> Options {
+    Options { name: "shop".to_owned(), expect }
+}
+
+fn script(plan: &str) -> HttpScript {
+    let plan = parse("imported", plan.as_bytes(), &[] as &[&str]).unwrap_or_else(|e| panic!("{plan}\n{e}"));
+    let Workload::Http(http) = &plan.cells[0].workload else { panic!("not HTTP") };
+    http.script.as_ref().expect("requests").as_ref().clone()
+}
+
+#[test]
+fn an_archive_becomes_a_session_and_the_rest_is_told() {
+    let imported = import(ARCHIVE.as_bytes(), &options(true)).expect("a plan");
+    assert_eq!((imported.host.as_str(), imported.requests), ("shop.example", 2));
+    let told = imported.left_out.join("\n");
+    for part in ["entry 5: `data:text/plain,x`", "1 requests to cdn.example", "entry 4: its target"] {
+        assert!(told.contains(part), "`{part}` is not in\n{told}");
+    }
+    let script = script(&imported.plan);
+    assert!(script.cookies && script.compression == HttpCompression::Decode);
+    let [first, second] = script.sessions[0].steps.as_slice() else { panic!("{:?}", script.sessions) };
+    assert_eq!((first.target.as_str(), first.method.as_str()), ("/start?a=1", "GET"));
+    assert_eq!(first.headers, [("Accept".to_owned(), "text/html".to_owned())]);
+    assert_eq!(first.expect.status, [200]);
+    // 1.6 s after the first began, which took 0.1 s.
+    assert_eq!((first.think, second.think), (Nanos::ZERO, Nanos::from_millis(1_500)));
+    assert_eq!(second.body, HttpBody::Text("{\"n\": \"1: 'x'\\n\"}".to_owned()));
+    assert_eq!(second.expect.status, [201]);
+    let without = import(ARCHIVE.as_bytes(), &options(false)).expect("a plan");
+    assert!(self::script(&without.plan).sessions[0].steps.iter().all(|step| step.expect.status.is_empty()));
+}
+
+#[test]
+fn what_is_no_archive_is_refused() {
+    let error = |text: &str| import(text.as_bytes(), &options(false)).unwrap_err();
+    assert!(matches!(error("[]"), HarError::Json(_)));
+    assert!(matches!(error("{\"log\": {}}"), HarError::Json(_)));
+    assert!(matches!(error("{\"log\": {\"entries\": []}}"), HarError::Nothing(_)));
+}
+
+proptest! {
+    #[test]
+    fn whatever_an_archive_holds_the_plan_is_one(
+        target in "[ -~]{0,30}", name in "[ -~]{0,12}", value in "\\PC{0,20}", body in "\\PC{0,40}",
+    ) {
+        let entry = |method: &str, target: &str| serde_json::json!({
+            "startedDateTime": "2026-01-02T03:04:05Z", "time": 1,
+            "request": {"method": method, "url": format!("http://h/{target}"),
+                "headers": [{"name": name, "value": value}], "postData": {"text": body}},
+            "response": {"status": 200},
+        });
+        let archive = serde_json::json!({"log": {"entries": [
+            entry("PUT", &target),
+            {"startedDateTime": "2026-01-02T03:04:06Z", "request": {"method": "GET", "url": "http://h/"}},
+        ]}});
+        let imported = import(archive.to_string().as_bytes(), &options(true)).unwrap();
+        let script = script(&imported.plan);
+        prop_assert_eq!(script.sessions[0].steps.len(), imported.requests);
+        if let HttpBody::Text(own) = &script.sessions[0].steps[0].body {
+            prop_assert_eq!(own, &body);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What TLS costs: cells that differ in nothing but TLS are put beside each other, and the handshake's part is told from
+//! that of records where a cell has a connection for each request.
+
+use vtax_plan::model::{Cell, HttpTls, HttpWorkload, TlsVersion, Workload};
+
+use crate::context::Context;
+use crate::format::{change, quantity};
+use crate::html::parts::wide;
+use crate::html::table::PlainTable;
+use crate::markup::Markup;
+
+const COLUMNS: [(&str, bool); 9] = [
+    ("Environment", false),
+    ("TLS", false),
+    ("Requests per connection", false),
+    ("Measure", false),
+    ("Mean of a request", false),
+    ("In the clear", true),
+    ("With TLS", true),
+    ("TLS", true),
+    ("Of that, the handshake", true),
+];
+
+/// What a request costs, by its metric.
+const COSTS: [(&str, &str); 2] = [("latency_mean", "time"), ("cpu_per_request", "CPU time")];
+
+/// The table; nothing where no cell with TLS has one in the clear beside it.
+pub(super) fn section(context: &Context) -> Markup {
+    let mut table = PlainTable::new("", &COLUMNS);
+    let mut any = false;
+    let cells = &context.data.plan.cells;
+    let all = cells.iter().filter_map(|cell| Some((cell, http(cell)?)));
+    for (cell, own) in all.filter(|(_, http)| http.tls.is_some()) {
+        let Some(tls) = &own.tls else { continue };
+        let in_the_clear = |other: &&Cell| is(other, cell, None, own.requests_per_connection);
+        let Some(clear) = cells.iter().find(in_the_clear) else { continue };
+        for measure in &context.data.plan.measures {
+            for (metric, words) in COSTS {
+                let value = |cell: &Cell| center(context, cell, &measure.name, metric);
+                let (Some(without), Some(with)) = (value(clear), value(cell)) else { continue };
+                any = true;
+                // What records alone cost, where connections stay.
+                let kept = |tls: Option<&HttpTls>| {
+                    let stays = |other: &&Cell| {
+                        let most = http(other).map(|http| http.requests_per_connection);
+                        most.is_some_and(|most| most != Some(1) && is(other, cell, tls, most))
+                    };
+                    cells.iter().find(stays).and_then(value)
+                };
+                let records = match own.requests_per_connection {
+                    Some(1) => kept(Some(tls)).zip(kept(None)).map(|(with, without)| with - without),
+                    _ => None,
+                };
+                let row = [
+                    words_of(tls),
+                    own.requests_per_connection.map_or_else(|| "no limit".to_owned(), |n| n.to_string()),
+                    measure.name.clone(),
+                    words.to_owned(),
+                    quantity(without, "ns"),
+                    quantity(with, "ns"),
+                    format!("{}, {}", signed(with - without), change(with / without)),
+                    records.map_or_else(|| "-".to_owned(), |records| signed(with - without - records)),
+                ];
+                table.push(&cell.environment.name, row);
+            }
+        }
+    }
+    if !any {
+        return Markup::new();
+    }
+    let mut m = wide(&table.finish(), COLUMNS.len());
+    m.element(
+        "p",
+        &[("class", "small-print")],
+        "Differences of the cells' typical values. The handshake's part is what is left of TLS's where each request has a connection of \
+         its own, once that of the same requests on connections that stay, which is the records', is taken off.",
+    );
+    m
+}
+
+fn http(cell: &Cell) -> Option<&HttpWorkload> {
+    match &cell.workload {
+        Workload::Http(http) => Some(http),
+        _ => None,
+    }
+}
+
+/// Whether a cell is another with this TLS and so many requests on a connection, and the same otherwise.
+fn is(cell: &Cell, other: &Cell, tls: Option<&HttpTls>, per_connection: Option<u32>) -> bool {
+    let (Some(own), Some(others)) = (http(cell), http(other)) else { return false };
+    let mut wanted = others.clone();
+    wanted.tls = tls.cloned();
+    wanted.requests_per_connection = per_connection;
+    cell.environment == other.environment
+        && cell.path == other.path
+        && cell.service.name == other.service.name
+        && *own == wanted
+}
+
+/// The typical value of a metric in a cell.
+fn center(context: &Context, cell: &Cell, measure: &str, metric: &str) -> Option<f64> {
+    let found = context.summary.cells.iter().find(|c| c.cell == cell.id && c.measure == measure)?;
+    Some(found.metrics.get(metric)?.center)
+}
+
+fn signed(difference: f64) -> String {
+    let sign = if difference < 0.0 { '−' } else { '+' };
+    format!("{sign}{}", quantity(difference.abs(), "ns"))
+}
+
+fn words_of(tls: &HttpTls) -> String {
+    let mut words = match tls.version {
+        Some(TlsVersion::V12) => "1.2",
+        Some(TlsVersion::V13) => "1.3",
+        None => "newest",
+    }
+    .to_owned();
+    for more in [&tls.cipher, &tls.group].into_iter().flatten() {
+        words.push_str(", ");
+        words.push_str(more);
+    }
+    if !tls.resume {
+        words.push_str(", not resumed");
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tls_is_told_in_words() {
+        let tls = HttpTls { version: Some(TlsVersion::V13), resume: false, ..HttpTls::default() };
+        assert_eq!(words_of(&tls), "1.3, not resumed");
+        let cipher = Some("TLS_AES_128_GCM_SHA256".to_owned());
+        assert_eq!(words_of(&HttpTls { cipher, ..HttpTls::default() }), "newest, TLS_AES_128_GCM_SHA256");
+        assert!(signed(-1e6).starts_with('−') && signed(1e6).starts_with('+'));
+    }
+}

@@ -1,0 +1,70 @@
+//! `vtax import`: plans from what other tools recorded.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use vtax_plan::har;
+
+use crate::exit::{Classify, Exit, Outcome};
+use crate::out;
+
+/// Write a plan from what another tool recorded.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// An HTTP archive, as browsers save it: the requests to one host as a session. What isn't taken is listed on standard error.
+    Har(HarArgs),
+}
+
+#[derive(clap::Args)]
+struct HarArgs {
+    /// The archive.
+    file: PathBuf,
+    /// Write the plan to this file, which must not exist, instead of standard output.
+    #[arg(long, short)]
+    out: Option<PathBuf>,
+    /// The plan's name.
+    #[arg(long, default_value = "imported", value_parser = name)]
+    name: String,
+    /// The statuses of the archive are expected: other ones are errors.
+    #[arg(long)]
+    expect: bool,
+}
+
+/// A name of a plan.
+fn name(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if text.is_empty() || text.len() > 60 || !text.chars().all(fits) {
+        return Err("a name is 1 to 60 letters, digits, `-` and `_`".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let Command::Har(args) = &args.command;
+    let options = har::Options { name: args.name.clone(), expect: args.expect };
+    let imported = har::load(&args.file, &options)
+        .with_context(|| format!("importing {}", args.file.display()))
+        .bad_input()?;
+    match &args.out {
+        Some(path) => {
+            let file = std::fs::File::options().write(true).create_new(true).open(path);
+            let written = file.and_then(|mut file| file.write_all(imported.plan.as_bytes()));
+            written.with_context(|| format!("writing {}", path.display())).bad_input()?;
+        }
+        None => out::text(&imported.plan)?,
+    }
+    let mut told = format!("{} requests to {}\n", imported.requests, imported.host);
+    for left_out in &imported.left_out {
+        told.push_str(&format!("not taken: {left_out}\n"));
+    }
+    // Nothing more can be said where even standard error is gone.
+    let _ = std::io::stderr().lock().write_all(told.as_bytes());
+    Ok(Exit::Done)
+}
