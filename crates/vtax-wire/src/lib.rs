@@ -19,5 +19,6 @@ pub mod rfb;
 pub mod rpc;
 pub mod scsi;
 pub mod sip;
+pub mod sipp;
 pub mod x11;
 pub mod xdr;

@@ -506,7 +506,7 @@ mod tests {
         let Part::Line(parts) = &template.parts[2] else { panic!("{template:?}") };
         assert_eq!(parts[0], Part::Keyword(Keyword::Field(1, 3)));
         assert_eq!(parts[2], Part::Keyword(Keyword::Variable(0)));
-        assert_eq!(parts[4], Part::Keyword(Keyword::Fill(1, b"ab"[..].into())));
+        assert_eq!(parts[4], Part::Keyword(Keyword::Fill(1, Box::from(&b"ab"[..]))));
     }
 
     #[test]
