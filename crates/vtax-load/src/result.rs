@@ -6,6 +6,7 @@ use vtax_units::{Nanos, Rate};
 use crate::LatencyHistogram;
 use crate::family::desktop::DesktopFigures;
 use crate::family::ftp::FtpDetails;
+use crate::family::sip::ScriptFigures;
 
 /// What one burst of load found, all workers merged; warm-up excluded everywhere.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -46,6 +47,9 @@ pub struct Details {
     /// Transfers of FTP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ftp: Option<Box<FtpDetails>>,
+    /// Calls after a scenario of SIPp's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<Box<ScriptFigures>>,
 }
 
 /// Requests and outcomes. `intended = sent + missed`, `sent = ok + errors + unfinished`.

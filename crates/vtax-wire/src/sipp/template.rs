@@ -58,10 +58,6 @@ pub enum Keyword {
     Routes,
     NextUrl,
     MsgIndex,
-    /// Time of day with microseconds.
-    Timestamp,
-    /// As the Date header has it.
-    Date,
     /// Milliseconds since the load began.
     ClockTick,
     PeerTag,
@@ -92,7 +88,7 @@ impl Keyword {
 pub struct Names {
     /// Variables.
     pub variables: Vec<String>,
-    /// Injection files that are named; the first has no name and is that of `[field0]`.
+    /// Injection files; that of `[field0]` has no name.
     pub files: Vec<String>,
 }
 
@@ -106,9 +102,6 @@ impl Names {
     }
 
     fn file(&mut self, name: &str) -> Option<u16> {
-        if self.files.is_empty() {
-            self.files.push(String::new());
-        }
         number(&mut self.files, name)
     }
 }
@@ -266,8 +259,6 @@ impl Reading<'_> {
             "routes" => Keyword::Routes,
             "next_url" => Keyword::NextUrl,
             "msg_index" => Keyword::MsgIndex,
-            "timestamp" => Keyword::Timestamp,
-            "date" => Keyword::Date,
             "clock_tick" => Keyword::ClockTick,
             "peer_tag_param" => Keyword::PeerTag,
             "last_message" => Keyword::LastMessage,

@@ -105,13 +105,16 @@ pub(super) struct Call {
     pub(super) lines: Vec<u32>,
     /// The message that came last.
     pub(super) last: Vec<u8>,
-    /// The message that was sent last; what came last was answered with it where `answers` is true.
+    /// The message that was sent last, and the command that did so.
     pub(super) sent: Vec<u8>,
-    pub(super) answers: bool,
-    /// The command that sent it.
     pub(super) sent_by: u16,
+    /// The response or ACK that what came last was answered with, and its command.
+    pub(super) reply: Vec<u8>,
+    pub(super) reply_by: u16,
     /// Of the request that was sent last: answers to others are late.
     pub(super) asked: Option<(u32, Method)>,
+    /// The number of an INVITE that has no final answer yet.
+    pub(super) invited: Option<u32>,
     /// When what was sent last is sent again; `u64::MAX`: not.
     pub(super) again: u64,
     pub(super) interval: u64,
@@ -138,10 +141,11 @@ impl Call {
         self.variables.resize_with(variables, Variable::default);
         self.variables.iter_mut().for_each(|variable| variable.held = Held::Nothing);
         self.lines.clear();
-        for text in [&mut self.last, &mut self.sent, &mut self.call_id, &mut self.peer_tag, &mut self.routes, &mut self.next_url] {
-            text.clear();
-        }
-        (self.answers, self.asked, self.cseq, self.sent_by) = (false, None, 0, 0);
+        let texts = [&mut self.last, &mut self.sent, &mut self.reply, &mut self.call_id];
+        texts.into_iter().for_each(Vec::clear);
+        [&mut self.peer_tag, &mut self.routes, &mut self.next_url].into_iter().for_each(Vec::clear);
+        (self.asked, self.invited, self.cseq) = (None, None, 0);
+        (self.sent_by, self.reply_by) = (0, 0);
         self.peer = None;
         self.auth.clear();
     }

@@ -36,19 +36,12 @@ impl Shared {
             refuse(lines.join("\n"))
         })?;
         let mut injections = Vec::new();
-        let mut named = scenario.names.files.clone();
-        // A file that is given without a name is that of `[field0]`, which may be the only one that is used.
-        for name in named.drain(..) {
-            let first = name.is_empty();
-            let found = spec.injections.iter().enumerate().find(|(i, (own, _))| *own == name || (first && *i == 0));
-            let Some((_, (own, text))) = found else {
-                let what = if first { "[field0] needs an injection file".to_owned() } else { format!("there is no injection file {name}") };
-                // The first of a list is there for the one without a name, whether it is used or not.
-                if first && !uses_first(&scenario) {
-                    injections.push(Injection::read(b"SEQUENTIAL\n-\n", &mut scenario.names, keys).map_err(|e| refuse(e.to_string()))?);
-                    continue;
-                }
-                return Err(refuse(format!("{file}: {what}")));
+        for name in scenario.names.files.clone() {
+            // The file without a name is the first that is given.
+            let found = spec.injections.iter().find(|(own, _)| *own == name || name.is_empty());
+            let Some((own, text)) = found else {
+                let which = if name.is_empty() { String::new() } else { format!(" {name}") };
+                return Err(refuse(format!("{file}: a field needs an injection file{which}, which isn't there")));
             };
             let read = Injection::read(text.as_bytes(), &mut scenario.names, keys);
             injections.push(read.map_err(|e| refuse(format!("{own}: {e}")))?);
@@ -66,24 +59,4 @@ impl Shared {
             pid: std::process::id(),
         })
     }
-}
-
-/// Whether a field of the file without a name is used anywhere.
-fn uses_first(scenario: &Scenario) -> bool {
-    use vtax_wire::sipp::{Keyword, Kind, Part};
-    fn any(parts: &[Part]) -> bool {
-        parts.iter().any(|part| match part {
-            Part::Keyword(Keyword::Field(0, _)) => true,
-            Part::Keyword(Keyword::Authentication(user, password)) => any(user) || any(password),
-            Part::Line(parts) => any(parts),
-            _ => false,
-        })
-    }
-    scenario.commands.iter().any(|command| match &command.kind {
-        Kind::Send(send) => any(&send.message.parts),
-        // Actions may have one as well; it is asked for then.
-        Kind::Receive(receive) => !receive.actions.is_empty(),
-        Kind::Nop(actions) => !actions.is_empty(),
-        Kind::Pause(_) | Kind::TimeWait(_) => false,
-    })
 }
