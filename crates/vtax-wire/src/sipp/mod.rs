@@ -15,7 +15,7 @@ mod template;
 mod xml;
 
 pub use ere::{Ere, EreError, Found, GROUPS_MAX, Matcher};
-pub use injection::{Injection, InjectionError, Order};
+pub use injection::{Held, Injection, InjectionError, Order};
 pub use model::*;
 pub use template::{Keyword, Names, Part, Template};
 
