@@ -30,8 +30,8 @@ const FILE_MAX: u64 = 64 << 20;
 /// A scenario of SIPp's.
 #[derive(clap::Args)]
 pub(super) struct Script {
-    /// Calls after a scenario of SIPp's, an XML file; one that begins with `recv` answers calls at the target. Whatever isn't supported in
-    /// it is named with its line before anything is sent.
+    /// Calls after a scenario of SIPp's, an XML file; with --uas, calls are answered after it. Whatever isn't supported in it is named with
+    /// its line before anything is sent.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["mix", "scenario", "unregistered", "provision", "limit"])]
     pub(super) scenario_file: Option<PathBuf>,
     /// With --scenario-file: an injection file; may be repeated. The first is that of `[field0]`.
@@ -108,7 +108,7 @@ fn spec(args: &Args, path: &Path, target: SocketAddr) -> Result<ScriptSpec, Fail
         keys: script.key.iter().map(|key| key_of(key)).collect::<Result<_>>().bad_input()?,
         media_port: script.media_port,
     };
-    let injections = script.inf.iter().map(|path| {
+    let injections = script.inf.iter().map(|path| -> Result<(String, String)> {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         Ok((name, read(path)?))
     });
