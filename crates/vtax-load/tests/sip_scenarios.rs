@@ -11,7 +11,9 @@ use std::thread;
 use std::time::Duration;
 
 use vtax_load::sip::{ScriptFigures, ScriptSession, ScriptSettings, ScriptSpec, answer_script};
-use vtax_load::{ArrivalProcess, ConnectionPool, Control, LoadError, LoadResult, Model, RequestStep, Segment};
+use vtax_load::{
+    ArrivalProcess, ConnectionPool, Control, LoadError, LoadResult, Model, RequestStep, Segment,
+};
 use vtax_plan::model::SipTransport;
 use vtax_sys::free_port;
 use vtax_units::{CpuSet, Nanos, Rate};
@@ -153,13 +155,15 @@ fn its_branching_server_answers_its_client() {
 #[test]
 fn what_is_not_supported_is_named_with_its_line_before_anything_is_sent() {
     let Some(scenario) = stock("uac_pcap") else { return };
-    let error = ScriptSession::open(&spec(([127, 0, 0, 1], 9).into(), &scenario, SipTransport::Udp)).unwrap_err();
+    let error =
+        ScriptSession::open(&spec(([127, 0, 0, 1], 9).into(), &scenario, SipTransport::Udp)).unwrap_err();
     let LoadError::Spec { field: "scenario", reason } = error else { panic!("{error}") };
     let line = scenario.lines().position(|line| line.contains("play_pcap_audio")).unwrap() + 1;
     assert!(reason.contains(&format!("line {line}: <exec play_pcap_audio> isn't supported")), "{reason}");
     for name in ["3pcc-C-A", "3pcc-C-B", "3pcc-A", "3pcc-B"] {
         let scenario = stock(name).unwrap();
-        let error = ScriptSession::open(&spec(([127, 0, 0, 1], 9).into(), &scenario, SipTransport::Udp)).unwrap_err();
+        let error =
+            ScriptSession::open(&spec(([127, 0, 0, 1], 9).into(), &scenario, SipTransport::Udp)).unwrap_err();
         assert!(error.to_string().contains("3PCC"), "{name}: {error}");
     }
 }
@@ -167,6 +171,7 @@ fn what_is_not_supported_is_named_with_its_line_before_anything_is_sent() {
 #[test]
 fn a_server_s_scenario_makes_no_calls() {
     let Some(scenario) = stock("uas") else { return };
-    let error = ScriptSession::open(&spec(([127, 0, 0, 1], 9).into(), &scenario, SipTransport::Udp)).unwrap_err();
+    let error =
+        ScriptSession::open(&spec(([127, 0, 0, 1], 9).into(), &scenario, SipTransport::Udp)).unwrap_err();
     assert!(error.to_string().contains("makes none"), "{error}");
 }

@@ -42,7 +42,9 @@ fuzz_target!(|data: &[u8]| {
                 let whole = found.get(0).expect("a match is somewhere");
                 for group in 1..=ere.groups().min(9) {
                     if let Some(range) = found.get(group) {
-                        assert!(range.start <= range.end && whole.start <= range.start && range.end <= whole.end);
+                        assert!(
+                            range.start <= range.end && whole.start <= range.start && range.end <= whole.end
+                        );
                     }
                 }
             }

@@ -11,7 +11,10 @@ impl Compiler<'_> {
         let mut found = Vec::new();
         for child in &command.children {
             if child.name != "action" {
-                self.problem(child.line, format!("<{}> within <{}> isn't supported", child.name, command.name));
+                self.problem(
+                    child.line,
+                    format!("<{}> within <{}> isn't supported", child.name, command.name),
+                );
                 continue;
             }
             for action in &child.children {
@@ -36,7 +39,9 @@ impl Compiler<'_> {
             "strcmp" => {
                 let (to, variable) = (self.target(element)?, self.variable_of(element, "variable")?);
                 let other = match element.get("variable2") {
-                    Some(name) => vec![Part::Keyword(super::Keyword::Variable(self.name_of_variable(name, element)?))],
+                    Some(name) => {
+                        vec![Part::Keyword(super::Keyword::Variable(self.name_of_variable(name, element)?))]
+                    }
                     None => self.text(element, "value")?,
                 };
                 Action::CompareText(to, variable, other)
@@ -122,7 +127,11 @@ impl Compiler<'_> {
         if assign.len() > ere.groups().min(super::GROUPS_MAX) + 1 {
             self.problem(
                 element.line,
-                format!("`assign_to` names {} variables; the expression has {} groups", assign.len(), ere.groups()),
+                format!(
+                    "`assign_to` names {} variables; the expression has {} groups",
+                    assign.len(),
+                    ere.groups()
+                ),
             );
             return None;
         }

@@ -12,15 +12,51 @@ const COMMANDS_MAX: usize = 5_000;
 /// Longest pause or timeout, in milliseconds: a day.
 const TIME_MAX: f64 = 86_400_000.0;
 /// What every command may have. The last two are about SIPp's screens.
-const COMMON: [&str; 11] =
-    ["next", "test", "chance", "condexec", "condexec_inverse", "counter", "start_rtd", "rtd", "repeat_rtd", "crlf", "hide"];
+const COMMON: [&str; 11] = [
+    "next",
+    "test",
+    "chance",
+    "condexec",
+    "condexec_inverse",
+    "counter",
+    "start_rtd",
+    "rtd",
+    "repeat_rtd",
+    "crlf",
+    "hide",
+];
 /// Of a distribution.
 const DISTRIBUTION: [&str; 13] = [
-    "distribution", "value", "min", "max", "mean", "stdev", "lambda", "k", "x_m", "theta", "p", "n", "sanity_check",
+    "distribution",
+    "value",
+    "min",
+    "max",
+    "mean",
+    "stdev",
+    "lambda",
+    "k",
+    "x_m",
+    "theta",
+    "p",
+    "n",
+    "sanity_check",
 ];
 /// What `<sample>` may have.
-pub(super) const SAMPLE: &[&str] =
-    &["assign_to", "distribution", "value", "min", "max", "mean", "stdev", "lambda", "k", "x_m", "theta", "p", "n"];
+pub(super) const SAMPLE: &[&str] = &[
+    "assign_to",
+    "distribution",
+    "value",
+    "min",
+    "max",
+    "mean",
+    "stdev",
+    "lambda",
+    "k",
+    "x_m",
+    "theta",
+    "p",
+    "n",
+];
 
 /// What a scenario is compiled with.
 pub(super) struct Compiler<'a> {
@@ -60,7 +96,10 @@ impl Scenario {
 
 /// Elements that have no command behind them.
 fn is_silent(element: &Element) -> bool {
-    matches!(element.name.as_str(), "label" | "ResponseTimeRepartition" | "CallLengthRepartition" | "Reference")
+    matches!(
+        element.name.as_str(),
+        "label" | "ResponseTimeRepartition" | "CallLengthRepartition" | "Reference"
+    )
 }
 
 impl<'a> Compiler<'a> {
@@ -144,8 +183,7 @@ impl<'a> Compiler<'a> {
             if send.message.method.is_empty() {
                 self.problem(line, "a client's scenario begins with a request that is sent");
             }
-            let has_call_id =
-                |part: &Part| matches!(part, Part::Keyword(super::Keyword::CallId));
+            let has_call_id = |part: &Part| matches!(part, Part::Keyword(super::Keyword::CallId));
             let in_line = |part: &Part| match part {
                 Part::Line(parts) => parts.iter().any(has_call_id),
                 part => has_call_id(part),
@@ -218,7 +256,17 @@ impl<'a> Compiler<'a> {
     }
 
     fn receive(&mut self, element: &Element) -> Option<Receiving> {
-        let own = ["response", "request", "regexp_match", "optional", "timeout", "ontimeout", "rrs", "auth", "lost"];
+        let own = [
+            "response",
+            "request",
+            "regexp_match",
+            "optional",
+            "timeout",
+            "ontimeout",
+            "rrs",
+            "auth",
+            "lost",
+        ];
         self.known_command(element, &own, &["ignoresdp", "display"]);
         let like = self.flag(element, "regexp_match");
         let expect = match (element.get("response"), element.get("request")) {
@@ -377,7 +425,10 @@ impl<'a> Compiler<'a> {
         let text = element.get(name)?;
         let found = text.trim().parse::<u32>().ok().filter(|time| f64::from(*time) <= TIME_MAX);
         if found.is_none() {
-            self.problem(element.line, format!("{name}=\"{text}\" is no number of milliseconds up to {TIME_MAX}"));
+            self.problem(
+                element.line,
+                format!("{name}=\"{text}\" is no number of milliseconds up to {TIME_MAX}"),
+            );
         }
         found
     }
@@ -450,5 +501,128 @@ impl<'a> Compiler<'a> {
         if let Some(child) = element.children.first() {
             self.problem(child.line, format!("<{}> within <{}> isn't supported", child.name, element.name));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sipp::{Action, Keyword};
+
+    const SEND: &str = "<send><![CDATA[\nMESSAGE sip:x SIP/2.0\nCall-ID: [call_id]\n]]></send>";
+
+    fn compile(commands: &str) -> Result<Scenario, Vec<String>> {
+        let file = format!("<scenario name=\"n\">\n{commands}\n</scenario>");
+        let compiled = Scenario::compile(file.as_bytes(), &[]);
+        compiled.map_err(|problems| problems.iter().map(ToString::to_string).collect())
+    }
+
+    fn problems(commands: &str) -> Vec<String> {
+        compile(commands).map(|scenario| scenario.name).unwrap_err()
+    }
+
+    #[test]
+    fn commands_come_in_order_and_labels_are_places() {
+        let scenario = compile(&format!(
+            "{SEND}<recv response=\"200\" rtd=\"true\" next=\"a\" chance=\"0.25\" rrs=\"true\"/>\n<pause milliseconds=\"7\"/>\
+             <label id=\"a\"/><ResponseTimeRepartition value=\"1\"/><nop test=\"v\" next=\"end\"><action><log message=\"[$v]\"/></action></nop>\
+             <timewait distribution=\"uniform\" min=\"1\" max=\"3\"/><label id=\"end\"/>"
+        ))
+        .unwrap();
+        assert!(!scenario.is_server && scenario.commands.len() == 5);
+        assert_eq!(
+            (&scenario.timers[..], &scenario.names.variables[..]),
+            (&["1".to_owned()][..], &["v".to_owned()][..])
+        );
+        let lines: Vec<u32> = scenario.commands.iter().map(|command| command.line).collect();
+        assert_eq!(lines, [2, 5, 6, 6, 6]);
+        let next = scenario.commands[1].flow.next.as_ref().unwrap();
+        assert_eq!((next.to, next.test, next.chance), (3, None, 0.25));
+        let next = scenario.commands[3].flow.next.as_ref().unwrap();
+        assert_eq!((next.to, next.test), (5, Some(0)));
+        assert!(matches!(scenario.commands[2].kind, Kind::Pause(Duration::Fixed(7.0))));
+        assert!(matches!(scenario.commands[4].kind, Kind::TimeWait(Duration::Uniform(1.0, 3.0))));
+        let Kind::Nop(actions) = &scenario.commands[3].kind else { panic!("{scenario:?}") };
+        assert!(
+            matches!(&actions[..], [Action::Log(parts)] if parts[..] == [Part::Keyword(Keyword::Variable(0))])
+        );
+        let labels: Vec<String> = (0..6).map(|number| scenario.label(number)).collect();
+        assert_eq!(labels, ["send MESSAGE", "recv 200", "pause", "nop", "timewait", ""]);
+    }
+
+    #[test]
+    fn a_scenario_that_begins_with_a_request_that_comes_is_a_servers() {
+        let scenario = compile(
+            "<recv request=\"INVITE\" optional=\"global\"/><recv request=\".*\" regexp_match=\"true\"/>",
+        )
+        .unwrap();
+        assert!(scenario.is_server);
+        assert_eq!(scenario.anytime, [0]);
+        assert_eq!(
+            problems("<recv response=\"200\"/>"),
+            ["line 2: a server's scenario begins with a request that comes"]
+        );
+    }
+
+    #[test]
+    fn everything_that_is_not_supported_is_told_with_its_line() {
+        let told = problems(
+            "<sendCmd/>\n<recv response=\"200\" ontimeout=\"9\" response_txn=\"a\"/>\n<pause distribution=\"zipf\"/>\n\
+             <nop><action><exec command=\"rm\"/>\n<exec play_pcap_audio=\"a.pcap\"/><lookup/></action></nop>\n<Global variables=\"a\"/>\n\
+             <send lost=\"110\">text</send><label id=\"1\"/><label id=\"1\"/>",
+        );
+        let expected = [
+            "line 2: <sendCmd> (3PCC) isn't supported",
+            "line 3: `response_txn` of <recv> isn't supported",
+            "line 3: there is no label 9",
+            "line 4: distribution=\"zipf\" isn't supported",
+            "line 5: <exec command> isn't supported",
+            "line 6: <exec play_pcap_audio> isn't supported",
+            "line 6: the action <lookup> isn't supported",
+            "line 7: <Global> isn't supported",
+            "line 8: the label 1 is there twice",
+            "line 8: the message must be in <![CDATA[ ]]>",
+        ];
+        for line in expected {
+            assert!(told.iter().any(|own| own == line), "{line}: {told:#?}");
+        }
+    }
+
+    #[test]
+    fn what_is_malformed_is_told() {
+        for (commands, what) in [
+            ("", "there is no command"),
+            ("<nop/>", "nothing is sent or received"),
+            ("<send><![CDATA[\nMESSAGE sip:x SIP/2.0\n]]></send>", "Call-ID needs [call_id]"),
+            (
+                "<send><![CDATA[\nSIP/2.0 200 OK\nCall-ID: [call_id]\n]]></send>",
+                "begins with a request that is sent",
+            ),
+            ("<recv request=\"A\"/><recv/>", "needs either"),
+            ("<recv request=\"A\"/><recv response=\"20\"/>", "is no status"),
+            ("<recv request=\"A\" timeout=\"-1\"/>", "is no number of milliseconds"),
+            ("<recv request=\"A\" rrs=\"yes\"/>", "neither true nor false"),
+            (
+                "<recv request=\"A\"><action><ereg regexp=\"(\" assign_to=\"1\"/></action></recv>",
+                "regexp `(`",
+            ),
+            (
+                "<recv request=\"A\"><action><ereg regexp=\"a\" assign_to=\"1,2\"/></action></recv>",
+                "has 0 groups",
+            ),
+            ("<recv request=\"A\"><action><ereg regexp=\"a\"/></action></recv>", "needs `assign_to` or"),
+            (
+                "<recv request=\"A\"><action><divide assign_to=\"1\" value=\"0\"/></action></recv>",
+                "division by 0",
+            ),
+            ("<recv request=\"A\"/><nop><action><jump value=\"9\"/></action></nop>", "no command 9"),
+            ("<recv request=\"A\" chance=\"2\"/>", "no number from 0 to 1"),
+        ] {
+            let told = problems(commands);
+            assert!(told.iter().any(|line| line.contains(what)), "{commands}: {told:?}");
+        }
+        let many = "<x/>".repeat(200);
+        assert_eq!(problems(&many).len(), crate::sipp::PROBLEMS_MAX);
+        assert!(Scenario::compile(b"<plan/>", &[]).unwrap_err()[0].what.contains("is no <scenario>"));
     }
 }

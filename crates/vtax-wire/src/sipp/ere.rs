@@ -293,7 +293,9 @@ impl Ere {
             following.begin(self.program.len());
             for &(step, slots) in &current.list {
                 let is_later = best.is_some_and(|best| slots[0] > best[0]);
-                let (Step::Set(set), Some(byte)) = (&self.program[usize::from(step)], text.get(at)) else { continue };
+                let (Step::Set(set), Some(byte)) = (&self.program[usize::from(step)], text.get(at)) else {
+                    continue;
+                };
                 if !is_later && contains(&self.sets[usize::from(*set)], *byte) {
                     self.follow(following, pending, step + 1, slots, (text, at + 1), &mut best);
                 }
@@ -340,12 +342,13 @@ impl Ere {
                 }
                 Step::Start if at == 0 => pending.push(Pending::Visit(step + 1)),
                 Step::End if at == text.len() => pending.push(Pending::Visit(step + 1)),
-                Step::WordBoundary(is) if is_boundary(text, at) == *is => pending.push(Pending::Visit(step + 1)),
+                Step::WordBoundary(is) if is_boundary(text, at) == *is => {
+                    pending.push(Pending::Visit(step + 1))
+                }
                 Step::Start | Step::End | Step::WordBoundary(_) => {}
                 Step::Match => {
-                    let better = best.is_none_or(|best| {
-                        slots[0] < best[0] || (slots[0] == best[0] && slots[1] > best[1])
-                    });
+                    let better = best
+                        .is_none_or(|best| slots[0] < best[0] || (slots[0] == best[0] && slots[1] > best[1]));
                     if better {
                         *best = Some(slots);
                     }
@@ -611,7 +614,11 @@ mod tests {
             ("^b", "ab", None),
             ("a$", "ab", None),
             ("^ab$", "ab", Some("ab")),
-            ("[0-9]{1,3}[.][0-9]{1,3}[.][0-9]{1,3}[.][0-9]{1,3}[:][0-9]{1,5}", "Via: 127.0.0.1:5060;x", Some("127.0.0.1:5060")),
+            (
+                "[0-9]{1,3}[.][0-9]{1,3}[.][0-9]{1,3}[.][0-9]{1,3}[:][0-9]{1,5}",
+                "Via: 127.0.0.1:5060;x",
+                Some("127.0.0.1:5060"),
+            ),
             ("a{2}", "aaa", Some("aa")),
             ("a{2,}", "baaaa", Some("aaaa")),
             ("a{0,2}b", "aaab", Some("aab")),
@@ -631,11 +638,15 @@ mod tests {
 
     #[test]
     fn groups_are_parts_of_the_match() {
-        let found = find("o=([[:alnum:]]*) ([[:alnum:]]*) ([[:alnum:]]*)", "v=0\r\no=user1 53655765 2353687637 IN");
+        let found =
+            find("o=([[:alnum:]]*) ([[:alnum:]]*) ([[:alnum:]]*)", "v=0\r\no=user1 53655765 2353687637 IN");
         let expected = ["o=user1 53655765 2353687637", "user1", "53655765", "2353687637"].map(Some);
         assert_eq!(found.unwrap(), expected);
         assert_eq!(find("(a)|(b)", "b").unwrap(), [Some("b"), None, Some("b")]);
-        assert_eq!(find("<sip:([^>;]*)(;[^>]*)?>", "To: <sip:a@b>").unwrap(), [Some("<sip:a@b>"), Some("a@b"), None]);
+        assert_eq!(
+            find("<sip:([^>;]*)(;[^>]*)?>", "To: <sip:a@b>").unwrap(),
+            [Some("<sip:a@b>"), Some("a@b"), None]
+        );
     }
 
     #[test]
@@ -681,12 +692,30 @@ mod tests {
                 Some(byte) if contains(set, *byte) => vec![at + 1],
                 _ => Vec::new(),
             },
-            Node::Start => if at == 0 { vec![at] } else { Vec::new() },
-            Node::End => if at == text.len() { vec![at] } else { Vec::new() },
-            Node::WordBoundary(is) => if is_boundary(text, at) == *is { vec![at] } else { Vec::new() },
-            Node::Sequence(nodes) => nodes.iter().fold(vec![at], |from, node| {
-                from.into_iter().flat_map(|at| ends(node, text, at)).collect()
-            }),
+            Node::Start => {
+                if at == 0 {
+                    vec![at]
+                } else {
+                    Vec::new()
+                }
+            }
+            Node::End => {
+                if at == text.len() {
+                    vec![at]
+                } else {
+                    Vec::new()
+                }
+            }
+            Node::WordBoundary(is) => {
+                if is_boundary(text, at) == *is {
+                    vec![at]
+                } else {
+                    Vec::new()
+                }
+            }
+            Node::Sequence(nodes) => nodes
+                .iter()
+                .fold(vec![at], |from, node| from.into_iter().flat_map(|at| ends(node, text, at)).collect()),
             Node::Either(nodes) => nodes.iter().flat_map(|node| ends(node, text, at)).collect(),
             Node::Group(_, node) => ends(node, text, at),
             Node::Repeat(node, least, most) => {

@@ -79,7 +79,11 @@ impl Injection {
         let order = match first.trim_ascii() {
             b"SEQUENTIAL" => Order::Sequential,
             b"RANDOM" => Order::Random,
-            other => return Err(InjectionError::Order(String::from_utf8_lossy(&other[..other.len().min(80)]).into())),
+            other => {
+                return Err(InjectionError::Order(
+                    String::from_utf8_lossy(&other[..other.len().min(80)]).into(),
+                ));
+            }
         };
         let mut problems = Problems::default();
         let mut reading = Reading { names, keys, problems: &mut problems };
@@ -148,13 +152,18 @@ mod tests {
         assert_eq!(injection.get(0, 0), Some(Held::Text(b"sarah")));
         assert_eq!(injection.get(2, 1), Some(Held::Text(b"sipphone32")));
         assert_eq!(injection.get(0, 2), None);
-        assert!(matches!(injection.get(1, 1), Some(Held::Parts([Part::Keyword(Keyword::Authentication(..))]))));
+        assert!(matches!(
+            injection.get(1, 1),
+            Some(Held::Parts([Part::Keyword(Keyword::Authentication(..))]))
+        ));
         assert_eq!(injection.get(1, 2), Some(Held::Text(b"3")));
     }
 
     #[test]
     fn what_is_no_injection_file_is_refused() {
-        let read = |text: &str| Injection::read(text.as_bytes(), &mut Names::default(), &[]).unwrap_err().to_string();
+        let read = |text: &str| {
+            Injection::read(text.as_bytes(), &mut Names::default(), &[]).unwrap_err().to_string()
+        };
         assert!(read("").contains("SEQUENTIAL"));
         assert!(read("USER\na").contains("`USER` isn't supported"));
         assert!(read("RANDOM\n#a\n\n").contains("no line"));

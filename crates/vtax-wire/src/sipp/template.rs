@@ -173,7 +173,8 @@ impl Reading<'_> {
             return Vec::new();
         }
         let end = memchr::memchr(b' ', first).unwrap_or(first.len());
-        if end == 0 || !first[..end].iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._!".contains(byte)) {
+        if end == 0 || !first[..end].iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._!".contains(byte))
+        {
             self.problems.add(line, "a message begins with a method, or with `SIP/2.0 ` and a status");
         }
         first[..end].to_vec()
@@ -265,7 +266,9 @@ impl Reading<'_> {
             "last_Request_URI" => Keyword::LastRequestUri,
             "last_cseq_number" => Keyword::LastCseq(offset),
             _ => match text.strip_prefix("last_") {
-                Some(header) if !header.is_empty() => Keyword::Last(header.trim_end_matches(':').as_bytes().into()),
+                Some(header) if !header.is_empty() => {
+                    Keyword::Last(header.trim_end_matches(':').as_bytes().into())
+                }
                 _ => {
                     self.problems.add(line, format!("the keyword [{text}] isn't supported"));
                     return None;
@@ -515,6 +518,9 @@ mod tests {
         assert!(read("\n \n").1[0].contains("empty"));
         assert!(read("[service] sip:x SIP/2.0").1[0].contains("begins with a method"));
         let (template, problems, _) = read("ACK sip:[::1]:5060 SIP/2.0\nX: \\[len]");
-        assert_eq!((problems, &template.parts[0]), (Vec::new(), &text("ACK sip:[::1]:5060 SIP/2.0\r\nX: [len]\r\n\r\n")));
+        assert_eq!(
+            (problems, &template.parts[0]),
+            (Vec::new(), &text("ACK sip:[::1]:5060 SIP/2.0\r\nX: [len]\r\n\r\n"))
+        );
     }
 }

@@ -147,8 +147,8 @@ fn finish(mut open: Vec<Element>, line: u32) -> Result<Element, Problem> {
 fn element(start: &BytesStart<'_>, line: u32) -> Result<Element, Problem> {
     let mut attributes = Vec::new();
     for attribute in start.attributes() {
-        let attribute =
-            attribute.map_err(|error| Problem { line, what: format!("no well-formed attribute: {error}") })?;
+        let attribute = attribute
+            .map_err(|error| Problem { line, what: format!("no well-formed attribute: {error}") })?;
         if attributes.len() == ATTRIBUTES_MAX {
             return Err(Problem { line, what: format!("more than {ATTRIBUTES_MAX} attributes") });
         }

@@ -116,7 +116,10 @@ impl Actor {
             }
             Action::CompareText(to, variable, parts) => {
                 self.text(parts, scene, call);
-                let own = call.variables.get(usize::from(*variable)).map_or(&b""[..], |variable| &variable.text[..]);
+                let own = call
+                    .variables
+                    .get(usize::from(*variable))
+                    .map_or(&b""[..], |variable| &variable.text[..]);
                 let order = own.cmp(&self.scratch[..]) as i8;
                 with(call, *to, |variable| variable.set_number(f64::from(order)))
             }
@@ -171,18 +174,25 @@ impl Actor {
         let drawn = match duration {
             Duration::Default => usual,
             Duration::Fixed(value) => value,
-            Duration::Variable(variable) => call.variables.get(usize::from(variable)).map_or(0.0, Variable::as_number),
+            Duration::Variable(variable) => {
+                call.variables.get(usize::from(variable)).map_or(0.0, Variable::as_number)
+            }
             Duration::Uniform(least, most) => least + (most - least) * rng.random::<f64>(),
             Duration::Normal(mean, deviation) => Normal::new(mean, deviation).map_or(mean, |d| d.sample(rng)),
-            Duration::LogNormal(mean, deviation) => LogNormal::new(mean, deviation).map_or(mean.exp(), |d| d.sample(rng)),
+            Duration::LogNormal(mean, deviation) => {
+                LogNormal::new(mean, deviation).map_or(mean.exp(), |d| d.sample(rng))
+            }
             Duration::Exponential(mean) if mean > 0.0 => Exp::new(1.0 / mean).map_or(mean, |d| d.sample(rng)),
             Duration::Exponential(_) => 0.0,
             Duration::Weibull(scale, shape) => Weibull::new(scale, shape).map_or(scale, |d| d.sample(rng)),
             Duration::Pareto(shape, least) => Pareto::new(least, shape).map_or(least, |d| d.sample(rng)),
-            Duration::Gamma(shape, scale) => Gamma::new(shape, scale).map_or(shape * scale, |d| d.sample(rng)),
+            Duration::Gamma(shape, scale) => {
+                Gamma::new(shape, scale).map_or(shape * scale, |d| d.sample(rng))
+            }
             Duration::NegativeBinomial(chance, successes) => {
                 // A Poisson distribution whose mean is drawn from a gamma distribution.
-                let mean = Gamma::new(successes, (1.0 - chance) / chance.max(f64::MIN_POSITIVE)).map_or(0.0, |d| d.sample(rng));
+                let mean = Gamma::new(successes, (1.0 - chance) / chance.max(f64::MIN_POSITIVE))
+                    .map_or(0.0, |d| d.sample(rng));
                 if mean > 0.0 { Poisson::new(mean).map_or(mean, |d| d.sample(rng)) } else { 0.0 }
             }
         };
@@ -209,7 +219,13 @@ fn plain(action: &Action, call: &mut Call) -> Acted {
                 Arithmetic::Subtract => own - other,
                 Arithmetic::Multiply => own * other,
                 // SIPp warns and leaves the variable as it is.
-                Arithmetic::Divide => if other == 0.0 { own } else { own / other },
+                Arithmetic::Divide => {
+                    if other == 0.0 {
+                        own
+                    } else {
+                        own / other
+                    }
+                }
             };
             with(call, *to, |variable| variable.set_number(value))
         }
@@ -255,7 +271,9 @@ fn plain(action: &Action, call: &mut Call) -> Acted {
 fn number(operand: Operand, call: &Call) -> f64 {
     match operand {
         Operand::Value(value) => value,
-        Operand::Variable(variable) => call.variables.get(usize::from(variable)).map_or(0.0, Variable::as_number),
+        Operand::Variable(variable) => {
+            call.variables.get(usize::from(variable)).map_or(0.0, Variable::as_number)
+        }
     }
 }
 

@@ -75,7 +75,9 @@ impl Variable {
 /// The number that a text begins with.
 pub(super) fn leading_number(text: &[u8]) -> f64 {
     let text = text.trim_ascii_start();
-    let is_part = |(at, byte): (usize, &u8)| byte.is_ascii_digit() || *byte == b'.' || (at == 0 && matches!(byte, b'-' | b'+'));
+    let is_part = |(at, byte): (usize, &u8)| {
+        byte.is_ascii_digit() || *byte == b'.' || (at == 0 && matches!(byte, b'-' | b'+'))
+    };
     let end = text.iter().enumerate().position(|found| !is_part(found)).unwrap_or(text.len());
     std::str::from_utf8(&text[..end.min(64)]).ok().and_then(|text| text.parse().ok()).unwrap_or(0.0)
 }

@@ -141,13 +141,16 @@ impl<'a> Worker<'a> {
         let events = EventLoop::new()?;
         for (number, line) in lines.lines.iter_mut().enumerate() {
             match &mut line.wire {
-                Wire::Udp(socket) => epoll::add(events.epoll(), socket.as_fd(), number_of(number), epoll::EventFlags::IN)
-                    .map_err(|e| LoadError::System { operation: "watch a socket", source: e.into() })?,
+                Wire::Udp(socket) => {
+                    epoll::add(events.epoll(), socket.as_fd(), number_of(number), epoll::EventFlags::IN)
+                        .map_err(|e| LoadError::System { operation: "watch a socket", source: e.into() })?
+                }
                 Wire::Tcp(stream) => stream.changed = true,
             }
         }
         let worker = (place.number, place.workers);
-        let machine = Machine::new(job.shared, job.session, worker, job.seed, (job.epoch.0, place.calls.min(1 << 16)));
+        let machine =
+            Machine::new(job.shared, job.session, worker, job.seed, (job.epoch.0, place.calls.min(1 << 16)));
         Ok(Self {
             time: Timetable::new(control, job.window, job.drain, job.epoch, arrivals),
             job,
@@ -329,7 +332,8 @@ impl<'a> Worker<'a> {
     }
 
     fn stream_ready(&mut self, line: usize, flags: epoll::EventFlags) {
-        let writable = flags.intersects(epoll::EventFlags::OUT | epoll::EventFlags::ERR | epoll::EventFlags::HUP);
+        let writable =
+            flags.intersects(epoll::EventFlags::OUT | epoll::EventFlags::ERR | epoll::EventFlags::HUP);
         for round in 0..BATCHES_MAX {
             let now = self.machine.now;
             let Wire::Tcp(stream) = &mut self.lines.lines[line].wire else { return };

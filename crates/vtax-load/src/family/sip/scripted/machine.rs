@@ -8,7 +8,9 @@ use std::net::SocketAddr;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use vtax_wire::sip::{Address, Challenge, Message, Method, Name, StartLine};
-use vtax_wire::sipp::{Action, Duration, Ere, Expect, Kind, Matcher, Optional, Order, Receiving, Sending, Stop};
+use vtax_wire::sipp::{
+    Action, Duration, Ere, Expect, Kind, Matcher, Optional, Order, Receiving, Sending, Stop,
+};
 
 use super::act::{Acted, Actor, Scene};
 use super::call::{Call, Waiting};
@@ -131,7 +133,13 @@ pub(super) struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    pub(super) fn new(shared: &'a Shared, session: u32, worker: (u32, u32), seed: u64, (epoch, calls): (u64, usize)) -> Self {
+    pub(super) fn new(
+        shared: &'a Shared,
+        session: u32,
+        worker: (u32, u32),
+        seed: u64,
+        (epoch, calls): (u64, usize),
+    ) -> Self {
         let scenario = &shared.scenario;
         Self {
             shared,
@@ -143,7 +151,9 @@ impl<'a> Machine<'a> {
             begun: 0,
             epoch,
             now: epoch,
-            actor: Actor::new(Xoshiro256PlusPlus::seed_from_u64(seed.wrapping_add(u64::from(worker.0) << 32))),
+            actor: Actor::new(Xoshiro256PlusPlus::seed_from_u64(
+                seed.wrapping_add(u64::from(worker.0) << 32),
+            )),
             out: Vec::with_capacity(4_096),
             counted: vec![Counted::default(); scenario.commands.len()],
             times: scenario.timers.iter().map(|_| LatencyHistogram::new()).collect(),
@@ -242,7 +252,8 @@ impl<'a> Machine<'a> {
                 Kind::TimeWait(duration) => {
                     self.counted[usize::from(number)].done += 1;
                     self.tell_success(slot, at);
-                    self.calls[slot as usize].until = at.saturating_add(self.time(slot, *duration)).max(self.now + 1);
+                    self.calls[slot as usize].until =
+                        at.saturating_add(self.time(slot, *duration)).max(self.now + 1);
                     self.calls[slot as usize].again = u64::MAX;
                     return self.wait(slot, Waiting::TimeWait);
                 }
@@ -254,7 +265,10 @@ impl<'a> Machine<'a> {
     }
 
     fn is_set(&self, slot: u32, variable: u16) -> bool {
-        self.calls[slot as usize].variables.get(usize::from(variable)).is_some_and(super::call::Variable::is_set)
+        self.calls[slot as usize]
+            .variables
+            .get(usize::from(variable))
+            .is_some_and(super::call::Variable::is_set)
     }
 
     /// A length of time in nanoseconds.
@@ -287,9 +301,7 @@ impl<'a> Machine<'a> {
         if let Some(counter) = flow.counter {
             self.counters[usize::from(counter)] += 1;
         }
-        let jumps = flow.next.as_ref().filter(|next| {
-            next.test.is_none_or(|test| self.is_set(slot, test))
-        });
+        let jumps = flow.next.as_ref().filter(|next| next.test.is_none_or(|test| self.is_set(slot, test)));
         let to = match jumps {
             Some(next) if self.actor.happens(next.chance) => next.to,
             _ => number + 1,
@@ -336,7 +348,9 @@ impl<'a> Machine<'a> {
         self.out.clear();
         let call = &self.calls[slot as usize];
         let authenticated = render::message(&mut self.out, &send.message, scene.context(call));
-        let asked = is_request.then(|| Message::parse(&self.out).ok()?.cseq().ok().map(|c| (c.number, c.method))).flatten();
+        let asked = is_request
+            .then(|| Message::parse(&self.out).ok()?.cseq().ok().map(|c| (c.number, c.method)))
+            .flatten();
         let call = &mut self.calls[slot as usize];
         call.auth.count += u32::from(authenticated);
         call.sent.clear();
@@ -352,7 +366,8 @@ impl<'a> Machine<'a> {
             }
         }
         (call.again, call.give_up) = (u64::MAX, u64::MAX);
-        if let Some(t1) = send.retransmit.filter(|_| self.shared.transport == vtax_wire::sip::Transport::Udp) {
+        if let Some(t1) = send.retransmit.filter(|_| self.shared.transport == vtax_wire::sip::Transport::Udp)
+        {
             let t1 = u64::from(t1) * MILLI;
             call.interval = t1;
             call.again = self.now.max(at) + t1;
@@ -415,7 +430,10 @@ impl<'a> Machine<'a> {
     /// A call's timer is due.
     pub(super) fn timer(&mut self, slot: u32, port: &mut impl Port) {
         let now = self.now;
-        let Some(call) = self.calls.get_mut(slot as usize).filter(|call| call.waiting != Waiting::Nothing) else { return };
+        let Some(call) = self.calls.get_mut(slot as usize).filter(|call| call.waiting != Waiting::Nothing)
+        else {
+            return;
+        };
         if call.again <= now {
             if now >= call.give_up {
                 let sent_by = call.sent_by;
@@ -443,7 +461,8 @@ impl<'a> Machine<'a> {
             Waiting::TimeWait => self.free(slot),
             Waiting::Message => {
                 let found = self.awaited(number).find(|(_, receive)| receive.timeout.is_some());
-                let (awaited, to) = found.map_or((number, None), |(number, receive)| (number, receive.on_timeout));
+                let (awaited, to) =
+                    found.map_or((number, None), |(number, receive)| (number, receive.on_timeout));
                 self.counted[usize::from(awaited)].timeouts += 1;
                 match to {
                     Some(to) => {
@@ -473,7 +492,13 @@ impl<'a> Machine<'a> {
     }
 
     /// A message that comes begins a call, if it is what the scenario begins with.
-    pub(super) fn answer(&mut self, message: &Message<'_>, from: SocketAddr, arrived: u64, port: &mut impl Port) -> Option<u32> {
+    pub(super) fn answer(
+        &mut self,
+        message: &Message<'_>,
+        from: SocketAddr,
+        arrived: u64,
+        port: &mut impl Port,
+    ) -> Option<u32> {
         let first = self.shared.scenario.commands.iter().position(|c| matches!(c.kind, Kind::Receive(_)))?;
         let mut expected = self.awaited(first as u16);
         if !expected.any(|(_, receive)| is_expected(&receive.expect, message)) {
@@ -496,7 +521,9 @@ impl<'a> Machine<'a> {
 
     /// Whether a call is still of that Call-ID.
     pub(super) fn is_of(&self, slot: u32, call_id: &[u8]) -> bool {
-        self.calls.get(slot as usize).is_some_and(|call| call.waiting != Waiting::Nothing && call.call_id == call_id)
+        self.calls
+            .get(slot as usize)
+            .is_some_and(|call| call.waiting != Waiting::Nothing && call.call_id == call_id)
     }
 
     /// Whether a place has a call.
@@ -530,7 +557,9 @@ impl<'a> Machine<'a> {
         keep(&mut call.last, message.bytes(), usize::MAX);
         call.reply.clear();
         (call.again, call.give_up) = (u64::MAX, u64::MAX);
-        if message.status().is_some_and(|status| status >= 200) && message.cseq().is_ok_and(|c| c.method == Method::Invite) {
+        if message.status().is_some_and(|status| status >= 200)
+            && message.cseq().is_ok_and(|c| c.method == Method::Invite)
+        {
             call.invited = None;
         }
         learn(call, message, receive.route_set);
@@ -554,12 +583,7 @@ impl<'a> Machine<'a> {
     }
 
     /// The command that a message is for.
-    fn matching(
-        &self,
-        slot: u32,
-        number: u16,
-        message: &Message<'_>,
-    ) -> Option<(u16, &'a Receiving)> {
+    fn matching(&self, slot: u32, number: u16, message: &Message<'_>) -> Option<(u16, &'a Receiving)> {
         let call = &self.calls[slot as usize];
         let waits = call.waiting == Waiting::Message;
         let is_of_call = message.method().is_some() || is_answer(message, call);
@@ -569,9 +593,13 @@ impl<'a> Machine<'a> {
         let here = self.awaited(number).filter(|_| waits).find(|(_, r)| is_expected(&r.expect, message));
         here.or_else(|| {
             let scenario = &self.shared.scenario;
-            scenario.anytime.iter().filter(|at| **at < number).find_map(|at| match &scenario.commands[usize::from(*at)].kind {
-                Kind::Receive(receive) if is_expected(&receive.expect, message) => Some((*at, &**receive)),
-                _ => None,
+            scenario.anytime.iter().filter(|at| **at < number).find_map(|at| {
+                match &scenario.commands[usize::from(*at)].kind {
+                    Kind::Receive(receive) if is_expected(&receive.expect, message) => {
+                        Some((*at, &**receive))
+                    }
+                    _ => None,
+                }
             })
         })
     }
@@ -587,7 +615,8 @@ impl<'a> Machine<'a> {
                 }
                 if code >= 300 && message.cseq().is_ok_and(|cseq| cseq.method == Method::Invite) {
                     self.out.clear();
-                    let request = call.sent.starts_with(b"INVITE ").then(|| Message::parse(&call.sent).ok()).flatten();
+                    let request =
+                        call.sent.starts_with(b"INVITE ").then(|| Message::parse(&call.sent).ok()).flatten();
                     let uri = request.as_ref().and_then(|request| match request.start() {
                         StartLine::Request { uri, .. } => Some(uri),
                         StartLine::Status { .. } => None,
@@ -705,7 +734,8 @@ enum Next {
 fn is_answer(message: &Message<'_>, call: &Call) -> bool {
     let Some(asked) = call.asked else { return true };
     message.cseq().is_ok_and(|cseq| {
-        (cseq.number, cseq.method) == asked || (cseq.method == Method::Invite && call.invited == Some(cseq.number))
+        (cseq.number, cseq.method) == asked
+            || (cseq.method == Method::Invite && call.invited == Some(cseq.number))
     })
 }
 

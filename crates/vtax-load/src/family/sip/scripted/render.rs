@@ -108,7 +108,9 @@ fn put<'a>(out: &mut Vec<u8>, keyword: &'a Keyword, context: Context<'a>, writin
         Keyword::RemotePort(offset) => number(out, remote.port(), *offset),
         Keyword::Transport => out.extend_from_slice(shared.transport.text().as_bytes()),
         Keyword::LocalIp => host(out, context.local.ip()),
-        Keyword::LocalIpType | Keyword::MediaIpType => out.push(if context.local.is_ipv4() { b'4' } else { b'6' }),
+        Keyword::LocalIpType | Keyword::MediaIpType => {
+            out.push(if context.local.is_ipv4() { b'4' } else { b'6' })
+        }
         Keyword::LocalPort(offset) => number(out, context.local.port(), *offset),
         Keyword::MediaIp => drop(write!(out, "{}", context.local.ip())),
         Keyword::MediaPort(offset) => number(out, media, *offset),
@@ -143,7 +145,11 @@ fn put<'a>(out: &mut Vec<u8>, keyword: &'a Keyword, context: Context<'a>, writin
         Keyword::Variable(variable) => value(out, call, *variable),
         Keyword::Fill(variable, text) => fill(out, call, *variable, text),
         Keyword::Field(file, field) => return put_field(out, (*file, *field), context, writing),
-        Keyword::Routes | Keyword::Last(_) | Keyword::LastRequestUri | Keyword::LastCseq(_) | Keyword::Authentication(..) => {
+        Keyword::Routes
+        | Keyword::Last(_)
+        | Keyword::LastRequestUri
+        | Keyword::LastCseq(_)
+        | Keyword::Authentication(..) => {
             return put_of_last(out, keyword, context, writing);
         }
     }
@@ -151,7 +157,12 @@ fn put<'a>(out: &mut Vec<u8>, keyword: &'a Keyword, context: Context<'a>, writin
 }
 
 /// Writes what depends on what came.
-fn put_of_last<'a>(out: &mut Vec<u8>, keyword: &'a Keyword, context: Context<'a>, writing: &mut Writing<'a>) -> bool {
+fn put_of_last<'a>(
+    out: &mut Vec<u8>,
+    keyword: &'a Keyword,
+    context: Context<'a>,
+    writing: &mut Writing<'a>,
+) -> bool {
     let call = context.call;
     if let Keyword::Authentication(user, password) = keyword {
         return authentication(out, user, password, context, writing);
@@ -220,9 +231,15 @@ fn fill(out: &mut Vec<u8>, call: &Call, variable: u16, text: &[u8]) {
     out.extend(text.iter().copied().cycle().take(length));
 }
 
-fn put_field<'a>(out: &mut Vec<u8>, (file, field): (u16, u16), context: Context<'a>, writing: &mut Writing<'a>) -> bool {
+fn put_field<'a>(
+    out: &mut Vec<u8>,
+    (file, field): (u16, u16),
+    context: Context<'a>,
+    writing: &mut Writing<'a>,
+) -> bool {
     let file = usize::from(file);
-    let (Some(injection), Some(line)) = (context.shared.injections.get(file), context.call.lines.get(file)) else {
+    let (Some(injection), Some(line)) = (context.shared.injections.get(file), context.call.lines.get(file))
+    else {
         return true;
     };
     match injection.get(*line, field) {
@@ -247,7 +264,11 @@ fn authentication<'a>(
     }
     let settings = &context.shared.settings;
     let algorithm = auth.algorithm().unwrap_or_default();
-    out.extend_from_slice(if auth.proxy { b"Proxy-Authorization: Digest username=\"" } else { b"Authorization: Digest username=\"" });
+    out.extend_from_slice(if auth.proxy {
+        b"Proxy-Authorization: Digest username=\""
+    } else {
+        b"Authorization: Digest username=\""
+    });
     let named = out.len();
     put_or(out, user, settings.user.as_bytes(), context, writing);
     let name_end = out.len();
@@ -288,7 +309,13 @@ fn authentication<'a>(
 }
 
 /// Writes parts, or what stands for them where there are none.
-fn put_or<'a>(out: &mut Vec<u8>, parts: &'a [Part], usual: &[u8], context: Context<'a>, writing: &mut Writing<'a>) {
+fn put_or<'a>(
+    out: &mut Vec<u8>,
+    parts: &'a [Part],
+    usual: &[u8],
+    context: Context<'a>,
+    writing: &mut Writing<'a>,
+) {
     if parts.is_empty() {
         out.extend_from_slice(usual);
     } else {

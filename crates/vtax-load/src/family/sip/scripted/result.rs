@@ -74,7 +74,11 @@ impl ScriptFigures {
         }
         self.calls += other.calls;
         self.succeeded += other.succeeded;
-        for (own, more) in [(&mut self.failed, other.failed), (&mut self.counters, other.counters), (&mut self.stray, other.stray)] {
+        for (own, more) in [
+            (&mut self.failed, other.failed),
+            (&mut self.counters, other.counters),
+            (&mut self.stray, other.stray),
+        ] {
             for (name, count) in more {
                 *own.entry(name).or_default() += count;
             }

@@ -41,7 +41,9 @@ impl Shared {
             let found = spec.injections.iter().find(|(own, _)| *own == name || name.is_empty());
             let Some((own, text)) = found else {
                 let which = if name.is_empty() { String::new() } else { format!(" {name}") };
-                return Err(refuse(format!("{file}: a field needs an injection file{which}, which isn't there")));
+                return Err(refuse(format!(
+                    "{file}: a field needs an injection file{which}, which isn't there"
+                )));
             };
             let read = Injection::read(text.as_bytes(), &mut scenario.names, keys);
             injections.push(read.map_err(|e| refuse(format!("{own}: {e}")))?);

@@ -88,7 +88,14 @@ fn pass(machine: &mut Machine<'_>, kept: &mut Kept, to: u64) {
 
 #[test]
 fn a_call_is_timed_from_its_intended_start() {
-    let shared = shared(&format!("{}<recv response=\"100\" optional=\"true\"/>{RECV}{}", invite(""), send("ACK sip:c@d SIP/2.0", "", "CSeq: [cseq] ACK")), &[]);
+    let shared = shared(
+        &format!(
+            "{}<recv response=\"100\" optional=\"true\"/>{RECV}{}",
+            invite(""),
+            send("ACK sip:c@d SIP/2.0", "", "CSeq: [cseq] ACK")
+        ),
+        &[],
+    );
     let (mut machine, mut kept) = (machine(&shared), Kept::default());
     machine.now = 1_003 * MILLI;
     machine.begin(1_001 * MILLI, 0, &mut kept);
@@ -110,7 +117,10 @@ fn a_call_is_timed_from_its_intended_start() {
 
 #[test]
 fn what_is_lost_is_sent_again_and_given_up_in_the_end() {
-    let shared = shared(&format!("{}{RECV}", send("REGISTER sip:b SIP/2.0", "retrans=\"500\"", "CSeq: [cseq] REGISTER")), &[]);
+    let shared = shared(
+        &format!("{}{RECV}", send("REGISTER sip:b SIP/2.0", "retrans=\"500\"", "CSeq: [cseq] REGISTER")),
+        &[],
+    );
     let (mut machine, mut kept) = (machine(&shared), Kept::default());
     machine.begin(1_000 * MILLI, 0, &mut kept);
     for (at, sent) in [(1_499, 1), (1_502, 2), (2_400, 2), (2_510, 3)] {
@@ -127,7 +137,12 @@ fn what_is_lost_is_sent_again_and_given_up_in_the_end() {
 #[test]
 fn what_comes_again_is_answered_again() {
     let shared = shared(
-        &format!("{}{RECV}{}<pause milliseconds=\"100\"/>{}<recv response=\"200\"/>", invite(""), send("ACK sip:c@d SIP/2.0", "", "CSeq: 1 ACK"), send("BYE sip:c@d SIP/2.0", "", "CSeq: [cseq] BYE")),
+        &format!(
+            "{}{RECV}{}<pause milliseconds=\"100\"/>{}<recv response=\"200\"/>",
+            invite(""),
+            send("ACK sip:c@d SIP/2.0", "", "CSeq: 1 ACK"),
+            send("BYE sip:c@d SIP/2.0", "", "CSeq: [cseq] BYE")
+        ),
         &[],
     );
     let (mut machine, mut kept) = (machine(&shared), Kept::default());
@@ -135,7 +150,8 @@ fn what_comes_again_is_answered_again() {
     let ok = answer(&kept, "200 OK", "");
     give(&mut machine, &mut kept, &ok, 1_010 * MILLI);
     give(&mut machine, &mut kept, &ok, 1_020 * MILLI);
-    let methods = |kept: &Kept| kept.0.iter().map(|m| m.split(' ').next().unwrap().to_owned()).collect::<Vec<_>>();
+    let methods =
+        |kept: &Kept| kept.0.iter().map(|m| m.split(' ').next().unwrap().to_owned()).collect::<Vec<_>>();
     assert_eq!(methods(&kept), ["INVITE", "ACK", "ACK"]);
     pass(&mut machine, &mut kept, 1_112 * MILLI);
     give(&mut machine, &mut kept, &ok, 1_115 * MILLI);
@@ -163,7 +179,11 @@ fn jumps_variables_and_fields() {
              <nop next=\"end\" test=\"more\"/>{}<label id=\"end\"/>{}",
             send("MESSAGE sip:[field0] SIP/2.0", "", "CSeq: [cseq] MESSAGE"),
             send("INFO sip:skipped SIP/2.0", "", "CSeq: [cseq] INFO"),
-            send("INFO sip:[field1 file=\"u.csv\"] SIP/2.0", "counter=\"infos\"", "CSeq: [cseq] INFO\nX: [$n]"),
+            send(
+                "INFO sip:[field1 file=\"u.csv\"] SIP/2.0",
+                "counter=\"infos\"",
+                "CSeq: [cseq] INFO\nX: [$n]"
+            ),
         ),
         &[("u.csv", "SEQUENTIAL\nanna;x\nbert;y\n")],
     );
@@ -185,7 +205,11 @@ fn jumps_variables_and_fields() {
 fn a_challenge_is_answered() {
     let register = |more: &str| send("REGISTER sip:b SIP/2.0", "", &format!("CSeq: [cseq] REGISTER\n{more}"));
     let shared = shared(
-        &format!("{}<recv response=\"401\" auth=\"true\"/>{}{RECV}", register("[authentication]"), register("[authentication username=joe password=schmo]")),
+        &format!(
+            "{}<recv response=\"401\" auth=\"true\"/>{}{RECV}",
+            register("[authentication]"),
+            register("[authentication username=joe password=schmo]")
+        ),
         &[],
     );
     let (mut machine, mut kept) = (machine(&shared), Kept::default());
@@ -195,7 +219,10 @@ fn a_challenge_is_answered() {
     let unauthorised = answer(&kept, "401 Unauthorized", challenge);
     give(&mut machine, &mut kept, &unauthorised, 1_010 * MILLI);
     let credentials = vtax_wire::sip::Credentials::parse(header(&kept, "Authorization").as_bytes()).unwrap();
-    assert_eq!((credentials.username, credentials.uri, credentials.nonce_count()), (&b"joe"[..], &b"sip:b"[..], Some(1)));
+    assert_eq!(
+        (credentials.username, credentials.uri, credentials.nonce_count()),
+        (&b"joe"[..], &b"sip:b"[..], Some(1))
+    );
     let ha1 = vtax_wire::sip::ha1(vtax_wire::sip::Algorithm::Md5, b"joe", b"r", b"schmo");
     assert!(credentials.is_answer_of(&ha1, b"REGISTER"));
 }
@@ -209,7 +236,9 @@ fn a_server_answers_and_answers_again() {
     );
     let (mut machine, mut kept) = (machine(&shared), Kept::default());
     let request = |method: &str| {
-        format!("{method} sip:x SIP/2.0\r\nVia: SIP/2.0/UDP h;branch=z1\r\nVia: SIP/2.0/UDP g;branch=z2\r\nFrom: <sip:a@b>;tag=t\r\nTo: <sip:x>\r\nCall-ID: one\r\nCSeq: 1 {method}\r\nContent-Length: 0\r\n\r\n")
+        format!(
+            "{method} sip:x SIP/2.0\r\nVia: SIP/2.0/UDP h;branch=z1\r\nVia: SIP/2.0/UDP g;branch=z2\r\nFrom: <sip:a@b>;tag=t\r\nTo: <sip:x>\r\nCall-ID: one\r\nCSeq: 1 {method}\r\nContent-Length: 0\r\n\r\n"
+        )
     };
     let (invite, ack, from) = (request("INVITE"), request("ACK"), ([127, 0, 0, 1], 5099).into());
     let message = Message::parse(invite.as_bytes()).unwrap();
@@ -226,7 +255,9 @@ fn a_server_answers_and_answers_again() {
     pass(&mut machine, &mut kept, 1_080 * MILLI);
     assert_eq!(machine.live(), 0);
     let other = request("BYE");
-    assert!(machine.answer(&Message::parse(other.as_bytes()).unwrap(), from, 1_090 * MILLI, &mut kept).is_none());
+    assert!(
+        machine.answer(&Message::parse(other.as_bytes()).unwrap(), from, 1_090 * MILLI, &mut kept).is_none()
+    );
 }
 
 #[test]

@@ -178,7 +178,11 @@ pub(in crate::cmd::load) fn put_details(out: &mut String, found: &ScriptFigures)
     for (cause, count) in &found.failed {
         writeln!(out, "failed    {count} {cause}")?;
     }
-    writeln!(out, "{:<10}{:<6}{:<18}{:>10}{:>10}{:>10}{:>12}{:>8}", "", "line", "command", "done", "again", "timeouts", "unexpected", "lost")?;
+    writeln!(
+        out,
+        "{:<10}{:<6}{:<18}{:>10}{:>10}{:>10}{:>12}{:>8}",
+        "", "line", "command", "done", "again", "timeouts", "unexpected", "lost"
+    )?;
     for command in &found.commands {
         writeln!(
             out,
