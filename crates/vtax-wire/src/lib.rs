@@ -17,6 +17,7 @@ pub mod pcap;
 pub mod resp;
 pub mod rfb;
 pub mod rpc;
+pub mod rtp;
 pub mod scsi;
 pub mod sip;
 pub mod sipp;
