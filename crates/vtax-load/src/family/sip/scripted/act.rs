@@ -41,7 +41,7 @@ pub(super) struct Log {
 #[derive(Debug)]
 pub(super) struct Actor {
     pub(super) rng: Xoshiro256PlusPlus,
-    matcher: Matcher,
+    pub(super) matcher: Matcher,
     scratch: Vec<u8>,
     pub(super) log: Log,
 }

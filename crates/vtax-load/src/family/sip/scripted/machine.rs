@@ -7,13 +7,12 @@ use std::net::SocketAddr;
 
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
-use vtax_wire::sip::{Address, Challenge, Message, Method, Name, StartLine};
-use vtax_wire::sipp::{
-    Action, Duration, Ere, Expect, Kind, Matcher, Optional, Order, Receiving, Sending, Stop,
-};
+use vtax_wire::sip::{Message, Method, StartLine};
+use vtax_wire::sipp::{Action, Duration, Kind, Optional, Order, Receiving, Sending, Stop};
 
 use super::act::{Acted, Actor, Scene};
 use super::call::{Call, Waiting};
+use super::messages::{challenged, is_answer, is_expected, keep, learn};
 use super::render;
 use super::result::{CommandCounts, ScriptFigures, TimerFigures};
 use super::shared::Shared;
@@ -31,8 +30,6 @@ const COMMANDS_MAX: u32 = 10_000;
 const T2: u64 = 4_000_000_000;
 const LIFE_OVER_T1: u64 = 64;
 const MILLI: u64 = 1_000_000;
-/// Route sets, tags and URIs that are kept are no longer.
-const KEPT_MAX: usize = 4_096;
 
 /// Where messages go.
 pub(super) trait Port {
@@ -214,7 +211,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Carries commands out until the call waits or is over. `at` is the time at which they are meant to be.
-    fn advance(&mut self, slot: u32, at: u64, port: &mut impl Port) {
+    fn advance(&mut self, slot: u32, mut at: u64, port: &mut impl Port) {
         let shared = self.shared;
         for _ in 0..COMMANDS_MAX {
             let number = self.calls[slot as usize].command;
@@ -238,7 +235,8 @@ impl<'a> Machine<'a> {
                         return self.wait(slot, Waiting::Pause);
                     }
                     self.counted[usize::from(number)].done += 1;
-                    self.leave(slot, number, until);
+                    at = until;
+                    self.leave(slot, number, at);
                     continue;
                 }
                 Kind::Nop(actions) => {
@@ -279,7 +277,8 @@ impl<'a> Machine<'a> {
 
     /// What every command does besides, and which follows.
     fn leave(&mut self, slot: u32, number: u16, at: u64) {
-        let flow = &self.shared.scenario.commands[usize::from(number)].flow;
+        let shared = self.shared;
+        let flow = &shared.scenario.commands[usize::from(number)].flow;
         let call = &mut self.calls[slot as usize];
         for timer in &flow.start {
             if let Some(timer) = call.timers.get_mut(usize::from(*timer)) {
@@ -402,23 +401,10 @@ impl<'a> Machine<'a> {
     }
 
     fn wait_for_message(&mut self, slot: u32, number: u16, at: u64) {
-        let own = self.awaited(number).find_map(|(_, receive)| receive.timeout);
+        let own = awaited(self.shared, number).find_map(|(_, receive)| receive.timeout);
         let timeout = own.map_or(self.shared.timeout, |timeout| u64::from(timeout) * MILLI);
         self.calls[slot as usize].until = at.max(self.now).saturating_add(timeout);
         self.wait(slot, Waiting::Message);
-    }
-
-    /// The messages that may come at a command: optional ones, up to one that must.
-    fn awaited(&self, from: u16) -> impl Iterator<Item = (u16, &'a Receiving)> + use<'a> {
-        let commands = self.shared.scenario.commands.get(usize::from(from)..).unwrap_or_default();
-        let mut is_last = false;
-        (from..).zip(commands).map_while(move |(number, command)| match &command.kind {
-            Kind::Receive(receive) if !is_last => {
-                is_last = receive.optional == Optional::No;
-                Some((number, &**receive))
-            }
-            _ => None,
-        })
     }
 
     fn wait(&mut self, slot: u32, waiting: Waiting) {
@@ -460,7 +446,7 @@ impl<'a> Machine<'a> {
             }
             Waiting::TimeWait => self.free(slot),
             Waiting::Message => {
-                let found = self.awaited(number).find(|(_, receive)| receive.timeout.is_some());
+                let found = awaited(self.shared, number).find(|(_, receive)| receive.timeout.is_some());
                 let (awaited, to) =
                     found.map_or((number, None), |(number, receive)| (number, receive.on_timeout));
                 self.counted[usize::from(awaited)].timeouts += 1;
@@ -500,8 +486,8 @@ impl<'a> Machine<'a> {
         port: &mut impl Port,
     ) -> Option<u32> {
         let first = self.shared.scenario.commands.iter().position(|c| matches!(c.kind, Kind::Receive(_)))?;
-        let mut expected = self.awaited(first as u16);
-        if !expected.any(|(_, receive)| is_expected(&receive.expect, message)) {
+        let mut expected = awaited(self.shared, first as u16);
+        if !expected.any(|(_, receive)| is_expected(&receive.expect, message, &mut self.actor.matcher)) {
             self.stray.count(Stray::UnexpectedRequest);
             return None;
         }
@@ -583,25 +569,28 @@ impl<'a> Machine<'a> {
     }
 
     /// The command that a message is for.
-    fn matching(&self, slot: u32, number: u16, message: &Message<'_>) -> Option<(u16, &'a Receiving)> {
+    fn matching(&mut self, slot: u32, number: u16, message: &Message<'_>) -> Option<(u16, &'a Receiving)> {
+        let shared = self.shared;
         let call = &self.calls[slot as usize];
-        let waits = call.waiting == Waiting::Message;
-        let is_of_call = message.method().is_some() || is_answer(message, call);
-        if !is_of_call {
+        if message.method().is_none() && !is_answer(message, call) {
             return None;
         }
-        let here = self.awaited(number).filter(|_| waits).find(|(_, r)| is_expected(&r.expect, message));
-        here.or_else(|| {
-            let scenario = &self.shared.scenario;
-            scenario.anytime.iter().filter(|at| **at < number).find_map(|at| {
-                match &scenario.commands[usize::from(*at)].kind {
-                    Kind::Receive(receive) if is_expected(&receive.expect, message) => {
-                        Some((*at, &**receive))
-                    }
-                    _ => None,
-                }
-            })
-        })
+        let waits = call.waiting == Waiting::Message;
+        let matcher = &mut self.actor.matcher;
+        if waits
+            && let Some(here) =
+                awaited(shared, number).find(|(_, r)| is_expected(&r.expect, message, matcher))
+        {
+            return Some(here);
+        }
+        for at in shared.scenario.anytime.iter().filter(|at| **at < number) {
+            if let Kind::Receive(receive) = &shared.scenario.commands[usize::from(*at)].kind
+                && is_expected(&receive.expect, message, matcher)
+            {
+                return Some((*at, &**receive));
+            }
+        }
+        None
     }
 
     /// A message that the scenario doesn't have at this point.
@@ -688,7 +677,8 @@ impl<'a> Machine<'a> {
 
     /// What the calls showed.
     pub(super) fn figures(self) -> ScriptFigures {
-        let scenario = &self.shared.scenario;
+        let shared = self.shared;
+        let scenario = &shared.scenario;
         let command = |(number, counted): (usize, &Counted)| CommandCounts {
             line: scenario.commands[number].line,
             label: scenario.label(number),
@@ -713,11 +703,24 @@ impl<'a> Machine<'a> {
         let timers = scenario.timers.iter().zip(self.times);
         figures.timers = timers.map(|(name, times)| TimerFigures { name: name.clone(), times }).collect();
         for (cause, count) in self.failed {
-            *figures.failed.entry(cause.words(self.shared)).or_default() += count;
+            *figures.failed.entry(cause.words(shared)).or_default() += count;
         }
         self.stray.add_to(&mut figures.stray);
         figures
     }
+}
+
+/// The messages that may come at a command: optional ones, up to one that must.
+fn awaited(shared: &Shared, from: u16) -> impl Iterator<Item = (u16, &Receiving)> {
+    let commands = shared.scenario.commands.get(usize::from(from)..).unwrap_or_default();
+    let mut is_last = false;
+    (from..).zip(commands).map_while(move |(number, command)| match &command.kind {
+        Kind::Receive(receive) if !is_last => {
+            is_last = receive.optional == Optional::No;
+            Some((number, &**receive))
+        }
+        _ => None,
+    })
 }
 
 /// What follows actions.
@@ -728,77 +731,6 @@ enum Next {
     Jumped,
     /// Nothing.
     Over,
-}
-
-/// Whether a response is to the request that was sent last, or to the INVITE that isn't answered yet.
-fn is_answer(message: &Message<'_>, call: &Call) -> bool {
-    let Some(asked) = call.asked else { return true };
-    message.cseq().is_ok_and(|cseq| {
-        (cseq.number, cseq.method) == asked
-            || (cseq.method == Method::Invite && call.invited == Some(cseq.number))
-    })
-}
-
-/// Whether a message is of the kind that a command waits for.
-fn is_expected(expect: &Expect, message: &Message<'_>) -> bool {
-    let like = |ere: &Ere, text: &[u8]| ere.find(&mut Matcher::default(), text).is_some();
-    match (message.start(), expect) {
-        (StartLine::Status { code, .. }, Expect::Status(own)) => code == *own,
-        (StartLine::Status { code, .. }, Expect::StatusLike(ere)) => {
-            like(ere, &[code / 100 % 10, code / 10 % 10, code % 10].map(|digit| b'0' + digit as u8))
-        }
-        (StartLine::Request { method_text, .. }, Expect::Method(own)) => method_text == own,
-        (StartLine::Request { method_text, .. }, Expect::MethodLike(ere)) => like(ere, method_text),
-        _ => false,
-    }
-}
-
-fn keep(to: &mut Vec<u8>, text: &[u8], most: usize) {
-    to.clear();
-    if text.len() <= most {
-        to.extend_from_slice(text);
-    }
-}
-
-/// Keeps what later messages of the call need.
-fn learn(call: &mut Call, message: &Message<'_>, route_set: bool) {
-    let is_request = message.method().is_some();
-    let far = if is_request { message.from() } else { message.to() };
-    if let Ok(Address { tag: Some(tag), .. }) = far {
-        keep(&mut call.peer_tag, tag, KEPT_MAX);
-    }
-    if !route_set {
-        return;
-    }
-    call.routes.clear();
-    // A caller's route is the way back (RFC 3261 section 12.1.2).
-    let count = message.values(Name::RecordRoute).count();
-    for i in 0..count {
-        let at = if is_request { i } else { count - 1 - i };
-        let Some(route) = message.values(Name::RecordRoute).nth(at) else { continue };
-        if call.routes.len() + route.len() > KEPT_MAX {
-            break;
-        }
-        if i > 0 {
-            call.routes.extend_from_slice(b", ");
-        }
-        call.routes.extend_from_slice(route);
-    }
-    if let Some(Ok(contact)) = message.values(Name::Contact).next().map(Address::parse) {
-        keep(&mut call.next_url, contact.uri, KEPT_MAX);
-    }
-}
-
-/// Keeps a challenge; false where there is none that can be answered.
-fn challenged(call: &mut Call, message: &Message<'_>) -> bool {
-    for (name, proxy) in [(Name::WwwAuthenticate, false), (Name::ProxyAuthenticate, true)] {
-        for line in message.lines(name) {
-            if let Ok(challenge) = Challenge::parse(line) {
-                return call.auth.meet(&challenge, proxy).is_some();
-            }
-        }
-    }
-    false
 }
 
 #[cfg(test)]

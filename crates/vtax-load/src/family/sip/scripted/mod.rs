@@ -7,6 +7,7 @@ mod act;
 mod call;
 mod client;
 mod machine;
+mod messages;
 mod render;
 mod result;
 mod server;

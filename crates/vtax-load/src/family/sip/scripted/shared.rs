@@ -29,7 +29,7 @@ impl Shared {
     pub(super) fn new(spec: &ScriptSpec) -> Result<Self, LoadError> {
         spec.check()?;
         let keys = &spec.settings.keys;
-        let file = if spec.settings.file.is_empty() { "the scenario" } else { &spec.settings.file };
+        let file = if spec.settings.file.is_empty() { "the scenario" } else { spec.settings.file.as_str() };
         let refuse = |reason| LoadError::Spec { field: "scenario", reason };
         let mut scenario = Scenario::compile(spec.scenario.as_bytes(), keys).map_err(|problems| {
             let lines: Vec<String> = problems.iter().map(|problem| format!("{file}, {problem}")).collect();
