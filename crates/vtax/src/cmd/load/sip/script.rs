@@ -92,10 +92,11 @@ pub(super) fn run(args: &Args, path: &Path) -> Outcome {
 }
 
 fn spec(args: &Args, path: &Path, target: SocketAddr) -> Result<ScriptSpec, Failure> {
-    let local = if args.call.local.is_empty() {
-        vec![source_of(target).host_cannot()?]
-    } else {
-        args.call.local.clone()
+    let local = match args.call.local.is_empty() {
+        // Calls are answered from where they come to.
+        true if args.uas => vec![target.ip()],
+        true => vec![source_of(target).host_cannot()?],
+        false => args.call.local.clone(),
     };
     let script = &args.script;
     let settings = ScriptSettings {
