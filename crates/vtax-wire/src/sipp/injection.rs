@@ -21,7 +21,7 @@ pub enum Order {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InjectionError {
     /// Longer than any that is read.
-    #[error("longer than {BYTES_MAX} bytes, or more than {FIELDS_MAX} fields")]
+    #[error("it is longer than 64 MiB or has more than four million fields")]
     TooLarge,
     /// Its first line doesn't say in which order lines are used.
     #[error("line 1: `{0}` isn't supported; it must be SEQUENTIAL or RANDOM")]
