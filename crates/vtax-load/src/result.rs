@@ -7,6 +7,7 @@ use crate::LatencyHistogram;
 use crate::family::desktop::DesktopFigures;
 use crate::family::ftp::FtpDetails;
 use crate::family::http::HttpDetails;
+use crate::family::sip::ScriptFigures;
 
 /// What one burst of load found, all workers merged; warm-up excluded everywhere.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,6 +51,9 @@ pub struct Details {
     /// Connections, TLS and requests of HTTP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<Box<HttpDetails>>,
+    /// Calls after a scenario of SIPp's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<Box<ScriptFigures>>,
 }
 
 impl Details {

@@ -137,3 +137,104 @@ fn nobody_there_is_a_result_with_its_cause() {
     assert_eq!(causes["timeout"].as_u64(), Some(attempts), "{result}");
     assert!(result["result"]["stray"]["refused"].as_u64() > Some(0), "{result}");
 }
+
+const UAC: &str = r#"<?xml version="1.0" encoding="ISO-8859-1" ?>
+<scenario name="a call">
+  <send retrans="500" start_rtd="invite"><![CDATA[
+    INVITE sip:[field0]@[remote_ip]:[remote_port] SIP/2.0
+    Via: SIP/2.0/[transport] [local_ip]:[local_port];branch=[branch]
+    From: <sip:[service]@[local_ip]:[local_port]>;tag=[pid]-[call_number]
+    To: <sip:[field0]@[remote_ip]:[remote_port]>
+    Call-ID: [call_id]
+    CSeq: [cseq] INVITE
+    Contact: <sip:[local_ip]:[local_port]>
+    Content-Length: [len]
+
+    v=0
+  ]]></send>
+  <recv response="180" optional="true"/>
+  <recv response="200" rtd="invite"><action>
+    <ereg regexp="tag=([0-9]+)" search_in="hdr" header="To:" check_it="true" assign_to="all,tag"/>
+  </action></recv>
+  <send><![CDATA[
+    ACK sip:[field0]@[remote_ip]:[remote_port] SIP/2.0
+    Via: SIP/2.0/[transport] [local_ip]:[local_port];branch=[branch]
+    From: <sip:[service]@[local_ip]:[local_port]>;tag=[pid]-[call_number]
+    To: <sip:[field0]@[remote_ip]:[remote_port]>;tag=[$tag]
+    Call-ID: [call_id]
+    CSeq: [cseq] ACK
+    Content-Length: 0
+  ]]></send>
+</scenario>
+"#;
+
+const UAS: &str = r#"<scenario name="an answer">
+  <recv request="INVITE"/>
+  <send><![CDATA[
+    SIP/2.0 180 Ringing
+    [last_Via:]
+    [last_From:]
+    [last_To:];tag=[call_number]
+    [last_Call-ID:]
+    [last_CSeq:]
+    Content-Length: 0
+  ]]></send>
+  <pause distribution="uniform" min="1" max="3"/>
+  <send retrans="500"><![CDATA[
+    SIP/2.0 200 OK
+    [last_Via:]
+    [last_From:]
+    [last_To:];tag=[call_number]
+    [last_Call-ID:]
+    [last_CSeq:]
+    Contact: <sip:[local_ip]:[local_port]>
+    Content-Length: 0
+  ]]></send>
+  <recv request="ACK"/>
+</scenario>
+"#;
+
+#[test]
+fn a_scenario_calls_another() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.into_os_string().into_string().unwrap()
+    };
+    let (uac, uas, users) =
+        (file("uac.xml", UAC), file("uas.xml", UAS), file("users.csv", "RANDOM\nanna\nbert\n"));
+    let server = Server::start(&["load", "sip", "127.0.0.1:0", "--uas", "--scenario-file", &uas, "--quiet"]);
+    let common = [&server.address[..], "--scenario-file", &uac, "--inf", &users];
+    let output = load(&[&common[..], &["--rate", "50/s", "--duration", "1s", "--json", "--quiet"]].concat());
+    // 3 where the machine was too busy for the generator.
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", String::from_utf8_lossy(&output.stderr));
+    let result = json(&output);
+    let (counts, script) = (&result["result"]["counts"], &result["result"]["details"]["script"]);
+    assert!(counts["ok"].as_u64().unwrap() > 20, "{counts} {script}");
+    assert_eq!(counts["ok"], counts["intended"], "{script}");
+    assert_eq!((&script["failed"], &script["timers"][0]["name"]), (&serde_json::json!({}), &"invite".into()));
+    assert_eq!(script["commands"][1]["done"], script["calls"], "each call rang");
+    // The answer takes 1 ms at least.
+    assert!(result["latency_ns"]["p50"].as_u64().unwrap() >= 1_000_000, "{}", result["latency_ns"]);
+}
+
+#[test]
+fn what_a_scenario_has_that_is_not_supported_is_named_with_its_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x.xml");
+    std::fs::write(
+        &path,
+        UAC.replace("<recv response=\"180\"", "<recvCmd/><rtp_echo/>\n<recv response=\"180\""),
+    )
+    .unwrap();
+    let output = load(&["127.0.0.1:9", "--scenario-file", path.to_str().unwrap()]);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && output.stdout.is_empty(), "{told}");
+    let line = UAC.lines().position(|line| line.contains("\"180\"")).unwrap() + 1;
+    for what in ["<recvCmd> (3PCC) isn't supported", "<rtp_echo> isn't supported"] {
+        assert!(told.contains(&format!("x.xml, line {line}: {what}")), "{told}");
+    }
+    let output = load(&["127.0.0.1:9", "--scenario-file", path.to_str().unwrap(), "--mix", "calling"]);
+    assert!(!output.status.success(), "a scenario and a mix exclude each other");
+}

@@ -14,6 +14,7 @@ mod line;
 mod merge;
 mod recorder;
 mod result;
+mod scripted;
 mod session;
 mod setup;
 mod spec;
@@ -27,6 +28,9 @@ mod wheel;
 mod worker;
 
 pub use result::*;
+pub use scripted::{
+    CommandCounts, ScriptFigures, ScriptSession, ScriptSettings, ScriptSpec, TimerFigures, answer_script,
+};
 pub use session::SipSession;
 pub use spec::*;
 pub use uas::answer_calls;

@@ -13,7 +13,7 @@ use vtax_units::{Nanos, Share};
 
 use super::end::{End, Ended};
 use super::request_load::{RequestLoad, RequestSpec};
-use super::{desktop, ftp, http};
+use super::{desktop, ftp, http, sip};
 use crate::exit::Failure;
 use crate::out;
 
@@ -172,6 +172,9 @@ fn put_table<S: RequestSpec>(out: &mut String, load: &RequestLoad<S>, result: &L
         }
         if let Some(found) = &details.desktop {
             desktop::put_details(out, found)?;
+        }
+        if let Some(found) = &details.script {
+            sip::script::put_details(out, found)?;
         }
     }
     write!(out, "\n{:<10}", "")?;

@@ -90,6 +90,26 @@ enum Format {
     Httperf,
 }
 
+/// What a load of calls asks for, whose options are those of another command.
+pub(super) struct CallArgs {
+    pub(super) rate: Profile,
+    /// Most calls at once.
+    pub(super) calls: u32,
+    pub(super) duration: Option<Nanos>,
+    pub(super) warmup: Nanos,
+    pub(super) arrivals: Arrivals,
+    pub(super) timeout: Nanos,
+    pub(super) cpus: Option<CpuSet>,
+    pub(super) seed: u64,
+    pub(super) search: bool,
+    /// With `search`: share of the calls that may fail.
+    pub(super) loss: Share,
+    pub(super) max: Rate,
+    pub(super) precision: Share,
+    pub(super) json: bool,
+    pub(super) quiet: bool,
+}
+
 /// Reads an arrival process.
 pub(super) fn arrivals() -> impl TypedValueParser<Value = Arrivals> {
     let word = |arrivals: Arrivals| PossibleValue::new(arrivals.word()).help(arrivals.to_string());
@@ -106,6 +126,31 @@ impl RequestArgs {
     /// Whether the form of the result has what only a closer look finds.
     pub(super) const fn wants_details(&self) -> bool {
         self.format.is_some()
+    }
+
+    /// Those of a load of calls: an open loop.
+    pub(super) fn of_calls(calls: CallArgs) -> Self {
+        Self {
+            rate: Some(calls.rate),
+            connections: Some(calls.calls),
+            duration: calls.duration,
+            warmup: calls.warmup,
+            arrivals: calls.arrivals,
+            timeout: calls.timeout,
+            cpus: calls.cpus,
+            seed: calls.seed,
+            interval: Nanos::from_secs(1),
+            samples_out: None,
+            search: calls.search,
+            loss: calls.loss,
+            p99: None,
+            p95: None,
+            max: calls.max,
+            precision: calls.precision,
+            format: None,
+            json: calls.json,
+            quiet: calls.quiet,
+        }
     }
 
     /// The connections that these options ask for.

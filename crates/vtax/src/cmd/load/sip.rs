@@ -2,6 +2,7 @@
 
 mod mix;
 mod output;
+pub(super) mod script;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -32,7 +33,8 @@ use crate::cmd::subscribers::SubscriberArgs;
 use crate::exit::{Classify, Exit, Failure, Outcome};
 
 /// SIP scenarios through a registrar and proxy, both sides of each call being vtax's own. With
-/// --unregistered, calls to a server that answers them itself; with --uas, such a server.
+/// --unregistered, calls to a server that answers them itself; with --uas, such a server. With --scenario-file, calls after a scenario of
+/// SIPp's.
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// The service: HOST[:PORT]; with --uas, where to listen.
@@ -88,6 +90,8 @@ pub(super) struct Args {
     users: Users,
     #[command(flatten)]
     call: Call,
+    #[command(flatten)]
+    script: script::Script,
     /// CPUs to use, one worker each [default: all this process may use].
     #[arg(long)]
     cpus: Option<CpuSet>,
@@ -153,6 +157,9 @@ pub(super) fn run(args: &Args) -> Outcome {
         if args.target.is_none() && !args.uas {
             return Ok(Exit::Done);
         }
+    }
+    if let Some(path) = &args.script.scenario_file {
+        return script::run(args, path);
     }
     if args.uas {
         return answer(args);

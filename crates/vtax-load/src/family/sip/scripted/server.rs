@@ -1,0 +1,189 @@
+//! A server's scenario: calls that come are answered after it.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt;
+use vtax_plan::model::SipTransport;
+use vtax_sys::clock::unix_ms;
+use vtax_sys::datagrams::{BATCH_MAX, Inbox, coalesce, stamp_arrivals};
+use vtax_sys::gathering::Gathering;
+use vtax_sys::outgoing::Outgoing;
+use vtax_sys::sched;
+use vtax_wire::sip::Message;
+
+use super::machine::{Machine, Port};
+use super::result::ScriptFigures;
+use super::shared::Shared;
+use super::spec::ScriptSpec;
+use crate::LoadError;
+use crate::family::sip::line::BUFFER_BYTES;
+use crate::family::sip::unmatched::Kind;
+use crate::family::sip::worker::{DATAGRAM_BYTES, MANY, ROOM_BYTES, WAITS};
+
+/// Longest sleep, so that the end is seen.
+const SLEEP: u64 = 20_000_000;
+/// Entries of calls beyond those under way that may be there before they are looked through.
+const STALE_MAX: usize = 4_096;
+
+/// The socket, and what waits to be sent from it.
+struct Answers {
+    out: Outgoing,
+    local: SocketAddr,
+}
+
+impl Port for Answers {
+    fn send(&mut self, _line: u16, to: Option<SocketAddr>, flow: u32, message: &[u8]) {
+        self.out.push(to, flow, |out| out.extend_from_slice(message));
+    }
+
+    fn local(&self, _line: u16) -> SocketAddr {
+        self.local
+    }
+}
+
+/// Calls that are answered, by hash of Call-ID.
+struct Server<'a> {
+    machine: Machine<'a>,
+    answers: Answers,
+    open: HashMap<u64, u32>,
+    hasher: RandomState,
+    most: usize,
+}
+
+/// Answers calls at the target of the specification, a UDP address, until `stop` is set or the scenario says so. `ready` is called with
+/// the address once calls can come; port 0 is then the real one.
+///
+/// # Errors
+/// The scenario has something that isn't supported, or makes calls itself, or the kernel refuses the address or the socket.
+pub fn answer_script(
+    spec: &ScriptSpec,
+    stop: &AtomicBool,
+    ready: impl FnOnce(SocketAddr),
+) -> Result<ScriptFigures, LoadError> {
+    let shared = Shared::new(spec)?;
+    let refuse = |field, reason: &str| LoadError::Spec { field, reason: reason.to_owned() };
+    if !shared.scenario.is_server {
+        return Err(refuse("scenario", "it makes calls and answers none"));
+    }
+    if spec.transport != SipTransport::Udp {
+        return Err(refuse("transport", "calls are answered over UDP only"));
+    }
+    let refused = |source| LoadError::System { operation: "listen for calls", source };
+    let socket = UdpSocket::bind(spec.pool.target).map_err(refused)?;
+    socket.set_nonblocking(true).map_err(refused)?;
+    if sockopt::set_socket_recv_buffer_size_force(&socket, BUFFER_BYTES).is_err() {
+        let _ = sockopt::set_socket_recv_buffer_size(&socket, BUFFER_BYTES);
+    }
+    stamp_arrivals(socket.as_fd()).map_err(refused)?;
+    // Where the kernel can't, datagrams come one by one.
+    let _ = coalesce(socket.as_fd());
+    let local = socket.local_addr().map_err(refused)?;
+    ready(local);
+    let now = sched::monotonic().0;
+    let server = Server {
+        machine: Machine::new(&shared, unix_ms() as u32, (0, 1), spec.seed, (now, 1_024)),
+        answers: Answers { out: Outgoing::new(socket.as_fd()), local },
+        open: HashMap::new(),
+        hasher: RandomState::new(),
+        most: spec.pool.connections as usize,
+    };
+    server.run(&socket, stop)
+}
+
+impl Server<'_> {
+    fn run(mut self, socket: &UdpSocket, stop: &AtomicBool) -> Result<ScriptFigures, LoadError> {
+        // Not granted everywhere; callers then see a slower peer.
+        let _ = sched::prefer_low_latency();
+        let mut inbox = Inbox::new(BATCH_MAX, ROOM_BYTES);
+        let mut gathering = Gathering::new(MANY, WAITS);
+        let mut due = Vec::new();
+        while !stop.load(Relaxed) && self.machine.stop.is_none() {
+            self.machine.now = sched::monotonic().0;
+            self.machine.wheel.advance(self.machine.now, &mut due);
+            for call in due.drain(..) {
+                self.machine.timer(call, &mut self.answers);
+            }
+            self.machine.ended.clear();
+            // What the kernel doesn't take is lost; the caller asks again.
+            self.answers.out.flush(socket.as_fd(), gathering.gathers(), |_, _| ());
+            let got = match inbox.receive(socket.as_fd()) {
+                Ok(got) => got,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                    if !gathering.rest(self.machine.now) {
+                        self.sleep(socket)?;
+                    }
+                    0
+                }
+                // ICMP about an earlier answer, or a signal.
+                Err(_) => 0,
+            };
+            self.machine.now = sched::monotonic().0;
+            self.take(&inbox, got, &mut gathering);
+        }
+        self.answers.out.flush(socket.as_fd(), false, |_, _| ());
+        Ok(self.machine.figures())
+    }
+
+    fn take(&mut self, inbox: &Inbox, got: usize, gathering: &mut Gathering) {
+        let now = self.machine.now;
+        let ahead = sched::realtime().0.saturating_sub(now);
+        for datagram in (0..got).filter_map(|i| inbox.get(i)) {
+            let Some(from) = inbox.sender(&datagram) else { continue };
+            let stamp = inbox.arrival(&datagram);
+            let arrived = stamp.map_or(now, |stamp| stamp.0.saturating_sub(ahead).min(now));
+            let size = inbox.segment(&datagram).unwrap_or(datagram.bytes.len()).max(1);
+            for bytes in datagram.bytes.chunks(size) {
+                gathering.handled(1);
+                if datagram.truncated || bytes.len() > DATAGRAM_BYTES {
+                    self.machine.stray.count(Kind::Oversize);
+                } else if let Ok(message) = Message::parse(bytes) {
+                    self.handle(&message, from, arrived);
+                } else if bytes.iter().any(|b| !matches!(b, b'\r' | b'\n' | 0)) {
+                    self.machine.stray.count(Kind::Malformed);
+                }
+            }
+        }
+    }
+
+    fn handle(&mut self, message: &Message<'_>, from: SocketAddr, arrived: u64) {
+        match message.method() {
+            None => self.machine.traffic.responses_received += 1,
+            Some(_) => self.machine.traffic.requests_received += 1,
+        }
+        let Ok(call_id) = message.call_id() else { return self.machine.stray.count(Kind::Malformed) };
+        let key = self.hasher.hash_one(call_id);
+        if let Some(slot) = self.open.get(&key).copied().filter(|slot| self.machine.is_of(*slot, call_id)) {
+            return self.machine.receive(slot, message, arrived, &mut self.answers);
+        }
+        if message.method().is_none() {
+            return self.machine.stray.count(Kind::UnknownTransaction);
+        }
+        if self.machine.live() >= self.most {
+            // The caller asks again.
+            return self.machine.stray.count(Kind::ReceiveBufferOverflow);
+        }
+        if let Some(slot) = self.machine.answer(message, from, arrived, &mut self.answers) {
+            self.open.insert(key, slot);
+            if self.open.len() > 2 * self.machine.live() + STALE_MAX {
+                let machine = &self.machine;
+                self.open.retain(|_, slot| machine.is_under_way(*slot));
+            }
+        }
+    }
+
+    fn sleep(&self, socket: &UdpSocket) -> Result<(), LoadError> {
+        let now = self.machine.now;
+        let nanos = self.machine.wheel.wake(now + SLEEP).saturating_sub(now).min(SLEEP) as i64;
+        let mut fds = [PollFd::new(socket, PollFlags::IN)];
+        match poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: nanos })) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(e) => Err(LoadError::System { operation: "wait for calls", source: e.into() }),
+        }
+    }
+}

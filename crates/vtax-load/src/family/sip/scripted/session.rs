@@ -1,0 +1,100 @@
+//! A load of calls after a scenario that is open.
+
+use vtax_sys::clock::unix_ms;
+use vtax_sys::sched;
+use vtax_units::Nanos;
+
+use super::client::{Job, Place, Worker};
+use super::result::ScriptFigures;
+use super::shared::Shared;
+use super::spec::ScriptSpec;
+use crate::requests::{Course, Recorder, Window, merge};
+use crate::{Arrivals, Control, Details, LoadError, LoadResult, Model, RequestStep, drive};
+
+/// From now to the first call: time for all threads to be there.
+const LEAD_IN: u64 = 20_000_000;
+/// Histograms have room for calls of this length.
+const LONGEST: Nanos = Nanos::from_secs(3_000);
+
+/// A load of calls after a scenario.
+#[derive(Debug)]
+pub struct ScriptSession {
+    spec: ScriptSpec,
+    shared: Shared,
+    cpus: Vec<usize>,
+}
+
+impl ScriptSession {
+    /// Compiles the scenario. Nothing is sent.
+    ///
+    /// # Errors
+    /// The specification makes no sense, or the scenario has something that isn't supported: everything, each with its line.
+    pub fn open(spec: &ScriptSpec) -> Result<Self, LoadError> {
+        let shared = Shared::new(spec)?;
+        if shared.scenario.is_server {
+            let reason = format!("{} answers calls and makes none", spec.settings.file);
+            return Err(LoadError::Spec { field: "scenario", reason });
+        }
+        let cpus = drive::worker_cpus(&spec.pool.cpus, spec.pool.connections as usize)?;
+        Ok(Self { spec: spec.clone(), shared, cpus })
+    }
+
+    /// Carries out a step: a call is a request. Its latency is what the first timer of the scenario says, from the intended start of the
+    /// call where the scenario doesn't start it elsewhere; without a timer it is the call's length.
+    ///
+    /// Takes about `warmup + duration`, and up to the drain more for calls under way. Failed calls are part of the result.
+    ///
+    /// # Errors
+    /// The step makes no sense, the kernel refuses what the engine needs, or the step was cancelled before its warm-up had passed.
+    pub fn run_step(&self, step: &RequestStep, control: &Control) -> Result<LoadResult, LoadError> {
+        step.check()?;
+        let workers = self.cpus.len();
+        let _ = sched::raise_open_files((workers * (self.spec.local.len() + 1)) as u64 + 256);
+        let (warmup, duration) = (step.warmup.0, step.duration.0);
+        let window = Window { from: warmup, to: warmup + duration, interval: step.interval.0.min(duration) };
+        let now = sched::monotonic().0;
+        let epoch = Nanos(now + LEAD_IN);
+        let job = Job {
+            shared: &self.shared,
+            local: &self.spec.local,
+            window,
+            drain: self.spec.settings.drain.0,
+            timeout: self.spec.pool.timeout.0,
+            epoch,
+            seed: self.spec.seed ^ step.seed.rotate_left(32),
+            // Messages of an earlier step must not be taken for this one's.
+            session: (unix_ms() ^ u64::from(std::process::id()) << 16 ^ now) as u32,
+        };
+        let mut ready = Vec::with_capacity(workers);
+        for (number, cpu) in self.cpus.iter().enumerate() {
+            let arrivals = match &step.model {
+                Model::Open { arrivals, profile } => {
+                    Some(Arrivals::new(*arrivals, profile, step.seed, number, workers))
+                }
+                Model::Closed => None,
+            };
+            let all = self.spec.pool.connections as usize;
+            let calls = all / workers + usize::from(number < all % workers);
+            let place = Place { number: number as u32, workers: workers as u32, calls };
+            let recorder = Recorder::new(window, LONGEST, step.samples);
+            ready.push((*cpu, Worker::new(job, place, control, arrivals, recorder)?));
+        }
+        let found = drive::launch("sipp", ready, control, Worker::run)?;
+        let mut figures = ScriptFigures::default();
+        let mut findings = Vec::with_capacity(workers);
+        for one in found {
+            figures.add(one.figures);
+            findings.push(one.finding);
+        }
+        let course = Course {
+            timeout: self.spec.pool.timeout,
+            open: matches!(step.model, Model::Open { .. }),
+            window,
+            epoch,
+            end: findings.iter().map(|finding| finding.end).min().unwrap_or(0),
+        };
+        let mut result = merge(&course, findings)?;
+        result.details = Some(Details { script: Some(Box::new(figures)), ..Details::default() });
+        Ok(result)
+    }
+}

@@ -1,0 +1,91 @@
+//! What is asked for: a scenario, and what SIPp has options for.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use vtax_plan::model::SipTransport;
+use vtax_units::Nanos;
+
+use crate::{ConnectionPool, LoadError};
+
+/// A load of calls after a scenario.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ScriptSpec {
+    /// Where calls go; `connections` is how many there may be at once, `timeout` how long a message is waited for that has no timeout of
+    /// its own.
+    pub pool: ConnectionPool,
+    /// What the scenario leaves open.
+    pub settings: ScriptSettings,
+    /// The scenario's XML.
+    pub scenario: String,
+    /// Injection files: how the scenario names each, and its text. The first one's name is empty where it is `[field0]`'s.
+    pub injections: Vec<(String, String)>,
+    /// Addresses to send from; calls are spread over them.
+    pub local: Vec<IpAddr>,
+    /// Over which messages go.
+    pub transport: SipTransport,
+    /// Seed of every random choice.
+    pub seed: u64,
+}
+
+/// What a scenario leaves open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScriptSettings {
+    /// The scenario's file.
+    pub file: String,
+    /// `[service]`.
+    pub service: String,
+    /// How long `<pause/>` is.
+    pub pause: Nanos,
+    /// How long calls under way are waited for at the end.
+    pub drain: Nanos,
+    /// User and password of `[authentication]` without its own.
+    pub user: String,
+    /// The same.
+    pub password: String,
+    /// Keywords of the user's own, and what they stand for.
+    pub keys: Vec<(String, String)>,
+    /// The first `[media_port]`.
+    pub media_port: u16,
+}
+
+impl Default for ScriptSettings {
+    /// As SIPp's.
+    fn default() -> Self {
+        Self {
+            file: String::new(),
+            service: "service".to_owned(),
+            pause: Nanos::ZERO,
+            drain: Nanos::from_secs(5),
+            user: "service".to_owned(),
+            password: "password".to_owned(),
+            keys: Vec::new(),
+            media_port: 6000,
+        }
+    }
+}
+
+/// Longer than any call is waited for.
+const DRAIN_MAX: Nanos = Nanos::from_secs(24 * 3600);
+
+impl ScriptSpec {
+    /// Checks that the specification makes sense; opening a session does so too. The scenario is checked when it is compiled.
+    ///
+    /// # Errors
+    /// [`LoadError::Spec`] naming the first field that doesn't.
+    pub fn check(&self) -> Result<(), LoadError> {
+        let refuse = |field, reason: String| Err(LoadError::Spec { field, reason });
+        self.pool.check()?;
+        if self.local.is_empty() || self.local.len() > 1_024 {
+            return refuse("local", format!("{} addresses; 1 to 1024 will do", self.local.len()));
+        }
+        let target = self.pool.target;
+        if let Some(other) = self.local.iter().find(|local| local.is_ipv4() != target.is_ipv4()) {
+            return refuse("local", format!("{other} is of another kind than the target {target}"));
+        }
+        if self.settings.drain > DRAIN_MAX || self.settings.pause > DRAIN_MAX {
+            return refuse("drain", format!("pause and drain are at most {DRAIN_MAX}"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,177 @@
+//! SIPp's own scenarios against SIPp as the other side, both ways, and what is refused in them.
+
+#![allow(clippy::print_stderr, reason = "a skipped test must say why on the test's own output")]
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use vtax_load::sip::{ScriptFigures, ScriptSession, ScriptSettings, ScriptSpec, answer_script};
+use vtax_load::{
+    ArrivalProcess, ConnectionPool, Control, LoadError, LoadResult, Model, RequestStep, Segment,
+};
+use vtax_plan::model::SipTransport;
+use vtax_sys::free_port;
+use vtax_units::{CpuSet, Nanos, Rate};
+
+/// A scenario that SIPp has built in, as it prints it; `None` where SIPp isn't installed.
+fn stock(name: &str) -> Option<String> {
+    match Command::new("sipp").args(["-sd", name]).stdin(Stdio::null()).output() {
+        Ok(output) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
+        Err(_) => {
+            eprintln!("skipped: sipp (package sip-tester) is not installed");
+            None
+        }
+    }
+}
+
+/// SIPp; it ends by itself after 30 s at the latest.
+fn sipp(directory: &Path, arguments: &[&str]) -> Child {
+    Command::new("sipp")
+        .args(arguments)
+        .args(["-i", "127.0.0.1", "-nostdin", "-timeout", "30s"])
+        .current_dir(directory)
+        .env("TERM", "dumb")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+fn spec(target: SocketAddr, scenario: &str, transport: SipTransport) -> ScriptSpec {
+    ScriptSpec {
+        pool: ConnectionPool {
+            target,
+            connections: 500,
+            timeout: Nanos::from_secs(5),
+            cpus: CpuSet::default(),
+        },
+        settings: ScriptSettings { drain: Nanos::from_secs(8), ..ScriptSettings::default() },
+        scenario: scenario.to_owned(),
+        injections: Vec::new(),
+        local: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
+        transport,
+        seed: 1,
+    }
+}
+
+fn run(spec: &ScriptSpec, rate: f64) -> (LoadResult, ScriptFigures) {
+    let duration = Nanos::from_millis(1_500);
+    let step = RequestStep {
+        model: Model::Open {
+            arrivals: ArrivalProcess::Poisson,
+            profile: vec![Segment { from: Rate(rate), to: Rate(rate), duration }],
+        },
+        warmup: Nanos::ZERO,
+        duration,
+        seed: 1,
+        samples: false,
+        interval: Nanos::from_millis(500),
+    };
+    let result = ScriptSession::open(spec).unwrap().run_step(&step, &Control::new()).unwrap();
+    let figures = result.details.as_ref().and_then(|details| details.script.as_deref()).unwrap().clone();
+    (result, figures)
+}
+
+/// Calls SIPp's server scenario with SIPp's client scenario.
+fn call_sipp(client: &str, server: &str, transport: SipTransport) -> Option<(LoadResult, ScriptFigures)> {
+    let scenario = stock(client)?;
+    let directory = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let mode = if transport == SipTransport::Tcp { "t1" } else { "u1" };
+    let mut uas = sipp(directory.path(), &["-sn", server, "-p", &port.to_string(), "-t", mode]);
+    thread::sleep(Duration::from_millis(500));
+    let found = run(&spec(([127, 0, 0, 1], port).into(), &scenario, transport), 100.0);
+    uas.kill().unwrap();
+    uas.wait().unwrap();
+    Some(found)
+}
+
+#[test]
+fn its_client_calls_its_server() {
+    for transport in [SipTransport::Udp, SipTransport::Tcp] {
+        let Some((result, figures)) = call_sipp("uac", "uas", transport) else { return };
+        assert!(result.counts.ok > 80, "{:?} {figures:?}", result.counts);
+        assert_eq!(result.counts.ok, result.counts.intended, "{figures:?}");
+        assert_eq!(figures.timers[0].times.len(), figures.calls);
+        assert!(figures.failed.is_empty() && result.latency.len() == result.counts.ok, "{figures:?}");
+    }
+}
+
+#[test]
+fn its_regular_expressions_find_what_sipp_says() {
+    let Some((result, figures)) = call_sipp("regexp", "uas", SipTransport::Udp) else { return };
+    assert!(result.counts.ok > 80, "{figures:?}");
+    assert_eq!(result.counts.ok, result.counts.intended, "{figures:?}");
+}
+
+#[test]
+fn its_branches_are_taken() {
+    let Some((result, figures)) = call_sipp("branchc", "branchs", SipTransport::Udp) else { return };
+    assert!(result.counts.intended > 80, "{figures:?}");
+    // The pauses of calls that began last may be longer than the drain; none has failed.
+    assert!(figures.failed.is_empty(), "{figures:?}");
+}
+
+/// SIPp's client scenario calls its server scenario as vtax carries it out.
+fn sipp_calls(client: &str, server: &str, pause: &str) -> Option<ScriptFigures> {
+    let scenario = stock(server)?;
+    let directory = tempfile::tempdir().unwrap();
+    let (stop, (sender, receiver)) = (AtomicBool::new(false), mpsc::channel());
+    let spec = spec(([127, 0, 0, 1], 0).into(), &scenario, SipTransport::Udp);
+    Some(thread::scope(|scope| {
+        let (stop, spec) = (&stop, &spec);
+        let server = scope.spawn(move || answer_script(spec, stop, |address| sender.send(address).unwrap()));
+        let target = receiver.recv_timeout(Duration::from_secs(5)).unwrap().to_string();
+        let port = free_port().to_string();
+        let arguments = ["-sn", client, &target, "-p", &port, "-m", "100", "-r", "100", "-d", pause];
+        let ended = sipp(directory.path(), &arguments).wait().unwrap();
+        stop.store(true, Relaxed);
+        // It ends with 0 where every call was successful.
+        assert!(ended.success(), "{ended}");
+        server.join().unwrap().unwrap()
+    }))
+}
+
+#[test]
+fn its_server_answers_its_client() {
+    let Some(figures) = sipp_calls("uac", "uas", "10") else { return };
+    assert_eq!((figures.calls, figures.succeeded), (100, 100), "{figures:?}");
+    assert!(figures.traffic.requests_received >= 300, "{figures:?}");
+}
+
+#[test]
+fn its_branching_server_answers_its_client() {
+    let Some(figures) = sipp_calls("branchc", "branchs", "10") else { return };
+    assert_eq!(figures.calls, 100, "{figures:?}");
+    assert!(figures.failed.is_empty(), "{figures:?}");
+}
+
+#[test]
+fn what_is_not_supported_is_named_with_its_line_before_anything_is_sent() {
+    let Some(scenario) = stock("uac_pcap") else { return };
+    let error =
+        ScriptSession::open(&spec(([127, 0, 0, 1], 9).into(), &scenario, SipTransport::Udp)).unwrap_err();
+    let LoadError::Spec { field: "scenario", reason } = error else { panic!("{error}") };
+    let line = scenario.lines().position(|line| line.contains("play_pcap_audio")).unwrap() + 1;
+    assert!(reason.contains(&format!("line {line}: <exec play_pcap_audio> isn't supported")), "{reason}");
+    for name in ["3pcc-C-A", "3pcc-C-B", "3pcc-A", "3pcc-B"] {
+        let scenario = stock(name).unwrap();
+        let error =
+            ScriptSession::open(&spec(([127, 0, 0, 1], 9).into(), &scenario, SipTransport::Udp)).unwrap_err();
+        assert!(error.to_string().contains("3PCC"), "{name}: {error}");
+    }
+}
+
+#[test]
+fn a_server_s_scenario_makes_no_calls() {
+    let Some(scenario) = stock("uas") else { return };
+    let error =
+        ScriptSession::open(&spec(([127, 0, 0, 1], 9).into(), &scenario, SipTransport::Udp)).unwrap_err();
+    assert!(error.to_string().contains("makes none"), "{error}");
+}

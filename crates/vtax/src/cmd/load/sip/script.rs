@@ -1,0 +1,277 @@
+//! `vtax load sip --scenario-file`: calls after a scenario of SIPp's.
+
+use std::fmt::{self, Write as _};
+use std::io::Read as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use rustix::process::Signal;
+use vtax_load::sip::{ScriptFigures, ScriptSession, ScriptSettings, ScriptSpec, answer_script};
+use vtax_load::{ConnectionPool, Control, LoadError, LoadResult, RequestStep};
+use vtax_plan::model::SipTransport;
+use vtax_sys::signals::SignalFd;
+use vtax_units::Nanos;
+
+use super::super::failure::failure;
+use super::super::output::millis;
+use super::super::request_load::RequestSpec;
+use super::super::requests::{CallArgs, RequestArgs};
+use super::{Args, Transport, output, resolve, source_of};
+use crate::exit::{Classify, Exit, Failure, Outcome};
+use crate::out;
+
+/// Longest injection file, as the engine has it.
+const FILE_MAX: u64 = 64 << 20;
+
+/// A scenario of SIPp's.
+#[derive(clap::Args)]
+pub(super) struct Script {
+    /// Calls after a scenario of SIPp's, an XML file; with --uas, calls are answered after it. Whatever isn't supported in it is named with
+    /// its line before anything is sent.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["mix", "scenario", "unregistered", "provision", "limit"])]
+    pub(super) scenario_file: Option<PathBuf>,
+    /// With --scenario-file: an injection file; may be repeated. The first is that of `[field0]`.
+    #[arg(long, value_name = "FILE", requires = "scenario_file")]
+    inf: Vec<PathBuf>,
+    /// With --scenario-file: what `[NAME]` stands for; may be repeated.
+    #[arg(long, value_name = "NAME=VALUE", requires = "scenario_file")]
+    key: Vec<String>,
+    /// With --scenario-file: what `[service]` stands for.
+    #[arg(long, default_value = "service", requires = "scenario_file")]
+    service: String,
+    /// With --scenario-file: length of `<pause/>`.
+    #[arg(long, default_value = "0s", requires = "scenario_file")]
+    pause: Nanos,
+    /// With --scenario-file: how long a message is waited for that has no timeout of its own.
+    #[arg(long, default_value = "10s", requires = "scenario_file")]
+    recv_timeout: Nanos,
+    /// With --scenario-file: most calls at once.
+    #[arg(long, default_value_t = 10_000, requires = "scenario_file")]
+    calls: u32,
+    /// With --scenario-file: user of `[authentication]` where the scenario names none [default: the service].
+    #[arg(long, requires = "scenario_file")]
+    auth_user: Option<String>,
+    /// With --scenario-file: password of `[authentication]` where the scenario names none.
+    #[arg(long, default_value = "password", requires = "scenario_file")]
+    auth_password: String,
+    /// With --scenario-file: the first `[media_port]`.
+    #[arg(long, default_value_t = 6000, requires = "scenario_file")]
+    media_port: u16,
+}
+
+/// Carries the scenario out.
+pub(super) fn run(args: &Args, path: &Path) -> Outcome {
+    let usual = if args.uas { Some("127.0.0.1:5060") } else { None };
+    let target = args.target.as_deref().or(usual).context("which service? give HOST[:PORT]").bad_input()?;
+    let address = resolve(target).bad_input()?;
+    let spec = spec(args, path, address)?;
+    if args.uas {
+        return answer(args, &spec);
+    }
+    let load = CallArgs {
+        rate: args.rate.clone(),
+        calls: args.script.calls,
+        duration: args.duration,
+        warmup: args.transient,
+        arrivals: args.arrivals,
+        timeout: args.script.recv_timeout,
+        cpus: args.cpus.clone(),
+        seed: args.seed,
+        search: args.search,
+        loss: args.ihs,
+        max: args.max,
+        precision: args.precision,
+        json: args.json,
+        quiet: args.quiet,
+    };
+    RequestArgs::of_calls(load).run(format!("sip:{address}"), spec)
+}
+
+fn spec(args: &Args, path: &Path, target: SocketAddr) -> Result<ScriptSpec, Failure> {
+    let local = match args.call.local.is_empty() {
+        // Calls are answered from where they come to.
+        true if args.uas => vec![target.ip()],
+        true => vec![source_of(target).host_cannot()?],
+        false => args.call.local.clone(),
+    };
+    let script = &args.script;
+    let settings = ScriptSettings {
+        file: path.display().to_string(),
+        service: script.service.clone(),
+        pause: script.pause,
+        drain: args.drain.unwrap_or(Nanos(script.pause.0.saturating_add(5_000_000_000))),
+        user: script.auth_user.clone().unwrap_or_else(|| script.service.clone()),
+        password: script.auth_password.clone(),
+        keys: script.key.iter().map(|key| key_of(key)).collect::<Result<_>>().bad_input()?,
+        media_port: script.media_port,
+    };
+    let injections = script.inf.iter().map(|path| -> Result<(String, String)> {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        Ok((name, read(path)?))
+    });
+    Ok(ScriptSpec {
+        pool: ConnectionPool {
+            target,
+            connections: script.calls,
+            timeout: script.recv_timeout,
+            cpus: args.cpus.clone().unwrap_or_default(),
+        },
+        settings,
+        scenario: read(path).bad_input()?,
+        injections: injections.collect::<Result<_>>().bad_input()?,
+        local,
+        transport: match args.call.transport {
+            Transport::Udp => SipTransport::Udp,
+            Transport::Tcp => SipTransport::Tcp,
+        },
+        seed: args.seed,
+    })
+}
+
+fn key_of(text: &str) -> Result<(String, String)> {
+    let (name, value) = text.split_once('=').with_context(|| format!("`{text}` isn't NAME=VALUE"))?;
+    ensure!(!name.is_empty(), "`{text}` names no keyword");
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// The text of a file. SIPp's own say that they are ISO-8859-1.
+fn read(path: &Path) -> Result<String> {
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).with_context(|| format!("opening {}", path.display()))?;
+    file.take(FILE_MAX + 1).read_to_end(&mut bytes).with_context(|| format!("reading {}", path.display()))?;
+    ensure!(bytes.len() as u64 <= FILE_MAX, "{} is longer than {FILE_MAX} bytes", path.display());
+    Ok(match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => error.as_bytes().iter().map(|byte| char::from(*byte)).collect(),
+    })
+}
+
+/// Answers calls until a signal comes.
+fn answer(args: &Args, spec: &ScriptSpec) -> Outcome {
+    let signals = SignalFd::new(&[Signal::INT, Signal::TERM]).context("preparing for Ctrl-C")?;
+    let stop = AtomicBool::new(false);
+    let answered = thread::scope(|scope| {
+        let server = scope.spawn(|| answer_script(spec, &stop, output::listening));
+        while !server.is_finished() && !matches!(signals.next(), Ok(Some(_))) {
+            thread::sleep(Duration::from_millis(50));
+        }
+        stop.store(true, Relaxed);
+        server.join()
+    });
+    let figures = answered.map_err(|payload| failure(LoadError::panicked(0, &*payload)))?.map_err(failure)?;
+    if args.json {
+        out::json(&figures)?;
+    } else if !args.quiet {
+        let mut text = String::new();
+        put_details(&mut text, &figures).context("writing the result")?;
+        out::text(&text)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// What calls after a scenario showed besides what all loads do.
+pub(in crate::cmd::load) fn put_details(out: &mut String, found: &ScriptFigures) -> fmt::Result {
+    writeln!(out, "calls     {} begun, {} succeeded (warm-up included)", found.calls, found.succeeded)?;
+    for (cause, count) in &found.failed {
+        writeln!(out, "failed    {count} {cause}")?;
+    }
+    writeln!(
+        out,
+        "{:<10}{:<6}{:<18}{:>10}{:>10}{:>10}{:>12}{:>8}",
+        "", "line", "command", "done", "again", "timeouts", "unexpected", "lost"
+    )?;
+    for command in &found.commands {
+        writeln!(
+            out,
+            "{:<10}{:<6}{:<18}{:>10}{:>10}{:>10}{:>12}{:>8}",
+            "",
+            command.line,
+            command.label,
+            command.done,
+            command.again,
+            command.timeouts,
+            command.unexpected,
+            command.lost
+        )?;
+    }
+    for timer in found.timers.iter().filter(|timer| !timer.times.is_empty()) {
+        writeln!(
+            out,
+            "timer {:<4}{} times, p50 {}, p99 {}, max {}",
+            timer.name,
+            timer.times.len(),
+            millis(timer.times.quantile(0.5)),
+            millis(timer.times.quantile(0.99)),
+            millis(timer.times.max())
+        )?;
+    }
+    for (name, count) in &found.counters {
+        writeln!(out, "counter   {name} {count}")?;
+    }
+    let traffic = &found.traffic;
+    writeln!(
+        out,
+        "messages  {} requests and {} responses sent, {} of them again; {} requests and {} responses received",
+        traffic.requests_sent,
+        traffic.responses_sent,
+        traffic.retransmissions,
+        traffic.requests_received,
+        traffic.responses_received
+    )?;
+    let stray: Vec<String> = found.stray.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+    if !stray.is_empty() {
+        writeln!(out, "stray     {}", stray.join(", "))?;
+    }
+    for line in &found.log {
+        writeln!(out, "log       {line}")?;
+    }
+    if found.log_left_out > 0 {
+        writeln!(out, "log       and {} more", found.log_left_out)?;
+    }
+    Ok(())
+}
+
+impl RequestSpec for ScriptSpec {
+    const FAMILY: &'static str = "sip";
+    type Requests = ScriptSettings;
+    type Session = ScriptSession;
+
+    fn pool_mut(&mut self) -> &mut ConnectionPool {
+        &mut self.pool
+    }
+
+    fn pool(&self) -> &ConnectionPool {
+        &self.pool
+    }
+
+    fn requests(&self) -> &ScriptSettings {
+        &self.settings
+    }
+
+    fn check(&self) -> Result<(), LoadError> {
+        Self::check(self)
+    }
+
+    fn open(&self) -> Result<ScriptSession, LoadError> {
+        ScriptSession::open(self)
+    }
+
+    fn run(session: &ScriptSession, step: &RequestStep, control: &Control) -> Result<LoadResult, LoadError> {
+        session.run_step(step, control)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_names_and_values() {
+        assert_eq!(key_of("a=b=c").unwrap(), ("a".to_owned(), "b=c".to_owned()));
+        assert!(key_of("a").is_err() && key_of("=b").is_err());
+    }
+}
