@@ -94,7 +94,10 @@ mod tests {
         let listed = String::from_utf8(listed.unwrap().stdout).unwrap();
         let lines: Vec<&str> = listed.lines().collect();
         assert_eq!(lines.len(), 3, "{listed}");
-        assert!(lines[0].starts_with("drwxr-xr-x") && lines[0].ends_with("1970-01-02 00:00 usr/"), "{listed}");
+        assert!(
+            lines[0].starts_with("drwxr-xr-x") && lines[0].ends_with("1970-01-02 00:00 usr/"),
+            "{listed}"
+        );
         assert!(lines[1].starts_with("-rw-r--r--") && lines[1].ends_with("usr/x"), "{listed}");
     }
 }

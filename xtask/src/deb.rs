@@ -43,7 +43,8 @@ pub(crate) fn deb() -> Result<()> {
 /// What is installed.
 fn fill(tree: &Path) -> Result<()> {
     let program = vtax();
-    let bytes = fs::read(&program).with_context(|| format!("reading {}: `make build` makes it", program.display()))?;
+    let bytes = fs::read(&program)
+        .with_context(|| format!("reading {}: `make build` makes it", program.display()))?;
     write(&tree.join("usr/bin/vtax"), &bytes, 0o755)?;
     for (shell, place) in COMPLETIONS {
         let script = said(Command::new(&program).args(["completions", shell]))?;
@@ -61,7 +62,11 @@ fn fill(tree: &Path) -> Result<()> {
     for name in ["README.md", "CHANGELOG.md", "SECURITY.md"] {
         copy(&root().join(name), &documents.join(name))?;
     }
-    for (from, to) in [("docs", "usr/share/doc/vtax/docs"), ("plans", "usr/share/vtax/plans"), ("schema", "usr/share/vtax/schema")] {
+    for (from, to) in [
+        ("docs", "usr/share/doc/vtax/docs"),
+        ("plans", "usr/share/vtax/plans"),
+        ("schema", "usr/share/vtax/schema"),
+    ] {
         for file in files(&root().join(from))? {
             copy(&file, &tree.join(to).join(file.file_name().context("a file has no name")?))?;
         }
@@ -86,7 +91,10 @@ fn control(architecture: &str, kibibytes: u64) -> String {
 /// Debian's file about copyright, format 1.0.
 fn copyright() -> Result<String> {
     let mit = fs::read_to_string(root().join("LICENSE-MIT")).context("reading LICENSE-MIT")?;
-    let mit: String = mit.lines().map(|line| if line.trim().is_empty() { " .\n".into() } else { format!(" {line}\n") }).collect();
+    let mit: String = mit
+        .lines()
+        .map(|line| if line.trim().is_empty() { " .\n".into() } else { format!(" {line}\n") })
+        .collect();
     Ok(format!(
         "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: vtax\n\n\
          Files: *\nCopyright: the vtax maintainers\nLicense: Apache-2.0 or Expat\nComment:\n The program is linked statically; licences.txt \
@@ -112,7 +120,8 @@ fn kibibytes(directory: &Path) -> Result<u64> {
 /// The files of a directory in order, those below it left out.
 fn files(directory: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(directory).with_context(|| format!("reading {}", directory.display()))?;
-    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()).collect();
+    let mut files: Vec<PathBuf> =
+        entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()).collect();
     files.sort();
     Ok(files)
 }
@@ -125,7 +134,8 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     directory(path.parent().context("a file is in no directory")?)?;
     fs::write(path, bytes).with_context(|| format!("writing {}", path.display()))?;
-    fs::set_permissions(path, Permissions::from_mode(mode)).with_context(|| format!("writing {}", path.display()))
+    fs::set_permissions(path, Permissions::from_mode(mode))
+        .with_context(|| format!("writing {}", path.display()))
 }
 
 /// Makes a directory below `target/deb`; each has the rights that a package's directories have.
@@ -158,6 +168,9 @@ mod tests {
         // A line is a field or goes on with one.
         assert!(control.lines().all(|line| line.starts_with(' ') || line.contains(": ")), "{control}");
         let copyright = copyright().unwrap();
-        assert!(copyright.lines().all(|line| line.is_empty() || line.starts_with(' ') || line.contains(':')), "{copyright}");
+        assert!(
+            copyright.lines().all(|line| line.is_empty() || line.starts_with(' ') || line.contains(':')),
+            "{copyright}"
+        );
     }
 }

@@ -11,8 +11,14 @@ use crate::place::root;
 use crate::tasks::{source_time, vtax};
 
 /// What is in the layer besides the program: directories with their rights.
-const DIRECTORIES: [(&str, u32); 6] =
-    [("etc/", 0o755), ("tmp/", 0o1777), ("usr/", 0o755), ("usr/bin/", 0o755), ("var/", 0o755), ("work/", 0o1777)];
+const DIRECTORIES: [(&str, u32); 6] = [
+    ("etc/", 0o755),
+    ("tmp/", 0o1777),
+    ("usr/", 0o755),
+    ("usr/bin/", 0o755),
+    ("var/", 0o755),
+    ("work/", 0o1777),
+];
 
 /// Writes the image of the program that `make build` left.
 ///
@@ -98,8 +104,7 @@ fn bytes(program: &[u8], architecture: &str, time: u64) -> Result<Vec<u8>> {
     let mut described = manifest.descriptor("manifest.v1+json");
     described["platform"] = json!({"architecture": architecture, "os": "linux"});
     let reference = concat!("vtax:", env!("CARGO_PKG_VERSION"));
-    described["annotations"] =
-        json!({"org.opencontainers.image.ref.name": env!("CARGO_PKG_VERSION"), "io.containerd.image.name": reference});
+    described["annotations"] = json!({"org.opencontainers.image.ref.name": env!("CARGO_PKG_VERSION"), "io.containerd.image.name": reference});
     let index = json!({
         "schemaVersion": 2,
         "mediaType": "application/vnd.oci.image.index.v1+json",
@@ -127,7 +132,10 @@ mod tests {
         let (mut files, mut at) = (BTreeMap::new(), 0);
         while archive[at] != 0 {
             let text = |from: usize, to: usize| {
-                String::from_utf8(archive[at + from..at + to].iter().copied().take_while(|b| *b != 0).collect()).unwrap()
+                String::from_utf8(
+                    archive[at + from..at + to].iter().copied().take_while(|b| *b != 0).collect(),
+                )
+                .unwrap()
             };
             let size = usize::from_str_radix(&text(124, 136), 8).unwrap();
             files.insert(text(0, 100), archive[at + 512..at + 512 + size].to_vec());

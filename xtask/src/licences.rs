@@ -92,7 +92,8 @@ fn acceptable(expression: &str) -> bool {
 /// Ids of the packages that are linked into vtax: what it depends on, but neither for its tests nor for its build.
 fn linked(metadata: &Value) -> Result<BTreeSet<&str>> {
     let nodes = metadata["resolve"]["nodes"].as_array().context("no graph in cargo metadata")?;
-    let of: BTreeMap<&str, &Value> = nodes.iter().filter_map(|node| Some((node["id"].as_str()?, node))).collect();
+    let of: BTreeMap<&str, &Value> =
+        nodes.iter().filter_map(|node| Some((node["id"].as_str()?, node))).collect();
     let vtax = packages(metadata)?.iter().find(|p| p["name"] == "vtax").context("there is no vtax")?;
     let mut open = vec![vtax["id"].as_str().context("vtax has no id")?];
     let mut linked = BTreeSet::new();
@@ -100,7 +101,8 @@ fn linked(metadata: &Value) -> Result<BTreeSet<&str>> {
         if !linked.insert(id) {
             continue;
         }
-        let deps = of.get(id).and_then(|node| node["deps"].as_array()).context("a package isn't in the graph")?;
+        let deps =
+            of.get(id).and_then(|node| node["deps"].as_array()).context("a package isn't in the graph")?;
         let normal = deps.iter().filter(|dep| {
             dep["dep_kinds"].as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind["kind"].is_null()))
         });
@@ -155,8 +157,11 @@ fn of_package(folder: &Path, expression: &str) -> Result<Vec<String>> {
     files.sort();
     let choice = expression.replace('/', " OR ");
     if choice.split(" OR ").any(|licence| licence.trim() == "MIT") {
-        let mit: Vec<PathBuf> =
-            files.iter().filter(|path| path.to_string_lossy().to_ascii_uppercase().ends_with("MIT")).cloned().collect();
+        let mit: Vec<PathBuf> = files
+            .iter()
+            .filter(|path| path.to_string_lossy().to_ascii_uppercase().ends_with("MIT"))
+            .cloned()
+            .collect();
         if !mit.is_empty() {
             files = mit;
         }

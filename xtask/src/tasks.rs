@@ -59,7 +59,16 @@ pub(crate) fn measure(args: &[&str]) -> Result<()> {
 ///
 /// Where a crate needs what isn't part of it.
 pub(crate) fn package() -> Result<()> {
-    cargo(&["package", "--workspace", "--exclude", "vtax-bench", "--exclude", "xtask", "--offline", "--no-verify"])
+    cargo(&[
+        "package",
+        "--workspace",
+        "--exclude",
+        "vtax-bench",
+        "--exclude",
+        "xtask",
+        "--offline",
+        "--no-verify",
+    ])
 }
 
 /// The time of the last commit, seconds since 1970: what is packed has it, so that two builds give the same bytes. 0 without git.

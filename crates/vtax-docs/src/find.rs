@@ -108,11 +108,31 @@ mod tests {
     #[test]
     fn words_of_the_report_are_explained() {
         for word in [
-            "tax", "worse", "better", "equivalent", "inconclusive", "can't tell", "too-wide", "too-few", "latency_p99", "capacity",
-            "cell", "Rounds", "duet", "TCG", "generator-limited", "margin", "convergence", "held", "cpu_per_request.vcpu",
+            "tax",
+            "worse",
+            "better",
+            "equivalent",
+            "inconclusive",
+            "can't tell",
+            "too-wide",
+            "too-few",
+            "latency_p99",
+            "capacity",
+            "cell",
+            "Rounds",
+            "duet",
+            "TCG",
+            "generator-limited",
+            "margin",
+            "convergence",
+            "held",
+            "cpu_per_request.vcpu",
         ] {
             let answers = answers(word);
-            assert!(answers.iter().all(|a| !a.text.is_empty() && a.place.starts_with("docs/")), "{answers:?}");
+            assert!(
+                answers.iter().all(|a| !a.text.is_empty() && a.place.starts_with("docs/")),
+                "{answers:?}"
+            );
         }
         let tax = answers("tax");
         assert!(tax.iter().any(|a| a.text.contains("ratio")), "{tax:?}");

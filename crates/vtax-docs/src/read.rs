@@ -266,7 +266,10 @@ above 1.
         let entries = entries(PAGE);
         let tax = said(&entries, "TAX");
         assert_eq!(tax.len(), 1, "{entries:#?}");
-        assert!(tax[0].0.starts_with("The tax is a ratio, always above 1.\nWhy the median: it holds."), "{tax:?}");
+        assert!(
+            tax[0].0.starts_with("The tax is a ratio, always above 1.\nWhy the median: it holds."),
+            "{tax:?}"
+        );
         assert_eq!((tax[0].1, tax[0].2.as_str()), (Kind::Section, "tax"));
         assert_eq!(said(&entries, "why the median")[0].1, Kind::Lead);
         for term in ["inconclusive", "can't tell"] {

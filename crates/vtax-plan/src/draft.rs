@@ -61,7 +61,8 @@ impl Draft {
     /// The plan as a file. It is one that [`crate::parse`] accepts, unless the name or the times are none that plans have.
     #[must_use]
     pub fn text(&self) -> String {
-        [self.head(), self.environments(), self.service(), self.workload(), self.measures(), self.effort()].join("\n")
+        [self.head(), self.environments(), self.service(), self.workload(), self.measures(), self.effort()]
+            .join("\n")
     }
 
     /// What the subject is called in sentences.
@@ -151,8 +152,13 @@ impl Draft {
         if self.question != Question::Capacity {
             let (load, why) = match (self.question, &self.subject) {
                 (Question::Latency, _) => ("100/s", "How long an answer takes at a rate that all can carry."),
-                (_, Subject::Sip) => ("50% of lowest capacity", "How long an answer takes, at one rate for all."),
-                _ => ("50% of lowest capacity", "How long an answer takes, at one rate that all of them can carry."),
+                (_, Subject::Sip) => {
+                    ("50% of lowest capacity", "How long an answer takes, at one rate for all.")
+                }
+                _ => (
+                    "50% of lowest capacity",
+                    "How long an answer takes, at one rate that all of them can carry.",
+                ),
             };
             text += &format!("  # {why}\n  - latency: {{load: {load}, warmup: 1s, duration: 11s}}\n");
         }

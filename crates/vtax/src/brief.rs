@@ -19,25 +19,37 @@ pub(crate) fn shown(text: &str) -> String {
 
 /// The text without what a guest and its QEMU left behind, in whose place it is said how to see it.
 fn without_evidence(text: &str) -> String {
-    let mut lines: Vec<&str> = Vec::new();
+    let mut shown = String::new();
     let mut left_out = 0;
     let mut within = false;
-    for line in text.lines() {
+    for line in text.split('\n') {
         if line.starts_with("  ") && EVIDENCE.contains(&line.trim()) {
             within = true;
-        } else if within && line.starts_with("    ") {
-            left_out += 1;
-        } else {
-            within = false;
-            lines.push(line);
+            continue;
         }
+        if within && line.starts_with("    ") {
+            left_out += 1;
+            continue;
+        }
+        within = false;
+        say_left_out(&mut shown, &mut left_out);
+        shown.push_str(line);
+        shown.push('\n');
     }
-    let mut shown = lines.join("\n");
-    if left_out > 0 {
-        let lines = if left_out == 1 { "line" } else { "lines" };
-        shown.push_str(&format!(" [{left_out} {lines} of QEMU's output: --verbose]"));
-    }
+    say_left_out(&mut shown, &mut left_out);
+    // The end of the last line is not the text's own.
+    shown.pop();
     shown
+}
+
+/// Says behind the last line how much was left out after it.
+fn say_left_out(shown: &mut String, left_out: &mut usize) {
+    let count = std::mem::take(left_out);
+    if count > 0 {
+        shown.pop();
+        let lines = if count == 1 { "line" } else { "lines" };
+        shown.push_str(&format!(" [{count} {lines} of QEMU's output: --verbose]\n"));
+    }
 }
 
 #[cfg(test)]
@@ -49,12 +61,27 @@ mod tests {
         let text = "no pairs: virtual machine `proof`: ended (QEMU: signal 6)\n  QEMU said:\n    ../block.c:1: f: Assertion \
                     `x' failed.\n  last on the console:\n    one\n    two; fetch one with `vtax setup`";
         let shown = without_evidence(text);
-        assert_eq!(shown, "no pairs: virtual machine `proof`: ended (QEMU: signal 6) [3 lines of QEMU's output: --verbose]");
+        assert_eq!(
+            shown,
+            "no pairs: virtual machine `proof`: ended (QEMU: signal 6) [3 lines of QEMU's output: --verbose]"
+        );
+    }
+
+    #[test]
+    fn what_comes_after_it_stays_in_its_place() {
+        let text = "left out: a\n  QEMU said:\n    x\nleft out: b\n";
+        assert_eq!(without_evidence(text), "left out: a [1 line of QEMU's output: --verbose]\nleft out: b\n");
     }
 
     #[test]
     fn everything_else_stays() {
-        for text in ["", "one", "service: exit code 3\n  its log:\n    no database today", "a\n    b"] {
+        for text in [
+            "",
+            "one",
+            "two\n\nlines\n",
+            "service: exit code 3\n  its log:\n    no database today",
+            "a\n    b",
+        ] {
             assert_eq!(without_evidence(text), text);
         }
     }

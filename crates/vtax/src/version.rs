@@ -17,7 +17,10 @@ pub(crate) fn version() -> &'static str {
 pub(crate) fn told() -> String {
     let formats = [
         ("plan", vtax_plan::model::PLAN_VERSION.to_string()),
-        ("journal and run directory", format!("{}.{}", vtax_store::JOURNAL_VERSION, vtax_store::JOURNAL_MINOR)),
+        (
+            "journal and run directory",
+            format!("{}.{}", vtax_store::JOURNAL_VERSION, vtax_store::JOURNAL_MINOR),
+        ),
         ("provenance", vtax_store::PROVENANCE_VERSION.to_string()),
         ("summary", vtax_store::summary::SUMMARY_VERSION.to_string()),
         ("calibration", vtax_store::CALIBRATION_VERSION.to_string()),
@@ -58,7 +61,9 @@ mod tests {
     #[test]
     fn bug_reports_have_the_formats() {
         let told = told();
-        for part in ["\ncommit: ", "\n  journal and run directory: 3.", "\n  plan: 1\n", std::env::consts::ARCH] {
+        for part in
+            ["\ncommit: ", "\n  journal and run directory: 3.", "\n  plan: 1\n", std::env::consts::ARCH]
+        {
             assert!(told.contains(part), "{part:?} is missing in {told}");
         }
     }

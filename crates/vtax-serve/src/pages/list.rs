@@ -121,7 +121,10 @@ fn form(known: &Known, filter: &Filter) -> Markup {
     let verdict = VERDICTS.iter().find(|(v, _)| Some(*v) == filter.verdict).map_or("", |(_, word)| *word);
     let state = filter.state.map_or("", RunState::word);
     let mut m = Markup::new();
-    m.open("form", &[("method", "get"), ("action", "/"), ("class", "filter list"), ("aria-label", "Choose runs")]);
+    m.open(
+        "form",
+        &[("method", "get"), ("action", "/"), ("class", "filter list"), ("aria-label", "Choose runs")],
+    );
     m.add(&choice("Plan", "plan", &names(runs().map(|e| e.plan())), &filter.plan));
     m.add(&choice("Host", "host", &names(runs().map(|e| e.host())), &filter.host));
     m.add(&choice("Tag", "tag", &names(tags()), &filter.tag));

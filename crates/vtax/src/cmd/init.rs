@@ -139,7 +139,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 fn write(file: &Path, text: &str) -> Result<(), Failure> {
     let opened = OpenOptions::new().write(true).create_new(true).open(file);
-    let wrong = opened.as_ref().is_err_and(|e| matches!(e.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists));
+    let wrong =
+        opened.as_ref().is_err_and(|e| matches!(e.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists));
     let written = opened.and_then(|mut file| file.write_all(text.as_bytes()));
     let written = written.with_context(|| format!("cannot write {}", file.display()));
     if wrong { written.bad_input() } else { written.host_cannot() }
@@ -199,15 +200,18 @@ impl Args {
         }
         if self.ask.is_none() {
             let ask = "What do you want to know? capacity, latency, both";
-            draft.question = asking.ask(ask, "both", |answer| Wanted::from_str(answer, true).map(question))?;
+            draft.question =
+                asking.ask(ask, "both", |answer| Wanted::from_str(answer, true).map(question))?;
         }
         if self.p99.is_none() {
             let ask = "How long may 99 of 100 answers take for a load to count as carried?";
-            draft.p99 = asking.ask(ask, "50ms", |answer| answer.parse::<Nanos>().map_err(|e| e.to_string()))?;
+            draft.p99 =
+                asking.ask(ask, "50ms", |answer| answer.parse::<Nanos>().map_err(|e| e.to_string()))?;
         }
         if self.time.is_none() {
             let ask = "How long may it take?";
-            draft.time = asking.ask(ask, "10m", |answer| answer.parse::<Nanos>().map_err(|e| e.to_string()))?;
+            draft.time =
+                asking.ask(ask, "10m", |answer| answer.parse::<Nanos>().map_err(|e| e.to_string()))?;
         }
         Ok(draft)
     }
@@ -264,7 +268,8 @@ mod tests {
 
     #[test]
     fn what_was_given_is_not_asked() {
-        let given = ["--service", "redis", "--against", "vm", "--ask", "capacity", "--p99", "5ms", "--time", "3m"];
+        let given =
+            ["--service", "redis", "--against", "vm", "--ask", "capacity", "--p99", "5ms", "--time", "3m"];
         let (draft, said) = asked(&given, "");
         assert_eq!((draft.unwrap().subject, said.as_str()), (Subject::Redis, ""));
         assert_eq!(asked(&[], "http\n").0, Err(Silence), "the answers ended");

@@ -85,7 +85,10 @@ fn next(here: &Here) -> String {
         plans.push("plans/quick.yaml".to_owned());
     }
     for plan in &plans {
-        steps.push((format!("vtax run {plan}"), "measure, and write a report; `vtax check` says how long it takes"));
+        steps.push((
+            format!("vtax run {plan}"),
+            "measure, and write a report; `vtax check` says how long it takes",
+        ));
     }
     steps.push(("vtax init".to_owned(), "a plan of your own, by five questions"));
     if here.run.is_none() {

@@ -25,7 +25,8 @@ pub(super) fn table(widths: &[LiveWidth], margin: f64, (rows, columns): (usize, 
         shown.sort_by_key(|width| width.told);
         shown.truncate(room);
     }
-    let mut cells = vec![["comparison", "rounds", "tax so far", "verdict so far", "still takes"].map(str::to_owned)];
+    let mut cells =
+        vec![["comparison", "rounds", "tax so far", "verdict so far", "still takes"].map(str::to_owned)];
     cells.extend(shown.iter().map(|width| row(width, margin)));
     let wide = |i: usize| cells.iter().map(|row| row[i].chars().count()).max().unwrap_or(0);
     let others: usize = (1..5).map(|i| wide(i) + 2).sum();
@@ -34,7 +35,10 @@ pub(super) fn table(widths: &[LiveWidth], margin: f64, (rows, columns): (usize, 
     let told = widths.iter().filter(|width| width.told).count();
     let hidden = widths.len() - shown.len();
     let more = if hidden > 0 { format!("; {hidden} more aren't shown") } else { String::new() };
-    lines.push(cut(&format!("{told} of {} need no more rounds{more}", widths.len()), columns.saturating_sub(1)));
+    lines.push(cut(
+        &format!("{told} of {} need no more rounds{more}", widths.len()),
+        columns.saturating_sub(1),
+    ));
     lines.join("\n")
 }
 
@@ -49,7 +53,11 @@ fn line(cells: &[String; 5], names: usize, wide: &impl Fn(usize) -> usize, colum
 }
 
 fn row(width: &LiveWidth, margin: f64) -> [String; 5] {
-    let measure = if width.test.is_empty() { width.measure.clone() } else { format!("{}/{}", width.measure, width.test) };
+    let measure = if width.test.is_empty() {
+        width.measure.clone()
+    } else {
+        format!("{}/{}", width.measure, width.test)
+    };
     let still = match (width.told, width.further) {
         (true, _) => "nothing".to_owned(),
         (false, Some(1)) => "1 round".to_owned(),
@@ -124,7 +132,8 @@ mod tests {
 
     #[test]
     fn it_fits_terminals_of_any_size() {
-        let mut widths: Vec<LiveWidth> = (0..50).map(|i| width(&format!("cell-{i}"), None, Some(0))).collect();
+        let mut widths: Vec<LiveWidth> =
+            (0..50).map(|i| width(&format!("cell-{i}"), None, Some(0))).collect();
         widths.push(width(&"long".repeat(100), Some((1.0, 1e9)), Some(7)));
         for size in [(0, 0), (5, 20), (24, 80), (60, 300)] {
             let text = table(&widths, 0.05, size);

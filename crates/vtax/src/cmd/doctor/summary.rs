@@ -43,7 +43,11 @@ const KINDS: [Kind; 8] = [
         points: Points::All(&["control groups"]),
         can: "CPUs and memory are held by control groups",
     },
-    Kind { name: "signs of noise", points: Points::All(&["noise"]), can: "the host tells what disturbs a trial" },
+    Kind {
+        name: "signs of noise",
+        points: Points::All(&["noise"]),
+        can: "the host tells what disturbs a trial",
+    },
 ];
 
 /// A capability as this host has it.
@@ -74,13 +78,20 @@ fn capability(kind: &Kind, checks: &[Check]) -> Option<Capability> {
                 State::Ok => kind.can.to_owned(),
                 _ => format!("{}: {}", worst.name, line(&worst.found)),
             };
-            Some(Capability { name: kind.name, state: worst.state, found: cut(&found, FOUND), fix: worst.fix.clone() })
+            Some(Capability {
+                name: kind.name,
+                state: worst.state,
+                found: cut(&found, FOUND),
+                fix: worst.fix.clone(),
+            })
         }
         Points::Each(start) => {
             let of: Vec<(&str, &Check)> =
                 checks.iter().filter_map(|c| Some((c.name.strip_prefix(start)?, c))).collect();
-            let (can, not): (Vec<_>, Vec<_>) = of.iter().partition(|(_, check)| check.state != State::Missing);
-            let names = |of: &[&(&str, &Check)]| of.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+            let (can, not): (Vec<_>, Vec<_>) =
+                of.iter().partition(|(_, check)| check.state != State::Missing);
+            let names =
+                |of: &[&(&str, &Check)]| of.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
             let (state, found) = match (can.len(), not.len()) {
                 (0, 0) => return None,
                 (_, 0) => (State::Ok, names(&can)),

@@ -28,7 +28,8 @@ impl<'a> Asking<'a> {
         read: impl Fn(&str) -> Result<T, String>,
     ) -> Result<T, Silence> {
         for _ in 0..PATIENCE {
-            let asked = write!(self.questions, "{question} [{default}]: ").and_then(|()| self.questions.flush());
+            let asked =
+                write!(self.questions, "{question} [{default}]: ").and_then(|()| self.questions.flush());
             let mut answer = String::new();
             let length = self.answers.read_line(&mut answer);
             if asked.is_err() || !length.is_ok_and(|length| length > 0) {
