@@ -59,16 +59,11 @@ pub(crate) fn measure(args: &[&str]) -> Result<()> {
 ///
 /// Where a crate needs what isn't part of it.
 pub(crate) fn package() -> Result<()> {
-    cargo(&[
-        "package",
-        "--workspace",
-        "--exclude",
-        "vtax-bench",
-        "--exclude",
-        "xtask",
-        "--offline",
-        "--no-verify",
-    ])
+    // What only tests and developers need.
+    let beside = ["vtax-bench", "vtax-fixture", "vtax-testkit", "xtask"];
+    let excluded = beside.into_iter().flat_map(|name| ["--exclude", name]);
+    let args = ["package", "--workspace", "--offline", "--no-verify"].into_iter().chain(excluded);
+    cargo(&args.collect::<Vec<_>>())
 }
 
 /// The time of the last commit, seconds since 1970: what is packed has it, so that two builds give the same bytes. 0 without git.
