@@ -24,6 +24,10 @@ if [ ! -e "$baseline/journal.jsonl" ]; then
     echo "gate: there is no baseline in $baseline; this run becomes it, and nothing is compared"
     exec "$vtax" run "$plan" --out "$baseline"
 fi
+if ! grep -q '"event":"completed"' "$baseline/journal.jsonl"; then
+    echo "gate: the baseline in $baseline was cut short; it goes on first"
+    "$vtax" run --resume "$baseline"
+fi
 "$vtax" run "$plan" --out "$out/run"
 
 set -- "$baseline" "$out/run" --same-machine --max-tax "$tax" --junit "$out/vtax.xml" --markdown "$out/vtax.md"

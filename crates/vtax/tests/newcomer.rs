@@ -102,7 +102,8 @@ fn the_gate_makes_a_baseline_passes_what_is_equal_and_says_what_it_compared() {
     create(&path("measured"), &options).expect("a run");
     // Copies the run where it is asked to measure one.
     let program = format!(
-        "#!/bin/sh\nif [ \"$1\" = run ]; then\n  [ \"$2\" = plan.yaml ] && [ \"$3\" = --out ] || exit 9\n  \
+        "#!/bin/sh\nif [ \"$2\" = --resume ]; then\n  echo \"resumed $3\"\n  \
+         echo '{{\"event\":\"completed\"}}' >> \"$3/journal.jsonl\"\nelif [ \"$1\" = run ]; then\n  [ \"$2\" = plan.yaml ] && [ \"$3\" = --out ] || exit 9\n  \
          cp -r {} \"$4\"\nelse\n  exec {VTAX} \"$@\"\nfi\n",
         path("measured").display()
     );
@@ -128,6 +129,17 @@ fn the_gate_makes_a_baseline_passes_what_is_equal_and_says_what_it_compared() {
     assert!(std::fs::read_to_string(path("out/vtax.xml")).expect("JUnit").contains("<testcase"));
     assert!(std::fs::read_to_string(path("summary.md")).expect("a summary").contains('|'));
     // The exit code is that of the comparison.
+    let journal = std::fs::read_to_string(path("baseline/journal.jsonl")).expect("a journal");
+    let cut: String =
+        journal.lines().filter(|l| !l.contains("\"completed\"")).map(|l| format!("{l}\n")).collect();
+    std::fs::write(path("baseline/journal.jsonl"), cut).expect("written");
+    let resumed = gate("capacity");
+    assert!(
+        text(&resumed).contains("cut short") && text(&resumed).contains("resumed "),
+        "{}",
+        text(&resumed)
+    );
+    std::fs::write(path("baseline/journal.jsonl"), journal).expect("written");
     expect(&gate("no-such-metric"), 2, &["no-such-metric"]);
     let none = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ci/gate.sh")).output();
     expect(&none.expect("sh runs"), 2, &["name the plan"]);
