@@ -78,15 +78,23 @@ impl Draft {
     }
 
     fn head(&self) -> String {
-        let costs = self.against.join(" and ");
-        let against = if costs.is_empty() { "native alone".to_owned() } else { costs };
+        let called = self.called();
+        let of = |kind: &String| match kind.as_str() {
+            "container" => "a container".to_owned(),
+            "vm" => "a virtual machine".to_owned(),
+            other => other.to_owned(),
+        };
+        let description = match self.against.iter().map(of).collect::<Vec<_>>().join(" and in ") {
+            none if none.is_empty() => format!("How does {called} do natively?"),
+            others => format!("What does it cost to run {called} in {others}?"),
+        };
         format!(
             "# A plan of vtax (docs/plan.md has every key).\n#\n\
              #   vtax check FILE      what it would do, without doing it\n\
              #   vtax run FILE        measure, and write a report\n\
              vtax: 1\nname: {}\ndescription: {}\n",
             quoted(&self.name),
-            quoted(&format!("What does it cost to run {}: {against}?", self.called())),
+            quoted(&description),
         )
     }
 

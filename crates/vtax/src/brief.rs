@@ -17,6 +17,36 @@ pub(crate) fn shown(text: &str) -> String {
     if VERBOSE.load(Ordering::Relaxed) { text.to_owned() } else { without_evidence(text) }
 }
 
+/// Lines that the errors of a plan may take.
+const SCREEN: usize = 40;
+
+/// The errors of a plan as people want them on a terminal: those that a screen holds, and how many there are.
+pub(crate) fn errors(text: &str) -> String {
+    if VERBOSE.load(Ordering::Relaxed) { text.to_owned() } else { first_errors(text, SCREEN) }
+}
+
+/// The first of errors that stand apart by an empty line, as many as so many lines hold, at least one. Behind the last one
+/// stands how many there are.
+fn first_errors(text: &str, lines: usize) -> String {
+    if text.lines().count() <= lines {
+        return text.to_owned();
+    }
+    let blocks: Vec<&str> = text.trim_end().split("\n\n").collect();
+    let Some((count, errors)) = blocks.split_last().filter(|(_, errors)| !errors.is_empty()) else {
+        return text.to_owned();
+    };
+    let (mut shown, mut length) = (String::new(), 0);
+    for error in errors {
+        length += error.lines().count() + 1;
+        if length > lines && !shown.is_empty() {
+            break;
+        }
+        shown.push_str(error);
+        shown.push_str("\n\n");
+    }
+    shown + count + "; --verbose shows more\n"
+}
+
 /// The text without what a guest and its QEMU left behind, in whose place it is said how to see it.
 fn without_evidence(text: &str) -> String {
     let mut shown = String::new();
@@ -71,6 +101,22 @@ mod tests {
     fn what_comes_after_it_stays_in_its_place() {
         let text = "left out: a\n  QEMU said:\n    x\nleft out: b\n";
         assert_eq!(without_evidence(text), "left out: a [1 line of QEMU's output: --verbose]\nleft out: b\n");
+    }
+
+    #[test]
+    fn a_plan_full_of_errors_takes_a_screen() {
+        let one = |i: usize| format!("error: wrong {i}\n  --> p.yaml:{i}:1\n\n");
+        let text = |n: usize| (1..=n).map(one).collect::<String>() + &format!("{n} errors\n");
+        let few = text(3);
+        assert_eq!(first_errors(&few, 20), few);
+        let many = first_errors(&text(500), 20);
+        assert!(
+            many.lines().count() <= 20 && many.contains("wrong 6\n") && !many.contains("wrong 7\n"),
+            "{many}"
+        );
+        assert!(many.ends_with("\n\n500 errors; --verbose shows more\n"), "{many}");
+        assert!(first_errors(&text(2), 1).contains("wrong 1\n"), "at least one");
+        assert_eq!(first_errors("error: one\nof\nmany\nlines\n", 2), "error: one\nof\nmany\nlines\n");
     }
 
     #[test]
