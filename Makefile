@@ -1,5 +1,5 @@
 # Thin on purpose: the logic is in xtask (crate `xtask`) and in vtax itself.
-.PHONY: build run test bench soundness ft-soak ft-chaos check fuzz clean
+.PHONY: build run test bench soundness ft-soak ft-chaos check fuzz deb image package clean
 
 # Not by xtask, so that a source tree that is only built needs nothing in debug form.
 build: ## the static binary, target/vtax
@@ -33,6 +33,15 @@ check: ## format, lints, licences
 
 fuzz: ## a short run of every fuzz target (needs a nightly compiler)
 	@cargo xtask fuzz
+
+deb: build ## a Debian package, target/vtax_VERSION_ARCH.deb
+	@cargo xtask deb
+
+image: build ## an OCI image, target/vtax-VERSION-oci.tar
+	@cargo xtask image
+
+package: ## every crate as a registry would get it; publishes nothing
+	@cargo xtask package
 
 clean:
 	@cargo clean

@@ -2,6 +2,10 @@
 
 #![expect(clippy::print_stdout, reason = "a developer's tool: its output is its purpose")]
 
+mod archive;
+mod deb;
+mod image;
+mod licences;
 mod place;
 mod suite;
 mod tasks;
@@ -11,7 +15,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 
 const USAGE: &str = "usage: cargo xtask check|test|bench [NAME..]|soundness [NAME..|--real [N]|--neighbours [N]]|ft-soak [KILLS [kemari|remus|disk|colo..]]|ft-chaos [--schedules N] [--seed S]\
-                     |fuzz [SECONDS]|ci";
+                     |fuzz [SECONDS]|deb|image|package|licences|ci";
 
 fn main() -> ExitCode {
     match run() {
@@ -33,6 +37,10 @@ fn run() -> Result<()> {
         ["soundness" | "ft-soak" | "ft-chaos", ..] => tasks::measure(&args),
         ["fuzz"] => tasks::fuzz("20"),
         ["fuzz", seconds] => tasks::fuzz(seconds),
+        ["deb"] => deb::deb(),
+        ["image"] => image::image(),
+        ["package"] => tasks::package(),
+        ["licences"] => licences::write(),
         ["ci"] => tasks::check().and_then(|()| suite::run()),
         _ => bail!(USAGE),
     }

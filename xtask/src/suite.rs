@@ -16,6 +16,7 @@ use crate::place::root;
 /// Crates whose tests compute and read files, and nothing else: they measure nothing, and disturb little when they
 /// run at the lowest priority. Every other test has the machine for itself.
 const COMPUTE: &[&str] = &[
+    "vtax-docs",
     "vtax-export",
     "vtax-hosts",
     "vtax-plan",

@@ -3,26 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::place::root;
-
-/// Licences a dependency may have; each is compatible with Apache-2.0 OR MIT in a binary.
-const LICENCES: &[&str] = &[
-    "Apache-2.0",
-    "MIT",
-    "BSD-2-Clause",
-    "BSD-3-Clause",
-    "ISC",
-    "Zlib",
-    "Unicode-3.0",
-    "0BSD",
-    "Unlicense",
-    "CC0-1.0",
-    "MIT-0",
-    "BSL-1.0",
-    "LLVM-exception",
-];
 
 /// The binary that `make build` leaves.
 pub(crate) fn vtax() -> PathBuf {
@@ -33,7 +16,12 @@ fn cargo(args: &[&str]) -> Result<()> {
     run(Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())).args(args))
 }
 
-fn run(command: &mut Command) -> Result<()> {
+/// Runs a program in the workspace's root.
+///
+/// # Errors
+///
+/// Where it can't be started, or fails.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command.current_dir(root()).status().with_context(|| format!("starting {command:?}"))?;
     ensure!(status.success(), "{command:?} ended with {status}");
     Ok(())
@@ -52,40 +40,7 @@ fn newest(directory: &Path, file: &str) -> Result<PathBuf> {
 pub(crate) fn check() -> Result<()> {
     cargo(&["fmt", "--all", "--check"])?;
     cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])?;
-    licences()
-}
-
-fn licences() -> Result<()> {
-    let out = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["metadata", "--format-version", "1"])
-        .current_dir(root())
-        .output()
-        .context("starting cargo metadata")?;
-    ensure!(out.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&out.stderr));
-    let metadata: serde_json::Value = serde_json::from_slice(&out.stdout)?;
-    let mut refused = Vec::new();
-    for package in metadata["packages"].as_array().context("no packages in cargo metadata")? {
-        let licence = package["license"].as_str().unwrap_or("none");
-        if !acceptable(licence) {
-            refused.push(format!("{} {}: {licence}", package["name"], package["version"]));
-        }
-    }
-    if !refused.is_empty() {
-        bail!("licences that are not on the list:\n  {}", refused.join("\n  "));
-    }
-    println!("licences: fine");
-    Ok(())
-}
-
-/// True where one alternative of an SPDX expression is made of known licences only.
-fn acceptable(expression: &str) -> bool {
-    let plain = expression.replace(['(', ')'], " ").replace('/', " OR ");
-    plain.split(" OR ").any(|alternative| {
-        alternative
-            .split(" AND ")
-            .flat_map(|part| part.split(" WITH "))
-            .all(|licence| LICENCES.contains(&licence.trim()))
-    })
+    crate::licences::check()
 }
 
 /// Installs the services and peers that tests and benchmarks run for real.
@@ -96,6 +51,26 @@ pub(crate) fn setup(vtax: &Path) -> Result<()> {
 /// Runs a benchmark or a proof: a package of its own, whose dependencies `check` and `test` don't have to build first.
 pub(crate) fn measure(args: &[&str]) -> Result<()> {
     cargo(&[&["run", "--quiet", "--package", "vtax-bench", "--"], args].concat())
+}
+
+/// Packs every crate as a registry would get it, without asking one. Nothing is published.
+///
+/// # Errors
+///
+/// Where a crate needs what isn't part of it.
+pub(crate) fn package() -> Result<()> {
+    // What only tests and developers need.
+    let beside = ["vtax-bench", "vtax-fixture", "vtax-testkit", "xtask"];
+    let excluded = beside.into_iter().flat_map(|name| ["--exclude", name]);
+    let args = ["package", "--workspace", "--offline", "--no-verify"].into_iter().chain(excluded);
+    cargo(&args.collect::<Vec<_>>())
+}
+
+/// The time of the last commit, seconds since 1970: what is packed has it, so that two builds give the same bytes. 0 without git.
+pub(crate) fn source_time() -> u64 {
+    let git = Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(root()).output();
+    let said = git.ok().filter(|out| out.status.success()).and_then(|out| String::from_utf8(out.stdout).ok());
+    said.and_then(|time| time.trim().parse().ok()).unwrap_or(0)
 }
 
 /// What cargo-fuzz passes to a nightly compiler: coverage feedback and checked arithmetic.

@@ -25,6 +25,7 @@ mod schema;
 mod source;
 mod tree;
 
+pub mod draft;
 pub mod estimate;
 pub mod har;
 pub mod model;

@@ -154,7 +154,7 @@ fn the_plans_of_the_study_resolve_and_take_what_they_say() {
     let quick = load("links-quick.yaml");
     let time = estimate(&quick, &Assumptions::TCG).time_max;
     assert!(time <= Nanos::from_secs(8 * 60), "links-quick takes {} s", time.as_secs_f64());
-    let study = load("links.yaml");
+    let study = load("../studies/virtual-links/whole/links.yaml");
     for path in ["direct", "bridge", "gigabit", "ovs", "sdn", "bridged", "vm-vm", "mininet"] {
         for plan in [&quick, &study] {
             assert!(plan.cells.iter().any(|c| c.path.kind.word() == path || c.path.name == path), "{path}");
@@ -163,5 +163,9 @@ fn the_plans_of_the_study_resolve_and_take_what_they_say() {
     let MeasureKind::Network(measure) = &study.measures[0].kind else { panic!("not a network measure") };
     assert_eq!((measure.duration, study.repeat.min), (Nanos::from_secs(30), 10));
     assert_eq!(workload(&study).tests.len(), 9);
-    assert_eq!(workload(&load("tcp-stacks.yaml")).tests.len(), 20);
+    let hour = load("links.yaml");
+    assert_eq!((hour.cells.len(), workload(&hour).tests.len()), (study.cells.len(), 7));
+    for stacks in ["tcp-stacks.yaml", "../studies/virtual-links/whole/tcp-stacks.yaml"] {
+        assert_eq!(workload(&load(stacks)).tests.len(), 20);
+    }
 }

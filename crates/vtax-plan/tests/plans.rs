@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use vtax_plan::estimate::{Assumptions, estimate};
 use vtax_plan::model::{
     EnvironmentKind, Load, MeasureKind, PathKind, Plan, Ready, ServiceKind, TrialKind, TrialOrder, Workload,
 };
@@ -81,6 +82,36 @@ fn every_plan_of_the_repository_loads() {
         names.push(plan.name);
     }
     assert!(names.len() >= 3, "{names:?}");
+}
+
+/// Nobody begins with a plan that takes a day.
+#[test]
+fn every_plan_of_the_repository_takes_an_hour_at_most() {
+    for entry in std::fs::read_dir(repository().join("plans")).unwrap() {
+        let plan = load(&entry.unwrap().path(), NONE).unwrap_or_else(|e| panic!("{}", e.to_text(false)));
+        for assumptions in [Assumptions::KVM, Assumptions::TCG] {
+            let time = estimate(&plan, &assumptions).time_max;
+            assert!(time <= Nanos::from_secs(3600), "{} takes {} s", plan.name, time.as_secs_f64());
+        }
+    }
+}
+
+#[test]
+fn plans_as_long_as_the_studies_load() {
+    let mut names = Vec::new();
+    for study in std::fs::read_dir(repository().join("studies")).unwrap() {
+        let Ok(plans) = std::fs::read_dir(study.unwrap().path().join("whole")) else { continue };
+        for entry in plans {
+            let path = entry.unwrap().path();
+            let plan = load(&path, NONE).unwrap_or_else(|e| panic!("{}", e.to_text(false)));
+            assert_eq!(Some(plan.name.as_str()), path.file_stem().and_then(|s| s.to_str()));
+            let shipped = repository().join("plans").join(path.file_name().unwrap());
+            assert!(shipped.is_file(), "{} is a shorter form of {}", shipped.display(), path.display());
+            names.push(plan.name);
+        }
+    }
+    names.sort();
+    assert_eq!(names, ["ft", "ftp-bulk", "links", "tcp-stacks"]);
 }
 
 #[test]

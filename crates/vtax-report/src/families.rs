@@ -118,6 +118,20 @@ pub(crate) fn told(record: &TrialRecord, cell: Option<&Cell>) -> String {
 mod tests {
     use super::*;
 
+    /// `vtax explain` answers from that page.
+    #[test]
+    fn every_metric_is_explained() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/words.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        for metric in metrics() {
+            let unit = if metric.unit.is_empty() { "number" } else { metric.unit };
+            let row = format!("| `{}` | {} | {unit} | ", metric.name, metric.label);
+            assert_eq!(page.matches(&row).count(), 1, "{row}");
+        }
+        let rows = page.split("\n## Metrics\n").nth(1).unwrap().matches("\n| `").count();
+        assert_eq!(rows, metrics().count(), "a metric that there isn't");
+    }
+
     /// Whoever limits a 95th percentile, as standards do, finds it wherever there is a 99th.
     #[test]
     fn every_99th_percentile_has_its_95th() {

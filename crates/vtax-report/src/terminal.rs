@@ -33,10 +33,19 @@ pub(crate) fn render(context: &Context, chapters: &[Box<dyn Chapter>]) -> String
         out.push('\n');
     }
     for note in &summary.notes {
-        out.push_str(&wrap(&format!("note: {note}"), "      "));
+        out.push_str(&wrap(&format!("note: {}", without_evidence(note)), "      "));
     }
     parts.iter().for_each(|part| out.push_str(&part.end));
     out
+}
+
+/// A note without what a guest and its QEMU left behind, for which the page has room.
+fn without_evidence(note: &str) -> String {
+    let begins = ["\n  QEMU said:", "\n  last on the console:"];
+    match begins.iter().filter_map(|begin| note.find(begin)).min() {
+        Some(at) => format!("{} (the report has what QEMU said)", &note[..at]),
+        None => note.to_owned(),
+    }
 }
 
 /// `wide`: of the first column, at the cost of the interval's.
@@ -61,4 +70,16 @@ fn line(row: &Row, wide: usize) -> String {
         out.push_str(&wrap(&format!("    {}", c.reason), "    "));
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_qemu_said_is_left_to_the_page() {
+        let note = "vm: it ended (QEMU: signal 6)\n  QEMU said:\n    a.c:1: Assertion failed\n  last on the console:\n    x";
+        assert_eq!(without_evidence(note), "vm: it ended (QEMU: signal 6) (the report has what QEMU said)");
+        assert_eq!(without_evidence("service: exit code 3\n  its log"), "service: exit code 3\n  its log");
+    }
 }

@@ -6,7 +6,7 @@ type StudyFile = (&'static str, &'static str);
 /// Takes in a file of a study.
 macro_rules! taken {
     ($study:literal, $name:literal) => {
-        ($name, include_str!(concat!("../../../studies/", $study, "/", $name)))
+        ($name, include_str!(concat!("../studies/", $study, "/", $name)))
     };
 }
 

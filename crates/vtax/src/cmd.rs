@@ -5,13 +5,18 @@ mod calibrate;
 mod check;
 mod chosen;
 mod compare;
+mod completions;
 mod doctor;
+mod explain;
 mod export;
 mod heartbeat;
 mod host_agent;
 mod import;
+mod init;
 mod lab;
+mod licences;
 mod load;
+mod man;
 mod many;
 mod merge;
 mod report;
@@ -22,15 +27,17 @@ mod serve;
 mod service;
 mod setup;
 mod subscribers;
+mod welcome;
 
 use clap::{Parser, Subcommand};
 
-use crate::exit::Outcome;
-use crate::version::version;
+use crate::exit::{Exit, Outcome};
+use crate::{out, version};
 
 /// What most people begin with.
 const EXAMPLES: &str = "\
 Examples:
+  vtax init                          a first plan, by five questions
   vtax doctor                        what this host can measure
   vtax check plans/quick.yaml        what a plan would take
   vtax run plans/quick.yaml          measure, and write a report
@@ -39,15 +46,22 @@ Examples:
 
 /// Measures what every layer between a client and a service costs.
 #[derive(Parser)]
-#[command(name = "vtax", version = version(), about, after_help = EXAMPLES, max_term_width = 100, arg_required_else_help = true)]
+#[command(name = "vtax", about, after_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Cli {
+    /// Print the version; with --verbose also the commit, what it runs on, and the versions of its formats.
+    #[arg(short = 'V', long)]
+    version: bool,
+    /// Say more where something fails, such as what QEMU said before it ended.
+    #[arg(long, global = true)]
+    pub(crate) verbose: bool,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    command: Option<Command>,
 }
 
 /// The subcommands.
 #[derive(Subcommand)]
-pub(crate) enum Command {
+enum Command {
+    Init(init::Args),
     Run(run::Args),
     Report(report::Args),
     Compare(compare::Args),
@@ -59,11 +73,16 @@ pub(crate) enum Command {
     Check(check::Args),
     Doctor(doctor::Args),
     Setup(setup::Args),
+    Explain(explain::Args),
     Load(load::Args),
     Import(import::Args),
     Lab(lab::Args),
     Schema(schema::Args),
     Service(service::Args),
+    Completions(completions::Args),
+    Licences(licences::Args),
+    #[command(hide = true)]
+    Man(man::Args),
     #[command(hide = true)]
     Agent(agent::Args),
     #[command(hide = true)]
@@ -72,9 +91,15 @@ pub(crate) enum Command {
     HostAgent(host_agent::Args),
 }
 
-/// Runs a subcommand.
-pub(crate) fn run(command: &Command) -> Outcome {
+/// Runs what the command line asks for.
+pub(crate) fn run(cli: &Cli) -> Outcome {
+    if cli.version {
+        out::text(&if cli.verbose { version::told() } else { format!("vtax {}\n", version::version()) })?;
+        return Ok(Exit::Done);
+    }
+    let Some(command) = &cli.command else { return welcome::run() };
     match command {
+        Command::Init(args) => init::run(args),
         Command::Run(args) => run::run(args),
         Command::Report(args) => report::run(args),
         Command::Compare(args) => compare::run(args),
@@ -86,11 +111,15 @@ pub(crate) fn run(command: &Command) -> Outcome {
         Command::Check(args) => check::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Setup(args) => setup::run(args),
+        Command::Explain(args) => explain::run(args),
         Command::Load(args) => load::run(args),
         Command::Import(args) => import::run(args),
         Command::Lab(args) => lab::run(args),
         Command::Schema(args) => schema::run(args),
         Command::Service(args) => service::run(args),
+        Command::Completions(args) => completions::run(args),
+        Command::Licences(args) => licences::run(args),
+        Command::Man(args) => man::run(args),
         Command::Agent(args) => agent::run(args),
         Command::Heartbeat(args) => heartbeat::run(args),
         Command::HostAgent(args) => host_agent::run(args),

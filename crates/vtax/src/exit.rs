@@ -6,6 +6,8 @@ use std::process::ExitCode;
 
 use vtax_store::StoreError;
 
+use crate::brief;
+
 /// How the command ended (README, "Exit codes").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -73,7 +75,7 @@ impl From<anyhow::Error> for Failure {
 pub(crate) fn report(failure: &Failure) -> Exit {
     let mut err = std::io::stderr().lock();
     // Nothing more can be said where even standard error is gone.
-    let _ = writeln!(err, "error: {failure}");
+    let _ = writeln!(err, "error: {}", brief::shown(&failure.to_string()));
     if failure.exit == Exit::Bug {
         let _ = writeln!(err, "this is a bug of vtax; please report it with the command");
     }

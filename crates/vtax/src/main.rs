@@ -1,10 +1,12 @@
 //! The `vtax` command: arguments, terminal, exit codes. The logic is in the other crates.
 
+mod brief;
 mod cmd;
 mod exit;
 mod front;
 mod out;
 mod progress;
+mod screen;
 mod signals;
 mod time;
 mod version;
@@ -28,7 +30,8 @@ fn main() -> ExitCode {
             return exit.into();
         }
     };
-    match cmd::run(&cli.command) {
+    brief::set_verbose(cli.verbose);
+    match cmd::run(&cli) {
         Ok(exit) => exit.into(),
         Err(failure) => exit::report(&failure).into(),
     }

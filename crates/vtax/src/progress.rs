@@ -1,4 +1,6 @@
-//! Progress of a run: a live line on a terminal, plain lines in a pipe.
+//! Progress of a run: a table that fills in place above a live line on a terminal, plain lines in a pipe.
+
+mod table;
 
 use std::io::{IsTerminal, Write};
 use std::sync::Mutex;
@@ -8,8 +10,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use vtax_plan::model::{NetworkTest, Plan};
 use vtax_report::{told_storage, told_tests};
 use vtax_run::{Observer, RunEvent};
+use vtax_store::LiveWidth;
 use vtax_store::failover::FailoverOutcome;
 use vtax_store::record::{Finding, TrialRecord, Validity};
+
+use crate::{brief, screen};
 
 /// Draws a run's progress on standard error.
 pub(crate) struct Progress {
@@ -17,6 +22,17 @@ pub(crate) struct Progress {
     trial: Mutex<String>,
     /// Network tests of the plan, in its order.
     tests: Vec<NetworkTest>,
+    /// A tax within 1 ± margin counts as equal.
+    margin: f64,
+}
+
+/// The live line alone, until there is something to compare.
+const LINE: &str = "{spinner} {wide_msg}";
+/// The table above it.
+const TABLE: &str = "{prefix}\n{spinner} {wide_msg}";
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
 impl Progress {
@@ -24,12 +40,11 @@ impl Progress {
     pub(crate) fn new(plan: &Plan) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new_spinner();
-            let style = ProgressStyle::with_template("{spinner} {wide_msg}");
-            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+            bar.set_style(style(LINE));
             bar.enable_steady_tick(Duration::from_millis(200));
             bar
         });
-        Self { bar, trial: Mutex::new(String::new()), tests: tests_of(plan) }
+        Self { bar, trial: Mutex::new(String::new()), tests: tests_of(plan), margin: plan.margin.0 }
     }
 
     /// Prints a line that stays.
@@ -51,6 +66,16 @@ impl Progress {
     fn status(&self, text: &str) {
         if let Some(bar) = &self.bar {
             bar.set_message(text.to_owned());
+        }
+    }
+
+    /// Shows how far the comparisons are.
+    fn compare(&self, widths: &[LiveWidth]) {
+        let Some(bar) = &self.bar else { return };
+        let table = table::table(widths, self.margin, screen::size());
+        if !table.is_empty() {
+            bar.set_prefix(table);
+            bar.set_style(style(TABLE));
         }
     }
 
@@ -82,8 +107,9 @@ impl Observer for Progress {
             }
             RunEvent::PhaseEnded { text, .. } => self.status(&format!("{} · {text}", self.trial())),
             RunEvent::TrialEnded { record } => self.line(&ended(record, &self.tests)),
-            RunEvent::Widths { .. } | RunEvent::Rate { .. } => {}
-            RunEvent::Note { text } => self.line(&format!("note: {text}")),
+            RunEvent::Widths { widths } => self.compare(widths),
+            RunEvent::Rate { .. } => {}
+            RunEvent::Note { text } => self.line(&format!("note: {}", brief::shown(text))),
         }
     }
 }
@@ -144,7 +170,7 @@ fn ended(record: &TrialRecord, planned: &[NetworkTest]) -> String {
     };
     let validity = match &record.validity {
         Validity::Valid => String::new(),
-        Validity::Invalid { detail, .. } => format!("  INVALID: {detail}"),
+        Validity::Invalid { detail, .. } => format!("  INVALID: {}", brief::shown(detail)),
     };
     let label =
         record.accelerator.as_deref().map_or_else(String::new, |a| format!(" [{}]", a.to_uppercase()));

@@ -52,7 +52,7 @@ struct Row {
 
 /// `None` if the file, which is part of the program, couldn't be read; a test reads it.
 static STUDY: LazyLock<Option<Study>> = LazyLock::new(|| {
-    serde_saphyr::from_str(include_str!("../../../../studies/consolidated-servers/study.yaml")).ok()
+    serde_saphyr::from_str(include_str!("../../studies/consolidated-servers/study.yaml")).ok()
 });
 
 /// The study's figures beside the run's own; nothing where the plan doesn't name it.

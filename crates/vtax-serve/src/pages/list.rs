@@ -121,7 +121,10 @@ fn form(known: &Known, filter: &Filter) -> Markup {
     let verdict = VERDICTS.iter().find(|(v, _)| Some(*v) == filter.verdict).map_or("", |(_, word)| *word);
     let state = filter.state.map_or("", RunState::word);
     let mut m = Markup::new();
-    m.open("form", &[("method", "get"), ("action", "/"), ("class", "filter"), ("aria-label", "Choose runs")]);
+    m.open(
+        "form",
+        &[("method", "get"), ("action", "/"), ("class", "filter list"), ("aria-label", "Choose runs")],
+    );
     m.add(&choice("Plan", "plan", &names(runs().map(|e| e.plan())), &filter.plan));
     m.add(&choice("Host", "host", &names(runs().map(|e| e.host())), &filter.host));
     m.add(&choice("Tag", "tag", &names(tags()), &filter.tag));
@@ -132,19 +135,21 @@ fn form(known: &Known, filter: &Filter) -> Markup {
     m
 }
 
+/// What the list says of each run, and whether it is a number.
+const COLUMNS: [(&str, bool); 9] = [
+    ("A", false),
+    ("B", false),
+    ("Started", false),
+    ("Run", false),
+    ("Plan", false),
+    ("Host", false),
+    ("State", false),
+    ("Trials", true),
+    ("Verdicts", false),
+];
+
 fn table(app: &App, rows: &[&Entry]) -> Markup {
-    let columns = [
-        ("A", false),
-        ("B", false),
-        ("Started", false),
-        ("Run", false),
-        ("Plan", false),
-        ("Host", false),
-        ("State", false),
-        ("Trials", true),
-        ("Verdicts", false),
-    ];
-    let mut table = open_table("stacked runs", &columns);
+    let mut table = open_table("stacked runs", &COLUMNS);
     for entry in rows {
         row(app, &mut table, entry);
     }
@@ -167,7 +172,7 @@ fn row(app: &App, table: &mut Markup, entry: &Entry) {
         table.close("td");
     }
     let started = if entry.started() == 0 { String::new() } else { moment(entry.started()) };
-    table.element("td", &[], &started);
+    table.element("td", &[("class", "when")], &started);
     table.open("th", &[("scope", "row")]);
     table.element("a", &[("href", &format!("/run/{id}"))], &entry.name()).close("th");
     table.element("td", &[], entry.plan()).element("td", &[], entry.host());
@@ -180,6 +185,20 @@ fn row(app: &App, table: &mut Markup, entry: &Entry) {
         }
     }
     table.close("tr");
+    if let Ok(brief) = &entry.brief {
+        said(table, &brief.headline);
+    }
+}
+
+/// What a run came to, in a row of its own below the run's: beside nine columns it would be a thin and tall one. It is
+/// cut after two lines, and its title has the whole.
+fn said(table: &mut Markup, headline: &str) {
+    if headline.is_empty() {
+        return;
+    }
+    table.open("tr", &[("class", "said")]);
+    table.open("td", &[("colspan", &COLUMNS.len().to_string()), ("title", headline)]);
+    table.open("div", &[]).prose(headline).close("div").close("td").close("tr");
 }
 
 fn known(table: &mut Markup, brief: &RunBrief) {
@@ -188,14 +207,13 @@ fn known(table: &mut Markup, brief: &RunBrief) {
     for (verdict, _) in VERDICTS {
         let count = brief.verdicts.of(verdict);
         if count > 0 {
-            table.text(&format!("{count} ")).add(&badge(verdict)).text(" ");
+            // A number stays on the line of its word.
+            table.open("span", &[("class", "count")]).text(&format!("{count} "));
+            table.add(&badge(verdict)).close("span").text(" ");
         }
     }
     for tag in &brief.tags {
         table.element("span", &[("class", "tag")], tag).text(" ");
-    }
-    if !brief.headline.is_empty() {
-        table.element("small", &[], &brief.headline);
     }
     table.close("td");
 }
@@ -244,6 +262,17 @@ mod tests {
     #[test]
     fn texts_stand_in_addresses() {
         assert_eq!(escaped("a b&c=d/é"), "a%20b%26c%3Dd%2F%C3%A9");
+    }
+
+    #[test]
+    fn a_headline_is_a_row_of_its_own_with_the_whole_in_its_title() {
+        let mut table = Markup::new();
+        said(&mut table, "");
+        said(&mut table, "a \"b\" <c>");
+        let text = table.into_string();
+        let whole = "title=\"a &quot;b&quot; &lt;c&gt;\"";
+        assert!(text.starts_with("<tr class=\"said\"><td colspan=\"9\" ") && text.contains(whole), "{text}");
+        assert_eq!(text.matches("<tr").count(), 1, "a run without one has no row for it");
     }
 
     #[test]

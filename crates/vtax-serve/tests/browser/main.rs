@@ -214,6 +214,36 @@ fn the_list_is_used_by_keys_alone() {
     all_are_local(&browser);
 }
 
+/// What a run is called, its verdicts and its headline are all seen, in a wide window and on a phone.
+#[test]
+fn the_list_has_the_width_of_the_window_and_cards_on_phones() {
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if !is_there() {
+        return;
+    }
+    let (site, browser) = three_runs();
+    let number = |what: &str| browser.value(what).as_f64().unwrap_or(f64::NAN);
+    for width in [1100, 1700] {
+        browser.width(width);
+        browser.go(&format!("http://{}/", site.address));
+        let table = number("document.querySelector('.runs').getBoundingClientRect().width");
+        assert!(table > 0.9 * f64::from(width), "the list is {table} wide in a window of {width}");
+        let cut = "(s => s.scrollWidth - s.clientWidth)(document.querySelector('.runs').closest('.scroll'))";
+        assert_eq!(number(cut), 0.0, "cut off at {width}");
+        let lines = "new Set([...document.querySelectorAll('.filter.list > *')]\
+                     .map((e) => Math.round(e.getBoundingClientRect().bottom))).size";
+        assert_eq!(number(lines), 1.0, "the filters are in one line at {width}");
+        let tall = "Math.max(...[...document.querySelectorAll('.runs tr')].map((r) => r.offsetHeight))";
+        assert!(number(tall) < 90.0, "a row is {} tall at {width}", number(tall));
+    }
+    browser.width(360);
+    browser.go(&format!("http://{}/", site.address));
+    assert_eq!(browser.text("getComputedStyle(document.querySelector('tr[data-href]')).display"), "flex");
+    let first = "document.querySelector('tr[data-href] th').getBoundingClientRect().top \
+                 <= document.querySelector('tr[data-href] td').getBoundingClientRect().top";
+    assert_eq!(browser.value(first).as_bool(), Some(true), "a card begins with the run's name");
+}
+
 #[test]
 fn pages_fit_phones_and_desktops_in_light_and_dark_and_on_paper() {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);

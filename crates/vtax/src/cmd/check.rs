@@ -13,6 +13,7 @@ use vtax_sys::clock::unix_ms;
 use vtax_units::Nanos;
 use vtax_vm::Cache;
 
+use crate::brief;
 use crate::cmd::reproduce;
 use crate::exit::{Exit, Outcome};
 use crate::out;
@@ -55,7 +56,7 @@ impl PlanArgs {
                 let mut err = std::io::stderr().lock();
                 let colour = err.is_terminal() && std::env::var_os("NO_COLOR").is_none();
                 // Nothing more can be said where even standard error is gone.
-                let _ = err.write_all(errors.to_text(colour).as_bytes());
+                let _ = err.write_all(brief::errors(&errors.to_text(colour)).as_bytes());
                 None
             }
         }

@@ -1,15 +1,23 @@
 //! `vtax doctor`: what this host can really do.
 
+mod summary;
+
 use vtax_sys::check::Check;
 use vtax_vm::Cache;
 
+use crate::brief;
 use crate::cmd::many::{self, OnArgs};
 use crate::exit::{Exit, Outcome};
 use crate::out;
 
-/// What this host can do, each line proved by doing it, with the command that would fix what is missing.
+/// What this host can measure, and the command that would add what it can't: a line for each capability.
+///
+/// Each is proved by doing it. --all shows every point that was checked.
 #[derive(clap::Args)]
 pub(crate) struct Args {
+    /// Show every point that was checked, with what was found and what would fix it.
+    #[arg(long, conflicts_with = "json")]
+    all: bool,
     /// Print JSON: a list of {name, state, found, fix}.
     #[arg(long)]
     json: bool,
@@ -33,9 +41,15 @@ pub(crate) fn run(args: &Args) -> Outcome {
     checks.extend(vtax_lab::path::checks());
     if args.json {
         out::json(&to_json(&checks))?;
-    } else {
-        out::text(&render(&checks))?;
+        return Ok(Exit::Done);
     }
+    let mut text = summary::text(&summary::capabilities(&checks));
+    if args.all {
+        text += &format!("\n{}", render(&checks));
+    } else {
+        text += &format!("\n`vtax doctor --all` shows the {} points that were checked\n", checks.len());
+    }
+    out::text(&text)?;
     Ok(Exit::Done)
 }
 
@@ -86,10 +100,27 @@ fn render(checks: &[Check]) -> String {
     let width = checks.iter().map(|c| c.name.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for check in checks {
-        text += &format!("{:<8}  {:<width$}  {}\n", check.state.word(), check.name, check.found);
+        let found = brief::shown(&check.found);
+        text += &format!("{:<8}  {:<width$}  {found}\n", check.state.word(), check.name);
         if let Some(fix) = &check.fix {
             text += &format!("{:>10}{:<width$}  fix: {fix}\n", "", "");
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_qemu_said_is_no_part_of_a_point() {
+        let found = "no QEMU keeps pairs: ended\n  QEMU said:\n    ../a.c:1: f: Assertion failed.";
+        let text = render(&[Check::degraded("fault-tolerant pairs", found, "vtax setup")]);
+        assert!(
+            text.starts_with("degraded  fault-tolerant pairs  no QEMU keeps pairs: ended [1 line"),
+            "{text}"
+        );
+        assert!(!text.contains("Assertion") && text.contains("fix: vtax setup"), "{text}");
+    }
 }

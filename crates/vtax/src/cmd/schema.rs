@@ -6,7 +6,7 @@ use crate::exit::{Exit, Outcome};
 use crate::out;
 
 /// Of what `vtax load --json` prints.
-const LOAD: &str = include_str!("../../../../schema/load.schema.json");
+const LOAD: &str = include_str!("../../schema/load.schema.json");
 
 /// Print a JSON Schema: of plans, for editors that complete and check them (docs/plan.md), of what
 /// `vtax load --json` prints, or of studies (docs/studies.md).

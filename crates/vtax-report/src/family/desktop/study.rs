@@ -36,7 +36,7 @@ struct Printed {
 
 /// `None` if the file, which is part of the program, couldn't be read; a test reads it.
 static STUDY: LazyLock<Option<Study>> = LazyLock::new(|| {
-    serde_saphyr::from_str(include_str!("../../../../../studies/virtual-servers/desktops.yaml")).ok()
+    serde_saphyr::from_str(include_str!("../../../studies/virtual-servers/desktops.yaml")).ok()
 });
 
 /// The study's rows, then the run's own; empty where the plan doesn't name the study.

@@ -65,7 +65,7 @@ impl Printed {
 
 /// `None` if the file, which is part of the program, couldn't be read; a test reads it.
 static STUDY: LazyLock<Option<Study>> = LazyLock::new(|| {
-    serde_saphyr::from_str(include_str!("../../../../../studies/virtual-servers/study.yaml")).ok()
+    serde_saphyr::from_str(include_str!("../../../studies/virtual-servers/study.yaml")).ok()
 });
 
 fn of(plan: &Plan) -> Option<&'static Study> {

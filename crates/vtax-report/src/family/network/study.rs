@@ -128,7 +128,7 @@ pub(crate) struct NotRepeated {
 
 /// `None` if the file, which is part of the program, couldn't be read; a test reads it.
 static STUDY: LazyLock<Option<Study>> = LazyLock::new(|| {
-    serde_saphyr::from_str(include_str!("../../../../../studies/virtual-links/study.yaml")).ok()
+    serde_saphyr::from_str(include_str!("../../../studies/virtual-links/study.yaml")).ok()
 });
 
 /// The study, where the plan names it.

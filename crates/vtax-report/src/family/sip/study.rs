@@ -43,7 +43,7 @@ pub(crate) struct Graph {
 
 /// `None` if the file, which is part of the program, couldn't be read; a test reads it.
 static STUDY: LazyLock<Option<Study>> = LazyLock::new(|| {
-    serde_saphyr::from_str(include_str!("../../../../../studies/virtualized-ims/study.yaml")).ok()
+    serde_saphyr::from_str(include_str!("../../../studies/virtualized-ims/study.yaml")).ok()
 });
 
 /// The study, where the plan names it.

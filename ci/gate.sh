@@ -1,0 +1,42 @@
+#!/bin/sh
+# Measures a change and fails where it costs more than it may (docs/install.md, "In CI"). For any CI: everything comes from the
+# environment.
+#
+#   VTAX_PLAN       the plan
+#   VTAX_BASELINE   the directory of a run of the unchanged service; it is made where there is none
+#   VTAX_MAX_TAX    how much more a change may cost, such as 10%
+#   VTAX_METRICS    what is compared, such as capacity,latency_p99; empty: what a report's first table has
+#   VTAX_STRICT     1: fail also where the runs can't tell
+#   VTAX_OUT        where the change's run, vtax.xml and vtax.md are put; vtax-gate unless given
+#   VTAX            the program; vtax unless given
+#
+# Exit code: that of `vtax compare` (0 kept, 1 not kept, 2 can't be compared), or of the run that failed.
+set -eu
+
+vtax=${VTAX:-vtax}
+plan=${VTAX_PLAN:?name the plan}
+baseline=${VTAX_BASELINE:?name the directory of the baseline\'s run}
+tax=${VTAX_MAX_TAX:-10%}
+out=${VTAX_OUT:-vtax-gate}
+
+mkdir -p "$out"
+if [ ! -e "$baseline/journal.jsonl" ]; then
+    echo "gate: there is no baseline in $baseline; this run becomes it, and nothing is compared"
+    exec "$vtax" run "$plan" --out "$baseline"
+fi
+if ! grep -q '"event":"completed"' "$baseline/journal.jsonl"; then
+    echo "gate: the baseline in $baseline was cut short; it goes on first"
+    "$vtax" run --resume "$baseline"
+fi
+"$vtax" run "$plan" --out "$out/run"
+
+set -- "$baseline" "$out/run" --same-machine --max-tax "$tax" --junit "$out/vtax.xml" --markdown "$out/vtax.md"
+[ -z "${VTAX_METRICS:-}" ] || set -- "$@" --metric "$VTAX_METRICS"
+[ "${VTAX_STRICT:-0}" != 1 ] || set -- "$@" --strict
+code=0
+"$vtax" compare "$@" || code=$?
+# GitHub shows this file beside the checks.
+if [ -n "${GITHUB_STEP_SUMMARY:-}" ] && [ -e "$out/vtax.md" ]; then
+    cat "$out/vtax.md" >> "$GITHUB_STEP_SUMMARY"
+fi
+exit "$code"

@@ -1,0 +1,277 @@
+//! `vtax init`: a first plan from five answers.
+
+mod ask;
+
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::ValueEnum;
+use vtax_plan::draft::{Draft, Question, Subject, words};
+use vtax_units::Nanos;
+
+use self::ask::{Asking, Silence};
+use crate::cmd::run::shell_word;
+use crate::exit::{Classify, Exit, Failure, Outcome};
+use crate::out;
+
+/// Write a first plan: on a terminal five questions are asked, of which each may be answered by an option instead.
+///
+/// The plan has comments that say what each key is for, and `vtax check` accepts it. What is not a terminal gets the
+/// defaults of what isn't given.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The file to write; `NAME.yaml` unless given. One that is there stays as it is.
+    file: Option<PathBuf>,
+    /// What is measured.
+    #[arg(long, value_enum, value_name = "SERVICE")]
+    service: Option<Service>,
+    /// Measure a program of your own that answers HTTP requests: its command, such as 'python3 -m http.server {port}'.
+    #[arg(long, value_name = "COMMAND", conflicts_with = "service", value_parser = command)]
+    run: Option<Words>,
+    /// The port that it listens on.
+    #[arg(long, requires = "run", default_value_t = 8000, value_parser = clap::value_parser!(u16).range(1..))]
+    port: u16,
+    /// What it is compared with: the same natively is always measured.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "ENVIRONMENT")]
+    against: Vec<Environment>,
+    /// What you want to know.
+    #[arg(long, value_enum, value_name = "WHAT")]
+    ask: Option<Wanted>,
+    /// The longest time that 99 of 100 answers may take for a load to count as carried, such as 50ms.
+    #[arg(long, value_name = "TIME")]
+    p99: Option<Nanos>,
+    /// The time after which no trial is started, such as 10m.
+    #[arg(long, value_name = "TIME")]
+    time: Option<Nanos>,
+    /// Name of the plan: letters, digits, - and _.
+    #[arg(long, default_value = "first")]
+    name: String,
+    /// Ask nothing.
+    #[arg(short, long)]
+    yes: bool,
+}
+
+/// A command taken apart.
+#[derive(Debug, Clone)]
+struct Words(Vec<String>);
+
+fn command(line: &str) -> Result<Words, String> {
+    words(line).map(Words)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Service {
+    /// The web server that is part of vtax.
+    Http,
+    /// Apache.
+    Apache,
+    /// nginx.
+    Nginx,
+    /// Redis.
+    Redis,
+    /// The SIP server that is part of vtax.
+    Sip,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Environment {
+    /// An OCI container.
+    Container,
+    /// A virtual machine of QEMU.
+    Vm,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Wanted {
+    /// How much each environment carries.
+    Capacity,
+    /// How long an answer takes.
+    Latency,
+    /// Both.
+    Both,
+}
+
+impl Service {
+    fn subject(self) -> Subject {
+        match self {
+            Self::Http => Subject::Http,
+            Self::Apache => Subject::Apache,
+            Self::Nginx => Subject::Nginx,
+            Self::Redis => Subject::Redis,
+            Self::Sip => Subject::Sip,
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let file = args.file.clone().unwrap_or_else(|| PathBuf::from(format!("{}.yaml", args.name)));
+    // Before anything is asked: nobody answers five questions for nothing.
+    if file.exists() {
+        let error = anyhow::anyhow!("{} is there already; name another file", file.display());
+        return Err(error).bad_input();
+    }
+    let ask = !args.yes && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    let draft = if ask {
+        let (mut answers, mut questions) = (std::io::stdin().lock(), std::io::stderr().lock());
+        let asked = args.asked(&mut Asking::new(&mut answers, &mut questions));
+        match asked {
+            Ok(draft) => draft,
+            Err(Silence) => {
+                let _ = writeln!(questions, "\nnothing was written");
+                return Ok(Exit::Interrupted);
+            }
+        }
+    } else {
+        args.unasked()
+    };
+    let text = draft.text();
+    vtax_plan::parse(&file.to_string_lossy(), text.as_bytes(), &[] as &[&str]).bad_input()?;
+    write(&file, &text)?;
+    let name = shell_word(&file);
+    out::text(&format!(
+        "{name} is written\n  vtax check {name}   what it would do, how long it takes\n  \
+         vtax run {name}     measure, and write a report\n"
+    ))?;
+    Ok(Exit::Done)
+}
+
+fn write(file: &Path, text: &str) -> Result<(), Failure> {
+    let opened = OpenOptions::new().write(true).create_new(true).open(file);
+    let wrong =
+        opened.as_ref().is_err_and(|e| matches!(e.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists));
+    let written = opened.and_then(|mut file| file.write_all(text.as_bytes()));
+    let written = written.with_context(|| format!("cannot write {}", file.display()));
+    if wrong { written.bad_input() } else { written.host_cannot() }
+}
+
+/// What is assumed where nothing is said.
+const P99: Nanos = Nanos::from_millis(50);
+/// The same of the time.
+const TIME: Nanos = Nanos::from_secs(600);
+
+impl Args {
+    /// The plan of what was given, with defaults for the rest.
+    fn unasked(&self) -> Draft {
+        let subject = match (&self.run, self.service) {
+            (Some(run), _) => Subject::Command { run: run.0.clone(), port: self.port },
+            (None, service) => service.unwrap_or(Service::Http).subject(),
+        };
+        let both = [Environment::Container, Environment::Vm];
+        let against = if self.against.is_empty() { &both[..] } else { &self.against };
+        Draft {
+            name: self.name.clone(),
+            subject,
+            against: kinds(against),
+            question: question(self.ask.unwrap_or(Wanted::Both)),
+            p99: self.p99.unwrap_or(P99),
+            time: self.time.unwrap_or(TIME),
+        }
+    }
+
+    /// The same, where what wasn't given is asked for.
+    fn asked(&self, asking: &mut Asking<'_>) -> Result<Draft, Silence> {
+        let mut draft = self.unasked();
+        if self.run.is_none() && self.service.is_none() {
+            draft.subject = asking.ask(
+                "What is to be measured? http, apache, nginx, redis, sip, or a command of your own",
+                "http",
+                |answer| match Service::from_str(answer, true) {
+                    Ok(service) => Ok(service.subject()),
+                    Err(_) => Ok(Subject::Command { run: words(answer)?, port: self.port }),
+                },
+            )?;
+            if let Subject::Command { port, .. } = &mut draft.subject {
+                let ask = "And on which port does it listen? ({port} in the command is replaced by it)";
+                *port = asking.ask(ask, "8000", |answer| match answer.parse::<u16>() {
+                    Ok(port) if port > 0 => Ok(port),
+                    _ => Err("a port is a number from 1 to 65535".to_owned()),
+                })?;
+            }
+        }
+        if self.against.is_empty() {
+            let ask = "Compared with native, in what? container, vm, or both with a comma";
+            draft.against = asking.ask(ask, "container, vm", |answer| {
+                let kinds: Result<Vec<_>, _> =
+                    answer.split(',').map(|kind| Environment::from_str(kind.trim(), true)).collect();
+                kinds.map(|kinds| self::kinds(&kinds))
+            })?;
+        }
+        if self.ask.is_none() {
+            let ask = "What do you want to know? capacity, latency, both";
+            draft.question =
+                asking.ask(ask, "both", |answer| Wanted::from_str(answer, true).map(question))?;
+        }
+        if self.p99.is_none() {
+            let ask = "How long may 99 of 100 answers take for a load to count as carried?";
+            draft.p99 =
+                asking.ask(ask, "50ms", |answer| answer.parse::<Nanos>().map_err(|e| e.to_string()))?;
+        }
+        if self.time.is_none() {
+            let ask = "How long may it take?";
+            draft.time =
+                asking.ask(ask, "10m", |answer| answer.parse::<Nanos>().map_err(|e| e.to_string()))?;
+        }
+        Ok(draft)
+    }
+}
+
+/// Environments as plans write them, each once.
+fn kinds(chosen: &[Environment]) -> Vec<String> {
+    let all = [(Environment::Container, "container"), (Environment::Vm, "vm")];
+    all.into_iter().filter(|(kind, _)| chosen.contains(kind)).map(|(_, word)| word.to_owned()).collect()
+}
+
+fn question(wanted: Wanted) -> Question {
+    match wanted {
+        Wanted::Capacity => Question::Capacity,
+        Wanted::Latency => Question::Latency,
+        Wanted::Both => Question::Both,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Alone {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn asked(arguments: &[&str], answers: &str) -> (Result<Draft, Silence>, String) {
+        let arguments = ["init"].iter().chain(arguments);
+        let args = Alone::try_parse_from(arguments).unwrap().args;
+        let (mut answers, mut said) = (answers.as_bytes(), Vec::new());
+        let draft = args.asked(&mut Asking::new(&mut answers, &mut said));
+        (draft, String::from_utf8(said).unwrap())
+    }
+
+    #[test]
+    fn five_questions_make_a_plan() {
+        let (draft, said) = asked(&[], "\n\n\n\n\n");
+        let draft = draft.unwrap();
+        assert_eq!(said.matches('?').count(), 5, "{said}");
+        assert_eq!((draft.subject, draft.question), (Subject::Http, Question::Both));
+        assert_eq!(draft.against, ["container", "vm"]);
+        let (draft, said) = asked(&[], "./server --port {port}\n99999\n9000\nvm, vm\nlatency\n20ms\n5m\n");
+        let draft = draft.unwrap();
+        assert!(said.contains("from 1 to 65535"), "a wrong answer is asked for again: {said}");
+        let run = ["./server", "--port", "{port}"].map(str::to_owned).to_vec();
+        assert_eq!(draft.subject, Subject::Command { run, port: 9000 });
+        assert_eq!((draft.against.as_slice(), draft.p99), (&["vm".to_owned()][..], Nanos::from_millis(20)));
+    }
+
+    #[test]
+    fn what_was_given_is_not_asked() {
+        let given =
+            ["--service", "redis", "--against", "vm", "--ask", "capacity", "--p99", "5ms", "--time", "3m"];
+        let (draft, said) = asked(&given, "");
+        assert_eq!((draft.unwrap().subject, said.as_str()), (Subject::Redis, ""));
+        assert_eq!(asked(&[], "http\n").0, Err(Silence), "the answers ended");
+    }
+}

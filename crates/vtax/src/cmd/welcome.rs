@@ -1,0 +1,149 @@
+//! `vtax` alone: what to do next.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use clap::CommandFactory;
+use vtax_store::{RunBrief, RunStamp};
+
+use crate::cmd::Cli;
+use crate::cmd::run::shell_word;
+use crate::exit::{Exit, Outcome};
+use crate::out;
+
+/// Most entries of a directory that are looked at.
+const LOOKED_AT: usize = 1_000;
+/// Most bytes of a file that are read to see whether it is a plan.
+const HEAD: usize = 4_096;
+
+/// What is here already.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Here {
+    /// Plans of the user's own, in this directory.
+    plans: Vec<PathBuf>,
+    /// Plans that came with vtax.
+    shipped: bool,
+    /// The run that changed last, and what is known of it.
+    run: Option<(PathBuf, RunBrief)>,
+}
+
+pub(crate) fn run() -> Outcome {
+    if !std::io::stdout().is_terminal() {
+        // Who calls it from a script has forgotten something.
+        let help = Cli::command().render_help();
+        let _ = write!(std::io::stderr(), "{help}");
+        return Ok(Exit::BadInput);
+    }
+    out::text(&next(&Here::look(Path::new("."))))?;
+    Ok(Exit::Done)
+}
+
+impl Here {
+    fn look(directory: &Path) -> Self {
+        let mut plans: Vec<PathBuf> = entries(directory).into_iter().filter(|path| is_plan(path)).collect();
+        plans.sort();
+        let runs = entries(&directory.join("runs")).into_iter();
+        let newest = runs.filter_map(|run| Some((RunStamp::of(&run)?, run))).max();
+        let run = newest.and_then(|(_, run)| RunBrief::read(&run).ok().map(|brief| (run, brief)));
+        Self { plans, shipped: directory.join("plans/quick.yaml").is_file(), run }
+    }
+}
+
+/// What is in a directory; nothing where it can't be read. Names without `./` in front.
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+    let paths = entries.flatten().take(LOOKED_AT).map(|entry| entry.path());
+    paths.map(|path| path.strip_prefix(".").map(Path::to_owned).unwrap_or(path)).collect()
+}
+
+/// Whether a file says of itself that it is a plan.
+fn is_plan(path: &Path) -> bool {
+    use std::io::Read;
+    let named = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
+    if !named || !path.is_file() {
+        return false;
+    }
+    let mut head = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(HEAD as u64).read_to_end(&mut head));
+    read.is_ok() && String::from_utf8_lossy(&head).lines().any(|line| line.starts_with("vtax: "))
+}
+
+/// What to do next, a command a line.
+fn next(here: &Here) -> String {
+    let mut steps: Vec<(String, &str)> = Vec::new();
+    if let Some((run, brief)) = &here.run {
+        let run = shell_word(run);
+        if brief.complete {
+            steps.push((format!("vtax report {run}"), "the last run's report again"));
+        } else {
+            steps.push((format!("vtax run --resume {run}"), "go on with the run that was cut short"));
+        }
+        steps.push(("vtax serve".to_owned(), "a page to watch, browse and compare runs"));
+    }
+    let mut plans: Vec<String> = here.plans.iter().take(3).map(|plan| shell_word(plan)).collect();
+    if plans.is_empty() && here.shipped {
+        plans.push("plans/quick.yaml".to_owned());
+    }
+    for plan in &plans {
+        steps.push((
+            format!("vtax run {plan}"),
+            "measure, and write a report; `vtax check` says how long it takes",
+        ));
+    }
+    steps.push(("vtax init".to_owned(), "a plan of your own, by five questions"));
+    if here.run.is_none() {
+        steps.push(("vtax doctor".to_owned(), "what this host can measure, and what would add the rest"));
+    }
+    steps.push(("vtax explain tax".to_owned(), "what a word means"));
+    steps.push(("vtax --help".to_owned(), "every command"));
+    let width = steps.iter().map(|(command, _)| command.chars().count()).max().unwrap_or(0);
+    let mut text = "vtax measures what every layer between a client and a service costs.\n".to_owned();
+    if let Some((run, brief)) = here.run.as_ref().filter(|(_, brief)| !brief.headline.is_empty()) {
+        text += &format!("\n{}: {}\n", run.display(), brief.headline);
+    }
+    text += "\nNext:\n";
+    for (command, what) in steps {
+        text += &format!("  {command:<width$}  {what}\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_newcomer_is_led_to_a_first_run() {
+        let nothing = next(&Here::default());
+        assert!(nothing.contains("  vtax init ") && nothing.contains("  vtax doctor "), "{nothing}");
+        assert!(!nothing.contains("vtax run"), "there is no plan here: {nothing}");
+        assert!(next(&Here { shipped: true, ..Here::default() }).contains("vtax run plans/quick.yaml"));
+    }
+
+    #[test]
+    fn who_has_runs_is_told_of_the_last_one() {
+        let brief = RunBrief { headline: "vm is worse".into(), complete: false, ..RunBrief::default() };
+        let here = |complete| Here {
+            plans: vec!["my plan.yaml".into()],
+            shipped: true,
+            run: Some(("runs/a".into(), RunBrief { complete, ..brief.clone() })),
+        };
+        let cut = next(&here(false));
+        assert!(cut.contains("vtax run --resume runs/a") && cut.contains("runs/a: vm is worse"), "{cut}");
+        assert!(cut.contains("vtax run 'my plan.yaml'") && !cut.contains("quick.yaml"), "{cut}");
+        let whole = next(&here(true));
+        assert!(whole.contains("vtax report runs/a") && !whole.contains("--resume"), "{whole}");
+    }
+
+    #[test]
+    fn plans_are_told_from_other_files() {
+        let here = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(here.path().join(name), text).unwrap();
+        write("a.yaml", "# a plan\nvtax: 1\nname: a\n");
+        write("b.yaml", "services: {}\n");
+        write("c.txt", "vtax: 1\n");
+        let found = Here::look(here.path());
+        assert_eq!((found.plans, found.shipped), (vec![here.path().join("a.yaml")], false));
+        assert_eq!(found.run, None);
+    }
+}

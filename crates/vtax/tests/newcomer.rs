@@ -1,0 +1,146 @@
+//! The first minute: what a newcomer types, what packages install, and the gate for CI.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use vtax_fixture::{Options, create};
+
+const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
+
+fn vtax(arguments: &[&str]) -> Output {
+    Command::new(VTAX).args(arguments).output().expect("vtax starts")
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn expect(output: &Output, code: i32, words: &[&str]) {
+    let text = text(output);
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    for word in words {
+        assert!(text.contains(word), "`{word}` is not in:\n{text}");
+    }
+}
+
+fn name(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+#[test]
+fn alone_in_a_script_it_says_how_it_is_called() {
+    let output = vtax(&[]);
+    expect(&output, 2, &["Usage: vtax", "Examples:", "vtax init"]);
+    assert!(output.stdout.is_empty(), "a script reads nothing");
+}
+
+#[test]
+fn the_version_is_told_in_short_and_at_length() {
+    let short = vtax(&["--version"]);
+    expect(&short, 0, &[&format!("vtax {}", env!("CARGO_PKG_VERSION"))]);
+    assert_eq!(text(&short).lines().count(), 1);
+    expect(&vtax(&["-V", "--verbose"]), 0, &["commit: ", "built: ", "journal and run directory: "]);
+}
+
+#[test]
+fn a_first_plan_is_written_accepted_and_never_overwritten() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("mine.yaml");
+    let options = ["--service", "redis", "--against", "vm", "--time", "5m"];
+    expect(&vtax(&[&["init", name(&file)], &options[..]].concat()), 0, &["vtax check ", "vtax run "]);
+    let written = std::fs::read_to_string(&file).expect("a plan");
+    assert!(written.contains("# ") && written.contains("services: redis"), "{written}");
+    expect(&vtax(&["check", name(&file)]), 0, &["2 cells", "no trial starts after 5 min"]);
+    expect(&vtax(&["init", name(&file)]), 2, &["is there already"]);
+    assert_eq!(std::fs::read_to_string(&file).expect("it stays"), written);
+    let own = directory.path().join("own.yaml");
+    expect(&vtax(&["init", name(&own), "--run", "sh -c 'exit 0'", "--ask", "latency"]), 0, &[]);
+    expect(&vtax(&["check", name(&own)]), 0, &["3 cells"]);
+    expect(&vtax(&["init", name(&own), "--run", "sh 'a"]), 2, &["is not closed"]);
+    expect(&vtax(&["init", "--name", "a b", name(&directory.path().join("c.yaml"))]), 2, &["error: "]);
+}
+
+#[test]
+fn words_are_explained_from_the_documentation() {
+    expect(&vtax(&["explain", "tax"]), 0, &["docs/methodology.md#tax", "above 1"]);
+    expect(&vtax(&["explain", "latency_p99"]), 0, &["99 of 100 answers"]);
+    expect(&vtax(&["explain", "closed", "loop"]), 0, &["docs/words.md"]);
+    expect(&vtax(&["explain", "latncy_p99"]), 2, &["error: ", "did you mean"]);
+}
+
+#[test]
+fn shells_complete_and_manual_pages_are_there() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = vtax(&["completions", shell]);
+        expect(&script, 0, &["doctor", "compare"]);
+        assert!(script.stdout.len() > 1_000);
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    expect(&vtax(&["man", name(directory.path())]), 0, &[]);
+    for page in ["vtax.1", "vtax-run.1", "vtax-doctor.1"] {
+        let page = std::fs::read_to_string(directory.path().join(page)).expect("a page");
+        assert!(page.contains(".TH"), "{page}");
+    }
+    assert!(!directory.path().join("vtax-agent.1").exists(), "nobody calls it by hand");
+}
+
+#[test]
+fn what_it_is_made_of_is_told() {
+    let list = vtax(&["licences", "--list"]);
+    expect(&list, 0, &["  serde ", "  clap ", "MIT"]);
+    assert!(!text(&list).contains("===="));
+    expect(&vtax(&["licences"]), 0, &["\n==== ", "Permission is hereby granted"]);
+}
+
+/// As CI calls it, with runs that were made up instead of measured.
+#[test]
+fn the_gate_makes_a_baseline_passes_what_is_equal_and_says_what_it_compared() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name);
+    let options = Options { repetitions: 6, seconds: 1, rate: 200, ..Options::default() };
+    create(&path("measured"), &options).expect("a run");
+    // Copies the run where it is asked to measure one.
+    let program = format!(
+        "#!/bin/sh\nif [ \"$2\" = --resume ]; then\n  echo \"resumed $3\"\n  \
+         echo '{{\"event\":\"completed\"}}' >> \"$3/journal.jsonl\"\nelif [ \"$1\" = run ]; then\n  [ \"$2\" = plan.yaml ] && [ \"$3\" = --out ] || exit 9\n  \
+         cp -r {} \"$4\"\nelse\n  exec {VTAX} \"$@\"\nfi\n",
+        path("measured").display()
+    );
+    std::fs::write(path("vtax"), program).expect("written");
+    std::fs::set_permissions(path("vtax"), PermissionsExt::from_mode(0o755)).expect("may be run");
+    let gate = |metrics: &str| {
+        let out = path("out");
+        let _ = std::fs::remove_dir_all(&out);
+        Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ci/gate.sh"))
+            .env("VTAX", path("vtax"))
+            .env("VTAX_PLAN", "plan.yaml")
+            .env("VTAX_BASELINE", path("baseline"))
+            .env("VTAX_MAX_TAX", "50%")
+            .env("VTAX_METRICS", metrics)
+            .env("VTAX_OUT", &out)
+            .env("GITHUB_STEP_SUMMARY", path("summary.md"))
+            .output()
+            .expect("sh runs")
+    };
+    expect(&gate(""), 0, &["this run becomes it"]);
+    assert!(path("baseline/journal.jsonl").is_file() && !path("out/vtax.xml").exists());
+    expect(&gate("capacity"), 0, &["capacity"]);
+    assert!(std::fs::read_to_string(path("out/vtax.xml")).expect("JUnit").contains("<testcase"));
+    assert!(std::fs::read_to_string(path("summary.md")).expect("a summary").contains('|'));
+    // The exit code is that of the comparison.
+    let journal = std::fs::read_to_string(path("baseline/journal.jsonl")).expect("a journal");
+    let cut: String =
+        journal.lines().filter(|l| !l.contains("\"completed\"")).map(|l| format!("{l}\n")).collect();
+    std::fs::write(path("baseline/journal.jsonl"), cut).expect("written");
+    let resumed = gate("capacity");
+    assert!(
+        text(&resumed).contains("cut short") && text(&resumed).contains("resumed "),
+        "{}",
+        text(&resumed)
+    );
+    std::fs::write(path("baseline/journal.jsonl"), journal).expect("written");
+    expect(&gate("no-such-metric"), 2, &["no-such-metric"]);
+    let none = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ci/gate.sh")).output();
+    expect(&none.expect("sh runs"), 2, &["name the plan"]);
+}
