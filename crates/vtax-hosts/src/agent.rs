@@ -263,7 +263,7 @@ impl<W: Write> Sender<'_, W> {
         let mut offset = 0;
         loop {
             let mut bytes = Vec::new();
-            let read = from.by_ref().take(PIECE as u64).read_to_end(&mut bytes);
+            let read = Read::by_ref(&mut from).take(PIECE as u64).read_to_end(&mut bytes);
             let length = read.map_err(|source| file("read", &path, source))?;
             digest.update(&bytes);
             // A file that ends with a full piece is followed by an empty one.
