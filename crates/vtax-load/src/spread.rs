@@ -123,7 +123,7 @@ struct OpenPart {
 
 /// A part's load: of HTTP those of all parts can be run together, others each by itself.
 enum OpenLoad {
-    Http(HttpSession),
+    Http(Box<HttpSession>),
     Other(Box<dyn Session>),
 }
 
@@ -162,7 +162,7 @@ impl SpreadSession {
             let mut load = part.load.clone();
             load.bind(cpus_of(&allowed, group, groups));
             let load = match &load {
-                LoadSpec::Http(http) => OpenLoad::Http(HttpSession::open(http)?),
+                LoadSpec::Http(http) => OpenLoad::Http(Box::new(HttpSession::open(http)?)),
                 other => OpenLoad::Other(other.open()?),
             };
             parts.push(OpenPart { member: part.member.clone(), pace: part.pace, load });

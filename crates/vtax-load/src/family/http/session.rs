@@ -96,7 +96,6 @@ fn run<'a, D: Dialogue, F: Fn(usize) -> D>(
     };
     let loads = turns.iter().map(load).collect::<Result<Vec<_>, LoadError>>()?;
     let parts = loads.iter().zip(turns);
-    let parts: Vec<_> =
-        parts.map(|(load, ((_, step), control))| Part { load, step: *step, control: *control }).collect();
+    let parts: Vec<_> = parts.map(|(load, ((_, step), control))| Part { load, step, control }).collect();
     requests::run_together(&parts)
 }
