@@ -82,7 +82,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn more_delay_or_loss_never_sounds_better(delay in 0.0..2_000.0, unheard in 0.0..1.0, more in 0.0..500.0, burst in 1.0..10.0) {
+        fn more_delay_or_loss_never_sounds_better(delay in 0.0_f64..2_000.0, unheard in 0.0_f64..1.0, more in 0.0_f64..500.0, burst in 1.0_f64..10.0) {
             let own = Voice { delay_ms: delay, unheard, burst };
             let later = Voice { delay_ms: delay + more, ..own };
             let poorer = Voice { unheard: (unheard + more / 500.0).min(1.0), ..own };

@@ -101,7 +101,7 @@ impl Found {
     #[must_use]
     pub fn get(&self, group: usize) -> Option<std::ops::Range<usize>> {
         let (from, to) = (*self.0.get(2 * group)?, *self.0.get(2 * group + 1)?);
-        (from != NONE && to != NONE).then(|| from as usize..to as usize)
+        (from != NONE && to != NONE).then_some(from as usize..to as usize)
     }
 }
 
@@ -523,7 +523,7 @@ impl Parser<'_> {
             b"xdigit" => u8::is_ascii_hexdigit,
             _ => return Err(EreError::Bracket),
         };
-        (0..=u8::MAX).filter(|byte| is(byte)).for_each(|byte| self.put(set, byte));
+        (0..=u8::MAX).filter(is).for_each(|byte| self.put(set, byte));
         self.rest = &self.rest[end + 2..];
         Ok(())
     }
