@@ -26,7 +26,7 @@ pub(super) fn curves(context: &Context) -> Markup {
     }
     if !m.is_empty() {
         let promised = "Rates and counts are of all systems together; what one of them got is in the table of each system. \
-                        Memory is what systems are promised, beside the budget.";
+                        Memory promised stands beside the budget; what a system used is in its own table.";
         m.element("p", &[("class", "small-print")], promised);
     }
     m
@@ -46,7 +46,7 @@ fn curve_of(context: &Context, curve: &Curve<'_>, measure: &str) -> Markup {
         ("CPU per answer", true),
         ("CPUs busy", true),
         ("All up after", true),
-        ("Memory", true),
+        ("Memory promised", true),
     ];
     let mut table = PlainTable::new(FIGURES, &columns);
     let mut measured = 0;
