@@ -127,9 +127,8 @@ pub(crate) struct NotRepeated {
 }
 
 /// `None` if the file, which is part of the program, couldn't be read; a test reads it.
-static STUDY: LazyLock<Option<Study>> = LazyLock::new(|| {
-    serde_saphyr::from_str(include_str!("../../../studies/virtual-links/study.yaml")).ok()
-});
+static STUDY: LazyLock<Option<Study>> =
+    LazyLock::new(|| serde_saphyr::from_str(include_str!("../../../studies/virtual-links/study.yaml")).ok());
 
 /// The study, where the plan names it.
 pub(crate) fn of(plan: &Plan) -> Option<&'static Study> {
