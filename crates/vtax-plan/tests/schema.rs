@@ -54,7 +54,8 @@ fn the_schema_refuses_what_the_reader_refuses() {
         ("/services", json!({"http": {"port": "x"}})),
         ("/repeat", json!({"mn": 3})),
         ("/measure", json!([])),
-        ("/workload", json!({"http": {}})),
+        ("/workload", json!({"http": {"targets": "/"}})),
+        ("/workload", json!({"http": {"requests": {"steps": [{"method": "GET"}]}}})),
     ] {
         let mut plan = good.clone();
         *plan.pointer_mut(pointer).unwrap() = bad.clone();

@@ -271,7 +271,9 @@ impl<'a, D: Dialogue> Worker<'a, D> {
             wake = wake.min(until);
         }
         let mut follows = None;
-        if D::SPEAKS && let Some(Reverse((due, _))) = self.thinking.peek().copied() {
+        if D::SPEAKS
+            && let Some(Reverse((due, _))) = self.thinking.peek().copied()
+        {
             follows = Some(due).filter(|due| *due < self.time.stop.min(wake));
             wake = wake.min(follows.unwrap_or(wake));
         }
