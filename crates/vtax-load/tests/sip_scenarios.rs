@@ -33,7 +33,7 @@ fn stock(name: &str) -> Option<String> {
 fn sipp(directory: &Path, arguments: &[&str]) -> Child {
     Command::new("sipp")
         .args(arguments)
-        .args(["-i", "127.0.0.1", "-nostdin", "-timeout", "30s"])
+        .args(["-i", "127.0.0.1", "-nostdin", "-timeout", "30s", "-trace_err"])
         .current_dir(directory)
         .env("TERM", "dumb")
         .stdin(Stdio::null())
@@ -43,12 +43,21 @@ fn sipp(directory: &Path, arguments: &[&str]) -> Child {
         .unwrap()
 }
 
+/// What SIPp wrote of its errors in its directory, but not all of many.
+fn errors_of(directory: &Path) -> String {
+    let logs = directory.read_dir().unwrap().map(|entry| entry.unwrap().path());
+    let logs = logs.filter(|path| path.to_string_lossy().ends_with("_errors.log"));
+    logs.flat_map(|path| std::fs::read_to_string(path).unwrap().chars().take(2_000).collect::<Vec<_>>())
+        .collect()
+}
+
 fn spec(target: SocketAddr, scenario: &str, transport: SipTransport) -> ScriptSpec {
     ScriptSpec {
         pool: ConnectionPool {
             target,
             connections: 500,
-            timeout: Nanos::from_secs(5),
+            // SIPp's branching client pauses for 5 s before its BYE.
+            timeout: Nanos::from_secs(20),
             cpus: CpuSet::default(),
         },
         settings: ScriptSettings { drain: Nanos::from_secs(8), ..ScriptSettings::default() },
@@ -132,9 +141,10 @@ fn sipp_calls(client: &str, server: &str, pause: &str) -> Option<ScriptFigures> 
         let arguments = ["-sn", client, &target, "-p", &port, "-m", "100", "-r", "100", "-d", pause];
         let ended = sipp(directory.path(), &arguments).wait().unwrap();
         stop.store(true, Relaxed);
+        let figures = server.join().unwrap().unwrap();
         // It ends with 0 where every call was successful.
-        assert!(ended.success(), "{ended}");
-        server.join().unwrap().unwrap()
+        assert!(ended.success(), "{ended}: {} {figures:?}", errors_of(directory.path()));
+        figures
     }))
 }
 
@@ -160,7 +170,8 @@ fn what_is_not_supported_is_named_with_its_line_before_anything_is_sent() {
     let LoadError::Spec { field: "scenario", reason } = error else { panic!("{error}") };
     let line = scenario.lines().position(|line| line.contains("play_pcap_audio")).unwrap() + 1;
     assert!(reason.contains(&format!("line {line}: <exec play_pcap_audio> isn't supported")), "{reason}");
-    for name in ["3pcc-C-A", "3pcc-C-B", "3pcc-A", "3pcc-B"] {
+    // The two others of third parties' calls answer calls as any server does.
+    for name in ["3pcc-C-A", "3pcc-C-B"] {
         let scenario = stock(name).unwrap();
         let error =
             ScriptSession::open(&spec(([127, 0, 0, 1], 9).into(), &scenario, SipTransport::Udp)).unwrap_err();
