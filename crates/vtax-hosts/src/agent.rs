@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -50,8 +51,21 @@ pub fn serve(
     agent: &HostAgent,
 ) -> Result<(), HostsError> {
     let outbox = Arc::new(Outbox::new(write));
-    let (start, started) = std::sync::mpsc::channel();
     let child: Child = Arc::new(Mutex::new(None));
+    let done = converse(read, &outbox, &child, agent);
+    // Whatever ended it: a run that still goes on is ended before its directory is removed.
+    watchdog::end_job(&child, &agent.directory);
+    done
+}
+
+/// Takes a job and sends what becomes of it.
+fn converse(
+    read: impl Read + Send + 'static,
+    outbox: &Arc<Outbox<impl Write + Send + 'static>>,
+    child: &Child,
+    agent: &HostAgent,
+) -> Result<(), HostsError> {
+    let (start, started) = std::sync::mpsc::channel();
     let threads = watchdog::watch(outbox.clone(), child.clone(), agent.directory.clone()).and_then(|()| {
         let outbox = outbox.clone();
         let listen = move || listen(read, &outbox, &start);
@@ -62,15 +76,10 @@ pub fn serve(
     outbox.tell(&FromHost::Hello { protocol: PROTOCOL, vtax: agent.version.clone(), host })?;
     let job =
         started.recv().map_err(|_| HostsError::Stream("it ended before it said what to do".to_owned()))?;
-    let mut sender =
-        Sender { outbox: outbox.as_ref(), number: 0, run: agent.directory.join("run"), journal: 0 };
-    let ended = sender.work(agent, &job, &child);
-    let sent = ended.and_then(|(code, error)| {
-        sender.record(Vec::new(), &Record::Ended { code, error })?;
-        outbox.wait_stored(sender.number)
-    });
-    watchdog::remove(&agent.directory);
-    sent
+    let mut sender = Sender { outbox, number: 0, run: agent.directory.join("run"), journal: 0 };
+    let (code, error) = sender.work(agent, &job, child)?;
+    sender.record(Vec::new(), &Record::Ended { code, error })?;
+    outbox.wait_stored(sender.number)
 }
 
 /// Takes what the controller says.
@@ -170,7 +179,9 @@ impl<W: Write> Sender<'_, W> {
         for name in ["provenance.json", "doctor.json"] {
             self.send_file(name)?;
         }
-        Ok((status.code(), last_error(&log)))
+        // One that was asked to stop before it listened to signals died of it.
+        let killed = (stopped && status.signal() == Some(Signal::INT.as_raw())).then_some(watchdog::GONE);
+        Ok((status.code().or(killed), last_error(&log)))
     }
 
     fn command(&self, agent: &HostAgent, job: &Job, log: &Path) -> Result<Command, HostsError> {

@@ -41,19 +41,24 @@ pub(crate) fn watch<W: Write + Send + 'static>(
 
 #[expect(clippy::exit, reason = "the main thread may wait for a stream that nobody reads any more")]
 fn end(child: &Child, directory: &Path) -> ! {
+    end_job(child, directory);
+    std::process::exit(GONE)
+}
+
+/// The exit code of what was interrupted: a host's end whose controller is gone, and a vtax that was asked to stop.
+pub(crate) const GONE: i32 = 130;
+
+/// Kills a job that still goes on, and removes its directory.
+pub(crate) fn end_job(child: &Child, directory: &Path) {
     if let Some(child) = child.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
         // One that has just ended needs no signal any more. Killing a run leaves nothing behind.
         let _ = child.kill();
     }
     remove(directory);
-    std::process::exit(GONE)
 }
 
-/// The exit code of a host's end whose controller is gone: that of an interrupted vtax.
-const GONE: i32 = 130;
-
 /// Removes the directory of a job.
-pub(crate) fn remove(directory: &Path) {
+fn remove(directory: &Path) {
     for _ in 0..REMOVAL_TRIES {
         if std::fs::remove_dir_all(directory).is_ok() || !directory.exists() {
             return;

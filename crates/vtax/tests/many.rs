@@ -226,10 +226,8 @@ fn ssh() -> Option<Lab> {
     let dir = lab.directory.path().display();
     lab.write(
         "sshd_config",
-        &format!(
-            "HostKey {dir}/host\nAuthorizedKeysFile {dir}/user.pub\nStrictModes no\nPidFile none\nUsePAM no\n\
-             PermitRootLogin yes\n"
-        ),
+        "HostKey /run/lab/host\nAuthorizedKeysFile /run/lab/user.pub\nStrictModes no\nPidFile none\nUsePAM no\n\
+         PermitRootLogin yes\n",
     );
     lab.write(
         "config",
@@ -248,7 +246,7 @@ fn a_plan_on_three_hosts_by_ssh() {
     let Some(lab) = ssh() else { return };
     let script = "
         $vtax run plan.yaml --on hosts.yaml --ssh-config config --out run --tag lab; status=$?
-        ls -d /tmp/vtax-???????? 2>/dev/null; exit $status";
+        ls -d n?.tmp/vtax-* 2>/dev/null; exit $status";
     let output = lab.run("", script);
     let told = text(&output);
     assert!(output.status.success(), "{told}");
@@ -259,7 +257,7 @@ fn a_plan_on_three_hosts_by_ssh() {
         assert!(run.trials().expect("trials").len() >= 6);
         assert!(run.provenance().expect("provenance").ended_unix_ms.is_some());
     }
-    assert!(!told.contains("/tmp/vtax-"), "something is left in /tmp: {told}");
+    assert!(!told.contains(".tmp/vtax-"), "something is left in a host's /tmp: {told}");
     // On a busy machine trials may not count, so that there is nothing to merge, which is said.
     assert!(lab.path("run/merged.html").exists() || told.contains("not merged"), "{told}");
     let hosts = fs::read_to_string(lab.path("run/hosts.json")).expect("hosts.json");
@@ -314,10 +312,10 @@ fn a_controller_that_dies_leaves_nothing_on_any_host() {
         kill -9 $run
         for i in $(seq 200); do
             left=$(pgrep -f '[h]ost-agent|/job/ru[n]' | wc -l)
-            [ \"$left\" = 0 ] && [ -z \"$(ls -d /tmp/vtax-???????? 2>/dev/null)\" ] && { echo nothing is left; exit 0; }
+            [ \"$left\" = 0 ] && [ -z \"$(ls -d n?.tmp/vtax-* 2>/dev/null)\" ] && { echo nothing is left; exit 0; }
             sleep 0.1
         done
-        pgrep -af '[h]ost-agent|/job/ru[n]'; ls -d /tmp/vtax-????????; exit 1";
+        pgrep -af '[h]ost-agent|/job/ru[n]'; ls -d n?.tmp/vtax-*; exit 1";
     expect(&lab.run(ALL, script), 0, &["nothing is left"]);
 }
 

@@ -7,9 +7,19 @@ dir=$1 kind=$2 name=$3 address=$4
 hostname "$name"
 mount --make-rprivate /
 mount -t tmpfs -o mode=0755 none /run
+mkdir -p /run/lab
+mount --bind "$dir" /run/lab
+dir=/run/lab
+if [ "$name" != ctl ]; then
+    # What a host leaves there is its own. ctl runs the command, whose files may be in the machine's.
+    mkdir -p "$dir/$name.tmp"
+    mount --bind "$dir/$name.tmp" /tmp
+fi
 # Hosts of their own have control groups of their own. These would share them, and each takes the others' for left over, as it
 # doesn't see the processes that own them.
 umount -R -l /sys/fs/cgroup 2>/dev/null || true
+# slurmd insists on something there.
+mount -t tmpfs -o mode=0755 none /sys/fs/cgroup
 until ip link show eth0 >/dev/null 2>&1; do sleep 0.02; done
 ip link set lo up
 ip address add "$address/24" dev eth0

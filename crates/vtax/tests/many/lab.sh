@@ -4,7 +4,8 @@
 #
 #   lab.sh DIRECTORY ssh|slurm COMMAND...
 #
-# DIRECTORY/NAME.pid holds the process whose end is a host's end, DIRECTORY/NAME.inside the one that nsenter enters.
+# DIRECTORY/NAME.pid holds the process whose end is a host's end, DIRECTORY/NAME.inside the one that nsenter enters, and
+# DIRECTORY/NAME.tmp is the host's /tmp.
 set -eu
 dir=$1 kind=$2
 here=$(dirname "$0")
