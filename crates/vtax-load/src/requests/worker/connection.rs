@@ -17,6 +17,7 @@ const PAUSE: u64 = 50_000_000;
 
 impl<D: Dialogue> Worker<'_, D> {
     pub(super) fn connect(&mut self, id: u32) -> Result<(), Errno> {
+        self.tell_dialogue();
         let family = if self.job.target.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let fd = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
@@ -39,6 +40,14 @@ impl<D: Dialogue> Worker<'_, D> {
             self.dialogue.began(&mut slot.dialogue);
         }
         Ok(())
+    }
+
+    /// Tells a dialogue that speaks the time as it is: it takes the times of connections and their greetings.
+    pub(super) fn tell_dialogue(&mut self) {
+        if D::SPEAKS {
+            self.time.tell();
+            self.dialogue.tell(self.time.now);
+        }
     }
 
     /// Sends what was written for a slot, right after connect(2) too: on the same machine the handshake is
@@ -94,8 +103,10 @@ impl<D: Dialogue> Worker<'_, D> {
     fn transmitted(&mut self, id: u32, sent: Result<usize, Errno>) {
         match sent {
             Ok(bytes) => {
-                let slot = self.slots.get(id);
-                if slot.fresh {
+                if self.slots.get(id).fresh {
+                    // On the same machine the handshake took place since the clock was last asked.
+                    self.tell_dialogue();
+                    let slot = self.slots.get(id);
                     slot.fresh = false;
                     self.connecting -= 1;
                     self.recorder.connected(self.time.now);
@@ -119,10 +130,7 @@ impl<D: Dialogue> Worker<'_, D> {
         if slot.generation != generation {
             return;
         }
-        if D::SPEAKS {
-            self.time.tell();
-            self.dialogue.tell(self.time.now);
-        }
+        self.tell_dialogue();
         let slot = self.slots.get(id);
         if !slot.unsent.is_empty() && (broken || flags.contains(epoll::EventFlags::OUT)) {
             self.transmit(id);

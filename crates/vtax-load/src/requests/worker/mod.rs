@@ -173,8 +173,7 @@ impl<'a, D: Dialogue> Worker<'a, D> {
             if self.begin(id, due, late) {
                 self.flush(id);
             }
-            self.time.tell();
-            self.dialogue.tell(self.time.now);
+            self.tell_dialogue();
         }
     }
 
