@@ -344,6 +344,20 @@ impl RunData {
         groups
     }
 
+    /// A cell's environment as [`environment_label`](Self::environment_label) has it, with service and path where the plan has several
+    /// that aren't compared with each other.
+    pub(crate) fn place_label(&self, cell: &Cell) -> String {
+        let mut label = self.environment_label(cell);
+        let cells = &self.plan.cells;
+        if !self.compares(|c| &c.service.name) && cells.iter().any(|c| c.service.name != cell.service.name) {
+            label = format!("{} in {label}", cell.service.name);
+        }
+        if !self.compares(|c| &c.path.name) && cells.iter().any(|c| c.path.name != cell.path.name) {
+            label = format!("{label} over {}", cell.path.name);
+        }
+        label
+    }
+
     /// What tells a group from the others: those of path, service and parameters that vary.
     fn group_label(&self, cell: &Cell) -> String {
         let cells = &self.plan.cells;

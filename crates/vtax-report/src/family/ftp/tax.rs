@@ -59,7 +59,7 @@ pub(super) fn section(context: &Context) -> Markup {
                     part(control, all),
                     part(clear, all.or(control)),
                 ];
-                table.push(&cell.environment.name, row);
+                table.push(&context.data.place_label(cell), row);
             }
         }
     }

@@ -61,7 +61,7 @@ pub(super) fn section(context: &Context) -> Markup {
                     format!("{}, {}", signed(with - without), change(with / without)),
                     records.map_or_else(|| "-".to_owned(), |records| signed(with - without - records)),
                 ];
-                table.push(&cell.environment.name, row);
+                table.push(&place(context, cell, own), row);
             }
         }
     }
@@ -76,6 +76,13 @@ pub(super) fn section(context: &Context) -> Markup {
          its own, once that of the same requests on connections that stay, which is the records', is taken off.",
     );
     m
+}
+
+/// Where a cell is, and its target where the plan has several.
+fn place(context: &Context, cell: &Cell, own: &HttpWorkload) -> String {
+    let label = context.data.place_label(cell);
+    let mut all = context.data.plan.cells.iter().filter_map(http);
+    if all.any(|other| other.target != own.target) { format!("{label}, {}", own.target) } else { label }
 }
 
 fn http(cell: &Cell) -> Option<&HttpWorkload> {
