@@ -18,7 +18,7 @@ fi
 # Hosts of their own have control groups of their own. These would share them, and each takes the others' for left over, as it
 # doesn't see the processes that own them.
 umount -R -l /sys/fs/cgroup 2>/dev/null || true
-# slurmd insists on something there.
+# slurmd asks what is there, to find out the version.
 mount -t tmpfs -o mode=0755 none /sys/fs/cgroup
 until ip link show eth0 >/dev/null 2>&1; do sleep 0.02; done
 ip link set lo up
@@ -36,11 +36,12 @@ else
     mkdir -p /var/spool/slurmd /var/spool/slurmctld
     chmod 0700 /etc/munge /var/lib/munge /var/log/munge
     cp "$dir/slurm.conf" /etc/slurm/
+    echo CgroupPlugin=cgroup/v1 >/etc/slurm/cgroup.conf
     cp "$dir/munge.key" /etc/munge/munge.key
     chmod 0400 /etc/munge/munge.key
     chown -R root /etc/munge /var/lib/munge /var/log/munge /run/munge
     munged --num-threads=2
-    if [ "$name" = ctl ]; then slurmctld -c -i; else slurmd; fi
+    if [ "$name" = ctl ]; then slurmctld -c -i; else slurmd || cat /var/log/slurm/slurmd.log; fi
 fi
 trap 'exit 0' TERM
 # PID 1 reaps orphans.
