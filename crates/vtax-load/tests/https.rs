@@ -288,6 +288,10 @@ fn a_session_keeps_cookies_and_what_it_captured() {
         assert!(found.sessions > 3 && found.broken_sessions == 0, "{found:?}");
         assert_eq!(found.requests.len(), 2);
         assert!(found.requests.iter().all(|request| request.ok > 3 && request.failed == 0), "{found:?}");
+        // Of the same answers: the shortest has a head of 38 bytes, the longest one of 79.
+        let answers: u64 = found.requests.iter().map(|request| request.ok).sum();
+        let heads = found.head_bytes as f64 / answers as f64;
+        assert!((38.0..80.0).contains(&heads), "{heads}");
     }
     // A connection for each request: the session goes on all the same.
     let requests = HttpRequests { requests_per_connection: Some(1), ..scripted(script) };

@@ -64,8 +64,9 @@ pub(super) struct Dialog {
     /// When the request was sent, and when the first byte of its answer came; 0: not yet.
     sent: u64,
     heard: u64,
-    /// Bytes of the answer's body so far.
+    /// Bytes of the answer's body so far, and those of its heads.
     length: u64,
+    head_length: u64,
     head: Vec<u8>,
     body: Vec<u8>,
 }
@@ -210,7 +211,7 @@ impl Dialogue for Exchange {
             } else {
                 let (in_head, interims) = (dialog.scanner.is_in_head(), dialog.scanner.interims());
                 let scanned = dialog.scanner.scan_part(rest).map_err(outcome)?;
-                self.found.head_bytes += scanned.consumed as u64;
+                dialog.head_length += scanned.consumed as u64;
                 if in_head && request.keeps_head {
                     dialog.head.extend_from_slice(&rest[..scanned.consumed]);
                 }
@@ -299,7 +300,8 @@ impl Dialog {
             self.scanner.expect_no_body();
         }
         self.asked = true;
-        (self.sent, self.heard, self.length, self.left) = (0, 0, 0, 0);
+        (self.sent, self.heard, self.left) = (0, 0, 0);
+        (self.length, self.head_length) = (0, 0);
         self.held.clear();
         self.head.clear();
         self.body.clear();
@@ -376,6 +378,7 @@ impl Exchange {
         let recorded = dialog.sent >= self.from;
         if recorded {
             self.found.body_bytes += dialog.length;
+            self.found.head_bytes += dialog.head_length;
             if dialog.sent > 0 {
                 self.found.response.record(Nanos(dialog.heard.saturating_sub(dialog.sent)));
             }

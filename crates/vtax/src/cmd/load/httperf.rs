@@ -1,7 +1,8 @@
 //! A load's result in the text form of httperf (Mosberger and Jin, 1998), so that what reads that reads this.
 //!
 //! Figures that a load doesn't have are 0, as httperf prints them then: `ftab-full` always; times of connections and
-//! replies where nobody looked at them. What httperf calls a reply is an answer, whatever its status.
+//! replies where nobody looked at them. What httperf calls a reply is an answer, whatever its status. Sizes of requests are
+//! those on the connection, what TLS adds included; of replies, only where nobody looked at them.
 
 use std::fmt::{self, Write};
 
@@ -58,12 +59,13 @@ fn put(out: &mut String, result: &LoadResult, concurrent: u32) -> fmt::Result {
         exchanges.map_or((0.0, 0.0), |found| (mean(&found.response), mean(&found.transfer)));
     writeln!(out, "Reply time [ms]: response {response:.1} transfer {transfer:.1}")?;
     let (head, body) = exchanges.map_or((0, 0), |found| (found.head_bytes, found.body_bytes));
+    let whole = if exchanges.is_some() { head + body } else { counts.bytes_received };
     writeln!(
         out,
         "Reply size [B]: header {:.1} content {:.1} footer 0.0 (total {:.1})",
         share(head, replies),
         share(body, replies),
-        share(counts.bytes_received, replies)
+        share(whole, replies)
     )?;
     let [first, second, third, fourth, fifth] = counts.status;
     writeln!(out, "Reply status: 1xx={first} 2xx={second} 3xx={third} 4xx={fourth} 5xx={fifth}\n")?;
