@@ -14,6 +14,7 @@ const FOR_TESTS: &[(&str, &[&str])] = &[
     ("openssh-server", &["sshd"]),
     ("wrk", &["wrk"]),
     ("httperf", &["httperf"]),
+    ("slurm-client", &["srun"]),
     ("sip-tester", &["sipp"]),
     ("tshark", &["tshark"]),
     ("tigervnc-viewer", &["xtigervncviewer"]),
@@ -27,6 +28,13 @@ const FOR_TESTS: &[(&str, &[&str])] = &[
     ("chromium", &["chromium"]),
     ("chromium-driver", &["chromedriver"]),
     ("tidy", &["tidy"]),
+];
+
+/// The same, with the unit that the package would start: a Slurm whose nodes are emulated.
+const DAEMONS_FOR_TESTS: &[(&str, &str, &str)] = &[
+    ("munge", "munged", "munge.service"),
+    ("slurmctld", "slurmctld", "slurmctld.service"),
+    ("slurmd", "slurmd", "slurmd.service"),
 ];
 
 /// Install and fetch what is missing: QEMU, an OCI runtime, a kernel for guests.
@@ -77,6 +85,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     if args.tests {
         packages.extend(FOR_TESTS.iter().map(|(name, programs)| Package::new(name, programs)));
+        let daemon =
+            |(name, program, unit): &(&str, &str, &str)| Package::new(name, &[program]).with_unit(Some(unit));
+        packages.extend(DAEMONS_FOR_TESTS.iter().map(daemon));
     }
     let private = if args.services || args.tests { private() } else { Vec::new() };
     let fault_tolerance = !args.no_fault_tolerance;
