@@ -2,7 +2,7 @@
 
 mod summary;
 
-use vtax_sys::check::Check;
+use vtax_sys::check::{Check, State};
 use vtax_vm::Cache;
 
 use crate::brief;
@@ -30,7 +30,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     if args.on.is_given() {
-        return many::doctor(&args.on, args.json, of_host);
+        return many::doctor(&args.on, args.json, |told| of_host(told, args.all));
     }
     let mut checks = vtax_lab::doctor::checks();
     let cache = Cache::of_user();
@@ -58,27 +58,26 @@ fn to_json(checks: &[Check]) -> serde_json::Value {
     checks.iter().map(one).collect()
 }
 
-/// What another host's doctor told as JSON, as lines. It may be anyone's.
-fn of_host(told: &serde_json::Value) -> String {
-    let checks = told.as_array().map_or(&[][..], Vec::as_slice);
-    let text = |check: &serde_json::Value, name: &str| -> String {
-        let found = check[name].as_str().unwrap_or_default();
-        found.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+/// What another host's doctor told as JSON, as this host's is shown.
+fn of_host(told: &serde_json::Value, all: bool) -> String {
+    let checks = checks_told(told);
+    let capabilities = summary::capabilities(&checks);
+    if all || capabilities.is_empty() { render(&checks) } else { summary::text(&capabilities) }
+}
+
+/// The points that were told. They may be anyone's: what isn't one is left out, and nothing in them moves a terminal's cursor.
+fn checks_told(told: &serde_json::Value) -> Vec<Check> {
+    let plain = |value: &serde_json::Value| -> Option<String> {
+        let of = |c: char| if c.is_control() && c != '\n' { ' ' } else { c };
+        value.as_str().map(|text| text.chars().map(of).collect())
     };
-    let width = checks.iter().map(|c| text(c, "name").chars().count()).max().unwrap_or(0);
-    let mut lines = String::new();
-    for check in checks {
-        lines += &format!(
-            "{:<8}  {:<width$}  {}\n",
-            text(check, "state"),
-            text(check, "name"),
-            text(check, "found")
-        );
-        if check["fix"].is_string() {
-            lines += &format!("{:>10}{:<width$}  fix: {}\n", "", "", text(check, "fix"));
-        }
-    }
-    lines
+    let point = |check: &serde_json::Value| {
+        let states = [State::Ok, State::Degraded, State::Missing];
+        let state = states.into_iter().find(|state| check["state"] == state.word())?;
+        let name = plain(&check["name"])?.replace('\n', " ");
+        Some(Check { name, state, found: plain(&check["found"])?, fix: plain(&check["fix"]) })
+    };
+    told.as_array().map_or(&[][..], Vec::as_slice).iter().filter_map(point).collect()
 }
 
 /// The catalogue's services: which are installed.
@@ -122,5 +121,21 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("Assertion") && text.contains("fix: vtax setup"), "{text}");
+    }
+
+    #[test]
+    fn another_host_is_shown_as_this_one_is() {
+        let checks =
+            [Check::ok("containers", "crun 1.8"), Check::missing("tap", "refused\x1b[2J", "modprobe tun")];
+        let mut told = to_json(&checks);
+        told.as_array_mut().unwrap().push(serde_json::json!({"name": "odd", "state": "?", "found": 1}));
+        let short = of_host(&told, false);
+        assert!(short.starts_with("yes     containers") && short.contains("-> modprobe tun"), "{short}");
+        let long = of_host(&told, true);
+        assert!(long.contains("missing   tap         refused [2J"), "{long}");
+        // What this vtax has no summary of is shown point by point.
+        let newer = serde_json::json!([{"name": "later", "state": "ok", "found": "x", "fix": null}]);
+        assert!(of_host(&newer, false).starts_with("ok        later  x"));
+        assert_eq!(of_host(&serde_json::json!("x"), true), "");
     }
 }
