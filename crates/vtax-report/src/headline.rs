@@ -62,27 +62,27 @@ fn own(info: Option<&Info>, tax: f64) -> f64 {
     if info.is_some_and(|m| m.better == Better::Higher) { 1.0 / tax } else { tax }
 }
 
+/// The ends of a tax's interval as the metric's own ratios, the smaller first.
+fn ends(info: Option<&Info>, (low, high): (f64, f64)) -> (f64, f64) {
+    let (a, b) = (own(info, low), own(info, high));
+    (a.min(b), a.max(b))
+}
+
+/// `anything between 6.0 % less and 49 % more`, `anything from 1/3 to 2x as much`.
+fn anything((low, high): (f64, f64), unit: &str) -> String {
+    let said = span(low, high, unit);
+    if said.starts_with("between") { format!("anything {said}") } else { format!("anything from {said}") }
+}
+
 /// `10.5x as much (8.2x to 13x)`, `at most 1/35 as much`, `anything between 6.0 % less and 49 % more`.
 fn amount(c: &Comparison) -> String {
     let info = named(&c.metric);
     let unit = info.map_or("", |m| m.unit);
     let higher = info.is_some_and(|m| m.better == Better::Higher);
     let (least, most) = if higher { ("at most", "at least") } else { ("at least", "at most") };
-    let ends = |(low, high): (f64, f64)| {
-        let (a, b) = (own(info, low), own(info, high));
-        (a.min(b), a.max(b))
-    };
     match (c.verdict, c.tax, c.interval) {
-        (Verdict::Inconclusive, Some(_), Some(interval)) => {
-            let (low, high) = ends(interval);
-            let said = span(low, high, unit);
-            if said.starts_with("between") {
-                format!("anything {said}")
-            } else {
-                format!("anything from {said}")
-            }
-        }
-        (_, Some(t), Some(interval)) => much_within(own(info, t), ends(interval), unit),
+        (Verdict::Inconclusive, Some(_), Some(interval)) => anything(ends(info, interval), unit),
+        (_, Some(t), Some(interval)) => much_within(own(info, t), ends(info, interval), unit),
         (_, Some(t), None) => format!("perhaps {} ({})", much(own(info, t), unit), c.reason),
         _ => match (c.verdict, c.at_least, c.at_most) {
             (Verdict::Worse, Some(t), _) => format!("{least} {}", much(own(info, t), unit)),
@@ -92,10 +92,15 @@ fn amount(c: &Comparison) -> String {
     }
 }
 
-/// `1/8.6 to 1/3 as much`, `between 6.0 % less and 49 % more`.
+/// `1/8.6 to 1/3 as much`, `between 6.0 % less and 49 % more`: the taxes, or all that may be where none is told.
 fn amounts(several: &[&Comparison]) -> String {
     let info = several.first().and_then(|c| named(&c.metric));
     let unit = info.map_or("", |m| m.unit);
+    if several.iter().all(|c| c.verdict == Verdict::Inconclusive) {
+        let intervals = several.iter().filter_map(|c| c.interval).map(|interval| ends(info, interval));
+        let widest = intervals.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        return widest.map_or_else(|| "without figures".to_owned(), |widest| anything(widest, unit));
+    }
     let ratios = || several.iter().filter_map(|c| c.tax.or(c.at_least).or(c.at_most)).map(|t| own(info, t));
     match (ratios().reduce(f64::min), ratios().reduce(f64::max)) {
         (Some(low), Some(high)) => span(low, high, unit),
