@@ -27,4 +27,4 @@ pub use message::{Job, LEASE, PROTOCOL};
 pub use run::{OnHosts, run_on};
 pub use session::{Attended, Clock, Outcome, attend};
 pub use start::{Stream, copy_program, start_agent};
-pub use state::{HOSTS_FILE, HOSTS_VERSION, HostRecord, HostState, HostsFile, run_directories};
+pub use state::{HOSTS_VERSION, HostRecord, HostState, HostsFile, run_directories};

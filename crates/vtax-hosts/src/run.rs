@@ -1,8 +1,8 @@
 //! A job on every host at once, each in a thread of its own.
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 use crate::engine::{Engine, Machine};
 use crate::error::HostsError;
@@ -13,6 +13,13 @@ use crate::state::{HostRecord, HostState};
 
 /// Stacks of threads that mostly wait; a thousand hosts have two thousand threads.
 const STACK: usize = 512 << 10;
+
+/// Hosts that vtax is copied to and started on at the same time: each takes a login, and what is copied shares one line.
+const STARTING: usize = 32;
+/// Descriptors that a host takes at most: its carrier's streams while it is started, and the files that are written.
+const DESCRIPTORS: u64 = 10;
+/// Those of everything else.
+const OTHER_DESCRIPTORS: u64 = 256;
 
 /// vtax's exit code of a run that was interrupted, and of one that is whole though no trial of it counts.
 const INTERRUPTED: i32 = 130;
@@ -52,12 +59,15 @@ impl std::fmt::Debug for OnHosts<'_> {
 ///
 /// Where no threads can be started, or what a host sent can't be stored here; the others come to their end all the same.
 pub fn run_on(hosts: &[(&Machine, String)], on: &OnHosts<'_>) -> Result<(), HostsError> {
+    // Where it can't be raised far enough, hosts are lost by what the system then says.
+    let _ = vtax_sys::sched::raise_open_files(hosts.len() as u64 * DESCRIPTORS + OTHER_DESCRIPTORS);
     let failure: Mutex<Option<HostsError>> = Mutex::new(None);
+    let gate = Gate::new(STARTING);
     std::thread::scope(|scope| {
         for (machine, directory) in hosts {
-            let failure = &failure;
+            let (failure, gate) = (&failure, &gate);
             let work = move || {
-                let record = one(machine, directory, on).unwrap_or_else(|error| {
+                let record = one(machine, directory, on, gate).unwrap_or_else(|error| {
                     let why = vtax_sys::chain(&error);
                     // What can't be stored here concerns all; what a host sent only itself.
                     if matches!(error, HostsError::File { .. } | HostsError::Store(_)) {
@@ -89,10 +99,15 @@ fn record(machine: &Machine, directory: &str, state: HostState, why: Option<Stri
     }
 }
 
-fn one(machine: &Machine, directory: &str, on: &OnHosts<'_>) -> Result<HostRecord, HostsError> {
+fn one(machine: &Machine, directory: &str, on: &OnHosts<'_>, gate: &Gate) -> Result<HostRecord, HostsError> {
     let tell = |text: &str| (on.told)(&machine.name, text);
+    let inside = gate.enter();
+    if on.stop.load(Ordering::SeqCst) {
+        return Ok(record(machine, directory, HostState::Stopped, Some("it was not begun".to_owned())));
+    }
     let stream = copy_program(on.engine, machine, on.program)
         .and_then(|there| start_agent(on.engine, machine, &there));
+    drop(inside);
     let stream = match stream {
         Ok(stream) => stream,
         Err(HostsError::Host { reason, .. }) => {
@@ -110,6 +125,38 @@ fn one(machine: &Machine, directory: &str, on: &OnHosts<'_>) -> Result<HostRecor
         clock_within_ns: clock.map(|c| c.within_ns),
         ..record(machine, directory, state, why)
     })
+}
+
+/// Lets only so many through at once.
+#[derive(Debug)]
+struct Gate {
+    room: Mutex<usize>,
+    left: Condvar,
+}
+
+/// Who is inside; leaves with its end.
+#[derive(Debug)]
+struct Inside<'a>(&'a Gate);
+
+impl Gate {
+    const fn new(room: usize) -> Self {
+        Self { room: Mutex::new(room), left: Condvar::new() }
+    }
+
+    /// Waits for room.
+    fn enter(&self) -> Inside<'_> {
+        let room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut room = self.left.wait_while(room, |room| *room == 0).unwrap_or_else(PoisonError::into_inner);
+        *room -= 1;
+        Inside(self)
+    }
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        *self.0.room.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.0.left.notify_one();
+    }
 }
 
 /// A run is whole where vtax came to its end, whether its trials count or not; an error says that it didn't begin.
@@ -131,7 +178,26 @@ fn state_of(outcome: &Outcome) -> (HostState, Option<String>) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+
     use super::*;
+
+    #[test]
+    fn only_so_many_are_started_at_once() {
+        let (gate, inside, most) = (Gate::new(3), AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..20 {
+                scope.spawn(|| {
+                    let _inside = gate.enter();
+                    most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    std::thread::yield_now();
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                });
+            }
+        });
+        assert!((1..=3).contains(&most.load(Ordering::SeqCst)), "{most:?}");
+        assert_eq!(*gate.room.lock().unwrap(), 3);
+    }
 
     #[test]
     fn exit_codes_are_states() {

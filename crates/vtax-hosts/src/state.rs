@@ -3,12 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use vtax_store::HOSTS_FILE;
 
 use crate::error::HostsError;
 use crate::message::Job;
-
-/// Its name in the directory of the run.
-pub const HOSTS_FILE: &str = "hosts.json";
 
 /// Version of `hosts.json`.
 pub const HOSTS_VERSION: u32 = 1;

@@ -23,6 +23,12 @@ const TRIALS: &str = "trials";
 const SUMMARY: &str = "summary.json";
 const CALIBRATION: &str = "calibration.json";
 
+/// What the directory of a run on several hosts has in place of a journal.
+pub const HOSTS_FILE: &str = "hosts.json";
+
+/// Why that is no run.
+const ON_HOSTS: &str = "it holds one for each host, below hosts/; `vtax merge` takes them together, `vtax run --resume` needs `--on`";
+
 /// Largest plan, provenance or summary read.
 const TEXT_LIMIT: u64 = 64 << 20;
 
@@ -98,6 +104,9 @@ impl RunDir {
             Err(e) => return Err(StoreError::io("open", &run.path, e)),
         }
         if !run.path.join(JOURNAL).exists() {
+            if run.path.join(HOSTS_FILE).exists() {
+                return Err(not(ON_HOSTS));
+            }
             return Err(not("it has no journal.jsonl"));
         }
         match run.journal()?.next() {

@@ -79,6 +79,10 @@ fn runs_made_apart_are_merged() {
     expect(&vtax(&["merge", &a, &a]), 2, &["can't be merged", "are the same run"]);
     expect(&vtax(&["merge", &a, "/nowhere"]), 2, &["/nowhere", "not a run directory"]);
     expect(&vtax(&["merge", &a]), 2, &["at least two runs"]);
+    let several = directory.path().join("several");
+    fs::create_dir(&several).expect("made");
+    fs::write(several.join("hosts.json"), "{}").expect("written");
+    expect(&vtax(&["report", several.to_str().expect("UTF-8")]), 2, &["one for each host", "vtax merge"]);
 }
 
 #[test]
@@ -405,4 +409,19 @@ fn a_job_that_is_cancelled_loses_its_hosts_and_a_busy_partition_is_waited_for() 
     expect(&output, 0, &["0 of 1 nodes within 2 s", "second: 3", "first: 3", "lost"]);
     let states: Vec<String> = lab.hosts().into_iter().map(|(_, state)| state).collect();
     assert_eq!(states, ["lost", "lost", "lost"], "{}", text(&output));
+}
+
+#[test]
+fn a_node_of_slurm_that_dies_is_lost_and_the_others_go_on() {
+    let Some(lab) = slurm() else { return };
+    // Slurm takes half a minute to see it, and must not end the others then: they go on for longer.
+    let script = "
+        $vtax run plan.yaml --on slurm --hosts 3 --wait 60 --out run --set 'repeat={min: 200, max: 200, budget: 70s}' & run=$!
+        until grep -q trial-ended run/hosts/n2/journal.jsonl 2>/dev/null; do sleep 0.1; done
+        echo n2 >dies
+        wait $run";
+    let output = lab.run("", script);
+    assert!(output.status.success(), "{}", text(&output));
+    let states: Vec<String> = lab.hosts().into_iter().map(|(_, state)| state).collect();
+    assert_eq!(states, ["complete", "lost", "complete"], "{}", text(&output));
 }

@@ -149,9 +149,11 @@ fn machine(name: String) -> Machine {
 fn holding(options: &SlurmOptions) -> Command {
     let SlurmOptions { partition, hosts, minutes, .. } = options;
     let mut command = Command::new("srun");
+    // Without `--no-kill` a node that fails takes the whole job with it.
     command.arg(format!("--nodes={hosts}")).args([
         "--ntasks-per-node=1",
         "--exclusive",
+        "--no-kill",
         "-u",
         "--chdir=/tmp",
     ]);
@@ -258,7 +260,7 @@ mod tests {
             command.get_args().map(|a| a.to_str().unwrap().to_owned()).collect()
         };
         let held = words(holding(&options));
-        for word in ["--nodes=3", "--exclusive", "-u", "--time=90", "--partition=p"] {
+        for word in ["--nodes=3", "--exclusive", "--no-kill", "-u", "--time=90", "--partition=p"] {
             assert!(held.iter().any(|w| w == word), "{word}: {held:?}");
         }
         let slurm = Slurm { hosts: vec![machine("n1".to_owned())], job: "17".to_owned(), holder: None };

@@ -5,7 +5,8 @@
 #   lab.sh DIRECTORY ssh|slurm COMMAND...
 #
 # DIRECTORY/NAME.pid holds the process whose end is a host's end, DIRECTORY/NAME.inside the one that nsenter enters, and
-# DIRECTORY/NAME.tmp is the host's /tmp.
+# DIRECTORY/NAME.tmp is the host's /tmp. The host whose name is written into DIRECTORY/dies dies: the command may run on a host of
+# its own, from where the others' processes aren't seen.
 set -eu
 dir=$1 kind=$2
 here=$(dirname "$0")
@@ -34,6 +35,11 @@ if [ "$kind" = slurm ]; then
     host ctl 10.99.0.2
 fi
 for n in 1 2 3; do host "n$n" "10.99.0.1$n"; done
+
+(
+    until [ -s "$dir/dies" ]; do sleep 0.1; done
+    kill -9 "$(cat "$dir/$(cat "$dir/dies").pid")"
+) &
 
 ready() {
     if [ "$kind" = ssh ]; then
