@@ -5,6 +5,7 @@
 
 mod desktop;
 mod ftp;
+pub(crate) mod hosts;
 mod http;
 mod https;
 mod kamailio;
@@ -38,6 +39,7 @@ const SUITES: &[Suite] = &[
     ("probe", probe::rows),
     ("report", report::rows),
     ("serve", serve::rows),
+    ("hosts", hosts::rows),
     ("lab", lab::rows),
     ("vm", vm::rows),
 ];

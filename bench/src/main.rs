@@ -52,6 +52,8 @@ fn run() -> Result<()> {
         ["soundness", names @ ..] => soundness::run(names),
         // Of the net bench, which runs it in a namespace.
         ["bare-ping"] => bench::net::bare_ping(),
+        // Of the hosts bench, which is each of its hosts.
+        ["host-agent", "--dir", directory] => bench::hosts::host_end(directory),
         ["ft-chaos", options @ ..] => ft_chaos::run(options),
         ["ft-soak"] => ft_soak::run("100", &[]),
         ["ft-soak", kills, modes @ ..] => ft_soak::run(kills, modes),

@@ -69,7 +69,7 @@ pub(crate) fn run_to(command: &mut Command, name: &str, codes: &[i32]) -> Result
 
 /// Sets this process's own peak of resident memory back to what it has now (`proc_pid_clear_refs(5)`): the kernel begins a program's
 /// peak with that of the process that started it.
-fn forget_peak() {
+pub(crate) fn forget_peak() {
     // Without it, memory is told as too much rather than too little.
     let _ = fs::write("/proc/self/clear_refs", "5");
 }
