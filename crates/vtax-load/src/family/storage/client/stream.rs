@@ -9,8 +9,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
 
-/// Longest wait before a caller looks at its deadlines.
-pub(in crate::family::storage) const LOOK: Duration = Duration::from_millis(50);
+/// Longest wait before a caller looks at its deadlines. Shorter than what workers sleep at most (20 ms): a wait that is at
+/// least as long takes one system call, any other takes two.
+pub(in crate::family::storage) const LOOK: Duration = Duration::from_millis(10);
 
 /// One connection.
 #[derive(Debug)]
