@@ -416,7 +416,7 @@ fn a_node_of_slurm_that_dies_is_lost_and_the_others_go_on() {
     let Some(lab) = slurm() else { return };
     // Slurm takes half a minute to see it, and must not end the others then: they go on for longer.
     let script = "
-        $vtax run plan.yaml --on slurm --hosts 3 --wait 60 --out run --set 'repeat={min: 200, max: 200, budget: 70s}' & run=$!
+        $vtax run plan.yaml --on slurm --hosts 3 --wait 60 --out run --set 'repeat={min: 3, max: 200, until: 1%, budget: 60s}' & run=$!
         until grep -q trial-ended run/hosts/n2/journal.jsonl 2>/dev/null; do sleep 0.1; done
         echo n2 >dies
         wait $run";
