@@ -213,15 +213,20 @@ impl Account<'_> {
     fn down(&self, broke: &[Broke<'_>]) -> Vec<Spell> {
         let mut spells: Vec<Spell> = Vec::new();
         for Broke { failure, stretch, seen, lost } in broke {
-            match spells.last_mut() {
+            let mut from = Nanos(stretch.at);
+            if let Some(open) = spells.last_mut().filter(|open| open.to.is_none()) {
                 // It may answer again between two further faults.
-                Some(open) if open.to.is_none() => open.to = seen.first_answer,
-                _ if failure.part == Part::Guest || failure.lost.is_some() => spells.push(Spell {
-                    from: Nanos(stretch.at),
-                    to: seen.first_answer,
-                    reason: lost.unwrap_or(&failure.what).to_owned(),
-                }),
-                _ => {}
+                let Some(last) = seen.last_before.filter(|last| *last > from) else {
+                    open.to = seen.first_answer;
+                    continue;
+                };
+                // And between a fault and the silence that it makes: a planned move stops the guest at its end.
+                open.to = self.course.first_answer(from);
+                from = last;
+            }
+            if failure.part == Part::Guest || failure.lost.is_some() {
+                let reason = lost.unwrap_or(&failure.what).to_owned();
+                spells.push(Spell { from, to: seen.first_answer, reason });
             }
         }
         spells

@@ -132,6 +132,12 @@ impl Course {
         }
     }
 
+    /// When the first answer after this came.
+    pub(super) fn first_answer(&self, after: Nanos) -> Option<Nanos> {
+        let next = self.answers.partition_point(|answer| answer.came <= after.0);
+        self.answers.get(next).map(|answer| Nanos(answer.came))
+    }
+
     /// The longest time between two answers that begins within this time.
     pub(super) fn longest_silence(&self, from: Nanos, to: Nanos) -> Option<Nanos> {
         self.silences.longest(from.0, to.0).map(Nanos)

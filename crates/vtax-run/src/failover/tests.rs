@@ -589,6 +589,23 @@ fn a_planned_move_leaves_the_guest_unprotected_from_its_begin() {
 }
 
 #[test]
+fn who_answers_again_before_a_planned_move_stops_it_is_down_until_then() {
+    // Woken 10 ms before it is moved, it answers at 1240 ms, and is stopped for the last part of its way.
+    let faults = [fault(1_000, HANG), fault(1_190, FaultKind::Restore(FaultTarget::Sut)), fault(1_200, MOVE)];
+    let done = done(&faults, ["host-a", "", "host-a"]);
+    let events = [
+        armed(500, "host-b"),
+        injected(1_190, "host-a", "restore"),
+        on("host-a", event(1_201, PairEventKind::Moving)),
+        on("host-b", event(1_830, PairEventKind::HandedOver { stopped: Nanos::from_millis(20) })),
+    ];
+    let course = course(&[(1_000, Some(1_240)), (1_800, Some(1_960))]);
+    let told = tell(FtMode::Kemari, &faults, &done, &events, &course);
+    assert_eq!(ms(told.faults[2].seen.as_ref().unwrap().first_answer), Some(1_960));
+    assert_eq!(stretches(&told.down), [(1_000, Some(1_240))]);
+}
+
+#[test]
 fn the_injectors_clock_is_that_of_the_records() {
     let rig = Simulated::default();
     let revive = || Ok(());
