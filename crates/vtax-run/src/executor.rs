@@ -10,7 +10,6 @@ use vtax_lab::{Lab, LabOptions};
 use vtax_plan::model::{Budget, Cell, Environment, EnvironmentKind, FaultKind, Plan};
 use vtax_probe::others::Others;
 use vtax_probe::{Probe, Scope};
-use vtax_router::Raised;
 use vtax_store::provenance::{self, AcceleratorFacts, ProgramFacts};
 use vtax_store::record::TrialRecord;
 use vtax_store::{Provenance, TrialWriter};
@@ -26,7 +25,7 @@ use crate::order::Order;
 use crate::provision::Provisions;
 use crate::quiesce::Quiesce;
 use crate::runner::Executor;
-use crate::standing::{Standing, StandingError};
+use crate::standing::{Standing, StandingError, Stood};
 use crate::stop::Stop;
 use crate::trial::{Setting, Trial};
 
@@ -97,13 +96,25 @@ impl LabExecutor {
         self.others = others.map(Arc::new);
     }
 
-    /// The testbed of a cell to work in by hand, without its service, and what there is to say about its routers.
+    /// The testbed of a cell to work in by hand, with its service where that is asked for.
     ///
     /// # Errors
     ///
     /// Where something is refused or missing; what was built until then is taken down.
-    pub fn stand(&mut self, plan: &Plan, cell: &Cell) -> Result<(Standing, Option<Raised>), StandingError> {
-        Standing::of_cell(&mut self.lab, plan, cell)
+    pub fn stand(
+        &mut self,
+        plan: &Plan,
+        cell: &Cell,
+        service: bool,
+        observer: &dyn Observer,
+    ) -> Result<Stood, StandingError> {
+        let provisioning = if service {
+            let found = self.provisions.for_cell(cell, observer, &mut self.notes);
+            Some(found.map_err(StandingError::Unknown)?)
+        } else {
+            None
+        };
+        Standing::of_cell(&mut self.lab, plan, cell, provisioning)
     }
 
     /// Why this cell can't be measured on this host, with the way out; `None` where it can.
@@ -114,7 +125,7 @@ impl LabExecutor {
         if cell.memory_limit(&self.budget).is_some() && !self.lab.limits_memory() {
             return Some(NO_LIMIT.to_owned());
         }
-        if let Some(why) = self.of_several(cell) {
+        if let Some(why) = self.of_several(cell).or_else(|| self.guests.without_balloons(cell)) {
             return Some(why);
         }
         // Without namespaces there is but the host's /tmp.
@@ -383,7 +394,7 @@ impl Executor for LabExecutor {
         provenance.facts.extend(self.facts.clone());
         if let Some(guest) = self.lab.guest() {
             let kind = guest.accelerator().word().to_owned();
-            provenance.accelerator = Some(AcceleratorFacts { kind, reason: guest.proof().line() });
+            provenance.accelerator = Some(AcceleratorFacts { kind, reason: guest.proof().detailed() });
             let command = self.facts.get("vm.command").map(|c| vec![c.clone()]).unwrap_or_default();
             provenance.qemu = Some(ProgramFacts {
                 version: guest.qemu().version.clone(),

@@ -39,6 +39,9 @@ pub struct Proof {
     pub accelerator: Accelerator,
     /// Why it isn't KVM; `None` where it is.
     pub kvm_unusable: Option<String>,
+    /// What QEMU said last before it ended; `None` where it said nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<String>,
     /// From QEMU's start to the first line of the program the kernel ran; `None` where nothing was
     /// booted because there is no KVM to be tried.
     pub boot: Option<Nanos>,
@@ -48,12 +51,42 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// The proof in one line: `KVM unusable (...), using TCG`.
+    fn without_kvm(reason: String, said: Option<String>) -> Self {
+        Self { accelerator: Accelerator::Tcg, kvm_unusable: Some(reason), said, boot: None, cached: false }
+    }
+
+    /// The proof in one line: `KVM unusable (...), using TCG`. A failed assertion of QEMU's helps nobody who
+    /// only wants to measure, so what it said is left to [`Self::detailed`].
     #[must_use]
     pub fn line(&self) -> String {
         match &self.kvm_unusable {
             None => "KVM: proved by booting a kernel".to_owned(),
             Some(reason) => format!("KVM unusable ({reason}), using TCG"),
+        }
+    }
+
+    /// [`Self::line`], and what QEMU said.
+    #[must_use]
+    pub fn detailed(&self) -> String {
+        match (&self.kvm_unusable, &self.said) {
+            (Some(reason), Some(said)) => format!("KVM unusable ({reason}: {said}), using TCG"),
+            _ => self.line(),
+        }
+    }
+}
+
+/// Why a kernel did not boot.
+#[derive(Debug)]
+pub struct NotBooted {
+    reason: String,
+    said: Option<String>,
+}
+
+impl std::fmt::Display for NotBooted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.said {
+            Some(said) => write!(f, "{}: {said}", self.reason),
+            None => f.write_str(&self.reason),
         }
     }
 }
@@ -72,8 +105,7 @@ struct Cached {
 /// error but a [`Proof`].
 pub fn prove(qemu: &Qemu, kernel: &GuestKernel, cache: &Cache, refresh: bool) -> Result<Proof> {
     if let Err(reason) = kvm_opens(Path::new("/dev/kvm")) {
-        let accelerator = Accelerator::Tcg;
-        return Ok(Proof { accelerator, kvm_unusable: Some(reason), boot: None, cached: false });
+        return Ok(Proof::without_kvm(reason, None));
     }
     let key = key(qemu, kernel);
     let file = CACHE_FILES[usize::from(qemu.unpacked_in.is_some())];
@@ -81,13 +113,14 @@ pub fn prove(qemu: &Qemu, kernel: &GuestKernel, cache: &Cache, refresh: bool) ->
         return Ok(proof);
     }
     let proof = match boot(qemu, &kernel.image, Accelerator::Kvm, KVM_PATIENCE)? {
-        Ok(boot) => {
-            Proof { accelerator: Accelerator::Kvm, kvm_unusable: None, boot: Some(boot), cached: false }
-        }
-        Err(reason) => {
-            let accelerator = Accelerator::Tcg;
-            Proof { accelerator, kvm_unusable: Some(reason), boot: None, cached: false }
-        }
+        Ok(boot) => Proof {
+            accelerator: Accelerator::Kvm,
+            kvm_unusable: None,
+            said: None,
+            boot: Some(boot),
+            cached: false,
+        },
+        Err(NotBooted { reason, said }) => Proof::without_kvm(reason, said),
     };
     let text = serde_json::to_vec(&Cached { key, proof: proof.clone() }).unwrap_or_default();
     // A cache that can't be written only means that the next run proves it again.
@@ -105,7 +138,7 @@ pub fn boot_bare(
     qemu: &Qemu,
     kernel: &GuestKernel,
     accelerator: Accelerator,
-) -> Result<std::result::Result<Nanos, String>> {
+) -> Result<std::result::Result<Nanos, NotBooted>> {
     let patience = match accelerator {
         Accelerator::Kvm => KVM_PATIENCE,
         Accelerator::Tcg => TCG_PATIENCE,
@@ -118,7 +151,7 @@ fn boot(
     kernel: &Path,
     accelerator: Accelerator,
     patience: Duration,
-) -> Result<std::result::Result<Nanos, String>> {
+) -> Result<std::result::Result<Nanos, NotBooted>> {
     let initrd = initrd::memory_file(&initrd::probe()).map_err(VmError::io("create", "initrd in memory"))?;
     let (ours, theirs) = UnixStream::pair().map_err(VmError::io("create", "console socket"))?;
     let machine = Machine {
@@ -146,11 +179,14 @@ fn boot(
     });
     Ok(match outcome {
         Some(Ok(time)) => Ok(time),
-        Some(Err(ended)) => Err(match process.evidence().stderr.lines().last() {
-            Some(line) => format!("{ended}: {line}"),
-            None => ended,
-        }),
-        None => Err(format!("a stock kernel did not boot within {} s", patience.as_secs())),
+        Some(Err(reason)) => {
+            let said = process.evidence().stderr.lines().last().map(str::to_owned);
+            Err(NotBooted { reason, said })
+        }
+        None => {
+            let reason = format!("a stock kernel did not boot within {} s", patience.as_secs());
+            Err(NotBooted { reason, said: None })
+        }
     })
 }
 
@@ -206,14 +242,22 @@ mod tests {
     use super::*;
 
     fn proof() -> Proof {
-        let kvm_unusable = Some("a stock kernel did not boot within 4 s".to_owned());
-        Proof { accelerator: Accelerator::Tcg, kvm_unusable, boot: None, cached: false }
+        Proof::without_kvm("a stock kernel did not boot within 4 s".to_owned(), None)
     }
 
     #[test]
     fn the_line_says_why() {
         let expected = "KVM unusable (a stock kernel did not boot within 4 s), using TCG";
         assert_eq!(proof().line(), expected);
+        assert_eq!(proof().detailed(), expected);
+    }
+
+    #[test]
+    fn what_qemu_said_is_a_detail() {
+        let said = Some("kvm.c:3183: Assertion failed.".to_owned());
+        let proof = Proof::without_kvm("QEMU ended with signal: 6 (SIGABRT)".to_owned(), said);
+        assert_eq!(proof.line(), "KVM unusable (QEMU ended with signal: 6 (SIGABRT)), using TCG");
+        assert!(proof.detailed().contains("(SIGABRT): kvm.c:3183: Assertion failed.), using TCG"));
     }
 
     #[test]

@@ -56,15 +56,15 @@ fn accelerator(qemu: &Qemu, kernel: &GuestKernel, cache: &Cache, refresh: bool) 
     };
     let earlier = if proof.cached { " (proved before; --refresh repeats it)" } else { "" };
     if proof.accelerator == Accelerator::Kvm {
-        return Check::ok(NAME, format!("{}{earlier}", proof.line()));
+        return Check::ok(NAME, format!("{}{earlier}", proof.detailed()));
     }
     match accel::boot_bare(qemu, kernel, Accelerator::Tcg) {
         Ok(Ok(time)) => {
             let found =
-                format!("{}{earlier}; it boots a kernel in {:.1} s", proof.line(), time.as_secs_f64());
+                format!("{}{earlier}; it boots a kernel in {:.1} s", proof.detailed(), time.as_secs_f64());
             Check::degraded(NAME, found, FIX)
         }
-        Ok(Err(reason)) => Check::missing(NAME, format!("{}, but: {reason}", proof.line()), FIX),
+        Ok(Err(reason)) => Check::missing(NAME, format!("{}, but: {reason}", proof.detailed()), FIX),
         Err(e) => Check::missing(NAME, e.to_string(), FIX),
     }
 }

@@ -171,7 +171,7 @@ impl Guest {
         let off = accel::mitigations_off(self.accelerator());
         let facts = [
             ("vm.accelerator", self.accelerator().word().to_owned()),
-            ("vm.accelerator.proof", self.proof.line()),
+            ("vm.accelerator.proof", self.proof.detailed()),
             ("vm.qemu", self.qemu.version.clone()),
             ("vm.root", self.root_words()),
             ("vm.kernel", self.kernel.release.clone()),
