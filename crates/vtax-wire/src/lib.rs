@@ -9,6 +9,7 @@ pub mod desktop;
 pub mod ftp;
 pub mod http;
 pub mod iscsi;
+pub mod http2;
 pub mod mpls;
 pub mod nfs;
 pub mod nfs3;

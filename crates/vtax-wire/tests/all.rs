@@ -2,6 +2,7 @@
 
 mod ftp;
 mod http;
+mod http2;
 mod iscsi;
 mod mutations;
 mod nfs3;
