@@ -58,6 +58,7 @@ fn boot_to_ready(guest: &Guest) -> Result<f64> {
         root: PathBuf::from("/"),
         disk: None,
         memory_file: None,
+        balloon: false,
     };
     let started = Instant::now();
     let vm = Vm::start(guest, config)?;

@@ -6,6 +6,7 @@
 
 mod array;
 mod client;
+mod dhcp;
 mod error;
 mod frame;
 pub mod guest;

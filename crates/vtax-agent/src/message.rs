@@ -3,7 +3,7 @@
 //! Both ends are the same binary, but a guest may still run an older one after an upgrade, so
 //! [`Hello`](Request::Hello) comes first and carries [`PROTOCOL_VERSION`].
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ use vtax_topology::timeline::Entry;
 use vtax_units::Nanos;
 
 /// Version of the protocol; both ends must have the same.
-pub const PROTOCOL_VERSION: u32 = 12;
+pub const PROTOCOL_VERSION: u32 = 14;
 
 /// A request from the controller; each is answered by exactly one [`Reply`] with its id.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -202,11 +202,17 @@ pub struct InterfaceSetup {
     pub name: String,
     /// Addresses with prefix length.
     pub addresses: Vec<(IpAddr, u8)>,
+    /// Whether a DHCP server gives it these addresses: one of IPv4, which must be the one that is expected.
+    #[serde(default)]
+    pub dhcp: bool,
     /// MTU.
     pub mtu: u32,
     /// Whether it may leave segmentation and checksums to others.
     #[serde(default = "usual")]
     pub offloads: bool,
+    /// The shortest time between two interrupts of its card, none for no limit; `None`: what its driver does.
+    #[serde(default)]
+    pub moderation: Option<Nanos>,
     /// Routes by way of this interface; added once all interfaces are up.
     #[serde(default)]
     pub routes: Vec<Route>,
@@ -223,8 +229,10 @@ impl InterfaceSetup {
             find,
             name,
             addresses: Vec::new(),
+            dhcp: false,
             mtu: 1500,
             offloads: true,
+            moderation: None,
             routes: Vec::new(),
             forwarding: false,
         }
@@ -352,15 +360,52 @@ pub struct CardFacts {
     pub driver: String,
     /// The offloads that are on ([`vtax_sys::ethtool::Offload::word`]).
     pub offloads: Vec<String>,
+    /// Queues by which it receives; none where that isn't known.
+    #[serde(default)]
+    pub queues: u32,
+    /// Who keeps its interrupts apart, and by how much, where that was asked for.
+    #[serde(default)]
+    pub moderation: Option<String>,
+    /// What a DHCP server gave it, where it asked one.
+    #[serde(default)]
+    pub lease: Option<Lease>,
+}
+
+/// An address from a DHCP server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// The address.
+    pub address: Ipv4Addr,
+    /// Prefix length of its network.
+    pub prefix: u8,
+    /// The server.
+    pub server: Ipv4Addr,
+    /// For how long, in seconds; `None` where the server doesn't say.
+    pub seconds: Option<u32>,
+    /// Messages that the client sent for it; two where none was lost or refused.
+    pub messages: u32,
+    /// From the first DISCOVER until the interface had the address.
+    pub took: Nanos,
+}
+
+impl Lease {
+    /// `10.97.0.2/16 of 10.97.0.3 for 86400 s, 2 messages`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let seconds = self.seconds.map(|seconds| format!(" for {seconds} s")).unwrap_or_default();
+        format!("{}/{} of {}{seconds}, {} messages", self.address, self.prefix, self.server, self.messages)
+    }
 }
 
 impl CardFacts {
-    /// `e1000e, offloads: tx-checksum tso gso gro`.
+    /// `e1000e, offloads: tx-checksum tso gso gro`, and what is unusual about it.
     #[must_use]
     pub fn words(&self) -> String {
         let driver = if self.driver.is_empty() { "unknown driver" } else { &self.driver };
         let offloads = if self.offloads.is_empty() { "none".to_owned() } else { self.offloads.join(" ") };
-        format!("{driver}, offloads: {offloads}")
+        let queues = if self.queues > 1 { format!(", {} queues", self.queues) } else { String::new() };
+        let moderation = self.moderation.iter().map(|words| format!(", interrupts {words}"));
+        format!("{driver}, offloads: {offloads}{queues}{}", moderation.collect::<String>())
     }
 }
 

@@ -6,14 +6,19 @@ use std::time::{Duration, Instant};
 use vtax_sys::ethtool::Offload;
 use vtax_sys::netlink::{Link, Mac, Netlink, add_address, add_route, rename, set_mtu, set_up};
 use vtax_sys::{SysError, ethtool};
+use vtax_units::Nanos;
 
-use crate::message::{CardFacts, FindInterface, InterfaceSetup};
+use crate::dhcp::{self, DhcpError};
+use crate::message::{CardFacts, FindInterface, InterfaceSetup, Lease};
 
 /// A guest's driver may still be probing when the agent is asked.
 const APPEAR_WITHIN: Duration = Duration::from_secs(5);
 
 /// An emulated card of hardware negotiates its link, which takes half a second to some seconds.
 const LINK_WITHIN: Duration = Duration::from_secs(15);
+
+/// How often the kernel polls a card that had nothing before it lets it interrupt again.
+const POLLS: u64 = 2;
 
 /// Why a node has no network.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +27,10 @@ pub(crate) enum NetworkError {
     Sys(#[from] SysError),
     #[error("interface {name}: the node has none that fits, it has {present}")]
     NoInterface { name: String, present: String },
+    #[error("interface {name}: {source}")]
+    Dhcp { name: String, source: DhcpError },
+    #[error("interface {name}: the DHCP server {} leases {}/{}, which is not the address it is to have", lease.server, lease.address, lease.prefix)]
+    OtherAddress { name: String, lease: Lease },
     #[error("interface {name}: its card has no link after {} s", LINK_WITHIN.as_secs())]
     NoLink { name: String },
     #[error("interface {name}: {setting} can't be set")]
@@ -46,6 +55,7 @@ pub(crate) fn configure(interfaces: &[InterfaceSetup]) -> Result<Vec<CardFacts>,
     let mut netlink = Netlink::open()?;
     netlink.send(set_up("lo"))?;
     let mut indices = Vec::with_capacity(interfaces.len());
+    let mut moderations = Vec::with_capacity(interfaces.len());
     for interface in interfaces {
         let link = find(&mut netlink, interface)?;
         if link.name != interface.name {
@@ -56,10 +66,17 @@ pub(crate) fn configure(interfaces: &[InterfaceSetup]) -> Result<Vec<CardFacts>,
         if !interface.offloads {
             ethtool::set_all(&interface.name, false)?;
         }
-        let addresses = interface.addresses.iter();
+        let moderation = interface.moderation.map(|apart| moderate(&interface.name, apart)).transpose()?;
+        moderations.push(moderation);
+        // Those that a server gives come once there is a link.
+        let addresses = interface.addresses.iter().filter(|_| !interface.dhcp);
         netlink.send_all(addresses.map(|(address, prefix)| add_address(link.index, *address, *prefix)))?;
         netlink.send(set_up(&interface.name))?;
         indices.push(link.index);
+    }
+    let mut leases = Vec::with_capacity(interfaces.len());
+    for (interface, index) in interfaces.iter().zip(&indices) {
+        leases.push(if interface.dhcp { Some(lease(&mut netlink, interface, *index)?) } else { None });
     }
     // A gateway must be reachable when its route is added.
     for (interface, index) in interfaces.iter().zip(indices) {
@@ -69,23 +86,69 @@ pub(crate) fn configure(interfaces: &[InterfaceSetup]) -> Result<Vec<CardFacts>,
             forward(interface)?;
         }
     }
-    wait_for_links(&mut netlink, interfaces)?;
-    Ok(interfaces.iter().map(|interface| facts(&interface.name)).collect())
+    // What a guest sends before its cards have their links is lost. A cable between namespaces has its link as soon as both
+    // ends are up, which is not for one of them to wait for.
+    for interface in interfaces.iter().filter(|i| matches!(i.find, FindInterface::Mac(_))) {
+        wait_for_link(&mut netlink, &interface.name)?;
+    }
+    let facts = |((interface, lease), moderation): ((&InterfaceSetup, _), _)| CardFacts {
+        lease,
+        moderation,
+        ..facts(&interface.name)
+    };
+    Ok(interfaces.iter().zip(leases).zip(moderations).map(facts).collect())
 }
 
-/// Waits until a guest's cards have their links: what is sent before is lost. A cable between namespaces has
-/// its link as soon as both ends are up, which is not for one of them to wait for.
-fn wait_for_links(netlink: &mut Netlink, interfaces: &[InterfaceSetup]) -> Result<(), NetworkError> {
+/// Waits until an interface has its link.
+fn wait_for_link(netlink: &mut Netlink, name: &str) -> Result<(), NetworkError> {
     let deadline = Instant::now() + LINK_WITHIN;
-    for interface in interfaces.iter().filter(|i| matches!(i.find, FindInterface::Mac(_))) {
-        while !netlink.link(&interface.name)?.running {
-            if Instant::now() >= deadline {
-                return Err(NetworkError::NoLink { name: interface.name.clone() });
-            }
-            std::thread::sleep(Duration::from_millis(5));
+    while !netlink.link(name)?.running {
+        if Instant::now() >= deadline {
+            return Err(NetworkError::NoLink { name: name.to_owned() });
         }
+        std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())
+}
+
+/// Gets an interface's address from a DHCP server.
+fn lease(netlink: &mut Netlink, interface: &InterfaceSetup, index: u32) -> Result<Lease, NetworkError> {
+    let name = || interface.name.clone();
+    wait_for_link(netlink, &interface.name)?;
+    let mac = netlink.link(&interface.name)?.mac;
+    let started = Instant::now();
+    let lease =
+        dhcp::lease(&interface.name, mac.0).map_err(|source| NetworkError::Dhcp { name: name(), source })?;
+    let given = (IpAddr::V4(lease.address), lease.prefix);
+    if interface.addresses.first() != Some(&given) {
+        return Err(NetworkError::OtherAddress { name: name(), lease });
+    }
+    netlink.send(add_address(index, given.0, given.1))?;
+    Ok(Lease { took: started.elapsed().into(), ..lease })
+}
+
+/// Keeps two interrupts of an interface's card apart: by the card, or where it can't, by the kernel, which then polls it instead
+/// (the kernel's `Documentation/networking/napi.rst`). Who does, and by how much.
+fn moderate(name: &str, apart: Nanos) -> Result<String, NetworkError> {
+    let microseconds = u32::try_from(apart.0 / 1000).unwrap_or(u32::MAX);
+    if ethtool::set_receive_interval(name, microseconds).is_ok()
+        && ethtool::receive_interval(name)? == microseconds
+    {
+        return Ok(format!("{apart} apart by its card"));
+    }
+    let polls = if microseconds == 0 { 0 } else { POLLS };
+    for (setting, value) in [("napi_defer_hard_irqs", polls), ("gro_flush_timeout", apart.0)] {
+        std::fs::write(format!("/sys/class/net/{name}/{setting}"), value.to_string())
+            .map_err(|source| NetworkError::Setting { name: name.to_owned(), setting, source })?;
+    }
+    Ok(format!("{apart} apart by the kernel"))
+}
+
+/// Queues by which an interface receives.
+fn queues(name: &str) -> u32 {
+    let entries = std::fs::read_dir(format!("/sys/class/net/{name}/queues")).into_iter().flatten().flatten();
+    let receives = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("rx-");
+    u32::try_from(entries.filter(receives).count()).unwrap_or(u32::MAX)
 }
 
 /// Driver and offloads of an interface. One that doesn't say is no error: nothing hangs on it.
@@ -95,6 +158,9 @@ fn facts(name: &str) -> CardFacts {
         interface: name.to_owned(),
         driver: ethtool::driver(name).unwrap_or_default(),
         offloads: on.map(|offload| offload.word().to_owned()).collect(),
+        queues: queues(name),
+        moderation: None,
+        lease: None,
     }
 }
 

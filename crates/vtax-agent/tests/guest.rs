@@ -54,6 +54,7 @@ fn config() -> VmConfig {
         root: PathBuf::from("/"),
         disk: None,
         memory_file: None,
+        balloon: false,
     }
 }
 

@@ -69,6 +69,7 @@ fn starts_in_a_guest(guest: &Guest, service: &Service, provisioning: &Provisioni
         root: PathBuf::from("/"),
         disk: None,
         memory_file: None,
+        balloon: false,
     };
     let vm = Vm::start(guest, config).unwrap();
     let stream = vm.agent_stream().unwrap();

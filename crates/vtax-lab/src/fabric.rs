@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use vtax_agent::message::{FindInterface, InterfaceSetup};
-use vtax_plan::model::NicModel;
+use vtax_plan::model::{NicModel, NicTuning};
 use vtax_sys::netlink::{
     BridgeOptions, Mac, Netlink, Tbf, Veth, VethEnd, add_address, add_tbf, create_bridge, create_veth,
     delete_group, set_group, set_mtu, set_switch, set_up,
@@ -14,6 +14,7 @@ use vtax_sys::{NetNs, ethtool, tap};
 
 use crate::attachment::Attachment;
 use crate::error::{LabError, Result, While};
+use crate::ft::PairNumber;
 use crate::link::LinkProperties;
 use crate::naming::{PREFIX, address, mac, port_mac, port_name, switch_mac};
 use crate::ovs::Ovs;
@@ -65,12 +66,13 @@ impl Switch {
 /// A virtual machine's end of a cable.
 #[derive(Debug)]
 pub struct VmPort {
-    pub(crate) tap: OwnedFd,
+    pub(crate) taps: Vec<OwnedFd>,
     pub(crate) name: String,
     pub(crate) mac: Mac,
     pub(crate) setup: InterfaceSetup,
     /// The card that is plugged in there.
     pub(crate) card: NicModel,
+    pub(crate) tuning: NicTuning,
 }
 
 /// Switches and cables; all go when it is dropped.
@@ -80,12 +82,13 @@ pub struct Fabric {
     group: u32,
     next_host: u16,
     next_switch: u16,
+    next_pair: u8,
 }
 
 impl Fabric {
     pub(crate) fn new(group: u32) -> Result<Self> {
         let netlink = Netlink::open().during(|| "open the lab's network".to_owned())?;
-        Ok(Self { netlink, group, next_host: 1, next_switch: 0 })
+        Ok(Self { netlink, group, next_host: 1, next_switch: 0, next_pair: 0 })
     }
 
     /// Counts hosts and switches from where those of another slot's fabric don't reach.
@@ -93,6 +96,15 @@ impl Fabric {
         self.next_host = 1 + number * 256;
         self.next_switch = number;
         self
+    }
+
+    /// A number for a pair of hosts.
+    pub(crate) fn take_pair(&mut self) -> Result<PairNumber> {
+        let reason = || "its networks have no room for more pairs of hosts".to_owned();
+        let full = || LabError::Pair { operation: "build the hosts", reason: reason() };
+        let number = PairNumber::new(self.next_pair).ok_or_else(full)?;
+        self.next_pair += 1;
+        Ok(number)
     }
 
     const fn take_host(&mut self) -> u16 {
@@ -280,19 +292,33 @@ impl Fabric {
     ///
     /// Where the switch is full or `/dev/net/tun` may not be used.
     pub fn vm_port(&mut self, switch: &mut Switch, properties: LinkProperties) -> Result<(VmPort, IpAddr)> {
+        self.vm_port_for(switch, properties, (NicModel::default(), NicTuning::USUAL))
+    }
+
+    /// As [`vm_port`](Self::vm_port), for this card.
+    ///
+    /// # Errors
+    ///
+    /// As [`vm_port`](Self::vm_port).
+    pub(crate) fn vm_port_for(
+        &mut self,
+        switch: &mut Switch,
+        properties: LinkProperties,
+        (card, tuning): (NicModel, NicTuning),
+    ) -> Result<(VmPort, IpAddr)> {
         switch.take_ports(1)?;
         let number = self.take_host();
         let name = port_name(number);
         let what = || format!("build a tap on {}", switch.name);
-        let tap = tap::create(&name).during(what)?;
+        let taps = tap::create_queues(&name, tuning.queues).during(what)?;
         self.plug_tap(&name, switch, properties).during(what)?;
         switch.adopt(std::slice::from_ref(&name))?;
         plain(&name, properties)?;
         self.limit(&name, properties)?;
         let inside = mac(number);
         let setup = setup(FindInterface::Mac(inside.0), "eth0".to_owned(), number, properties);
-        let card = NicModel::default();
-        Ok((VmPort { tap, name, mac: inside, setup, card }, address(number)))
+        let setup = InterfaceSetup { moderation: tuning.moderation, ..setup };
+        Ok((VmPort { taps, name, mac: inside, setup, card, tuning }, address(number)))
     }
 
     fn plug_tap(&mut self, name: &str, switch: &Switch, properties: LinkProperties) -> vtax_sys::Result<()> {

@@ -9,6 +9,7 @@ mod agent_program;
 mod attachment;
 pub mod budget;
 mod container;
+mod dhcp;
 mod disk;
 pub mod doctor;
 mod error;

@@ -34,6 +34,13 @@ pub(crate) const fn mac(number: u16) -> Mac {
     Mac([0x02, 0x76, 0x74, 0x00, high, low])
 }
 
+/// MAC address of the host with this address; `None` where it is no host's of the lab.
+pub(crate) fn mac_of(of: IpAddr) -> Option<Mac> {
+    let IpAddr::V4(of) = of else { return None };
+    let [10, 97, high, low] = of.octets() else { return None };
+    Some(mac(u16::from_be_bytes([high, low])))
+}
+
 /// MAC address of the lab's end of the cable to the host with this number.
 pub(crate) const fn port_mac(number: u16) -> Mac {
     let [high, low] = number.to_be_bytes();

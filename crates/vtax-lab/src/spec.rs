@@ -19,6 +19,8 @@ pub struct NodeSpec {
     /// Directory of the host for the file that holds a virtual machine's memory, where all such share
     /// [`TestbedSpec::together`]; `None`: its memory is its own, and nothing is behind it.
     pub memory_in: Option<PathBuf>,
+    /// Whether a virtual machine has a balloon, by which memory can be taken from it.
+    pub balloon: bool,
 }
 
 /// Where a node's disk is made.
@@ -33,7 +35,14 @@ pub struct DiskSpec {
 impl NodeSpec {
     /// A node without limits.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), cpus: CpuSet::default(), memory: None, disk: None, memory_in: None }
+        Self {
+            name: name.into(),
+            cpus: CpuSet::default(),
+            memory: None,
+            disk: None,
+            memory_in: None,
+            balloon: false,
+        }
     }
 }
 
@@ -64,6 +73,8 @@ pub struct TestbedSpec {
     pub disk: Option<PathBuf>,
     /// Memory that all virtual machines under test have together; `None`: each has what it was promised.
     pub together: Option<Together>,
+    /// Whether virtual machines under test have balloons ([`Testbed::leave_memory`](crate::Testbed::leave_memory)).
+    pub balloons: bool,
     /// Memory of the client where it is to be a virtual machine, so that it has a kernel of its own.
     pub guest_client: Option<Bytes>,
 }
@@ -80,6 +91,7 @@ impl TestbedSpec {
             budget,
             disk: None,
             together: None,
+            balloons: false,
             guest_client: None,
         }
     }

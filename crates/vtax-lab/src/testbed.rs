@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use vtax_plan::model::{EnvironmentKind, NetPath, VirtualDisk};
 use vtax_sys::cgroup::{NodeGroup, Usage};
 use vtax_sys::netlink::LinkStats;
 use vtax_sys::sched;
 use vtax_units::{Bytes, CpuSet};
+use vtax_vm::Vm;
 
 use crate::budget::{Allocation, Division, QEMU_OVERHEAD, allocate, divide};
 use crate::error::{LabError, Result, While};
@@ -20,6 +21,9 @@ use crate::spec::{DiskSpec, NodeSpec, Slot, SutCpus, TestbedSpec, Together};
 
 /// How long it may take to take memory away from guests, which is written to a disk.
 const HELD_WITHIN: Duration = Duration::from_secs(60);
+
+/// Time between two looks at a balloon.
+const BALLOON_PAUSE: Duration = Duration::from_millis(10);
 
 /// The testbed of one trial; taken down when dropped.
 #[derive(Debug)]
@@ -114,6 +118,39 @@ impl Testbed {
         let what = || format!("hold the virtual machines to {memory} together");
         group.limit_memory(Bytes(memory.0.saturating_add(own.0)), HELD_WITHIN).during(what)?;
         Ok(Some(own))
+    }
+
+    /// Has the balloons of the systems under test leave them so much memory each, in their order, and waits until they have;
+    /// `None` for one without. How long each took.
+    ///
+    /// # Errors
+    ///
+    /// Where one has no balloon, or its guest doesn't give as much in time, with the numbers.
+    pub fn leave_memory(&self, left: &[Option<Bytes>]) -> Result<Vec<Option<Duration>>> {
+        let each = || self.suts.iter().zip(left).map(|(sut, left)| (&sut.node, sut.node.vm().zip(*left)));
+        let failed = |node: &Node, source| LabError::Vm { node: node.name().to_owned(), source };
+        let started = Instant::now();
+        for (node, wanted) in each() {
+            let asked = wanted.map_or(Ok(()), |(vm, left)| vm.leave_memory(left));
+            asked.map_err(|source| failed(node, source))?;
+        }
+        let wait = |(node, wanted): (&Node, Option<(&Vm, Bytes)>)| {
+            let Some((vm, left)) = wanted else { return Ok(None) };
+            loop {
+                let now = vm.memory_left().map_err(|source| failed(node, source))?;
+                if now <= left {
+                    return Ok(Some(started.elapsed()));
+                }
+                if started.elapsed() > HELD_WITHIN {
+                    let seconds = HELD_WITHIN.as_secs();
+                    let reason =
+                        format!("its balloon left it {now} within {seconds} s, and was to leave it {left}");
+                    return Err(failed(node, vm.failure(reason)));
+                }
+                std::thread::sleep(BALLOON_PAUSE);
+            }
+        };
+        each().map(wait).collect()
     }
 
     /// What there is to say about the path now: what it is made of, what its proof measured, what was lost on
@@ -217,6 +254,7 @@ impl Lab {
             memory: None,
             disk: None,
             memory_in: None,
+            balloon: false,
         };
         let suts = spec.suts.iter().zip(&sets).enumerate().map(|(number, (sut, cpus))| NodeSpec {
             name: slot.node_name("sut", number),
@@ -233,6 +271,7 @@ impl Lab {
                 (Some(together), EnvironmentKind::Vm(_)) => Some(together.directory.clone()),
                 _ => None,
             },
+            balloon: spec.balloons && matches!(&sut.environment.kind, EnvironmentKind::Vm(_)),
         });
         let together = self.hold(spec, slot)?;
         let mut site = Site {

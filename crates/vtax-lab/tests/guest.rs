@@ -60,6 +60,7 @@ fn in_guest(guest: &Guest, name: &str, script: &str) {
         root: PathBuf::from("/"),
         disk: None,
         memory_file: None,
+        balloon: false,
     };
     let vm = Vm::start(guest, config).unwrap();
     let stream = vm.agent_stream().unwrap();

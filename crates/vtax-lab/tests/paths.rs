@@ -6,6 +6,8 @@
 
 #[path = "paths/cards.rs"]
 mod cards;
+#[path = "paths/leases.rs"]
+mod leases;
 #[path = "paths/remote.rs"]
 mod remote;
 #[path = "paths/routed.rs"]
@@ -64,6 +66,7 @@ fn main() {
         ("routed, a fabric", topology::fabric),
         ("routed, a ring", topology::ring),
         ("several systems under test", several::natives),
+        ("addresses by DHCP", leases::natives),
         ("two services", several::services),
         ("a cut path carries nothing until it is restored", a_cut_path_carries_nothing),
         ("ovs", open_vswitch),
@@ -87,6 +90,9 @@ fn main() {
     }
     if wanted("cards") {
         with_modules("cards", &cards::MODULES, cards::case);
+    }
+    if wanted("leases and balloons") {
+        with_modules("leases and balloons", &leases::MODULES, leases::guests);
     }
     if wanted("target") {
         with_modules("target", &target::MODULES, target::case);

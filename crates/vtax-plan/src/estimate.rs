@@ -135,7 +135,12 @@ pub fn pieces(plan: &Plan) -> Vec<Piece> {
                     None => format!("QEMU guest on the host's root, read-only; {vcpus}, {}", vm.memory),
                     Some(ft) => ft::piece(ft, &vcpus, vm.memory),
                 };
-                if vm.nic.is_usual() { how } else { format!("{how}; network card {}", vm.nic.word()) }
+                let tuning = vm.tuning.words();
+                match (vm.nic.is_usual(), tuning.is_empty()) {
+                    (true, true) => how,
+                    (false, true) => format!("{how}; network card {}", vm.nic.word()),
+                    (_, false) => format!("{how}; network card {}, {tuning}", vm.nic.word()),
+                }
             }
         };
         add(format!("environment {}", environment.name), &how);
@@ -254,7 +259,11 @@ fn overcommitted(plan: &Plan) -> BTreeSet<String> {
         (cell.is_several() && promised.memory > promised.memory_budget).then(|| {
             let (name, count) = (&cell.environment.name, cell.system_count());
             let held = cell.memory_limit(&plan.budget);
-            let held = held.map(|limit| format!("; they are held to {limit} together")).unwrap_or_default();
+            let held = match held {
+                Some(limit) => format!("; they are held to {limit} together"),
+                None if cell.has_balloons() => "; balloons take what there is no room for".to_owned(),
+                None => String::new(),
+            };
             format!("`{name}`, {count} systems: memory is overcommitted, {}{held}", promised.words())
         })
     };

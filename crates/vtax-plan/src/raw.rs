@@ -121,6 +121,14 @@ raw! {
         optional disk: VirtualDiskRaw,
         /// Its network card: `virtio`, `e1000e`, `e1000` or `rtl8139`.
         default nic: Many<CardRaw> = "virtio",
+        /// Pairs of queues of a `virtio` card, of which a guest uses one for each virtual CPU at most.
+        default nic_queues: Many<u32> = "1",
+        /// Entries of each receive queue of a `virtio` card: 256, 512 or 1024; without it, QEMU's 256.
+        optional nic_ring: Many<u32>,
+        /// Who moves the packets of a `virtio` card: `auto`, `on` (the host's kernel) or `off` (QEMU).
+        default nic_vhost: Many<VhostRaw> = "auto",
+        /// The shortest time between two interrupts of the card, `0us` for no limit; without it, what its driver does.
+        optional nic_moderation: Many<Nanos>,
     }
 
     /// How often each measure is repeated in each cell.
@@ -297,6 +305,12 @@ words! {
         "e1000e": E1000e, "An emulated Intel 82574L.";
         "e1000": E1000, "An emulated Intel 82540EM.";
         "rtl8139": Rtl8139, "An emulated Realtek RTL8139C+.";
+    }
+    /// Who moves the packets of a virtio card.
+    VhostRaw(model::Vhost) = "choice", "choices" {
+        "auto": Auto, "The host's kernel where it can and the guest isn't emulated, else QEMU.";
+        "on": On, "The host's kernel (vhost-net).";
+        "off": Off, "QEMU.";
     }
     /// Order of the cells within a round.
     OrderRaw(model::TrialOrder) = "order", "orders" {

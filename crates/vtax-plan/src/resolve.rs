@@ -42,8 +42,8 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
     let parts = systems::Parts::of(raw);
     let mut environments =
         raw.environments.as_ref().map(|e| sut::environments(&e.value, &raw.budget, parts, report));
-    ft::level(environments.as_deref_mut().unwrap_or_default());
-    let (paths, sets) = (path::paths(&raw.paths.value, report), systems::sets(raw, report));
+    let (paths, mut sets) = (path::paths(&raw.paths.value, report), systems::sets(raw, report));
+    ft::level(environments.as_deref_mut().unwrap_or_default(), &mut sets);
     let services = services(raw, report);
     let workloads = raw.workload.as_ref().and_then(|w| families::workloads(w, report));
     if let (Some(workload), Some(services)) = (&raw.workload, &services) {
@@ -64,7 +64,7 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
         matrix::cells(&parts, raw.services.as_ref().map_or(raw.baseline.as_ref()?.span, |s| s.span), report);
     let measures = measures?;
     ft::check(raw, &cells, &measures, report);
-    systems::check_cells(&cells, raw, report);
+    systems::check_cells(&cells, raw, &budget, report);
     if let Some(workload) = &raw.workload {
         storage::resolve::check_cells(&cells, &measures, workload.span, report);
     }

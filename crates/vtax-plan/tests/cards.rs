@@ -105,3 +105,48 @@ fn mistakes_are_pointed_at() {
     let told = refused(&["baseline=vm", "environments=[native, {vm: {nic: [virtio, e1000]}}]"]);
     assert!(told.contains("is 2 cells of different options"), "{told}");
 }
+
+#[test]
+fn a_virtio_card_is_tuned_and_each_value_is_a_cell() {
+    let tuned = plan(&[
+        "environments=[native, {vm: {vcpus: 2, nic_queues: [1, 2], nic_vhost: [auto, off], nic_moderation: [0us, 50us]}}]",
+    ]);
+    let ids: Vec<&str> = tuned.cells.iter().skip(1).map(|cell| cell.id.as_str()).collect();
+    assert_eq!(ids.len(), 8);
+    assert_eq!(ids[0], "vm.bridge.http.nic-queues-1.nic-vhost-auto.nic-moderation-0us");
+    let tunings: Vec<String> =
+        tuned.cells.iter().map(|cell| cell.environment.kind.tuning().words()).collect();
+    assert_eq!(tunings[8], "2 queues, no vhost, interrupts 50us apart");
+    assert_eq!(tunings[1], "interrupts not moderated");
+    let text = serde_json::to_string(&tuned).unwrap();
+    assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), tuned);
+    assert!(!serde_json::to_string(&plan(&[])).unwrap().contains("tuning"), "what is usual takes no room");
+    let built = pieces(&tuned);
+    assert!(
+        built.iter().any(|piece| piece.how.ends_with("virtio, 2 queues, no vhost, interrupts 50us apart")),
+        "{built:?}"
+    );
+}
+
+#[test]
+fn what_a_card_has_not_is_refused() {
+    for (set, expected) in [
+        ("nic: [virtio, e1000], nic_ring: 1024", "are those of a `virtio` card, and it has `e1000`"),
+        ("nic: rtl8139, nic_vhost: off", "are those of a `virtio` card, and it has `rtl8139`"),
+        ("vcpus: 2, nic_queues: [2, 4]", "4 pairs of queues would need as many virtual CPUs, and it has 2"),
+        ("fault_tolerance: kemari, nic_moderation: 50us", "one compared with such, can't be tuned"),
+        ("nic_ring: 100", "256, 512 or 1024 entries, not 100"),
+        ("nic_moderation: 5us", "interrupts are 10us to 10ms apart"),
+        ("nic_queues: 17", "17 is too many"),
+        ("nic_queues: 0", "a card has a pair of queues"),
+        ("nic_vhost: user", "unknown choice: `user`"),
+    ] {
+        let told = refused(&[&format!("environments=[native, {{vm: {{{set}}}}}]")]);
+        assert!(told.contains(expected), "{set}: {told}");
+    }
+    // What every card can be told, and queues for as many CPUs as there are.
+    let some = plan(&[
+        "environments=[native, {vm: {nic: [e1000, rtl8139], nic_moderation: 50us}}, {vm: {name: many, nic_queues: 8}}]",
+    ]);
+    assert_eq!(some.cells.len(), 4);
+}

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use vtax_plan::estimate::{Requirement, pieces, requirements};
 use vtax_plan::model::{
-    Controller, Datapath, EnvironmentKind, PathKind, Plan, SdnMode, VirtualSwitch, Wiring,
+    Addressing, Controller, Datapath, EnvironmentKind, PathKind, Plan, SdnMode, VirtualSwitch, Wiring,
 };
 use vtax_plan::{PlanErrors, parse};
 use vtax_units::{BitRate, Nanos, Share};
@@ -124,6 +124,14 @@ fn options_become_cells() {
     assert_eq!(ids(&plan), ["native.gigabit.http.wires-shared", "native.gigabit.http.wires-own"]);
     assert_eq!([0, 1].map(|i| plan.cells[i].path.wires), [Wiring::Shared, Wiring::Own]);
 
+    let plan = ok("native", "native", "bridge: {addresses: [static, dhcp]}");
+    assert_eq!(ids(&plan), ["native.bridge.http.addresses-static", "native.bridge.http.addresses-dhcp"]);
+    assert_eq!([0, 1].map(|i| plan.cells[i].path.addresses), [Addressing::Static, Addressing::Dhcp]);
+    assert!(requirements(&plan).contains(&Requirement::Dhcp));
+    let told =
+        pieces(&plan).into_iter().filter(|piece| piece.how.ends_with("bridge, addresses by DHCP")).count();
+    assert_eq!(told, 1);
+
     let plan = ok("vm", "vm", "[bridged: {switch: ovs}, vm-vm]");
     assert_eq!(plan.cells[0].path.kind, PathKind::Bridged(VirtualSwitch::Ovs));
     assert_eq!(plan.cells[0].path.rate, Some(BitRate(1_000_000_000)), "its physical side is a gigabit");
@@ -140,6 +148,8 @@ fn values_that_make_no_sense_are_refused_where_they_stand() {
         ("direct: {loss: 60%}", "8:24 `loss` must be above 0%"),
         ("bridge: {queue: 5ms}", "8:25 a `queue` forms only where there is a `rate`"),
         ("bridge: {wires: own}", "8:25 `wires: own` says nothing where there is no `rate`"),
+        ("direct: {addresses: dhcp}", "8:18 unknown key in `direct`: `addresses`"),
+        ("bridge: {addresses: bootp}", "8:29 unknown choice: `bootp`"),
         ("bridge: {mtu: 68}", "8:23 68 is no MTU"),
         ("bridge: {sut_mtu: 70000}", "8:27 70000 is no MTU"),
         ("sdn: {controller: ryu}", "8:27 unknown controller: `ryu`"),

@@ -129,6 +129,71 @@ fn machines_are_held_to_the_budget_together_where_that_is_asked_for() {
     assert!(wrong.contains("limited"), "{wrong}");
 }
 
+#[test]
+fn balloons_leave_each_its_part_of_the_budget() {
+    let set = &["consolidation.memory=ballooned", "environments.vm.memory=512MiB"];
+    let ballooned = plan(PLAN, set);
+    let left = |id: &str| {
+        let cell = ballooned.cells.iter().find(|cell| cell.id == id).unwrap_or_else(|| panic!("{id}"));
+        let left: Vec<_> =
+            cell.environments().map(|one| cell.left_by_balloon(one, &ballooned.budget)).collect();
+        assert_eq!(cell.has_balloons(), cell.kernel_modules().contains("virtio_balloon"), "{id}");
+        (cell.memory_limit(&ballooned.budget), left)
+    };
+    let mib = |mib: u64| Some(Bytes::from_mib(mib));
+    assert_eq!(left("vm.bridge.http.count-1"), (None, vec![mib(512)]), "it was promised less than there is");
+    assert_eq!(left("vm.bridge.http.count-2"), (None, vec![mib(384); 2]));
+    assert_eq!(left("vm.bridge.http.count-3"), (None, vec![mib(256); 3]));
+    assert_eq!(left("native.bridge.http.count-3"), (None, vec![None; 3]));
+    let told = cautions(&ballooned, &estimate(&ballooned, &Assumptions::KVM)).join("\n");
+    assert!(told.contains("; balloons take what there is no room for"), "{told}");
+    let little =
+        errors(PLAN, &[set[0], set[1], "budget.sut_memory=256MiB", "environments.native.count=[1, 2, 3]"]);
+    assert!(little.contains("balloons would leave a virtual machine 85MiB of memory"), "{little}");
+    assert!(little.contains("1536MiB of memory promised of 256MiB"), "{little}");
+}
+
+#[test]
+fn who_is_protected_does_not_ask_for_its_address() {
+    let leased = "paths=[bridge, {bridge: {name: leased, addresses: dhcp}}]";
+    let plan = plan(
+        PLAN,
+        &["environments=[native, {vm: {fault_tolerance: kemari}}]", leased, "consolidation.start=together"],
+    );
+    let ids: Vec<&str> = plan.cells.iter().map(|cell| cell.id.as_str()).collect();
+    assert_eq!(ids, ["native.bridge.http", "vm-kemari.bridge.http", "native.leased.http"]);
+    let told = vtax_plan::estimate::left_out(&plan);
+    assert!(told.iter().any(|why| why.contains("don't ask for their addresses")), "{told:?}");
+}
+
+#[test]
+fn a_protected_machine_may_have_plain_neighbours() {
+    let beside = |environment: &str| {
+        let one = |n: u32| {
+            format!(
+                "{{name: n{n}, service: http, workload: {{http: {{target: /page/9}}}}, load: 5/s{environment}}}"
+            )
+        };
+        format!("systems={{name: three, beside: [{}, {}, {}]}}", one(1), one(2), one(3))
+    };
+    let vms = "environments=[vm, {vm: {fault_tolerance: kemari}}]";
+    let pair = plan(PLAN, &["baseline=vm", vms, &beside(", environment: vm"), "budget.sut_memory=1GiB"]);
+    let ids: Vec<&str> = pair.cells.iter().map(|cell| cell.id.as_str()).collect();
+    assert_eq!(ids, ["vm.bridge.http.three", "vm-kemari.bridge.http.three"]);
+    for cell in &pair.cells {
+        let all: Vec<_> = cell.environments().collect();
+        assert_eq!((all.len(), all[0].kind.is_protected()), (4, cell.id.starts_with("vm-kemari")));
+        // They are built as the protected one is.
+        assert!(all[1..].iter().all(|one| one.kind.is_pair() && !one.kind.is_protected()), "{}", cell.id);
+    }
+    let alike = errors(PLAN, &["baseline=vm", vms, &beside(""), "budget.sut_memory=1GiB"]);
+    assert!(
+        alike.contains("`n1`, which stands beside others, is protected")
+            && alike.contains("`environment: vm`"),
+        "{alike}"
+    );
+}
+
 const NEIGHBOUR: &str = "\
 vtax: 1
 name: t

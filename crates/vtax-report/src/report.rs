@@ -191,7 +191,7 @@ impl Report {
 
 /// The figures of one of several systems.
 fn of_system(system: &SystemFound) -> impl Iterator<Item = FigureRow<'_>> {
-    let figures: [(&'static str, &'static str, Better, Option<f64>); 10] = [
+    let figures: [(&'static str, &'static str, Better, Option<f64>); 11] = [
         ("asked", "req/s", Better::Higher, Some(system.asked)),
         ("rate", "req/s", Better::Higher, Some(system.rate)),
         ("failed", "1", Better::Lower, Some(system.failed as f64)),
@@ -202,6 +202,7 @@ fn of_system(system: &SystemFound) -> impl Iterator<Item = FigureRow<'_>> {
         ("memory", "B", Better::Lower, system.memory),
         ("steal_share", "1", Better::Lower, system.steal),
         ("boot", "ns", Better::Lower, system.boot),
+        ("lease", "ns", Better::Lower, system.lease),
     ];
     figures.into_iter().filter_map(move |(metric, unit, better, value)| {
         Some(FigureRow {

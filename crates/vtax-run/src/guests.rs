@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use vtax_lab::pair_qemu::choose_qemu;
-use vtax_plan::model::{Cell, EnvironmentKind, Plan};
+use vtax_plan::model::{BALLOON, Cell, EnvironmentKind, Plan, Vhost};
 use vtax_service::installed_files;
 use vtax_sys::chain;
 use vtax_vm::ft::PairQemu;
@@ -48,9 +48,16 @@ pub(crate) fn modules(plan: &Plan) -> Vec<String> {
 }
 
 impl Guests {
-    /// Why the system under test of a cell would have no network: its kernel has no driver for the card.
+    /// Why the system under test of a cell would have no network: its kernel has no driver for the card, or the host's nothing that
+    /// moves its packets.
     pub(crate) fn without_driver(&self, cell: &Cell) -> Option<String> {
-        let (card, kernel) = (cell.environment.kind.nic()?, self.guest.as_ref()?.kernel());
+        let (card, guest) = (cell.environment.kind.nic()?, self.guest.as_ref()?);
+        if cell.environment.kind.tuning().vhost == Vhost::On && !guest.vhost() {
+            let why = "`nic_vhost: on` needs `/dev/vhost-net` (`sudo modprobe vhost_net`) and guests on KVM; `auto` uses \
+                       them where they are";
+            return Some(why.to_owned());
+        }
+        let kernel = guest.kernel();
         let module = card.module().filter(|module| kernel.lacks(module))?;
         Some(format!(
             "the kernel that guests boot, {}, has no module `{module}` for the network card `{}`; a distribution's \
@@ -58,6 +65,18 @@ impl Guests {
             kernel.release,
             card.word()
         ))
+    }
+
+    /// Why virtual machines of a cell would have no balloons: their kernel has no driver for them.
+    pub(crate) fn without_balloons(&self, cell: &Cell) -> Option<String> {
+        let kernel = self.guest.as_ref()?.kernel();
+        (cell.has_balloons() && kernel.lacks(BALLOON)).then(|| {
+            format!(
+                "the kernel that guests boot, {}, has no module `{BALLOON}`, which `consolidation: {{memory: ballooned}}` \
+                 needs; a distribution's generic kernel has it (`vtax setup`)",
+                kernel.release
+            )
+        })
     }
 
     /// Prepares what a plan needs.
@@ -104,7 +123,7 @@ impl Guests {
     ) -> Result<GuestOptions, String> {
         let mut contents = ImageContents::default();
         for cell in &plan.cells {
-            contents.programs.extend(installed_files(&cell.service));
+            contents.programs.extend(cell.services().flat_map(installed_files));
             // What can't be provisioned is said when the cell's turn comes.
             let provisioned = provisions.for_cell(cell, observer, &mut self.notes);
             contents.trees.extend(provisioned.ok().and_then(|p| p.prepared));

@@ -37,7 +37,7 @@ pub(crate) fn testbed(cell: &Cell, budget: &Budget) -> TestbedSpec {
         Budget { sut_cpus: budget.sut_cpus.map(|cpus| cpus.saturating_mul(times)), ..budget.clone() };
     let suts = cell.environments().map(sut).collect();
     let one = TestbedSpec::of_one(cell.environment.clone(), cell.path.clone(), budget);
-    TestbedSpec { suts, start: cell.systems.start, together, ..one }
+    TestbedSpec { suts, start: cell.systems.start, together, balloons: cell.has_balloons(), ..one }
 }
 
 /// The load of a trial: that of its only system, or one for each with its part. `targets` are where the services

@@ -38,6 +38,38 @@ impl Offload {
 
 /// Words of 32 bits of a `struct ethtool_drvinfo`: command, five texts of 32 bytes, 12 bytes, five numbers.
 const DRIVER_WORDS: usize = 49;
+/// Words of a `struct ethtool_coalesce`: command, 22 numbers.
+const COALESCE_WORDS: usize = 23;
+/// ETHTOOL_GCOALESCE; the one that sets is the number after it.
+const COALESCE: u32 = 0xe;
+
+/// Has the card of interface `name`, in the network namespace of this thread, leave so many microseconds at least between two
+/// interrupts for received packets; 0: as many as it likes.
+///
+/// # Errors
+///
+/// Where there is no such interface or its card can't.
+pub fn set_receive_interval(name: &str, microseconds: u32) -> Result<()> {
+    let mut value = [0; COALESCE_WORDS];
+    value[0] = COALESCE;
+    call(name, "ask for the interrupts of", &mut value)?;
+    // Its first number is rx_coalesce_usecs.
+    (value[0], value[1]) = (COALESCE + 1, microseconds);
+    call(name, "moderate the interrupts of", &mut value)
+}
+
+/// The least time between two interrupts for received packets, in microseconds, as [`set_receive_interval`] sets it.
+///
+/// # Errors
+///
+/// Where there is no such interface or its card doesn't know.
+pub fn receive_interval(name: &str) -> Result<u32> {
+    let mut value = [0; COALESCE_WORDS];
+    value[0] = COALESCE;
+    call(name, "ask for the interrupts of", &mut value)?;
+    Ok(value[1])
+}
+
 /// ETHTOOL_GDRVINFO.
 const DRIVER: u32 = 0x3;
 

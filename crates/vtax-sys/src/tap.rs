@@ -20,6 +20,18 @@ pub fn create(name: &str) -> Result<OwnedFd> {
     create_with(name, libc::IFF_VNET_HDR)
 }
 
+/// As [`create`], with so many queues, a descriptor each: who is behind it can send and receive by several at once.
+///
+/// # Errors
+///
+/// As [`create`].
+pub fn create_queues(name: &str, queues: u32) -> Result<Vec<OwnedFd>> {
+    match queues {
+        0 | 1 => Ok(vec![create(name)?]),
+        _ => (0..queues).map(|_| create_with(name, libc::IFF_VNET_HDR | libc::IFF_MULTI_QUEUE)).collect(),
+    }
+}
+
 /// As [`create`], but frames come bare: each is at most as long as the MTU says and has its checksums.
 /// For who has to look into them.
 ///

@@ -34,6 +34,6 @@ pub use image::{ImageContents, RootImage, root_image};
 pub use kernel::{GuestKernel, Origin};
 pub use modules::NEEDED as NEEDED_MODULES;
 pub use process::CpuMeter;
-pub use qemu::{Accelerator, Qemu, VmDiskBus, VmDiskOptions, VmNicModel};
+pub use qemu::{Accelerator, Qemu, VmDiskBus, VmDiskOptions, VmNicModel, VmNicOptions};
 pub use qmp::{EventHandler, Qmp, QmpEvent};
 pub use vm::{LEAST_MEMORY, ThreadRole, Vm, VmConfig, VmDisk, VmNic};

@@ -257,12 +257,48 @@ impl VmNicModel {
     }
 }
 
-/// A network card and the tap that it is wired to.
-#[derive(Debug, Clone, Copy)]
+/// What is unusual about a virtio card.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct VmNicOptions {
+    /// Entries of each queue of received packets; `None`: QEMU's own choice.
+    pub ring: Option<u32>,
+    /// Whether the host's kernel moves its packets; `None`: where it can and the guest isn't emulated.
+    pub vhost: Option<bool>,
+}
+
+/// A network card and the queues of the tap that it is wired to, at least one.
+#[derive(Debug, Clone)]
 pub(crate) struct Card {
-    pub(crate) tap: RawFd,
+    pub(crate) taps: Vec<RawFd>,
     pub(crate) mac: [u8; 6],
     pub(crate) model: VmNicModel,
+    pub(crate) options: VmNicOptions,
+}
+
+impl Card {
+    /// With one queue and nothing unusual.
+    pub(crate) fn plain(tap: RawFd, mac: [u8; 6], model: VmNicModel) -> Self {
+        Self { taps: vec![tap], mac, model, options: VmNicOptions::default() }
+    }
+
+    /// How its tap is named: by one descriptor, or by those of its queues.
+    fn descriptors(&self) -> String {
+        let all = self.taps.iter().map(ToString::to_string).collect::<Vec<_>>().join(":");
+        if self.taps.len() > 1 { format!("fds={all}") } else { format!("fd={all}") }
+    }
+
+    /// What there is to say of its queues beside what it is.
+    fn queues(&self) -> String {
+        let mut words = String::new();
+        if self.taps.len() > 1 {
+            // An interrupt of each queue's own, one of the control queue's, one for changes.
+            words.push_str(&format!(",mq=on,vectors={}", 2 * self.taps.len() + 2));
+        }
+        if let Some(ring) = self.options.ring {
+            words.push_str(&format!(",rx_queue_size={ring}"));
+        }
+        words
+    }
 }
 
 /// The devices of a guest that is a node.
@@ -277,6 +313,8 @@ pub(crate) struct NodeDevices<'a> {
     pub(crate) disk: Option<(&'a [RawFd], VmDiskOptions)>,
     /// A file as large as the guest's memory, which holds it.
     pub(crate) memory: Option<RawFd>,
+    /// Whether there is a balloon.
+    pub(crate) balloon: bool,
 }
 
 /// The devices of a guest that is one of a pair.
@@ -307,9 +345,9 @@ pub(crate) fn pair_arguments(pair: &PairDevices<'_>) -> Vec<OsString> {
         .pair("-device", format!("virtio-serial-pci,id=serial,max_ports=2,{PAIR_VIRTIO}"))
         .pair("-device", format!("virtserialport,id=agent,bus=serial.0,chardev=agent,name={AGENT_PORT}"));
     // The host's kernel must not move the packets: they have to wait for a checkpoint.
-    let Card { tap, mac, model } = pair.card;
-    out.pair("-netdev", format!("tap,id=net0,fd={tap},vhost=off"))
-        .pair("-device", model.options("id=nic0,netdev=net0", mac, PAIR_VIRTIO));
+    let Card { mac, model, .. } = &pair.card;
+    out.pair("-netdev", format!("tap,id=net0,{},vhost=off", pair.card.descriptors()))
+        .pair("-device", model.options("id=nic0,netdev=net0", *mac, PAIR_VIRTIO));
     if let Some(image) = pair.image {
         // Both open it, and neither writes.
         let mut drive =
@@ -391,13 +429,18 @@ fn node_devices(out: &mut Arguments, node: &NodeDevices<'_>) {
         .pair("-device", format!("virtserialport,id=agent,bus=serial.0,chardev=agent,name={AGENT_PORT}"))
         .pair("-fsdev", root)
         .pair("-device", format!("virtio-9p-pci,fsdev=root,mount_tag={ROOT_TAG},disable-legacy=on"));
-    for (index, Card { tap, mac, model }) in node.nics.iter().enumerate() {
-        let vhost = if node.vhost && model.suits_vhost() { "on" } else { "off" };
-        out.pair("-netdev", format!("tap,id=net{index},fd={tap},vhost={vhost}"))
-            .pair("-device", model.options(&format!("netdev=net{index}"), *mac, "disable-legacy=on"));
+    for (index, card) in node.nics.iter().enumerate() {
+        let moved = card.options.vhost.unwrap_or(node.vhost) && card.model.suits_vhost();
+        let vhost = if moved { "on" } else { "off" };
+        let virtio = format!("disable-legacy=on{}", card.queues());
+        out.pair("-netdev", format!("tap,id=net{index},{},vhost={vhost}", card.descriptors()))
+            .pair("-device", card.model.options(&format!("netdev=net{index}"), card.mac, &virtio));
     }
     if let Some((files, options)) = node.disk {
         own_disks(out, files, options);
+    }
+    if node.balloon {
+        out.pair("-device", "virtio-balloon-pci,id=balloon,disable-legacy=on");
     }
 }
 
@@ -502,7 +545,7 @@ mod tests {
 
     #[test]
     fn golden_node_under_emulation() {
-        let card = |tap, last| Card { tap, mac: [0x52, 0x54, 0, 0, 0, last], model: VmNicModel::Virtio };
+        let card = |tap, last| Card::plain(tap, [0x52, 0x54, 0, 0, 0, last], VmNicModel::Virtio);
         let nics = [card(7, 1), card(8, 0xff)];
         let node = NodeDevices {
             root: Path::new("/a,b"),
@@ -512,6 +555,7 @@ mod tests {
             vhost: false,
             disk: None,
             memory: None,
+            balloon: false,
         };
         let command_line = node_command_line("sut one", true);
         let machine = Machine {
@@ -562,9 +606,18 @@ PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
     /// The arguments of one card in a node on KVM with vhost-net.
     fn card_arguments(model: VmNicModel) -> String {
-        let nics = [Card { tap: 7, mac: [0x52, 0x54, 0, 0, 0, 1], model }];
+        let nics = [Card::plain(7, [0x52, 0x54, 0, 0, 0, 1], model)];
         let root = Path::new("/");
-        let node = NodeDevices { root, agent: 5, qmp: 6, nics: &nics, vhost: true, disk: None, memory: None };
+        let node = NodeDevices {
+            root,
+            agent: 5,
+            qmp: 6,
+            nics: &nics,
+            vhost: true,
+            disk: None,
+            memory: None,
+            balloon: false,
+        };
         let mut out = Arguments::default();
         node_devices(&mut out, &node);
         let words: Vec<_> = out.0.into_iter().map(|word| word.into_string().unwrap()).collect();
@@ -629,6 +682,56 @@ PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
     }
 
     #[test]
+    fn a_tuned_card_has_its_queues_and_who_moves_them() {
+        let card = Card {
+            taps: vec![7, 9],
+            options: VmNicOptions { ring: Some(1024), vhost: Some(false) },
+            ..Card::plain(7, [2; 6], VmNicModel::Virtio)
+        };
+        let nics = [card];
+        let node = NodeDevices {
+            root: Path::new("/"),
+            agent: 5,
+            qmp: 6,
+            nics: &nics,
+            vhost: true,
+            disk: None,
+            memory: None,
+            balloon: false,
+        };
+        let mut out = Arguments::default();
+        node_devices(&mut out, &node);
+        let words: Vec<_> = out.0.into_iter().map(|word| word.into_string().unwrap()).collect();
+        let at = words.iter().position(|word| word == "-netdev").unwrap();
+        assert_eq!(
+            words[at..].join(" "),
+            "-netdev tap,id=net0,fds=7:9,vhost=off -device virtio-net-pci,netdev=net0,mac=02:02:02:02:02:02,romfile=,\
+             disable-legacy=on,mq=on,vectors=6,rx_queue_size=1024"
+        );
+    }
+
+    #[test]
+    fn a_balloon_is_there_where_it_is_asked_for() {
+        let node = |balloon| NodeDevices {
+            root: Path::new("/"),
+            agent: 5,
+            qmp: 6,
+            nics: &[],
+            vhost: false,
+            disk: None,
+            memory: None,
+            balloon,
+        };
+        for (balloon, devices) in [(false, 0), (true, 1)] {
+            let mut out = Arguments::default();
+            node_devices(&mut out, &node(balloon));
+            let words: Vec<_> = out.0.into_iter().map(|word| word.into_string().unwrap()).collect();
+            let found = words.iter().filter(|word| word.starts_with("virtio-balloon-pci,id=balloon")).count();
+            assert_eq!(found, devices, "{words:?}");
+        }
+    }
+
+    #[test]
     fn memory_in_a_file_is_named_by_its_descriptor() {
         let node = NodeDevices {
             root: Path::new("/"),
@@ -638,6 +741,7 @@ PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
             vhost: false,
             disk: None,
             memory: Some(9),
+            balloon: false,
         };
         let machine = Machine {
             name: "sut",
@@ -699,7 +803,7 @@ PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
         let shown = |model, standby| -> Vec<String> {
             let image = Some(Path::new("/cache/a,b.ext4"));
             let disks = ["if=none,id=data".to_owned()];
-            let card = Card { tap: 7, mac: [2; 6], model };
+            let card = Card::plain(7, [2; 6], model);
             let pair = PairDevices { agent: 5, qmp: 6, card, image, disks: &disks, standby };
             pair_arguments(&pair).into_iter().map(|a| a.into_string().unwrap()).collect()
         };

@@ -19,7 +19,7 @@ use crate::contract::{DISK_KEY, RAID5_KEY};
 use crate::error::{Evidence, Result, VmError};
 use crate::guest::Guest;
 use crate::process::{CpuMeter, Process, Seen};
-use crate::qemu::{self, Card, Machine, NodeDevices, Qemu, VmDiskOptions, VmNicModel};
+use crate::qemu::{self, Card, Machine, NodeDevices, Qemu, VmDiskOptions, VmNicModel, VmNicOptions};
 use crate::qmp::{EventHandler, Qmp, QmpEvent};
 
 /// How long QEMU may take to answer a command; it does so in a millisecond unless the host is stuck.
@@ -34,12 +34,14 @@ pub const LEAST_MEMORY: Bytes = Bytes::from_mib(128);
 /// A network card.
 #[derive(Debug)]
 pub struct VmNic {
-    /// The tap it is wired to, opened with `IFF_VNET_HDR`.
-    pub tap: OwnedFd,
+    /// The queues of the tap it is wired to, at least one, opened with `IFF_VNET_HDR`.
+    pub taps: Vec<OwnedFd>,
     /// Its MAC address.
     pub mac: [u8; 6],
     /// What the guest sees.
     pub model: VmNicModel,
+    /// What is unusual about it.
+    pub options: VmNicOptions,
 }
 
 /// One virtual machine.
@@ -65,6 +67,8 @@ pub struct VmConfig {
     /// A file as large as the guest's memory that holds it, open for reading and writing: what a limit leaves no room
     /// for goes there, as to swap. `None`: memory that nothing is behind.
     pub memory_file: Option<OwnedFd>,
+    /// Whether it has a balloon, by which memory can be taken from it while it runs.
+    pub balloon: bool,
 }
 
 /// A guest's own disk. The guest makes a file system on it and mounts it at [`crate::contract::DISK_PLACE`].
@@ -171,14 +175,20 @@ impl Vm {
     /// [`VmError::Guest`] with QEMU's words where it ends at once or the memory is too little,
     /// [`VmError::Io`] where it can't be started.
     pub fn start(guest: &Guest, config: VmConfig) -> Result<Self> {
-        let VmConfig { name, memory, vcpus, nics, cpus, control_groups, root, disk, memory_file } = config;
+        let VmConfig { name, memory, vcpus, nics, cpus, control_groups, root, disk, memory_file, balloon } =
+            config;
         if memory < LEAST_MEMORY {
             let reason = format!("a guest needs at least {LEAST_MEMORY} of memory, not {memory}");
             return Err(VmError::Guest { name, reason, evidence: Box::default() });
         }
         let initrd = guest.initrd().try_clone().map_err(VmError::io("duplicate", "initrd"))?;
         let initrd_number = initrd.as_raw_fd();
-        let card = |nic: &VmNic| Card { tap: nic.tap.as_raw_fd(), mac: nic.mac, model: nic.model };
+        let card = |nic: &VmNic| Card {
+            taps: nic.taps.iter().map(AsRawFd::as_raw_fd).collect(),
+            mac: nic.mac,
+            model: nic.model,
+            options: nic.options,
+        };
         let cards: Vec<_> = nics.iter().map(card).collect();
         let off = accel::mitigations_off(guest.accelerator());
         let mut command_line = qemu::node_command_line(&name, off);
@@ -213,10 +223,11 @@ impl Vm {
                     vhost: guest.vhost(),
                     disk: own_disk,
                     memory: own_memory,
+                    balloon,
                 }),
             })
         };
-        let descriptors = std::iter::once(initrd).chain(nics.into_iter().map(|nic| nic.tap));
+        let descriptors = std::iter::once(initrd).chain(nics.into_iter().flat_map(|nic| nic.taps));
         let files = disk.into_iter().flat_map(|disk| disk.files);
         let descriptors = descriptors.chain(files).chain(memory_file).collect();
         let inherit =
@@ -404,6 +415,26 @@ impl Vm {
             (thread, vcpu.map_or(ThreadRole::Io, |&(_, index)| ThreadRole::Vcpu(index)))
         };
         Ok(threads.map(role).collect())
+    }
+
+    /// Asks the guest's balloon to take, or to give back, memory until the guest is left with so much. It does so by and by.
+    ///
+    /// # Errors
+    ///
+    /// [`VmError::Qmp`] where it has no balloon.
+    pub fn leave_memory(&self, left: Bytes) -> Result<()> {
+        self.execute("balloon", serde_json::json!({ "value": left.0 })).map(|_| ())
+    }
+
+    /// Memory that its balloon leaves the guest at the moment.
+    ///
+    /// # Errors
+    ///
+    /// [`VmError::Qmp`] where it has no balloon.
+    pub fn memory_left(&self) -> Result<Bytes> {
+        let found = self.execute("query-balloon", Value::Null)?;
+        let actual = found.get("actual").and_then(Value::as_u64);
+        actual.map(Bytes).ok_or_else(|| self.failure("its balloon doesn't say how much it left"))
     }
 
     /// Ends QEMU at once, cleanly where it answers. The guest isn't asked: it has nothing to save.

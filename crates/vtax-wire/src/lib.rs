@@ -6,6 +6,7 @@
 //! the login of iSCSI, may allocate, within bounds; and a desktop ([`rfb`]) has its pixels.
 
 pub mod desktop;
+pub mod dhcp;
 pub mod ftp;
 pub mod http;
 pub mod iscsi;

@@ -21,5 +21,6 @@ pub mod witness;
 
 pub use host::HostState;
 pub use model::{Handed, Outcome, PairEvent, PairEventKind, PairMode, PairSpec, PairTask, Side, Struck};
+pub(crate) use network::PairNumber;
 pub(crate) use pair::PairBase;
 pub use pair::{FIRST_HOST, FtPair};

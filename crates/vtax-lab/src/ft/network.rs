@@ -24,10 +24,23 @@ const PREFIX: u8 = 24;
 /// The last part of the listener's address in both.
 const EAR: u8 = 254;
 
-/// Address of host `number` (from 1) on the link for checkpoints (`path` 0) or the second path (1).
-/// The networks exist only inside the lab's namespaces.
-pub(crate) const fn address(path: u8, number: u8) -> Ipv4Addr {
-    Ipv4Addr::new(10, 98, path, number)
+/// Which of a fabric's pairs one is, from 0: each has two networks of its own. They exist only inside the lab's namespaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PairNumber(u8);
+
+impl PairNumber {
+    /// More would have no networks of their own.
+    const MOST: u8 = 128;
+
+    /// `None` where there are too many.
+    pub(crate) const fn new(number: u8) -> Option<Self> {
+        if number < Self::MOST { Some(Self(number)) } else { None }
+    }
+
+    /// Address of host `number` (from 1) on the link for checkpoints (`path` 0) or the second path (1).
+    pub(crate) const fn address(self, path: u8, number: u8) -> Ipv4Addr {
+        Ipv4Addr::new(10, 98, 2 * self.0 + path, number)
+    }
 }
 
 /// The switches of a pair.
@@ -40,6 +53,8 @@ pub(crate) struct PairNetwork {
     taps: AtomicU32,
     /// Number in tap names, which tells pairs of one lab apart.
     number: u32,
+    /// Which of the fabric's pairs it belongs to.
+    which: PairNumber,
     /// Where heartbeats are heard on each path.
     pub(crate) ears: Mutex<[Ear; 2]>,
 }
@@ -56,15 +71,16 @@ impl PairNetwork {
     ) -> Result<(Self, Vec<[String; 2]>)> {
         static PAIRS: AtomicU32 = AtomicU32::new(0);
         let what = || "build the networks between hosts".to_owned();
+        let which = fabric.take_pair()?;
         let mut netlink = Netlink::open().during(what)?;
         let mut ports: Vec<[String; 2]> = vec![Default::default(); hosts.len()];
         for (path, properties) in [(0, link), (1, LinkProperties::default())] {
             let mut switch = fabric.add_switch(properties.mtu)?;
-            let ear = IpAddr::V4(address(path, EAR));
+            let ear = IpAddr::V4(which.address(path, EAR));
             netlink.send(add_address(switch.index(), ear, PREFIX)).during(what)?;
             for (number, inside) in (1..).zip(hosts) {
                 let name = if path == 0 { "ft0" } else { "hb0" };
-                let place = IpAddr::V4(address(path, number));
+                let place = IpAddr::V4(which.address(path, number));
                 let port = fabric.plug_namespace(inside, name, &mut switch, properties, (place, PREFIX))?;
                 ports[usize::from(number) - 1][usize::from(path)] = port;
             }
@@ -80,17 +96,22 @@ impl PairNetwork {
             };
             inside.run(set).during(what)?;
         }
-        let ear = |path| Ear::open((address(path, EAR), EAR_PORT).into());
+        let ear = |path| Ear::open((which.address(path, EAR), EAR_PORT).into());
         let open = || Ok::<_, std::io::Error>([ear(0)?, ear(1)?]);
         let ears = Mutex::new(open().context("listen for", "heartbeats").during(what)?);
         let number = PAIRS.fetch_add(1, Ordering::Relaxed);
         let (netlink, service) = (Mutex::new(netlink), service.index());
-        Ok((Self { netlink, service, cable, taps: AtomicU32::new(0), number, ears }, ports))
+        Ok((Self { netlink, service, cable, taps: AtomicU32::new(0), number, which, ears }, ports))
     }
 
     /// Where heartbeats are heard on each path.
-    pub(crate) const fn ear_addresses() -> [IpAddr; 2] {
-        [IpAddr::V4(address(0, EAR)), IpAddr::V4(address(1, EAR))]
+    pub(crate) const fn ear_addresses(&self) -> [IpAddr; 2] {
+        [IpAddr::V4(self.which.address(0, EAR)), IpAddr::V4(self.which.address(1, EAR))]
+    }
+
+    /// Address of host `number` (from 1) on the link for checkpoints (`path` 0) or the second path (1).
+    pub(crate) const fn address(&self, path: u8, number: u8) -> Ipv4Addr {
+        self.which.address(path, number)
     }
 
     fn netlink(&self) -> MutexGuard<'_, Netlink> {

@@ -21,7 +21,7 @@ use vtax_vm::ft::{CheckpointStatistics, Replica, Start};
 use super::actions;
 use super::host::{Host, HostState};
 use super::model::{Handed, Outcome, PairEvent, PairEventKind, PairSpec, Side, Struck};
-use super::network::{PairNetwork, address};
+use super::network::PairNetwork;
 use super::relay::Relay;
 use super::shared::{Message, Shared};
 use super::supervisor;
@@ -87,13 +87,14 @@ impl FtPair {
         let mut hosts = Vec::with_capacity(count);
         for (number, (netns, ports)) in namespaces.into_iter().zip(ports).enumerate() {
             let cpus = spec.hosts.get(number).cloned().unwrap_or_default();
-            let place = address(0, number as u8 + 1);
+            let place = network.address(0, number as u8 + 1);
             let held = NodeSpec {
                 name: format!("{}-{}", spec.name, HOSTS[number]),
                 cpus: cpus.clone(),
                 memory: Some(memory[number]),
                 disk: None,
                 memory_in: None,
+                balloon: false,
             };
             let group = group_for(base.groups, &held)?;
             hosts.push(Host::new(HOSTS[number].to_owned(), cpus, netns, place, ports, group));
@@ -122,7 +123,7 @@ impl FtPair {
             spec,
         });
         for host in &shared.hosts {
-            host.start(&shared.program, PairNetwork::ear_addresses(), shared.spec.detector)?;
+            host.start(&shared.program, shared.network.ear_addresses(), shared.spec.detector)?;
         }
         let primary = shared.start_member(0, Start::Boot)?;
         shared.network.plug(&primary.tap)?;
@@ -411,7 +412,8 @@ impl FtPair {
             HostState::Up => Ok(()),
             HostState::Hung => self.wake(host),
             HostState::Off => {
-                place.start(&self.shared.program, PairNetwork::ear_addresses(), self.shared.spec.detector)
+                let ears = self.shared.network.ear_addresses();
+                place.start(&self.shared.program, ears, self.shared.spec.detector)
             }
         }
     }

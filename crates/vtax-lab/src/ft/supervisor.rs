@@ -19,7 +19,6 @@ use vtax_vm::ft::{Snapshot, Start, drop_protection};
 use super::actions::CONFIRM_WITHIN;
 use super::host::HostState;
 use super::model::{PairEventKind, PairMode};
-use super::network::address;
 use super::pulse::Pulse;
 use super::rules::{self, Known, Ruling, SETTLED_AFTER, WHILE_UNPROTECTED};
 use super::shared::{Member, Message, Roles, SETTLE_WITHIN, Shared, TICK};
@@ -142,10 +141,11 @@ impl Supervisor {
 
     /// Takes the beats that have come.
     fn listen(&mut self) {
-        for (ear, path) in lock(&self.shared.network.ears).iter_mut().zip(Path::ALL) {
+        let network = &self.shared.network;
+        for (ear, path) in lock(&network.ears).iter_mut().zip(Path::ALL) {
             ear.listen(|source, when| {
                 let number = (1..).zip(&mut self.detectors);
-                let mut of = number.filter(|(n, _)| IpAddr::V4(address(path as u8, *n)) == source);
+                let mut of = number.filter(|(n, _)| IpAddr::V4(network.address(path as u8, *n)) == source);
                 if let Some((_, detector)) = of.next() {
                     detector.beat(path, when);
                 }

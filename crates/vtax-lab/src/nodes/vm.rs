@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use vtax_plan::model::NicModel;
+use vtax_plan::model::{NicModel, NicTuning, Vhost};
 use vtax_sys::cgroup::{NodeGroup, RunGroups};
 use vtax_units::Bytes;
-use vtax_vm::{Guest, Vm, VmConfig, VmNic, VmNicModel};
+use vtax_vm::{Guest, Vm, VmConfig, VmNic, VmNicModel, VmNicOptions};
 
 use crate::agent_program::{DIRECTORY, group_for};
 use crate::attachment::Attachment;
@@ -35,6 +35,26 @@ pub(crate) fn card_facts(model: NicModel, facts: &mut BTreeMap<String, String>) 
     }
 }
 
+/// What QEMU is told of a tuned card.
+const fn options(tuning: NicTuning) -> VmNicOptions {
+    let vhost = match tuning.vhost {
+        Vhost::Auto => None,
+        Vhost::On => Some(true),
+        Vhost::Off => Some(false),
+    };
+    VmNicOptions { ring: tuning.ring, vhost }
+}
+
+/// Facts about what is unusual about a card.
+fn tuning_facts(tuning: NicTuning, facts: &mut BTreeMap<String, String>) {
+    if !tuning.is_usual() {
+        facts.insert("vm.nic.tuning".to_owned(), tuning.words());
+    }
+    if let Some(vhost) = options(tuning).vhost {
+        facts.insert("vm.vhost_net".to_owned(), vhost.to_string());
+    }
+}
+
 /// Starts one virtual machine node.
 pub(crate) fn start(
     guest: &Arc<Guest>,
@@ -49,8 +69,10 @@ pub(crate) fn start(
     let limit = NodeSpec { memory: Some(Bytes(memory.0 + QEMU_OVERHEAD.0)), ..spec.clone() };
     let group = group_for(groups, &limit)?;
     let control_groups = group.as_ref().map_or(Ok(Vec::new()), |g| g.procs_files()).during(what)?;
-    let cards: Vec<NicModel> = ports.iter().map(|port| port.card).collect();
-    let nic = |p: VmPort| (VmNic { tap: p.tap, mac: p.mac.0, model: card(p.card) }, p.setup);
+    let cards: Vec<(NicModel, NicTuning)> = ports.iter().map(|port| (port.card, port.tuning)).collect();
+    let nic = |p: VmPort| {
+        (VmNic { taps: p.taps, mac: p.mac.0, model: card(p.card), options: options(p.tuning) }, p.setup)
+    };
     let (nics, interfaces): (Vec<VmNic>, Vec<_>) = ports.into_iter().map(nic).unzip();
     let disk = spec.disk.as_ref().map(Disk::image).transpose()?;
     let memory_file =
@@ -65,6 +87,7 @@ pub(crate) fn start(
         root: "/".into(),
         disk: disk.as_ref().map(Disk::for_guest).transpose()?,
         memory_file,
+        balloon: spec.balloon,
     };
     let started = Vm::start(guest, config).and_then(|vm| Ok((vm.agent_stream()?, vm)));
     let (channel, vm) = started.map_err(|source| {
@@ -74,7 +97,10 @@ pub(crate) fn start(
     })?;
     let mut facts = guest.facts();
     facts.insert("vm.command".to_owned(), vm.command().join(" "));
-    cards.into_iter().for_each(|model| card_facts(model, &mut facts));
+    for (model, tuning) in cards {
+        card_facts(model, &mut facts);
+        tuning_facts(tuning, &mut facts);
+    }
     facts.extend(disk.as_ref().map(|disk| ("vm.disk".to_owned(), disk.words())));
     facts.insert("vm.memory_overhead_allowed".to_owned(), QEMU_OVERHEAD.to_string());
     let mut node = Node {

@@ -21,8 +21,9 @@ mod site;
 mod switched;
 mod vm_vm;
 
-use vtax_plan::model::{NetPath, PathKind};
+use vtax_plan::model::{Addressing, NetPath, PathKind};
 
+use crate::dhcp;
 use crate::error::{LabError, Result};
 use crate::lab::Lab;
 use crate::spec::TestbedSpec;
@@ -55,12 +56,14 @@ fn builder(kind: &PathKind) -> Box<dyn PathBuilder + '_> {
 
 /// Why a path can't be built on this host, with the way out; `None` where it can.
 pub(crate) fn obstacle(lab: &Lab, path: &NetPath) -> Option<String> {
-    let networked = !matches!(path.kind, PathKind::Direct | PathKind::Bridge) || path.has_wire();
+    let leased = path.addresses == Addressing::Dhcp;
+    let networked = !matches!(path.kind, PathKind::Direct | PathKind::Bridge) || path.has_wire() || leased;
     if networked && !lab.has_namespaces() {
         let word = path.kind.word();
         return Some(format!("path {}: `{word}` needs namespaces, which are refused here", path.name));
     }
-    builder(&path.kind).obstacle(lab).map(|reason| format!("path {}: {reason}", path.name))
+    let dhcp = || leased.then(dhcp::obstacle).flatten();
+    builder(&path.kind).obstacle(lab).or_else(dhcp).map(|reason| format!("path {}: {reason}", path.name))
 }
 
 /// Builds the path of a testbed with the nodes that it joins.
@@ -97,10 +100,10 @@ fn suits_client(spec: &TestbedSpec) -> Result<(), String> {
 fn suits_environments(spec: &TestbedSpec) -> Result<(), String> {
     let kind = &spec.path.kind;
     let unsuited = spec.suts.iter().map(|sut| &sut.environment).find(|e| !kind.suits(&e.kind));
-    if spec.suts.iter().filter(|sut| sut.environment.kind.is_pair()).count() > 1 {
-        // Their hosts would have the same addresses.
+    if spec.suts.iter().skip(1).any(|sut| sut.environment.kind.is_protected()) {
+        // What goes on with a pair is told of the first system alone.
         return Err(
-            "one of several systems under test may be a protected virtual machine, not more".to_owned()
+            "of several systems under test only the first may be a protected virtual machine".to_owned()
         );
     }
     unsuited.map_or(Ok(()), |environment| {

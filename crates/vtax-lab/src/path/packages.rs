@@ -5,7 +5,7 @@ use vtax_sys::check::Check;
 use vtax_topology::blueprint::Needs;
 
 use crate::program::Program;
-use crate::{mininet, ovs};
+use crate::{dhcp, mininet, ovs};
 
 /// A package that some path needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub fn packages() -> Vec<PathPackage> {
         // Mininet's LinuxBridge is made by it, which its package doesn't depend on.
         of("bridge-utils", "brctl", None),
         of("openssh-client", "ssh", None),
+        // The daemon alone: the system's own is in another package.
+        of("dnsmasq-base", "dnsmasq", None),
     ]
 }
 
@@ -66,6 +68,7 @@ pub fn checks() -> Vec<Check> {
         point("path sdn (testcontroller)", "installed", ovs::controller_obstacle(Controller::Testcontroller)),
         point("path sdn (os-ken)", "installed", ovs::controller_obstacle(Controller::OsKen)),
         point("path mininet", "installed", mininet::obstacle(MininetSwitch::LinuxBridge)),
+        point("addresses by DHCP", "dnsmasq is installed", dhcp::obstacle()),
         point("path nic", "ssh is installed", ssh.find().err().map(|e| e.to_string())),
         routers(),
     ]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::routed::RoutedSetup;
+use crate::dhcp::DhcpServer;
 use crate::link::{self, LinkEmulator};
 use crate::mininet::Network;
 use crate::ovs::Ovs;
@@ -14,6 +15,8 @@ pub(crate) struct PathParts {
     pub(crate) emulator: Option<LinkEmulator>,
     pub(crate) ovs: Option<Arc<Ovs>>,
     pub(crate) mininet: Option<Network>,
+    /// What gives the systems their addresses, where the testbed doesn't.
+    pub(crate) dhcp: Option<DhcpServer>,
     /// What its routers are to be.
     pub(crate) routed: Option<RoutedSetup>,
     facts: BTreeMap<String, String>,
@@ -25,6 +28,7 @@ impl PathParts {
         let mut facts = self.facts.clone();
         facts.extend(self.emulator.iter().flat_map(link::facts));
         facts.extend(self.ovs.iter().flat_map(|ovs| ovs.facts()));
+        facts.extend(self.dhcp.iter().flat_map(DhcpServer::facts));
         if let Some(network) = &self.mininet {
             facts.extend(network.facts.iter().cloned());
             facts.insert("path.mininet.alive".to_owned(), network.alive().to_string());

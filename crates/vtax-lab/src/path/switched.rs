@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use vtax_plan::model::{EnvironmentKind, NetPath, StartOrder, VmOptions, Wiring};
+use vtax_plan::model::{Addressing, EnvironmentKind, NetPath, StartOrder, VmOptions, Wiring};
 
 use super::parts::PathParts;
 use super::routers::Row;
 use super::site::newest_end;
 use super::{Built, Cable, End, Placed, Site};
+use crate::dhcp::{self, DhcpServer};
 use crate::error::{LabError, Result};
 use crate::fabric::{Fabric, Switch, VmPort};
 use crate::link::{Emulation, LinkEmulator, LinkProperties};
@@ -99,6 +100,11 @@ pub(super) fn build(
         suts.push(plug_sut(site, number, (&mut fabric, switches.far()), far)?);
     }
     switches.start(&mut fabric)?;
+    if path.addresses == Addressing::Dhcp {
+        let addresses: Vec<IpAddr> = suts.iter_mut().filter_map(|sut| dhcp::ask(&mut sut.node)).collect();
+        let cpus = &site.allocation.client;
+        parts.dhcp = Some(DhcpServer::start(&mut fabric, switches.far(), far, &addresses, cpus)?);
+    }
     Ok(Built {
         client: client.node,
         client_end: Some(client.end),
@@ -194,8 +200,7 @@ pub(super) fn plug_sut(
             return Ok(Placed { node, address, end: None });
         }
         EnvironmentKind::Vm(vm) => {
-            let (mut port, address) = fabric.vm_port(switch, properties)?;
-            port.card = vm.nic;
+            let (port, address) = fabric.vm_port_for(switch, properties, (vm.nic, vm.tuning))?;
             let (node, end, _) = start_guest(site, &spec, vm.vcpus, port)?;
             return Ok(Placed { node, address, end: Some(end) });
         }

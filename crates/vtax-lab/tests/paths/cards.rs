@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use vtax_lab::Lab;
-use vtax_plan::model::{EnvironmentKind, NetPath, NicModel, PathKind, VmOptions};
-use vtax_units::Bytes;
+use vtax_plan::model::{EnvironmentKind, NetPath, NicModel, NicTuning, PathKind, Vhost, VmOptions};
+use vtax_units::{Bytes, Nanos};
 
 use crate::stage::{Stage, spec};
 
@@ -36,6 +36,40 @@ pub(crate) fn case(lab: &mut Lab) {
         stage.end();
     }
     without_offloads(lab);
+    tuned(lab);
+}
+
+/// Cards with several queues, and interrupts that the card or the kernel keeps apart.
+fn tuned(lab: &mut Lab) {
+    for (model, driver, moderator) in
+        [(NicModel::Virtio, "virtio_net", "kernel"), (NicModel::E1000e, "e1000e", "card")]
+    {
+        let of_virtio = model == NicModel::Virtio;
+        let moderation = Some(Nanos(100_000));
+        let tuning = match of_virtio {
+            true => NicTuning { queues: 2, ring: Some(1024), vhost: Vhost::Off, moderation },
+            false => NicTuning { moderation, ..NicTuning::USUAL },
+        };
+        let vm = VmOptions { vcpus: Some(2), nic: model, tuning, ..VmOptions::new(Bytes::from_mib(256)) };
+        let mut stage =
+            Stage::build(lab, &spec(EnvironmentKind::Vm(vm), NetPath::new("b", PathKind::Bridge)));
+        let words = stage.cards[0][0].words();
+        println!("  tuned: {words}");
+        assert!(words.starts_with(driver), "{words}");
+        assert!(
+            words.ends_with(
+                &format!("interrupts 100us apart by its {moderator}").replace("its kernel", "the kernel")
+            ),
+            "{words}"
+        );
+        assert_eq!(words.contains(", 2 queues, "), of_virtio, "{words}");
+        assert!(stage.tcp(Duration::from_millis(500)) > 1e6);
+        all_arrived(&stage);
+        let facts = stage.testbed.the_sut().node.facts();
+        assert_eq!(facts["vm.nic.tuning"], tuning.words());
+        assert_eq!(facts["vm.command"].contains("mq=on,vectors=6,rx_queue_size=1024"), of_virtio);
+        stage.end();
+    }
 }
 
 /// A path without offloads has none at the guest's card either, whichever it is.

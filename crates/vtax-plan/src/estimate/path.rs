@@ -8,14 +8,17 @@ use vtax_units::Nanos;
 
 use super::requirement::Requirement;
 use crate::model::{
-    Controller, Datapath, ETHERNET_MTU, MininetSwitch, NetPath, PathKind, SdnMode, SdnOptions, VirtualSwitch,
-    Wiring,
+    Addressing, Controller, Datapath, ETHERNET_MTU, MininetSwitch, NetPath, PathKind, SdnMode, SdnOptions,
+    VirtualSwitch, Wiring,
 };
 
 /// What a path needs of the host.
 pub(super) fn require(path: &NetPath, needed: &mut BTreeSet<Requirement>) {
     if path.rate.is_some() {
         needed.insert(Requirement::Tbf);
+    }
+    if path.addresses == Addressing::Dhcp {
+        needed.insert(Requirement::Dhcp);
     }
     if path.kind.ovs().is_some() {
         needed.insert(Requirement::OpenVSwitch);
@@ -97,6 +100,9 @@ pub(super) fn describe(path: &NetPath) -> String {
     }
     if let Some(mtu) = path.sut_mtu {
         add(format!("MTU {mtu} at the service"));
+    }
+    if path.addresses == Addressing::Dhcp {
+        add("addresses by DHCP".to_owned());
     }
     if !path.offloads {
         add("no offloads".to_owned());

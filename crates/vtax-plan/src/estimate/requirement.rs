@@ -33,6 +33,8 @@ pub enum Requirement {
     Mininet,
     /// An ssh client, and root for the host's own network.
     Ssh,
+    /// A DHCP server.
+    Dhcp,
     /// FRR, and for some topologies a kernel with MPLS and VRF, else a guest.
     Routers,
     /// A service that isn't part of vtax; serialised as its word.
@@ -84,6 +86,7 @@ impl Requirement {
             Self::Testcontroller => "ovs-testcontroller: package openvswitch-testcontroller",
             Self::OsKen => "os-ken: package python3-os-ken",
             Self::Mininet => "Mininet: root, and package mininet",
+            Self::Dhcp => "addresses by DHCP: package dnsmasq-base",
             Self::Routers => {
                 "routers: package frr; where this kernel lacks MPLS or VRF and they are needed, a guest"
             }

@@ -1,9 +1,9 @@
 //! How the system under test is hosted.
 
 use serde::{Deserialize, Serialize};
-use vtax_units::Bytes;
+use vtax_units::{Bytes, Nanos};
 
-use super::ft::FaultTolerance;
+use super::ft::{FaultTolerance, FtMode};
 use crate::family::storage::model::VirtualDisk;
 
 /// How the system under test is hosted.
@@ -64,14 +64,85 @@ pub struct VmOptions {
     /// Its network card.
     #[serde(default, skip_serializing_if = "NicModel::is_usual")]
     pub nic: NicModel,
+    /// How that is tuned.
+    #[serde(default, skip_serializing_if = "NicTuning::is_usual")]
+    pub tuning: NicTuning,
 }
 
 impl VmOptions {
     /// With so much memory and nothing else that a plan could say.
     #[must_use]
     pub const fn new(memory: Bytes) -> Self {
-        Self { vcpus: None, memory, fault_tolerance: None, disk: None, nic: NicModel::Virtio }
+        Self {
+            vcpus: None,
+            memory,
+            fault_tolerance: None,
+            disk: None,
+            nic: NicModel::Virtio,
+            tuning: NicTuning::USUAL,
+        }
     }
+}
+
+/// How a guest's network card is tuned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NicTuning {
+    /// Pairs of queues, of which a guest uses one for each of its CPUs at most.
+    pub queues: u32,
+    /// Entries of each queue of received packets; `None`: QEMU's usual 256.
+    pub ring: Option<u32>,
+    /// Who moves its packets.
+    pub vhost: Vhost,
+    /// The shortest time between two of its interrupts, none for no limit; `None`: what its driver does.
+    pub moderation: Option<Nanos>,
+}
+
+impl NicTuning {
+    /// What a plan that says nothing of it gets.
+    pub const USUAL: Self = Self { queues: 1, ring: None, vhost: Vhost::Auto, moderation: None };
+
+    /// Whether it is [`USUAL`](Self::USUAL).
+    #[must_use]
+    pub fn is_usual(&self) -> bool {
+        *self == Self::USUAL
+    }
+
+    /// Only what isn't usual: `2 queues, rings of 1024, no vhost, interrupts 50us apart`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let mut words = Vec::new();
+        words.extend((self.queues != 1).then(|| format!("{} queues", self.queues)));
+        words.extend(self.ring.map(|ring| format!("rings of {ring}")));
+        match self.vhost {
+            Vhost::Auto => {}
+            Vhost::On => words.push("vhost".to_owned()),
+            Vhost::Off => words.push("no vhost".to_owned()),
+        }
+        words.extend(self.moderation.map(|apart| match apart {
+            Nanos::ZERO => "interrupts not moderated".to_owned(),
+            _ => format!("interrupts {apart} apart"),
+        }));
+        words.join(", ")
+    }
+}
+
+impl Default for NicTuning {
+    fn default() -> Self {
+        Self::USUAL
+    }
+}
+
+/// Who moves the packets of a virtio card between its queues and the host's network.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Vhost {
+    /// The host's kernel where it can and the guest isn't emulated, else QEMU.
+    #[default]
+    Auto,
+    /// The host's kernel.
+    On,
+    /// QEMU.
+    Off,
 }
 
 /// The network card that a guest sees.
@@ -135,6 +206,21 @@ impl EnvironmentKind {
     #[must_use]
     pub const fn is_pair(&self) -> bool {
         matches!(self, Self::Vm(vm) if vm.fault_tolerance.is_some())
+    }
+
+    /// Whether it is a virtual machine that is protected.
+    #[must_use]
+    pub fn is_protected(&self) -> bool {
+        matches!(self, Self::Vm(vm) if vm.fault_tolerance.as_ref().is_some_and(|ft| ft.mode != FtMode::None))
+    }
+
+    /// How the card of a virtual machine is tuned.
+    #[must_use]
+    pub const fn tuning(&self) -> NicTuning {
+        match self {
+            Self::Vm(vm) => vm.tuning,
+            Self::Native | Self::Container => NicTuning::USUAL,
+        }
     }
 
     /// The card of a virtual machine; `None` where it is none.

@@ -38,6 +38,9 @@ pub struct NetPath {
     /// Whether interfaces may leave segmentation and checksums to others.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub offloads: bool,
+    /// Who gives the systems under test their addresses.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub addresses: Addressing,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -67,6 +70,7 @@ impl NetPath {
             queue: None,
             sut_mtu: None,
             offloads: true,
+            addresses: Addressing::Static,
         }
     }
 
@@ -192,6 +196,17 @@ pub enum Wiring {
     Shared,
     /// One to each system, and none to the client: a card of the host's for each.
     Own,
+}
+
+/// Who gives systems under test their addresses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Addressing {
+    /// The testbed.
+    #[default]
+    Static,
+    /// A DHCP server on their switch: the lease is part of the time until a system is up.
+    Dhcp,
 }
 
 /// The switch that virtual machines are plugged into.

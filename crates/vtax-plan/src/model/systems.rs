@@ -63,6 +63,8 @@ pub enum MemoryHold {
     Promised,
     /// All together they are held to the budget while they are measured: what there is no room for goes to a disk.
     Limited,
+    /// Each one's balloon takes what was promised beyond its part of the budget, before it is measured.
+    Ballooned,
 }
 
 /// In which order systems and their services start.
@@ -160,6 +162,9 @@ pub(crate) const fn equal_part(memory: Bytes, count: u32) -> Bytes {
     }
 }
 
+/// Linux's module of the balloon.
+pub const BALLOON: &str = "virtio_balloon";
+
 impl Cell {
     /// How many systems stand at the same time, those beside included.
     #[must_use]
@@ -221,6 +226,29 @@ impl Cell {
         let guests = self.environments().any(|environment| is_guest(&environment.kind));
         let limited = guests && self.systems.memory == MemoryHold::Limited;
         limited.then(|| self.promised(budget).memory_budget)
+    }
+
+    /// Whether some of its virtual machines have balloons.
+    #[must_use]
+    pub fn has_balloons(&self) -> bool {
+        let has = |kind: &EnvironmentKind| matches!(kind, EnvironmentKind::Vm(_)) && !kind.is_pair();
+        self.systems.memory == MemoryHold::Ballooned && self.environments().any(|e| has(&e.kind))
+    }
+
+    /// Memory that the balloon of one of its virtual machines leaves it: as much of what it was promised as the budget has of what
+    /// all were, in whole MiB; `None` where it has no balloon.
+    #[must_use]
+    pub fn left_by_balloon(&self, environment: &Environment, budget: &Budget) -> Option<Bytes> {
+        let EnvironmentKind::Vm(vm) = &environment.kind else { return None };
+        if environment.kind.is_pair() || self.systems.memory != MemoryHold::Ballooned {
+            return None;
+        }
+        let Promised { memory, memory_budget, .. } = self.promised(budget);
+        if memory <= memory_budget {
+            return Some(vm.memory);
+        }
+        let left = u128::from(vm.memory.0) * u128::from(memory_budget.0) / u128::from(memory.0);
+        Some(Bytes::from_mib(u64::try_from(left >> 20).unwrap_or(u64::MAX >> 20)))
     }
 
     /// What its systems are promised of the budget.

@@ -50,6 +50,9 @@ paths! {
         /// Whose wires have the rate where there are several systems: one that all share (`shared`), or one to each (`own`). A list
         /// makes a cell for each.
         default wires: Many<WiringRaw> = "shared",
+        /// Who gives the systems their addresses: `static` (the testbed) or `dhcp` (a DHCP server on their switch). A list makes a
+        /// cell for each.
+        default addresses: Many<AddressingRaw> = "static",
     }
 
     /// Options of `gigabit`.
@@ -57,6 +60,9 @@ paths! {
         /// Whose wires have the rate where there are several systems: one that all share (`shared`), or one to each (`own`). A list
         /// makes a cell for each.
         default wires: Many<WiringRaw> = "shared",
+        /// Who gives the systems their addresses: `static` (the testbed) or `dhcp` (a DHCP server on their switch). A list makes a
+        /// cell for each.
+        default addresses: Many<AddressingRaw> = "static",
     }
 
     /// Options of `ovs`.
@@ -66,6 +72,9 @@ paths! {
         default wires: Many<WiringRaw> = "shared",
         /// Where packets are forwarded: `auto`, `kernel` or `user`. A list makes a cell for each.
         default datapath: Many<DatapathRaw> = "auto",
+        /// Who gives the systems their addresses: `static` (the testbed) or `dhcp` (a DHCP server on their switch). A list makes a
+        /// cell for each.
+        default addresses: Many<AddressingRaw> = "static",
     }
 
     /// Options of `sdn`.
@@ -79,6 +88,9 @@ paths! {
         default mode: Many<SdnModeRaw> = "reactive",
         /// What the switch does when its controller is gone: `secure` or `standalone`.
         default when_lost: WhenLostRaw = "secure",
+        /// Who gives the systems their addresses: `static` (the testbed) or `dhcp` (a DHCP server on their switch). A list makes a
+        /// cell for each.
+        default addresses: Many<AddressingRaw> = "static",
     }
 
     /// Options of `bridged`.
@@ -88,6 +100,9 @@ paths! {
         default wires: Many<WiringRaw> = "shared",
         /// The virtual switch behind the emulated one: `bridge` or `ovs`. A list makes a cell for each.
         default switch: Many<VirtualSwitchRaw> = "bridge",
+        /// Who gives the systems their addresses: `static` (the testbed) or `dhcp` (a DHCP server on their switch). A list makes a
+        /// cell for each.
+        default addresses: Many<AddressingRaw> = "static",
     }
 
     /// Options of `routed`.
@@ -102,6 +117,9 @@ paths! {
     struct VmVmRaw = "`vm-vm`", rate optional {
         /// The switch of both: `bridge` or `ovs`. A list makes a cell for each.
         default switch: Many<VirtualSwitchRaw> = "bridge",
+        /// Who gives the systems their addresses: `static` (the testbed) or `dhcp` (a DHCP server on their switch). A list makes a
+        /// cell for each.
+        default addresses: Many<AddressingRaw> = "static",
     }
 }
 
@@ -138,6 +156,11 @@ words! {
     WiringRaw(model::Wiring) = "choice", "choices" {
         "shared": Shared, "One to the client, which all systems share.";
         "own": Own, "One to each system; the client's side has no limit.";
+    }
+    /// Who gives systems under test their addresses.
+    AddressingRaw(model::Addressing) = "choice", "choices" {
+        "static": Static, "The testbed.";
+        "dhcp": Dhcp, "A DHCP server on their switch.";
     }
     /// Where Open vSwitch forwards packets.
     DatapathRaw(model::Datapath) = "datapath", "datapaths" {

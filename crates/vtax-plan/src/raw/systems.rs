@@ -19,7 +19,8 @@ raw! {
         default budget: SplitRaw = "total",
         /// Whether rates and connections are of all systems together (`total`) or of each (`each`).
         default load: SplitRaw = "total",
-        /// Whether virtual machines get all memory they are promised (`promised`), or are held to `budget` together (`limited`).
+        /// Whether virtual machines get all memory they are promised (`promised`), are held to `budget` together (`limited`), or are each
+        /// left with their part of it by a balloon (`ballooned`).
         default memory: MemoryHoldRaw = "promised",
         /// In which order systems and services start: `together`, `one-by-one`, or a time from one start to the next.
         default start: StartRaw = "together",
@@ -60,6 +61,7 @@ words! {
     MemoryHoldRaw(model::MemoryHold) = "choice", "choices" {
         "promised": Promised, "They get it.";
         "limited": Limited, "All together are held to the budget: what there is no room for goes to a disk.";
+        "ballooned": Ballooned, "A balloon in each takes what was promised beyond its part of the budget.";
     }
     /// What a system beside others is there for.
     RoleRaw(model::Role) = "role", "roles" {

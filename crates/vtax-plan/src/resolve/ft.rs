@@ -11,7 +11,7 @@ use crate::decode::{Item, Many};
 use crate::diagnose::Report;
 use crate::model::{
     Cell, Environment, EnvironmentKind, FailoverMeasure, Fault, FaultKind, FaultTolerance, FtMode, LossyLink,
-    Measure, MeasureKind, StopDaemon, TopologyFault,
+    Measure, MeasureKind, StopDaemon, Systems, TopologyFault,
 };
 use crate::raw::{FailoverRaw, FaultRaw, FaultToleranceRaw, PlanRaw, Technique};
 use crate::source::{Span, Spanned};
@@ -121,8 +121,8 @@ fn options_of(raw: &FaultToleranceRaw, technique: Technique, report: &mut Report
     }
 }
 
-/// Where any virtual machine is protected, the others get the same QEMU, devices and root.
-pub(super) fn level(environments: &mut [Named<Environment>]) {
+/// Where any virtual machine is protected, the others get the same QEMU, devices and root, and so do those beside them.
+pub(super) fn level(environments: &mut [Named<Environment>], sets: &mut [Named<Systems>]) {
     let all = || environments.iter().flat_map(|e| &e.variants.0).map(|variant| &variant.value.kind);
     if !all().any(EnvironmentKind::is_pair) {
         return;
@@ -133,8 +133,11 @@ pub(super) fn level(environments: &mut [Named<Environment>]) {
         EnvironmentKind::Native | EnvironmentKind::Container => None,
     });
     let plain = FaultTolerance { disk, ..FaultTolerance::new(FtMode::None) };
-    for variant in environments.iter_mut().flat_map(|e| &mut e.variants.0) {
-        if let EnvironmentKind::Vm(vm) = &mut variant.value.kind {
+    let own = environments.iter_mut().flat_map(|e| &mut e.variants.0).map(|variant| &mut variant.value);
+    let sets = sets.iter_mut().flat_map(|set| &mut set.variants.0);
+    let beside = sets.flat_map(|set| &mut set.value.beside).filter_map(|beside| beside.environment.as_mut());
+    for environment in own.chain(beside) {
+        if let EnvironmentKind::Vm(vm) = &mut environment.kind {
             let own = vm.fault_tolerance.get_or_insert_with(|| plain.clone());
             if own.mode == FtMode::None {
                 own.disk = own.disk.or(plain.disk);

@@ -163,7 +163,7 @@ fn check_paths(parts: &Parts<'_>, report: &mut Report) {
     }
 }
 
-/// Refuses virtual machines whose card can be on none of the plan's paths.
+/// Refuses virtual machines whose card or address can be on none of the plan's paths.
 fn check_cards(parts: &Parts<'_>, report: &mut Report) {
     for named in &parts.environments {
         for environment in &named.variants.0 {
@@ -173,7 +173,7 @@ fn check_cards(parts: &Parts<'_>, report: &mut Report) {
             if let Some(why) = why.collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().next()) {
                 report
                     .error(named.span, format!("`{}` can be on no path of this plan: {why}", named.name))
-                    .help("lower the `mtu` of a path, or give it another `nic`");
+                    .help("change the path (`mtu`, `addresses`), or the card (`nic`, `nic_queues` and what else tunes it)");
                 break;
             }
         }

@@ -10,7 +10,7 @@ use crate::diagnose::{Report, shorten};
 use crate::model::{
     ETHERNET_MTU, MininetSwitch, NetPath, NicOptions, OvsOptions, PathKind, SdnOptions, VirtualSwitch, Wiring,
 };
-use crate::raw::{MininetRaw, NicRaw, OvsRaw, PathRaw, SdnRaw, VirtualSwitchRaw, WiringRaw};
+use crate::raw::{AddressingRaw, MininetRaw, NicRaw, OvsRaw, PathRaw, SdnRaw, VirtualSwitchRaw, WiringRaw};
 use crate::source::Spanned;
 
 /// RFC 791: every host takes datagrams of 576 octets.
@@ -46,17 +46,22 @@ struct Wire<'a> {
     mtu: &'a Spanned<Many<u32>>,
     sut_mtu: Option<&'a Spanned<u32>>,
     offloads: &'a Spanned<Many<bool>>,
+    /// Where there may be a DHCP server.
+    addresses: Option<&'a Spanned<Many<AddressingRaw>>>,
 }
 
-/// The wire of a kind whose rate is optional, or (`some`) has a default.
+/// The wire of a kind whose rate is optional, or (`some`) has a default, and whose systems are on a switch, or (`alone`) on none.
 macro_rules! wire {
     ($raw:expr) => {
-        wire!(@ $raw, $raw.rate.as_ref())
+        wire!(@ $raw, $raw.rate.as_ref(), Some(&$raw.addresses))
     };
     ($raw:expr, some) => {
-        wire!(@ $raw, Some(&$raw.rate))
+        wire!(@ $raw, Some(&$raw.rate), Some(&$raw.addresses))
     };
-    (@ $raw:expr, $rate:expr) => {
+    ($raw:expr, alone) => {
+        wire!(@ $raw, $raw.rate.as_ref(), None)
+    };
+    (@ $raw:expr, $rate:expr, $addresses:expr) => {
         Wire {
             rate: $rate,
             delay: $raw.delay.as_ref(),
@@ -65,6 +70,7 @@ macro_rules! wire {
             mtu: &$raw.mtu,
             sut_mtu: $raw.sut_mtu.as_ref(),
             offloads: &$raw.offloads,
+            addresses: $addresses,
         }
     };
 }
@@ -77,7 +83,7 @@ fn path(raw: &PathRaw, report: &mut Report) -> (String, Variants<NetPath>) {
     match raw {
         PathRaw::Direct(raw) => {
             let (name, path) = start(&raw.name, "direct", PathKind::Direct, report);
-            (name, wire!(raw).vary(path, report))
+            (name, wire!(raw, alone).vary(path, report))
         }
         PathRaw::Bridge(raw) => {
             let (name, path) = start(&raw.name, "bridge", PathKind::Bridge, report);
@@ -116,7 +122,7 @@ fn path(raw: &PathRaw, report: &mut Report) -> (String, Variants<NetPath>) {
         PathRaw::Nic(raw) => nic(raw, report),
         PathRaw::Routed(raw) => {
             let (name, path) = start(&raw.name, "routed", routed::kind(&raw.topology.value), report);
-            (name, wire!(raw).vary(routed::vary(raw, path, report), report))
+            (name, wire!(raw, alone).vary(routed::vary(raw, path, report), report))
         }
     }
 }
@@ -236,6 +242,7 @@ impl Wire<'_> {
                 path.sut_mtu = sut_mtu.filter(|other| *other != mtu);
             })
             .vary("offloads", &self.offloads.value, report, |path, offloads| path.offloads = offloads)
+            .vary_if("addresses", self.addresses, report, |path, addresses| path.addresses = addresses.0)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vtax_units::Bytes;
+use vtax_units::{Bytes, Nanos};
 
 use super::check::{check_port, counts_in, memory_in, name_or};
 use super::ft;
@@ -11,16 +11,24 @@ use super::variants::{Named, Variants, service, unique};
 use crate::decode::{Argv, Item, Many, TextMap};
 use crate::diagnose::{Report, shorten};
 use crate::family::storage;
-use crate::model::{CommandService, Environment, EnvironmentKind, Ready, Service, ServiceKind, VmOptions};
+use crate::model::{
+    CommandService, Environment, EnvironmentKind, NicTuning, Ready, Service, ServiceKind, VmOptions,
+};
 use crate::raw::{BudgetRaw, CommandRaw, EnvironmentRaw, PlainEnvironmentRaw, ReadyRaw, VmRaw};
 use crate::source::{Span, Spanned};
 
 /// A service in less would hardly start.
 const LEAST_MEMORY: Bytes = Bytes::from_mib(16);
 /// A Linux guest with its initrd does not boot below this.
-const LEAST_VM_MEMORY: Bytes = Bytes::from_mib(128);
+pub(super) const LEAST_VM_MEMORY: Bytes = Bytes::from_mib(128);
 /// QEMU's limit for q35 without an interrupt remapper.
 const MOST_VCPUS: u32 = 255;
+/// More pairs of queues than CPUs of a host in a test say nothing.
+const MOST_QUEUES: u32 = 16;
+/// Entries of virtio's receive queues that QEMU takes (`hw/net/virtio-net.c`).
+const RINGS: [u32; 3] = [256, 512, 1024];
+/// What Intel's drivers take as a time between interrupts (`drivers/net/ethernet/intel/e1000/`).
+const MODERATION: std::ops::RangeInclusive<Nanos> = Nanos(10_000)..=Nanos::from_millis(10);
 /// The texts of one service's files together.
 const MAX_FILES_BYTES: usize = 256 << 10;
 
@@ -82,6 +90,7 @@ fn vm(
         .vary_if("memory", raw.memory.as_ref(), report, |e, memory| set(e, &|o| o.memory = memory))
         .vary_if("vcpus", raw.vcpus.as_ref(), report, |e, vcpus| set(e, &|o| o.vcpus = Some(vcpus)))
         .vary("nic", &raw.nic.value, report, |e, nic| set(e, &|o| o.nic = nic.0));
+    let variants = tuned(raw, variants, report);
     let variants = match &raw.disk {
         Some(disk) => storage::resolve::with_disk(disk, variants, report),
         None => variants,
@@ -91,6 +100,39 @@ fn vm(
         None => variants,
     };
     (name, variants)
+}
+
+/// Multiplies virtual machines by how their cards are tuned.
+fn tuned(raw: &VmRaw, variants: Variants<Environment>, report: &mut Report) -> Variants<Environment> {
+    counts_in(&raw.nic_queues.value, "a card has a pair of queues", MOST_QUEUES, report);
+    for ring in raw.nic_ring.iter().flat_map(|rings| &rings.value.items) {
+        if !RINGS.contains(&ring.value) {
+            let [small, middle, large] = RINGS;
+            report.error(
+                ring.span,
+                format!("a queue has {small}, {middle} or {large} entries, not {}", ring.value),
+            );
+        }
+    }
+    for time in raw.nic_moderation.iter().flat_map(|times| &times.value.items) {
+        if time.value != Nanos::ZERO && !MODERATION.contains(&time.value) {
+            report
+                .error(time.span, "interrupts are 10us to 10ms apart")
+                .help("`0us` for as many as the card likes; without the key, its driver's own way");
+        }
+    }
+    let set = |environment: &mut Environment, change: &dyn Fn(&mut NicTuning)| {
+        if let EnvironmentKind::Vm(options) = &mut environment.kind {
+            change(&mut options.tuning);
+        }
+    };
+    variants
+        .vary("nic-queues", &raw.nic_queues.value, report, |e, queues| set(e, &|t| t.queues = queues))
+        .vary_if("nic-ring", raw.nic_ring.as_ref(), report, |e, ring| set(e, &|t| t.ring = Some(ring)))
+        .vary("nic-vhost", &raw.nic_vhost.value, report, |e, vhost| set(e, &|t| t.vhost = vhost.0))
+        .vary_if("nic-moderation", raw.nic_moderation.as_ref(), report, |e, apart| {
+            set(e, &|t| t.moderation = Some(apart));
+        })
 }
 
 /// A service of the user's own; `None` where some part is missing, which has been reported.

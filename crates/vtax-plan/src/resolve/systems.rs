@@ -5,13 +5,15 @@ use std::collections::BTreeSet;
 use vtax_units::{Bytes, Nanos};
 
 use super::check::{check_name, counts_in, duration_in, name_or, rate_in};
+use super::sut::LEAST_VM_MEMORY;
 use super::variants::{Named, Variants, unique};
 use super::{families, sut};
+use crate::cards;
 use crate::decode::{Item, Many};
 use crate::diagnose::Report;
 use crate::model::{
-    Beside, BesideLoad, Cell, Environment, MOST_SYSTEMS, Protocol, Service, ServiceKind, Split, StartOrder,
-    Systems, TrialKind, equal_part,
+    Beside, BesideLoad, Budget, Cell, Environment, MOST_SYSTEMS, Protocol, Service, ServiceKind, Split,
+    StartOrder, Systems, TrialKind, equal_part,
 };
 use crate::raw::{BesideRaw, PlanRaw, SystemsRaw};
 use crate::source::{Span, Spanned};
@@ -208,9 +210,20 @@ const fn is_of_requests(protocol: Protocol) -> bool {
 }
 
 /// Reports cells of several systems that there can't be, each reason once.
-pub(super) fn check_cells(cells: &[Cell], raw: &PlanRaw, report: &mut Report) {
+pub(super) fn check_cells(cells: &[Cell], raw: &PlanRaw, budget: &Budget, report: &mut Report) {
     let environments = raw.environments.as_ref().map_or_else(Span::default, |e| e.span);
     let mut told = BTreeSet::new();
+    for (cell, left) in cells.iter().filter_map(|cell| Some((cell, least_left(cell, budget)?))) {
+        let why = format!(
+            "balloons would leave a virtual machine {left} of memory, which is too little for a guest: {}",
+            cell.promised(budget).words()
+        );
+        if told.insert(why.clone()) {
+            report.error(environments, why).help(format!(
+                "promise less, have fewer of them, or raise `budget.sut_memory`, so that {LEAST_VM_MEMORY} are left"
+            ));
+        }
+    }
     for cell in cells.iter().filter(|cell| cell.is_several()) {
         let own = cell.environment.count > 1;
         let span = raw.systems.as_ref().filter(|_| !own).map_or(environments, |systems| systems.span);
@@ -220,6 +233,12 @@ pub(super) fn check_cells(cells: &[Cell], raw: &PlanRaw, report: &mut Report) {
             }
         }
     }
+}
+
+/// The least that a balloon leaves a virtual machine of a cell, where that is too little for a guest.
+fn least_left(cell: &Cell, budget: &Budget) -> Option<Bytes> {
+    let left = cell.environments().filter_map(|environment| cell.left_by_balloon(environment, budget)).min();
+    left.filter(|left| *left < LEAST_VM_MEMORY)
 }
 
 /// Why a cell of several systems can't be, each with the way out.
@@ -232,11 +251,27 @@ fn misfits(cell: &Cell, trials: TrialKind) -> Vec<(String, &'static str)> {
             "use `bridge`, `gigabit`, `ovs`, `sdn`, or for virtual machines `bridged` or `vm-vm`",
         ));
     }
-    if cell.environments().any(|environment| environment.kind.is_pair()) {
+    if cell.environment.kind.is_pair() && cell.environment.count > 1 {
         misfits.push((
             "protected virtual machines, and those compared with them, are measured one at a time".to_owned(),
-            "leave `count` and `systems` out, or `fault_tolerance`",
+            "leave `count` out, or `fault_tolerance`; others may stand beside one of them (`systems`)",
         ));
+    }
+    for (beside, environment) in
+        cell.systems.beside.iter().zip(cell.environments().skip(cell.environment.count as usize))
+    {
+        let name = &beside.name;
+        if environment.kind.is_protected() {
+            misfits.push((
+                format!("`{name}`, which stands beside others, is protected"),
+                "say how it is hosted: `environment: vm`",
+            ));
+        } else if let Some(why) = cards::impossible(&environment.kind, &cell.path) {
+            misfits.push((
+                format!("`{name}` can't stand beside others on `{}`: {why}", cell.path.name),
+                "give it another `environment`",
+            ));
+        }
     }
     let protocol = cell.workload.model().protocol();
     let word = protocol.workloads()[0];

@@ -236,6 +236,11 @@ fn named_system(found: &SystemFound) -> String {
     words
 }
 
+/// How long a system took, and how much of that for its address, where it asked for it.
+fn up_after(boot: String, lease: String) -> String {
+    if lease.is_empty() { boot } else { format!("{boot}, {lease} of it for its address") }
+}
+
 /// One system over its trials.
 fn row(first: &SystemFound, own: &[&SystemFound]) -> [String; 10] {
     let middle = |of: fn(&SystemFound) -> Option<f64>, unit: &str| {
@@ -252,6 +257,6 @@ fn row(first: &SystemFound, own: &[&SystemFound]) -> [String; 10] {
         middle(|s| s.cpu, "ns/req"),
         middle(|s| s.memory, "B"),
         middle(|s| s.steal, "1"),
-        middle(|s| s.boot, "ns"),
+        up_after(middle(|s| s.boot, "ns"), middle(|s| s.lease, "ns")),
     ]
 }

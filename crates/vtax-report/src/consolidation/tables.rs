@@ -19,7 +19,7 @@ fn each(context: &Context) -> Table {
         "systems",
         "Systems",
         "trial,cell,measure,system,role,name,asked_per_s,answered_per_s,failed,latency_p50_ns,latency_p99_ns,\
-         latency_mean_ns,cpu_ns_per_answer,memory_bytes,steal_share,boot_ns",
+         latency_mean_ns,cpu_ns_per_answer,memory_bytes,steal_share,boot_ns,lease_ns",
     );
     for found in &context.data.systems {
         systems.push([
@@ -39,6 +39,7 @@ fn each(context: &Context) -> Table {
             number_or_none(found.memory),
             number_or_none(found.steal),
             number_or_none(found.boot),
+            number_or_none(found.lease),
         ]);
     }
     systems

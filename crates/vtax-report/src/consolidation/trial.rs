@@ -68,6 +68,8 @@ pub(crate) struct SystemFound {
     pub(crate) memory: Option<f64>,
     pub(crate) steal: Option<f64>,
     pub(crate) boot: Option<f64>,
+    /// Part of that: from its first DHCP message until it had its address, where it asked for it.
+    pub(crate) lease: Option<f64>,
 }
 
 /// Each system of a valid trial; none where there is but one.
@@ -85,6 +87,7 @@ fn system(record: &TrialRecord, member: &str, observation: &Observation) -> Opti
     let percentile = |q: f64| enough(load.latency.len(), q).then(|| load.latency.quantile(q).0 as f64);
     let fact = |name: &str| observation.facts.get(name)?.parse::<f64>().ok();
     let cpu = observation.cpu.as_ref().filter(|cpu| cpu.requests > 0);
+    let of_node = |name: &str| record.facts.get(&format!("{member}.{name}"))?.parse::<f64>().ok();
     Some(SystemFound {
         cell: record.cell.clone(),
         measure: record.measure.clone(),
@@ -101,7 +104,8 @@ fn system(record: &TrialRecord, member: &str, observation: &Observation) -> Opti
         cpu: cpu.map(|cpu| cpu.total().0 as f64 / cpu.requests as f64),
         memory: fact("memory_bytes"),
         steal: fact("steal_share"),
-        boot: record.facts.get(&format!("{member}.boot_ns")).and_then(|ns| ns.parse().ok()),
+        boot: of_node("boot_ns"),
+        lease: of_node("lease_ns"),
     })
 }
 

@@ -81,6 +81,10 @@ impl Agents {
             if !words.is_empty() {
                 facts.insert(format!("{}.card", role(node.name())), words.join("; "));
             }
+            for lease in greeted.cards.iter().filter_map(|card| card.lease) {
+                facts.insert(format!("{}.lease", role(node.name())), lease.words());
+                facts.insert(format!("{}.lease_ns", role(node.name())), lease.took.0.to_string());
+            }
         };
         let greeted = greet(&client, interfaces).map_err(|e| refused(&e, &testbed.client))?;
         note(&testbed.client, &greeted);

@@ -76,6 +76,10 @@ impl Measurement {
         let measured = instrument.measure(&mut site, order).map_err(broken)?;
         let mut facts = testbed.path_facts();
         facts.extend(limit_facts(limit_start, testbed.memory_together()));
+        facts.extend(merged_pages());
+        if order.cell.has_balloons() {
+            facts.extend(balloon_facts(testbed));
+        }
         let mut found = Self { measured, facts, snapshots: Vec::new(), disturbed: None };
         // Probes that fail cost the breakdown, not the trial.
         let answered = Answered {
@@ -87,7 +91,10 @@ impl Measurement {
             Ok((cpu, host_end)) => {
                 let used = cpu.of_all();
                 let theirs = partner.and_then(|p| p.exchange(used)).filter(|_| testbed.allocation.shared);
-                let used = qemus.map_or(used, |qemus| qemus.used(&testbed.the_sut().node).max(used));
+                // A pair has more than one QEMU, of which the account of its system knows one.
+                let own = cpu.each.first().map_or(used, |(_, account)| account.total());
+                let pair = qemus.map_or(own, |qemus| qemus.used(&testbed.the_sut().node).max(own));
+                let used = Nanos(used.0.saturating_sub(own.0).saturating_add(pair.0));
                 let ours = Nanos(used.0.saturating_add(theirs.unwrap_or_default().0));
                 found.judge_noise(&probes, (&host_end, census), testbed, ours);
                 found.note_host(&probes, &host_end, used);
@@ -189,6 +196,23 @@ fn limit_facts(start: Option<Usage>, end: Option<Usage>) -> Vec<(String, String)
     let met = met.map(|times| ("systems.memory_at_limit".to_owned(), times.to_string()));
     let used = end.memory.map(|memory| ("systems.memory_used".to_owned(), memory.0.to_string()));
     met.into_iter().chain(used).collect()
+}
+
+/// Memory that balloons leave the systems now: another than before, where a guest took some back.
+fn balloon_facts(testbed: &Testbed) -> impl Iterator<Item = (String, String)> {
+    let left = |sut: &vtax_lab::Sut| {
+        let left = sut.node.vm()?.memory_left().ok()?;
+        Some((format!("{}.balloon_left_at_end", role(sut.node.name())), left.0.to_string()))
+    };
+    testbed.suts.iter().filter_map(left)
+}
+
+/// Pages of the host that are one with others, where it merges equal ones (the kernel's `Documentation/admin-guide/mm/ksm.rst`).
+fn merged_pages() -> Option<(String, String)> {
+    let read = |name: &str| std::fs::read_to_string(format!("/sys/kernel/mm/ksm/{name}")).ok();
+    let merges = read("run").is_some_and(|run| run.trim() == "1");
+    let sharing = read("pages_sharing").filter(|_| merges)?;
+    Some(("host.ksm_pages_sharing".to_owned(), sharing.trim().to_owned()))
 }
 
 /// Waits for the partner, where there is one.

@@ -155,6 +155,7 @@ impl<'a> Trial<'a> {
         self.note_places(testbed, targets[0], &agents.sources);
         self.note_systems(testbed, &agents.boots);
         self.hold_memory(testbed)?;
+        self.leave_memory(testbed)?;
         self.protect(&testbed.the_sut().node)?;
         self.measure(&agents, testbed, (&targets, &provisioning), partner)?;
         self.judge_service();
@@ -196,6 +197,24 @@ impl<'a> Trial<'a> {
         let facts = &mut self.record.facts;
         facts.insert("systems.memory_limit".into(), limit.0.to_string());
         facts.extend(own.map(|own| ("systems.memory_of_qemus".to_owned(), own.0.to_string())));
+        Ok(())
+    }
+
+    /// Has balloons take what virtual machines were promised beyond their part of the budget, where the plan has them do so.
+    fn leave_memory(&mut self, testbed: &Testbed) -> Result<(), Failed> {
+        let (cell, budget) = (self.setting.order.cell, self.setting.budget);
+        if !cell.has_balloons() {
+            return Ok(());
+        }
+        self.setting.phase("inflating balloons");
+        let left: Vec<_> = cell.environments().map(|one| cell.left_by_balloon(one, budget)).collect();
+        let took = testbed.leave_memory(&left).map_err(|e| Failed::of(InvalidReason::TestbedFailed, &e))?;
+        for ((sut, left), took) in testbed.suts.iter().zip(left).zip(took) {
+            let Some((left, took)) = left.zip(took) else { continue };
+            let name = role(sut.node.name());
+            self.record.facts.insert(format!("{name}.balloon_left"), left.0.to_string());
+            self.record.facts.insert(format!("{name}.balloon_ns"), took.as_nanos().to_string());
+        }
         Ok(())
     }
 

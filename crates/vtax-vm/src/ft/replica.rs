@@ -97,7 +97,7 @@ impl Replica {
             kernel.as_ref().map(|kernel| format!("/proc/self/fd/{}", kernel.as_raw_fd()).into());
         let kernel_file: PathBuf = kernel_file.unwrap_or_else(|| guest.kernel().image.clone());
         let (name, memory, vcpus) = (config.name.clone(), config.memory, config.vcpus);
-        let card = Card { tap: config.tap.as_raw_fd(), mac: config.mac, model: config.nic };
+        let card = Card::plain(config.tap.as_raw_fd(), config.mac, config.nic);
         let initrd_number = initrd.as_raw_fd();
         let arguments = |sockets: Sockets| {
             let machine = Machine {

@@ -8,7 +8,7 @@ use vtax_units::Bytes;
 
 use super::ganesha::{GaneshaOptions, NfsVersion};
 use super::model::{Raid5, StorageAccess, StorageWorkload};
-use crate::model::{Cell, EnvironmentKind, NicModel, PathKind, Plan, ServiceKind, Workload};
+use crate::model::{BALLOON, Cell, EnvironmentKind, NicModel, PathKind, Plan, ServiceKind, Workload};
 
 /// Memory of a client's virtual machine unless told otherwise.
 pub(super) const CLIENT_MEMORY: Bytes = Bytes::from_mib(512);
@@ -130,6 +130,7 @@ impl Cell {
             add(&Blueprint::outline(&topology(&routed.topology)).needs().modules());
         }
         modules.extend(self.environment.kind.nic().and_then(NicModel::module).map(str::to_owned));
+        modules.extend(self.has_balloons().then(|| BALLOON.to_owned()));
         modules
     }
 }
