@@ -217,7 +217,7 @@ fn a_connection_begins_as_the_standard_has_it_and_replies() {
 fn hostile_frames_end_the_connection() {
     let misplaced = |kind| Err(Http2Error::Misplaced(kind));
     let done = |put: &dyn Fn(&mut Vec<u8>)| after_settings(put).2;
-    assert!(feed(b"HTTP/1.1 400 Bad Request\r\n\r\n", 100).2.is_err());
+    assert_eq!(feed(b"HTTP/1.1 400 Bad Request\r\n\r\n", 100).2, Err(Http2Error::Preface));
     assert_eq!(feed(&[0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8], 3).2, Err(Http2Error::Preface));
     assert_eq!(done(&|out| frame(kind::DATA, 0, 0, b"x", out)), misplaced(kind::DATA));
     // Streams that nobody opened.

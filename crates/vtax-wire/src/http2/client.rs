@@ -257,7 +257,9 @@ impl Client {
         self.heard += 1;
         let mut reader = std::mem::take(&mut self.reader);
         loop {
-            let (used, piece) = reader.next(input)?;
+            // What isn't even a frame is another protocol's.
+            let (used, piece) =
+                reader.next(input).map_err(|error| if self.settled { error } else { Http2Error::Preface })?;
             input = &input[used..];
             match piece {
                 None => break,
