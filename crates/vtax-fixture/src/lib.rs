@@ -466,7 +466,7 @@ fn cell(c: &Character, target: Option<&str>, options: &Options) -> Cell {
         path: NetPath::new("bridge", PathKind::Bridge),
         service: Service {
             name: options.service.clone(),
-            kind: ServiceKind::Http(WebOptions { port: 8080, workers: None, tls: false }),
+            kind: ServiceKind::Http(WebOptions { port: 8080, workers: None, tls: false, http2: false }),
             ready_timeout: Nanos::from_secs(30),
             stop_timeout: Nanos::from_secs(5),
         },
@@ -474,6 +474,7 @@ fn cell(c: &Character, target: Option<&str>, options: &Options) -> Cell {
             target: format!("/bytes/{}", target.unwrap_or("100")),
             connections: 64,
             requests_per_connection: None,
+            http2_streams: None,
             timeout: Nanos::from_secs(1),
             tls: None,
             script: None,

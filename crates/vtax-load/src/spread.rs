@@ -198,8 +198,10 @@ impl SpreadSession {
         let mut groups: Vec<Vec<(usize, Turn<'_>)>> = Vec::new();
         let turns = self.parts.iter_mut().zip(&steps).zip(&controls);
         for (number, ((part, step), control)) in turns.enumerate() {
-            let is_http = |load: &OpenLoad| matches!(load, OpenLoad::Http(_));
-            let with = groups.iter_mut().find(|group| is_http(&group[0].1.part.load) && is_http(&part.load));
+            // Those of one version of HTTP share threads.
+            let version = |load: &OpenLoad| load.http().map(HttpSession::is_http2);
+            let own = version(&part.load);
+            let with = groups.iter_mut().find(|group| own.is_some() && version(&group[0].1.part.load) == own);
             let turn = (number, Turn { part, step, control });
             match with {
                 Some(group) => group.push(turn),

@@ -253,6 +253,11 @@ impl Tls {
         Some(format!("{} {}", version.replace("TLSv1_", "TLS 1."), suite.replace("TLS13_", "TLS_")))
     }
 
+    /// The protocol of the next layer (ALPN), once there is one.
+    pub(crate) fn next_protocol(&self) -> Option<&[u8]> {
+        self.connection.alpn_protocol()
+    }
+
     /// The group of the key exchange and the protocol of the next layer (ALPN), where there are such.
     pub(crate) fn agreed_besides(&self) -> (Option<String>, Option<String>) {
         let group =

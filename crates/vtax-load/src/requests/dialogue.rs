@@ -14,7 +14,9 @@
 //! [`Outcome::Ok`]. **Random choice** (keys, sizes) needs a generator in the dialogue itself, seeded by the
 //! number of its worker. **Speaking**: a dialogue that has more to send than its requests (a handshake, a body in
 //! pieces), or whose requests follow each other after pauses, says so ([`SPEAKS`](Dialogue::SPEAKS)). All that this
-//! takes is compiled away for the others.
+//! takes is compiled away for the others. **Streams**: a dialogue whose answers come in any order
+//! ([`ANY_ORDER`](Dialogue::ANY_ORDER)) gives each request a place in its connection, and tells of what ended by it. It
+//! [speaks](Dialogue::SPEAKS), and all that it sends goes that way, so that the requests of a connection go out together.
 
 use std::fmt::Debug;
 
@@ -28,6 +30,10 @@ pub(crate) trait Dialogue: Send {
 
     /// Whether [`speak`](Self::speak) and what stands beside it mean anything.
     const SPEAKS: bool = false;
+
+    /// Whether answers come in any order. Then [`take`](Self::take) and [`read`](Self::read) use all bytes and have no answer, which
+    /// [`next`](Self::next) tells, and what [`write`](Self::write) has to send is asked for by [`speak`](Self::speak).
+    const ANY_ORDER: bool = false;
 
     /// Requests that may be under way on one connection at once.
     fn depth(&self) -> u32 {
@@ -104,6 +110,36 @@ pub(crate) trait Dialogue: Send {
     fn follows(&mut self, _connection: &mut Self::Connection) -> Option<u64> {
         None
     }
+
+    /// The place in its connection of the request that is written next, below [`depth`](Self::depth). Only of one whose answers
+    /// come in any order, as all that follows.
+    fn place(&mut self, _connection: &mut Self::Connection) -> u32 {
+        0
+    }
+
+    /// Whether another request may be written now, as far as the connection's peer is concerned.
+    fn has_room(&self, _connection: &Self::Connection) -> bool {
+        true
+    }
+
+    /// The next request that has ended, with its place.
+    fn next(&mut self, _connection: &mut Self::Connection) -> Option<(u32, Ended)> {
+        None
+    }
+
+    /// The request at a place isn't waited for any more. False where the connection is of no use for others either.
+    fn give_up(&mut self, _connection: &mut Self::Connection, _place: u32) -> bool {
+        false
+    }
+}
+
+/// How a request of a dialogue whose answers come in any order has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// An answer has come, or what stands for one.
+    Answered(Answer),
+    /// The server hasn't looked at it: it is sent again on any connection, and counts from when it was to start at first.
+    Refused,
 }
 
 /// What was made of bytes.

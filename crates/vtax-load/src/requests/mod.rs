@@ -10,7 +10,7 @@ mod spec;
 mod timetable;
 mod worker;
 
-pub(crate) use dialogue::{Answer, Dialogue, Taken};
+pub(crate) use dialogue::{Answer, Dialogue, Ended, Taken};
 pub(crate) use engine::{Part, Requests, run, run_together};
 pub(crate) use merge::{Course, merge};
 pub(crate) use recorder::{Outcome, Recorder, Window};

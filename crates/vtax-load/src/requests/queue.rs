@@ -1,6 +1,8 @@
 //! A queue ordered by time whose members can join and leave anywhere.
 
 const NONE: u32 = u32::MAX;
+/// The time of a number that isn't in the queue, as far as [`Queue::take`] knows.
+const ABSENT: u64 = u64::MAX;
 
 /// Numbers below a bound, each at most once, in the order of a time for each. They mostly come in that order.
 /// All memory is taken at the beginning.
@@ -21,7 +23,11 @@ struct Node {
 impl Queue {
     /// For numbers below `bound`.
     pub(super) fn new(bound: usize) -> Self {
-        Self { nodes: vec![Node { time: 0, previous: NONE, next: NONE }; bound], first: NONE, last: NONE }
+        Self {
+            nodes: vec![Node { time: ABSENT, previous: NONE, next: NONE }; bound],
+            first: NONE,
+            last: NONE,
+        }
     }
 
     /// The first, with its time.
@@ -45,6 +51,17 @@ impl Queue {
             NONE => self.last = number,
             next => self.nodes[next as usize].previous = number,
         }
+    }
+
+    /// Takes a number out, where it is in the queue; its time. Of a queue that [`remove`](Self::remove) isn't used on, which would leave
+    /// numbers behind that seem to be there.
+    pub(super) fn take(&mut self, number: u32) -> Option<u64> {
+        if self.nodes.get(number as usize)?.time == ABSENT {
+            return None;
+        }
+        let time = self.remove(number);
+        self.nodes[number as usize].time = ABSENT;
+        Some(time)
     }
 
     /// Takes a number out that is in the queue; its time.

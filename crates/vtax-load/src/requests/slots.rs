@@ -131,6 +131,37 @@ impl<C: Default> Slots<C> {
         self.under_way.first().map(|(place, start)| (place >> self.shift, start))
     }
 
+    /// The place in its slot of the request under way that started first.
+    pub(super) fn oldest_place(&self) -> Option<u32> {
+        self.under_way.first().map(|(place, _)| place & ((1 << self.shift) - 1))
+    }
+
+    /// A request starts at a place of the slot that is free, below its depth. Of slots whose requests end in any order this, with
+    /// [`take`](Self::take), stands for [`push`](Self::push) and [`pop`](Self::pop).
+    pub(super) fn put(&mut self, id: u32, place: u32, start: u64) {
+        self.slots[id as usize].under_way += 1;
+        let place = self.place(id, place);
+        self.under_way.push(place, start);
+    }
+
+    /// The request at a place of the slot has ended; its start, where there was one.
+    pub(super) fn take(&mut self, id: u32, place: u32) -> Option<u64> {
+        if place >> self.shift != 0 {
+            return None;
+        }
+        let start = self.under_way.take(self.place(id, place))?;
+        self.slots[id as usize].under_way -= 1;
+        Some(start)
+    }
+
+    /// Takes any request of the slot; its start.
+    pub(super) fn take_any(&mut self, id: u32) -> Option<u64> {
+        if self.slots[id as usize].under_way == 0 {
+            return None;
+        }
+        (0..1 << self.shift).find_map(|place| self.take(id, place))
+    }
+
     /// The slot waits until then. All waits are equally long, so that they end in order.
     pub(super) fn park(&mut self, id: u32, phase: Phase, until: u64) {
         self.slots[id as usize].phase = phase;
@@ -174,6 +205,36 @@ mod tests {
                 }
                 prop_assert_eq!(slots.oldest(), model.first().copied());
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn requests_of_any_order_leave_their_places(
+            steps in proptest::collection::vec((0_u32..3, 0_u32..8), 0..200),
+        ) {
+            let mut slots = Slots::<()>::new(3, 6);
+            let mut model: Vec<(u32, u32, u64)> = Vec::new();
+            for (start, (id, place)) in (0_u64..).zip(steps) {
+                let at = model.iter().position(|(slot, own, _)| (*slot, *own) == (id, place));
+                match at {
+                    Some(at) => prop_assert_eq!(slots.take(id, place), Some(model.remove(at).2)),
+                    None => {
+                        prop_assert_eq!(slots.take(id, place), None);
+                        slots.put(id, place, start);
+                        model.push((id, place, start));
+                    }
+                }
+                let oldest = slots.oldest().zip(slots.oldest_place());
+                prop_assert_eq!(oldest, model.first().map(|(id, place, start)| ((*id, *start), *place)));
+            }
+            for id in 0..3 {
+                while let Some(start) = slots.take_any(id) {
+                    let at = model.iter().position(|(slot, _, own)| (*slot, *own) == (id, start));
+                    model.remove(at.unwrap());
+                }
+            }
+            prop_assert!(model.is_empty());
         }
     }
 

@@ -200,13 +200,14 @@ impl ServiceFacts<'static> {
 }
 
 impl ServiceKind {
-    /// The same as this workload needs it: a web server speaks TLS where its clients do.
+    /// The same as this workload needs it: a web server speaks TLS and HTTP/2 where its clients do.
     #[must_use]
     pub fn for_workload(mut self, workload: &Workload) -> Self {
         if let (Self::Http(web) | Self::Apache(web) | Self::Nginx(web), Workload::Http(http)) =
             (&mut self, workload)
         {
             web.tls = http.tls.is_some();
+            web.http2 = http.http2_streams.is_some();
         }
         self
     }

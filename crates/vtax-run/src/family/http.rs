@@ -21,6 +21,7 @@ pub(super) fn load(workload: &HttpWorkload, target: SocketAddr) -> LoadSpec {
             target: workload.target.clone(),
             host: target.to_string(),
             requests_per_connection: workload.requests_per_connection,
+            http2_streams: workload.http2_streams,
             tls: workload.tls.clone(),
             // Certificates are made for the run, and nobody else can be there.
             verify: Verify::Nothing,

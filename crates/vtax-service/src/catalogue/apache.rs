@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use vtax_plan::model::WebOptions;
+use vtax_plan::model::{MOST_STREAMS, WebOptions};
 
 use super::certificate::{self, CERTIFICATE, KEY};
 use super::entry::Entry;
@@ -28,6 +28,8 @@ const MODULE_DIRECTORIES: &[&str] = &[
 const MODULES: &[&str] = &["mpm_event", "unixd", "authz_core", "mime", "dir"];
 /// The same for TLS and its cache of sessions.
 const TLS_MODULES: &[&str] = &["socache_shmcb", "ssl"];
+/// The same for HTTP/2.
+const HTTP2_MODULES: &[&str] = &["http2"];
 /// Threads of each process.
 ///
 /// A request that waits for the CPU holds one, and once all are held the event MPM closes idle
@@ -89,7 +91,8 @@ fn configuration(job: &Job<'_>, options: &WebOptions, modules: Option<&Path>) ->
         Identity::DropTo(account) => format!("User {}\nGroup {}\n", account.user, account.group),
         Identity::Present | Identity::AppearAs(_) => String::new(),
     };
-    let names = MODULES.iter().chain(TLS_MODULES.iter().filter(|_| options.tls));
+    let more = TLS_MODULES.iter().filter(|_| options.tls);
+    let names = MODULES.iter().chain(more).chain(HTTP2_MODULES.iter().filter(|_| options.http2));
     let load: String = names
         .filter_map(|name| Some((name, modules?.join(format!("mod_{name}.so")))))
         .filter(|(_, file)| file.is_file())
@@ -99,10 +102,17 @@ fn configuration(job: &Job<'_>, options: &WebOptions, modules: Option<&Path>) ->
     let all_threads = processes.saturating_mul(THREADS);
     let (directory, root) = (job.path(""), job.path("documents"));
     let tls = if options.tls { tls(job) } else { String::new() };
+    let http2 = if options.http2 {
+        let protocol = if options.tls { "h2" } else { "h2c" };
+        format!("Protocols {protocol} http/1.1\nH2MaxSessionStreams {MOST_STREAMS}\n")
+    } else {
+        String::new()
+    };
     format!(
         "{load}\
          {user}\
          {tls}\
+         {http2}\
          ServerName localhost\n\
          DefaultRuntimeDir \"{directory}\"\n\
          PidFile \"{directory}/httpd.pid\"\n\
@@ -151,10 +161,21 @@ mod tests {
 
     #[test]
     fn tls_is_there_only_where_it_is_asked_for() {
-        let text = |tls| configuration(&Job::example(), &WebOptions { port: 443, workers: None, tls }, None);
+        let text = |tls| {
+            configuration(&Job::example(), &WebOptions { port: 443, workers: None, tls, http2: false }, None)
+        };
         assert!(!text(false).contains("SSL"), "{}", text(false));
         assert!(text(true).contains("SSLEngine on\n"), "{}", text(true));
         assert!(text(true).contains("SSLCertificateKeyFile \"/run/x/key.pem\"\n"), "{}", text(true));
+    }
+
+    #[test]
+    fn http2_is_there_only_where_it_is_asked_for() {
+        let web = |tls, http2| WebOptions { port: 80, workers: None, tls, http2 };
+        let text = |tls, http2| configuration(&Job::example(), &web(tls, http2), None);
+        assert!(!text(true, false).contains("Protocols"), "{}", text(true, false));
+        assert!(text(false, true).contains("Protocols h2c http/1.1\nH2MaxSessionStreams 1000\n"));
+        assert!(text(true, true).contains("Protocols h2 http/1.1\n"));
     }
 
     #[test]
@@ -168,7 +189,8 @@ mod tests {
             identity: Identity::DropTo(account),
             ..Job::example()
         };
-        let text = configuration(&job, &WebOptions { port: 8080, workers: None, tls: false }, None);
+        let text =
+            configuration(&job, &WebOptions { port: 8080, workers: None, tls: false, http2: false }, None);
         for line in ["StartServers 2", "ServerLimit 2", "ThreadsPerChild 128", "MaxRequestWorkers 256"] {
             assert!(text.lines().any(|l| l == line), "{line} is missing in\n{text}");
         }

@@ -26,7 +26,7 @@ impl Entry for Http<'_> {
     }
 }
 
-/// Ready is a server that answers; behind TLS its port must do.
+/// Ready is a server that answers; behind TLS, and where it may speak nothing but HTTP/2, its port must do.
 pub(super) fn ready(options: &WebOptions, path: &str) -> Condition {
-    if options.tls { Condition::Port } else { Condition::http(path) }
+    if options.tls || options.http2 { Condition::Port } else { Condition::http(path) }
 }

@@ -225,7 +225,7 @@ mod tests {
     /// The plan names the packages whose versions a run records; nginx's variants share one of them.
     #[test]
     fn the_plan_names_the_packages_that_debian_installs() {
-        let web = WebOptions { port: 80, workers: None, tls: false };
+        let web = WebOptions { port: 80, workers: None, tls: false, http2: false };
         let kamailio = KamailioOptions {
             port: 5060,
             children: None,

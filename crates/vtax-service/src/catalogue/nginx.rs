@@ -1,6 +1,6 @@
 //! nginx. Every setting and its reason is in docs/services.md.
 
-use vtax_plan::model::WebOptions;
+use vtax_plan::model::{MOST_STREAMS, WebOptions};
 
 use super::certificate::{self, CERTIFICATE, KEY};
 use super::entry::Entry;
@@ -79,6 +79,12 @@ fn configuration(job: &Job<'_>, options: &WebOptions) -> String {
         .collect();
     let (root, pid) = (job.path("documents"), job.path("nginx.pid"));
     let (ssl, tls) = if options.tls { (" ssl", tls(job)) } else { ("", String::new()) };
+    // Newer ones would rather have a directive, which older ones don't know; all take the word.
+    let (http2, streams) = if options.http2 {
+        (" http2", format!("    http2_max_concurrent_streams {MOST_STREAMS};\n"))
+    } else {
+        ("", String::new())
+    };
     format!(
         "daemon off;\n\
          {user}\
@@ -97,7 +103,8 @@ fn configuration(job: &Job<'_>, options: &WebOptions) -> String {
          \x20 default_type application/octet-stream;\n\
          \x20 types {{ text/html html; }}\n\
          \x20 server {{\n\
-         \x20   listen {listen}{ssl} backlog=4096;\n\
+         \x20   listen {listen}{ssl}{http2} backlog=4096;\n\
+         {streams}\
          {tls}\
          \x20   root \"{root}\";\n\
          \x20 }}\n\
@@ -125,7 +132,8 @@ mod tests {
 
     #[test]
     fn tls_is_there_only_where_it_is_asked_for() {
-        let text = |tls| configuration(&Job::example(), &WebOptions { port: 443, workers: None, tls });
+        let text =
+            |tls| configuration(&Job::example(), &WebOptions { port: 443, workers: None, tls, http2: false });
         assert!(text(false).contains("    listen 127.0.0.1:80 backlog=4096;\n    root "), "{}", text(false));
         assert!(
             text(true).contains("    listen 127.0.0.1:80 ssl backlog=4096;\n    ssl_certificate "),
@@ -135,9 +143,18 @@ mod tests {
     }
 
     #[test]
+    fn http2_is_there_only_where_it_is_asked_for() {
+        let web = |http2| WebOptions { port: 80, workers: None, tls: false, http2 };
+        let text = |http2| configuration(&Job::example(), &web(http2));
+        assert!(!text(false).contains("http2"), "{}", text(false));
+        let told = "    listen 127.0.0.1:80 http2 backlog=4096;\n    http2_max_concurrent_streams 1000;\n";
+        assert!(text(true).contains(told), "{}", text(true));
+    }
+
+    #[test]
     fn the_user_is_named_only_where_there_is_one_to_drop_to() {
         let account = Account { user: "www-data".into(), group: "www-data".into(), uid: 33, gid: 33 };
-        let web = WebOptions { port: 80, workers: None, tls: false };
+        let web = WebOptions { port: 80, workers: None, tls: false, http2: false };
         let text =
             |identity| configuration(&Job { service: "nginx", workers: 3, identity, ..Job::example() }, &web);
         let dropping = text(Identity::DropTo(account.clone()));

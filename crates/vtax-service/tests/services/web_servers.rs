@@ -16,7 +16,7 @@ const SERVERS: [(&str, Kind); 2] = [("nginx", ServiceKind::Nginx), ("apache", Se
 fn each_server(test: impl Fn(&str, &Bench, ServiceKind, u16)) {
     for (name, kind) in SERVERS {
         let port = if in_namespace() { 80 } else { free_port() };
-        let kind = kind(WebOptions { port, workers: None, tls: false });
+        let kind = kind(WebOptions { port, workers: None, tls: false, http2: false });
         if let Some(missing) = missing(&service(name, kind.clone())) {
             eprintln!("skipped for {name}: {missing}");
             continue;

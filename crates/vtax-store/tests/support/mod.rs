@@ -15,7 +15,7 @@ pub(crate) fn plan() -> Plan {
         path: NetPath::new("bridge", PathKind::Bridge),
         service: Service {
             name: "http".to_owned(),
-            kind: ServiceKind::Http(WebOptions { port: 8080, workers: None, tls: false }),
+            kind: ServiceKind::Http(WebOptions { port: 8080, workers: None, tls: false, http2: false }),
             ready_timeout: Nanos::from_secs(10),
             stop_timeout: Nanos::from_secs(5),
         },
@@ -23,6 +23,7 @@ pub(crate) fn plan() -> Plan {
             target: "/bytes/100".to_owned(),
             connections: 64,
             requests_per_connection: None,
+            http2_streams: None,
             timeout: Nanos::from_secs(1),
             tls: None,
             script: None,

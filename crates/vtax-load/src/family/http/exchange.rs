@@ -22,7 +22,7 @@ use crate::Details;
 use crate::requests::{Answer, Dialogue, Outcome, Taken};
 
 /// Bytes of a body that are looked at, before and after decoding.
-const KEPT: usize = 16 << 20;
+pub(super) const KEPT: usize = 16 << 20;
 /// Longest value that is captured.
 const VALUE_MAX: usize = 4096;
 /// Cookies that a session keeps, and bytes of each.
@@ -364,9 +364,9 @@ fn decimal(number: u64, out: &mut Vec<u8>) {
 }
 
 /// Why an answer isn't what it should be.
-struct Wrong {
-    outcome: Outcome,
-    why: String,
+pub(super) struct Wrong {
+    pub(super) outcome: Outcome,
+    pub(super) why: String,
 }
 
 impl Exchange {
@@ -422,15 +422,7 @@ impl Exchange {
     }
 
     fn judge(&mut self, dialog: &mut Dialog, request: &Request, response: Response) -> Result<(), Wrong> {
-        let status = response.status;
-        let expected = match request.expect.status.as_slice() {
-            [] => (200..400).contains(&status),
-            listed => listed.contains(&status),
-        };
-        if !expected {
-            let outcome = if status >= 400 { Outcome::Status } else { Outcome::Unexpected };
-            return Err(Wrong { outcome, why: format!("an answer was {status}") });
-        }
+        expect_status(request, response.status)?;
         if self.ready.cookies {
             take_cookies(&dialog.head, &mut dialog.session.cookies);
         }
@@ -478,8 +470,21 @@ impl Exchange {
     }
 }
 
+/// Whether an answer's status is expected.
+pub(super) fn expect_status(request: &Request, status: u16) -> Result<(), Wrong> {
+    let expected = match request.expect.status.as_slice() {
+        [] => (200..400).contains(&status),
+        listed => listed.contains(&status),
+    };
+    if expected {
+        return Ok(());
+    }
+    let outcome = if status >= 400 { Outcome::Status } else { Outcome::Unexpected };
+    Err(Wrong { outcome, why: format!("an answer was {status}") })
+}
+
 /// Whether an answer with an expected status is as it must be otherwise.
-fn expect(request: &Request, head: &[u8], body: &[u8], length: u64) -> Result<(), Wrong> {
+pub(super) fn expect(request: &Request, head: &[u8], body: &[u8], length: u64) -> Result<(), Wrong> {
     let wrong = |why: String| Err(Wrong { outcome: Outcome::Unexpected, why });
     let expected = &request.expect;
     if let Some(wanted) = expected.length.filter(|wanted| wanted.0 != length) {
@@ -511,7 +516,7 @@ fn fields(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
 }
 
 /// The value of the first field of this name.
-fn field<'h>(head: &'h [u8], name: &[u8]) -> Option<&'h [u8]> {
+pub(super) fn field<'h>(head: &'h [u8], name: &[u8]) -> Option<&'h [u8]> {
     fields(head).find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value)
 }
 
@@ -541,7 +546,7 @@ fn take_cookies(head: &[u8], cookies: &mut Vec<(Vec<u8>, Vec<u8>)>) {
 }
 
 /// Decodes a body into `decoded`.
-fn decode(coding: &[u8], body: &[u8], decoded: &mut Vec<u8>) -> Result<(), Wrong> {
+pub(super) fn decode(coding: &[u8], body: &[u8], decoded: &mut Vec<u8>) -> Result<(), Wrong> {
     decoded.clear();
     let most = KEPT as u64 + 1;
     let done = if coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip") {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::http2_found::Http2Details;
 use crate::LatencyHistogram;
 
 /// What a load of HTTP found besides what all loads of requests do; what happened in the warm-up is left out. Loads of
@@ -19,6 +20,9 @@ pub struct HttpDetails {
     /// Requests as they are; `None` where all are one GET.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchanges: Option<HttpExchanges>,
+    /// HTTP/2; `None` where HTTP/1.1 is spoken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http2: Option<Http2Details>,
     /// Words for the first failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_failure: Option<String>,
@@ -87,6 +91,9 @@ impl HttpDetails {
         }
         if let Some(more) = other.exchanges {
             self.exchanges.get_or_insert_default().add(more);
+        }
+        if let Some(more) = other.http2 {
+            self.http2.get_or_insert_default().add(more);
         }
         self.first_failure = self.first_failure.take().or(other.first_failure);
     }

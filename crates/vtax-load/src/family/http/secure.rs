@@ -12,28 +12,38 @@ use rustls::client::{
     ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls12Resumption, Tls13ClientSessionValue,
 };
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, NamedGroup};
+use rustls::{AlertDescription, ClientConfig, NamedGroup};
 use vtax_plan::model::HttpTls;
 use vtax_units::Nanos;
 
 use super::result::{HttpDetails, HttpTlsDetails};
-use crate::requests::{Answer, Dialogue, Outcome, Taken};
+use crate::requests::{Answer, Dialogue, Ended, Outcome, Taken};
 use crate::tls::{Offer, Tls, Verify, server_name};
 use crate::{Details, LoadError};
 
 /// Tickets that a worker keeps: as many as connections that may begin before another is done.
 const TICKETS: usize = 256;
 
+/// HTTP/2 over TLS, as ALPN names it (RFC 9113 section 3.2).
+const H2: &[u8] = b"h2";
+
 /// TLS of a worker's connections.
 #[derive(Debug, Clone)]
 pub(super) struct TlsSettings {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
+    /// HTTP/2 must be what the server agrees on.
+    http2: bool,
 }
 
 impl TlsSettings {
-    /// For one worker.
-    pub(super) fn new(tls: &HttpTls, verify: &Verify, target: IpAddr) -> Result<Self, LoadError> {
+    /// For one worker; for HTTP/2 alone, where that is said.
+    pub(super) fn new(
+        tls: &HttpTls,
+        verify: &Verify,
+        target: IpAddr,
+        http2: bool,
+    ) -> Result<Self, LoadError> {
         let (cipher, group) = (tls.cipher.as_deref(), tls.group.as_deref());
         let (mut config, name) = Offer { version: tls.version, cipher, group }.client(verify, target)?;
         let name = match &tls.sni {
@@ -46,10 +56,12 @@ impl TlsSettings {
         } else {
             Resumption::disabled()
         };
-        if tls.alpn {
+        if http2 {
+            config.alpn_protocols = vec![H2.to_vec()];
+        } else if tls.alpn {
             config.alpn_protocols = vec![b"http/1.1".to_vec()];
         }
-        Ok(Self { config: Arc::new(config), name })
+        Ok(Self { config: Arc::new(config), name, http2 })
     }
 }
 
@@ -156,7 +168,24 @@ impl<D: Dialogue> Layered<D> {
     }
 
     fn failed(&mut self, error: &rustls::Error) {
+        let refused = AlertDescription::NoApplicationProtocol;
+        if self.wants_http2() && *error == rustls::Error::AlertReceived(refused) {
+            return self.not_http2(None);
+        }
         self.found.first_failure.get_or_insert_with(|| format!("TLS: {error}"));
+    }
+
+    fn wants_http2(&self) -> bool {
+        self.tls.as_ref().is_some_and(|settings| settings.http2)
+    }
+
+    fn not_http2(&mut self, agreed: Option<&[u8]>) {
+        self.found.first_failure.get_or_insert_with(|| match agreed.map(String::from_utf8_lossy) {
+            Some(other) => {
+                format!("ALPN: the server took `{other}` instead of `h2`: it doesn't speak HTTP/2")
+            }
+            None => "ALPN: the server didn't take `h2`: it doesn't speak HTTP/2 here".to_owned(),
+        });
     }
 
     fn is_recorded(&self) -> bool {
@@ -165,6 +194,9 @@ impl<D: Dialogue> Layered<D> {
 
     /// Enciphers `plain`, or keeps it until that can be done.
     fn seal(&mut self, link: &mut Link<D::Connection>, out: &mut Vec<u8>) {
+        if self.plain.is_empty() {
+            return;
+        }
         match &mut link.tls {
             Some(tls) if link.greeted => {
                 // A server that has ended its side is heard of next.
@@ -175,24 +207,30 @@ impl<D: Dialogue> Layered<D> {
         self.plain.clear();
     }
 
-    /// The handshake is done: what waited for it goes out.
-    fn greeted(&mut self, link: &mut Link<D::Connection>) {
-        let Some(tls) = &mut link.tls else { return };
+    /// The handshake is done: what waited for it goes out. False where it gave another protocol than is spoken.
+    fn greeted(&mut self, link: &mut Link<D::Connection>) -> bool {
+        let http2 = self.wants_http2();
+        let Some(tls) = &mut link.tls else { return true };
+        if http2 && tls.next_protocol() != Some(H2) {
+            self.not_http2(tls.next_protocol());
+            return false;
+        }
         link.greeted = true;
         if !link.waiting.is_empty() {
             tls.encrypt(&link.waiting, &mut link.out);
             link.waiting.clear();
         }
         if self.now < self.from {
-            return;
+            return true;
         }
-        let Some(found) = &mut self.found.tls else { return };
+        let Some(found) = &mut self.found.tls else { return true };
         let times = if tls.resumed() == Some(true) { &mut found.resumed } else { &mut found.full };
         times.record(Nanos(self.now.saturating_sub(link.connected)));
         if found.agreed.is_none() {
             found.agreed = tls.agreed();
             (found.group, found.alpn) = tls.agreed_besides();
         }
+        true
     }
 }
 
@@ -228,6 +266,11 @@ impl<D: Dialogue> Dialogue for Layered<D> {
     type Connection = Link<D::Connection>;
 
     const SPEAKS: bool = true;
+    const ANY_ORDER: bool = D::ANY_ORDER;
+
+    fn depth(&self) -> u32 {
+        self.inner.depth()
+    }
 
     fn write(&mut self, link: &mut Self::Connection, last: bool, out: &mut Vec<u8>) {
         if self.tls.is_none() {
@@ -261,8 +304,8 @@ impl<D: Dialogue> Dialogue for Layered<D> {
             self.failed(&error);
             return Err(Outcome::Protocol);
         }
-        if ready && !link.greeted {
-            self.greeted(link);
+        if ready && !link.greeted && !self.greeted(link) {
+            return Err(Outcome::Protocol);
         }
         let answer = answer?.map(|answer| Answer { keep: answer.keep && !closed, ..answer });
         Ok(Taken { bytes: bytes.len(), answer })
@@ -348,5 +391,21 @@ impl<D: Dialogue> Dialogue for Layered<D> {
 
     fn follows(&mut self, link: &mut Self::Connection) -> Option<u64> {
         self.inner.follows(&mut link.inner)
+    }
+
+    fn place(&mut self, link: &mut Self::Connection) -> u32 {
+        self.inner.place(&mut link.inner)
+    }
+
+    fn has_room(&self, link: &Self::Connection) -> bool {
+        self.inner.has_room(&link.inner)
+    }
+
+    fn next(&mut self, link: &mut Self::Connection) -> Option<(u32, Ended)> {
+        self.inner.next(&mut link.inner)
+    }
+
+    fn give_up(&mut self, link: &mut Self::Connection, place: u32) -> bool {
+        (self.tls.is_none() || link.greeted) && self.inner.give_up(&mut link.inner, place)
     }
 }

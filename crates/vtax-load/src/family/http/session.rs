@@ -7,6 +7,7 @@ use super::dialogue::HttpDialogue;
 use super::exchange::Exchange;
 use super::script::Ready;
 use super::secure::{Layered, TlsSettings};
+use super::streams::{Http2, Multiplexed};
 use crate::requests::{self, Dialogue, Part, Requests};
 use crate::{Control, LoadError, LoadResult, RequestStep};
 
@@ -15,7 +16,14 @@ use crate::{Control, LoadError, LoadResult, RequestStep};
 pub struct HttpSession {
     spec: HttpSpec,
     /// What is sent, made ready.
-    ready: Arc<Ready>,
+    ready: Requested,
+}
+
+/// Requests made ready for the version that they are sent by.
+#[derive(Debug, Clone)]
+enum Requested {
+    Http1(Arc<Ready>),
+    Http2(Arc<Multiplexed>),
 }
 
 /// One of the sessions that run a step each at the same time.
@@ -28,10 +36,20 @@ impl HttpSession {
     /// The specification makes no sense.
     pub fn open(spec: &HttpSpec) -> Result<Self, LoadError> {
         spec.check()?;
-        let session = Self { ready: Arc::new(Ready::new(&spec.requests)?), spec: spec.clone() };
+        let requests = &spec.requests;
+        let ready = match requests.http2_streams {
+            Some(streams) => Requested::Http2(Arc::new(Multiplexed::new(requests, streams)?)),
+            None => Requested::Http1(Arc::new(Ready::new(requests)?)),
+        };
+        let session = Self { ready, spec: spec.clone() };
         // What can't be offered is told now.
         session.tls()?;
         Ok(session)
+    }
+
+    /// Whether it speaks HTTP/2.
+    pub(crate) fn is_http2(&self) -> bool {
+        matches!(self.ready, Requested::Http2(_))
     }
 
     /// Carries out one step and returns what it found.
@@ -48,10 +66,10 @@ impl HttpSession {
     }
 
     /// Carries out a step of each of several sessions at the same time, by the same threads, on the first one's CPUs; what each
-    /// found, in their order.
+    /// found, in their order. All speak the same version.
     ///
     /// # Errors
-    /// As [`run_step`](Self::run_step), of any of them.
+    /// As [`run_step`](Self::run_step), of any of them, or their versions differ.
     pub(crate) fn run_together(
         sessions: &[&Self],
         steps: &[&RequestStep],
@@ -65,15 +83,31 @@ impl HttpSession {
                 Ok(move |_worker: usize| dialogue.clone())
             });
         }
+        if sessions.iter().any(|session| session.is_http2()) {
+            return run(&turns, |((session, step), _)| {
+                let Requested::Http2(ready) = &session.ready else { return Err(of_one_version()) };
+                session.layers(step, move |seed, from| Http2::new(Arc::clone(ready), seed, from))
+            });
+        }
         run(&turns, |((session, step), _)| {
-            let (session, seed, from) = (*session, step.seed, step.warmup.0);
-            // Each worker has tickets of its own, so settings are made for each; that they can be was seen.
-            session.tls()?;
-            Ok(move |worker: usize| {
-                let seed = seed ^ (worker as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-                let exchange = Exchange::new(Arc::clone(&session.ready), seed, from);
-                Layered::new(exchange, session.tls().ok().flatten(), from)
-            })
+            let Requested::Http1(ready) = &session.ready else { return Err(of_one_version()) };
+            session.layers(step, move |seed, from| Exchange::new(Arc::clone(ready), seed, from))
+        })
+    }
+
+    /// What makes the dialogue of each worker: that of `inner`, which is given a seed and when recording begins, over a layer that
+    /// knows connections and TLS.
+    fn layers<'a, D: Dialogue + 'a>(
+        &'a self,
+        step: &RequestStep,
+        inner: impl Fn(u64, u64) -> D + 'a,
+    ) -> Result<impl Fn(usize) -> Layered<D> + 'a, LoadError> {
+        let (seed, from) = (step.seed, step.warmup.0);
+        // Each worker has tickets of its own, so settings are made for each; that they can be was seen.
+        self.tls()?;
+        Ok(move |worker: usize| {
+            let seed = seed ^ (worker as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            Layered::new(inner(seed, from), self.tls().ok().flatten(), from)
         })
     }
 
@@ -81,8 +115,14 @@ impl HttpSession {
     fn tls(&self) -> Result<Option<TlsSettings>, LoadError> {
         let HttpSpec { pool, requests } = &self.spec;
         let settings = requests.tls.as_ref();
-        settings.map(|tls| TlsSettings::new(tls, &requests.verify, pool.target.ip())).transpose()
+        let (verify, ip) = (&requests.verify, pool.target.ip());
+        settings.map(|tls| TlsSettings::new(tls, verify, ip, self.is_http2())).transpose()
     }
+}
+
+fn of_one_version() -> LoadError {
+    let reason = "loads of HTTP/1.1 and HTTP/2 don't share threads".to_owned();
+    LoadError::Spec { field: "streams", reason }
 }
 
 /// Runs the sessions with the dialogues that `maker` makes the makers of.

@@ -1,7 +1,7 @@
 //! What is asked of an HTTP service.
 
 use serde::{Deserialize, Serialize};
-use vtax_plan::model::{HttpScript, HttpTls};
+use vtax_plan::model::{HttpScript, HttpTls, MOST_STREAMS, MOST_STREAMS_OF_ALL};
 
 use crate::{ConnectionPool, LoadError, Verify};
 
@@ -17,7 +17,7 @@ pub struct HttpSpec {
     pub requests: HttpRequests,
 }
 
-/// HTTP/1.1 requests: GET, all alike, or those of a script.
+/// Requests: GET, all alike, or those of a script.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HttpRequests {
     /// Request target in origin form.
@@ -26,6 +26,9 @@ pub struct HttpRequests {
     pub host: String,
     /// Requests on one connection before it is closed; `None`: no limit.
     pub requests_per_connection: Option<u32>,
+    /// HTTP/2 with so many streams of a connection at once; `None`: HTTP/1.1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http2_streams: Option<u32>,
     /// TLS; `None`: everything is sent in the clear.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<HttpTls>,
@@ -48,7 +51,13 @@ impl HttpSpec {
     /// [`LoadError::Spec`] naming the first field that doesn't.
     pub fn check(&self) -> Result<(), LoadError> {
         self.pool.check()?;
-        self.requests.check()
+        self.requests.check()?;
+        let streams = self.requests.http2_streams.unwrap_or(1);
+        if u64::from(self.pool.connections) * u64::from(streams) > MOST_STREAMS_OF_ALL {
+            let reason = format!("with all connections there would be over {MOST_STREAMS_OF_ALL} at once");
+            return Err(LoadError::Spec { field: "streams", reason });
+        }
+        Ok(())
     }
 }
 
@@ -60,15 +69,16 @@ impl HttpRequests {
             target: target.to_owned(),
             host: host.to_owned(),
             requests_per_connection: None,
+            http2_streams: None,
             tls: None,
             verify: Verify::Nothing,
             script: None,
         }
     }
 
-    /// Whether they are GET requests in the clear, all alike.
+    /// Whether they are GET requests of HTTP/1.1 in the clear, all alike.
     pub(super) fn are_plain(&self) -> bool {
-        self.tls.is_none() && self.script.is_none()
+        self.tls.is_none() && self.script.is_none() && self.http2_streams.is_none()
     }
 
     fn check(&self) -> Result<(), LoadError> {
@@ -90,6 +100,22 @@ impl HttpRequests {
         }
         if self.requests_per_connection == Some(0) {
             return refuse("requests_per_connection", "must be at least 1");
+        }
+        self.check_http2()
+    }
+
+    /// What HTTP/2 doesn't do here.
+    fn check_http2(&self) -> Result<(), LoadError> {
+        let Some(streams) = self.http2_streams else { return Ok(()) };
+        let refuse = |field, reason| Err(LoadError::Spec { field, reason });
+        if streams == 0 || streams > MOST_STREAMS {
+            return refuse("streams", format!("{streams} is not between 1 and {MOST_STREAMS}"));
+        }
+        if self.tls.as_ref().is_some_and(|tls| !tls.alpn) {
+            return refuse("alpn", "HTTP/2 over TLS is agreed on by ALPN (RFC 9113 section 3.2)".to_owned());
+        }
+        if let Some(Err((request, key, reason))) = self.script.as_ref().map(|script| script.check_http2()) {
+            return refuse("requests", format!("request {}: {key}: {reason}", request + 1));
         }
         Ok(())
     }

@@ -53,7 +53,9 @@ impl<D: Dialogue> Worker<'_, D> {
     /// Sends what was written for a slot, right after connect(2) too: on the same machine the handshake is
     /// often over by then. What the kernel doesn't take now is kept.
     pub(super) fn flush(&mut self, id: u32) {
-        self.put(id);
+        if !D::ANY_ORDER || !self.out.is_empty() {
+            self.put(id);
+        }
         if D::SPEAKS {
             self.speak(id);
         }
@@ -61,7 +63,7 @@ impl<D: Dialogue> Worker<'_, D> {
     }
 
     /// Sends what the dialogue has to say besides requests, as long as the kernel takes it.
-    fn speak(&mut self, id: u32) {
+    pub(super) fn speak(&mut self, id: u32) {
         loop {
             let slot = self.slots.get(id);
             if slot.fd.is_none() || !slot.unsent.is_empty() {
@@ -145,6 +147,7 @@ impl<D: Dialogue> Worker<'_, D> {
         }
         match slot.phase {
             Phase::Busy if readable => self.receive(id, ended),
+            Phase::Ready if D::ANY_ORDER && readable => self.receive(id, ended),
             Phase::Opening if broken => {
                 self.close(id, false);
                 self.park(id, Phase::Paused);
@@ -254,6 +257,7 @@ impl<D: Dialogue> Worker<'_, D> {
                     let answer = self.dialogue.skip(&mut slot.dialogue, got as u64);
                     answer.is_none_or(|answer| self.answered(id, answer, ended))
                 }
+                _ if D::ANY_ORDER => self.read_streams(id, got),
                 _ => self.read(id, got, ended),
             };
             if D::SPEAKS && open {
@@ -347,7 +351,7 @@ impl<D: Dialogue> Worker<'_, D> {
             return self.close(id, true);
         }
         let early = early || !self.slots.get(id).unsent.is_empty();
-        while let Some(start) = self.slots.pop(id) {
+        while let Some(start) = self.pop(id) {
             self.recorder.ended(start, self.time.now, outcome, 0);
         }
         self.close(id, true);
@@ -357,6 +361,11 @@ impl<D: Dialogue> Worker<'_, D> {
         } else {
             self.release(id);
         }
+    }
+
+    /// A request of a slot ends, the oldest where their order matters; its start.
+    fn pop(&mut self, id: u32) -> Option<u64> {
+        if D::ANY_ORDER { self.slots.take_any(id) } else { self.slots.pop(id) }
     }
 
     pub(super) fn park(&mut self, id: u32, phase: Phase) {

@@ -6,6 +6,7 @@
 
 mod connection;
 mod crew;
+mod streams;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -75,6 +76,8 @@ pub(crate) struct Worker<'a, D: Dialogue> {
     connecting: u32,
     /// Connections that are opened before anything is sent on them, as long as this is not over.
     opening: Option<Opening>,
+    /// Starts of requests that are to be sent again, as a server hasn't looked at them.
+    again: VecDeque<u64>,
     time: Timetable<'a>,
     recorder: Recorder,
 }
@@ -115,6 +118,7 @@ impl<'a, D: Dialogue> Worker<'a, D> {
             available_since: 0,
             connecting: 0,
             opening: Opening::of(job, connections, arrivals.is_some()),
+            again: VecDeque::new(),
             time: Timetable::new(control, job.window, job.drain, job.epoch, arrivals),
             recorder,
         }
@@ -126,7 +130,8 @@ impl<'a, D: Dialogue> Worker<'a, D> {
         if self.time.goes_on() {
             return Ok(true);
         }
-        let waiting = self.slots.oldest().is_some() || self.time.next_start().is_some();
+        let waiting =
+            self.slots.oldest().is_some() || self.time.next_start().is_some() || !self.again.is_empty();
         Ok(waiting && self.time.waits())
     }
 
@@ -138,6 +143,9 @@ impl<'a, D: Dialogue> Worker<'a, D> {
         if D::SPEAKS {
             self.dialogue.tell(self.time.now);
             self.go_on_with_sessions();
+        }
+        if D::ANY_ORDER {
+            self.send_again();
         }
         if !self.time.is_open() {
             self.dispatch_closed();
@@ -222,6 +230,9 @@ impl<'a, D: Dialogue> Worker<'a, D> {
 
     /// A slot that has room, which leaves the list.
     fn take_idle(&mut self) -> Option<u32> {
+        if D::ANY_ORDER {
+            return self.take_open();
+        }
         let id = self.idle.pop_back()?;
         self.slots.get(id).listed = false;
         Some(id)
@@ -230,7 +241,10 @@ impl<'a, D: Dialogue> Worker<'a, D> {
     /// Whether another request may be sent on a connection on which some are under way.
     fn can_take(&mut self, id: u32) -> bool {
         let slot = self.slots.get(id);
-        slot.phase == Phase::Busy && slot.served < self.job.per_connection && self.slots.has_room(id)
+        slot.phase == Phase::Busy
+            && slot.served < self.job.per_connection
+            && (!D::ANY_ORDER || self.dialogue.has_room(&slot.dialogue))
+            && self.slots.has_room(id)
     }
 
     /// Lists a slot on which requests are under way, if it has room: behind those that have none.
@@ -247,7 +261,9 @@ impl<'a, D: Dialogue> Worker<'a, D> {
             if start + self.job.timeout > self.time.now {
                 break;
             }
-            self.end(id, Outcome::ClientTimeout, false);
+            if !D::ANY_ORDER || !self.give_up(id) {
+                self.end(id, Outcome::ClientTimeout, false);
+            }
         }
         while let Some((id, until)) = self.slots.next_parked() {
             if until > self.time.now {
@@ -264,6 +280,11 @@ impl<'a, D: Dialogue> Worker<'a, D> {
         let now = self.time.now;
         let mut wake = self.time.next_mark(&self.recorder);
         if let Some((_, start)) = self.slots.oldest() {
+            wake = wake.min(start + self.job.timeout);
+        }
+        if D::ANY_ORDER
+            && let Some(start) = self.again.front()
+        {
             wake = wake.min(start + self.job.timeout);
         }
         if let Some((_, until)) = self.slots.next_parked() {
@@ -293,11 +314,21 @@ impl<'a, D: Dialogue> Worker<'a, D> {
     /// Starts a request on a slot that has room; what is to be sent is in `out` then. False where the slot
     /// can't be connected, which ends the request.
     fn begin(&mut self, id: u32, start: u64, late: Option<(u64, u64)>) -> bool {
+        self.recorder.started(start, late);
+        self.ask(id, start)
+    }
+
+    /// The same of a request that is counted already.
+    fn ask(&mut self, id: u32, start: u64) -> bool {
         let slot = self.slots.get(id);
         slot.phase = Phase::Busy;
         let open = slot.fd.is_some();
-        self.slots.push(id, start);
-        self.recorder.started(start, late);
+        if D::ANY_ORDER {
+            let place = self.dialogue.place(&mut slot.dialogue);
+            self.slots.put(id, place, start);
+        } else {
+            self.slots.push(id, start);
+        }
         if !open && let Err(error) = self.connect(id) {
             self.end(id, outcome_of(error), true);
             return false;
@@ -315,7 +346,13 @@ impl<'a, D: Dialogue> Worker<'a, D> {
         let details = self.dialogue.details();
         while let Some((id, start)) = self.slots.oldest() {
             self.recorder.unfinished(start);
-            self.slots.pop(id);
+            match self.slots.oldest_place().filter(|_| D::ANY_ORDER) {
+                Some(place) => self.slots.take(id, place),
+                None => self.slots.pop(id),
+            };
+        }
+        while let Some(start) = self.again.pop_front() {
+            self.recorder.unfinished(start);
         }
         let finding = self.time.finish(self.recorder, self.events.pacer.polled)?;
         Ok(Finding { details, ..finding })

@@ -17,11 +17,19 @@ pub struct WebOptions {
     /// [`ServiceKind::for_workload`](crate::model::ServiceKind::for_workload).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tls: bool,
+    /// It speaks HTTP/2; over TLS by ALPN, else with prior knowledge. The workload says so too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub http2: bool,
 }
 
 /// Most connections of one load: they go from one address to one other, and of the 65,535 ports some are
 /// taken or kept.
 pub const MOST_CONNECTIONS: u32 = 60_000;
+
+/// Most streams of a connection at once.
+pub const MOST_STREAMS: u32 = 1000;
+/// Most streams of a load's connections together.
+pub const MOST_STREAMS_OF_ALL: u64 = 1_000_000;
 
 /// An HTTP workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,6 +40,9 @@ pub struct HttpWorkload {
     pub connections: u32,
     /// Requests on one connection before it is closed; `None`: no limit.
     pub requests_per_connection: Option<u32>,
+    /// HTTP/2 with so many streams of a connection at once; `None`: HTTP/1.1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http2_streams: Option<u32>,
     /// A request not answered within this time, counted from its intended start, has failed.
     pub timeout: Nanos,
     /// TLS; `None`: everything is sent in the clear.

@@ -34,7 +34,7 @@ pub(crate) fn web(
         counts_in(&workers.value, "a server needs a worker", 1024, report);
     }
     let port = check_port(&raw.port, report);
-    let options = |workers| kind(WebOptions { port, workers, tls: false });
+    let options = |workers| kind(WebOptions { port, workers, tls: false, http2: false });
     let service = service(options(None), raw.name.as_ref(), (&raw.ready_timeout, &raw.stop_timeout), report);
     Variants::of(service).vary_if("workers", raw.workers.as_ref(), report, |service, workers| {
         service.kind = options(Some(workers));
@@ -62,6 +62,7 @@ pub(crate) fn workload(raw: &HttpWorkloadRaw, report: &mut Report) -> Variants<W
         tls: None,
         script: script(raw, report).map(Box::new),
     };
+        http2_streams: None,
     let settings = HttpTls {
         sni: raw.sni.as_ref().map(|sni| sni.value.clone()),
         alpn: raw.alpn.value,

@@ -290,12 +290,51 @@ impl HttpScript {
         if self.zipf.is_none() && self.sessions.iter().all(|session| session.weight == 0) {
             return Err((0, 0, "weight", "all weights are 0: nothing would be asked".to_owned()));
         }
+        self.check_zipf()
+    }
+
+    /// Why it can't be asked for by HTTP/2: the number of a session, the key, and what is wrong with it. Requests that are sessions by
+    /// themselves are all that streams have.
+    ///
+    /// # Errors
+    /// The first that is found.
+    pub fn check_http2(&self) -> Result<(), (usize, &'static str, String)> {
+        for (number, session) in self.sessions.iter().enumerate() {
+            let wrong = |key, reason: &str| Err((number, key, reason.to_owned()));
+            let [step] = session.steps.as_slice() else {
+                return wrong("steps", "sessions of several requests need HTTP/1.1");
+            };
+            if step.chunked {
+                return wrong("chunked", "HTTP/2 has no chunks: a body is in frames anyway");
+            }
+            if step.expect_continue {
+                return wrong("expect_continue", "it needs HTTP/1.1");
+            }
+            if !step.captures.is_empty() {
+                return wrong("capture", "there is no later request of the session");
+            }
+            let of_1_1 =
+                |(name, _): &&(String, String)| OF_HTTP_1_1.iter().any(|own| name.eq_ignore_ascii_case(own));
+            if let Some((name, _)) = step.headers.iter().find(of_1_1) {
+                return Err((number, "headers", format!("`{name}` is of HTTP/1.1 alone")));
+            }
+        }
+        if self.cookies {
+            return Err((0, "cookies", "cookies are of sessions, which need HTTP/1.1".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn check_zipf(&self) -> Result<(), (usize, usize, &'static str, String)> {
         if let Some(zipf) = self.zipf.filter(|zipf| !(0.0..=10.0).contains(zipf)) {
             return Err((0, 0, "zipf", format!("an exponent of {zipf} is not between 0 and 10")));
         }
         Ok(())
     }
 }
+
+/// Fields that HTTP/2 has no use for (RFC 9113 section 8.2.2).
+const OF_HTTP_1_1: [&str; 4] = ["keep-alive", "proxy-connection", "te", "upgrade"];
 
 /// Requests or sessions to choose from.
 const SESSIONS_MAX: usize = 100_000;
@@ -333,5 +372,25 @@ mod tests {
         assert_eq!(refused(|s| s.chunked = true), "chunked");
         assert_eq!(refused(|s| s.expect_continue = true), "expect_continue");
         assert_eq!(refused(|s| s.expect.status = vec![100]), "expect");
+    }
+
+    #[test]
+    fn what_http_2_has_not_is_named() {
+        let script = |steps: Vec<HttpStep>| HttpScript {
+            sessions: vec![HttpSessionPlan { weight: 1, steps }],
+            zipf: None,
+            compression: HttpCompression::None,
+            cookies: false,
+        };
+        let get = || HttpStep::get("/");
+        let refused = |steps| script(steps).check_http2().unwrap_err().1;
+        assert_eq!(script(vec![get()]).check_http2(), Ok(()));
+        assert_eq!(refused(vec![get(), get()]), "steps");
+        assert_eq!(refused(vec![HttpStep { chunked: true, ..get() }]), "chunked");
+        assert_eq!(refused(vec![HttpStep { expect_continue: true, ..get() }]), "expect_continue");
+        let headers = vec![("Upgrade".to_owned(), "h2c".to_owned())];
+        assert_eq!(refused(vec![HttpStep { headers, ..get() }]), "headers");
+        let cookies = HttpScript { cookies: true, ..script(vec![get()]) };
+        assert_eq!(cookies.check_http2().unwrap_err().1, "cookies");
     }
 }

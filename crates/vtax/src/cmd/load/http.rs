@@ -1,11 +1,12 @@
 //! `vtax load http`.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
-use vtax_load::http::{HttpDetails, HttpRequests, HttpSession, HttpSpec, HttpTlsDetails};
+use vtax_load::http::{Http2Details, HttpDetails, HttpRequests, HttpSession, HttpSpec, HttpTlsDetails};
 use vtax_load::{ConnectionPool, Control, LatencyHistogram, LoadError, LoadResult, RequestStep, Verify};
 use vtax_plan::model::{
     HttpBody, HttpCompression, HttpExpectation, HttpScript, HttpSessionPlan, HttpStep, HttpTls, TlsVersion,
@@ -19,7 +20,7 @@ use super::requests::RequestArgs;
 use super::url::Url;
 use crate::exit::{Classify, Outcome};
 
-/// HTTP/1.1 requests, GET unless told otherwise: an open loop with --rate, a closed loop with --connections alone.
+/// HTTP requests, GET unless told otherwise: an open loop with --rate, a closed loop with --connections alone.
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// What to get: http://HOST[:PORT][/PATH], or https://.
@@ -30,9 +31,22 @@ pub(super) struct Args {
     #[arg(long)]
     requests_per_connection: Option<u32>,
     #[command(flatten)]
+    http2: Http2,
+    #[command(flatten)]
     ask: Ask,
     #[command(flatten)]
     tls: Tls,
+}
+
+/// HTTP/2 instead of HTTP/1.1.
+#[derive(clap::Args)]
+struct Http2 {
+    /// HTTP/2: over TLS agreed on by ALPN, else with prior knowledge.
+    #[arg(long)]
+    http2: bool,
+    /// With --http2, requests under way at once on each connection.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "http2")]
+    streams: u32,
 }
 
 /// What is asked, where that is more than a GET.
@@ -262,6 +276,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         target: args.url.path.clone(),
         host: args.url.host_field(),
         requests_per_connection: args.requests_per_connection,
+        http2_streams: args.http2.http2.then_some(args.http2.streams),
         tls: args.url.is_tls().then(|| args.tls.settings(host)),
         verify: args.tls.verify(host).bad_input()?,
         script,
@@ -277,6 +292,9 @@ pub(super) fn put_details(out: &mut String, found: &HttpDetails, duration: Nanos
     }
     if let Some(tls) = &found.tls {
         put_tls(out, tls, duration)?;
+    }
+    if let Some(http2) = &found.http2 {
+        put_http2(out, http2)?;
     }
     if let Some(exchanges) = &found.exchanges {
         writeln!(
@@ -303,6 +321,33 @@ pub(super) fn put_details(out: &mut String, found: &HttpDetails, duration: Nanos
         Some(why) => writeln!(out, "failed    first: {why}"),
         None => Ok(()),
     }
+}
+
+fn put_http2(out: &mut String, http2: &Http2Details) -> fmt::Result {
+    let counts = |counts: &BTreeMap<String, u64>| {
+        counts.iter().map(|(name, count)| format!("{count} {name}")).collect::<Vec<_>>().join(", ")
+    };
+    writeln!(
+        out,
+        "HTTP/2    by {}; {} streams, at most {} at once on a connection; frames that came: {}",
+        http2.by,
+        http2.streams,
+        http2.most_streams,
+        counts(&http2.frames)
+    )?;
+    for (what, found) in [("streams reset", &http2.resets), ("connections ended (GOAWAY)", &http2.goaways)] {
+        if !found.is_empty() {
+            writeln!(out, "          {what}: {}", counts(found))?;
+        }
+    }
+    if http2.again + http2.given_up + http2.malformed > 0 {
+        writeln!(
+            out,
+            "          {} requests sent again, {} streams given up, {} malformed answers",
+            http2.again, http2.given_up, http2.malformed
+        )?;
+    }
+    Ok(())
 }
 
 fn put_tls(out: &mut String, tls: &HttpTlsDetails, duration: Nanos) -> fmt::Result {
