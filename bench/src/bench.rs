@@ -18,6 +18,7 @@ mod serve;
 mod sip;
 mod spread;
 mod storage;
+mod topology;
 mod vm;
 
 use crate::sheet::Sheet;
@@ -41,6 +42,7 @@ const SUITES: &[Suite] = &[
     ("serve", serve::rows),
     ("hosts", hosts::rows),
     ("lab", lab::rows),
+    ("topology", topology::rows),
     ("vm", vm::rows),
 ];
 

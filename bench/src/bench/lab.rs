@@ -66,7 +66,7 @@ pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
 fn stars(star: &dyn Fn(usize) -> Result<StarTimes>) -> Result<[Row; 2]> {
     let mut pairs = Vec::new();
     for _ in 0..PAIRS {
-        pairs.push((star(STAR)?.up_seconds, mininet_star(STAR)?));
+        pairs.push((star(STAR)?.up_seconds, mininet(MININET, STAR)?));
     }
     let middle = |of: fn(&(f64, f64)) -> f64| {
         let mut times: Vec<f64> = pairs.iter().map(of).collect();
@@ -98,13 +98,13 @@ fn stars(star: &dyn Fn(usize) -> Result<StarTimes>) -> Result<[Row; 2]> {
     Ok([alone, beside])
 }
 
-/// Seconds that Mininet takes. It runs in namespaces that end with it, and take all it made along.
-fn mininet_star(nodes: usize) -> Result<f64> {
+/// Seconds that a script takes with Mininet, as it prints. It runs in namespaces that end with it, and take all it made along.
+pub(super) fn mininet(script: &str, nodes: usize) -> Result<f64> {
     let mut command = Command::new("unshare");
     command.args(["--net", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc"]);
     // Its temporary files are private.
     command.args(["/bin/sh", "-ec", "mount -t tmpfs none /tmp; mount -t tmpfs none /run; exec \"$@\"", "sh"]);
-    command.args(["/usr/bin/python3", "-I", "-B", "-c", MININET, &nodes.to_string()]);
+    command.args(["/usr/bin/python3", "-I", "-B", "-c", script, &nodes.to_string()]);
     let output = command.stdin(Stdio::null()).output().context("starting unshare")?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "Mininet (in Debian: apt install mininet bridge-utils): {said}");

@@ -16,6 +16,7 @@ use vtax_router::{Found, Raised};
 use vtax_sys::sync::lock;
 use vtax_topology::Blueprint;
 use vtax_topology::event::Event as TopologyEvent;
+use vtax_topology::hops::Hops;
 use vtax_topology::timeline::Entry;
 use vtax_units::Nanos;
 
@@ -280,7 +281,27 @@ impl Client {
         }
     }
 
-    /// Captures packets at an interface of a node of the topology; the bytes of a file of libpcap's.
+    /// Begins to capture packets between client and service at both ends of every hop of the node's topology.
+    ///
+    /// # Errors
+    /// [`AgentError`] where the agent refuses, is gone, or doesn't answer in time.
+    pub fn watch_hops(&self) -> Result<(), AgentError> {
+        self.done(&Request::WatchHops, PROMPT)
+    }
+
+    /// Ends it; where packets spent their time.
+    ///
+    /// # Errors
+    /// [`AgentError`] where the agent refuses, is gone, or doesn't answer in time.
+    pub fn hops(&self) -> Result<Hops, AgentError> {
+        match self.call(&Request::Hops, STARTED)?.0 {
+            Reply::Hops(hops) => Ok(hops),
+            _ => Err(self.confused(&Request::Hops)),
+        }
+    }
+
+    /// Captures packets at an interface of a node of the topology, or of this node where `node` is empty; the bytes
+    /// of a file of libpcap's.
     ///
     /// # Errors
     /// [`AgentError`] where the agent refuses, is gone, or doesn't answer in time.

@@ -13,6 +13,7 @@ use vtax_probe::Snapshot;
 use vtax_router::{Found, Raised};
 use vtax_topology::Blueprint;
 use vtax_topology::event::Event as TopologyEvent;
+use vtax_topology::hops::Hops;
 use vtax_topology::timeline::Entry;
 use vtax_units::Nanos;
 
@@ -115,9 +116,13 @@ pub enum Request {
         /// Times that are asked about, in nanoseconds since 1970 on the node's clock.
         times: Vec<(Nanos, Nanos)>,
     },
-    /// Capture packets at an interface of a node of the topology.
+    /// Begin to capture packets at both ends of every hop of the topology.
+    WatchHops,
+    /// End it.
+    Hops,
+    /// Capture packets at an interface of a node of the topology, or of this node itself.
     Capture {
-        /// The node.
+        /// The node; empty: this one.
         node: String,
         /// Its interface.
         interface: String,
@@ -159,6 +164,8 @@ impl Request {
             Self::Timeline { .. } => "timeline",
             Self::StartStreams { .. } => "start-streams",
             Self::StopStreams { .. } => "stop-streams",
+            Self::WatchHops => "watch-hops",
+            Self::Hops => "hops",
             Self::Capture { .. } => "capture",
             Self::Execute { .. } => "execute",
             Self::Shutdown => "shutdown",
@@ -322,6 +329,8 @@ pub enum Reply {
     },
     /// To [`Request::StopStreams`].
     Streamed(Found),
+    /// To [`Request::Hops`].
+    Hops(Hops),
     /// To [`Request::Execute`].
     Executed {
         /// Whether it ended well.

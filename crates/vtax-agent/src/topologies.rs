@@ -48,6 +48,8 @@ impl Topologies {
                 | Request::Timeline { .. }
                 | Request::StartStreams { .. }
                 | Request::StopStreams { .. }
+                | Request::WatchHops
+                | Request::Hops
         )
     }
 
@@ -73,6 +75,10 @@ impl Topologies {
             Request::StopStreams { times } => {
                 self.with(|lab| lab.stop_streams(times).map(Reply::Streamed).map_err(|e| chain(&e)))
             }
+            Request::WatchHops => {
+                self.with(|lab| lab.watch_hops().map(|()| Reply::Done).map_err(|e| chain(&e)))
+            }
+            Request::Hops => self.with(|lab| lab.hops().map(Reply::Hops).map_err(|e| chain(&e))),
             other => Err(format!("`{}` is not about a topology", other.name())),
         }
     }
@@ -107,11 +113,17 @@ impl Topologies {
         }
     }
 
-    /// Captures packets at an interface; the bytes of the file. Other requests are answered meanwhile.
+    /// Captures packets at an interface of a node, or of this one where `node` is empty; the bytes of the file. Other
+    /// requests are answered meanwhile.
     pub(crate) fn capture(&self, node: &str, interface: &str, duration: Duration) -> Result<Vec<u8>, String> {
-        let begun = match &*lock(&self.lab) {
-            Some(lab) => lab.space(node).and_then(|space| Capture::begin(space, interface)),
-            None => return Err(NONE.to_owned()),
+        let begun = if node.is_empty() {
+            let own = NetNs::current().map_err(|e| chain(&e))?;
+            Capture::begin(&own, interface)
+        } else {
+            match &*lock(&self.lab) {
+                Some(lab) => lab.space(node).and_then(|space| Capture::begin(space, interface)),
+                None => return Err(NONE.to_owned()),
+            }
         };
         begun.and_then(|capture| capture.run(duration)).map_err(|e| chain(&e))
     }

@@ -21,6 +21,7 @@ use vtax_store::{RunDir, StoreError, TrialWriter};
 use vtax_topology::Name;
 use vtax_topology::convergence::{Convergence, Counts};
 use vtax_topology::expect::Stage;
+use vtax_topology::hops::{Hop, Hops, Part, Times};
 use vtax_topology::options::{Choice, MplsVpn, Place, RoutedOptions};
 use vtax_topology::timeline::{Entry, Source};
 use vtax_units::{Bytes, Nanos, Rate, Share};
@@ -146,7 +147,35 @@ fn record(
         // The routers are in a guest, whatever the service is in.
         record.accelerator = Some("tcg".to_owned());
     }
-    Ok(TrialRecord { protection, validity: vtax_store::record::Validity::Valid, ..record })
+    let is_watched = cell.path.kind.routed().is_some_and(|routed| routed.hops);
+    let hops = is_watched.then(|| Box::new(hops(noise)));
+    Ok(TrialRecord { protection, hops, validity: vtax_store::record::Validity::Valid, ..record })
+}
+
+/// Where packets spent their time: at every router more than on any cable.
+fn hops(noise: &mut Noise) -> Hops {
+    let parts = [
+        (Part::Router("ce1".to_owned()), 40e3),
+        (Part::Cable("ce1-pe1".to_owned()), 2e3),
+        (Part::Router("pe1".to_owned()), 60e3),
+        (Part::Cable("pe1-p1".to_owned()), 2e3),
+        (Part::Router("p1".to_owned()), 50e3),
+        (Part::Cable("p1-pe2".to_owned()), 2e3),
+        (Part::Router("pe2".to_owned()), 55e3),
+        (Part::Whole, 230e3),
+    ];
+    let mut hop = |up: bool, part: Part, least: f64| {
+        let mut time = |times: f64| Nanos(noise.around(least * times, 0.02) as u64);
+        let times =
+            Times { packets: 900, least: time(1.0), median: time(1.4), mean: time(1.6), p99: time(5.0) };
+        Hop { part, up, times }
+    };
+    let up: Vec<Hop> = parts.iter().map(|(part, least)| hop(true, part.clone(), *least)).collect();
+    let (whole, others) = (&parts[parts.len() - 1], &parts[..parts.len() - 1]);
+    let back = others.iter().rev().chain([whole]);
+    let down: Vec<Hop> = back.map(|(part, least)| hop(false, part.clone(), *least)).collect();
+    let hops = up.into_iter().chain(down).collect();
+    Hops { looked: Nanos::from_secs(10), missed: 0, hops, problem: None }
 }
 
 /// What a trial's facts say of its routers.
@@ -634,7 +663,8 @@ fn measure(options: &Options) -> FailoverMeasure {
 
 /// The same with the study's VPN between client and service, compared with itself without it.
 fn behind_routers(native: &Cell) -> Cell {
-    let vpn = RoutedOptions { topology: Choice::MplsVpn(MplsVpn::default()), place: Place::default() };
+    let vpn =
+        RoutedOptions { topology: Choice::MplsVpn(MplsVpn::default()), place: Place::default(), hops: true };
     Cell {
         id: native.id.replace("bridge", "mpls-vpn"),
         path: NetPath::new("mpls-vpn", PathKind::Routed(Box::new(vpn))),

@@ -65,6 +65,7 @@ fn main() {
         ("routed, IPv6", routed::ipv6),
         ("routed, a fabric", topology::fabric),
         ("routed, a ring", topology::ring),
+        ("routed, cuts of known length", topology::cuts),
         ("several systems under test", several::natives),
         ("addresses by DHCP", leases::natives),
         ("two services", several::services),

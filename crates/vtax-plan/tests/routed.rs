@@ -59,6 +59,9 @@ fn lists_make_cells() {
         native.filter(|cell| cell.path.kind.routed().is_some()).map(|cell| cell.id.as_str()).collect();
     assert_eq!(ids.len(), 4, "{ids:?}");
     assert!(ids.iter().any(|id| id.contains("core-10") && id.contains("backdoor-none")), "{ids:?}");
+    let watched = ok("routed: {hops: [false, true]}");
+    let ids: Vec<&str> = watched.cells.iter().map(|cell| cell.id.as_str()).collect();
+    assert!(ids.contains(&"native.routed.http.hops-true"), "captures are another path: {ids:?}");
     let options = plan.cells.iter().filter_map(|cell| cell.path.kind.routed());
     assert!(options.clone().all(|options| options.place == Place::Guest));
     let backdoors =
@@ -179,6 +182,14 @@ fn what_is_done_to_routers_is_checked_against_the_topology() {
     assert_eq!(words, ["cut: p1-pe2", "lossy: p1-pe2 from p1, 5 %"]);
     let direct = plan.cells.iter().find(|cell| cell.path.kind.routed().is_none()).unwrap();
     assert!(!failover.applies_to(direct), "it has no routers");
+    let flapping = with_faults(
+        "{at: 1s, every: 8s, times: 3, cut_link: p1-pe2}, {at: 5s, every: 8s, times: 3, restore_link: p1-pe2}",
+    );
+    let flapping = flapping.unwrap();
+    let faults = &flapping.measures[0].kind.failover().unwrap().faults;
+    let told: Vec<String> = faults.iter().map(|f| format!("{} {}", f.at, f.kind.words())).collect();
+    assert_eq!(told.len(), 6, "{told:?}");
+    assert_eq!(told[..3], ["1s cut: p1-pe2", "5s restore: p1-pe2", "9s cut: p1-pe2"]);
     let text = serde_json::to_string(&failover.faults).unwrap();
     assert!(text.contains(r#""action":"topology","target":{"cut-link":"p1-pe2"}"#), "{text}");
     for (fault, expected) in [

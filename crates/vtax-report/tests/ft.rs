@@ -56,11 +56,19 @@ fn everything_has_its_place() {
 fn a_path_through_routers_has_its_picture_and_its_times() {
     let dir = tempfile::tempdir().unwrap();
     let (run, _, page) = make(dir.path(), &Options { routed: true, ..Options::default() });
-    for part in ["convergence", "timeline", "topologies", "bring-up"] {
+    for part in ["convergence", "timeline", "hops", "topologies", "bring-up"] {
         assert_eq!(page.matches(&format!(" id=\"routed-{part}\"")).count(), 1, "{part}");
     }
     assert_eq!(page.matches("<svg").count(), page.matches("<desc>").count());
     assert!(page.contains(">pe1</text>") && page.contains("17 80") && page.contains("interface pe2: down"));
+    assert!(page.contains("router pe1") && page.contains("cable p1-pe2"));
+    let hops = csv(&run, "hops.csv");
+    let (way, hop, least) = (column(&hops, "way"), column(&hops, "hop"), column(&hops, "least_ns"));
+    // Of each trial four routers, three cables and the whole, both ways.
+    assert!(hops.len() > 16 && (hops.len() - 1).is_multiple_of(16), "{}", hops.len());
+    assert!(hops[1..].iter().all(|row| row[least].parse::<f64>().is_ok_and(|ns| ns > 0.0)));
+    let back = hops[1..].iter().find(|row| row[way] == "down").unwrap();
+    assert_eq!(back[hop], "router pe2", "the way back begins at the service");
     assert!(page.contains("native (path in TCG)"), "routers under emulation are no routers of hardware");
     let rows = csv(&run, "convergence.csv");
     let (event, loss, rate) =

@@ -12,12 +12,14 @@ use vtax_topology::Blueprint;
 use vtax_topology::blueprint::NodeKind;
 use vtax_topology::convergence::Convergence;
 use vtax_topology::expect::Stage;
+use vtax_topology::hops::Hops;
 use vtax_topology::timeline::{self, Entry};
 use vtax_units::Nanos;
 
 use crate::build::{self, Spaces};
 use crate::error::{Result, RouterError, While};
 use crate::frr::{self, Router};
+use crate::hops::Watched;
 use crate::proof;
 use crate::stream::{Streamed, Streams};
 use crate::watch::Watch;
@@ -99,6 +101,7 @@ pub struct Lab {
     routers: BTreeMap<String, Router>,
     watch: Option<Watch>,
     streams: Option<Streams>,
+    watched: Option<Watched>,
     notes: Vec<Entry>,
     patience: Duration,
     // Last: what runs in namespaces ends before they do.
@@ -132,6 +135,7 @@ impl Lab {
             routers: BTreeMap::new(),
             watch,
             streams: None,
+            watched: None,
             notes: Vec::new(),
             patience,
             spaces,
@@ -267,6 +271,27 @@ impl Lab {
         let convergence =
             times.iter().map(|(from, to)| streams.each_ref().map(|stream| stream.after(*from, *to)));
         Ok(Found { interval, late, convergence: convergence.collect() })
+    }
+
+    /// Begins to capture packets between client and service at both ends of every hop, for ten seconds at most.
+    ///
+    /// # Errors
+    ///
+    /// Where the topology has no edges, or packets may not be captured.
+    pub fn watch_hops(&mut self) -> Result<()> {
+        self.watched = None;
+        self.watched = Some(Watched::start(self)?);
+        Ok(())
+    }
+
+    /// Ends it, where it isn't over yet; where packets spent their time.
+    ///
+    /// # Errors
+    ///
+    /// Where it wasn't begun.
+    pub fn hops(&mut self) -> Result<Hops> {
+        let none = || RouterError::Unknown("the hops are not being watched".to_owned());
+        Ok(self.watched.take().ok_or_else(none)?.finish())
     }
 
     /// FRR's own line about its version.

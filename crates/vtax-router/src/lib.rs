@@ -2,7 +2,8 @@
 //!
 //! Called inside a lab node, on the host or in a guest: the process must be the first of a PID namespace, or of a
 //! guest, and have mounts of its own, so that everything ends with it. [`Lab::raise`] builds, starts FRR and proves
-//! that the routers agree; [`Lab::inject`] breaks and mends; [`Lab::timeline`] tells what the routers said of it.
+//! that the routers agree; [`Lab::inject`] breaks and mends; [`Lab::timeline`] tells what the routers said of it;
+//! [`Lab::hops`] where packets spent their time.
 
 mod build;
 mod capture;
@@ -10,9 +11,11 @@ mod echo;
 mod error;
 mod events;
 mod frr;
+mod hops;
 mod lab;
 mod machine;
 mod proof;
+mod sieve;
 mod stream;
 mod vty;
 mod watch;

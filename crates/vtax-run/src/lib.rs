@@ -46,5 +46,5 @@ pub use order::Order;
 pub use provenance::{host, provenance};
 pub use runner::{Ended, Executor, Runner};
 pub use schedule::{Schedule, Slot};
-pub use standing::{Executed, Reach, Standing, StandingError};
+pub use standing::{Executed, Reach, Standing, StandingError, Stood};
 pub use stop::Stop;

@@ -1,11 +1,12 @@
 //! A testbed to work in by hand: it stands until it is taken down.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use vtax_agent::message::InterfaceSetup;
+use vtax_agent::message::{InterfaceSetup, Provisioning, ServiceId};
 use vtax_agent::{AgentError, Client};
-use vtax_lab::{Lab, LabError, Node, NodeSpec, Testbed, TestbedSpec};
-use vtax_plan::model::{Cell, Plan};
+use vtax_lab::{Lab, LabError, Node, NodeSpec, PathSwitch, Testbed, TestbedSpec};
+use vtax_plan::model::{Cell, Plan, ServiceKind};
 use vtax_router::Raised;
 use vtax_sys::chain;
 use vtax_topology::Blueprint;
@@ -18,6 +19,8 @@ use crate::instrument::BOOT_WITHIN;
 const PATIENCE: Nanos = Nanos::from_secs(120);
 /// Name of the node that holds a containerlab file's nodes.
 const HOLDER: &str = "routers";
+/// What the path between client and system under test is called where it is cut.
+const PATH: &str = "path";
 
 /// A testbed that stands, with its agents.
 pub struct Standing {
@@ -31,6 +34,18 @@ pub struct Reach {
     agents: Vec<(String, Client)>,
     /// Which of them holds routers, and what is inside.
     holder: Option<(usize, Blueprint)>,
+    /// What cuts the path at the client's end, where there is one.
+    path: Option<PathSwitch>,
+}
+
+/// The testbed of a cell that stands, and what there is to say about it.
+pub struct Stood {
+    /// The testbed.
+    pub standing: Standing,
+    /// What there is to say about its routers, where it has any.
+    pub raised: Option<Raised>,
+    /// Where its service listens, where one was asked for.
+    pub service: Option<SocketAddr>,
 }
 
 /// What is taken down.
@@ -77,6 +92,20 @@ fn greet(agent: &Client, interfaces: Option<&[InterfaceSetup]>) -> Result<(), Ag
     interfaces.map_or(Ok(()), |interfaces| agent.configure_network(interfaces.to_vec()).map(drop))
 }
 
+/// Starts the service of a cell; where it listens.
+fn serve(
+    sut: &Client,
+    testbed: &Testbed,
+    cell: &Cell,
+    provisioning: Provisioning,
+) -> Result<SocketAddr, AgentError> {
+    let there = testbed.the_sut();
+    let disk = there.node.disk().map(|disk| disk.path().to_owned());
+    let provisioning = Provisioning { disk, ..provisioning };
+    let ready = sut.start_service(ServiceId::ONLY, &cell.service, there.service_address, &provisioning)?;
+    Ok(ready.address)
+}
+
 impl Standing {
     /// Everything of a blueprint in one node of the host's.
     ///
@@ -89,16 +118,21 @@ impl Standing {
         greet(&agent, Some(&[]))?;
         let raised = agent.raise_topology(blueprint.clone(), Vec::new(), PATIENCE, None)?;
         let agents = vec![(HOLDER.to_owned(), agent)];
-        let reach = Arc::new(Reach { agents, holder: Some((0, blueprint)) });
+        let reach = Arc::new(Reach { agents, holder: Some((0, blueprint)), path: None });
         Ok((Self { reach, what: What::Holder(Box::new(node)) }, raised))
     }
 
-    /// The testbed of a cell of a plan, without its service.
+    /// The testbed of a cell of a plan; its service too, where there is something to start it with.
     ///
     /// # Errors
     ///
     /// As [`of_blueprint`](Self::of_blueprint).
-    pub fn of_cell(lab: &mut Lab, plan: &Plan, cell: &Cell) -> Result<(Self, Option<Raised>), StandingError> {
+    pub(crate) fn of_cell(
+        lab: &mut Lab,
+        plan: &Plan,
+        cell: &Cell,
+        provisioning: Option<Provisioning>,
+    ) -> Result<Stood, StandingError> {
         let spec = TestbedSpec::of_one(cell.environment.clone(), cell.path.clone(), plan.budget.clone());
         let spec = TestbedSpec { guest_client: cell.mounting_client(), ..spec };
         let mut testbed = lab.build(&spec)?;
@@ -118,8 +152,17 @@ impl Standing {
             agents.push((HOLDER.to_owned(), agent));
         }
         testbed.settle_routers()?;
-        let reach = Arc::new(Reach { agents, holder });
-        Ok((Self { reach, what: What::Testbed(Box::new(testbed)) }, raised))
+        let service = match provisioning {
+            Some(provisioning) if !matches!(cell.service.kind, ServiceKind::Disk(_)) => {
+                Some(serve(&agents[1].1, &testbed, cell, provisioning)?)
+            }
+            // A disk has no server.
+            _ => None,
+        };
+        let path = Some(testbed.path_switch());
+        let reach = Arc::new(Reach { agents, holder, path });
+        let standing = Self { reach, what: What::Testbed(Box::new(testbed)) };
+        Ok(Stood { standing, raised, service })
     }
 
     /// What can be done in it.
@@ -161,44 +204,59 @@ impl Reach {
         found.ok_or_else(|| StandingError::Unknown("this testbed has no routers".to_owned()))
     }
 
+    /// The agent of a node, and the node's name inside the one that holds routers; empty for one of the testbed itself.
+    fn agent<'a>(&'a self, node: &'a str) -> Result<(&'a Client, &'a str), StandingError> {
+        if let Ok((agent, blueprint)) = self.holder()
+            && blueprint.node(node).is_some()
+        {
+            return Ok((agent, node));
+        }
+        let own = self.agents.iter().find(|(name, _)| name == node);
+        own.map(|(_, agent)| (agent, "")).ok_or_else(|| {
+            let names = self.names().join(", ");
+            StandingError::Unknown(format!("there is no node `{node}`; there are {names}"))
+        })
+    }
+
     /// Runs a command in a node, of the testbed or inside the one that holds routers.
     ///
     /// # Errors
     ///
     /// [`StandingError::Unknown`] where there is no such node.
     pub fn execute(&self, node: &str, command: &[String]) -> Result<Executed, StandingError> {
-        let (agent, inside) = match self.holder() {
-            Ok((agent, blueprint)) if blueprint.node(node).is_some() => (agent, node),
-            _ => match self.agents.iter().find(|(name, _)| name == node) {
-                Some((_, agent)) => (agent, ""),
-                None => {
-                    let names = self.names().join(", ");
-                    return Err(StandingError::Unknown(format!(
-                        "there is no node `{node}`; there are {names}"
-                    )));
-                }
-            },
-        };
+        let (agent, inside) = self.agent(node)?;
         let (well, how, output) = agent.execute(inside, command)?;
         Ok(Executed { well, how, output })
     }
 
-    /// Captures packets at an interface of a node inside the one that holds routers; the bytes of a file of libpcap's.
+    /// Captures packets at an interface of a node, of the testbed or inside the one that holds routers; the bytes of a file
+    /// of libpcap's.
     ///
     /// # Errors
     ///
     /// Where there is no such node or interface.
     pub fn capture(&self, node: &str, interface: &str, duration: Nanos) -> Result<Vec<u8>, StandingError> {
-        Ok(self.holder()?.0.capture(node, interface, duration)?)
+        let (agent, inside) = self.agent(node)?;
+        Ok(agent.capture(inside, interface, duration)?)
     }
 
-    /// Does something to the topology.
+    /// Does something to the topology, or cuts and restores the path at the client's end, which is the link `path`.
     ///
     /// # Errors
     ///
     /// Where there is none, or it can't happen to it.
     pub fn inject(&self, event: Event) -> Result<(), StandingError> {
-        self.holder()?.0.inject_event(event)?;
+        match (&event, &self.path) {
+            (Event::Cut { link }, Some(path)) if link == PATH => path.cut()?,
+            (Event::RestoreLink { link }, Some(path)) if link == PATH => path.restore()?,
+            (_, Some(_)) if self.holder.is_none() => {
+                let what = format!(
+                    "this testbed has no routers; what can be cut and restored here is the link `{PATH}`"
+                );
+                return Err(StandingError::Unknown(what));
+            }
+            _ => drop(self.holder()?.0.inject_event(event)?),
+        }
         Ok(())
     }
 }

@@ -98,6 +98,7 @@ impl From<Trial> for TrialRecord {
             timings: old.timings,
             accelerator: old.accelerator,
             protection: old.protection,
+            hops: None,
             facts: old.facts,
         }
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 pub use vtax_probe::layers::{CpuBreakdown, Layer, LayerTime};
 use vtax_sys::clock::unix_ms;
+use vtax_topology::hops::Hops;
 use vtax_units::Nanos;
 
 pub use crate::capacity::{CapacityOutcome, CapacityStep};
@@ -111,6 +112,9 @@ pub struct TrialRecord {
     /// with protected ones.
     #[serde(default)]
     pub protection: Option<Box<ProtectionRecord>>,
+    /// Where packets spent their time on the way through the path's routers, where the plan asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hops: Option<Box<Hops>>,
     /// Facts about this trial that a reader may want: address, CPU sets, limits really set.
     pub facts: BTreeMap<String, String>,
 }

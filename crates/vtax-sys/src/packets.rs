@@ -47,6 +47,52 @@ pub fn open(index: u32, buffer: usize) -> Result<OwnedFd> {
     Ok(socket)
 }
 
+/// One instruction of a filter of packets (classic BPF, `linux/filter.h`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Instruction {
+    /// What is done.
+    pub code: u16,
+    /// Instructions that are skipped where a comparison holds.
+    pub then: u8,
+    /// Instructions that are skipped where it doesn't.
+    pub otherwise: u8,
+    /// Operand.
+    pub operand: u32,
+}
+
+/// Has a socket get only what this program lets through, cut to the length that it says. The kernel refuses a program
+/// that could run for ever or reads where it may not.
+///
+/// # Errors
+///
+/// Where the kernel refuses the program.
+pub fn attach_filter(socket: BorrowedFd<'_>, program: &[Instruction]) -> Result<()> {
+    let mut code: Vec<libc::sock_filter> = program
+        .iter()
+        .map(|i| libc::sock_filter { code: i.code, jt: i.then, jf: i.otherwise, k: i.operand })
+        .collect();
+    let what = || format!("a filter of {} instructions", program.len());
+    let len = libc::c_ushort::try_from(code.len())
+        .map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
+        .context("attach", what())?;
+    let whole = libc::sock_fprog { len, filter: code.as_mut_ptr() };
+    // SAFETY: the kernel reads one sock_fprog and copies the instructions that it points to, as many as it says; both live
+    // through the call.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const whole).cast(),
+            size_of::<libc::sock_fprog>() as libc::socklen_t,
+        )
+    };
+    if done < 0 {
+        return Err(io::Error::last_os_error()).context("attach", what());
+    }
+    Ok(())
+}
+
 /// Has a socket send and receive by way of this interface only: where that is a VRF's, by its table.
 ///
 /// # Errors

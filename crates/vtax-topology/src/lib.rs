@@ -8,7 +8,7 @@
 //!    configuration) and for containerlab's files ([`containerlab`]);
 //! 4. [`expect`]: what must hold before a trial, and [`state`]: whether FRR's answers say so.
 //!
-//! [`convergence`] judges what a stream of probes saw of a fault, and [`graph`] draws.
+//! [`convergence`] judges what a stream of probes saw of a fault, [`hops`] where packets spent their time, and [`graph`] draws.
 
 pub mod address;
 pub mod blueprint;
@@ -20,6 +20,7 @@ pub mod event;
 pub mod expect;
 pub mod frr;
 pub mod graph;
+pub mod hops;
 pub mod model;
 pub mod name;
 pub mod options;

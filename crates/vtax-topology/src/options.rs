@@ -56,6 +56,10 @@ pub struct RoutedOptions {
     /// Where the routers run.
     #[serde(default)]
     pub place: Place,
+    /// Whether captures at both ends of every hop tell where packets spend their time. They take time of the routers'
+    /// CPUs, so it is another path than one without.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hops: bool,
 }
 
 /// Which topology.

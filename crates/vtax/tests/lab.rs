@@ -67,26 +67,47 @@ struct Up {
 
 impl Up {
     fn of(file: &Path, name: &str) -> Self {
+        let (up, said) = Self::with(file, name, &[]);
+        assert!(said.contains("two stands after") && said.contains("h1, h2"), "{said}");
+        up
+    }
+
+    /// With more arguments; what it said when it stood.
+    fn with(file: &Path, name: &str, more: &[&str]) -> (Self, String) {
         let mut child = Command::new(env!("CARGO_BIN_EXE_vtax"))
             .args(["lab", "up", "--name", name])
+            .args(more)
             .arg(file)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
             .expect("vtax starts");
         let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let first = lines.next().and_then(Result::ok).unwrap_or_default();
-        assert!(first.contains("two stands after") && first.contains("h1, h2"), "{first}");
+        let mut said = String::new();
+        for line in lines.by_ref().map_while(Result::ok) {
+            said += &line;
+            said.push('\n');
+            if line.contains("ends it") {
+                break;
+            }
+        }
         // The rest is read so that who writes it is not kept waiting.
         std::thread::spawn(move || lines.for_each(drop));
-        Self { child, name: name.to_owned() }
+        (Self { child, name: name.to_owned() }, said)
     }
 
     fn exec(&self, node: &str, command: &str) -> (bool, String) {
+        self.exec_words(node, &command.split(' ').collect::<Vec<_>>())
+    }
+
+    fn exec_words(&self, node: &str, words: &[&str]) -> (bool, String) {
         let head = ["lab", "exec", "--lab", self.name.as_str(), node, "--"];
-        let words: Vec<&str> = head.into_iter().chain(command.split(' ')).collect();
-        let output = vtax(&words);
+        let output = vtax(&head.iter().chain(words).copied().collect::<Vec<_>>());
         (output.status.success(), told(&output))
+    }
+
+    fn fault(&self, what: &str, link: &str) -> Output {
+        vtax(&["lab", "fault", "--lab", self.name.as_str(), what, link])
     }
 
     /// Whether this router comes to know, or to have forgotten, the other's network.
@@ -112,11 +133,21 @@ impl Drop for Up {
     }
 }
 
-/// Processes that name this router in their command line.
-fn daemons_of(router: &str) -> usize {
+/// Processes that name this router in their command line, with what they run.
+fn processes_of(router: &str) -> Vec<(i32, String)> {
     let processes = fs::read_dir("/proc").unwrap().flatten();
-    let lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
-    lines.filter(|line| line.split(|b| *b == 0).any(|word| word == router.as_bytes())).count()
+    let found = processes.filter_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        let line = fs::read(entry.path().join("cmdline")).ok()?;
+        let mut words = line.split(|b| *b == 0);
+        let program = String::from_utf8_lossy(words.next()?).into_owned();
+        words.any(|word| word == router.as_bytes()).then_some((pid, program))
+    });
+    found.collect()
+}
+
+fn daemons_of(router: &str) -> usize {
+    processes_of(router).len()
 }
 
 #[allow(clippy::print_stderr, reason = "a skipped test must say why on the test's own output")]
@@ -151,10 +182,9 @@ fn a_lab_stands_is_broken_and_mended_and_goes() {
     assert!(output.status.success(), "{}", told(&output));
     assert!(fs::metadata(&capture).unwrap().len() > 100, "hellos four times a second");
     let link = format!("{one}:eth1-{two}:eth1");
-    let fault = |what: &str| vtax(&["lab", "fault", "--lab", name.as_str(), what, link.as_str()]);
-    assert!(fault("cut").status.success());
+    assert!(up.fault("cut", &link).status.success());
     assert!(up.comes_to(&one, false));
-    assert!(fault("restore-link").status.success());
+    assert!(up.fault("restore-link", &link).status.success());
     assert!(up.comes_to(&one, true));
     let output = vtax(&["lab", "down", "--lab", name.as_str()]);
     assert!(output.status.success(), "{}", told(&output));
@@ -199,6 +229,152 @@ fn what_frr_refuses_is_told_with_router_and_line() {
     assert_eq!(output.status.code(), Some(3), "{told}");
     assert!(told.contains(&format!("router r2{name}: FRR refuses its configuration: line 11: ")), "{told}");
     assert_eq!(daemons_of(&format!("r1{name}")), 0);
+}
+
+/// Two routers that speak different protocols, so that they never agree. `NAME` makes their names this test's own.
+const STRANGERS: &str = "
+vtax: 1
+name: strangers
+baseline: {environment: native, path: direct}
+environments: native
+paths:
+  - direct
+  - routed:
+      place: host
+      topology:
+        custom:
+          routers: [wNAME, {name: eNAME, speaks: bgp, system: 65001}]
+          links: [{between: [wNAME, eNAME]}]
+          client: wNAME
+          sut: eNAME
+services: http
+workload: {http: {target: /bytes/10}}
+measure: capacity
+";
+
+/// The plan, with names of this process's own; the file and the first router.
+fn strangers(directory: &Path) -> (PathBuf, String) {
+    let number = std::process::id().to_string();
+    let file = directory.join("plan.yaml");
+    fs::write(&file, STRANGERS.replace("NAME", &number)).unwrap();
+    (file, format!("w{number}"))
+}
+
+#[test]
+fn a_router_that_dies_while_it_is_brought_up_is_named() {
+    if !can() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (file, router) = strangers(directory.path());
+    let mut child = Command::new(env!("CARGO_BIN_EXE_vtax"))
+        .args(["lab", "up", "--name", router.as_str()])
+        .arg(&file)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("vtax starts");
+    let until = Instant::now() + SURELY;
+    let ospf = loop {
+        let found = processes_of(&router).into_iter().find(|(_, program)| program.ends_with("ospfd"));
+        assert!(Instant::now() < until && child.try_wait().unwrap().is_none(), "no OSPF at {router}");
+        match found {
+            Some((pid, _)) => break pid,
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    // It dies while it starts, or while its lab waits for routes that never come.
+    let killed = Command::new("kill").args(["-KILL", &ospf.to_string()]).status().unwrap();
+    assert!(killed.success());
+    let output = child.wait_with_output().unwrap();
+    let told = told(&output);
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(told.contains(&format!("router {router}: ospfd ended")), "{told}");
+    assert_eq!(daemons_of(&router), 0);
+}
+
+#[test]
+fn without_frr_the_way_to_it_is_told() {
+    if !can() || !need(&[Need::Root]) {
+        return;
+    }
+    let name = format!("m{}", std::process::id());
+    let directory = tempfile::tempdir().unwrap();
+    let (plan, _) = strangers(directory.path());
+    for file in [written(directory.path(), &name), plan] {
+        let script = "mount -t tmpfs none /usr/lib/frr && exec \"$@\"";
+        let output = Command::new("unshare")
+            .args(["--mount", "--propagation", "private", "/bin/sh", "-c", script, "sh"])
+            .args([env!("CARGO_BIN_EXE_vtax"), "lab", "up", "--name", name.as_str()])
+            .arg(&file)
+            .output()
+            .expect("unshare starts");
+        let told = told(&output);
+        assert_eq!(output.status.code(), Some(3), "{told}");
+        assert!(told.contains("FRR is not installed") && told.contains("vtax setup --labs"), "{told}");
+    }
+}
+
+/// A plan without routers.
+const PLAIN: &str = "
+vtax: 1
+name: plain
+baseline: {environment: native, path: direct}
+environments: native
+paths: [direct, bridge]
+services: http
+workload: {http: {target: /bytes/10}}
+measure: capacity
+";
+
+#[test]
+fn any_cell_stands_with_its_service_and_its_path_is_cut_by_hand() {
+    if !need(&[Need::Ns]) {
+        return;
+    }
+    let name = format!("c{}", std::process::id());
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("plan.yaml");
+    fs::write(&file, PLAIN).unwrap();
+    let (up, said) = Up::with(&file, &name, &["--service", "--cell", "native.bridge.http"]);
+    assert!(said.contains("client, sut"), "{said}");
+    let service = said.lines().find_map(|line| line.split_once("its service listens at "));
+    let (_, service) = service.unwrap_or_else(|| panic!("no service: {said}"));
+    let (address, port) = service.rsplit_once(':').unwrap();
+    let script = format!(
+        "exec 3<>/dev/tcp/{address}/{port} && printf 'GET /bytes/10 HTTP/1.0\r\n\r\n' >&3 && head -n 1 <&3"
+    );
+    let ask = || up.exec_words("client", &["timeout", "3", "bash", "-c", &script]);
+    let (well, answer) = ask();
+    assert!(well && answer.contains(" 200 "), "{answer}");
+    let (well, where_to) = up.exec("client", &format!("ip -o route get {address}"));
+    let interface = where_to.split_once(" dev ").and_then(|(_, rest)| rest.split(' ').next());
+    let interface = interface.unwrap_or_else(|| panic!("{well} {where_to}")).to_owned();
+    let capture = directory.path().join("client.pcap");
+    let asking = std::thread::scope(|scope| {
+        let capturing = scope.spawn(|| {
+            let words = ["lab", "capture", "--lab", name.as_str(), "client", interface.as_str()];
+            let rest = ["--duration", "3s", "--output", capture.to_str().unwrap()];
+            vtax(&words.into_iter().chain(rest).collect::<Vec<_>>())
+        });
+        // The capture may take its time to begin.
+        while !capturing.is_finished() {
+            assert!(ask().0);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        capturing.join().unwrap()
+    });
+    assert!(asking.status.success(), "{}", told(&asking));
+    assert!(fs::metadata(&capture).unwrap().len() > 200, "an exchange has several packets");
+    assert!(up.fault("cut", "path").status.success());
+    assert!(!ask().0, "its cable is pulled");
+    assert!(up.fault("restore-link", "path").status.success());
+    assert!(ask().0);
+    let refused = told(&up.fault("cut", "p1-pe2"));
+    assert!(refused.contains("this testbed has no routers"), "{refused}");
+    let (well, why) = up.exec("pe1", "true");
+    assert!(!well && why.contains("there is no node `pe1`; there are client, sut"), "{why}");
 }
 
 #[test]

@@ -8,8 +8,9 @@ use vtax_sys::clock::unix_time;
 use vtax_topology::event::{ALL, Event};
 use vtax_topology::expect::Stage as Reached;
 use vtax_topology::frr::Daemon;
+use vtax_topology::hops::{Hops, Part};
 use vtax_topology::options::{
-    Choice, Custom, CustomLink, CustomRouter, LeafSpine, MplsVpn, Place, RoutedOptions, Speaks,
+    Choice, Custom, CustomLink, CustomRouter, LeafSpine, MplsVpn, Place, RoutedOptions, Speaks, Timers,
 };
 use vtax_topology::timeline::{Entry, Source};
 use vtax_units::Nanos;
@@ -20,7 +21,7 @@ use crate::stage::{Stage, spec};
 const SURELY: Duration = Duration::from_secs(30);
 
 fn routed(topology: Choice, place: Place) -> TestbedSpec {
-    let kind = PathKind::Routed(Box::new(RoutedOptions { topology, place }));
+    let kind = PathKind::Routed(Box::new(RoutedOptions { topology, place, hops: false }));
     spec(EnvironmentKind::Native, NetPath::new("routed", kind))
 }
 
@@ -53,6 +54,30 @@ impl Stage {
     }
 }
 
+impl Stage {
+    /// What captures at every hop say of a transfer.
+    fn hops(&mut self) -> Hops {
+        self.between[0].watch_hops().unwrap();
+        self.tcp(Duration::from_millis(500));
+        let hops = self.between[0].hops().unwrap();
+        println!("  {hops:?}");
+        assert_eq!(hops.problem, None);
+        hops
+    }
+}
+
+/// The routers of one way, in order, and that there is a time from edge to edge.
+fn routers(hops: &Hops, up: bool) -> Vec<&str> {
+    let own = || hops.hops.iter().filter(|hop| hop.up == up);
+    assert!(own().all(|hop| hop.times.packets > 0 && hop.times.least <= hop.times.mean), "{hops:?}");
+    assert!(own().any(|hop| hop.part == Part::Whole), "{hops:?}");
+    let named = own().filter_map(|hop| match &hop.part {
+        Part::Router(name) => Some(name.as_str()),
+        Part::Cable(_) | Part::Whole => None,
+    });
+    named.collect()
+}
+
 fn cut(link: &str) -> Event {
     Event::Cut { link: link.to_owned() }
 }
@@ -82,6 +107,16 @@ pub(crate) fn fabric(lab: &mut Lab) {
     assert!(raised.stages.is_sorted_by_key(|(_, at)| *at), "{raised:?}");
     assert!(stage.answers(SURELY));
     assert!(stage.tcp(Duration::from_millis(300)) > 50e6);
+    let hops = stage.hops();
+    for (up, [first, last]) in [(true, ["leaf1", "leaf2"]), (false, ["leaf2", "leaf1"])] {
+        let way = routers(&hops, up);
+        let spines = way.iter().filter(|name| name.starts_with("spine")).count();
+        // The test's two connections may take a spine each.
+        assert!(way.len() == 2 + spines && (1..=2).contains(&spines), "{way:?}");
+        assert_eq!([way[0], way[way.len() - 1]], [first, last]);
+    }
+    let missing = stage.between[0].hops().unwrap_err();
+    assert!(vtax_sys::chain(&missing).contains("are not being watched"), "{missing}");
     // One spine is enough, whichever it is; silence is seen by BFD only.
     for spine in ["spine1", "spine2"] {
         let (link, from) = (format!("leaf1-{spine}"), Some("leaf1".to_owned()));
@@ -96,8 +131,77 @@ pub(crate) fn fabric(lab: &mut Lab) {
         assert!(stage.answers(SURELY));
         std::thread::sleep(Duration::from_secs(3));
     }
+    // Its neighbours hear from the kernel that it is gone; the fabric goes on without it.
+    let spine = || "spine1".to_owned();
+    stage.inject(Event::Stop { router: spine(), daemon: Daemon::Bgpd });
+    assert!(stage.answers(SURELY), "without BGP at spine1");
+    stage.inject(Event::RestoreRouter { router: spine() });
+    assert!(stage.answers(SURELY));
     let unknown = stage.between[0].inject_event(cut("leaf1-leaf2")).unwrap_err();
     assert!(vtax_sys::chain(&unknown).contains("there is no link `leaf1-leaf2`"), "{unknown}");
+    stage.end();
+}
+
+fn router(name: &str) -> CustomRouter {
+    CustomRouter { name: name.to_owned(), loopback: None, speaks: Speaks::Ospf, mpls: false }
+}
+
+fn link(one: &str, other: &str) -> CustomLink {
+    CustomLink {
+        between: [one.to_owned(), other.to_owned()],
+        addresses: None,
+        rate: None,
+        delay: None,
+        loss: None,
+        mtu: 1500,
+        cost: None,
+    }
+}
+
+/// Cuts whose length is known, as a link is silent for it and no router notices: both times tell it.
+pub(crate) fn cuts(lab: &mut Lab) {
+    if !has_frr() {
+        return;
+    }
+    let pair = Custom {
+        routers: ["west", "east"].map(router).to_vec(),
+        links: vec![link("west", "east")],
+        client: "west".to_owned(),
+        sut: "east".to_owned(),
+        bfd: false,
+        // OSPF misses its neighbour after 40 s.
+        timers: Timers::Standard,
+    };
+    let stage = Stage::build(lab, &routed(Choice::Custom(pair), Place::Host));
+    let interval = Nanos::from_millis(1);
+    stage.between[0].start_streams(interval).unwrap();
+    let (mut times, mut bounds) = (Vec::new(), Vec::new());
+    for length in [100, 1_000, 5_000].map(Duration::from_millis) {
+        std::thread::sleep(Duration::from_millis(300));
+        let begun = unix_time();
+        let (link, from) = ("west-east".to_owned(), Some("west".to_owned()));
+        stage.inject(Event::Lossy { link, from, of_a_million: ALL });
+        let silent = unix_time();
+        std::thread::sleep(length);
+        let ended = unix_time();
+        stage.inject(restore("west-east"));
+        let whole = unix_time();
+        std::thread::sleep(Duration::from_millis(300));
+        // It was silent for longer than the one and for less than the other, however busy the machine.
+        bounds.push([ended.saturating_sub(silent), whole.saturating_sub(begun)]);
+        times.push((begun, unix_time()));
+    }
+    let found = stage.between[0].stop_streams(times).unwrap();
+    assert_eq!(found.convergence.len(), bounds.len());
+    for ([up, down], [shortest, longest]) in found.convergence.iter().zip(bounds) {
+        println!("  between {shortest} and {longest}: {up:?}, probes late by {}", found.late);
+        let by_rate = up.by_rate.expect("whole again");
+        assert!(by_rate.0.abs_diff(up.by_loss.0) <= interval.0, "{up:?}");
+        let around = Nanos(found.late.0 + 2 * interval.0);
+        assert!(up.by_loss >= shortest.saturating_sub(around), "{up:?}");
+        assert!(up.by_loss.0 <= longest.0 + around.0, "{up:?}");
+        assert_eq!(down.counts.lost, 0, "only one direction was silent: {down:?}");
+    }
     stage.end();
 }
 
@@ -106,21 +210,6 @@ pub(crate) fn ring(lab: &mut Lab) {
     if !has_frr() {
         return;
     }
-    let router = |name: &str| CustomRouter {
-        name: name.to_owned(),
-        loopback: None,
-        speaks: Speaks::Ospf,
-        mpls: false,
-    };
-    let link = |one: &str, other: &str| CustomLink {
-        between: [one.to_owned(), other.to_owned()],
-        addresses: None,
-        rate: None,
-        delay: None,
-        loss: None,
-        mtu: 1500,
-        cost: None,
-    };
     let ring = Custom {
         routers: ["west", "north", "east"].map(router).to_vec(),
         links: vec![link("west", "north"), link("north", "east"), link("west", "east")],
@@ -145,6 +234,13 @@ pub(crate) fn ring(lab: &mut Lab) {
     assert!(entries.iter().any(led), "{entries:?}");
     let ospf = Source::Daemon("ospfd".to_owned());
     assert!(entries.iter().any(|e| e.source == ospf && e.text.contains("AdjChg")), "{entries:?}");
+    // Its neighbours go around it once they miss its hellos.
+    stage.inject(Event::Stop { router: "north".to_owned(), daemon: Daemon::Ospfd });
+    stage.inject(restore("west-east"));
+    assert!(stage.answers(SURELY), "without OSPF at north");
+    stage.inject(Event::RestoreRouter { router: "north".to_owned() });
+    stage.inject(cut("west-east"));
+    assert!(stage.answers(SURELY), "by way of north again");
     stage.inject(Event::Kill { router: "north".to_owned() });
     assert!(!stage.answers(Duration::from_millis(300)), "there is no way left");
     stage.inject(restore("west-east"));
@@ -166,6 +262,9 @@ pub(crate) fn vpn(lab: &mut Lab) {
     assert_eq!(raised.labels.len(), 2);
     assert!((62..=63).contains(&raised.ttl.unwrap()), "{raised:?}");
     assert!(stage.answers(SURELY));
+    let hops = stage.hops();
+    assert_eq!(routers(&hops, true), ["ce1", "pe1", "p1", "pe2"], "with two labels, one and none");
+    assert_eq!(routers(&hops, false), ["pe2", "p1", "pe1", "ce1"]);
     stage.inject(cut("p1-pe2"));
     assert!(stage.answers(SURELY), "by way of the backdoor");
     stage.inject(restore("p1-pe2"));

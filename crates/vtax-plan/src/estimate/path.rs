@@ -140,11 +140,12 @@ fn routed(options: &RoutedOptions) -> String {
             with_bfd(format!("{} and {}", many(routers, "router"), many(links, "link")), written.bfd)
         }
     };
-    match options.place {
+    let placed = match options.place {
         Place::Auto => topology,
         Place::Host => format!("{topology}, on the host"),
         Place::Guest => format!("{topology}, in a guest of their own"),
-    }
+    };
+    if options.hops { format!("{placed}, with captures at every hop") } else { placed }
 }
 
 fn many(count: u32, what: &str) -> String {

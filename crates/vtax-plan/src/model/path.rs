@@ -351,10 +351,12 @@ mod tests {
                     ..MplsVpn::default()
                 }),
                 place: Place::Guest,
+                hops: true,
             })),
             PathKind::Routed(Box::new(RoutedOptions {
                 topology: Choice::LeafSpine(LeafSpine::default()),
                 place: Place::Auto,
+                hops: false,
             })),
         ];
         for kind in kinds {

@@ -111,6 +111,8 @@ paths! {
         default topology: TopologyRaw = "mpls-vpn",
         /// Where the routers run: `auto`, `host` or `guest`. A list makes a cell for each.
         default place: Many<PlaceRaw> = "auto",
+        /// Whether captures at both ends of every hop tell where packets spend their time. A list makes a cell for each.
+        default hops: Many<bool> = "false",
     }
 
     /// Options of `vm-vm`.

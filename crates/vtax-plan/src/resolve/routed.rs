@@ -38,7 +38,7 @@ pub(super) fn kind(raw: &TopologyRaw) -> PathKind {
             timers: raw.timers.value.0,
         }),
     };
-    PathKind::Routed(Box::new(RoutedOptions { topology, place: Default::default() }))
+    PathKind::Routed(Box::new(RoutedOptions { topology, place: Default::default(), hops: false }))
 }
 
 /// Every combination of its options.
@@ -48,9 +48,14 @@ pub(super) fn vary(raw: &RoutedRaw, path: Variants<NetPath>, report: &mut Report
         TopologyRaw::LeafSpine(fabric) => leaf_spine(fabric, path, report),
         TopologyRaw::Custom(written) => custom(written, raw.topology.span, path, report),
     };
-    path.vary("place", &raw.place.value, report, |path, place| {
+    let path = path.vary("place", &raw.place.value, report, |path, place| {
         if let PathKind::Routed(options) = &mut path.kind {
             options.place = place.0;
+        }
+    });
+    path.vary("hops", &raw.hops.value, report, |path, hops| {
+        if let PathKind::Routed(options) = &mut path.kind {
+            options.hops = hops;
         }
     })
 }

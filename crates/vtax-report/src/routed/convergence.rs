@@ -22,6 +22,7 @@ pub(super) fn section(data: &RunData) -> Markup {
         ("Environment and path", false),
         ("Times", true),
         ("By loss, median", true),
+        ("95 % interval", true),
         ("least to most", true),
         ("By rate, median", true),
         ("Lost", true),
@@ -82,7 +83,7 @@ fn by_kind<'a>(events: impl Iterator<Item = &'a TopologyEvent>) -> Vec<(String, 
     kinds
 }
 
-fn row(place: &str, events: &[&TopologyEvent]) -> [String; 8] {
+fn row(place: &str, events: &[&TopologyEvent]) -> [String; 9] {
     let all: Vec<Convergence> = events.iter().map(|event| worse(event)).collect();
     let time = |ns: f64| quantity(ns, "ns");
     let by_loss: Vec<f64> = all.iter().map(|found| found.by_loss.0 as f64).collect();
@@ -99,12 +100,23 @@ fn row(place: &str, events: &[&TopologyEvent]) -> [String; 8] {
         place.to_owned(),
         all.len().to_string(),
         median(&by_loss),
+        interval(&by_loss),
         format!("{} to {}", time(least), time(most)),
         rate,
         sum(|found| found.counts.lost),
         sum(|found| found.counts.duplicated),
         sum(|found| found.counts.reordered),
     ]
+}
+
+/// The interval of the median of all times that could be had; empty where there are too few.
+fn interval(values: &[f64]) -> String {
+    // A time is never below nothing.
+    let estimate = vtax_stats::estimate(&vtax_stats::Group::exact(values)).map(|e| e.within((0.0, f64::MAX)));
+    let found = estimate.and_then(|estimate| estimate.interval);
+    found.map_or_else(String::new, |(low, high)| {
+        format!("{} to {}", quantity(low, "ns"), quantity(high, "ns"))
+    })
 }
 
 pub(super) fn tables(data: &RunData) -> Vec<Table> {

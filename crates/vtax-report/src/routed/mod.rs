@@ -1,8 +1,9 @@
-//! Paths through routers: a picture of each topology, its bring-up, how long its data plane took to converge, and what the
-//! routers said meanwhile.
+//! Paths through routers: a picture of each topology, its bring-up, where packets spent their time on it, how long its data
+//! plane took to converge, and what the routers said meanwhile.
 
 mod bring_up;
 mod convergence;
+mod hops;
 mod picture;
 mod timeline;
 
@@ -31,6 +32,7 @@ impl Chapter for Routed {
         }
         page.put(Rank::Faults, "routed-convergence", "Convergence", convergence::section(data));
         page.put(Rank::Faults, "routed-timeline", "What routers said of it", timeline::section(data));
+        page.put(Rank::Details, "routed-hops", "Where the time goes between routers", hops::section(data));
         page.put(Rank::Details, "routed-topologies", "Topologies", picture::section(data));
         page.put(Rank::Details, "routed-bring-up", "Bring-up of the routers", bring_up::section(data));
         page.words.push((
@@ -43,7 +45,9 @@ impl Chapter for Routed {
     }
 
     fn tables(&self, context: &Context) -> Vec<Table> {
-        convergence::tables(&context.data).into_iter().chain(timeline::tables(&context.data)).collect()
+        let data = &context.data;
+        let faults = convergence::tables(data).into_iter().chain(timeline::tables(data));
+        hops::tables(data).into_iter().chain(faults).collect()
     }
 }
 

@@ -18,10 +18,10 @@ pub(super) fn section(data: &RunData) -> Markup {
     let mut drawn = Vec::new();
     for cell in &data.plan.cells {
         let Some(routed) = cell.path.kind.routed() else { continue };
-        if drawn.contains(&routed) || drawn.len() == MOST_PATHS {
+        if drawn.contains(&&routed.topology) || drawn.len() == MOST_PATHS {
             continue;
         }
-        drawn.push(routed);
+        drawn.push(&routed.topology);
         let caption = format!("{}, {}", cell.path.name, vtax_plan::estimate::path_words(&cell.path));
         m.add(&figure(&caption, &[], &draw(&layout(&Blueprint::outline(&topology(&routed.topology))))));
     }

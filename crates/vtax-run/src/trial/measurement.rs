@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use vtax_agent::message::Provisioning;
+use vtax_agent::{AgentError, Client};
 use vtax_lab::{Disk, Testbed};
 use vtax_probe::Snapshot;
 use vtax_probe::noise::{FOREIGN_SHARE, HostState, disturbance, disturbance_by_the_machine};
 use vtax_probe::others::{Census, Others};
 use vtax_store::record::InvalidReason;
 use vtax_sys::cgroup::Usage;
+use vtax_sys::chain;
 use vtax_sys::clock::unix_ms;
+use vtax_topology::hops::Hops;
 use vtax_units::Nanos;
 
 use super::agents::Agents;
@@ -31,6 +34,8 @@ const UNKNOWN_PART: Nanos = Nanos::from_secs(8);
 pub(super) struct Measurement {
     pub(super) measured: Measured,
     pub(super) facts: BTreeMap<String, String>,
+    /// Where packets spent their time on the path's routers, where the plan asks for it.
+    pub(super) hops: Option<Hops>,
     /// By node.
     pub(super) snapshots: Vec<(String, Vec<Snapshot>)>,
     /// What took the system under test's CPUs, where it was too much.
@@ -73,14 +78,16 @@ impl Measurement {
             started_unix_ms: unix_ms(),
         };
         let limit_start = site.testbed.memory_together();
+        let watching = watch_hops(order, agents);
         let measured = instrument.measure(&mut site, order).map_err(broken)?;
+        let hops = watching.map(told_by_hops);
         let mut facts = testbed.path_facts();
         facts.extend(limit_facts(limit_start, testbed.memory_together()));
         facts.extend(merged_pages());
         if order.cell.has_balloons() {
             facts.extend(balloon_facts(testbed));
         }
-        let mut found = Self { measured, facts, snapshots: Vec::new(), disturbed: None };
+        let mut found = Self { measured, facts, hops, snapshots: Vec::new(), disturbed: None };
         // Probes that fail cost the breakdown, not the trial.
         let answered = Answered {
             whole: found.measured.answered,
@@ -187,6 +194,19 @@ fn watch(order: &Order<'_>, agents: &Agents, testbed: &Testbed) -> Result<Probes
     let every = interval(part.unwrap_or(UNKNOWN_PART));
     Probes::start(&agents.client, &agents.suts, testbed, every)
         .map_err(|detail| Failed::new(InvalidReason::MeasureFailed, detail))
+}
+
+/// Has the path's routers capture packets at every hop, where the plan asks for it: whether they do, or why not.
+fn watch_hops<'a>(order: &Order<'_>, agents: &'a Agents) -> Option<(&'a Client, Result<(), AgentError>)> {
+    let wanted = order.cell.path.kind.routed().is_some_and(|routed| routed.hops);
+    let routers = agents.routers.as_ref().filter(|_| wanted)?;
+    Some((routers, routers.watch_hops()))
+}
+
+/// What the captures found; those that fail cost what they would have told, not the trial.
+fn told_by_hops((routers, begun): (&Client, Result<(), AgentError>)) -> Hops {
+    let found = begun.and_then(|()| routers.hops());
+    found.unwrap_or_else(|e| Hops { problem: Some(chain(&e)), ..Hops::default() })
 }
 
 /// How much of the memory that systems had together they used, and how often they met its limit between these.

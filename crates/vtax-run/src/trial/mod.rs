@@ -274,10 +274,11 @@ impl<'a> Trial<'a> {
         self.record.protection = metered.map(|(meter, pair)| Box::new(meter.stop(pair)));
         // What went wrong because of it is no reason of its own.
         let made = made.map_err(|failed| interrupted.clone().unwrap_or(failed));
-        let Measurement { measured, mut facts, snapshots, disturbed } =
+        let Measurement { measured, mut facts, hops, snapshots, disturbed } =
             self.note_problems(made, interrupted.as_ref())?;
         self.record.timings.measure = measuring.elapsed().into();
         self.record.facts.append(&mut facts);
+        self.record.hops = hops.map(Box::new);
         (self.snapshots, self.phases) = (snapshots, measured.phases);
         self.record.observations = measured.observations;
         self.record.validity = judge_disturbance(measured.validity, disturbed);

@@ -33,7 +33,7 @@ enum Command {
     Up(up::Args),
     /// Run a command in one of its nodes and print what that prints.
     Exec(ExecArgs),
-    /// Capture packets at an interface of a router or host, to look at with tcpdump or Wireshark.
+    /// Capture packets at an interface of a node, to look at with tcpdump or Wireshark.
     Capture(CaptureArgs),
     /// Break something of its topology, or mend it.
     Fault(FaultArgs),
@@ -67,7 +67,8 @@ struct CaptureArgs {
     name: NameArgs,
     /// The node.
     node: String,
-    /// Its interface; in a plan's topologies, the name of the neighbour that it leads to.
+    /// Its interface: of a router in a plan's topology, the name of the neighbour that it leads to; of client and service as
+    /// `vtax lab exec client -- ip link` tells.
     interface: String,
     /// For how long, at most a minute.
     #[arg(long, default_value = "5s")]
@@ -89,7 +90,7 @@ struct FaultArgs {
 enum Fault {
     /// Pull a link's cable.
     Cut {
-        /// The link, such as `pe1-p1`.
+        /// The link, such as `pe1-p1`; `path` is that of the client.
         link: String,
     },
     /// Have a link lose packets in one direction without a sign to its ends.

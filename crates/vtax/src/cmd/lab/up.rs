@@ -11,8 +11,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use vtax_lab::{Isolation, Lab, LabOptions};
-use vtax_router::Raised;
-use vtax_run::{LabExecutor, Observer, PairSupport, Reach, RunEvent, Standing, Stop};
+use vtax_run::{LabExecutor, Observer, PairSupport, Reach, RunEvent, Standing, Stood, Stop};
 use vtax_sys::cgroup::RunGroups;
 
 use super::door::{self, Answer, Ask};
@@ -32,6 +31,9 @@ pub(super) struct Args {
     /// Its name, by which other commands reach it where several stand.
     #[arg(long, default_value = door::USUAL)]
     name: String,
+    /// Start the cell's service too, as for a trial.
+    #[arg(long)]
+    service: bool,
 }
 
 pub(super) fn run(args: &Args) -> Outcome {
@@ -43,7 +45,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         Loaded::Clab { .. } => PairSupport::default(),
     };
     in_controller(|place, groups| {
-        let outcome = hold(&loaded, &pairs, &listener, place, groups);
+        let outcome = hold(&loaded, args.service, &pairs, &listener, place, groups);
         outcome.unwrap_or_else(|failure| report(&failure))
     })
 }
@@ -57,6 +59,7 @@ impl Observer for Quiet {
 
 fn hold(
     loaded: &Loaded,
+    service: bool,
     pairs: &PairSupport,
     listener: &UnixListener,
     place: Place,
@@ -76,8 +79,9 @@ fn hold(
     let options = LabOptions { groups: Some(groups.clone()), ..LabOptions::new(Isolation::Namespaces) };
     let started = Instant::now();
     // What the testbed was built from stays until it is down.
-    let (standing, raised, _kept) = build(loaded, pairs, options, &stop)?;
-    out::text(&told(loaded.name(), &standing, raised.as_ref(), started))?;
+    let (stood, _kept) = build(loaded, service, pairs, options, &stop)?;
+    out::text(&told(loaded.name(), &stood, started))?;
+    let standing = stood.standing;
     serve(&standing, listener, &stop)?;
     let left = standing.down();
     if !left.is_empty() {
@@ -94,39 +98,45 @@ enum Kept {
 
 fn build(
     loaded: &Loaded,
+    service: bool,
     pairs: &PairSupport,
     options: LabOptions,
     stop: &Stop,
-) -> Result<(Standing, Option<Raised>, Kept), Failure> {
+) -> Result<(Stood, Kept), Failure> {
     match loaded {
         Loaded::Clab { blueprint, .. } => {
             let lab = Lab::new(options).host_cannot()?;
             let (standing, raised) = Standing::of_blueprint(&lab, (**blueprint).clone()).host_cannot()?;
-            Ok((standing, Some(raised), Kept::Lab { _lab: Box::new(lab) }))
+            let stood = Stood { standing, raised: Some(raised), service: None };
+            Ok((stood, Kept::Lab { _lab: Box::new(lab) }))
         }
         Loaded::Cell { plan, cell } => {
             let mut executor = LabExecutor::new(plan, options, pairs, stop.clone(), &Quiet).host_cannot()?;
             if let Some(obstacle) = executor.obstacle(cell) {
                 return Err(anyhow::anyhow!("{}: {obstacle}", cell.id)).host_cannot();
             }
-            let (standing, raised) = executor.stand(plan, cell).host_cannot()?;
-            Ok((standing, raised, Kept::Executor { _executor: Box::new(executor) }))
+            let stood = executor.stand(plan, cell, service, &Quiet).host_cannot()?;
+            Ok((stood, Kept::Executor { _executor: Box::new(executor) }))
         }
     }
 }
 
-fn told(name: &str, standing: &Standing, raised: Option<&Raised>, started: Instant) -> String {
+fn told(name: &str, stood: &Stood, started: Instant) -> String {
+    let Stood { standing, raised, service } = stood;
     let mut text = format!(
         "{name} stands after {:.1} s: {}\n",
         started.elapsed().as_secs_f64(),
         standing.reach().names().join(", ")
     );
-    for (stage, at) in raised.into_iter().flat_map(|raised| &raised.stages) {
+    for (stage, at) in raised.iter().flat_map(|raised| &raised.stages) {
         text += &format!("  {:<15} {:>7.2} s\n", stage.word(), at.as_secs_f64());
     }
-    if let Some(labels) = raised.map(|raised| &raised.labels).filter(|labels| !labels.is_empty()) {
-        let labels: Vec<String> = labels.iter().map(u32::to_string).collect();
+    if let Some(raised) = raised.as_ref().filter(|raised| !raised.labels.is_empty()) {
+        let labels: Vec<String> = raised.labels.iter().map(u32::to_string).collect();
         text += &format!("  labels on the core's first cable: {}\n", labels.join(" "));
+    }
+    if let Some(service) = service {
+        text += &format!("  its service listens at {service}\n");
     }
     text + "`vtax lab exec NODE -- COMMAND` works in it; Ctrl-C here or `vtax lab down` ends it\n"
 }
