@@ -9,6 +9,7 @@ mod ftp;
 mod golden;
 mod har;
 mod hostile;
+mod http2;
 mod net;
 mod paths;
 mod plans;

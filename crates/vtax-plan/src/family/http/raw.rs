@@ -46,6 +46,10 @@ raw! {
         optional sni: String,
         /// With TLS, whether `http/1.1` is offered by ALPN.
         default alpn: bool = "true",
+        /// The version of HTTP: `1.1`, or `2`, which over TLS is agreed on by ALPN and in the clear known beforehand.
+        default version: Many<HttpVersionRaw> = "1.1",
+        /// With version 2, requests under way at once on each connection; without it, 1.
+        optional streams: Many<u32>,
         /// Connections; in an open loop the most that may be open at once.
         default connections: Many<u32> = "64",
         /// Requests on one connection before it is closed; without it, no limit.
@@ -154,6 +158,40 @@ pub(crate) enum TlsChoice {
     V12,
     /// TLS 1.3.
     V13,
+}
+
+/// A version of HTTP; whether it is 2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HttpVersionRaw(pub(crate) bool);
+
+impl Decode for HttpVersionRaw {
+    fn decode(node: &Node, report: &mut Report) -> Option<Self> {
+        let http2 = match crate::decode::scalar(node, "`1.1` or `2`", report)? {
+            "1.1" => Some(false),
+            "2" | "2.0" => Some(true),
+            _ => None,
+        };
+        if http2.is_none() {
+            report
+                .error(node.span, format!("{} is no version of HTTP that is spoken here", node.describe()))
+                .help("there are `1.1` and `2`");
+        }
+        http2.map(Self)
+    }
+}
+
+impl JsonSchema for HttpVersionRaw {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "HttpVersion".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "enum": [1.1, 2, "1.1", "2"] })
+    }
 }
 
 /// An exponent.

@@ -2,7 +2,9 @@
 
 use vtax_units::Nanos;
 
-use super::model::{HttpTls, HttpWorkload, MOST_CONNECTIONS, TLS_GROUPS, WebOptions};
+use super::model::{
+    HttpTls, HttpWorkload, MOST_CONNECTIONS, MOST_STREAMS, MOST_STREAMS_OF_ALL, TLS_GROUPS, WebOptions,
+};
 use super::raw::{
     CapturesRaw, HttpExpectRaw, HttpRequestRaw, HttpSourceRaw, HttpStepRaw, HttpWorkloadRaw, TlsChoice,
     WebRaw,
@@ -54,22 +56,26 @@ pub(crate) fn workload(raw: &HttpWorkloadRaw, report: &mut Report) -> Variants<W
         check_target(&Spanned { value: item.value.clone(), span: item.span }, report);
     }
     check_tls(raw, report);
+    let script = script(raw, report);
+    check_http2(raw, script.as_ref(), report);
     let http = HttpWorkload {
         target: String::new(),
         connections: 1,
         requests_per_connection: None,
+        http2_streams: None,
         timeout: Nanos::ZERO,
         tls: None,
-        script: script(raw, report).map(Box::new),
+        script: script.map(Box::new),
     };
-        http2_streams: None,
     let settings = HttpTls {
         sni: raw.sni.as_ref().map(|sni| sni.value.clone()),
         alpn: raw.alpn.value,
         ..HttpTls::default()
     };
-    let drafts = Variants::of(Draft { http, tls: TlsChoice::None, settings })
+    let drafts = Variants::of(Draft { http, tls: TlsChoice::None, settings, http2: false, streams: 1 })
         .vary_if("target", raw.target.as_ref(), report, |d, target| d.http.target = target)
+        .vary("version", &raw.version.value, report, |d, version| d.http2 = version.0)
+        .vary_if("streams", raw.streams.as_ref(), report, |d, streams| d.streams = streams)
         .vary("tls", &raw.tls.value, report, |d, tls| d.tls = tls.0)
         .vary_if("cipher", raw.cipher.as_ref(), report, |d, cipher| d.settings.cipher = Some(cipher))
         .vary_if("group", raw.group.as_ref(), report, |d, group| d.settings.group = Some(group))
@@ -90,11 +96,14 @@ struct Draft {
     http: HttpWorkload,
     tls: TlsChoice,
     settings: HttpTls,
+    http2: bool,
+    streams: u32,
 }
 
 impl Draft {
     fn finish(self) -> Workload {
-        let Self { mut http, tls, settings } = self;
+        let Self { mut http, tls, settings, http2, streams } = self;
+        http.http2_streams = http2.then_some(streams);
         let with = |version| Some(HttpTls { version, ..settings });
         http.tls = match tls {
             TlsChoice::None => None,
@@ -106,13 +115,15 @@ impl Draft {
     }
 }
 
-/// Leaves out those without TLS that differ in nothing but its keys.
+/// Leaves out those without TLS that differ in nothing but its keys, and those of HTTP/1.1 that differ in nothing but streams.
 fn distinct(drafts: Variants<Draft>) -> Variants<Draft> {
     let mut kept: Vec<Variant<Draft>> = Vec::with_capacity(drafts.0.len());
     let mut seen = std::collections::BTreeSet::new();
     for mut draft in drafts.0 {
-        if draft.value.tls == TlsChoice::None {
-            draft.parameters.retain(|(key, _)| !OF_TLS.contains(key));
+        let (clear, http2) = (draft.value.tls == TlsChoice::None, draft.value.http2);
+        if clear || !http2 {
+            let means = |key: &&str| !(clear && OF_TLS.contains(key) || !http2 && *key == "streams");
+            draft.parameters.retain(|(key, _)| means(key));
             if !seen.insert(draft.parameters.clone()) {
                 continue;
             }
@@ -120,6 +131,40 @@ fn distinct(drafts: Variants<Draft>) -> Variants<Draft> {
         kept.push(draft);
     }
     Variants(kept)
+}
+
+/// Whether what is asked for can be asked for by HTTP/2, where that is to be spoken.
+fn check_http2(raw: &HttpWorkloadRaw, script: Option<&HttpScript>, report: &mut Report) {
+    if let Some(streams) = &raw.streams {
+        counts_in(&streams.value, "a connection needs a stream", MOST_STREAMS, report);
+    }
+    let Some(version) = asks_for_http2(raw) else {
+        if let Some(streams) = &raw.streams {
+            report.error(streams.span, "`streams` are of HTTP/2").help("add `version: 2`");
+        }
+        return;
+    };
+    let most = |many: &Many<u32>| many.items.iter().map(|item| u64::from(item.value)).max().unwrap_or(1);
+    if let Some(streams) = &raw.streams
+        && most(&streams.value).saturating_mul(most(&raw.connections.value)) > MOST_STREAMS_OF_ALL
+    {
+        let message =
+            format!("with all connections there would be over {MOST_STREAMS_OF_ALL} streams at once");
+        report.error(streams.span, message);
+    }
+    if !raw.alpn.value {
+        report.error(raw.alpn.span, "HTTP/2 over TLS is agreed on by ALPN");
+    }
+    if let Some(Err((number, key, reason))) = script.map(HttpScript::check_http2) {
+        let items = raw.requests.iter().flat_map(|requests| &requests.value.items);
+        let span = items.map(|item| item.span).nth(number).unwrap_or(version);
+        report.error(span, format!("`{key}`: {reason}")).help("write `version: 1.1`, or leave it out");
+    }
+}
+
+/// Where the workload asks for HTTP/2.
+fn asks_for_http2(raw: &HttpWorkloadRaw) -> Option<Span> {
+    raw.version.value.items.iter().find(|item| item.value.0).map(|item| item.span)
 }
 
 fn check_tls(raw: &HttpWorkloadRaw, report: &mut Report) {
@@ -339,6 +384,15 @@ pub(crate) fn check_limit(latency: &Spanned<Nanos>, workload: &WorkloadRaw, repo
 /// Reports targets that a service of the catalogue would answer with 404: every trial would fail.
 pub(crate) fn check_documents(workload: &WorkloadRaw, services: &[Named<Service>], report: &mut Report) {
     let WorkloadRaw::Http(http) = workload else { return };
+    if let Some(version) = asks_for_http2(http) {
+        let kind =
+            |service: &Named<Service>| service.variants.0.first().map(|first| first.value.kind.clone());
+        for service in services.iter().filter(|own| matches!(kind(own), Some(ServiceKind::Http(_)))) {
+            report
+                .error(version, format!("`{}` speaks HTTP/1.1 alone", service.name))
+                .help("`nginx` and `apache` speak HTTP/2 too");
+        }
+    }
     let named = |target: &Item<String>| (target.value.clone(), target.span);
     let targets = http.target.iter().flat_map(|t| &t.value.items).map(named);
     for (target, span) in targets.chain(asked(http)).filter(|(target, _)| is_origin_form(target)) {
