@@ -1,4 +1,4 @@
-//! What the kernel knows of a TCP connection: `TCP_INFO`, and the maximum segment size.
+//! What the kernel knows of a TCP connection: `TCP_INFO`; the maximum segment size, and how many bytes end a wait.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -105,6 +105,31 @@ pub fn set_max_segment(socket: BorrowedFd<'_>, bytes: u32) -> Result<()> {
     }
 }
 
+/// Sets how many bytes must have arrived for a wait for something to read to end (`SO_RCVLOWAT`, socket(7)). The end of the
+/// connection ends it as well, and so does its own time.
+///
+/// # Errors
+///
+/// Where the descriptor is no socket.
+pub fn set_wakes_at(socket: BorrowedFd<'_>, bytes: u32) -> Result<()> {
+    let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the kernel reads one int, which `value` is.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVLOWAT,
+            (&raw const value).cast(),
+            size_of_val(&value) as libc::socklen_t,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error()).context("set the bytes that end a wait", bytes.to_string())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
@@ -128,6 +153,28 @@ mod tests {
         assert!((100_000..=100_001).contains(&received.bytes_received), "{received:?}");
         assert!(sent.bytes_acknowledged <= 100_002, "{sent:?}");
         assert!(tcp_info(std::fs::File::open("/dev/null").unwrap().as_fd()).is_err());
+    }
+
+    #[test]
+    fn a_wait_ends_with_as_many_bytes_as_were_asked_for_or_with_the_connection() {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (receiver, _) = listener.accept().unwrap();
+        set_wakes_at(receiver.as_fd(), 100).unwrap();
+        let readable = |nanos: i64| {
+            let wait = Timespec { tv_sec: nanos / 1_000_000_000, tv_nsec: nanos % 1_000_000_000 };
+            poll(&mut [PollFd::new(&receiver, PollFlags::IN)], Some(&wait)).unwrap() > 0
+        };
+        sender.write_all(&[7; 99]).unwrap();
+        assert!(!readable(20_000_000));
+        sender.write_all(&[7]).unwrap();
+        assert!(readable(20_000_000_000));
+        (&receiver).read_exact(&mut [0; 50]).unwrap();
+        assert!(!readable(20_000_000));
+        drop(sender);
+        assert!(readable(20_000_000_000));
+        assert!(set_wakes_at(std::fs::File::open("/dev/null").unwrap().as_fd(), 1).is_err());
     }
 
     #[test]
