@@ -8,6 +8,7 @@ use vtax_load::storage::iscsi::{IscsiSpec, IscsiTarget};
 use vtax_load::storage::{Failure, Kind, Operation, StorageError, Target};
 
 use crate::fake::{Act, BLOCK, BLOCKS, Fake};
+use crate::many::{DEPTH, RECORD, Reads};
 use crate::{fill, one, open, shape, until_done};
 
 fn spec(fake: &Fake) -> IscsiSpec {
@@ -70,6 +71,35 @@ fn several_reads_are_under_way_at_once() {
         }
     }
     assert!(target.first_failure().is_none());
+}
+
+#[test]
+fn answers_that_wait_for_each_other_are_right_whatever_happens_meanwhile() {
+    let fake = Fake::start(true);
+    let mut spec = spec(&fake);
+    spec.overwrite = true;
+    fill(&mut fake.disk.lock().unwrap(), 3);
+    let content = fake.disk.lock().unwrap().clone();
+    let mut target = open(&spec, shape(DEPTH, RECORD), 2000).unwrap();
+    target.prepare().unwrap();
+    target.gather();
+    let mut reads = Reads::of(&mut target, content);
+    reads.until("they wait for each other", |reads| reads.sleeps() > 100);
+    assert_eq!(reads.failures, []);
+    // One is never answered, the others are.
+    fake.next(&[Act::Silence]);
+    reads.until("it is given up", |reads| !reads.failures.is_empty());
+    assert_eq!(std::mem::take(&mut reads.failures), [Failure::TimedOut]);
+    fake.next(&[Act::Fail(0x08, [0; 3])]);
+    reads.until("one fails", |reads| !reads.failures.is_empty());
+    assert_eq!(std::mem::take(&mut reads.failures), [Failure::Busy]);
+    fake.next(&[Act::Drop]);
+    reads.until("the connection ends", |reads| !reads.failures.is_empty());
+    let (right, sleeps) = (reads.right, reads.sleeps());
+    reads.until("another serves", |reads| reads.right > right + 1000 && reads.sleeps() > sleeps + 100);
+    reads.end();
+    assert!(reads.failures.iter().all(|failure| *failure == Failure::Lost), "{:?}", reads.failures);
+    assert_eq!(fake.logins.load(Ordering::Relaxed), 2);
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 mod fake;
 mod hostile;
+#[path = "../storage_support/many.rs"]
+mod many;
 #[path = "../storage_support/proxy.rs"]
 mod proxy;
 mod real;

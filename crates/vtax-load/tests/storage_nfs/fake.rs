@@ -299,7 +299,7 @@ impl Answer {
                 fixed(&mut self.out, &session);
                 self.words(&[sequence]);
                 self.slot_at = self.out.len();
-                self.words(&[slot, 15, 15, 0]);
+                self.words(&[slot, 63, 63, 0]);
             }
             other => panic!("operation {other}"),
         }
@@ -344,7 +344,7 @@ impl Answer {
                 let _ = call.fixed(8 + 4 + 4 + 14 * 4 + 12)?;
                 fixed(&mut self.out, &[5; 16]);
                 self.words(&[1, 0]);
-                self.words(&[0, TRANSFER + 4096, TRANSFER + 4096, 4096, 16, 16, 0]);
+                self.words(&[0, TRANSFER + 4096, TRANSFER + 4096, 4096, 16, 64, 0]);
                 self.words(&[0, 4096, 4096, 0, 2, 1, 0]);
                 fake.sessions.fetch_add(1, Ordering::Relaxed);
             }

@@ -14,6 +14,7 @@ use vtax_units::{Bytes, CpuSet, Nanos, Rate, Share};
 use vtax_wire::nfs::status;
 
 use crate::fake::{Act, Fake, TRANSFER};
+use crate::many::{DEPTH, RECORD as SHORT, Reads};
 use crate::{fill, one, shape, until_done};
 
 /// Has each test in both versions.
@@ -31,6 +32,8 @@ macro_rules! in_both_versions {
 in_both_versions! {
     what_is_written_is_read_back_whatever_the_parts_it_goes_in,
     failures_are_told_apart_and_the_session_goes_on,
+    answers_that_wait_for_each_other_are_right_whatever_happens_meanwhile,
+    no_answer_waits_for_another_in_an_open_loop,
     transfers_of_a_wrong_length_are_short_or_end_the_connection,
     whoever_breaks_the_protocol_loses_the_connection_and_gets_another,
     answers_that_nobody_waits_for_do_no_harm,
@@ -88,6 +91,43 @@ fn what_is_written_is_read_back_whatever_the_parts_it_goes_in(version: NfsVersio
     assert_eq!(one(&mut *target, Kind::Write, 0, 0, 32768), Ok(32768));
     assert_eq!((target.first_failure(), fake.sessions.load(Ordering::Relaxed)), (None, 1));
     target.finish().unwrap();
+}
+
+fn answers_that_wait_for_each_other_are_right_whatever_happens_meanwhile(version: NfsVersion) {
+    let fake = Fake::start(version);
+    let mut content = vec![0; 1 << 18];
+    fill(&mut content, 3);
+    let spec = NfsSpec { overwrite: true, ..spec(&fake) };
+    let mut target = nfs::open(&spec, shape(DEPTH, SHORT), Duration::from_secs(2)).unwrap();
+    target.prepare().unwrap();
+    fake.files.lock().unwrap().values_mut().for_each(|file| file.clone_from(&content));
+    target.gather();
+    let mut reads = Reads::of(&mut *target, content);
+    reads.until("they wait for each other", |reads| reads.sleeps() > 100);
+    assert_eq!(reads.failures, []);
+    // One is never answered, the others are; another's answer comes in parts.
+    fake.next(&[Act::Pieces, Act::Silence, Act::Short(100)]);
+    reads.until("it is given up", |reads| !reads.failures.is_empty());
+    assert_eq!(std::mem::take(&mut reads.failures), [Failure::TimedOut]);
+    fake.next(&[Act::Fail(status::DELAY)]);
+    reads.until("one fails", |reads| !reads.failures.is_empty());
+    assert_eq!(std::mem::take(&mut reads.failures), [Failure::Busy]);
+    fake.next(&[Act::Drop]);
+    reads.until("the connection ends", |reads| !reads.failures.is_empty());
+    let (right, sleeps) = (reads.right, reads.sleeps());
+    reads.until("another serves", |reads| reads.right > right + 1000 && reads.sleeps() > sleeps + 100);
+    reads.end();
+    assert!(reads.failures.iter().all(|failure| *failure == Failure::Lost), "{:?}", reads.failures);
+    assert_eq!(fake.sessions.load(Ordering::Relaxed), 2);
+}
+
+fn no_answer_waits_for_another_in_an_open_loop(version: NfsVersion) {
+    let fake = Fake::start(version);
+    let mut result = load_of(&fake, 100, (DEPTH, Rate(50_000.0)));
+    assert!(result.load.counts.ok > 1000, "{:?}", result.load.counts);
+    let counters = &mut result.facts.counters;
+    counters.retain(|counter| counter.0 == "waits for several answers");
+    assert_eq!(counters[..], [("waits for several answers".to_owned(), 0)]);
 }
 
 fn failures_are_told_apart_and_the_session_goes_on(version: NfsVersion) {
@@ -259,18 +299,22 @@ const LAYING_OUT: usize = (RECORDS * RECORD) as usize / TRANSFER as usize + 1;
 
 /// A load of random writes and reads of a server, after which everything is read back.
 fn load(fake: &Fake, reads: u8) -> StorageResult {
+    load_of(fake, reads, (8, Rate(500.0)))
+}
+
+/// The same with so many at once, at a rate.
+fn load_of(fake: &Fake, reads: u8, (depth, rate): (u16, Rate)) -> StorageResult {
     let target = TargetSpec::Nfs(spec(fake));
     let timeout = Nanos::from_secs(5);
     let spec = StorageSpec { target, cpus: CpuSet::default(), timeout, seed: 1, keep: true };
     let mut session = StorageSession::open(&spec).unwrap();
     let duration = Nanos::from_millis(800);
-    let rate = Rate(500.0);
     let step = StorageStep {
         shape: StorageShape {
             file: Bytes(RECORDS * RECORD),
             record: Bytes(RECORD),
             processes: 1,
-            depth: 8,
+            depth,
             engine: StorageEngine::IoUring,
             direct: false,
             sync: StorageSync::None,

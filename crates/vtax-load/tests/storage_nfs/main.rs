@@ -3,6 +3,8 @@
 mod fake;
 mod fake_v3;
 mod hostile;
+#[path = "../storage_support/many.rs"]
+mod many;
 #[path = "../storage_support/proxy.rs"]
 mod proxy;
 mod real;

@@ -135,6 +135,9 @@ impl<'a> Process<'a> {
             StorageCache::Cold => Some(target.drop_cache()?),
             StorageCache::Warm | StorageCache::AsIs => None,
         };
+        if matches!(self.step.model, Model::Closed) {
+            target.gather();
+        }
         let before = target.cached();
         let (path, mounted) = (self.spec.target.path(), self.mounted);
         let Some(epoch) = self.gate.pass(self.control, || Moment::now(path, mounted)) else {

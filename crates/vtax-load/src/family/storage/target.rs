@@ -230,6 +230,10 @@ pub trait Target {
     /// The process can't go on.
     fn wait(&mut self, sleep: u64, done: &mut Vec<Done>) -> Result<(), StorageError>;
 
+    /// Allows answers to wait for each other a little, so that one wake-up takes several: for closed loops, in which no start has
+    /// a time of its own. Only clients of vtax's own do, and tell in their counters how often.
+    fn gather(&mut self) {}
+
     /// Makes the client's cache forget the process's files, after they were synced. Clients of vtax's own have none.
     ///
     /// # Errors

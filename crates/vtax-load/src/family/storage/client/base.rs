@@ -11,6 +11,7 @@ use super::outgoing::Outgoing;
 use super::reconnect::Reconnect;
 use super::slots::Slots;
 use super::stream::{LOOK, Stream};
+use super::together::Together;
 
 /// Something over one connection.
 pub(in crate::family::storage) trait Streamed {
@@ -37,6 +38,7 @@ pub(in crate::family::storage) struct Base<L, T> {
     pub(in crate::family::storage) sent_bytes: u64,
     pub(in crate::family::storage) received_bytes: u64,
     pub(in crate::family::storage) connections: u64,
+    pub(super) together: Together,
     /// When something was last seen to have arrived, and how much had by then.
     heard: u64,
     heard_bytes: u64,
@@ -63,12 +65,23 @@ impl<L: Streamed + Send + 'static, T: Copy> Base<L, T> {
             sent_bytes: 0,
             received_bytes: 0,
             connections: 1,
+            together: Together::new(shape.depth),
             heard: monotonic().0,
             heard_bytes: 0,
             next_look: 0,
             holds: false,
             first_failure: None,
         }
+    }
+
+    /// From now on answers may wait for each other, within the bounds that [`Together`] names.
+    pub(in crate::family::storage) fn gather(&mut self) {
+        self.together.allow();
+    }
+
+    /// Sleeps for several answers, and how many they brought, as counters.
+    pub(in crate::family::storage) fn gathered(&self) -> [(&'static str, u64); 2] {
+        [("waits for several answers", self.together.sleeps), ("answers they brought", self.together.answers)]
     }
 
     /// Keeps the words of the first failure.
@@ -95,6 +108,11 @@ impl<L: Streamed + Send + 'static, T: Copy> Base<L, T> {
         let deadline = monotonic().0.saturating_add(self.timeout.as_nanos() as u64);
         self.slots.begin(slot, task, deadline);
         self.pending.push_back(slot);
+    }
+
+    /// Operations that the far end is asked for: neither waiting for a place nor over.
+    pub(super) fn sent(&self) -> usize {
+        self.slots.under_way().saturating_sub(self.pending.len())
     }
 
     /// Sends what the socket takes.
@@ -181,6 +199,7 @@ impl<L: Streamed + Send + 'static, T: Copy> Base<L, T> {
     pub(super) fn connected(&mut self, link: L) {
         self.reconnect = None;
         self.connections += 1;
+        self.together.forget();
         self.heard = monotonic().0;
         self.link = Some(link);
     }

@@ -7,6 +7,7 @@ mod reconnect;
 mod rounds;
 mod slots;
 mod stream;
+mod together;
 mod url;
 
 pub(super) use base::{Base, Streamed};

@@ -54,15 +54,29 @@ pub(in crate::family::storage) trait Rounds {
         base.send()?;
         let Some(link) = &base.link else { return Ok(()) };
         let look = LOOK.as_nanos() as u64;
-        let wait = sleep >= look && base.outgoing.is_empty();
-        if sleep > 0 && !wait {
-            link.stream().poll(true, !base.outgoing.is_empty(), sleep.min(look))?;
+        let all_sent = base.outgoing.is_empty();
+        let several = base.together.sleep(base.sent()).filter(|_| sleep > 0 && all_sent);
+        let wait = sleep >= look && all_sent && several.is_none();
+        if sleep > 0 {
+            link.stream().wake_at(several.map_or(1, |several| several.bytes))?;
         }
-        if self.receive(wait, done)? {
+        if sleep > 0 && !wait {
+            let most = several.map_or(look, |several| several.nanos);
+            link.stream().poll(true, !all_sent, sleep.min(most))?;
+        }
+        let before = done.len();
+        let any = self.receive(wait, done)?;
+        if any {
             self.issue();
             self.base().send()?;
         }
-        self.base().release_held(done);
+        let base = self.base();
+        match several {
+            Some(_) => base.together.slept(done.len() - before, any),
+            None if any => base.together.heard(),
+            None => {}
+        }
+        base.release_held(done);
         Ok(())
     }
 
@@ -78,6 +92,7 @@ pub(in crate::family::storage) trait Rounds {
         let before = done.len();
         done.append(&mut self.base().ready);
         let begun = monotonic().0;
+        let mut counted = before;
         let mut left = if done.len() > before { 0 } else { sleep };
         loop {
             if self.base().link.is_none() {
@@ -86,6 +101,9 @@ pub(in crate::family::storage) trait Rounds {
                 self.lost(&error, done);
             }
             let now = monotonic().0;
+            let base = self.base();
+            base.together.ended(now, done.len() - counted, base.received_bytes);
+            counted = done.len();
             if let Err(error) = self.look(now, done) {
                 self.lost(&error, done);
             }

@@ -1,5 +1,6 @@
 //! A TCP connection that is read without waiting, with a short wait, or until there is something.
 
+use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
+use vtax_sys::tcp::set_wakes_at;
 
 /// Longest wait before a caller looks at its deadlines. Shorter than what workers sleep at most (20 ms): a wait that is at
 /// least as long takes one system call, any other takes two.
@@ -15,7 +17,11 @@ pub(in crate::family::storage) const LOOK: Duration = Duration::from_millis(10);
 
 /// One connection.
 #[derive(Debug)]
-pub(in crate::family::storage) struct Stream(TcpStream);
+pub(in crate::family::storage) struct Stream {
+    socket: TcpStream,
+    /// Bytes that must be there for a wait to end.
+    wakes_at: Cell<u32>,
+}
 
 impl Stream {
     /// Connects before `until`.
@@ -28,13 +34,13 @@ impl Stream {
         stream.set_nodelay(true)?;
         // A read that waits returns after this time: the kernel's own timer costs no system call.
         stream.set_read_timeout(Some(LOOK))?;
-        Ok(Self(stream))
+        Ok(Self { socket: stream, wakes_at: Cell::new(1) })
     }
 
     /// Sends what the socket takes; `None` where that is nothing.
     pub(in crate::family::storage) fn send(&self, slices: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        match sendmsg(&self.0, slices, &mut SendAncillaryBuffer::default(), flags) {
+        match sendmsg(&self.socket, slices, &mut SendAncillaryBuffer::default(), flags) {
             Ok(sent) => Ok(Some(sent)),
             Err(Errno::AGAIN | Errno::INTR) => Ok(None),
             Err(error) => Err(error.into()),
@@ -48,12 +54,20 @@ impl Stream {
         wait: bool,
     ) -> io::Result<Option<usize>> {
         let flags = if wait { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
-        match recv(&self.0, buffer, flags) {
+        match recv(&self.socket, buffer, flags) {
             Ok((0, _)) => Err(io::ErrorKind::UnexpectedEof.into()),
             Ok((got, _)) => Ok(Some(got)),
             Err(Errno::AGAIN | Errno::INTR) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// From now on, waits for something to read end when so many bytes are there, the connection has ended, or their time is over.
+    pub(in crate::family::storage) fn wake_at(&self, bytes: u32) -> io::Result<()> {
+        if self.wakes_at.replace(bytes) == bytes {
+            return Ok(());
+        }
+        set_wakes_at(self.socket.as_fd(), bytes).map_err(io::Error::other)
     }
 
     /// Waits at most so many nanoseconds until it can be read or written, as asked for.
@@ -63,7 +77,7 @@ impl Stream {
         events.set(PollFlags::OUT, write);
         let wait =
             Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 };
-        match poll(&mut [PollFd::from_borrowed_fd(self.0.as_fd(), events)], Some(&wait)) {
+        match poll(&mut [PollFd::from_borrowed_fd(self.socket.as_fd(), events)], Some(&wait)) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -91,6 +105,7 @@ impl Stream {
         buffer: &mut [u8],
         until: Instant,
     ) -> io::Result<usize> {
+        self.wake_at(1)?;
         loop {
             if let Some(got) = self.receive(buffer, true)? {
                 return Ok(got);

@@ -302,6 +302,10 @@ impl Target for IscsiTarget {
         Ok(())
     }
 
+    fn gather(&mut self) {
+        self.base.gather();
+    }
+
     fn first_failure(&self) -> Option<&str> {
         self.base.first_failure()
     }

@@ -74,7 +74,11 @@ pub(super) fn facts(target: &IscsiTarget) -> Facts {
         block: unit.block_bytes,
         capacity: Some(unit.blocks * u64::from(unit.block_bytes)),
         write_cache: unit.caching.map(|page| page.write_cache),
-        counters: counters.map(|(name, count)| (name.to_owned(), count)).to_vec(),
+        counters: counters
+            .into_iter()
+            .chain(target.base.gathered())
+            .map(|(name, count)| (name.to_owned(), count))
+            .collect(),
     }
 }
 

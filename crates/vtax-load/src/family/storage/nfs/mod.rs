@@ -271,6 +271,10 @@ impl<D: Dialect> Target for NfsTarget<D> {
         Ok(())
     }
 
+    fn gather(&mut self) {
+        self.base.gather();
+    }
+
     fn first_failure(&self) -> Option<&str> {
         self.base.first_failure()
     }

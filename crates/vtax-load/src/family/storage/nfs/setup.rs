@@ -145,6 +145,10 @@ pub(super) fn facts<D: Dialect>(target: &NfsTarget<D>) -> Facts {
         capacity: target.base.link.as_ref().and_then(Link::free),
         // Unless a write asks for more, it is only there after COMMIT.
         write_cache: Some(true),
-        counters: counters.map(|(name, count)| (name.to_owned(), count)).to_vec(),
+        counters: counters
+            .into_iter()
+            .chain(target.base.gathered())
+            .map(|(name, count)| (name.to_owned(), count))
+            .collect(),
     }
 }

@@ -1,0 +1,213 @@
+//! When several answers are taken by one wake-up.
+//!
+//! Where answers come one by one, being woken for each and sending a request for each costs a client more than all else it does. In a
+//! closed loop with many operations under way it therefore sleeps until a few answers are there, and sends their successors together.
+//! An answer then waits for those that come after it, and its latency includes that. The first of them waits in the mean for at most a
+//! sixteenth of a round trip and [`WAIT`], the mean one for half of that; none ever waits longer than three times that, since the
+//! sleep ends then whatever is there.
+
+/// Of so many operations under way, an answer waits for one other.
+const SHARE: u64 = 16;
+/// Most others that are waited for: more gain little.
+const OTHERS_MAX: u64 = 3;
+/// How long the first of several answers waits for the others in the mean, at most, in nanoseconds.
+const WAIT: u64 = 100_000;
+/// Longer answers cost more to copy than to be woken for.
+const BYTES_MAX: u64 = 16 << 10;
+/// How often it is decided, in nanoseconds.
+const PERIOD: u64 = 10_000_000;
+/// Periods until it is tried again where it brought too few answers.
+const REST: u32 = 100;
+/// Sleeps in a period from which on they are judged.
+const JUDGED: u64 = 16;
+
+/// A sleep for several answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sleep {
+    /// Until so many bytes are there.
+    pub(super) bytes: u32,
+    /// At most so many nanoseconds.
+    pub(super) nanos: u64,
+}
+
+/// Decides how a client waits for answers.
+#[derive(Debug, Default)]
+pub(super) struct Together {
+    /// Operations that are under way at once.
+    depth: u64,
+    /// Somebody said that answers may wait for each other.
+    allowed: bool,
+    sleep: Option<Sleep>,
+    /// The last sleep brought nothing: the next ends with the first byte.
+    nothing: bool,
+    period: Period,
+    /// Periods to come without.
+    rest: u32,
+    /// Sleeps for several answers, and answers that they brought.
+    pub(super) sleeps: u64,
+    pub(super) answers: u64,
+}
+
+/// What was counted since the last decision.
+#[derive(Debug, Default, Clone, Copy)]
+struct Period {
+    from: u64,
+    /// Bytes that had arrived by then.
+    bytes: u64,
+    answers: u64,
+    /// Of sleeps for several.
+    sleeps: u64,
+    brought: u64,
+}
+
+impl Together {
+    pub(super) fn new(depth: u16) -> Self {
+        Self { depth: depth.into(), ..Self::default() }
+    }
+
+    /// From now on answers may wait for each other.
+    pub(super) fn allow(&mut self) {
+        self.allowed = self.depth >= SHARE;
+    }
+
+    /// Another connection: nothing is known of it.
+    pub(super) fn forget(&mut self) {
+        (self.sleep, self.nothing, self.period) = (None, false, Period::default());
+    }
+
+    /// The sleep for several answers while the far end is asked for so many; `None` where the first is to end it.
+    pub(super) fn sleep(&self, asked: usize) -> Option<Sleep> {
+        // Towards a load's end, or where the far end takes fewer at once, answers are further apart than was thought.
+        let many = asked as u64 * 4 >= self.depth * 3;
+        self.sleep.filter(|_| many && !self.nothing)
+    }
+
+    /// A sleep for several answers has ended with so many whole ones, and with `any` byte or none.
+    pub(super) fn slept(&mut self, answers: usize, any: bool) {
+        self.nothing = !any;
+        self.period.sleeps += 1;
+        self.period.brought += answers as u64;
+        self.sleeps += 1;
+        self.answers += answers as u64;
+    }
+
+    /// Something arrived that wasn't slept for with others.
+    pub(super) fn heard(&mut self) {
+        self.nothing = false;
+    }
+
+    /// So many operations ended, at this time in nanoseconds; `received` bytes have arrived in all. Now and then decides anew.
+    pub(super) fn ended(&mut self, now: u64, answers: usize, received: u64) {
+        if !self.allowed {
+            return;
+        }
+        self.period.answers += answers as u64;
+        let passed = now.saturating_sub(self.period.from);
+        if passed < PERIOD {
+            return;
+        }
+        if self.period.from > 0 {
+            self.decide(passed, received - self.period.bytes);
+        }
+        self.period = Period { from: now, bytes: received, ..Period::default() };
+    }
+
+    fn decide(&mut self, passed: u64, bytes: u64) {
+        let Period { answers, sleeps, brought, .. } = self.period;
+        if sleeps >= JUDGED && brought * 2 < sleeps * 3 {
+            self.rest = REST;
+        }
+        self.rest = self.rest.saturating_sub(1);
+        self.sleep = if self.rest > 0 || answers == 0 { None } else { self.planned(passed, answers, bytes) };
+    }
+
+    /// As many operations are always under way, so the time between answers tells the round trip, too.
+    fn planned(&self, passed: u64, answers: u64, bytes: u64) -> Option<Sleep> {
+        let (gap, length) = (passed / answers, bytes / answers);
+        // One answer comes each `gap`, so that so many others come while the first waits.
+        let others = (self.depth / SHARE).min(WAIT / gap.max(1)).min(OTHERS_MAX);
+        // Half an answer less, since they aren't all equally long.
+        let bytes = (1 + others) * length - length / 2;
+        // Longer than they take, as they don't come evenly.
+        let nanos = (1 + others) * gap * 3 / 2;
+        (others > 0 && (1..=BYTES_MAX).contains(&length)).then_some(Sleep { bytes: bytes as u32, nanos })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANSWER: u64 = 4144;
+
+    /// Answers at this distance for three periods, each of them so long.
+    fn after(depth: u16, gap: u64, length: u64) -> Together {
+        let mut together = Together::new(depth);
+        together.allow();
+        go_on(&mut together, 1, gap, length);
+        together
+    }
+
+    fn go_on(together: &mut Together, from: u64, gap: u64, length: u64) {
+        let already = together.period.bytes;
+        for at in 0..=3 * PERIOD / gap {
+            together.ended(from + at * gap, 1, already + at * length);
+        }
+    }
+
+    #[test]
+    fn quick_answers_of_many_operations_wait_for_each_other() {
+        for (depth, wanted) in [(16, 2), (31, 2), (32, 3), (64, 4), (1000, 4)] {
+            let sleep = after(depth, 10_000, ANSWER).sleep(depth.into()).unwrap();
+            assert_eq!(u64::from(sleep.bytes), wanted * ANSWER - ANSWER / 2, "{depth}");
+            let most = (10_000 * u64::from(depth) / SHARE).min(WAIT);
+            // The first of them waits for the others.
+            assert!((wanted - 1) * 10_000 <= most, "{depth}");
+            assert!(sleep.nanos > wanted * 10_000 && sleep.nanos <= 3 * most, "{sleep:?}");
+        }
+    }
+
+    #[test]
+    fn others_do_not() {
+        assert!(after(15, 10_000, ANSWER).sleep(15).is_none(), "few at once");
+        assert!(after(1, 1_000, ANSWER).sleep(1).is_none());
+        assert!(after(32, 110_000, ANSWER).sleep(32).is_none(), "far apart");
+        assert!(after(32, 10_000, 65_536).sleep(32).is_none(), "long ones");
+        assert!(after(32, 10_000, ANSWER).sleep(23).is_none(), "most are over");
+        let mut together = Together::new(32);
+        go_on(&mut together, 1, 10_000, ANSWER);
+        assert!(together.sleep(32).is_none(), "nobody allowed it");
+    }
+
+    #[test]
+    fn a_sleep_that_brought_nothing_is_followed_by_one_that_ends_with_the_first_byte() {
+        let mut together = after(32, 10_000, ANSWER);
+        together.slept(0, true);
+        assert!(together.sleep(32).is_some(), "a part of an answer");
+        together.slept(0, false);
+        assert!(together.sleep(32).is_none());
+        together.heard();
+        assert!(together.sleep(32).is_some());
+        together.forget();
+        assert!(together.sleep(32).is_none(), "another connection");
+        assert_eq!((together.sleeps, together.answers), (2, 0));
+    }
+
+    #[test]
+    fn where_it_brings_too_few_it_is_left_for_a_while() {
+        let mut together = after(32, 10_000, ANSWER);
+        let mut now = together.period.from;
+        let mut without = 0;
+        for _ in 0..2 * REST {
+            for _ in 0..1000 {
+                now += 10_000;
+                if together.sleep(32).is_some() {
+                    together.slept(1, true);
+                }
+                together.ended(now, 1, together.period.bytes + (together.period.answers + 1) * ANSWER);
+            }
+            without += u32::from(together.sleep(32).is_none());
+        }
+        assert!(without >= 2 * (REST - 2) && without < 2 * REST, "{without}");
+    }
+}
