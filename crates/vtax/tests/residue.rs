@@ -29,7 +29,7 @@ struct Case {
 /// A guest's trial takes some 4 s.
 const ONE: Case = Case { plan: PLAN, kills: 50, cells: 3, repeat: 6, longest_ms: 4500, ends: true };
 /// Guests boot at the same time, on CPUs that may be few: most kills meet them before they are up.
-const SEVERAL: Case = Case { plan: SYSTEMS, kills: 6, cells: 1, repeat: 1, longest_ms: 9000, ends: false };
+const SEVERAL: Case = Case { plan: SYSTEMS, kills: 6, cells: 1, repeat: 1, longest_ms: 20_000, ends: false };
 
 const PLAN: &str = "
 vtax: 1
@@ -43,16 +43,17 @@ measure:
   - latency: {load: 200/s, duration: 300ms, warmup: 0s}
 ";
 
-/// Guests that share their memory, whose files are without names and whose group is around theirs.
+/// Six guests that share their memory, whose files are without names and whose group is around theirs.
 const SYSTEMS: &str = "
 vtax: 1
 name: residue
 baseline: vm
-environments: [vm: {count: 2}]
+environments: [vm: {count: 6}]
 services: [http]
 workload:
   http: {target: /bytes/100, connections: 6}
 consolidation: {memory: limited}
+budget: {sut_memory: 1536MiB}
 measure:
   - latency: {load: 200/s, duration: 300ms, warmup: 0s}
 ";

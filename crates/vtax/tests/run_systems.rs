@@ -166,3 +166,135 @@ fn more_systems_than_memory_are_refused_before_anything_is_started() {
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(text.contains("60 systems of at least 16MiB need 960MiB of memory"), "{text}");
 }
+
+/// The services of a plan: vtax's own web server as a command, which ends by itself after a second on the neighbour.
+fn one_that_dies() -> String {
+    let run = format!("[timeout, \"1\", {VTAX}, service, http, --listen, \"{{address}}:{{port}}\"]");
+    let service = format!("{{command: {{run: {run}, port: 8080}}}}");
+    let beside = format!(
+        "{{name: mortal, service: {service}, workload: {{http: {{target: /bytes/10}}}}, load: 50/s}}"
+    );
+    format!("systems={{name: busy, beside: {beside}}}")
+}
+
+#[test]
+fn a_system_that_dies_is_named_and_the_others_go_on() {
+    if !need(&[Need::Root]) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let systems = one_that_dies();
+    let changes = [
+        "environments=[{native: {count: 2}}]",
+        "baseline=native",
+        systems.as_str(),
+        "measure=[{latency: {load: 100/s, warmup: 0s, duration: 3s}}]",
+    ];
+    for trial in vtax_testkit::runs::each_once(VTAX, directory.path(), PLAN, &changes, 1) {
+        let validity = &trial["validity"];
+        assert_eq!(
+            (&validity["validity"], &validity["reason"]),
+            (&"invalid".into(), &"service-failed".into())
+        );
+        assert!(validity["detail"].as_str().is_some_and(|detail| detail.contains("sut-3")), "{validity}");
+        let observations = trial["observations"].as_array().expect("a list");
+        let of = |member: &str| {
+            let found = observations.iter().find(|o| o["member"] == member);
+            found.unwrap_or_else(|| panic!("no {member} in {trial}"))["result"]["load"]["counts"].clone()
+        };
+        // 3 s of 50 requests a second each; the neighbour answered for a second at most.
+        assert!([of("sut"), of("sut-2")].iter().all(|counts| number(&counts["ok"]) > 100), "{trial}");
+        assert!(number(&of("sut-3")["ok"]) < number(&of("sut")["ok"]), "{trial}");
+    }
+}
+
+#[test]
+fn two_runs_at_the_same_time_have_the_same_names_and_do_not_meet() {
+    if !need(&[Need::Root]) {
+        return;
+    }
+    let directories = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
+    let changes = ["environments=[{native: {count: 3}}]", "baseline=native"];
+    let found: Vec<Vec<Value>> = std::thread::scope(|scope| {
+        let run = |directory: &tempfile::TempDir| {
+            let directory = directory.path().to_owned();
+            scope.spawn(move || vtax_testkit::runs::each_once(VTAX, &directory, PLAN, &changes, 1))
+        };
+        let running: Vec<_> = directories.iter().map(run).collect();
+        running.into_iter().map(|run| run.join().expect("it comes to an end")).collect()
+    });
+    let addresses =
+        |trials: &[Value]| trials.iter().map(|t| t["facts"]["address"].clone()).collect::<Vec<_>>();
+    assert_eq!(addresses(&found[0])[0], addresses(&found[1])[0]);
+    for trial in found.iter().flatten() {
+        // What one run's systems were asked for came from that run alone, also where the machine was too busy for it to count.
+        assert_ne!(trial["validity"]["reason"], "testbed-failed", "{trial}");
+        let counts = &trial["observations"][0]["result"]["load"]["counts"];
+        assert!(number(&counts["ok"]) > 0 && number(&counts["ok"]) <= number(&counts["intended"]), "{trial}");
+    }
+}
+
+#[test]
+fn systems_that_ask_for_their_addresses_say_how_long_it_took() {
+    if !need(&[Need::Root]) {
+        return;
+    }
+    if !Path::new("/usr/sbin/dnsmasq").exists() {
+        assert!(std::env::var_os("VTAX_REQUIRE").is_none(), "dnsmasq is not installed");
+        println!("skipped: dnsmasq is not installed");
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let changes =
+        ["environments=[{native: {count: 2}}]", "baseline=native", "paths=[{bridge: {addresses: dhcp}}]"];
+    for trial in vtax_testkit::runs::each_once(VTAX, directory.path(), PLAN, &changes, 1) {
+        for system in ["sut", "sut-2"] {
+            let fact = |name: &str| {
+                let fact = trial["facts"][format!("{system}.{name}")].as_str();
+                fact.and_then(|fact| fact.parse::<u64>().ok()).unwrap_or_else(|| panic!("{name}: {trial}"))
+            };
+            assert!(fact("lease_ns") > 0 && fact("lease_ns") <= fact("boot_ns"), "{trial}");
+        }
+        assert!(
+            trial["facts"]["sut.lease"]
+                .as_str()
+                .is_some_and(|lease| lease.contains(" of 10.97.255.254 for "))
+        );
+        assert!(trial["facts"]["client.lease"].is_null(), "the client is no system under test");
+    }
+}
+
+#[test]
+fn a_protected_machine_is_measured_beside_plain_ones() {
+    if !need(&[Need::Root, Need::Vm]) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let beside = |name: &str| {
+        format!(
+            "{{name: {name}, environment: {{vm: {{memory: 384MiB}}}}, service: http, \
+             workload: {{http: {{target: /bytes/10}}}}, load: 20/s}}"
+        )
+    };
+    let systems =
+        format!("systems={{name: three, beside: [{}, {}, {}]}}", beside("a"), beside("b"), beside("c"));
+    let changes = [
+        "environments=[{vm: {name: guest, memory: 384MiB, fault_tolerance: kemari}}]",
+        "baseline=guest",
+        "budget={sut_memory: 1536MiB}",
+        systems.as_str(),
+        "measure=[{latency: {load: 30/s, warmup: 500ms, duration: 4s}}]",
+    ];
+    for trial in vtax_testkit::runs::each_once(VTAX, directory.path(), PLAN, &changes, 1) {
+        assert_ne!(trial["validity"]["reason"], "testbed-failed", "{trial}");
+        let observations = trial["observations"].as_array().expect("a list");
+        let members: Vec<&str> = observations.iter().filter_map(|o| o["member"].as_str()).collect();
+        assert_eq!(members, ["sut", "sut-2", "sut-3", "sut-4"], "{trial}");
+        let answered = |o: &Value| number(&o["result"]["load"]["counts"]["ok"]);
+        assert!(observations.iter().all(|o| answered(o) > 0), "{trial}");
+        // Its own checkpoints alone are told of.
+        assert_eq!(trial["protection"]["mode"], "kemari");
+        assert!(trial["protection"]["checkpoints"][0]["count"].as_u64().expect("a number") > 10, "{trial}");
+        assert!(trial["facts"]["sut-4.ft.host-a"].is_string(), "{trial}");
+    }
+}
