@@ -13,8 +13,9 @@ use vtax_wire::dhcp::{Answer, AnswerKind, Asker, CLIENT_PORT, LONGEST, SERVER_PO
 use crate::message::Lease;
 
 /// How long an answer is waited for at first; twice as long after each message that got none. RFC 2131 (section 4.1) names 4 s
-/// for networks of any size; this one is a host's, and what is lost on it is lost on purpose.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// for networks of any size, and leaves it to what is known of one: this is a host's own. Its switch may pass over what comes in the
+/// moment in which a port's link has come up.
+const PATIENCE: Duration = Duration::from_millis(100);
 /// How long it may take in all.
 const WITHIN: Duration = Duration::from_secs(20);
 /// Times that a server may refuse what it offered.
@@ -239,8 +240,8 @@ mod tests {
     fn what_was_not_asked_for_is_no_answer() {
         // An ACK to a DISCOVER, and then nothing.
         let (lease, asked) = ask(&[5]);
-        assert!(matches!(lease, Err(DhcpError::Silence { asked: 2 })), "{lease:?}");
-        assert_eq!(asked, [1, 1]);
+        assert!(matches!(lease, Err(DhcpError::Silence { asked: 2.. })), "{lease:?}");
+        assert!(asked.iter().all(|kind| *kind == 1), "{asked:?}");
     }
 
     #[test]
