@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use vtax_plan::model::Cell;
 use vtax_store::RunDir;
 use vtax_store::summary::Summary;
 
@@ -25,5 +26,11 @@ impl Context {
     /// Every compared metric of every group, metric by metric, baseline first.
     pub(crate) fn rows(&self) -> &[Row] {
         self.rows.get_or_init(|| rows::rows(&self.data, &self.summary))
+    }
+
+    /// The typical value of a metric in a cell, in the metric's unit.
+    pub(crate) fn center(&self, cell: &Cell, measure: &str, metric: &str) -> Option<f64> {
+        let mut found = self.summary.cells.iter().filter(|c| c.cell == cell.id && c.measure == measure);
+        found.find_map(|c| c.metrics.get(metric)).map(|metric| metric.center)
     }
 }

@@ -65,8 +65,7 @@ fn label(data: &RunData, cell: &Cell) -> String {
 
 /// The middle of a metric's values in a cell.
 pub(super) fn center(context: &Context, cell: &Cell, measure: &str, metric: &str) -> Option<f64> {
-    let mut found = context.summary.cells.iter().filter(|c| c.cell == cell.id && c.measure == measure);
-    found.find_map(|c| c.metrics.get(metric)).map(|metric| metric.center)
+    context.center(cell, measure, metric)
 }
 
 /// Rate of all systems together, whatever the measure calls it.

@@ -40,7 +40,7 @@ pub(super) fn section(context: &Context) -> Markup {
         }
         for measure in &context.data.plan.measures {
             for (metric, words) in COSTS {
-                let value = |cell: &Cell| center(context, cell, &measure.name, metric);
+                let value = |cell: &Cell| context.center(cell, &measure.name, metric);
                 let all = tls.protect.then(|| value(cell)).flatten();
                 let (clear, control) = (value(clear), control.and_then(value));
                 if clear.is_none() || (control.is_none() && all.is_none()) {
@@ -114,12 +114,6 @@ fn same_but_tls(one: &Cell, other: &Cell) -> bool {
         && one.path == other.path
         && one.service.name == other.service.name
         && clear(a) == clear(b)
-}
-
-/// The typical value of a metric in a cell.
-fn center(context: &Context, cell: &Cell, measure: &str, metric: &str) -> Option<f64> {
-    let found = context.summary.cells.iter().find(|c| c.cell == cell.id && c.measure == measure)?;
-    Some(found.metrics.get(metric)?.center)
 }
 
 /// What the second adds to the first: `+1.2 ms, +14 %`.

@@ -36,7 +36,7 @@ pub(super) fn section(context: &Context) -> Markup {
         let Some(clear) = cells.iter().find(in_the_clear) else { continue };
         for measure in &context.data.plan.measures {
             for (metric, words) in COSTS {
-                let value = |cell: &Cell| center(context, cell, &measure.name, metric);
+                let value = |cell: &Cell| context.center(cell, &measure.name, metric);
                 let (Some(without), Some(with)) = (value(clear), value(cell)) else { continue };
                 any = true;
                 // What records alone cost, where connections stay.
@@ -102,12 +102,6 @@ fn is(cell: &Cell, other: &Cell, tls: Option<&HttpTls>, per_connection: Option<u
         && cell.path == other.path
         && cell.service.name == other.service.name
         && *own == wanted
-}
-
-/// The typical value of a metric in a cell.
-fn center(context: &Context, cell: &Cell, measure: &str, metric: &str) -> Option<f64> {
-    let found = context.summary.cells.iter().find(|c| c.cell == cell.id && c.measure == measure)?;
-    Some(found.metrics.get(metric)?.center)
 }
 
 fn signed(difference: f64) -> String {
