@@ -18,6 +18,7 @@ mod node;
 mod reaper;
 mod serve;
 mod services;
+pub mod ssh;
 mod topologies;
 mod writer;
 

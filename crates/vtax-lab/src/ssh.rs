@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
+use vtax_agent::ssh::OPTIONS;
 use vtax_sys::spawn::Spawn;
 use vtax_sys::{NetNs, chain};
 
@@ -22,18 +23,6 @@ use crate::program::Program;
 use crate::spec::NodeSpec;
 
 pub(crate) const SSH: Program = Program { name: "ssh", package: "openssh-client" };
-/// Never a question, and an end where the other side is gone.
-const OPTIONS: [&str; 9] = [
-    "-T",
-    "-o",
-    "BatchMode=yes",
-    "-o",
-    "ConnectTimeout=10",
-    "-o",
-    "ServerAliveInterval=5",
-    "-o",
-    "ServerAliveCountMax=3",
-];
 /// Copying tens of megabytes over a slow line.
 const COPY_WITHIN: Duration = Duration::from_secs(300);
 /// Makes a directory that only this user can read, takes the program from its input, says where it is.

@@ -3,22 +3,11 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use vtax_agent::ssh::OPTIONS;
+
 use super::{Engine, Machine};
 use crate::error::HostsError;
 use crate::list::HostSpec;
-
-/// Never a question, and an end where the other side is gone.
-const OPTIONS: [&str; 9] = [
-    "-T",
-    "-o",
-    "BatchMode=yes",
-    "-o",
-    "ConnectTimeout=10",
-    "-o",
-    "ServerAliveInterval=5",
-    "-o",
-    "ServerAliveCountMax=3",
-];
 
 /// ssh, as it is installed and configured.
 #[derive(Debug)]
