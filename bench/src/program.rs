@@ -67,6 +67,20 @@ pub(crate) fn run_to(command: &mut Command, name: &str, codes: &[i32]) -> Result
     Ok((output, reaped))
 }
 
+/// Runs wrk on a CPU with so many connections for so many seconds; the requests per second of its CPU time.
+///
+/// # Errors
+/// As [`run`], or it printed no requests.
+pub(crate) fn wrk_per_cpu_second(cpu: &str, url: &str, connections: u32, seconds: u32) -> Result<f64> {
+    let mut command = pinned(cpu, "wrk");
+    command.args(["-t1", &format!("-c{connections}"), &format!("-d{seconds}s"), url]);
+    let (output, reaped) = run(&mut command, "wrk")?;
+    let line =
+        output.lines().find(|line| line.contains(" requests in ")).context("wrk printed no requests")?;
+    let requests: f64 = line.split_whitespace().next().context("wrk printed no number")?.parse()?;
+    Ok(requests / reaped.cpu.total().as_secs_f64())
+}
+
 /// Sets this process's own peak of resident memory back to what it has now (`proc_pid_clear_refs(5)`): the kernel begins a program's
 /// peak with that of the process that started it.
 pub(crate) fn forget_peak() {

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use crate::place;
-use crate::program::{Server, median, pinned, run, run_load};
+use crate::program::{Server, median, pinned, run, run_load, wrk_per_cpu_second};
 use crate::sheet::{Row, Sheet};
 
 const GENERATOR_CPU: &str = "0";
@@ -43,7 +43,7 @@ pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
         let closed = load(&server, &["--connections", &CONNECTIONS.to_string()])?;
         ours.push(closed.answered / closed.cpu_seconds);
         rates.push(closed.rate);
-        wrk.push(wrk_per_cpu_second(&server)?);
+        wrk.push(wrk_per_cpu_second(GENERATOR_CPU, &server.url(), CONNECTIONS, SECONDS)?);
         httperf.push(httperf_per_cpu_second(&server)?);
     }
     let rate = format!("{:.0}/s", OPEN_SHARE * median(rates));
@@ -122,16 +122,6 @@ fn load(server: &Nginx, arguments: &[&str]) -> Result<Loaded> {
         lateness_us_p99: number("/lateness_ns/p99").unwrap_or(0.0) / 1e3,
         memory_mib: reaped.resident_bytes_max as f64 / f64::from(1 << 20),
     })
-}
-
-fn wrk_per_cpu_second(server: &Nginx) -> Result<f64> {
-    let mut command = pinned(GENERATOR_CPU, "wrk");
-    command.args(["-t1", &format!("-c{CONNECTIONS}"), &format!("-d{SECONDS}s"), &server.url()]);
-    let (output, reaped) = run(&mut command, "wrk")?;
-    let line =
-        output.lines().find(|line| line.contains(" requests in ")).context("wrk printed no requests")?;
-    let requests: f64 = line.split_whitespace().next().context("wrk printed no number")?.parse()?;
-    Ok(requests / reaped.cpu.total().as_secs_f64())
 }
 
 fn httperf_per_cpu_second(server: &Nginx) -> Result<f64> {

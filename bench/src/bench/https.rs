@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use vtax_service::Certificate;
 
 use crate::place;
-use crate::program::{Server, median, pinned, run, run_load};
+use crate::program::{Server, median, pinned, run, run_load, wrk_per_cpu_second};
 use crate::sheet::{Row, Sheet};
 
 const GENERATOR_CPU: &str = "0";
@@ -33,7 +33,7 @@ pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
     for _ in 0..ROUNDS {
         let connections = CONNECTIONS.to_string();
         ours.push(load(&server, "/result/counts/ok", &["--connections", &connections, "--cipher", CIPHER])?);
-        wrk.push(wrk_per_cpu_second(&server)?);
+        wrk.push(wrk_per_cpu_second(GENERATOR_CPU, &server.url(), CONNECTIONS, SECONDS)?);
         let churn =
             ["--connections", "1", "--requests-per-connection", "1", "--no-resume", "--cipher", CIPHER];
         full.push(load(&server, "/result/counts/ok", &churn)?);
@@ -80,16 +80,6 @@ fn load(server: &Secured, count: &str, arguments: &[&str]) -> Result<f64> {
     let (report, reaped) = run_load(command.args(arguments))?;
     let found = report.pointer(count).and_then(Value::as_f64).with_context(|| format!("no {count}"))?;
     Ok(found / reaped.cpu.total().as_secs_f64())
-}
-
-fn wrk_per_cpu_second(server: &Secured) -> Result<f64> {
-    let mut command = pinned(GENERATOR_CPU, "wrk");
-    command.args(["-t1", &format!("-c{CONNECTIONS}"), &format!("-d{SECONDS}s"), &server.url()]);
-    let (output, reaped) = run(&mut command, "wrk")?;
-    let line =
-        output.lines().find(|line| line.contains(" requests in ")).context("wrk printed no requests")?;
-    let requests: f64 = line.split_whitespace().next().context("wrk printed no number")?.parse()?;
-    Ok(requests / reaped.cpu.total().as_secs_f64())
 }
 
 /// It prints `N connections in T real seconds, …`.
