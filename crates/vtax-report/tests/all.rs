@@ -4,6 +4,7 @@ mod desktop;
 mod ft;
 mod ftp;
 mod golden;
+mod http2;
 mod journal2;
 mod network;
 mod pages;

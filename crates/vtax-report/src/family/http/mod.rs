@@ -1,8 +1,9 @@
-//! HTTP: searches for the capacity, and what TLS costs.
+//! HTTP: searches for the capacity, and what TLS and HTTP/2 cost.
 
 pub(crate) mod plot;
 mod tax;
 pub(crate) mod trial;
+mod version;
 
 use vtax_store::record::{CapacityOutcome, Finding, TrialRecord, Validity};
 
@@ -17,7 +18,7 @@ use crate::table::{Table, count, number, text, text_or_none, yes_no};
 use plot::{Searches, searches};
 use trial::bracket;
 
-/// The chapter about searches for the capacity and about TLS.
+/// The chapter about searches for the capacity, TLS and HTTP/2.
 #[derive(Debug)]
 pub(crate) struct Http;
 
@@ -25,6 +26,7 @@ impl Chapter for Http {
     fn page(&self, context: &Context) -> Page {
         let mut page = Page::default();
         page.put(Rank::Taxes, "http-tls", "What TLS costs HTTP", tax::section(context));
+        page.put(Rank::Taxes, "http-2", "What HTTP/2 costs", version::section(context));
         page.put(Rank::Pictures, "capacity", "Capacity", section(&context.data));
         page
     }

@@ -79,13 +79,13 @@ pub(super) fn section(context: &Context) -> Markup {
 }
 
 /// Where a cell is, and its target where the plan has several.
-fn place(context: &Context, cell: &Cell, own: &HttpWorkload) -> String {
+pub(super) fn place(context: &Context, cell: &Cell, own: &HttpWorkload) -> String {
     let label = context.data.place_label(cell);
     let mut all = context.data.plan.cells.iter().filter_map(http);
     if all.any(|other| other.target != own.target) { format!("{label}, {}", own.target) } else { label }
 }
 
-fn http(cell: &Cell) -> Option<&HttpWorkload> {
+pub(super) fn http(cell: &Cell) -> Option<&HttpWorkload> {
     match &cell.workload {
         Workload::Http(http) => Some(http),
         _ => None,

@@ -25,6 +25,8 @@ pub(crate) const METRICS: &[Info] = &[
     lower("connreset", "connections reset", "1", 0),
     lower("fd_unavail", "requests without a descriptor (fd-unavail)", "1", 0),
     lower("unexpected", "answers that weren't what the plan expects", "1", 0),
+    lower("http2_resets", "HTTP/2 streams that the server ended with an error", "1", 0),
+    lower("http2_again", "HTTP/2 requests that were sent again, as the server hadn't looked at them", "1", 0),
 ];
 
 /// What a load of HTTP found of connections, handshakes and replies; none where nobody looked at them.
@@ -62,6 +64,10 @@ pub(crate) fn of_load(record: &TrialRecord) -> Vec<Value> {
         ("unexpected", errors.unexpected),
     ] {
         values.push(exact(metric, count as f64));
+    }
+    if let Some(http2) = &http.http2 {
+        values.push(exact("http2_resets", http2.resets.values().sum::<u64>() as f64));
+        values.push(exact("http2_again", http2.again as f64));
     }
     values.retain(|value| value.value.is_finite());
     values
