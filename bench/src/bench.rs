@@ -7,6 +7,7 @@ mod desktop;
 mod ftp;
 pub(crate) mod hosts;
 mod http;
+mod http2;
 mod https;
 mod kamailio;
 mod lab;
@@ -29,6 +30,7 @@ type Suite = (&'static str, fn(&mut Sheet) -> Result<()>);
 const SUITES: &[Suite] = &[
     ("http", http::rows),
     ("https", https::rows),
+    ("http2", http2::rows),
     ("spread", spread::rows),
     ("redis", redis::rows),
     ("ftp", ftp::rows),
