@@ -40,6 +40,27 @@ use stage::{Stage, spec, within};
 /// Name and work of a case.
 type Case = (&'static str, fn(&mut Lab));
 
+/// What needs no guest.
+const CASES: &[Case] = &[
+    ("emulated links are what they say", links_are_what_they_say),
+    ("links that cannot be are refused", impossible_links_are_refused),
+    ("a capture has what was sent", a_capture_has_what_was_sent),
+    ("mtu mismatch", a_mismatch_of_mtus_is_felt),
+    ("routed", routed::case),
+    ("routed, IPv6", routed::ipv6),
+    ("routed, a fabric", topology::fabric),
+    ("routed, a ring", topology::ring),
+    ("routed, cuts of known length", topology::cuts),
+    ("several systems under test", several::natives),
+    ("addresses by DHCP", leases::natives),
+    ("two services", several::services),
+    ("a cut path carries nothing until it is restored", a_cut_path_carries_nothing),
+    ("ovs", open_vswitch),
+    ("sdn testcontroller", |lab| software_defined(lab, Controller::Testcontroller)),
+    ("sdn os-ken", |lab| software_defined(lab, Controller::OsKen)),
+    ("mininet", mininet),
+];
+
 fn main() {
     if vtax_agent::guest::is_init() {
         vtax_agent::guest::run();
@@ -56,26 +77,7 @@ fn main() {
     if !need(&[Need::Ns, Need::Root]) {
         return;
     }
-    let cases: &[Case] = &[
-        ("emulated links are what they say", links_are_what_they_say),
-        ("links that cannot be are refused", impossible_links_are_refused),
-        ("a capture has what was sent", a_capture_has_what_was_sent),
-        ("mtu mismatch", a_mismatch_of_mtus_is_felt),
-        ("routed", routed::case),
-        ("routed, IPv6", routed::ipv6),
-        ("routed, a fabric", topology::fabric),
-        ("routed, a ring", topology::ring),
-        ("routed, cuts of known length", topology::cuts),
-        ("several systems under test", several::natives),
-        ("addresses by DHCP", leases::natives),
-        ("two services", several::services),
-        ("a cut path carries nothing until it is restored", a_cut_path_carries_nothing),
-        ("ovs", open_vswitch),
-        ("sdn testcontroller", |lab| software_defined(lab, Controller::Testcontroller)),
-        ("sdn os-ken", |lab| software_defined(lab, Controller::OsKen)),
-        ("mininet", mininet),
-    ];
-    for (name, case) in cases.iter().filter(|(name, _)| wanted(name)) {
+    for (name, case) in CASES.iter().filter(|(name, _)| wanted(name)) {
         timed(name, || within(None, *case));
     }
     if wanted("nic") {
