@@ -218,10 +218,10 @@ mod tests {
         assert_eq!(
             told,
             [
-                "to the service: router a, 20, 10 µs, 20 µs, 75 %",
-                "to the service: router b, 10, 10 µs, 0 ns, 25 %",
-                "to the service: all of it, 10, 40 µs, 59 µs, ",
-                "to the client: router a, 10, 10 µs, 0 ns, 100 %",
+                "to the service: router a, 20, 10.0 µs, 20.0 µs, 75.0 %",
+                "to the service: router b, 10, 10.0 µs, 0 ns, 25.0 %",
+                "to the service: all of it, 10, 40.0 µs, 59.0 µs, ",
+                "to the client: router a, 10, 10.0 µs, 0 ns, 100 %",
             ]
         );
     }
