@@ -12,8 +12,8 @@ use vtax_plan::model::{CommandService, Plan, Ready, ServiceKind};
 use vtax_probe::{CpuTimes, InterfaceCounters, Snapshot, TaskTimes};
 use vtax_store::record::{CapacityOutcome, Finding, InvalidReason, JournalEntry, Observation, Validity};
 use vtax_store::{
-    CALIBRATION_VERSION, CalibratedEffect, Calibration, PROVENANCE_VERSION, Provenance, RunDir, RunWriter,
-    StoreError, TrialEvent,
+    CALIBRATION_VERSION, CalibratedEffect, Calibration, JOURNAL_MINOR, PROVENANCE_VERSION, Provenance,
+    RunDir, RunWriter, StoreError, TrialEvent,
 };
 use vtax_units::{Nanos, Rate};
 
@@ -322,7 +322,7 @@ fn what_a_newer_minor_version_added_is_left_out_and_told() {
     one_trial(&mut run);
     drop(run);
     let journal = path.join("journal.jsonl");
-    edit(&journal, "\"minor\":2", "\"minor\":9");
+    edit(&journal, &format!("\"minor\":{JOURNAL_MINOR}"), "\"minor\":99");
     edit(
         &journal,
         "{\"event\":\"trial-ended\",",
