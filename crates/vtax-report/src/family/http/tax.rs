@@ -72,8 +72,9 @@ pub(super) fn section(context: &Context) -> Markup {
     m.element(
         "p",
         &[("class", "small-print")],
-        "Differences of the cells' typical values. The handshake's part is what is left of TLS's where each request has a connection of \
-         its own, once that of the same requests on connections that stay, which is the records', is taken off.",
+        "Differences of the cells' typical values, which trials scatter around: a small one may be chance. The handshake's part is \
+         what is left of TLS's where each request has a connection of its own, once that of the same requests on connections that \
+         stay, which is the records', is taken off.",
     );
     m
 }

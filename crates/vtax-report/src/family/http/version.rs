@@ -63,8 +63,8 @@ pub(super) fn section(context: &Context) -> Markup {
     m.element(
         "p",
         &[("class", "small-print")],
-        "Typical values of the cells. In a closed loop a connection of HTTP/2 has as many requests under way as it has streams, one of \
-         HTTP/1.1 has one.",
+        "Typical values of the cells, which trials scatter around: a small difference may be chance. In a closed loop a connection of \
+         HTTP/2 has as many requests under way as it has streams, one of HTTP/1.1 has one.",
     );
     m
 }
