@@ -127,7 +127,8 @@ pub struct FaultRecord {
     pub host: Option<String>,
     /// Whether the guest was protected at that moment in fact: its copy, and the link to it, were whole.
     pub protected: bool,
-    /// Why this one tells nothing about the mode, such as a guest that wasn't protected; `None`: it counts.
+    /// Why this one tells nothing about the mode, such as a guest that wasn't protected; of what mends, what of it could not
+    /// be done. `None`: it counts.
     pub discounted: Option<String>,
     /// When the failure was noticed.
     pub detected: Option<Nanos>,

@@ -59,7 +59,7 @@ impl Shared {
 
     fn snapshot(&self, primary: &Member, secondary: &Member) -> Result<Arc<Snapshot>> {
         let streams = self.hosts[primary.host].connect(&self.hosts[secondary.host])?;
-        let taken = take_snapshot(&primary.replica, streams).map_err(self.vm_error())?;
+        let taken = take_snapshot(&primary.replica, &secondary.replica, streams).map_err(self.vm_error())?;
         self.count_traffic(primary, secondary);
         Ok(Arc::new(taken))
     }

@@ -36,7 +36,7 @@ pub(crate) const SOON: Duration = Duration::from_secs(60);
 type Case = fn(&mut World);
 
 /// Cases whose guests need nothing but their initrd.
-const CASES: [(&str, Case); 14] = [
+const CASES: [(&str, Case); 15] = [
     ("kemari: memory and connection survive a kill, again and again", kills::kemari_survives_kills),
     ("remus: memory and connection survive a kill", kills::remus_survives_a_kill),
     ("hang: a host that wakes up finds itself fenced, and was not heard since", fences::hung_host_is_fenced),
@@ -52,6 +52,7 @@ const CASES: [(&str, Case); 14] = [
         modes::restarted,
     ),
     ("snapshot: an earlier state goes on, with its disk", modes::snapshot_goes_on),
+    ("snapshot: a host that dies while one is sent to it holds nothing up", modes::snapshot_is_given_up),
     ("cards: connections go on through any", kills::any_card_survives),
     ("colo: both run, and one is enough", modes::colo_survives),
 ];

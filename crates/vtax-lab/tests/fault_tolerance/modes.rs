@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use vtax_lab::ft::{FtPair, PairEventKind, PairMode, PairSpec, PairTask, Side};
-use vtax_units::{Bytes, Nanos};
+use vtax_units::{BitRate, Bytes, Nanos};
 use vtax_vm::ft::Mode;
 
 use crate::{
@@ -86,6 +86,28 @@ pub(crate) fn snapshot_goes_on(world: &mut World) {
     // Where nothing was lost, the old connection may go on as well: the numbers need not be in order.
     let numbers = (1..first).chain(again.answers().into_iter().map(|a| a.number));
     assert_eq!(missing_records(&pair, numbers), Vec::<u64>::new());
+}
+
+/// The host to which a snapshot is being sent dies. Its cables are out, so that QEMU isn't told; nobody waits for it all the same.
+pub(crate) fn snapshot_is_given_up(world: &mut World) {
+    let interval = Nanos::from_millis(100);
+    let mut spec = PairSpec::new("sut", PairMode::Snapshot { interval }, PairTask::Witness);
+    // A snapshot takes some seconds, so one is on its way nearly always.
+    spec.link.rate = Some(BitRate(100_000_000));
+    let pair = world.pair(spec);
+    let questioner = world.ask(&pair, "hello");
+    println!("  armed in {}", armed(&pair));
+    goes_on(&pair, &questioner, 50);
+    pair.kill_host(Side::Secondary).unwrap();
+    wait(&pair, "going on alone", 1, |k| matches!(k, PairEventKind::Unprotected { .. }));
+    let at = |is: fn(&PairEventKind) -> bool| pair.events().iter().find(|e| is(&e.kind)).map(|e| e.at);
+    let noticed = at(|k| matches!(k, PairEventKind::Detected { .. })).unwrap();
+    let alone = at(|k| matches!(k, PairEventKind::Unprotected { .. })).unwrap();
+    println!("  alone {} after it was noticed", alone.saturating_sub(noticed));
+    // The pair waits 20 s for whoever is busy with it; QEMU would send for a minute.
+    assert!(alone.saturating_sub(noticed) < Nanos::from_secs(15), "{}", show(&pair));
+    goes_on(&pair, &questioner, 20);
+    repaired(&pair);
 }
 
 /// Waits for a second guest that lasts. On a busy machine its kernel was seen to crash soon after protection began

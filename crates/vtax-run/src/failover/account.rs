@@ -126,7 +126,11 @@ impl Account<'_> {
             injected: done.refused.is_none().then(|| self.clock(done.at_unix_ns)),
             host: done.host.clone(),
             protected: done.protected.unwrap_or(false) && without.is_none(),
-            discounted: done.refused.as_ref().map(|why| format!("it could not be done: {why}")),
+            discounted: match (&done.refused, &done.undone) {
+                (Some(why), _) => Some(format!("it could not be done: {why}")),
+                (None, Some(why)) => Some(format!("a part of it could not be done: {why}")),
+                (None, None) => None,
+            },
             ..left_out(done.fault)
         }
     }

@@ -226,6 +226,7 @@ impl Pair {
             protected: Some(self.armed),
             host: host.filter(|_| !mends).map(|host| NAMES[host].to_owned()),
             refused,
+            undone: None,
         });
         let protected = self.armed && self.wounds.is_empty();
         if mends {

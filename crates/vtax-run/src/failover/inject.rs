@@ -31,6 +31,8 @@ pub(crate) struct Done {
     pub(crate) host: Option<String>,
     /// Why it could not be done, where it could not.
     pub(crate) refused: Option<String>,
+    /// What of it could not be done, where the rest was.
+    pub(crate) undone: Option<String>,
 }
 
 /// A fault that was done.
@@ -40,18 +42,20 @@ pub(crate) struct Hit {
     pub(crate) host: Option<String>,
     /// When it took hold, time since 1970.
     pub(crate) at: Nanos,
+    /// What of it could not be done, where the rest was.
+    pub(crate) undone: Option<String>,
 }
 
 impl Hit {
     /// One that happened to no host of a pair, from this moment on.
     const fn elsewhere(at: Nanos) -> Self {
-        Self { host: None, at }
+        Self { host: None, at, undone: None }
     }
 }
 
 impl From<Struck> for Hit {
     fn from(struck: Struck) -> Self {
-        Self { host: Some(struck.host), at: struck.at }
+        Self { host: Some(struck.host), at: struck.at, undone: None }
     }
 }
 
@@ -156,11 +160,11 @@ impl Injector<'_> {
     fn inject(&self, number: usize, fault: Fault) -> Done {
         let protected = self.rig.protected();
         let tried = unix_time();
-        let (Hit { host, at }, refused) = match self.rig.inject(fault.kind) {
+        let (Hit { host, at, undone }, refused) = match self.rig.inject(fault.kind) {
             Ok(hit) => (hit, None),
             Err(why) => (Hit::elsewhere(tried), Some(why)),
         };
-        Done { number, fault, at_unix_ns: at.0, protected, host, refused }
+        Done { number, fault, at_unix_ns: at.0, protected, host, refused, undone }
     }
 }
 
@@ -248,21 +252,23 @@ impl<'a> Breakable<'a> {
 
     fn hand_over(&self) -> Result<Hit, String> {
         let handed = self.pair()?.hand_over().map_err(words)?;
-        Ok(Hit { host: Some(handed.from), at: handed.began })
+        Ok(Hit { host: Some(handed.from), at: handed.began, undone: None })
     }
 
-    fn restore(&self, target: FaultTarget) -> Result<(), String> {
+    /// What could not be restored, where the rest was.
+    fn restore(&self, target: FaultTarget) -> Result<Option<String>, String> {
         match (target, self.sut.pair()) {
-            (FaultTarget::Path, _) => self.path.restore().map_err(words),
-            (FaultTarget::Sut, None) => self.sut.wake_all().map_err(words),
+            (FaultTarget::Path, _) => self.path.restore().map(|()| None).map_err(words),
+            (FaultTarget::Sut, None) => self.sut.wake_all().map(|()| None).map_err(words),
             _ => self.mend_hosts(target == FaultTarget::FtLink),
         }
     }
 
     /// Plugs cables in again, and unless that is all, switches on what is off and wakes what hangs.
-    fn mend_hosts(&self, cables_only: bool) -> Result<(), String> {
+    fn mend_hosts(&self, cables_only: bool) -> Result<Option<String>, String> {
         let pair = self.pair()?;
-        let mut hosts = std::mem::take(&mut *lock(&self.unplugged));
+        let unplugged = std::mem::take(&mut *lock(&self.unplugged));
+        let mut hosts = unplugged.clone();
         let down = pair.hosts_down();
         if cables_only {
             hosts.retain(|host| !down.contains(host));
@@ -271,8 +277,32 @@ impl<'a> Breakable<'a> {
         }
         hosts.sort_unstable();
         hosts.dedup();
-        hosts.iter().try_for_each(|host| pair.restore(host).map_err(words))
+        let Mended { left, told } = mend_each(hosts, |host| pair.restore(host).map_err(words));
+        lock(&self.unplugged).extend(left.into_iter().filter(|host| unplugged.contains(host)));
+        told
     }
+}
+
+/// What came of mending several hosts.
+#[derive(Debug, PartialEq, Eq)]
+struct Mended {
+    /// Those that could not be mended.
+    left: Vec<String>,
+    /// Why, where some were mended; an error where none was.
+    told: Result<Option<String>, String>,
+}
+
+/// Mends each of these hosts, whatever comes of the others.
+fn mend_each(hosts: Vec<String>, mend: impl Fn(&str) -> Result<(), String>) -> Mended {
+    let count = hosts.len();
+    let failed = hosts.into_iter().filter_map(|host| mend(&host).err().map(|why| (host, why)));
+    let (left, reasons): (Vec<String>, Vec<String>) = failed.unzip();
+    let told = match left.len() {
+        0 => Ok(None),
+        all if all == count => Err(reasons.join("; ")),
+        _ => Ok(Some(reasons.join("; "))),
+    };
+    Mended { left, told }
 }
 
 impl Rig for Breakable<'_> {
@@ -283,7 +313,7 @@ impl Rig for Breakable<'_> {
             FaultKind::Cut(target) => self.cut(target),
             FaultKind::Restore(target) => {
                 let at = unix_time();
-                self.restore(target).map(|()| Hit::elsewhere(at))
+                self.restore(target).map(|undone| Hit { undone, ..Hit::elsewhere(at) })
             }
             FaultKind::Failover(_) => self.hand_over(),
             FaultKind::Fail(_) => self.disk(Client::fail_disk),
@@ -313,4 +343,28 @@ fn struck(done: Result<Struck, LabError>) -> Result<Hit, String> {
 fn at_once(fault: impl FnOnce() -> Result<(), LabError>) -> Result<Hit, String> {
     let at = unix_time();
     fault().map(|()| Hit::elsewhere(at)).map_err(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_cannot_be_mended_keeps_no_other_from_it() {
+        let tried = Mutex::new(Vec::new());
+        let mend = |broken: &'static [&'static str]| {
+            lock(&tried).clear();
+            mend_each(["a", "b", "c"].map(str::to_owned).to_vec(), |host| {
+                lock(&tried).push(host.to_owned());
+                if broken.contains(&host) { Err(format!("{host} burns")) } else { Ok(()) }
+            })
+        };
+        assert_eq!(mend(&[]), Mended { left: Vec::new(), told: Ok(None) });
+        let part = mend(&["a", "b"]);
+        assert_eq!(part.left, ["a", "b"], "their cables are still out");
+        assert_eq!(part.told, Ok(Some("a burns; b burns".to_owned())));
+        assert_eq!(*lock(&tried), ["a", "b", "c"]);
+        assert_eq!(mend(&["a", "b", "c"]).told, Err("a burns; b burns; c burns".to_owned()));
+        assert_eq!(mend_each(Vec::new(), |_| Ok(())).told, Ok(None), "there was nothing to mend");
+    }
 }

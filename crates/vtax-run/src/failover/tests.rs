@@ -34,7 +34,7 @@ struct Simulated {
 impl Rig for Simulated {
     fn inject(&self, kind: FaultKind) -> Result<Hit, String> {
         self.done.lock().unwrap().push((Instant::now(), kind));
-        let hit = Hit { host: Some("host-a".to_owned()), at: unix_time() };
+        let hit = Hit { host: Some("host-a".to_owned()), at: unix_time(), undone: None };
         match kind {
             FaultKind::Failover(_) => {
                 // It lasts until something else was done.
@@ -182,6 +182,7 @@ fn done<const N: usize>(faults: &[Fault; N], hosts: [&str; N]) -> Vec<Done> {
         protected: Some(true),
         host: (!host.is_empty()).then(|| host.to_owned()),
         refused: None,
+        undone: None,
     })
     .collect()
 }

@@ -37,12 +37,12 @@ pub struct Snapshot {
 }
 
 /// Takes a snapshot of a running guest over a connected stream, of which `streams` are the primary's end and
-/// the one where it is kept. The guest runs on.
+/// the one where it is kept, for `secondary` to go on from. The guest runs on.
 ///
 /// # Errors
 ///
 /// [`VmError::Pair`] or [`VmError::Qmp`] where it doesn't succeed; the guest runs on then as well.
-pub fn take(primary: &Replica, streams: (OwnedFd, OwnedFd)) -> Result<Snapshot> {
+pub fn take(primary: &Replica, secondary: &Replica, streams: (OwnedFd, OwnedFd)) -> Result<Snapshot> {
     let state = rustix::fs::memfd_create("vtax-snapshot", MemfdFlags::CLOEXEC);
     let mut state: File = state.map_err(|e| VmError::io("create", "snapshot in memory")(e.into()))?.into();
     let (near, far) = streams;
@@ -51,7 +51,7 @@ pub fn take(primary: &Replica, streams: (OwnedFd, OwnedFd)) -> Result<Snapshot> 
     let kept = std::thread::scope(|scope| {
         // Ends with the stream, which QEMU closes when it is done or ends.
         let keep = scope.spawn(|| io::copy(&mut Far(&far), &mut state));
-        let sent = send(primary, near);
+        let sent = send(primary, secondary, near);
         if sent.is_err() {
             // A host that died with its cables says no good-bye.
             let _ = rustix::net::shutdown(&far, Shutdown::Both);
@@ -73,14 +73,18 @@ impl Read for Far<'_> {
 }
 
 /// Has QEMU send the state, and the guest go on; when the guest was in it, and its disk then.
-fn send(primary: &Replica, near: OwnedFd) -> Result<(Instant, Option<ReplicatedDisk>)> {
+fn send(
+    primary: &Replica,
+    secondary: &Replica,
+    near: OwnedFd,
+) -> Result<(Instant, Option<ReplicatedDisk>)> {
     let sent = (|| {
         protection::set_plain(primary)?;
         let parameters = json!({ "max-bandwidth": UNLIMITED, "downtime-limit": STILL_MS });
         primary.execute("migrate-set-parameters", parameters)?;
         protection::connect(primary, &near)?;
         drop(near);
-        wait_until_sent(primary)?;
+        wait_until_sent(primary, secondary)?;
         let when = Instant::now();
         // The guest stands still until it is told to go on.
         let copy = |disk: &ReplicatedDisk| {
@@ -98,7 +102,7 @@ fn send(primary: &Replica, near: OwnedFd) -> Result<(Instant, Option<ReplicatedD
     sent
 }
 
-fn wait_until_sent(primary: &Replica) -> Result<()> {
+fn wait_until_sent(primary: &Replica, secondary: &Replica) -> Result<()> {
     let started = Instant::now();
     let mut patient = true;
     loop {
@@ -111,6 +115,11 @@ fn wait_until_sent(primary: &Replica) -> Result<()> {
             "completed" => return Ok(()),
             status @ ("failed" | "cancelled") => {
                 let reason = format!("QEMU says {status}");
+                return Err(VmError::Pair { operation: "take a snapshot", reason });
+            }
+            // QEMU sends on into a cable that is out, and whoever deals with the failure waits for this.
+            _ if secondary.ended_within(Duration::ZERO) => {
+                let reason = secondary.failure("ended").to_string();
                 return Err(VmError::Pair { operation: "take a snapshot", reason });
             }
             _ if started.elapsed() > TAKEN_WITHIN => {
