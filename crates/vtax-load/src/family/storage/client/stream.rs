@@ -12,8 +12,9 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
 use vtax_sys::tcp::set_wakes_at;
 
 /// Longest wait before a caller looks at its deadlines. Shorter than what workers sleep at most (20 ms): a wait that is at
-/// least as long takes one system call, any other takes two.
-pub(in crate::family::storage) const LOOK: Duration = Duration::from_millis(10);
+/// least as long takes one system call, any other takes two. A tick of the kernel's slower clocks (100 and 250 Hz), which it is
+/// rounded up to.
+pub(in crate::family::storage) const LOOK: Duration = Duration::from_millis(4);
 
 /// One connection.
 #[derive(Debug)]
@@ -47,7 +48,8 @@ impl Stream {
         }
     }
 
-    /// Receives what is there; with `wait`, waits for it at most [`LOOK`]. `None` where nothing came.
+    /// Receives what is there; with `wait`, waits at most [`LOOK`] for as much as [`wake_at`](Self::wake_at) says. `None` where
+    /// nothing came.
     pub(in crate::family::storage) fn receive(
         &self,
         buffer: &mut [u8],
@@ -62,7 +64,7 @@ impl Stream {
         }
     }
 
-    /// From now on, waits for something to read end when so many bytes are there, the connection has ended, or their time is over.
+    /// From now on, waits for something to read end when so many bytes have come, the connection has ended, or their time is over.
     pub(in crate::family::storage) fn wake_at(&self, bytes: u32) -> io::Result<()> {
         if self.wakes_at.replace(bytes) == bytes {
             return Ok(());

@@ -3,8 +3,9 @@
 //! Where answers come one by one, being woken for each and sending a request for each costs a client more than all else it does. In a
 //! closed loop with many operations under way it therefore sleeps until a few answers are there, and sends their successors together.
 //! An answer then waits for those that come after it, and its latency includes that. The first of them waits in the mean for at most a
-//! sixteenth of a round trip and [`WAIT`], the mean one for half of that; none ever waits longer than three times that, since the
-//! sleep ends then whatever is there.
+//! sixteenth of a round trip and [`WAIT`], the mean one for half of that. Where the far end stops answering in between, an answer
+//! waits at most [`LOOK`](super::stream::LOOK), since the sleep ends then whatever is there: a timer for less would cost more than
+//! is saved. All others that are under way wait longer than that.
 
 /// Of so many operations under way, an answer waits for one other.
 const SHARE: u64 = 16;
@@ -21,15 +22,6 @@ const REST: u32 = 100;
 /// Sleeps in a period from which on they are judged.
 const JUDGED: u64 = 16;
 
-/// A sleep for several answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Sleep {
-    /// Until so many bytes are there.
-    pub(super) bytes: u32,
-    /// At most so many nanoseconds.
-    pub(super) nanos: u64,
-}
-
 /// Decides how a client waits for answers.
 #[derive(Debug, Default)]
 pub(super) struct Together {
@@ -37,7 +29,8 @@ pub(super) struct Together {
     depth: u64,
     /// Somebody said that answers may wait for each other.
     allowed: bool,
-    sleep: Option<Sleep>,
+    /// Bytes that a sleep for several answers waits for.
+    bytes: Option<u32>,
     /// The last sleep brought nothing: the next ends with the first byte.
     nothing: bool,
     period: Period,
@@ -72,14 +65,14 @@ impl Together {
 
     /// Another connection: nothing is known of it.
     pub(super) fn forget(&mut self) {
-        (self.sleep, self.nothing, self.period) = (None, false, Period::default());
+        (self.bytes, self.nothing, self.period) = (None, false, Period::default());
     }
 
-    /// The sleep for several answers while the far end is asked for so many; `None` where the first is to end it.
-    pub(super) fn sleep(&self, asked: usize) -> Option<Sleep> {
+    /// Bytes that a sleep waits for while the far end is asked for so many operations; `None` where the first is to end it.
+    pub(super) fn bytes(&self, asked: usize) -> Option<u32> {
         // Towards a load's end, or where the far end takes fewer at once, answers are further apart than was thought.
         let many = asked as u64 * 4 >= self.depth * 3;
-        self.sleep.filter(|_| many && !self.nothing)
+        self.bytes.filter(|_| many && !self.nothing)
     }
 
     /// A sleep for several answers has ended with so many whole ones, and with `any` byte or none.
@@ -118,19 +111,17 @@ impl Together {
             self.rest = REST;
         }
         self.rest = self.rest.saturating_sub(1);
-        self.sleep = if self.rest > 0 || answers == 0 { None } else { self.planned(passed, answers, bytes) };
+        self.bytes = if self.rest > 0 || answers == 0 { None } else { self.planned(passed, answers, bytes) };
     }
 
     /// As many operations are always under way, so the time between answers tells the round trip, too.
-    fn planned(&self, passed: u64, answers: u64, bytes: u64) -> Option<Sleep> {
+    fn planned(&self, passed: u64, answers: u64, bytes: u64) -> Option<u32> {
         let (gap, length) = (passed / answers, bytes / answers);
         // One answer comes each `gap`, so that so many others come while the first waits.
         let others = (self.depth / SHARE).min(WAIT / gap.max(1)).min(OTHERS_MAX);
         // Half an answer less, since they aren't all equally long.
         let bytes = (1 + others) * length - length / 2;
-        // Longer than they take, as they don't come evenly.
-        let nanos = (1 + others) * gap * 3 / 2;
-        (others > 0 && (1..=BYTES_MAX).contains(&length)).then_some(Sleep { bytes: bytes as u32, nanos })
+        (others > 0 && (1..=BYTES_MAX).contains(&length)).then_some(bytes as u32)
     }
 }
 
@@ -158,38 +149,37 @@ mod tests {
     #[test]
     fn quick_answers_of_many_operations_wait_for_each_other() {
         for (depth, wanted) in [(16, 2), (31, 2), (32, 3), (64, 4), (1000, 4)] {
-            let sleep = after(depth, 10_000, ANSWER).sleep(depth.into()).unwrap();
-            assert_eq!(u64::from(sleep.bytes), wanted * ANSWER - ANSWER / 2, "{depth}");
+            let bytes = after(depth, 10_000, ANSWER).bytes(depth.into()).unwrap();
+            assert_eq!(u64::from(bytes), wanted * ANSWER - ANSWER / 2, "{depth}");
             let most = (10_000 * u64::from(depth) / SHARE).min(WAIT);
             // The first of them waits for the others.
             assert!((wanted - 1) * 10_000 <= most, "{depth}");
-            assert!(sleep.nanos > wanted * 10_000 && sleep.nanos <= 3 * most, "{sleep:?}");
         }
     }
 
     #[test]
     fn others_do_not() {
-        assert!(after(15, 10_000, ANSWER).sleep(15).is_none(), "few at once");
-        assert!(after(1, 1_000, ANSWER).sleep(1).is_none());
-        assert!(after(32, 110_000, ANSWER).sleep(32).is_none(), "far apart");
-        assert!(after(32, 10_000, 65_536).sleep(32).is_none(), "long ones");
-        assert!(after(32, 10_000, ANSWER).sleep(23).is_none(), "most are over");
+        assert!(after(15, 10_000, ANSWER).bytes(15).is_none(), "few at once");
+        assert!(after(1, 1_000, ANSWER).bytes(1).is_none());
+        assert!(after(32, 110_000, ANSWER).bytes(32).is_none(), "far apart");
+        assert!(after(32, 10_000, 65_536).bytes(32).is_none(), "long ones");
+        assert!(after(32, 10_000, ANSWER).bytes(23).is_none(), "most are over");
         let mut together = Together::new(32);
         go_on(&mut together, 1, 10_000, ANSWER);
-        assert!(together.sleep(32).is_none(), "nobody allowed it");
+        assert!(together.bytes(32).is_none(), "nobody allowed it");
     }
 
     #[test]
     fn a_sleep_that_brought_nothing_is_followed_by_one_that_ends_with_the_first_byte() {
         let mut together = after(32, 10_000, ANSWER);
         together.slept(0, true);
-        assert!(together.sleep(32).is_some(), "a part of an answer");
+        assert!(together.bytes(32).is_some(), "a part of an answer");
         together.slept(0, false);
-        assert!(together.sleep(32).is_none());
+        assert!(together.bytes(32).is_none());
         together.heard();
-        assert!(together.sleep(32).is_some());
+        assert!(together.bytes(32).is_some());
         together.forget();
-        assert!(together.sleep(32).is_none(), "another connection");
+        assert!(together.bytes(32).is_none(), "another connection");
         assert_eq!((together.sleeps, together.answers), (2, 0));
     }
 
@@ -201,12 +191,12 @@ mod tests {
         for _ in 0..2 * REST {
             for _ in 0..1000 {
                 now += 10_000;
-                if together.sleep(32).is_some() {
+                if together.bytes(32).is_some() {
                     together.slept(1, true);
                 }
                 together.ended(now, 1, together.period.bytes + (together.period.answers + 1) * ANSWER);
             }
-            without += u32::from(together.sleep(32).is_none());
+            without += u32::from(together.bytes(32).is_none());
         }
         assert!((2 * (REST - 2)..2 * REST).contains(&without), "{without}");
     }
