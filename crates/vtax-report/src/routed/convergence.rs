@@ -25,9 +25,7 @@ pub(super) fn section(data: &RunData) -> Markup {
         ("95 % interval", true),
         ("least to most", true),
         ("By rate, median", true),
-        ("Lost", true),
-        ("Duplicated", true),
-        ("Reordered", true),
+        ("Lost, duplicated, reordered", true),
         ("Sent late, at most", true),
     ];
     let mut table = PlainTable::new(FIGURES, &columns);
@@ -83,7 +81,7 @@ fn by_kind<'a>(events: impl Iterator<Item = &'a TopologyEvent>) -> Vec<(String, 
     kinds
 }
 
-fn row(place: &str, events: &[&TopologyEvent]) -> [String; 9] {
+fn row(place: &str, events: &[&TopologyEvent]) -> [String; 7] {
     let all: Vec<Convergence> = events.iter().map(|event| worse(event)).collect();
     let time = |ns: f64| quantity(ns, "ns");
     let by_loss: Vec<f64> = all.iter().map(|found| found.by_loss.0 as f64).collect();
@@ -95,7 +93,12 @@ fn row(place: &str, events: &[&TopologyEvent]) -> [String; 9] {
         0 => median(&by_rate),
         never => format!("{} ({never} not whole again)", median(&by_rate)),
     };
-    let sum = |of: fn(&Convergence) -> u64| all.iter().map(of).sum::<u64>().to_string();
+    let sum = |of: fn(&Convergence) -> u64| all.iter().map(of).sum::<u64>();
+    let [lost, duplicated, reordered] = [
+        sum(|found| found.counts.lost),
+        sum(|found| found.counts.duplicated),
+        sum(|found| found.counts.reordered),
+    ];
     [
         place.to_owned(),
         all.len().to_string(),
@@ -103,9 +106,7 @@ fn row(place: &str, events: &[&TopologyEvent]) -> [String; 9] {
         interval(&by_loss),
         format!("{} to {}", time(least), time(most)),
         rate,
-        sum(|found| found.counts.lost),
-        sum(|found| found.counts.duplicated),
-        sum(|found| found.counts.reordered),
+        format!("{lost}, {duplicated}, {reordered}"),
     ]
 }
 
