@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hdrhistogram::Histogram;
 use vtax_load::LatencyHistogram;
+use vtax_load::sip::ScriptFigures;
 use vtax_plan::model::{Cell, EnvironmentKind, PathKind, Plan};
 use vtax_store::record::{JournalEntry, TrialRecord};
 use vtax_store::{Calibration, Provenance, RunDir};
@@ -11,6 +12,7 @@ use vtax_store::{Calibration, Provenance, RunDir};
 use crate::ReportError;
 use crate::consolidation::trial::{self as systems, SystemFound};
 use crate::families;
+use crate::family::script::trial as script;
 use crate::general::trial::of_lifecycle;
 use crate::metric::{LIFECYCLE, Percentiles, Value, enough, measure_of_test, needed};
 
@@ -34,6 +36,8 @@ pub(crate) struct RunData {
     pub(crate) latency: BTreeMap<(String, String), Histogram<u64>>,
     /// Cells and measures with a histogram whose buckets differ from those of all others: `latency` of these isn't exact.
     pub(crate) unlike: BTreeSet<(String, String)>,
+    /// What calls after a scenario found in all valid trials, by cell and measure.
+    pub(crate) calls: BTreeMap<(String, String), ScriptFigures>,
     /// Each system of valid trials on several, trial by trial.
     pub(crate) systems: Vec<SystemFound>,
     /// Names of what is measured: the plan's measures, of network tests each test.
@@ -94,6 +98,7 @@ impl RunData {
             values: BTreeMap::new(),
             latency: BTreeMap::new(),
             unlike: BTreeSet::new(),
+            calls: BTreeMap::new(),
             systems: Vec::new(),
             measures: Vec::new(),
             hosts: Vec::new(),
@@ -158,6 +163,10 @@ impl RunData {
             self.values.entry(key).or_default().push(figures);
         }
         self.systems.extend(systems::read(&record));
+        if let Some(found) = script::of_all(&record) {
+            let key = (record.cell.clone(), record.measure.clone());
+            self.calls.entry(key).or_default().add(found);
+        }
         families::forget_histograms(&mut record);
         self.trials.push(record);
     }
@@ -267,8 +276,13 @@ impl RunData {
         };
         for (key, value) in &cell.parameters {
             if self.plan.cells.iter().filter(alike).any(|c| c.parameters.get(key) != Some(value)) {
-                let value = if key == "count" { format!(" × {value}") } else { format!(" {value}") };
-                name.push_str(&value);
+                let words = match (key.as_str(), value.as_str()) {
+                    ("count", value) => format!(" × {value}"),
+                    // What is on or off doesn't say what it is.
+                    (key, value @ ("true" | "false")) => format!(" {key} {value}"),
+                    (_, value) => format!(" {value}"),
+                };
+                name.push_str(&words);
             }
         }
         let environment = match self.accelerated(cell) {
