@@ -133,11 +133,13 @@ impl Topologies {
         let done = if node.is_empty() {
             vtax_router::run_here(command)
         } else {
-            let space = match &*lock(&self.lab) {
-                Some(lab) => lab.space(node).map(NetNs::try_clone).map_err(|e| chain(&e))?,
+            let (space, words) = match &*lock(&self.lab) {
+                Some(lab) => {
+                    (lab.space(node).map(NetNs::try_clone).map_err(|e| chain(&e))?, lab.words_at(node, command))
+                }
                 None => return Err(NONE.to_owned()),
             };
-            vtax_router::run_in(&space.map_err(|e| chain(&e))?, command)
+            vtax_router::run_in(&space.map_err(|e| chain(&e))?, &words)
         };
         let (well, how, output) = done.map_err(|e| chain(&e))?;
         Ok(Reply::Executed { well, how, output })

@@ -158,7 +158,8 @@ impl Lab {
     fn run_commands(&self) -> Result<()> {
         for node in &self.blueprint.nodes {
             for words in &node.commands {
-                let (well, how, output) = run_in(self.space(&node.name)?, words)?;
+                let words = self.words_at(&node.name, words);
+                let (well, how, output) = run_in(self.space(&node.name)?, &words)?;
                 if !well {
                     let command = words.join(" ");
                     return Err(RouterError::Command { node: node.name.clone(), command, how, output });
@@ -199,6 +200,18 @@ impl Lab {
     #[must_use]
     pub const fn blueprint(&self) -> &Blueprint {
         &self.blueprint
+    }
+
+    /// A command's words as they are meant at a node: `vtysh` asks the node's own daemons, of the several of this machine.
+    #[must_use]
+    pub fn words_at(&self, node: &str, words: &[String]) -> Vec<String> {
+        let mut words = words.to_vec();
+        let is_tool = words.first().is_some_and(|word| word.rsplit('/').next() == Some("vtysh"));
+        let told = |word: &String| word.starts_with("-N") || word.starts_with("--pathspace");
+        if is_tool && self.routers.contains_key(node) && !words.iter().any(told) {
+            words.splice(1..1, ["-N".to_owned(), node.to_owned()]);
+        }
+        words
     }
 
     /// The network namespace of a node.

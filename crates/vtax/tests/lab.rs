@@ -172,6 +172,8 @@ fn a_lab_stands_is_broken_and_mended_and_goes() {
     assert!(up.comes_to(&one, true));
     let (well, _) = up.exec("h1", "ip route get 10.2.0.2");
     assert!(well);
+    let (well, neighbours) = up.exec_words(&one, &["vtysh", "-c", "show ip ospf neighbor"]);
+    assert!(well && neighbours.contains("Full"), "{neighbours}");
     let (well, why) = up.exec("nobody", "true");
     assert!(!well && why.contains("there is no node `nobody`") && why.contains(&two), "{why}");
     let capture = directory.path().join("one.pcap");
