@@ -13,7 +13,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng};
 use rustix::time::{ClockId, clock_gettime};
 use vtax_hosts::{
-    Engine, HostAgent, HostRecord, HostSpec, HostState, HostsError, Job, Machine, OnHosts, run_on, serve,
+    Engine, HostAgent, HostRecord, HostSpec, HostState, HostsError, Job, Machine, OnHosts, Together, run_on,
+    serve,
 };
 use vtax_load::LatencyHistogram;
 use vtax_units::Nanos;
@@ -27,6 +28,7 @@ const TRIALS: usize = 3;
 const TRIAL_BYTES: usize = 200_000;
 const MOST_CORES: f64 = 1.0;
 const MOST_MIB: f64 = 1_024.0;
+const MOST_MS: f64 = 50.0;
 
 /// Histograms, and values in each.
 const HISTOGRAMS: usize = 1_000;
@@ -126,6 +128,7 @@ fn many(sheet: &mut Sheet) -> Result<()> {
         engine: &engine,
         job: &job,
         program: &program,
+        together: Some(&Together::new(HOSTS)),
         directory: directory.path(),
         stop: &AtomicBool::new(false),
         told: &|_, _| (),
@@ -141,7 +144,22 @@ fn many(sheet: &mut Sheet) -> Result<()> {
     sheet.add_all([
         Row::at_most(&format!("a run on {HOSTS} hosts, processors of this end"), cores, "CPUs", MOST_CORES),
         Row::at_most(&format!("a run on {HOSTS} hosts, memory of this end"), peak_mib()?, "MiB", MOST_MIB),
+        Row::at_most(
+            &format!("{HOSTS} hosts begin together, from first to last"),
+            spread(&states)?,
+            "ms",
+            MOST_MS,
+        ),
     ])
+}
+
+/// How far apart hosts began, in milliseconds. They have one clock here, so that what is wrong with what is known of theirs counts as well.
+fn spread(states: &[HostRecord]) -> Result<f64> {
+    let began = |host: &HostRecord| host.began_unix_ns?.checked_add_signed(host.clock_offset_ns?);
+    let began: Option<Vec<u64>> = states.iter().map(began).collect();
+    let began = began.context("a host that never began")?;
+    let (first, last) = (began.iter().min().context("no host")?, began.iter().max().context("no host")?);
+    Ok((last - first) as f64 / 1e6)
 }
 
 /// A host's end, as [`Local`] starts it.

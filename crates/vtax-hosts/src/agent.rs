@@ -23,6 +23,9 @@ use crate::watchdog::{self, Child};
 /// How often the run's files are looked at.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// A time to begin is a second ahead; a clock that was set meanwhile must not make a host wait for ever.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
 /// Of what a program tells, the end that is looked at for its error.
 const LOG_END: u64 = 64 << 10;
 
@@ -74,16 +77,23 @@ fn converse(
     threads.map_err(|source| file("start threads for", &agent.directory, source))?;
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     outbox.tell(&FromHost::Hello { protocol: PROTOCOL, vtax: agent.version.clone(), host })?;
-    let job =
+    let (job, at) =
         started.recv().map_err(|_| HostsError::Stream("it ended before it said what to do".to_owned()))?;
+    if let Some(at) = at {
+        std::thread::sleep(Duration::from_nanos(at.saturating_sub(unix_ns())).min(LONGEST_WAIT));
+    }
+    outbox.tell(&FromHost::Begun { at_unix_ns: unix_ns() })?;
     let mut sender = Sender { outbox, number: 0, run: agent.directory.join("run"), journal: 0 };
     let (code, error) = sender.work(agent, &job, child)?;
     sender.record(Vec::new(), &Record::Ended { code, error })?;
     outbox.wait_stored(sender.number)
 }
 
+/// A job, and the time before which it isn't begun.
+type Start = (Job, Option<u64>);
+
 /// Takes what the controller says.
-fn listen<W: Write>(mut read: impl Read, outbox: &Outbox<W>, start: &std::sync::mpsc::Sender<Job>) {
+fn listen<W: Write>(mut read: impl Read, outbox: &Outbox<W>, start: &std::sync::mpsc::Sender<Start>) {
     let mut decoder = Decoder::default();
     let mut bytes = vec![0; 64 << 10];
     loop {
@@ -98,10 +108,10 @@ fn listen<W: Write>(mut read: impl Read, outbox: &Outbox<W>, start: &std::sync::
                 continue;
             }
             match serde_json::from_slice::<ToHost>(&frame.payload) {
-                Ok(ToHost::Start(job)) => {
+                Ok(ToHost::Start { job, at_unix_ns }) => {
                     outbox.hear(|_| ());
                     // The main thread takes one job only, and may be gone already.
-                    let _ = start.send(job);
+                    let _ = start.send((job, at_unix_ns));
                 }
                 Ok(ToHost::Beat { at_unix_ns }) => {
                     outbox.hear(|_| ());

@@ -17,6 +17,7 @@ mod run;
 mod session;
 mod start;
 mod state;
+mod together;
 mod watchdog;
 
 pub use agent::{HostAgent, serve};
@@ -25,6 +26,7 @@ pub use error::HostsError;
 pub use list::{HostSpec, MAX_HOSTS, On, parse_on};
 pub use message::{Job, LEASE, PROTOCOL};
 pub use run::{OnHosts, run_on};
-pub use session::{Attended, Clock, Outcome, attend};
+pub use session::{Clock, Outcome};
 pub use start::{Stream, copy_program, start_agent};
 pub use state::{HOSTS_VERSION, HostRecord, HostState, HostsFile, run_directories};
+pub use together::Together;

@@ -69,8 +69,8 @@ fn seed(name: &str) -> u32 {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ToHost {
-    /// Begin; comes once.
-    Start(Job),
+    /// Begin; comes once. With a time not before it, by the host's clock in nanoseconds since 1970.
+    Start { job: Job, at_unix_ns: Option<u64> },
     /// The lease is renewed. The time is this end's, in nanoseconds since 1970.
     Beat { at_unix_ns: u64 },
     /// All records up to this one are stored.
@@ -87,6 +87,8 @@ pub(crate) enum FromHost {
     Hello { protocol: u32, vtax: String, host: String },
     /// Answer to a beat: the time that was in it, and the host's own.
     Beat { of_unix_ns: u64, at_unix_ns: u64 },
+    /// The job begins now; the time is the host's.
+    Begun { at_unix_ns: u64 },
     /// How it is getting on.
     Told { text: String },
 }

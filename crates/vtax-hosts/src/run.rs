@@ -10,6 +10,7 @@ use crate::message::Job;
 use crate::session::{Attended, Outcome, attend};
 use crate::start::{copy_program, start_agent};
 use crate::state::{HostRecord, HostState};
+use crate::together::{Place, Together};
 
 /// Stacks of threads that mostly wait; a thousand hosts have two thousand threads.
 const STACK: usize = 512 << 10;
@@ -33,6 +34,8 @@ pub struct OnHosts<'a> {
     pub job: &'a Job,
     /// vtax's own program, which is copied.
     pub program: &'a Path,
+    /// Given, no host begins before all have been reached or are lost, and then all at once.
+    pub together: Option<&'a Together>,
     /// Where directories of hosts are.
     pub directory: &'a Path,
     /// Set once all are to come to an end.
@@ -66,8 +69,10 @@ pub fn run_on(hosts: &[(&Machine, String)], on: &OnHosts<'_>) -> Result<(), Host
     std::thread::scope(|scope| {
         for (machine, directory) in hosts {
             let (failure, gate) = (&failure, &gate);
+            // Before any host can be there, so that all are waited for.
+            let place = on.together.map(Together::place);
             let work = move || {
-                let record = one(machine, directory, on, gate).unwrap_or_else(|error| {
+                let record = one((machine, directory), on, place, gate).unwrap_or_else(|error| {
                     let why = vtax_sys::chain(&error);
                     // What can't be stored here concerns all; what a host sent only itself.
                     if matches!(error, HostsError::File { .. } | HostsError::Store(_)) {
@@ -96,10 +101,16 @@ fn record(machine: &Machine, directory: &str, state: HostState, why: Option<Stri
         why,
         clock_offset_ns: None,
         clock_within_ns: None,
+        began_unix_ns: None,
     }
 }
 
-fn one(machine: &Machine, directory: &str, on: &OnHosts<'_>, gate: &Gate) -> Result<HostRecord, HostsError> {
+fn one(
+    (machine, directory): (&Machine, &str),
+    on: &OnHosts<'_>,
+    place: Option<Place<'_>>,
+    gate: &Gate,
+) -> Result<HostRecord, HostsError> {
     let tell = |text: &str| (on.told)(&machine.name, text);
     let inside = gate.enter();
     if on.stop.load(Ordering::SeqCst) {
@@ -116,13 +127,15 @@ fn one(machine: &Machine, directory: &str, on: &OnHosts<'_>, gate: &Gate) -> Res
         }
         Err(error) => return Err(error),
     };
-    let Attended { outcome, clock } =
-        attend(stream, &on.job.on(&machine.name), &on.directory.join(directory), on.stop, &tell)?;
+    let job = on.job.on(&machine.name);
+    let Attended { outcome, clock, began_unix_ns } =
+        attend(stream, &job, &on.directory.join(directory), place, on.stop, &tell)?;
     let (state, why) = state_of(&outcome);
     tell(why.as_deref().unwrap_or_else(|| state.word()));
     Ok(HostRecord {
         clock_offset_ns: clock.map(|c| c.offset_ns),
         clock_within_ns: clock.map(|c| c.within_ns),
+        began_unix_ns,
         ..record(machine, directory, state, why)
     })
 }

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use vtax_agent::{Decoder, Frame, Kind};
@@ -14,11 +14,16 @@ use crate::message::{BEAT, FromHost, Job, LEASE, PROTOCOL, Record, ToHost, unix_
 use crate::mirror::Mirror;
 use crate::outbox::frame;
 use crate::start::Stream;
+use crate::together::Place;
+use crate::watchdog::GONE;
 
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Beyond the lease, so long a host may take until it is heard first: a login, a step that is queued.
 const START_WITHIN: Duration = Duration::from_secs(45);
+
+/// A host that begins together with others has so many beats before, so that its clock is known well.
+const BEATS: u32 = 8;
 
 /// How a host's job ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,15 +57,39 @@ impl Clock {
         let offset_ns = i64::try_from(i128::from(there) - middle).ok()?;
         Some(Self { offset_ns, within_ns: round_trip.div_ceil(2) })
     }
+
+    /// A time of this clock as the host's has it.
+    fn there(&self, here: u64) -> u64 {
+        here.saturating_add_signed(self.offset_ns)
+    }
+
+    /// A time of the host's clock as this one has it.
+    fn here(&self, there: u64) -> u64 {
+        there.saturating_add_signed(self.offset_ns.saturating_neg())
+    }
 }
 
 /// What [`attend`] has of a host besides what is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Attended {
+pub(crate) struct Attended {
     /// How it ended.
     pub outcome: Outcome,
     /// Its clock by the narrowest of all beats.
     pub clock: Option<Clock>,
+    /// When its job began, by this clock in nanoseconds since 1970.
+    pub began_unix_ns: Option<u64>,
+}
+
+/// What is known of a host from what it said.
+#[derive(Debug, Clone, Copy, Default)]
+struct Known {
+    clock: Option<Clock>,
+    /// When its hello came, by this clock.
+    greeted: Option<u64>,
+    /// Beats that came back of those sent since. Earlier ones have waited for the program to be started.
+    beats: u32,
+    /// When its job began, by its own clock.
+    began: Option<u64>,
 }
 
 /// What the beating thread and the reading one share.
@@ -68,8 +97,11 @@ struct Shared<'a> {
     input: Mutex<Option<ChildStdin>>,
     carrier: Mutex<&'a mut Child>,
     heard: Mutex<Instant>,
+    known: Arc<Mutex<Known>>,
     over: AtomicBool,
     silent: AtomicBool,
+    /// It was told to begin.
+    started: AtomicBool,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -84,18 +116,53 @@ impl Shared<'_> {
         }
     }
 
-    /// Renews the lease and passes the wish to stop on, until the stream is over; ends it where nothing is heard.
-    fn beat(&self, stop: &AtomicBool) {
+    /// Has the host begin, now or at a time of its own clock.
+    fn start(&self, job: &Job, at_unix_ns: Option<u64>) {
+        self.started.store(true, Ordering::SeqCst);
+        self.send(&ToHost::Start { job: job.clone(), at_unix_ns });
+    }
+
+    /// Has a host that begins together with others begin, once they are there; what is left to wait for.
+    fn start_with<'p>(&self, job: &Job, mut place: Place<'p>) -> Option<Place<'p>> {
+        let known = *locked(&self.known);
+        let clock = known.clock.filter(|_| known.beats >= BEATS);
+        if clock.is_some() {
+            place.arrive();
+        }
+        match (clock, place.at()) {
+            (Some(clock), Some(at)) => {
+                self.start(job, Some(clock.there(at)));
+                None
+            }
+            _ => Some(place),
+        }
+    }
+
+    /// Has the host begin, renews the lease and passes the wish to stop on, until the stream is over; ends it where nothing is heard.
+    fn beat(&self, job: &Job, mut place: Option<Place<'_>>, stop: &AtomicBool) {
+        if place.is_none() {
+            self.start(job, None);
+        }
         let mut beaten: Option<Instant> = None;
         let mut stopping = false;
         while !self.over.load(Ordering::SeqCst) {
-            if beaten.is_none_or(|at| at.elapsed() >= BEAT) {
+            let known = *locked(&self.known);
+            let learning = place.is_some() && known.greeted.is_some() && known.beats < BEATS;
+            if learning || beaten.is_none_or(|at| at.elapsed() >= BEAT) {
                 self.send(&ToHost::Beat { at_unix_ns: unix_ns() });
                 beaten = Some(Instant::now());
             }
             if stop.load(Ordering::SeqCst) && !stopping {
-                self.send(&ToHost::Stop);
+                if place.is_some() {
+                    // It has nothing to stop, and ends with its input.
+                    drop(locked(&self.input).take());
+                } else {
+                    self.send(&ToHost::Stop);
+                }
                 stopping = true;
+            }
+            if !stopping {
+                place = place.and_then(|place| self.start_with(job, place));
             }
             if locked(&self.heard).elapsed() >= LEASE {
                 self.silent.store(true, Ordering::SeqCst);
@@ -108,16 +175,17 @@ impl Shared<'_> {
     }
 }
 
-/// Has a host do a job; what it stores comes into `directory`. `told` hears how it is getting on. Once `stop` is set the host
-/// is asked to come to an end.
+/// Has a host do a job; what it stores comes into `directory`. `told` hears how it is getting on. With a `place` it begins together with
+/// the others. Once `stop` is set the host is asked to come to an end.
 ///
 /// # Errors
 ///
 /// [`HostsError`] where files can't be written here, or where the host sends what no vtax does.
-pub fn attend(
+pub(crate) fn attend(
     stream: Stream,
     job: &Job,
     directory: &Path,
+    place: Option<Place<'_>>,
     stop: &AtomicBool,
     told: &(dyn Fn(&str) + Sync),
 ) -> Result<Attended, HostsError> {
@@ -128,24 +196,30 @@ pub fn attend(
         carrier: Mutex::new(&mut carrier),
         // In the future, where no time has passed since.
         heard: Mutex::new(Instant::now() + START_WITHIN),
+        known: Arc::clone(&reader.known),
         over: AtomicBool::new(false),
         silent: AtomicBool::new(false),
+        started: AtomicBool::new(false),
     };
-    shared.send(&ToHost::Start(job.clone()));
     let read = std::thread::scope(|scope| {
-        scope.spawn(|| shared.beat(stop));
+        scope.spawn(|| shared.beat(job, place, stop));
         let read = reader.read(output, &shared);
         shared.over.store(true, Ordering::SeqCst);
         read
     });
     let silent = shared.silent.load(Ordering::SeqCst);
+    let begun = shared.started.load(Ordering::SeqCst);
     // With its input's end the other side ends whatever is left.
     drop(locked(&shared.input).take());
     drop(shared);
     let status = end(&mut carrier);
     read?;
-    let clock = reader.clock;
+    let Known { clock, began, .. } = *locked(&reader.known);
+    let began_unix_ns = began.zip(clock).map(|(began, clock)| clock.here(began));
     let outcome = reader.ended.take().unwrap_or_else(|| {
+        if !begun && stop.load(Ordering::SeqCst) {
+            return Outcome::Ended { code: Some(GONE), error: None };
+        }
         let said = Stream::one_line_of(&said);
         let why = match (silent, reader.version) {
             (true, _) => format!("nothing was heard of it for {} s", LEASE.as_secs()),
@@ -154,7 +228,7 @@ pub fn attend(
         };
         Outcome::Lost(if said.is_empty() { why } else { format!("{why}: {said}") })
     });
-    Ok(Attended { outcome, clock })
+    Ok(Attended { outcome, clock, began_unix_ns })
 }
 
 /// Waits a little for the carrier's own end, which comes with the host's, then kills it.
@@ -179,13 +253,13 @@ struct Reader<'a> {
     /// Bytes whose record comes next.
     bytes: Option<(u32, Vec<u8>)>,
     version: Option<String>,
-    clock: Option<Clock>,
+    known: Arc<Mutex<Known>>,
     ended: Option<Outcome>,
 }
 
 impl<'a> Reader<'a> {
     fn new(mirror: Mirror, told: &'a (dyn Fn(&str) + Sync)) -> Self {
-        Self { mirror, told, stored: 0, bytes: None, version: None, clock: None, ended: None }
+        Self { mirror, told, stored: 0, bytes: None, version: None, known: Arc::default(), ended: None }
     }
 
     /// Reads to the end of the job or of the stream.
@@ -259,14 +333,21 @@ impl<'a> Reader<'a> {
                 }
                 (self.told)(&format!("begun with vtax {vtax} on {host}"));
                 self.version = Some(vtax);
+                locked(&self.known).greeted = Some(unix_ns());
             }
             FromHost::Beat { of_unix_ns, at_unix_ns } => {
                 let seen = Clock::seen(of_unix_ns, at_unix_ns, unix_ns());
-                let narrower = |new: &Clock| self.clock.is_none_or(|old| new.within_ns < old.within_ns);
-                if let Some(clock) = seen.filter(narrower) {
-                    self.clock = Some(clock);
+                let mut known = locked(&self.known);
+                if known.greeted.is_some_and(|at| of_unix_ns >= at) {
+                    known.beats = known.beats.saturating_add(1);
+                }
+                if let Some(clock) =
+                    seen.filter(|new| known.clock.is_none_or(|old| new.within_ns < old.within_ns))
+                {
+                    known.clock = Some(clock);
                 }
             }
+            FromHost::Begun { at_unix_ns } => locked(&self.known).began = Some(at_unix_ns),
             FromHost::Told { text } => (self.told)(&harmless(&text)),
         }
         Ok(())
@@ -419,6 +500,7 @@ mod tests {
         let clock = Clock::seen(1_000, 1_530, 1_040).unwrap();
         assert_eq!(clock, Clock { offset_ns: 510, within_ns: 20 });
         assert!((clock.offset_ns - 500).unsigned_abs() <= clock.within_ns);
+        assert_eq!((clock.there(2_000), clock.here(2_510)), (2_510, 2_000));
         assert_eq!(Clock::seen(1_000, 1_530, 999), None, "a clock set back meanwhile");
         assert_eq!(Clock::seen(0, u64::MAX, 10), None, "no clock says this");
     }

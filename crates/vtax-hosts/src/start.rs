@@ -16,9 +16,16 @@ const COPY_WITHIN: Duration = Duration::from_secs(300);
 /// The most that is kept of what a program says.
 const SAID: usize = 4_000;
 
-/// Makes a directory that only this user can read, takes the program from its input, says where it is.
-const RECEIVE: &str = "umask 077; d=$(mktemp -d \"${TMPDIR:-/tmp}/vtax-XXXXXXXX\") && cat > \"$d/vtax\" && \
-                       chmod 700 \"$d/vtax\" && echo \"vtax-in $d\"";
+/// Makes a directory that only this user can read, takes a program of so many bytes from its input, says where it is. One of which
+/// not all came leaves nothing: whoever sent it is gone.
+fn receive(bytes: u64) -> String {
+    format!(
+        "umask 077; d=$(mktemp -d \"${{TMPDIR:-/tmp}}/vtax-XXXXXXXX\") || exit 1; trap : HUP INT TERM; \
+         cat > \"$d/vtax\" && [ \"$(wc -c < \"$d/vtax\")\" -eq {bytes} ] && chmod 700 \"$d/vtax\" && echo \"vtax-in $d\" || \
+         {{ rm -rf \"$d\"; echo \"not all of vtax came\" >&2; exit 1; }}"
+    )
+}
+
 /// The same with a vtax that is there.
 const PREPARE: &str = "umask 077; d=$(mktemp -d \"${TMPDIR:-/tmp}/vtax-XXXXXXXX\") && echo \"vtax-in $d\"";
 
@@ -49,12 +56,11 @@ pub fn copy_program(engine: &dyn Engine, host: &Machine, program: &Path) -> Resu
     let wrong = |reason: String| HostsError::Host { host: host.name.clone(), reason };
     let there = host.spec.program.is_some();
     let input = if there { Path::new("/dev/null") } else { program };
-    let file = File::open(input).map_err(|source| HostsError::File {
-        what: "cannot read",
-        path: input.to_owned(),
-        source,
-    })?;
-    let mut command = engine.command(host, if there { PREPARE } else { RECEIVE });
+    let failed = |source| HostsError::File { what: "cannot read", path: input.to_owned(), source };
+    let file = File::open(input).map_err(failed)?;
+    let length = file.metadata().map_err(failed)?.len();
+    let script = if there { PREPARE.to_owned() } else { receive(length) };
+    let mut command = engine.command(host, &script);
     // A group of its own: Ctrl-C at the terminal is for vtax, which tells the hosts.
     command.stdin(file).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child =
@@ -109,10 +115,7 @@ fn directory_told(told: &str) -> Option<String> {
 pub fn start_agent(engine: &dyn Engine, host: &Machine, directory: &str) -> Result<Stream, HostsError> {
     let wrong = |reason: String| HostsError::Host { host: host.name.clone(), reason };
     let program = host.spec.program.clone().unwrap_or_else(|| format!("{directory}/vtax"));
-    // The shell stays and removes the directory, should the program be killed.
-    let script =
-        format!("d={directory}; \"{program}\" host-agent --dir \"$d/job\"; s=$?; rm -rf \"$d\"; exit $s");
-    let mut command = engine.command(host, &script);
+    let mut command = engine.command(host, &stay(directory, &program));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut carrier =
         command.spawn().map_err(|e| wrong(format!("{:?} can't be started: {e}", command.get_program())))?;
@@ -124,6 +127,15 @@ pub fn start_agent(engine: &dyn Engine, host: &Machine, directory: &str) -> Resu
         (Some(input), Some(output)) => Ok(Stream { carrier, input, output, said }),
         _ => Err(wrong("the carrier has no streams".to_owned())),
     }
+}
+
+/// The shell stays and removes the directory, should the program be killed; a signal that goes to both ends only the program. A run that
+/// dies with it may still make a file.
+fn stay(directory: &str, program: &str) -> String {
+    format!(
+        "trap : HUP INT TERM; d={directory}; \"{program}\" host-agent --dir \"$d/job\"; s=$?; \
+         rm -rf \"$d\" || {{ sleep 1; rm -rf \"$d\"; }}; exit $s"
+    )
 }
 
 /// Reads a stream to its end in a thread and keeps the end of it.
@@ -148,6 +160,9 @@ fn one_line(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::PathBuf;
+
     use super::*;
 
     #[test]
@@ -162,7 +177,48 @@ mod tests {
 
     #[test]
     fn scripts_fit_between_single_quotes() {
-        assert!(!RECEIVE.contains('\'') && !PREPARE.contains('\''));
+        for script in [&receive(5), PREPARE, &stay("/tmp/vtax-1", "/bin/true")] {
+            assert!(!script.contains('\''), "{script}");
+        }
+    }
+
+    /// What a script said, its end, and what there is in the place where directories are made.
+    fn run(script: &str, input: &[u8]) -> (String, bool, Vec<PathBuf>) {
+        let place = tempfile::tempdir().unwrap();
+        let given = place.path().join("input");
+        std::fs::write(&given, input).unwrap();
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", script]).env("TMPDIR", place.path()).stdin(File::open(&given).unwrap());
+        let output = command.output().unwrap();
+        let made = std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().path());
+        let made = made.filter(|path| *path != given).collect();
+        (String::from_utf8(output.stdout).unwrap(), output.status.success(), made)
+    }
+
+    #[test]
+    fn a_program_that_came_in_part_leaves_nothing() {
+        let (told, good, made) = run(&receive(5), b"hello");
+        assert!(good && made.len() == 1);
+        assert_eq!(directory_told(&told).as_deref(), made[0].to_str());
+        for input in [&b""[..], b"hell", b"hello!"] {
+            let (told, good, made) = run(&receive(5), input);
+            assert!(told.is_empty() && !good && made.is_empty(), "{told} {made:?}");
+        }
+    }
+
+    #[test]
+    fn a_signal_to_both_ends_the_program_and_its_directory() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = place.path().join("vtax-1");
+        std::fs::create_dir(&directory).unwrap();
+        let program = place.path().join("program");
+        // It has its parent, the shell, get the signal as well.
+        std::fs::write(&program, "#!/bin/sh\nmkdir \"$3\"; kill -TERM $PPID $$\n").unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let script = stay(directory.to_str().unwrap(), program.to_str().unwrap());
+        let status = std::process::Command::new("sh").args(["-c", &script]).status().unwrap();
+        assert_eq!(status.code(), Some(128 + 15));
+        assert!(!directory.exists());
     }
 
     #[test]

@@ -48,6 +48,9 @@ pub struct HostRecord {
     pub clock_offset_ns: Option<i64>,
     /// That is right to this.
     pub clock_within_ns: Option<u64>,
+    /// When its run began, by the controller's clock in nanoseconds since 1970, as surely as that; `None` where it never did.
+    #[serde(default)]
+    pub began_unix_ns: Option<u64>,
 }
 
 /// How a host's run ended.
@@ -127,6 +130,16 @@ impl HostsFile {
         Job::Run { plan: self.plan.clone(), overrides: self.overrides.clone(), tags: self.tags.clone() }
     }
 
+    /// How far apart hosts began of which it is known, in nanoseconds, and how surely; `None` where fewer than two are.
+    #[must_use]
+    pub fn spread(&self) -> Option<(u64, u64)> {
+        let known = self.hosts.iter().filter_map(|host| Some((host.began_unix_ns?, host.clock_within_ns?)));
+        let (began, within): (Vec<u64>, Vec<u64>) = known.unzip();
+        let (first, last) = (began.iter().min()?, began.iter().max()?);
+        // Two hosts are compared, each with a clock that is known to so much.
+        (began.len() > 1).then(|| (last - first, within.iter().max().unwrap_or(&0).saturating_mul(2)))
+    }
+
     /// True where that host has a whole run.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
@@ -179,6 +192,7 @@ mod tests {
             why: Some("gone".to_owned()),
             clock_offset_ns: Some(-5),
             clock_within_ns: Some(9),
+            began_unix_ns: Some(7_000_000),
         };
         let file = HostsFile {
             version: HOSTS_VERSION,
@@ -203,6 +217,16 @@ mod tests {
         // Nothing came of it, so there is nothing to read.
         assert_eq!(run_directories(dir.path()).unwrap(), Vec::<PathBuf>::new());
         assert_eq!(run_directories(&dir.path().join("x")).unwrap(), [dir.path().join("x")]);
+        assert_eq!(file.spread(), None, "one host");
+        let mut two = file.clone();
+        let other =
+            HostRecord { began_unix_ns: Some(6_000_000), clock_within_ns: Some(4), ..file.hosts[0].clone() };
+        two.hosts.push(other);
+        assert_eq!(two.spread(), Some((1_000_000, 18)));
+        // Written before it was kept.
+        let old = std::fs::read_to_string(dir.path().join(HOSTS_FILE)).unwrap().replace("began_unix_ns", "x");
+        std::fs::write(dir.path().join(HOSTS_FILE), old).unwrap();
+        assert_eq!(HostsFile::read(dir.path()).unwrap().hosts[0].began_unix_ns, None);
     }
 
     #[test]

@@ -146,6 +146,17 @@ fn a_host_ends_with_its_stream_and_with_its_lease() {
     assert!(!job.exists());
 }
 
+/// What scripts beside the hosts have: something done from outside of all (`order`, as lab.sh has it), something waited for
+/// (`until_` COMMAND), and the end of all that runs were (`nothing_left`).
+const TOOLS: &str = "
+    order() { echo \"$@\" >order.new; mv order.new order; while [ -e order ]; do sleep 0.05; done; }
+    until_() { for i in $(seq 1200); do \"$@\" >/dev/null 2>&1 && return; sleep 0.1; done; echo \"never: $*\"; exit 98; }
+    nothing_left() {
+        for i in $(seq 150); do order look; [ -s left ] || { echo nothing is left; return; }; sleep 0.1; done
+        cat left
+    }
+";
+
 /// Three emulated hosts, and what is run beside them.
 struct Lab {
     directory: tempfile::TempDir,
@@ -196,7 +207,7 @@ impl Lab {
                 "--mount-proc",
             ])
             .args([Path::new("bash"), &here, self.directory.path()])
-            .args([self.kind, "bash", "-c", &format!("set -u; cd \"$dir\"; {script}")])
+            .args([self.kind, "bash", "-c", &format!("set -u; cd \"$dir\"; {TOOLS}{script}")])
             .env("vtax", VTAX)
             .env("dir", self.directory.path())
             .env("on", on)
@@ -205,7 +216,12 @@ impl Lab {
     }
 
     fn hosts(&self) -> Vec<(String, String)> {
-        let text = fs::read_to_string(self.path("run/hosts.json")).expect("hosts.json");
+        self.hosts_of("run")
+    }
+
+    /// Each host's directory and state, as a run on several keeps them.
+    fn hosts_of(&self, run: &str) -> Vec<(String, String)> {
+        let text = fs::read_to_string(self.path(run).join("hosts.json")).expect("hosts.json");
         let json: Value = serde_json::from_str(&text).expect("JSON");
         let word = |host: &Value, name: &str| host[name].as_str().expect("text").to_owned();
         json["hosts"]
@@ -249,7 +265,7 @@ const ALL: &str = "ssh:10.99.0.11,10.99.0.12,10.99.0.13";
 fn a_plan_on_three_hosts_by_ssh() {
     let Some(lab) = ssh() else { return };
     let script = "
-        $vtax run plan.yaml --on hosts.yaml --ssh-config config --out run --tag lab; status=$?
+        $vtax run plan.yaml --on hosts.yaml --ssh-config config --out run --tag lab --together; status=$?
         ls -d n?.tmp/vtax-* 2>/dev/null; exit $status";
     let output = lab.run("", script);
     let told = text(&output);
@@ -270,7 +286,10 @@ fn a_plan_on_three_hosts_by_ssh() {
     for host in hosts["hosts"].as_array().expect("a list") {
         let (offset, within) = (host["clock_offset_ns"].as_i64(), host["clock_within_ns"].as_i64());
         assert!(offset.expect("an offset").abs() <= within.expect("a bound") + 1_000_000, "{host}");
+        assert!(host["began_unix_ns"].as_u64().is_some(), "{host}");
     }
+    // How close together is for a quiet machine to say.
+    assert!(told.contains("they began within"), "{told}");
 }
 
 #[test]
@@ -417,11 +436,134 @@ fn a_node_of_slurm_that_dies_is_lost_and_the_others_go_on() {
     // Slurm takes half a minute to see it, and must not end the others then: they go on for longer.
     let script = "
         $vtax run plan.yaml --on slurm --hosts 3 --wait 60 --out run --set 'repeat={min: 3, max: 200, until: 1%, budget: 60s}' & run=$!
-        until grep -q trial-ended run/hosts/n2/journal.jsonl 2>/dev/null; do sleep 0.1; done
-        echo n2 >dies
+        until_ grep -q trial-ended run/hosts/n2/journal.jsonl
+        order die n2
         wait $run";
     let output = lab.run("", script);
     assert!(output.status.success(), "{}", text(&output));
     let states: Vec<String> = lab.hosts().into_iter().map(|(_, state)| state).collect();
     assert_eq!(states, ["complete", "lost", "complete"], "{}", text(&output));
+}
+
+/// Long enough for hosts to be missed while the others still measure.
+const LONG: &str = "--set 'repeat={min: 3, max: 200, until: 1%, budget: 60s}'";
+
+/// A host whose network cable is pulled: lost here, and itself rid of its run, as it hears nothing any more.
+fn cut_off(lab: &Lab, on: &str, journal: &str) {
+    let script = format!(
+        "
+        $vtax run plan.yaml {on} --out run {LONG} & run=$!
+        until_ grep -q trial-ended run/hosts/{journal}/journal.jsonl
+        order cut n2
+        wait $run; echo \"run: $?\"
+        nothing_left"
+    );
+    let output = lab.run("", &script);
+    expect(&output, 0, &["run: 0", "nothing is left"]);
+    let states: Vec<String> = lab.hosts().into_iter().map(|(_, state)| state).collect();
+    assert_eq!(states, ["complete", "lost", "complete"], "{}", text(&output));
+    let kept =
+        RunDir::open(lab.path(&format!("run/hosts/{journal}"))).expect("a run").trials().expect("trials");
+    assert!(!kept.is_empty());
+}
+
+#[test]
+fn a_host_that_is_cut_off_is_lost_and_the_others_go_on() {
+    let Some(lab) = ssh() else { return };
+    cut_off(&lab, &format!("--on {ALL} --ssh-config config"), "10.99.0.12");
+}
+
+#[test]
+fn a_node_of_slurm_that_is_cut_off_is_lost_and_the_others_go_on() {
+    let Some(lab) = slurm() else { return };
+    cut_off(&lab, "--on slurm --hosts 3 --wait 60", "n2");
+}
+
+#[test]
+fn of_two_jobs_for_the_same_nodes_the_second_waits_and_then_runs() {
+    let Some(lab) = slurm() else { return };
+    let script = "
+        waiting() { [ \"$(squeue -h -t PENDING -o %r)\" = Resources ]; }
+        $vtax run plan.yaml --on slurm --hosts 2 --wait 60 --out run & first=$!
+        until_ grep -q trial-started run/hosts/n1/journal.jsonl
+        $vtax run plan.yaml --on slurm --hosts 3 --wait 120 --out other & second=$!
+        until_ waiting; echo 'the second waits'; ls other/hosts 2>&1
+        wait $first; echo \"first: $?\"
+        wait $second; echo \"second: $?\"
+        squeue -h; nothing_left";
+    let output = lab.run("", script);
+    let told = text(&output);
+    expect(&output, 0, &["the second waits", "first: 0", "second: 0", "nothing is left"]);
+    let complete = |names: &[&str]| -> Vec<(String, String)> {
+        names.iter().map(|n| (format!("hosts/{n}"), "complete".to_owned())).collect()
+    };
+    assert_eq!(lab.hosts(), complete(&["n1", "n2"]), "{told}");
+    assert_eq!(lab.hosts_of("other"), complete(&["n1", "n2", "n3"]), "{told}");
+    // No host made a trial of the second while it made one of the first.
+    for name in ["n1", "n2"] {
+        let of = |run: &str| RunDir::open(lab.path(&format!("{run}/hosts/{name}"))).expect("a run");
+        let ended = of("run").provenance().expect("provenance").ended_unix_ms.expect("an end");
+        let began = of("other").provenance().expect("provenance").started_unix_ms;
+        assert!(began >= ended, "{name}: the second began at {began}, the first ended at {ended}");
+    }
+}
+
+#[test]
+fn a_job_cancelled_in_the_middle_of_a_trial_leaves_nothing_and_is_gone_on_with() {
+    let Some(lab) = slurm() else { return };
+    let script = "
+        in_a_trial() { tail -n 1 run/hosts/n3/journal.jsonl | grep trial-started; }
+        $vtax run plan.yaml --on slurm --hosts 3 --wait 60 --out run & run=$!
+        for n in n1 n2 n3; do until_ grep -q trial-ended run/hosts/$n/journal.jsonl; done
+        until_ in_a_trial
+        scancel -n vtax-$run
+        wait $run; echo \"first: $?\"
+        nothing_left
+        $vtax run --resume run --on slurm --hosts 3 --wait 60; echo \"resumed: $?\"
+        squeue -h; nothing_left";
+    let output = lab.run("", script);
+    let told = text(&output);
+    expect(&output, 0, &["first: 3", "lost", "resumed: 0"]);
+    assert_eq!(told.matches("nothing is left").count(), 2, "{told}");
+    let expected: Vec<(String, String)> = [("", "lost"), ("+2", "complete")]
+        .iter()
+        .flat_map(|(again, state)| {
+            ["n1", "n2", "n3"].map(|name| (format!("hosts/{name}{again}"), (*state).to_owned()))
+        })
+        .collect();
+    assert_eq!(lab.hosts(), expected, "{told}");
+    for (directory, state) in expected {
+        let kept = RunDir::open(lab.path("run").join(directory)).expect("a run").trials().expect("trials");
+        assert!(kept.len() >= if state == "lost" { 1 } else { 6 }, "{}", kept.len());
+    }
+}
+
+#[test]
+fn a_slurmd_that_is_killed_and_a_node_that_is_drained_end_no_run() {
+    let Some(lab) = slurm() else { return };
+    let script = "
+        $vtax run plan.yaml --on slurm --hosts 3 --wait 60 --out run & run=$!
+        until_ grep -q trial-started run/hosts/n2/journal.jsonl
+        order slurmd n2
+        scontrol update nodename=n3 state=drain reason=test
+        wait $run; echo \"first: $?\"
+        $vtax run plan.yaml --on slurm --hosts 3 --wait 3 --out other; echo \"second: $?\"
+        squeue -h; nothing_left";
+    let output = lab.run("", script);
+    // What is under way comes to its end; what is asked for afterwards isn't given, which is said.
+    expect(&output, 0, &["first: 0", "0 of 3 nodes within 3 s", "second: 3", "nothing is left"]);
+    let states: Vec<String> = lab.hosts().into_iter().map(|(_, state)| state).collect();
+    assert_eq!(states, ["complete"; 3], "{}", text(&output));
+}
+
+#[test]
+fn a_controller_that_dies_leaves_nothing_on_any_node_of_slurm() {
+    let Some(lab) = slurm() else { return };
+    let script = "
+        empty() { [ -z \"$(squeue -h)\" ]; }
+        $vtax run plan.yaml --on slurm --hosts 3 --wait 60 --out run & run=$!
+        until_ grep -q trial-started run/hosts/n3/journal.jsonl
+        kill -9 $run
+        nothing_left; until_ empty; echo 'no job is left'";
+    expect(&lab.run("", script), 0, &["nothing is left", "no job is left"]);
 }

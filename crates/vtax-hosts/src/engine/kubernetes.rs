@@ -15,7 +15,7 @@ use crate::error::HostsError;
 use crate::list::{HostSpec, is_word};
 
 /// What a pod's own process does: it waits as long as there is a vtax, and a minute more.
-const WAIT: &str = "t=0; while [ $t -lt 20 ]; do sleep 3; t=$((t+1)); for d in /tmp/vtax-*; do [ -d \"$d\" ] && t=0; done; done";
+const WAIT: &str = "t=0; while [ $t -lt 20 ]; do sleep 3; t=$((t+1)); for d in \"${TMPDIR:-/tmp}\"/vtax-*; do [ -d \"$d\" ] && t=0; done; done";
 
 /// How often pods are looked at.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -153,7 +153,8 @@ fn harmless(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(500).collect()
 }
 
-/// The Job as kubectl takes it. It asks for nothing but nodes of their own and a system-call filter that lets user namespaces through.
+/// The Job as kubectl takes it, as contrib/kubernetes/job.yaml explains it. It asks for nothing but nodes of their own and a system-call
+/// filter that lets user namespaces through.
 fn manifest(name: &str, options: &KubernetesOptions) -> Value {
     let labels = json!({ "app.kubernetes.io/name": "vtax" });
     let apart = json!([{ "labelSelector": { "matchLabels": { "app.kubernetes.io/name": "vtax" } }, "topologyKey": "kubernetes.io/hostname" }]);
@@ -175,7 +176,8 @@ fn manifest(name: &str, options: &KubernetesOptions) -> Value {
             "parallelism": options.hosts,
             "completions": options.hosts,
             "completionMode": "Indexed",
-            "backoffLimit": 0,
+            // With 0 the first pod that is lost would end all others.
+            "backoffLimit": options.hosts,
             "activeDeadlineSeconds": options.minutes.saturating_mul(60),
             "ttlSecondsAfterFinished": 60,
             "template": {
@@ -216,8 +218,14 @@ fn running(pods: &Value) -> Result<Vec<Machine>, String> {
     Ok(hosts)
 }
 
-/// What keeps a pod from running, as Kubernetes words it.
+/// What keeps a pod from running, as Kubernetes words it. Why there are none at all only the Job's events would say, which take a right of
+/// their own.
 fn obstacle(pods: &Value) -> Option<String> {
+    if items(pods).is_empty() {
+        return Some(
+            "it makes no pods, and may refuse what they ask for (contrib/kubernetes/rights.yaml)".to_owned(),
+        );
+    }
     items(pods).iter().find_map(|pod| {
         let of_containers = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
         let waiting = of_containers.filter_map(|c| c["state"]["waiting"]["message"].as_str());
@@ -247,7 +255,7 @@ mod tests {
         let spec = &job["spec"];
         assert_eq!(
             (&spec["parallelism"], &spec["completions"], &spec["backoffLimit"]),
-            (&json!(3), &json!(3), &json!(0))
+            (&json!(3), &json!(3), &json!(3))
         );
         assert_eq!(spec["activeDeadlineSeconds"], 5400);
         let pod = &spec["template"]["spec"];
@@ -262,6 +270,100 @@ mod tests {
         assert!(container["securityContext"]["privileged"].is_null() && pod["hostNetwork"].is_null());
         let apart = &pod["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0];
         assert_eq!(apart["topologyKey"], "kubernetes.io/hostname");
+    }
+
+    /// What of Kubernetes' published schema (v1.36.3) says of manifests like these.
+    const SCHEMA: &str = include_str!("kubernetes-schema.json");
+    const JOB: &str = include_str!("../../../../contrib/kubernetes/job.yaml");
+    const RIGHTS: &str = include_str!("../../../../contrib/kubernetes/rights.yaml");
+
+    /// What is wrong with a value by a part of the schema, each with its place. An empty part says nothing.
+    fn wrong(value: &Value, part: &Value, definitions: &Value, place: &str) -> Vec<String> {
+        if let Some(name) = part["$ref"].as_str() {
+            let name = name.rsplit('/').next().unwrap_or_default();
+            assert!(definitions[name].is_object(), "no definition of {name}");
+            return wrong(value, &definitions[name], definitions, place);
+        }
+        let fits = match part["type"].as_str() {
+            Some("object") => value.is_object(),
+            Some("array") => value.is_array(),
+            Some("string") => value.is_string(),
+            Some("integer") => value.is_i64() || value.is_u64(),
+            Some("boolean") => value.is_boolean(),
+            Some(other) => panic!("{place}: what is a {other}?"),
+            None => true,
+        };
+        if !fits {
+            return vec![format!("{place}: {value} is no {}", part["type"])];
+        }
+        let mut found = Vec::new();
+        for name in part["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            if value.get(name).is_none() {
+                found.push(format!("{place}: {name} is missing"));
+            }
+        }
+        for (name, inner) in value.as_object().into_iter().flatten() {
+            let place = format!("{place}.{name}");
+            match (part["properties"].get(name), part.get("additionalProperties")) {
+                (Some(part), _) | (None, Some(part)) => found.extend(wrong(inner, part, definitions, &place)),
+                (None, None) if part["properties"].is_object() => found.push(format!("{place}: unknown")),
+                (None, None) => {}
+            }
+        }
+        for (i, inner) in value.as_array().into_iter().flatten().enumerate() {
+            found.extend(wrong(inner, &part["items"], definitions, &format!("{place}[{i}]")));
+        }
+        found
+    }
+
+    /// What is wrong with a manifest; one of a kind that the schema doesn't have is wrong as a whole.
+    fn wrong_with(manifest: &Value) -> Vec<String> {
+        let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+        let definitions = &schema["definitions"];
+        let version = |kind: &Value| match kind["group"].as_str() {
+            Some("") | None => kind["version"].as_str().unwrap_or_default().to_owned(),
+            Some(group) => format!("{group}/{}", kind["version"].as_str().unwrap_or_default()),
+        };
+        let is_its =
+            |kind: &Value| version(kind) == manifest["apiVersion"] && kind["kind"] == manifest["kind"];
+        let of_kind = |part: &&Value| {
+            part["x-kubernetes-group-version-kind"].as_array().is_some_and(|kinds| kinds.iter().any(is_its))
+        };
+        match definitions.as_object().unwrap().values().find(of_kind) {
+            Some(part) => wrong(manifest, part, definitions, ""),
+            None => vec![format!("no kind {} {}", manifest["apiVersion"], manifest["kind"])],
+        }
+    }
+
+    #[test]
+    fn the_job_fits_the_published_schema() {
+        let job = manifest("vtax-1-2", &options());
+        assert_eq!(wrong_with(&job), Vec::<String>::new());
+        // The check finds what is there to be found.
+        let mut faulty = job.clone();
+        faulty["spec"]["parallelism"] = json!("3");
+        faulty["spec"]["template"]["spec"]["restartPolice"] = json!("Never");
+        faulty["spec"]["template"]["spec"]["containers"][0]["name"] = Value::Null;
+        faulty["spec"]["template"]["spec"]["containers"][0]["command"][1] = json!(1);
+        assert_eq!(wrong_with(&faulty).len(), 4, "{:?}", wrong_with(&faulty));
+        faulty["spec"].as_object_mut().unwrap().remove("template");
+        assert_eq!(wrong_with(&faulty).len(), 2, "{:?}", wrong_with(&faulty));
+        faulty["apiVersion"] = json!("v1");
+        assert_eq!(wrong_with(&faulty), ["no kind \"v1\" \"Job\""]);
+    }
+
+    #[test]
+    fn the_files_for_users_say_what_is_so() {
+        let shown: Value = serde_saphyr::from_str(JOB).unwrap();
+        let options = KubernetesOptions { image: "IMAGE".to_owned(), ..options() };
+        assert_eq!(shown, manifest("vtax-1-2", &options));
+        let rights: Vec<Value> =
+            RIGHTS.split("\n---\n").map(|text| serde_saphyr::from_str(text).unwrap()).collect();
+        let kinds: Vec<&Value> = rights.iter().map(|manifest| &manifest["kind"]).collect();
+        assert_eq!(kinds, ["Namespace", "Role", "RoleBinding"]);
+        for manifest in &rights {
+            assert_eq!(wrong_with(manifest), Vec::<String>::new());
+        }
     }
 
     #[test]
@@ -282,6 +384,7 @@ mod tests {
         let stuck = json!({ "items": [{ "status": { "conditions": [{ "status": "False", "message": "0/3 nodes\nare free" }] } }] });
         assert_eq!(obstacle(&stuck).as_deref(), Some("0/3 nodes are free"));
         assert_eq!(obstacle(&pods), None);
+        assert!(obstacle(&json!({ "items": [] })).unwrap().contains("makes no pods"));
     }
 
     #[test]

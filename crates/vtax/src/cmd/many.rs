@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use vtax_hosts::{
     Engine, HOSTS_VERSION, HostRecord, HostState, HostsError, HostsFile, Job, Kubernetes, KubernetesOptions,
-    Machine, On, OnHosts, Slurm, SlurmOptions, Ssh, parse_on, run_on,
+    Machine, On, OnHosts, Slurm, SlurmOptions, Ssh, Together, parse_on, run_on,
 };
 use vtax_plan::estimate::{Assumptions, estimate};
 use vtax_plan::model::Plan;
@@ -41,6 +41,9 @@ pub(super) struct OnArgs {
     /// The image of Kubernetes' pods: it has a shell and what the plan needs.
     #[arg(long, value_name = "IMAGE", requires = "on")]
     image: Option<String>,
+    /// No host begins before all have been reached or are lost; then all begin at once.
+    #[arg(long, requires = "on")]
+    together: bool,
     /// How many seconds to wait for nodes of Slurm or Kubernetes.
     #[arg(long, value_name = "SECONDS", default_value_t = 3600, requires = "on")]
     wait: u64,
@@ -144,6 +147,7 @@ pub(super) fn run(on: &OnArgs, chosen: &ChosenArgs) -> Outcome {
     let signals = SignalFd::new(&ENDING).context("receive signals").host_cannot()?;
     let mut engine = on.engine(wanted, minutes, &signals)?;
     let job = run.locked().job();
+    let first = run.locked().hosts.is_empty();
     let hosts: Vec<(Machine, String)> = {
         let file = run.locked();
         let open = engine.hosts().iter().filter(|host| !file.has(&host.name));
@@ -157,15 +161,18 @@ pub(super) fn run(on: &OnArgs, chosen: &ChosenArgs) -> Outcome {
             why: None,
             clock_offset_ns: None,
             clock_within_ns: None,
+            began_unix_ns: None,
         });
     }
     say("vtax", &format!("run directory: {}", run.directory.display()));
-    let interrupted =
-        work(engine.as_ref(), &job, (&run.directory, &hosts), &signals, &|record| run.keep(record));
+    let together = on.together.then(|| Together::new(hosts.len()));
+    let todo = Todo { job: &job, directory: &run.directory, hosts: &hosts, together: together.as_ref() };
+    let interrupted = work(engine.as_ref(), &todo, &signals, &|record| run.keep(record));
     let ended = engine.end().map_err(failed);
     let interrupted = interrupted?;
     ended?;
-    conclude(&run, interrupted)
+    // Those of a run that is gone on with didn't begin together with the earlier ones.
+    conclude(&run, interrupted, together.is_some() && first)
 }
 
 /// The run to make or to go on with, and how many minutes Slurm is asked for; `None`: the plan is faulty, and was told so.
@@ -204,19 +211,27 @@ fn minutes(plan: &Plan) -> u64 {
     (seconds / 30).saturating_add(15)
 }
 
+/// What is to be done, by whom, and where it is kept.
+struct Todo<'a> {
+    job: &'a Job,
+    directory: &'a Path,
+    hosts: &'a [(Machine, String)],
+    together: Option<&'a Together>,
+}
+
 /// Does a job on hosts until all have ended; true where it was interrupted. A second signal doesn't wait for them: their ends see
 /// the end of the stream.
 fn work(
     engine: &dyn Engine,
-    job: &Job,
-    (directory, hosts): (&Path, &[(Machine, String)]),
+    todo: &Todo<'_>,
     signals: &SignalFd,
     ended: &(dyn Fn(HostRecord) + Sync),
 ) -> Result<bool, Failure> {
+    let Todo { job, directory, hosts, together } = *todo;
     let program = std::env::current_exe().context("find vtax's own program").host_cannot()?;
     let stop = AtomicBool::new(false);
     let hosts: Vec<(&Machine, String)> = hosts.iter().map(|(host, place)| (host, place.clone())).collect();
-    let on = OnHosts { engine, job, program: &program, directory, stop: &stop, told: &say, ended };
+    let on = OnHosts { engine, job, program: &program, together, directory, stop: &stop, told: &say, ended };
     let done = std::thread::scope(|scope| {
         let all = scope.spawn(|| run_on(&hosts, &on));
         while !all.is_finished() {
@@ -246,13 +261,17 @@ fn end_at_once() -> ! {
 }
 
 /// Says what became of each host, and writes what they found together.
-fn conclude(run: &Run, interrupted: bool) -> Outcome {
+fn conclude(run: &Run, interrupted: bool, together: bool) -> Outcome {
     let hosts = run.locked().hosts.clone();
     let whole = hosts.iter().filter(|host| host.state == HostState::Complete).count();
     let mut text = String::new();
     for host in &hosts {
         let why = host.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
         text += &format!("{:<9} {}{why}\n", host.state.word(), host.name);
+    }
+    if let Some((spread, within)) = run.locked().spread().filter(|_| together) {
+        let [spread, within] = [spread, within].map(|ns| ns as f64 / 1e6);
+        text += &format!("they began within {spread:.1} ms of each other, known to {within:.1} ms\n");
     }
     let found = vtax_hosts::run_directories(&run.directory).map_err(failed)?;
     match found.len() {
@@ -289,7 +308,8 @@ pub(super) fn doctor(on: &OnArgs, json: bool, render: impl Fn(&serde_json::Value
         engine.hosts().iter().map(|host| (host.clone(), host.name.clone())).collect();
     let records = Mutex::new(Vec::new());
     let keep = |record: HostRecord| records.lock().unwrap_or_else(PoisonError::into_inner).push(record);
-    let interrupted = work(engine.as_ref(), &Job::Doctor, (&scratch.0, &hosts), &signals, &keep);
+    let todo = Todo { job: &Job::Doctor, directory: &scratch.0, hosts: &hosts, together: None };
+    let interrupted = work(engine.as_ref(), &todo, &signals, &keep);
     let ended = engine.end().map_err(failed);
     let interrupted = interrupted?;
     ended?;

@@ -5,8 +5,8 @@
 #   lab.sh DIRECTORY ssh|slurm COMMAND...
 #
 # DIRECTORY/NAME.pid holds the process whose end is a host's end, DIRECTORY/NAME.inside the one that nsenter enters, and
-# DIRECTORY/NAME.tmp is the host's /tmp. The host whose name is written into DIRECTORY/dies dies: the command may run on a host of
-# its own, from where the others' processes aren't seen.
+# DIRECTORY/NAME.tmp is the host's /tmp. The command may run on a host of its own, from where the others' processes aren't seen;
+# orders.sh says what it may ask for.
 set -eu
 dir=$1 kind=$2
 here=$(dirname "$0")
@@ -36,10 +36,8 @@ if [ "$kind" = slurm ]; then
 fi
 for n in 1 2 3; do host "n$n" "10.99.0.1$n"; done
 
-(
-    until [ -s "$dir/dies" ]; do sleep 0.1; done
-    kill -9 "$(cat "$dir/$(cat "$dir/dies").pid")"
-) &
+. "$here/orders.sh"
+orders &
 
 ready() {
     if [ "$kind" = ssh ]; then
