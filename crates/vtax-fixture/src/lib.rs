@@ -5,6 +5,7 @@
 pub mod desktop;
 pub mod ft;
 pub mod network;
+pub mod script;
 pub mod sip;
 pub mod storage;
 pub mod systems;

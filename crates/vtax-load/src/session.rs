@@ -15,7 +15,7 @@ use crate::family::ftp::{FtpSession, FtpSpec};
 use crate::family::http::{HttpSession, HttpSpec};
 use crate::family::network::{NetworkAnswer, NetworkSession, NetworkSpec};
 use crate::family::redis::{RedisSession, RedisSpec};
-use crate::family::sip::{SipProfile, SipResult, SipSession, SipSpec};
+use crate::family::sip::{ScriptSession, ScriptSpec, SipProfile, SipResult, SipSession, SipSpec};
 use crate::family::storage::{StorageResult, StorageSession, StorageSpec, StorageStep};
 use crate::spread::{MemberAnswer, SpreadPart, SpreadSession, SpreadSpec};
 use crate::{ConnectionPool, Control, LoadError, LoadResult, RequestStep, Sample};
@@ -28,6 +28,8 @@ pub enum LoadSpec {
     Http(HttpSpec),
     /// SIP subscribers; takes [`Step::Sip`].
     Sip(Box<SipSpec>),
+    /// Calls after a scenario of SIPp's; takes [`Step::Requests`] of an open loop: a call is a request.
+    Script(Box<ScriptSpec>),
     /// Network tests; takes [`Step::Network`]. Each test names its far end.
     Network,
     /// Redis requests; takes [`Step::Requests`].
@@ -91,6 +93,7 @@ impl LoadSpec {
         Ok(match self {
             Self::Http(spec) => Box::new(HttpSession::open(spec)?),
             Self::Sip(spec) => Box::new(SipSession::open(spec)?),
+            Self::Script(spec) => Box::new(ScriptSession::open(spec)?),
             Self::Network => Box::new(NetworkSession),
             Self::Redis(spec) => Box::new(RedisSession::open(spec)?),
             Self::Storage(spec) => Box::new(StorageSession::open(spec)?),
@@ -107,7 +110,9 @@ impl LoadSpec {
     #[must_use]
     pub fn opening(&self) -> Duration {
         match self {
-            Self::Http(_) | Self::Sip(_) | Self::Network | Self::Desktop(_) => Duration::ZERO,
+            Self::Http(_) | Self::Sip(_) | Self::Script(_) | Self::Network | Self::Desktop(_) => {
+                Duration::ZERO
+            }
             Self::Storage(spec) => spec.opening(),
             Self::Redis(_) => RedisSession::OPENING,
             Self::Ftp(_) => FtpSession::OPENING,
@@ -120,7 +125,12 @@ impl LoadSpec {
     pub(crate) const fn is_of_requests(&self) -> bool {
         match self {
             Self::Http(_) | Self::Redis(_) | Self::Ftp(_) | Self::Desktop(_) => true,
-            Self::Sip(_) | Self::Network | Self::Storage(_) | Self::Spread(_) | Self::Beside(_) => false,
+            Self::Sip(_)
+            | Self::Script(_)
+            | Self::Network
+            | Self::Storage(_)
+            | Self::Spread(_)
+            | Self::Beside(_) => false,
         }
     }
 
@@ -131,6 +141,7 @@ impl LoadSpec {
             Self::Redis(spec) => Some(&mut spec.pool),
             Self::Ftp(spec) => Some(&mut spec.pool),
             Self::Sip(_)
+            | Self::Script(_)
             | Self::Network
             | Self::Storage(_)
             | Self::Desktop(_)
@@ -168,6 +179,13 @@ impl Session for SipSession {
     fn run(&mut self, step: &Step, control: &Control) -> Result<Vec<u8>, LoadError> {
         let Step::Sip(profile) = step else { return Err(step.not_of("SIP")) };
         self.run_profile(profile, control)?.to_bytes()
+    }
+}
+
+impl Session for ScriptSession {
+    fn run(&mut self, step: &Step, control: &Control) -> Result<Vec<u8>, LoadError> {
+        let Step::Requests(step) = step else { return Err(step.not_of("calls after a scenario")) };
+        requests(self.run_step(step, control)?, control)
     }
 }
 

@@ -62,6 +62,7 @@ fn spec(target: SocketAddr, scenario: &str, transport: SipTransport) -> ScriptSp
         },
         settings: ScriptSettings { drain: Nanos::from_secs(8), ..ScriptSettings::default() },
         scenario: scenario.to_owned(),
+        password: ScriptSpec::PASSWORD.to_owned(),
         injections: Vec::new(),
         local: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
         transport,

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::source::{Position, Source, Span};
+use crate::folder::Folder;
+use crate::source::{Position, Source, SourceId, Span};
 
 /// More errors than this are counted, not kept: a hostile plan could make millions.
 const MAX_ERRORS: usize = 50;
@@ -171,12 +172,15 @@ pub(crate) struct Report {
     left_out: usize,
     /// Known keys that unknown ones were probably meant to be.
     pub(crate) guessed: BTreeSet<&'static str>,
+    /// Where the files are that the plan names.
+    pub(crate) folder: Folder,
 }
 
 impl Report {
     pub(crate) fn new(sources: Vec<Source>) -> Self {
         let spill = Entry::new(Span::default(), String::new());
-        Self { sources, errors: Vec::new(), spill, left_out: 0, guessed: BTreeSet::new() }
+        let (guessed, folder) = (BTreeSet::new(), Folder::default());
+        Self { sources, errors: Vec::new(), spill, left_out: 0, guessed, folder }
     }
 
     /// Notes an error; the result takes the way out.
@@ -190,6 +194,13 @@ impl Report {
             self.spill = entry;
             &mut self.spill
         }
+    }
+
+    /// Adds a file that the plan names, in which errors have places of their own; `None` where there are too many.
+    pub(crate) fn add_source(&mut self, name: &str, text: &str) -> Option<SourceId> {
+        let id = SourceId::try_from(self.sources.len()).ok()?;
+        self.sources.push(Source { name: name.to_owned(), text: text.to_owned() });
+        Some(id)
     }
 
     /// The text of a source.

@@ -128,6 +128,7 @@ impl Workload {
         match self {
             Self::Http(http) => http,
             Self::Sip(sip) => sip.as_ref(),
+            Self::Script(script) => script.as_ref(),
             Self::Network(network) => network,
             Self::Redis(redis) => redis,
             Self::Storage(storage) => storage,

@@ -8,7 +8,7 @@
 //! 3. `raw`, by `decode`: the tree as typed keys with defaults; unknown keys are refused,
 //! 4. `resolve`: what the keys mean together; lists become cells.
 //!
-//! Reading the file is the only I/O of this crate.
+//! Reading the file, and those beside it that it names, is the only I/O of this crate.
 
 mod assumptions;
 mod cards;
@@ -18,6 +18,7 @@ mod decode;
 mod describe;
 mod diagnose;
 mod family;
+mod folder;
 mod overrides;
 mod raw;
 mod resolve;
@@ -40,6 +41,7 @@ pub use schema::schema;
 
 use crate::decode::Decode as _;
 use crate::diagnose::Report;
+use crate::folder::Folder;
 use crate::model::Plan;
 use crate::source::{Source, SourceId, Span};
 
@@ -54,7 +56,7 @@ const MAX_OVERRIDES: usize = 1_000;
 /// [`PlanErrors::Read`] and [`PlanErrors::TooLarge`] for the file, [`PlanErrors::Invalid`] with
 /// everything that is wrong in it.
 pub fn load(path: &Path, overrides: &[impl AsRef<str>]) -> Result<Plan, PlanErrors> {
-    parse(&path.to_string_lossy(), &read_file(path)?, overrides)
+    parse_in(&path.to_string_lossy(), &read_file(path)?, overrides, Folder::of(path))
 }
 
 /// What is in a file, of at most [`MAX_PLAN_BYTES`].
@@ -70,17 +72,27 @@ fn read_file(path: &Path) -> Result<Vec<u8>, PlanErrors> {
     Ok(bytes)
 }
 
-/// Resolves a plan from memory; `name` is what error messages call it.
+/// Resolves a plan from memory; `name` is what error messages call it. It can't name files beside it.
 ///
 /// # Errors
 /// [`PlanErrors::Invalid`] with everything that is wrong in it.
 pub fn parse(name: &str, bytes: &[u8], overrides: &[impl AsRef<str>]) -> Result<Plan, PlanErrors> {
+    parse_in(name, bytes, overrides, Folder::default())
+}
+
+fn parse_in(
+    name: &str,
+    bytes: &[u8],
+    overrides: &[impl AsRef<str>],
+    folder: Folder,
+) -> Result<Plan, PlanErrors> {
     let mut sources =
         vec![Source { name: name.to_owned(), text: String::from_utf8_lossy(bytes).into_owned() }];
     let set = overrides.iter().take(MAX_OVERRIDES);
     sources.extend(set.map(|text| Source { name: "--set".to_owned(), text: text.as_ref().to_owned() }));
     let count = sources.len();
     let mut report = Report::new(sources);
+    report.folder = folder;
     if let Err(error) = std::str::from_utf8(bytes) {
         let at = error.valid_up_to();
         report

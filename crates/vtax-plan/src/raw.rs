@@ -27,6 +27,7 @@ pub(crate) use crate::family::http::raw::*;
 pub(crate) use crate::family::network::raw::*;
 pub(crate) use crate::family::redis::raw::*;
 pub(crate) use crate::family::sip::raw::*;
+pub(crate) use crate::family::sip::script::raw::*;
 pub(crate) use crate::family::storage::ganesha::GaneshaRaw;
 pub(crate) use crate::family::storage::lio::LioRaw;
 pub(crate) use crate::family::storage::nfsd::NfsdRaw;
@@ -52,7 +53,7 @@ raw! {
         /// The network between client and service: `direct`, `bridge`, `gigabit`, `ovs`, `sdn`,
         /// `bridged`, `vm-vm`, `mininet`, `nic` or `routed`.
         default paths: Many<PathRaw> = "bridge",
-        /// The software under test: `http`, `apache`, `nginx`, `sip`, `kamailio`, `redis`, `peer`, `disk`,
+        /// The software under test: `http`, `apache`, `nginx`, `sip`, `uas`, `kamailio`, `redis`, `peer`, `disk`,
         /// `tgt`, `ganesha`, `samba`, `nfsd`, `lio`, `ftp`, `vsftpd`, `proftpd`, `tigervnc`, `x11vnc` or a `command` of your own. Without it, `peer` where the workload is a network test, and `disk` where it is `storage`.
         optional services: Many<ServiceRaw>,
         /// What the load generator does. A list as a value makes one cell for each of its items; with
@@ -216,6 +217,8 @@ kinds! {
         nginx: Nginx(WebRaw),
         /// The embedded SIP registrar and proxy.
         sip: Sip(SipServiceRaw),
+        /// The embedded SIP user agent that answers calls.
+        uas: Uas(UasRaw),
         /// Kamailio with its subscribers in MariaDB.
         kamailio: Kamailio(KamailioRaw),
         /// Redis.
@@ -252,8 +255,8 @@ kinds! {
     enum WorkloadRaw = "workload" {
         /// HTTP/1.1 GET requests.
         http: Http(HttpWorkloadRaw),
-        /// SIP subscribers who register, call and write to each other.
-        sip: Sip(SipWorkloadRaw),
+        /// SIP subscribers who register, call and write to each other; with `scenario_file`, calls after a scenario of SIPp's.
+        sip: Sip(SipRaw),
         /// Reads and writes of Redis's keys.
         redis: Redis(RedisWorkloadRaw),
         /// Bulk TCP: as many bytes as fit.

@@ -17,6 +17,7 @@ mod redis;
 mod routed;
 mod schema;
 mod sip;
+mod sip_script;
 mod storage;
 mod storage_mounted;
 mod storage_services;

@@ -2,7 +2,7 @@
 
 use crate::chapter::Chapter;
 use crate::consolidation::Consolidation;
-use crate::family::{desktop::Desktop, ftp::Ftp, http::Http, network::Network, sip::Sip, storage::Storage};
+use crate::family::{desktop::Desktop, ftp::Ftp, http::Http, network::Network, script::Script, sip::Sip, storage::Storage};
 use crate::ft::FaultTolerance;
 use crate::general::{
     cpu::Cpu, latency::Latency, provenance::Origin, scalability::Sweeps, time::OverTime, trials::Trials,
@@ -19,6 +19,7 @@ pub(crate) fn chapters() -> Vec<Box<dyn Chapter>> {
         Box::new(Http),
         Box::new(Ftp),
         Box::<Sip>::default(),
+        Box::new(Script),
         Box::<FaultTolerance>::default(),
         Box::new(Routed),
         Box::new(Network),

@@ -8,7 +8,7 @@ use vtax_store::record::{Finding, TrialRecord, Validity};
 use crate::consolidation::trial as systems;
 use crate::family::{
     desktop::trial as desktop, ftp::trial as ftp, http::trial as http, network::trial as network,
-    sip::trial as sip, storage::path, storage::trial as storage,
+    script::trial as script, sip::trial as sip, storage::path, storage::trial as storage,
 };
 use crate::ft::trial as faults;
 use crate::general::trial as loads;
@@ -16,8 +16,9 @@ use crate::metric::{Info, Observed};
 
 /// Every metric, in the order of tables: each family's own, then those of all loads, what only desktops have besides, then those of several
 /// systems and of faults.
-const METRICS: [&[Info]; 9] = [
+const METRICS: [&[Info]; 10] = [
     sip::METRICS,
+    script::METRICS,
     http::METRICS,
     ftp::METRICS,
     network::METRICS,
@@ -53,6 +54,7 @@ pub(crate) fn observed(record: &TrialRecord) -> Vec<Observed<'_>> {
             values.extend(http::of_load(record));
             values.extend(ftp::values(record));
             values.extend(desktop::values(record));
+            values.extend(script::values(record));
             values.extend(systems::values(record));
             values
         }
@@ -80,6 +82,7 @@ pub(crate) fn forget_histograms(record: &mut TrialRecord) {
     network::forget_histograms(record);
     storage::forget_histograms(record);
     desktop::forget_histograms(record);
+    script::forget_histograms(record);
 }
 
 /// What a measure of a plan is called in the summary: its name, or those of its tests.

@@ -11,6 +11,7 @@ mod pages;
 mod pictures;
 mod recompute;
 mod report;
+mod script;
 mod sip;
 mod storage;
 mod study;

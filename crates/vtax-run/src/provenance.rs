@@ -21,7 +21,7 @@ pub fn provenance(plan: &Plan, plan_file: Option<String>, vtax_version: &str) ->
     Provenance {
         version: PROVENANCE_VERSION,
         vtax_version: vtax_version.to_owned(),
-        command_line: std::env::args().collect(),
+        command_line: without_passwords(std::env::args()),
         plan_file,
         seed: plan.seed,
         started_unix_ms: unix_ms(),
@@ -35,6 +35,24 @@ pub fn provenance(plan: &Plan, plan_file: Option<String>, vtax_version: &str) ->
         facts: noise().into_iter().chain(machine_facts()).collect(),
         ..Provenance::default()
     }
+}
+
+/// The words of a command line without what follows a key for a password (`--set workload.sip.auth_password=…`): runs are passed on.
+fn without_passwords(words: impl Iterator<Item = String>) -> Vec<String> {
+    const KEY: &str = "password";
+    let told = |mut word: String| {
+        let value = word.match_indices(KEY).find_map(|(at, _)| {
+            let rest = word[at + KEY.len()..].trim_start();
+            let value = rest.strip_prefix(['=', ':'])?;
+            Some(word.len() - value.len())
+        });
+        if let Some(value) = value {
+            word.truncate(value);
+            word.push_str("(not shown)");
+        }
+        word
+    };
+    words.map(told).collect()
 }
 
 /// The files of services of the user's own, by cell; their versions are known once they run.
@@ -207,6 +225,26 @@ fn packages(plan: &Plan) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_line_is_kept_without_its_passwords() {
+        let told = |word: &str| without_passwords([word.to_owned()].into_iter()).remove(0);
+        for (word, kept) in [
+            ("workload.sip.auth_password=s=3", "workload.sip.auth_password=(not shown)"),
+            (
+                "--set=workload.sip.subscribers.password=x",
+                "--set=workload.sip.subscribers.password=(not shown)",
+            ),
+            (
+                "workload.sip={scenario_file: a.xml, auth_password : x}",
+                "workload.sip={scenario_file: a.xml, auth_password :(not shown)",
+            ),
+            ("plans/password.yaml", "plans/password.yaml"),
+            ("", ""),
+        ] {
+            assert_eq!(told(word), kept);
+        }
+    }
 
     #[test]
     fn only_what_changes_speed_is_told_of_a_command_line() {

@@ -215,8 +215,72 @@ fn a_scenario_calls_another() {
     assert_eq!(counts["ok"], counts["intended"], "{script}");
     assert_eq!((&script["failed"], &script["timers"][0]["name"]), (&serde_json::json!({}), &"invite".into()));
     assert_eq!(script["commands"][1]["done"], script["calls"], "each call rang");
+    assert_eq!(result["spec"]["protocol"]["user"], "service");
     // The answer takes 1 ms at least.
     assert!(result["latency_ns"]["p50"].as_u64().unwrap() >= 1_000_000, "{}", result["latency_ns"]);
+}
+
+/// Passwords are used and told nobody, however they are given.
+#[test]
+fn passwords_are_not_printed() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.into_os_string().into_string().unwrap()
+    };
+    let secret = "hush-42";
+    let (uac, uas, word) = (file("uac.xml", UAC), file("uas.xml", UAS), file("word", "hush-42\n"));
+    let server = Server::start(&["load", "sip", "127.0.0.1:0", "--uas", "--scenario-file", &uas, "--quiet"]);
+    let users = file("users.csv", "SEQUENTIAL\nanna\n");
+    let calls = [
+        &server.address[..],
+        "--scenario-file",
+        &uac,
+        "--inf",
+        &users,
+        "--rate",
+        "20/s",
+        "--duration",
+        "300ms",
+    ];
+    let registrar = Server::start(&[
+        "service",
+        "sip",
+        "--listen",
+        "127.0.0.1:0",
+        "--subscribers",
+        "20",
+        "--password-file",
+        &word,
+    ]);
+    let subscribers = [
+        &registrar.address[..],
+        "--subscribers",
+        "20",
+        "--scenario",
+        "messaging",
+        "--rate",
+        "20/s",
+        "--duration",
+        "300ms",
+    ];
+    for (load_of, option) in [
+        (&calls[..], ["--auth-password", secret]),
+        (&calls[..], ["--auth-password-file", &word]),
+        (&subscribers[..], ["--password", secret]),
+        (&subscribers[..], ["--password-file", &word]),
+    ] {
+        for form in [&["--json"][..], &[]] {
+            let output = load(&[load_of, &option, form].concat());
+            let told = [&output.stdout[..], &output.stderr].concat();
+            let told = String::from_utf8_lossy(&told);
+            assert!(matches!(output.status.code(), Some(0 | 3)), "{option:?}: {told}");
+            assert!(!told.contains(secret), "{option:?}: {told}");
+        }
+    }
+    let output = load(&[&calls[..], &["--auth-password-file", "/nowhere"]].concat());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot read it"));
 }
 
 #[test]

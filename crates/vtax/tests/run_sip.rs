@@ -69,3 +69,85 @@ fn a_staircase_over_tcp_ends_with_its_last_step() {
     assert_eq!(trials[0]["observations"][0]["result"]["doc"]["requested"], "30/s");
     assert!(trials[0]["observations"][0]["result"]["failed"].is_null());
 }
+
+const SCENARIO: &str = "\
+<scenario name=\"short\">
+  <send retrans=\"500\" start_rtd=\"setup\"><![CDATA[
+    INVITE sip:[service]@[remote_ip]:[remote_port] SIP/2.0
+    Via: SIP/2.0/[transport] [local_ip]:[local_port];branch=[branch]
+    From: <sip:me@[local_ip]:[local_port]>;tag=[call_number]
+    To: <sip:[service]@[remote_ip]:[remote_port]>
+    Call-ID: [call_id]
+    CSeq: 1 INVITE
+    Contact: <sip:me@[local_ip]:[local_port]>
+    Content-Length: 0
+  ]]></send>
+  <recv response=\"180\" optional=\"true\"/>
+  <recv response=\"200\" rtd=\"setup\" counter=\"answered\"/>
+  <send><![CDATA[
+    ACK sip:[service]@[remote_ip]:[remote_port] SIP/2.0
+    Via: SIP/2.0/[transport] [local_ip]:[local_port];branch=[branch]
+    From: <sip:me@[local_ip]:[local_port]>;tag=[call_number]
+    To: <sip:[service]@[remote_ip]:[remote_port]>[peer_tag_param]
+    Call-ID: [call_id]
+    CSeq: 1 ACK
+    Content-Length: 0
+  ]]></send>
+  <pause milliseconds=\"20\"/>
+  <send retrans=\"500\"><![CDATA[
+    BYE sip:[service]@[remote_ip]:[remote_port] SIP/2.0
+    Via: SIP/2.0/[transport] [local_ip]:[local_port];branch=[branch]
+    From: <sip:me@[local_ip]:[local_port]>;tag=[call_number]
+    To: <sip:[service]@[remote_ip]:[remote_port]>[peer_tag_param]
+    Call-ID: [call_id]
+    CSeq: 2 BYE
+    Content-Length: 0
+  ]]></send>
+  <recv response=\"200\"/>
+</scenario>
+";
+
+/// The scenario is a file beside the plan, which the run keeps: it goes on without the file.
+#[test]
+fn a_scenario_of_sipps_is_a_load_of_a_plan() {
+    if !need(&[Need::Root]) {
+        return;
+    }
+    let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("short.xml"), SCENARIO).expect("a scenario");
+    let plan = "vtax: 1\nname: calls\nbaseline: native\nenvironments: [native, container]\nservices: uas\n\
+                workload: {sip: {scenario_file: short.xml, auth_password: hush-42, drain: 1s}}\n\
+                measure: [{capacity: {start: 20/s, max: 40/s, step: 400ms, precision: 50%, limits: {errors: 50%, p99: 5s}}}, \
+                {latency: {load: 50/s, warmup: 200ms, duration: 1s}}]\nrepeat: 1\n";
+    let ended = each_once(VTAX, directory.path(), plan, &["workload.sip.calls=100"], 4);
+    let loads: Vec<&Value> = ended
+        .iter()
+        .filter(|t| t["measure"] == "latency@50")
+        .map(|t| &t["observations"][0]["result"]["load"])
+        .collect();
+    assert!(loads.len() >= 2, "{ended:?}");
+    for load in loads {
+        let found = &load["details"]["script"];
+        assert!(load["counts"]["ok"].as_u64() > Some(10), "{load}");
+        assert_eq!((&found["scenario"], &found["timers"][0]["name"]), (&"short".into(), &"setup".into()));
+        assert!(
+            found["counters"]["answered"].as_u64() > Some(10) && found["failed"] == serde_json::json!({}),
+            "{found}"
+        );
+    }
+    let searches: Vec<&Value> = ended.iter().filter(|t| t["measure"] == "capacity").collect();
+    assert!(searches.iter().all(|t| t["observations"][0]["result"]["kind"] == "capacity"), "{searches:?}");
+    let run = directory.path().join("run");
+    let read = |name: &str| std::fs::read_to_string(run.join(name)).expect("a file");
+    assert!(read("plan.yaml").contains("INVITE sip:[service]"));
+    let page = read("report.html");
+    // Of trials that don't count, as those of a busy machine, there is no figure.
+    let count = |t: &Value| t["measure"] == "latency@50" && t["validity"]["validity"] == "valid";
+    for section in ["id=\"calls\"", "id=\"calls-times\""] {
+        assert_eq!(page.contains(section), ended.iter().any(count), "{section}");
+    }
+    for file in ["report.html", "provenance.json", "journal.jsonl", "summary.json"] {
+        assert!(!read(file).contains("hush-42"), "{file}");
+    }
+}

@@ -5,6 +5,7 @@ pub(crate) mod identity;
 pub(crate) mod model;
 pub(crate) mod raw;
 pub(crate) mod resolve;
+pub(crate) mod script;
 
 use vtax_units::Nanos;
 

@@ -18,6 +18,7 @@ pub use crate::family::redis::limits as redis_limits;
 pub use crate::family::redis::model::*;
 pub use crate::family::sip::identity::*;
 pub use crate::family::sip::model::*;
+pub use crate::family::sip::script::model::*;
 pub use crate::family::storage::access::Access;
 pub use crate::family::storage::ganesha::{GaneshaBackend, GaneshaOptions, NfsVersion};
 pub use crate::family::storage::limits as storage_limits;
@@ -53,6 +54,8 @@ pub enum ServiceKind {
     Nginx(WebOptions),
     /// vtax's own SIP registrar and proxy.
     Sip(SipOptions),
+    /// vtax's own SIP user agent that answers calls.
+    Uas(UasOptions),
     /// Kamailio with MariaDB.
     Kamailio(KamailioOptions),
     /// Redis.
@@ -121,6 +124,8 @@ pub enum Workload {
     Http(HttpWorkload),
     /// SIP subscribers who register, call and write to each other.
     Sip(Box<SipWorkload>),
+    /// Calls after a scenario of SIPp's.
+    Script(Box<ScriptWorkload>),
     /// Network tests between the two ends of the path.
     #[serde(alias = "net")]
     Network(NetworkWorkload),
@@ -229,6 +234,9 @@ impl ServiceKind {
                 workers: sip.workers,
                 ..of("sip", "embedded SIP registrar and proxy", Protocol::Sip, sip.port)
             },
+            Self::Uas(uas) => {
+                of("uas", "embedded SIP user agent that answers calls", Protocol::Sip, uas.port)
+            }
             Self::Kamailio(kamailio) => {
                 of("kamailio", "Kamailio with MariaDB, private configuration", Protocol::Sip, kamailio.port)
                     .packaged(&["kamailio", "kamailio-mysql-modules", "mariadb-server"])

@@ -6,7 +6,7 @@ use crate::decode::{Item, Many};
 use crate::diagnose::{Report, listed};
 use crate::family::{desktop, ftp, http, network, redis, sip, storage};
 use crate::model::{Protocol, Service, ServiceKind, Workload};
-use crate::raw::{ServiceRaw, WorkloadRaw};
+use crate::raw::{ServiceRaw, SipRaw, WorkloadRaw};
 use crate::source::Spanned;
 
 /// The services named.
@@ -17,6 +17,7 @@ pub(super) fn services(raw: &Many<ServiceRaw>, report: &mut Report) -> Vec<Named
             ServiceRaw::Apache(raw) => http::resolve::web(raw, ServiceKind::Apache, report),
             ServiceRaw::Nginx(raw) => http::resolve::web(raw, ServiceKind::Nginx, report),
             ServiceRaw::Sip(raw) => sip::resolve::embedded(raw, report),
+            ServiceRaw::Uas(raw) => sip::script::resolve::uas(raw, report),
             ServiceRaw::Kamailio(raw) => sip::resolve::kamailio(raw, report),
             ServiceRaw::Redis(raw) => redis::resolve::server(raw, report),
             ServiceRaw::Peer(raw) => network::resolve::peer(raw, report),
@@ -52,7 +53,8 @@ pub(super) fn workloads(raw: &Spanned<Many<WorkloadRaw>>, report: &mut Report) -
     }
     Some(match &items.first()?.value {
         WorkloadRaw::Http(raw) => http::resolve::workload(raw, report),
-        WorkloadRaw::Sip(raw) => sip::resolve::workload(raw, report),
+        WorkloadRaw::Sip(SipRaw::Subscribers(raw)) => sip::resolve::workload(raw, report),
+        WorkloadRaw::Sip(SipRaw::Script(raw)) => sip::script::resolve::workload(raw, report),
         WorkloadRaw::Redis(raw) => redis::resolve::workload(raw, report),
         WorkloadRaw::Storage(raw) => storage::resolve::workload(raw, report),
         WorkloadRaw::Ftp(raw) => ftp::resolve::workload(raw, report),
@@ -97,4 +99,5 @@ pub(super) fn check_served(
     http::resolve::check_documents(workload, services, report);
     storage::served::check_served(workload, services, report);
     ftp::resolve::check_served(workload, services, report);
+    sip::script::resolve::check_served(workload, services, report);
 }

@@ -12,6 +12,8 @@ use crate::source::{Span, Spanned};
 
 /// Bytes that the cells' copies of services and workloads may take.
 const MAX_CELL_TEXT: usize = 64 << 20;
+/// Bytes that the cells' copies of scenarios and injection files may take: they are stored with the plan.
+const MAX_SCRIPT_TEXT: usize = 16 << 20;
 /// Bytes of a system beside a service's own without its texts.
 const BESIDE_BYTES: usize = 1 << 10;
 
@@ -46,6 +48,16 @@ pub(super) fn cells(parts: &Parts<'_>, services_span: Span, report: &mut Report)
     let texts = texts.unwrap_or(0).saturating_add(beside.unwrap_or(0));
     if texts.saturating_mul(count) > MAX_CELL_TEXT {
         report.error(services_span, "the services' texts are too large for so many cells");
+        return Vec::new();
+    }
+    let scripts = parts.workloads.0.iter().map(|v| script_text(&v.value)).max().unwrap_or(0);
+    if scripts.saturating_mul(count) > MAX_SCRIPT_TEXT {
+        report
+            .error(
+                services_span,
+                format!("the scenario's files are too large for {count} cells, each of which keeps them"),
+            )
+            .help(format!("leave lines out, or cells: together they have at most {MAX_SCRIPT_TEXT} bytes"));
         return Vec::new();
     }
     let mut cells = Vec::with_capacity(count);
@@ -393,6 +405,14 @@ fn service_text(service: &Service) -> usize {
         crate::model::ServiceKind::Command(c) => {
             c.command.iter().map(String::len).sum::<usize>() + map(&c.env) + map(&c.files)
         }
+        crate::model::ServiceKind::Uas(uas) => uas.scenario.as_ref().map_or(0, |file| file.text.len()),
+        _ => 0,
+    }
+}
+
+fn script_text(workload: &Workload) -> usize {
+    match workload {
+        Workload::Script(script) => script.text_bytes(),
         _ => 0,
     }
 }

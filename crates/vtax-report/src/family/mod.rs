@@ -4,5 +4,6 @@ pub(crate) mod desktop;
 pub(crate) mod ftp;
 pub(crate) mod http;
 pub(crate) mod network;
+pub(crate) mod script;
 pub(crate) mod sip;
 pub(crate) mod storage;

@@ -5,6 +5,7 @@ mod ftp;
 mod http;
 mod network;
 mod redis;
+mod script;
 mod sip;
 mod storage;
 
@@ -19,6 +20,10 @@ pub(crate) fn instrument<'a>(workload: &'a Workload, service: &'a ServiceKind) -
     match workload {
         Workload::Http(http) => Box::new(Requests::new(|ends, _| http::load(http, ends.target))),
         Workload::Sip(sip) => Box::new(sip::Subscribers::new(sip)),
+        Workload::Script(calls) => Box::new(
+            Requests::new(|ends, seed| script::load(calls, ends.target, ends.sources, seed))
+                .of_calls(calls.drain),
+        ),
         Workload::Network(network) => Box::new(network::Tests::new(network)),
         Workload::Storage(storage) => Box::new(storage::Tests::new(storage, service)),
         Workload::Redis(redis) => Box::new(Requests::new(|ends, seed| redis::load(redis, ends.target, seed))),

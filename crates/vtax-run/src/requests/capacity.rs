@@ -21,6 +21,8 @@ pub(super) struct Capacity<'a> {
     pub(super) measure: &'a CapacityMeasure,
     pub(super) order: &'a Order<'a>,
     pub(super) observer: &'a dyn Observer,
+    /// Whether a closed loop tells where to begin.
+    pub(super) closed_loop: bool,
 }
 
 impl Capacity<'_> {
@@ -51,7 +53,7 @@ impl Capacity<'_> {
         Ok((Finding::Capacity(CapacityOutcome { lower, upper, steps }), validity, answered))
     }
 
-    /// Where the search begins: at an earlier trial's result, else at what a closed loop gets.
+    /// Where the search begins: at an earlier trial's result, else at what a closed loop gets, or where the plan says.
     fn search_spec(
         &self,
         generator: &mut dyn Generator,
@@ -69,6 +71,9 @@ impl Capacity<'_> {
         };
         if let Some(hint) = self.order.capacity_hint {
             return Ok(spec.near_result(hint).off_the_grid(seed));
+        }
+        if !self.closed_loop {
+            return Ok(spec.off_the_grid(seed));
         }
         let answer = generator.run(self.step(Pace::Closed, seed).for_engine())?;
         *answered += answer.answered;

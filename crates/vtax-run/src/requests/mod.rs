@@ -38,12 +38,21 @@ const MOST_INTERVALS: u64 = 5_000;
 /// The instrument of a family of requests. `F` makes the load from the two ends and the trial's seed.
 pub(crate) struct Requests<F> {
     load: F,
+    /// How long requests under way are waited for at the end of a step, beyond what all steps wait.
+    drain: Nanos,
+    /// Whether there is a closed loop, from which a search learns where to begin.
+    closed_loop: bool,
 }
 
 impl<F: Fn(&Ends<'_>, u64) -> LoadSpec> Requests<F> {
     /// Of the family with this load.
     pub(crate) fn new(load: F) -> Self {
-        Self { load }
+        Self { load, drain: Nanos::ZERO, closed_loop: true }
+    }
+
+    /// The same of requests that are calls: they begin in an open loop alone, and are waited for.
+    pub(crate) fn of_calls(self, drain: Nanos) -> Self {
+        Self { drain, closed_loop: false, ..self }
     }
 }
 
@@ -54,11 +63,11 @@ impl<F: Fn(&Ends<'_>, u64) -> LoadSpec> Instrument for Requests<F> {
 
     fn measure(&mut self, site: &mut Site<'_>, order: &Order<'_>) -> Result<Measured, AgentError> {
         let (observer, started) = (site.observer, site.started_unix_ms);
-        let mut generator = OnClient { client: site.client, observer };
+        let mut generator = OnClient { client: site.client, observer, drain: self.drain };
         match &order.measure.kind {
             MeasureKind::Capacity(measure) => {
-                let (found, validity, answered) =
-                    Capacity { measure, order, observer }.find(&mut generator)?;
+                let capacity = Capacity { measure, order, observer, closed_loop: self.closed_loop };
+                let (found, validity, answered) = capacity.find(&mut generator)?;
                 Ok(Measured::whole(started, found, validity).with(None, answered))
             }
             MeasureKind::Latency(latency) => {

@@ -98,7 +98,7 @@ fn search(service: &mut Service, hint: Option<f64>) -> (f64, Option<f64>, Validi
     let plan = plan("capacity");
     let order = order(&plan, None, hint);
     let MeasureKind::Capacity(measure) = &order.measure.kind else { panic!("{:?}", order.measure) };
-    let capacity = Capacity { measure, order: &order, observer: &Silent };
+    let capacity = Capacity { measure, order: &order, observer: &Silent, closed_loop: true };
     let (found, validity, answered) = capacity.find(service).expect("no failure");
     let Finding::Capacity(found) = found else { panic!("{found:?}") };
     (found.lower.0, found.upper.map(|upper| upper.0), validity, answered)

@@ -23,6 +23,7 @@ mod samba;
 mod sip;
 mod stunnel;
 mod tgt;
+mod uas;
 mod vsftpd;
 
 use std::net::SocketAddr;
@@ -45,6 +46,7 @@ fn entry(kind: &ServiceKind) -> Box<dyn Entry + '_> {
         ServiceKind::Apache(options) => Box::new(apache::Apache(options)),
         ServiceKind::Nginx(options) => Box::new(nginx::Nginx(options)),
         ServiceKind::Sip(_) => Box::new(sip::Sip),
+        ServiceKind::Uas(options) => Box::new(uas::Uas(options)),
         ServiceKind::Kamailio(options) => Box::new(kamailio::Kamailio(options)),
         ServiceKind::Redis(options) => Box::new(redis::Redis(options)),
         ServiceKind::Peer(_) => Box::new(network::NetworkServer),

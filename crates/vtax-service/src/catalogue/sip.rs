@@ -1,6 +1,7 @@
 //! vtax's own SIP registrar and proxy, a process of its own so that its CPU time is its own too.
 
 use super::entry::Entry;
+use crate::documents::write_file;
 use crate::error::ServiceError;
 use crate::recipe::{Condition, Job, Recipe};
 
@@ -13,17 +14,21 @@ impl Entry for Sip {
 
     fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
         let subscribers = job.subscribers()?;
+        // Not on the command line, where everyone on the host sees it.
+        let password = job.directory.join("password");
+        write_file(&password, format!("{}\n", subscribers.password).as_bytes())
+            .map_err(job.file("writing", &password))?;
         let (listen, workers) = (job.address.to_string(), job.workers.to_string());
         let arguments = ["service", "sip", "--listen", &listen, "--workers", &workers];
         // Written once both transports are open.
         let mut recipe = job.own(&arguments, Condition::Log("listening on sip:".to_owned()));
         recipe.datagrams = true;
-        // In one word each: a password may begin with a dash.
+        // In one word each: a format may begin with a dash.
         recipe.command.extend([
             format!("--subscribers={}", subscribers.count),
             format!("--public-format={}", subscribers.public),
             format!("--private-format={}", subscribers.private),
-            format!("--password={}", subscribers.password),
+            format!("--password-file={}", password.display()),
             format!("--realm={}", subscribers.realm),
             format!("--domain={}", subscribers.domain),
         ]);

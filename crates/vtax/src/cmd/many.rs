@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use vtax_hosts::{
     Engine, HOSTS_VERSION, HostRecord, HostState, HostsError, HostsFile, Job, Kubernetes, KubernetesOptions,
     Machine, On, OnHosts, Slurm, SlurmOptions, Ssh, Together, parse_on, run_on,
@@ -184,6 +184,7 @@ fn begin(chosen: &ChosenArgs) -> Result<Option<(Run, u64)>, Failure> {
         return Ok(Some((run, minutes(&plan))));
     }
     let Some(found) = chosen.choose(|plan| plan)? else { return Ok(None) };
+    check_whole(&found.plan).bad_input()?;
     let path = PathBuf::from(found.plan_file.unwrap_or_default());
     let plan = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()));
     let directory = found.directory;
@@ -203,6 +204,15 @@ fn begin(chosen: &ChosenArgs) -> Result<Option<(Run, u64)>, Failure> {
     };
     file.write(&directory).map_err(failed)?;
     Ok(Some((Run { directory, file: Mutex::new(file) }, minutes(&found.plan))))
+}
+
+/// Hosts get the text of a plan, and nothing that is beside it.
+fn check_whole(plan: &Plan) -> anyhow::Result<()> {
+    ensure!(
+        !plan.has_files(),
+        "the plan names files beside it, which don't go to other hosts: write the scenario into the plan, as `scenario: |`"
+    );
+    Ok(())
 }
 
 /// Twice what a plan takes at most under emulation, and time to begin: Slurm ends a job that takes longer.

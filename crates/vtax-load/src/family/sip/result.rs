@@ -216,10 +216,10 @@ pub struct Traffic {
 
 impl Traffic {
     pub(crate) fn add(&mut self, other: &Self) {
-        self.requests_sent += other.requests_sent;
-        self.responses_sent += other.responses_sent;
-        self.requests_received += other.requests_received;
-        self.responses_received += other.responses_received;
-        self.retransmissions += other.retransmissions;
+        self.requests_sent = self.requests_sent.saturating_add(other.requests_sent);
+        self.responses_sent = self.responses_sent.saturating_add(other.responses_sent);
+        self.requests_received = self.requests_received.saturating_add(other.requests_received);
+        self.responses_received = self.responses_received.saturating_add(other.responses_received);
+        self.retransmissions = self.retransmissions.saturating_add(other.retransmissions);
     }
 }

@@ -27,7 +27,7 @@ const LONGEST_CALL: Nanos = Nanos::from_secs(3600);
 /// A page-mode message (RFC 3428 section 8).
 const LONGEST_MESSAGE: Bytes = Bytes(1_300);
 /// Source addresses of one generator: they share a subnet with the service.
-const MOST_ADDRESSES: u32 = 100;
+pub(super) const MOST_ADDRESSES: u32 = 100;
 /// The mix of the study that the IMS benchmark follows (docs/ims.md).
 const STUDY_MIX: [(Scenario, f64); 5] = [
     (Scenario::Calling, 0.5),
@@ -128,7 +128,7 @@ pub(crate) fn workload(raw: &SipWorkloadRaw, report: &mut Report) -> Variants<Wo
 }
 
 /// The subscribers, with the largest count that the plan has; every count is checked.
-fn subscribers(raw: &Spanned<SubscribersRaw>, report: &mut Report) -> Subscribers {
+pub(super) fn subscribers(raw: &Spanned<SubscribersRaw>, report: &mut Report) -> Subscribers {
     let text = |part: &Spanned<String>| part.value.clone();
     let SubscribersRaw { count, public, private, password, realm, domain } = &raw.value;
     let mut all = Subscribers {

@@ -273,7 +273,7 @@ fn authentication<'a>(
     put_or(out, user, settings.user.as_bytes(), context, writing);
     let name_end = out.len();
     // The password is written behind it, and taken away again.
-    put_or(out, password, settings.password.as_bytes(), context, writing);
+    put_or(out, password, context.shared.password.as_bytes(), context, writing);
     let ha1 = ha1(algorithm, &out[named..name_end], auth.realm(), &out[name_end..]);
     out.truncate(name_end);
     let uri = request_uri(out);

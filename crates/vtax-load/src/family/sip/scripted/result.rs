@@ -66,29 +66,31 @@ pub struct TimerFigures {
 }
 
 impl ScriptFigures {
-    /// Adds another worker's.
-    pub(super) fn add(&mut self, other: Self) {
+    /// Adds what others found of the same scenario: another worker, or another trial.
+    pub fn add(&mut self, other: Self) {
         if self.commands.is_empty() {
             *self = other;
             return;
         }
-        self.calls += other.calls;
-        self.succeeded += other.succeeded;
+        // A stored result may say anything.
+        let add = |own: &mut u64, more: u64| *own = own.saturating_add(more);
+        add(&mut self.calls, other.calls);
+        add(&mut self.succeeded, other.succeeded);
         for (own, more) in [
             (&mut self.failed, other.failed),
             (&mut self.counters, other.counters),
             (&mut self.stray, other.stray),
         ] {
             for (name, count) in more {
-                *own.entry(name).or_default() += count;
+                add(own.entry(name).or_default(), count);
             }
         }
         for (own, more) in self.commands.iter_mut().zip(other.commands) {
-            own.done += more.done;
-            own.again += more.again;
-            own.timeouts += more.timeouts;
-            own.unexpected += more.unexpected;
-            own.lost += more.lost;
+            add(&mut own.done, more.done);
+            add(&mut own.again, more.again);
+            add(&mut own.timeouts, more.timeouts);
+            add(&mut own.unexpected, more.unexpected);
+            add(&mut own.lost, more.lost);
         }
         for (own, more) in self.timers.iter_mut().zip(&other.timers) {
             own.times.add(&more.times);
@@ -96,6 +98,6 @@ impl ScriptFigures {
         self.length.add(&other.length);
         self.traffic.add(&other.traffic);
         self.log.extend(other.log);
-        self.log_left_out += other.log_left_out;
+        add(&mut self.log_left_out, other.log_left_out);
     }
 }

@@ -13,6 +13,7 @@ pub(super) struct Shared {
     pub(super) scenario: Scenario,
     pub(super) injections: Vec<Injection>,
     pub(super) settings: ScriptSettings,
+    pub(super) password: String,
     pub(super) target: std::net::SocketAddr,
     pub(super) transport: Transport,
     /// How long a message is waited for that has no timeout of its own, in nanoseconds.
@@ -52,6 +53,7 @@ impl Shared {
             scenario,
             injections,
             settings: spec.settings.clone(),
+            password: spec.password.clone(),
             target: spec.pool.target,
             transport: match spec.transport {
                 SipTransport::Udp => Transport::Udp,

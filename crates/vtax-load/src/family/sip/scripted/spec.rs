@@ -18,6 +18,8 @@ pub struct ScriptSpec {
     pub settings: ScriptSettings,
     /// The scenario's XML.
     pub scenario: String,
+    /// Password of `[authentication]` without its own: no setting, as these are shown with what was found.
+    pub password: String,
     /// Injection files: how the scenario names each, and its text. The first one's name is empty where it is `[field0]`'s.
     pub injections: Vec<(String, String)>,
     /// Addresses to send from; calls are spread over them.
@@ -39,10 +41,8 @@ pub struct ScriptSettings {
     pub pause: Nanos,
     /// How long calls under way are waited for at the end.
     pub drain: Nanos,
-    /// User and password of `[authentication]` without its own.
+    /// User of `[authentication]` without its own.
     pub user: String,
-    /// The same.
-    pub password: String,
     /// Keywords of the user's own, and what they stand for.
     pub keys: Vec<(String, String)>,
     /// The first `[media_port]`.
@@ -58,7 +58,6 @@ impl Default for ScriptSettings {
             pause: Nanos::ZERO,
             drain: Nanos::from_secs(5),
             user: "service".to_owned(),
-            password: "password".to_owned(),
             keys: Vec::new(),
             media_port: 6000,
         }
@@ -69,6 +68,9 @@ impl Default for ScriptSettings {
 const DRAIN_MAX: Nanos = Nanos::from_secs(24 * 3600);
 
 impl ScriptSpec {
+    /// SIPp's own password.
+    pub const PASSWORD: &'static str = "password";
+
     /// Checks that the specification makes sense; opening a session does so too. The scenario is checked when it is compiled.
     ///
     /// # Errors

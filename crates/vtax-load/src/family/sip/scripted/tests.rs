@@ -30,6 +30,7 @@ fn shared(commands: &str, injections: &[(&str, &str)]) -> Shared {
             cpus: CpuSet::default(),
         },
         settings: ScriptSettings::default(),
+        password: ScriptSpec::PASSWORD.to_owned(),
         scenario: format!("<scenario name=\"test\">{commands}</scenario>"),
         injections: injections.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect(),
         local: vec![IpAddr::from([127, 0, 0, 1])],

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use anyhow::Context;
 use serde::Serialize;
+use serde_json::Value;
 use vtax_load::search::{Bracket, Ending};
 use vtax_load::sip::{PhaseResult, SipProfile, SipResult, SipSpec, Traffic};
 use vtax_units::Share;
@@ -52,13 +53,25 @@ pub(super) struct Shown<'a> {
 
 #[derive(Serialize)]
 struct Report<'a> {
-    spec: &'a SipSpec,
+    spec: Value,
     profile: &'a SipProfile,
     #[serde(flatten)]
     end: &'a End,
     phases: Vec<Summary<'a>>,
     traffic: &'a Traffic,
     result: &'a SipResult,
+}
+
+/// What is there in place of a password: results are kept and passed on.
+const NOT_SHOWN: &str = "(not shown)";
+
+/// What was asked for, but for the subscribers' password.
+fn without_password(spec: &SipSpec) -> serde_json::Result<Value> {
+    let mut spec = serde_json::to_value(spec)?;
+    if let Some(password) = spec.pointer_mut("/workload/subscribers/password") {
+        *password = Value::from(NOT_SHOWN);
+    }
+    Ok(spec)
 }
 
 /// The figures that a script wants without decoding histograms.
@@ -118,6 +131,7 @@ impl Shown<'_> {
     pub(super) fn json(&self, spec: &SipSpec, profile: &SipProfile) -> Result<(), Failure> {
         let phases = self.result.phases.iter().map(summary).collect();
         let Self { result, traffic, end } = *self;
+        let spec = without_password(spec).context("writing what was asked for")?;
         out::json(&Report { spec, profile, end, phases, traffic, result })
     }
 

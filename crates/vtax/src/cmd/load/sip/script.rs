@@ -21,6 +21,7 @@ use super::super::output::millis;
 use super::super::request_load::RequestSpec;
 use super::super::requests::{CallArgs, RequestArgs};
 use super::{Args, Transport, output, resolve, source_of};
+use crate::cmd::subscribers::first_line;
 use crate::exit::{Classify, Exit, Failure, Outcome};
 use crate::out;
 
@@ -55,9 +56,13 @@ pub(super) struct Script {
     /// With --scenario-file: user of `[authentication]` where the scenario names none [default: the service].
     #[arg(long, requires = "scenario_file")]
     auth_user: Option<String>,
-    /// With --scenario-file: password of `[authentication]` where the scenario names none.
-    #[arg(long, default_value = "password", requires = "scenario_file")]
-    auth_password: String,
+    /// With --scenario-file: password of `[authentication]` where the scenario names none [default: password]. Others see it in the list of
+    /// processes; --auth-password-file hides it.
+    #[arg(long, requires = "scenario_file", conflicts_with = "auth_password_file")]
+    auth_password: Option<String>,
+    /// With --scenario-file: a file whose first line is that password.
+    #[arg(long, value_name = "FILE", requires = "scenario_file", value_parser = first_line)]
+    auth_password_file: Option<String>,
     /// With --scenario-file: the first `[media_port]`.
     #[arg(long, default_value_t = 6000, requires = "scenario_file")]
     media_port: u16,
@@ -105,7 +110,6 @@ fn spec(args: &Args, path: &Path, target: SocketAddr) -> Result<ScriptSpec, Fail
         pause: script.pause,
         drain: args.drain.unwrap_or(Nanos(script.pause.0.saturating_add(5_000_000_000))),
         user: script.auth_user.clone().unwrap_or_else(|| script.service.clone()),
-        password: script.auth_password.clone(),
         keys: script.key.iter().map(|key| key_of(key)).collect::<Result<_>>().bad_input()?,
         media_port: script.media_port,
     };
@@ -123,6 +127,7 @@ fn spec(args: &Args, path: &Path, target: SocketAddr) -> Result<ScriptSpec, Fail
         settings,
         scenario: read(path).bad_input()?,
         injections: injections.collect::<Result<_>>().bad_input()?,
+        password: password(script),
         local,
         transport: match args.call.transport {
             Transport::Udp => SipTransport::Udp,
@@ -130,6 +135,12 @@ fn spec(args: &Args, path: &Path, target: SocketAddr) -> Result<ScriptSpec, Fail
         },
         seed: args.seed,
     })
+}
+
+/// The password of `[authentication]`.
+fn password(script: &Script) -> String {
+    let given = script.auth_password_file.as_ref().or(script.auth_password.as_ref());
+    given.map_or_else(|| ScriptSpec::PASSWORD.to_owned(), String::clone)
 }
 
 fn key_of(text: &str) -> Result<(String, String)> {

@@ -1,0 +1,52 @@
+//! Calls after SIPp's scenarios: a call is a request.
+
+pub(crate) mod model;
+pub(crate) mod raw;
+pub(crate) mod resolve;
+
+use vtax_units::Nanos;
+
+use crate::assumptions::{Assumptions, search_steps};
+use crate::family::{Misfit, WorkloadModel};
+use crate::model::{EnvironmentKind, MeasureKind, Protocol, ScriptWorkload, Subscribers};
+
+impl WorkloadModel for ScriptWorkload {
+    fn protocol(&self) -> Protocol {
+        Protocol::Sip
+    }
+
+    fn accepts(&self, measure: &MeasureKind) -> Result<(), Misfit> {
+        match measure {
+            MeasureKind::Throughput(_) => Err(Misfit {
+                why: "calls begin when they are due and don't wait for each other, so there is no closed loop to measure throughput in",
+                instead: "measure `capacity`, or `latency` at a rate",
+            }),
+            MeasureKind::Ims(_) => Err(Misfit {
+                why: "the IMS benchmark has scenarios of its own",
+                instead: "measure `capacity` or `latency`, or leave `scenario_file` out",
+            }),
+            other => Misfit::unless_of_requests(other),
+        }
+    }
+
+    fn measuring(&self, measure: &MeasureKind, host: &Assumptions, environment: &EnvironmentKind) -> Nanos {
+        match measure {
+            MeasureKind::Capacity(search) => {
+                let capacity = host.scenarios(environment);
+                let step = search.settle.0.saturating_add(search.step.0);
+                let steps = search_steps(search.start, search.max, search.precision, capacity);
+                // The last step, which fails, waits for its calls for nothing.
+                Nanos(step.saturating_mul(steps).saturating_add(self.drain.0))
+            }
+            other => other.timing().least(),
+        }
+    }
+
+    fn client_addresses(&self) -> Option<u32> {
+        Some(self.addresses)
+    }
+
+    fn subscribers(&self) -> Option<&Subscribers> {
+        self.subscribers.as_ref()
+    }
+}

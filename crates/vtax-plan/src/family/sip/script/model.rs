@@ -1,0 +1,80 @@
+//! Calls after SIPp's scenarios.
+
+use serde::{Deserialize, Serialize};
+use vtax_units::Nanos;
+
+use crate::family::sip::model::{SipTransport, Subscribers};
+
+/// Options of vtax's own user agent that answers calls.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UasOptions {
+    /// UDP port.
+    pub port: u16,
+    /// The scenario after which calls are answered; `None`: an INVITE with 180 and 200, a BYE with 200.
+    pub scenario: Option<ScriptFile>,
+    /// Most calls at once, where there is a scenario.
+    pub calls: u32,
+}
+
+/// A file that the plan names, or what it has in place of one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScriptFile {
+    /// Its name in the plan; empty where the text is the plan's own.
+    pub name: String,
+    /// What is in it.
+    pub text: String,
+}
+
+impl ScriptFile {
+    /// What the scenario calls it: its name without folders.
+    #[must_use]
+    pub fn base(&self) -> &str {
+        self.name.rsplit('/').next().unwrap_or_default()
+    }
+}
+
+/// A workload of calls after a scenario of SIPp's.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ScriptWorkload {
+    /// The scenario.
+    pub scenario: ScriptFile,
+    /// Injection files; the first is that of `[field0]`.
+    pub injections: Vec<ScriptFile>,
+    /// Transport between generator and service.
+    pub transport: SipTransport,
+    /// Source addresses of the generator; calls are spread over them.
+    pub addresses: u32,
+    /// Most calls at once.
+    pub calls: u32,
+    /// How long a message is waited for that has no timeout of its own.
+    pub recv_timeout: Nanos,
+    /// Length of a pause that has none.
+    pub pause: Nanos,
+    /// How long calls under way are waited for at the end of a load.
+    pub drain: Nanos,
+    /// `[service]`.
+    pub service: String,
+    /// User of `[authentication]` without its own.
+    pub auth_user: String,
+    /// Password of the same.
+    pub auth_password: String,
+    /// Keywords of the user's own, and what they stand for.
+    pub keys: Vec<(String, String)>,
+    /// The first `[media_port]`.
+    pub media_port: u16,
+    /// Who may register, where the service must know.
+    pub subscribers: Option<Subscribers>,
+}
+
+impl ScriptWorkload {
+    /// Bytes of its texts.
+    pub(crate) fn text_bytes(&self) -> usize {
+        self.scenario.text.len() + self.injections.iter().map(|file| file.text.len()).sum::<usize>()
+    }
+
+    /// Whether it is made of files beside the plan.
+    #[must_use]
+    pub fn has_files(&self) -> bool {
+        !self.scenario.name.is_empty() || !self.injections.is_empty()
+    }
+}

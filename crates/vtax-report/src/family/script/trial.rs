@@ -1,0 +1,53 @@
+//! What a trial of calls after a scenario comes to.
+
+use vtax_load::LatencyHistogram;
+use vtax_load::sip::ScriptFigures;
+use vtax_store::record::{TrialRecord, Validity};
+
+use crate::general::trial::load;
+use crate::metric::{HISTOGRAM_RESOLUTION, Info, Value, enough, exact, lower};
+
+/// The metrics of this family, in the order of tables. Latency itself is that of all loads.
+pub(crate) const METRICS: &[Info] = &[
+    lower("call_length_p50", "length of a call, median", "ns", 0),
+    lower("call_sent_again", "messages sent again per call", "1", 0),
+];
+
+/// What the generator found of calls, where the trial is one of them.
+pub(super) fn figures(record: &TrialRecord) -> Option<&ScriptFigures> {
+    load(record)?.details.as_ref()?.script.as_deref()
+}
+
+/// The figures of a trial; none where it isn't one of calls.
+pub(crate) fn values(record: &TrialRecord) -> Vec<Value> {
+    let Some(found) = figures(record) else { return Vec::new() };
+    let mut values = Vec::new();
+    if enough(found.length.len(), 0.5) {
+        let median = exact("call_length_p50", found.length.quantile(0.5).0 as f64);
+        values.push(Value { resolution: HISTOGRAM_RESOLUTION, ..median });
+    }
+    if found.calls > 0 {
+        values.push(exact("call_sent_again", found.traffic.retransmissions as f64 / found.calls as f64));
+    }
+    values
+}
+
+/// What a valid trial adds to all of its cell and measure; the lines of its log stay with the trial.
+pub(crate) fn of_all(record: &TrialRecord) -> Option<ScriptFigures> {
+    let found = figures(record).filter(|_| record.validity == Validity::Valid)?;
+    let mut found = found.clone();
+    found.log.clear();
+    Some(found)
+}
+
+/// Empties the histograms of calls.
+pub(crate) fn forget_histograms(record: &mut TrialRecord) {
+    for load in record.observations.iter_mut().filter_map(|o| o.result.as_mut()?.load_mut()) {
+        let found = load.details.as_mut().and_then(|details| details.script.as_deref_mut());
+        let Some(found) = found else { continue };
+        found.length = LatencyHistogram::new();
+        for timer in &mut found.timers {
+            timer.times = LatencyHistogram::new();
+        }
+    }
+}

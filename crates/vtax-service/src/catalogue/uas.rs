@@ -1,0 +1,56 @@
+//! vtax's own user agent that answers calls, a process of its own so that its CPU time is its own too.
+
+use vtax_plan::model::UasOptions;
+
+use super::entry::Entry;
+use crate::documents::write_file;
+use crate::error::ServiceError;
+use crate::recipe::{Condition, Job, Recipe};
+
+pub(super) struct Uas<'a>(pub(super) &'a UasOptions);
+
+impl Entry for Uas<'_> {
+    fn is_own(&self) -> bool {
+        true
+    }
+
+    fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
+        let listen = job.address.to_string();
+        let arguments = ["load", "sip", "--uas", &listen, "--quiet"];
+        // Written once calls can come.
+        let mut recipe = job.own(&arguments, Condition::Log("answering calls at sip:".to_owned()));
+        recipe.datagrams = true;
+        if let Some(scenario) = &self.0.scenario {
+            let path = job.directory.join("scenario.xml");
+            write_file(&path, scenario.text.as_bytes()).map_err(job.file("writing", &path))?;
+            recipe
+                .command
+                .extend([format!("--scenario-file={}", path.display()), format!("--calls={}", self.0.calls)]);
+        }
+        Ok(vec![recipe])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_plan::model::ScriptFile;
+
+    use super::*;
+
+    #[test]
+    fn its_scenario_is_a_file_of_its_own() {
+        let place = tempfile::tempdir().expect("a directory");
+        let job = Job { directory: place.path(), ..Job::example() };
+        let text = "<scenario/>".to_owned();
+        let scenario = Some(ScriptFile { name: "deep/uas.xml".into(), text: text.clone() });
+        let options = UasOptions { port: 5060, scenario, calls: 7 };
+        let [recipe] = &Uas(&options).recipes(&job).expect("a recipe")[..] else { panic!("one process") };
+        assert!(recipe.datagrams);
+        let file = recipe.command.iter().find_map(|word| word.strip_prefix("--scenario-file="));
+        assert_eq!(std::fs::read_to_string(file.expect("a file")).expect("its text"), text);
+        assert!(recipe.command.iter().any(|word| word == "--calls=7"), "{:?}", recipe.command);
+        let plain = UasOptions { scenario: None, ..options };
+        let recipes = Uas(&plain).recipes(&job).expect("a recipe");
+        assert!(!recipes[0].command.iter().any(|word| word.contains("scenario")));
+    }
+}
