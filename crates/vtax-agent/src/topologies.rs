@@ -134,9 +134,10 @@ impl Topologies {
             vtax_router::run_here(command)
         } else {
             let (space, words) = match &*lock(&self.lab) {
-                Some(lab) => {
-                    (lab.space(node).map(NetNs::try_clone).map_err(|e| chain(&e))?, lab.words_at(node, command))
-                }
+                Some(lab) => (
+                    lab.space(node).map(NetNs::try_clone).map_err(|e| chain(&e))?,
+                    lab.words_at(node, command),
+                ),
                 None => return Err(NONE.to_owned()),
             };
             vtax_router::run_in(&space.map_err(|e| chain(&e))?, &words)

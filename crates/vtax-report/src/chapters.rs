@@ -2,7 +2,9 @@
 
 use crate::chapter::Chapter;
 use crate::consolidation::Consolidation;
-use crate::family::{desktop::Desktop, ftp::Ftp, http::Http, network::Network, script::Script, sip::Sip, storage::Storage};
+use crate::family::{
+    desktop::Desktop, ftp::Ftp, http::Http, network::Network, script::Script, sip::Sip, storage::Storage,
+};
 use crate::ft::FaultTolerance;
 use crate::general::{
     cpu::Cpu, latency::Latency, provenance::Origin, scalability::Sweeps, time::OverTime, trials::Trials,

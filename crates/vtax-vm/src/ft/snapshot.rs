@@ -73,11 +73,7 @@ impl Read for Far<'_> {
 }
 
 /// Has QEMU send the state, and the guest go on; when the guest was in it, and its disk then.
-fn send(
-    primary: &Replica,
-    secondary: &Replica,
-    near: OwnedFd,
-) -> Result<(Instant, Option<ReplicatedDisk>)> {
+fn send(primary: &Replica, secondary: &Replica, near: OwnedFd) -> Result<(Instant, Option<ReplicatedDisk>)> {
     let sent = (|| {
         protection::set_plain(primary)?;
         let parameters = json!({ "max-bandwidth": UNLIMITED, "downtime-limit": STILL_MS });
