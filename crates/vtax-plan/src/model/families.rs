@@ -261,17 +261,11 @@ impl ServiceKind {
                 .packaged(&["proftpd-core", "proftpd-mod-crypto"]),
             Self::Tigervnc(desktop) => {
                 of("tigervnc", "TigerVNC, an X server for each desktop", Protocol::Desktop, desktop.port)
-                    .packaged(match desktop.tunnel {
-                        false => &["tigervnc-standalone-server"],
-                        true => &["tigervnc-standalone-server", "stunnel4"],
-                    })
+                    .packaged(desktop.packages(&["tigervnc-standalone-server", "stunnel4"]))
             }
             Self::X11vnc(desktop) => {
                 of("x11vnc", "x11vnc on Xvfb, both for each desktop", Protocol::Desktop, desktop.port)
-                    .packaged(match desktop.tunnel {
-                        false => &["x11vnc", "xvfb"],
-                        true => &["x11vnc", "xvfb", "stunnel4"],
-                    })
+                    .packaged(desktop.packages(&["x11vnc", "xvfb", "stunnel4"]))
             }
             Self::Command(command) => ServiceFacts {
                 word: "command",

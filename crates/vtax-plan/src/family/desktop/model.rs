@@ -21,6 +21,16 @@ pub struct DesktopOptions {
     pub tunnel: bool,
 }
 
+impl DesktopOptions {
+    /// The packages that it needs, of these, of which the last is the tunnel's.
+    pub(crate) fn packages(&self, all: &'static [&'static str]) -> &'static [&'static str] {
+        match all {
+            [without @ .., _] if !self.tunnel => without,
+            _ => all,
+        }
+    }
+}
+
 /// How a client proves who it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
