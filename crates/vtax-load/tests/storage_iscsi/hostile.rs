@@ -185,7 +185,9 @@ fn a_command_without_an_answer_is_given_up_and_aborted() {
     // The connection lives, as a ping found: nothing else is lost.
     assert_eq!(one(&mut target, Kind::Read, 0, 4096), Ok(4096));
     assert_eq!(fake.logins.load(Ordering::Relaxed), 1);
-    assert_eq!((counter(&target, "aborts"), counter(&target, "pings")), (1, 1));
+    assert_eq!(counter(&target, "aborts"), 1);
+    // One after half of the time; another comes at its end, if that is looked at a moment too late.
+    assert!((1..=2).contains(&counter(&target, "pings")));
     assert_eq!(fake.aborts.load(Ordering::Relaxed), 1);
 }
 
