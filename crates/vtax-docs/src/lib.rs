@@ -24,6 +24,7 @@ pub const PAGES: &[(&str, &str)] = taken![
     "compare.md",
     "many-machines.md",
     "links.md",
+    "voice.md",
     "labs.md",
     "storage.md",
     "storage-protocols.md",

@@ -36,7 +36,7 @@ impl Misfit {
     };
     /// Network tests with a workload that has none.
     const NETWORK: Self = Self {
-        why: "`network` makes the tests of a workload `tcp`, `udp`, `ping` or `rr`",
+        why: "`network` makes the tests of a workload `tcp`, `udp`, `ping`, `rr` or `voice`",
         instead: "measure `capacity`, `latency` or `throughput`, or use one of these workloads",
     };
 

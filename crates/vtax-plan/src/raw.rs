@@ -57,7 +57,7 @@ raw! {
         /// `tgt`, `ganesha`, `samba`, `nfsd`, `lio`, `ftp`, `vsftpd`, `proftpd`, `tigervnc`, `x11vnc` or a `command` of your own. Without it, `peer` where the workload is a network test, and `disk` where it is `storage`.
         optional services: Many<ServiceRaw>,
         /// What the load generator does. A list as a value makes one cell for each of its items; with
-        /// `tcp`, `udp`, `ping` and `rr`, of which there may be a list, it makes one test for each.
+        /// `tcp`, `udp`, `ping`, `rr` and `voice`, of which there may be a list, it makes one test for each.
         required workload: Many<WorkloadRaw>,
         /// What is measured in each cell, in order: `capacity`, `latency`, `throughput`, `ims`,
         /// `failover`, `network`, `storage`.
@@ -267,6 +267,8 @@ kinds! {
         ping: Ping(PingRaw),
         /// Request/response transactions over TCP.
         rr: Rr(RrRaw),
+        /// Streams of voice (G.711 over RTP) in both directions: loss, jitter, late packets, how it sounds.
+        voice: Voice(VoiceRaw),
         /// Files that are written and read, every read compared with what was written last.
         storage: Storage(StorageRaw),
         /// Clients who log in over FTP, move files and leave.
@@ -337,7 +339,7 @@ impl WorkloadRaw {
             Self::Storage(_) => Protocol::Storage,
             Self::Ftp(_) => Protocol::Ftp,
             Self::Desktop(_) => Protocol::Desktop,
-            Self::Tcp(_) | Self::Udp(_) | Self::Ping(_) | Self::Rr(_) => Protocol::Network,
+            Self::Tcp(_) | Self::Udp(_) | Self::Ping(_) | Self::Rr(_) | Self::Voice(_) => Protocol::Network,
         }
     }
 }

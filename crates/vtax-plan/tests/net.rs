@@ -4,7 +4,8 @@ use std::path::Path;
 
 use vtax_plan::estimate::{Assumptions, estimate};
 use vtax_plan::model::{
-    Cut, Direction, MeasureKind, NetworkTestKind, NetworkWorkload, Plan, ServiceKind, Workload,
+    Cut, Direction, MeasureKind, NetworkTestKind, NetworkWorkload, Plan, ServiceKind, VoiceLaw, VoiceTest,
+    Workload,
 };
 use vtax_plan::parse;
 use vtax_units::{Bytes, Nanos};
@@ -72,6 +73,18 @@ fn lists_make_tests_and_not_cells() {
 }
 
 #[test]
+fn voice_is_a_test_for_each_number_of_streams() {
+    let plan = plan(&["workload=[{voice: {streams: [10, 500], codec: pcma}}, ping]"]);
+    let names: Vec<&str> = workload(&plan).tests.iter().map(|t| t.name.as_str()).collect();
+    assert_eq!(names, ["voice.streams-10", "voice.streams-500", "ping"]);
+    let NetworkTestKind::Voice(voice) = &workload(&plan).tests[1].kind else { panic!("no voice") };
+    let millis = Nanos::from_millis;
+    let expected =
+        VoiceTest { streams: 500, packet: millis(20), law: VoiceLaw::A, jitter_buffer: millis(60) };
+    assert_eq!(*voice, expected);
+}
+
+#[test]
 fn the_path_can_be_cut() {
     let cut = |text: &str| match &plan(&[&format!("measure.network.cut={text}")]).measures[0].kind {
         MeasureKind::Network(network) => network.cut,
@@ -97,6 +110,11 @@ fn what_makes_no_sense_is_refused_where_it_is_written() {
         ("workload.udp.rate=1bit", "a rate is 8kbit"),
         ("workload.ping.rate=0/s", "a rate is above 0/s"),
         ("workload.rr.request=0", "a request has at least one byte"),
+        ("workload={voice: {streams: 5001}}", "at most 5000"),
+        ("workload={voice: {packet: 25ms}}", "a packet of voice has no 25ms of sound"),
+        ("workload={voice: {codec: opus}}", "`pcmu`"),
+        ("workload={voice: {jitter_buffer: 11s}}", "`jitter_buffer` is at most 10s"),
+        ("workload={voice: {duration: 100ms}}", "`duration` must be at least 200ms"),
         ("workload.udp.duration=10ms", "`duration` must be at least 50ms"),
         ("workload.rr={warmup: 25h}", "`warmup` must be more than 0s"),
         ("workload=[tcp, tcp]", "test `tcp` is in the plan twice"),

@@ -64,7 +64,7 @@ fn what_can_not_be_is_refused_with_the_reason() {
         ("workload.redis.access=random", "access"),
         ("services=nginx", "does not speak what the workload `redis` speaks"),
         ("measure=[ims]", "the IMS benchmark is for SIP services"),
-        ("measure=[network]", "`tcp`, `udp`, `ping` or `rr`"),
+        ("measure=[network]", "`tcp`, `udp`, `ping`, `rr` or `voice`"),
     ] {
         let text = refused(&[change]);
         assert!(text.contains(reason), "{change}: {text}");

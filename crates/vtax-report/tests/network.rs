@@ -30,7 +30,7 @@ fn part<'a>(page: &'a str, id: &str) -> &'a str {
 }
 
 /// Where the study's tables and figures stand: docs/links.md has the list.
-const PLACES: [&str; 16] = [
+const PLACES: [&str; 17] = [
     "links-table-ii",
     "links-table-iii",
     "links-table-iv",
@@ -41,6 +41,7 @@ const PLACES: [&str; 16] = [
     "links-transfers",
     "links-not-repeated",
     "links-udp",
+    "links-voice",
     "links-latency",
     "links-validation",
     "links-sockets",
@@ -49,7 +50,7 @@ const PLACES: [&str; 16] = [
     "links-trust",
 ];
 
-const FILES: [&str; 7] = ["study", "transfers", "udp", "latency", "counts", "sockets", "paths"];
+const FILES: [&str; 8] = ["study", "transfers", "udp", "voice", "latency", "counts", "sockets", "paths"];
 
 #[test]
 fn everything_has_its_place() {
@@ -95,6 +96,26 @@ fn the_studys_figures_stand_beside_ours() {
     let mean: f64 = ours.split(',').nth(6).unwrap().parse().unwrap();
     assert!(ii.contains(&format!(">{mean:.0}<")), "{ours}");
     assert!(page.contains("of 2 s, and its amount is scaled to the study&#39;s 30 s"));
+}
+
+#[test]
+fn voice_is_told_for_each_way_and_judged_by_how_it_sounds() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, report, page) = make(dir.path(), &Options::default());
+    let table = part(&page, "links-voice");
+    assert!(table.contains("to the SUT") && table.contains("from the SUT"), "{table}");
+    assert!(table.contains(">4.41<") && table.contains("estimate after ITU-T G.107"), "{table}");
+    let csv = fs::read_to_string(run.path().join("csv/links_voice.csv")).unwrap();
+    let columns: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
+    let lost = columns.iter().position(|name| *name == "lost").unwrap();
+    for row in csv.lines().skip(1) {
+        let fields: Vec<&str> = row.split(',').collect();
+        assert_eq!(fields.len(), columns.len(), "{row}");
+        // Only one of the paths loses packets.
+        assert_eq!(fields[lost] != "0", row.starts_with("native.sdn-packet."), "{row}");
+    }
+    let judged = |metric: &str| report.summary().comparisons.iter().filter(|c| c.metric == metric).count();
+    assert_eq!((judged("voice_mos"), judged("voice_jitter"), judged("voice_loss")), (10, 10, 0));
 }
 
 #[test]

@@ -276,6 +276,7 @@ fn of_test(result: &NetworkResult) -> (&'static str, Direction, f64) {
         NetworkResult::Rr(rr) => {
             ("rr_rate", Higher, rr.transactions as f64 / rr.time.as_secs_f64().max(1e-9))
         }
+        NetworkResult::Voice(voice) => ("voice_mos", Higher, voice.mos()),
     }
 }
 

@@ -35,7 +35,7 @@ pub struct Observation {
     #[serde(default)]
     pub warm_up: Option<WarmUp>,
     /// CPU time by layer on the side of the system under test, spent while what `requests` counts was done:
-    /// requests, or of network tests bytes (`tcp`), datagrams (`udp`), echoes (`ping`) or transactions (`rr`).
+    /// requests, or of network tests bytes (`tcp`), datagrams (`udp`), echoes (`ping`), transactions (`rr`) or packets (`voice`).
     #[serde(default)]
     pub cpu: Option<CpuBreakdown>,
     /// What was found; `None` where it came to nothing.

@@ -114,7 +114,8 @@ fn help_offers_what_is_taken_and_shows_how() {
     let after = |text: &str, word: &str| text.split_once(word).map(|(_, rest)| rest.to_owned());
     let all = help(&[]);
     assert!(after(&all, "Examples:").is_some_and(|examples| examples.contains("vtax run ")), "{all}");
-    for command in ["http", "redis", "ftp", "desktop", "sip", "storage", "tcp", "udp", "rr", "ping"] {
+    for command in ["http", "redis", "ftp", "desktop", "sip", "storage", "tcp", "udp", "rr", "ping", "voice"]
+    {
         let text = help(&["load", command]);
         let usage = after(&text, "Usage: ").expect("a usage line");
         let usage = usage.split(" Arguments: ").next().and_then(|usage| usage.split(" Options: ").next());

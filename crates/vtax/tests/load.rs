@@ -70,7 +70,7 @@ fn a_server_that_is_not_there_is_no_success() {
     expect(&load(&["--search"]), 1, &["nothing to search", "refused"]);
     expect(&load(&["--search", "--rate", "50/s"]), 1, &["even", "was too much"]);
     expect(&vtax(&["load", "redis", &nobody, "--rate", "50/s"]), 1, &["first value of each key", "refused"]);
-    for test in ["tcp", "udp", "rr"] {
+    for test in ["tcp", "udp", "rr", "voice"] {
         expect(&vtax(&["load", test, &nobody]), 1, &[&nobody, "--server` running there?"]);
     }
     expect(&vtax(&["load", "http", "http://no.such.host.invalid/", "--rate", "1/s"]), 2, &["no.such.host"]);

@@ -249,6 +249,7 @@ fn network_tests_are_as_the_schema_has_them() {
     complete("network", &["udp", host, "--rate", "max"]);
     complete("network", &["rr", host]);
     complete("network", &["ping", host, "--probe", "udp"]);
+    complete("network", &["voice", host, "--streams", "5"]);
 }
 
 #[test]
@@ -258,12 +259,13 @@ fn an_interrupted_load_says_so_and_what_it_measured() {
     let network = Server::start(&["load", "tcp", "--server", "--listen", "127.0.0.1:0"]);
     let sip = Server::start(&["service", "sip", "--listen", "127.0.0.1:0", "--subscribers", "100"]);
     let host = &network.address[..];
-    let cases: [(&str, &[&str], &str); 6] = [
+    let cases: [(&str, &[&str], &str); 7] = [
         ("requests", &["http", &page, "--rate", "100/s", "--warmup", "0s"], "/result/counts/ok"),
         ("network", &["tcp", host, "--warmup", "0s"], "/result/up/receiver/counted_bytes"),
         ("network", &["udp", host, "--rate", "1Mbit", "--warmup", "0s"], "/result/receiver/received"),
         ("network", &["rr", host, "--warmup", "0s"], "/result/transactions"),
         ("network", &["ping", host, "--probe", "udp", "--warmup", "0s"], "/result/answered"),
+        ("network", &["voice", host, "--streams", "5", "--warmup", "0s"], "/result/down/packets/received"),
         (
             "sip",
             &["sip", &sip.address, "--subscribers", "100", "--scenario", "messaging", "--rate", "50/s"],

@@ -60,7 +60,7 @@ impl WorkloadModel for NetworkWorkload {
         let congestion = |test: &NetworkTest| match &test.kind {
             NetworkTestKind::Tcp(tcp) => tcp.socket.congestion.clone(),
             NetworkTestKind::Rr(rr) => rr.socket.congestion.clone(),
-            NetworkTestKind::Udp(_) | NetworkTestKind::Ping(_) => None,
+            NetworkTestKind::Udp(_) | NetworkTestKind::Ping(_) | NetworkTestKind::Voice(_) => None,
         };
         self.tests.iter().filter_map(congestion).map(|name| format!("tcp_{name}")).collect()
     }

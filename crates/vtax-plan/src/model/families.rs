@@ -165,7 +165,7 @@ impl Protocol {
         match self {
             Self::Http => &["http"],
             Self::Sip => &["sip"],
-            Self::Network => &["tcp", "udp", "ping", "rr"],
+            Self::Network => &["tcp", "udp", "ping", "rr", "voice"],
             Self::Redis => &["redis"],
             Self::Storage => &["storage"],
             Self::Ftp => &["ftp"],

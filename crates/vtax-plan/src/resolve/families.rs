@@ -47,7 +47,10 @@ pub(super) fn workloads(raw: &Spanned<Many<WorkloadRaw>>, report: &mut Report) -
     if let (Some(other), 2..) = (items.iter().find(|w| w.value.protocol() != Protocol::Network), items.len())
     {
         report
-            .error(other.span, "only network tests (`tcp`, `udp`, `ping`, `rr`) can be several in one plan")
+            .error(
+                other.span,
+                "only network tests (`tcp`, `udp`, `ping`, `rr`, `voice`) can be several in one plan",
+            )
             .help("write a plan of its own for this workload");
         return None;
     }
@@ -59,9 +62,11 @@ pub(super) fn workloads(raw: &Spanned<Many<WorkloadRaw>>, report: &mut Report) -
         WorkloadRaw::Storage(raw) => storage::resolve::workload(raw, report),
         WorkloadRaw::Ftp(raw) => ftp::resolve::workload(raw, report),
         WorkloadRaw::Desktop(raw) => desktop::resolve::workload(raw, report),
-        WorkloadRaw::Tcp(_) | WorkloadRaw::Udp(_) | WorkloadRaw::Ping(_) | WorkloadRaw::Rr(_) => {
-            network::resolve::workload(&raw.value, report)
-        }
+        WorkloadRaw::Tcp(_)
+        | WorkloadRaw::Udp(_)
+        | WorkloadRaw::Ping(_)
+        | WorkloadRaw::Rr(_)
+        | WorkloadRaw::Voice(_) => network::resolve::workload(&raw.value, report),
     })
 }
 

@@ -3,6 +3,8 @@
 /// Packets out of order by more are those of a stream that began anew (`MAX_DROPOUT` and `MAX_MISORDER` of appendix A.1).
 const DROPOUT_MAX: u16 = 3_000;
 const MISORDER_MAX: u16 = 100;
+/// Half of all numbers: beyond, a packet is an old one.
+const AHEAD_MAX: u16 = 1 << 15;
 
 /// How a packet came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +17,7 @@ pub enum Came {
     Again,
     /// Too late to be played; it counts as received, not as heard.
     Late,
-    /// Far from what was expected: it isn't taken.
+    /// Far from what was expected: it isn't taken. Where the next one follows it, the stream has gone on there.
     Stray,
 }
 
@@ -31,6 +33,8 @@ pub struct Receiver {
     highest: u64,
     /// Which of the 64 packets up to the highest have come, the highest in the lowest bit.
     window: u64,
+    /// The number after a stray packet's: that packet shows where the stream has gone on (`bad_seq` of appendix A.1).
+    expected_after_stray: Option<u16>,
     received: u64,
     reordered: u64,
     again: u64,
@@ -60,6 +64,7 @@ impl Receiver {
             first: None,
             highest: 0,
             window: 0,
+            expected_after_stray: None,
             received: 0,
             reordered: 0,
             again: 0,
@@ -115,12 +120,14 @@ impl Receiver {
         if ahead == 0 {
             return Some(Came::Again);
         }
-        if ahead < DROPOUT_MAX {
+        let goes_on = self.expected_after_stray.take() == Some(sequence);
+        if ahead < DROPOUT_MAX || (goes_on && ahead < AHEAD_MAX) {
             self.highest += u64::from(ahead);
             self.window = self.window.checked_shl(u32::from(ahead)).unwrap_or(0) | 1;
             return Some(Came::InOrder);
         }
         if behind > MISORDER_MAX {
+            self.expected_after_stray = Some(sequence.wrapping_add(1));
             return None;
         }
         let number = self.highest - u64::from(behind);
@@ -215,6 +222,17 @@ mod tests {
         let mut receiver = receiver;
         assert_eq!(receiver.receive(30_000, 0, 0), Came::Stray);
         assert_eq!(receiver.received(), 6);
+    }
+
+    /// As after a path that was cut for more than a minute.
+    #[test]
+    fn a_stream_that_goes_on_far_away_is_heard_again() {
+        let packets: Vec<(u16, u64)> = (0..10).chain(5_000..5_010).map(|number| (number, 0)).collect();
+        for start in [0, 65_000] {
+            let receiver = receive(start, &packets);
+            assert_eq!((receiver.received(), receiver.expected(), receiver.lost()), (19, 5_010, 4_991));
+            assert_eq!(receiver.disorder(), (0, 0, 0, 1));
+        }
     }
 
     #[test]

@@ -38,6 +38,7 @@ enum Load {
     Udp(Box<network::UdpArgs>),
     Rr(Box<network::RrArgs>),
     Ping(Box<network::PingArgs>),
+    Voice(Box<network::VoiceArgs>),
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -52,5 +53,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Load::Udp(args) => network::udp(args),
         Load::Rr(args) => network::rr(args),
         Load::Ping(args) => network::ping(args),
+        Load::Voice(args) => network::voice(args),
     }
 }

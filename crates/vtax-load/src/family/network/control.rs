@@ -9,10 +9,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::NetworkCpu;
+use super::voice::VoiceReport;
 use super::{FailureKind, NetworkError, NetworkSpec, TcpSide, UdpReceiver, UdpSender};
 
 /// Version of this protocol; both ends must have the same.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 /// A result with 100,000 intervals stays below.
 const MESSAGE_MAX: usize = 4 << 20;
 
@@ -52,6 +53,8 @@ pub(super) enum ToServer {
         /// Its count of datagrams, for UDP.
         datagrams: u64,
     },
+    /// The client has called the test off: nothing more is to be sent.
+    Stop,
     /// What did you see?
     Report,
 }
@@ -87,6 +90,7 @@ pub(super) struct ServerReport {
     pub(super) sent: Option<TcpSide>,
     pub(super) udp_received: Option<UdpReceiver>,
     pub(super) udp_sent: Option<UdpSender>,
+    pub(super) voice: Option<Box<VoiceReport>>,
     pub(super) cpu: NetworkCpu,
 }
 

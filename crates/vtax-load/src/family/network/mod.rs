@@ -1,4 +1,4 @@
-//! Network tests: bulk TCP, UDP at a rate, request/response transactions, and echo.
+//! Network tests: bulk TCP, UDP at a rate, request/response transactions, echo, and voice.
 //!
 //! Two ends take part: [`run`] on the client, [`serve`] on the other. A test has one control
 //! connection, over which the client says what is to be done and the server, at the end, what it
@@ -20,6 +20,7 @@ mod source;
 mod spec;
 mod tcp;
 mod udp;
+mod voice;
 
 use std::net::TcpStream;
 
@@ -28,8 +29,9 @@ pub use result::*;
 pub use server::{ServerOptions, serve};
 pub use session::{NetworkAnswer, NetworkSession};
 pub use spec::*;
+pub use voice::{VoiceDirection, VoiceEnd, VoicePackets, VoiceRating, VoiceResult};
 pub use vtax_plan::model::{
-    Direction, NetworkTestKind, PingTest, Probe, RrTest, SocketOptions, TcpTest, UdpTest,
+    Direction, NetworkTestKind, PingTest, Probe, RrTest, SocketOptions, TcpTest, UdpTest, VoiceLaw, VoiceTest,
 };
 
 use crate::Control;
@@ -66,5 +68,8 @@ pub fn run(spec: &NetworkSpec, control: &Control, watch: Watch<'_>) -> Result<Ne
         NetworkTestKind::Udp(test) => udp::client(&session, test, link).map(NetworkResult::Udp),
         NetworkTestKind::Rr(test) => rr::client(&session, test, link).map(NetworkResult::Rr),
         NetworkTestKind::Ping(test) => echo::udp(&session, test, link).map(NetworkResult::Ping),
+        NetworkTestKind::Voice(test) => {
+            voice::client(&session, test, link).map(|found| NetworkResult::Voice(Box::new(found)))
+        }
     }
 }

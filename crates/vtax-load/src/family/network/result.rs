@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use vtax_units::Nanos;
 
+use super::VoiceResult;
 use crate::LatencyHistogram;
 
 /// What a test found.
@@ -17,6 +18,8 @@ pub enum NetworkResult {
     Rr(RrResult),
     /// Of echo.
     Ping(PingResult),
+    /// Of streams of voice.
+    Voice(Box<VoiceResult>),
 }
 
 /// Bulk TCP, by direction.
@@ -188,6 +191,12 @@ impl NetworkResult {
             Self::Ping(ping) => {
                 (ping.answered == 0).then(|| format!("none of {} probes was answered", ping.sent))
             }
+            Self::Voice(voice) => {
+                let silent = [("to", &voice.up), ("from", &voice.down)].into_iter();
+                let (way, packets) =
+                    silent.map(|(way, of)| (way, of.packets)).find(|(_, p)| p.received == 0)?;
+                Some(format!("none of {} packets of voice {way} the far end arrived", packets.intended))
+            }
         }
     }
 
@@ -199,6 +208,7 @@ impl NetworkResult {
                 [&tcp.up, &tcp.down].into_iter().flatten().find_map(|flow| flow.disagreement.as_deref())
             }
             Self::Udp(udp) => udp.sender.limited.as_deref(),
+            Self::Voice(voice) => voice.limited.as_deref(),
             Self::Rr(_) | Self::Ping(_) => None,
         }
     }

@@ -15,7 +15,7 @@ use super::control::{self, FromServer, ServerReport, ToServer, Token};
 use super::meter::{Counter, Timeline, joined};
 use super::{
     Direction, FailureKind, NetworkCpu, NetworkError, NetworkSpec, NetworkTestKind, PATIENCE, PingTest,
-    RrTest, SocketOptions, TcpTest, UdpTest, echo, rr, tcp, udp,
+    RrTest, SocketOptions, TcpTest, UdpTest, VoiceTest, echo, rr, tcp, udp, voice,
 };
 
 /// Whom a server serves.
@@ -173,6 +173,7 @@ impl Host<'_> {
             NetworkTestKind::Rr(test) => self.rr(test, link),
             NetworkTestKind::Udp(test) => self.udp(test, link),
             NetworkTestKind::Ping(test) => self.echo(test, link),
+            NetworkTestKind::Voice(test) => self.voice(test, link),
         }
     }
 
@@ -328,6 +329,11 @@ impl Host<'_> {
             joined(thread.join().map(|result| result.map_err(NetworkError::lost("answering it"))))?;
             waited.map(|_| ServerReport::default())
         })
+    }
+
+    fn voice(&self, test: &VoiceTest, link: &mut TcpStream) -> Result<ServerReport, NetworkError> {
+        let socket = self.datagrams(link, Some(voice::BUFFER))?;
+        voice::host(self.spec, test, self.token, &socket, link, self.stop)
     }
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use vtax_plan::model::{Direction, NetworkTestKind, SocketOptions, network_limits as limits};
+use vtax_plan::model::{Direction, NetworkTestKind, SocketOptions, VoiceTest, network_limits as limits};
 use vtax_units::Nanos;
 
 use super::NetworkError;
@@ -98,7 +98,18 @@ impl NetworkSpec {
                 }
                 Ok(())
             }
+            NetworkTestKind::Voice(test) => self.check_voice(test),
         }
+    }
+
+    fn check_voice(&self, test: &VoiceTest) -> Result<(), NetworkError> {
+        within("streams", u64::from(test.streams), 1, u64::from(limits::VOICE_STREAMS), "")?;
+        if !limits::VOICE_PACKETS.contains(&test.packet) {
+            let known = limits::VOICE_PACKETS.map(|packet| packet.to_string()).join(", ");
+            return refuse("packet", format!("{} is none of {known}", test.packet));
+        }
+        within("jitter buffer", test.jitter_buffer.0, 0, limits::JITTER_BUFFER.0, "nanoseconds")?;
+        within("duration", self.duration.0, limits::VOICE_TIME.0, TIME_MAX.0, "nanoseconds")
     }
 }
 

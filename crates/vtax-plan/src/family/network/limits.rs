@@ -20,5 +20,14 @@ pub const RATE: (BitRate, BitRate) = (BitRate(8_000), BitRate(1 << 40));
 pub const PINGS: Rate = Rate(1e6);
 /// Shortest and longest time that an echo request is waited for.
 pub const TIMEOUT: (Nanos, Nanos) = (Nanos::from_millis(1), Nanos::from_secs(60));
+/// Most streams of voice in each direction: one thread of either end sends and hears all of them.
+pub const VOICE_STREAMS: u32 = 5_000;
+/// Sound in a packet of voice (RFC 3551 section 4.2: 20 ms unless told otherwise).
+pub const VOICE_PACKETS: [Nanos; 4] =
+    [Nanos::from_millis(10), Nanos::from_millis(20), Nanos::from_millis(30), Nanos::from_millis(40)];
+/// Longest that sound waits to be played.
+pub const JITTER_BUFFER: Nanos = Nanos::from_secs(10);
+/// Shortest test of voice: a handful of packets of each stream.
+pub const VOICE_TIME: Nanos = Nanos::from_millis(200);
 /// Longest name of a congestion control: the kernel's `TCP_CA_NAME_MAX` without its NUL.
 pub const CONGESTION: usize = 15;

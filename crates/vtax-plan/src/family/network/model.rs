@@ -1,4 +1,4 @@
-//! Network tests: bulk TCP, UDP at a rate, echo and transactions between the two ends of a path.
+//! Network tests: bulk TCP, UDP at a rate, echo, transactions and voice between the two ends of a path.
 
 use std::collections::BTreeMap;
 
@@ -66,6 +66,8 @@ pub enum NetworkTestKind {
     Ping(PingTest),
     /// A request and its response, again and again.
     Rr(RrTest),
+    /// Streams of voice in both directions.
+    Voice(VoiceTest),
 }
 
 impl NetworkTestKind {
@@ -77,6 +79,7 @@ impl NetworkTestKind {
             Self::Udp(_) => "udp",
             Self::Ping(_) => "ping",
             Self::Rr(_) => "rr",
+            Self::Voice(_) => "voice",
         }
     }
 }
@@ -175,6 +178,29 @@ pub struct RrTest {
     pub response: u32,
     /// How the sockets of both ends are set.
     pub socket: SocketOptions,
+}
+
+/// Streams of G.711 in both directions at once, as RTP (RFC 3550, RFC 3551).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VoiceTest {
+    /// Streams in each direction: a call has one.
+    pub streams: u32,
+    /// Sound in each packet.
+    pub packet: Nanos,
+    /// How samples are bytes.
+    pub law: VoiceLaw,
+    /// How long after its stream's first packet the playing of a packet begins: what comes later isn't heard.
+    pub jitter_buffer: Nanos,
+}
+
+/// The laws of G.711.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VoiceLaw {
+    /// PCMU, payload type 0.
+    Mu,
+    /// PCMA, payload type 8.
+    A,
 }
 
 /// Options of the embedded network server.

@@ -1,4 +1,4 @@
-//! Network tests as written: the network server, bulk TCP, UDP, echo, transactions, and their measure.
+//! Network tests as written: the network server, bulk TCP, UDP, echo, transactions, voice, and their measure.
 
 use std::borrow::Cow;
 
@@ -109,6 +109,24 @@ raw! {
         optional duration: Nanos,
     }
 
+    /// Options of the `voice` workload. A list of values makes a test for each.
+    struct VoiceRaw = "`voice`" {
+        /// Name of the test in reports; without it, the kind's.
+        optional name: String,
+        /// Streams in each direction; a call has one.
+        default streams: Many<u32> = "100",
+        /// Sound in each packet: 10ms, 20ms, 30ms or 40ms.
+        default packet: Many<Nanos> = "20ms",
+        /// How sound is coded: `pcmu` (G.711 mu-law) or `pcma` (A-law).
+        default codec: Many<VoiceLawRaw> = "pcmu",
+        /// How long sound waits before it is played; what comes later isn't heard.
+        default jitter_buffer: Many<Nanos> = "60ms",
+        /// Time at the start of this test that never counts; without it, the measure's.
+        optional warmup: Nanos,
+        /// Time of this test that counts; without it, the measure's.
+        optional duration: Nanos,
+    }
+
     /// Options of `network`.
     struct NetworkRaw = "`network`" {
         /// Name in reports.
@@ -143,6 +161,11 @@ words! {
     ProbeRaw(model::Probe) = "probe", "probes" {
         "icmp": Icmp, "ICMP echo requests; the peer's kernel answers.";
         "udp": Udp, "UDP datagrams; the peer's program answers.";
+    }
+    /// How sound is coded.
+    VoiceLawRaw(model::VoiceLaw) = "codec", "codecs" {
+        "pcmu": Mu, "G.711 mu-law.";
+        "pcma": A, "G.711 A-law.";
     }
 }
 

@@ -7,9 +7,9 @@ use vtax_units::{Bytes, Nanos, Rate};
 use super::limits;
 use super::model::{
     Cut, Direction, NetworkMeasure, NetworkTest, NetworkTestKind, NetworkWorkload, PeerOptions, PingTest,
-    Probe, RrTest, SocketOptions, TcpTest, UdpTest,
+    Probe, RrTest, SocketOptions, TcpTest, UdpTest, VoiceLaw, VoiceTest,
 };
-use super::raw::{NetworkRaw, PeerRaw, PingRaw, RrRaw, TcpRaw, UdpRaw, WindowRaw};
+use super::raw::{NetworkRaw, PeerRaw, PingRaw, RrRaw, TcpRaw, UdpRaw, VoiceRaw, WindowRaw};
 use crate::decode::{Item, Many};
 use crate::diagnose::{Report, shorten};
 use crate::model::{Measure, MeasureKind, Service, ServiceKind, Workload};
@@ -48,6 +48,7 @@ pub(crate) fn workload(raw: &Many<WorkloadRaw>, report: &mut Report) -> Variants
             WorkloadRaw::Udp(raw) => (&raw.name, udp(raw, report)),
             WorkloadRaw::Ping(raw) => (&raw.name, ping(raw, report)),
             WorkloadRaw::Rr(raw) => (&raw.name, rr(raw, report)),
+            WorkloadRaw::Voice(raw) => (&raw.name, voice(raw, report)),
             // Those of other families have been reported.
             _ => continue,
         };
@@ -88,6 +89,7 @@ fn own_times(raw: &WorkloadRaw) -> (Option<&Spanned<Nanos>>, Option<&Spanned<Nan
         WorkloadRaw::Udp(raw) => (raw.warmup.as_ref(), raw.duration.as_ref()),
         WorkloadRaw::Ping(raw) => (raw.warmup.as_ref(), raw.duration.as_ref()),
         WorkloadRaw::Rr(raw) => (raw.warmup.as_ref(), raw.duration.as_ref()),
+        WorkloadRaw::Voice(raw) => (raw.warmup.as_ref(), raw.duration.as_ref()),
         _ => (None, None),
     }
 }
@@ -175,6 +177,32 @@ fn rr(raw: &RrRaw, report: &mut Report) -> Variants<NetworkTestKind> {
         .vary("congestion", &raw.congestion.value, report, |t, name| t.socket.congestion = algorithm(name))
         .vary("window", &raw.window.value, report, |t, window| t.socket.window = window.0)
         .map(NetworkTestKind::Rr)
+}
+
+fn voice(raw: &VoiceRaw, report: &mut Report) -> Variants<NetworkTestKind> {
+    counts_in(&raw.streams.value, "voice needs a stream", limits::VOICE_STREAMS, report);
+    for item in &raw.packet.value.items {
+        if !limits::VOICE_PACKETS.contains(&item.value) {
+            report
+                .error(item.span, format!("a packet of voice has no {} of sound", item.value))
+                .help("write 10ms, 20ms, 30ms or 40ms");
+        }
+    }
+    for item in &raw.jitter_buffer.value.items {
+        if item.value > limits::JITTER_BUFFER {
+            report.error(item.span, format!("`jitter_buffer` is at most {}", limits::JITTER_BUFFER));
+        }
+    }
+    if let Some(duration) = &raw.duration {
+        duration_in(duration, "duration", limits::VOICE_TIME, LONGEST, report);
+    }
+    let packet = limits::VOICE_PACKETS[0];
+    Variants::of(VoiceTest { streams: 1, packet, law: VoiceLaw::Mu, jitter_buffer: packet })
+        .vary("codec", &raw.codec.value, report, |t, codec| t.law = codec.0)
+        .vary("packet", &raw.packet.value, report, |t, packet| t.packet = packet)
+        .vary("jitter_buffer", &raw.jitter_buffer.value, report, |t, buffer| t.jitter_buffer = buffer)
+        .vary("streams", &raw.streams.value, report, |t, streams| t.streams = streams)
+        .map(NetworkTestKind::Voice)
 }
 
 /// A congestion control by name; `default` is each kernel's own.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use vtax_load::network::{NetworkResult, PingResult, RrResult, TcpFlow, UdpResult};
+use vtax_load::network::{NetworkResult, PingResult, RrResult, TcpFlow, UdpResult, VoiceResult};
 use vtax_plan::model::{Cell, Measure, MeasureKind, NetworkMeasure, NetworkTest, NetworkTestKind, Workload};
 use vtax_store::record::{Observation, TrialRecord, Validity};
 use vtax_units::Nanos;
@@ -136,6 +136,14 @@ impl<'a> Link<'a> {
     pub(crate) fn ping(&self, test: &str) -> Vec<&'a PingResult> {
         let of = |o: &'a Observation| match result(o) {
             Some(NetworkResult::Ping(ping)) => Some(ping),
+            _ => None,
+        };
+        self.valid(test).filter_map(|(_, o)| of(o)).collect()
+    }
+
+    pub(crate) fn voice(&self, test: &str) -> Vec<&'a VoiceResult> {
+        let of = |o: &'a Observation| match result(o) {
+            Some(NetworkResult::Voice(voice)) => Some(&**voice),
             _ => None,
         };
         self.valid(test).filter_map(|(_, o)| of(o)).collect()

@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use vtax_load::network::{ConnectionFacts, TcpFlow, TcpSide, UdpResult};
+use vtax_load::network::{
+    ConnectionFacts, TcpFlow, TcpSide, UdpResult, VoiceDirection, VoiceEnd, VoicePackets, VoiceResult,
+};
 use vtax_plan::model::NetworkTestKind;
 use vtax_stats::describe;
 use vtax_store::network::CountedBy;
@@ -20,13 +22,17 @@ use crate::html::table::PlainTable;
 use crate::markup::Markup;
 use crate::metric::enough;
 
-/// Jitter, loss and round trips.
+/// Jitter, loss, voice and round trips.
 pub(super) fn datagrams(data: &RunData, links: &Links<'_>) -> Markup {
     let mut m = Markup::new();
     for bench in &links.benches {
         if bench.of_kind("udp").next().is_some() {
             heading(&mut m, &bench.prefix, "udp", "UDP: jitter and loss", &bench.label);
             m.add(&udp(bench));
+        }
+        if bench.of_kind("voice").next().is_some() {
+            heading(&mut m, &bench.prefix, "voice", "Voice", &bench.label);
+            m.add(&voice(bench));
         }
         if bench.of_kind("ping").chain(bench.of_kind("rr")).next().is_some() {
             heading(&mut m, &bench.prefix, "latency", "Round trips", &bench.label);
@@ -107,6 +113,72 @@ fn udp(bench: &Bench<'_>) -> Markup {
     }
     m.fixed("</p>");
     m
+}
+
+fn voice(bench: &Bench<'_>) -> Markup {
+    let columns = [
+        ("Path", false),
+        ("Test", false),
+        ("Way", false),
+        ("MOS", true),
+        ("Worst stream", true),
+        ("Lost", true),
+        ("Late", true),
+        ("Jitter", true),
+        ("At its highest", true),
+        ("Reordered", true),
+        ("Duplicates", true),
+        ("Damaged", true),
+        ("Sent late, p99", true),
+    ];
+    let mut table = open_table("beside", &columns);
+    for (link, test) in bench.links.iter().flat_map(|l| bench.of_kind("voice").map(move |t| (l, t))) {
+        let found = link.voice(&test.test.name);
+        let ways: [(&str, Way); 2] =
+            [("to the SUT", |v| (&v.up, &v.client)), ("from the SUT", |v| (&v.down, &v.server))];
+        for (name, way) in ways {
+            row_head(&mut table, &link.label, link.position);
+            table.element("td", &[], &test.test.name).element("td", &[], name);
+            voice_way(&mut table, &found.iter().map(|v| way(v)).collect::<Vec<_>>());
+            table.close("tr");
+        }
+    }
+    close_table(&mut table);
+    let mut m = wide(&table, columns.len());
+    m.fixed("<p class=\"small-print\">Means over trials, standard deviations in parentheses; counts are sums. MOS is an estimate after ITU-T G.107 with its default values: of the packets that weren't heard, taken for lost at random and not concealed, and of the time from mouth to ear, which is a packet's length, half of the median round trip and the jitter buffer. Echo, noise and what is said are left out: it compares paths, and predicts no survey. Late: came after its time to be played, counted from its stream's first packet and the jitter buffer. Jitter is that of RFC&nbsp;3550, section 6.4.1, of each stream at its end, averaged over streams; at its highest of any stream. Sent late: by how much the sending end was behind its own timetable, which is a part of what the other end hears.</p>");
+    m
+}
+
+/// A direction of a test of voice, and the end that sends it.
+type Way = fn(&VoiceResult) -> (&VoiceDirection, &VoiceEnd);
+
+/// The cells of one direction in all trials.
+fn voice_way(table: &mut Markup, found: &[(&VoiceDirection, &VoiceEnd)]) {
+    type Of = fn(&(&VoiceDirection, &VoiceEnd)) -> f64;
+    let values = |of: Of| found.iter().map(of).collect::<Vec<f64>>();
+    let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
+    let mos = |v: f64| format!("{v:.2}");
+    let lost: Vec<f64> = found.iter().map(|(d, _)| share(d.packets.lost(), d.packets.intended)).collect();
+    let late: Vec<f64> = found.iter().map(|(d, _)| share(d.packets.late, d.packets.intended)).collect();
+    let parts = [
+        over_trials(&values(|(d, _)| d.rating.mos), mos),
+        over_trials(&values(|(d, _)| d.rating.mos_worst), mos),
+        over_trials(&lost, |v| quantity(v, "1")),
+        over_trials(&late, |v| quantity(v, "1")),
+        over_trials(&values(|(d, _)| d.jitter.mean().0 as f64), duration),
+        over_trials(&values(|(d, _)| d.jitter_max.max().0 as f64), duration),
+    ];
+    for part in &parts {
+        table.open("td", &[("class", "n")]).add(part).close("td");
+    }
+    let sum = |of: fn(&VoicePackets) -> u64| found.iter().map(|(d, _)| of(&d.packets)).sum::<u64>();
+    for count in [sum(|p| p.reordered), sum(|p| p.duplicates), sum(|p| p.damaged)] {
+        let class = if count == 0 { "n quiet" } else { "n" };
+        let text = if found.is_empty() { "—".to_owned() } else { count.to_string() };
+        table.element("td", &[("class", class)], &text);
+    }
+    let behind = over_trials(&values(|(_, end)| end.lateness.quantile(0.99).0 as f64), duration);
+    table.open("td", &[("class", "n")]).add(&behind).close("td");
 }
 
 fn expectation(study: &Study, jitters: &[f64], losses: &[f64]) -> String {

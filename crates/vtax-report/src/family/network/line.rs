@@ -55,6 +55,7 @@ fn of_test(result: &NetworkResult, asked: &NetworkTestKind) -> Option<(String, &
         NetworkResult::Rr(rr) => {
             (format!("{:.0}/s", rr.transactions as f64 / rr.time.as_secs_f64().max(1e-9)), "")
         }
+        NetworkResult::Voice(voice) => (format!("MOS {:.2}", voice.mos()), ""),
     })
 }
 

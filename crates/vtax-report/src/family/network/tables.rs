@@ -1,4 +1,4 @@
-//! The tables of network tests as CSV: transfers, the study's tables, datagrams, round trips, counts,
+//! The tables of network tests as CSV: transfers, the study's tables, datagrams, voice, round trips, counts,
 //! sockets, paths.
 
 use vtax_plan::model::NetworkTestKind;
@@ -23,6 +23,7 @@ pub(super) fn tables(context: &Context) -> Vec<Table> {
         study_table(&links),
         transfers_table(&links),
         udp_table(&links),
+        voice_table(&links),
         latency_table(context, &links),
         counts_table(&links),
         sockets_table(&links),
@@ -140,6 +141,56 @@ fn udp_table(links: &Links<'_>) -> Table {
                 count(udp.receiver.no_room),
                 text_or_none(udp.sender.limited.as_deref()),
             ]);
+        }
+    }
+    table
+}
+
+fn voice_table(links: &Links<'_>) -> Table {
+    let mut table = Table::new(
+        "links_voice",
+        "Links voice",
+        "cell,accelerator,path,test,streams,packet_ns,jitter_buffer_ns,way,intended,sent,received,lost,late,reordered,\
+         duplicates,damaged,stray,no_room,jitter_mean_ns,jitter_highest_ns,delay_ns,rating,rating_worst,mos,mos_worst,\
+         sent_late_p50_ns,sent_late_p99_ns,round_trip_p50_ns,cpu_ns",
+    );
+    for (_, link, test) in each(links, "voice") {
+        let NetworkTestKind::Voice(asked) = &test.test.kind else { continue };
+        for voice in link.voice(&test.test.name) {
+            for (name, way, end) in [("up", &voice.up, &voice.client), ("down", &voice.down, &voice.server)] {
+                let (packets, rating) = (&way.packets, &way.rating);
+                table.push([
+                    text(&link.cell.id),
+                    text_or_none(link.accelerator.as_deref()),
+                    text(&link.cell.path.name),
+                    text(&test.test.name),
+                    number(voice.streams),
+                    count(asked.packet.0),
+                    count(asked.jitter_buffer.0),
+                    text(name),
+                    count(packets.intended),
+                    count(packets.sent),
+                    count(packets.received),
+                    count(packets.lost()),
+                    count(packets.late),
+                    count(packets.reordered),
+                    count(packets.duplicates),
+                    count(packets.damaged),
+                    count(packets.stray),
+                    count(packets.no_room),
+                    count(way.jitter.mean().0),
+                    count(way.jitter_max.max().0),
+                    count(rating.delay.0),
+                    number(rating.mean),
+                    number(rating.worst),
+                    number(rating.mos),
+                    number(rating.mos_worst),
+                    count(end.lateness.quantile(0.5).0),
+                    count(end.lateness.quantile(0.99).0),
+                    count(voice.round_trip.quantile(0.5).0),
+                    count(end.cpu.total().0),
+                ]);
+            }
         }
     }
     table

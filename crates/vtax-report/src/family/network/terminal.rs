@@ -59,6 +59,7 @@ fn legend(bench: &Bench<'_>) -> String {
         ("udp", "loss of udp"),
         ("ping", "round trip of ping"),
         ("rr", "transactions of rr per second"),
+        ("voice", "estimated MOS of voice"),
     ];
     let parts: Vec<&str> = kinds.iter().filter(|(kind, _)| has(kind)).map(|(_, text)| *text).collect();
     format!("{} (medians) [{}]", parts.join(", "), bench.measure.name)
@@ -70,6 +71,7 @@ fn metric(test: &Test<'_>) -> &'static str {
         "tcp" => "tcp_goodput",
         "udp" => "udp_loss",
         "ping" => "rtt_p50",
+        "voice" => "voice_mos",
         _ => "rr_rate",
     }
 }

@@ -18,6 +18,10 @@ pub(crate) const METRICS: &[Info] = &[
     lower("udp_jitter", "UDP jitter", "ns", 1),
     lower("udp_loss", "UDP loss", "1", 0),
     higher("udp_goodput", "UDP goodput", "bit/s", 0),
+    higher("voice_mos", "voice, estimated MOS", "", 2),
+    lower("voice_jitter", "voice, jitter", "ns", 1),
+    lower("voice_loss", "voice, lost", "1", 0),
+    lower("voice_unheard", "voice, lost or late", "1", 0),
     lower("cpu_per_byte", "CPU time per byte, SUT's side", "ns/B", 1),
     lower("cpu_per_datagram", "CPU time per datagram, SUT's side", "ns", 1),
 ];
@@ -72,7 +76,7 @@ pub(crate) fn observed(record: &TrialRecord) -> Vec<Observed<'_>> {
 
 fn round_trips(observation: &Observation) -> Option<&LatencyHistogram> {
     match result(observation)? {
-        NetworkResult::Tcp(_) | NetworkResult::Udp(_) => None,
+        NetworkResult::Tcp(_) | NetworkResult::Udp(_) | NetworkResult::Voice(_) => None,
         NetworkResult::Rr(rr) => Some(&rr.latency),
         NetworkResult::Ping(ping) => Some(&ping.rtt),
     }
@@ -99,6 +103,13 @@ fn values(observation: &Observation) -> Vec<Value> {
             values.extend(percentiles(&rr.latency, &PERCENTILES));
         }
         Some(NetworkResult::Ping(ping)) => values.extend(percentiles(&ping.rtt, &PERCENTILES)),
+        Some(NetworkResult::Voice(voice)) => {
+            values.push(exact("voice_mos", voice.mos()));
+            values.push(exact("voice_jitter", voice.jitter().0 as f64));
+            values.push(exact("voice_loss", voice.loss()));
+            values.push(exact("voice_unheard", voice.unheard()));
+            values.extend(spent.map(|ns| exact("cpu_per_datagram", ns)));
+        }
         None => {}
     }
     values.retain(|v| v.value.is_finite());
@@ -116,7 +127,8 @@ pub(crate) fn forget_histograms(record: &mut TrialRecord) {
                 (ping.latency, ping.lateness) = (LatencyHistogram::new(), LatencyHistogram::new());
                 ping.rtt = LatencyHistogram::new();
             }
-            NetworkResult::Tcp(_) => {}
+            // A handful of values each, which its table shows.
+            NetworkResult::Tcp(_) | NetworkResult::Voice(_) => {}
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The bytes of a test as others counted them: the kernel at both interfaces, and a capture.
 
-use vtax_load::network::{NetworkResult, TcpFlow};
+use vtax_load::network::{NetworkResult, TcpFlow, VoiceEnd};
 use vtax_plan::model::{Direction, NetworkTestKind};
 use vtax_store::network::{CountCheck, CountedBy};
 use vtax_sys::netlink::LinkStats;
@@ -13,6 +13,9 @@ const TCP_HEADERS: u64 = 14 + 20 + 32;
 /// Ethernet and IPv4; a datagram that goes in fragments has UDP's own eight bytes in the first only.
 const FRAGMENT_HEADERS: u64 = 14 + 20;
 const UDP_HEADER: u64 = 8;
+/// A packet of voice before its sound, and bytes of sound in a second (RFC 3550 section 5.1, RFC 3551 section 4.5.14).
+const RTP_HEADER: u64 = 12;
+const SOUND_BYTES_PER_SECOND: u64 = 8_000;
 /// What else goes over the path during a test: its control connection, ARP, handshakes.
 const OTHERS: u64 = 32 << 10;
 
@@ -55,7 +58,19 @@ fn payloads(kind: &NetworkTestKind, result: &NetworkResult) -> Vec<Payload> {
             };
             vec![of(true, asked), of(false, answered)]
         }
-        (_, NetworkResult::Udp(_) | NetworkResult::Ping(_)) => Vec::new(),
+        (NetworkTestKind::Voice(test), NetworkResult::Voice(voice)) => {
+            let size = RTP_HEADER + test.packet.0 * SOUND_BYTES_PER_SECOND / 1_000_000_000;
+            let of = |up, from: &VoiceEnd, to: &VoiceEnd| {
+                let came = to.total_received.saturating_mul(size);
+                let most = from.total_sent.saturating_mul(size + UDP_HEADER);
+                // Questions about the round trip go beside the packets: ten a second, fewer than one for two packets of a stream.
+                let most =
+                    most.saturating_add(most / 2 / u64::from(test.streams.max(1))).saturating_add(OTHERS);
+                Payload { up, left: came, came, most, headers: FRAGMENT_HEADERS }
+            };
+            vec![of(true, &voice.client, &voice.server), of(false, &voice.server, &voice.client)]
+        }
+        (_, NetworkResult::Udp(_) | NetworkResult::Ping(_) | NetworkResult::Voice(_)) => Vec::new(),
     }
 }
 

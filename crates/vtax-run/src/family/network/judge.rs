@@ -1,6 +1,6 @@
 //! Whether a test counts, and whether its trial does.
 
-use vtax_load::network::{FailureKind, NetworkFailure, NetworkResult, UdpResult};
+use vtax_load::network::{FailureKind, NetworkFailure, NetworkResult};
 use vtax_plan::model::{NetworkMeasure, NetworkTest, NetworkTestKind};
 use vtax_stats::settled;
 use vtax_store::network::NetworkFinding;
@@ -86,7 +86,7 @@ fn failed(failure: &NetworkFailure, measure: &NetworkMeasure) -> Validity {
 fn judge(kind: &NetworkTestKind, result: &NetworkResult) -> Validity {
     if let Some(why) = result.doubt() {
         let reason = match result {
-            NetworkResult::Udp(_) => InvalidReason::GeneratorLimited,
+            NetworkResult::Udp(_) | NetworkResult::Voice(_) => InvalidReason::GeneratorLimited,
             _ => InvalidReason::CountsDisagree,
         };
         return invalid(reason, why);
@@ -105,14 +105,15 @@ fn judge(kind: &NetworkTestKind, result: &NetworkResult) -> Validity {
         };
     }
     match result {
-        NetworkResult::Udp(udp) => room(udp),
+        NetworkResult::Udp(udp) => room(udp.sender.sent, udp.receiver.no_room),
+        // What finds no room at the far end is a part of what its environment does to voice.
+        NetworkResult::Voice(voice) => room(voice.down.packets.sent, voice.down.packets.no_room),
         _ => Validity::Valid,
     }
 }
 
 /// Whether the receiving program kept up.
-fn room(udp: &UdpResult) -> Validity {
-    let (sent, no_room) = (udp.sender.sent, udp.receiver.no_room);
+fn room(sent: u64, no_room: u64) -> Validity {
     if no_room as f64 > sent as f64 * NO_ROOM {
         let detail =
             format!("{no_room} of {sent} datagrams arrived but found no room in the receiver's buffer");
@@ -180,6 +181,7 @@ fn longest_silence(result: &NetworkResult, duration: Nanos) -> Nanos {
         NetworkResult::Udp(udp) => udp.receiver.intervals.clone(),
         NetworkResult::Ping(ping) => ping.intervals.iter().map(|i| i.answered).collect(),
         NetworkResult::Rr(rr) => rr.intervals.clone(),
+        NetworkResult::Voice(voice) => voice.up.intervals.clone(),
     };
     let longest = counts.split(|count| *count > 0).map(<[u64]>::len).max().unwrap_or(0);
     Nanos(duration.0 / (counts.len().max(1) as u64) * longest as u64)

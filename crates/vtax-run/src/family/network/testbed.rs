@@ -137,7 +137,7 @@ fn since(before: &[LinkStats; 2], after: &[LinkStats; 2]) -> [LinkStats; 2] {
     [one(&before[0], &after[0]), one(&before[1], &after[1])]
 }
 
-/// How many bytes, datagrams, echoes or transactions CPU time was spent on, warm-up included where that
+/// How many bytes, datagrams, echoes, transactions or packets CPU time was spent on, warm-up included where that
 /// is known.
 fn spent_on(spec: &NetworkSpec, result: &NetworkResult) -> u64 {
     match result {
@@ -148,6 +148,7 @@ fn spent_on(spec: &NetworkSpec, result: &NetworkResult) -> u64 {
         // Its rate is constant, so the warm-up's share is known.
         NetworkResult::Ping(ping) => with_warmup(spec, ping.answered),
         NetworkResult::Rr(rr) => with_warmup(spec, rr.transactions),
+        NetworkResult::Voice(voice) => voice.server.total_sent.saturating_add(voice.server.total_received),
     }
 }
 

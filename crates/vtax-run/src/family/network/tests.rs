@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use vtax_agent::AgentError;
 use vtax_load::network::{
     ConnectionFacts, FailureKind, NetworkFailure, NetworkResult, NetworkSpec, NetworkTestKind as Kind,
-    TcpFlow, TcpResult, TcpSide, UdpReceiver, UdpResult, UdpSender,
+    TcpFlow, TcpResult, TcpSide, UdpReceiver, UdpResult, UdpSender, VoiceDirection, VoiceEnd, VoicePackets,
+    VoiceResult,
 };
 use vtax_plan::model::{NetworkMeasure, Plan, Workload};
 use vtax_store::network::CountedBy;
@@ -55,6 +56,7 @@ impl<F: FnMut(&NetworkSpec, &mut Made)> Ends for Fake<F> {
         self.specs.push(spec.clone());
         let mut made = match &spec.test {
             Kind::Tcp(_) => transfer(),
+            Kind::Voice(_) => streams(),
             _ => datagrams(),
         };
         (self.change)(spec, &mut made);
@@ -95,6 +97,30 @@ fn datagrams() -> Made {
     let receiver = UdpReceiver { received: 990, total: 990, bytes: 990 * 1448, ..UdpReceiver::default() };
     let stats = LinkStats { sent_bytes: 1000 * (1448 + 42), sent_packets: 1000, ..LinkStats::default() };
     made(NetworkResult::Udp(UdpResult { sender, receiver }), stats)
+}
+
+/// Two streams each way for two seconds.
+fn streams() -> Made {
+    let packets = VoicePackets { intended: 200, sent: 200, received: 200, ..VoicePackets::default() };
+    let way = VoiceDirection { packets, ..VoiceDirection::default() };
+    let end = VoiceEnd { sent: 200, total_sent: 200, total_received: 200, ..VoiceEnd::default() };
+    let result = VoiceResult {
+        streams: 2,
+        up: way.clone(),
+        down: way,
+        client: end.clone(),
+        server: end,
+        ..VoiceResult::default()
+    };
+    let bytes = 200 * (14 + 20 + 8 + 12 + 160);
+    let stats = LinkStats {
+        sent_bytes: bytes,
+        received_bytes: bytes,
+        sent_packets: 200,
+        received_packets: 200,
+        ..LinkStats::default()
+    };
+    Made { counted: Some([stats, stats]), ..made(NetworkResult::Voice(Box::new(result)), stats) }
 }
 
 /// Makes one trial of the plan; what came of it, and the specifications in their order.
@@ -294,4 +320,26 @@ fn datagrams_that_never_came_or_found_no_room_are_told_apart() {
     assert_eq!(udp(|udp| udp.receiver.no_room = 50), Some(InvalidReason::GeneratorLimited));
     let limited = udp(|udp| udp.sender.limited = Some("too slow".to_owned()));
     assert_eq!(limited, Some(InvalidReason::GeneratorLimited));
+}
+
+#[test]
+fn voice_counts_unless_this_end_was_too_slow_or_counts_disagree() {
+    let plan = plan(&["workload=[{voice: {streams: 2}}, {voice: {name: other}}, udp]"]);
+    let voice = |change: fn(&mut VoiceResult, &mut [LinkStats; 2])| {
+        let (tests, ..) = trial(&plan, 1, |_, made| {
+            if let (Ok(NetworkResult::Voice(voice)), Some(counted)) = (&mut made.answer, &mut made.counted) {
+                change(voice, counted);
+            }
+        });
+        reason(&tests.iter().find(|test| test.name == "voice").unwrap().validity)
+    };
+    assert_eq!(voice(|_, _| {}), None);
+    let limited = voice(|voice, _| voice.limited = Some("too slow".to_owned()));
+    assert_eq!(limited, Some(InvalidReason::GeneratorLimited));
+    assert_eq!(voice(|voice, _| voice.down.packets.no_room = 50), Some(InvalidReason::GeneratorLimited));
+    // What the far end had no room for is its environment's.
+    assert_eq!(voice(|voice, _| voice.up.packets.no_room = 50), None);
+    assert_eq!(voice(|voice, _| voice.up.packets.received = 0), Some(InvalidReason::NothingSucceeded));
+    let disagree = voice(|_, counted| counted[1].sent_bytes /= 2);
+    assert_eq!(disagree, Some(InvalidReason::CountsDisagree));
 }

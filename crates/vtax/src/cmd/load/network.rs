@@ -1,4 +1,4 @@
-//! `vtax load tcp|udp|rr|ping`: network tests between this end and a server of the same program.
+//! `vtax load tcp|udp|rr|ping|voice`: network tests between this end and a server of the same program.
 
 mod output;
 
@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use vtax_load::Control;
 use vtax_load::network::{
     Direction, FailureKind, NetworkError, NetworkResult, NetworkSpec, NetworkTestKind, PORT, PingTest, Probe,
-    RrTest, ServerOptions, SocketOptions, TcpTest, UdpTest, run as run_test, serve,
+    RrTest, ServerOptions, SocketOptions, TcpTest, UdpTest, VoiceLaw, VoiceTest, run as run_test, serve,
 };
 use vtax_plan::model::Arrivals;
 use vtax_sys::signals::SignalFd;
@@ -123,6 +123,27 @@ pub(super) struct PingArgs {
     seed: u64,
 }
 
+/// Streams of G.711 in both directions: loss, late packets, jitter (RFC 3550), and how that sounds, estimated (ITU-T G.107).
+#[derive(clap::Args)]
+pub(super) struct VoiceArgs {
+    #[command(flatten)]
+    ends: Ends,
+    #[command(flatten)]
+    course: CourseArgs,
+    /// Streams in each direction; a call has one.
+    #[arg(long, short = 'P', default_value_t = 100)]
+    streams: u32,
+    /// Sound in each packet: 10ms, 20ms, 30ms or 40ms.
+    #[arg(long, default_value = "20ms")]
+    packet: Nanos,
+    /// How sound is coded.
+    #[arg(long, value_enum, default_value_t = Codec::Pcmu)]
+    codec: Codec,
+    /// How long sound waits before it is played; what comes later isn't heard.
+    #[arg(long, default_value = "60ms")]
+    jitter_buffer: Nanos,
+}
+
 /// Whom to test with, or to be whom others test with.
 #[derive(clap::Args)]
 // Its own group would let only one of its three be given.
@@ -131,7 +152,7 @@ struct Ends {
     /// HOST[:PORT] of the server.
     #[arg(required_unless_present = "server")]
     host: Option<String>,
-    /// Be the server, for all four kinds of test, until ended; of this host alone unless --listen says otherwise.
+    /// Be the server, for all five kinds of test, until ended; of this host alone unless --listen says otherwise.
     #[arg(long, conflicts_with = "host")]
     server: bool,
     /// Where the server listens instead of 127.0.0.1:5202: 0.0.0.0:5202 for other hosts. Whoever reaches it may use it.
@@ -199,6 +220,14 @@ enum Kind {
     Icmp,
     /// UDP echo.
     Udp,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Codec {
+    /// G.711 mu-law.
+    Pcmu,
+    /// G.711 A-law.
+    Pcma,
 }
 
 /// A bit rate, or none.
@@ -279,6 +308,19 @@ pub(super) fn ping(args: &PingArgs) -> Outcome {
         timeout: args.timeout,
     };
     either(&args.ends, &args.course, NetworkTestKind::Ping(test), args.seed)
+}
+
+pub(super) fn voice(args: &VoiceArgs) -> Outcome {
+    let test = VoiceTest {
+        streams: args.streams,
+        packet: args.packet,
+        law: match args.codec {
+            Codec::Pcmu => VoiceLaw::Mu,
+            Codec::Pcma => VoiceLaw::A,
+        },
+        jitter_buffer: args.jitter_buffer,
+    };
+    either(&args.ends, &args.course, NetworkTestKind::Voice(test), 0)
 }
 
 fn either(ends: &Ends, course: &CourseArgs, test: NetworkTestKind, seed: u64) -> Outcome {

@@ -25,7 +25,7 @@ pub(super) const PIECES: usize = 4;
 /// Socket buffers where the plan names none: bursts of a fast sender fit while this end is not running.
 const BUFFER: Bytes = Bytes(4 << 20);
 /// How long an empty or full socket is waited for at once.
-pub(super) const LOOK: Duration = Duration::from_millis(20);
+pub(in super::super) const LOOK: Duration = Duration::from_millis(20);
 
 /// The head of each datagram: token, number, time of sending in nanoseconds; all big-endian.
 pub(in super::super) struct Head {
@@ -122,7 +122,7 @@ pub(super) fn of_piece(test: &UdpTest) -> usize {
 }
 
 /// Waits until the socket is ready; whether it is.
-pub(super) fn wait_for(socket: &UdpSocket, what: PollFlags, at_most: Duration) -> io::Result<bool> {
+pub(in super::super) fn wait_for(socket: &UdpSocket, what: PollFlags, at_most: Duration) -> io::Result<bool> {
     let mut fds = [PollFd::new(socket, what)];
     let timeout = Timespec { tv_sec: at_most.as_secs() as i64, tv_nsec: i64::from(at_most.subsec_nanos()) };
     match poll(&mut fds, Some(&timeout)) {

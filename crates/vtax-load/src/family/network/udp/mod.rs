@@ -13,7 +13,7 @@ use super::control::{self, ToServer};
 use super::meter::{Counter, Timeline, cancelled_by, count, joined};
 use super::{Agreed, Direction, NetworkError, UdpResult, UdpTest};
 
-pub(super) use datagram::{Head, await_greeting, greet, open};
+pub(super) use datagram::{Head, LOOK, await_greeting, greet, open, wait_for};
 pub(super) use numbers::{Numbers, Seen};
 pub(super) use receive::receive;
 pub(super) use send::send;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use vtax_load::LatencyHistogram;
 use vtax_load::network::{
     ConnectionFacts, Live, NetworkResult, NetworkSpec, NetworkTestKind, PingResult, RrResult, TcpFlow,
-    TcpResult, UdpResult,
+    TcpResult, UdpResult, VoiceDirection, VoiceEnd, VoiceResult,
 };
 use vtax_units::Nanos;
 
@@ -35,6 +35,7 @@ pub(super) fn live(spec: &NetworkSpec, live: &Live) {
         NetworkTestKind::Udp(_) => format!("{rate}  {events:.0} datagrams/s"),
         NetworkTestKind::Rr(_) => format!("{events:.0} transactions/s{rtt}"),
         NetworkTestKind::Ping(_) => format!("{events:.0} answers/s{rtt}"),
+        NetworkTestKind::Voice(_) => format!("{events:.0} packets/s came"),
     };
     let warm = if live.at_seconds <= 0.0 { "  (warm-up)" } else { "" };
     let at = live.at_seconds + spec.warmup.as_secs_f64();
@@ -49,6 +50,7 @@ pub(super) fn text(result: &NetworkResult, end: &End) -> Result<(), Failure> {
         NetworkResult::Udp(result) => udp(&mut text, result),
         NetworkResult::Rr(result) => rr(&mut text, result),
         NetworkResult::Ping(result) => ping(&mut text, result),
+        NetworkResult::Voice(result) => voice(&mut text, result),
     };
     written.context("writing the result")?;
     out::text(&(text + &end.lines()))
@@ -154,6 +156,67 @@ fn ping(out: &mut String, result: &PingResult) -> std::fmt::Result {
     Ok(())
 }
 
+fn voice(out: &mut String, result: &VoiceResult) -> std::fmt::Result {
+    writeln!(out, "{} streams each way, {}", result.streams, seconds(result.time))?;
+    voice_way(out, "up", &result.up)?;
+    voice_way(out, "down", &result.down)?;
+    writeln!(out, "round trip         {}", quantiles(&result.round_trip))?;
+    for (name, end) in [("client", &result.client), ("server", &result.server)] {
+        writeln!(out, "{name}")?;
+        writeln!(out, "  sent late by     {}", quantiles(&end.lateness))?;
+        if end.refused > 0 {
+            writeln!(out, "  refused          {} packets, by its own kernel", end.refused)?;
+        }
+        writeln!(out, "  CPU              {} to send one and hear one", voice_cpu(end))?;
+    }
+    Ok(())
+}
+
+fn voice_way(out: &mut String, name: &str, way: &VoiceDirection) -> std::fmt::Result {
+    let packets = &way.packets;
+    let share = |of: u64| of as f64 / packets.intended.max(1) as f64 * 100.0;
+    writeln!(
+        out,
+        "{name}: {} of {} packets came, {:.3} % lost, {:.3} % late",
+        packets.received,
+        packets.intended,
+        share(packets.lost()),
+        share(packets.late)
+    )?;
+    writeln!(
+        out,
+        "  disorder         {} reordered, {} duplicates, {} damaged, {} dropped for want of room",
+        packets.reordered, packets.duplicates, packets.damaged, packets.no_room
+    )?;
+    let at = |quantile| time(way.jitter.quantile(quantile));
+    writeln!(
+        out,
+        "  jitter           p50 {}  p99 {} of the streams at their end, {} the highest",
+        at(0.5),
+        at(0.99),
+        time(way.jitter_max.max())
+    )?;
+    let rating = &way.rating;
+    writeln!(
+        out,
+        "  estimate         R {:.1}, MOS {:.2}; the worst stream {:.1}, {:.2} (G.107, {} from mouth to ear)",
+        rating.mean,
+        rating.mos,
+        rating.worst,
+        rating.mos_worst,
+        time(rating.delay)
+    )
+}
+
+/// CPU time to send a packet and hear another.
+fn voice_cpu(end: &VoiceEnd) -> String {
+    let pairs = end.total_sent.saturating_add(end.total_received) / 2;
+    match pairs {
+        0 => "-".to_owned(),
+        pairs => time(Nanos(end.cpu.total().0 / pairs)),
+    }
+}
+
 fn quantiles(histogram: &LatencyHistogram) -> String {
     if histogram.is_empty() {
         return "-".to_owned();
@@ -187,6 +250,12 @@ struct Figures {
     #[serde(skip_serializing_if = "Option::is_none")]
     per_second: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    mos: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    jitter_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unheard: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     latency_ns: Option<Vec<(&'static str, u64)>>,
 }
 
@@ -210,6 +279,14 @@ impl Figures {
                 ..Self::default()
             },
             NetworkResult::Ping(ping) => Self { latency_ns: ns(&ping.rtt), ..Self::default() },
+            NetworkResult::Voice(voice) => Self {
+                loss: Some(voice.loss()),
+                unheard: Some(voice.unheard()),
+                jitter_ns: Some(voice.jitter().0),
+                mos: Some(voice.mos()),
+                latency_ns: ns(&voice.round_trip),
+                ..Self::default()
+            },
         }
     }
 }
