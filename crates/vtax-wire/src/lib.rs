@@ -24,5 +24,6 @@ pub mod rtp;
 pub mod scsi;
 pub mod sip;
 pub mod sipp;
+pub mod websocket;
 pub mod x11;
 pub mod xdr;

@@ -13,3 +13,4 @@ mod rfb;
 mod sip;
 mod sip_digest;
 mod sip_torture;
+mod websocket;

@@ -111,6 +111,12 @@ impl RequestScanner {
         }
     }
 
+    /// The target of the request under way, as far as it has come.
+    #[must_use]
+    pub const fn target(&self) -> &Target {
+        &self.target
+    }
+
     /// Scans what arrived.
     ///
     /// # Errors

@@ -65,6 +65,8 @@ pub struct ResponseScanner {
     chunk: u64,
     /// The request was one whose response has no body, whatever its fields say.
     bodiless: bool,
+    /// The request asked for another protocol.
+    upgrading: bool,
     /// Interim responses passed over since the last response ended, saturating.
     interims: u8,
 }
@@ -89,6 +91,7 @@ impl ResponseScanner {
             chunk_line: 0,
             chunk: 0,
             bodiless: false,
+            upgrading: false,
             interims: 0,
         }
     }
@@ -96,6 +99,12 @@ impl ResponseScanner {
     /// Says that the next response is one to HEAD: it has no body (RFC 9112 section 6.3, item 1).
     pub fn expect_no_body(&mut self) {
         self.bodiless = true;
+    }
+
+    /// Says that the next response may be 101, which switches to another protocol: what comes behind it is of that, and isn't for
+    /// this scanner (RFC 9110 section 7.8).
+    pub fn expect_upgrade(&mut self) {
+        self.upgrading = true;
     }
 
     /// Interim (1xx) responses that were passed over since the last response ended; 255: as many or more.
@@ -260,12 +269,16 @@ impl ResponseScanner {
         let facts = self.fields.facts;
         match self.status {
             0..100 => return Err(HttpError::StartLine),
+            101 if self.upgrading => {
+                self.keep_alive = true;
+                return Ok(Some(self.finish()));
+            }
             101 => return Err(HttpError::Upgrade),
             100..200 => {
                 // The budget stays: a peer may not send interim responses for ever.
-                let (budget, bodiless) = (self.budget, self.bodiless);
+                let (budget, bodiless, upgrading) = (self.budget, self.bodiless, self.upgrading);
                 let interims = self.interims.saturating_add(1);
-                *self = Self { budget, bodiless, interims, ..Self::new() };
+                *self = Self { budget, bodiless, upgrading, interims, ..Self::new() };
                 return Ok(None);
             }
             _ => {}
