@@ -467,7 +467,7 @@ fn cell(c: &Character, target: Option<&str>, options: &Options) -> Cell {
         path: NetPath::new("bridge", PathKind::Bridge),
         service: Service {
             name: options.service.clone(),
-            kind: ServiceKind::Http(WebOptions { port: 8080, workers: None, tls: false, http2: false }),
+            kind: ServiceKind::Http(WebOptions::on(8080)),
             ready_timeout: Nanos::from_secs(30),
             stop_timeout: Nanos::from_secs(5),
         },

@@ -91,7 +91,7 @@ impl Web {
         let directory = tempfile::tempdir().unwrap();
         // It drops privileges.
         std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-        let kind = kind(WebOptions { port: vtax_sys::free_port(), workers: None, tls, http2: true });
+        let kind = kind(WebOptions { tls, http2: true, ..WebOptions::on(vtax_sys::free_port()) });
         let service = server::start(kind, Nanos::from_secs(30), directory.path().join("service"));
         let address = service.address();
         (Self { service: Some(service), _directory: directory }, address)
@@ -375,7 +375,7 @@ fn what_speaks_http_1_1_is_named() {
     // Over TLS, ALPN says so.
     let directory = tempfile::tempdir().unwrap();
     std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    let options = WebOptions { port: vtax_sys::free_port(), workers: None, tls: true, http2: false };
+    let options = WebOptions { tls: true, ..WebOptions::on(vtax_sys::free_port()) };
     let kind = ServiceKind::Nginx(options);
     let service = server::start(kind, Nanos::from_secs(30), directory.path().join("service"));
     let requests = HttpRequests { tls: Some(HttpTls::default()), ..get("/100b") };

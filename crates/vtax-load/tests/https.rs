@@ -1,4 +1,4 @@
-//! HTTP with TLS, requests as they are, and sessions: against the embedded server and against servers of the test's own.
+//! HTTP with TLS, requests as they are, sessions and WebSockets: against the embedded server and against servers of the test's own.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -10,12 +10,15 @@ use vtax_load::http::{HttpDetails, HttpRequests, HttpSession, HttpSpec};
 use vtax_load::{ArrivalProcess, ConnectionPool, Control, LoadResult, Model, RequestStep, Segment, Verify};
 use vtax_plan::model::{
     HttpBody, HttpCapture, HttpCompression, HttpExpectation, HttpScript, HttpSessionPlan, HttpSource,
-    HttpStep, HttpTls, TlsVersion,
+    HttpStep, HttpTls, HttpWebSocket, TlsVersion,
 };
 use vtax_service::Certificate;
 use vtax_service::embedded::ServerCertificate;
 use vtax_service::embedded::http::serve_with;
 use vtax_units::{Bytes, CpuSet, Nanos, Rate};
+use vtax_wire::websocket::{
+    Event, FrameHead, Opcode, Receiver, Role, accept_for, write_close, write_control,
+};
 
 /// The embedded server with TLS.
 struct Server {
@@ -27,6 +30,10 @@ struct Server {
 
 impl Server {
     fn start() -> Self {
+        Self::start_with(true)
+    }
+
+    fn start_with(tls: bool) -> Self {
         let ip = IpAddr::from(Ipv4Addr::LOCALHOST);
         let Certificate { certificate, key, .. } = Certificate::new(ip).unwrap();
         let root = certificate.clone();
@@ -36,7 +43,8 @@ impl Server {
         let flag = Arc::clone(&stop);
         let thread = thread::spawn(move || {
             let ready = |address| tell.send(address).unwrap();
-            serve_with(SocketAddr::new(ip, 0), 1, Some(&certificate), &flag, ready).unwrap();
+            let certificate = Some(&certificate).filter(|_| tls);
+            serve_with(SocketAddr::new(ip, 0), 1, certificate, &flag, ready).unwrap();
         });
         Self { address: told.recv().unwrap(), root, stop, thread: Some(thread) }
     }
@@ -324,5 +332,221 @@ fn answers_that_are_not_as_expected_are_errors() {
         assert_eq!(counts.ok > 0, right, "{expectation:?}: {counts:?}");
         assert_eq!(counts.errors.unexpected > 0, !right, "{expectation:?}: {counts:?}");
         assert_eq!(details.first_failure.is_some(), !right);
+    }
+}
+
+fn socket(messages: u32, size: u64, text: bool) -> HttpStep {
+    let think = Nanos::ZERO;
+    let websocket = Some(HttpWebSocket { messages, size: Bytes(size), think, text });
+    HttpStep { websocket, ..HttpStep::get("/echo") }
+}
+
+#[test]
+fn messages_come_back_on_websockets() {
+    for tls in [false, true] {
+        let server = Server::start_with(tls);
+        for (size, text) in [(0, false), (100, true), (70_000, false), (1_000_000, true)] {
+            for model in [Some(Model::Closed), (size == 100).then(|| open(20.0))].into_iter().flatten() {
+                let steps = vec![HttpStep::get("/page/1"), socket(3, size, text), HttpStep::get("/page/2")];
+                let tls = tls.then(HttpTls::default);
+                let (result, details) =
+                    run(server.address, HttpRequests { tls, ..scripted(script(steps)) }, model);
+                let (counts, found) = (&result.counts, details.exchanges.expect("requests"));
+                assert_eq!(counts.errors.total(), 0, "{size}: {counts:?} {:?}", details.first_failure);
+                assert!(found.sessions > 0 && found.messages >= 3, "{size}: {counts:?}");
+                let names: Vec<&str> = found.requests.iter().map(|own| own.name.as_str()).collect();
+                let of_socket = ["GET /echo (WebSocket)", "GET /echo (messages)", "GET /echo (close)"];
+                assert_eq!(names[1..4], of_socket);
+                // Three messages for each opening and each closing, but for sessions at either end of the time.
+                let of: Vec<u64> = found.requests.iter().map(|own| own.ok).collect();
+                assert!(of[2] <= 3 * of[1] + 9 && 3 * of[3] <= of[2] + 9, "{of:?}");
+                assert_eq!(found.messages, of[2]);
+                // A request belongs to the time by its start there, by its sending here: one of each connection may differ.
+                assert!(counts.ok.abs_diff(of.iter().sum()) <= 2, "{counts:?} {of:?}");
+                // The status of an opening.
+                assert!(counts.status[0].abs_diff(of[1]) <= 2, "{counts:?} {of:?}");
+            }
+        }
+    }
+}
+
+/// A server of WebSockets that does with each message what it is told, on each connection anew; the number counts messages.
+fn socket_server(answer: fn(u32, bool, &[u8], &mut Vec<u8>)) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let _ = serve_socket(stream, answer);
+            });
+        }
+    });
+    address
+}
+
+fn serve_socket(mut stream: TcpStream, answer: fn(u32, bool, &[u8], &mut Vec<u8>)) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if reader.read_line(&mut head)? == 0 {
+            return Ok(());
+        }
+    }
+    let key = head.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: ")).unwrap();
+    let accept = accept_for(key.as_bytes().try_into().map_err(std::io::Error::other)?);
+    let mut out =
+        b"HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: "
+            .to_vec();
+    out.extend_from_slice(&accept);
+    out.extend_from_slice(b"\r\n\r\n");
+    // At once with the head.
+    write_control(Opcode::Ping, None, b"first", &mut out);
+    stream.write_all(&out)?;
+    let (mut receiver, mut message, mut count, mut pongs) =
+        (Receiver::new(Role::Server, 1 << 20), Vec::new(), 0, 0);
+    let mut buffer = [0; 4096];
+    loop {
+        let got = reader.read(&mut buffer)?;
+        if got == 0 {
+            return Ok(());
+        }
+        let mut rest = &buffer[..got];
+        while !rest.is_empty() {
+            let scanned = receiver.scan(rest).map_err(std::io::Error::other)?;
+            let (done, after) = rest.split_at(scanned.consumed);
+            rest = after;
+            let mut out = Vec::new();
+            match scanned.event {
+                Some(Event::Data { length, mut mask, text, last, .. }) => {
+                    let start = message.len();
+                    message.extend_from_slice(&done[done.len() - length..]);
+                    mask.apply(&mut message[start..]);
+                    if last {
+                        assert!(pongs > 0, "the ping was answered before the first message");
+                        answer(count, text, &message, &mut out);
+                        count += 1;
+                        message.clear();
+                    }
+                }
+                Some(Event::Pong(pong)) => {
+                    assert_eq!(pong.bytes(), if pongs == 0 { &b"first"[..] } else { b"again" });
+                    pongs += 1;
+                }
+                Some(Event::Close(_)) => {
+                    write_close(1000, None, &mut out);
+                    stream.write_all(&out)?;
+                    return Ok(());
+                }
+                Some(Event::Ping(_)) | None => {}
+            }
+            stream.write_all(&out)?;
+        }
+    }
+}
+
+fn frame(last: bool, opcode: Opcode, payload: &[u8], out: &mut Vec<u8>) {
+    FrameHead { last, opcode, key: None, length: payload.len() as u64 }.write(out);
+    out.extend_from_slice(payload);
+}
+
+#[test]
+fn echoes_in_parts_between_pings_are_echoes() {
+    let address = socket_server(|_, text, message, out| {
+        let (first, rest) = message.split_at(message.len() / 3);
+        frame(false, if text { Opcode::Text } else { Opcode::Binary }, first, out);
+        write_control(Opcode::Ping, None, b"again", out);
+        frame(false, Opcode::Continuation, b"", out);
+        frame(true, Opcode::Continuation, rest, out);
+        // Behind the answer, for which nobody has asked.
+        write_control(Opcode::Ping, None, b"again", out);
+        write_control(Opcode::Pong, None, b"unasked", out);
+    });
+    let (result, details) = run(address, scripted(script(vec![socket(5, 1000, true)])), Model::Closed);
+    let found = details.exchanges.expect("requests");
+    assert_eq!(result.counts.errors.total(), 0, "{:?} {:?}", result.counts, details.first_failure);
+    let told = (found.sessions, found.messages, found.pings);
+    assert!(found.sessions > 0 && found.messages > 5, "{told:?}");
+    // One with the opening, and two with each message but for those at either end of the time.
+    assert!(found.pings + 20 >= 2 * found.messages, "{told:?}");
+}
+
+#[test]
+fn what_is_no_echo_is_told() {
+    type Answer = fn(u32, bool, &[u8], &mut Vec<u8>);
+    let cases: [(Answer, fn(&vtax_load::Errors) -> u64, &str); 6] = [
+        // Another message of the same length.
+        (
+            |_, _, message, out| frame(true, Opcode::Binary, &vec![b'x'; message.len()], out),
+            |e| e.corrupt,
+            "isn't what was sent",
+        ),
+        (|_, _, message, out| frame(true, Opcode::Text, message, out), |e| e.corrupt, "isn't what was sent"),
+        (
+            |_, _, message, out| frame(true, Opcode::Binary, &message[1..], out),
+            |e| e.corrupt,
+            "isn't what was sent",
+        ),
+        (|_, _, _, out| out.extend_from_slice(&[0x83, 0]), |e| e.protocol, "of no kind"),
+        (|_, _, _, out| write_close(1011, None, out), |e| e.reset, "closed a WebSocket"),
+        (
+            |count, _, message, out| {
+                frame(true, Opcode::Binary, message, out);
+                if count == 1 {
+                    frame(true, Opcode::Binary, message, out);
+                }
+            },
+            |e| e.protocol,
+            "nobody asked for",
+        ),
+    ];
+    for (answer, kind, word) in cases {
+        let address = socket_server(answer);
+        let (result, details) = run(address, scripted(script(vec![socket(3, 50, false)])), Model::Closed);
+        let errors = &result.counts.errors;
+        assert!(kind(errors) > 0, "{word}: {:?} {:?}", result.counts, details.first_failure);
+        assert!(
+            details.first_failure.as_ref().is_some_and(|why| why.contains(word)),
+            "{:?}",
+            details.first_failure
+        );
+    }
+}
+
+/// A server that ends each WebSocket after two messages.
+#[test]
+fn a_session_whose_websocket_ends_opens_another() {
+    let address = socket_server(|count, text, message, out| {
+        frame(true, if text { Opcode::Text } else { Opcode::Binary }, message, out);
+        if count == 1 {
+            write_close(1001, None, out);
+        }
+    });
+    let (result, details) = run(address, scripted(script(vec![socket(5, 10, false)])), Model::Closed);
+    let found = details.exchanges.expect("requests");
+    assert_eq!(result.counts.errors.total(), 0, "{:?} {:?}", result.counts, details.first_failure);
+    // Five messages are on three of them, but for sessions at either end of the time.
+    let of @ [opened, messages, closed] = [0, 1, 2].map(|place: usize| found.requests[place].ok);
+    assert!(found.sessions > 0 && opened > closed, "{of:?}");
+    assert!(3 * closed <= opened + 6 && 5 * closed <= messages + 10, "{of:?}");
+}
+
+#[test]
+fn an_answer_that_opens_no_websocket_is_told() {
+    let refusing = own_server(|_, _| "HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n".to_owned());
+    let plain = own_server(|_, _| ok("hello"));
+    let wrong = own_server(|_, _| {
+        "HTTP/1.1 101 X\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: x\r\n\r\n"
+            .to_owned()
+    });
+    for (address, word) in [(refusing, "403"), (plain, "200"), (wrong, "its key")] {
+        let (result, details) = run(address, scripted(script(vec![socket(1, 1, false)])), Model::Closed);
+        let errors = &result.counts.errors;
+        assert!(
+            result.counts.ok == 0 && errors.status + errors.unexpected > 0,
+            "{word}: {:?}",
+            result.counts
+        );
+        assert!(details.first_failure.is_some_and(|why| why.contains(word)), "{word}");
     }
 }

@@ -211,10 +211,10 @@ kinds! {
     enum ServiceRaw = "service" {
         /// The embedded HTTP server: `/bytes/N` is static, `/page/ROWS` is rendered at each request.
         http: Http(WebRaw),
-        /// Apache httpd with the event MPM; serves `/100b`, `/10k` and `/1m`.
-        apache: Apache(WebRaw),
-        /// nginx; serves `/100b`, `/10k` and `/1m`.
-        nginx: Nginx(WebRaw),
+        /// Apache httpd; serves `/100b`, `/10k` and `/1m`, with `php: true` also `/page/ROWS`.
+        apache: Apache(ApacheRaw),
+        /// nginx; serves `/100b`, `/10k` and `/1m`, with `php: true` also `/page/ROWS`.
+        nginx: Nginx(NginxRaw),
         /// The embedded SIP registrar and proxy.
         sip: Sip(SipServiceRaw),
         /// The embedded SIP user agent that answers calls.

@@ -23,3 +23,4 @@ mod storage_mounted;
 mod storage_services;
 mod systems;
 mod validate;
+mod web;

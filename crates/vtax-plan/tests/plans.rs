@@ -181,7 +181,7 @@ fn all_errors_come_at_once_with_their_places() {
             "4:24 unknown environment: `vn` [did you mean `vm`? allowed kinds: `native`, `container` and `vm`]",
             "7:18 `bytes` is not a target in origin form [it starts with a slash: `/bytes`]",
             "7:25 unknown key in `http`: `conections` [did you mean `connections`? allowed keys: `target`, \
-             `requests`, `zipf`, `cookies`, `compression`, `tls`, `cipher`, `group`, `resume`, `sni`, `alpn`, \
+             `requests`, `targets_file`, `zipf`, `cookies`, `compression`, `tls`, `cipher`, `group`, `resume`, `sni`, `alpn`, \
              `version`, `streams`, `connections`, `requests_per_connection` and `timeout`]",
             "7:49 `5` is not a duration such as 40ms, 2s or 1m30s: the unit is missing",
             "9:23 `10/h` is not a rate such as 1000/s or 20k/s: `/h` is not a unit of rate \

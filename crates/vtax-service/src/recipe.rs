@@ -122,6 +122,8 @@ pub(crate) struct Job<'a> {
     pub(crate) directory: &'a Path,
     pub(crate) address: SocketAddr,
     pub(crate) workers: u32,
+    /// CPUs of the environment.
+    pub(crate) cpus: u32,
     pub(crate) identity: Identity,
     /// vtax itself.
     pub(crate) vtax: &'a Path,
@@ -202,6 +204,7 @@ impl Job<'static> {
             directory: Path::new("/run/x"),
             address: SocketAddr::from(([127, 0, 0, 1], 80)),
             workers: 1,
+            cpus: 1,
             identity: Identity::Present,
             vtax: Path::new("vtax"),
             subscribers: None,

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use vtax_service::embedded::http::{ServeError, serve};
+use vtax_wire::websocket::{Event, FrameHead, Mask, Opcode, Receiver, Role};
 
 struct Server {
     address: SocketAddr,
@@ -131,6 +132,105 @@ fn bad_requests_are_refused_and_the_server_lives_on() {
         assert_eq!(status(&server.exchange(request)), expected);
     }
     assert_eq!(status(&server.exchange("GET /bytes/1 HTTP/1.0\r\n\r\n")), "HTTP/1.1 200 OK");
+}
+
+/// A head that asks for a WebSocket.
+const UPGRADE: &str = "GET /echo?a=1 HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                       Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
+
+/// A frame as clients send it.
+fn masked(opcode: Opcode, last: bool, payload: &[u8]) -> Vec<u8> {
+    let (mut out, key) = (Vec::new(), [1, 2, 3, 4]);
+    FrameHead { last, opcode, key: Some(key), length: payload.len() as u64 }.write(&mut out);
+    let start = out.len();
+    out.extend_from_slice(payload);
+    Mask::new(key).apply(&mut out[start..]);
+    out
+}
+
+/// The head of an answer, and what came behind it as messages, pongs and the status of the end.
+type Echoed = (String, Vec<(bool, Vec<u8>)>, Vec<Vec<u8>>, Option<Option<u16>>);
+
+fn echoed(server: &Server, requests: &[&[u8]]) -> Echoed {
+    let mut stream = server.connect();
+    stream.set_nodelay(true).unwrap();
+    for request in requests {
+        stream.write_all(request).unwrap();
+    }
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let end = answer.windows(4).position(|w| w == b"\r\n\r\n").unwrap() + 4;
+    let head = String::from_utf8(answer[..end].to_vec()).unwrap();
+    let (mut receiver, mut rest) = (Receiver::new(Role::Client, 1 << 30), &answer[end..]);
+    let (mut messages, mut pongs, mut closed) = (Vec::<(bool, Vec<u8>)>::new(), Vec::new(), None);
+    while !rest.is_empty() {
+        let scanned = receiver.scan(rest).unwrap();
+        let (done, after) = rest.split_at(scanned.consumed);
+        rest = after;
+        match scanned.event {
+            Some(Event::Data { length, text, first, .. }) => {
+                if first {
+                    messages.push((text, Vec::new()));
+                }
+                messages.last_mut().unwrap().1.extend_from_slice(&done[done.len() - length..]);
+            }
+            Some(Event::Pong(pong)) => pongs.push(pong.bytes().to_vec()),
+            Some(Event::Close(status)) => closed = Some(status),
+            Some(Event::Ping(_)) | None => {}
+        }
+    }
+    assert!(closed.is_none() || receiver.is_between());
+    (head, messages, pongs, closed)
+}
+
+#[test]
+fn a_websocket_sends_back_what_comes() {
+    let server = Server::start(1);
+    let large: Vec<u8> = (0..100_000_u32).map(|i| i as u8).collect();
+    let all = [
+        UPGRADE.as_bytes().to_vec(),
+        masked(Opcode::Text, true, b"hello"),
+        masked(Opcode::Binary, false, b"in "),
+        masked(Opcode::Ping, true, b"there?"),
+        masked(Opcode::Continuation, true, b"parts"),
+        masked(Opcode::Binary, true, &large),
+        masked(Opcode::Binary, true, b""),
+        masked(Opcode::Close, true, &1000_u16.to_be_bytes()),
+    ]
+    .concat();
+    let bytes: Vec<&[u8]> = all[..260].chunks(1).chain([&all[260..]]).collect();
+    for requests in [vec![all.as_slice()], bytes] {
+        let (head, messages, pongs, closed) = echoed(&server, &requests);
+        assert_eq!(status(&head), "HTTP/1.1 101 Switching Protocols");
+        assert!(head.contains("\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"), "{head}");
+        let told: Vec<(bool, &[u8])> =
+            messages.iter().map(|(text, bytes)| (*text, bytes.as_slice())).collect();
+        assert_eq!(told, [(true, &b"hello"[..]), (false, b"in parts"), (false, &large), (false, b"")]);
+        assert_eq!((pongs, closed), (vec![b"there?".to_vec()], Some(Some(1000))));
+    }
+}
+
+#[test]
+fn a_websocket_that_breaks_the_standard_is_told_and_closed() {
+    let server = Server::start(1);
+    let unmasked = [UPGRADE.as_bytes(), &[0x81, 1, b'x']].concat();
+    let (_, messages, _, closed) = echoed(&server, &[&unmasked]);
+    assert_eq!((messages.len(), closed), (0, Some(Some(1002))));
+    // Longer than it takes.
+    let long = [UPGRADE.as_bytes(), &[0x82, 0xff, 0, 0, 0, 0, 2, 0, 0, 0, 1, 2, 3, 4]].concat();
+    assert_eq!(echoed(&server, &[&long]).3, Some(Some(1009)));
+    let silent = [UPGRADE.as_bytes(), &masked(Opcode::Close, true, b"")].concat();
+    assert_eq!(echoed(&server, &[&silent]).3, Some(None));
+    for head in [
+        "GET /echo HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(),
+        UPGRADE.replace("Version: 13", "Version: 8"),
+        UPGRADE.replace("GET", "HEAD"),
+    ] {
+        let answer = server.exchange(&head);
+        assert_eq!(status(&answer), "HTTP/1.1 426 Upgrade Required");
+        assert!(answer.contains("Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"), "{answer}");
+    }
+    assert_eq!(status(&server.exchange(&UPGRADE.replace("/echo", "/bytes/1"))), "HTTP/1.1 404 Not Found");
 }
 
 #[test]

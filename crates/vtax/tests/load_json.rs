@@ -158,6 +158,8 @@ fn requests_are_as_the_schema_has_them() {
     complete("requests", &["http", &page, "--connections", "2"]);
     complete("requests", &["http", &missing, "--rate", "100/s"]);
     complete("requests", &["http", &page, "--connections", "2", "--expect-text", "table", "-H", "X-A: b"]);
+    let echo = format!("{}/echo", server.address);
+    complete("requests", &["http", &echo, "--connections", "2", "--websocket", "5", "--data-size", "1KB"]);
     complete("search", &["http", &page, "--search", "--rate", "50/s", "--max", "60/s"]);
     match Server::redis() {
         Some(redis) => complete("requests", &["redis", &redis.address, "--rate", "100/s", "--keys", "10"]),

@@ -44,7 +44,7 @@ fn service(name: &str, kind: ServiceKind) -> Service {
 }
 
 fn nginx() -> Vec<Service> {
-    let web = WebOptions { port: 8080, workers: None, tls: false, http2: false };
+    let web = WebOptions::on(8080);
     // Both web servers are in the image; one is enough to be run.
     vec![service("nginx", ServiceKind::Nginx(web.clone())), service("apache", ServiceKind::Apache(web))]
 }

@@ -83,7 +83,7 @@ pub(crate) fn services(lab: &mut Lab) {
 pub(crate) fn guests(lab: &mut Lab) {
     let nginx = Service {
         name: "nginx".to_owned(),
-        kind: ServiceKind::Nginx(WebOptions { port: 80, workers: Some(1), tls: false, http2: false }),
+        kind: ServiceKind::Nginx(WebOptions { workers: Some(1), ..WebOptions::on(80) }),
         ready_timeout: Nanos::from_secs(60),
         stop_timeout: Nanos::from_secs(5),
     };

@@ -106,6 +106,11 @@ pub(crate) trait Dialogue: Send {
         true
     }
 
+    /// Whether the server may send what nobody asked for, also behind an answer.
+    fn heeds(&self, _connection: &Self::Connection) -> bool {
+        false
+    }
+
     /// How long after the last answer its session goes on with a request, in nanoseconds; `None`: it is over.
     fn follows(&mut self, _connection: &mut Self::Connection) -> Option<u64> {
         None

@@ -5,6 +5,7 @@ pub(crate) mod model;
 pub(crate) mod raw;
 pub(crate) mod resolve;
 pub(crate) mod script;
+pub(crate) mod web;
 
 use vtax_units::Nanos;
 

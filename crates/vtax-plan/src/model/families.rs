@@ -48,7 +48,7 @@ pub struct Service {
 pub enum ServiceKind {
     /// vtax's own HTTP server: `/bytes/N` (static) and `/page/ROWS` (rendered at each request).
     Http(WebOptions),
-    /// Apache httpd with the event MPM.
+    /// Apache httpd.
     Apache(WebOptions),
     /// nginx.
     Nginx(WebOptions),
@@ -221,15 +221,18 @@ impl ServiceKind {
     #[must_use]
     pub fn facts(&self) -> ServiceFacts<'_> {
         let of = ServiceFacts::of;
-        let http = |word, words, web: &WebOptions| ServiceFacts {
+        let http = |word, words: Cow<'static, str>, web: &WebOptions| ServiceFacts {
+            words,
             workers: web.workers,
-            ..of(word, words, Protocol::Http, web.port)
+            ..of(word, "", Protocol::Http, web.port)
         };
         match self {
-            Self::Http(web) => http("http", "embedded HTTP server", web),
-            Self::Apache(web) => http("apache", "Apache httpd, event MPM, private configuration", web)
-                .packaged(&["apache2-bin"]),
-            Self::Nginx(web) => http("nginx", "nginx, private configuration", web).packaged(&["nginx"]),
+            Self::Http(web) => http("http", "embedded HTTP server".into(), web),
+            Self::Apache(web) => http("apache", web.apache_words().into(), web)
+                .packaged(web.packages(&["apache2-bin", "php-fpm"])),
+            Self::Nginx(web) => {
+                http("nginx", web.words("nginx").into(), web).packaged(web.packages(&["nginx", "php-fpm"]))
+            }
             Self::Sip(sip) => ServiceFacts {
                 workers: sip.workers,
                 ..of("sip", "embedded SIP registrar and proxy", Protocol::Sip, sip.port)

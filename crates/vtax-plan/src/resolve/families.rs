@@ -13,9 +13,9 @@ use crate::source::Spanned;
 pub(super) fn services(raw: &Many<ServiceRaw>, report: &mut Report) -> Vec<Named<Service>> {
     let resolve = |item: &Item<ServiceRaw>, report: &mut Report| {
         let variants = match &item.value {
-            ServiceRaw::Http(raw) => http::resolve::web(raw, ServiceKind::Http, report),
-            ServiceRaw::Apache(raw) => http::resolve::web(raw, ServiceKind::Apache, report),
-            ServiceRaw::Nginx(raw) => http::resolve::web(raw, ServiceKind::Nginx, report),
+            ServiceRaw::Http(raw) => http::web::embedded(raw, report),
+            ServiceRaw::Apache(raw) => http::web::apache(raw, report),
+            ServiceRaw::Nginx(raw) => http::web::nginx(raw, report),
             ServiceRaw::Sip(raw) => sip::resolve::embedded(raw, report),
             ServiceRaw::Uas(raw) => sip::script::resolve::uas(raw, report),
             ServiceRaw::Kamailio(raw) => sip::resolve::kamailio(raw, report),
@@ -101,7 +101,7 @@ pub(super) fn check_served(
             )
             .help(help);
     }
-    http::resolve::check_documents(workload, services, report);
+    http::web::check_served(workload, services, report);
     storage::served::check_served(workload, services, report);
     ftp::resolve::check_served(workload, services, report);
     sip::script::resolve::check_served(workload, services, report);

@@ -1,12 +1,13 @@
-//! Apache httpd with the event MPM. Every setting and its reason is in docs/services.md.
+//! Apache httpd. Every setting and its reason is in docs/services.md.
 
 use std::path::Path;
 
-use vtax_plan::model::{MOST_STREAMS, WebOptions};
+use vtax_plan::model::{MOST_STREAMS, Mpm, WebOptions};
 
 use super::certificate::{self, CERTIFICATE, KEY};
 use super::entry::Entry;
 use super::http::ready;
+use super::php;
 use crate::documents;
 use crate::error::ServiceError;
 use crate::identity::Identity;
@@ -24,13 +25,17 @@ const MODULE_DIRECTORIES: &[&str] = &[
     "/usr/lib/httpd/modules",
     "/usr/lib/apache2",
 ];
-/// What is loaded where it isn't compiled in.
-const MODULES: &[&str] = &["mpm_event", "unixd", "authz_core", "mime", "dir"];
+/// What is loaded where it isn't compiled in, besides the MPM.
+const MODULES: &[&str] = &["unixd", "authz_core", "mime", "dir"];
 /// The same for TLS and its cache of sessions.
 const TLS_MODULES: &[&str] = &["socache_shmcb", "ssl"];
 /// The same for HTTP/2.
 const HTTP2_MODULES: &[&str] = &["http2"];
-/// Threads of each process.
+/// The same for PHP.
+const PHP_MODULES: &[&str] = &["alias", "proxy", "proxy_fcgi"];
+/// Processes of the prefork MPM where the plan doesn't say: as many as Debian's configuration allows.
+const PROCESSES: u32 = 150;
+/// Threads of each process of the other MPMs.
 ///
 /// A request that waits for the CPU holds one, and once all are held the event MPM closes idle
 /// keep-alive connections, which a client that just sends sees as errors: 64 are too few for 64
@@ -57,7 +62,7 @@ pub(super) struct Apache<'a>(pub(super) &'a WebOptions);
 
 impl Entry for Apache<'_> {
     fn packages(&self) -> Vec<Package> {
-        packages()
+        php::and_php(package(), self.0)
     }
 
     fn drops_privileges(&self) -> bool {
@@ -65,7 +70,7 @@ impl Entry for Apache<'_> {
     }
 
     fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
-        prepare(job, self.0).map(|recipe| vec![recipe])
+        prepare(job, self.0).and_then(|recipe| php::before(job, self.0, "apache", recipe))
     }
 }
 
@@ -91,16 +96,9 @@ fn configuration(job: &Job<'_>, options: &WebOptions, modules: Option<&Path>) ->
         Identity::DropTo(account) => format!("User {}\nGroup {}\n", account.user, account.group),
         Identity::Present | Identity::AppearAs(_) => String::new(),
     };
-    let more = TLS_MODULES.iter().filter(|_| options.tls);
-    let names = MODULES.iter().chain(more).chain(HTTP2_MODULES.iter().filter(|_| options.http2));
-    let load: String = names
-        .filter_map(|name| Some((name, modules?.join(format!("mod_{name}.so")))))
-        .filter(|(_, file)| file.is_file())
-        .map(|(name, file)| format!("LoadModule {name}_module \"{}\"\n", file.display()))
-        .collect();
-    let (processes, listen) = (job.workers, job.address);
-    let all_threads = processes.saturating_mul(THREADS);
+    let (load, listen, mpm) = (load(options, modules), job.address, mpm(job, options));
     let (directory, root) = (job.path(""), job.path("documents"));
+    let php = if options.php { php(job) } else { String::new() };
     let tls = if options.tls { tls(job) } else { String::new() };
     let http2 = if options.http2 {
         let protocol = if options.tls { "h2" } else { "h2c" };
@@ -120,15 +118,8 @@ fn configuration(job: &Job<'_>, options: &WebOptions, modules: Option<&Path>) ->
          ListenBacklog 4096\n\
          ErrorLog /proc/self/fd/2\n\
          LogLevel warn\n\
-         StartServers {processes}\n\
-         ServerLimit {processes}\n\
-         ThreadLimit {THREADS}\n\
-         ThreadsPerChild {THREADS}\n\
-         MaxRequestWorkers {all_threads}\n\
-         MinSpareThreads 1\n\
-         MaxSpareThreads {all_threads}\n\
+         {mpm}\
          MaxConnectionsPerChild 0\n\
-         AsyncRequestWorkerFactor 100\n\
          KeepAlive On\n\
          KeepAliveTimeout 300\n\
          MaxKeepAliveRequests 0\n\
@@ -136,7 +127,63 @@ fn configuration(job: &Job<'_>, options: &WebOptions, modules: Option<&Path>) ->
          TypesConfig \"{directory}/mime.types\"\n\
          DirectoryIndex index.html\n\
          DocumentRoot \"{root}\"\n\
-         <Directory \"{root}\">\n  AllowOverride None\n  Options None\n  Require all granted\n</Directory>\n"
+         <Directory \"{root}\">\n  AllowOverride None\n  Options None\n  Require all granted\n</Directory>\n\
+         {php}"
+    )
+}
+
+/// The modules that aren't compiled in.
+fn load(options: &WebOptions, modules: Option<&Path>) -> String {
+    let mpm = format!("mpm_{}", options.mpm.word());
+    let sets = [
+        (MODULES, true),
+        (TLS_MODULES, options.tls),
+        (HTTP2_MODULES, options.http2),
+        (PHP_MODULES, options.php),
+    ];
+    let names = sets.iter().filter(|(_, used)| *used).flat_map(|(names, _)| names.iter().copied());
+    std::iter::once(mpm.as_str())
+        .chain(names)
+        .filter_map(|name| Some((name, modules?.join(format!("mod_{name}.so")))))
+        .filter(|(_, file)| file.is_file())
+        .map(|(name, file)| format!("LoadModule {name}_module \"{}\"\n", file.display()))
+        .collect()
+}
+
+/// The MPM's processes and threads, whose number never changes.
+fn mpm(job: &Job<'_>, options: &WebOptions) -> String {
+    if options.mpm == Mpm::Prefork {
+        let processes = options.workers.unwrap_or(PROCESSES).max(1);
+        return format!(
+            "StartServers {processes}\n\
+             ServerLimit {processes}\n\
+             MaxRequestWorkers {processes}\n\
+             MinSpareServers 1\n\
+             MaxSpareServers {processes}\n"
+        );
+    }
+    let processes = job.workers;
+    let all_threads = processes.saturating_mul(THREADS);
+    // The worker MPM has a thread for each connection anyway.
+    let waiting = if options.mpm == Mpm::Event { "AsyncRequestWorkerFactor 100\n" } else { "" };
+    format!(
+        "StartServers {processes}\n\
+         ServerLimit {processes}\n\
+         ThreadLimit {THREADS}\n\
+         ThreadsPerChild {THREADS}\n\
+         MaxRequestWorkers {all_threads}\n\
+         MinSpareThreads 1\n\
+         MaxSpareThreads {all_threads}\n\
+         {waiting}"
+    )
+}
+
+/// Pages are PHP's, and nothing else is.
+fn php(job: &Job<'_>) -> String {
+    let (page, root, socket) = (php::PAGE, job.path("documents"), php::socket(job));
+    format!(
+        "AliasMatch \"^/page/[0-9]+$\" \"{root}/{page}\"\n\
+         <Files \"{page}\">\n  SetHandler \"proxy:unix:{socket}|fcgi://localhost\"\n</Files>\n"
     )
 }
 
@@ -161,9 +208,7 @@ mod tests {
 
     #[test]
     fn tls_is_there_only_where_it_is_asked_for() {
-        let text = |tls| {
-            configuration(&Job::example(), &WebOptions { port: 443, workers: None, tls, http2: false }, None)
-        };
+        let text = |tls| configuration(&Job::example(), &WebOptions { tls, ..WebOptions::on(443) }, None);
         assert!(!text(false).contains("SSL"), "{}", text(false));
         assert!(text(true).contains("SSLEngine on\n"), "{}", text(true));
         assert!(text(true).contains("SSLCertificateKeyFile \"/run/x/key.pem\"\n"), "{}", text(true));
@@ -171,7 +216,7 @@ mod tests {
 
     #[test]
     fn http2_is_there_only_where_it_is_asked_for() {
-        let web = |tls, http2| WebOptions { port: 80, workers: None, tls, http2 };
+        let web = |tls, http2| WebOptions { tls, http2, ..WebOptions::on(80) };
         let text = |tls, http2| configuration(&Job::example(), &web(tls, http2), None);
         assert!(!text(true, false).contains("Protocols"), "{}", text(true, false));
         assert!(text(false, true).contains("Protocols h2c http/1.1\nH2MaxSessionStreams 1000\n"));
@@ -189,12 +234,30 @@ mod tests {
             identity: Identity::DropTo(account),
             ..Job::example()
         };
-        let text =
-            configuration(&job, &WebOptions { port: 8080, workers: None, tls: false, http2: false }, None);
-        for line in ["StartServers 2", "ServerLimit 2", "ThreadsPerChild 128", "MaxRequestWorkers 256"] {
-            assert!(text.lines().any(|l| l == line), "{line} is missing in\n{text}");
+        let text = |mpm| configuration(&job, &WebOptions { mpm, ..WebOptions::on(8080) }, None);
+        let threads = ["StartServers 2", "ServerLimit 2", "ThreadsPerChild 128", "MaxRequestWorkers 256"];
+        let processes =
+            ["StartServers 150", "ServerLimit 150", "MaxRequestWorkers 150", "MaxSpareServers 150"];
+        for (mpm, lines) in [(Mpm::Event, threads), (Mpm::Worker, threads), (Mpm::Prefork, processes)] {
+            let text = text(mpm);
+            for line in lines {
+                assert!(text.lines().any(|l| l == line), "{line} is missing in\n{text}");
+            }
+            // Others refuse the directives of one.
+            assert_eq!(text.contains("AsyncRequestWorkerFactor"), mpm == Mpm::Event, "{text}");
+            assert_eq!(text.contains("Thread"), mpm != Mpm::Prefork, "{text}");
         }
+        let text = text(Mpm::Event);
         assert!(text.contains("User www-data\nGroup www-data\n"));
         assert!(text.contains("PidFile \"/run/x/httpd.pid\"\nListen [::1]:8080\n"), "{text}");
+    }
+
+    #[test]
+    fn php_has_the_pages_and_nothing_else() {
+        let text = |php| configuration(&Job::example(), &WebOptions { php, ..WebOptions::on(80) }, None);
+        assert!(!text(false).contains("page"), "{}", text(false));
+        let told = "AliasMatch \"^/page/[0-9]+$\" \"/run/x/documents/page.php\"\n<Files \"page.php\">\n  \
+                    SetHandler \"proxy:unix:/run/x/php.socket|fcgi://localhost\"\n</Files>\n";
+        assert!(text(true).ends_with(told), "{}", text(true));
     }
 }

@@ -26,7 +26,12 @@ impl Entry for Http<'_> {
     }
 }
 
-/// Ready is a server that answers; behind TLS, and where it may speak nothing but HTTP/2, its port must do.
+/// Ready is a server that answers, with PHP behind it a page of that; behind TLS, and where it may speak nothing but HTTP/2, its
+/// port must do.
 pub(super) fn ready(options: &WebOptions, path: &str) -> Condition {
-    if options.tls || options.http2 { Condition::Port } else { Condition::http(path) }
+    match options {
+        WebOptions { tls: true, .. } | WebOptions { http2: true, .. } => Condition::Port,
+        WebOptions { php: true, .. } => Condition::http_of_php("/page/1"),
+        _ => Condition::http(path),
+    }
 }

@@ -17,6 +17,7 @@ mod kernel;
 mod mounts;
 mod network;
 mod nginx;
+mod php;
 mod proftpd;
 mod redis;
 mod samba;
@@ -80,7 +81,7 @@ pub fn packages() -> Vec<Package> {
         mounts::packages(),
         vsftpd::packages(),
         desktop::packages(),
-        vec![stunnel::package()],
+        vec![stunnel::package(), php::package()],
     ]
     .concat()
 }
@@ -165,6 +166,7 @@ pub(crate) fn recipes(
         directory: &place.directory,
         address: SocketAddr::new(place.address, facts.port),
         workers: facts.workers.unwrap_or(place.cpus).max(1),
+        cpus: place.cpus.max(1),
         identity: if entry.drops_privileges() { Identity::here() } else { Identity::Present },
         vtax: &place.vtax,
         subscribers,
@@ -227,7 +229,7 @@ mod tests {
     /// The plan names the packages whose versions a run records; nginx's variants share one of them.
     #[test]
     fn the_plan_names_the_packages_that_debian_installs() {
-        let web = WebOptions { port: 80, workers: None, tls: false, http2: false };
+        let web = WebOptions::on(80);
         let kamailio = KamailioOptions {
             port: 5060,
             children: None,
@@ -238,9 +240,14 @@ mod tests {
         if Distribution::of_this_host() != Distribution::Debian {
             return;
         }
-        for kind in
-            [ServiceKind::Apache(web.clone()), ServiceKind::Nginx(web), ServiceKind::Kamailio(kamailio)]
-        {
+        let php = WebOptions { php: true, ..web.clone() };
+        for kind in [
+            ServiceKind::Apache(web.clone()),
+            ServiceKind::Apache(php.clone()),
+            ServiceKind::Nginx(web),
+            ServiceKind::Nginx(php),
+            ServiceKind::Kamailio(kamailio),
+        ] {
             let named = kind.facts().packages;
             let installed: Vec<_> = entry(&kind).packages().iter().map(|package| package.name).collect();
             assert!(named.iter().zip(&installed).all(|(n, i)| i.starts_with(n)), "{named:?} {installed:?}");

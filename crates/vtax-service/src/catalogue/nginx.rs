@@ -5,6 +5,7 @@ use vtax_plan::model::{MOST_STREAMS, WebOptions};
 use super::certificate::{self, CERTIFICATE, KEY};
 use super::entry::Entry;
 use super::http::ready;
+use super::php;
 use crate::documents;
 use crate::error::ServiceError;
 use crate::identity::Identity;
@@ -32,7 +33,7 @@ pub(super) struct Nginx<'a>(pub(super) &'a WebOptions);
 
 impl Entry for Nginx<'_> {
     fn packages(&self) -> Vec<Package> {
-        packages()
+        php::and_php(package(), self.0)
     }
 
     fn drops_privileges(&self) -> bool {
@@ -40,7 +41,7 @@ impl Entry for Nginx<'_> {
     }
 
     fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
-        prepare(job, self.0).map(|recipe| vec![recipe])
+        prepare(job, self.0).and_then(|recipe| php::before(job, self.0, "nginx", recipe))
     }
 }
 
@@ -79,6 +80,7 @@ fn configuration(job: &Job<'_>, options: &WebOptions) -> String {
         .collect();
     let (root, pid) = (job.path("documents"), job.path("nginx.pid"));
     let (ssl, tls) = if options.tls { (" ssl", tls(job)) } else { ("", String::new()) };
+    let php = if options.php { php(job) } else { String::new() };
     // Newer ones would rather have a directive, which older ones don't know; all take the word.
     let (http2, streams) = if options.http2 {
         (" http2", format!("    http2_max_concurrent_streams {MOST_STREAMS};\n"))
@@ -107,8 +109,42 @@ fn configuration(job: &Job<'_>, options: &WebOptions) -> String {
          {streams}\
          {tls}\
          \x20   root \"{root}\";\n\
+         {php}\
          \x20 }}\n\
          }}\n"
+    )
+}
+
+/// What PHP is told of a request: what CGI asks for (RFC 3875).
+const TOLD: &[(&str, &str)] = &[
+    ("GATEWAY_INTERFACE", "CGI/1.1"),
+    ("SERVER_SOFTWARE", "nginx"),
+    ("SERVER_PROTOCOL", "$server_protocol"),
+    ("SERVER_ADDR", "$server_addr"),
+    ("SERVER_PORT", "$server_port"),
+    ("SERVER_NAME", "$server_name"),
+    ("REMOTE_ADDR", "$remote_addr"),
+    ("REMOTE_PORT", "$remote_port"),
+    ("REQUEST_METHOD", "$request_method"),
+    ("REQUEST_URI", "$request_uri"),
+    ("SCRIPT_NAME", "$uri"),
+    ("QUERY_STRING", "$query_string"),
+    ("CONTENT_TYPE", "$content_type"),
+    ("CONTENT_LENGTH", "$content_length"),
+];
+
+/// Pages are PHP's, and nothing else is; its source is shown to nobody.
+fn php(job: &Job<'_>) -> String {
+    let (page, root, socket) = (php::PAGE, job.path("documents"), php::socket(job));
+    let told: String =
+        TOLD.iter().map(|(name, value)| format!("      fastcgi_param {name} {value};\n")).collect();
+    format!(
+        "    location = /{page} {{ return 404; }}\n\
+         \x20   location ~ \"^/page/[0-9]+$\" {{\n\
+         \x20     fastcgi_pass \"unix:{socket}\";\n\
+         \x20     fastcgi_param SCRIPT_FILENAME \"{root}/{page}\";\n\
+         {told}\
+         \x20   }}\n"
     )
 }
 
@@ -132,8 +168,7 @@ mod tests {
 
     #[test]
     fn tls_is_there_only_where_it_is_asked_for() {
-        let text =
-            |tls| configuration(&Job::example(), &WebOptions { port: 443, workers: None, tls, http2: false });
+        let text = |tls| configuration(&Job::example(), &WebOptions { tls, ..WebOptions::on(443) });
         assert!(text(false).contains("    listen 127.0.0.1:80 backlog=4096;\n    root "), "{}", text(false));
         assert!(
             text(true).contains("    listen 127.0.0.1:80 ssl backlog=4096;\n    ssl_certificate "),
@@ -144,7 +179,7 @@ mod tests {
 
     #[test]
     fn http2_is_there_only_where_it_is_asked_for() {
-        let web = |http2| WebOptions { port: 80, workers: None, tls: false, http2 };
+        let web = |http2| WebOptions { http2, ..WebOptions::on(80) };
         let text = |http2| configuration(&Job::example(), &web(http2));
         assert!(!text(false).contains("http2"), "{}", text(false));
         let told = "    listen 127.0.0.1:80 http2 backlog=4096;\n    http2_max_concurrent_streams 1000;\n";
@@ -154,12 +189,26 @@ mod tests {
     #[test]
     fn the_user_is_named_only_where_there_is_one_to_drop_to() {
         let account = Account { user: "www-data".into(), group: "www-data".into(), uid: 33, gid: 33 };
-        let web = WebOptions { port: 80, workers: None, tls: false, http2: false };
+        let web = WebOptions::on(80);
         let text =
             |identity| configuration(&Job { service: "nginx", workers: 3, identity, ..Job::example() }, &web);
         let dropping = text(Identity::DropTo(account.clone()));
         assert!(dropping.contains("user www-data www-data;\nworker_processes 3;\n"), "{dropping}");
         assert!(dropping.contains("  root \"/run/x/documents\";\n"), "{dropping}");
         assert!(!text(Identity::AppearAs(account)).contains("user "));
+    }
+
+    #[test]
+    fn php_has_the_pages_and_nothing_else() {
+        let text = |php| configuration(&Job::example(), &WebOptions { php, ..WebOptions::on(80) });
+        assert!(!text(false).contains("page"), "{}", text(false));
+        let text = text(true);
+        for line in [
+            "    location ~ \"^/page/[0-9]+$\" {",
+            "      fastcgi_pass \"unix:/run/x/php.socket\";",
+            "      fastcgi_param SCRIPT_FILENAME \"/run/x/documents/page.php\";",
+        ] {
+            assert!(text.lines().any(|own| own == line), "{line} is missing in\n{text}");
+        }
     }
 }

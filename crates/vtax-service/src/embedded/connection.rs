@@ -5,7 +5,10 @@ use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
-use vtax_wire::http::{HttpError, Method, Request, RequestScanner};
+use vtax_wire::http::{HttpError, Method, Request, RequestScanner, Target};
+use vtax_wire::websocket::{
+    Event, FrameHead, Opcode, Receiver, Role, Upgrade, UpgradeScanner, accept_for, write_close, write_control,
+};
 
 use super::document::Document;
 use super::tls::Tls;
@@ -14,6 +17,16 @@ use super::tls::Tls;
 pub(super) const INPUT_BYTES: usize = 16 * 1024;
 /// Answers are gathered until they are this long.
 const OUTPUT_BYTES: usize = 64 * 1024;
+/// Where what is sent comes back.
+const ECHO: &[u8] = b"/echo";
+/// Longest message of a WebSocket.
+const MESSAGE_BYTES: u64 = 16 << 20;
+
+/// True of the target where that is, with a query or without.
+fn is_echo(target: &Target) -> bool {
+    let rest = target.bytes().and_then(|target| target.strip_prefix(ECHO));
+    matches!(rest, Some([] | [b'?', ..]))
+}
 
 /// What a worker lends its connections while it serves them.
 #[derive(Debug)]
@@ -59,6 +72,10 @@ pub(super) struct Connection {
     fd: OwnedFd,
     tls: Option<Box<Tls>>,
     scanner: RequestScanner,
+    /// What a request for the echo asks for.
+    upgrade: Option<Box<UpgradeScanner>>,
+    /// It is a WebSocket by now.
+    echo: Option<Box<Receiver>>,
     /// Output that the socket did not take.
     unsent: Vec<u8>,
     rest: Option<Rest>,
@@ -85,6 +102,8 @@ impl Connection {
             fd,
             tls,
             scanner: RequestScanner::new(),
+            upgrade: None,
+            echo: None,
             unsent: Vec::new(),
             rest: None,
             unread: Vec::new(),
@@ -228,8 +247,17 @@ impl Connection {
     fn answer_all(&mut self, input: &[u8], space: &mut Workspace) -> usize {
         let mut taken = 0;
         while taken < input.len() && self.rest.is_none() && !self.last && space.output.len() < OUTPUT_BYTES {
+            if self.echo.is_some() {
+                taken += self.echo_one(&input[taken..], space);
+                continue;
+            }
             match self.scanner.scan(&input[taken..]) {
                 Ok(scanned) => {
+                    let asked = scanned.request.as_ref().map_or(self.scanner.target(), |own| &own.target);
+                    if is_echo(asked) {
+                        let head = &input[taken..taken + scanned.consumed];
+                        self.upgrade.get_or_insert_default().take(head);
+                    }
                     taken += scanned.consumed;
                     if let Some(request) = scanned.request {
                         self.answer(&request, space);
@@ -255,6 +283,9 @@ impl Connection {
         if request.has_body {
             return self.refuse("413 Content Too Large", space);
         }
+        if let Some(asked) = self.upgrade.take() {
+            return self.switch(request, asked.found(), space);
+        }
         self.last = !request.keep_alive;
         let found = request.target.bytes().and_then(Document::at);
         let (status, document) = match found {
@@ -266,6 +297,61 @@ impl Connection {
             self.rest = Some(Rest { document, offset: 0 });
             self.extend_output(space);
         }
+    }
+
+    /// Answers a request for the echo: it is there as a WebSocket only.
+    fn switch(&mut self, request: &Request, asked: Upgrade, space: &mut Workspace) {
+        match asked {
+            Upgrade::Asked(key) if request.method == Method::Get => {
+                space.output.extend_from_slice(
+                    b"HTTP/1.1 101 Switching Protocols\r\nServer: vtax\r\nUpgrade: websocket\r\n\
+                      Connection: Upgrade\r\nSec-WebSocket-Accept: ",
+                );
+                space.output.extend_from_slice(&accept_for(&key));
+                space.output.extend_from_slice(b"\r\n\r\n");
+                self.echo = Some(Box::new(Receiver::new(Role::Server, MESSAGE_BYTES)));
+            }
+            _ => {
+                self.refuse("426 Upgrade Required\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13", space)
+            }
+        }
+    }
+
+    /// Sends back what came first in `input`: a piece of a message as a frame, whatever frames it came in. Returns how much of
+    /// the input is done with.
+    fn echo_one(&mut self, input: &[u8], space: &mut Workspace) -> usize {
+        let Some(receiver) = &mut self.echo else { return input.len() };
+        let scanned = match receiver.scan(input) {
+            Ok(scanned) => scanned,
+            Err(error) => {
+                write_close(error.status(), None, &mut space.output);
+                self.last = true;
+                return input.len();
+            }
+        };
+        match scanned.event {
+            None | Some(Event::Pong(_)) => {}
+            Some(Event::Data { length, mut mask, text, first, last }) => {
+                let opcode = match (first, text) {
+                    (false, _) => Opcode::Continuation,
+                    (true, true) => Opcode::Text,
+                    (true, false) => Opcode::Binary,
+                };
+                FrameHead { last, opcode, key: None, length: length as u64 }.write(&mut space.output);
+                let start = space.output.len();
+                space.output.extend_from_slice(&input[scanned.consumed - length..scanned.consumed]);
+                mask.apply(&mut space.output[start..]);
+            }
+            Some(Event::Ping(ping)) => write_control(Opcode::Pong, None, ping.bytes(), &mut space.output),
+            Some(Event::Close(status)) => {
+                match status {
+                    Some(status) => write_close(status, None, &mut space.output),
+                    None => write_control(Opcode::Close, None, &[], &mut space.output),
+                }
+                self.last = true;
+            }
+        }
+        scanned.consumed
     }
 
     /// Answers with an error and reads no further: where the next request begins is unknown.

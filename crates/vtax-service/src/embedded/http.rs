@@ -1,5 +1,6 @@
 //! The embedded HTTP/1.1 server: `/bytes/N` (N bytes, the same each time) and `/page/ROWS` (an
-//! HTML table rendered at each request), in the clear or with TLS.
+//! HTML table rendered at each request), in the clear or with TLS; a WebSocket at `/echo` sends back what
+//! comes.
 //!
 //! One thread per worker, each with its own listening socket (SO_REUSEPORT) and epoll; nothing is
 //! shared. Everything a peer can make it hold is bounded: heads by the scanner, input and output

@@ -110,6 +110,12 @@ pub(crate) fn script(port: u16, ready: Ready, script: &str) -> Service {
 
 /// GETs `path`: status line and body.
 pub(crate) fn get(address: SocketAddr, path: &str) -> (String, Vec<u8>) {
+    let (head, body) = get_whole(address, path);
+    (head.lines().next().unwrap_or("").to_owned(), body)
+}
+
+/// GETs `path`: head and body.
+pub(crate) fn get_whole(address: SocketAddr, path: &str) -> (String, Vec<u8>) {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5)).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
     write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("it reads");
@@ -117,5 +123,5 @@ pub(crate) fn get(address: SocketAddr, path: &str) -> (String, Vec<u8>) {
     stream.read_to_end(&mut answer).expect("it answers");
     let end = answer.windows(4).position(|w| w == b"\r\n\r\n").expect("a head");
     let head = String::from_utf8_lossy(&answer[..end]).into_owned();
-    (head.lines().next().unwrap_or("").to_owned(), answer[end + 4..].to_vec())
+    (head, answer[end + 4..].to_vec())
 }

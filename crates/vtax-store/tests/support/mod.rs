@@ -15,7 +15,7 @@ pub(crate) fn plan() -> Plan {
         path: NetPath::new("bridge", PathKind::Bridge),
         service: Service {
             name: "http".to_owned(),
-            kind: ServiceKind::Http(WebOptions { port: 8080, workers: None, tls: false, http2: false }),
+            kind: ServiceKind::Http(WebOptions::on(8080)),
             ready_timeout: Nanos::from_secs(10),
             stop_timeout: Nanos::from_secs(5),
         },

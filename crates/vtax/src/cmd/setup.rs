@@ -14,6 +14,8 @@ const FOR_TESTS: &[(&str, &[&str])] = &[
     ("openssh-server", &["sshd"]),
     ("wrk", &["wrk"]),
     ("httperf", &["httperf"]),
+    ("nghttp2-client", &["h2load"]),
+    ("openssl", &["openssl"]),
     ("slurm-client", &["srun"]),
     ("sip-tester", &["sipp"]),
     ("tshark", &["tshark"]),
@@ -46,7 +48,7 @@ pub(crate) struct Args {
     /// Also what the test suite and the benchmarks need, the services among it.
     #[arg(long)]
     tests: bool,
-    /// Also the services of the catalogue: web servers, Kamailio with MariaDB, Redis, storage, FTP, remote desktops.
+    /// Also the services of the catalogue: web servers and PHP, Kamailio with MariaDB, Redis, storage, FTP, remote desktops.
     #[arg(long)]
     services: bool,
     /// Also what paths are made of: Open vSwitch, OpenFlow controllers, Mininet, an ssh client.

@@ -14,10 +14,12 @@ use rand_distr::Zipf;
 use vtax_plan::model::HttpCompression;
 use vtax_units::Nanos;
 use vtax_wire::http::{Response, ResponseScanner};
+use vtax_wire::websocket::ACCEPT_BYTES;
 
 use super::dialogue::outcome;
 use super::result::{HttpDetails, HttpExchanges, HttpRequestDetails};
-use super::script::{Body, PIECE, Ready, Request, Source, write};
+use super::script::{Body, PIECE, Part, Ready, Request, Source, write};
+use super::websocket::{self, Socket, switches};
 use crate::Details;
 use crate::requests::{Answer, Dialogue, Outcome, Taken};
 
@@ -35,12 +37,12 @@ const CHUNK: usize = 16 << 10;
 #[derive(Debug)]
 pub(super) struct Exchange {
     ready: Arc<Ready>,
-    random: StdRng,
+    pub(super) random: StdRng,
     zipf: Option<Zipf<f64>>,
-    now: u64,
+    pub(super) now: u64,
     /// What happens earlier isn't recorded.
-    from: u64,
-    found: HttpExchanges,
+    pub(super) from: u64,
+    pub(super) found: HttpExchanges,
     first_failure: Option<String>,
     /// A body's text before its length is known.
     text: Vec<u8>,
@@ -51,12 +53,16 @@ pub(super) struct Exchange {
 /// What is remembered of a connection, and the session that uses it.
 #[derive(Debug, Default)]
 pub(super) struct Dialog {
-    session: Session,
-    scanner: ResponseScanner,
+    pub(super) session: Session,
+    pub(super) scanner: ResponseScanner,
+    /// What the connection has become, where it isn't HTTP's any more.
+    pub(super) socket: Option<Box<Socket>>,
+    /// What a server must answer to become that.
+    pub(super) accept: [u8; ACCEPT_BYTES],
     /// A request is under way.
-    asked: bool,
-    /// Bytes of a made body that are still to be sent.
-    left: u64,
+    pub(super) asked: bool,
+    /// Bytes of a made body, or of a message, that are still to be sent.
+    pub(super) left: u64,
     /// A body's text that is still to be sent.
     held: Vec<u8>,
     /// The body waits for the server's word.
@@ -65,19 +71,21 @@ pub(super) struct Dialog {
     sent: u64,
     heard: u64,
     /// Bytes of the answer's body so far, and those of its heads.
-    length: u64,
+    pub(super) length: u64,
     head_length: u64,
-    head: Vec<u8>,
+    pub(super) head: Vec<u8>,
     body: Vec<u8>,
 }
 
 /// A session, which may outlive its connection.
 #[derive(Debug, Default)]
-struct Session {
+pub(super) struct Session {
     /// It has begun and isn't over.
     active: bool,
     number: u32,
     step: u32,
+    /// Messages of its WebSocket that have come back.
+    round: u32,
     values: Vec<Vec<u8>>,
     cookies: Vec<(Vec<u8>, Vec<u8>)>,
     /// Until its next request, once an answer came.
@@ -114,7 +122,7 @@ impl Exchange {
         };
         session.active = true;
         session.number = number as u32;
-        session.step = 0;
+        (session.step, session.round) = (0, 0);
         session.values.iter_mut().for_each(Vec::clear);
         session.cookies.clear();
         session.pause = None;
@@ -122,8 +130,38 @@ impl Exchange {
 }
 
 impl Session {
-    fn request<'r>(&self, ready: &'r Ready) -> &'r Request {
+    pub(super) fn request<'r>(&self, ready: &'r Ready) -> &'r Request {
         &ready.sessions[self.number as usize][self.step as usize]
+    }
+
+    /// Goes on to what follows the request that was answered; false where nothing does.
+    fn advance(&mut self, ready: &Ready) -> bool {
+        let requests = &ready.sessions[self.number as usize];
+        match &requests[self.step as usize].part {
+            Part::Messages(echo) => {
+                self.round += 1;
+                self.step += u32::from(self.round >= echo.count);
+            }
+            Part::Open { .. } => {
+                // One that was opened anew goes on where the last one was.
+                let came =
+                    |of: &Request| matches!(&of.part, Part::Messages(echo) if self.round >= echo.count);
+                let all_came = requests.get(self.step as usize + 1).is_some_and(came);
+                self.step += 1 + u32::from(all_came);
+            }
+            Part::Close => (self.step, self.round) = (self.step + 1, 0),
+            Part::Http => self.step += 1,
+        }
+        (self.step as usize) < requests.len()
+    }
+
+    /// Goes back to where its WebSocket is opened, as the connection is lost that was one.
+    fn reopen(&mut self, ready: &Ready) {
+        self.step -= match self.request(ready).part {
+            Part::Messages(_) => 1,
+            Part::Close => 2,
+            Part::Http | Part::Open { .. } => 0,
+        };
     }
 }
 
@@ -136,6 +174,11 @@ impl Dialogue for Exchange {
         if !dialog.session.active {
             self.begin_session(&mut dialog.session);
         }
+        if dialog.socket.is_some() {
+            let ready = Arc::clone(&self.ready);
+            return self.write_frames(dialog, &ready, out);
+        }
+        dialog.session.reopen(&self.ready);
         let ready = &self.ready;
         let request = dialog.session.request(ready);
         dialog.begin(request);
@@ -148,6 +191,9 @@ impl Dialogue for Exchange {
                 out.extend_from_slice(value);
             }
             out.extend_from_slice(b"\r\n");
+        }
+        if matches!(request.part, Part::Open { .. }) {
+            websocket::ask(&mut self.random, dialog, out);
         }
         self.text.clear();
         let length = match &request.body {
@@ -188,6 +234,14 @@ impl Dialogue for Exchange {
     }
 
     fn read(&mut self, dialog: &mut Dialog, bytes: &[u8]) -> Result<Taken, Outcome> {
+        if dialog.socket.is_some() {
+            if dialog.asked && dialog.heard == 0 {
+                dialog.heard = self.now.max(1);
+            }
+            let ready = Arc::clone(&self.ready);
+            let answer = self.hear_frames(dialog, &ready, bytes)?;
+            return Ok(Taken { bytes: bytes.len(), answer });
+        }
         if !dialog.asked {
             return Err(Outcome::Protocol);
         }
@@ -223,14 +277,22 @@ impl Dialogue for Exchange {
                 scanned.response
             };
             if let Some(response) = response {
-                return Ok(Taken { bytes: at, answer: Some(self.answered(dialog, response)) });
+                let answer = self.answered(dialog, response);
+                if dialog.socket.is_some() {
+                    // What came behind it are frames already, of which none is an answer.
+                    let ready = Arc::clone(&self.ready);
+                    self.hear_frames(dialog, &ready, &bytes[at..])?;
+                    at = bytes.len();
+                }
+                return Ok(Taken { bytes: at, answer: Some(answer) });
             }
         }
         Ok(Taken { bytes: at, answer: None })
     }
 
     fn skippable(&self, dialog: &Dialog) -> u64 {
-        let looked_at = !dialog.asked || dialog.session.request(&self.ready).keeps_body;
+        let looked_at =
+            !dialog.asked || dialog.socket.is_some() || dialog.session.request(&self.ready).keeps_body;
         if looked_at { 0 } else { dialog.scanner.skippable() }
     }
 
@@ -275,17 +337,31 @@ impl Dialogue for Exchange {
     }
 
     fn speak(&mut self, dialog: &mut Dialog, out: &mut Vec<u8>) {
+        if let Some(socket) = &mut dialog.socket {
+            socket.say(out);
+        }
         if !dialog.asked {
             return;
         }
         if dialog.sent == 0 {
             dialog.sent = self.now.max(1);
         }
-        if !dialog.waits {
+        if dialog.socket.is_some() {
+            if dialog.left > 0 {
+                let ready = Arc::clone(&self.ready);
+                if let Part::Messages(echo) = &dialog.session.request(&ready).part {
+                    self.next_frame(dialog, &ready, echo, out);
+                }
+            }
+        } else if !dialog.waits {
             out.append(&mut dialog.held);
             let request = dialog.session.request(&self.ready);
             dialog.piece(request, &self.ready, out);
         }
+    }
+
+    fn heeds(&self, dialog: &Dialog) -> bool {
+        dialog.socket.is_some()
     }
 
     fn follows(&mut self, dialog: &mut Dialog) -> Option<u64> {
@@ -295,7 +371,7 @@ impl Dialogue for Exchange {
 
 impl Dialog {
     /// A request begins.
-    fn begin(&mut self, request: &Request) {
+    pub(super) fn begin(&mut self, request: &Request) {
         if request.is_head {
             self.scanner.expect_no_body();
         }
@@ -375,6 +451,22 @@ impl Exchange {
         let ready = Arc::clone(&self.ready);
         let request = dialog.session.request(&ready);
         let unsent = dialog.left > 0 || !dialog.held.is_empty() || dialog.waits;
+        let judged = self.judge(dialog, request, response);
+        // A body that wasn't sent whole leaves the server waiting for the rest; one that switched speaks what nobody hears.
+        let lost = unsent || switches(response) && dialog.socket.is_none();
+        self.conclude(dialog, &ready, judged, response.status, response.keep_alive && !lost)
+    }
+
+    /// What an answer is worth that was judged, and how its session goes on.
+    pub(super) fn conclude(
+        &mut self,
+        dialog: &mut Dialog,
+        ready: &Ready,
+        judged: Result<(), Wrong>,
+        status: u16,
+        keep: bool,
+    ) -> Answer {
+        let request = dialog.session.request(ready);
         let recorded = dialog.sent >= self.from;
         if recorded {
             self.found.body_bytes += dialog.length;
@@ -384,20 +476,20 @@ impl Exchange {
             }
             self.found.transfer.record(Nanos(self.now.saturating_sub(dialog.heard)));
         }
-        let judged = self.judge(dialog, request, response);
         dialog.asked = false;
         let session = &mut dialog.session;
-        let steps = ready.sessions[session.number as usize].len();
-        let goes_on = judged.is_ok() && (session.step as usize) + 1 < steps;
+        let goes_on = judged.is_ok() && session.advance(ready);
         if goes_on {
-            session.step += 1;
-            session.pause = Some(session.request(&ready).think);
+            session.pause = Some(session.request(ready).think);
         } else {
             session.active = false;
         }
         if recorded {
             match &judged {
-                Ok(()) => self.found.sessions += u64::from(!goes_on),
+                Ok(()) => {
+                    self.found.sessions += u64::from(!goes_on);
+                    self.found.messages += u64::from(matches!(request.part, Part::Messages(_)));
+                }
                 Err(_) => self.found.broken_sessions += 1,
             }
             if let Some(found) = request.number.and_then(|number| self.found.requests.get_mut(number)) {
@@ -413,12 +505,16 @@ impl Exchange {
         let outcome = match judged {
             Ok(()) => Outcome::Ok,
             Err(Wrong { outcome, why }) => {
-                self.first_failure.get_or_insert(why);
+                self.failed(|| why);
                 outcome
             }
         };
-        // A body that wasn't sent whole leaves the server waiting for the rest.
-        Answer { outcome, status: response.status, keep: response.keep_alive && !unsent }
+        Answer { outcome, status, keep }
+    }
+
+    /// The first failure is kept in words.
+    pub(super) fn failed(&mut self, why: impl FnOnce() -> String) {
+        self.first_failure.get_or_insert_with(why);
     }
 
     fn judge(&mut self, dialog: &mut Dialog, request: &Request, response: Response) -> Result<(), Wrong> {
@@ -466,7 +562,7 @@ impl Exchange {
             }
             values[capture.value] = value;
         }
-        Ok(())
+        Self::open_socket(dialog, request)
     }
 }
 
@@ -508,7 +604,7 @@ fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
 }
 
 /// The fields of a head, each without the white space around its value.
-fn fields(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+pub(super) fn fields(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     head.split(|byte| *byte == b'\n').skip(1).filter_map(|line| {
         let colon = line.iter().position(|byte| *byte == b':')?;
         Some((&line[..colon], line[colon + 1..].trim_ascii()))

@@ -13,6 +13,7 @@ mod secure;
 mod session;
 mod spec;
 mod streams;
+mod websocket;
 
 pub use http2_found::Http2Details;
 pub use result::{HttpDetails, HttpExchanges, HttpRequestDetails, HttpTlsDetails};

@@ -60,6 +60,12 @@ pub struct HttpExchanges {
     pub head_bytes: u64,
     /// Bodies that were decoded.
     pub decoded: u64,
+    /// Messages on WebSockets that came back as they were sent.
+    #[serde(default)]
+    pub messages: u64,
+    /// Pings of servers on WebSockets, each of which is answered.
+    #[serde(default)]
+    pub pings: u64,
     /// Sessions that came to their end.
     pub sessions: u64,
     /// Sessions that ended before, as a request of theirs failed.
@@ -124,6 +130,8 @@ impl HttpExchanges {
         self.body_bytes += other.body_bytes;
         self.head_bytes += other.head_bytes;
         self.decoded += other.decoded;
+        self.messages += other.messages;
+        self.pings += other.pings;
         self.sessions += other.sessions;
         self.broken_sessions += other.broken_sessions;
         if self.requests.is_empty() {

@@ -2,7 +2,8 @@
 
 use regex_lite::Regex;
 use vtax_plan::model::{
-    HttpBody, HttpCompression, HttpExpectation, HttpScript, HttpSessionPlan, HttpSource, HttpStep, parts_of,
+    HttpBody, HttpCompression, HttpExpectation, HttpScript, HttpSessionPlan, HttpSource, HttpStep,
+    HttpWebSocket, parts_of,
 };
 
 use super::HttpRequests;
@@ -26,6 +27,8 @@ pub(super) struct Ready {
     pub(super) names: Vec<String>,
     /// Bytes that don't compress, as many as a piece.
     pub(super) noise: Vec<u8>,
+    /// As many letters.
+    pub(super) letters: Vec<u8>,
 }
 
 /// A request made ready.
@@ -33,6 +36,7 @@ pub(super) struct Ready {
 pub(super) struct Request {
     /// Its number among all, where they are told apart.
     pub(super) number: Option<usize>,
+    pub(super) part: Part,
     /// Up to and with the last field that depends on nothing but values.
     head: Vec<Text>,
     pub(super) body: Body,
@@ -47,6 +51,30 @@ pub(super) struct Request {
     pub(super) keeps_head: bool,
     /// Its answer's body is looked at.
     pub(super) keeps_body: bool,
+}
+
+/// What a request is: one of HTTP, or a part of what is done with a WebSocket.
+#[derive(Debug)]
+pub(super) enum Part {
+    /// One of HTTP.
+    Http,
+    /// One of HTTP that asks for a WebSocket. The messages follow, and the closing.
+    Open {
+        /// It offers protocols of its own, of which the server may choose.
+        offers_protocol: bool,
+    },
+    /// Messages, one after the other: each is a request.
+    Messages(Echo),
+    /// The closing.
+    Close,
+}
+
+/// Messages that come back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Echo {
+    pub(super) count: u32,
+    pub(super) size: u64,
+    pub(super) text: bool,
 }
 
 /// What is sent with it.
@@ -98,18 +126,29 @@ impl Ready {
                 &only
             }
         };
-        let steps = script.sessions.iter().map(|session| session.steps.len()).sum::<usize>();
+        let of = |step: &HttpStep| if step.websocket.is_some() { 3 } else { 1 };
+        let steps: usize = script.sessions.iter().flat_map(|session| &session.steps).map(of).sum();
         let mut names = Vec::new();
         let mut sessions = Vec::with_capacity(script.sessions.len());
         for session in &script.sessions {
             let mut values: Vec<&str> = Vec::new();
             let mut ready = Vec::with_capacity(session.steps.len());
             for step in &session.steps {
-                let number = (steps <= TOLD_APART).then_some(names.len());
-                if number.is_some() {
-                    names.push(format!("{} {}", step.method, step.target));
+                let mut number = |what: &str| {
+                    let number = (steps <= TOLD_APART).then_some(names.len());
+                    if number.is_some() {
+                        names.push(format!("{} {}{what}", step.method, step.target));
+                    }
+                    number
+                };
+                let opens = if step.websocket.is_some() { " (WebSocket)" } else { "" };
+                ready.push(request(step, script, &requests.host, number(opens), &mut values)?);
+                if let Some(websocket) = &step.websocket {
+                    let HttpWebSocket { messages, size, think, text } = *websocket;
+                    let echo = Echo { count: messages, size: size.0, text };
+                    ready.push(on_socket(number(" (messages)"), Part::Messages(echo), think.0));
+                    ready.push(on_socket(number(" (close)"), Part::Close, 0));
                 }
-                ready.push(request(step, script, &requests.host, number, &mut values)?);
             }
             sessions.push(ready);
         }
@@ -118,6 +157,7 @@ impl Ready {
             sum += u64::from(session.weight);
             sum
         });
+        let noise = noise();
         Ok(Self {
             sums: sums.collect(),
             sessions,
@@ -125,7 +165,8 @@ impl Ready {
             compression: script.compression,
             cookies: script.cookies,
             names,
-            noise: noise(),
+            letters: noise.iter().map(|byte| b'a' + byte % 26).collect(),
+            noise,
         })
     }
 
@@ -179,6 +220,38 @@ fn request<'s>(
             Body::Text(parts)
         }
     };
+    let captures = captures(step, values)?;
+    let (mut expect, mut part) = (step.expect.clone(), Part::Http);
+    if step.websocket.is_some() {
+        let offers = |(name, _): &(String, String)| name.eq_ignore_ascii_case("sec-websocket-protocol");
+        part = Part::Open { offers_protocol: step.headers.iter().any(offers) };
+        expect.status = vec![101];
+    }
+    let opens = step.websocket.is_some();
+    let decodes = script.compression == HttpCompression::Decode;
+    let of_head = |capture: &Capture| matches!(capture.from, Source::Header(_));
+    Ok(Request {
+        number,
+        part,
+        head,
+        body,
+        chunked: step.chunked,
+        expect_continue: step.expect_continue,
+        is_head: step.method == "HEAD",
+        think: step.think.0,
+        expect,
+        keeps_head: opens
+            || decodes
+            || script.cookies
+            || step.expect.header.is_some()
+            || captures.iter().any(of_head),
+        keeps_body: decodes || step.expect.text.is_some() || !captures.iter().all(of_head),
+        captures,
+    })
+}
+
+/// What is taken from the answer.
+fn captures<'s>(step: &'s HttpStep, values: &mut Vec<&'s str>) -> Result<Vec<Capture>, LoadError> {
     let mut captures = Vec::with_capacity(step.captures.len());
     for capture in &step.captures {
         let from = match &capture.from {
@@ -190,21 +263,25 @@ fn request<'s>(
         };
         captures.push(Capture { value: place(values, &capture.name), from });
     }
-    let decodes = script.compression == HttpCompression::Decode;
-    let of_head = |capture: &Capture| matches!(capture.from, Source::Header(_));
-    Ok(Request {
+    Ok(captures)
+}
+
+/// What is done on a WebSocket.
+fn on_socket(number: Option<usize>, part: Part, think: u64) -> Request {
+    Request {
         number,
-        head,
-        body,
-        chunked: step.chunked,
-        expect_continue: step.expect_continue,
-        is_head: step.method == "HEAD",
-        think: step.think.0,
-        expect: step.expect.clone(),
-        keeps_head: decodes || script.cookies || step.expect.header.is_some() || captures.iter().any(of_head),
-        keeps_body: decodes || step.expect.text.is_some() || !captures.iter().all(of_head),
-        captures,
-    })
+        part,
+        head: Vec::new(),
+        body: Body::None,
+        chunked: false,
+        expect_continue: false,
+        is_head: false,
+        think,
+        captures: Vec::new(),
+        expect: HttpExpectation::default(),
+        keeps_head: false,
+        keeps_body: false,
+    }
 }
 
 /// The number of a value by its name; a new one where it has none.

@@ -245,6 +245,18 @@ fn hear<D: Dialogue>(
     while !rest.is_empty() {
         match answer {
             Ok(None) => {}
+            // Frames of WebSockets that nobody asked for, such as pings.
+            Ok(Some(first)) if inner.heeds(connection) => {
+                match inner.read(connection, rest) {
+                    Ok(Taken { bytes, answer: None }) => rest = &rest[bytes..],
+                    Ok(_) => *answer = Err(Outcome::Protocol),
+                    Err(_) => {
+                        *answer = Ok(Some(Answer { keep: false, ..*first }));
+                        return;
+                    }
+                }
+                continue;
+            }
             // Bytes beyond the answer were not asked for.
             Ok(Some(_)) => {
                 *answer = Err(Outcome::Protocol);
@@ -387,6 +399,10 @@ impl<D: Dialogue> Dialogue for Layered<D> {
 
     fn is_open(&self, link: &Self::Connection) -> bool {
         if self.tls.is_some() { link.greeted } else { self.inner.is_open(&link.inner) }
+    }
+
+    fn heeds(&self, link: &Self::Connection) -> bool {
+        self.inner.heeds(&link.inner)
     }
 
     fn follows(&mut self, link: &mut Self::Connection) -> Option<u64> {

@@ -85,6 +85,12 @@ impl HttpRequests {
         let refuse = |field, reason: &str| Err(LoadError::Spec { field, reason: reason.to_owned() });
         let graphic = |text: &str| text.bytes().all(|b| b.is_ascii_graphic());
         if let Some(script) = &self.script {
+            if script.has_websockets() && self.requests_per_connection.is_some() {
+                return refuse(
+                    "requests_per_connection",
+                    "can't be given with WebSockets, which have connections for themselves",
+                );
+            }
             script.check().map_err(|(session, step, key, reason)| LoadError::Spec {
                 field: "requests",
                 reason: format!("request {}, step {}: {key}: {reason}", session + 1, step + 1),

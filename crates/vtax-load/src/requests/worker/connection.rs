@@ -332,6 +332,8 @@ impl<D: Dialogue> Worker<'_, D> {
                 self.close(id, false);
             }
             self.think(id, pause);
+            // Such as the answer to what the server asked in passing.
+            self.speak(id);
         } else if ended || !sent {
             self.close(id, false);
             self.release(id);

@@ -20,6 +20,69 @@ pub struct WebOptions {
     /// It speaks HTTP/2; over TLS by ALPN, else with prior knowledge. The workload says so too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub http2: bool,
+    /// Of Apache httpd: what becomes of its connections.
+    #[serde(default, skip_serializing_if = "Mpm::is_event")]
+    pub mpm: Mpm,
+    /// It also serves `/page/ROWS`, rendered by PHP-FPM at each request.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub php: bool,
+}
+
+impl WebOptions {
+    /// As plans have them without options, on this port.
+    #[must_use]
+    pub const fn on(port: u16) -> Self {
+        Self { port, workers: None, tls: false, http2: false, mpm: Mpm::Event, php: false }
+    }
+
+    /// Apache httpd in a few words.
+    pub(crate) fn apache_words(&self) -> String {
+        self.words(&format!("Apache httpd, {} MPM", self.mpm.word()))
+    }
+
+    /// A server of this name in a few words.
+    pub(crate) fn words(&self, name: &str) -> String {
+        let php = if self.php { ", PHP-FPM" } else { "" };
+        format!("{name}{php}, private configuration")
+    }
+
+    /// Debian's packages of a server of which this is the first; PHP's is the last.
+    pub(crate) fn packages(&self, all: &'static [&'static str]) -> &'static [&'static str] {
+        match all {
+            [without @ .., _] if !self.php => without,
+            _ => all,
+        }
+    }
+}
+
+/// What becomes of the connections of Apache httpd: its multi-processing module (MPM).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mpm {
+    /// A few processes of many threads; a connection without a request holds none of them.
+    #[default]
+    Event,
+    /// The same, and a connection holds a thread until it ends.
+    Worker,
+    /// A process for each connection.
+    Prefork,
+}
+
+impl Mpm {
+    /// Its name in plans and in Apache's own modules.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Event => "event",
+            Self::Worker => "worker",
+            Self::Prefork => "prefork",
+        }
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_event(&self) -> bool {
+        *self == Self::Event
+    }
 }
 
 /// Most connections of one load: they go from one address to one other, and of the 65,535 ports some are

@@ -5,19 +5,41 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use vtax_units::{Bytes, Nanos};
 
-use super::script;
+use super::{model, script};
 use crate::decode::{Decode, Many, TextMap};
 use crate::diagnose::Report;
 use crate::source::Spanned;
 use crate::tree::Node;
 
 services! {
-    /// Options of `http`, `apache` and `nginx`.
+    /// Options of `http`.
     struct WebRaw = "this web server", ready "30s", stop "5s" {
         /// TCP port it listens on.
         default port: u16 = "8080",
-        /// Worker threads or processes; without it, one per CPU. A list makes a cell for each.
+        /// Worker threads; without it, one per CPU. A list makes a cell for each.
         optional workers: Many<u32>,
+    }
+
+    /// Options of `apache`.
+    struct ApacheRaw = "this web server", ready "30s", stop "5s" {
+        /// TCP port it listens on.
+        default port: u16 = "8080",
+        /// Worker processes; without it, one per CPU, or 150 with `mpm: prefork`. A list makes a cell for each.
+        optional workers: Many<u32>,
+        /// What becomes of connections (its MPM): `event`, `worker` or `prefork`. A list makes a cell for each.
+        default mpm: Many<MpmRaw> = "event",
+        /// `true`: it also serves `/page/ROWS`, which PHP renders at each request.
+        default php: bool = "false",
+    }
+
+    /// Options of `nginx`.
+    struct NginxRaw = "this web server", ready "30s", stop "5s" {
+        /// TCP port it listens on.
+        default port: u16 = "8080",
+        /// Worker processes; without it, one per CPU. A list makes a cell for each.
+        optional workers: Many<u32>,
+        /// `true`: it also serves `/page/ROWS`, which PHP renders at each request.
+        default php: bool = "false",
     }
 }
 
@@ -28,6 +50,8 @@ raw! {
         optional target: Many<String>,
         /// Requests and sessions to choose from, where one GET isn't all: one, or a list.
         optional requests: Many<HttpRequestRaw>,
+        /// A file of the plan's folder with further targets for `requests`, one on each line, its weight before it if it isn't 1.
+        optional targets_file: String,
         /// Exponent of Zipf's law, by which the first of `requests` is chosen most often; without it, they are chosen by weight.
         optional zipf: ExponentRaw,
         /// `true`: a session sends the cookies back that it was given.
@@ -72,6 +96,8 @@ raw! {
         default headers: TextMap = "",
         /// A text that is sent with it.
         optional body: String,
+        /// A file of the plan's folder with the text that is sent with it.
+        optional body_file: String,
         /// Bytes that are sent with it, which don't compress.
         optional body_size: Bytes,
         /// `true`: the body is sent in chunks.
@@ -82,6 +108,8 @@ raw! {
         default capture: CapturesRaw = "",
         /// What the answer must be.
         default expect: HttpExpectRaw = "",
+        /// It opens a WebSocket, on which so many messages are sent and come back: a number, or options.
+        optional websocket: HttpWebSocketRaw,
     }
 
     /// One request of a session.
@@ -96,6 +124,8 @@ raw! {
         default headers: TextMap = "",
         /// A text that is sent with it.
         optional body: String,
+        /// A file of the plan's folder with the text that is sent with it.
+        optional body_file: String,
         /// Bytes that are sent with it, which don't compress.
         optional body_size: Bytes,
         /// `true`: the body is sent in chunks.
@@ -106,6 +136,20 @@ raw! {
         default capture: CapturesRaw = "",
         /// What the answer must be.
         default expect: HttpExpectRaw = "",
+        /// It opens a WebSocket, on which so many messages are sent and come back: a number, or options.
+        optional websocket: HttpWebSocketRaw,
+    }
+
+    /// Messages on a WebSocket, each sent when the one before has come back.
+    struct HttpWebSocketRaw = "`websocket`", short [u32; messages] {
+        /// How many.
+        default messages: u32 = "1",
+        /// Bytes of each.
+        default size: Bytes = "100B",
+        /// Pause before each.
+        default think: Nanos = "0s",
+        /// `true`: they are text instead of bytes.
+        default text: bool = "false",
     }
 
     /// What an answer must be; another one is an error.
@@ -132,6 +176,12 @@ raw! {
 }
 
 words! {
+    /// What becomes of Apache's connections.
+    MpmRaw(model::Mpm) = "mpm", "MPMs" {
+        "event": Event, "A few processes of many threads; a connection without a request holds none.";
+        "worker": Worker, "The same, and a connection holds a thread until it ends.";
+        "prefork": Prefork, "A process for each connection.";
+    }
     /// What is done about compressed bodies.
     HttpCompressionRaw(script::HttpCompression) = "compression", "ways with compression" {
         "none": None, "They aren't asked for.";

@@ -1,47 +1,29 @@
-//! HTTP: web servers, workloads, and whether the ones have what the others ask for.
+//! HTTP workloads.
 
-use vtax_units::Nanos;
+use vtax_units::{Bytes, Nanos};
 
-use super::model::{
-    HttpTls, HttpWorkload, MOST_CONNECTIONS, MOST_STREAMS, MOST_STREAMS_OF_ALL, TLS_GROUPS, WebOptions,
-};
+use super::model::{HttpTls, HttpWorkload, MOST_CONNECTIONS, MOST_STREAMS, MOST_STREAMS_OF_ALL, TLS_GROUPS};
 use super::raw::{
-    CapturesRaw, HttpExpectRaw, HttpRequestRaw, HttpSourceRaw, HttpStepRaw, HttpWorkloadRaw, TlsChoice,
-    WebRaw,
+    CapturesRaw, HttpExpectRaw, HttpRequestRaw, HttpSourceRaw, HttpStepRaw, HttpWebSocketRaw,
+    HttpWorkloadRaw, TlsChoice,
 };
 use super::script::{
     HttpBody, HttpCapture, HttpCompression, HttpExpectation, HttpScript, HttpSessionPlan, HttpSource,
-    HttpStep,
+    HttpStep, HttpWebSocket, TEXT_MAX, targets_in,
 };
 use crate::decode::{Item, Many, TextMap};
 use crate::diagnose::{Report, shorten};
 use crate::family::ftp::limits::CIPHERS;
 use crate::family::ftp::model::TlsVersion;
-use crate::model::{Service, ServiceKind, Workload};
+use crate::folder::Refusal;
+use crate::model::Workload;
 use crate::raw::WorkloadRaw;
-use crate::resolve::check::{LONGEST, check_port, counts_in, duration_in};
-use crate::resolve::variants::{Named, Variant, Variants, service};
+use crate::resolve::check::{LONGEST, counts_in, duration_in};
+use crate::resolve::variants::{Variant, Variants};
 use crate::source::{Span, Spanned};
 
 /// Keys that mean nothing without TLS.
 const OF_TLS: [&str; 3] = ["cipher", "group", "resume"];
-
-/// A web server of the catalogue.
-pub(crate) fn web(
-    raw: &WebRaw,
-    kind: impl Fn(WebOptions) -> ServiceKind,
-    report: &mut Report,
-) -> Variants<Service> {
-    if let Some(workers) = &raw.workers {
-        counts_in(&workers.value, "a server needs a worker", 1024, report);
-    }
-    let port = check_port(&raw.port, report);
-    let options = |workers| kind(WebOptions { port, workers, tls: false, http2: false });
-    let service = service(options(None), raw.name.as_ref(), (&raw.ready_timeout, &raw.stop_timeout), report);
-    Variants::of(service).vary_if("workers", raw.workers.as_ref(), report, |service, workers| {
-        service.kind = options(Some(workers));
-    })
-}
 
 /// The workload, one variant for each combination of its lists.
 pub(crate) fn workload(raw: &HttpWorkloadRaw, report: &mut Report) -> Variants<Workload> {
@@ -58,6 +40,13 @@ pub(crate) fn workload(raw: &HttpWorkloadRaw, report: &mut Report) -> Variants<W
     check_tls(raw, report);
     let script = script(raw, report);
     check_http2(raw, script.as_ref(), report);
+    if let Some(requests) = &raw.requests_per_connection
+        && script.as_ref().is_some_and(HttpScript::has_websockets)
+    {
+        report
+            .error(requests.span, "a WebSocket has its connection for itself")
+            .help("leave `requests_per_connection` out: each WebSocket ends with its connection");
+    }
     let http = HttpWorkload {
         target: String::new(),
         connections: 1,
@@ -163,7 +152,7 @@ fn check_http2(raw: &HttpWorkloadRaw, script: Option<&HttpScript>, report: &mut 
 }
 
 /// Where the workload asks for HTTP/2.
-fn asks_for_http2(raw: &HttpWorkloadRaw) -> Option<Span> {
+pub(super) fn asks_for_http2(raw: &HttpWorkloadRaw) -> Option<Span> {
     raw.version.value.items.iter().find(|item| item.value.0).map(|item| item.span)
 }
 
@@ -191,43 +180,87 @@ fn check_tls(raw: &HttpWorkloadRaw, report: &mut Report) {
 
 /// What is asked instead of a GET of the target; `None` where that is all.
 fn script(raw: &HttpWorkloadRaw, report: &mut Report) -> Option<HttpScript> {
-    let Some(requests) = &raw.requests else {
-        let Some(target) = &raw.target else {
-            // One that was probably meant was told already.
-            if !["target", "requests"].iter().any(|key| report.guessed.contains(key)) {
-                report
-                    .error(raw.timeout.span, "`http` needs the key `target`")
-                    .help("write what is requested, `target: /bytes/100`, or `requests` of several kinds");
-            }
-            return None;
-        };
-        if let Some(zipf) = &raw.zipf {
-            report.error(zipf.span, "`zipf` chooses among `requests`, and there are none");
-        }
-        let compression = raw.compression.value.0;
-        if !raw.cookies.value && compression == HttpCompression::None {
-            return None;
-        }
-        report
-            .error(target.span, "`cookies` and `compression` are of `requests`")
-            .help("write `requests: [/page/100]` instead of `target`");
+    if raw.requests.is_none() && raw.targets_file.is_none() {
+        one_target(raw, report);
         return None;
-    };
+    }
     if let Some(target) = &raw.target {
         report.error(target.span, "either `target` or `requests` is given, not both");
     }
-    let items = &requests.value.items;
+    let items = raw.requests.as_ref().map_or(&[][..], |requests| &requests.value.items);
+    let mut sessions: Vec<HttpSessionPlan> = items.iter().map(|item| session(item, report)).collect();
+    if let Some(file) = &raw.targets_file {
+        sessions.extend(targets_of(file, report));
+    }
     let script = HttpScript {
-        sessions: items.iter().map(|item| session(item, report)).collect(),
+        sessions,
         zipf: raw.zipf.as_ref().map(|zipf| zipf.value.0),
         compression: raw.compression.value.0,
         cookies: raw.cookies.value,
     };
     if let Err((number, _, key, reason)) = script.check() {
-        let span = items.get(number).map_or(requests.span, |item| item.span);
-        report.error(span, format!("`{key}`: {reason}"));
+        let whole =
+            [raw.targets_file.as_ref().map(|file| file.span), raw.requests.as_ref().map(|all| all.span)];
+        let span = items.get(number).map(|item| item.span).or(whole.into_iter().flatten().next());
+        report.error(span.unwrap_or_default(), format!("`{key}`: {reason}"));
     }
     Some(script)
+}
+
+/// Reports what makes no sense without `requests`.
+fn one_target(raw: &HttpWorkloadRaw, report: &mut Report) {
+    let Some(target) = &raw.target else {
+        // One that was probably meant was told already.
+        if !["target", "requests", "targets_file"].iter().any(|key| report.guessed.contains(key)) {
+            report
+                .error(raw.timeout.span, "`http` needs the key `target`")
+                .help("write what is requested, `target: /bytes/100`, or `requests` of several kinds");
+        }
+        return;
+    };
+    if let Some(zipf) = &raw.zipf {
+        report.error(zipf.span, "`zipf` chooses among `requests`, and there are none");
+    }
+    if raw.cookies.value || raw.compression.value.0 != HttpCompression::None {
+        report
+            .error(target.span, "`cookies` and `compression` are of `requests`")
+            .help("write `requests: [/page/100]` instead of `target`");
+    }
+}
+
+/// Longest file with targets: plans are kept with their files.
+const TARGETS_BYTES_MAX: usize = 2 << 20;
+
+/// A GET of each target of a file.
+fn targets_of(file: &Spanned<String>, report: &mut Report) -> Vec<HttpSessionPlan> {
+    let Some(text) = read(file, TARGETS_BYTES_MAX, report) else { return Vec::new() };
+    match targets_in(&text) {
+        Ok(targets) => {
+            if targets.is_empty() {
+                report.error(file.span, format!("`{}` has no targets", shorten(&file.value)));
+            }
+            let session = |(weight, target): (u32, String)| HttpSessionPlan {
+                weight,
+                steps: vec![HttpStep::get(&target)],
+            };
+            targets.into_iter().map(session).collect()
+        }
+        Err((line, why)) => {
+            report.error(file.span, format!("line {line} of `{}`: {why}", shorten(&file.value)));
+            Vec::new()
+        }
+    }
+}
+
+/// A file of the plan's folder; `None` where it isn't there, which has been reported.
+fn read(file: &Spanned<String>, most: usize, report: &mut Report) -> Option<String> {
+    match report.folder.read(&file.value, most) {
+        Ok(text) => Some(text),
+        Err(Refusal { why, instead }) => {
+            report.error(file.span, why).help(instead);
+            None
+        }
+    }
 }
 
 fn session(item: &Item<HttpRequestRaw>, report: &mut Report) -> HttpSessionPlan {
@@ -254,12 +287,13 @@ fn step(raw: &HttpStepRaw, span: Span, report: &mut Report) -> HttpStep {
         method: raw.method.value.clone(),
         target: raw.target.as_ref().map(|target| target.value.clone()).unwrap_or_default(),
         headers: headers(&raw.headers.value),
-        body: body(raw.body.as_ref(), raw.body_size.as_ref().map(|size| size.value), span, report),
+        body: body((raw.body.as_ref(), raw.body_file.as_ref()), raw.body_size.as_ref(), span, report),
         chunked: raw.chunked.value,
         expect_continue: raw.expect_continue.value,
         think: duration_in(&raw.think, "think", Nanos::ZERO, LONGEST, report),
         captures: captures(&raw.capture.value, report),
         expect: expectation(&raw.expect.value, report),
+        websocket: websocket(raw.websocket.as_ref(), report),
     }
 }
 
@@ -269,13 +303,24 @@ fn alone(raw: &HttpRequestRaw, target: &str, span: Span, report: &mut Report) ->
         method: raw.method.value.clone(),
         target: target.to_owned(),
         headers: headers(&raw.headers.value),
-        body: body(raw.body.as_ref(), raw.body_size.as_ref().map(|size| size.value), span, report),
+        body: body((raw.body.as_ref(), raw.body_file.as_ref()), raw.body_size.as_ref(), span, report),
         chunked: raw.chunked.value,
         expect_continue: raw.expect_continue.value,
         think: Nanos::ZERO,
         captures: captures(&raw.capture.value, report),
         expect: expectation(&raw.expect.value, report),
+        websocket: websocket(raw.websocket.as_ref(), report),
     }
+}
+
+fn websocket(raw: Option<&Spanned<HttpWebSocketRaw>>, report: &mut Report) -> Option<HttpWebSocket> {
+    let raw = &raw?.value;
+    Some(HttpWebSocket {
+        messages: raw.messages.value,
+        size: raw.size.value,
+        think: duration_in(&raw.think, "think", Nanos::ZERO, LONGEST, report),
+        text: raw.text.value,
+    })
 }
 
 fn headers(raw: &TextMap) -> Vec<(String, String)> {
@@ -283,19 +328,20 @@ fn headers(raw: &TextMap) -> Vec<(String, String)> {
 }
 
 fn body(
-    text: Option<&Spanned<String>>,
-    size: Option<vtax_units::Bytes>,
+    (text, file): (Option<&Spanned<String>>, Option<&Spanned<String>>),
+    size: Option<&Spanned<Bytes>>,
     span: Span,
     report: &mut Report,
 ) -> HttpBody {
-    match (text, size) {
-        (Some(_), Some(_)) => {
-            report.error(span, "either `body` or `body_size` is given, not both");
+    match (text, file, size) {
+        (Some(text), None, None) => HttpBody::Text(text.value.clone()),
+        (None, Some(file), None) => read(file, TEXT_MAX, report).map_or(HttpBody::None, HttpBody::Text),
+        (None, None, Some(size)) => HttpBody::Size(size.value),
+        (None, None, None) => HttpBody::None,
+        _ => {
+            report.error(span, "one of `body`, `body_file` and `body_size` is given, not several");
             HttpBody::None
         }
-        (Some(text), None) => HttpBody::Text(text.value.clone()),
-        (None, Some(size)) => HttpBody::Size(size),
-        (None, None) => HttpBody::None,
     }
 }
 
@@ -362,11 +408,6 @@ fn check_target(target: &Spanned<String>, report: &mut Report) {
     }
 }
 
-/// True for an absolute path, perhaps with a query, of visible ASCII.
-fn is_origin_form(target: &str) -> bool {
-    target.starts_with('/') && target.chars().all(|c| c.is_ascii_graphic() && c != '#')
-}
-
 /// Refuses a limit on latency that requests can't exceed because they fail before.
 pub(crate) fn check_limit(latency: &Spanned<Nanos>, workload: &WorkloadRaw, report: &mut Report) {
     let WorkloadRaw::Http(http) = workload else { return };
@@ -378,77 +419,5 @@ pub(crate) fn check_limit(latency: &Spanned<Nanos>, workload: &WorkloadRaw, repo
                 format!("the limit of {limit} is never exceeded, as requests fail after {}", timeout.text),
             )
             .help("raise the workload's `timeout` or lower the limit");
-    }
-}
-
-/// Reports targets that a service of the catalogue would answer with 404: every trial would fail.
-pub(crate) fn check_documents(workload: &WorkloadRaw, services: &[Named<Service>], report: &mut Report) {
-    let WorkloadRaw::Http(http) = workload else { return };
-    if let Some(version) = asks_for_http2(http) {
-        let kind =
-            |service: &Named<Service>| service.variants.0.first().map(|first| first.value.kind.clone());
-        for service in services.iter().filter(|own| matches!(kind(own), Some(ServiceKind::Http(_)))) {
-            report
-                .error(version, format!("`{}` speaks HTTP/1.1 alone", service.name))
-                .help("`nginx` and `apache` speak HTTP/2 too");
-        }
-    }
-    let named = |target: &Item<String>| (target.value.clone(), target.span);
-    let targets = http.target.iter().flat_map(|t| &t.value.items).map(named);
-    for (target, span) in targets.chain(asked(http)).filter(|(target, _)| is_origin_form(target)) {
-        let path = target.split('?').next().unwrap_or_default();
-        for service in services {
-            let Some(first) = service.variants.0.first() else { continue };
-            let (served, help) = match &first.value.kind {
-                ServiceKind::Http(_) => (embedded_serves(path), EMBEDDED_DOCUMENTS),
-                ServiceKind::Apache(_) | ServiceKind::Nginx(_) => {
-                    (FILES.contains(&path), "it serves `/100b`, `/10k` and `/1m`")
-                }
-                _ => continue,
-            };
-            if !served {
-                let message = format!("`{}` does not serve `{}`", service.name, shorten(&target));
-                report.error(span, message).help(help);
-            }
-        }
-    }
-}
-
-/// Targets of GET requests whose answers must be successes, as far as they are known beforehand.
-fn asked(http: &HttpWorkloadRaw) -> impl Iterator<Item = (String, Span)> {
-    let items = http.requests.iter().flat_map(|requests| &requests.value.items);
-    let mut found = Vec::new();
-    for item in items {
-        let raw = &item.value;
-        let own = raw.target.iter().map(|target| (&raw.method, target, &raw.expect));
-        let steps = raw.steps.iter().flat_map(|steps| &steps.value.items);
-        let steps = steps.filter_map(|step| {
-            let step = &step.value;
-            Some((&step.method, step.target.as_ref()?, &step.expect))
-        });
-        for (method, target, expect) in own.chain(steps) {
-            if method.value == "GET" && expect.value.status.is_none() && !target.value.contains("${") {
-                found.push((target.value.clone(), target.span));
-            }
-        }
-    }
-    found.into_iter()
-}
-
-/// What Apache and nginx serve here; the embedded server's names work too where it has the same.
-const FILES: [&str; 8] =
-    ["/", "/index.html", "/100b", "/10k", "/1m", "/bytes/100", "/bytes/10000", "/bytes/1000000"];
-
-const EMBEDDED_DOCUMENTS: &str =
-    "it serves `/bytes/N`, N up to 67108864, and `/page/ROWS`, ROWS up to 100000, in plain digits";
-
-fn embedded_serves(path: &str) -> bool {
-    let within = |digits: &str, most: u32| {
-        digits.bytes().all(|b| b.is_ascii_digit()) && digits.parse::<u32>().is_ok_and(|n| n <= most)
-    };
-    match (path.strip_prefix("/bytes/"), path.strip_prefix("/page/")) {
-        (Some(bytes), _) => within(bytes, 64 << 20),
-        (_, Some(rows)) => within(rows, 100_000),
-        _ => false,
     }
 }

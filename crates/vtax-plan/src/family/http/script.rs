@@ -57,6 +57,22 @@ pub struct HttpStep {
     /// What the answer must be.
     #[serde(default)]
     pub expect: HttpExpectation,
+    /// It opens a WebSocket (RFC 6455), on which messages are sent and come back; then that is closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub websocket: Option<HttpWebSocket>,
+}
+
+/// Messages on a WebSocket, each sent when the one before has come back. The opening, each message and the closing count as requests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HttpWebSocket {
+    /// How many.
+    pub messages: u32,
+    /// Bytes of each.
+    pub size: Bytes,
+    /// Pause before each.
+    pub think: Nanos,
+    /// They are text instead of bytes.
+    pub text: bool,
 }
 
 /// What is sent with a request.
@@ -137,6 +153,7 @@ impl HttpStep {
             think: Nanos::ZERO,
             captures: Vec::new(),
             expect: HttpExpectation::default(),
+            websocket: None,
         }
     }
 
@@ -160,6 +177,9 @@ impl HttpStep {
         }
         for (name, value) in &self.headers {
             check_header(name, value)?;
+        }
+        if let Some(websocket) = &self.websocket {
+            self.check_websocket(websocket)?;
         }
         if self.headers.len() > HEADERS_MAX {
             return wrong("headers", "a request has at most 100 of them");
@@ -203,10 +223,51 @@ impl HttpStep {
     }
 }
 
+impl HttpStep {
+    fn check_websocket(&self, websocket: &HttpWebSocket) -> Result<(), (&'static str, String)> {
+        let wrong = |reason: &str| Err(("websocket", reason.to_owned()));
+        if self.method != "GET" || self.body != HttpBody::None {
+            return wrong("a WebSocket is opened by GET, without a body");
+        }
+        if !(1..=MESSAGES_MAX).contains(&websocket.messages) {
+            return wrong("there must be 1 to 1000000 messages");
+        }
+        if websocket.size.0 > MESSAGE_MAX {
+            return wrong("a message has at most 16 MiB");
+        }
+        let own =
+            |(name, _): &&(String, String)| OF_WEBSOCKETS.iter().any(|own| name.eq_ignore_ascii_case(own));
+        if let Some((name, _)) = self.headers.iter().find(own) {
+            return Err((
+                "headers",
+                format!("`{name}` is written by vtax itself where a WebSocket is opened"),
+            ));
+        }
+        let of_bodies = |capture: &HttpCapture| !matches!(capture.from, HttpSource::Header(_));
+        if self.captures.iter().any(of_bodies) {
+            return wrong("the answer that opens it has no body to capture from");
+        }
+        if self.expect.length.is_some() || self.expect.text.is_some() || !self.expect.status.is_empty() {
+            return wrong(
+                "the answer that opens it is 101 without a body; only `header` can be expected besides",
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Messages of a WebSocket.
+const MESSAGES_MAX: u32 = 1_000_000;
+/// Longest message.
+const MESSAGE_MAX: u64 = 16 << 20;
+/// Fields of the handshake (RFC 6455 section 4.1).
+const OF_WEBSOCKETS: [&str; 4] =
+    ["upgrade", "sec-websocket-key", "sec-websocket-version", "sec-websocket-extensions"];
+
 /// Longest request target.
 const TARGET_MAX: usize = 4096;
 /// Longest text of a body: it is kept in the plan.
-const TEXT_MAX: usize = 1 << 20;
+pub(super) const TEXT_MAX: usize = 1 << 20;
 /// Longest body that is made.
 const BODY_MAX: u64 = 64 << 30;
 /// Header fields of a request.
@@ -304,6 +365,9 @@ impl HttpScript {
             let [step] = session.steps.as_slice() else {
                 return wrong("steps", "sessions of several requests need HTTP/1.1");
             };
+            if step.websocket.is_some() {
+                return wrong("websocket", "WebSockets need HTTP/1.1");
+            }
             if step.chunked {
                 return wrong("chunked", "HTTP/2 has no chunks: a body is in frames anyway");
             }
@@ -325,6 +389,12 @@ impl HttpScript {
         Ok(())
     }
 
+    /// True where a WebSocket is opened, which has its connection for itself.
+    #[must_use]
+    pub fn has_websockets(&self) -> bool {
+        self.sessions.iter().flat_map(|session| &session.steps).any(|step| step.websocket.is_some())
+    }
+
     fn check_zipf(&self) -> Result<(), (usize, usize, &'static str, String)> {
         if let Some(zipf) = self.zipf.filter(|zipf| !(0.0..=10.0).contains(zipf)) {
             return Err((0, 0, "zipf", format!("an exponent of {zipf} is not between 0 and 10")));
@@ -335,6 +405,31 @@ impl HttpScript {
 
 /// Fields that HTTP/2 has no use for (RFC 9113 section 8.2.2).
 const OF_HTTP_1_1: [&str; 4] = ["keep-alive", "proxy-connection", "te", "upgrade"];
+
+/// The targets of a text, one on each line, with its weight before it where that isn't 1. Empty lines and those that begin with `#`
+/// are passed over.
+///
+/// # Errors
+/// The number of the first line that is none, and why.
+pub fn targets_in(text: &str) -> Result<Vec<(u32, String)>, (usize, String)> {
+    let lines = text.lines().map(str::trim).enumerate();
+    let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    lines
+        .map(|(number, line)| match line.split_once(char::is_whitespace) {
+            None => Ok((1, line.to_owned())),
+            Some((weight, target)) => match weight.parse() {
+                Ok(weight) => Ok((weight, target.trim().to_owned())),
+                Err(_) => {
+                    let shown: String = weight.chars().take(40).collect();
+                    Err((
+                        number + 1,
+                        format!("`{shown}` is no weight: a line is a target, or a weight and a target"),
+                    ))
+                }
+            },
+        })
+        .collect()
+}
 
 /// Requests or sessions to choose from.
 const SESSIONS_MAX: usize = 100_000;
@@ -352,6 +447,15 @@ mod tests {
         assert_eq!(parts("$5 ${} ${a b} ${"), [("$5 ${} ${a b} ${", None)]);
         assert_eq!(parts("${a${b}"), [("${a", Some("b")), ("", None)]);
         assert_eq!(parts(""), [("", None)]);
+    }
+
+    #[test]
+    fn targets_have_a_line_each() {
+        let found = targets_in("# ours\n/a\n\n 3 /b?c=1 \r\n0\t/c");
+        let of = |weight, target: &str| (weight, target.to_owned());
+        assert_eq!(found, Ok(vec![of(1, "/a"), of(3, "/b?c=1"), of(0, "/c")]));
+        assert_eq!(targets_in("/a\n/b c").map_err(|(line, _)| line), Err(2));
+        assert_eq!(targets_in("-1 /a").map_err(|(line, _)| line), Err(1));
     }
 
     #[test]
@@ -375,6 +479,27 @@ mod tests {
     }
 
     #[test]
+    fn a_websocket_has_messages_within_bounds() {
+        let websocket = || HttpWebSocket { messages: 3, size: Bytes(100), think: Nanos::ZERO, text: false };
+        let told = |change: fn(&mut HttpStep, &mut HttpWebSocket)| {
+            let (mut step, mut websocket) = (HttpStep::get("/echo"), websocket());
+            change(&mut step, &mut websocket);
+            HttpStep { websocket: Some(websocket), ..step }.check(&[]).map_err(|(key, _)| key)
+        };
+        assert_eq!(told(|_, _| ()), Ok(()));
+        assert_eq!(
+            told(|s, _| s.headers = vec![("Sec-WebSocket-Protocol".to_owned(), "x".to_owned())]),
+            Ok(())
+        );
+        assert_eq!(told(|_, w| w.messages = 0), Err("websocket"));
+        assert_eq!(told(|_, w| w.size = Bytes(17 << 20)), Err("websocket"));
+        assert_eq!(told(|s, _| s.method = "POST".to_owned()), Err("websocket"));
+        assert_eq!(told(|s, _| s.body = HttpBody::Text("a".to_owned())), Err("websocket"));
+        assert_eq!(told(|s, _| s.expect.status = vec![200]), Err("websocket"));
+        assert_eq!(told(|s, _| s.headers = vec![("upgrade".to_owned(), "x".to_owned())]), Err("headers"));
+    }
+
+    #[test]
     fn what_http_2_has_not_is_named() {
         let script = |steps: Vec<HttpStep>| HttpScript {
             sessions: vec![HttpSessionPlan { weight: 1, steps }],
@@ -386,6 +511,10 @@ mod tests {
         let refused = |steps| script(steps).check_http2().unwrap_err().1;
         assert_eq!(script(vec![get()]).check_http2(), Ok(()));
         assert_eq!(refused(vec![get(), get()]), "steps");
+        let websocket = HttpWebSocket { messages: 1, size: Bytes(1), think: Nanos::ZERO, text: true };
+        let opens = HttpStep { websocket: Some(websocket), ..get() };
+        assert!(script(vec![opens.clone()]).has_websockets() && !script(vec![get()]).has_websockets());
+        assert_eq!(refused(vec![opens]), "websocket");
         assert_eq!(refused(vec![HttpStep { chunked: true, ..get() }]), "chunked");
         assert_eq!(refused(vec![HttpStep { expect_continue: true, ..get() }]), "expect_continue");
         let headers = vec![("Upgrade".to_owned(), "h2c".to_owned())];

@@ -9,8 +9,8 @@ use clap::ValueEnum;
 use vtax_load::http::{Http2Details, HttpDetails, HttpRequests, HttpSession, HttpSpec, HttpTlsDetails};
 use vtax_load::{ConnectionPool, Control, LatencyHistogram, LoadError, LoadResult, RequestStep, Verify};
 use vtax_plan::model::{
-    HttpBody, HttpCompression, HttpExpectation, HttpScript, HttpSessionPlan, HttpStep, HttpTls, TlsVersion,
-    Workload,
+    HttpBody, HttpCompression, HttpExpectation, HttpScript, HttpSessionPlan, HttpStep, HttpTls,
+    HttpWebSocket, TlsVersion, Workload, targets_in,
 };
 use vtax_units::{Bytes, Nanos};
 
@@ -91,8 +91,12 @@ struct Ask {
     /// A header field of each answer, `NAME: TEXT`, with what is in its value; others are errors.
     #[arg(long, value_parser = header, value_name = "FIELD")]
     expect_header: Option<(String, String)>,
+    /// Open a WebSocket at the target and send so many messages of --data-size (100 bytes without), each of which must come
+    /// back before the next; then open another one.
+    #[arg(long, value_name = "MESSAGES", conflicts_with_all = ["data", "chunked", "expect_continue"])]
+    websocket: Option<u32>,
     /// Take requests, sessions and their expectations from the workload of this plan instead.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["method", "headers", "data", "data_size", "targets"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["method", "headers", "data", "data_size", "targets", "websocket"])]
     plan: Option<PathBuf>,
 }
 
@@ -179,6 +183,7 @@ impl Ask {
             && self.data.is_none()
             && self.data_size.is_none()
             && self.targets.is_none()
+            && self.websocket.is_none()
             && matches!(self.compression, Compression::None)
             && self.expect_status.is_empty()
             && self.expect_length.is_none()
@@ -192,7 +197,11 @@ impl Ask {
         if let Some(path) = &self.plan {
             return of_plan(path);
         }
-        let body = match (&self.data, self.data_size) {
+        let size = self.data_size;
+        let websocket = self.websocket.map(|messages| {
+            HttpWebSocket { messages, size: size.unwrap_or(Bytes(100)), think: Nanos::ZERO, text: false }
+        });
+        let body = match (&self.data, size.filter(|_| websocket.is_none())) {
             (Some(text), _) => HttpBody::Text(match text.strip_prefix('@') {
                 Some(path) => std::fs::read_to_string(path).with_context(|| format!("reading {path}"))?,
                 None => text.clone(),
@@ -212,6 +221,7 @@ impl Ask {
                 text: self.expect_text.clone(),
                 header: self.expect_header.clone(),
             },
+            websocket,
             ..HttpStep::get(target)
         };
         let targets = match &self.targets {
@@ -254,15 +264,8 @@ fn of_plan(path: &Path) -> Result<HttpScript> {
 /// The targets of a file, with their weights.
 fn targets(path: &Path) -> Result<Vec<(u32, String)>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let target = |line: &str| match line.split_once(char::is_whitespace) {
-        Some((weight, target)) => {
-            let weight = weight.parse().with_context(|| format!("`{weight}` is no weight"))?;
-            Ok((weight, target.trim().to_owned()))
-        }
-        None => Ok((1, line.to_owned())),
-    };
-    let targets = lines.map(target).collect::<Result<Vec<_>>>()?;
+    let targets = targets_in(&text)
+        .map_err(|(line, why)| anyhow::anyhow!("line {line} of {}: {why}", path.display()))?;
     ensure!(!targets.is_empty(), "{} has no targets", path.display());
     Ok(targets)
 }
@@ -315,6 +318,10 @@ pub(super) fn put_details(out: &mut String, found: &HttpDetails, duration: Nanos
             }
             let (whole, broken) = (exchanges.sessions, exchanges.broken_sessions);
             writeln!(out, "sessions  {whole} to their end, {broken} broken")?;
+        }
+        if exchanges.messages > 0 {
+            let (messages, pings) = (exchanges.messages, exchanges.pings);
+            writeln!(out, "messages  {messages} came back on WebSockets; {pings} pings of the server's")?;
         }
     }
     match &found.first_failure {

@@ -1,0 +1,185 @@
+//! Web servers of the catalogue, and whether they serve what a workload asks for.
+
+use vtax_units::Nanos;
+
+use super::model::{Mpm, WebOptions};
+use super::raw::{ApacheRaw, HttpWorkloadRaw, MpmRaw, NginxRaw, WebRaw};
+use super::resolve::asks_for_http2;
+use crate::decode::{Item, Many};
+use crate::diagnose::{Report, shorten};
+use crate::model::{Service, ServiceKind};
+use crate::raw::WorkloadRaw;
+use crate::resolve::check::{check_port, counts_in};
+use crate::resolve::variants::{Named, Variants, service};
+use crate::source::{Span, Spanned};
+
+/// The options of a web server as written.
+struct Written<'a> {
+    name: Option<&'a Spanned<String>>,
+    port: &'a Spanned<u16>,
+    workers: Option<&'a Spanned<Many<u32>>>,
+    mpm: Option<&'a Many<MpmRaw>>,
+    php: bool,
+    /// `ready_timeout` and `stop_timeout`.
+    times: (&'a Spanned<Nanos>, &'a Spanned<Nanos>),
+}
+
+/// vtax's own.
+pub(crate) fn embedded(raw: &WebRaw, report: &mut Report) -> Variants<Service> {
+    let WebRaw { name, port, workers, ready_timeout, stop_timeout } = raw;
+    let (name, workers, times) = (name.as_ref(), workers.as_ref(), (ready_timeout, stop_timeout));
+    web(&Written { name, port, workers, mpm: None, php: false, times }, ServiceKind::Http, report)
+}
+
+/// Apache httpd.
+pub(crate) fn apache(raw: &ApacheRaw, report: &mut Report) -> Variants<Service> {
+    let ApacheRaw { name, port, workers, mpm, php, ready_timeout, stop_timeout } = raw;
+    let (name, workers, times) = (name.as_ref(), workers.as_ref(), (ready_timeout, stop_timeout));
+    let written = Written { name, port, workers, mpm: Some(&mpm.value), php: php.value, times };
+    web(&written, ServiceKind::Apache, report)
+}
+
+/// nginx.
+pub(crate) fn nginx(raw: &NginxRaw, report: &mut Report) -> Variants<Service> {
+    let NginxRaw { name, port, workers, php, ready_timeout, stop_timeout } = raw;
+    let (name, workers, times) = (name.as_ref(), workers.as_ref(), (ready_timeout, stop_timeout));
+    web(&Written { name, port, workers, mpm: None, php: php.value, times }, ServiceKind::Nginx, report)
+}
+
+fn web(raw: &Written<'_>, kind: fn(WebOptions) -> ServiceKind, report: &mut Report) -> Variants<Service> {
+    if let Some(workers) = raw.workers {
+        counts_in(&workers.value, "a server needs a worker", 1024, report);
+    }
+    let options = WebOptions { php: raw.php, ..WebOptions::on(check_port(raw.port, report)) };
+    let service = service(kind(options.clone()), raw.name, raw.times, report);
+    let mut variants = Variants::of(options)
+        .vary_if("workers", raw.workers, report, |options, workers| options.workers = Some(workers));
+    if let Some(mpm) = raw.mpm {
+        variants = variants.vary("mpm", mpm, report, |options, mpm| options.mpm = mpm.0);
+    }
+    variants.map(|options| Service { kind: kind(options), ..service.clone() })
+}
+
+/// Reports what a service of the catalogue can't give: a version of HTTP, or a target that it would answer with 404, so that
+/// every trial would fail.
+pub(crate) fn check_served(workload: &WorkloadRaw, services: &[Named<Service>], report: &mut Report) {
+    let WorkloadRaw::Http(http) = workload else { return };
+    if let Some(version) = asks_for_http2(http) {
+        check_version(version, services, report);
+    }
+    let named = |target: &Item<String>| Asked::of(&target.value, target.span, false);
+    let targets = http.target.iter().flat_map(|t| &t.value.items).map(named);
+    for Asked { target, span, websocket } in targets.chain(asked(http)).filter(|a| is_origin_form(&a.target))
+    {
+        let path = target.split('?').next().unwrap_or_default();
+        for service in services {
+            let Some(first) = service.variants.0.first() else { continue };
+            let (served, help) = match &first.value.kind {
+                ServiceKind::Http(_) if websocket => (path == ECHO, "it answers WebSockets at `/echo`"),
+                ServiceKind::Apache(_) | ServiceKind::Nginx(_) if websocket => {
+                    (false, "as vtax configures it, it has no WebSockets; `http` has, at `/echo`")
+                }
+                ServiceKind::Http(_) => (embedded_serves(path), EMBEDDED_DOCUMENTS),
+                ServiceKind::Apache(web) | ServiceKind::Nginx(web) if web.php => {
+                    (FILES.contains(&path) || is_page(path), FILES_AND_PAGES)
+                }
+                ServiceKind::Apache(_) | ServiceKind::Nginx(_) if is_page(path) => {
+                    (false, "with `php: true` it would; without, it serves `/100b`, `/10k` and `/1m`")
+                }
+                ServiceKind::Apache(_) | ServiceKind::Nginx(_) => {
+                    (FILES.contains(&path), "it serves `/100b`, `/10k` and `/1m`")
+                }
+                _ => continue,
+            };
+            if !served {
+                let message = format!("`{}` does not serve `{}`", service.name, shorten(&target));
+                report.error(span, message).help(help);
+            }
+        }
+    }
+}
+
+/// Reports services that don't speak HTTP/2, which is asked for.
+fn check_version(version: Span, services: &[Named<Service>], report: &mut Report) {
+    for service in services {
+        let kinds = || service.variants.0.iter().map(|variant| &variant.value.kind);
+        if kinds().any(|kind| matches!(kind, ServiceKind::Http(_))) {
+            report
+                .error(version, format!("`{}` speaks HTTP/1.1 alone", service.name))
+                .help("`nginx` and `apache` speak HTTP/2 too");
+        }
+        let preforks =
+            |kind: &ServiceKind| matches!(kind, ServiceKind::Apache(web) if web.mpm == Mpm::Prefork);
+        if kinds().any(preforks) {
+            report
+                .error(version, format!("`{}` with `mpm: prefork` speaks HTTP/1.1 alone", service.name))
+                .help("with `event` and `worker` it speaks HTTP/2 too");
+        }
+    }
+}
+
+/// Something that is asked for.
+struct Asked {
+    target: String,
+    span: Span,
+    /// A WebSocket is opened there.
+    websocket: bool,
+}
+
+impl Asked {
+    fn of(target: &str, span: Span, websocket: bool) -> Self {
+        Self { target: target.to_owned(), span, websocket }
+    }
+}
+
+/// Targets of GET requests whose answers must be successes, as far as they are known beforehand.
+fn asked(http: &HttpWorkloadRaw) -> impl Iterator<Item = Asked> {
+    let items = http.requests.iter().flat_map(|requests| &requests.value.items);
+    let mut found = Vec::new();
+    for item in items {
+        let raw = &item.value;
+        let own = raw.target.iter().map(|target| (&raw.method, target, &raw.expect, raw.websocket.is_some()));
+        let steps = raw.steps.iter().flat_map(|steps| &steps.value.items);
+        let steps = steps.filter_map(|step| {
+            let step = &step.value;
+            Some((&step.method, step.target.as_ref()?, &step.expect, step.websocket.is_some()))
+        });
+        for (method, target, expect, websocket) in own.chain(steps) {
+            if method.value == "GET" && expect.value.status.is_none() && !target.value.contains("${") {
+                found.push(Asked::of(&target.value, target.span, websocket));
+            }
+        }
+    }
+    found.into_iter()
+}
+
+/// True for an absolute path, perhaps with a query, of visible ASCII.
+fn is_origin_form(target: &str) -> bool {
+    target.starts_with('/') && target.chars().all(|c| c.is_ascii_graphic() && c != '#')
+}
+
+/// What Apache and nginx serve here; the embedded server's names work too where it has the same.
+const FILES: [&str; 8] =
+    ["/", "/index.html", "/100b", "/10k", "/1m", "/bytes/100", "/bytes/10000", "/bytes/1000000"];
+
+/// Where the embedded server answers WebSockets.
+const ECHO: &str = "/echo";
+
+const FILES_AND_PAGES: &str =
+    "it serves `/100b`, `/10k`, `/1m` and `/page/ROWS`, ROWS up to 100000, in plain digits";
+
+const EMBEDDED_DOCUMENTS: &str =
+    "it serves `/bytes/N`, N up to 67108864, and `/page/ROWS`, ROWS up to 100000, in plain digits";
+
+fn embedded_serves(path: &str) -> bool {
+    is_page(path) || path.strip_prefix("/bytes/").is_some_and(|digits| within(digits, 64 << 20))
+}
+
+/// True of `/page/ROWS`.
+fn is_page(path: &str) -> bool {
+    path.strip_prefix("/page/").is_some_and(|digits| within(digits, 100_000))
+}
+
+fn within(digits: &str, most: u32) -> bool {
+    digits.bytes().all(|b| b.is_ascii_digit()) && digits.parse::<u32>().is_ok_and(|n| n <= most)
+}

@@ -1,0 +1,156 @@
+//! Plans with web servers and what is asked of them: Apache's MPMs, PHP, WebSockets, files with targets and bodies.
+
+use std::path::Path;
+
+use vtax_plan::model::{HttpBody, HttpScript, HttpWebSocket, Mpm, Plan, ServiceKind, WebOptions, Workload};
+use vtax_plan::{PlanErrors, parse};
+use vtax_units::{Bytes, Nanos};
+
+const PLAN: &str = "\
+vtax: 1
+name: t
+baseline: native
+environments: native
+services: apache
+workload: {http: {target: /100b, connections: 4}}
+measure: [throughput]
+";
+
+fn plan(overrides: &[&str]) -> Plan {
+    parse("p", PLAN.as_bytes(), overrides).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn refused(overrides: &[&str]) -> String {
+    match parse("p", PLAN.as_bytes(), overrides) {
+        Err(errors @ PlanErrors::Invalid(_)) => errors.to_string(),
+        other => panic!("{overrides:?} is refused: {other:?}"),
+    }
+}
+
+fn web(plan: &Plan) -> Vec<&WebOptions> {
+    let of = |kind| match kind {
+        &ServiceKind::Apache(ref web) | &ServiceKind::Nginx(ref web) => web,
+        other => panic!("{other:?}"),
+    };
+    plan.cells.iter().map(|cell| of(&cell.service.kind)).collect()
+}
+
+fn script(plan: &Plan) -> &HttpScript {
+    match &plan.cells[0].workload {
+        Workload::Http(http) => http.script.as_ref().expect("requests"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn each_mpm_makes_a_cell() {
+    assert_eq!(*web(&plan(&[]))[0], WebOptions::on(8080));
+    let all = plan(&["services={apache: {mpm: [event, worker, prefork], workers: [1, 2]}}"]);
+    let found: Vec<(Mpm, Option<u32>)> = web(&all).iter().map(|web| (web.mpm, web.workers)).collect();
+    let expected =
+        [Mpm::Event, Mpm::Worker, Mpm::Prefork].map(|mpm| [(mpm, Some(1)), (mpm, Some(2))]).concat();
+    assert!(found.len() == 6 && expected.iter().all(|one| found.contains(one)), "{found:?}");
+    let words = |service: &str| plan(&[service]).cells[0].service.kind.facts().words.into_owned();
+    assert_eq!(words("services=apache"), "Apache httpd, event MPM, private configuration");
+    let prefork = words("services={apache: {mpm: prefork, php: true}}");
+    assert_eq!(prefork, "Apache httpd, prefork MPM, PHP-FPM, private configuration");
+    // What plans had before is stored as before.
+    let stored = serde_json::to_string(&plan(&[]).cells[0].service.kind).unwrap();
+    assert_eq!(stored, r#"{"kind":"apache","port":8080,"workers":null}"#);
+    assert!(refused(&["services={apache: {mpm: perchild}}"]).contains("prefork"));
+    assert!(refused(&["services={nginx: {mpm: event}}"]).contains("mpm"));
+}
+
+#[test]
+fn pages_need_php() {
+    let page = "workload.http.target=/page/10";
+    for server in ["apache", "nginx"] {
+        let with = format!("services={{{server}: {{php: true}}}}");
+        let with = plan(&[&with, page]);
+        let facts = with.cells[0].service.kind.facts();
+        assert_eq!(facts.packages.last(), Some(&"php-fpm"));
+        assert!(web(&with)[0].php && facts.words.contains("PHP-FPM"), "{}", facts.words);
+        let without = refused(&[&format!("services={server}"), page]);
+        assert!(without.contains("with `php: true` it would"), "{without}");
+    }
+    assert!(!plan(&[]).cells[0].service.kind.facts().packages.contains(&"php-fpm"));
+    let more = refused(&["services={nginx: {php: true}}", "workload.http.target=/page/100001"]);
+    assert!(more.contains("does not serve"), "{more}");
+}
+
+#[test]
+fn prefork_has_no_http_2() {
+    let version = "workload.http.version=2";
+    plan(&["services={apache: {mpm: [event, worker]}}", version]);
+    let told = refused(&["services={apache: {mpm: [event, prefork]}}", version]);
+    assert!(told.contains("`apache` with `mpm: prefork` speaks HTTP/1.1 alone"), "{told}");
+}
+
+#[test]
+fn a_step_opens_a_websocket() {
+    let http = |more: &str| format!("workload={{http: {{{more}}}}}");
+    let session = "requests: {steps: [/page/1, {target: /echo?a=1, websocket: {messages: 20, size: 1KB, think: 5ms, text: true}}]}";
+    let found = plan(&["services=http", &http(session)]);
+    let steps = &script(&found).sessions[0].steps;
+    let websocket =
+        HttpWebSocket { messages: 20, size: Bytes(1000), think: Nanos::from_millis(5), text: true };
+    assert_eq!((&steps[0].websocket, &steps[1].websocket), (&None, &Some(websocket)));
+    let short = plan(&["services=http", &http("requests: {target: /echo, websocket: 3}")]);
+    let own = script(&short).sessions[0].steps[0].websocket.as_ref().unwrap();
+    assert_eq!((own.messages, own.size, own.think, own.text), (3, Bytes(100), Nanos::ZERO, false));
+    for (service, requests, word) in [
+        ("http", "requests: {target: /page/1, websocket: 3}", "answers WebSockets at `/echo`"),
+        ("http", "requests: [/echo]", "does not serve `/echo`"),
+        ("nginx", "requests: {target: /echo, websocket: 3}", "has no WebSockets"),
+        ("http", "requests: {target: /echo, websocket: 0}", "1 to 1000000 messages"),
+        ("http", "requests: {target: /echo, websocket: 3, method: POST}", "opened by GET"),
+        ("http", "requests: {target: /echo, websocket: 3}, requests_per_connection: 10", "for itself"),
+        ("nginx", "requests: {target: /echo, websocket: 3}, version: 2", "need HTTP/1.1"),
+    ] {
+        let told = refused(&[&format!("services={service}"), &http(requests)]);
+        assert!(told.contains(word), "{requests}: {told}");
+    }
+}
+
+/// A plan beside these files.
+fn beside(files: &[(&str, &str)], workload: &str) -> Result<Plan, PlanErrors> {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let path: &Path = &folder.path().join("plan.yaml");
+    std::fs::write(path, PLAN.replace("{http: {target: /100b, connections: 4}}", workload)).unwrap();
+    vtax_plan::load(path, &[] as &[&str])
+}
+
+#[test]
+fn targets_and_bodies_come_from_files_beside_the_plan() {
+    let targets = ("targets.txt", "# ours\n/100b\n3 /10k\n");
+    let found = beside(&[targets], "{http: {targets_file: targets.txt, zipf: 1.1}}").unwrap();
+    let sessions = |plan: &Plan| -> Vec<(u32, String)> {
+        script(plan)
+            .sessions
+            .iter()
+            .map(|session| (session.weight, session.steps[0].target.clone()))
+            .collect()
+    };
+    assert_eq!(sessions(&found), [(1, "/100b".to_owned()), (3, "/10k".to_owned())]);
+    let both = beside(&[targets], "{http: {requests: /1m, targets_file: targets.txt}}").unwrap();
+    assert_eq!(sessions(&both)[0].1, "/1m");
+    assert_eq!(sessions(&both).len(), 3);
+    let post = "{http: {requests: {target: /x, method: POST, body_file: form.txt, expect: {status: 404}}}}";
+    let body = beside(&[("form.txt", "a=1&b=2")], post).unwrap();
+    assert_eq!(script(&body).sessions[0].steps[0].body, HttpBody::Text("a=1&b=2".to_owned()));
+    for (files, workload, word) in [
+        (&[][..], "{http: {targets_file: targets.txt}}", "cannot read `targets.txt`"),
+        (&[("targets.txt", "\n# none\n")], "{http: {targets_file: targets.txt}}", "has no targets"),
+        (&[("targets.txt", "/a\nx /b\n")], "{http: {targets_file: targets.txt}}", "line 2 of `targets.txt`"),
+        (&[("targets.txt", "nowhere\n")], "{http: {targets_file: targets.txt}}", "`target`"),
+        (&[], "{http: {targets_file: ../targets.txt}}", "plan's folder"),
+        (&[targets], "{http: {target: /100b, targets_file: targets.txt}}", "not both"),
+        (&[], "{http: {requests: {target: /, body: a, body_size: 1}}}", "not several"),
+    ] {
+        let told = beside(files, workload).unwrap_err().to_string();
+        assert!(told.contains(word), "{workload}: {told}");
+    }
+}
