@@ -3,6 +3,7 @@
 //! Machines differ and are noisy, so a row is a ratio of two figures taken in turn, never a
 //! stored constant.
 
+pub(crate) mod bare;
 mod desktop;
 mod ftp;
 pub(crate) mod hosts;

@@ -52,6 +52,8 @@ fn run() -> Result<()> {
         ["soundness", names @ ..] => soundness::run(names),
         // Of the net bench, which runs it in a namespace.
         ["bare-ping"] => bench::net::bare_ping(),
+        // Of the http bench, which measures what a process of it uses.
+        ["bare-http", address, connections, seconds] => bench::bare::main(address, connections, seconds),
         // Of the hosts bench, which is each of its hosts.
         ["host-agent", "--dir", directory] => bench::hosts::host_end(directory),
         ["ft-chaos", options @ ..] => ft_chaos::run(options),

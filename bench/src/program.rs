@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Seek;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -67,12 +68,20 @@ pub(crate) fn run_to(command: &mut Command, name: &str, codes: &[i32]) -> Result
     Ok((output, reaped))
 }
 
-/// Runs wrk on a CPU with so many connections for so many seconds; the requests per second of its CPU time.
+/// Runs wrk on a CPU with so many connections for so many seconds; the requests per second of its CPU time. OpenSSL, which it uses, can
+/// be told things by a configuration file.
 ///
 /// # Errors
 /// As [`run`], or it printed no requests.
-pub(crate) fn wrk_per_cpu_second(cpu: &str, url: &str, connections: u32, seconds: u32) -> Result<f64> {
+pub(crate) fn wrk_per_cpu_second(
+    cpu: &str,
+    url: &str,
+    connections: u32,
+    seconds: u32,
+    openssl: Option<&Path>,
+) -> Result<f64> {
     let mut command = pinned(cpu, "wrk");
+    command.envs(openssl.map(|path| ("OPENSSL_CONF", path)));
     command.args(["-t1", &format!("-c{connections}"), &format!("-d{seconds}s"), url]);
     let (output, reaped) = run(&mut command, "wrk")?;
     let line =

@@ -1,4 +1,4 @@
-//! The HTTP load generator beside wrk and httperf, against nginx on another CPU.
+//! The HTTP load generator beside wrk, httperf and a bare loop of send and recv, against nginx on another CPU.
 //!
 //! What counts is requests per CPU-second of the generator process: on one machine throughput is
 //! the server's, not the generator's.
@@ -10,6 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
+use super::bare;
 use crate::place;
 use crate::program::{Server, median, pinned, run, run_load, wrk_per_cpu_second};
 use crate::sheet::{Row, Sheet};
@@ -23,7 +24,9 @@ const CONNECTIONS: u32 = 64;
 const HTTPERF: (u64, u64) = (100, 500);
 const MANY_CONNECTIONS: u32 = 10_000;
 
-const WRK_GOAL: f64 = 1.0;
+const WRK_GOAL: f64 = 1.1;
+/// What a loop costs that does nothing but send and receive is the kernel's.
+const BARE_GOAL: f64 = 0.9;
 const HTTPERF_GOAL: f64 = 5.0;
 /// Share of the closed loop's rate that the open loop offers.
 const OPEN_SHARE: f64 = 0.3;
@@ -37,13 +40,15 @@ pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
     // nginx inherits it and needs a descriptor per connection.
     vtax_sys::sched::raise_open_files(u64::from(MANY_CONNECTIONS) + 5_000)?;
     let server = Nginx::start()?;
-    let (mut ours, mut rates, mut wrk, mut httperf) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut ours, mut rates) = (Vec::new(), Vec::new());
+    let (mut least, mut wrk, mut httperf) = (Vec::new(), Vec::new(), Vec::new());
     // In turn, so that a noisy host is noisy to all.
     for _ in 0..ROUNDS {
         let closed = load(&server, &["--connections", &CONNECTIONS.to_string()])?;
         ours.push(closed.answered / closed.cpu_seconds);
         rates.push(closed.rate);
-        wrk.push(wrk_per_cpu_second(GENERATOR_CPU, &server.url(), CONNECTIONS, SECONDS)?);
+        least.push(bare::per_cpu_second(GENERATOR_CPU, server.address, CONNECTIONS, SECONDS)?);
+        wrk.push(wrk_per_cpu_second(GENERATOR_CPU, &server.url(), CONNECTIONS, SECONDS, None)?);
         httperf.push(httperf_per_cpu_second(&server)?);
     }
     let rate = format!("{:.0}/s", OPEN_SHARE * median(rates));
@@ -77,6 +82,7 @@ pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
         ok: ours <= goal,
     };
     sheet.add_all([
+        versus("a bare loop", &least, BARE_GOAL),
         versus("wrk", &wrk, WRK_GOAL),
         versus("httperf", &httperf, HTTPERF_GOAL),
         at_most(format!("HTTP open loop, {rate}, p99 lateness"), median(lateness), "us", LATENESS_US_GOAL),
