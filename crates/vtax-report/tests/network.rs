@@ -6,6 +6,7 @@ use std::path::Path;
 use vtax_fixture::network::{Options, create};
 use vtax_report::{Report, write_all};
 use vtax_store::RunDir;
+use vtax_store::summary::Verdict;
 
 fn make(dir: &Path, options: &Options) -> (RunDir, Report, String) {
     let run = create(&dir.join("run"), options).unwrap();
@@ -114,6 +115,13 @@ fn voice_is_told_for_each_way_and_judged_by_how_it_sounds() {
         // Only one of the paths loses packets.
         assert_eq!(fields[lost] != "0", row.starts_with("native.sdn-packet."), "{row}");
     }
+    // Where no packet is lost it sounds the same in every trial.
+    let mos = |cell: &str| {
+        let found = &report.summary().comparisons;
+        found.iter().find(|c| c.metric == "voice_mos" && c.cell == cell).map(|c| c.verdict)
+    };
+    assert_eq!(mos("native.direct.peer"), Some(Verdict::Equivalent));
+    assert_eq!(mos("native.sdn-packet.peer"), Some(Verdict::Worse));
     let judged = |metric: &str| report.summary().comparisons.iter().filter(|c| c.metric == metric).count();
     assert_eq!((judged("voice_mos"), judged("voice_jitter"), judged("voice_loss")), (10, 10, 0));
 }

@@ -21,6 +21,7 @@ workload:
   - udp: {rate: 10mbit}
   - ping: {probe: [icmp, udp], rate: 200/s}
   - rr
+  - voice: {streams: 5}
 measure:
   - network: {warmup: 50ms, duration: 400ms}
 repeat: 1
@@ -56,7 +57,8 @@ fn every_test_is_made_on_the_testbed_of_a_trial_and_its_bytes_are_checked() {
     }
     for trial in &trials {
         let names: Vec<&str> = tests(trial).iter().filter_map(|test| test["name"].as_str()).collect();
-        let expected = ["ping.probe-icmp", "ping.probe-udp", "rr", "tcp.window-8K", "tcp.window-auto", "udp"];
+        let expected =
+            ["ping.probe-icmp", "ping.probe-udp", "rr", "tcp.window-8K", "tcp.window-auto", "udp", "voice"];
         assert_eq!(names, expected, "{trial}");
         for test in tests(trial) {
             // A generator that shares its CPU with a compiler may be too slow for its rate, and a receiver
