@@ -13,6 +13,7 @@ use vtax_load::{LoadSpec, Progress, Step, StepResult};
 use vtax_plan::model::Service;
 use vtax_probe::Snapshot;
 use vtax_router::{Found, Raised};
+use vtax_sys::clock::unix_time;
 use vtax_sys::sync::lock;
 use vtax_topology::Blueprint;
 use vtax_topology::event::Event as TopologyEvent;
@@ -20,8 +21,10 @@ use vtax_topology::hops::Hops;
 use vtax_topology::timeline::Entry;
 use vtax_units::Nanos;
 
+use crate::clock::Clock;
 use crate::error::AgentError;
 use crate::frame::{Decoder, Frame, Kind};
+use crate::lease::BEAT;
 use crate::message::{
     CardFacts, DoorSetup, Event, InterfaceSetup, NodeFacts, PROTOCOL_VERSION, Provisioning, Reply, Request,
     ServiceId, ServiceReady,
@@ -39,12 +42,16 @@ const PROVISIONED: Duration = Duration::from_secs(120);
 const SYNCED: Duration = Duration::from_secs(120);
 /// Time that routers' daemons have to start and to take their configuration, and that a command in a node may take.
 const STARTED: Duration = Duration::from_secs(120);
+/// Messages there and back, of which the fastest tells a clock best.
+const EXCHANGES: u32 = 8;
 /// The controller's end of one agent's stream. Requests may come from several threads.
 pub struct Client {
     node: String,
-    writer: Mutex<File>,
+    writer: Arc<Mutex<File>>,
     pending: Arc<Mutex<Pending>>,
-    next_id: AtomicU32,
+    next_id: Arc<AtomicU32>,
+    /// Its end is the end of the thread that renews the agent's lease.
+    beating: Option<Sender<()>>,
 }
 
 #[derive(Default)]
@@ -84,10 +91,53 @@ impl Client {
             .map_err(|source| AgentError::Stream { node: node.to_owned(), source })?;
         Ok(Self {
             node: node.to_owned(),
-            writer: Mutex::new(File::from(write)),
+            writer: Arc::new(Mutex::new(File::from(write))),
             pending,
-            next_id: AtomicU32::new(1),
+            next_id: Arc::new(AtomicU32::new(1)),
+            beating: None,
         })
+    }
+
+    /// Renews the lease of an agent on another host ([`LEASE`](crate::LEASE)) from now on, as long as this lives.
+    ///
+    /// # Errors
+    /// [`AgentError::Stream`] where the kernel refuses a thread.
+    pub fn renew_lease(&mut self) -> Result<(), AgentError> {
+        let failed = |source| AgentError::Stream { node: self.node.clone(), source };
+        let payload = serde_json::to_vec(&Request::Clock).map_err(|e| failed(e.into()))?;
+        let (writer, next_id) = (Arc::clone(&self.writer), Arc::clone(&self.next_id));
+        let (beating, over) = channel();
+        let beat = move || {
+            // Nobody waits for the answers.
+            while over.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
+                let id = next_id.fetch_add(1, Ordering::Relaxed);
+                let frame = Frame { kind: Kind::Request, id, payload: payload.clone() }.encode();
+                if lock(&writer).write_all(&frame).is_err() {
+                    return;
+                }
+            }
+        };
+        std::thread::Builder::new().name(format!("lease {}", self.node)).spawn(beat).map_err(failed)?;
+        self.beating = Some(beating);
+        Ok(())
+    }
+
+    /// The node's clock against this one, by the narrowest of several exchanges.
+    ///
+    /// # Errors
+    /// [`AgentError`] where the agent is gone or doesn't answer in time, or where a clock was set back meanwhile.
+    pub fn clock(&self) -> Result<Clock, AgentError> {
+        let request = Request::Clock;
+        let mut best: Option<Clock> = None;
+        for _ in 0..EXCHANGES {
+            let sent = unix_time().0;
+            let Reply::Clock { unix } = self.call(&request, PROMPT)?.0 else {
+                return Err(self.confused(&request));
+            };
+            let seen = Clock::seen(sent, unix.0, unix_time().0);
+            best = best.into_iter().chain(seen).min_by_key(|clock| clock.within_ns);
+        }
+        best.ok_or_else(|| self.confused(&request))
     }
 
     /// Waits until the agent answers, at most `within`, and checks that it speaks the same version.
@@ -201,7 +251,20 @@ impl Client {
         within: Duration,
         on_progress: &mut dyn FnMut(&Progress),
     ) -> Result<R, AgentError> {
-        let request = Request::RunStep { step };
+        self.run_step_at((step, None), within, on_progress)
+    }
+
+    /// The same, not before a time since 1970 on the node's clock, some seconds ahead at most; `within` counts from now.
+    ///
+    /// # Errors
+    /// As [`run_step`](Self::run_step).
+    pub fn run_step_at<R: StepResult>(
+        &self,
+        (step, at): (Step, Option<Nanos>),
+        within: Duration,
+        on_progress: &mut dyn FnMut(&Progress),
+    ) -> Result<R, AgentError> {
+        let request = Request::RunStep { step, at };
         match self.call_with(&request, within + PROMPT, on_progress)? {
             (Reply::Ran, data) => R::from_bytes(&data).ok_or_else(|| self.confused(&request)),
             _ => Err(self.confused(&request)),

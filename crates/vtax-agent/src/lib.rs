@@ -6,11 +6,13 @@
 
 mod array;
 mod client;
+mod clock;
 mod dhcp;
 mod error;
 mod frame;
 pub mod guest;
 mod held;
+mod lease;
 mod loads;
 pub mod message;
 mod network;
@@ -23,7 +25,9 @@ mod topologies;
 mod writer;
 
 pub use client::{Client, EventHandler};
+pub use clock::Clock;
 pub use error::AgentError;
 pub use frame::{Decoder, Frame, Kind, MAX_PAYLOAD};
-pub use serve::serve;
+pub use lease::LEASE;
+pub use serve::{serve, serve_with_lease};
 pub use services::Role;

@@ -2,17 +2,36 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use vtax_load::{Control, LoadSpec, Progress, Session, Step};
 use vtax_sys::chain;
+use vtax_sys::clock::unix_time;
 use vtax_sys::sync::lock;
+use vtax_units::Nanos;
 
 use crate::message::Event;
 use crate::writer::Writer;
 
 /// Time between two reports of a step's progress.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+
+/// A time to begin is a moment ahead; a clock that was set meanwhile must not hold a step for ever.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// How often a step that waits looks whether it was cancelled.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Waits for a time since 1970 on this node's clock, unless the step is cancelled.
+fn wait_until(at: Nanos, control: &Control) {
+    let until = Instant::now() + Duration::from(at.saturating_sub(unix_time())).min(LONGEST_WAIT);
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() || control.is_cancelled() {
+            return;
+        }
+        std::thread::sleep(left.min(LOOK_EVERY));
+    }
+}
 
 /// The load that is open, and what ends the step that runs.
 pub(crate) struct Loads {
@@ -34,14 +53,17 @@ impl Loads {
         Ok(())
     }
 
-    /// Runs a step to its end, on the caller's thread; the bytes of what it found. Progress is reported under
-    /// the request's id.
-    pub(crate) fn run(&self, id: u32, step: &Step) -> Result<Vec<u8>, String> {
+    /// Runs a step to its end, on the caller's thread, and not before `at` of this node's clock; the bytes of what it found.
+    /// Progress is reported under the request's id.
+    pub(crate) fn run(&self, id: u32, step: &Step, at: Option<Nanos>) -> Result<Vec<u8>, String> {
         let mut open = self.session()?;
         let session = open.as_mut().ok_or("no load is open")?;
         let control = Arc::new(Control::new());
         *lock(&self.running) = Some(Arc::clone(&control));
         let ended = AtomicBool::new(false);
+        if let Some(at) = at {
+            wait_until(at, &control);
+        }
         let result = std::thread::scope(|scope| {
             let reporter = scope.spawn(|| self.report(id, &control, &ended));
             let result = session.run(step, &control).map_err(|e| chain(&e));

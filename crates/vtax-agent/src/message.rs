@@ -18,7 +18,7 @@ use vtax_topology::timeline::Entry;
 use vtax_units::Nanos;
 
 /// Version of the protocol; both ends must have the same.
-pub const PROTOCOL_VERSION: u32 = 15;
+pub const PROTOCOL_VERSION: u32 = 16;
 
 /// A request from the controller; each is answered by exactly one [`Reply`] with its id.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,6 +29,8 @@ pub enum Request {
         /// The controller's [`PROTOCOL_VERSION`].
         version: u32,
     },
+    /// What time is it? It also renews an agent's lease, as any request does.
+    Clock,
     /// Bring interfaces up with their addresses and routes.
     ConfigureNetwork {
         /// The interfaces; loopback is always brought up.
@@ -69,6 +71,9 @@ pub enum Request {
     RunStep {
         /// The step.
         step: Step,
+        /// Not before this, in nanoseconds since 1970 on the node's clock; `None`: at once.
+        #[serde(default)]
+        at: Option<Nanos>,
     },
     /// Close the load.
     CloseLoad,
@@ -146,6 +151,7 @@ impl Request {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Hello { .. } => "hello",
+            Self::Clock => "clock",
             Self::ConfigureNetwork { .. } => "configure-network",
             Self::StartService { .. } => "start-service",
             Self::StopService { .. } => "stop-service",
@@ -286,6 +292,11 @@ pub struct DoorSetup {
 pub enum Reply {
     /// To [`Request::Hello`].
     Hello(NodeFacts),
+    /// To [`Request::Clock`].
+    Clock {
+        /// Nanoseconds since 1970 on the node's clock.
+        unix: Nanos,
+    },
     /// Done, nothing to say.
     Done,
     /// To [`Request::ConfigureNetwork`].
@@ -358,6 +369,9 @@ pub struct NodeFacts {
     pub cpus: u32,
     /// Memory of the node's kernel in bytes.
     pub memory_bytes: u64,
+    /// The machine by its own words: host name, processor, microcode, clock source. Hosts that are compared differ in these.
+    #[serde(default)]
+    pub machine: String,
 }
 
 /// What a node's kernel says of an interface once it is up.

@@ -6,7 +6,9 @@ use std::time::Duration;
 use vtax_load::Step;
 use vtax_probe::{Probe, Sampler, Scope, Snapshot};
 use vtax_sys::chain;
+use vtax_sys::clock::unix_time;
 use vtax_sys::sync::lock;
+use vtax_units::Nanos;
 
 use crate::array::Array;
 use crate::frame::MAX_PAYLOAD;
@@ -52,6 +54,7 @@ impl Node {
     pub(crate) fn answer(&self, request: &Request) -> Reply {
         let result = match request {
             Request::Hello { .. } => Ok(Reply::Hello(facts())),
+            Request::Clock => Ok(Reply::Clock { unix: unix_time() }),
             Request::ConfigureNetwork { interfaces } => {
                 network::configure(interfaces).map(|cards| Reply::Configured { cards }).map_err(|e| chain(&e))
             }
@@ -93,9 +96,10 @@ impl Node {
         self.probe()?.snapshot().map_err(|e| chain(&e))
     }
 
-    /// Runs a step of the load that is open; the bytes of what it found. `id` is the request's.
-    pub(crate) fn run_step(&self, id: u32, step: &Step) -> Result<Vec<u8>, String> {
-        self.loads.run(id, step)
+    /// Runs a step of the load that is open, not before a time of this node's clock; the bytes of what it found. `id` is the
+    /// request's.
+    pub(crate) fn run_step(&self, id: u32, step: &Step, at: Option<Nanos>) -> Result<Vec<u8>, String> {
+        self.loads.run(id, step, at)
     }
 
     /// Runs a command in a node of the topology, or in this one.
@@ -130,7 +134,23 @@ fn facts() -> NodeFacts {
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
         memory_bytes,
+        machine: machine(),
     }
+}
+
+/// Host name, processor, microcode and clock source, as far as the kernel tells.
+fn machine() -> String {
+    let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let of = |key: &str| {
+        let mut lines = cpus.lines().filter_map(|line| line.split_once(':'));
+        lines.find(|(name, _)| name.trim() == key).map(|(_, value)| value.trim().to_owned())
+    };
+    let source = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let source = std::fs::read_to_string(source).ok().map(|name| format!("clock source {}", name.trim()));
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let microcode = of("microcode").map(|version| format!("microcode {version}"));
+    let words = [Some(name), of("model name"), microcode, source];
+    words.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// Snapshots are answered as one reply; a long series is thinned rather than lost.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
 use crate::frame::{Decoder, Kind};
+use crate::lease::Lease;
 use crate::message::{Reply, Request};
 use crate::node::Node;
 use crate::reaper;
@@ -22,13 +23,28 @@ use crate::writer::Writer;
 /// # Errors
 /// The stream can't be read from, or the kernel refuses a thread.
 pub fn serve(read: OwnedFd, write: OwnedFd, role: Role) -> io::Result<()> {
+    serve_while(read, write, role, None)
+}
+
+/// As [`serve`], on another host: where nothing is heard for [`LEASE`](crate::LEASE), everything is stopped and the process ended.
+///
+/// # Errors
+/// As [`serve`].
+pub fn serve_with_lease(read: OwnedFd, write: OwnedFd, role: Role) -> io::Result<()> {
+    serve_while(read, write, role, Some(Lease::new()))
+}
+
+fn serve_while(read: OwnedFd, write: OwnedFd, role: Role, lease: Option<Lease>) -> io::Result<()> {
     let writer = Writer::new(File::from(write));
     if role.init {
         reaper::start()?;
     }
     let node = Arc::new(Node::new(role, writer.clone()));
     let operator = start_operator(Arc::clone(&node), writer.clone())?;
-    let ended = read_requests(File::from(read), &node, &writer, &operator);
+    if let Some(lease) = &lease {
+        lease.watch(Arc::clone(&node))?;
+    }
+    let ended = read_requests((File::from(read), lease.as_ref()), &node, &writer, &operator);
     node.stop_everything();
     ended
 }
@@ -46,7 +62,7 @@ fn start_operator(node: Arc<Node>, writer: Writer) -> io::Result<Sender<(u32, Re
 }
 
 fn read_requests(
-    mut stream: File,
+    (mut stream, lease): (File, Option<&Lease>),
     node: &Arc<Node>,
     writer: &Writer,
     operator: &Sender<(u32, Request)>,
@@ -61,6 +77,9 @@ fn read_requests(
             Err(e) => return Err(e),
         }
         while let Some(frame) = decoder.next_frame() {
+            if let Some(lease) = lease {
+                lease.renew();
+            }
             if frame.kind != Kind::Request || writer.is_repeated(frame.id) {
                 continue;
             }
@@ -94,9 +113,9 @@ fn dispatch(
         Request::StartService { .. } | Request::StopService { .. } => {
             operator.send((id, request)).map_err(|_| io::Error::other("the operator thread is gone"))
         }
-        Request::RunStep { step } => {
+        Request::RunStep { step, at } => {
             let (node, writer) = (Arc::clone(node), writer.clone());
-            let run = move || writer.ran(id, node.run_step(id, &step));
+            let run = move || writer.ran(id, node.run_step(id, &step, at));
             std::thread::Builder::new().name("load".into()).spawn(run).map(drop)
         }
         Request::Capture { node: place, interface, duration } => {

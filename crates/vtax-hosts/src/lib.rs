@@ -26,7 +26,7 @@ pub use error::HostsError;
 pub use list::{HostSpec, MAX_HOSTS, On, parse_on};
 pub use message::{Job, LEASE, PROTOCOL};
 pub use run::{OnHosts, run_on};
-pub use session::{Clock, Outcome};
+pub use session::Outcome;
 pub use start::{Stream, copy_program, start_agent};
 pub use state::{HOSTS_VERSION, HostRecord, HostState, HostsFile, run_directories};
 pub use together::Together;

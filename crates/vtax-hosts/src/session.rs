@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use vtax_agent::{Decoder, Frame, Kind};
+use vtax_agent::{Clock, Decoder, Frame, Kind};
 
 use crate::error::HostsError;
 use crate::message::{BEAT, FromHost, Job, LEASE, PROTOCOL, Record, ToHost, unix_ns};
@@ -37,36 +37,6 @@ pub enum Outcome {
     },
     /// The host, the way to it or the program there is gone.
     Lost(String),
-}
-
-/// A host's clock against this one, from beats that went there and back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Clock {
-    /// What is to be added to this clock to have the host's, in nanoseconds.
-    pub offset_ns: i64,
-    /// It is that, more or less by at most this.
-    pub within_ns: u64,
-}
-
-impl Clock {
-    /// From a beat sent and come back at these times of this clock, that the host saw at `there` of its own: it was there
-    /// somewhere between the two.
-    fn seen(sent: u64, there: u64, back: u64) -> Option<Self> {
-        let round_trip = back.checked_sub(sent)?;
-        let middle = i128::from(sent) + i128::from(round_trip / 2);
-        let offset_ns = i64::try_from(i128::from(there) - middle).ok()?;
-        Some(Self { offset_ns, within_ns: round_trip.div_ceil(2) })
-    }
-
-    /// A time of this clock as the host's has it.
-    fn there(&self, here: u64) -> u64 {
-        here.saturating_add_signed(self.offset_ns)
-    }
-
-    /// A time of the host's clock as this one has it.
-    fn here(&self, there: u64) -> u64 {
-        there.saturating_add_signed(self.offset_ns.saturating_neg())
-    }
 }
 
 /// What [`attend`] has of a host besides what is stored.
@@ -492,16 +462,5 @@ mod tests {
         let frame = Frame { kind: Kind::Event, id: 0, payload: serde_json::to_vec(&hello).unwrap() };
         let error = reader(dir.path()).take(frame).unwrap_err().to_string();
         assert!(error.contains("h has vtax 9"), "{error}");
-    }
-
-    #[test]
-    fn a_clock_lies_between_there_and_back() {
-        // The host's clock is 500 ahead, the way there takes 30 and the way back 10.
-        let clock = Clock::seen(1_000, 1_530, 1_040).unwrap();
-        assert_eq!(clock, Clock { offset_ns: 510, within_ns: 20 });
-        assert!((clock.offset_ns - 500).unsigned_abs() <= clock.within_ns);
-        assert_eq!((clock.there(2_000), clock.here(2_510)), (2_510, 2_000));
-        assert_eq!(Clock::seen(1_000, 1_530, 999), None, "a clock set back meanwhile");
-        assert_eq!(Clock::seen(0, u64::MAX, 10), None, "no clock says this");
     }
 }

@@ -8,6 +8,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use vtax_agent::ssh::{directory_told, receive};
+
 use crate::engine::{Engine, Machine};
 use crate::error::HostsError;
 
@@ -16,17 +18,7 @@ const COPY_WITHIN: Duration = Duration::from_secs(300);
 /// The most that is kept of what a program says.
 const SAID: usize = 4_000;
 
-/// Makes a directory that only this user can read, takes a program of so many bytes from its input, says where it is. One of which
-/// not all came leaves nothing: whoever sent it is gone.
-fn receive(bytes: u64) -> String {
-    format!(
-        "umask 077; d=$(mktemp -d \"${{TMPDIR:-/tmp}}/vtax-XXXXXXXX\") || exit 1; trap : HUP INT TERM; \
-         cat > \"$d/vtax\" && [ \"$(wc -c < \"$d/vtax\")\" -eq {bytes} ] && chmod 700 \"$d/vtax\" && echo \"vtax-in $d\" || \
-         {{ rm -rf \"$d\"; echo \"not all of vtax came\" >&2; exit 1; }}"
-    )
-}
-
-/// The same with a vtax that is there.
+/// As [`receive`], with a vtax that is there.
 const PREPARE: &str = "umask 077; d=$(mktemp -d \"${TMPDIR:-/tmp}/vtax-XXXXXXXX\") && echo \"vtax-in $d\"";
 
 /// A host's end, started.
@@ -99,14 +91,6 @@ pub fn copy_program(engine: &dyn Engine, host: &Machine, program: &Path) -> Resu
         .ok_or_else(|| wrong(format!("it said `{}` instead of a directory", told.escape_debug())))
 }
 
-/// It becomes part of a script, and the host may answer anything.
-fn directory_told(told: &str) -> Option<String> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
-    let directory = told.lines().rev().find_map(|line| line.trim().strip_prefix("vtax-in "))?;
-    let good = directory.starts_with('/') && directory.len() < 200 && directory.chars().all(plain);
-    (good && !directory.contains("..")).then(|| directory.to_owned())
-}
-
 /// Starts the host's end in the directory of [`copy_program`]. What goes wrong shows when its hello is waited for.
 ///
 /// # Errors
@@ -164,16 +148,6 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-
-    #[test]
-    fn a_directory_is_a_plain_path() {
-        assert_eq!(directory_told("motd\nvtax-in /tmp/vtax-Ab12\n").as_deref(), Some("/tmp/vtax-Ab12"));
-        for told in
-            ["", "/tmp/x", "vtax-in tmp/x", "vtax-in /tmp/$(x)", "vtax-in /tmp/a b", "vtax-in /tmp/../etc"]
-        {
-            assert_eq!(directory_told(told), None, "{told}");
-        }
-    }
 
     #[test]
     fn scripts_fit_between_single_quotes() {

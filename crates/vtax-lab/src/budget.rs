@@ -165,6 +165,9 @@ impl Enforced {
     /// In a line: `CPUs 1 (cpuset control group), memory 256MiB (control group)`.
     #[must_use]
     pub fn describe(&self) -> String {
+        if *self == Self::default() {
+            return "CPUs and memory not limited".to_owned();
+        }
         let by = if self.cpus_by_group { "cpuset control group" } else { "affinity" };
         let memory = match self.memory {
             Some(bytes) => format!("memory {bytes} (control group)"),

@@ -82,6 +82,12 @@ impl Node {
         }
     }
 
+    /// Whether it is on this machine.
+    #[must_use]
+    pub const fn is_here(&self) -> bool {
+        !matches!(&self.host, Some(Host::Remote(_)))
+    }
+
     /// The stream to the agent; can be taken once.
     pub const fn take_channel(&mut self) -> Option<OwnedFd> {
         self.channel.take()

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
-use vtax_agent::ssh::OPTIONS;
+use vtax_agent::ssh::{OPTIONS, directory_told, receive};
 use vtax_sys::spawn::Spawn;
 use vtax_sys::{NetNs, chain};
 
@@ -25,8 +25,6 @@ use crate::spec::NodeSpec;
 pub(crate) const SSH: Program = Program { name: "ssh", package: "openssh-client" };
 /// Copying tens of megabytes over a slow line.
 const COPY_WITHIN: Duration = Duration::from_secs(300);
-/// Makes a directory that only this user can read, takes the program from its input, says where it is.
-const RECEIVE: &str = r#"umask 077; d=$(mktemp -d "${TMPDIR:-/tmp}/vtax-XXXXXXXX") && cat > "$d/vtax" && chmod 700 "$d/vtax" && echo "$d""#;
 /// What of the environment ssh needs beside the usual: keys held by an agent, and whose they are.
 const PASSED_ON: [&str; 4] = ["HOME", "USER", "LOGNAME", "SSH_AUTH_SOCK"];
 
@@ -40,9 +38,13 @@ pub(crate) struct Ssh<'a> {
 }
 
 impl Ssh<'_> {
+    /// ssh with a script for the host, which has no single quotes.
     fn spawn(&self, command: &str) -> Result<Spawn> {
+        debug_assert!(!command.contains('\''), "{command}");
         let own = self.words.iter().skip(1).map(String::as_str);
-        let words = own.chain(OPTIONS).chain(["--", self.host, command]);
+        // Whatever shell the user has there, it starts a plain one.
+        let command = format!("exec sh -c '{command}'");
+        let words = own.chain(OPTIONS).chain(["--", self.host, &command]);
         let spawn = SSH.command(words)?;
         let spawn = PASSED_ON.iter().fold(spawn, |spawn, name| match std::env::var_os(name) {
             Some(value) => spawn.env(name, value),
@@ -55,17 +57,13 @@ impl Ssh<'_> {
     /// Copies this program there; returns the directory it is in.
     pub(crate) fn copy(&self, program: &Path) -> Result<String, String> {
         let run = || -> Result<String> {
-            let input: OwnedFd = File::open(program).on("open", program)?.into();
-            SSH.run_with(self.spawn(RECEIVE)?, input, COPY_WITHIN)
+            let input = File::open(program).on("open", program)?;
+            let length = input.metadata().on("look at", program)?.len();
+            SSH.run_with(self.spawn(&receive(length))?, input.into(), COPY_WITHIN)
         };
         let told = run().map_err(|e| format!("vtax can't be copied to {}: {}", self.host, chain(&e)))?;
-        let directory = told.lines().last().unwrap_or_default().trim().to_owned();
-        // It becomes part of a command, and the remote host may answer anything.
-        let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
-        if directory.starts_with('/') && directory.len() < 200 && directory.chars().all(plain) {
-            return Ok(directory);
-        }
-        Err(format!("{} said `{}` instead of a directory", self.host, directory.escape_debug()))
+        let wrong = || format!("{} said `{}` instead of a directory", self.host, told.escape_debug());
+        directory_told(&told).ok_or_else(wrong)
     }
 
     /// Starts the agent there. What goes wrong shows when its first answer is waited for.

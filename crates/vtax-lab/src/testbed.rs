@@ -30,6 +30,8 @@ const BALLOON_PAUSE: Duration = Duration::from_millis(10);
 pub struct Testbed {
     /// Where the load generator runs.
     pub client: Node,
+    /// Others that the load comes from, where it comes from hosts of their own, of which the client is the first.
+    pub generators: Vec<Node>,
     /// The systems under test, at least one, in the specification's order.
     pub suts: Vec<Sut>,
     /// The routers on the way, the client's first.
@@ -82,14 +84,16 @@ impl Testbed {
         &mut self.suts[0]
     }
 
-    /// All its nodes: the client, the routers, the systems under test.
+    /// All its nodes: the client and the other generators, the routers, the systems under test.
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
-        std::iter::once(&self.client).chain(&self.between).chain(self.suts.iter().map(|sut| &sut.node))
+        let load = std::iter::once(&self.client).chain(&self.generators);
+        load.chain(&self.between).chain(self.suts.iter().map(|sut| &sut.node))
     }
 
     /// Takes it down. Goes on after an error and returns all of them.
     pub fn destroy(mut self) -> Vec<LabError> {
         let mut errors = self.client.destroy();
+        errors.extend(self.generators.iter_mut().flat_map(Node::destroy));
         errors.extend(self.suts.iter_mut().flat_map(|sut| sut.node.destroy()));
         errors.extend(self.between.iter_mut().flat_map(Node::destroy));
         // Link emulators, controllers and others' switches before the interfaces they hold.
@@ -201,7 +205,9 @@ impl Testbed {
     /// Where the client's end can't be seen from here, or may not be.
     pub fn start_capture(&self) -> Result<Capture> {
         let Some(client) = &self.client_end else {
-            let reason = "the client's end can't be captured: it shares the host's loopback".to_owned();
+            let reason =
+                "the client's end can't be captured: it shares the host's loopback, or is on another host"
+                    .to_owned();
             return Err(LabError::Path { path: self.path.clone(), reason });
         };
         Capture::start(client, client.card()?, &self.allocation.client)
@@ -319,6 +325,7 @@ fn testbed(
     });
     Testbed {
         client: built.client,
+        generators: built.generators,
         suts: suts.collect(),
         between: built.routers,
         allocation,
@@ -356,13 +363,23 @@ fn on_loopback(site: &mut Site<'_>) -> Result<Built> {
         suts.push(Placed { node, address: IpAddr::V4(Ipv4Addr::new(127, 0, 0, last)), end: None });
     }
     let parts = PathParts::default();
-    Ok(Built { client, client_end: None, routers: Vec::new(), suts, cable: None, parts, fabric: None })
+    Ok(Built {
+        client,
+        client_end: None,
+        generators: Vec::new(),
+        routers: Vec::new(),
+        suts,
+        cable: None,
+        parts,
+        fabric: None,
+    })
 }
 
 /// What isn't held by a control group although it should be.
 fn limits_notes(suts: &[Placed]) -> Vec<String> {
     let mut notes = Vec::new();
-    for Placed { node, .. } in suts {
+    // Those on other hosts aren't held to anything, which their path says.
+    for Placed { node, .. } in suts.iter().filter(|placed| placed.node.is_here()) {
         let who = match suts.len() {
             1 => format!("{} node", node.kind()),
             _ => format!("{} node {}", node.kind(), node.name()),

@@ -101,7 +101,7 @@ impl Iterator for Arrivals {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
     use vtax_units::Rate;
 
@@ -116,7 +116,7 @@ mod tests {
     }
 
     /// Kolmogorov-Smirnov statistic times √n against the uniform distribution on 0..1.
-    fn ks_uniform(mut values: Vec<f64>) -> f64 {
+    pub(crate) fn ks_uniform(mut values: Vec<f64>) -> f64 {
         values.sort_by(f64::total_cmp);
         let n = values.len() as f64;
         let distance = |(i, v): (usize, &f64)| (v - i as f64 / n).abs().max(((i + 1) as f64 / n - v).abs());
@@ -124,7 +124,7 @@ mod tests {
     }
 
     /// Critical value of √n·D at significance 0.001.
-    const KS_LIMIT: f64 = 1.95;
+    pub(crate) const KS_LIMIT: f64 = 1.95;
 
     #[test]
     fn constant_is_evenly_spaced_over_any_number_of_workers() {

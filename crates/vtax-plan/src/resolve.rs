@@ -3,6 +3,7 @@
 pub(crate) mod check;
 mod families;
 mod ft;
+mod generators;
 mod matrix;
 mod measures;
 mod path;
@@ -65,6 +66,7 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
     let measures = measures?;
     ft::check(raw, &cells, &measures, report);
     systems::check_cells(&cells, raw, &budget, report);
+    generators::check(&cells, &measures, raw.paths.span, report);
     if let Some(workload) = &raw.workload {
         storage::resolve::check_cells(&cells, &measures, workload.span, report);
     }

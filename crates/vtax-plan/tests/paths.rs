@@ -161,6 +161,13 @@ fn values_that_make_no_sense_are_refused_where_they_stand() {
         ("nic: {host: \"a b\"}", "8:21 `a b` can't be the host of a path"),
         ("nic: {host: a, vtax: \"/bin/v;id\"}", "8:30 `/bin/v;id` can't be the vtax of a path"),
         ("nic: {host: a, interface: averyverylongname}", "8:35 an interface's name has at most 15 bytes"),
+        (
+            "nic: {host: a, generators: [a]}",
+            "8:37 `a` has the service: a generator there would take its CPUs",
+        ),
+        ("nic: {host: a, generators: [b, c, b]}", "8:43 `b` is named twice"),
+        ("nic: {host: a, generators: [\"b c\"]}", "8:37 `b c` can't be the generator of a path"),
+        ("nic: {host: a, generators: b, interface: eth0}", "8:50 `interface` is one of this host"),
     ] {
         let all = errors("native", "[native, vm]", path);
         assert!(all.iter().any(|e| e.starts_with(expected)), "{path}: {all:#?}");
@@ -189,6 +196,46 @@ fn what_a_path_is_and_needs_is_told_before_anything_is_built() {
     }
     let client = ok("vm", "vm", "vm-vm");
     assert!(pieces(&client).iter().any(|p| p.what == "client" && p.how.contains("virtual machine")));
+}
+
+/// A plan whose load comes from these generators, with this workload and these measures.
+fn from_afar(generators: &str, workload: &str, measure: &str) -> Result<Plan, String> {
+    let service = if workload.contains("ftp") { "ftp" } else { "http" };
+    let text = format!(
+        "vtax: 1\nname: t\nbaseline: native\nenvironments: native\nservices: [{service}]\nworkload: {workload}\nmeasure: \
+         [{measure}]\npaths: {{nic: {{host: sut, generators: {generators}}}}}\n"
+    );
+    parse("plan.yaml", text.as_bytes(), &[] as &[&str]).map_err(|e| e.to_text(false))
+}
+
+#[test]
+fn a_load_may_come_from_hosts_of_its_own() {
+    let http = "{http: {target: /page/1, connections: 4}}";
+    let open = "latency: {load: 10/s}";
+    let plan = from_afar("[root@g1, g2]", http, &format!("capacity, {open}, throughput")).unwrap();
+    assert_eq!(plan.cells[0].path.kind.generators(), ["root@g1", "g2"]);
+    assert!(
+        pieces(&plan).iter().any(|piece| piece.how.ends_with("(agent by ssh sut), load from root@g1, g2"))
+    );
+    assert!(requirements(&plan).contains(&Requirement::Ssh));
+    // One alone keeps any distances.
+    from_afar("g1", http, "latency: {load: 10/s, arrivals: constant}").unwrap();
+    for (generators, workload, measure, expected) in [
+        (
+            "[g1, g2]",
+            http,
+            "latency: {load: 10/s, arrivals: constant}",
+            "can't keep the even distances that `latency@10` asks for",
+        ),
+        ("[g1, g2, g3, g4, g5]", http, open, "has 5 generators, and the workload 4 connections"),
+        ("g1", "{ftp: {}}", "throughput", "can't make the load of `ftp` yet"),
+    ] {
+        let told = from_afar(generators, workload, measure).unwrap_err();
+        assert!(told.contains(expected), "{expected}: {told}");
+    }
+    let many: Vec<String> = (0..65).map(|n| format!("g{n}")).collect();
+    let told = from_afar(&format!("[{}]", many.join(", ")), http, open).unwrap_err();
+    assert!(told.contains("65 generators are too many: at most 64"), "{told}");
 }
 
 proptest! {

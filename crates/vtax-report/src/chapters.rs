@@ -7,8 +7,8 @@ use crate::family::{
 };
 use crate::ft::FaultTolerance;
 use crate::general::{
-    cpu::Cpu, latency::Latency, provenance::Origin, scalability::Sweeps, time::OverTime, trials::Trials,
-    verdicts::Verdicts,
+    cpu::Cpu, generators::Generators, latency::Latency, provenance::Origin, scalability::Sweeps,
+    time::OverTime, trials::Trials, verdicts::Verdicts,
 };
 use crate::routed::Routed;
 
@@ -24,6 +24,7 @@ pub(crate) fn chapters() -> Vec<Box<dyn Chapter>> {
         Box::new(Script),
         Box::<FaultTolerance>::default(),
         Box::new(Routed),
+        Box::new(Generators),
         Box::new(Network),
         Box::new(Storage),
         Box::new(Desktop),

@@ -3,6 +3,7 @@
 mod desktop;
 mod ft;
 mod ftp;
+mod generators;
 mod golden;
 mod http2;
 mod journal2;

@@ -310,6 +310,8 @@ impl LabExecutor {
                 self.limits.insert(format!("{environment}/{node}"), value.clone());
             } else if let Some(node) = key.strip_suffix(".card") {
                 self.facts.insert(format!("card.{environment}{card}/{node}"), value.clone());
+            } else if let Some(node) = key.strip_suffix(".machine") {
+                self.facts.insert(format!("machine.{environment}/{node}"), value.clone());
             } else if key.starts_with("vm.") || key.starts_with("container.") {
                 self.facts.insert(key.clone(), value.clone());
             }

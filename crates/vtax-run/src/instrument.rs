@@ -15,6 +15,7 @@ use crate::barrier::Party;
 use crate::observe::Observer;
 use crate::order::Order;
 use crate::probes::Probes;
+use crate::team::Team;
 
 /// A guest under emulation on a busy host has been seen to take 20 s to its first answer.
 pub(crate) const BOOT_WITHIN: Duration = Duration::from_secs(90);
@@ -54,6 +55,8 @@ pub(crate) struct Ends<'a> {
 pub(crate) struct Site<'a> {
     /// The client node's agent.
     pub(crate) client: &'a Client,
+    /// The generators on hosts of their own, where the load comes from such; the client is the first of them.
+    pub(crate) team: Option<&'a Team<'a>>,
     /// The agent of the system under test.
     pub(crate) sut: &'a Client,
     /// The agent of the node that holds the path's routers, where it has any.

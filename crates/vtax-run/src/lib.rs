@@ -33,6 +33,7 @@ mod service_log;
 mod standing;
 mod stop;
 mod systems;
+mod team;
 mod trial;
 mod warm_up;
 

@@ -84,7 +84,11 @@ fn talk(node: &mut Node) -> Result<Client, StandingError> {
     let failed = |why: &str| StandingError::Unknown(format!("node {name}: {why}"));
     let read = node.take_channel().ok_or_else(|| failed("no stream to its agent"))?;
     let write = read.try_clone().map_err(|e| failed(&e.to_string()))?;
-    Ok(Client::start(&name, read, write, Box::new(|_| {}))?)
+    let mut client = Client::start(&name, read, write, Box::new(|_| {}))?;
+    if !node.is_here() {
+        client.renew_lease()?;
+    }
+    Ok(client)
 }
 
 fn greet(agent: &Client, interfaces: Option<&[InterfaceSetup]>) -> Result<(), AgentError> {
@@ -140,6 +144,11 @@ impl Standing {
         agents.push(("sut".to_owned(), talk(&mut testbed.the_sut_mut().node)?));
         greet(&agents[0].1, testbed.client.interfaces())?;
         greet(&agents[1].1, testbed.the_sut().node.interfaces())?;
+        for (node, number) in testbed.generators.iter_mut().zip(2..) {
+            let agent = talk(node)?;
+            greet(&agent, None)?;
+            agents.push((format!("client-{number}"), agent));
+        }
         let mut holder = None;
         let mut raised = None;
         if let Some((setup, node)) = testbed.routed() {

@@ -21,7 +21,8 @@ pub const JOURNAL_VERSION: u32 = 3;
 /// 1: failures that nobody asked for, trials that lost their protection.
 /// 2: what a family of requests found besides (`details`: `ftp`, `desktop`), limits of the 95th percentile.
 /// 3: where packets spent their time on the way through routers (`hops`).
-pub const JOURNAL_MINOR: u32 = 3;
+/// 4: generators on hosts of their own (`generators`).
+pub const JOURNAL_MINOR: u32 = 4;
 
 /// Longest line read. A trial's line holds histograms, tens of KiB in practice, and of desktops a picture, some 100 KiB.
 pub(crate) const LINE_LIMIT: u64 = 16 << 20;

@@ -99,6 +99,7 @@ impl From<Trial> for TrialRecord {
             accelerator: old.accelerator,
             protection: old.protection,
             hops: None,
+            generators: Vec::new(),
             facts: old.facts,
         }
     }

@@ -11,6 +11,7 @@ mod capacity;
 mod error;
 pub mod failover;
 mod files;
+mod generators;
 mod hlog;
 pub mod ims;
 mod journal;

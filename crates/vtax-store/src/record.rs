@@ -10,6 +10,7 @@ use vtax_units::Nanos;
 
 pub use crate::capacity::{CapacityOutcome, CapacityStep};
 use crate::failover::ProtectionRecord;
+pub use crate::generators::{GeneratorRecord, spread};
 pub use crate::observation::{Finding, Observation};
 pub use crate::validity::{InvalidReason, SteadyState, Validity, WarmUp};
 
@@ -115,6 +116,9 @@ pub struct TrialRecord {
     /// Where packets spent their time on the way through the path's routers, where the plan asks for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hops: Option<Box<Hops>>,
+    /// What each generator did, where the load came from hosts of their own, in the plan's order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub generators: Vec<GeneratorRecord>,
     /// Facts about this trial that a reader may want: address, CPU sets, limits really set.
     pub facts: BTreeMap<String, String>,
 }

@@ -12,6 +12,9 @@ use vtax_fixture::{Options, create};
 use vtax_store::RunDir;
 use vtax_sys::require::{Need, need};
 
+#[path = "many/roles.rs"]
+mod roles;
+
 const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
 
 /// One at a time: each has the machine's CPUs for its hosts.

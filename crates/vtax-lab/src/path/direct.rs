@@ -64,6 +64,15 @@ impl PathBuilder for Direct {
         let (client, routers) = row.into_nodes();
         let client_end = Some(newest_end(&client)?);
         let suts = vec![Placed { node: sut, address: addresses[1], end: Some(end) }];
-        Ok(Built { client, client_end, routers, suts, cable, parts, fabric: Some(fabric) })
+        Ok(Built {
+            client,
+            client_end,
+            generators: Vec::new(),
+            routers,
+            suts,
+            cable,
+            parts,
+            fabric: Some(fabric),
+        })
     }
 }

@@ -43,6 +43,15 @@ impl PathBuilder for Mininet {
         parts.mininet = Some(network);
         let cable = Some(Cable { inside: Some(root), interface: port });
         let suts = vec![Placed { node: sut, address: address(numbers[1]), end }];
-        Ok(Built { client, client_end, routers: Vec::new(), suts, cable, parts, fabric: None })
+        Ok(Built {
+            client,
+            client_end,
+            generators: Vec::new(),
+            routers: Vec::new(),
+            suts,
+            cable,
+            parts,
+            fabric: None,
+        })
     }
 }

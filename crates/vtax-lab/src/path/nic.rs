@@ -1,5 +1,5 @@
 //! A real interface to a remote host: the client in the host's own network, the system under test an agent
-//! that ssh starts there.
+//! that ssh starts there. Or the load comes from agents on hosts of their own, and this host only leads.
 
 use std::net::{IpAddr, ToSocketAddrs};
 
@@ -12,8 +12,9 @@ use super::path_builder::{PathBuilder, no_routers, one_system};
 use super::{Built, End, Placed, Site};
 use crate::error::{Result, While};
 use crate::lab::Lab;
+use crate::node::Node;
 use crate::nodes::Network;
-use crate::spec::TestbedSpec;
+use crate::spec::{NodeSpec, TestbedSpec};
 use crate::ssh::{SSH, Ssh};
 
 /// A path over this host's interface.
@@ -37,57 +38,79 @@ impl PathBuilder for Nic<'_> {
         if let Err(e) = network.run(|| Ok(())) {
             return Some(format!("the host's own network can't be entered ({}); run as root", chain(&e)));
         }
-        resolve(network, self.0).and_then(|address| interface(network, self.0, address)).err()
+        let address = resolve(network, self.0);
+        if self.has_generators() {
+            return address.err();
+        }
+        address.and_then(|address| interface(network, self.0, address)).err()
     }
 
-    /// Starts the client in the host's network, and the agent on the remote host.
+    /// Starts the agent on the remote host, and the client in this host's network, or the generators on theirs.
     fn build(&self, site: &mut Site<'_>) -> Result<Built> {
-        site.notes
-            .push(format!("path {}: the remote host's CPUs and memory are not limited", site.path().name));
+        let whose = if self.has_generators() { "the hosts'" } else { "the remote host's" };
+        site.notes.push(format!("path {}: {whose} CPUs and memory are not limited", site.path().name));
         if let Some(reason) = self.obstacle(site.lab) {
             return Err(site.refuse(reason));
         }
         let network = site.lab.host_network().ok_or_else(|| site.refuse("no network"))?;
-        let hold = || network.try_clone().during(|| "hold the host's network".to_owned());
         let address = resolve(network, self.0).map_err(|reason| site.refuse(reason))?;
-        let interface = interface(network, self.0, address).map_err(|reason| site.refuse(reason))?;
-        let ssh = Ssh { words: site.lab.ssh(), host: &self.0.host, network };
-        let command = self.command(site, &ssh)?;
-        let node = ssh.agent(&site.suts[0], &command)?;
-        let client = site.lab.add_node(Network::Host(hold()?), &site.client)?;
-        let facts = [
+        let mut facts = vec![
             ("path.switch", "real network".to_owned()),
-            ("path.nic.interface", interface.clone()),
             ("path.nic.host", self.0.host.clone()),
             ("path.nic.address", address.to_string()),
         ];
+        let node = self.agent(site, network, &self.0.host, &site.suts[0])?;
+        let mut generators = Vec::with_capacity(self.0.generators.len());
+        for (number, host) in self.0.generators.iter().enumerate() {
+            let spec = NodeSpec::new(site.slot.node_name("client", number));
+            generators.push(self.agent(site, network, host, &spec)?);
+        }
+        let (client, client_end) = if generators.is_empty() {
+            let interface = interface(network, self.0, address).map_err(|reason| site.refuse(reason))?;
+            facts.push(("path.nic.interface", interface.clone()));
+            let hold = || network.try_clone().during(|| "hold the host's network".to_owned());
+            let client = site.lab.add_node(Network::Host(hold()?), &site.client)?;
+            (client, Some(End::Inside { netns: hold()?, interface }))
+        } else {
+            facts.push(("path.nic.generators", self.0.generators.join(", ")));
+            (generators.remove(0), None)
+        };
         let mut parts = PathParts::default();
-        parts.add_facts(facts.map(|(key, value)| (key.to_owned(), value)));
-        let client_end = Some(End::Inside { netns: hold()?, interface });
+        parts.add_facts(facts.into_iter().map(|(key, value)| (key.to_owned(), value)));
         let suts = vec![Placed { node, address, end: None }];
-        Ok(Built { client, client_end, routers: Vec::new(), suts, cable: None, parts, fabric: None })
+        let routers = Vec::new();
+        Ok(Built { client, client_end, generators, routers, suts, cable: None, parts, fabric: None })
     }
 }
 
 impl Nic<'_> {
-    /// The remote shell's command: the agent, in a directory that is removed when it has ended.
-    fn command(&self, site: &Site<'_>, ssh: &Ssh<'_>) -> Result<String> {
-        let name = &site.suts[0].name;
-        Ok(match &self.0.vtax {
-            Some(vtax) => format!(
-                "d=$(mktemp -d \"${{TMPDIR:-/tmp}}/vtax-XXXXXXXX\") || exit 1; {vtax} agent --node {name} --fd 0 \
-                 --dir \"$d/node\"; s=$?; rm -rf \"$d\"; exit $s"
+    /// Whether the load comes from other hosts than this one.
+    const fn has_generators(&self) -> bool {
+        !self.0.generators.is_empty()
+    }
+
+    /// Starts the agent of a node on another host, in a directory that is removed when it has ended, whatever ended it.
+    fn agent(&self, site: &Site<'_>, network: &NetNs, host: &str, spec: &NodeSpec) -> Result<Node> {
+        let ssh = Ssh { words: site.lab.ssh(), host, network };
+        let (directory, program) = match &self.0.vtax {
+            Some(vtax) => (
+                "d=$(mktemp -d \"${TMPDIR:-/tmp}/vtax-XXXXXXXX\") || exit 1".to_owned(),
+                format!("{vtax} agent"),
             ),
             None => {
                 let agent = site.lab.agent_program();
                 let directory = ssh.copy(&agent.program).map_err(|reason| site.refuse(reason))?;
-                format!(
-                    "d={directory}; \"$d/vtax\" {} --node {name} --fd 0 --dir \"$d/node\"; s=$?; rm -rf \"$d\"; \
-                     exit $s",
-                    agent.args[1..].join(" ")
-                )
+                (format!("d={directory}"), format!("\"$d/vtax\" {}", agent.args[1..].join(" ")))
             }
-        })
+        };
+        let name = &spec.name;
+        ssh.agent(
+            spec,
+            &format!(
+                "trap : HUP INT TERM; {directory}; {program} --node {name} --fd 0 --lease --dir \"$d/node\"; s=$?; \
+                 rm -rf \"$d\" || {{ sleep 1; rm -rf \"$d\"; }}; exit $s"
+            ),
+        )
     }
 }
 

@@ -139,6 +139,7 @@ impl PathBuilder for Routed<'_> {
         Ok(Built {
             client: client.node,
             client_end: Some(client.end),
+            generators: Vec::new(),
             routers: vec![routers],
             suts,
             cable: Some(Cable { inside: None, interface: client.port }),

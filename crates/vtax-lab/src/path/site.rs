@@ -73,6 +73,8 @@ pub(crate) struct Built {
     pub(crate) client: Node,
     /// The client's end; `None` where it can't be seen from here.
     pub(crate) client_end: Option<End>,
+    /// Others that the load comes from beside the client, each on a host of its own.
+    pub(crate) generators: Vec<Node>,
     pub(crate) routers: Vec<Node>,
     pub(crate) suts: Vec<Placed>,
     /// What is cut to cut the path; `None` where it isn't the lab's to cut.

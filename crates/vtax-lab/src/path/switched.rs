@@ -108,6 +108,7 @@ pub(super) fn build(
     Ok(Built {
         client: client.node,
         client_end: Some(client.end),
+        generators: Vec::new(),
         routers: client.routers,
         suts,
         cable: Some(Cable { inside: None, interface: client.port }),

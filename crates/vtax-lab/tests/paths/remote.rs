@@ -84,6 +84,7 @@ fn nic(address: &str, interface: Option<&str>) -> NetPath {
         address: address.to_owned(),
         interface: interface.map(str::to_owned),
         vtax: None,
+        generators: Vec::new(),
     };
     NetPath::new("nic", PathKind::Nic(nic))
 }

@@ -8,8 +8,8 @@ use vtax_units::Nanos;
 
 use super::requirement::Requirement;
 use crate::model::{
-    Addressing, Controller, Datapath, ETHERNET_MTU, MininetSwitch, NetPath, PathKind, SdnMode, SdnOptions,
-    VirtualSwitch, Wiring,
+    Addressing, Controller, Datapath, ETHERNET_MTU, MininetSwitch, NetPath, NicOptions, PathKind, SdnMode,
+    SdnOptions, VirtualSwitch, Wiring,
 };
 
 /// What a path needs of the host.
@@ -47,6 +47,15 @@ pub(super) fn require(path: &NetPath, needed: &mut BTreeSet<Requirement>) {
     }
 }
 
+/// The real network.
+fn nic(options: &NicOptions) -> String {
+    let mut text = format!("network to {} (agent by ssh {})", options.address, options.host);
+    if !options.generators.is_empty() {
+        text += &format!(", load from {}", options.generators.join(", "));
+    }
+    text
+}
+
 /// What stands between the two ends.
 pub(super) fn describe(path: &NetPath) -> String {
     let ovs = |datapath: Datapath| match datapath {
@@ -73,7 +82,7 @@ pub(super) fn describe(path: &NetPath) -> String {
         }
         PathKind::Mininet(MininetSwitch::LinuxBridge) => "Mininet with a Linux bridge".to_owned(),
         PathKind::Mininet(MininetSwitch::OvsUser) => "Mininet with Open vSwitch in user space".to_owned(),
-        PathKind::Nic(nic) => format!("network to {} (agent by ssh {})", nic.address, nic.host),
+        PathKind::Nic(options) => nic(options),
         PathKind::Routed(options) => routed(options),
     };
     let mut add = |part: String| {

@@ -159,6 +159,15 @@ impl PathKind {
         self.ovs().is_none() && !matches!(self, Self::Nic(_))
     }
 
+    /// Hosts that the load comes from, where these are others than this one.
+    #[must_use]
+    pub fn generators(&self) -> &[String] {
+        match self {
+            Self::Nic(nic) => &nic.generators,
+            _ => &[],
+        }
+    }
+
     /// Whether the client is a virtual machine too.
     #[must_use]
     pub const fn has_client_vm(&self) -> bool {
@@ -306,8 +315,11 @@ pub struct NicOptions {
     pub address: String,
     /// Interface of this host that leads there; `None`: the route says.
     pub interface: Option<String>,
-    /// Where vtax is on the remote host; `None`: this program is copied there.
+    /// Where vtax is on the remote hosts; `None`: this program is copied there.
     pub vtax: Option<String>,
+    /// Hosts that the load comes from, each with an equal part of it, as ssh connects to them; none: it comes from this one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub generators: Vec<String>,
 }
 
 #[cfg(test)]
@@ -336,6 +348,7 @@ mod tests {
             address: "192.0.2.1".into(),
             interface: None,
             vtax: Some("/opt/vtax".into()),
+            generators: vec!["g1".into(), "root@g2".into()],
         };
         let kinds = [
             PathKind::Direct,

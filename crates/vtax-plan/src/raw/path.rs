@@ -147,9 +147,12 @@ raw! {
         optional address: String,
         /// Interface of this host that leads there; without it, what the route says.
         optional interface: String,
-        /// Where vtax is on the remote host; without it, this program is copied there for the time
+        /// Where vtax is on the remote hosts; without it, this program is copied there for the time
         /// of the trial.
         optional vtax: String,
+        /// Hosts that the load comes from, each with an equal part of it, as ssh connects to them; without it, it comes from
+        /// this host.
+        optional generators: Many<String>,
     }
 }
 

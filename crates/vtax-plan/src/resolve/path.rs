@@ -25,6 +25,8 @@ const MOST_DELAY: Nanos = Nanos::from_secs(2);
 const MOST_QUEUE: Nanos = Nanos::from_secs(10);
 /// The longest text of a host, an address or a path.
 const LONGEST_TEXT: usize = 255;
+/// Each takes a stream and two threads of this host.
+const MOST_GENERATORS: usize = 64;
 /// An interface's name has 15 bytes (IFNAMSIZ).
 const LONGEST_INTERFACE: usize = 15;
 
@@ -263,9 +265,46 @@ fn nic(raw: &NicRaw, report: &mut Report) -> (String, Variants<NetPath>) {
         text(interface, "interface", plain, report)
     });
     let vtax = raw.vtax.as_ref().map(|vtax| text(vtax, "vtax", file, report));
-    let kind = PathKind::Nic(NicOptions { host, address, interface, vtax });
+    let generators =
+        raw.generators.as_ref().map(|all| generators(all, &host, plain, report)).unwrap_or_default();
+    if let Some(interface) = raw.interface.as_ref().filter(|_| !generators.is_empty()) {
+        report
+            .error(
+                interface.span,
+                "`interface` is one of this host, from which no load comes where there are `generators`",
+            )
+            .help("leave one of the two out");
+    }
+    let kind = PathKind::Nic(NicOptions { host, address, interface, vtax, generators });
     // What the real interfaces have is not for a plan to change.
     (name.clone(), Variants::of(NetPath { mtu: ETHERNET_MTU, ..NetPath::new(name, kind) }))
+}
+
+/// The hosts that the load comes from. Each is one for itself, and the service's is none of them.
+fn generators(
+    raw: &Spanned<Many<String>>,
+    service: &str,
+    plain: impl Fn(char) -> bool + Copy,
+    report: &mut Report,
+) -> Vec<String> {
+    let items = &raw.value.items;
+    if items.len() > MOST_GENERATORS {
+        report.error(raw.span, format!("{} generators are too many: at most {MOST_GENERATORS}", items.len()));
+    }
+    let mut hosts: Vec<String> = Vec::with_capacity(items.len());
+    for item in items.iter().take(MOST_GENERATORS) {
+        let host = text(&Spanned { value: item.value.clone(), span: item.span }, "generator", plain, report);
+        let shown = shorten(&host);
+        if host == service {
+            report
+                .error(item.span, format!("`{shown}` has the service: a generator there would take its CPUs"))
+                .help("name a host of its own");
+        } else if hosts.contains(&host) {
+            report.error(item.span, format!("`{shown}` is named twice")).help("a host has one generator");
+        }
+        hosts.push(host);
+    }
+    hosts
 }
 
 fn text(text: &Spanned<String>, key: &str, fits: impl Fn(char) -> bool, report: &mut Report) -> String {

@@ -1,6 +1,7 @@
 //! Chapters that every run has, whatever its workload.
 
 pub(crate) mod cpu;
+pub(crate) mod generators;
 mod glossary;
 pub(crate) mod latency;
 pub(crate) mod memory;

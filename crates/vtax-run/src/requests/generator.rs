@@ -7,6 +7,7 @@ use vtax_load::{LoadAnswer, Progress, RequestStep, Step};
 use vtax_units::{Nanos, Rate};
 
 use crate::observe::{Observer, RunEvent};
+use crate::team::Team;
 
 /// Runs steps of requests: the client node's, or a simulated one.
 pub(super) trait Generator {
@@ -26,14 +27,34 @@ impl Generator for OnClient<'_> {
     /// Tells about once a second how many answers come: the agent sends that in any case.
     fn run(&mut self, step: RequestStep) -> Result<LoadAnswer, AgentError> {
         let within = step.longest() + Duration::from(self.drain);
-        let mut last = Progress::default();
-        self.client.run_step(Step::Requests(step), within, &mut |progress| {
-            let lately = progress.since(&last);
-            let seconds = lately.elapsed.as_secs_f64();
-            if seconds > 0.0 {
-                self.observer.observe(&RunEvent::Rate { rate: Rate(lately.ok as f64 / seconds) });
-            }
-            last = *progress;
-        })
+        self.client.run_step(Step::Requests(step), within, &mut rates(self.observer))
+    }
+}
+
+/// Those of hosts of their own, with their loads open.
+pub(super) struct OnHosts<'a> {
+    pub(super) team: &'a Team<'a>,
+    pub(super) observer: &'a dyn Observer,
+    /// As of [`OnClient`].
+    pub(super) drain: Nanos,
+}
+
+impl Generator for OnHosts<'_> {
+    fn run(&mut self, step: RequestStep) -> Result<LoadAnswer, AgentError> {
+        let within = step.longest() + Duration::from(self.drain);
+        self.team.run(&step, within, &mut rates(self.observer))
+    }
+}
+
+/// Tells an observer the rate of answers since it was last told.
+fn rates(observer: &dyn Observer) -> impl FnMut(&Progress) {
+    let mut last = Progress::default();
+    move |progress| {
+        let lately = progress.since(&last);
+        let seconds = lately.elapsed.as_secs_f64();
+        if seconds > 0.0 {
+            observer.observe(&RunEvent::Rate { rate: Rate(lately.ok as f64 / seconds) });
+        }
+        last = *progress;
     }
 }

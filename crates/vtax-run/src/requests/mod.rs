@@ -23,7 +23,7 @@ use crate::instrument::{Ends, Instrument, Measured, Site, not_made};
 use crate::order::Order;
 use crate::warm_up::{Series, cut_warm_up};
 use capacity::Capacity;
-use generator::{Generator, OnClient};
+use generator::{Generator, OnClient, OnHosts};
 use members::with_members;
 use step::{LoadStep, Pace};
 use worth::undisturbed;
@@ -63,11 +63,16 @@ impl<F: Fn(&Ends<'_>, u64) -> LoadSpec> Instrument for Requests<F> {
 
     fn measure(&mut self, site: &mut Site<'_>, order: &Order<'_>) -> Result<Measured, AgentError> {
         let (observer, started) = (site.observer, site.started_unix_ms);
-        let mut generator = OnClient { client: site.client, observer, drain: self.drain };
+        let mut on_client = OnClient { client: site.client, observer, drain: self.drain };
+        let mut on_hosts = site.team.map(|team| OnHosts { team, observer, drain: self.drain });
+        let generator: &mut dyn Generator = match &mut on_hosts {
+            Some(on_hosts) => on_hosts,
+            None => &mut on_client,
+        };
         match &order.measure.kind {
             MeasureKind::Capacity(measure) => {
                 let capacity = Capacity { measure, order, observer, closed_loop: self.closed_loop };
-                let (found, validity, answered) = capacity.find(&mut generator)?;
+                let (found, validity, answered) = capacity.find(generator)?;
                 Ok(Measured::whole(started, found, validity).with(None, answered))
             }
             MeasureKind::Latency(latency) => {
@@ -102,7 +107,7 @@ impl<F: Fn(&Ends<'_>, u64) -> LoadSpec> Instrument for Requests<F> {
                 Ok(with_members(whole, order.cell, answer.members, None))
             }
             MeasureKind::Failover(measure) => {
-                failover::measure(site, order, measure, || held(&mut generator, order, measure))
+                failover::measure(site, order, measure, || held(generator, order, measure))
             }
             MeasureKind::Ims(_) | MeasureKind::Network(_) | MeasureKind::Storage(_) => {
                 Err(not_made(order, "a workload of requests"))

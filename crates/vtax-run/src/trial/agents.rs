@@ -24,6 +24,8 @@ use crate::probes::role;
 /// A testbed's agents, with their interfaces up.
 pub(super) struct Agents {
     pub(super) client: Client,
+    /// Of the other generators, where the load comes from hosts of their own.
+    pub(super) generators: Vec<Client>,
     /// Those of the systems under test, in the testbed's order.
     pub(super) suts: Vec<Client>,
     /// Of the node that holds the path's routers, where it has any.
@@ -66,6 +68,8 @@ impl Agents {
         let suts =
             testbed.suts.iter_mut().map(|sut| talk(&mut sut.node, heard)).collect::<Result<Vec<_>, _>>()?;
         let client = talk(&mut testbed.client, heard)?;
+        let generators =
+            testbed.generators.iter_mut().map(|node| talk(node, heard)).collect::<Result<Vec<_>, _>>()?;
         let routers = match testbed.routed() {
             Some((_, node)) => Some(talk(node, heard)?),
             None => None,
@@ -81,6 +85,9 @@ impl Agents {
             if !words.is_empty() {
                 facts.insert(format!("{}.card", role(node.name())), words.join("; "));
             }
+            if !node.is_here() {
+                facts.insert(format!("{}.machine", role(node.name())), greeted.node.machine.clone());
+            }
             for lease in greeted.cards.iter().filter_map(|card| card.lease) {
                 facts.insert(format!("{}.lease", role(node.name())), lease.words());
                 facts.insert(format!("{}.lease_ns", role(node.name())), lease.took.0.to_string());
@@ -88,6 +95,9 @@ impl Agents {
         };
         let greeted = greet(&client, interfaces).map_err(|e| refused(&e, &testbed.client))?;
         note(&testbed.client, &greeted);
+        for (agent, node) in generators.iter().zip(&testbed.generators) {
+            note(node, &greet(agent, None).map_err(|e| refused(&e, node))?);
+        }
         match testbed.suts.iter().filter(|sut| sut.node.kind() == "vm").count() {
             0 => {}
             1 => setting.phase("booting the guest"),
@@ -109,7 +119,7 @@ impl Agents {
             // Its interfaces are the routers' own.
             note(node, &greet(routers, None).map_err(|e| refused(&e, node))?);
         }
-        Ok(Self { client, suts, routers, sources, boots })
+        Ok(Self { client, generators, suts, routers, sources, boots })
     }
 
     /// The agent of the first system under test, for what measures only one.
@@ -172,7 +182,9 @@ impl Agents {
                 });
             }
         });
-        let _ = self.client.shutdown();
+        for generator in std::iter::once(&self.client).chain(&self.generators) {
+            let _ = generator.shutdown();
+        }
         let _ = self.routers.as_ref().map(Client::shutdown);
     }
 }
@@ -188,8 +200,12 @@ fn talk(node: &mut Node, heard: &Heard) -> Result<Client, Failed> {
         Failed::new(testbed_failed, format!("node {}: no stream to its agent", node.name()))
     })?;
     let write = read.try_clone().map_err(|e| Failed::of(testbed_failed, &e))?;
-    Client::start(node.name(), read, write, Box::new(heard.listener(role(node.name()))))
-        .map_err(|e| Failed::of(testbed_failed, &e))
+    let started = Client::start(node.name(), read, write, Box::new(heard.listener(role(node.name()))));
+    let mut client = started.map_err(|e| Failed::of(testbed_failed, &e))?;
+    if !node.is_here() {
+        client.renew_lease().map_err(|e| Failed::of(testbed_failed, &e))?;
+    }
+    Ok(client)
 }
 
 fn greet(agent: &Client, interfaces: Option<Vec<InterfaceSetup>>) -> Result<Greeted, AgentError> {

@@ -9,7 +9,7 @@ use vtax_lab::{Disk, Testbed};
 use vtax_probe::Snapshot;
 use vtax_probe::noise::{FOREIGN_SHARE, HostState, disturbance, disturbance_by_the_machine};
 use vtax_probe::others::{Census, Others};
-use vtax_store::record::InvalidReason;
+use vtax_store::record::{GeneratorRecord, InvalidReason};
 use vtax_sys::cgroup::Usage;
 use vtax_sys::chain;
 use vtax_sys::clock::unix_ms;
@@ -26,6 +26,7 @@ use crate::noise::{blame, is_too_much};
 use crate::order::Order;
 use crate::probes::{Answered, CpuTime, Probes, interval, role};
 use crate::systems::{self, facts_of};
+use crate::team::Team;
 
 /// Sampling where the plan can't tell how long the parts of a measurement are.
 const UNKNOWN_PART: Nanos = Nanos::from_secs(8);
@@ -38,6 +39,8 @@ pub(super) struct Measurement {
     pub(super) hops: Option<Hops>,
     /// By node.
     pub(super) snapshots: Vec<(String, Vec<Snapshot>)>,
+    /// What each generator did, where the load came from hosts of their own.
+    pub(super) generators: Vec<GeneratorRecord>,
     /// What took the system under test's CPUs, where it was too much.
     pub(super) disturbed: Option<String>,
 }
@@ -57,7 +60,10 @@ impl Measurement {
         let (target, disk) = (targets[0], testbed.the_sut().node.disk().map(Disk::path));
         let ends = Ends { target, sources: &agents.sources, disk };
         let loader = if instrument.is_on_sut() { agents.sut() } else { &agents.client };
-        loader.open_load(&systems::load(&*instrument, order, targets, &ends)).map_err(broken)?;
+        let load = systems::load(&*instrument, order, targets, &ends);
+        let hosts = order.cell.path.kind.generators();
+        let team = Team::of(hosts, testbed, std::iter::once(&agents.client).chain(&agents.generators));
+        team.as_ref().map_or_else(|| loader.open_load(&load), |team| team.open(&load)).map_err(broken)?;
         // Outside of what is counted: it looks at all processes of the host.
         let census = setting.others.map(|others| (others, others.look()));
         // Probes start when both of a pair stand, or the other's start would pass for noise.
@@ -67,6 +73,7 @@ impl Measurement {
         let qemus = Qemus::start(&testbed.the_sut().node, &probes.sut_cpus);
         let mut site = Site {
             client: &agents.client,
+            team: team.as_ref(),
             sut: agents.sut(),
             routers: agents.routers.as_ref(),
             testbed,
@@ -87,11 +94,28 @@ impl Measurement {
         if order.cell.has_balloons() {
             facts.extend(balloon_facts(testbed));
         }
-        let mut found = Self { measured, facts, hops, snapshots: Vec::new(), disturbed: None };
+        let (snapshots, generators) = (Vec::new(), Vec::new());
+        let mut found = Self { measured, facts, hops, snapshots, generators, disturbed: None };
+        found.note_probes(probes, (agents, testbed), order, (census, qemus, partner));
+        team.as_ref().map_or_else(|| loader.close_load(), Team::close).map_err(broken)?;
+        if let Some(team) = team {
+            found.keep(team, order);
+        }
+        Ok(found)
+    }
+
+    /// Takes what probes saw, and what that says of the trial.
+    fn note_probes(
+        &mut self,
+        mut probes: Probes,
+        (agents, testbed): (&Agents, &Testbed),
+        order: &Order<'_>,
+        (census, qemus, partner): (Option<(&Others, Census)>, Option<Qemus>, Option<&Party>),
+    ) {
         // Probes that fail cost the breakdown, not the trial.
         let answered = Answered {
-            whole: found.measured.answered,
-            each: &found.measured.answered_each,
+            whole: self.measured.answered,
+            each: &self.measured.answered_each,
             systems: order.cell.environment.count as usize,
         };
         match probes.stop(&agents.client, &agents.suts, &answered) {
@@ -103,16 +127,25 @@ impl Measurement {
                 let pair = qemus.map_or(own, |qemus| qemus.used(&testbed.the_sut().node).max(own));
                 let used = Nanos(used.0.saturating_sub(own.0).saturating_add(pair.0));
                 let ours = Nanos(used.0.saturating_add(theirs.unwrap_or_default().0));
-                found.judge_noise(&probes, (&host_end, census), testbed, ours);
-                found.note_host(&probes, &host_end, used);
-                found.account(order, &cpu);
+                self.judge_noise(&probes, (&host_end, census), testbed, ours);
+                if testbed.the_sut().node.is_here() {
+                    self.note_host(&probes, &host_end, used);
+                }
+                self.account(order, &cpu);
             }
-            Err(error) => drop(found.facts.insert("probes".into(), error)),
+            Err(error) => drop(self.facts.insert("probes".into(), error)),
         }
-        found.note_members(&probes.series, testbed);
-        found.snapshots = probes.series;
-        loader.close_load().map_err(broken)?;
-        Ok(found)
+        self.note_members(&probes.series, testbed);
+        self.snapshots = probes.series;
+    }
+
+    /// Keeps what each generator did.
+    fn keep(&mut self, team: Team<'_>, order: &Order<'_>) {
+        let warm_up = self.measured.observations.first().and_then(|first| first.warm_up.as_ref());
+        let cut = warm_up.map_or(Nanos::ZERO, |warm_up| warm_up.cut);
+        let kept = team.keep(order.measure.kind.has_one_load(), cut, &mut self.measured.validity);
+        self.generators = kept.generators;
+        self.facts.extend(kept.facts);
     }
 
     /// Tells what else happened on the system under test's CPUs, of which the trial itself used `ours`, and
@@ -124,10 +157,17 @@ impl Measurement {
         testbed: &Testbed,
         ours: Nanos,
     ) {
+        if testbed.client.is_here() {
+            let cpus = &testbed.allocation.client;
+            let generator = disturbance_by_the_machine(&probes.host_start, host_end, cpus);
+            let validity = std::mem::take(&mut self.measured.validity);
+            self.measured.validity = blame(validity, generator.steal);
+        }
+        if !testbed.the_sut().node.is_here() {
+            // What this host's CPUs did says nothing of it.
+            return;
+        }
         let noise = disturbance(&probes.host_start, host_end, &probes.sut_cpus, ours);
-        let generator = disturbance_by_the_machine(&probes.host_start, host_end, &testbed.allocation.client);
-        let validity = std::mem::take(&mut self.measured.validity);
-        self.measured.validity = blame(validity, generator.steal);
         let noise = noise.with_frequencies(&probes.frequencies);
         if noise.reasons.is_empty() {
             return;

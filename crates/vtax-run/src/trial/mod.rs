@@ -130,6 +130,9 @@ impl<'a> Trial<'a> {
         self.learnt.notes.append(&mut testbed.notes);
         // Where the client is a virtual machine too, the facts are of the system under test.
         self.note_node(&testbed.client);
+        for node in &testbed.generators {
+            self.note_node(node);
+        }
         for node in testbed.suts.iter().map(|sut| &sut.node).chain(&testbed.between) {
             self.note_node(node);
         }
@@ -274,8 +277,9 @@ impl<'a> Trial<'a> {
         self.record.protection = metered.map(|(meter, pair)| Box::new(meter.stop(pair)));
         // What went wrong because of it is no reason of its own.
         let made = made.map_err(|failed| interrupted.clone().unwrap_or(failed));
-        let Measurement { measured, mut facts, hops, snapshots, disturbed } =
+        let Measurement { measured, mut facts, hops, snapshots, generators, disturbed } =
             self.note_problems(made, interrupted.as_ref())?;
+        self.record.generators = generators;
         self.record.timings.measure = measuring.elapsed().into();
         self.record.facts.append(&mut facts);
         self.record.hops = hops.map(Box::new);
@@ -321,10 +325,14 @@ impl<'a> Trial<'a> {
     fn note_places(&mut self, testbed: &Testbed, target: SocketAddr, sources: &[IpAddr]) {
         let facts = &mut self.record.facts;
         facts.insert("address".into(), target.to_string());
-        for (name, cpus) in
-            [("sut_cpus", &testbed.allocation.sut), ("client_cpus", &testbed.allocation.client)]
+        let (sut, client) = (&testbed.the_sut().node, &testbed.client);
+        for (name, node, cpus) in
+            [("sut_cpus", sut, &testbed.allocation.sut), ("client_cpus", client, &testbed.allocation.client)]
         {
-            facts.insert(name.into(), cpus.to_string());
+            // CPUs of another host have numbers of their own.
+            if node.is_here() {
+                facts.insert(name.into(), cpus.to_string());
+            }
         }
         if let Some((first, more)) = sources.split_first() {
             let text = match more.last() {
@@ -362,7 +370,8 @@ fn prefix(name: &str) -> String {
 /// First processes of the client and of all systems under test.
 pub(crate) fn pids(testbed: &Testbed) -> Vec<i32> {
     let suts = testbed.suts.iter().map(|sut| &sut.node);
-    std::iter::once(&testbed.client).chain(suts).chain(&testbed.between).map(Node::pid).collect()
+    let load = std::iter::once(&testbed.client).chain(&testbed.generators);
+    load.chain(suts).chain(&testbed.between).map(Node::pid).collect()
 }
 
 /// What failed in a load with faults without being one of them, in words.

@@ -16,6 +16,9 @@ pub(crate) struct Args {
     /// Number of the descriptor that leads to the controller; 0: standard input and output, as over ssh.
     #[arg(long)]
     fd: i32,
+    /// End where nothing is heard of the controller for 15 s, as on another host.
+    #[arg(long)]
+    lease: bool,
     /// Directory for the services' private files; made where it is missing.
     #[arg(long)]
     dir: PathBuf,
@@ -32,6 +35,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     .with_context(|| format!("node {}: the controller's stream, descriptor {}", args.node, args.fd))
     .bad_input()?;
     let role = Role { init: std::process::id() == 1, directory: args.dir.clone() };
-    vtax_agent::serve(read, write, role).context("serve the controller").host_cannot()?;
+    let serve = if args.lease { vtax_agent::serve_with_lease } else { vtax_agent::serve };
+    serve(read, write, role).context("serve the controller").host_cannot()?;
     Ok(Exit::Done)
 }

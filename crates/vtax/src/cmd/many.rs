@@ -35,8 +35,8 @@ pub(super) struct OnArgs {
     /// How many hosts: of Slurm or Kubernetes so many nodes, of a list its first ones.
     #[arg(long, value_name = "N", requires = "on")]
     hosts: Option<usize>,
-    /// ssh's configuration file, in place of your own.
-    #[arg(long, value_name = "FILE", requires = "on")]
+    /// ssh's configuration file, in place of your own; also for `nic` paths.
+    #[arg(long, value_name = "FILE")]
     ssh_config: Option<PathBuf>,
     /// The image of Kubernetes' pods: it has a shell and what the plan needs.
     #[arg(long, value_name = "IMAGE", requires = "on")]
@@ -53,6 +53,17 @@ impl OnArgs {
     /// True where it isn't to be done here.
     pub(super) fn is_given(&self) -> bool {
         self.on.is_some()
+    }
+
+    /// How ssh is called by paths to other hosts: the start of its command line.
+    pub(super) fn ssh(&self) -> anyhow::Result<Vec<String>> {
+        let mut words = vec!["ssh".to_owned()];
+        if let Some(file) = &self.ssh_config {
+            let path = std::path::absolute(file).with_context(|| format!("find {}", file.display()))?;
+            let text = path.to_str().with_context(|| format!("{} is no UTF-8", path.display()))?;
+            words.extend(["-F".to_owned(), text.to_owned()]);
+        }
+        Ok(words)
     }
 
     /// What is asked for, before anything is made.

@@ -52,6 +52,8 @@ pub(super) struct Job {
     pub(super) calibration: Option<Calibration>,
     /// The QEMU for protected virtual machines.
     pub(super) pairs: PairSupport,
+    /// The start of ssh's command line, for paths to other hosts.
+    pub(super) ssh: Vec<String>,
 }
 
 /// A run that has ended, for now or for good.
@@ -79,7 +81,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let is_new = chosen.plan_file.is_some();
     let find = || calibration::find(Cache::of_user().dir(), &chosen.plan, &vtax_run::host());
     let calibration = is_new.then(find).flatten();
-    let job = Job::new(chosen, args.strict, calibration);
+    let job = Job { ssh: args.on.ssh().bad_input()?, ..Job::new(chosen, args.strict, calibration) };
     in_controller(|place, groups| {
         let outcome = job.control(place, groups).and_then(|measured| job.conclude(&measured));
         outcome.unwrap_or_else(|failure| report(&failure))
@@ -98,7 +100,8 @@ impl Job {
     pub(super) fn new(chosen: Chosen, strict: bool, calibration: Option<Calibration>) -> Self {
         let Chosen { plan, directory, plan_file, tags } = chosen;
         let (resume, pairs) = (plan_file.is_none(), PairSupport::of(&plan));
-        Self { plan, directory, plan_file, tags, resume, strict, calibration, pairs }
+        let ssh = vec!["ssh".to_owned()];
+        Self { plan, directory, plan_file, tags, resume, strict, calibration, pairs, ssh }
     }
 
     /// The whole run, in the controller.
@@ -155,7 +158,8 @@ impl Job {
             }
         };
         let groups = Some(groups.clone());
-        Ok((LabOptions { groups, host_network, ..LabOptions::new(isolation) }, outside))
+        let ssh = self.ssh.clone();
+        Ok((LabOptions { groups, host_network, ssh, ..LabOptions::new(isolation) }, outside))
     }
 
     fn measure(

@@ -1,0 +1,61 @@
+//! Generators on hosts of their own: which workloads and measures they can't have.
+
+use std::collections::BTreeSet;
+
+use crate::diagnose::Report;
+use crate::model::{Arrivals, Cell, Measure, MeasureKind, Workload};
+use crate::source::Span;
+
+/// Reports what generators on hosts of their own can't do, each reason once.
+pub(super) fn check(cells: &[Cell], measures: &[Measure], span: Span, report: &mut Report) {
+    let mut told = BTreeSet::new();
+    let from_afar = || cells.iter().filter(|cell| !cell.path.kind.generators().is_empty());
+    let of_cells = from_afar().filter_map(of_cell);
+    let of_measures = from_afar().flat_map(|cell| measures.iter().filter_map(|m| of_measure(cell, m)));
+    for (why, help) in of_cells.chain(of_measures) {
+        if told.insert(why.clone()) {
+            report.error(span, why).help(help);
+        }
+    }
+}
+
+/// Why the load of a cell can't come from its generators, with the way out.
+fn of_cell(cell: &Cell) -> Option<(String, String)> {
+    let count = cell.path.kind.generators().len();
+    let path = &cell.path.name;
+    match &cell.workload {
+        Workload::Http(http) if (http.connections as usize) < count => Some((
+            format!(
+                "path `{path}` has {count} generators, and the workload {} connections",
+                http.connections
+            ),
+            format!("each generator has one at least: `connections: {count}`"),
+        )),
+        Workload::Http(_) => None,
+        other => {
+            let word = other.model().protocol().workloads()[0];
+            Some((
+                format!("path `{path}` has generators, which can't make the load of `{word}` yet"),
+                "they make that of `http`; leave `generators` out, and it comes from this host".to_owned(),
+            ))
+        }
+    }
+}
+
+/// Why a measure can't be made by the generators of a cell, with the way out.
+fn of_measure(cell: &Cell, measure: &Measure) -> Option<(String, String)> {
+    let (path, name) = (&cell.path.name, &measure.name);
+    if matches!(measure.kind, MeasureKind::Failover(_)) {
+        let why = format!("path `{path}` has generators, and `{name}` tells times of this host from theirs");
+        return Some((why, "leave `generators` or this measure out".to_owned()));
+    }
+    let several = cell.path.kind.generators().len() > 1;
+    (several && measure.kind.arrivals() == Some(Arrivals::Constant)).then(|| {
+        (
+            format!(
+                "several generators of path `{path}` can't keep the even distances that `{name}` asks for"
+            ),
+            "with `arrivals: poisson` what they send together is what one would send".to_owned(),
+        )
+    })
+}

@@ -1,0 +1,236 @@
+//! A service on one emulated host, generators on others: `nic: {generators: …}` with real sshd.
+
+use std::fs;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use vtax_agent::{Client, Frame, Kind, LEASE};
+use vtax_store::record::{GeneratorRecord, InvalidReason, JournalEntry, TrialRecord, Validity};
+use vtax_store::{Provenance, RunDir};
+
+use super::{Lab, VTAX, ended_within, expect, ssh, text};
+
+/// Critical value of √n·D at significance 0.001 (Kolmogorov-Smirnov).
+const KS_LIMIT: f64 = 1.95;
+const RATE: f64 = 400.0;
+const SECONDS: f64 = 3.0;
+
+/// A plan whose service is on the first host and whose load comes from both others.
+fn plan(seconds: f64, options: &str) -> String {
+    format!(
+        "vtax: 1
+name: roles
+seed: 7
+baseline: native
+environments: native
+services: http
+workload:
+  http: {{target: /bytes/100, connections: 40}}
+measure:
+  - latency: {{load: {RATE}/s, warmup: 0s, duration: {seconds}s, samples: true}}
+repeat: 2
+paths:
+  nic: {{host: 10.99.0.11, generators: [10.99.0.12, 10.99.0.13]{options}}}
+"
+    )
+}
+
+/// vtax is where it is on all hosts, which have the same files, so that it needn't be copied.
+fn there() -> String {
+    format!(", vtax: {VTAX}")
+}
+
+/// Control groups are the machine's, whose others don't see each other's processes from here.
+const ALONE: &str = "umount -R -l /sys/fs/cgroup 2>/dev/null;";
+
+fn run_of(lab: &Lab) -> RunDir {
+    RunDir::open(lab.path("run")).expect("a run")
+}
+
+fn provenance_of(lab: &Lab) -> Provenance {
+    run_of(lab).provenance().expect("provenance")
+}
+
+/// √n·D of values against the uniform distribution on 0..1.
+fn ks_uniform(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let n = values.len() as f64;
+    let distance = |(i, v): (usize, &f64)| (v - i as f64 / n).abs().max(((i + 1) as f64 / n - v).abs());
+    values.iter().enumerate().map(distance).fold(0.0, f64::max) * n.sqrt()
+}
+
+/// Intended starts of both generators together, in seconds: one Poisson process at the whole rate.
+fn assert_poisson(mut starts: Vec<f64>) {
+    starts.sort_by(f64::total_cmp);
+    let n = starts.len() as f64;
+    assert!((n - RATE * SECONDS).abs() < 4.0 * (RATE * SECONDS).sqrt(), "{n} starts");
+    let times = ks_uniform(starts.iter().map(|at| at / SECONDS).collect());
+    assert!(times < KS_LIMIT, "times: {times}");
+    let gaps = ks_uniform(starts.windows(2).map(|w| 1.0 - (-(w[1] - w[0]) * RATE).exp()).collect());
+    assert!(gaps < KS_LIMIT, "gaps: {gaps}");
+    // Index of dispersion of counts in 120 windows: 1 ± 4·sqrt(2/119).
+    let mut counts = vec![0.0_f64; 120];
+    starts.iter().for_each(|at| counts[((at / SECONDS * 120.0) as usize).min(119)] += 1.0);
+    let mean = n / 120.0;
+    let dispersion = counts.iter().map(|c| (c - mean).powi(2)).sum::<f64>() / 119.0 / mean;
+    assert!((dispersion - 1.0).abs() < 0.52, "dispersion: {dispersion}");
+}
+
+/// What there is to say of each generator of a trial that was measured.
+fn assert_generators(record: &TrialRecord) {
+    let names: Vec<(&str, &str)> =
+        record.generators.iter().map(|g| (g.node.as_str(), g.host.as_str())).collect();
+    assert_eq!(names, [("client", "10.99.0.12"), ("client-2", "10.99.0.13")]);
+    let whole = record.finding().and_then(|finding| finding.load()).expect("a load");
+    let intended = |g: &GeneratorRecord| g.load.as_ref().expect("its own").counts.intended;
+    let sum: u64 = record.generators.iter().map(intended).sum();
+    assert_eq!(sum, whole.counts.intended, "the parts are the whole");
+    for generator in &record.generators {
+        // All have one clock, and what is said of it holds that.
+        let most = generator.clock_within_ns + 1_000_000;
+        assert!(generator.clock_offset_ns.unsigned_abs() <= most, "{generator:?}");
+        assert!(generator.clock_moved_ns.unsigned_abs() <= 2 * most, "{generator:?}");
+        let half = RATE * SECONDS / 2.0;
+        assert!((intended(generator) as f64 - half).abs() < 5.0 * half.sqrt(), "{}", intended(generator));
+    }
+    for fact in ["generators.apart_ns", "generators.apart_within_ns", "client.machine", "sut.machine"] {
+        assert!(record.facts.contains_key(fact), "{fact}: {:?}", record.facts);
+    }
+    assert_eq!(record.facts["generators"], "10.99.0.12, 10.99.0.13");
+    assert!(!record.facts.contains_key("client_cpus"), "no CPUs of this host's made the load");
+}
+
+#[test]
+fn a_load_from_two_hosts_meets_a_service_on_a_third() {
+    let Some(lab) = ssh() else { return };
+    lab.write("roles.yaml", &plan(SECONDS, ""));
+    let script = format!(
+        "{ALONE} $vtax run roles.yaml --ssh-config config --out run; echo \"run: $?\"
+        ls -d n?.tmp/vtax-* 2>/dev/null; nothing_left"
+    );
+    let output = lab.run("", &script);
+    let told = text(&output);
+    assert!(told.contains("nothing is left") && !told.contains(".tmp/vtax-"), "{told}");
+    let run = run_of(&lab);
+    let trials = run.trials().expect("trials");
+    let measured: Vec<&TrialRecord> = trials.iter().filter(|t| t.finding().is_some()).collect();
+    // Whether they count is for a quiet machine to say.
+    assert!(trials.len() >= 2 && !measured.is_empty(), "{told}");
+    for record in measured {
+        assert_generators(record);
+        let whole = record.finding().and_then(|finding| finding.load()).expect("a load");
+        let mut starts = Vec::new();
+        let read = run.trial(record.index).for_each_sample(|s| starts.push(s.start_ns as f64 / 1e9));
+        read.expect("samples");
+        // Each request that was sent and has ended is a sample; on a busy machine some are never sent.
+        if starts.len() as u64 == whole.counts.intended {
+            assert_poisson(starts);
+        }
+    }
+    let provenance = provenance_of(&lab);
+    for (node, host) in [("sut", "n1"), ("client", "n2"), ("client-2", "n3")] {
+        let node = format!("native/{node}");
+        assert!(provenance.nodes[&node].cpus > 0, "{node}");
+        let machine = &provenance.facts[&format!("machine.{node}")];
+        assert!(machine.starts_with(host), "{node}: {machine}");
+    }
+}
+
+#[test]
+fn a_generator_that_is_cut_off_makes_the_trial_invalid_and_ends_by_itself() {
+    let Some(lab) = ssh() else { return };
+    lab.write("roles.yaml", &plan(30.0, &there()));
+    // Ten seconds after its agent is there it is in the middle of its load.
+    let script = format!(
+        "{ALONE} $vtax run roles.yaml --ssh-config config --out run & run=$!
+        begun() {{ ls -d n3.tmp/vtax-*/node; }}
+        until_ begun; sleep 10
+        order cut n3
+        wait $run; echo \"run: $?\"
+        nothing_left"
+    );
+    let output = lab.run("", &script);
+    let told = text(&output);
+    // The service's host and the other generator's are clean as well.
+    expect(&output, 0, &["run: 3", "nothing is left", "10.99.0.13"]);
+    let run = run_of(&lab);
+    let trials = run.trials().expect("trials");
+    let reason = |record: &TrialRecord| match &record.validity {
+        Validity::Invalid { reason, detail } => (*reason, detail.clone()),
+        Validity::Valid => panic!("it counts: {told}"),
+    };
+    let (first, detail) = reason(&trials[0]);
+    assert_eq!(first, InvalidReason::MeasureFailed, "{detail}");
+    assert!(detail.contains("`client-2 on 10.99.0.13`"), "{detail}");
+    assert!(trials[0].observations.is_empty(), "half of a load is none");
+    // The plan went on, found that the host can't be reached any more, and said so.
+    let (last, detail) = reason(&trials[trials.len() - 1]);
+    assert_eq!(last, InvalidReason::TestbedFailed, "{detail}");
+    let note = |entry: &JournalEntry| matches!(entry, JournalEntry::Note { text, .. } if text.starts_with("left out") && text.contains("10.99.0.13"));
+    let journal = run.journal().expect("a journal");
+    assert!(journal.filter_map(Result::ok).any(|entry| note(&entry)), "{told}");
+}
+
+#[test]
+fn a_controller_that_dies_leaves_no_generator_and_is_gone_on_with() {
+    let Some(lab) = ssh() else { return };
+    lab.write("roles.yaml", &plan(SECONDS, &there()));
+    let script = format!(
+        "{ALONE} $vtax run roles.yaml --ssh-config config --out run & run=$!
+        in_the_second() {{ grep -q trial-ended run/journal.jsonl && ls -d n3.tmp/vtax-*/node; }}
+        until_ in_the_second
+        kill -9 $run
+        nothing_left
+        $vtax run --resume run --ssh-config config; echo \"resumed: $?\"
+        nothing_left"
+    );
+    let output = lab.run("", &script);
+    let told = text(&output);
+    assert_eq!(told.matches("nothing is left").count(), 2, "{told}");
+    let run = run_of(&lab);
+    assert!(run.trials().expect("trials").len() >= 2, "{told}");
+    assert!(fs::exists(lab.path("run/report.html")).expect("a directory"), "{told}");
+    assert!(provenance_of(&lab).ended_unix_ms.is_some(), "{told}");
+}
+
+/// An agent with a lease, as ssh would start it, and this end of its stream.
+fn agent(directory: &Path) -> (Child, UnixStream) {
+    let (ours, theirs) = UnixStream::pair().expect("a socket pair");
+    let copy = theirs.try_clone().expect("a copy");
+    let child = Command::new(VTAX)
+        .args(["agent", "--node", "test", "--fd", "0", "--lease", "--dir"])
+        .arg(directory)
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::from(OwnedFd::from(copy)))
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("vtax starts");
+    (child, ours)
+}
+
+#[test]
+fn an_agent_on_another_host_ends_where_nothing_is_heard_and_only_there() {
+    let directory = tempfile::tempdir().expect("a directory");
+    // One is spoken to and keeps hearing of its controller; the other is spoken to once, and its stream stays open.
+    let (mut kept, stream) = agent(&directory.path().join("kept"));
+    let (mut silent, mut open) = agent(&directory.path().join("silent"));
+    let read = stream.try_clone().expect("a copy");
+    let mut client = Client::start("test", read.into(), stream.into(), Box::new(|_| {})).expect("a client");
+    client.hello(Duration::from_secs(20)).expect("an answer");
+    client.renew_lease().expect("a thread");
+    let renewed = Instant::now();
+    let clock = Frame { kind: Kind::Request, id: 1, payload: br#"{"request":"clock"}"#.to_vec() };
+    open.write_all(&clock.encode()).expect("written");
+    let took = ended_within(&mut silent, 60);
+    assert!(took >= LEASE - Duration::from_secs(1), "{took:?}");
+    std::thread::sleep((LEASE + Duration::from_secs(5)).saturating_sub(renewed.elapsed()));
+    let offset = client.clock().expect("it is still there");
+    assert!(offset.offset_ns.unsigned_abs() <= offset.within_ns + 1_000, "{offset:?}: it is this host");
+    assert!(kept.try_wait().expect("it is a child").is_none());
+    drop(client);
+    ended_within(&mut kept, 20);
+}
