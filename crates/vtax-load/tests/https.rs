@@ -2,9 +2,11 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use vtax_load::http::{HttpDetails, HttpRequests, HttpSession, HttpSpec};
 use vtax_load::{ArrivalProcess, ConnectionPool, Control, LoadResult, Model, RequestStep, Segment, Verify};
@@ -443,6 +445,31 @@ fn serve_socket(mut stream: TcpStream, answer: fn(u32, bool, &[u8], &mut Vec<u8>
             stream.write_all(&out)?;
         }
     }
+}
+
+/// websocketd, of which each line that a program prints is a message.
+#[allow(clippy::print_stderr, reason = "a skipped test must say why on the test's own output")]
+#[test]
+fn messages_come_back_from_a_server_of_others() {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, vtax_sys::free_port()));
+    let mut command = Command::new("websocketd");
+    command.args(["--address=127.0.0.1", &format!("--port={}", address.port()), "cat"]);
+    let Ok(mut server) = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn() else {
+        eprintln!("skipped: websocketd is not installed");
+        return;
+    };
+    let until = Instant::now() + Duration::from_secs(20);
+    while TcpStream::connect(address).is_err() {
+        assert!(Instant::now() < until, "it doesn't listen");
+        thread::sleep(Duration::from_millis(10));
+    }
+    let steps = vec![socket(4, 100, true), socket(2, 3000, true)];
+    let (result, details) = run(address, scripted(script(steps)), Model::Closed);
+    let _ = server.kill().and_then(|()| server.wait());
+    let found = details.exchanges.expect("requests");
+    let of: Vec<u64> = found.requests.iter().map(|own| own.ok).collect();
+    assert_eq!(result.counts.errors.total(), 0, "{:?} {:?}", result.counts, details.first_failure);
+    assert!(found.messages > 3, "{of:?}");
 }
 
 fn frame(last: bool, opcode: Opcode, payload: &[u8], out: &mut Vec<u8>) {

@@ -210,6 +210,34 @@ fn a_websocket_sends_back_what_comes() {
     }
 }
 
+/// A client of others: Python's.
+const CLIENT: &str = r#"
+import asyncio, sys, websockets
+async def main(url):
+    async with websockets.connect(url, max_size=2**25) as socket:
+        for message in ["hello", "", b"\x00\x01" * 5000, "x" * 300000, ["in ", "three ", "parts"]]:
+            await socket.send(message)
+            back = await asyncio.wait_for(socket.recv(), 20)
+            assert back == ("".join(message) if isinstance(message, list) else message)
+        await asyncio.wait_for(await socket.ping(b"there?"), 20)
+    assert socket.close_code == 1000, socket.close_code
+asyncio.run(main(sys.argv[1]))
+"#;
+
+#[allow(clippy::print_stderr, reason = "a skipped test must say why on the test's own output")]
+#[test]
+fn a_client_of_others_gets_back_what_it_sends() {
+    if !std::path::Path::new("/usr/lib/python3/dist-packages/websockets").is_dir() {
+        eprintln!("skipped: python3-websockets is not installed");
+        return;
+    }
+    let server = Server::start(1);
+    let url = format!("ws://{}/echo", server.address);
+    let mut client = std::process::Command::new("timeout");
+    let output = client.args(["60", "/usr/bin/python3", "-c", CLIENT, &url]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 #[test]
 fn a_websocket_that_breaks_the_standard_is_told_and_closed() {
     let server = Server::start(1);

@@ -16,6 +16,8 @@ const FOR_TESTS: &[(&str, &[&str])] = &[
     ("httperf", &["httperf"]),
     ("nghttp2-client", &["h2load"]),
     ("openssl", &["openssl"]),
+    ("websocketd", &["websocketd"]),
+    ("python3-websockets", &["/usr/lib/python3/dist-packages/websockets/__init__.py"]),
     ("slurm-client", &["srun"]),
     ("sip-tester", &["sipp"]),
     ("tshark", &["tshark"]),
