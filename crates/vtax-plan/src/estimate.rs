@@ -11,6 +11,7 @@ use vtax_units::Nanos;
 
 pub use self::requirement::{Installed, Requirement};
 pub use crate::assumptions::Assumptions;
+use crate::family::http;
 use crate::model::{Cell, EnvironmentKind, Load, Measure, MeasureKind, NetPath, Plan, Protocol};
 
 /// How long a plan would take.
@@ -214,6 +215,8 @@ pub fn cautions(plan: &Plan, estimate: &Estimate) -> Vec<String> {
         Some(format!("`{}` is not measured: {why}", cell.id))
     });
     cautions.extend(misfits);
+    let waiting = plan.cells.iter().filter_map(|cell| http::estimate::waiting(cell, &plan.budget));
+    cautions.extend(waiting.collect::<BTreeSet<_>>());
     let of_workloads = plan
         .cells
         .iter()

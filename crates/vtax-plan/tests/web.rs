@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use vtax_plan::estimate::{Assumptions, cautions, estimate};
 use vtax_plan::model::{HttpBody, HttpScript, HttpWebSocket, Mpm, Plan, ServiceKind, WebOptions, Workload};
 use vtax_plan::{PlanErrors, parse};
 use vtax_units::{Bytes, Nanos};
@@ -76,6 +77,28 @@ fn pages_need_php() {
     assert!(!plan(&[]).cells[0].service.kind.facts().packages.contains(&"php-fpm"));
     let more = refused(&["services={nginx: {php: true}}", "workload.http.target=/page/100001"]);
     assert!(more.contains("does not serve"), "{more}");
+}
+
+#[test]
+fn connections_that_would_wait_are_warned_of() {
+    let told = |overrides: &[&str]| {
+        let plan = plan(overrides);
+        cautions(&plan, &estimate(&plan, &Assumptions::KVM))
+            .into_iter()
+            .find(|text| text.contains("connections at once"))
+    };
+    let many = "workload.http.connections=200";
+    let prefork = "services={apache: {mpm: prefork}}";
+    assert!(
+        told(&[prefork, many]).is_some_and(|text| text.contains("serves 150") && text.contains("of 200"))
+    );
+    assert_eq!(told(&[prefork]), None);
+    assert_eq!(told(&[many]), None);
+    assert_eq!(told(&[prefork, many, "workload.http.requests_per_connection=10"]), None);
+    assert_eq!(told(&["services={apache: {mpm: prefork, workers: 200}}", many]), None);
+    let worker = "services={apache: {mpm: worker}}";
+    assert!(told(&[worker, many, "budget={sut_cpus: 1}"]).is_some_and(|text| text.contains("serves 128")));
+    assert_eq!(told(&[worker, many, "budget={sut_cpus: 2}"]), None);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! HTTP workloads.
 
-mod estimate;
+pub(crate) mod estimate;
 pub(crate) mod model;
 pub(crate) mod raw;
 pub(crate) mod resolve;

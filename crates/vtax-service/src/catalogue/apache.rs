@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use vtax_plan::model::{MOST_STREAMS, Mpm, WebOptions};
+use vtax_plan::model::{APACHE_THREADS, MOST_STREAMS, Mpm, PREFORK_PROCESSES, WebOptions};
 
 use super::certificate::{self, CERTIFICATE, KEY};
 use super::entry::Entry;
@@ -33,15 +33,13 @@ const TLS_MODULES: &[&str] = &["socache_shmcb", "ssl"];
 const HTTP2_MODULES: &[&str] = &["http2"];
 /// The same for PHP.
 const PHP_MODULES: &[&str] = &["alias", "proxy", "proxy_fcgi"];
-/// Processes of the prefork MPM where the plan doesn't say: as many as Debian's configuration allows.
-const PROCESSES: u32 = 150;
 /// Threads of each process of the other MPMs.
 ///
 /// A request that waits for the CPU holds one, and once all are held the event MPM closes idle
 /// keep-alive connections, which a client that just sends sees as errors: 64 are too few for 64
 /// connections. Idle threads are used in turn, so many of them keep the CPU's caches cold: 1024 cost
 /// a third more CPU time per request than 64, 256 cost 5 % more.
-const THREADS: u32 = 128;
+const THREADS: u32 = APACHE_THREADS;
 
 fn package() -> Package {
     let of = match Distribution::of_this_host() {
@@ -153,7 +151,7 @@ fn load(options: &WebOptions, modules: Option<&Path>) -> String {
 /// The MPM's processes and threads, whose number never changes.
 fn mpm(job: &Job<'_>, options: &WebOptions) -> String {
     if options.mpm == Mpm::Prefork {
-        let processes = options.workers.unwrap_or(PROCESSES).max(1);
+        let processes = options.workers.unwrap_or(PREFORK_PROCESSES).max(1);
         return format!(
             "StartServers {processes}\n\
              ServerLimit {processes}\n\

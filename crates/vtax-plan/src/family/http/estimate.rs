@@ -3,7 +3,7 @@
 use vtax_units::{Nanos, Rate};
 
 use crate::assumptions::search_steps;
-use crate::model::MeasureKind;
+use crate::model::{Budget, Cell, EnvironmentKind, MeasureKind, ServiceKind, Workload};
 
 /// Time of a measurement on a service of this capacity.
 pub(super) fn measuring(measure: &MeasureKind, capacity: Rate) -> Nanos {
@@ -14,4 +14,23 @@ pub(super) fn measuring(measure: &MeasureKind, capacity: Rate) -> Nanos {
         }
         other => other.timing().least(),
     }
+}
+
+/// Warns of connections that would wait until others end, as each holds a thread or a process of Apache's.
+pub(crate) fn waiting(cell: &Cell, budget: &Budget) -> Option<String> {
+    let (ServiceKind::Apache(web), Workload::Http(http)) = (&cell.service.kind, &cell.workload) else {
+        return None;
+    };
+    let cpus = match &cell.environment.kind {
+        EnvironmentKind::Vm(vm) => vm.vcpus.or(budget.sut_cpus),
+        _ => budget.sut_cpus,
+    };
+    let most = web.most_held(cpus).filter(|most| http.connections > *most)?;
+    http.requests_per_connection.is_none().then(|| {
+        let (name, mpm, connections) = (&cell.service.name, web.mpm.word(), http.connections);
+        format!(
+            "`{name}` with `mpm: {mpm}` serves {most} connections at once: of {connections} that stay, the others would wait until \
+             they time out; raise `workers`, or say `requests_per_connection`"
+        )
+    })
 }

@@ -35,6 +35,17 @@ impl WebOptions {
         Self { port, workers: None, tls: false, http2: false, mpm: Mpm::Event, php: false }
     }
 
+    /// Connections that Apache httpd serves at once with so many CPUs, where each holds a thread or a process; `None` where none
+    /// does, or it isn't known.
+    #[must_use]
+    pub fn most_held(&self, cpus: Option<u32>) -> Option<u32> {
+        match self.mpm {
+            Mpm::Event => None,
+            Mpm::Worker => Some(self.workers.or(cpus)?.saturating_mul(APACHE_THREADS)),
+            Mpm::Prefork => Some(self.workers.unwrap_or(PREFORK_PROCESSES)),
+        }
+    }
+
     /// Apache httpd in a few words.
     pub(crate) fn apache_words(&self) -> String {
         self.words(&format!("Apache httpd, {} MPM", self.mpm.word()))
@@ -54,6 +65,11 @@ impl WebOptions {
         }
     }
 }
+
+/// Processes of Apache's prefork MPM where a plan doesn't say: as many as Debian's configuration allows.
+pub const PREFORK_PROCESSES: u32 = 150;
+/// Threads of each process of its other MPMs.
+pub const APACHE_THREADS: u32 = 128;
 
 /// What becomes of the connections of Apache httpd: its multi-processing module (MPM).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
