@@ -198,8 +198,11 @@ impl Ask {
             return of_plan(path);
         }
         let size = self.data_size;
-        let websocket = self.websocket.map(|messages| {
-            HttpWebSocket { messages, size: size.unwrap_or(Bytes(100)), think: Nanos::ZERO, text: false }
+        let websocket = self.websocket.map(|messages| HttpWebSocket {
+            messages,
+            size: size.unwrap_or(Bytes(100)),
+            think: Nanos::ZERO,
+            text: false,
         });
         let body = match (&self.data, size.filter(|_| websocket.is_none())) {
             (Some(text), _) => HttpBody::Text(match text.strip_prefix('@') {
