@@ -90,9 +90,9 @@ fn overcommitment_is_told_in_numbers() {
 #[test]
 fn more_systems_than_memory_are_refused_with_the_numbers() {
     let told = errors(PLAN, &["environments.vm.count=[1, 2, 7]", "environments.native.count=[1, 2, 7]"]);
-    assert!(told.contains("7 systems of at least 128MiB need 896MiB of memory"), "{told}");
-    assert!(told.contains("`budget.sut_memory` is 768MiB") && told.contains("raise it to 896MiB"), "{told}");
-    plan(PLAN, &["environments.vm.count=[1, 2, 6]", "environments.native.count=[1, 2, 6]"]);
+    assert!(told.contains("7 systems of at least 160MiB need 1120MiB of memory"), "{told}");
+    assert!(told.contains("`budget.sut_memory` is 768MiB") && told.contains("raise it to 1120MiB"), "{told}");
+    plan(PLAN, &["environments.vm.count=[1, 2, 4]", "environments.native.count=[1, 2, 4]"]);
     let none = errors(PLAN, &["environments.vm.count=0"]);
     assert!(none.contains("a cell has a system under test"), "{none}");
     let many = errors(PLAN, &["environments.native.count=65", "budget.sut_memory=64GiB"]);

@@ -271,7 +271,7 @@ measure: [throughput]
             "workload.http.connections=8",
             "services={http: {workers: 2}}",
             "paths=direct",
-            "budget.sut_memory=128MiB",
+            "budget.sut_memory=256MiB",
             "repeat.trials=duet",
         ] {
             assert!(!same(&usual, &plan(&[other])), "{other}");

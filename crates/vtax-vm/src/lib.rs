@@ -36,4 +36,4 @@ pub use modules::NEEDED as NEEDED_MODULES;
 pub use process::CpuMeter;
 pub use qemu::{Accelerator, Qemu, VmDiskBus, VmDiskOptions, VmNicModel, VmNicOptions};
 pub use qmp::{EventHandler, Qmp, QmpEvent};
-pub use vm::{LEAST_MEMORY, ThreadRole, Vm, VmConfig, VmDisk, VmNic};
+pub use vm::{ThreadRole, Vm, VmConfig, VmDisk, VmNic};

@@ -510,8 +510,10 @@ fn escaped_path(path: &Path) -> OsString {
 /// - `no_timer_check`, `tsc=reliable`: no test of, no watch over clocks that QEMU derives from the
 ///   host's anyway; saves 0.05 s.
 /// - one UART: asking for the other three, which don't exist, takes 0.05 s.
+/// - `rootfstype=ramfs`: the initrd's files may fill the memory that they need. The usual tmpfs holds half of what the
+///   kernel and the initrd leave, and a small guest starts a program that was cut off.
 const COMMON: &str =
-    "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check 8250.nr_uarts=1 cryptomgr.notests";
+    "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check 8250.nr_uarts=1 cryptomgr.notests rootfstype=ramfs";
 
 /// The kernel command line that a guest with the smallest `/init` gets.
 pub(crate) fn probe_command_line(mitigations_off: bool) -> String {
@@ -585,7 +587,7 @@ mod tests {
 -sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny
 -kernel /cache/vmlinux
 -initrd /proc/self/fd/3
--append console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check 8250.nr_uarts=1 cryptomgr.notests \
+-append console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check 8250.nr_uarts=1 cryptomgr.notests rootfstype=ramfs \
 mitigations=off vtax.role=agent vtax.hostname=sutone HOME=/root \
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 -chardev socket,id=console,fd=4
@@ -777,7 +779,7 @@ PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 -display none
 -kernel /boot/vmlinuz
 -initrd /proc/self/fd/10
--append console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check 8250.nr_uarts=1 cryptomgr.notests
+-append console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check 8250.nr_uarts=1 cryptomgr.notests rootfstype=ramfs
 -chardev socket,id=console,fd=11
 -serial chardev:console";
         assert_eq!(shown(&machine), expected);

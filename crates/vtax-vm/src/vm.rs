@@ -28,9 +28,6 @@ const QMP_PATIENCE: Duration = Duration::from_secs(5);
 const QUIT_PATIENCE: Duration = Duration::from_secs(2);
 /// How long to wait for QEMU's end once its sockets are closed, so that an error can say how it ended.
 const END_PATIENCE: Duration = Duration::from_secs(1);
-/// A guest with less can't unpack its initrd beside its kernel.
-pub const LEAST_MEMORY: Bytes = Bytes::from_mib(128);
-
 /// A network card.
 #[derive(Debug)]
 pub struct VmNic {
@@ -49,7 +46,7 @@ pub struct VmNic {
 pub struct VmConfig {
     /// Name in messages; also the guest's host name.
     pub name: String,
-    /// The guest's memory, at least [`LEAST_MEMORY`]. QEMU needs some 110 MiB on top, under
+    /// The guest's memory, at least [`Guest::least_memory`]. QEMU needs some 110 MiB on top, under
     /// emulation up to 370 MiB (translated code).
     pub memory: Bytes,
     /// Virtual CPUs.
@@ -177,8 +174,9 @@ impl Vm {
     pub fn start(guest: &Guest, config: VmConfig) -> Result<Self> {
         let VmConfig { name, memory, vcpus, nics, cpus, control_groups, root, disk, memory_file, balloon } =
             config;
-        if memory < LEAST_MEMORY {
-            let reason = format!("a guest needs at least {LEAST_MEMORY} of memory, not {memory}");
+        let least = guest.least_memory();
+        if memory < least {
+            let reason = format!("a guest needs at least {least} of memory, not {memory}: it unpacks vtax beside its kernel");
             return Err(VmError::Guest { name, reason, evidence: Box::default() });
         }
         let initrd = guest.initrd().try_clone().map_err(VmError::io("duplicate", "initrd"))?;

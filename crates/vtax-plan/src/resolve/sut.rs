@@ -19,8 +19,8 @@ use crate::source::{Span, Spanned};
 
 /// A service in less would hardly start.
 const LEAST_MEMORY: Bytes = Bytes::from_mib(16);
-/// A Linux guest with its initrd does not boot below this.
-pub(super) const LEAST_VM_MEMORY: Bytes = Bytes::from_mib(128);
+/// A Linux guest with its initrd, which is vtax as it is released, does not boot below this.
+pub(crate) const LEAST_VM_MEMORY: Bytes = Bytes::from_mib(160);
 /// QEMU's limit for q35 without an interrupt remapper.
 const MOST_VCPUS: u32 = 255;
 /// More pairs of queues than CPUs of a host in a test say nothing.

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use vtax_units::{Bytes, Nanos};
 
 use super::check::{check_name, counts_in, duration_in, name_or, rate_in};
-use super::sut::LEAST_VM_MEMORY;
 use super::variants::{Named, Variants, unique};
 use super::{families, sut};
 use crate::cards;
@@ -18,6 +17,8 @@ use crate::model::{
 use crate::raw::{BesideRaw, PlanRaw, SystemsRaw};
 use crate::source::{Span, Spanned};
 
+/// A guest that is up, and no longer has its initrd beside its files, needs no more than this.
+const LEAST_LEFT: Bytes = Bytes::from_mib(128);
 /// The longest time from one start to the next.
 const LONGEST_GAP: Nanos = Nanos::from_secs(600);
 
@@ -220,7 +221,7 @@ pub(super) fn check_cells(cells: &[Cell], raw: &PlanRaw, budget: &Budget, report
         );
         if told.insert(why.clone()) {
             report.error(environments, why).help(format!(
-                "promise less, have fewer of them, or raise `budget.sut_memory`, so that {LEAST_VM_MEMORY} are left"
+                "promise less, have fewer of them, or raise `budget.sut_memory`, so that {LEAST_LEFT} are left"
             ));
         }
     }
@@ -238,7 +239,7 @@ pub(super) fn check_cells(cells: &[Cell], raw: &PlanRaw, budget: &Budget, report
 /// The least that a balloon leaves a virtual machine of a cell, where that is too little for a guest.
 fn least_left(cell: &Cell, budget: &Budget) -> Option<Bytes> {
     let left = cell.environments().filter_map(|environment| cell.left_by_balloon(environment, budget)).min();
-    left.filter(|left| *left < LEAST_VM_MEMORY)
+    left.filter(|left| *left < LEAST_LEFT)
 }
 
 /// Why a cell of several systems can't be, each with the way out.

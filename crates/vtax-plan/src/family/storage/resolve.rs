@@ -18,6 +18,7 @@ use crate::model::{
     Cell, Environment, EnvironmentKind, Fault, FaultTarget, Measure, MeasureKind, PathKind, Protocol,
     Service, ServiceKind, Workload,
 };
+use crate::resolve::LEAST_VM_MEMORY;
 use crate::resolve::check::{LONGEST, SHORTEST_STEP, check_count, check_name, counts_in, duration_in};
 use crate::resolve::variants::{Variants, service, slug};
 use crate::source::{Span, Spanned};
@@ -28,8 +29,6 @@ const MOST_TESTS: usize = 500;
 const LEAST_DISK: Bytes = Bytes::from_mib(64);
 /// Members of a RAID-5: with two it is a mirror, and an AHCI controller has six ports.
 const MEMBERS: std::ops::RangeInclusive<u32> = 3..=6;
-/// Least memory of a client that is a virtual machine.
-const LEAST_CLIENT: Bytes = Bytes::from_mib(128);
 
 /// The disk where the plan names no service.
 pub(crate) fn default_disk() -> Service {
@@ -110,8 +109,8 @@ pub(crate) fn workload(raw: &StorageRaw, report: &mut Report) -> Variants<Worklo
     }
     let timeout = duration_in(&raw.timeout, "timeout", SHORTEST_STEP, LONGEST, report);
     let memory = &raw.client_memory;
-    if memory.value < LEAST_CLIENT {
-        report.error(memory.span, format!("a virtual machine doesn't boot with less than {LEAST_CLIENT}"));
+    if memory.value < LEAST_VM_MEMORY {
+        report.error(memory.span, format!("a virtual machine doesn't boot with less than {LEAST_VM_MEMORY}"));
     }
     let client_memory = Some(memory.value).filter(|memory| *memory != CLIENT_MEMORY);
     Variants::of(StorageWorkload { tests, timeout, access: None, client_memory })
