@@ -22,6 +22,7 @@ mod spread;
 mod storage;
 mod topology;
 mod vm;
+mod voice;
 
 use crate::sheet::Sheet;
 use anyhow::{Result, bail};
@@ -40,6 +41,7 @@ const SUITES: &[Suite] = &[
     ("storage", storage::rows),
     ("mounted", storage::mounted::rows),
     ("net", net::rows),
+    ("voice", voice::rows),
     ("probe", probe::rows),
     ("report", report::rows),
     ("serve", serve::rows),

@@ -21,6 +21,7 @@ fn voice(streams: u32) -> VoiceTest {
         law: VoiceLaw::Mu,
         // Longer than a busy machine makes a packet wait.
         jitter_buffer: Nanos::from_secs(5),
+        bundled: false,
     }
 }
 
@@ -58,8 +59,13 @@ fn with_server<T>(client: impl FnOnce(SocketAddr) -> T) -> T {
 
 #[test]
 fn nothing_is_lost_over_loopback_and_both_ends_agree() {
-    for (law, packet, streams) in [(VoiceLaw::Mu, 20, 21), (VoiceLaw::A, 30, 1), (VoiceLaw::A, 10, 130)] {
-        let test = VoiceTest { law, packet: Nanos::from_millis(packet), ..voice(streams) };
+    for (law, packet, streams, bundled) in [
+        (VoiceLaw::Mu, 20, 21, false),
+        (VoiceLaw::A, 30, 1, false),
+        (VoiceLaw::A, 10, 130, false),
+        (VoiceLaw::Mu, 10, 1_500, true),
+    ] {
+        let test = VoiceTest { law, packet: Nanos::from_millis(packet), bundled, ..voice(streams) };
         let result = with_server(|target| call(&spec(target, test), &Control::new()).unwrap());
         let rounds = 1_600 / packet - 100_u64.div_ceil(packet);
         for (way, from, to) in
@@ -167,35 +173,43 @@ fn pass(near: &UdpSocket, server: SocketAddr, stop: &AtomicBool, done: &Done) {
                 continue;
             }
             *seen += 1;
-            match *seen % 40 {
-                7 | 17 => _ = done.lost[way].fetch_add(1, Relaxed),
-                27 => {
-                    send(way, packet, client);
-                    send(way, packet, client);
-                    done.again[way].fetch_add(1, Relaxed);
-                }
-                37 if began.elapsed() < Duration::from_millis(700) => {
-                    held.push_back((Instant::now() + HELD, way, packet.to_vec()));
-                    done.held[way].fetch_add(1, Relaxed);
-                }
-                20 => {
-                    // Cut short, with another number, and of another stream: none of them was sent.
-                    send(way, &packet[..11], client);
-                    done.added[way].fetch_add(3, Relaxed);
-                    for at in [3, 8] {
-                        let mut other = packet.to_vec();
-                        other[at] ^= 0x55;
-                        send(way, &other, client);
-                    }
-                    send(way, packet, client);
-                }
-                _ => send(way, packet, client),
+            if treat(*seen, way, packet, began, done, &|bytes| send(way, bytes, client)) {
+                held.push_back((Instant::now() + HELD, way, packet.to_vec()));
             }
         }
         if idle {
             thread::sleep(Duration::from_micros(100));
         }
     }
+}
+
+/// Does to a packet what its number says; whether it is to be held.
+fn treat(seen: u64, way: usize, packet: &[u8], began: Instant, done: &Done, send: &dyn Fn(&[u8])) -> bool {
+    match seen % 40 {
+        7 | 17 => _ = done.lost[way].fetch_add(1, Relaxed),
+        27 => {
+            send(packet);
+            send(packet);
+            done.again[way].fetch_add(1, Relaxed);
+        }
+        37 if began.elapsed() < Duration::from_millis(700) => {
+            done.held[way].fetch_add(1, Relaxed);
+            return true;
+        }
+        20 => {
+            // Cut short, with another number, and of another stream: none of them was sent.
+            send(&packet[..11]);
+            for at in [3, 8] {
+                let mut other = packet.to_vec();
+                other[at] ^= 0x55;
+                send(&other);
+            }
+            done.added[way].fetch_add(3, Relaxed);
+            send(packet);
+        }
+        _ => send(packet),
+    }
+    false
 }
 
 #[test]

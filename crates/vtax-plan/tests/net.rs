@@ -79,8 +79,13 @@ fn voice_is_a_test_for_each_number_of_streams() {
     assert_eq!(names, ["voice.streams-10", "voice.streams-500", "ping"]);
     let NetworkTestKind::Voice(voice) = &workload(&plan).tests[1].kind else { panic!("no voice") };
     let millis = Nanos::from_millis;
-    let expected =
-        VoiceTest { streams: 500, packet: millis(20), law: VoiceLaw::A, jitter_buffer: millis(60) };
+    let expected = VoiceTest {
+        streams: 500,
+        packet: millis(20),
+        law: VoiceLaw::A,
+        jitter_buffer: millis(60),
+        bundled: false,
+    };
     assert_eq!(*voice, expected);
 }
 

@@ -191,6 +191,9 @@ pub struct VoiceTest {
     pub law: VoiceLaw,
     /// How long after its stream's first packet the playing of a packet begins: what comes later isn't heard.
     pub jitter_buffer: Nanos,
+    /// Packets that leave at the same time cross the kernels as one, and are cut apart as late as they can be.
+    #[serde(default)]
+    pub bundled: bool,
 }
 
 /// The laws of G.711.

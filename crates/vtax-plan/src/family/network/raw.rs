@@ -121,6 +121,9 @@ raw! {
         default codec: Many<VoiceLawRaw> = "pcmu",
         /// How long sound waits before it is played; what comes later isn't heard.
         default jitter_buffer: Many<Nanos> = "60ms",
+        /// Packets that leave at the same time cross the kernels as one, and are cut apart as late as they can be: cheaper for
+        /// both ends, and not what telephones do.
+        default bundled: bool = "false",
         /// Time at the start of this test that never counts; without it, the measure's.
         optional warmup: Nanos,
         /// Time of this test that counts; without it, the measure's.

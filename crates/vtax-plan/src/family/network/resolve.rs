@@ -197,7 +197,8 @@ fn voice(raw: &VoiceRaw, report: &mut Report) -> Variants<NetworkTestKind> {
         duration_in(duration, "duration", limits::VOICE_TIME, LONGEST, report);
     }
     let packet = limits::VOICE_PACKETS[0];
-    Variants::of(VoiceTest { streams: 1, packet, law: VoiceLaw::Mu, jitter_buffer: packet })
+    let bundled = raw.bundled.value;
+    Variants::of(VoiceTest { streams: 1, packet, law: VoiceLaw::Mu, jitter_buffer: packet, bundled })
         .vary("codec", &raw.codec.value, report, |t, codec| t.law = codec.0)
         .vary("packet", &raw.packet.value, report, |t, packet| t.packet = packet)
         .vary("jitter_buffer", &raw.jitter_buffer.value, report, |t, buffer| t.jitter_buffer = buffer)

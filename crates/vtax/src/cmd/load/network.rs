@@ -142,6 +142,10 @@ pub(super) struct VoiceArgs {
     /// How long sound waits before it is played; what comes later isn't heard.
     #[arg(long, default_value = "60ms")]
     jitter_buffer: Nanos,
+    /// Have packets that leave at the same time cross the kernels as one, cut apart as late as they can be (segmentation offload):
+    /// cheaper for both ends, and not what telephones do.
+    #[arg(long)]
+    bundled: bool,
 }
 
 /// Whom to test with, or to be whom others test with.
@@ -319,6 +323,7 @@ pub(super) fn voice(args: &VoiceArgs) -> Outcome {
             Codec::Pcma => VoiceLaw::A,
         },
         jitter_buffer: args.jitter_buffer,
+        bundled: args.bundled,
     };
     either(&args.ends, &args.course, NetworkTestKind::Voice(test), 0)
 }

@@ -9,7 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::event::PollFlags;
-use vtax_sys::datagrams::{BATCH_MAX, Datagram, Inbox, Outbox, dropped, stamp_arrivals};
+use rustix::io::Errno;
+use vtax_sys::datagrams::{BATCH_MAX, Inbox, Outbox, coalesce, dropped, segment, stamp_arrivals};
 use vtax_sys::sched::{self, monotonic, realtime};
 use vtax_units::Nanos;
 use vtax_wire::rtp::{CLOCK, Came, HEADER_BYTES, Header, Packet, Receiver};
@@ -22,8 +23,11 @@ use super::result::{VoiceHeard, VoiceReport};
 use super::sound::{Names, SOUND_BYTES_MAX, Sound, first_of};
 use super::timetable::Timetable;
 
-/// Room for a datagram.
+/// Room for a packet.
 const ROOM: usize = 512;
+/// Bundles that are taken from the kernel at once, each with room for the longest there is.
+const BUNDLES: usize = 8;
+const BUNDLE_ROOM: usize = 65_536;
 /// The longest packet fits it, and none is taken for a question about the round trip.
 const _: () = assert!(HEADER_BYTES + SOUND_BYTES_MAX < ROOM && UDP_HEADER < HEADER_BYTES + 80);
 /// From one question about the round trip to the next.
@@ -68,6 +72,8 @@ pub(super) struct Endpoint<'a> {
     timeline: Timeline,
     timetable: Timetable,
     side: Side,
+    /// Packets that leave at the same time are one for the kernel.
+    bundled: bool,
     sound: Sound,
     /// Bytes of sound in a packet, which are as many ticks.
     bytes: usize,
@@ -114,6 +120,7 @@ impl<'a> Endpoint<'a> {
             timeline,
             timetable,
             side,
+            bundled: test.bundled && segment(socket.as_fd(), size as u16).is_ok(),
             sound: Sound::new(test.law),
             bytes,
             own,
@@ -155,7 +162,10 @@ impl<'a> Endpoint<'a> {
         over: &dyn Fn() -> bool,
     ) -> io::Result<()> {
         stamp_arrivals(self.socket.as_fd())?;
-        let mut inbox = Inbox::new(BATCH_MAX, ROOM);
+        // What the kernel can't join comes one by one.
+        let together = self.bundled && coalesce(self.socket.as_fd()).is_ok();
+        let (most, room) = if together { (BUNDLES, BUNDLE_ROOM) } else { (BATCH_MAX, ROOM) };
+        let mut inbox = Inbox::new(most, room);
         let size = (HEADER_BYTES + self.bytes) as u64;
         let (start, groups) = (self.timeline.start.0, self.timetable.all_groups());
         let mut end = self.timeline.to().0;
@@ -178,7 +188,7 @@ impl<'a> Endpoint<'a> {
             }
             self.ask(now);
             let heard = self.heard;
-            self.receive(&mut inbox)?;
+            self.receive(&mut inbox, most)?;
             counter.set(self.report.end.total_received * size, self.report.end.total_received);
             let now = monotonic().0;
             if self.heard > heard {
@@ -227,8 +237,15 @@ impl<'a> Endpoint<'a> {
                 break;
             }
             let rest = &self.batch[sent * size..];
-            match self.outbox.send(self.socket.as_fd(), rest, &self.ends[..count - sent], &[]) {
+            let left = count - sent;
+            let ends = if self.bundled { &self.ends[left - 1..left] } else { &self.ends[..left] };
+            match self.outbox.send(self.socket.as_fd(), rest, ends, &[]) {
+                Ok(_) if self.bundled => sent = count,
                 Ok(more) => sent += more,
+                // The way out can't cut bundles: it is told at the first one.
+                Err(e) if self.bundled && may_not_cut(&e) => {
+                    self.bundled = segment(self.socket.as_fd(), 0).is_err();
+                }
                 Err(e) => match e.kind() {
                     // Of an earlier one: its receiver was not there.
                     ErrorKind::Interrupted | ErrorKind::ConnectionRefused => {}
@@ -265,7 +282,7 @@ impl<'a> Endpoint<'a> {
         let _ = self.socket.send(&bytes);
     }
 
-    fn receive(&mut self, inbox: &mut Inbox) -> io::Result<()> {
+    fn receive(&mut self, inbox: &mut Inbox, most: usize) -> io::Result<()> {
         use ErrorKind::{ConnectionRefused, HostUnreachable, Interrupted, NetworkUnreachable, WouldBlock};
         for _ in 0..BATCHES_MAX {
             let got = match inbox.receive(self.socket.as_fd()) {
@@ -288,23 +305,26 @@ impl<'a> Endpoint<'a> {
             for datagram in (0..got).filter_map(|at| inbox.get(at)) {
                 let stamp = inbox.arrival(&datagram);
                 let arrived = stamp.map_or(now, |stamp| stamp.0.saturating_sub(ahead).min(now));
-                self.take(&datagram, arrived, interval);
+                let size = inbox.segment(&datagram).unwrap_or(datagram.bytes.len()).max(1);
+                for bytes in datagram.bytes.chunks(size) {
+                    self.take(bytes, arrived, interval);
+                }
             }
             if self.heard > 0 && self.dropped_before.is_none() {
                 self.dropped_before = Some(dropped(self.socket.as_fd()));
             }
-            if got < BATCH_MAX {
+            if got < most {
                 return Ok(());
             }
         }
         Ok(())
     }
 
-    fn take(&mut self, datagram: &Datagram<'_>, arrived: u64, interval: Option<usize>) {
-        if datagram.length == UDP_HEADER {
-            return self.asked_or_told(datagram.bytes, arrived);
+    fn take(&mut self, bytes: &[u8], arrived: u64, interval: Option<usize>) {
+        if bytes.len() == UDP_HEADER {
+            return self.asked_or_told(bytes, arrived);
         }
-        match self.hear(datagram.bytes, arrived) {
+        match self.hear(bytes, arrived) {
             None => self.report.foreign += 1,
             Some(Came::Again | Came::Stray) => {}
             Some(_) => {
@@ -360,11 +380,18 @@ impl<'a> Endpoint<'a> {
 
     fn finish(self) -> VoiceReport {
         let before = self.dropped_before.unwrap_or(0);
-        let no_room = u64::from(dropped(self.socket.as_fd()).saturating_sub(before));
+        // The kernel counts bundles as one.
+        let each = if self.bundled { self.timetable.largest_group().min(BATCH_MAX) as u64 } else { 1 };
+        let no_room = u64::from(dropped(self.socket.as_fd()).saturating_sub(before)) * each;
         let heard =
             self.streams.iter().map(|stream| VoiceHeard::of(&stream.receiver, stream.damaged)).collect();
         VoiceReport { heard, no_room, ..self.report }
     }
+}
+
+/// What udp(7) says of a bundle that can't be cut.
+fn may_not_cut(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::IO | Errno::MSGSIZE | Errno::OPNOTSUPP))
 }
 
 /// Sleeps until something is due.
@@ -388,6 +415,7 @@ mod tests {
             packet: Nanos::from_millis(20),
             law: VoiceLaw::Mu,
             jitter_buffer: Nanos::from_millis(60),
+            bundled: false,
         };
         let (warmup, duration) = (Nanos::from_millis(40), Nanos::from_millis(200));
         let timeline = Timeline { start: monotonic(), warmup, duration, interval: duration };

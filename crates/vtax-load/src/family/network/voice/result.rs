@@ -287,6 +287,7 @@ mod tests {
             packet: Nanos::from_millis(20),
             law: VoiceLaw::A,
             jitter_buffer: Nanos::from_millis(60),
+            bundled: false,
         }
     }
 

@@ -7,6 +7,8 @@ use super::super::meter::Timeline;
 
 /// Packets that are due within this time leave together: each waits less than this for its neighbours, always as long, so that none of it is jitter.
 const TOGETHER: u64 = 500_000;
+/// The same of those that cross the kernels as one.
+const BUNDLED: u64 = 1_000_000;
 
 /// The times of all packets of a direction. A round has a packet of every stream; streams are due in groups, evenly over a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +29,8 @@ impl Timetable {
         let streams = test.streams.max(1) as usize;
         let warm = timeline.warmup.0.div_ceil(packet);
         let rounds = (timeline.warmup.0 + timeline.duration.0) / packet;
-        let groups = streams.min((packet / TOGETHER).max(1) as usize);
+        let together = if test.bundled { BUNDLED } else { TOGETHER };
+        let groups = streams.min((packet / together).max(1) as usize);
         Self { streams, packet, groups, warm, rounds: rounds.max(warm + 1) }
     }
 
@@ -42,6 +45,11 @@ impl Timetable {
         let first = |group: usize| self.streams * group / self.groups;
         let due = round * self.packet + self.packet * group as u64 / self.groups as u64;
         (round, first(group)..first(group + 1), due)
+    }
+
+    /// Streams of the largest group.
+    pub(super) fn largest_group(&self) -> usize {
+        self.streams.div_ceil(self.groups)
     }
 
     /// Packets that count, of all streams.
@@ -70,6 +78,7 @@ mod tests {
             packet: Nanos::from_millis(packet),
             law: VoiceLaw::Mu,
             jitter_buffer: Nanos::from_millis(60),
+            bundled: false,
         };
         let millis = Nanos::from_millis;
         let timeline = Timeline {
@@ -85,6 +94,7 @@ mod tests {
     fn a_thousand_streams_leave_in_forty_groups() {
         let table = timetable(1_000, 20, 90, 1_000);
         assert_eq!((table.warm, table.rounds, table.counted()), (5, 54, 49_000));
+        assert_eq!((table.largest_group(), timetable(3, 20, 0, 60).largest_group()), (25, 1));
         assert_eq!(table.group(0), (0, 0..25, 0));
         assert_eq!(table.group(41), (1, 25..50, 20_500_000));
         // One of them is due when its packet is.
