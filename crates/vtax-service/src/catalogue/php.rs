@@ -36,7 +36,23 @@ pub(super) fn package() -> Package {
         Distribution::Arch => ("php-fpm", "pacman -S php-fpm"),
         Distribution::Alpine => ("php83-fpm", "apk add php83-fpm php83-opcache"),
     };
-    Package::of("PHP-FPM", PROGRAMS, of)
+    let package = Package::of("PHP-FPM", PROGRAMS, of);
+    let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    unit_of(&release).map_or(package, |unit| package.with_unit(unit))
+}
+
+/// Releases of Debian and Ubuntu by their names, with the service of the system that PHP-FPM brings along: it is named after a version.
+const UNITS: &[(&str, &str)] = &[
+    ("bookworm", "php8.2-fpm.service"),
+    ("trixie", "php8.4-fpm.service"),
+    ("jammy", "php8.1-fpm.service"),
+    ("noble", "php8.3-fpm.service"),
+];
+
+/// That service by os-release(5); `None` where the release isn't known.
+fn unit_of(release: &str) -> Option<&'static str> {
+    let name = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="))?.trim_matches('"');
+    UNITS.iter().find(|(release, _)| *release == name).map(|(_, unit)| *unit)
 }
 
 /// The web server's packages, and PHP's where it has any.
@@ -149,6 +165,14 @@ mod tests {
         assert!(dropping.ends_with("pm = static\npm.max_children = 8\n"), "{dropping}");
         let alone = pool(&job(Identity::AppearAs(account)));
         assert!(alone.contains("[www]\nlisten = /run/x/php.socket\nlisten.mode = 0600\n"), "{alone}");
+    }
+
+    #[test]
+    fn its_unit_is_named_after_a_version() {
+        assert_eq!(unit_of("ID=debian\nVERSION_CODENAME=bookworm\n"), Some("php8.2-fpm.service"));
+        assert_eq!(unit_of("VERSION_CODENAME=\"noble\""), Some("php8.3-fpm.service"));
+        assert_eq!(unit_of("VERSION_CODENAME=sid\nID=debian"), None);
+        assert_eq!(unit_of(""), None);
     }
 
     #[test]
