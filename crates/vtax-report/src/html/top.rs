@@ -12,6 +12,7 @@ use crate::markup::Markup;
 use crate::metric::LIFECYCLE;
 use crate::plot;
 use crate::rows::{MOST_ROWS, Row, TOO_FEW, first_and_rest};
+use crate::terminal::split_evidence;
 
 /// Title, facts in one line, and the way to the sections.
 pub(super) fn header(context: &Context, sections: &[Section]) -> Markup {
@@ -60,12 +61,27 @@ pub(super) fn verdict(context: &Context, damage: &[String]) -> Markup {
     let notes: Vec<&String> = doubts.iter().chain(&summary.notes).chain(damage).collect();
     if !notes.is_empty() {
         m.fixed("<aside class=\"notes\"><h3>Read this first</h3><ul>");
-        for note in notes {
-            m.element("li", &[], note);
+        for text in notes {
+            m.add(&note(text));
         }
         m.fixed("</ul></aside>");
     }
     m.close("section");
+    m
+}
+
+/// A note; what QEMU and a guest's console said is folded away.
+fn note(text: &str) -> Markup {
+    let mut m = Markup::new();
+    let (note, evidence) = split_evidence(text);
+    m.open("li", &[]).text(note);
+    if let Some(evidence) = evidence {
+        m.open("details", &[])
+            .element("summary", &[], "What QEMU said")
+            .element("pre", &[], evidence)
+            .close("details");
+    }
+    m.close("li");
     m
 }
 
