@@ -32,6 +32,8 @@ pub struct Testbed {
     pub client: Node,
     /// Others that the load comes from, where it comes from hosts of their own, of which the client is the first.
     pub generators: Vec<Node>,
+    /// The hosts that the load comes from, the client's first; none where it comes from this one.
+    pub generator_hosts: Vec<String>,
     /// The systems under test, at least one, in the specification's order.
     pub suts: Vec<Sut>,
     /// The routers on the way, the client's first.
@@ -326,6 +328,7 @@ fn testbed(
     Testbed {
         client: built.client,
         generators: built.generators,
+        generator_hosts: spec.path.kind.generators().to_vec(),
         suts: suts.collect(),
         between: built.routers,
         allocation,

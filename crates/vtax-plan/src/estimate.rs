@@ -12,7 +12,7 @@ use vtax_units::Nanos;
 pub use self::requirement::{Installed, Requirement};
 pub use crate::assumptions::Assumptions;
 use crate::family::http;
-use crate::model::{Cell, EnvironmentKind, Load, Measure, MeasureKind, NetPath, Plan, Protocol};
+use crate::model::{Cell, EnvironmentKind, Load, Measure, MeasureKind, NetPath, PathKind, Plan, Protocol};
 
 /// How long a plan would take.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -107,6 +107,18 @@ pub fn path_words(path: &NetPath) -> String {
     path::describe(path)
 }
 
+/// Where the load of a cell comes from.
+fn client(cell: &Cell) -> String {
+    let place = match (&cell.path.kind, cell.path.kind.generators().len()) {
+        (PathKind::Nic(_), 0) => "this host's own network",
+        (PathKind::Nic(_), 1) => "the network of a host of its own",
+        (PathKind::Nic(_), hosts) => return format!("load generators on {hosts} hosts of their own"),
+        _ if cell.has_client_vm() => "a virtual machine of its own",
+        _ => "a network namespace of its own",
+    };
+    format!("load generator in {place}")
+}
+
 /// Everything the plan's trials would build, each kind once.
 #[must_use]
 pub fn pieces(plan: &Plan) -> Vec<Piece> {
@@ -117,10 +129,8 @@ pub fn pieces(plan: &Plan) -> Vec<Piece> {
             pieces.push(piece);
         }
     };
-    let clients = plan.cells.iter().map(Cell::has_client_vm).collect::<BTreeSet<_>>();
-    for in_vm in clients {
-        let place = if in_vm { "a virtual machine" } else { "a network namespace" };
-        add("client".into(), &format!("load generator in {place} of its own"));
+    for client in plan.cells.iter().map(client).collect::<BTreeSet<_>>() {
+        add("client".into(), &client);
     }
     for path in plan.cells.iter().map(|c| &c.path) {
         add(format!("path {}", path.name), &path::describe(path));

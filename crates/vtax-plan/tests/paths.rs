@@ -167,6 +167,11 @@ fn values_that_make_no_sense_are_refused_where_they_stand() {
         ),
         ("nic: {host: a, generators: [b, c, b]}", "8:43 `b` is named twice"),
         ("nic: {host: a, generators: [\"b c\"]}", "8:37 `b c` can't be the generator of a path"),
+        ("nic: {host: a, draw: true}", "8:30 there is nothing to draw"),
+        (
+            "nic: {host: a, address: 192.0.2.1, generators: b, draw: true}",
+            "8:33 `address` is that of one host",
+        ),
         ("nic: {host: a, generators: b, interface: eth0}", "8:50 `interface` is one of this host"),
     ] {
         let all = errors("native", "[native, vm]", path);
@@ -196,6 +201,39 @@ fn what_a_path_is_and_needs_is_told_before_anything_is_built() {
     }
     let client = ok("vm", "vm", "vm-vm");
     assert!(pieces(&client).iter().any(|p| p.what == "client" && p.how.contains("virtual machine")));
+}
+
+#[test]
+fn roles_of_hosts_may_be_drawn_for_each_round() {
+    let nic = |draw: bool, seed, round| {
+        let plan =
+            ok("native", "native", &format!("nic: {{host: root@a, generators: [b, c], draw: {draw}}}"));
+        let PathKind::Nic(nic) = plan.cells[0].path.kind.in_round(seed, round) else { panic!("not nic") };
+        (nic.host, nic.address, nic.generators)
+    };
+    let pinned = ("root@a".to_owned(), "a".to_owned(), vec!["b".to_owned(), "c".to_owned()]);
+    assert!((0..9).all(|round| nic(false, 1, round) == pinned));
+    let mut orders = std::collections::BTreeSet::new();
+    for seed in 0..20 {
+        for block in 0..3 {
+            let drawn: Vec<_> = (0..3).map(|round| nic(true, seed, block * 3 + round)).collect();
+            let services: Vec<&str> = drawn.iter().map(|(host, ..)| host.as_str()).collect();
+            orders.insert(services.join(" "));
+            let mut sorted = services.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, ["b", "c", "root@a"], "each has the service once");
+            for (host, address, generators) in &drawn {
+                assert_eq!((address.as_str(), generators.len()), (host.trim_start_matches("root@"), 2));
+                assert!(!generators.contains(host));
+            }
+            assert_eq!(nic(true, seed, block * 3), drawn[0], "the same seed draws the same");
+        }
+    }
+    assert_eq!(orders.len(), 6, "every order comes up");
+    let plan = ok("native", "native", "nic: {host: a, generators: b, draw: true}");
+    assert!(
+        pieces(&plan).iter().any(|piece| piece.how.starts_with("network between a, b; each round draws"))
+    );
 }
 
 /// A plan whose load comes from these generators, with this workload and these measures.

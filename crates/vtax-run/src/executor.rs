@@ -311,7 +311,13 @@ impl LabExecutor {
             } else if let Some(node) = key.strip_suffix(".card") {
                 self.facts.insert(format!("card.{environment}{card}/{node}"), value.clone());
             } else if let Some(node) = key.strip_suffix(".machine") {
-                self.facts.insert(format!("machine.{environment}/{node}"), value.clone());
+                // Where roles are drawn, a node is now on this host, now on that.
+                let known = self.facts.entry(format!("machine.{environment}/{node}")).or_default();
+                if known.is_empty() {
+                    known.clone_from(value);
+                } else if !known.split("; ").any(|one| one == value) {
+                    *known += &format!("; {value}");
+                }
             } else if key.starts_with("vm.") || key.starts_with("container.") {
                 self.facts.insert(key.clone(), value.clone());
             }

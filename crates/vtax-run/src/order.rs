@@ -17,6 +17,8 @@ pub struct Order<'a> {
     pub round: u32,
     /// Seed of everything random in the trial.
     pub seed: u64,
+    /// Seed of what is drawn for a whole round, the same for all of its trials.
+    pub round_seed: u64,
     /// Offered load, where the measure holds one.
     pub offered: Option<Rate>,
     /// What earlier trials say the capacity is about.

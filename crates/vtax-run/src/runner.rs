@@ -312,6 +312,7 @@ impl<'a> Runner<'a> {
             repetition: slot.repetition,
             round: slot.round,
             seed: self.plan.seed ^ place.wrapping_mul(0x9E37_79B9_7F4A_7C15),
+            round_seed: self.plan.seed,
             offered,
             capacity_hint: capacity(self.plan, &self.records, &cell.id).map(Rate),
             tolerance: self.plan.margin,

@@ -51,19 +51,16 @@ pub(crate) struct Kept {
 }
 
 impl<'a> Team<'a> {
-    /// The generators on these hosts, whose agents are in the testbed's order; `None` where the load comes from this host.
-    pub(crate) fn of(
-        hosts: &[String],
-        testbed: &Testbed,
-        clients: impl Iterator<Item = &'a Client>,
-    ) -> Option<Self> {
+    /// The generators of a testbed, whose agents are in its order; `None` where the load comes from this host.
+    pub(crate) fn of(testbed: &Testbed, clients: impl Iterator<Item = &'a Client>) -> Option<Self> {
         let nodes = std::iter::once(&testbed.client).chain(&testbed.generators);
         let member = |((host, node), client): ((&String, &vtax_lab::Node), &'a Client)| Member {
             node: role(node.name()).to_owned(),
             host: host.clone(),
             client,
         };
-        let members: Vec<Member<'a>> = hosts.iter().zip(nodes).zip(clients).map(member).collect();
+        let members: Vec<Member<'a>> =
+            testbed.generator_hosts.iter().zip(nodes).zip(clients).map(member).collect();
         (!members.is_empty()).then(|| Self { members, done: Mutex::default() })
     }
 

@@ -38,11 +38,12 @@ impl PathBuilder for Nic<'_> {
         if let Err(e) = network.run(|| Ok(())) {
             return Some(format!("the host's own network can't be entered ({}); run as root", chain(&e)));
         }
-        let address = resolve(network, self.0);
         if self.has_generators() {
-            return address.err();
+            // Where roles are drawn, each host has the service in one of so many rounds.
+            let rounds = 0..if self.0.draw { self.0.hosts().count() as u32 } else { 1 };
+            return rounds.map(|round| resolve(network, &self.0.in_round(0, round))).find_map(Result::err);
         }
-        address.and_then(|address| interface(network, self.0, address)).err()
+        resolve(network, self.0).and_then(|address| interface(network, self.0, address)).err()
     }
 
     /// Starts the agent on the remote host, and the client in this host's network, or the generators on theirs.

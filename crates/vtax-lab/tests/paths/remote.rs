@@ -85,6 +85,7 @@ fn nic(address: &str, interface: Option<&str>) -> NetPath {
         interface: interface.map(str::to_owned),
         vtax: None,
         generators: Vec::new(),
+        draw: false,
     };
     NetPath::new("nic", PathKind::Nic(nic))
 }

@@ -50,6 +50,13 @@ pub(super) fn require(path: &NetPath, needed: &mut BTreeSet<Requirement>) {
 /// The real network.
 fn nic(options: &NicOptions) -> String {
     let mut text = format!("network to {} (agent by ssh {})", options.address, options.host);
+    if options.draw {
+        let hosts: Vec<&str> = options.hosts().map(String::as_str).collect();
+        return format!(
+            "network between {}; each round draws which of them has the service",
+            hosts.join(", ")
+        );
+    }
     if !options.generators.is_empty() {
         text += &format!(", load from {}", options.generators.join(", "));
     }

@@ -168,6 +168,15 @@ impl PathKind {
         }
     }
 
+    /// As it is in this round of a plan with this seed: roles of hosts may be drawn anew.
+    #[must_use]
+    pub fn in_round(&self, seed: u64, round: u32) -> Self {
+        match self {
+            Self::Nic(nic) => Self::Nic(nic.in_round(seed, round)),
+            other => other.clone(),
+        }
+    }
+
     /// Whether the client is a virtual machine too.
     #[must_use]
     pub const fn has_client_vm(&self) -> bool {
@@ -320,6 +329,52 @@ pub struct NicOptions {
     /// Hosts that the load comes from, each with an equal part of it, as ssh connects to them; none: it comes from this one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub generators: Vec<String>,
+    /// Whether each round draws anew which of all these hosts has the service; the others make the load then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub draw: bool,
+}
+
+impl NicOptions {
+    /// All hosts: the service's, then the generators.
+    pub fn hosts(&self) -> impl Iterator<Item = &String> {
+        std::iter::once(&self.host).chain(&self.generators)
+    }
+
+    /// The same with roles as they are drawn for this round of a plan with this seed. In as many rounds as there are hosts each
+    /// has the service once, in an order of chance.
+    #[must_use]
+    pub fn in_round(&self, seed: u64, round: u32) -> Self {
+        let hosts: Vec<&String> = self.hosts().collect();
+        let count = u32::try_from(hosts.len()).unwrap_or(1).max(1);
+        if !self.draw || count == 1 {
+            return self.clone();
+        }
+        let mut state = seed ^ u64::from(round / count).wrapping_mul(0xA24B_AED4_963E_E407);
+        let mut order: Vec<usize> = (0..hosts.len()).collect();
+        for last in (1..order.len()).rev() {
+            let other = split_mix(&mut state) % (last as u64 + 1);
+            order.swap(last, usize::try_from(other).unwrap_or(last));
+        }
+        let service = order[(round % count) as usize];
+        let others = hosts.iter().enumerate().filter(|(number, _)| *number != service);
+        let (host, generators) = (hosts[service].clone(), others.map(|(_, host)| (*host).clone()).collect());
+        Self { address: Self::address_of(&host), host, generators, ..self.clone() }
+    }
+
+    /// The address of a host of which nothing else is said: its name.
+    pub(crate) fn address_of(host: &str) -> String {
+        host.rsplit('@').next().unwrap_or_default().to_owned()
+    }
+}
+
+/// The next of a sequence of numbers that look like chance (Steele, Lea and Flood, "Fast splittable pseudorandom number
+/// generators", OOPSLA 2014).
+fn split_mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
 }
 
 #[cfg(test)]
@@ -349,6 +404,7 @@ mod tests {
             interface: None,
             vtax: Some("/opt/vtax".into()),
             generators: vec!["g1".into(), "root@g2".into()],
+            draw: true,
         };
         let kinds = [
             PathKind::Direct,

@@ -153,6 +153,8 @@ raw! {
         /// Hosts that the load comes from, each with an equal part of it, as ssh connects to them; without it, it comes from
         /// this host.
         optional generators: Many<String>,
+        /// Whether each round draws anew which of all these hosts has the service; the others make the load then.
+        default draw: bool = "false",
     }
 }
 

@@ -256,7 +256,7 @@ fn nic(raw: &NicRaw, report: &mut Report) -> (String, Variants<NetPath>) {
     let host = raw.host.as_ref().map(|host| text(host, "host", plain, report)).unwrap_or_default();
     let address = match &raw.address {
         Some(address) => text(address, "address", plain, report),
-        None => host.rsplit('@').next().unwrap_or_default().to_owned(),
+        None => NicOptions::address_of(&host),
     };
     let interface = raw.interface.as_ref().map(|interface| {
         if interface.value.len() > LONGEST_INTERFACE {
@@ -275,7 +275,21 @@ fn nic(raw: &NicRaw, report: &mut Report) -> (String, Variants<NetPath>) {
             )
             .help("leave one of the two out");
     }
-    let kind = PathKind::Nic(NicOptions { host, address, interface, vtax, generators });
+    let draw = raw.draw.value;
+    if draw && generators.is_empty() {
+        report
+            .error(
+                raw.draw.span,
+                "there is nothing to draw: the service has one host, and the load comes from this one",
+            )
+            .help("name the other hosts as `generators`");
+    }
+    if let Some(address) = raw.address.as_ref().filter(|_| draw) {
+        report
+            .error(address.span, "`address` is that of one host, and any of several may have the service")
+            .help("leave it out, and name hosts as they are called on the network to be measured");
+    }
+    let kind = PathKind::Nic(NicOptions { host, address, interface, vtax, generators, draw });
     // What the real interfaces have is not for a plan to change.
     (name.clone(), Variants::of(NetPath { mtu: ETHERNET_MTU, ..NetPath::new(name, kind) }))
 }

@@ -39,6 +39,7 @@ fn order(plan: &Plan, offered: Option<f64>, hint: Option<f64>) -> Order<'_> {
         repetition: 0,
         round: 0,
         seed: 5,
+        round_seed: 5,
         offered: offered.map(Rate),
         capacity_hint: hint.map(Rate),
         tolerance: Share(0.05),

@@ -61,8 +61,7 @@ impl Measurement {
         let ends = Ends { target, sources: &agents.sources, disk };
         let loader = if instrument.is_on_sut() { agents.sut() } else { &agents.client };
         let load = systems::load(&*instrument, order, targets, &ends);
-        let hosts = order.cell.path.kind.generators();
-        let team = Team::of(hosts, testbed, std::iter::once(&agents.client).chain(&agents.generators));
+        let team = Team::of(testbed, std::iter::once(&agents.client).chain(&agents.generators));
         team.as_ref().map_or_else(|| loader.open_load(&load), |team| team.open(&load)).map_err(broken)?;
         // Outside of what is counted: it looks at all processes of the host.
         let census = setting.others.map(|others| (others, others.look()));

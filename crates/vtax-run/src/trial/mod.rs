@@ -104,7 +104,9 @@ impl<'a> Trial<'a> {
         let cell = self.setting.order.cell;
         let disk = family::storage_directory(&cell.service.kind);
         let guest_client = cell.mounting_client();
-        let spec = TestbedSpec { disk, guest_client, ..systems::testbed(cell, self.setting.budget) };
+        let mut spec = TestbedSpec { disk, guest_client, ..systems::testbed(cell, self.setting.budget) };
+        let order = self.setting.order;
+        spec.path.kind = spec.path.kind.in_round(order.round_seed, order.round);
         lab.build_at(&spec, slot).map_err(|e| match e {
             // Of the machine, not of the path: another time it may well stand.
             LabError::PathDisturbed { .. } => Failed::of(InvalidReason::Disturbed, &e),

@@ -1,5 +1,6 @@
 //! A service on one emulated host, generators on others: `nic: {generators: …}` with real sshd.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -9,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use vtax_agent::{Client, Frame, Kind, LEASE};
+use vtax_plan::model::PathKind;
 use vtax_store::record::{GeneratorRecord, InvalidReason, JournalEntry, TrialRecord, Validity};
 use vtax_store::{Provenance, RunDir};
 
@@ -138,6 +140,35 @@ fn a_load_from_two_hosts_meets_a_service_on_a_third() {
         let machine = &provenance.facts[&format!("machine.{node}")];
         assert!(machine.starts_with(host), "{node}: {machine}");
     }
+}
+
+#[test]
+fn roles_are_drawn_anew_for_each_round() {
+    let Some(lab) = ssh() else { return };
+    let options = format!("{}, draw: true", there());
+    // Two cells, which have the same hosts in each round.
+    let two = "[native, native: {name: other}]";
+    let text = plan(1.0, &options).replace("environments: native", &format!("environments: {two}"));
+    lab.write("roles.yaml", &text.replace("repeat: 2", "repeat: 3"));
+    let script =
+        format!("{ALONE} $vtax run roles.yaml --ssh-config config --out run; echo \"run: $?\"; nothing_left");
+    let output = lab.run("", &script);
+    let told = crate::text(&output);
+    assert!(told.contains("nothing is left"), "{told}");
+    let plan = run_of(&lab).plan().expect("a plan");
+    let mut services = BTreeSet::new();
+    for record in run_of(&lab).trials().expect("trials") {
+        // One that never stood has no hosts.
+        let Some(host) = record.facts.get("path.nic.host") else { continue };
+        let drawn = plan.cells[0].path.kind.in_round(plan.seed, record.round.expect("a round"));
+        let PathKind::Nic(drawn) = drawn else { panic!("{drawn:?}") };
+        assert_eq!((host, &record.facts["address"].split(':').next()), (&drawn.host, &Some(host.as_str())));
+        let generators: Vec<&String> = record.generators.iter().map(|g| &g.host).collect();
+        assert_eq!(generators, drawn.generators.iter().collect::<Vec<_>>());
+        services.insert(host.clone());
+    }
+    // On a busy machine a round may not come to its end; in as many as there are hosts each would have the service.
+    assert!(!services.is_empty(), "{told}");
 }
 
 #[test]

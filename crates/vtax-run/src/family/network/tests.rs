@@ -135,6 +135,7 @@ fn trial(
         repetition: 0,
         round: 0,
         seed,
+        round_seed: seed,
         offered: None,
         capacity_hint: None,
         tolerance: Share(0.05),
