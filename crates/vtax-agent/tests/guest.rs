@@ -119,7 +119,8 @@ fn becomes_a_node(guest: &Guest) {
 }
 
 fn refused_by_qemu(guest: &Guest) {
-    let error = Vm::start(guest, VmConfig { root: PathBuf::from("/no/such/dir"), ..config(guest) }).unwrap_err();
+    let error =
+        Vm::start(guest, VmConfig { root: PathBuf::from("/no/such/dir"), ..config(guest) }).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("virtual machine `sut`: did not start"), "{text}");
     assert!(text.contains("/no/such/dir") && text.contains("exit status: 1"), "{text}");

@@ -15,8 +15,8 @@ pub(crate) mod variants;
 
 use vtax_units::{Bytes, Nanos};
 
-pub(crate) use self::sut::LEAST_VM_MEMORY;
 use self::check::{LONGEST, check_name, count_in, duration_in, memory_in, share_in};
+pub(crate) use self::sut::LEAST_VM_MEMORY;
 use self::variants::{Named, Variants};
 use crate::diagnose::Report;
 use crate::family::{network, storage};

@@ -512,8 +512,7 @@ fn escaped_path(path: &Path) -> OsString {
 /// - one UART: asking for the other three, which don't exist, takes 0.05 s.
 /// - `rootfstype=ramfs`: the initrd's files may fill the memory that they need. The usual tmpfs holds half of what the
 ///   kernel and the initrd leave, and a small guest starts a program that was cut off.
-const COMMON: &str =
-    "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check 8250.nr_uarts=1 cryptomgr.notests rootfstype=ramfs";
+const COMMON: &str = "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check 8250.nr_uarts=1 cryptomgr.notests rootfstype=ramfs";
 
 /// The kernel command line that a guest with the smallest `/init` gets.
 pub(crate) fn probe_command_line(mitigations_off: bool) -> String {

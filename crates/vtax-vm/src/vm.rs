@@ -176,7 +176,9 @@ impl Vm {
             config;
         let least = guest.least_memory();
         if memory < least {
-            let reason = format!("a guest needs at least {least} of memory, not {memory}: it unpacks vtax beside its kernel");
+            let reason = format!(
+                "a guest needs at least {least} of memory, not {memory}: it unpacks vtax beside its kernel"
+            );
             return Err(VmError::Guest { name, reason, evidence: Box::default() });
         }
         let initrd = guest.initrd().try_clone().map_err(VmError::io("duplicate", "initrd"))?;
