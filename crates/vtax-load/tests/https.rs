@@ -501,7 +501,8 @@ fn echoes_in_parts_between_pings_are_echoes() {
 #[test]
 fn what_is_no_echo_is_told() {
     type Answer = fn(u32, bool, &[u8], &mut Vec<u8>);
-    let cases: [(Answer, fn(&vtax_load::Errors) -> u64, &str); 6] = [
+    type Counted = fn(&vtax_load::Errors) -> u64;
+    let cases: [(Answer, Counted, &str); 6] = [
         // Another message of the same length.
         (
             |_, _, message, out| frame(true, Opcode::Binary, &vec![b'x'; message.len()], out),
