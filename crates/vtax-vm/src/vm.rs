@@ -163,6 +163,17 @@ fn pair(what: &'static str) -> Result<(UnixStream, UnixStream)> {
     UnixStream::pair().map_err(VmError::io("create", what))
 }
 
+/// Refuses a guest that wouldn't boot in so much memory.
+fn room(guest: &Guest, name: &str, memory: Bytes) -> Result<()> {
+    let least = guest.least_memory();
+    if memory >= least {
+        return Ok(());
+    }
+    let reason =
+        format!("a guest needs at least {least} of memory, not {memory}: it unpacks vtax beside its kernel");
+    Err(VmError::Guest { name: name.to_owned(), reason, evidence: Box::default() })
+}
+
 impl Vm {
     /// Starts QEMU and returns as soon as it runs; the guest goes on booting. What is written to
     /// the agent's stream meanwhile waits there.
@@ -174,13 +185,7 @@ impl Vm {
     pub fn start(guest: &Guest, config: VmConfig) -> Result<Self> {
         let VmConfig { name, memory, vcpus, nics, cpus, control_groups, root, disk, memory_file, balloon } =
             config;
-        let least = guest.least_memory();
-        if memory < least {
-            let reason = format!(
-                "a guest needs at least {least} of memory, not {memory}: it unpacks vtax beside its kernel"
-            );
-            return Err(VmError::Guest { name, reason, evidence: Box::default() });
-        }
+        room(guest, &name, memory)?;
         let initrd = guest.initrd().try_clone().map_err(VmError::io("duplicate", "initrd"))?;
         let initrd_number = initrd.as_raw_fd();
         let card = |nic: &VmNic| Card {
