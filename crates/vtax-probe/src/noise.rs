@@ -45,6 +45,8 @@ pub struct HostState {
     /// Time in which some task waited for memory, since boot (pressure stall information); `None` where
     /// the kernel has none.
     pub memory_waits: Option<Nanos>,
+    /// Time in which some task waited for a disk, likewise.
+    pub disk_waits: Option<Nanos>,
 }
 
 /// Reads [`HostState`].
@@ -52,7 +54,8 @@ pub struct HostState {
 pub struct HostProbe {
     probe: Probe,
     vmstat: Option<File>,
-    pressure: Option<File>,
+    memory_pressure: Option<File>,
+    disk_pressure: Option<File>,
     cpu_dir: PathBuf,
     sut_cpus: CpuSet,
     buffer: Vec<u8>,
@@ -77,7 +80,8 @@ impl HostProbe {
         Ok(Self {
             probe: Probe::with_proc(Scope::Processes(Vec::new()), proc)?,
             vmstat: optional(proc, "vmstat"),
-            pressure: optional(proc, "pressure/memory"),
+            memory_pressure: optional(proc, "pressure/memory"),
+            disk_pressure: optional(proc, "pressure/io"),
             cpu_dir: sys.join("devices/system/cpu"),
             sut_cpus,
             buffer: Vec::new(),
@@ -100,10 +104,8 @@ impl HostProbe {
             snapshot,
             swapped_in_pages: pages.0,
             swapped_out_pages: pages.1,
-            memory_waits: match self.pressure.as_ref().map(|f| read_file(f, &mut self.buffer)) {
-                Some(Ok(text)) => parse::pressure(text),
-                _ => None,
-            },
+            memory_waits: waits(self.memory_pressure.as_ref(), &mut self.buffer),
+            disk_waits: waits(self.disk_pressure.as_ref(), &mut self.buffer),
             throttles: sum(&self.of_each_cpu("thermal_throttle/core_throttle_count"))
                 .into_iter()
                 // One package's counter stands at each of its CPUs.
@@ -150,6 +152,12 @@ pub struct Coverage {
     pub untold: Vec<String>,
 }
 
+/// What a file of pressure stall information says; `None` where the kernel has none.
+fn waits(file: Option<&File>, buffer: &mut Vec<u8>) -> Option<Nanos> {
+    let text = read_file(file?, buffer).ok()?;
+    parse::pressure(text)
+}
+
 fn sum(values: &[u64]) -> Option<u64> {
     (!values.is_empty()).then(|| values.iter().fold(0u64, |a, b| a.saturating_add(*b)))
 }
@@ -171,6 +179,9 @@ pub struct Disturbance {
     pub frequency_drop: f64,
     /// Share of the time in which some task of the host waited for memory; 0 where unknown.
     pub memory_wait: f64,
+    /// Share of the time in which some task of the host waited for a disk; 0 where unknown.
+    #[serde(default)]
+    pub disk_wait: f64,
     /// True where the host as a whole had little memory left.
     pub short_of_memory: bool,
     /// What of this is worth telling, for people; empty on a quiet host.
@@ -202,14 +213,15 @@ pub fn disturbance(start: &HostState, end: &HostState, sut_cpus: &CpuSet, ours: 
         _ => 0.0,
     };
     let elapsed = end.snapshot.at.0.saturating_sub(start.snapshot.at.0);
-    let memory_wait = match (start.memory_waits, end.memory_waits) {
+    let waited = |start: Option<Nanos>, end: Option<Nanos>| match (start, end) {
         (Some(start), Some(end)) if elapsed > 0 => delta::counter(start.0, end.0) as f64 / elapsed as f64,
         _ => 0.0,
     };
     let memory = end.snapshot.memory;
     let mut found = Disturbance {
         time: Nanos(all),
-        memory_wait,
+        memory_wait: waited(start.memory_waits, end.memory_waits),
+        disk_wait: waited(start.disk_waits, end.disk_waits),
         short_of_memory: (memory.available_bytes as f64) < memory.total_bytes as f64 * SHORT_OF_MEMORY,
         steal: share(steal),
         foreign: share(busy.saturating_sub(ours.0)),

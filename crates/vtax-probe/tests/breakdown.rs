@@ -218,7 +218,9 @@ fn a_host_is_read_from_its_files() {
     assert!((found.foreign - 0.2).abs() < 0.02, "{found:?}");
     assert_eq!((found.swapped_pages, found.throttles), (12, 2));
     assert!((found.frequency_drop - 0.25).abs() < 0.001);
-    assert!((found.memory_wait * (after.snapshot.at.0 - before.snapshot.at.0) as f64 - 5e7).abs() < 1e3);
+    let elapsed = (after.snapshot.at.0 - before.snapshot.at.0) as f64;
+    assert!((found.memory_wait * elapsed - 5e7).abs() < 1e3);
+    assert!((found.disk_wait * elapsed - 2e7).abs() < 1e3);
     assert_eq!(found.reasons.len(), 5 + usize::from(found.memory_wait > 0.01), "{:?}", found.reasons);
     let falling = found.clone().with_frequencies(&[2_000, 2_000, 2_000]);
     assert!(falling.frequency_drop == 0.0 && falling.reasons.len() + 1 == found.reasons.len());

@@ -6,7 +6,7 @@ use crate::format::quantity;
 
 /// CPUs that are busier than this have nothing left to give.
 const CPU_FULL: f64 = 0.9;
-/// Time that tasks waited for memory, or that a hypervisor took, worth naming.
+/// Time that tasks waited for memory or a disk, or that a hypervisor took, worth naming.
 const WAITED: f64 = 0.05;
 /// A worker of the generator that is busier than this may be what is measured.
 const GENERATOR_FULL: f64 = 0.85;
@@ -21,6 +21,8 @@ pub(super) struct Pressure {
     /// Share of the time in which some task waited for memory.
     pub(super) memory_wait: Option<f64>,
     pub(super) swapped_pages: f64,
+    /// Share of the time in which some task waited for a disk.
+    pub(super) disk_wait: Option<f64>,
     /// How often the systems met the limit of the memory that they have together; `None` where there is no such limit.
     pub(super) at_limit: Option<f64>,
     /// The busiest worker's share of its CPU.
@@ -39,6 +41,7 @@ impl Pressure {
             cpus_busy: median(fact("host.sut_cpus_busy")),
             steal: median(fact("host.steal")),
             memory_wait: median(fact("host.memory_wait")),
+            disk_wait: median(fact("host.disk_wait")),
             swapped_pages: fact("host.swapped_pages").into_iter().fold(0.0, f64::max),
             at_limit: median(fact("systems.memory_at_limit")),
             generator: median(generator.collect()),
@@ -67,6 +70,9 @@ impl Pressure {
         if beyond(self.memory_wait, WAITED) {
             short.push(format!("memory: tasks waited for it {} of the time", share(self.memory_wait)));
         }
+        if beyond(self.disk_wait, WAITED) {
+            short.push(format!("disk: tasks waited for it {} of the time", share(self.disk_wait)));
+        }
         if beyond(self.cpus_busy, CPU_FULL) {
             short.push(format!("CPU: the systems' CPUs were {} busy", share(self.cpus_busy)));
         }
@@ -75,10 +81,11 @@ impl Pressure {
         }
         if short.is_empty() {
             return format!(
-                "nothing that is counted: the systems' CPUs were {} busy, tasks waited for memory {} of the time, the \
-                 host swapped nothing, and the generator's busiest worker used {} of its CPU",
+                "nothing that is counted: the systems' CPUs were {} busy, tasks waited for memory {} and for a disk \
+                 {} of the time, the host swapped nothing, and the generator's busiest worker used {} of its CPU",
                 share(self.cpus_busy),
                 share(self.memory_wait),
+                share(self.disk_wait),
                 share(self.generator)
             );
         }
@@ -103,6 +110,7 @@ mod tests {
             steal: Some(0.0),
             memory_wait: Some(0.0),
             swapped_pages: 0.0,
+            disk_wait: Some(0.01),
             at_limit: Some(0.0),
             generator: Some(0.2),
         };
@@ -115,6 +123,8 @@ mod tests {
             words.starts_with("memory: the host swapped 12 pages; memory: tasks waited for it 50.0 %"),
             "{words}"
         );
+        let disk = Pressure { disk_wait: Some(0.4), ..quiet };
+        assert_eq!(disk.words(), "disk: tasks waited for it 40.0 % of the time");
         let limited = Pressure { at_limit: Some(40.0), ..quiet };
         assert_eq!(limited.words(), "memory: the systems met the limit of what they have together 40 times");
         let generator = Pressure { generator: Some(0.99), ..quiet };

@@ -199,6 +199,9 @@ impl Measurement {
         if probes.host_start.memory_waits.is_some() && host_end.memory_waits.is_some() {
             facts.push(("host.memory_wait", format!("{:.4}", all.memory_wait)));
         }
+        if probes.host_start.disk_waits.is_some() && host_end.disk_waits.is_some() {
+            facts.push(("host.disk_wait", format!("{:.4}", all.disk_wait)));
+        }
         self.facts.extend(facts.into_iter().map(|(name, value)| (name.to_owned(), value)));
     }
 
