@@ -156,6 +156,32 @@ fn a_server_of_storage_has_a_neighbour_during_each_of_its_tests() {
 }
 
 #[test]
+fn a_neighbour_writes_to_the_disk_that_volumes_are_on() {
+    if !need(&[Need::Root]) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let tenant = "{name: tenant, service: {ftp: {backend: disk}}, \
+                  workload: {ftp: {retr: 0, stor: 1, size: 1MiB, clients: 2}}, load: closed}";
+    let changes = [
+        "environments=native",
+        "baseline=native",
+        "services=[{tgt: {size: 4MiB, backend: disk}}]",
+        "workload={storage: {operations: [write, random-read], size: 1MiB, record: 64KiB, cache: cold}}",
+        "measure=[{storage: {duration: 300ms}}]",
+        &format!("systems={{name: disk, beside: {tenant}}}"),
+    ];
+    for trial in vtax_testkit::runs::trials(VTAX, directory.path(), PLAN, &changes) {
+        for test in trial["observations"].as_array().expect("a list") {
+            let beside = test["facts"]["beside.sut-2"].as_str().unwrap_or_else(|| panic!("{test}"));
+            assert!(beside.contains(" answers/s, 0 failed") && !beside.starts_with("0.0 "), "{beside}");
+        }
+        let told = std::path::Path::new("/proc/pressure/io").exists();
+        assert_eq!(trial["facts"]["host.disk_wait"].is_string(), told, "{trial}");
+    }
+}
+
+#[test]
 fn more_systems_than_memory_are_refused_before_anything_is_started() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("plan.yaml");

@@ -1,6 +1,6 @@
 //! The generator against vsftpd.
 
-use vtax_plan::model::{FtpServerOptions, Service, ServiceKind};
+use vtax_plan::model::{Backend, FtpServerOptions, Service, ServiceKind};
 use vtax_service::{Place, RunningService, missing};
 
 use super::*;
@@ -8,7 +8,12 @@ use super::*;
 #[test]
 fn vsftpd_takes_every_mode_of_data_connections_and_resumed_tls() {
     let port = vtax_sys::free_port();
-    let kind = ServiceKind::Vsftpd(FtpServerOptions { port, implicit: false, require_reuse: true });
+    let kind = ServiceKind::Vsftpd(FtpServerOptions {
+        port,
+        implicit: false,
+        require_reuse: true,
+        backend: Backend::Files,
+    });
     let timeout = Nanos::from_secs(30);
     let service = Service { name: "vsftpd".into(), kind, ready_timeout: timeout, stop_timeout: timeout };
     assert_eq!(missing(&service), None, "`vtax setup --tests` installs it");

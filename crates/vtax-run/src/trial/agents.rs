@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use vtax_agent::message::{CardFacts, InterfaceSetup, NodeFacts, Provisioning, ServiceId, ServiceReady};
 use vtax_agent::{AgentError, Client};
-use vtax_lab::{Node, Testbed};
+use vtax_lab::{Node, Sut, Testbed};
 use vtax_plan::model::{Cell, Service, StartOrder};
 use vtax_router::Raised;
 use vtax_store::record::InvalidReason;
@@ -135,11 +135,13 @@ impl Agents {
         cell: &Cell,
         provisioning: &Provisioning,
     ) -> Result<Vec<ServiceReady>, Failed> {
-        let start = |((agent, sut), service): ((&Client, IpAddr), &Service)| {
-            agent.start_service(ServiceId::ONLY, service, sut, provisioning)
+        let start = |((agent, sut), service): ((&Client, &Sut), &Service)| {
+            // Each has a disk of its own.
+            let disk = sut.node.disk().map(|disk| disk.path().to_owned());
+            let provisioning = Provisioning { disk, ..provisioning.clone() };
+            agent.start_service(ServiceId::ONLY, service, sut.service_address, &provisioning)
         };
-        let addresses = testbed.suts.iter().map(|sut| sut.service_address);
-        let all: Vec<_> = self.suts.iter().zip(addresses).zip(cell.services()).collect();
+        let all: Vec<_> = self.suts.iter().zip(&testbed.suts).zip(cell.services()).collect();
         let found: Vec<Result<ServiceReady, AgentError>> = match cell.systems.start {
             StartOrder::Together if all.len() > 1 => thread::scope(|scope| {
                 let start = &start;

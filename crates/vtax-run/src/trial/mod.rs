@@ -102,7 +102,7 @@ impl<'a> Trial<'a> {
     pub(crate) fn build(&mut self, lab: &mut Lab, slot: Slot) -> Result<Testbed, Failed> {
         self.setting.phase("building the testbed");
         let cell = self.setting.order.cell;
-        let disk = family::storage_directory(&cell.service.kind);
+        let disk = cell.services().find_map(|service| family::storage_directory(&service.kind));
         let guest_client = cell.mounting_client();
         let mut spec = TestbedSpec { disk, guest_client, ..systems::testbed(cell, self.setting.budget) };
         let order = self.setting.order;

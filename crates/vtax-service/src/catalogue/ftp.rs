@@ -1,6 +1,6 @@
 //! vtax's own FTP server, a process of its own so that its CPU time is its own too; and what FTP servers have in common.
 
-use std::fs;
+use std::path::PathBuf;
 
 use vtax_plan::model::FtpServerOptions;
 
@@ -10,9 +10,6 @@ use super::entry::Entry;
 use crate::error::ServiceError;
 use crate::recipe::{Condition, Heard, Job, Recipe};
 
-/// The directory that clients see.
-pub(super) const FILES: &str = "files";
-
 pub(super) struct Ftp<'a>(pub(super) &'a FtpServerOptions);
 
 impl Entry for Ftp<'_> {
@@ -21,8 +18,8 @@ impl Entry for Ftp<'_> {
     }
 
     fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
-        prepare(job)?;
-        let (listen, directory) = (job.address.to_string(), job.path(FILES));
+        let directory = prepare(job, self.0)?;
+        let (listen, directory) = (job.address.to_string(), directory.to_string_lossy());
         let (certificate, key) = (job.path(CERTIFICATE), job.path(KEY));
         let mut arguments = vec!["service", "ftp", "--listen", &listen, "--directory", &directory];
         arguments.extend(["--user", FtpServerOptions::USER, "--password", FtpServerOptions::PASSWORD]);
@@ -34,11 +31,10 @@ impl Entry for Ftp<'_> {
     }
 }
 
-/// Makes the certificate of this start, and the directory of its files.
-pub(super) fn prepare(job: &Job<'_>) -> Result<(), ServiceError> {
-    let files = job.directory.join(FILES);
-    fs::create_dir(&files).map_err(job.file("making", &files))?;
-    certificate::write(job)
+/// Makes the certificate of this start, and the directory that clients see.
+pub(super) fn prepare(job: &Job<'_>, options: &FtpServerOptions) -> Result<PathBuf, ServiceError> {
+    certificate::write(job)?;
+    job.served(options.backend)
 }
 
 /// Ready is a server that greets; behind TLS its port must do.

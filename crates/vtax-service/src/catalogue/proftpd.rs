@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use vtax_plan::model::{FtpServerOptions, Subscribers};
 
 use super::entry::Entry;
-use super::ftp::{CERTIFICATE, FILES, KEY, prepare, ready};
+use super::ftp::{CERTIFICATE, KEY, prepare, ready};
 use crate::documents;
 use crate::error::ServiceError;
 use crate::packages::{Distribution, Package, installed};
@@ -66,7 +66,7 @@ impl Entry for Proftpd<'_> {
     }
 
     fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
-        prepare(job)?;
+        let files = prepare(job, self.0)?;
         let modules = match job.prepared {
             Some(root) => Some(root.join("usr/lib/proftpd")),
             None => installed(MODULES).and_then(|module| Path::new(module).parent()).map(Path::to_owned),
@@ -78,7 +78,7 @@ impl Entry for Proftpd<'_> {
                 .map_err(job.file("writing", &path))
         };
         write("proftpd.conf", &configuration(job, self.0, modules.as_deref()))?;
-        let (user, home) = (FtpServerOptions::USER, job.path(FILES));
+        let (user, home) = (FtpServerOptions::USER, files.display());
         write("users", &format!("{user}:{PASSWORD}:0:0:vtax:{home}:/bin/sh\n"))?;
         let program = match job.prepared {
             Some(root) => root.join("usr/sbin/proftpd").to_string_lossy().into_owned(),
@@ -152,12 +152,14 @@ fn configuration(job: &Job<'_>, options: &FtpServerOptions, modules: Option<&Pat
 
 #[cfg(test)]
 mod tests {
+    use vtax_plan::model::Backend;
+
     use super::*;
 
     #[test]
     fn the_configuration_is_what_the_plan_says() {
         let of = |implicit, require_reuse| {
-            let options = FtpServerOptions { port: 80, implicit, require_reuse };
+            let options = FtpServerOptions { port: 80, implicit, require_reuse, backend: Backend::Files };
             configuration(&Job::example(), &options, Some(Path::new("/usr/lib/proftpd")))
         };
         let strict = of(false, true);

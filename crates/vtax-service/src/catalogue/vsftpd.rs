@@ -1,9 +1,11 @@
 //! vsftpd. Every setting and its reason is in docs/ftp.md.
 
+use std::path::Path;
+
 use vtax_plan::model::FtpServerOptions;
 
 use super::entry::Entry;
-use super::ftp::{CERTIFICATE, FILES, KEY, prepare, ready};
+use super::ftp::{CERTIFICATE, KEY, prepare, ready};
 use super::proftpd::PROGRAM as PROFTPD;
 use crate::documents;
 use crate::error::ServiceError;
@@ -39,16 +41,16 @@ impl Entry for Vsftpd<'_> {
     }
 
     fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
-        prepare(job)?;
+        let files = prepare(job, self.0)?;
         let path = job.directory.join("vsftpd.conf");
-        documents::write_file(&path, configuration(job, self.0).as_bytes())
+        documents::write_file(&path, configuration(job, self.0, &files).as_bytes())
             .map_err(job.file("writing", &path))?;
         let command = vec![package().program.to_owned(), job.path("vsftpd.conf")];
         Ok(vec![job.recipe(command, ready(self.0))])
     }
 }
 
-fn configuration(job: &Job<'_>, options: &FtpServerOptions) -> String {
+fn configuration(job: &Job<'_>, options: &FtpServerOptions, files: &Path) -> String {
     let yes = |yes: bool| if yes { "YES" } else { "NO" };
     let (ip, port) = (job.address.ip(), job.address.port());
     let listen = if ip.is_ipv4() {
@@ -57,7 +59,7 @@ fn configuration(job: &Job<'_>, options: &FtpServerOptions) -> String {
         format!("listen=NO\nlisten_ipv6=YES\nlisten_address6={ip}\n")
     };
     let (implicit, reuse) = (yes(options.implicit), yes(options.require_reuse));
-    let (files, certificate, key) = (job.path(FILES), job.path(CERTIFICATE), job.path(KEY));
+    let (files, certificate, key) = (files.display(), job.path(CERTIFICATE), job.path(KEY));
     format!(
         "{listen}\
          listen_port={port}\n\
@@ -99,16 +101,20 @@ fn configuration(job: &Job<'_>, options: &FtpServerOptions) -> String {
 
 #[cfg(test)]
 mod tests {
+    use vtax_plan::model::Backend;
+
     use super::*;
 
     #[test]
     fn the_configuration_is_what_the_plan_says() {
         let of = |implicit, require_reuse| {
-            configuration(&Job::example(), &FtpServerOptions { port: 80, implicit, require_reuse })
+            let options = FtpServerOptions { port: 80, implicit, require_reuse, backend: Backend::Disk };
+            configuration(&Job::example(), &options, Path::new("/disk/files"))
         };
         let plain = of(false, true);
         assert!(plain.starts_with("listen=YES\nlisten_address=127.0.0.1\nlisten_port=80\n"), "{plain}");
         assert!(plain.contains("\nimplicit_ssl=NO\nrequire_ssl_reuse=YES\n"), "{plain}");
+        assert!(plain.contains("\nanon_root=/disk/files\n"), "{plain}");
         // It takes a space for a part of the value.
         assert!(plain.lines().all(|line| line.split_once('=').is_some_and(|(_, v)| !v.contains(' '))));
         assert!(of(true, false).contains("\nimplicit_ssl=YES\nrequire_ssl_reuse=NO\n"));

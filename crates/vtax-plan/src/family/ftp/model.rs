@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use vtax_units::{Bytes, Nanos};
 
+use crate::family::storage::volume::Backend;
+
 /// Options of an FTP server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FtpServerOptions {
@@ -12,6 +14,9 @@ pub struct FtpServerOptions {
     pub implicit: bool,
     /// Protected data connections must resume the session of their control connection.
     pub require_reuse: bool,
+    /// Where its files are.
+    #[serde(default, skip_serializing_if = "Backend::is_files")]
+    pub backend: Backend,
 }
 
 impl FtpServerOptions {

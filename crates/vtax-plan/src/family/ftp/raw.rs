@@ -4,6 +4,7 @@ use vtax_units::{Bytes, Nanos};
 
 use super::model;
 use crate::decode::Many;
+use crate::family::storage::volume::BackendRaw;
 use crate::source::Spanned;
 
 services! {
@@ -15,6 +16,8 @@ services! {
         default implicit: Many<bool> = "false",
         /// `true`: protected data connections must resume the session of their control connection.
         default require_reuse: Many<bool> = "false",
+        /// Where its files are: `files` (in the service's private directory, which is memory) or `disk` (on the system's own disk).
+        default backend: Many<BackendRaw> = "files",
     }
 }
 

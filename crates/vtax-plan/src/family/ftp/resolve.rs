@@ -12,6 +12,7 @@ use super::model::{
 use super::raw::{Distribution, FtpServerRaw, FtpWorkloadRaw, Protect, Tls, Version};
 use crate::decode::Many;
 use crate::diagnose::{Report, shorten};
+use crate::family::storage::volume::Backend;
 use crate::model::{Service, ServiceKind, Workload};
 use crate::raw::WorkloadRaw;
 use crate::resolve::check::{LONGEST, check_port, count_in, counts_in, duration_in};
@@ -32,7 +33,8 @@ pub(crate) fn server(
     report: &mut Report,
 ) -> Variants<Service> {
     let port = check_port(&raw.port, report);
-    let options = kind(FtpServerOptions { port, implicit: false, require_reuse: false });
+    let backend = Backend::Files;
+    let options = kind(FtpServerOptions { port, implicit: false, require_reuse: false, backend });
     let set = |service: &mut Service, change: &dyn Fn(&mut FtpServerOptions)| match &mut service.kind {
         ServiceKind::Ftp(options) | ServiceKind::Vsftpd(options) | ServiceKind::Proftpd(options) => {
             change(options);
@@ -42,6 +44,7 @@ pub(crate) fn server(
     Variants::of(service(options, raw.name.as_ref(), (&raw.ready_timeout, &raw.stop_timeout), report))
         .vary("implicit", &raw.implicit.value, report, |s, yes| set(s, &|o| o.implicit = yes))
         .vary("require_reuse", &raw.require_reuse.value, report, |s, yes| set(s, &|o| o.require_reuse = yes))
+        .vary("backend", &raw.backend.value, report, |s, backend| set(s, &|o| o.backend = backend.0))
 }
 
 /// A workload while its lists are multiplied out.

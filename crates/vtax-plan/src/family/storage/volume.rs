@@ -18,7 +18,7 @@ pub enum Backend {
 impl Backend {
     /// Whether it is that of plans of before there was a choice.
     #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
-    pub(super) const fn is_files(&self) -> bool {
+    pub(crate) const fn is_files(&self) -> bool {
         matches!(self, Self::Files)
     }
 }
@@ -32,7 +32,7 @@ words! {
 }
 
 impl ServiceKind {
-    /// Whether it serves files or units from the system under test's own disk, which can be read anew.
+    /// Whether it keeps files or units on the system under test's own disk, from where they can be read anew.
     #[must_use]
     pub const fn serves_disk(&self) -> bool {
         use crate::model::GaneshaBackend;
@@ -42,6 +42,9 @@ impl ServiceKind {
             Self::Samba(options) => matches!(options.backend, Backend::Disk),
             Self::Nfsd(options) => matches!(options.backend, Backend::Disk),
             Self::Lio(options) => matches!(options.backend, Backend::Disk),
+            Self::Ftp(options) | Self::Vsftpd(options) | Self::Proftpd(options) => {
+                matches!(options.backend, Backend::Disk)
+            }
             _ => false,
         }
     }
