@@ -171,7 +171,7 @@ pub enum ServiceError {
         lines: Vec<String>,
     },
     /// It did not get ready in time.
-    #[error("service {service} was not ready within {timeout}: {reason}{}", said(lines))]
+    #[error("service {service} was not ready within {timeout}: {reason}{}{}", did(doing), said(lines))]
     NeverReady {
         /// The service's name.
         service: String,
@@ -179,6 +179,8 @@ pub enum ServiceError {
         timeout: Nanos,
         /// What was still missing.
         reason: String,
+        /// What its processes were doing then, one by one.
+        doing: Vec<String>,
         /// Its last lines of output.
         lines: Vec<String>,
     },
@@ -207,6 +209,14 @@ pub enum ServiceError {
         #[source]
         source: SysError,
     },
+}
+
+/// What a service's processes were doing.
+fn did(doing: &[String]) -> String {
+    match doing {
+        [] => String::new(),
+        doing => format!("; its processes: {}", doing.join(", ")),
+    }
 }
 
 /// The end of an error message: what the service said last.

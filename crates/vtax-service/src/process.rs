@@ -31,7 +31,7 @@ pub struct Stopped {
 pub(crate) struct Process {
     /// Held for as long as it may be signalled: its id may be another's once it was reaped.
     leader: Arc<PidFd>,
-    tree: ProcessTree,
+    pub(crate) tree: ProcessTree,
     pub(crate) shared: Arc<Shared>,
     watcher: Option<JoinHandle<()>>,
 }

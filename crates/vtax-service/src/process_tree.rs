@@ -8,6 +8,8 @@ use vtax_sys::PidFd;
 
 /// Environment variable that marks a service's processes.
 pub(crate) const MARK: &str = "VTAX_SERVICE";
+/// Processes that are described, of a service that has many.
+const DESCRIBED: usize = 8;
 /// The kernel needs moments to end what was killed.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
@@ -75,6 +77,15 @@ impl ProcessTree {
             .is_ok_and(|environ| environ.split(|b| *b == 0).any(|entry| entry == mark.as_bytes()))
     }
 
+    /// What each of its living processes is doing, for people: its name, its state, where in the kernel it waits, and its CPU
+    /// time so far. Of the first few.
+    pub(crate) fn doing(&self) -> Vec<String> {
+        let members = self.members();
+        let described = members.iter().take(DESCRIBED).filter_map(|pid| doing(*pid));
+        let more = members.len().saturating_sub(DESCRIBED);
+        described.chain((more > 0).then(|| format!("and {more} more"))).collect()
+    }
+
     /// Kills every process of the tree; the ids of those that are still there after 5 s.
     pub(crate) fn kill(&self) -> Result<(), Vec<i32>> {
         let until = Instant::now() + END_WITHIN;
@@ -107,6 +118,33 @@ fn stat_of(pid: i32) -> Option<Stat> {
     parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
+/// What a process is doing, in words; `None` where it is gone.
+fn doing(pid: i32) -> Option<String> {
+    let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}"));
+    let stat = read("stat").ok()?;
+    // Without the right to look, the kernel says `0`.
+    let place = read("wchan").unwrap_or_default();
+    describe(&stat, Some(place.trim()).filter(|place| !matches!(*place, "" | "0")))
+}
+
+/// The same from its `stat` and the kernel function that it waits in.
+fn describe(stat: &str, place: Option<&str>) -> Option<String> {
+    let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
+    let name: String = name.chars().filter(|c| !c.is_control()).collect();
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    let ticks = |index: usize| fields.get(index)?.parse::<u64>().ok();
+    let cpu = ticks(11)?.saturating_add(ticks(12)?) as f64 / rustix::param::clock_ticks_per_second() as f64;
+    let state = match *fields.first()? {
+        "R" => "is running".to_owned(),
+        "S" => "is waiting".to_owned(),
+        "D" => "is waiting and can't be interrupted".to_owned(),
+        "T" | "t" => "is stopped".to_owned(),
+        other => format!("is in the state {other}"),
+    };
+    let place = place.map_or_else(String::new, |place| format!(" ({place})"));
+    Some(format!("{name} {state}{place} after {cpu:.2} s of CPU"))
+}
+
 /// Parses `/proc/<pid>/stat` (`proc_pid_stat(5)`); the name in parentheses may hold anything.
 fn parse_stat(stat: &str) -> Option<Stat> {
     let (_, rest) = stat.rsplit_once(')')?;
@@ -131,6 +169,17 @@ mod tests {
         assert_eq!(parse_stat(stat), Some(Stat { zombie: false, parent: 3, group: 4, session: 5, born: 99 }));
         assert_eq!(parse_stat("7 (a) Z 1"), None);
         assert_eq!(parse_stat(""), None);
+    }
+
+    #[test]
+    fn what_a_process_does_is_said_in_words() {
+        let ticks = rustix::param::clock_ticks_per_second();
+        let stat = format!("7 (a) Z 1) S 3 4 5 0 -1 0 0 0 0 0 {ticks} {ticks} 0 0 20 0 1 0 99 0");
+        let words = describe(&stat, Some("do_epoll_wait"));
+        assert_eq!(words.as_deref(), Some("a) Z 1 is waiting (do_epoll_wait) after 2.00 s of CPU"));
+        assert_eq!(describe("7 (a", None), None);
+        let own = doing(i32::try_from(std::process::id()).expect("small")).expect("it is there");
+        assert!(own.contains(" s of CPU"), "{own}");
     }
 
     #[test]

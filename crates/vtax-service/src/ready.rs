@@ -17,6 +17,7 @@ use vtax_units::Nanos;
 
 use crate::error::ServiceError;
 use crate::port::reach;
+use crate::process_tree::ProcessTree;
 use crate::recipe::{Condition, Heard, Judge, Recipe};
 use crate::watch::Shared;
 use left::left;
@@ -38,6 +39,8 @@ pub(crate) struct Wait<'a> {
     pub(crate) service: &'a str,
     /// The plan's `ready_timeout`, for errors.
     pub(crate) timeout: Nanos,
+    /// The processes that are waited for.
+    pub(crate) tree: &'a ProcessTree,
     /// When it ends.
     pub(crate) deadline: Instant,
     /// Set to give up.
@@ -72,8 +75,7 @@ impl Wait<'_> {
                 return Err(ServiceError::CalledOff { service: name() });
             }
             if Instant::now() >= self.deadline {
-                let (timeout, lines) = (self.timeout, shared.last_lines());
-                return Err(ServiceError::NeverReady { service: name(), timeout, reason, lines });
+                return Err(self.never_ready(reason, shared));
             }
             let is_command = matches!(recipe.ready, Condition::Command(_));
             shared.wait(if is_command { COMMAND_PAUSE } else { pause });
@@ -86,14 +88,20 @@ impl Wait<'_> {
     /// Runs the commands without which a process that is ready is of no use.
     pub(crate) fn set_up(&self, recipe: &Recipe, shared: &Shared) -> Result<(), ServiceError> {
         for command in &recipe.setup {
-            run(command, recipe, self.deadline).map_err(|reason| ServiceError::NeverReady {
-                service: self.service.to_owned(),
-                timeout: self.timeout,
-                reason,
-                lines: shared.last_lines(),
-            })?;
+            run(command, recipe, self.deadline).map_err(|reason| self.never_ready(reason, shared))?;
         }
         Ok(())
+    }
+
+    fn never_ready(&self, reason: String, shared: &Shared) -> ServiceError {
+        let (doing, lines) = (self.tree.doing(), shared.last_lines());
+        ServiceError::NeverReady {
+            service: self.service.to_owned(),
+            timeout: self.timeout,
+            reason,
+            doing,
+            lines,
+        }
     }
 }
 

@@ -174,6 +174,7 @@ fn start_all(
         let wait = ready::Wait {
             service: &label,
             timeout: service.ready_timeout,
+            tree: &process.tree,
             deadline,
             call_off: place.call_off.as_deref(),
         };

@@ -72,8 +72,9 @@ fn a_service_that_never_gets_ready_is_ended_in_time() {
         let mut own = script(port, ready, "echo still loading; exec sleep 60\n");
         own.ready_timeout = Nanos::from_millis(300);
         let error = bench.start(&own).expect_err("it is never ready");
-        let ServiceError::NeverReady { ref lines, .. } = error else { panic!("{error}") };
+        let ServiceError::NeverReady { ref lines, ref doing, .. } = error else { panic!("{error}") };
         assert_eq!(lines, &["still loading"], "{error}");
+        assert!(doing.iter().any(|process| process.starts_with("sleep is waiting")), "{doing:?}");
         bench.assert_gone(port);
     }
     assert!(begun.elapsed() < Duration::from_secs(10));
