@@ -12,6 +12,8 @@ pub(crate) struct Pacer {
     /// Smoothed gap between two starts, in nanoseconds.
     gap: u64,
     last_start: u64,
+    /// The lead is at most one part in so many of the gap.
+    share: u64,
     /// Time spent polling for a start that was not due yet, in nanoseconds.
     pub(crate) polled: u64,
 }
@@ -29,7 +31,12 @@ const FALL: u64 = 128;
 
 impl Pacer {
     pub(crate) fn new() -> Self {
-        Self { overshoot: 0, gap: 0, last_start: 0, polled: 0 }
+        Self { overshoot: 0, gap: 0, last_start: 0, share: LEAD_SHARE, polled: 0 }
+    }
+
+    /// So many pacers have one thread, which polls for all of them no more than it would for one.
+    pub(crate) fn shared_by(&mut self, pacers: usize) {
+        self.share = LEAD_SHARE * pacers.max(1) as u64;
     }
 
     /// Notes a start, for the gap.
@@ -40,7 +47,7 @@ impl Pacer {
 
     /// How long to sleep where the next start is due at `due`; 0: don't sleep, poll.
     pub(crate) fn sleep(&self, now: u64, due: u64) -> u64 {
-        let lead = self.overshoot.min(self.gap / LEAD_SHARE).min(LEAD_MAX);
+        let lead = self.overshoot.min(self.gap / self.share).min(LEAD_MAX);
         let sleep = due.saturating_sub(now).saturating_sub(lead);
         if sleep < SLEEP_MIN { 0 } else { sleep }
     }
@@ -63,7 +70,15 @@ mod tests {
 
     /// A machine whose wake-up for each start is so late; returns lateness of each start and the time polled.
     fn simulate(gap: u64, starts: usize, delay: impl Fn(u64) -> u64) -> (Vec<u64>, u64) {
-        let mut pacer = Pacer::new();
+        simulate_with(Pacer::new(), gap, starts, delay)
+    }
+
+    fn simulate_with(
+        mut pacer: Pacer,
+        gap: u64,
+        starts: usize,
+        delay: impl Fn(u64) -> u64,
+    ) -> (Vec<u64>, u64) {
         let (mut now, mut polled, mut lateness) = (0, 0, Vec::new());
         for i in 1..=starts as u64 {
             let due = i * gap;
@@ -106,6 +121,18 @@ mod tests {
         let (lateness, polled) = simulate(20_000, 50_000, |_| 20_000);
         assert!(lateness[200..].iter().all(|l| *l <= 41_000), "{:?}", lateness[200..].iter().max());
         assert!(polled < 50_000 * 20_000 / 2, "polled {polled} ns of 1 s");
+    }
+
+    #[test]
+    fn pacers_of_one_thread_poll_no_more_than_one_would() {
+        let mut one_of_six = Pacer::new();
+        one_of_six.shared_by(6);
+        let (gap, starts) = (6 * 100_000, 10_000);
+        let delay = |start: u64| if start.is_multiple_of(10) { 60_000 } else { 5_000 };
+        let (_, polled) = simulate_with(one_of_six, gap, starts, delay);
+        let (_, alone) = simulate(gap, starts, delay);
+        assert!(polled < starts as u64 * gap / LEAD_SHARE / 6, "polled {polled} ns of 6 s");
+        assert!(polled < alone / 2, "polled {polled} ns, alone {alone}");
     }
 
     #[test]

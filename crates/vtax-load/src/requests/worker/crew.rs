@@ -29,7 +29,12 @@ struct Lane<'a, D: Dialogue> {
 impl<'a, D: Dialogue> Crew<'a, D> {
     /// Of these workers, whose event loops share an epoll instance and whose epochs are the same.
     pub(crate) fn new(workers: Vec<Worker<'a, D>>) -> Self {
-        Self { lanes: workers.into_iter().map(|worker| Lane { worker, over: false }).collect() }
+        let count = workers.len();
+        let lane = |mut worker: Worker<'a, D>| {
+            worker.events.pacer.shared_by(count);
+            Lane { worker, over: false }
+        };
+        Self { lanes: workers.into_iter().map(lane).collect() }
     }
 
     /// Carries out all workers' shares of their loads; what each found, in their order.
