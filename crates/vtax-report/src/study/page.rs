@@ -336,5 +336,7 @@ mod tests {
         };
         assert_eq!((what(&step).as_str(), ours(&step).as_str()), ("4K: a over b", "—"));
         assert_eq!((studys(&step).as_str(), amount(&step, 1e12).as_str()), ("1.39x", "∞"));
+        let figure = |value| vtax_study::Step { is_ratio: false, study: Some(value), ..step.clone() };
+        assert_eq!((studys(&figure(0.25)).as_str(), studys(&figure(4788.0)).as_str()), ("25.0 %", "4788"));
     }
 }

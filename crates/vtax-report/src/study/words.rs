@@ -34,7 +34,12 @@ pub(super) fn ours(step: &Step) -> String {
 
 /// The study's.
 pub(super) fn studys(step: &Step) -> String {
-    step.study.map_or_else(|| "—".to_owned(), |value| amount(step, value))
+    match step.study {
+        None => "—".to_owned(),
+        // No share is more than all: the study counted.
+        Some(count) if !step.is_ratio && count > 1.0 => quantity(count, ""),
+        Some(value) => amount(step, value),
+    }
 }
 
 /// `4K: virtual machines over baseline`.
