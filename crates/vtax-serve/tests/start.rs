@@ -36,9 +36,10 @@ fn a_plan_is_checked_started_watched_and_stopped() {
     assert_eq!(post(&site, "/start", "plan=t.yaml&do=start").status, 409, "one at a time");
     let page = until(&site, "&lt;b&gt;run ");
     assert!(page.contains("--set=repeat.min=3") && page.contains("action=\"/job/1/stop\""), "{page}");
+    assert!(page.contains("data-again"), "{page}");
     assert_eq!(post(&site, "/job/1/stop", "").status, 303);
     let page = until(&site, "exit status: 130");
-    assert!(!page.contains("action=\"/job/1/stop\""), "{page}");
+    assert!(!page.contains("action=\"/job/1/stop\"") && !page.contains("data-again"), "{page}");
     assert_eq!((site.get("/job/2").status, site.get("/job/x").status), (404, 400));
 }
 

@@ -18,6 +18,10 @@
     });
   }
 
+  // A run that was just started: look again until there is something to follow.
+  const again = document.querySelector("[data-again]");
+  if (again) setTimeout(() => location.reload(), 1000 * Number(again.dataset.again));
+
   // Tips: the <title> of a mark, at once and also by touch.
   const tip = byId("tip");
   const tips = () => {

@@ -121,12 +121,18 @@ fn ways(app: &App, job: &Job) -> Markup {
     let known = app.index.known();
     let entry = known.runs.iter().find(|entry| app.index.path(entry) == job.directory);
     let mut m = Markup::new();
-    m.open("p", &[("class", "ways")]);
-    match entry {
-        Some(entry) => m.element("a", &[("href", &format!("/run/{}", entry.id))], "Follow it"),
-        None => m.text("Its directory isn't there yet: load this page again."),
+    match (entry, job.ended()) {
+        (Some(entry), _) => {
+            m.open("p", &[("class", "ways")]);
+            m.element("a", &[("href", &format!("/run/{}", entry.id))], "Follow it").close("p")
+        }
+        // The script looks again after so many seconds; without it, whoever reads this does.
+        (None, None) => m
+            .open("p", &[("class", "ways"), ("data-again", "2")])
+            .text("Its directory isn't there yet: load this page again.")
+            .close("p"),
+        (None, Some(_)) => m.element("p", &[("class", "ways")], "It made no run directory."),
     };
-    m.close("p");
     m
 }
 

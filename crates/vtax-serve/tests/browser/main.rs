@@ -242,6 +242,11 @@ fn the_list_has_the_width_of_the_window_and_cards_on_phones() {
     let first = "document.querySelector('tr[data-href] th').getBoundingClientRect().top \
                  <= document.querySelector('tr[data-href] td').getBoundingClientRect().top";
     assert_eq!(browser.value(first).as_bool(), Some(true), "a card begins with the run's name");
+    let label = |cell: &str| {
+        browser.text(&format!("getComputedStyle(document.querySelector('{cell}'), '::before').content"))
+    };
+    let labels = [label("tr[data-href] td"), label("tr.said td")];
+    assert_eq!(labels, ["\"A\"", "none"], "only what is chosen by it has a letter");
 }
 
 #[test]
