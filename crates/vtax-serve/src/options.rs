@@ -54,6 +54,16 @@ pub struct StartOptions {
     pub check: Check,
 }
 
+/// What to do where an address is taken.
+fn way_out(source: &std::io::Error) -> &'static str {
+    match source.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            "; another server is there: give another port with --listen, 0 for any that is free"
+        }
+        _ => "",
+    }
+}
+
 /// What can keep a server from serving.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -76,7 +86,7 @@ pub enum ServeError {
         address: SocketAddr,
     },
     /// The address can't be listened on.
-    #[error("cannot listen on {address}")]
+    #[error("cannot listen on {address}{}", way_out(source))]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -119,5 +129,20 @@ impl ServeError {
             self,
             Self::Root { .. } | Self::PlainText { .. } | Self::Certificate { .. } | Self::TokenFile { .. }
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_is_taken_comes_with_the_way_out() {
+        let refused = |kind: std::io::ErrorKind| {
+            let address = SocketAddr::from(([127, 0, 0, 1], 8093));
+            ServeError::Listen { address, source: kind.into() }.to_string()
+        };
+        assert!(refused(std::io::ErrorKind::AddrInUse).contains("another port with --listen"));
+        assert_eq!(refused(std::io::ErrorKind::PermissionDenied), "cannot listen on 127.0.0.1:8093");
     }
 }
