@@ -19,8 +19,8 @@
   }
 
   // A run that was just started: look again until there is something to follow.
-  const again = document.querySelector("[data-again]");
-  if (again) setTimeout(() => location.reload(), 1000 * Number(again.dataset.again));
+  const early = document.querySelector("[data-again]");
+  if (early) setTimeout(() => location.reload(), 1000 * Number(early.dataset.again));
 
   // Tips: the <title> of a mark, at once and also by touch.
   const tip = byId("tip");
