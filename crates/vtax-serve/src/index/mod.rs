@@ -244,6 +244,8 @@ impl Looker {
         let mut kept = cache::read(&self.file);
         loop {
             let began = Instant::now();
+            // What is asked for while this looks may be about what it has passed already.
+            lock(&self.shared.state).wanted = false;
             let changed = self.look(&mut kept);
             // What was kept is of use once: from now on the state itself knows.
             kept.clear();
@@ -254,10 +256,7 @@ impl Looker {
                 let _ = cache::write(&self.file, &entries);
             }
             let took = began.elapsed();
-            {
-                let mut state = lock(&self.shared.state);
-                (state.took, state.wanted) = (took, false);
-            }
+            lock(&self.shared.state).took = took;
             std::thread::sleep(PAUSE.max(took * RARELY));
             let mut state = lock(&self.shared.state);
             while !state.wanted {
