@@ -134,15 +134,19 @@ impl Agents {
         testbed: &Testbed,
         cell: &Cell,
         provisioning: &Provisioning,
-    ) -> Result<Vec<ServiceReady>, Failed> {
+    ) -> Result<Vec<Started>, Failed> {
         let start = |((agent, sut), service): ((&Client, &Sut), &Service)| {
             // Each has a disk of its own.
             let disk = sut.node.disk().map(|disk| disk.path().to_owned());
             let provisioning = Provisioning { disk, ..provisioning.clone() };
-            agent.start_service(ServiceId::ONLY, service, sut.service_address, &provisioning)
+            let asked = Instant::now();
+            let ready = agent.start_service(ServiceId::ONLY, service, sut.service_address, &provisioning);
+            let ready = ready.map_err(|e| Failed::of(InvalidReason::ServiceFailed, &e))?;
+            let clock = fast_clock(ready.startup, asked.elapsed().into());
+            Ok(Started { ready, clock })
         };
         let all: Vec<_> = self.suts.iter().zip(&testbed.suts).zip(cell.services()).collect();
-        let found: Vec<Result<ServiceReady, AgentError>> = match cell.systems.start {
+        let found: Vec<Result<Started, Failed>> = match cell.systems.start {
             StartOrder::Together if all.len() > 1 => thread::scope(|scope| {
                 let start = &start;
                 let threads: Vec<_> = all.into_iter().map(|one| scope.spawn(move || start(one))).collect();
@@ -159,8 +163,7 @@ impl Agents {
                 all.into_iter().enumerate().map(later).collect()
             }
         };
-        let failed = |e: AgentError| Failed::of(InvalidReason::ServiceFailed, &e);
-        found.into_iter().map(|ready| ready.map_err(failed)).collect()
+        found.into_iter().collect()
     }
 
     /// Brings the path's routers up and waits until they agree; what there is to say about it, and `None` where the path has
@@ -241,4 +244,36 @@ fn refused(error: &AgentError, node: &Node) -> Failed {
         (None, None) => format!("{}: {}", chain(error), node.output()),
     };
     Failed::new(InvalidReason::TestbedFailed, detail)
+}
+
+/// A service that runs.
+pub(super) struct Started {
+    pub(super) ready: ServiceReady,
+    /// Why its node's clock can't be right, where that is known.
+    pub(super) clock: Option<String>,
+}
+
+/// Why a node's clock can't be right: what it says a service took to start is longer than the request for that start took
+/// by this host's clock. A guest's kernel may get its clock's rate wrong while it boots beside others, and figures that it
+/// takes of itself would be wrong with it.
+fn fast_clock(startup: Nanos, asked: Nanos) -> Option<String> {
+    let most = asked.0 + asked.0 / 10 + Nanos::from_millis(200).0;
+    (startup.0 > most).then(|| {
+        format!(
+            "its clock runs too fast: a service started in {startup} by it and in {asked} by the host's; fewer guests that \
+             boot at once (`consolidation.start: one-by-one`) help its kernel to measure it"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_that_took_longer_than_its_request_tells_of_a_fast_clock() {
+        let of = |startup, asked| fast_clock(Nanos::from_millis(startup), Nanos::from_millis(asked));
+        assert_eq!((of(3600, 4400), of(0, 0), of(4500, 4400), of(150, 10)), (None, None, None, None));
+        assert!(of(19_600, 4400).is_some_and(|why| why.contains("too fast")));
+    }
 }

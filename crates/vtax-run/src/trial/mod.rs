@@ -25,7 +25,7 @@ use crate::failover::{Meter, mode_of};
 use crate::family;
 use crate::probes::role;
 use crate::systems;
-use agents::{Agents, Boot, without_server};
+use agents::{Agents, Boot, Started, without_server};
 use heard::Heard;
 use measurement::Measurement;
 
@@ -184,13 +184,15 @@ impl<'a> Trial<'a> {
         let starting = Instant::now();
         let all = agents.start_services(testbed, cell, provisioning)?;
         self.record.timings.service = starting.elapsed().into();
-        for (ready, sut) in all.iter().zip(&testbed.suts) {
-            let prefix = prefix(role(sut.node.name()));
+        for (Started { ready, clock }, sut) in all.iter().zip(&testbed.suts) {
+            let name = role(sut.node.name());
+            let prefix = prefix(name);
+            self.record.facts.extend(clock.clone().map(|why| (format!("{name}.clock"), why)));
             self.record.facts.insert(format!("{prefix}service.version"), ready.version.clone());
             self.record.facts.insert(format!("{prefix}service.startup_ns"), ready.startup.0.to_string());
         }
-        let targets = all.iter().map(|ready| ready.address).collect();
-        self.learnt.service = all.into_iter().next();
+        let targets = all.iter().map(|started| started.ready.address).collect();
+        self.learnt.service = all.into_iter().next().map(|started| started.ready);
         Ok(targets)
     }
 
