@@ -14,6 +14,7 @@ pub mod clock;
 mod clone;
 pub mod controller;
 pub mod cpu_clock;
+pub mod cycles;
 pub mod datagrams;
 mod error;
 pub mod ethtool;

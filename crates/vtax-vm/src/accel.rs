@@ -16,6 +16,7 @@ use vtax_sys::inherit::Inherit;
 use vtax_units::{Bytes, Nanos};
 
 use crate::cache::Cache;
+use crate::command_line::Told;
 use crate::error::{Result, VmError};
 use crate::initrd::{self, HELLO};
 use crate::kernel::GuestKernel;
@@ -161,7 +162,7 @@ fn boot(
         vcpus: 1,
         sandbox: qemu.sandbox,
         kernel,
-        command_line: &qemu::probe_command_line(mitigations_off(accelerator)),
+        command_line: &Told::of(accelerator).probe(),
         initrd: initrd.as_raw_fd(),
         console: theirs.as_raw_fd(),
         of_pair: false,

@@ -8,12 +8,13 @@ use vtax_units::Bytes;
 
 use crate::accel::{self, Proof};
 use crate::cache::Cache;
+use crate::command_line::Told;
 use crate::contract::{ROOT_IMAGE, ROOT_KEY, ROOT_NOTHING};
 use crate::error::{Result, VmError};
 use crate::initrd;
 use crate::kernel::{GuestKernel, Origin};
 use crate::modules::{NEEDED, NEEDED_FOR_IMAGE, NEEDED_WITHOUT_HOST};
-use crate::qemu::{self, Accelerator, Qemu};
+use crate::qemu::{Accelerator, Qemu};
 
 /// How guests are to be prepared.
 #[derive(Debug, Clone)]
@@ -94,6 +95,7 @@ pub struct Guest {
     initrd: OwnedFd,
     initrd_bytes: usize,
     root: GuestRoot,
+    told: Told,
 }
 
 impl Guest {
@@ -110,7 +112,9 @@ impl Guest {
         let proof = accel::prove(&qemu, &kernel, &options.cache, options.refresh)?;
         let archive = initrd::build(&options.init, kernel.modules())?;
         let initrd = initrd::memory_file(&archive).map_err(VmError::io("create", "initrd in memory"))?;
-        Ok(Self { qemu, proof, kernel, initrd, initrd_bytes: archive.len(), root: options.root.clone() })
+        let told = Told::of(proof.accelerator);
+        let root = options.root.clone();
+        Ok(Self { qemu, proof, kernel, initrd, initrd_bytes: archive.len(), root, told })
     }
 
     /// What guests run on, and why.
@@ -153,6 +157,11 @@ impl Guest {
         Bytes::from_mib(needed.div_ceil(1 << 20))
     }
 
+    /// What its kernel's command line says.
+    pub(crate) fn told(&self) -> Told {
+        self.told
+    }
+
     pub(crate) fn initrd(&self) -> &OwnedFd {
         &self.initrd
     }
@@ -180,7 +189,7 @@ impl Guest {
             Origin::Cached => self.kernel.packages.join(", "),
         };
         let entry = if self.kernel.pvh { "PVH" } else { "bzImage" };
-        let off = accel::mitigations_off(self.accelerator());
+        let off = self.told.mitigations_off;
         let facts = [
             ("vm.accelerator", self.accelerator().word().to_owned()),
             ("vm.accelerator.proof", self.proof.detailed()),
@@ -189,7 +198,7 @@ impl Guest {
             ("vm.kernel", self.kernel.release.clone()),
             ("vm.kernel.origin", origin),
             ("vm.kernel.entry", entry.to_owned()),
-            ("vm.kernel.command_line", qemu::node_command_line("NAME", off)),
+            ("vm.kernel.command_line", self.told.shown()),
             ("vm.kernel.modules", self.kernel.module_names().collect::<Vec<_>>().join(" ")),
             ("vm.initrd_bytes", self.initrd_bytes.to_string()),
             ("vm.vhost_net", self.vhost().to_string()),

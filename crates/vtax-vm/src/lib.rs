@@ -8,6 +8,7 @@ pub mod accel;
 mod bzimage;
 mod cache;
 pub mod checks;
+mod command_line;
 pub mod contract;
 mod cpio;
 mod decompress;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use vtax_units::Bytes;
 
 use crate::cache::Cache;
-use crate::contract::{AGENT_PORT, DATA_DISK, HOSTNAME_KEY, ROLE_AGENT, ROLE_KEY, ROOT_DISK, ROOT_TAG};
+use crate::contract::{AGENT_PORT, DATA_DISK, ROOT_DISK, ROOT_TAG};
 use crate::error::{Result, VmError};
 
 /// What executes the guest's instructions.
@@ -502,38 +502,10 @@ fn escaped_path(path: &Path) -> OsString {
     OsString::from_vec(bytes)
 }
 
-/// What every guest's kernel is told. Nothing here changes how fast the guest runs once it is up;
-/// figures are of Debian's 6.1 under emulation.
-///
-/// - `panic=-1` with `-no-reboot`: a kernel that panics ends QEMU, so vtax doesn't wait for a dead guest.
-/// - `cryptomgr.notests`: no self-tests of unused ciphers; saves 0.3 s.
-/// - `no_timer_check`, `tsc=reliable`: no test of, no watch over clocks that QEMU derives from the
-///   host's anyway; saves 0.05 s.
-/// - one UART: asking for the other three, which don't exist, takes 0.05 s.
-/// - `rootfstype=ramfs`: the initrd's files may fill the memory that they need. The usual tmpfs holds half of what the
-///   kernel and the initrd leave, and a small guest starts a program that was cut off.
-const COMMON: &str = "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check 8250.nr_uarts=1 cryptomgr.notests rootfstype=ramfs";
-
-/// The kernel command line that a guest with the smallest `/init` gets.
-pub(crate) fn probe_command_line(mitigations_off: bool) -> String {
-    let mitigations = if mitigations_off { " mitigations=off" } else { "" };
-    format!("{COMMON}{mitigations}")
-}
-
-/// The kernel command line of a node. What the kernel doesn't know (`PATH`, `HOME`) becomes
-/// `/init`'s environment.
-pub(crate) fn node_command_line(hostname: &str, mitigations_off: bool) -> String {
-    let common = probe_command_line(mitigations_off);
-    let hostname: String = hostname.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
-    format!(
-        "{common} {ROLE_KEY}={ROLE_AGENT} {HOSTNAME_KEY}={hostname} HOME=/root \
-         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command_line::Told;
 
     fn shown(machine: &Machine<'_>) -> String {
         let arguments: Vec<_> = arguments(machine).into_iter().map(|a| a.into_string().unwrap()).collect();
@@ -558,7 +530,8 @@ mod tests {
             memory: None,
             balloon: false,
         };
-        let command_line = node_command_line("sut one", true);
+        let told = Told { mitigations_off: true, counter_khz: Some(2_500_000) };
+        let command_line = told.node("sut one");
         let machine = Machine {
             name: "sut,1",
             accelerator: Accelerator::Tcg,
@@ -587,7 +560,7 @@ mod tests {
 -kernel /cache/vmlinux
 -initrd /proc/self/fd/3
 -append console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check 8250.nr_uarts=1 cryptomgr.notests rootfstype=ramfs \
-mitigations=off vtax.role=agent vtax.hostname=sutone HOME=/root \
+mitigations=off tsc_early_khz=2500000 vtax.role=agent vtax.hostname=sutone HOME=/root \
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 -chardev socket,id=console,fd=4
 -serial chardev:console
@@ -759,7 +732,7 @@ PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
             vcpus: 1,
             sandbox: false,
             kernel: Path::new("/boot/vmlinuz"),
-            command_line: &probe_command_line(false),
+            command_line: &Told::default().probe(),
             initrd: 10,
             console: 11,
             of_pair: false,

@@ -14,7 +14,6 @@ use vtax_sys::inherit::Inherit;
 use vtax_sys::sync::{lock, wait_timeout_while};
 use vtax_units::{Bytes, CpuSet};
 
-use crate::accel;
 use crate::contract::{DISK_KEY, RAID5_KEY};
 use crate::error::{Evidence, Result, VmError};
 use crate::guest::Guest;
@@ -195,8 +194,7 @@ impl Vm {
             options: nic.options,
         };
         let cards: Vec<_> = nics.iter().map(card).collect();
-        let off = accel::mitigations_off(guest.accelerator());
-        let mut command_line = qemu::node_command_line(&name, off);
+        let mut command_line = guest.told().node(&name);
         if let Some(disk) = &disk {
             command_line += &format!(" {DISK_KEY}=ext4");
             if let Some(members) = disk.raid5 {

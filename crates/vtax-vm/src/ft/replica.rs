@@ -12,7 +12,6 @@ use vtax_sys::inherit::Inherit;
 use vtax_units::{Bytes, CpuSet};
 
 use super::disk::{ReplicatedDisk, Start};
-use crate::accel;
 use crate::contract::{ROLE_KEY, ROLE_WITNESS, WITNESS_ADDRESS_KEY};
 use crate::error::{Result, VmError};
 use crate::guest::{Guest, GuestRoot};
@@ -197,13 +196,12 @@ fn what_boots(guest: &Guest, standby: bool) -> Result<(OwnedFd, Option<OwnedFd>)
 }
 
 fn command_line(guest: &Guest, config: &ReplicaConfig) -> String {
-    let off = accel::mitigations_off(guest.accelerator());
     let root = guest.root().words();
     match config.task {
-        GuestTask::Agent => format!("{}{root}", qemu::node_command_line(&config.hostname, off)),
+        GuestTask::Agent => format!("{}{root}", guest.told().node(&config.hostname)),
         GuestTask::Witness(address, prefix) => format!(
             "{} {ROLE_KEY}={ROLE_WITNESS} {WITNESS_ADDRESS_KEY}={address}/{prefix}{root}",
-            qemu::probe_command_line(off),
+            guest.told().probe(),
         ),
     }
 }
