@@ -248,11 +248,12 @@ impl Jobs {
         found.ok_or_else(|| Refusal::missing("such run of this server"))
     }
 
-    /// Asks it to stop, as Ctrl-C does: what it has measured is kept, and it can be resumed.
+    /// Asks it to stop, as Ctrl-C does: what it has measured is kept, and it can be resumed. Not by SIGINT, which whoever started
+    /// this server in the background may have had it ignore, and its runs with it.
     pub(crate) fn stop(&self, number: u32) -> Result<Arc<Job>, Refusal> {
         let job = self.job(number)?;
         if let JobState::Running(process) = &*lock(&job.state) {
-            process.signal(Signal::INT).map_err(|error| {
+            process.signal(Signal::TERM).map_err(|error| {
                 Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, format!("It can't be stopped: {error}."))
             })?;
         }
@@ -323,7 +324,7 @@ mod tests {
     #[test]
     fn one_run_at_a_time_and_it_can_be_stopped() {
         let dir = tempfile::tempdir().unwrap();
-        let script = "trap 'echo stopped; exit 130' INT\necho \"$@\"\ni=0; while [ $i -lt 200 ]; do sleep 0.1; i=$((i+1)); done";
+        let script = "trap 'echo stopped; exit 130' TERM\necho \"$@\"\ni=0; while [ $i -lt 200 ]; do sleep 0.1; i=$((i+1)); done";
         let jobs = jobs(dir.path(), script);
         let choice = jobs.choice("t.yaml", "repeat.min=3").unwrap();
         let job = jobs.start(&choice).unwrap();

@@ -282,7 +282,7 @@ pub(crate) fn starter(directory: &Path) -> StartOptions {
     std::fs::create_dir(&plans).expect("a directory");
     std::fs::write(plans.join("t.yaml"), PLAN).expect("a plan");
     let program = directory.join("program");
-    let script = "#!/bin/sh\ntrap 'exit 130' INT\necho \"<b>$*</b>\"\ni=0; while [ $i -lt 3000 ]; do sleep 0.1; i=$((i+1)); done\n";
+    let script = "#!/bin/sh\ntrap 'exit 130' TERM\necho \"<b>$*</b>\"\ni=0; while [ $i -lt 3000 ]; do sleep 0.1; i=$((i+1)); done\n";
     std::fs::write(&program, script).expect("a script");
     std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("executable");
     StartOptions { plans, program, check }
