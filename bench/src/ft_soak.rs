@@ -178,7 +178,7 @@ fn kills(guest: Arc<Guest>, kind: Kind, count: usize, seed: u64) -> Result<Found
     fabric.start(&switch)?;
     let mut spec = PairSpec::new("soak", PairMode::Checkpoints(kind.mode), PairTask::Witness);
     spec.disk = kind.records.then_some(DISK);
-    let pair = lab.add_pair(&mut fabric, &switch, spec)?;
+    let pair = lab.add_pair(&mut fabric, &mut switch, spec)?;
     let netns = client.netns().ok_or_else(|| anyhow!("the client has no namespace"))?;
     let words = if kind.records { "record" } else { "soak" };
     let questioner = Questioner::start(netns, pair.address(), words)?;

@@ -296,7 +296,7 @@ impl Lab {
     /// # Errors
     ///
     /// Where there is no guest to boot, a host can't be built or has too little memory, or QEMU doesn't start.
-    pub fn add_pair(&self, fabric: &mut Fabric, switch: &Switch, spec: PairSpec) -> Result<FtPair> {
+    pub fn add_pair(&self, fabric: &mut Fabric, switch: &mut Switch, spec: PairSpec) -> Result<FtPair> {
         FtPair::start(self.pair_base(&spec.name)?, fabric, switch, spec)
     }
 

@@ -122,7 +122,7 @@ fn survive(guest: Arc<Guest>, program: PathBuf) -> Result<()> {
     fabric.start(&switch)?;
     let mut spec = PairSpec::new("proof", PairMode::Checkpoints(Mode::Kemari), PairTask::Witness);
     spec.memory = MEMORY;
-    let pair = lab.add_pair(&mut fabric, &switch, spec)?;
+    let pair = lab.add_pair(&mut fabric, &mut switch, spec)?;
     let Some(netns) = client.netns() else { return Ok(()) };
     let questioner = Questioner::start(netns, pair.address(), "proof")?;
     pair.arm()?;

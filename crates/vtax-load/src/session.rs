@@ -124,13 +124,8 @@ impl LoadSpec {
     /// Whether it takes [`Step::Requests`] of one system.
     pub(crate) const fn is_of_requests(&self) -> bool {
         match self {
-            Self::Http(_) | Self::Redis(_) | Self::Ftp(_) | Self::Desktop(_) => true,
-            Self::Sip(_)
-            | Self::Script(_)
-            | Self::Network
-            | Self::Storage(_)
-            | Self::Spread(_)
-            | Self::Beside(_) => false,
+            Self::Http(_) | Self::Script(_) | Self::Redis(_) | Self::Ftp(_) | Self::Desktop(_) => true,
+            Self::Sip(_) | Self::Network | Self::Storage(_) | Self::Spread(_) | Self::Beside(_) => false,
         }
     }
 
@@ -140,8 +135,8 @@ impl LoadSpec {
             Self::Http(spec) => Some(&mut spec.pool),
             Self::Redis(spec) => Some(&mut spec.pool),
             Self::Ftp(spec) => Some(&mut spec.pool),
+            Self::Script(spec) => Some(&mut spec.pool),
             Self::Sip(_)
-            | Self::Script(_)
             | Self::Network
             | Self::Storage(_)
             | Self::Desktop(_)

@@ -438,6 +438,10 @@ fn add_details(whole: &mut Option<Details>, part: Option<&Details>) {
         let own = whole.get_or_insert_default();
         own.http.get_or_insert_default().add((**more).clone());
     }
+    if let Some(more) = &part.script {
+        let own = whole.get_or_insert_default();
+        own.script.get_or_insert_default().add((**more).clone());
+    }
 }
 
 #[cfg(test)]

@@ -82,6 +82,7 @@ fn options_and_lists_of_protection() {
     let wanted = FaultTolerance {
         mode: FtMode::Remus { interval: Nanos::from_millis(100) },
         hosts: 3,
+        cards: vtax_plan::model::HostCards::Own,
         link: Some(BitRate(1_000_000_000)),
         disk: Some(Bytes::from_mib(64)),
         secondary_memory: Some(Bytes::from_mib(1024)),

@@ -186,12 +186,11 @@ fn a_protected_machine_may_have_plain_neighbours() {
         // They are built as the protected one is.
         assert!(all[1..].iter().all(|one| one.kind.is_pair() && !one.kind.is_protected()), "{}", cell.id);
     }
-    let alike = errors(PLAN, &["baseline=vm", vms, &beside(""), "budget.sut_memory=1GiB"]);
-    assert!(
-        alike.contains("`n1`, which stands beside others, is protected")
-            && alike.contains("`environment: vm`"),
-        "{alike}"
-    );
+    let alike = plan(PLAN, &["baseline=vm", vms, &beside(""), "budget.sut_memory=1GiB"]);
+    assert!(alike.cells[1].environments().all(|one| one.kind.is_protected()), "as the cell's own is");
+    let two =
+        plan(PLAN, &["environments.1={vm: {fault_tolerance: kemari, count: 2}}", "budget.sut_memory=1GiB"]);
+    assert!(two.cells.iter().any(|cell| cell.environment.kind.is_protected() && cell.environment.count == 2));
 }
 
 const NEIGHBOUR: &str = "\
@@ -236,16 +235,34 @@ fn a_server_of_storage_may_have_a_neighbour() {
     assert!(plan.is_measured(&plan.cells[1], &plan.measures[0]));
 }
 
+/// Makes a neighbour's workload the shortest scenario.
+const CALLS: &str = "systems.1.beside.0.workload={sip: {scenario: \
+    \"<scenario><send><![CDATA[OPTIONS sip:a SIP/2.0\\nCall-ID: [call_id]\\n\\n]]></send></scenario>\"}}";
+
+#[test]
+fn calls_are_made_to_several_systems_and_beside_others() {
+    let workload = CALLS.trim_start_matches("systems.1.beside.0.");
+    let calls = plan(PLAN, &["services=uas", workload, "measure=[{latency: {load: 20/s}}]"]);
+    assert_eq!(calls.cells.iter().map(|cell| cell.environment.count).max(), Some(3));
+    let phone = ["systems.1.beside.0.service=uas", CALLS, "systems.1.beside.0.load=5/s"];
+    let beside = plan(NEIGHBOUR, &phone);
+    assert_eq!(beside.cells[1].systems.beside[0].load, BesideLoad::Rate(Rate(5.0)));
+}
+
 #[test]
 fn what_several_systems_cannot_be_is_refused() {
     let cases: &[(&str, &[&str], &str)] = &[
         (PLAN, &["paths=direct"], "a `direct` path joins one system under test"),
         (PLAN, &["repeat={min: 3, trials: duet}"], "the sides of a duet have one system each"),
-        (PLAN, &["environments.vm.fault_tolerance=kemari"], "measured one at a time"),
         (
             PLAN,
             &["services=sip", "workload={sip: {subscribers: 100}}", "measure=[ims]"],
             "the workload `sip` is measured on one system at a time",
+        ),
+        (
+            NEIGHBOUR,
+            &["systems.1.beside.0.service=uas", CALLS, "systems.1.beside.0.load=closed"],
+            "there is no closed loop of them",
         ),
         (
             NEIGHBOUR,
@@ -256,6 +273,11 @@ fn what_several_systems_cannot_be_is_refused() {
             PLAN,
             &["services=tgt", "workload={storage: {size: 1MiB}}", "measure=[storage]"],
             "the workload `storage` is measured on one system at a time",
+        ),
+        (
+            PLAN,
+            &["environments.1={vm: {fault_tolerance: {mode: kemari, cards: shared}}}"],
+            "`cards: shared` says nothing where the card has no rate",
         ),
         (NEIGHBOUR, &["systems.1.beside.0.load=often"], "is not `idle`, `closed`, or a rate"),
         (NEIGHBOUR, &["systems.1.name=quiet"], "set of systems `quiet` is in the plan twice"),

@@ -56,6 +56,7 @@ pub(crate) fn reason_word(reason: InvalidReason) -> &'static str {
         InvalidReason::ProtectionLost => "protection lost",
         InvalidReason::MtuMismatch => "MTU mismatch",
         InvalidReason::DataWrong => "wrong data",
+        InvalidReason::ClockWrong => "clock wrong",
         InvalidReason::CacheNotAsAsked => "cache not as asked",
         InvalidReason::Unknown => "a reason that this vtax doesn't know",
     }

@@ -211,7 +211,12 @@ impl LabExecutor {
 /// Why a cell's virtual machines, or what they are held to together, don't fit into the memory that the host has available.
 fn too_many_guests(cell: &Cell, limit: Option<Bytes>, available: Bytes) -> Option<String> {
     let memory = |environment: &Environment| match &environment.kind {
-        EnvironmentKind::Vm(vm) => Some(vm.memory.0.saturating_add(QEMU_MEMORY.0)),
+        EnvironmentKind::Vm(vm) => {
+            // A copy is kept in another QEMU on this host.
+            let copied = vm.fault_tolerance.as_ref().is_some_and(|ft| ft.mode.has_secondary());
+            let one = vm.memory.0.saturating_add(QEMU_MEMORY.0);
+            Some(if copied { one.saturating_mul(2) } else { one })
+        }
         EnvironmentKind::Native | EnvironmentKind::Container => None,
     };
     let guests: Vec<u64> = cell.environments().filter_map(memory).collect();

@@ -267,11 +267,12 @@ impl<'a> Runner<'a> {
     /// A cell that can't be built, whose service won't start, or whose path doesn't carry full packets,
     /// however often it is tried, won't do better in its other measures.
     fn give_up_where_hopeless(&mut self, slot: Slot, validity: &Validity) -> Result<(), RunError> {
-        use InvalidReason::{MtuMismatch, ServiceFailed, TestbedFailed};
+        use InvalidReason::{ClockWrong, MtuMismatch, ServiceFailed, TestbedFailed};
         match validity {
-            Validity::Invalid { reason: ServiceFailed | TestbedFailed | MtuMismatch, detail }
-                if self.schedule.hopeless(slot.cell, slot.measure) =>
-            {
+            Validity::Invalid {
+                reason: ServiceFailed | TestbedFailed | MtuMismatch | ClockWrong,
+                detail,
+            } if self.schedule.hopeless(slot.cell, slot.measure) => {
                 self.leave_out(slot.cell, &format!("it failed each time; the last: {detail}"))
             }
             _ => Ok(()),

@@ -8,6 +8,7 @@ use vtax_lab::{SutCpus, SutSpec, TestbedSpec, Together};
 use vtax_load::{BesideSpec, LoadSpec, PartPace, SpreadPart, SpreadSpec};
 use vtax_plan::model::{BesideLoad, Budget, Cell, Environment, Split};
 use vtax_probe::{Snapshot, TaskTimes};
+use vtax_units::Rate;
 use vtax_vm::Cache;
 
 use crate::family;
@@ -71,10 +72,20 @@ pub(crate) fn load(
         {
             pool.connections = share_of(pool.connections, number, count);
         }
-        parts.push(SpreadPart { member: name(number), load, pace: PartPace::Share(1.0 / count as f64) });
+        parts.push(SpreadPart { member: name(number), load, pace: pace(order, number) });
     }
     parts.extend(beside(order, targets, &to));
     LoadSpec::Spread(SpreadSpec { parts })
+}
+
+/// How much of a step is asked of one of those that a cell measures. While things break, which they do to the first, the others
+/// are asked for as much and are no part of what clients saw of it.
+fn pace(order: &Order<'_>, number: usize) -> PartPace {
+    let part = 1.0 / f64::from(order.cell.environment.count);
+    match order.rate() {
+        Ok(rate) if number > 0 && order.measure.kind.is_failover() => PartPace::Rate(Rate(rate.0 * part)),
+        _ => PartPace::Share(part),
+    }
 }
 
 /// The loads of the systems beside those that a cell measures, in order.
@@ -171,6 +182,29 @@ systems:
         assert_eq!((spec.suts[3].cpus, spec.budget.sut_cpus), (SutCpus::Own(2), Some(8)));
         assert_eq!(spec.suts[0].memory, Some(Bytes::from_mib(300)));
         assert_eq!(spec.together, None);
+    }
+
+    #[test]
+    fn while_the_first_breaks_the_others_are_no_part_of_the_whole() {
+        let changes =
+            ["measure=[{latency: {load: 90/s}}, {failover: {load: 90/s}}]", "faults=[{at: 10s, kill: sut}]"];
+        let plan = parse("p", PLAN.as_bytes(), &changes).unwrap_or_else(|e| panic!("{}", e.to_text(false)));
+        let paces = |measure: usize| {
+            let order = Order {
+                cell: &plan.cells[0],
+                measure: &plan.measures[measure],
+                repetition: 0,
+                round: 0,
+                seed: 1,
+                round_seed: 1,
+                offered: Some(Rate(90.0)),
+                capacity_hint: None,
+                tolerance: vtax_units::Share(0.05),
+            };
+            [pace(&order, 0), pace(&order, 2)]
+        };
+        let third = PartPace::Share(1.0 / 3.0);
+        assert_eq!((paces(0), paces(1)), ([third, third], [third, PartPace::Rate(Rate(30.0))]));
     }
 
     #[test]

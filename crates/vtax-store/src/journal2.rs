@@ -98,6 +98,7 @@ impl From<Trial> for TrialRecord {
             timings: old.timings,
             accelerator: old.accelerator,
             protection: old.protection,
+            further_protection: BTreeMap::new(),
             hops: None,
             generators: Vec::new(),
             facts: old.facts,

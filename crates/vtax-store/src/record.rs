@@ -109,10 +109,13 @@ pub struct TrialRecord {
     pub timings: Timings,
     /// `tcg` or `kvm` for VM cells.
     pub accelerator: Option<String>,
-    /// What protection did and cost; `None` where the system under test is no virtual machine that is compared
+    /// What protection did and cost; `None` where the (first) system under test is no virtual machine that is compared
     /// with protected ones.
     #[serde(default)]
     pub protection: Option<Box<ProtectionRecord>>,
+    /// The same of each further system that is such a virtual machine, by name (`sut-2`).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub further_protection: BTreeMap<String, ProtectionRecord>,
     /// Where packets spent their time on the way through the path's routers, where the plan asks for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hops: Option<Box<Hops>>,
@@ -134,6 +137,12 @@ impl TrialRecord {
             started_unix_ms: unix_ms(),
             ..Self::default()
         }
+    }
+
+    /// What protection did and cost each system that has some, by name.
+    pub fn protections(&self) -> impl Iterator<Item = (&str, &ProtectionRecord)> {
+        let first = self.protection.iter().map(|first| ("sut", &**first));
+        first.chain(self.further_protection.iter().map(|(name, of)| (name.as_str(), of)))
     }
 
     /// The observation of a measure that observes one thing: where there are several systems, of all together.

@@ -84,6 +84,8 @@ pub enum InvalidReason {
     MtuMismatch,
     /// What was read back isn't what was written last.
     DataWrong,
+    /// A guest's clock ran at another rate than the host's.
+    ClockWrong,
     /// A cache held what it was not to hold, or not what it was to.
     CacheNotAsAsked,
     /// A reason that this vtax doesn't know: a newer one wrote it.

@@ -42,6 +42,14 @@ fn trial(run: &Path) -> Value {
     ended(run).into_iter().next().expect("a trial")
 }
 
+/// The trial of a run that ends well, with requests of HTTP.
+fn measured(fault_tolerance: &str) -> Value {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (code, text, out) = run(directory.path(), fault_tolerance, HTTP);
+    assert_eq!(code, Some(0), "{text}");
+    trial(&out)
+}
+
 #[test]
 fn a_protected_service_outlives_its_host() {
     if !need(&[Need::Root, Need::Vm]) {
@@ -65,6 +73,50 @@ fn a_protected_service_outlives_its_host() {
     assert_eq!(trial["protection"]["mode"], "kemari");
     assert!(trial["protection"]["checkpoints"][0]["count"].as_u64().expect("a number") > 10, "{trial}");
     assert!(out.join("trials/000/samples.parquet").exists());
+}
+
+/// What clients and checkpoints send goes over one card of each host, and a failover moves the guest to the other host's.
+#[test]
+fn a_host_has_one_card_for_the_service_and_checkpoints() {
+    if !need(&[Need::Root, Need::Vm]) {
+        return;
+    }
+    let trial = measured("{mode: kemari, cards: shared, link: 2gbit}");
+    let fault = &trial["observations"][0]["result"]["faults"][0];
+    assert_eq!(
+        (&fault["protected"], &fault["recovered"]["how"]),
+        (&true.into(), &"promoted".into()),
+        "{fault}"
+    );
+    assert_eq!(fault["seen"]["connections"]["lost"], 0, "{fault}");
+    assert!(trial["protection"]["link_bytes"].as_u64().expect("a number") > 1_000_000, "{trial}");
+}
+
+/// The first of two pairs loses its host; the other stays protected, and what is told of clients is told of the first's.
+#[test]
+fn one_of_two_pairs_loses_its_host() {
+    if !need(&[Need::Root, Need::Vm]) {
+        return;
+    }
+    let trial = measured("kemari, count: 2");
+    let outcome = &trial["observations"][0]["result"];
+    let fault = &outcome["faults"][0];
+    assert_eq!(
+        (&fault["protected"], &fault["recovered"]["how"]),
+        (&true.into(), &"promoted".into()),
+        "{fault}"
+    );
+    assert_eq!(outcome["offered"], "20/s", "its part of 40/s");
+    assert!(fault["seen"]["attempts"].as_u64().expect("a number") > 0, "{fault}");
+    let other = &trial["further_protection"]["sut-2"];
+    assert_eq!(
+        (&other["mode"], &other["problems"]),
+        (&"kemari".into(), &Value::Array(Vec::new())),
+        "{other}"
+    );
+    assert!(other["checkpoints"][0]["count"].as_u64().expect("a number") > 10, "{other}");
+    // Its other host runs nothing that the first's failure could have started.
+    assert_eq!(other["armed_in"].as_array().map(Vec::len), Some(1), "{other}");
 }
 
 #[test]

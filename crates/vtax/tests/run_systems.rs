@@ -181,6 +181,58 @@ fn a_neighbour_writes_to_the_disk_that_volumes_are_on() {
     }
 }
 
+/// A call of two messages, after a scenario.
+fn call() -> String {
+    let send = |cseq: &str| {
+        format!(
+            "<send retrans=\"500\"><![CDATA[\n{cseq} sip:[service]@[remote_ip]:[remote_port] SIP/2.0\n\
+             Via: SIP/2.0/[transport] [local_ip]:[local_port];branch=[branch]\n\
+             From: <sip:caller@[local_ip]:[local_port]>;tag=[pid]c[call_number]\n\
+             To: <sip:[service]@[remote_ip]:[remote_port]>\n\
+             Call-ID: [call_id]\nCSeq: 1 {cseq}\nContent-Length: 0\n\n]]></send>"
+        )
+    };
+    let text =
+        format!("<scenario name=\"ask\">{}<recv response=\"200\" rtd=\"true\"/></scenario>", send("OPTIONS"));
+    // A YAML string in double quotes.
+    serde_json::to_string(&text).expect("JSON")
+}
+
+#[test]
+fn calls_are_made_to_several_systems_and_a_neighbour_at_once() {
+    if !need(&[Need::Root]) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let calls = format!("{{sip: {{scenario: {}, recv_timeout: 3s, drain: 3s}}}}", call());
+    let workload = format!("workload={calls}");
+    let systems = format!(
+        "systems={{name: mixed, beside: [{{name: web, service: http, workload: {{http: {{target: /page/5}}}}, load: 50/s}}, \
+         {{name: phone, service: uas, workload: {calls}, load: 30/s}}]}}"
+    );
+    let changes = [
+        "environments=[{native: {count: 2}}]",
+        "baseline=native",
+        "services=uas",
+        workload.as_str(),
+        systems.as_str(),
+    ];
+    for trial in run(directory.path(), &changes) {
+        let observations = trial["observations"].as_array().expect("a list");
+        let [whole, members @ ..] = observations.as_slice() else { panic!("{trial}") };
+        let told: Vec<&str> = members.iter().filter_map(|o| o["facts"]["role"].as_str()).collect();
+        assert_eq!(told, ["system", "system", "neighbour", "neighbour"], "{trial}");
+        let ok = |o: &Value| number(&o["result"]["load"]["counts"]["ok"]);
+        assert!(members.iter().all(|member| ok(member) > 0), "{trial}");
+        if is_valid(&trial) {
+            assert_eq!(ok(whole), ok(&members[0]) + ok(&members[1]), "{trial}");
+        }
+        let of_calls = |o: &Value| number(&o["result"]["load"]["details"]["script"]["succeeded"]);
+        assert_eq!(of_calls(whole), of_calls(&members[0]) + of_calls(&members[1]), "{trial}");
+        assert!(members[2]["result"]["load"]["details"]["script"].is_null(), "{trial}");
+    }
+}
+
 #[test]
 fn more_systems_than_memory_are_refused_before_anything_is_started() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -318,7 +370,7 @@ fn a_protected_machine_is_measured_beside_plain_ones() {
         assert_eq!(members, ["sut", "sut-2", "sut-3", "sut-4"], "{trial}");
         let answered = |o: &Value| number(&o["result"]["load"]["counts"]["ok"]);
         assert!(observations.iter().all(|o| answered(o) > 0), "{trial}");
-        // Its own checkpoints alone are told of.
+        // No other has checkpoints.
         assert_eq!(trial["protection"]["mode"], "kemari");
         assert!(trial["protection"]["checkpoints"][0]["count"].as_u64().expect("a number") > 10, "{trial}");
         assert!(trial["facts"]["sut-4.ft.host-a"].is_string(), "{trial}");

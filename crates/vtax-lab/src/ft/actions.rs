@@ -64,7 +64,7 @@ impl Shared {
     /// goes on; what has to be done then, clients don't notice.
     pub(crate) fn go_live(&self, secondary: &Member) -> Result<Nanos> {
         let plugged = unix_time();
-        self.network.plug(&secondary.tap)?;
+        self.network.plug(secondary.host, &secondary.tap)?;
         secondary.replica.set_patient(false);
         // One that runs along has said what the other said.
         secondary.replica.forget_agent_output().map_err(self.vm_error())?;
@@ -75,7 +75,7 @@ impl Shared {
 
     /// Plugs a secondary in and lets it go on from a snapshot; when that was, time since 1970.
     pub(crate) fn go_back_to(&self, secondary: &Member, snapshot: &Snapshot) -> Result<Nanos> {
-        self.network.plug(&secondary.tap)?;
+        self.network.plug(secondary.host, &secondary.tap)?;
         secondary.replica.set_patient(false);
         restore_snapshot(&secondary.replica, snapshot).map_err(self.vm_error())?;
         self.relay.switch_to(secondary.replica.agent_stream().map_err(self.vm_error())?)?;
@@ -241,7 +241,8 @@ fn hand_over_to(
             to.copy_from(from)?;
         }
         // The guest runs nowhere now, so nothing can be sent by both.
-        let swapped = shared.network.cut(&source.tap).and_then(|()| shared.network.plug(&target.tap));
+        let swapped = shared.network.cut(&source.tap);
+        let swapped = swapped.and_then(|()| shared.network.plug(target.host, &target.tap));
         let reason = |e: LabError| vtax_sys::chain(&e);
         swapped.map_err(|e| VmError::Pair { operation: "hand over", reason: reason(e) })
     });
@@ -250,7 +251,7 @@ fn hand_over_to(
     if let Err(e) = moved {
         // It runs on where it was.
         shared.network.cut(&target.tap)?;
-        shared.network.plug_again(&source.tap)?;
+        shared.network.plug_again(source.host, &source.tap)?;
         return Err(shared.vm_error()(e));
     }
     shared.relay.switch_to(target.replica.agent_stream().map_err(shared.vm_error())?)?;

@@ -1,7 +1,7 @@
 //! What a pair is built from, and what happens to it.
 
 use serde::{Deserialize, Serialize};
-use vtax_plan::model::NicModel;
+use vtax_plan::model::{HostCards, NicModel};
 use vtax_units::{BitRate, Bytes, CpuSet, Nanos};
 use vtax_vm::ft::Mode;
 use vtax_vm::ft::heartbeat::DetectorSettings;
@@ -64,6 +64,8 @@ pub struct PairSpec {
     pub host_memory: Vec<Bytes>,
     /// The link for checkpoints. Its rate counts for each host's cable.
     pub link: LinkProperties,
+    /// Whether that is a card of its own on each host, or the one that the guest's traffic goes over too.
+    pub cards: HostCards,
     /// The service network's MTU in bytes.
     pub mtu: u32,
     /// Rate of the guest's cable towards the guest, as of any virtual machine's port; `None`: no limit.
@@ -88,6 +90,7 @@ impl PairSpec {
             hosts: vec![CpuSet::default(); 2],
             host_memory: Vec::new(),
             link: LinkProperties::default(),
+            cards: HostCards::Own,
             mtu: 1500,
             service_rate: None,
             disk: None,

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use vtax_plan::model::HostCards;
 use vtax_sys::netlink::{
     Netlink, Request, add_address, add_tbf, leave_switch, set_down, set_mtu, set_switch, set_up,
 };
@@ -47,7 +48,8 @@ impl PairNumber {
 #[derive(Debug)]
 pub(crate) struct PairNetwork {
     netlink: Mutex<Netlink>,
-    service: u32,
+    /// The switch that a guest's card is plugged into on each host: the service's, or the host's own where it has one card for all.
+    entries: Vec<u32>,
     /// How the guest's cable behaves.
     cable: LinkProperties,
     taps: AtomicU32,
@@ -61,12 +63,13 @@ pub(crate) struct PairNetwork {
 
 impl PairNetwork {
     /// Builds the two networks between hosts, with the cables of these hosts, whose lab-side ports are
-    /// returned.
+    /// returned. With one card for all traffic of a host, the guest and the link for checkpoints are on a switch of the host's,
+    /// of which a cable with the link's rate leads to the service network.
     pub(crate) fn build(
         fabric: &mut Fabric,
-        service: &Switch,
+        service: &mut Switch,
         cable: LinkProperties,
-        link: LinkProperties,
+        (link, cards): (LinkProperties, HostCards),
         hosts: &[NetNs],
     ) -> Result<(Self, Vec<[String; 2]>)> {
         static PAIRS: AtomicU32 = AtomicU32::new(0);
@@ -74,17 +77,32 @@ impl PairNetwork {
         let which = fabric.take_pair()?;
         let mut netlink = Netlink::open().during(what)?;
         let mut ports: Vec<[String; 2]> = vec![Default::default(); hosts.len()];
+        let mut entries = vec![service.index(); hosts.len()];
         for (path, properties) in [(0, link), (1, LinkProperties::default())] {
-            let mut switch = fabric.add_switch(properties.mtu)?;
+            let name = if path == 0 { "ft0" } else { "hb0" };
+            let shared = path == 0 && cards == HostCards::Shared;
+            let mut switch = if shared { None } else { Some(fabric.add_switch(properties.mtu)?) };
+            let heard_at = switch.as_ref().map_or(service.index(), Switch::index);
             let ear = IpAddr::V4(which.address(path, EAR));
-            netlink.send(add_address(switch.index(), ear, PREFIX)).during(what)?;
-            for (number, inside) in (1..).zip(hosts) {
-                let name = if path == 0 { "ft0" } else { "hb0" };
-                let place = IpAddr::V4(which.address(path, number));
-                let port = fabric.plug_namespace(inside, name, &mut switch, properties, (place, PREFIX))?;
-                ports[usize::from(number) - 1][usize::from(path)] = port;
+            netlink.send(add_address(heard_at, ear, PREFIX)).during(what)?;
+            for (number, inside) in hosts.iter().enumerate() {
+                let place = (IpAddr::V4(which.address(path, number as u8 + 1)), PREFIX);
+                ports[number][usize::from(path)] = match &mut switch {
+                    Some(switch) => fabric.plug_namespace(inside, name, switch, properties, place)?,
+                    None => {
+                        let card = LinkProperties { mtu: properties.mtu.max(cable.mtu), ..properties };
+                        let mut own = fabric.add_switch(card.mtu)?;
+                        let port = fabric.plug_namespace(inside, name, &mut own, card.unlimited(), place)?;
+                        fabric.uplink(&mut own, service, card)?;
+                        fabric.start(&own)?;
+                        entries[number] = own.index();
+                        port
+                    }
+                };
             }
-            fabric.start(&switch)?;
+            if let Some(switch) = &switch {
+                fabric.start(switch)?;
+            }
         }
         for inside in hosts {
             // A host whose cable was out asks for others' addresses at this interval; by default it is a second,
@@ -100,8 +118,8 @@ impl PairNetwork {
         let open = || Ok::<_, std::io::Error>([ear(0)?, ear(1)?]);
         let ears = Mutex::new(open().context("listen for", "heartbeats").during(what)?);
         let number = PAIRS.fetch_add(1, Ordering::Relaxed);
-        let (netlink, service) = (Mutex::new(netlink), service.index());
-        Ok((Self { netlink, service, cable, taps: AtomicU32::new(0), number, which, ears }, ports))
+        let netlink = Mutex::new(netlink);
+        Ok((Self { netlink, entries, cable, taps: AtomicU32::new(0), number, which, ears }, ports))
     }
 
     /// Where heartbeats are heard on each path.
@@ -134,15 +152,15 @@ impl PairNetwork {
         Ok((tap, name))
     }
 
-    /// Plugs a guest's card into the service network.
-    pub(crate) fn plug(&self, tap: &str) -> Result<()> {
-        let request = set_switch(tap, self.service);
+    /// Plugs a guest's card on the host with this number, from 0, into the service network.
+    pub(crate) fn plug(&self, host: usize, tap: &str) -> Result<()> {
+        let request = set_switch(tap, self.entries[host]);
         self.netlink().send(request).during(|| format!("plug {tap} into the service network"))
     }
 
     /// Plugs a guest's card in whose fate is undecided: it may have been cut off.
-    pub(crate) fn plug_again(&self, tap: &str) -> Result<()> {
-        let requests = [set_up(tap), set_switch(tap, self.service)];
+    pub(crate) fn plug_again(&self, host: usize, tap: &str) -> Result<()> {
+        let requests = [set_up(tap), set_switch(tap, self.entries[host])];
         gone_is_fine(self.netlink().send_all(requests))
             .during(|| format!("plug {tap} into the service network again"))
     }

@@ -75,7 +75,7 @@ impl FtPair {
     pub(crate) fn start(
         base: PairBase<'_>,
         fabric: &mut Fabric,
-        switch: &Switch,
+        switch: &mut Switch,
         spec: PairSpec,
     ) -> Result<Self> {
         let what = || format!("build the hosts of {}", spec.name);
@@ -83,7 +83,8 @@ impl FtPair {
         let memory = (0..count).map(|host| memory_of(&spec, host)).collect::<Result<Vec<_>>>()?;
         let namespaces = (0..count).map(|_| NetNs::create()).collect::<Result<Vec<_>, _>>().during(what)?;
         let cable = LinkProperties { mtu: spec.mtu, rate: spec.service_rate, ..LinkProperties::default() };
-        let (network, ports) = PairNetwork::build(fabric, switch, cable, spec.link, &namespaces)?;
+        let (network, ports) =
+            PairNetwork::build(fabric, switch, cable, (spec.link, spec.cards), &namespaces)?;
         let mut hosts = Vec::with_capacity(count);
         for (number, (netns, ports)) in namespaces.into_iter().zip(ports).enumerate() {
             let cpus = spec.hosts.get(number).cloned().unwrap_or_default();
@@ -126,7 +127,7 @@ impl FtPair {
             host.start(&shared.program, shared.network.ear_addresses(), shared.spec.detector)?;
         }
         let primary = shared.start_member(0, Start::Boot)?;
-        shared.network.plug(&primary.tap)?;
+        shared.network.plug(primary.host, &primary.tap)?;
         shared.relay.switch_to(primary.replica.agent_stream().map_err(shared.vm_error())?)?;
         lock(&shared.roles).primary = Some(primary);
         let supervisor = supervisor::start(&shared)?;

@@ -345,7 +345,7 @@ impl Supervisor {
     fn restart(&mut self) {
         let Some(host) = self.free_host() else { return self.lost("no host is free".to_owned()) };
         let restarted = self.shared.start_member(host, Start::Boot).and_then(|member| {
-            self.shared.network.plug(&member.tap)?;
+            self.shared.network.plug(member.host, &member.tap)?;
             self.shared.relay.switch_to(member.replica.agent_stream().map_err(self.shared.vm_error())?)?;
             Ok(member)
         });

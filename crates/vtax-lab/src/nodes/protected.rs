@@ -40,6 +40,7 @@ fn spec_of(name: &str, vm: &VmOptions, ft: &FaultTolerance) -> PairSpec {
     spec.memory = vm.memory;
     spec.disk = ft.disk;
     spec.link = LinkProperties { mtu: LINK_MTU, rate: ft.link, ..LinkProperties::default() };
+    spec.cards = ft.cards;
     spec.detector = DetectorSettings { interval: ft.heartbeat, timeout: ft.patience };
     spec.hosts = vec![CpuSet::default(); usize::try_from(ft.hosts).unwrap_or(2).clamp(2, 3)];
     if let Some(memory) = ft.secondary_memory {
@@ -75,7 +76,7 @@ pub(crate) fn start(
     node: &NodeSpec,
     (vm, ft): (&VmOptions, &FaultTolerance),
     allocation: &Allocation,
-    (fabric, switch): (&mut Fabric, &Switch),
+    (fabric, switch): (&mut Fabric, &mut Switch),
     (link, notes): (LinkProperties, &mut Vec<String>),
 ) -> Result<Node> {
     let mut spec = spec_of(&node.name, vm, ft);

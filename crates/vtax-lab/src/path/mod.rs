@@ -100,12 +100,6 @@ fn suits_client(spec: &TestbedSpec) -> Result<(), String> {
 fn suits_environments(spec: &TestbedSpec) -> Result<(), String> {
     let kind = &spec.path.kind;
     let unsuited = spec.suts.iter().map(|sut| &sut.environment).find(|e| !kind.suits(&e.kind));
-    if spec.suts.iter().skip(1).any(|sut| sut.environment.kind.is_protected()) {
-        // What goes on with a pair is told of the first system alone.
-        return Err(
-            "of several systems under test only the first may be a protected virtual machine".to_owned()
-        );
-    }
     unsuited.map_or(Ok(()), |environment| {
         Err(format!("`{}` doesn't suit environment {}", kind.word(), environment.name))
     })

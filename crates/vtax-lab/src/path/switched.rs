@@ -186,7 +186,7 @@ pub(super) fn plug_sut(
     let mut node = match &site.spec.suts[number].environment.kind {
         EnvironmentKind::Vm(vm @ VmOptions { fault_tolerance: Some(ft), .. }) => {
             let base = site.lab.pair_base(&spec.name)?;
-            let network = (&mut *fabric, &*switch);
+            let network = (&mut *fabric, &mut *switch);
             let notes = &mut site.notes;
             let node = nodes::protected::start(
                 base,

@@ -164,7 +164,7 @@ impl World {
     }
 
     pub(crate) fn try_pair(&mut self, spec: PairSpec) -> vtax_lab::Result<FtPair> {
-        self.lab.add_pair(&mut self.fabric, &self.switch, spec)
+        self.lab.add_pair(&mut self.fabric, &mut self.switch, spec)
     }
 
     pub(crate) fn netns(&self) -> &NetNs {

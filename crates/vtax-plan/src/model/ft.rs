@@ -12,6 +12,9 @@ pub struct FaultTolerance {
     pub hosts: u32,
     /// Wire rate of the link for checkpoints; `None`: unlimited.
     pub link: Option<BitRate>,
+    /// Which cards of a host its kinds of traffic go over.
+    #[serde(default)]
+    pub cards: HostCards,
     /// Size of the disk that is replicated with the checkpoints; `None`: no such disk.
     pub disk: Option<Bytes>,
     /// Memory of each host but the first; `None`: as much as is needed.
@@ -36,12 +39,24 @@ impl FaultTolerance {
             mode,
             hosts: 2,
             link: None,
+            cards: HostCards::Own,
             disk: None,
             secondary_memory: None,
             heartbeat: Self::HEARTBEAT,
             patience: Self::PATIENCE,
         }
     }
+}
+
+/// Which network cards a host of a protected virtual machine has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HostCards {
+    /// One for the service's traffic, one for checkpoints.
+    #[default]
+    Own,
+    /// One for both, at the rate of the link.
+    Shared,
 }
 
 /// The techniques.

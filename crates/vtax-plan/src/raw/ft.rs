@@ -5,7 +5,7 @@ use vtax_units::{BitRate, Bytes, Nanos, Share};
 
 use super::load::{ArrivalsRaw, LoadRaw};
 use crate::decode::Many;
-use crate::model::FaultTarget;
+use crate::model::{FaultTarget, HostCards};
 use crate::source::Spanned;
 
 raw! {
@@ -24,6 +24,9 @@ raw! {
         default hosts: u32 = "2",
         /// Wire rate of the link for checkpoints; without it, unlimited. A list makes a cell for each.
         optional link: Many<BitRate>,
+        /// Whether a host has a card of its own for checkpoints (`own`), or one at the rate of `link` for them and for the service's
+        /// traffic (`shared`). A list makes a cell for each.
+        default cards: Many<HostCardsRaw> = "own",
         /// Size of a disk that is replicated with the checkpoints; without it, there is none.
         optional disk: Bytes,
         /// Memory of each host but the first; without it, as much as is needed.
@@ -129,6 +132,11 @@ words! {
         "colo": Colo, "Both guests run; a checkpoint where they say different things. Experimental.";
         "restart": Restart, "The guest is booted again on the other host.";
         "snapshot": Snapshot, "The last snapshot goes on on the other host.";
+    }
+    /// Which cards a host has.
+    HostCardsRaw(HostCards) = "choice", "choices" {
+        "own": Own, "One for the service's traffic, one for checkpoints.";
+        "shared": Shared, "One for both, at the rate of `link`.";
     }
     /// A routing daemon of FRR's.
     DaemonRaw(Daemon) = "daemon", "daemons" {

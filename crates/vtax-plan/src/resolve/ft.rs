@@ -10,8 +10,8 @@ use super::variants::{Named, Variants};
 use crate::decode::{Item, Many};
 use crate::diagnose::Report;
 use crate::model::{
-    Cell, Environment, EnvironmentKind, FailoverMeasure, Fault, FaultKind, FaultTolerance, FtMode, LossyLink,
-    Measure, MeasureKind, StopDaemon, Systems, TopologyFault,
+    Cell, Environment, EnvironmentKind, FailoverMeasure, Fault, FaultKind, FaultTolerance, FtMode, HostCards,
+    LossyLink, Measure, MeasureKind, StopDaemon, Systems, TopologyFault,
 };
 use crate::raw::{FailoverRaw, FaultRaw, FaultToleranceRaw, PlanRaw, Technique};
 use crate::source::{Span, Spanned};
@@ -50,6 +50,7 @@ pub(super) fn protected(
             set(e, &|ft| ft.mode = mode(technique, Some(interval)));
         })
         .vary_if("link", options.link.as_ref(), report, |e, link| set(e, &|ft| ft.link = Some(link)))
+        .vary("cards", &options.cards.value, report, |e, cards| set(e, &|ft| ft.cards = cards.0))
 }
 
 /// What a protected virtual machine is called where the plan gives it no name: `vm-kemari`.
@@ -88,6 +89,12 @@ fn options_of(raw: &FaultToleranceRaw, technique: Technique, report: &mut Report
     }
     for item in raw.link.iter().flat_map(|link| &link.value.items).filter(|l| l.value < BitRate(1_000_000)) {
         report.error(item.span, "over a link below 1mbit no checkpoint gets through in reasonable time");
+    }
+    let shared = raw.cards.value.items.iter().find(|item| item.value.0 == HostCards::Shared);
+    if let Some(shared) = shared.filter(|_| raw.link.is_none()) {
+        report
+            .error(shared.span, "`cards: shared` says nothing where the card has no rate")
+            .help("name it as `link`, such as `link: 1gbit`");
     }
     if let Some(disk) = &raw.disk {
         memory_in(&disk.value, disk.span, Bytes::from_mib(1), report);

@@ -12,7 +12,7 @@ use crate::decode::{Item, Many};
 use crate::diagnose::Report;
 use crate::model::{
     Beside, BesideLoad, Budget, Cell, Environment, MOST_SYSTEMS, Protocol, Service, ServiceKind, Split,
-    StartOrder, Systems, TrialKind, equal_part,
+    StartOrder, Systems, TrialKind, Workload, equal_part,
 };
 use crate::raw::{BesideRaw, PlanRaw, SystemsRaw};
 use crate::source::{Span, Spanned};
@@ -156,10 +156,19 @@ fn beside(item: &Item<BesideRaw>, plan: &PlanRaw, report: &mut Report) -> Option
     });
     let service = only(services?.first().map(|named| &named.variants), "service", item.span, report)?;
     let workload = only(workloads.as_ref(), "workload", item.span, report)?;
-    if !is_of_requests(workload.model().protocol()) {
+    if !is_of_requests(&workload) {
         report
-            .error(item.span, "the workload of a system beside others is `http`, `redis`, `ftp` or `desktop`")
+            .error(
+                item.span,
+                "the workload of a system beside others is `http`, `redis`, `ftp`, `desktop`, or `sip` with a `scenario_file`",
+            )
             .help("other loads can't be held while something else is measured");
+    }
+    let closed = raw.load.as_ref().is_some_and(|load| load.value.0 == BesideLoad::Closed);
+    if closed && matches!(workload, Workload::Script(_)) {
+        report
+            .error(item.span, "calls begin when they are due, so there is no closed loop of them")
+            .help("give their `load` as a rate, such as `20/s`");
     }
     let environment = match environment {
         None => None,
@@ -206,8 +215,15 @@ fn only<T: Clone>(variants: Option<&Variants<T>>, what: &str, span: Span, report
 }
 
 /// Whether several such loads can run side by side.
-const fn is_of_requests(protocol: Protocol) -> bool {
-    matches!(protocol, Protocol::Http | Protocol::Redis | Protocol::Ftp | Protocol::Desktop)
+const fn is_of_requests(workload: &Workload) -> bool {
+    match workload {
+        Workload::Http(_)
+        | Workload::Redis(_)
+        | Workload::Ftp(_)
+        | Workload::Desktop(_)
+        | Workload::Script(_) => true,
+        Workload::Sip(_) | Workload::Network(_) | Workload::Storage(_) => false,
+    }
 }
 
 /// Reports cells of several systems that there can't be, each reason once.
@@ -252,22 +268,11 @@ fn misfits(cell: &Cell, trials: TrialKind) -> Vec<(String, &'static str)> {
             "use `bridge`, `gigabit`, `ovs`, `sdn`, or for virtual machines `bridged` or `vm-vm`",
         ));
     }
-    if cell.environment.kind.is_pair() && cell.environment.count > 1 {
-        misfits.push((
-            "protected virtual machines, and those compared with them, are measured one at a time".to_owned(),
-            "leave `count` out, or `fault_tolerance`; others may stand beside one of them (`systems`)",
-        ));
-    }
     for (beside, environment) in
         cell.systems.beside.iter().zip(cell.environments().skip(cell.environment.count as usize))
     {
         let name = &beside.name;
-        if environment.kind.is_protected() {
-            misfits.push((
-                format!("`{name}`, which stands beside others, is protected"),
-                "say how it is hosted: `environment: vm`",
-            ));
-        } else if let Some(why) = cards::impossible(&environment.kind, &cell.path) {
+        if let Some(why) = cards::impossible(&environment.kind, &cell.path) {
             misfits.push((
                 format!("`{name}` can't stand beside others on `{}`: {why}", cell.path.name),
                 "give it another `environment`",
@@ -283,10 +288,11 @@ fn misfits(cell: &Cell, trials: TrialKind) -> Vec<(String, &'static str)> {
                 "use a server, such as `ganesha` or `tgt`, or leave `systems` out",
             ));
         }
-    } else if !is_of_requests(protocol) || protocol == Protocol::Desktop {
+    } else if protocol == Protocol::Desktop || !is_of_requests(&cell.workload) {
         misfits.push((
             format!("the workload `{word}` is measured on one system at a time"),
-            "several systems are measured with `http`, `redis` or `ftp`; `storage` may have others beside it",
+            "several systems are measured with `http`, `redis`, `ftp`, or `sip` with a `scenario_file`; `storage` may have others \
+             beside it",
         ));
     }
     if trials == TrialKind::Duet {

@@ -23,7 +23,7 @@ pub(crate) fn read(run: &RunDir, data: &RunData) -> Ft {
     for group in data.groups() {
         let of_group = |t: &&TrialRecord| group.cells.iter().any(|c| c.id == t.cell);
         let trials: Vec<&TrialRecord> = data.trials.iter().filter(of_group).collect();
-        let told = |t: &&TrialRecord| t.protection.is_some() || failover(t).is_some();
+        let told = |t: &&TrialRecord| t.protections().next().is_some() || failover(t).is_some();
         if !trials.iter().any(told) {
             continue;
         }
@@ -88,8 +88,8 @@ fn environment(
     let (mode, interval, has_disk) = mode(cell);
     let mut costs = Costs::default();
     let measured = trials.iter().filter(|t| costs_of == Some(t.measure.as_str()));
-    for protection in measured.filter(|t| t.validity == Validity::Valid).filter_map(|t| t.protection.as_ref())
-    {
+    let valid = measured.filter(|t| t.validity == Validity::Valid);
+    for (_, protection) in valid.flat_map(|t| t.protections()).filter(|(name, _)| is_measured(cell, name)) {
         add_costs(&mut costs, protection);
     }
     let (mut failovers, mut spans, mut loaded) = (Vec::new(), Vec::new(), 0.0);
@@ -105,7 +105,7 @@ fn environment(
         }
     }
     let problems = trials.iter().flat_map(|t| {
-        let of_trial = t.protection.iter().flat_map(|p| &p.problems);
+        let of_trial = t.protections().flat_map(|(_, of)| &of.problems);
         of_trial.map(|problem| (t.index, problem.clone()))
     });
     let mut environment = Environment {
@@ -125,6 +125,14 @@ fn environment(
     };
     environment.overlays = overlays(run, &environment, trials, damage);
     environment
+}
+
+/// Whether the system of this name is one that the cell measures: those beside them may be protected in another way.
+fn is_measured(cell: &Cell, name: &str) -> bool {
+    match name.strip_prefix("sut-") {
+        None => true,
+        Some(number) => number.parse().is_ok_and(|number: u32| number <= cell.environment.count),
+    }
 }
 
 fn seconds(nanos: Nanos) -> f64 {

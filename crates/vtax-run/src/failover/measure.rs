@@ -7,7 +7,7 @@ use vtax_plan::model::{FailoverMeasure, FaultKind};
 use vtax_store::failover::{FailoverLoad, FailoverOutcome, FaultRecord};
 use vtax_store::record::{Finding, InvalidReason, Validity};
 use vtax_sys::chain;
-use vtax_units::Nanos;
+use vtax_units::{Nanos, Rate};
 
 use super::account::Account;
 use super::inject::{Breakable, Injector};
@@ -44,7 +44,8 @@ pub(crate) fn measure(
     measure: &FailoverMeasure,
     load: impl FnOnce() -> Result<Held, AgentError>,
 ) -> Result<Measured, AgentError> {
-    let offered = order.rate()?;
+    // Of several systems it is the first that is broken, and its part of the load that is told of.
+    let offered = Rate(order.rate()?.0 / f64::from(order.cell.environment.count));
     let path = site.testbed.path_switch();
     let rig = Breakable::new(&site.testbed.the_sut().node, site.sut, path, site.routers);
     let (sut, testbed, provisioning) = (site.sut, &*site.testbed, site.provisioning);

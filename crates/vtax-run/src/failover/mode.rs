@@ -1,10 +1,15 @@
 //! How a cell is protected.
 
-use vtax_plan::model::{Cell, EnvironmentKind, FaultTolerance, FtMode};
+use vtax_plan::model::{Cell, Environment, EnvironmentKind, FaultTolerance, FtMode};
+
 /// The options of a cell's protection; `None` where it is no virtual machine that is compared with
 /// protected ones.
 pub(crate) fn tolerance(cell: &Cell) -> Option<&FaultTolerance> {
-    match &cell.environment.kind {
+    tolerance_in(&cell.environment)
+}
+
+fn tolerance_in(environment: &Environment) -> Option<&FaultTolerance> {
+    match &environment.kind {
         EnvironmentKind::Vm(vm) => vm.fault_tolerance.as_ref(),
         EnvironmentKind::Native | EnvironmentKind::Container => None,
     }
@@ -12,5 +17,10 @@ pub(crate) fn tolerance(cell: &Cell) -> Option<&FaultTolerance> {
 
 /// How a cell is protected.
 pub(crate) fn mode_of(cell: &Cell) -> FtMode {
-    tolerance(cell).map_or(FtMode::None, |ft| ft.mode)
+    mode_in(&cell.environment)
+}
+
+/// How a system in this environment is protected.
+pub(crate) fn mode_in(environment: &Environment) -> FtMode {
+    tolerance_in(environment).map_or(FtMode::None, |ft| ft.mode)
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use vtax_lab::Node;
 use vtax_lab::ft::{FtPair, PairEvent, PairEventKind};
+use vtax_lab::{Node, Sut};
 use vtax_load::LatencyHistogram;
 use vtax_plan::model::FtMode;
 use vtax_store::failover::{CheckpointRecord, ProtectionRecord};
@@ -131,15 +131,35 @@ fn interruption(
     Some((reason, detail))
 }
 
-/// All QEMUs of a pair on the CPUs of the system under test: none of them is a stranger there.
-pub(crate) struct Qemus {
+/// All QEMUs of pairs on the CPUs of the systems under test: none of them is a stranger there.
+pub(crate) struct Qemus(Vec<Option<OfPair>>);
+
+impl Qemus {
+    /// Of all systems, in the testbed's order.
+    pub(crate) fn start(suts: &[Sut], cpus: &CpuSet) -> Self {
+        Self(suts.iter().map(|sut| OfPair::start(&sut.node, cpus)).collect())
+    }
+
+    /// CPU time since then that is on no system's account, which knows one QEMU of its pair; `own` is that account of the system
+    /// with this number.
+    pub(crate) fn beyond_accounts(&self, suts: &[Sut], own: impl Fn(usize) -> Nanos) -> Nanos {
+        let each = suts.iter().zip(&self.0).enumerate();
+        let beyond = each.filter_map(|(number, (sut, qemus))| {
+            Some(qemus.as_ref()?.used(&sut.node).0.saturating_sub(own(number).0))
+        });
+        Nanos(beyond.fold(0, u64::saturating_add))
+    }
+}
+
+/// Those of one pair.
+struct OfPair {
     hosts: Vec<String>,
     before: Nanos,
 }
 
-impl Qemus {
+impl OfPair {
     /// Where the node is a pair.
-    pub(crate) fn start(node: &Node, cpus: &CpuSet) -> Option<Self> {
+    fn start(node: &Node, cpus: &CpuSet) -> Option<Self> {
         let pair = node.pair()?;
         let held = pair.enforced().unwrap_or_default();
         let there = held.into_iter().filter(|(_, held)| held.cpus.overlaps(cpus));
@@ -154,7 +174,7 @@ impl Qemus {
     }
 
     /// CPU time they have used since.
-    pub(crate) fn used(&self, node: &Node) -> Nanos {
+    fn used(&self, node: &Node) -> Nanos {
         let now = node.pair().map_or(Nanos::ZERO, |pair| self.total(pair));
         Nanos(now.0.saturating_sub(self.before.0))
     }

@@ -12,7 +12,7 @@ mod worth;
 
 use vtax_agent::AgentError;
 use vtax_load::{LoadResult, LoadSpec};
-use vtax_plan::model::{FailoverMeasure, MeasureKind};
+use vtax_plan::model::{Beside, Cell, FailoverMeasure, MeasureKind, Workload};
 use vtax_store::failover::FailoverLoad;
 use vtax_store::record::{Finding, Validity, WarmUp};
 use vtax_units::{Nanos, Share};
@@ -63,8 +63,9 @@ impl<F: Fn(&Ends<'_>, u64) -> LoadSpec> Instrument for Requests<F> {
 
     fn measure(&mut self, site: &mut Site<'_>, order: &Order<'_>) -> Result<Measured, AgentError> {
         let (observer, started) = (site.observer, site.started_unix_ms);
-        let mut on_client = OnClient { client: site.client, observer, drain: self.drain };
-        let mut on_hosts = site.team.map(|team| OnHosts { team, observer, drain: self.drain });
+        let drain = self.drain.max(drain_beside(order.cell));
+        let mut on_client = OnClient { client: site.client, observer, drain };
+        let mut on_hosts = site.team.map(|team| OnHosts { team, observer, drain });
         let generator: &mut dyn Generator = match &mut on_hosts {
             Some(on_hosts) => on_hosts,
             None => &mut on_client,
@@ -114,6 +115,15 @@ impl<F: Fn(&Ends<'_>, u64) -> LoadSpec> Instrument for Requests<F> {
             }
         }
     }
+}
+
+/// How long calls to systems beside those that are measured are waited for at the end of a step.
+fn drain_beside(cell: &Cell) -> Nanos {
+    let of = |beside: &Beside| match &beside.workload {
+        Workload::Script(calls) => calls.drain,
+        _ => Nanos::ZERO,
+    };
+    cell.systems.beside.iter().map(of).max().unwrap_or_default()
 }
 
 /// Holds a load of requests for as long as things break.

@@ -6,12 +6,13 @@ use std::thread;
 use std::time::Instant;
 
 use vtax_agent::message::{CardFacts, InterfaceSetup, NodeFacts, Provisioning, ServiceId, ServiceReady};
-use vtax_agent::{AgentError, Client};
+use vtax_agent::{AgentError, Client, Clock};
 use vtax_lab::{Node, Sut, Testbed};
 use vtax_plan::model::{Cell, Service, StartOrder};
 use vtax_router::Raised;
 use vtax_store::record::InvalidReason;
 use vtax_sys::chain;
+use vtax_sys::clock::unix_time;
 use vtax_sys::cpu_clock::process_cpu;
 use vtax_units::Nanos;
 
@@ -34,6 +35,8 @@ pub(super) struct Agents {
     pub(super) sources: Vec<IpAddr>,
     /// How each system came up.
     pub(super) boots: Vec<Boot>,
+    /// The clock of each system that is a guest, when its agent had answered.
+    clocks: Vec<Option<ClockSeen>>,
 }
 
 /// How a system came up.
@@ -51,6 +54,24 @@ struct Greeted {
     cards: Vec<CardFacts>,
     /// When it was ready to be asked for more.
     ready: Instant,
+    /// Its clock at that time, where it is a guest.
+    clock: Option<ClockSeen>,
+}
+
+/// A guest's clock against this host's.
+#[derive(Debug, Clone, Copy)]
+struct ClockSeen {
+    /// When, in nanoseconds since 1970 by the host's clock.
+    at: u64,
+    clock: Clock,
+}
+
+impl ClockSeen {
+    /// `None` where the agent doesn't say: it is asked for more after this, and that fails with the reason.
+    fn of(agent: &Client) -> Option<Self> {
+        let clock = agent.clock().ok()?;
+        Some(Self { at: unix_time().0, clock })
+    }
 }
 
 impl Agents {
@@ -104,6 +125,7 @@ impl Agents {
             several => setting.phase(&format!("booting {several} guests")),
         }
         let mut boots = Vec::with_capacity(suts.len());
+        let mut clocks = Vec::with_capacity(suts.len());
         for (greeted, sut) in greet_all(&suts, testbed).into_iter().zip(&testbed.suts) {
             let greeted = greeted.map_err(|e| refused(&e, &sut.node))?;
             let vm = sut.node.vm();
@@ -113,13 +135,14 @@ impl Agents {
                 cpu: vm.and_then(|vm| process_cpu(vm.pid())),
             });
             note(&sut.node, &greeted);
+            clocks.push(greeted.clock);
         }
         if let Some((routers, node)) = routers.as_ref().zip(testbed.between.first()) {
             setting.phase("starting the routers' node");
             // Its interfaces are the routers' own.
             note(node, &greet(routers, None).map_err(|e| refused(&e, node))?);
         }
-        Ok(Self { client, generators, suts, routers, sources, boots })
+        Ok(Self { client, generators, suts, routers, sources, boots, clocks })
     }
 
     /// The agent of the first system under test, for what measures only one.
@@ -134,19 +157,27 @@ impl Agents {
         testbed: &Testbed,
         cell: &Cell,
         provisioning: &Provisioning,
-    ) -> Result<Vec<Started>, Failed> {
-        let start = |((agent, sut), service): ((&Client, &Sut), &Service)| {
+    ) -> Result<Vec<ServiceReady>, Failed> {
+        type One<'a> = (((&'a Client, &'a Sut), &'a Service), &'a Option<ClockSeen>);
+        let start = |(((agent, sut), service), clock): One<'_>| {
             // Each has a disk of its own.
             let disk = sut.node.disk().map(|disk| disk.path().to_owned());
             let provisioning = Provisioning { disk, ..provisioning.clone() };
-            let asked = Instant::now();
             let ready = agent.start_service(ServiceId::ONLY, service, sut.service_address, &provisioning);
-            let ready = ready.map_err(|e| Failed::of(InvalidReason::ServiceFailed, &e))?;
-            let clock = fast_clock(ready.startup, asked.elapsed().into());
-            Ok(Started { ready, clock })
+            // First: with a wrong clock a service's time to start is over too early, which isn't the service's failure.
+            if let Some(why) =
+                clock.zip(ClockSeen::of(agent).filter(|_| clock.is_some())).and_then(wrong_clock)
+            {
+                return Err(Failed::new(
+                    InvalidReason::ClockWrong,
+                    format!("{}: {why}", role(sut.node.name())),
+                ));
+            }
+            ready.map_err(|e| Failed::of(InvalidReason::ServiceFailed, &e))
         };
-        let all: Vec<_> = self.suts.iter().zip(&testbed.suts).zip(cell.services()).collect();
-        let found: Vec<Result<Started, Failed>> = match cell.systems.start {
+        let all: Vec<_> =
+            self.suts.iter().zip(&testbed.suts).zip(cell.services()).zip(&self.clocks).collect();
+        let found: Vec<Result<ServiceReady, Failed>> = match cell.systems.start {
             StartOrder::Together if all.len() > 1 => thread::scope(|scope| {
                 let start = &start;
                 let threads: Vec<_> = all.into_iter().map(|one| scope.spawn(move || start(one))).collect();
@@ -216,16 +247,21 @@ fn talk(node: &mut Node, heard: &Heard) -> Result<Client, Failed> {
 fn greet(agent: &Client, interfaces: Option<Vec<InterfaceSetup>>) -> Result<Greeted, AgentError> {
     let node = agent.hello(BOOT_WITHIN)?;
     let cards = interfaces.map(|interfaces| agent.configure_network(interfaces)).transpose()?;
-    Ok(Greeted { node, cards: cards.unwrap_or_default(), ready: Instant::now() })
+    Ok(Greeted { node, cards: cards.unwrap_or_default(), ready: Instant::now(), clock: None })
 }
 
 /// Greets the agents of all systems at the same time, so that none is kept waiting by another that still boots.
 fn greet_all(suts: &[Client], testbed: &Testbed) -> Vec<Result<Greeted, AgentError>> {
-    let interfaces = testbed.suts.iter().map(|sut| sut.node.interfaces().map(<[InterfaceSetup]>::to_vec));
+    let one = |agent: &Client, node: &Node| {
+        let greeted = greet(agent, node.interfaces().map(<[InterfaceSetup]>::to_vec))?;
+        let is_guest = node.vm().is_some() || node.pair().is_some();
+        let clock = is_guest.then(|| ClockSeen::of(agent)).flatten();
+        Ok(Greeted { clock, ..greeted })
+    };
     thread::scope(|scope| {
-        let all = suts.iter().zip(interfaces);
-        let threads: Vec<_> =
-            all.map(|(agent, interfaces)| scope.spawn(move || greet(agent, interfaces))).collect();
+        let one = &one;
+        let all = suts.iter().zip(&testbed.suts);
+        let threads: Vec<_> = all.map(|(agent, sut)| scope.spawn(move || one(agent, &sut.node))).collect();
         threads.into_iter().map(joined).collect()
     })
 }
@@ -246,22 +282,19 @@ fn refused(error: &AgentError, node: &Node) -> Failed {
     Failed::new(InvalidReason::TestbedFailed, detail)
 }
 
-/// A service that runs.
-pub(super) struct Started {
-    pub(super) ready: ServiceReady,
-    /// Why its node's clock can't be right, where that is known.
-    pub(super) clock: Option<String>,
-}
-
-/// Why a node's clock can't be right: what it says a service took to start is longer than the request for that start took
-/// by this host's clock. A guest's kernel may get its clock's rate wrong while it boots beside others, and figures that it
-/// takes of itself would be wrong with it.
-fn fast_clock(startup: Nanos, asked: Nanos) -> Option<String> {
-    let most = asked.0 + asked.0 / 10 + Nanos::from_millis(200).0;
-    (startup.0 > most).then(|| {
+/// Why a guest's clock can't be right, from what it said at first and later: it went on by a tenth more or less than the host's, and
+/// by more than the two exchanges leave open. A guest's kernel may get its clock's rate wrong while it boots beside others, and
+/// figures that it takes of itself, and the times that its programs wait, would be wrong with it.
+fn wrong_clock((first, later): (ClockSeen, ClockSeen)) -> Option<String> {
+    let passed = later.at.saturating_sub(first.at);
+    let open = first.clock.within_ns.saturating_add(later.clock.within_ns);
+    let gained = i128::from(later.clock.offset_ns) - i128::from(first.clock.offset_ns);
+    (gained.unsigned_abs() > u128::from(passed / 10) + u128::from(open)).then(|| {
+        let times = (passed as f64 + gained as f64) / passed.max(1) as f64;
         format!(
-            "its clock runs too fast: a service started in {startup} by it and in {asked} by the host's; fewer guests that \
-             boot at once (`consolidation.start: one-by-one`) help its kernel to measure it"
+            "its clock is wrong: it ran {times:.2} times as fast as the host's for {}; fewer guests that boot at once \
+             (`consolidation.start: one-by-one`) help its kernel to measure it",
+            Nanos(passed)
         )
     })
 }
@@ -271,9 +304,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_start_that_took_longer_than_its_request_tells_of_a_fast_clock() {
-        let of = |startup, asked| fast_clock(Nanos::from_millis(startup), Nanos::from_millis(asked));
-        assert_eq!((of(3600, 4400), of(0, 0), of(4500, 4400), of(150, 10)), (None, None, None, None));
-        assert!(of(19_600, 4400).is_some_and(|why| why.contains("too fast")));
+    fn a_clock_that_runs_too_fast_or_too_slow_is_found_beyond_what_exchanges_leave_open() {
+        let seen = |at_ms: u64, offset_ms: i64, within_ms: u64| ClockSeen {
+            at: at_ms * 1_000_000,
+            clock: Clock { offset_ns: offset_ms * 1_000_000, within_ns: within_ms * 1_000_000 },
+        };
+        let of = |passed: u64, gained: i64, within| {
+            wrong_clock((seen(1000, -7, 1), seen(1000 + passed, gained - 7, within)))
+        };
+        assert_eq!(
+            (of(4000, 0, 1), of(4000, 400, 1), of(4000, -400, 1), of(10, 50, 60)),
+            (None, None, None, None)
+        );
+        assert!(of(4000, 12_000, 1).is_some_and(|why| why.contains("ran 4.00 times as fast")));
+        assert!(of(4000, -2000, 1).is_some_and(|why| why.contains("ran 0.50 times as fast")));
+        assert!(of(10, 50, 1).is_some());
     }
 }

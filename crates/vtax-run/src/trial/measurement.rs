@@ -69,7 +69,7 @@ impl Measurement {
         wait_for(partner)?;
         let mut probes = watch(order, agents, testbed)?;
         wait_for(partner)?;
-        let qemus = Qemus::start(&testbed.the_sut().node, &probes.sut_cpus);
+        let qemus = Qemus::start(&testbed.suts, &probes.sut_cpus);
         let mut site = Site {
             client: &agents.client,
             team: team.as_ref(),
@@ -109,7 +109,7 @@ impl Measurement {
         mut probes: Probes,
         (agents, testbed): (&Agents, &Testbed),
         order: &Order<'_>,
-        (census, qemus, partner): (Option<(&Others, Census)>, Option<Qemus>, Option<&Party>),
+        (census, qemus, partner): (Option<(&Others, Census)>, Qemus, Option<&Party>),
     ) {
         // Probes that fail cost the breakdown, not the trial.
         let answered = Answered {
@@ -121,10 +121,10 @@ impl Measurement {
             Ok((cpu, host_end)) => {
                 let used = cpu.of_all();
                 let theirs = partner.and_then(|p| p.exchange(used)).filter(|_| testbed.allocation.shared);
-                // A pair has more than one QEMU, of which the account of its system knows one.
-                let own = cpu.each.first().map_or(used, |(_, account)| account.total());
-                let pair = qemus.map_or(own, |qemus| qemus.used(&testbed.the_sut().node).max(own));
-                let used = Nanos(used.0.saturating_sub(own.0).saturating_add(pair.0));
+                // With one system the whole's account is its own.
+                let own = |number: usize| cpu.each.get(number).map_or(used, |(_, account)| account.total());
+                let beyond = qemus.beyond_accounts(&testbed.suts, own);
+                let used = Nanos(used.0.saturating_add(beyond.0));
                 let ours = Nanos(used.0.saturating_add(theirs.unwrap_or_default().0));
                 self.judge_noise(&probes, (&host_end, census), testbed, ours);
                 if testbed.the_sut().node.is_here() {

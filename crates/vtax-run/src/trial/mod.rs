@@ -3,6 +3,7 @@
 mod agents;
 mod heard;
 mod measurement;
+mod protection;
 mod routers;
 mod setting;
 
@@ -21,13 +22,13 @@ use vtax_store::{StoreError, TrialWriter};
 use vtax_sys::chain;
 
 use crate::barrier::Party;
-use crate::failover::{Meter, mode_of};
 use crate::family;
 use crate::probes::role;
 use crate::systems;
-use agents::{Agents, Boot, Started, without_server};
+use agents::{Agents, Boot, without_server};
 use heard::Heard;
 use measurement::Measurement;
+use protection::{Interrupted, Meters};
 
 pub(crate) use setting::{Failed, Setting};
 
@@ -161,7 +162,7 @@ impl<'a> Trial<'a> {
         self.note_systems(testbed, &agents.boots);
         self.hold_memory(testbed)?;
         self.leave_memory(testbed)?;
-        self.protect(&testbed.the_sut().node)?;
+        protection::arm(&self.setting, testbed)?;
         self.measure(&agents, testbed, (&targets, &provisioning), partner)?;
         self.judge_service();
         agents.leave(self.setting.order.cell);
@@ -184,15 +185,14 @@ impl<'a> Trial<'a> {
         let starting = Instant::now();
         let all = agents.start_services(testbed, cell, provisioning)?;
         self.record.timings.service = starting.elapsed().into();
-        for (Started { ready, clock }, sut) in all.iter().zip(&testbed.suts) {
+        for (ready, sut) in all.iter().zip(&testbed.suts) {
             let name = role(sut.node.name());
             let prefix = prefix(name);
-            self.record.facts.extend(clock.clone().map(|why| (format!("{name}.clock"), why)));
             self.record.facts.insert(format!("{prefix}service.version"), ready.version.clone());
             self.record.facts.insert(format!("{prefix}service.startup_ns"), ready.startup.0.to_string());
         }
-        let targets = all.iter().map(|started| started.ready.address).collect();
-        self.learnt.service = all.into_iter().next().map(|started| started.ready);
+        let targets = all.iter().map(|ready| ready.address).collect();
+        self.learnt.service = all.into_iter().next();
         Ok(targets)
     }
 
@@ -251,15 +251,6 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Arms the pair, where the system under test is one that is to be protected.
-    fn protect(&self, sut: &Node) -> Result<(), Failed> {
-        let Some(pair) = sut.pair() else { return Ok(()) };
-        if mode_of(self.setting.order.cell).has_secondary() {
-            self.setting.phase("protecting the guest");
-        }
-        pair.arm().map(|_| ()).map_err(|e| Failed::of(InvalidReason::TestbedFailed, &e))
-    }
-
     fn measure(
         &mut self,
         agents: &Agents,
@@ -269,18 +260,15 @@ impl<'a> Trial<'a> {
     ) -> Result<(), Failed> {
         self.setting.phase("measuring");
         let measuring = Instant::now();
-        let meter = Meter::start(&testbed.the_sut().node, mode_of(self.setting.order.cell));
+        let meters = Meters::start(testbed, self.setting.order.cell);
         let made = Measurement::make(&self.setting, agents, testbed, services, partner.as_ref());
-        let metered = meter.zip(testbed.the_sut().node.pair());
-        let interrupted = match &metered {
-            // What is broken on purpose is told with each fault.
-            Some((meter, pair)) if !self.setting.order.measure.kind.is_failover() => meter.interruption(pair),
-            _ => None,
-        };
-        let interrupted = interrupted.map(|(reason, detail)| Failed::new(reason, detail));
-        self.record.protection = metered.map(|(meter, pair)| Box::new(meter.stop(pair)));
+        let interrupted = meters.interruption(testbed, self.setting.order.measure.kind.is_failover());
+        let mut found = meters.stop(testbed);
+        self.record.protection = found.remove(role(testbed.the_sut().node.name())).map(Box::new);
+        self.record.further_protection = found;
         // What went wrong because of it is no reason of its own.
-        let made = made.map_err(|failed| interrupted.clone().unwrap_or(failed));
+        let made =
+            made.map_err(|failed| interrupted.as_ref().map_or(failed, |interrupted| interrupted.why.clone()));
         let Measurement { measured, mut facts, hops, snapshots, generators, disturbed } =
             self.note_problems(made, interrupted.as_ref())?;
         self.record.generators = generators;
@@ -290,22 +278,32 @@ impl<'a> Trial<'a> {
         (self.snapshots, self.phases) = (snapshots, measured.phases);
         self.record.observations = measured.observations;
         self.record.validity = judge_disturbance(measured.validity, disturbed);
-        interrupted.map_or(Ok(()), Err)
+        interrupted.map_or(Ok(()), |interrupted| Err(interrupted.why))
     }
 
     /// Notes what went wrong with the protection without being asked to.
     fn note_problems(
         &mut self,
         made: Result<Measurement, Failed>,
-        interrupted: Option<&Failed>,
+        interrupted: Option<&Interrupted>,
     ) -> Result<Measurement, Failed> {
-        let Some(protection) = &mut self.record.protection else { return made };
-        let unplanned = made.iter().flat_map(|made| unplanned_failures(&made.measured.observations));
-        protection
-            .problems
-            .extend(interrupted.map(|failed| failed.detail.clone()).into_iter().chain(unplanned));
+        let record = &mut self.record;
+        if let Some(Interrupted { system, why }) = interrupted {
+            let of = match record.further_protection.get_mut(system) {
+                Some(further) => Some(further),
+                None => record.protection.as_deref_mut(),
+            };
+            if let Some(of) = of {
+                of.problems.push(why.detail.clone());
+            }
+        }
+        if let Some(first) = &mut record.protection {
+            let unplanned = made.iter().flat_map(|made| unplanned_failures(&made.measured.observations));
+            first.problems.extend(unplanned);
+        }
         let cell = &self.setting.order.cell.id;
-        self.learnt.notes.extend(protection.problems.iter().map(|problem| format!("{cell}: {problem}")));
+        let problems = record.protections().flat_map(|(_, of)| &of.problems);
+        self.learnt.notes.extend(problems.map(|problem| format!("{cell}: {problem}")));
         made
     }
 
