@@ -137,6 +137,7 @@ fn configuration_text(root: &str, [clear, tls]: [u16; 2]) -> String {
          \x20 server {{\n\
          \x20   listen 127.0.0.1:{clear} http2;\n\
          \x20   listen 127.0.0.1:{tls} ssl http2;\n\
+         \x20   ssl_protocols TLSv1.3;\n\
          \x20   ssl_certificate {root}/certificate.pem;\n\
          \x20   ssl_certificate_key {root}/key.pem;\n\
          \x20   root {root};\n\

@@ -195,7 +195,7 @@ fn messages(subscribers: u32) -> Result<(f64, f64)> {
     // A tenth of the million registers, so that the bench takes seconds; all of them have their
     // place in memory touched by the pools alone.
     let registered = f64::from(subscribers.min(100_000)) / f64::from(subscribers);
-    let registered = format!("{registered}");
+    let registered = format!("{}%", 100.0 * registered);
     let run = vtax(
         &server.target(),
         &[

@@ -50,6 +50,8 @@ const STUDIES: [(&str, &[StudyFile]); 5] = [
             taken!("virtualized-ims", "claims.yaml"),
             taken!("virtualized-ims", "plans/capacity-quick.yaml"),
             taken!("virtualized-ims", "plans/capacity.yaml"),
+            taken!("virtualized-ims", "plans/cards-quick.yaml"),
+            taken!("virtualized-ims", "plans/cards.yaml"),
             taken!("virtualized-ims", "plans/delays-quick.yaml"),
             taken!("virtualized-ims", "plans/delays.yaml"),
         ],
