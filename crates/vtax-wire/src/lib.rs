@@ -22,6 +22,7 @@ pub mod rfb;
 pub mod rpc;
 pub mod rtp;
 pub mod scsi;
+pub mod sdp;
 pub mod sip;
 pub mod sipp;
 pub mod websocket;

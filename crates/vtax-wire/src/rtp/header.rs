@@ -35,7 +35,25 @@ pub struct Header {
 impl Header {
     /// Appends it.
     pub fn write(&self, out: &mut Vec<u8>) {
-        out.push(2 << 6);
+        self.write_as(2 << 6, out);
+    }
+
+    /// Appends it with an extension of that kind, of so many words of four bytes.
+    pub fn write_extended<const WORDS: usize>(
+        &self,
+        kind: u16,
+        extension: &[[u8; 4]; WORDS],
+        out: &mut Vec<u8>,
+    ) {
+        const { assert!(WORDS <= u16::MAX as usize) }
+        self.write_as(2 << 6 | 0x10, out);
+        out.extend_from_slice(&kind.to_be_bytes());
+        out.extend_from_slice(&(WORDS as u16).to_be_bytes());
+        out.extend_from_slice(extension.as_flattened());
+    }
+
+    fn write_as(&self, flags: u8, out: &mut Vec<u8>) {
+        out.push(flags);
         out.push(u8::from(self.marker) << 7 | (self.payload_type & 0x7f));
         out.extend_from_slice(&self.sequence.to_be_bytes());
         out.extend_from_slice(&self.timestamp.to_be_bytes());
@@ -50,6 +68,8 @@ pub struct Packet<'a> {
     pub header: Header,
     /// Its payload, without padding.
     pub payload: &'a [u8],
+    /// The extension of its header (RFC 3550 section 5.3.1): what kind it is, and what is in it.
+    pub extension: Option<(u16, &'a [u8])>,
 }
 
 impl<'a> Packet<'a> {
@@ -65,10 +85,12 @@ impl<'a> Packet<'a> {
         }
         let sources = 4 * usize::from(flags & 0x0f);
         let mut payload = rest.get(sources..).ok_or(RtpError::Truncated)?;
+        let mut extension = None;
         if flags & 0x10 != 0 {
-            let (extension, after) = payload.split_first_chunk::<4>().ok_or(RtpError::Truncated)?;
-            let words = u16::from_be_bytes([extension[2], extension[3]]);
-            payload = after.get(4 * usize::from(words)..).ok_or(RtpError::Truncated)?;
+            let ([k0, k1, w0, w1], after) = payload.split_first_chunk::<4>().ok_or(RtpError::Truncated)?;
+            let bytes = 4 * usize::from(u16::from_be_bytes([*w0, *w1]));
+            let (own, after) = after.split_at_checked(bytes).ok_or(RtpError::Truncated)?;
+            (extension, payload) = (Some((u16::from_be_bytes([*k0, *k1]), own)), after);
         }
         if flags & 0x20 != 0 {
             let padding = usize::from(*payload.last().ok_or(RtpError::Padding)?);
@@ -83,7 +105,7 @@ impl<'a> Packet<'a> {
             timestamp: u32::from_be_bytes([t0, t1, t2, t3]),
             ssrc: u32::from_be_bytes([c0, c1, c2, c3]),
         };
-        Ok(Self { header, payload })
+        Ok(Self { header, payload, extension })
     }
 }
 
@@ -99,7 +121,7 @@ mod tests {
         let rest = [1, 1, 1, 1, 0xbe, 0xde, 0, 1, 2, 2, 2, 2, b'a', b'b', 0, 2];
         let bytes = [&fixed[..], &rest].concat();
         let packet = Packet::parse(&bytes).unwrap();
-        assert_eq!(packet.payload, b"ab");
+        assert_eq!((packet.payload, packet.extension), (&b"ab"[..], Some((0xbede, &[2; 4][..]))));
         let header = Header { marker: true, payload_type: 0, sequence: 7, timestamp: 160, ssrc: 9 };
         assert_eq!(packet.header, header);
         for (length, error) in
@@ -119,7 +141,12 @@ mod tests {
             header.write(&mut bytes);
             prop_assert_eq!(bytes.len(), HEADER_BYTES);
             bytes.extend_from_slice(&payload);
-            prop_assert_eq!(Packet::parse(&bytes), Ok(Packet { header, payload: &payload }));
+            prop_assert_eq!(Packet::parse(&bytes), Ok(Packet { header, payload: &payload, extension: None }));
+            let mut bytes = Vec::new();
+            header.write_extended(7, &[[1; 4], [2; 4]], &mut bytes);
+            bytes.extend_from_slice(&payload);
+            let extension = Some((7, &[1, 1, 1, 1, 2, 2, 2, 2][..]));
+            prop_assert_eq!(Packet::parse(&bytes), Ok(Packet { header, payload: &payload, extension }));
         }
 
         #[test]

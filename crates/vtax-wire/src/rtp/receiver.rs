@@ -144,6 +144,12 @@ impl Receiver {
         Some(Came::Reordered)
     }
 
+    /// The lowest number of those that came; `None` where none did.
+    #[must_use]
+    pub fn first(&self) -> Option<u16> {
+        self.first.map(|first| first.number as u16)
+    }
+
     /// Packets that came, each once.
     #[must_use]
     pub const fn received(&self) -> u64 {
@@ -217,7 +223,7 @@ mod tests {
             &[(0, 0), (1, 0), (3, 0), (2, 25 * MILLI), (2, 26 * MILLI), (6, 61 * MILLI), (7, 0)],
         );
         assert_eq!((receiver.received(), receiver.expected(), receiver.lost()), (6, 8, 2));
-        assert_eq!(receiver.disorder(), (1, 1, 1, 0));
+        assert_eq!((receiver.disorder(), receiver.first()), ((1, 1, 1, 0), Some(65_534)));
         assert_eq!(receiver.unheard(), 3.0 / 8.0);
         let mut receiver = receiver;
         assert_eq!(receiver.receive(30_000, 0, 0), Came::Stray);
