@@ -32,6 +32,7 @@ fn main() {
             shared_memory: Bytes::from_mib(64),
             t1: Nanos::from_millis(500),
             location: LocationMode::WriteBack,
+            media_relay: None,
         }),
         ready_timeout: LIMIT.into(),
         stop_timeout: Nanos::from_secs(20),

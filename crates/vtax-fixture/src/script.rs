@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use vtax_load::sip::{CommandCounts, ScriptFigures, TimerFigures, Traffic};
+use vtax_load::network::VoicePackets;
+use vtax_load::sip::{
+    CommandCounts, Ratings, ScriptFigures, SoundDirection, SoundFigures, TimerFigures, Traffic,
+};
 use vtax_load::{Counts, Details, LatencyHistogram, LoadResult};
 use vtax_plan::model::{Cell, Measure};
 use vtax_store::record::{Finding, Observation, TrialRecord, Validity};
@@ -73,6 +76,32 @@ fn record(cell: &Cell, measure: &Measure, repetition: u32) -> TrialRecord {
     }
 }
 
+/// Sound of so many calls, each of 100 packets each way, of which a virtual machine loses more, the calls of a tenth most.
+fn sound(factor: u64, calls: u64) -> SoundFigures {
+    let ratings = Ratings::from(vec![(700 / factor as u16, calls / 10), (932, calls - calls / 10)]);
+    let mut jitter = LatencyHistogram::new();
+    (0..calls).for_each(|call| jitter.record(Nanos((100_000 + call) * factor)));
+    let direction = |lost| SoundDirection {
+        packets: VoicePackets {
+            intended: 100 * calls,
+            sent: 100 * calls,
+            received: 100 * calls - lost * factor,
+            ..VoicePackets::default()
+        },
+        jitter: jitter.clone(),
+        jitter_max: jitter.clone(),
+        ratings: ratings.clone(),
+        silent: factor - 1,
+    };
+    SoundFigures {
+        calls,
+        up: direction(20),
+        down: direction(30),
+        ratings: ratings.clone(),
+        ..SoundFigures::default()
+    }
+}
+
 fn load(factor: u64, repetition: u64) -> LoadResult {
     let (mut times, mut length) = (LatencyHistogram::new(), LatencyHistogram::new());
     let ok = CALLS - CALLS / 100;
@@ -102,6 +131,7 @@ fn load(factor: u64, repetition: u64) -> LoadResult {
             retransmissions: CALLS / 50,
             ..Traffic::default()
         },
+        sound: Some(Box::new(sound(factor, ok))),
         log: vec!["a line of its log".to_owned()],
         ..ScriptFigures::default()
     };

@@ -28,6 +28,7 @@ fn kamailio() -> Option<(RunningService, tempfile::TempDir)> {
             shared_memory: Bytes::from_mib(64),
             t1: Nanos::from_millis(500),
             location: LocationMode::WriteBack,
+            media_relay: None,
         }),
         ready_timeout: Nanos::from_secs(60),
         stop_timeout: Nanos::from_secs(20),

@@ -13,7 +13,7 @@ fn what_a_scenario_timed_is_told_in_every_form() {
     write_all(&run).unwrap();
     let read = |name: &str| fs::read_to_string(run.path().join(name)).unwrap();
     let page = read("report.html");
-    for place in ["calls", "calls-times", "calls-failed", "calls-commands"] {
+    for place in ["calls", "calls-times", "calls-sound", "calls-failed", "calls-commands"] {
         assert!(page.contains(&format!("id=\"{place}\"")), "no section {place}");
     }
     assert!(page.contains("&lt;recv 200&gt; of line 7: nothing came") && page.contains(">answers<"));
@@ -21,6 +21,8 @@ fn what_a_scenario_timed_is_told_in_every_form() {
     // Two environments; three trials of each.
     assert_eq!((rows("script_trials"), rows("script_failures")), (6, 2));
     assert_eq!((rows("script_timers"), rows("script_commands")), (2 * 2, 2 * 2));
+    // Both directions of each environment; two ratings of each direction and of calls.
+    assert_eq!((rows("script_sound"), rows("script_sound_calls")), (2 * 2, 2 * 3 * 2));
     let timers = read("csv/script_timers.csv");
     // All trials together: 990 calls in each of three.
     assert!(timers.lines().skip(1).all(|line| line.contains(",2970,")), "{timers}");
@@ -33,6 +35,12 @@ fn what_a_scenario_timed_is_told_in_every_form() {
     let ratio = value("vm", "call_length_p50") / value("native", "call_length_p50");
     assert!((ratio - 2.0).abs() < 0.01, "{ratio}");
     assert!((value("native", "error_share") - 0.01).abs() < 1e-9);
+    assert!((value("native", "voice_loss") - 50.0 / (200.0 * 990.0)).abs() < 1e-9);
+    assert!((value("vm", "voice_silent") - 1.0 / 990.0).abs() < 1e-9);
+    assert!(value("vm", "voice_mos") < value("native", "voice_mos"));
+    // One call of ten sounds like R 70 natively, R 35 in the virtual machine.
+    let worst = ["native", "vm"].map(|environment| value(environment, "voice_mos_worst"));
+    assert!((worst[0] - 3.597).abs() < 0.001 && (worst[1] - 1.827).abs() < 0.01, "{worst:?}");
 }
 
 /// The plan of a run has it, as it is needed to go on; nothing that is made of the run has it again.

@@ -79,6 +79,7 @@ mod tests {
             shared_memory: Bytes::from_mib(256),
             t1: Nanos::from_millis(500),
             location: LocationMode::WriteBack,
+            media_relay: None,
         });
         let (ready_timeout, stop_timeout) = (Nanos::from_secs(1), Nanos::from_secs(1));
         let service = Service { name: "kamailio".into(), kind, ready_timeout, stop_timeout };

@@ -56,6 +56,7 @@ fn kamailio() -> Vec<Service> {
         shared_memory: Bytes::from_mib(32),
         t1: Nanos::from_millis(500),
         location: LocationMode::WriteThrough,
+        media_relay: None,
     };
     vec![service("kamailio", ServiceKind::Kamailio(options))]
 }

@@ -26,6 +26,8 @@ pub(super) fn load(workload: &ScriptWorkload, target: SocketAddr, sources: &[IpA
             user: workload.auth_user.clone(),
             keys: workload.keys.clone(),
             media_port: workload.media_port,
+            media: workload.media,
+            callees: workload.callees,
         },
         scenario: workload.scenario.text.clone(),
         password: workload.auth_password.clone(),

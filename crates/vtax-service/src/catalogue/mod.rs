@@ -236,6 +236,7 @@ mod tests {
             shared_memory: Bytes::from_mib(64),
             t1: Nanos::from_secs(1),
             location: LocationMode::WriteBack,
+            media_relay: None,
         };
         if Distribution::of_this_host() != Distribution::Debian {
             return;

@@ -1,6 +1,6 @@
 //! vtax's own user agent that answers calls, a process of its own so that its CPU time is its own too.
 
-use vtax_plan::model::UasOptions;
+use vtax_plan::model::{UasOptions, VoiceLaw};
 
 use super::entry::Entry;
 use crate::documents::write_file;
@@ -23,9 +23,22 @@ impl Entry for Uas<'_> {
         if let Some(scenario) = &self.0.scenario {
             let path = job.directory.join("scenario.xml");
             write_file(&path, scenario.text.as_bytes()).map_err(job.file("writing", &path))?;
-            recipe
-                .command
-                .extend([format!("--scenario-file={}", path.display()), format!("--calls={}", self.0.calls)]);
+            recipe.command.push(format!("--scenario-file={}", path.display()));
+        }
+        if self.0.scenario.is_some() || self.0.media.is_some() {
+            recipe.command.push(format!("--calls={}", self.0.calls));
+        }
+        if let Some(media) = &self.0.media {
+            let codec = match media.law {
+                VoiceLaw::Mu => "pcmu",
+                VoiceLaw::A => "pcma",
+            };
+            recipe.command.extend([
+                "--media".to_owned(),
+                format!("--codec={codec}"),
+                format!("--packet={}", media.packet),
+                format!("--jitter-buffer={}", media.jitter_buffer),
+            ]);
         }
         Ok(vec![recipe])
     }
@@ -33,7 +46,8 @@ impl Entry for Uas<'_> {
 
 #[cfg(test)]
 mod tests {
-    use vtax_plan::model::ScriptFile;
+    use vtax_plan::model::{MediaOptions, ScriptFile};
+    use vtax_units::Nanos;
 
     use super::*;
 
@@ -43,7 +57,7 @@ mod tests {
         let job = Job { directory: place.path(), ..Job::example() };
         let text = "<scenario/>".to_owned();
         let scenario = Some(ScriptFile { name: "deep/uas.xml".into(), text: text.clone() });
-        let options = UasOptions { port: 5060, scenario, calls: 7 };
+        let options = UasOptions { port: 5060, scenario, calls: 7, media: None };
         let [recipe] = &Uas(&options).recipes(&job).expect("a recipe")[..] else { panic!("one process") };
         assert!(recipe.datagrams);
         let file = recipe.command.iter().find_map(|word| word.strip_prefix("--scenario-file="));
@@ -51,6 +65,11 @@ mod tests {
         assert!(recipe.command.iter().any(|word| word == "--calls=7"), "{:?}", recipe.command);
         let plain = UasOptions { scenario: None, ..options };
         let recipes = Uas(&plain).recipes(&job).expect("a recipe");
-        assert!(!recipes[0].command.iter().any(|word| word.contains("scenario")));
+        assert!(!recipes[0].command.iter().any(|word| word.contains("scenario") || word.contains("calls")));
+        let (packet, jitter_buffer) = (Nanos::from_millis(20), Nanos::from_millis(60));
+        let media = Some(MediaOptions { law: VoiceLaw::A, packet, jitter_buffer });
+        let recipes = Uas(&UasOptions { media, ..plain }).recipes(&job).expect("a recipe");
+        let expected = ["--calls=7", "--media", "--codec=pcma", "--packet=20ms", "--jitter-buffer=60ms"];
+        assert!(recipes[0].command.ends_with(&expected.map(str::to_owned)), "{:?}", recipes[0].command);
     }
 }

@@ -33,6 +33,7 @@ fn kamailio(location: LocationMode) -> Service {
         shared_memory: Bytes::from_mib(64),
         t1: Nanos::from_millis(500),
         location,
+        media_relay: None,
     };
     let mut service = service("sip", ServiceKind::Kamailio(options));
     // A busy disk has the database take its time to write what it holds.

@@ -11,6 +11,7 @@ mod caller;
 mod compose;
 mod congestion;
 mod line;
+mod media;
 mod merge;
 mod recorder;
 mod result;
@@ -27,9 +28,11 @@ mod users;
 mod wheel;
 mod worker;
 
+pub use media::{MediaOptions, Ratings, SoundDirection, SoundFigures, SoundPace};
 pub use result::*;
 pub use scripted::{
     CommandCounts, ScriptFigures, ScriptSession, ScriptSettings, ScriptSpec, TimerFigures, answer_script,
+    answering,
 };
 pub use session::SipSession;
 pub use spec::*;

@@ -206,6 +206,17 @@ pub enum VoiceLaw {
     A,
 }
 
+impl VoiceLaw {
+    /// The same, as it is on the wire.
+    #[must_use]
+    pub const fn law(self) -> vtax_wire::rtp::Law {
+        match self {
+            Self::Mu => vtax_wire::rtp::Law::Mu,
+            Self::A => vtax_wire::rtp::Law::A,
+        }
+    }
+}
+
 /// Options of the embedded network server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PeerOptions {

@@ -182,16 +182,10 @@ fn rr(raw: &RrRaw, report: &mut Report) -> Variants<NetworkTestKind> {
 fn voice(raw: &VoiceRaw, report: &mut Report) -> Variants<NetworkTestKind> {
     counts_in(&raw.streams.value, "voice needs a stream", limits::VOICE_STREAMS, report);
     for item in &raw.packet.value.items {
-        if !limits::VOICE_PACKETS.contains(&item.value) {
-            report
-                .error(item.span, format!("a packet of voice has no {} of sound", item.value))
-                .help("write 10ms, 20ms, 30ms or 40ms");
-        }
+        check_packet(item.value, item.span, report);
     }
     for item in &raw.jitter_buffer.value.items {
-        if item.value > limits::JITTER_BUFFER {
-            report.error(item.span, format!("`jitter_buffer` is at most {}", limits::JITTER_BUFFER));
-        }
+        check_buffer(item.value, item.span, report);
     }
     if let Some(duration) = &raw.duration {
         duration_in(duration, "duration", limits::VOICE_TIME, LONGEST, report);
@@ -204,6 +198,22 @@ fn voice(raw: &VoiceRaw, report: &mut Report) -> Variants<NetworkTestKind> {
         .vary("jitter_buffer", &raw.jitter_buffer.value, report, |t, buffer| t.jitter_buffer = buffer)
         .vary("streams", &raw.streams.value, report, |t, streams| t.streams = streams)
         .map(NetworkTestKind::Voice)
+}
+
+/// Reports packets of voice that there are none of.
+pub(crate) fn check_packet(packet: Nanos, span: Span, report: &mut Report) {
+    if !limits::VOICE_PACKETS.contains(&packet) {
+        report
+            .error(span, format!("a packet of voice has no {packet} of sound"))
+            .help("write 10ms, 20ms, 30ms or 40ms");
+    }
+}
+
+/// Reports a jitter buffer that is too long.
+pub(crate) fn check_buffer(buffer: Nanos, span: Span, report: &mut Report) {
+    if buffer > limits::JITTER_BUFFER {
+        report.error(span, format!("`jitter_buffer` is at most {}", limits::JITTER_BUFFER));
+    }
 }
 
 /// A congestion control by name; `default` is each kernel's own.

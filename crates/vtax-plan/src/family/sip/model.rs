@@ -47,6 +47,17 @@ pub struct KamailioOptions {
     pub t1: Nanos,
     /// When registrations reach the database.
     pub location: LocationMode,
+    /// What the sound of calls goes through; `None`: it goes from end to end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media_relay: Option<MediaRelay>,
+}
+
+/// A relay of calls' sound, which a proxy puts into their session descriptions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MediaRelay {
+    /// Sipwise's rtpengine, without its kernel module.
+    Rtpengine,
 }
 
 /// When registrations reach the database: Kamailio's `usrloc` parameter `db_mode`.

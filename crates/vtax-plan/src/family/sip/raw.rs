@@ -35,6 +35,8 @@ services! {
         /// When registrations reach the database: `memory` (never), `write-through` (before the
         /// answer) or `write-back` (from a timer).
         default location: Many<LocationRaw> = "write-back",
+        /// What the sound of calls goes through: `rtpengine`. Calls may then also go to an end on the host that they come from, by its address.
+        optional media_relay: MediaRelayRaw,
     }
 }
 
@@ -181,6 +183,10 @@ words! {
     TransportRaw(model::SipTransport) = "transport", "transports" {
         "udp": Udp, "Datagrams, retransmitted by the transactions.";
         "tcp": Tcp, "One connection per source address.";
+    }
+    /// What relays the sound of calls.
+    MediaRelayRaw(model::MediaRelay) = "relay", "relays" {
+        "rtpengine": Rtpengine, "Sipwise's rtpengine, without its kernel module.";
     }
     /// When registrations reach the database.
     LocationRaw(model::LocationMode) = "mode", "modes" {

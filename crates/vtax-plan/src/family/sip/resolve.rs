@@ -68,6 +68,7 @@ pub(crate) fn kamailio(raw: &KamailioRaw, report: &mut Report) -> Variants<Servi
         shared_memory: Bytes(0),
         t1: t1_in(&raw.t1, report),
         location: LocationMode::WriteBack,
+        media_relay: raw.media_relay.as_ref().map(|relay| relay.value.0),
     });
     let set = |service: &mut Service, change: &dyn Fn(&mut KamailioOptions)| {
         if let ServiceKind::Kamailio(options) = &mut service.kind {

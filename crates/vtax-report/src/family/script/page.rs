@@ -16,14 +16,14 @@ const ROWS_MAX: usize = 200;
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.95, 0.99];
 
 /// One load of one cell.
-struct Found<'a> {
-    label: String,
-    measure: &'a str,
-    figures: &'a ScriptFigures,
+pub(super) struct Found<'a> {
+    pub(super) label: String,
+    pub(super) measure: &'a str,
+    pub(super) figures: &'a ScriptFigures,
 }
 
 /// All loads, by cells that are compared with each other.
-fn all(data: &RunData) -> Vec<(String, Vec<Found<'_>>)> {
+pub(super) fn all(data: &RunData) -> Vec<(String, Vec<Found<'_>>)> {
     let mut all = Vec::new();
     for group in data.groups() {
         let mut found = Vec::new();

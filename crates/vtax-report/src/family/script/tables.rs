@@ -3,6 +3,7 @@
 use vtax_store::record::Validity;
 
 use super::page::{percentile, sum};
+use super::sound;
 use super::trial::figures;
 use crate::data::RunData;
 use crate::table::{Table, count, number, number_or_none, text, text_or_none, yes_no};
@@ -16,6 +17,7 @@ pub(super) fn tables(data: &RunData) -> Vec<Table> {
     }
     let mut all: Vec<Table> = trials.into_iter().collect();
     all.extend([timers(data), commands(data), failures(data)]);
+    all.extend(sound::tables(data));
     all
 }
 

@@ -1,16 +1,21 @@
 //! What a trial of calls after a scenario comes to.
 
 use vtax_load::LatencyHistogram;
-use vtax_load::sip::ScriptFigures;
+use vtax_load::sip::{ScriptFigures, SoundFigures};
 use vtax_store::record::{TrialRecord, Validity};
 
 use crate::general::trial::load;
-use crate::metric::{HISTOGRAM_RESOLUTION, Info, Value, enough, exact, lower};
+use crate::metric::{HISTOGRAM_RESOLUTION, Info, Value, enough, exact, higher, lower};
+
+/// Share of the calls that are the worst.
+const WORST: f64 = 0.05;
 
 /// The metrics of this family, in the order of tables. Latency itself is that of all loads.
 pub(crate) const METRICS: &[Info] = &[
     lower("call_length_p50", "length of a call, median", "ns", 0),
     lower("call_sent_again", "messages sent again per call", "1", 0),
+    higher("voice_mos_worst", "voice, estimated MOS of the worst calls", "", 1),
+    lower("voice_silent", "calls without sound one way", "1", 0),
 ];
 
 /// What the generator found of calls, where the trial is one of them.
@@ -29,6 +34,26 @@ pub(crate) fn values(record: &TrialRecord) -> Vec<Value> {
     if found.calls > 0 {
         values.push(exact("call_sent_again", found.traffic.retransmissions as f64 / found.calls as f64));
     }
+    if let Some(sound) = found.sound.as_deref() {
+        values.extend(of_sound(sound));
+    }
+    values
+}
+
+/// What calls sounded like, in the metrics of the network test `voice` where they are the same.
+fn of_sound(sound: &SoundFigures) -> Vec<Value> {
+    let Some(mos) = sound.mos() else { return Vec::new() };
+    let mut values = vec![
+        exact("voice_mos", mos),
+        exact("voice_jitter", sound.jitter().0 as f64),
+        exact("voice_loss", sound.loss()),
+        exact("voice_unheard", sound.unheard()),
+        exact("voice_silent", sound.up.silent.max(sound.down.silent) as f64 / sound.calls.max(1) as f64),
+    ];
+    // One call of a few says nothing of the worst.
+    if enough(sound.ratings.calls(), 1.0 - WORST) {
+        values.push(exact("voice_mos_worst", sound.ratings.mos_quantile(WORST)));
+    }
     values
 }
 
@@ -46,6 +71,9 @@ pub(crate) fn forget_histograms(record: &mut TrialRecord) {
         let found = load.details.as_mut().and_then(|details| details.script.as_deref_mut());
         let Some(found) = found else { continue };
         found.length = LatencyHistogram::new();
+        if let Some(sound) = &mut found.sound {
+            sound.forget_histograms();
+        }
         for timer in &mut found.timers {
             timer.times = LatencyHistogram::new();
         }

@@ -3,15 +3,17 @@
 
 mod databases;
 mod mariadb;
+mod rtpengine;
 
+use std::net::SocketAddr;
 use std::path::Path;
 
-use vtax_plan::model::{KamailioOptions, LocationMode, Subscribers};
+use vtax_plan::model::{KamailioOptions, LocationMode, MediaRelay, Subscribers};
 
 use super::entry::Entry;
 use crate::documents::write_file;
 use crate::error::ServiceError;
-use crate::packages::{Distribution, Package};
+use crate::packages::{Distribution, Missing, Package};
 use crate::recipe::{Condition, Job, Prepared, Recipe};
 
 /// Processes per transport where the plan doesn't say: Kamailio's own default.
@@ -79,14 +81,24 @@ fn all_packages() -> [Package; 3] {
 }
 
 pub(super) fn packages() -> Vec<Package> {
-    all_packages().to_vec()
+    all_packages().into_iter().chain(rtpengine::package()).collect()
 }
 
 pub(super) struct Kamailio<'a>(pub(super) &'a KamailioOptions);
 
 impl Entry for Kamailio<'_> {
     fn packages(&self) -> Vec<Package> {
-        packages()
+        match self.0.media_relay {
+            Some(MediaRelay::Rtpengine) => packages(),
+            None => all_packages().to_vec(),
+        }
+    }
+
+    fn missing(&self) -> Option<Missing> {
+        if self.0.media_relay.is_some() && rtpengine::package().is_none() {
+            return Some(Missing { program: "rtpengine".to_owned(), package: None, install: None });
+        }
+        self.packages().into_iter().find(Package::missing).map(Missing::from)
     }
 
     fn prepare(
@@ -155,7 +167,9 @@ fn prepare(
         datagrams: true,
         ..job.recipe(command.map(str::to_owned).to_vec(), Condition::Sip { pid_file })
     };
-    Ok(vec![database, kamailio])
+    let relay = options.media_relay.and_then(|MediaRelay::Rtpengine| rtpengine::package());
+    let relay = relay.map(|package| rtpengine::recipe(job, package.program));
+    Ok([Some(database), relay, Some(kamailio)].into_iter().flatten().collect())
 }
 
 fn configuration(
@@ -164,7 +178,14 @@ fn configuration(
     children: u32,
     subscribers: &Subscribers,
 ) -> String {
-    let routes = ROUTES.replace("REALM", &literal(&subscribers.realm));
+    let relays = options.media_relay.is_some();
+    let (elsewhere, to_relay, replies) = if relays { RELAYED } else { ("", "", "") };
+    let routes = ROUTES
+        .replace("REALM", &literal(&subscribers.realm))
+        .replace("ELSEWHERE", elsewhere)
+        .replace("TO_RELAY", to_relay)
+        .replace("REPLIES", replies);
+    let relay = relays.then(|| rtpengine::control(job));
     let (listen, domain) = (job.address, &subscribers.domain);
     format!(
         r#"#!KAMAILIO
@@ -188,7 +209,7 @@ use_dst_blocklist=no
 
 {modules}
 {routes}"#,
-        modules = modules(options)
+        modules = modules(options, relay)
     )
 }
 
@@ -196,7 +217,12 @@ use_dst_blocklist=no
 ///
 /// The table of registrations is empty at each start, so it isn't loaded: the worker that loads it does so while
 /// others already register users, and would add what they have just written a second time.
-fn modules(options: &KamailioOptions) -> String {
+fn modules(options: &KamailioOptions, relay: Option<SocketAddr>) -> String {
+    let relay = relay.map_or_else(String::new, |control| {
+        format!(
+            "loadmodule \"rtpengine.so\"\nmodparam(\"rtpengine\", \"rtpengine_sock\", \"udp:{control}\")\n"
+        )
+    });
     let load: String = MODULES.iter().map(|name| format!("loadmodule \"{name}.so\"\n")).collect();
     let (user, password, name) = (mariadb::USER, mariadb::PASSWORD, mariadb::NAME);
     let database = format!("mysql://{user}:{password}@localhost/{name}");
@@ -224,11 +250,32 @@ modparam("usrloc", "db_mode", {mode})
 modparam("usrloc", "db_load", 0)
 modparam("usrloc", "hash_size", 14)
 modparam("registrar", "max_expires", 0)
-"#
+{relay}"#
     )
 }
 
-/// What is done with a request; `REALM` stands for the realm.
+/// What a relay of sound adds: calls to another end on the host that they come from, which the benchmark's generator is for both sides;
+/// each description that passes; and what answers.
+const RELAYED: (&str, &str, &str) = (
+    r#"  if (uri != myself && is_method("INVITE") && $rd == $si) {
+    record_route();
+    route(RELAY);
+  }
+"#,
+    r#"  if (is_method("INVITE")) {
+    rtpengine_manage();
+    t_on_reply("SOUND");
+  }
+  if (is_method("ACK|BYE|CANCEL")) rtpengine_manage();
+"#,
+    r#"
+onreply_route[SOUND] {
+  if (has_body("application/sdp")) rtpengine_manage();
+}
+"#,
+);
+
+/// What is done with a request; `REALM` stands for the realm, `ELSEWHERE`, `TO_RELAY` and `REPLIES` for what a relay of sound adds.
 const ROUTES: &str = r#"request_route {
   if (!mf_process_maxfwd_header("70")) {
     sl_send_reply("483", "Too Many Hops");
@@ -269,7 +316,7 @@ const ROUTES: &str = r#"request_route {
     if (!save("location", "0x04")) sl_reply_error();
     exit;
   }
-  if (uri != myself) {
+ELSEWHERE  if (uri != myself) {
     sl_send_reply("403", "Relaying Denied");
     exit;
   }
@@ -283,10 +330,10 @@ const ROUTES: &str = r#"request_route {
 }
 
 route[RELAY] {
-  if (!t_relay()) sl_reply_error();
+TO_RELAY  if (!t_relay()) sl_reply_error();
   exit;
 }
-"#;
+REPLIES"#;
 
 /// A text for a string in which Kamailio would replace `$name` by a variable's value.
 fn literal(text: &str) -> String {
@@ -321,6 +368,7 @@ mod tests {
             shared_memory: Bytes::from_mib(256),
             t1: Nanos::from_millis(100),
             location: LocationMode::WriteThrough,
+            media_relay: None,
         };
         let text = text(&options, "a$b");
         for line in [
@@ -333,6 +381,19 @@ mod tests {
             "modparam(\"tm\", \"fr_timer\", 6400)",
             "modparam(\"tm\", \"wt_timer\", 1000)",
             "    if (!www_authenticate(\"a$$b\", \"subscriber\")) {",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
+        }
+        assert!(
+            !text.contains("rtpengine") && !text.contains("ELSEWHERE") && !text.contains("TO_RELAY"),
+            "{text}"
+        );
+        let options = KamailioOptions { media_relay: Some(MediaRelay::Rtpengine), ..options };
+        let text = super::tests::text(&options, "r");
+        for line in [
+            "modparam(\"rtpengine\", \"rtpengine_sock\", \"udp:127.0.0.1:5063\")",
+            "    rtpengine_manage();",
+            "onreply_route[SOUND] {",
         ] {
             assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
         }

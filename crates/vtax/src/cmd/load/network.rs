@@ -227,11 +227,20 @@ enum Kind {
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Codec {
+pub(super) enum Codec {
     /// G.711 mu-law.
     Pcmu,
     /// G.711 A-law.
     Pcma,
+}
+
+impl Codec {
+    pub(super) const fn law(self) -> VoiceLaw {
+        match self {
+            Self::Pcmu => VoiceLaw::Mu,
+            Self::Pcma => VoiceLaw::A,
+        }
+    }
 }
 
 /// A bit rate, or none.
@@ -318,10 +327,7 @@ pub(super) fn voice(args: &VoiceArgs) -> Outcome {
     let test = VoiceTest {
         streams: args.streams,
         packet: args.packet,
-        law: match args.codec {
-            Codec::Pcmu => VoiceLaw::Mu,
-            Codec::Pcma => VoiceLaw::A,
-        },
+        law: args.codec.law(),
         jitter_buffer: args.jitter_buffer,
         bundled: args.bundled,
     };

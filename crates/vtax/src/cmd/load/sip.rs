@@ -158,8 +158,12 @@ pub(super) fn run(args: &Args) -> Outcome {
             return Ok(Exit::Done);
         }
     }
-    if let Some(path) = &args.script.scenario_file {
+    let path = args.script.scenario_file.as_deref();
+    if path.is_some() || (args.uas && args.script.media) {
         return script::run(args, path);
+    }
+    if args.script.media {
+        return Err(anyhow::anyhow!("--media needs a --scenario-file, or --uas")).bad_input();
     }
     if args.uas {
         return answer(args);

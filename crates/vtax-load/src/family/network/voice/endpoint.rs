@@ -121,7 +121,7 @@ impl<'a> Endpoint<'a> {
             timetable,
             side,
             bundled: test.bundled && segment(socket.as_fd(), size as u16).is_ok(),
-            sound: Sound::new(test.law),
+            sound: Sound::new(test.law.law()),
             bytes,
             own,
             others,

@@ -20,6 +20,7 @@ use super::{Agreed, NetworkError, NetworkSpec, VoiceTest};
 use endpoint::{Endpoint, Side};
 pub(super) use result::VoiceReport;
 pub use result::{VoiceDirection, VoiceEnd, VoicePackets, VoiceRating, VoiceResult};
+pub(crate) use sound::{SOUND_BYTES_MAX, Sound};
 use timetable::Timetable;
 
 /// Room of a socket for what comes, where the kernel gives it: a third of a second of as many streams as there may be.

@@ -3,7 +3,6 @@
 use vtax_plan::model::network_limits;
 use vtax_wire::rtp::{CLOCK, Law, tone};
 
-use super::super::VoiceLaw;
 use super::super::control::Token;
 
 /// A second of it holds whole waves, so that it goes on where it began.
@@ -11,7 +10,7 @@ const HERTZ: f64 = 400.0;
 /// Ticks of a second.
 const SECOND: usize = CLOCK as usize;
 /// Bytes of the longest packet's sound: 40 ms.
-pub(super) const SOUND_BYTES_MAX: usize = 320;
+pub(crate) const SOUND_BYTES_MAX: usize = 320;
 /// Bits of an SSRC that are the number of its stream.
 const NUMBER_BITS: u32 = 13;
 /// All have a number.
@@ -19,17 +18,13 @@ const _: () = assert!(network_limits::VOICE_STREAMS <= 1 << NUMBER_BITS);
 
 /// A second of a tone, and the longest packet more.
 #[derive(Debug)]
-pub(super) struct Sound {
+pub(crate) struct Sound {
     bytes: Vec<u8>,
-    pub(super) payload_type: u8,
+    pub(crate) payload_type: u8,
 }
 
 impl Sound {
-    pub(super) fn new(law: VoiceLaw) -> Self {
-        let law = match law {
-            VoiceLaw::Mu => Law::Mu,
-            VoiceLaw::A => Law::A,
-        };
+    pub(crate) fn new(law: Law) -> Self {
         let mut bytes = vec![0; SECOND];
         tone(law, HERTZ, 0, &mut bytes);
         bytes.extend_from_within(..SOUND_BYTES_MAX);
@@ -37,7 +32,7 @@ impl Sound {
     }
 
     /// So many bytes from that tick on.
-    pub(super) fn at(&self, tick: u32, bytes: usize) -> &[u8] {
+    pub(crate) fn at(&self, tick: u32, bytes: usize) -> &[u8] {
         let from = tick as usize % SECOND;
         &self.bytes[from..from + bytes.min(SOUND_BYTES_MAX)]
     }
@@ -79,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_tone_goes_on_over_seconds() {
-        for law in [VoiceLaw::Mu, VoiceLaw::A] {
+        for law in [Law::Mu, Law::A] {
             let sound = Sound::new(law);
             let over = [sound.at(7_900, 100), sound.at(0, 60)].concat();
             for tick in [7_900, 15_900, 8_000 * 400_000 + 7_900] {

@@ -2,9 +2,11 @@
 
 use std::net::SocketAddr;
 
+use vtax_wire::sdp::Audio;
 use vtax_wire::sip::Method;
 
 use crate::family::sip::auth::Auth;
+use crate::family::sip::media::Told;
 
 /// What a call waits for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -129,6 +131,12 @@ pub(super) struct Call {
     pub(super) routes: Vec<u8>,
     pub(super) next_url: Vec<u8>,
     pub(super) auth: Auth,
+    /// Where its sound is heard; 0: it has none.
+    pub(super) media_port: u16,
+    /// The other end's sound, as its session description says.
+    pub(super) far: Option<Audio>,
+    /// What the other end says that it sent and heard.
+    pub(super) far_told: Option<Told>,
 }
 
 impl Call {
@@ -150,6 +158,7 @@ impl Call {
         (self.sent_by, self.reply_by) = (0, 0);
         self.peer = None;
         self.auth.clear();
+        (self.media_port, self.far, self.far_told) = (0, None, None);
     }
 
     /// When its timer is next due; `u64::MAX`: never.

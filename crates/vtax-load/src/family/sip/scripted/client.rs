@@ -18,6 +18,7 @@ use super::result::ScriptFigures;
 use super::shared::Shared;
 use crate::drive::{EventLoop, Rest};
 use crate::family::sip::line::{Line, Wire, receive_error};
+use crate::family::sip::media::Media;
 use crate::family::sip::unmatched::{Kind, Unmatched};
 use crate::family::sip::worker::{DATAGRAM_BYTES, MANY, ROOM_BYTES, WAITS};
 use crate::requests::{Finding, Recorder, Timetable, Window, time_since};
@@ -136,6 +137,7 @@ impl<'a> Worker<'a> {
         control: &'a Control,
         arrivals: Option<Arrivals>,
         recorder: Recorder,
+        media: Option<Media>,
     ) -> Result<Self, LoadError> {
         let mut lines = Lines::open(&job)?;
         let events = EventLoop::new()?;
@@ -149,8 +151,14 @@ impl<'a> Worker<'a> {
             }
         }
         let worker = (place.number, place.workers);
-        let machine =
-            Machine::new(job.shared, job.session, worker, job.seed, (job.epoch.0, place.calls.min(1 << 16)));
+        let machine = Machine::new(
+            job.shared,
+            job.session,
+            worker,
+            job.seed,
+            (job.epoch.0, place.calls.min(1 << 16)),
+            media,
+        );
         Ok(Self {
             time: Timetable::new(control, job.window, job.drain, job.epoch, arrivals),
             job,

@@ -19,6 +19,7 @@ use super::shared::Shared;
 use crate::LatencyHistogram;
 use crate::family::sip::Traffic;
 use crate::family::sip::compose::Composer;
+use crate::family::sip::media::Media;
 use crate::family::sip::token::{Origin, Token};
 use crate::family::sip::unmatched::{Kind as Stray, Unmatched};
 use crate::family::sip::wheel::Wheel;
@@ -41,7 +42,7 @@ pub(super) trait Port {
 
 /// Why a call has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cause {
+pub(super) enum Cause {
     Timeout(u16),
     NoAnswer(u16),
     Status(u16, u16),
@@ -50,6 +51,8 @@ enum Cause {
     Stopped(u16),
     Loop(u16),
     Challenge(u16),
+    Silence(u16),
+    NoPort,
 }
 
 impl Cause {
@@ -67,6 +70,8 @@ impl Cause {
             Self::Stopped(command) => format!("stopped ({})", at(command)),
             Self::Loop(command) => format!("loop without end ({})", at(command)),
             Self::Challenge(command) => format!("unusable challenge ({})", at(command)),
+            Self::Silence(command) => format!("the other end fell silent ({})", at(command)),
+            Self::NoPort => "no free port for its sound".to_owned(),
         }
     }
 
@@ -75,7 +80,7 @@ impl Cause {
             Self::Timeout(_) | Self::NoAnswer(_) => (Outcome::ClientTimeout, 0),
             Self::Status(_, status) => (Outcome::Status, status),
             Self::Request(_) | Self::Check(_) | Self::Challenge(_) => (Outcome::Protocol, 0),
-            Self::Stopped(_) | Self::Loop(_) => (Outcome::Other, 0),
+            Self::Stopped(_) | Self::Loop(_) | Self::Silence(_) | Self::NoPort => (Outcome::Other, 0),
         }
     }
 }
@@ -103,8 +108,8 @@ struct Counted {
 
 /// The calls of one worker.
 pub(super) struct Machine<'a> {
-    shared: &'a Shared,
-    calls: Vec<Call>,
+    pub(super) shared: &'a Shared,
+    pub(super) calls: Vec<Call>,
     vacant: Vec<u32>,
     pub(super) wheel: Wheel,
     origin: Origin,
@@ -114,7 +119,9 @@ pub(super) struct Machine<'a> {
     epoch: u64,
     pub(super) now: u64,
     actor: Actor,
-    out: Vec<u8>,
+    pub(super) out: Vec<u8>,
+    /// The sound of calls, where they have any.
+    pub(super) media: Option<Media>,
     counted: Vec<Counted>,
     times: Vec<LatencyHistogram>,
     length: LatencyHistogram,
@@ -136,6 +143,7 @@ impl<'a> Machine<'a> {
         worker: (u32, u32),
         seed: u64,
         (epoch, calls): (u64, usize),
+        media: Option<Media>,
     ) -> Self {
         let scenario = &shared.scenario;
         Self {
@@ -152,6 +160,7 @@ impl<'a> Machine<'a> {
                 seed.wrapping_add(u64::from(worker.0) << 32),
             )),
             out: Vec::with_capacity(4_096),
+            media,
             counted: vec![Counted::default(); scenario.commands.len()],
             times: scenario.timers.iter().map(|_| LatencyHistogram::new()).collect(),
             length: LatencyHistogram::new(),
@@ -173,7 +182,9 @@ impl<'a> Machine<'a> {
     /// Begins a call that was meant to begin at `start`.
     pub(super) fn begin(&mut self, start: u64, line: u16, port: &mut impl Port) {
         let slot = self.place(start, line);
-        self.advance(slot, start, port);
+        if self.open_sound(slot, port) {
+            self.advance(slot, start, port);
+        }
     }
 
     fn place(&mut self, start: u64, line: u16) -> u32 {
@@ -347,6 +358,7 @@ impl<'a> Machine<'a> {
         self.out.clear();
         let call = &self.calls[slot as usize];
         let authenticated = render::message(&mut self.out, &send.message, scene.context(call));
+        self.sound_of_sent(slot);
         let asked = is_request
             .then(|| Message::parse(&self.out).ok()?.cseq().ok().map(|c| (c.number, c.method)))
             .flatten();
@@ -496,6 +508,9 @@ impl<'a> Machine<'a> {
         call.peer = Some(from);
         call.call_id.extend_from_slice(message.call_id().unwrap_or_default());
         let generation = call.generation;
+        if !self.open_sound(slot, port) {
+            return None;
+        }
         // What stands before the first message is carried out now.
         self.advance(slot, arrived, port);
         let call = &self.calls[slot as usize];
@@ -549,6 +564,8 @@ impl<'a> Machine<'a> {
             call.invited = None;
         }
         learn(call, message, receive.route_set);
+        self.sound_of_received(slot, message);
+        let call = &mut self.calls[slot as usize];
         if receive.challenge && !challenged(call, message) {
             return self.fail(slot, Cause::Challenge(found));
         }
@@ -639,6 +656,7 @@ impl<'a> Machine<'a> {
     }
 
     fn tell_success(&mut self, slot: u32, at: u64) {
+        self.end_sound(slot);
         let call = &self.calls[slot as usize];
         let length = at.saturating_sub(call.start);
         self.succeeded += 1;
@@ -647,7 +665,8 @@ impl<'a> Machine<'a> {
         self.ended.push(Ended { start: call.start, end, outcome: Outcome::Ok, status: 0 });
     }
 
-    fn fail(&mut self, slot: u32, cause: Cause) {
+    pub(super) fn fail(&mut self, slot: u32, cause: Cause) {
+        self.end_sound(slot);
         let start = self.calls[slot as usize].start;
         let (outcome, status) = cause.outcome();
         self.ended.push(Ended { start, end: self.now.max(start), outcome, status });
@@ -696,6 +715,7 @@ impl<'a> Machine<'a> {
             counters: scenario.counters.iter().cloned().zip(self.counters).collect(),
             length: self.length,
             traffic: self.traffic,
+            sound: self.media.map(|media| Box::new(media.finish())),
             log: self.actor.log.lines,
             log_left_out: self.actor.log.left_out,
             ..ScriptFigures::default()

@@ -4,6 +4,7 @@
 //! Nothing here allocates for a message once the memory of as many calls as there are at once has grown to their messages.
 
 mod act;
+mod answering;
 mod call;
 mod client;
 mod machine;
@@ -13,8 +14,10 @@ mod result;
 mod server;
 mod session;
 mod shared;
+mod sound;
 mod spec;
 
+pub use answering::answering;
 pub use result::{CommandCounts, ScriptFigures, TimerFigures};
 pub use server::answer_script;
 pub use session::ScriptSession;

@@ -101,7 +101,8 @@ fn put<'a>(out: &mut Vec<u8>, keyword: &'a Keyword, context: Context<'a>, writin
     let Context { shared, call, .. } = context;
     let settings = &shared.settings;
     let remote = call.peer.unwrap_or(shared.target);
-    let media = i64::from(settings.media_port);
+    let own = call.media_port;
+    let media = i64::from(if own > 0 { own } else { settings.media_port });
     match keyword {
         Keyword::Service => out.extend_from_slice(settings.service.as_bytes()),
         Keyword::RemoteIp => host(out, remote.ip()),
@@ -113,6 +114,7 @@ fn put<'a>(out: &mut Vec<u8>, keyword: &'a Keyword, context: Context<'a>, writin
         }
         Keyword::LocalPort(offset) => number(out, context.local.port(), *offset),
         Keyword::MediaIp => drop(write!(out, "{}", context.local.ip())),
+        Keyword::AutoMediaPort(offset) | Keyword::MediaPort(offset) if own > 0 => number(out, media, *offset),
         Keyword::MediaPort(offset) => number(out, media, *offset),
         Keyword::AutoMediaPort(offset) => {
             number(out, media + (4 * (call.number.saturating_sub(1) % 2_500)) as i64, *offset);

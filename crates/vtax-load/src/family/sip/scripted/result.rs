@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::LatencyHistogram;
 use crate::family::sip::Traffic;
+use crate::family::sip::media::SoundFigures;
 
 /// What the calls of a step showed, warm-up included.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -30,6 +31,9 @@ pub struct ScriptFigures {
     pub traffic: Traffic,
     /// Messages that belonged to no call or could not be used, by kind.
     pub stray: BTreeMap<String, u64>,
+    /// What calls sounded like, where they had sound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sound: Option<Box<SoundFigures>>,
     /// What `<log>` and `<warning>` said, the first lines of each worker.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<String>,
@@ -97,6 +101,10 @@ impl ScriptFigures {
         }
         self.length.add(&other.length);
         self.traffic.add(&other.traffic);
+        match (&mut self.sound, other.sound) {
+            (Some(own), Some(more)) => own.add(&more),
+            (own, more) => *own = own.take().or(more),
+        }
         self.log.extend(other.log);
         add(&mut self.log_left_out, other.log_left_out);
     }

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -15,6 +16,7 @@ use vtax_sys::datagrams::{BATCH_MAX, Inbox, coalesce, stamp_arrivals};
 use vtax_sys::gathering::Gathering;
 use vtax_sys::outgoing::Outgoing;
 use vtax_sys::sched;
+use vtax_units::CpuSet;
 use vtax_wire::sip::Message;
 
 use super::machine::{Machine, Port};
@@ -23,6 +25,7 @@ use super::shared::Shared;
 use super::spec::ScriptSpec;
 use crate::LoadError;
 use crate::family::sip::line::BUFFER_BYTES;
+use crate::family::sip::media::{Media, Ports};
 use crate::family::sip::unmatched::Kind;
 use crate::family::sip::worker::{DATAGRAM_BYTES, MANY, ROOM_BYTES, WAITS};
 
@@ -66,34 +69,65 @@ pub fn answer_script(
     stop: &AtomicBool,
     ready: impl FnOnce(SocketAddr),
 ) -> Result<ScriptFigures, LoadError> {
-    let shared = Shared::new(spec)?;
-    let refuse = |field, reason: &str| LoadError::Spec { field, reason: reason.to_owned() };
-    if !shared.scenario.is_server {
-        return Err(refuse("scenario", "it makes calls and answers none"));
+    let answering = Answering::open(spec)?;
+    ready(answering.address);
+    answering.run(stop)
+}
+
+/// Where calls are answered.
+#[derive(Debug)]
+pub(super) struct Answering {
+    shared: Shared,
+    socket: UdpSocket,
+    pub(super) address: SocketAddr,
+    calls: usize,
+    cpus: CpuSet,
+    seed: u64,
+}
+
+impl Answering {
+    /// Compiles the scenario and opens the socket: what comes waits in it.
+    pub(super) fn open(spec: &ScriptSpec) -> Result<Self, LoadError> {
+        let shared = Shared::new(spec)?;
+        let refuse = |field, reason: &str| LoadError::Spec { field, reason: reason.to_owned() };
+        if !shared.scenario.is_server {
+            return Err(refuse("scenario", "it makes calls and answers none"));
+        }
+        if spec.transport != SipTransport::Udp {
+            return Err(refuse("transport", "calls are answered over UDP only"));
+        }
+        let refused = |source| LoadError::System { operation: "listen for calls", source };
+        let socket = UdpSocket::bind(spec.pool.target).map_err(refused)?;
+        socket.set_nonblocking(true).map_err(refused)?;
+        if sockopt::set_socket_recv_buffer_size_force(&socket, BUFFER_BYTES).is_err() {
+            let _ = sockopt::set_socket_recv_buffer_size(&socket, BUFFER_BYTES);
+        }
+        stamp_arrivals(socket.as_fd()).map_err(refused)?;
+        // Where the kernel can't, datagrams come one by one.
+        let _ = coalesce(socket.as_fd());
+        let address = socket.local_addr().map_err(refused)?;
+        let (calls, cpus) = (spec.pool.connections as usize, spec.pool.cpus.clone());
+        Ok(Self { shared, socket, address, calls, cpus, seed: spec.seed })
     }
-    if spec.transport != SipTransport::Udp {
-        return Err(refuse("transport", "calls are answered over UDP only"));
+
+    /// Answers calls until `stop` is set or the scenario says so.
+    pub(super) fn run(&self, stop: &AtomicBool) -> Result<ScriptFigures, LoadError> {
+        let settings = &self.shared.settings;
+        let open = |options| {
+            let ports = Arc::new(Ports::from(settings.media_port));
+            Media::open(options, self.calls, ports, &self.cpus, true)
+        };
+        let media = settings.media.map(open).transpose()?;
+        let now = sched::monotonic().0;
+        let server = Server {
+            machine: Machine::new(&self.shared, unix_ms() as u32, (0, 1), self.seed, (now, 1_024), media),
+            answers: Answers { out: Outgoing::new(self.socket.as_fd()), local: self.address },
+            open: HashMap::new(),
+            hasher: RandomState::new(),
+            most: self.calls,
+        };
+        server.run(&self.socket, stop)
     }
-    let refused = |source| LoadError::System { operation: "listen for calls", source };
-    let socket = UdpSocket::bind(spec.pool.target).map_err(refused)?;
-    socket.set_nonblocking(true).map_err(refused)?;
-    if sockopt::set_socket_recv_buffer_size_force(&socket, BUFFER_BYTES).is_err() {
-        let _ = sockopt::set_socket_recv_buffer_size(&socket, BUFFER_BYTES);
-    }
-    stamp_arrivals(socket.as_fd()).map_err(refused)?;
-    // Where the kernel can't, datagrams come one by one.
-    let _ = coalesce(socket.as_fd());
-    let local = socket.local_addr().map_err(refused)?;
-    ready(local);
-    let now = sched::monotonic().0;
-    let server = Server {
-        machine: Machine::new(&shared, unix_ms() as u32, (0, 1), spec.seed, (now, 1_024)),
-        answers: Answers { out: Outgoing::new(socket.as_fd()), local },
-        open: HashMap::new(),
-        hasher: RandomState::new(),
-        most: spec.pool.connections as usize,
-    };
-    server.run(&socket, stop)
 }
 
 impl Server<'_> {
@@ -110,6 +144,7 @@ impl Server<'_> {
                 self.machine.timer(call, &mut self.answers);
             }
             self.machine.ended.clear();
+            self.machine.end_silent(&mut due);
             // What the kernel doesn't take is lost; the caller asks again.
             self.answers.out.flush(socket.as_fd(), gathering.gathers(), |_, _| ());
             let got = match inbox.receive(socket.as_fd()) {

@@ -1,18 +1,26 @@
 //! A load of calls after a scenario that is open.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+
 use vtax_sys::clock::unix_ms;
 use vtax_sys::sched;
 use vtax_units::Nanos;
 
-use super::client::{Job, Place, Worker};
+use super::client::{Found, Job, Place, Worker};
 use super::result::ScriptFigures;
+use super::server::Answering;
 use super::shared::Shared;
 use super::spec::ScriptSpec;
+use crate::family::sip::media::{Media, Ports};
 use crate::requests::{Course, Recorder, Window, merge};
 use crate::{Arrivals, Control, Details, LoadError, LoadResult, Model, RequestStep, drive};
 
 /// From now to the first call: time for all threads to be there.
 const LEAD_IN: u64 = 20_000_000;
+/// What stands for the address of who answers, where calls come back to this end.
+const CALLEE: &str = "callee";
 /// Histograms have room for calls of this length.
 const LONGEST: Nanos = Nanos::from_secs(3_000);
 
@@ -22,6 +30,8 @@ pub struct ScriptSession {
     spec: ScriptSpec,
     shared: Shared,
     cpus: Vec<usize>,
+    /// Who answers, where calls come back to this end.
+    callee: Option<Answering>,
 }
 
 impl ScriptSession {
@@ -30,13 +40,18 @@ impl ScriptSession {
     /// # Errors
     /// The specification makes no sense, or the scenario has something that isn't supported: everything, each with its line.
     pub fn open(spec: &ScriptSpec) -> Result<Self, LoadError> {
-        let shared = Shared::new(spec)?;
+        let callee = spec.callee().map(|callee| Answering::open(&callee)).transpose()?;
+        let mut spec = spec.clone();
+        if let Some(callee) = &callee {
+            spec.settings.keys.push((CALLEE.to_owned(), callee.address.to_string()));
+        }
+        let shared = Shared::new(&spec)?;
         if shared.scenario.is_server {
             let reason = format!("{} answers calls and makes none", spec.settings.file);
             return Err(LoadError::Spec { field: "scenario", reason });
         }
         let cpus = drive::worker_cpus(&spec.pool.cpus, spec.pool.connections as usize)?;
-        Ok(Self { spec: spec.clone(), shared, cpus })
+        Ok(Self { spec, shared, cpus, callee })
     }
 
     /// Carries out a step: a call is a request. Its latency is what the first timer of the scenario says, from the intended start of the
@@ -65,6 +80,7 @@ impl ScriptSession {
             // Messages of an earlier step must not be taken for this one's.
             session: (unix_ms() ^ u64::from(std::process::id()) << 16 ^ now) as u32,
         };
+        let ports = Arc::new(Ports::from(self.spec.settings.media_port));
         let mut ready = Vec::with_capacity(workers);
         for (number, cpu) in self.cpus.iter().enumerate() {
             let arrivals = match &step.model {
@@ -77,14 +93,21 @@ impl ScriptSession {
             let calls = all / workers + usize::from(number < all % workers);
             let place = Place { number: number as u32, workers: workers as u32, calls };
             let recorder = Recorder::new(window, LONGEST, step.samples);
-            ready.push((*cpu, Worker::new(job, place, control, arrivals, recorder)?));
+            let media =
+                self.spec.settings.media.map(|options| {
+                    Media::open(options, calls, Arc::clone(&ports), &self.spec.pool.cpus, false)
+                });
+            ready.push((*cpu, Worker::new(job, place, control, arrivals, recorder, media.transpose()?)?));
         }
-        let found = drive::launch("sipp", ready, control, Worker::run)?;
+        let (found, callee) = self.launch(ready, control)?;
         let mut figures = ScriptFigures::default();
         let mut findings = Vec::with_capacity(workers);
         for one in found {
             figures.add(one.figures);
             findings.push(one.finding);
+        }
+        if let (Some(own), Some(callee)) = (&mut figures.sound, callee.and_then(|figures| figures.sound)) {
+            own.pace.add(&callee.pace);
         }
         let course = Course {
             timeout: self.spec.pool.timeout,
@@ -94,7 +117,29 @@ impl ScriptSession {
             end: findings.iter().map(|finding| finding.end).min().unwrap_or(0),
         };
         let mut result = merge(&course, findings)?;
+        let sound = figures.sound.as_deref().zip(self.spec.settings.media.as_ref());
+        let limited = sound.and_then(|(sound, options)| sound.limited(options));
+        result.generator.limited = result.generator.limited.or(limited);
         result.details = Some(Details { script: Some(Box::new(figures)), ..Details::default() });
         Ok(result)
+    }
+
+    /// Runs the workers, and meanwhile who answers where calls come back.
+    fn launch(
+        &self,
+        ready: Vec<(usize, Worker<'_>)>,
+        control: &Control,
+    ) -> Result<(Vec<Found>, Option<ScriptFigures>), LoadError> {
+        let Some(callee) = &self.callee else {
+            return Ok((drive::launch("sipp", ready, control, Worker::run)?, None));
+        };
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let answering = scope.spawn(|| callee.run(&stop));
+            let found = drive::launch("sipp", ready, control, Worker::run);
+            stop.store(true, Relaxed);
+            let answered = answering.join().map_err(|payload| LoadError::panicked(0, &*payload))??;
+            Ok((found?, Some(answered)))
+        })
     }
 }

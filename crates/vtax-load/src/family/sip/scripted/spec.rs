@@ -1,11 +1,13 @@
 //! What is asked for: a scenario, and what SIPp has options for.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
-use vtax_plan::model::SipTransport;
+use vtax_plan::model::{MediaOptions, SipTransport};
 use vtax_units::Nanos;
 
+use super::answering::answering;
+use crate::family::sip::media::{self, FIRST_PORT};
 use crate::{ConnectionPool, LoadError};
 
 /// A load of calls after a scenario.
@@ -47,6 +49,12 @@ pub struct ScriptSettings {
     pub keys: Vec<(String, String)>,
     /// The first `[media_port]`.
     pub media_port: u16,
+    /// How calls sound; `None`: not at all. Each call then has a port of its own, which both `[media_port]` and `[auto_media_port]` stand for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media: Option<MediaOptions>,
+    /// This end answers calls too, at an address that `[callee]` stands for: the service is between both.
+    #[serde(default)]
+    pub callees: bool,
 }
 
 impl Default for ScriptSettings {
@@ -59,15 +67,39 @@ impl Default for ScriptSettings {
             drain: Nanos::from_secs(5),
             user: "service".to_owned(),
             keys: Vec::new(),
-            media_port: 6000,
+            media_port: FIRST_PORT,
+            media: None,
+            callees: false,
         }
     }
 }
 
+/// How far from the first of the callers' ports callees' begin.
+const CALLEE_PORTS: u16 = 20_000;
 /// Longer than any call is waited for.
 const DRAIN_MAX: Nanos = Nanos::from_secs(24 * 3600);
 
 impl ScriptSpec {
+    /// The other end of its calls, where that is this one too.
+    pub(super) fn callee(&self) -> Option<Self> {
+        let media = self.settings.media.as_ref().filter(|_| self.settings.callees)?;
+        // Beyond the callers' ports.
+        let media_port =
+            self.settings.media_port.checked_add(CALLEE_PORTS).unwrap_or(self.settings.media_port);
+        let settings = ScriptSettings { media_port, media: Some(*media), ..ScriptSettings::default() };
+        let target = SocketAddr::new(*self.local.first()?, 0);
+        Some(Self {
+            pool: ConnectionPool { target, ..self.pool.clone() },
+            settings,
+            scenario: answering(media),
+            password: String::new(),
+            injections: Vec::new(),
+            local: vec![target.ip()],
+            transport: SipTransport::Udp,
+            seed: self.seed,
+        })
+    }
+
     /// SIPp's own password.
     pub const PASSWORD: &'static str = "password";
 
@@ -80,6 +112,12 @@ impl ScriptSpec {
         self.pool.check()?;
         if self.local.is_empty() || self.local.len() > 1_024 {
             return refuse("local", format!("{} addresses; 1 to 1024 will do", self.local.len()));
+        }
+        if let Some(options) = &self.settings.media {
+            media::check(options)?;
+        }
+        if self.settings.callees && self.settings.media.is_none() {
+            return refuse("callees", "calls come back to this end where they have sound".to_owned());
         }
         let target = self.pool.target;
         if let Some(other) = self.local.iter().find(|local| local.is_ipv4() != target.is_ipv4()) {

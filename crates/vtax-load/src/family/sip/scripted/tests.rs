@@ -54,7 +54,7 @@ fn invite(attributes: &str) -> String {
 const RECV: &str = "<recv response=\"200\" rtd=\"true\"/>";
 
 fn machine(shared: &Shared) -> Machine<'_> {
-    Machine::new(shared, 7, (0, 1), 1, (1_000 * MILLI, 16))
+    Machine::new(shared, 7, (0, 1), 1, (1_000 * MILLI, 16), None)
 }
 
 /// The value of a header of what was sent last.

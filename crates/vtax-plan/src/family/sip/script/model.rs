@@ -3,7 +3,19 @@
 use serde::{Deserialize, Serialize};
 use vtax_units::Nanos;
 
+use crate::family::network::model::VoiceLaw;
 use crate::family::sip::model::{SipTransport, Subscribers};
+
+/// How calls sound: G.711 in both directions, from when a call is answered to its BYE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MediaOptions {
+    /// The law that an end speaks where the other takes both.
+    pub law: VoiceLaw,
+    /// Sound in a packet, where the other end doesn't ask for another length.
+    pub packet: Nanos,
+    /// How long sound waits before it is played: what comes later isn't heard.
+    pub jitter_buffer: Nanos,
+}
 
 /// Options of vtax's own user agent that answers calls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -12,8 +24,11 @@ pub struct UasOptions {
     pub port: u16,
     /// The scenario after which calls are answered; `None`: an INVITE with 180 and 200, a BYE with 200.
     pub scenario: Option<ScriptFile>,
-    /// Most calls at once, where there is a scenario.
+    /// Most calls at once, where there is a scenario or sound.
     pub calls: u32,
+    /// How calls sound; `None`: not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media: Option<MediaOptions>,
 }
 
 /// A file that the plan names, or what it has in place of one.
@@ -62,6 +77,12 @@ pub struct ScriptWorkload {
     pub keys: Vec<(String, String)>,
     /// The first `[media_port]`.
     pub media_port: u16,
+    /// How calls sound; `None`: not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media: Option<MediaOptions>,
+    /// The generator answers calls too, at an address that `[callee]` stands for.
+    #[serde(default)]
+    pub callees: bool,
     /// Who may register, where the service must know.
     pub subscribers: Option<Subscribers>,
 }

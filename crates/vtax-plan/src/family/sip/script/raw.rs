@@ -7,6 +7,7 @@ use vtax_units::Nanos;
 
 use crate::decode::{Decode, Many, Options, TextMap};
 use crate::diagnose::Report;
+use crate::family::network::raw::VoiceLawRaw;
 use crate::family::sip::raw::{SipWorkloadRaw, SubscribersRaw, TransportRaw};
 use crate::source::Spanned;
 use crate::tree::{Node, Value};
@@ -24,8 +25,10 @@ services! {
         optional scenario_file: String,
         /// The XML itself, in place of a file.
         optional scenario: String,
-        /// Most calls at once, where there is a scenario.
+        /// Most calls at once, where there is a scenario or sound.
         default calls: u32 = "50000",
+        /// Calls have sound: G.711 in both directions, from when they are answered to their BYE.
+        optional media: MediaRaw,
     }
 }
 
@@ -58,10 +61,26 @@ raw! {
         default auth_password: String = "password",
         /// Keywords of your own: `[NAME]` in the scenario, and what it stands for.
         default keys: TextMap = "",
-        /// The first `[media_port]`.
+        /// The first `[media_port]`; with `media`, the first that is tried for a call.
         default media_port: u16 = "6000",
+        /// Calls have sound: G.711 in both directions, from when they are answered to their BYE.
+        optional media: MediaRaw,
+        /// The generator answers calls too, at an address that `[callee]` stands for in the scenario: the service is between both ends.
+        default callees: bool = "false",
         /// Who may register, where the service must know: `sip` and `kamailio` do.
         optional subscribers: SubscribersRaw,
+    }
+}
+
+raw! {
+    /// How calls sound.
+    struct MediaRaw = "`media`" {
+        /// How this end codes sound where the other takes both: `pcmu` (G.711 mu-law) or `pcma` (A-law).
+        default codec: VoiceLawRaw = "pcmu",
+        /// Sound in each packet, where the other end doesn't ask for another length: 10ms, 20ms, 30ms or 40ms.
+        default packet: Nanos = "20ms",
+        /// How long sound waits before it is played; what comes later isn't heard.
+        default jitter_buffer: Nanos = "60ms",
     }
 }
 

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use vtax_units::Nanos;
 use vtax_wire::sipp::{Injection, Problem, SCENARIO_BYTES_MAX, Scenario};
 
-use super::model::{ScriptFile, ScriptWorkload, UasOptions};
-use super::raw::{ScriptWorkloadRaw, SipRaw, UasRaw};
+use super::model::{MediaOptions, ScriptFile, ScriptWorkload, UasOptions};
+use super::raw::{MediaRaw, ScriptWorkloadRaw, SipRaw, UasRaw};
 use crate::decode::Many;
 use crate::diagnose::{Report, shorten};
+use crate::family::network::resolve::{check_buffer, check_packet};
 use crate::family::sip::model::SipTransport;
 use crate::family::sip::resolve::{MOST_ADDRESSES, subscribers};
 use crate::folder::Refusal;
@@ -41,9 +42,31 @@ pub(crate) fn uas(raw: &UasRaw, report: &mut Report) -> Variants<Service> {
     if let Some(file) = &scenario {
         check(file, &Given { injections: &[], keys: &[], answers: true }, span, report);
     }
-    let options = UasOptions { port: check_port(&raw.port, report), scenario, calls: raw.calls.value };
+    let media = raw.media.as_ref().map(|raw| media(&raw.value, report));
+    let options = UasOptions { port: check_port(&raw.port, report), scenario, calls: raw.calls.value, media };
     let times = (&raw.ready_timeout, &raw.stop_timeout);
     Variants::of(service(ServiceKind::Uas(options), raw.name.as_ref(), times, report))
+}
+
+/// Whether the generator answers calls too.
+fn callees(raw: &ScriptWorkloadRaw, report: &mut Report) -> bool {
+    let callees = raw.callees.value;
+    if callees && raw.media.is_none() {
+        report
+            .error(raw.callees.span, "calls come back to the generator where they have sound")
+            .help("give the workload `media: {}`");
+    }
+    if callees && raw.keys.value.0.iter().any(|(name, _)| &*name.value == "callee") {
+        report.error(raw.callees.span, "`callee` is a keyword of the plan's own already");
+    }
+    callees
+}
+
+/// How calls sound.
+fn media(raw: &MediaRaw, report: &mut Report) -> MediaOptions {
+    check_packet(raw.packet.value, raw.packet.span, report);
+    check_buffer(raw.jitter_buffer.value, raw.jitter_buffer.span, report);
+    MediaOptions { law: raw.codec.value.0, packet: raw.packet.value, jitter_buffer: raw.jitter_buffer.value }
 }
 
 /// The workload, one variant for each combination of its lists.
@@ -76,6 +99,8 @@ pub(crate) fn workload(raw: &ScriptWorkloadRaw, report: &mut Report) -> Variants
         auth_password: raw.auth_password.value.clone(),
         keys: keys(raw, report),
         media_port: check_port(&raw.media_port, report),
+        media: raw.media.as_ref().map(|raw| media(&raw.value, report)),
+        callees: callees(raw, report),
         subscribers: of_subscribers,
     };
     let variants = with_scenarios(raw, script, report)
@@ -99,7 +124,11 @@ fn with_scenarios(
     script: ScriptWorkload,
     report: &mut Report,
 ) -> Variants<ScriptWorkload> {
-    let given = Given { injections: &script.injections, keys: &script.keys, answers: false };
+    let mut keys = script.keys.clone();
+    if script.callees {
+        keys.push(("callee".to_owned(), "127.0.0.1:5060".to_owned()));
+    }
+    let given = Given { injections: &script.injections, keys: &keys, answers: false };
     let inline = match (&raw.scenario_file, &raw.scenario) {
         (Some(_), Some(inline)) => {
             twice(inline.span, report);
@@ -245,6 +274,9 @@ pub(crate) fn check_served(workload: &WorkloadRaw, services: &[Named<Service>], 
         let (why, help) = match (sip, &first.value.kind) {
             (SipRaw::Subscribers(_), ServiceKind::Uas(_)) => {
                 ("answers calls and registers nobody", "its workload is `sip` with a `scenario_file`")
+            }
+            (SipRaw::Script(raw), ServiceKind::Uas(uas)) if raw.media.is_some() && uas.media.is_none() => {
+                ("answers calls without sound", "give it `media: {}`, or the workload none")
             }
             (SipRaw::Script(raw), ServiceKind::Sip(_) | ServiceKind::Kamailio(_))
                 if raw.subscribers.is_none() =>

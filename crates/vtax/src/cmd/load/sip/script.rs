@@ -10,13 +10,17 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
-use vtax_load::sip::{ScriptFigures, ScriptSession, ScriptSettings, ScriptSpec, answer_script};
+use vtax_load::sip::{
+    MediaOptions, ScriptFigures, ScriptSession, ScriptSettings, ScriptSpec, SoundDirection, SoundFigures,
+    answer_script, answering,
+};
 use vtax_load::{ConnectionPool, Control, LoadError, LoadResult, RequestStep};
 use vtax_plan::model::SipTransport;
 use vtax_sys::signals::SignalFd;
 use vtax_units::Nanos;
 
 use super::super::failure::failure;
+use super::super::network::Codec;
 use super::super::output::millis;
 use super::super::request_load::RequestSpec;
 use super::super::requests::{CallArgs, RequestArgs};
@@ -50,8 +54,8 @@ pub(super) struct Script {
     /// With --scenario-file: how long a message is waited for that has no timeout of its own.
     #[arg(long, default_value = "10s", requires = "scenario_file")]
     recv_timeout: Nanos,
-    /// With --scenario-file: most calls at once.
-    #[arg(long, default_value_t = 10_000, requires = "scenario_file")]
+    /// With --scenario-file or --media: most calls at once.
+    #[arg(long, default_value_t = 10_000)]
     calls: u32,
     /// With --scenario-file: user of `[authentication]` where the scenario names none [default: the service].
     #[arg(long, requires = "scenario_file")]
@@ -63,13 +67,39 @@ pub(super) struct Script {
     /// With --scenario-file: a file whose first line is that password.
     #[arg(long, value_name = "FILE", requires = "scenario_file", value_parser = first_line)]
     auth_password_file: Option<String>,
-    /// With --scenario-file: the first `[media_port]`.
-    #[arg(long, default_value_t = 6000, requires = "scenario_file")]
+    /// With --scenario-file: the first `[media_port]`; with --media, the first that is tried for a call.
+    #[arg(long, default_value_t = 6000)]
     media_port: u16,
+    /// Calls have sound: G.711 in both directions, from when they are answered to their BYE. With --scenario-file or --uas.
+    #[arg(long)]
+    pub(super) media: bool,
+    /// With --media: this end answers calls too, at an address that `[callee]` stands for in the scenario: the service is between both.
+    #[arg(long, requires = "media", conflicts_with = "uas")]
+    callees: bool,
+    /// With --media: how this end codes sound where the other takes both.
+    #[arg(long, value_enum, default_value_t = Codec::Pcmu, requires = "media")]
+    codec: Codec,
+    /// With --media: sound in each packet, where the other end doesn't ask for another length: 10ms, 20ms, 30ms or 40ms.
+    #[arg(long, default_value = "20ms", requires = "media")]
+    packet: Nanos,
+    /// With --media: how long sound waits before it is played; what comes later isn't heard.
+    #[arg(long, default_value = "60ms", requires = "media")]
+    jitter_buffer: Nanos,
 }
 
-/// Carries the scenario out.
-pub(super) fn run(args: &Args, path: &Path) -> Outcome {
+impl Script {
+    /// How calls sound, where they do.
+    fn media(&self) -> Option<MediaOptions> {
+        self.media.then(|| MediaOptions {
+            law: self.codec.law(),
+            packet: self.packet,
+            jitter_buffer: self.jitter_buffer,
+        })
+    }
+}
+
+/// Carries the scenario out; calls with sound are answered after vtax's own where there is none.
+pub(super) fn run(args: &Args, path: Option<&Path>) -> Outcome {
     let usual = if args.uas { Some("127.0.0.1:5060") } else { None };
     let target = args.target.as_deref().or(usual).context("which service? give HOST[:PORT]").bad_input()?;
     let address = resolve(target).bad_input()?;
@@ -96,7 +126,7 @@ pub(super) fn run(args: &Args, path: &Path) -> Outcome {
     RequestArgs::of_calls(load).run(format!("sip:{address}"), spec)
 }
 
-fn spec(args: &Args, path: &Path, target: SocketAddr) -> Result<ScriptSpec, Failure> {
+fn spec(args: &Args, path: Option<&Path>, target: SocketAddr) -> Result<ScriptSpec, Failure> {
     let local = match args.call.local.is_empty() {
         // Calls are answered from where they come to.
         true if args.uas => vec![target.ip()],
@@ -105,13 +135,20 @@ fn spec(args: &Args, path: &Path, target: SocketAddr) -> Result<ScriptSpec, Fail
     };
     let script = &args.script;
     let settings = ScriptSettings {
-        file: path.display().to_string(),
+        file: path.map(|path| path.display().to_string()).unwrap_or_default(),
         service: script.service.clone(),
         pause: script.pause,
         drain: args.drain.unwrap_or(Nanos(script.pause.0.saturating_add(5_000_000_000))),
         user: script.auth_user.clone().unwrap_or_else(|| script.service.clone()),
         keys: script.key.iter().map(|key| key_of(key)).collect::<Result<_>>().bad_input()?,
         media_port: script.media_port,
+        media: script.media(),
+        callees: script.callees,
+    };
+    let scenario = match (path, &settings.media) {
+        (Some(path), _) => read(path).bad_input()?,
+        (None, Some(media)) => answering(media),
+        (None, None) => String::new(),
     };
     let injections = script.inf.iter().map(|path| -> Result<(String, String)> {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -125,7 +162,7 @@ fn spec(args: &Args, path: &Path, target: SocketAddr) -> Result<ScriptSpec, Fail
             cpus: args.cpus.clone().unwrap_or_default(),
         },
         settings,
-        scenario: read(path).bad_input()?,
+        scenario,
         injections: injections.collect::<Result<_>>().bad_input()?,
         password: password(script),
         local,
@@ -237,11 +274,78 @@ pub(in crate::cmd::load) fn put_details(out: &mut String, found: &ScriptFigures)
     if !stray.is_empty() {
         writeln!(out, "stray     {}", stray.join(", "))?;
     }
+    if let Some(sound) = &found.sound {
+        put_sound(out, sound)?;
+    }
     for line in &found.log {
         writeln!(out, "log       {line}")?;
     }
     if found.log_left_out > 0 {
         writeln!(out, "log       and {} more", found.log_left_out)?;
+    }
+    Ok(())
+}
+
+/// What calls sounded like.
+fn put_sound(out: &mut String, sound: &SoundFigures) -> fmt::Result {
+    writeln!(
+        out,
+        "sound     {} calls, {} of them without a word from the other end of what it heard",
+        sound.calls, sound.untold
+    )?;
+    writeln!(
+        out,
+        "{:<10}{:<6}{:>10}{:>8}{:>8}{:>10}{:>9}{:>9}{:>8}{:>11}{:>7}{:>7}{:>11}{:>11}",
+        "",
+        "",
+        "packets",
+        "lost",
+        "late",
+        "reordered",
+        "damaged",
+        "doubled",
+        "silent",
+        "jitter",
+        "R",
+        "MOS",
+        "R, 5 %",
+        "R, worst"
+    )?;
+    for (name, direction) in [("up", &sound.up), ("down", &sound.down)] {
+        let SoundDirection { packets, jitter, ratings, silent, .. } = direction;
+        if ratings.calls() == 0 {
+            continue;
+        }
+        writeln!(
+            out,
+            "{:<10}{:<6}{:>10}{:>8}{:>8}{:>10}{:>9}{:>9}{:>8}{:>11}{:>7.1}{:>7.2}{:>11.1}{:>11.1}",
+            "",
+            name,
+            packets.intended,
+            packets.lost(),
+            packets.late,
+            packets.reordered,
+            packets.damaged,
+            packets.duplicates,
+            silent,
+            millis(jitter.mean()),
+            ratings.mean(),
+            ratings.mos(),
+            ratings.quantile(0.05),
+            ratings.quantile(0.0)
+        )?;
+    }
+    let pace = &sound.pace;
+    writeln!(
+        out,
+        "          {} packets sent, p99 {} late; round trip p50 {}; the thread used {} of CPU",
+        pace.sent,
+        millis(pace.lateness.quantile(0.99)),
+        millis(pace.round_trip.quantile(0.5)),
+        millis(pace.cpu)
+    )?;
+    for (why, count) in &sound.refused {
+        writeln!(out, "          {count} session descriptions not used: {why}")?;
     }
     Ok(())
 }
