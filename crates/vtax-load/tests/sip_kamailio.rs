@@ -3,23 +3,31 @@
 #[path = "sip_support/mod.rs"]
 mod support;
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use support::*;
 use vtax_load::sip::*;
+use vtax_load::{ArrivalProcess, ConnectionPool, Control, Model, RequestStep, Segment};
 use vtax_plan::model::{
-    KamailioOptions, LocationMode, Scenario, Service, ServiceKind, SipMetric, SipTransport,
+    KamailioOptions, LocationMode, MediaRelay, Scenario, Service, ServiceKind, SipMetric, SipTransport,
+    VoiceLaw,
 };
 use vtax_service::{Place, RunningService, missing};
-use vtax_units::{Bytes, Nanos};
+use vtax_units::{Bytes, CpuSet, Nanos, Rate};
 
 const SUBSCRIBERS: u32 = 400;
 
 /// Kamailio with its private directory, for as long as a test lasts; `None`, with the reason, where
 /// it isn't installed.
-#[allow(clippy::print_stderr, reason = "a skipped test must say why on the test's own output")]
 fn kamailio() -> Option<(RunningService, tempfile::TempDir)> {
+    start(None)
+}
+
+#[allow(clippy::print_stderr, reason = "a skipped test must say why on the test's own output")]
+fn start(media_relay: Option<MediaRelay>) -> Option<(RunningService, tempfile::TempDir)> {
     let service = Service {
         name: "kamailio".to_owned(),
         kind: ServiceKind::Kamailio(KamailioOptions {
@@ -28,7 +36,7 @@ fn kamailio() -> Option<(RunningService, tempfile::TempDir)> {
             shared_memory: Bytes::from_mib(64),
             t1: Nanos::from_millis(500),
             location: LocationMode::WriteBack,
-            media_relay: None,
+            media_relay,
         }),
         ready_timeout: Nanos::from_secs(60),
         stop_timeout: Nanos::from_secs(20),
@@ -94,5 +102,88 @@ fn kamailio_refuses_a_wrong_password() {
     let registered = &result.phases[0].scenarios[0];
     assert_eq!((registered.succeeded, registered.attempts), (0, 320), "{registered:?}");
     assert_eq!(registered.inadequate.get("status 401"), Some(&320), "{registered:?}");
+    server.stop().unwrap();
+}
+
+/// What rtpengine says that it has relayed in calls that are over.
+fn relayed_packets(port: u16) -> u64 {
+    let mut control = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+    control.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    control.write_all(b"1 d7:command10:statisticse\n").unwrap();
+    let mut answer = String::new();
+    loop {
+        let mut bytes = [0; 4_096];
+        let length = control.read(&mut bytes).unwrap();
+        assert!(length > 0, "{answer}");
+        answer.push_str(std::str::from_utf8(&bytes[..length]).unwrap());
+        let count = answer.split_once("14:relayedpacketsi").and_then(|(_, rest)| rest.split_once('e'));
+        if let Some((count, _)) = count {
+            return count.parse().unwrap();
+        }
+    }
+}
+
+/// The plan's own scenario: every packet goes to rtpengine, and from there to this end again.
+#[test]
+fn sound_goes_through_rtpengine() {
+    let Some((server, _directory)) = start(Some(MediaRelay::Rtpengine)) else { return };
+    let media = MediaOptions {
+        law: VoiceLaw::Mu,
+        packet: Nanos::from_millis(20),
+        // Nothing that comes at all is late, however busy the machine is.
+        jitter_buffer: Nanos::from_secs(10),
+    };
+    let spec = ScriptSpec {
+        pool: ConnectionPool {
+            target: server.address(),
+            connections: 100,
+            timeout: Nanos::from_secs(10),
+            cpus: CpuSet::default(),
+        },
+        settings: ScriptSettings {
+            media: Some(media),
+            callees: true,
+            media_port: 10_000,
+            pause: Nanos::from_millis(700),
+            ..ScriptSettings::default()
+        },
+        scenario: include_str!("../../../plans/voice-relay.xml").to_owned(),
+        password: ScriptSpec::PASSWORD.to_owned(),
+        injections: Vec::new(),
+        local: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
+        transport: SipTransport::Udp,
+        seed: 1,
+    };
+    let (duration, rate) = (Nanos::from_secs(2), Rate(10.0));
+    let step = RequestStep {
+        model: Model::Open {
+            arrivals: ArrivalProcess::Constant,
+            profile: vec![Segment { from: rate, to: rate, duration }],
+        },
+        warmup: Nanos::ZERO,
+        duration,
+        seed: 1,
+        samples: false,
+        interval: duration,
+    };
+    let result = ScriptSession::open(&spec).unwrap().run_step(&step, &Control::new()).unwrap();
+    let figures = result.details.as_ref().and_then(|details| details.script.as_deref()).unwrap();
+    assert!(figures.failed.is_empty() && result.counts.ok >= 19, "{:?} {figures:?}", result.counts);
+    let sound = figures.sound.as_deref().unwrap();
+    assert_eq!((sound.calls, sound.untold), (figures.succeeded, 0), "{sound:?}");
+    for direction in [&sound.up, &sound.down] {
+        let packets = direction.packets;
+        // 700 ms have 35 packets, of which the last ten may be under way.
+        assert!(packets.received >= 24 * sound.calls && packets.damaged == 0, "{packets:?}");
+        assert_eq!((direction.silent, direction.ratings.calls()), (0, sound.calls));
+    }
+    // Both ends pace, and the relay says that it has had their packets.
+    assert!(
+        !sound.pace.round_trip.is_empty() && sound.pace.sent >= 48 * sound.calls,
+        "{:?}",
+        sound.pace.sent
+    );
+    let relayed = relayed_packets(server.address().port() + 3);
+    assert!(relayed >= sound.up.packets.received + sound.down.packets.received, "{relayed} {sound:?}");
     server.stop().unwrap();
 }

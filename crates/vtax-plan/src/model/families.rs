@@ -241,8 +241,8 @@ impl ServiceKind {
                 of("uas", "embedded SIP user agent that answers calls", Protocol::Sip, uas.port)
             }
             Self::Kamailio(kamailio) => {
-                of("kamailio", "Kamailio with MariaDB, private configuration", Protocol::Sip, kamailio.port)
-                    .packaged(&["kamailio", "kamailio-mysql-modules", "mariadb-server"])
+                let (words, packages) = kamailio.described();
+                of("kamailio", words, Protocol::Sip, kamailio.port).packaged(packages)
             }
             Self::Redis(redis) => of("redis", "Redis, private configuration", Protocol::Redis, redis.port)
                 .packaged(&["redis-server"]),

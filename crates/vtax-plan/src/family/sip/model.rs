@@ -52,6 +52,22 @@ pub struct KamailioOptions {
     pub media_relay: Option<MediaRelay>,
 }
 
+impl KamailioOptions {
+    /// What it is in a few words, and the packages that it comes from.
+    pub(crate) const fn described(&self) -> (&'static str, &'static [&'static str]) {
+        match self.media_relay {
+            None => (
+                "Kamailio with MariaDB, private configuration",
+                &["kamailio", "kamailio-mysql-modules", "mariadb-server"],
+            ),
+            Some(MediaRelay::Rtpengine) => (
+                "Kamailio with MariaDB and rtpengine, private configuration",
+                &["kamailio", "kamailio-mysql-modules", "mariadb-server", "rtpengine-daemon"],
+            ),
+        }
+    }
+}
+
 /// A relay of calls' sound, which a proxy puts into their session descriptions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

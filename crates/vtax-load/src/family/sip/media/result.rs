@@ -245,6 +245,7 @@ impl SoundFigures {
         let pace = &self.pace;
         let (late, most) = (pace.lateness.quantile(0.99), Nanos(options.packet.0 / LATE));
         if late > most {
+            let late = Nanos(late.0 / 1_000 * 1_000);
             return Some(format!(
                 "one of a hundred packets of sound left {late} late or later, more than {most}: this end was held up"
             ));

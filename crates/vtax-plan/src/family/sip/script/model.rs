@@ -81,10 +81,15 @@ pub struct ScriptWorkload {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media: Option<MediaOptions>,
     /// The generator answers calls too, at an address that `[callee]` stands for.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_false")]
     pub callees: bool,
     /// Who may register, where the service must know.
     pub subscribers: Option<Subscribers>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 impl ScriptWorkload {
