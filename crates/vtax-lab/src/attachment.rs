@@ -30,3 +30,9 @@ impl Attachment {
         }
     }
 }
+
+impl AsRef<Self> for Attachment {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}

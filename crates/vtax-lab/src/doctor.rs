@@ -175,6 +175,7 @@ fn in_namespaces(inside: &Inside, groups: RunGroups) -> Vec<Check> {
         ),
     }];
     checks.extend(network());
+    checks.extend(crate::path::kernel_checks());
     checks.push(overlay());
     checks.push(container(groups));
     checks

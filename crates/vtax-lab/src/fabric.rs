@@ -7,8 +7,8 @@ use std::sync::Arc;
 use vtax_agent::message::{FindInterface, InterfaceSetup};
 use vtax_plan::model::{NicModel, NicTuning};
 use vtax_sys::netlink::{
-    BridgeOptions, Mac, Netlink, Tbf, Veth, VethEnd, add_address, add_tbf, create_bridge, create_veth,
-    delete_group, set_group, set_mtu, set_switch, set_up,
+    BridgeOptions, Child, Mac, Netlink, Sharing, Tbf, Veth, VethEnd, add_address, add_tbf, create_bridge,
+    create_child, create_veth, delete_group, set_group, set_mtu, set_switch, set_up,
 };
 use vtax_sys::{NetNs, ethtool, tap};
 
@@ -22,14 +22,28 @@ use crate::ovs::Ovs;
 /// The most ports of a Linux bridge (BR_MAX_PORTS of `net/bridge/br_private.h`).
 const MOST_PORTS: usize = 1023;
 
-/// A switch.
+/// A switch, or what stands in its place.
 #[derive(Debug)]
 pub struct Switch {
     name: String,
     index: u32,
     ports: usize,
-    /// Open vSwitch; `None`: the kernel's bridge.
-    ovs: Option<Arc<Ovs>>,
+    joint: Joint,
+}
+
+/// What joins the ports of a switch.
+#[derive(Debug)]
+enum Joint {
+    /// The kernel's bridge.
+    Bridge,
+    /// Open vSwitch.
+    Ovs(Arc<Ovs>),
+    /// Nothing: its one port is an interface of the network namespace that it is in.
+    Door,
+    /// A card that interfaces share: the port of the fabric's door.
+    Card(Sharing),
+    /// A program that makes the interfaces of nodes itself.
+    Program,
 }
 
 impl Switch {
@@ -46,16 +60,20 @@ impl Switch {
 
     /// What a new interface is told to be plugged into it at once; Open vSwitch plugs it in itself.
     fn master(&self) -> Option<u32> {
-        self.ovs.is_none().then_some(self.index)
+        matches!(self.joint, Joint::Bridge).then_some(self.index)
     }
 
     /// Plugs in what could not be told to be.
     fn adopt(&self, ports: &[String]) -> Result<()> {
-        self.ovs.as_ref().map_or(Ok(()), |ovs| ovs.add_ports(ports))
+        match &self.joint {
+            Joint::Ovs(ovs) => ovs.add_ports(ports),
+            Joint::Bridge | Joint::Door | Joint::Card(_) | Joint::Program => Ok(()),
+        }
     }
 
     fn take_ports(&mut self, count: usize) -> Result<()> {
-        if self.ports + count > MOST_PORTS {
+        let most = if matches!(self.joint, Joint::Door) { 1 } else { MOST_PORTS };
+        if self.ports + count > most {
             return Err(LabError::SwitchFull { switch: self.name.clone(), ports: self.ports });
         }
         self.ports += count;
@@ -70,6 +88,8 @@ pub struct VmPort {
     pub(crate) name: String,
     pub(crate) mac: Mac,
     pub(crate) setup: InterfaceSetup,
+    /// The network namespace of its tap; `None`: the lab's own.
+    pub(crate) inside: Option<Arc<NetNs>>,
     /// The card that is plugged in there.
     pub(crate) card: NicModel,
     pub(crate) tuning: NicTuning,
@@ -83,12 +103,30 @@ pub struct Fabric {
     next_host: u16,
     next_switch: u16,
     next_pair: u8,
+    /// Where it is; `None`: in the lab's own network namespace.
+    inside: Option<Arc<NetNs>>,
+    /// The port of its door.
+    door: Option<String>,
 }
 
 impl Fabric {
-    pub(crate) fn new(group: u32) -> Result<Self> {
-        let netlink = Netlink::open().during(|| "open the lab's network".to_owned())?;
-        Ok(Self { netlink, group, next_host: 1, next_switch: 0, next_pair: 0 })
+    pub(crate) fn new(group: u32, inside: Option<Arc<NetNs>>) -> Result<Self> {
+        let opened = inside.as_ref().map_or_else(Netlink::open, |inside| Netlink::open_in(inside));
+        let netlink = opened.during(|| "open the lab's network".to_owned())?;
+        Ok(Self { netlink, group, next_host: 1, next_switch: 0, next_pair: 0, inside, door: None })
+    }
+
+    /// Where its switches and ports are; `None`: in the lab's own network namespace.
+    pub(crate) const fn inside(&self) -> Option<&Arc<NetNs>> {
+        self.inside.as_ref()
+    }
+
+    /// Calls `work` where its switches are.
+    fn within<T: Send>(&self, work: impl FnOnce() -> vtax_sys::Result<T> + Send) -> vtax_sys::Result<T> {
+        match &self.inside {
+            Some(inside) => inside.run(work),
+            None => work(),
+        }
     }
 
     /// Counts hosts and switches from where those of another slot's fabric don't reach.
@@ -107,7 +145,7 @@ impl Fabric {
         Ok(number)
     }
 
-    const fn take_host(&mut self) -> u16 {
+    pub(crate) const fn take_host(&mut self) -> u16 {
         let number = self.next_host;
         self.next_host += 1;
         number
@@ -128,12 +166,87 @@ impl Fabric {
         let requests = [create_bridge(&name, options), set_group(&name, self.group)];
         self.netlink.send_all(requests).during(what)?;
         let index = self.netlink.link(&name).during(what)?.index;
-        Ok(Switch { name, index, ports: 0, ovs: None })
+        Ok(Switch { name, index, ports: 0, joint: Joint::Bridge })
+    }
+
+    /// A door in place of a switch: what is plugged in has the other end of its cable in the network namespace of this
+    /// fabric, as one of its interfaces. There is room for one.
+    pub(crate) fn add_door() -> Switch {
+        Switch { name: "door".to_owned(), index: 0, ports: 0, joint: Joint::Door }
+    }
+
+    /// The port of its door as a card that nodes' interfaces share, in place of a switch.
+    pub(crate) fn share_door(sharing: Sharing) -> Switch {
+        Switch { name: "the host's card".to_owned(), index: 0, ports: 0, joint: Joint::Card(sharing) }
+    }
+
+    /// Gives nodes interfaces that share the port of the door; returns their addresses.
+    fn share(
+        &mut self,
+        nodes: &mut [&mut Attachment],
+        sharing: Sharing,
+        properties: LinkProperties,
+    ) -> Result<Vec<IpAddr>> {
+        let refused = || LabError::OnlyNative { kind: "networked" };
+        let door = self.door.clone().ok_or_else(refused)?;
+        let parent = self.netlink.link(&door).during(|| format!("find {door}"))?.index;
+        let mut addresses = Vec::with_capacity(nodes.len());
+        for node in nodes.iter_mut() {
+            let number = self.take_host();
+            let name = node.next_interface();
+            let namespace = Some(node.netns.as_ref().ok_or_else(refused)?);
+            let child = Child { name: &name, mac: mac(number), namespace, parent, mtu: properties.mtu };
+            let made = self.netlink.send(create_child(sharing, &child));
+            made.during(|| format!("give {} an interface of kind {}", node.name, sharing.word()))?;
+            addresses.push(address(number));
+            node.add_interface(setup(FindInterface::Name(name.clone()), name, number, properties));
+        }
+        Ok(addresses)
+    }
+
+    /// A program in place of a switch, which makes the interfaces of nodes that are plugged in.
+    pub(crate) fn add_program() -> Switch {
+        Switch { name: "a program".to_owned(), index: 0, ports: 0, joint: Joint::Program }
+    }
+
+    /// Has the agents of nodes expect interfaces that a program will have made by then; returns their addresses.
+    fn expect(&mut self, nodes: &mut [&mut Attachment], properties: LinkProperties) -> Vec<IpAddr> {
+        let mut expect = |node: &mut &mut Attachment| {
+            let (number, name) = (self.take_host(), node.next_interface());
+            node.add_interface(setup(FindInterface::Name(name.clone()), name, number, properties));
+            address(number)
+        };
+        nodes.iter_mut().map(&mut expect).collect()
+    }
+
+    /// Plugs an interface into a switch that is in this fabric's network namespace already.
+    pub(crate) fn plug_made(
+        &mut self,
+        name: &str,
+        switch: &mut Switch,
+        properties: LinkProperties,
+    ) -> Result<()> {
+        switch.take_ports(1)?;
+        self.plug_tap(name, switch, properties).during(|| format!("plug {name} into {}", switch.name))?;
+        switch.adopt(&[name.to_owned()])?;
+        self.plain(name, properties)
+    }
+
+    /// The interface that its door is; `None` before something is plugged in.
+    pub(crate) fn door(&self) -> Option<&str> {
+        self.door.as_deref()
+    }
+
+    /// Remembers which port a door has.
+    fn remember(&mut self, switch: &Switch, port: &str) {
+        if matches!(switch.joint, Joint::Door) {
+            self.door = Some(port.to_owned());
+        }
     }
 
     /// The bridge of an Open vSwitch, to be plugged into like any other.
     pub(crate) fn add_ovs(&self, ovs: &Arc<Ovs>) -> Switch {
-        Switch { name: ovs.bridge().to_owned(), index: 0, ports: 0, ovs: Some(Arc::clone(ovs)) }
+        Switch { name: ovs.bridge().to_owned(), index: 0, ports: 0, joint: Joint::Ovs(Arc::clone(ovs)) }
     }
 
     /// Has a switch forward from now on.
@@ -142,8 +255,8 @@ impl Fabric {
     ///
     /// Where the kernel refuses.
     pub fn start(&mut self, switch: &Switch) -> Result<()> {
-        if switch.ovs.is_some() {
-            // It has forwarded since it was made.
+        if !matches!(switch.joint, Joint::Bridge) {
+            // It has forwarded since it was made, or doesn't forward at all.
             return Ok(());
         }
         self.netlink.send(set_up(&switch.name)).during(|| format!("start switch {}", switch.name))
@@ -198,6 +311,11 @@ impl Fabric {
         properties: LinkProperties,
     ) -> Result<Vec<IpAddr>> {
         switch.take_ports(nodes.len())?;
+        match switch.joint {
+            Joint::Card(sharing) => return self.share(nodes, sharing, properties),
+            Joint::Program => return Ok(self.expect(nodes, properties)),
+            Joint::Bridge | Joint::Ovs(_) | Joint::Door => {}
+        }
         let mut requests = Vec::with_capacity(nodes.len());
         let mut addresses = Vec::with_capacity(nodes.len());
         let mut ports = Vec::with_capacity(nodes.len());
@@ -223,7 +341,8 @@ impl Fabric {
         let what = || format!("plug {} nodes into {}", ports.len(), switch.name);
         self.netlink.send_all(requests).during(what)?;
         switch.adopt(&ports)?;
-        ports.iter().try_for_each(|port| plain(port, properties))?;
+        ports.iter().for_each(|port| self.remember(switch, port));
+        ports.iter().try_for_each(|port| self.plain(port, properties))?;
         if let Some(tbf) = properties.tbf() {
             let links = self.netlink.links().during(what)?;
             let limited = links.iter().filter(|l| ports.contains(&l.name));
@@ -264,7 +383,7 @@ impl Fabric {
             .send(create_veth(&Veth { ends: [near, far], near_up: true, mtu: properties.mtu }))
             .during(what)?;
         switch.adopt(std::slice::from_ref(&port))?;
-        plain(&port, properties)?;
+        self.plain(&port, properties)?;
         let mut within = Netlink::open_in(inside).during(what)?;
         let index = within.link(name).during(what)?.index;
         let requests = [set_up("lo"), set_up(name), add_address(index, address, prefix)];
@@ -310,15 +429,16 @@ impl Fabric {
         let number = self.take_host();
         let name = port_name(number);
         let what = || format!("build a tap on {}", switch.name);
-        let taps = tap::create_queues(&name, tuning.queues).during(what)?;
+        let taps = self.within(|| tap::create_queues(&name, tuning.queues)).during(what)?;
         self.plug_tap(&name, switch, properties).during(what)?;
         switch.adopt(std::slice::from_ref(&name))?;
-        plain(&name, properties)?;
+        self.plain(&name, properties)?;
         self.limit(&name, properties)?;
         let inside = mac(number);
         let setup = setup(FindInterface::Mac(inside.0), "eth0".to_owned(), number, properties);
         let setup = InterfaceSetup { moderation: tuning.moderation, ..setup };
-        Ok((VmPort { taps, name, mac: inside, setup, card, tuning }, address(number)))
+        let port = VmPort { taps, name, mac: inside, setup, inside: self.inside.clone(), card, tuning };
+        Ok((port, address(number)))
     }
 
     fn plug_tap(&mut self, name: &str, switch: &Switch, properties: LinkProperties) -> vtax_sys::Result<()> {
@@ -362,7 +482,7 @@ impl Fabric {
         self.netlink.send_all(requests).during(what)?;
         for (switch, name) in [&*one, &*other].into_iter().zip(&names) {
             switch.adopt(std::slice::from_ref(name))?;
-            plain(name, properties)?;
+            self.plain(name, properties)?;
             self.limit(name, properties)?;
         }
         Ok(names)
@@ -382,13 +502,24 @@ impl Fabric {
             switch.take_ports(1)?;
             let name = port_name(self.take_host());
             let what = || format!("build a tap on {}", switch.name);
-            let tap = if whole { tap::create(&name) } else { tap::create_bare(&name) }.during(what)?;
+            let create = || if whole { tap::create(&name) } else { tap::create_bare(&name) };
+            let tap = self.within(create).during(what)?;
             self.plug_tap(&name, switch, properties).during(what)?;
             switch.adopt(std::slice::from_ref(&name))?;
+            self.remember(switch, &name);
             made.push((tap, name));
         }
         let failed = || LabError::OnlyNative { kind: "networked" };
         <[_; 2]>::try_from(made).map_err(|_| failed())
+    }
+
+    /// Has an interface of its own leave nothing to others, where the path says so.
+    fn plain(&self, name: &str, properties: LinkProperties) -> Result<()> {
+        if properties.offloads {
+            return Ok(());
+        }
+        let off = || ethtool::set_all(name, false);
+        self.within(off).during(|| format!("switch the offloads of {name} off"))
     }
 
     fn limit(&mut self, name: &str, properties: LinkProperties) -> Result<()> {
@@ -501,14 +632,6 @@ fn setup(find: FindInterface, name: String, number: u16, properties: LinkPropert
     let addresses = vec![(address(number), PREFIX)];
     let (mtu, offloads) = (properties.mtu, properties.offloads);
     InterfaceSetup { addresses, mtu, offloads, ..InterfaceSetup::new(find, name) }
-}
-
-/// Has an interface of the lab's leave nothing to others, where the path says so.
-fn plain(name: &str, properties: LinkProperties) -> Result<()> {
-    if properties.offloads {
-        return Ok(());
-    }
-    ethtool::set_all(name, false).during(|| format!("switch the offloads of {name} off"))
 }
 
 /// Brings nodes' interfaces up from outside, for nodes whose agents aren't asked to.

@@ -169,12 +169,17 @@ impl Lab {
     ///
     /// Where the kernel refuses a socket.
     pub fn fabric(&mut self) -> Result<Fabric> {
+        self.fabric_in(None)
+    }
+
+    /// As [`fabric`](Self::fabric), with its switches and ports in this network namespace.
+    pub(crate) fn fabric_in(&mut self, inside: Option<Arc<NetNs>>) -> Result<Fabric> {
         if !self.has_namespaces() {
             return Err(LabError::OnlyNative { kind: "networked" });
         }
         let group = self.next_group;
         self.next_group += 1;
-        Fabric::new(group)
+        Fabric::new(group, inside)
     }
 
     /// Builds a native node.

@@ -1,7 +1,8 @@
 //! Other people's programs that a path is made of: daemons that stay, and tools that run to their end.
 
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::io::Write;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -51,9 +52,25 @@ impl Program {
     ///
     /// [`LabError::Tool`] where it fails, takes too long, or isn't there.
     pub(crate) fn run(self, spawn: Spawn, within: Duration) -> Result<String> {
+        self.run_with(spawn, nothing()?, within)
+    }
+
+    /// As [`run`](Self::run), with this text to read.
+    pub(crate) fn run_on(self, spawn: Spawn, text: &str, within: Duration) -> Result<String> {
+        let place = Path::new("a file in memory");
+        let mut file = output_file(self.name)?;
+        file.write_all(text.as_bytes()).on("write", place)?;
+        // From its start, by a position of its own.
+        let own = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let input = File::open(&own).on("open", place)?;
+        self.run_with(spawn, input.into(), within)
+    }
+
+    /// As [`run`](Self::run), with this on its standard input.
+    pub(crate) fn run_with(self, spawn: Spawn, input: OwnedFd, within: Duration) -> Result<String> {
         let errors = output_file(self.name)?;
         let output = output_file(self.name)?;
-        let process = start(spawn, &output, &errors, self.name)?;
+        let process = start(spawn, (input, &output, &errors), self.name)?;
         let what = || format!("run {}", self.name);
         if !process.ended_within(within).during(what)? {
             process.kill_and_reap(GONE_WITHIN).during(what)?;
@@ -84,10 +101,14 @@ fn read(output: &File) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn start(spawn: Spawn, output: &File, errors: &File, name: &str) -> Result<PidFd> {
+/// An input with nothing in it.
+fn nothing() -> Result<OwnedFd> {
     let null = Path::new("/dev/null");
+    Ok(File::open(null).on("open", null)?.into())
+}
+
+fn start(spawn: Spawn, (input, output, errors): (OwnedFd, &File, &File), name: &str) -> Result<PidFd> {
     let copy = |file: &File| file.try_clone().map(OwnedFd::from).on("duplicate", Path::new("output"));
-    let input: OwnedFd = File::open(null).on("open", null)?.into();
     let spawn = spawn.fd(input, 0).fd(copy(output)?, 1).fd(copy(errors)?, 2);
     spawn.start(|_| Ok(())).during(|| format!("start {name}"))
 }
@@ -105,7 +126,7 @@ impl Daemon {
     pub(crate) fn start(name: &str, spawn: Spawn, cpus: &CpuSet) -> Result<Self> {
         let output = output_file(name)?;
         let spawn = if cpus.is_empty() { spawn } else { spawn.cpus(cpus) };
-        let process = start(spawn, &output, &output, name)?;
+        let process = start(spawn, (nothing()?, &output, &output), name)?;
         Ok(Self { name: name.to_owned(), process: Some(process), output })
     }
 

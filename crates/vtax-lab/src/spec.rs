@@ -104,6 +104,8 @@ pub struct SutSpec {
     pub environment: Environment,
     /// Its part of the CPUs that the budget gives systems under test.
     pub cpus: SutCpus,
+    /// The port of its service, which some paths publish; `None`: there is none.
+    pub port: Option<u16>,
     /// Its memory; `None`: the budget's, and for a virtual machine its environment's.
     pub memory: Option<Bytes>,
 }
@@ -112,7 +114,7 @@ impl SutSpec {
     /// With an equal part of the CPUs and the budget's memory.
     #[must_use]
     pub const fn new(environment: Environment) -> Self {
-        Self { environment, cpus: SutCpus::Equal, memory: None }
+        Self { environment, cpus: SutCpus::Equal, port: None, memory: None }
     }
 
     /// Its memory in this budget.

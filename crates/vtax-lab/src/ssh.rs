@@ -16,9 +16,9 @@ use vtax_sys::{NetNs, chain};
 use crate::agent_program::DIRECTORY;
 use crate::attachment::Attachment;
 use crate::budget::Enforced;
-use crate::error::{LabError, OnPath, Result, While};
+use crate::error::{OnPath, Result, While};
 use crate::node::{Host, Node};
-use crate::process_io::{output_file, stream, tail};
+use crate::process_io::{output_file, stream};
 use crate::program::Program;
 use crate::spec::NodeSpec;
 
@@ -59,7 +59,8 @@ impl Ssh<'_> {
         let run = || -> Result<String> {
             let input = File::open(program).on("open", program)?;
             let length = input.metadata().on("look at", program)?.len();
-            SSH.run_with(self.spawn(&receive(length))?, input.into(), COPY_WITHIN)
+            let told = SSH.run_with(self.spawn(&receive(length))?, input.into(), COPY_WITHIN)?;
+            Ok(told.trim().to_owned())
         };
         let told = run().map_err(|e| format!("vtax can't be copied to {}: {}", self.host, chain(&e)))?;
         let wrong = || format!("{} said `{}` instead of a directory", self.host, told.escape_debug());
@@ -87,24 +88,5 @@ impl Ssh<'_> {
             on_host: None,
             disk: None,
         })
-    }
-}
-
-impl Program {
-    /// As [`run`](Self::run), with this on its standard input.
-    fn run_with(self, spawn: Spawn, input: OwnedFd, within: Duration) -> Result<String> {
-        let what = || format!("run {}", self.name);
-        let [output, errors] = [output_file(self.name)?, output_file(self.name)?];
-        let copy = |file: &File| file.try_clone().map(OwnedFd::from).on("duplicate", Path::new("output"));
-        let spawn = spawn.fd(input, 0).fd(copy(&output)?, 1).fd(copy(&errors)?, 2);
-        let process = spawn.start(|_| Ok(())).during(what)?;
-        if !process.ended_within(within).during(what)? {
-            process.kill_and_reap(Duration::from_secs(5)).during(what)?;
-        }
-        let ended = process.wait().during(what)?;
-        if ended.success() {
-            return Ok(tail(&output));
-        }
-        Err(LabError::Tool { tool: self.name.to_owned(), how: ended.to_string(), output: tail(&errors) })
     }
 }

@@ -1,7 +1,7 @@
 //! The testbed of one trial: a client, the systems under test, and what is between them.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use vtax_plan::model::{EnvironmentKind, NetPath, VirtualDisk};
@@ -164,6 +164,26 @@ impl Testbed {
     #[must_use]
     pub fn path_facts(&self) -> BTreeMap<String, String> {
         self.parts.facts()
+    }
+
+    /// Where the client reaches what the system with this number, counted from 0, has at an address of its own.
+    #[must_use]
+    pub fn reached_at(&self, number: usize, own: SocketAddr) -> SocketAddr {
+        self.parts.reached_at(number, own)
+    }
+
+    /// Has the path prove that it is between the client and these places, where it is of a kind that has to: a connection is
+    /// tried to each system, and what stands in the middle must have counted it in both directions. The nodes must have their
+    /// addresses by then.
+    ///
+    /// # Errors
+    ///
+    /// Where it isn't.
+    pub fn prove_path(&mut self, targets: &[SocketAddr]) -> Result<()> {
+        let refused = |reason| LabError::Path { path: self.path.clone(), reason };
+        // Clients without a namespace here are on no such path.
+        let Some(client) = self.client.netns() else { return Ok(()) };
+        self.parts.prove(client, targets).map_err(refused)
     }
 
     /// What the routers of its path are to be, and the node that holds them, where it has any.

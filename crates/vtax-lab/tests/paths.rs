@@ -20,14 +20,18 @@ mod stage;
 mod target;
 #[path = "paths/topology.rs"]
 mod topology;
+#[path = "paths/translated.rs"]
+mod translated;
+#[path = "paths/tunnelled.rs"]
+mod tunnelled;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use vtax_lab::{Lab, LabError};
 use vtax_plan::model::{
-    Controller, Datapath, EnvironmentKind, MininetSwitch, NetPath, OvsOptions, PathKind, SdnMode, SdnOptions,
-    VirtualSwitch, VmOptions, WhenLost,
+    CardSharing, Controller, Datapath, EnvironmentKind, MininetSwitch, NetPath, OvsOptions, PathKind,
+    SdnMode, SdnOptions, UserNetwork, VirtualSwitch, VmOptions, WhenLost,
 };
 use vtax_sys::require::{Need, need};
 use vtax_testkit::residue::Snapshot;
@@ -55,6 +59,14 @@ const CASES: &[Case] = &[
     ("addresses by DHCP", leases::natives),
     ("two services", several::services),
     ("a cut path carries nothing until it is restored", a_cut_path_carries_nothing),
+    ("nat", translated::published),
+    ("nat, two systems in containers", translated::several),
+    ("vxlan", tunnelled::vxlan),
+    ("macvlan", |lab| tunnelled::shared(lab, CardSharing::Macvlan)),
+    ("ipvlan", |lab| tunnelled::shared(lab, CardSharing::Ipvlan)),
+    ("wireguard", tunnelled::wireguard),
+    ("pasta", |lab| translated::rootless(lab, UserNetwork::Pasta)),
+    ("slirp4netns", |lab| translated::rootless(lab, UserNetwork::Slirp4netns)),
     ("ovs", open_vswitch),
     ("sdn testcontroller", |lab| software_defined(lab, Controller::Testcontroller)),
     ("sdn os-ken", |lab| software_defined(lab, Controller::OsKen)),
@@ -146,7 +158,7 @@ fn obstacle(lab: &mut Lab, path: &NetPath) -> bool {
     true
 }
 
-fn fact(stage: &Stage, key: &str) -> f64 {
+pub(crate) fn fact(stage: &Stage, key: &str) -> f64 {
     let facts = stage.testbed.path_facts();
     facts.get(key).unwrap_or_else(|| panic!("no {key} in {facts:#?}")).parse().unwrap()
 }

@@ -51,7 +51,7 @@ raw! {
         /// How the service is hosted. A list of `native`, `container` and `vm`, each with options.
         required environments: Many<EnvironmentRaw>,
         /// The network between client and service: `direct`, `bridge`, `gigabit`, `ovs`, `sdn`,
-        /// `bridged`, `vm-vm`, `mininet`, `nic` or `routed`.
+        /// `bridged`, `vm-vm`, `mininet`, `nic`, `routed`, `nat`, `vxlan`, `macvlan`, `ipvlan`, `pasta`, `slirp4netns` or `wireguard`.
         default paths: Many<PathRaw> = "bridge",
         /// The software under test: `http`, `apache`, `nginx`, `sip`, `uas`, `kamailio`, `redis`, `peer`, `disk`,
         /// `tgt`, `ganesha`, `samba`, `nfsd`, `lio`, `ftp`, `vsftpd`, `proftpd`, `tigervnc`, `x11vnc` or a `command` of your own. Without it, `peer` where the workload is a network test, and `disk` where it is `storage`.
@@ -205,6 +205,20 @@ kinds! {
         nic: Nic(NicRaw),
         /// Routers between client and service: FRR's.
         routed: Routed(RoutedRaw),
+        /// Behind a host that publishes the service's ports, as container engines do: nftables translates addresses.
+        nat: Nat(NatRaw),
+        /// Between two hosts' bridges, joined by a VXLAN tunnel, as overlay networks of containers are.
+        vxlan: Vxlan(VxlanRaw),
+        /// On the host's card itself, by an interface that shares it and has a MAC address of its own.
+        macvlan: Macvlan(MacvlanRaw),
+        /// On the host's card itself, by an interface that shares it and its MAC address.
+        ipvlan: Ipvlan(IpvlanRaw),
+        /// Through pasta, a network in user space that containers without root have: the service's port is published.
+        pasta: Pasta(PastaRaw),
+        /// Through slirp4netns, an older network in user space: the service's port is published.
+        slirp4netns: Slirp4netns(Slirp4netnsRaw),
+        /// Through a WireGuard tunnel between two hosts.
+        wireguard: Wireguard(WireguardRaw),
     }
 
     /// The software under test.

@@ -11,6 +11,7 @@ mod primary;
 mod routed;
 mod sut;
 mod systems;
+mod translated;
 pub(crate) mod variants;
 
 use vtax_units::{Bytes, Nanos};
@@ -68,6 +69,7 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
     ft::check(raw, &cells, &measures, report);
     systems::check_cells(&cells, raw, &budget, report);
     generators::check(&cells, &measures, raw.paths.span, report);
+    translated::check(&cells, raw.paths.span, report);
     if let Some(workload) = &raw.workload {
         storage::resolve::check_cells(&cells, &measures, workload.span, report);
     }

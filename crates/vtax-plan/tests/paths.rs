@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use vtax_plan::estimate::{Requirement, pieces, requirements};
 use vtax_plan::model::{
-    Addressing, Controller, Datapath, EnvironmentKind, PathKind, Plan, SdnMode, VirtualSwitch, Wiring,
+    Addressing, CardSharing, Controller, Datapath, EnvironmentKind, NatOptions, PathKind, Plan, SdnMode,
+    UserNetwork, VirtualSwitch, Wiring,
 };
 use vtax_plan::{PlanErrors, parse};
 use vtax_units::{BitRate, Nanos, Share};
@@ -274,6 +275,70 @@ fn a_load_may_come_from_hosts_of_its_own() {
     let many: Vec<String> = (0..65).map(|n| format!("g{n}")).collect();
     let told = from_afar(&format!("[{}]", many.join(", ")), http, open).unwrap_err();
     assert!(told.contains("65 generators are too many: at most 64"), "{told}");
+}
+
+#[test]
+fn paths_of_containers_suit_what_they_can_join() {
+    let plan = ok("native", "[native, vm]", "nat: {masquerade: [false, true]}");
+    assert_eq!(plan.cells.len(), 4, "virtual machines are published too");
+    assert_eq!(ids(&plan)[2], "native.nat.http.masquerade-true");
+    assert_eq!(plan.cells[2].path.kind, PathKind::Nat(NatOptions { masquerade: true }));
+    assert!(requirements(&plan).contains(&Requirement::Nat));
+
+    let plan = ok(
+        "native",
+        "[native, container, vm]",
+        "[vxlan: {mtu: [1500, 9000]}, macvlan, ipvlan, pasta, slirp4netns, wireguard]",
+    );
+    let of = |kind: PathKind| plan.cells.iter().filter(|cell| cell.path.kind == kind).count();
+    assert_eq!(of(PathKind::Vxlan), 6, "virtual machines have ports on a bridge");
+    for kind in [
+        PathKind::Shared(CardSharing::Macvlan),
+        PathKind::Shared(CardSharing::Ipvlan),
+        PathKind::Rootless(UserNetwork::Pasta),
+        PathKind::Rootless(UserNetwork::Slirp4netns),
+        PathKind::Wireguard,
+    ] {
+        assert_eq!(of(kind.clone()), 2, "{kind:?} is for systems with a network of the host's kernel");
+    }
+    let inside: Vec<u32> = plan.cells[..4].iter().map(|cell| cell.path.inner_mtu()).collect();
+    assert!(inside.contains(&1450) && inside.contains(&8950), "{inside:?}");
+    let needed = requirements(&plan);
+    use Requirement::{Ipvlan, Macvlan, Pasta, Slirp4netns, Vxlan, Wireguard};
+    assert!([Vxlan, Macvlan, Ipvlan, Pasta, Slirp4netns, Wireguard].iter().all(|need| needed.contains(need)));
+    let inside = ok("native", "native", "[pasta, slirp4netns: {sut_mtu: 1400}]");
+    assert_eq!([0, 1].map(|i| inside.cells[i].path.sut_mtu), [Some(UserNetwork::MTU), Some(1400)]);
+}
+
+#[test]
+fn what_names_addresses_cannot_cross_a_translation() {
+    let over = |path: &str, service: &str, workload: &str, measure: &str| {
+        let text = format!(
+            "vtax: 1\nname: t\nbaseline: native\nenvironments: native\nservices: {service}\nworkload: {workload}\n\
+             measure: {measure}\npaths: {path}\n"
+        );
+        parse("plan.yaml", text.as_bytes(), &[] as &[&str])
+    };
+    let plan = |service: &str, workload: &str, measure: &str| over("nat", service, workload, measure);
+    assert!(plan("redis", "redis", "capacity").is_ok());
+    assert!(plan("peer", "[tcp, {ping: {probe: icmp}}]", "network").is_ok());
+    let Err(PlanErrors::Invalid(told)) = over("pasta", "peer", "[tcp, udp]", "network") else {
+        panic!("udp is taken")
+    };
+    assert!(over("pasta", "peer", "[tcp, rr]", "network").is_ok());
+    let why = "by which of the network tests only `tcp` and `rr` go";
+    assert!(told.iter().any(|d| d.message.contains(why)), "{told:?}");
+    for (service, workload, measure, what) in [
+        ("sip", "sip", "ims", "SIP names addresses in its messages"),
+        ("ftp", "ftp", "capacity", "FTP names addresses in its replies"),
+        ("tgt", "storage", "storage", "storage hasn't been tried behind such a host"),
+    ] {
+        let Err(PlanErrors::Invalid(told)) = plan(service, workload, measure) else {
+            panic!("{service} is taken")
+        };
+        let found = told.iter().any(|d| d.message == format!("path `nat` translates addresses, and {what}"));
+        assert!(found, "{told:?}");
+    }
 }
 
 proptest! {

@@ -107,7 +107,7 @@ fn serve(
     let disk = there.node.disk().map(|disk| disk.path().to_owned());
     let provisioning = Provisioning { disk, ..provisioning };
     let ready = sut.start_service(ServiceId::ONLY, &cell.service, there.service_address, &provisioning)?;
-    Ok(ready.address)
+    Ok(testbed.reached_at(0, ready.address))
 }
 
 impl Standing {

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use vtax_lab::{SutCpus, SutSpec, TestbedSpec, Together};
 use vtax_load::{BesideSpec, LoadSpec, PartPace, SpreadPart, SpreadSpec};
-use vtax_plan::model::{BesideLoad, Budget, Cell, Environment, Split};
+use vtax_plan::model::{BesideLoad, Budget, Cell, Environment, Service, Split};
 use vtax_probe::{Snapshot, TaskTimes};
 use vtax_units::Rate;
 use vtax_vm::Cache;
@@ -26,8 +26,9 @@ pub(crate) fn testbed(cell: &Cell, budget: &Budget) -> TestbedSpec {
         (Split::Each, None) => SutCpus::Equal,
     };
     let times = if cell.systems.budget == Split::Each { count } else { 1 };
-    let sut = |environment: &Environment| SutSpec {
+    let sut = |(environment, service): (&Environment, &Service)| SutSpec {
         environment: environment.clone(),
+        port: Some(service.kind.facts().port).filter(|port| *port > 0),
         cpus,
         memory: Some(cell.memory_of(environment, budget)),
     };
@@ -36,7 +37,7 @@ pub(crate) fn testbed(cell: &Cell, budget: &Budget) -> TestbedSpec {
         .map(|memory| Together { memory, directory: Cache::of_user().dir().join("disks") });
     let budget =
         Budget { sut_cpus: budget.sut_cpus.map(|cpus| cpus.saturating_mul(times)), ..budget.clone() };
-    let suts = cell.environments().map(sut).collect();
+    let suts = cell.environments().zip(cell.services()).map(sut).collect();
     let one = TestbedSpec::of_one(cell.environment.clone(), cell.path.clone(), budget);
     TestbedSpec { suts, start: cell.systems.start, together, balloons: cell.has_balloons(), ..one }
 }

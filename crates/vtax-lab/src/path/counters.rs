@@ -1,5 +1,7 @@
 //! What the kernel counts at each end of a path.
 
+use std::sync::Arc;
+
 use vtax_sys::netlink::{LinkStats, Mac, Netlink};
 use vtax_sys::{NetNs, SysError};
 
@@ -21,8 +23,10 @@ pub(crate) enum End {
     },
     /// At the switch's side of a guest's card, where its sending is receiving.
     Tap {
-        /// The interface in the lab's network namespace.
+        /// The interface.
         interface: String,
+        /// The network namespace that it is in; `None`: the lab's own.
+        inside: Option<Arc<NetNs>>,
         /// MAC address of the guest's card.
         card: Mac,
     },
@@ -35,8 +39,9 @@ impl End {
             Self::Inside { netns, interface } => {
                 Ok(Netlink::open_in(netns).and_then(|mut n| n.link(interface)).during(what)?.stats)
             }
-            Self::Tap { interface, .. } => {
-                let link = Netlink::open().and_then(|mut n| n.link(interface)).during(what)?;
+            Self::Tap { interface, inside, .. } => {
+                let opened = inside.as_ref().map_or_else(Netlink::open, |inside| Netlink::open_in(inside));
+                let link = opened.and_then(|mut n| n.link(interface)).during(what)?;
                 Ok(turned_round(link.stats))
             }
         }
@@ -47,9 +52,11 @@ impl End {
         &self,
         then: impl FnOnce(u32) -> Result<T, SysError> + Send,
     ) -> Result<T, SysError> {
+        let found = |interface: &str| then(Netlink::open()?.link(interface)?.index);
         match self {
-            Self::Inside { netns, interface } => netns.run(|| then(Netlink::open()?.link(interface)?.index)),
-            Self::Tap { interface, .. } => then(Netlink::open()?.link(interface)?.index),
+            Self::Inside { netns, interface } => netns.run(|| found(interface)),
+            Self::Tap { interface, inside: Some(inside), .. } => inside.run(|| found(interface)),
+            Self::Tap { interface, inside: None, .. } => found(interface),
         }
     }
 

@@ -35,7 +35,9 @@ impl Cable {
     /// The cable that is plugged into this end.
     pub(crate) fn of(end: &End) -> Result<Self> {
         match end {
-            End::Tap { interface, .. } => Ok(Self { inside: None, interface: interface.clone() }),
+            End::Tap { interface, inside, .. } => {
+                Ok(Self { inside: inside.clone(), interface: interface.clone() })
+            }
             End::Inside { netns, interface } => {
                 let netns = netns.try_clone().during(|| format!("hold the cable of {interface}"))?;
                 Ok(Self { inside: Some(Arc::new(netns)), interface: interface.clone() })

@@ -8,18 +8,25 @@ mod capture;
 mod counters;
 mod cut;
 mod direct;
+mod hosts;
 mod mininet;
+mod nat;
 mod nic;
 mod ovs;
 mod packages;
 mod parts;
+mod passage;
 mod path_builder;
+mod rootless;
 mod routed;
 mod routers;
 mod sdn;
+mod shared;
 mod site;
 mod switched;
 mod vm_vm;
+mod vxlan;
+mod wireguard;
 
 use vtax_plan::model::{Addressing, NetPath, PathKind};
 
@@ -33,6 +40,7 @@ pub(crate) use counters::End;
 pub use counters::EndCounters;
 pub(crate) use cut::Cable;
 pub use cut::PathSwitch;
+pub(crate) use packages::kernel_checks;
 pub use packages::{PathPackage, checks, lab_packages, packages};
 pub(crate) use parts::PathParts;
 use path_builder::PathBuilder;
@@ -51,6 +59,11 @@ fn builder(kind: &PathKind) -> Box<dyn PathBuilder + '_> {
         PathKind::Mininet(switch) => Box::new(mininet::Mininet(*switch)),
         PathKind::Nic(options) => Box::new(nic::Nic(options)),
         PathKind::Routed(options) => Box::new(routed::Routed(options)),
+        PathKind::Wireguard => Box::new(wireguard::Wireguard),
+        PathKind::Vxlan => Box::new(vxlan::Vxlan),
+        PathKind::Shared(sharing) => Box::new(shared::Shared(*sharing)),
+        PathKind::Rootless(network) => Box::new(rootless::Rootless(*network)),
+        PathKind::Nat(options) => Box::new(nat::Nat(*options)),
     }
 }
 
@@ -86,7 +99,7 @@ pub(crate) fn build(site: &mut Site<'_>) -> Result<Built> {
 
 /// Whether the client can be what it is to be.
 fn suits_client(spec: &TestbedSpec) -> Result<(), String> {
-    let alone = matches!(spec.path.kind, PathKind::Mininet(_) | PathKind::Nic(_)) || spec.routers > 0;
+    let alone = !spec.path.kind.takes_guest_client() || spec.routers > 0;
     match spec.guest_client {
         Some(_) if alone => Err(format!(
             "a client that is a virtual machine can't be on `{}`, nor behind routers",

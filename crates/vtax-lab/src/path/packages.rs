@@ -1,9 +1,10 @@
 //! Packages of the programs that paths are made of.
 
-use vtax_plan::model::{Controller, MininetSwitch, OvsOptions};
+use vtax_plan::model::{CardSharing, Controller, MininetSwitch, OvsOptions, UserNetwork};
 use vtax_sys::check::Check;
 use vtax_topology::blueprint::Needs;
 
+use super::{nat, rootless, shared, vxlan, wireguard};
 use crate::program::Program;
 use crate::{dhcp, mininet, ovs};
 
@@ -32,6 +33,10 @@ pub fn packages() -> Vec<PathPackage> {
         of("openssh-client", "ssh", None),
         // The daemon alone: the system's own is in another package.
         of("dnsmasq-base", "dnsmasq", None),
+        of("nftables", "nft", None),
+        of("passt", "pasta", None),
+        of("slirp4netns", "slirp4netns", None),
+        of("wireguard-tools", "wg", None),
     ]
 }
 
@@ -71,6 +76,34 @@ pub fn checks() -> Vec<Check> {
         point("addresses by DHCP", "dnsmasq is installed", dhcp::obstacle()),
         point("path nic", "ssh is installed", ssh.find().err().map(|e| e.to_string())),
         routers(),
+    ]
+}
+
+/// What this kernel has for the paths of containers, each tried in a network namespace of its own. Call it where these can be
+/// made.
+pub(crate) fn kernel_checks() -> Vec<Check> {
+    let install = "vtax setup --paths";
+    let tried = |word: &str, found: &str, obstacle: Option<String>, fix: &str| match obstacle {
+        None => Check::ok(format!("path {word}"), found),
+        Some(reason) => Check::missing(format!("path {word}"), reason, fix),
+    };
+    let sharing = |sharing: CardSharing| {
+        let (word, fix) = match sharing {
+            CardSharing::Macvlan => ("macvlan", "sudo modprobe macvlan"),
+            CardSharing::Ipvlan => ("ipvlan", "sudo modprobe ipvlan"),
+        };
+        tried(word, "an interface that shares a card was made", shared::obstacle(sharing), fix)
+    };
+    let rootless =
+        |network: UserNetwork| tried(network.word(), "installed", rootless::obstacle(network), install);
+    vec![
+        tried("nat", "nftables took rules that translate addresses", nat::obstacle(), install),
+        tried("vxlan", "an end of a tunnel was made", vxlan::obstacle(), "sudo modprobe vxlan"),
+        sharing(CardSharing::Macvlan),
+        sharing(CardSharing::Ipvlan),
+        rootless(UserNetwork::Pasta),
+        rootless(UserNetwork::Slirp4netns),
+        tried("wireguard", "an end of a tunnel was made", wireguard::obstacle(), "sudo modprobe wireguard"),
     ]
 }
 

@@ -1,13 +1,20 @@
 //! The parts of a path that are neither switches' ports nor cables.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use vtax_sys::NetNs;
+
+use super::passage::{self, Passage};
 use super::routed::RoutedSetup;
 use crate::dhcp::DhcpServer;
 use crate::link::{self, LinkEmulator};
 use crate::mininet::Network;
 use crate::ovs::Ovs;
+
+/// The port that a proof asks for where any will do: discard (RFC 863), where nobody listens.
+const ANY_PORT: u16 = 9;
 
 /// What ends with the path.
 #[derive(Debug, Default)]
@@ -19,6 +26,10 @@ pub(crate) struct PathParts {
     pub(crate) dhcp: Option<DhcpServer>,
     /// What its routers are to be.
     pub(crate) routed: Option<RoutedSetup>,
+    /// Where the client reaches the systems, in their order; empty where that is where they listen.
+    pub(crate) published: Vec<IpAddr>,
+    /// What stands in its middle, where that has to prove itself.
+    pub(crate) passage: Option<Box<dyn Passage>>,
     facts: BTreeMap<String, String>,
 }
 
@@ -29,11 +40,36 @@ impl PathParts {
         facts.extend(self.emulator.iter().flat_map(link::facts));
         facts.extend(self.ovs.iter().flat_map(|ovs| ovs.facts()));
         facts.extend(self.dhcp.iter().flat_map(DhcpServer::facts));
+        facts.extend(self.passage.iter().flat_map(|passage| passage.facts()));
         if let Some(network) = &self.mininet {
             facts.extend(network.facts.iter().cloned());
             facts.insert("path.mininet.alive".to_owned(), network.alive().to_string());
         }
         facts
+    }
+
+    /// Where the client reaches what the system with this number has at an address of its own.
+    pub(crate) fn reached_at(&self, number: usize, own: SocketAddr) -> SocketAddr {
+        self.published.get(number).map_or(own, |public| SocketAddr::new(*public, own.port()))
+    }
+
+    /// Has what stands in its middle prove that it is between this client and these places; says what was found.
+    ///
+    /// # Errors
+    ///
+    /// Why it isn't, in words for the user.
+    pub(crate) fn prove(&mut self, client: &NetNs, targets: &[SocketAddr]) -> Result<(), String> {
+        let Some(passage) = &self.passage else { return Ok(()) };
+        let mut passed = passage::Passed::default();
+        for target in targets {
+            let port = if passage.asks_the_service() { target.port() } else { ANY_PORT };
+            let found = passage::prove(&**passage, client, SocketAddr::new(target.ip(), port))?;
+            passed.up += found.up;
+            passed.down += found.down;
+        }
+        let facts = [("path.proof.passed_up", passed.up), ("path.proof.passed_down", passed.down)];
+        self.add_facts(facts.map(|(key, packets)| (key.to_owned(), packets.to_string())));
+        Ok(())
     }
 
     /// Adds what stays as it is.

@@ -1,8 +1,10 @@
 //! What a path is built from, and what is there when it was built.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use vtax_plan::model::NetPath;
+use vtax_sys::NetNs;
 use vtax_units::CpuSet;
 
 use super::counters::End;
@@ -45,6 +47,11 @@ impl<'a> Site<'a> {
     /// Switches and cables of this testbed.
     pub(crate) fn fabric(&mut self) -> Result<Fabric> {
         Ok(self.lab.fabric()?.for_slot(self.slot.number()))
+    }
+
+    /// The same inside this network namespace.
+    pub(crate) fn fabric_in(&mut self, inside: &Arc<NetNs>) -> Result<Fabric> {
+        Ok(self.lab.fabric_in(Some(Arc::clone(inside)))?.for_slot(self.slot.number()))
     }
 
     /// What this path's emulated link really does; measured where that wasn't done before.

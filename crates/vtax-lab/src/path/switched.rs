@@ -78,9 +78,19 @@ pub(super) fn build(
     path: &NetPath,
     make: impl FnOnce(&mut Site<'_>, &mut Fabric, &NetPath) -> Result<Switches>,
 ) -> Result<Built> {
+    let fabric = site.fabric()?;
+    build_on(site, path, fabric, make)
+}
+
+/// As [`build`], with switches of this fabric.
+pub(super) fn build_on(
+    site: &mut Site<'_>,
+    path: &NetPath,
+    mut fabric: Fabric,
+    make: impl FnOnce(&mut Site<'_>, &mut Fabric, &NetPath) -> Result<Switches>,
+) -> Result<Built> {
     let wire = LinkProperties::of(path);
     let near = shared(path);
-    let mut fabric = site.fabric()?;
     let mut parts = PathParts::default();
     parts.add_facts(site.prove(path)?.facts());
     parts.add_facts([("path.offloads".to_owned(), path.offloads.to_string())]);
@@ -111,7 +121,7 @@ pub(super) fn build(
         generators: Vec::new(),
         routers: client.routers,
         suts,
-        cable: Some(Cable { inside: None, interface: client.port }),
+        cable: Some(Cable { inside: fabric.inside().cloned(), interface: client.port }),
         parts,
         fabric: Some(fabric),
     })
@@ -221,7 +231,7 @@ fn start_guest(
 ) -> Result<(Node, End, String)> {
     let vcpus = vcpus.unwrap_or_else(|| u32::try_from(spec.cpus.len()).unwrap_or(1)).max(1);
     let name = port.name.clone();
-    let end = End::Tap { interface: name.clone(), card: port.mac };
+    let end = End::Tap { interface: name.clone(), inside: port.inside.clone(), card: port.mac };
     let node = site.lab.add_vm_node(spec, vcpus, vec![port])?;
     Ok((node, end, name))
 }

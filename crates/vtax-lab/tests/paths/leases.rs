@@ -14,7 +14,7 @@ pub(crate) const MODULES: [&str; 1] = [BALLOON];
 
 fn two(kind: &EnvironmentKind, path: NetPath) -> TestbedSpec {
     let environment = || Environment::new("e", kind.clone());
-    let sut = || SutSpec { environment: environment(), cpus: SutCpus::All, memory: None };
+    let sut = || SutSpec { cpus: SutCpus::All, ..SutSpec::new(environment()) };
     TestbedSpec { suts: vec![sut(), sut()], ..spec(kind.clone(), path) }
 }
 

@@ -18,8 +18,8 @@ use vtax_units::{BitRate, Bytes, CpuSet, Nanos};
 
 use crate::stage::{PORT, Stage, peer, spec};
 
-fn two(kind: &EnvironmentKind, path: PathKind, cpus: SutCpus) -> TestbedSpec {
-    let sut = |name: &str| SutSpec { environment: Environment::new(name, kind.clone()), cpus, memory: None };
+pub(crate) fn two(kind: &EnvironmentKind, path: PathKind, cpus: SutCpus) -> TestbedSpec {
+    let sut = |name: &str| SutSpec { cpus, ..SutSpec::new(Environment::new(name, kind.clone())) };
     TestbedSpec { suts: vec![sut("one"), sut("other")], ..spec(kind.clone(), NetPath::new("shared", path)) }
 }
 

@@ -155,7 +155,10 @@ impl Stage {
             let ready = agent.start_service(ServiceId::ONLY, &service, place.0, place.1);
             ready.unwrap_or_else(|e| panic!("{}: {}", sut.node.name(), vtax_sys::chain(&e))).address
         };
-        let targets = suts.iter().zip(&testbed.suts).map(start).collect();
+        let listening = suts.iter().zip(&testbed.suts).map(start);
+        let reached = |(number, own)| testbed.reached_at(number, own);
+        let targets: Vec<SocketAddr> = listening.enumerate().map(reached).collect();
+        testbed.prove_path(&targets).unwrap_or_else(|e| panic!("{}", vtax_sys::chain(&e)));
         Self { testbed, client, suts, targets, between, cards, raised, aim: 0 }
     }
 

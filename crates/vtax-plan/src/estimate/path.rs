@@ -8,8 +8,8 @@ use vtax_units::Nanos;
 
 use super::requirement::Requirement;
 use crate::model::{
-    Addressing, Controller, Datapath, ETHERNET_MTU, MininetSwitch, NetPath, NicOptions, PathKind, SdnMode,
-    SdnOptions, VirtualSwitch, Wiring,
+    Addressing, CardSharing, Controller, Datapath, ETHERNET_MTU, MininetSwitch, NatOptions, NetPath,
+    NicOptions, PathKind, SdnMode, SdnOptions, UserNetwork, VirtualSwitch, Wiring,
 };
 
 /// What a path needs of the host.
@@ -43,7 +43,29 @@ pub(super) fn require(path: &NetPath, needed: &mut BTreeSet<Requirement>) {
                 Place::Auto | Place::Guest => needed.extend([Requirement::Vm, Requirement::Kvm]),
             }
         }
-        _ => {}
+        PathKind::Nat(_) => {
+            needed.insert(Requirement::Nat);
+        }
+        PathKind::Shared(CardSharing::Macvlan) => {
+            needed.insert(Requirement::Macvlan);
+        }
+        PathKind::Shared(CardSharing::Ipvlan) => {
+            needed.insert(Requirement::Ipvlan);
+        }
+        PathKind::Rootless(UserNetwork::Pasta) => {
+            needed.insert(Requirement::Pasta);
+        }
+        PathKind::Rootless(UserNetwork::Slirp4netns) => {
+            needed.insert(Requirement::Slirp4netns);
+        }
+        PathKind::Wireguard => {
+            needed.insert(Requirement::Wireguard);
+        }
+        PathKind::Vxlan => {
+            needed.insert(Requirement::Vxlan);
+        }
+        PathKind::Direct | PathKind::Bridge | PathKind::Ovs(_) | PathKind::Bridged(_) | PathKind::VmVm(_) => {
+        }
     }
 }
 
@@ -63,8 +85,23 @@ fn nic(options: &NicOptions) -> String {
     text
 }
 
-/// What stands between the two ends.
-pub(super) fn describe(path: &NetPath) -> String {
+/// Paths that users of containers meet.
+fn of_containers(path: &NetPath) -> String {
+    match &path.kind {
+        PathKind::Nat(NatOptions { masquerade: true }) => {
+            "published by NAT (nftables), clients hidden behind the host's address".to_owned()
+        }
+        PathKind::Nat(NatOptions { masquerade: false }) => "published by NAT (nftables)".to_owned(),
+        PathKind::Rootless(network) => format!("published by {}, in user space", network.word()),
+        PathKind::Vxlan => format!("bridges of two hosts, joined by VXLAN, MTU {} inside", path.inner_mtu()),
+        PathKind::Wireguard => format!("WireGuard between two hosts, MTU {} inside", path.inner_mtu()),
+        PathKind::Shared(sharing) => format!("the host's card, shared by {}", sharing.word()),
+        other => other.word().to_owned(),
+    }
+}
+
+/// What a kind of path is made of.
+fn made_of(path: &NetPath) -> String {
     let ovs = |datapath: Datapath| match datapath {
         Datapath::Auto => "Open vSwitch",
         Datapath::Kernel => "Open vSwitch in the kernel",
@@ -74,7 +111,7 @@ pub(super) fn describe(path: &NetPath) -> String {
         VirtualSwitch::Bridge => "software bridge",
         VirtualSwitch::Ovs => "Open vSwitch",
     };
-    let mut text = match &path.kind {
+    match &path.kind {
         PathKind::Direct => "one virtual cable".to_owned(),
         PathKind::Bridge => "software bridge".to_owned(),
         PathKind::Ovs(options) => ovs(options.datapath).to_owned(),
@@ -91,7 +128,17 @@ pub(super) fn describe(path: &NetPath) -> String {
         PathKind::Mininet(MininetSwitch::OvsUser) => "Mininet with Open vSwitch in user space".to_owned(),
         PathKind::Nic(options) => nic(options),
         PathKind::Routed(options) => routed(options),
-    };
+        PathKind::Nat(_)
+        | PathKind::Rootless(_)
+        | PathKind::Vxlan
+        | PathKind::Shared(_)
+        | PathKind::Wireguard => of_containers(path),
+    }
+}
+
+/// What stands between the two ends.
+pub(super) fn describe(path: &NetPath) -> String {
+    let mut text = made_of(path);
     let mut add = |part: String| {
         text.push_str(", ");
         text.push_str(&part);

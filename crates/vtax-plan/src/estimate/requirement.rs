@@ -37,6 +37,20 @@ pub enum Requirement {
     Dhcp,
     /// FRR, and for some topologies a kernel with MPLS and VRF, else a guest.
     Routers,
+    /// The kernel's nftables with NAT, and the program `nft`.
+    Nat,
+    /// The kernel's VXLAN.
+    Vxlan,
+    /// The kernel's macvlan.
+    Macvlan,
+    /// The kernel's ipvlan.
+    Ipvlan,
+    /// pasta, of the package passt.
+    Pasta,
+    /// slirp4netns.
+    Slirp4netns,
+    /// The kernel's WireGuard, and the program `wg`.
+    Wireguard,
     /// A service that isn't part of vtax; serialised as its word.
     #[serde(untagged)]
     Service(Installed),
@@ -90,6 +104,13 @@ impl Requirement {
             Self::Routers => {
                 "routers: package frr; where this kernel lacks MPLS or VRF and they are needed, a guest"
             }
+            Self::Macvlan => "macvlan: a kernel with it (module macvlan)",
+            Self::Ipvlan => "ipvlan: a kernel with it (module ipvlan)",
+            Self::Pasta => "networks in user space by pasta: package passt, /dev/net/tun",
+            Self::Slirp4netns => "networks in user space by slirp4netns: package slirp4netns, /dev/net/tun",
+            Self::Wireguard => "WireGuard: package wireguard-tools, a kernel with it (module wireguard)",
+            Self::Vxlan => "VXLAN: a kernel with it (module vxlan)",
+            Self::Nat => "published ports: package nftables, and a kernel with NAT by nftables",
             Self::Ssh => "a remote host: root, ssh, and a key that needs no password",
         };
         Cow::Borrowed(text)

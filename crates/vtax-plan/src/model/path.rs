@@ -74,6 +74,12 @@ impl NetPath {
         }
     }
 
+    /// MTU of the ends in bytes, where a tunnel takes its part.
+    #[must_use]
+    pub const fn inner_mtu(&self) -> u32 {
+        self.mtu.saturating_sub(self.kind.overhead())
+    }
+
     /// Whether packets are delayed or lost on purpose.
     #[must_use]
     pub fn has_wire(&self) -> bool {
@@ -110,6 +116,16 @@ pub enum PathKind {
     Nic(NicOptions),
     /// Routers between client and system under test.
     Routed(Box<RoutedOptions>),
+    /// Systems behind a host that publishes them: it translates addresses, as container engines have it do.
+    Nat(NatOptions),
+    /// The client on one host's bridge and the systems on another's, joined by a VXLAN tunnel.
+    Vxlan,
+    /// Systems whose interfaces share the host's card, which the client is on the other end of.
+    Shared(CardSharing),
+    /// A network in user space, as containers without root have it: a process passes on what one port of its host gets.
+    Rootless(UserNetwork),
+    /// A WireGuard tunnel between two hosts, an end of which is the only interface of each side.
+    Wireguard,
 }
 
 impl PathKind {
@@ -126,15 +142,65 @@ impl PathKind {
             Self::Mininet(_) => "mininet",
             Self::Nic(_) => "nic",
             Self::Routed(_) => "routed",
+            Self::Nat(_) => "nat",
+            Self::Vxlan => "vxlan",
+            Self::Shared(sharing) => sharing.word(),
+            Self::Rootless(network) => network.word(),
+            Self::Wireguard => "wireguard",
         }
+    }
+
+    /// Bytes of each packet that a tunnel takes: so much smaller is what its ends may send than what its network carries.
+    #[must_use]
+    pub const fn overhead(&self) -> u32 {
+        match self {
+            // IPv4, UDP, VXLAN (RFC 7348, section 5) and the Ethernet header inside.
+            Self::Vxlan => 20 + 8 + 8 + 14,
+            // IPv6, UDP and WireGuard's own (its paper, section 5.4.6), as wg-quick(8) reckons whatever carries it.
+            Self::Wireguard => 40 + 8 + 32,
+            _ => 0,
+        }
+    }
+
+    /// Whether the client meets systems at another address than they know of.
+    #[must_use]
+    pub const fn translates(&self) -> bool {
+        matches!(self, Self::Nat(_) | Self::Rootless(_))
+    }
+
+    /// Whether the client may be a virtual machine on it.
+    #[must_use]
+    pub const fn takes_guest_client(&self) -> bool {
+        !matches!(
+            self,
+            Self::Mininet(_)
+                | Self::Nic(_)
+                | Self::Nat(_)
+                | Self::Vxlan
+                | Self::Shared(_)
+                | Self::Rootless(_)
+                | Self::Wireguard
+        )
     }
 
     /// Whether several systems under test can be at its far end.
     #[must_use]
     pub const fn joins_several(&self) -> bool {
         match self {
-            Self::Bridge | Self::Ovs(_) | Self::Sdn(_) | Self::Bridged(_) | Self::VmVm(_) => true,
-            Self::Direct | Self::Mininet(_) | Self::Nic(_) | Self::Routed(_) => false,
+            Self::Bridge
+            | Self::Ovs(_)
+            | Self::Sdn(_)
+            | Self::Bridged(_)
+            | Self::VmVm(_)
+            | Self::Nat(_)
+            | Self::Vxlan
+            | Self::Shared(_) => true,
+            Self::Direct
+            | Self::Mininet(_)
+            | Self::Nic(_)
+            | Self::Routed(_)
+            | Self::Rootless(_)
+            | Self::Wireguard => false,
         }
     }
 
@@ -146,8 +212,11 @@ impl PathKind {
             // Cards of protected guests are plugged into the kernel's bridge, now this one, now that.
             Self::Bridged(VirtualSwitch::Bridge) => matches!(environment, EnvironmentKind::Vm(_)),
             _ if environment.is_pair() => false,
-            Self::Ovs(_) | Self::Sdn(_) | Self::Routed(_) => true,
+            Self::Ovs(_) | Self::Sdn(_) | Self::Routed(_) | Self::Nat(_) | Self::Vxlan => true,
             Self::Bridged(_) | Self::VmVm(_) => matches!(environment, EnvironmentKind::Vm(_)),
+            Self::Shared(_) | Self::Rootless(_) | Self::Wireguard => {
+                matches!(environment, EnvironmentKind::Native | EnvironmentKind::Container)
+            }
             Self::Mininet(_) | Self::Nic(_) => matches!(environment, EnvironmentKind::Native),
         }
     }
@@ -315,6 +384,58 @@ pub enum MininetSwitch {
     OvsUser,
 }
 
+/// How systems' interfaces share a card of their host's, as containers do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CardSharing {
+    /// Each has a MAC address of its own.
+    Macvlan,
+    /// All have the card's MAC address, and are told apart by their IP addresses.
+    Ipvlan,
+}
+
+impl CardSharing {
+    /// The word in plans, which is the kernel's.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Macvlan => "macvlan",
+            Self::Ipvlan => "ipvlan",
+        }
+    }
+}
+
+/// Networks in user space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UserNetwork {
+    /// pasta, of the package passt: Podman's.
+    Pasta,
+    /// slirp4netns: Podman's before, and that of rootless Docker.
+    Slirp4netns,
+}
+
+impl UserNetwork {
+    /// The MTU that container engines give a system on it, in bytes.
+    pub const MTU: u32 = 65_520;
+
+    /// The word in plans, which is the program's name.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Pasta => "pasta",
+            Self::Slirp4netns => "slirp4netns",
+        }
+    }
+}
+
+/// How systems are published.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NatOptions {
+    /// Whether the systems see the host's address in place of the client's.
+    pub masquerade: bool,
+}
+
 /// A remote host and the way there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NicOptions {
@@ -414,6 +535,13 @@ mod tests {
             PathKind::VmVm(VirtualSwitch::Ovs),
             PathKind::Mininet(MininetSwitch::OvsUser),
             PathKind::Nic(nic),
+            PathKind::Nat(NatOptions { masquerade: true }),
+            PathKind::Vxlan,
+            PathKind::Wireguard,
+            PathKind::Rootless(UserNetwork::Pasta),
+            PathKind::Rootless(UserNetwork::Slirp4netns),
+            PathKind::Shared(CardSharing::Macvlan),
+            PathKind::Shared(CardSharing::Ipvlan),
             PathKind::Routed(Box::new(RoutedOptions {
                 topology: Choice::MplsVpn(MplsVpn {
                     core_rate: Some(BitRate(10_000_000)),

@@ -115,6 +115,34 @@ paths! {
         default hops: Many<bool> = "false",
     }
 
+    /// Options of `nat`.
+    struct NatRaw = "`nat`", rate optional {
+        /// Whose wires have the rate where there are several systems: one that all share (`shared`), or one to each (`own`). A list
+        /// makes a cell for each.
+        default wires: Many<WiringRaw> = "shared",
+        /// Whether the service sees the host's address in place of the client's. A list makes a cell for each.
+        default masquerade: Many<bool> = "false",
+    }
+
+    /// Options of `vxlan`. The MTU is that of the network that carries the tunnel.
+    struct VxlanRaw = "`vxlan`", rate optional {
+        /// Whose wires have the rate where there are several systems: one that all share (`shared`), or one to each (`own`). A list
+        /// makes a cell for each.
+        default wires: Many<WiringRaw> = "shared",
+    }
+
+    /// Options of `macvlan`.
+    struct MacvlanRaw = "`macvlan`", rate optional {}
+
+    /// Options of `ipvlan`.
+    struct IpvlanRaw = "`ipvlan`", rate optional {}
+
+    /// Options of `pasta`. Without `sut_mtu`, the service's own interface has 65520, as container engines give it.
+    struct PastaRaw = "`pasta`", rate optional {}
+
+    /// Options of `slirp4netns`. Without `sut_mtu`, the service's own interface has 65520, as container engines give it.
+    struct Slirp4netnsRaw = "`slirp4netns`", rate optional {}
+
     /// Options of `vm-vm`.
     struct VmVmRaw = "`vm-vm`", rate optional {
         /// The switch of both: `bridge` or `ovs`. A list makes a cell for each.
@@ -133,6 +161,14 @@ raw! {
         /// The switch between the hosts: `linux-bridge` or `ovs-user`. A list makes a cell for each.
         default switch: Many<MininetSwitchRaw> = "linux-bridge",
         /// Maximum transmission unit in bytes. A list makes a cell for each.
+        default mtu: Many<u32> = "1500",
+    }
+
+    /// Options of `wireguard`.
+    struct WireguardRaw = "`wireguard`" {
+        /// Name in reports; without it, the kind's.
+        optional name: String,
+        /// Maximum transmission unit, in bytes, of the network that carries the tunnel. A list makes a cell for each.
         default mtu: Many<u32> = "1500",
     }
 

@@ -160,10 +160,13 @@ fn check_paths(parts: &Parts<'_>, report: &mut Report) {
         let word = kind.word();
         let (why, way_out) = match kind {
             PathKind::Mininet(_) => ("its hosts are network namespaces", "add `native` to the environments"),
+            PathKind::Shared(_) | PathKind::Rootless(_) | PathKind::Wireguard => {
+                ("a virtual machine has a card of its own", "add `native` or `container` to the environments")
+            }
             PathKind::Nic(_) => {
                 ("the service runs on the remote host itself", "add `native` to the environments")
             }
-            PathKind::Routed(_) => (
+            PathKind::Routed(_) | PathKind::Nat(_) | PathKind::Vxlan => (
                 "the cards of a protected virtual machine come and go with its hosts",
                 "add `native`, `container` or a plain `vm` to the environments",
             ),

@@ -8,9 +8,13 @@ use super::variants::{Named, Variants, unique};
 use crate::decode::{Item, Many};
 use crate::diagnose::{Report, shorten};
 use crate::model::{
-    ETHERNET_MTU, MininetSwitch, NetPath, NicOptions, OvsOptions, PathKind, SdnOptions, VirtualSwitch, Wiring,
+    CardSharing, ETHERNET_MTU, MininetSwitch, NatOptions, NetPath, NicOptions, OvsOptions, PathKind,
+    SdnOptions, UserNetwork, VirtualSwitch, Wiring,
 };
-use crate::raw::{AddressingRaw, MininetRaw, NicRaw, OvsRaw, PathRaw, SdnRaw, VirtualSwitchRaw, WiringRaw};
+use crate::raw::{
+    AddressingRaw, MininetRaw, NatRaw, NicRaw, OvsRaw, PathRaw, SdnRaw, VirtualSwitchRaw, VxlanRaw,
+    WireguardRaw, WiringRaw,
+};
 use crate::source::Spanned;
 
 /// RFC 791: every host takes datagrams of 576 octets.
@@ -77,11 +81,18 @@ macro_rules! wire {
     };
 }
 
+/// A path of this kind, with its name or the kind's.
+fn start(
+    name: &Option<Spanned<String>>,
+    default: &str,
+    kind: PathKind,
+    report: &mut Report,
+) -> (String, Variants<NetPath>) {
+    let name = name_or(name.as_ref(), default, report);
+    (name.clone(), Variants::of(NetPath::new(name, kind)))
+}
+
 fn path(raw: &PathRaw, report: &mut Report) -> (String, Variants<NetPath>) {
-    let start = |name: &Option<Spanned<String>>, default: &str, kind: PathKind, report: &mut Report| {
-        let name = name_or(name.as_ref(), default, report);
-        (name.clone(), Variants::of(NetPath::new(name, kind)))
-    };
     match raw {
         PathRaw::Direct(raw) => {
             let (name, path) = start(&raw.name, "direct", PathKind::Direct, report);
@@ -126,7 +137,56 @@ fn path(raw: &PathRaw, report: &mut Report) -> (String, Variants<NetPath>) {
             let (name, path) = start(&raw.name, "routed", routed::kind(&raw.topology.value), report);
             (name, wire!(raw, alone).vary(routed::vary(raw, path, report), report))
         }
+        PathRaw::Nat(raw) => nat(raw, report),
+        PathRaw::Vxlan(raw) => vxlan(raw, report),
+        PathRaw::Macvlan(raw) => {
+            let (name, path) = start(&raw.name, "macvlan", PathKind::Shared(CardSharing::Macvlan), report);
+            (name, wire!(raw, alone).vary(path, report))
+        }
+        PathRaw::Ipvlan(raw) => {
+            let (name, path) = start(&raw.name, "ipvlan", PathKind::Shared(CardSharing::Ipvlan), report);
+            (name, wire!(raw, alone).vary(path, report))
+        }
+        PathRaw::Pasta(raw) => rootless(&raw.name, wire!(raw, alone), UserNetwork::Pasta, report),
+        PathRaw::Slirp4netns(raw) => rootless(&raw.name, wire!(raw, alone), UserNetwork::Slirp4netns, report),
+        PathRaw::Wireguard(raw) => wireguard(raw, report),
     }
+}
+
+fn nat(raw: &NatRaw, report: &mut Report) -> (String, Variants<NetPath>) {
+    let (name, path) = start(&raw.name, "nat", PathKind::Nat(NatOptions::default()), report);
+    let path = wires(path, &raw.wires, raw.rate.is_some(), report);
+    let path = path.vary("masquerade", &raw.masquerade.value, report, |path, masquerade| {
+        path.kind = PathKind::Nat(NatOptions { masquerade });
+    });
+    (name, wire!(raw, alone).vary(path, report))
+}
+
+fn vxlan(raw: &VxlanRaw, report: &mut Report) -> (String, Variants<NetPath>) {
+    let (name, path) = start(&raw.name, "vxlan", PathKind::Vxlan, report);
+    let path = wires(path, &raw.wires, raw.rate.is_some(), report);
+    (name, wire!(raw, alone).vary(path, report))
+}
+
+fn wireguard(raw: &WireguardRaw, report: &mut Report) -> (String, Variants<NetPath>) {
+    let (name, path) = start(&raw.name, "wireguard", PathKind::Wireguard, report);
+    check_mtus(&raw.mtu, report);
+    (name, path.vary("mtu", &raw.mtu.value, report, |path, mtu| path.mtu = mtu))
+}
+
+/// Networks in user space give systems a larger MTU than their host's, where the plan doesn't say.
+fn rootless(
+    name: &Option<Spanned<String>>,
+    wire: Wire<'_>,
+    network: UserNetwork,
+    report: &mut Report,
+) -> (String, Variants<NetPath>) {
+    let (name, path) = start(name, network.word(), PathKind::Rootless(network), report);
+    let mut path = wire.vary(path, report);
+    for variant in &mut path.0 {
+        variant.value.sut_mtu.get_or_insert(UserNetwork::MTU);
+    }
+    (name, path)
 }
 
 /// Whose wires have the rate; wires of the systems' own are nothing where there is no rate.

@@ -158,6 +158,7 @@ impl<'a> Trial<'a> {
         let disk = testbed.the_sut().node.disk().map(|disk| disk.path().to_owned());
         let provisioning = Provisioning { disk, ..provisioning };
         let targets = self.start_services(&agents, testbed, &provisioning)?;
+        testbed.prove_path(&targets).map_err(|e| Failed::of(InvalidReason::TestbedFailed, &e))?;
         self.note_places(testbed, targets[0], &agents.sources);
         self.note_systems(testbed, &agents.boots);
         self.hold_memory(testbed)?;
@@ -191,7 +192,8 @@ impl<'a> Trial<'a> {
             self.record.facts.insert(format!("{prefix}service.version"), ready.version.clone());
             self.record.facts.insert(format!("{prefix}service.startup_ns"), ready.startup.0.to_string());
         }
-        let targets = all.iter().map(|ready| ready.address).collect();
+        let reached = |(number, ready): (usize, &ServiceReady)| testbed.reached_at(number, ready.address);
+        let targets: Vec<_> = all.iter().enumerate().map(reached).collect();
         self.learnt.service = all.into_iter().next();
         Ok(targets)
     }

@@ -25,4 +25,6 @@ pub use qdisc::{
     ETHERNET_HEADER, Netem, Tbf, WIRE_ONLY, add_black_hole, add_netem, add_tbf, delete_root_qdisc,
 };
 pub use socket::Netlink;
-pub use tunnel::{create_gre, create_vrf, set_vrf};
+pub use tunnel::{
+    Child, Sharing, Vxlan, create_child, create_gre, create_vrf, create_vxlan, create_wireguard, set_vrf,
+};

@@ -174,7 +174,7 @@ pub(crate) fn impossible(
     if environment.is_pair() {
         return Some("what protected virtual machines serve isn't mounted");
     }
-    matches!(path, PathKind::Mininet(_) | PathKind::Nic(_))
+    (!path.takes_guest_client())
         .then_some("a client that mounts is a virtual machine, which can't be on such a path")
 }
 
