@@ -22,7 +22,7 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit};
 use rustix::system::RebootCommand;
 use vtax_vm::contract::{
-    DISK_KEY, HOSTNAME_KEY, MODULE_DIR, RAID5_KEY, ROLE_AGENT, ROLE_KEY, ROLE_WITNESS, ROOT_KEY,
+    DISK_KEY, HOSTNAME_KEY, MODULE_DIR, PORT_KEY, RAID5_KEY, ROLE_AGENT, ROLE_KEY, ROLE_WITNESS, ROOT_KEY,
     WITNESS_ADDRESS_KEY,
 };
 
@@ -105,7 +105,11 @@ fn become_node() -> Result<Becoming, GuestError> {
         let found = || GuestError::Address { found: text.map(str::to_owned) };
         return parsed.map(|(address, prefix)| Becoming::Witness(address, prefix)).ok_or_else(found);
     }
-    port::open().map(Becoming::Agent)
+    match keys.get(PORT_KEY) {
+        Some(line) => port::open_line(line),
+        None => port::open(),
+    }
+    .map(Becoming::Agent)
 }
 
 fn serve_port(port: OwnedFd) -> Result<(), GuestError> {

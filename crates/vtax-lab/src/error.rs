@@ -52,6 +52,9 @@ pub enum LabError {
         /// The node.
         node: String,
     },
+    /// There is no user-mode Linux here.
+    #[error(transparent)]
+    NoUml(VmError),
     /// No OCI runtime works here.
     #[error("containers can't be run here: {reason}; {fix}")]
     NoContainers {

@@ -95,6 +95,16 @@ pub struct VmPort {
     pub(crate) tuning: NicTuning,
 }
 
+/// A user-mode Linux's end of a cable: a tap, which it opens by its name.
+#[derive(Debug)]
+pub(crate) struct UmlPort {
+    pub(crate) name: String,
+    pub(crate) mac: Mac,
+    pub(crate) setup: InterfaceSetup,
+    /// The network namespace of the tap; `None`: the lab's own.
+    pub(crate) inside: Option<Arc<NetNs>>,
+}
+
 /// Switches and cables; all go when it is dropped.
 #[derive(Debug)]
 pub struct Fabric {
@@ -439,6 +449,22 @@ impl Fabric {
         let setup = InterfaceSetup { moderation: tuning.moderation, ..setup };
         let port = VmPort { taps, name, mac: inside, setup, inside: self.inside.clone(), card, tuning };
         Ok((port, address(number)))
+    }
+
+    /// A user-mode Linux's port on a switch, and its address.
+    pub(crate) fn uml_port(
+        &mut self,
+        switch: &mut Switch,
+        properties: LinkProperties,
+    ) -> Result<(UmlPort, IpAddr)> {
+        let number = self.take_host();
+        let (name, mac) = (port_name(number), mac(number));
+        let made = self.within(|| tap::create_lasting(&name));
+        made.during(|| format!("build a tap on {}", switch.name))?;
+        self.plug_made(&name, switch, properties)?;
+        self.limit(&name, properties)?;
+        let setup = setup(FindInterface::Mac(mac.0), "eth0".to_owned(), number, properties);
+        Ok((UmlPort { name, mac, setup, inside: self.inside.clone() }, address(number)))
     }
 
     fn plug_tap(&mut self, name: &str, switch: &Switch, properties: LinkProperties) -> vtax_sys::Result<()> {

@@ -7,12 +7,12 @@ use vtax_sys::cgroup::{NodeGroup, RunGroups};
 use vtax_sys::netlink::{Netlink, set_up};
 use vtax_sys::{NetNs, sched};
 use vtax_units::Bytes;
-use vtax_vm::Guest;
+use vtax_vm::{Guest, Uml};
 
 use crate::agent_program::AgentProgram;
 use crate::container::Containers;
 use crate::error::{LabError, Result, While};
-use crate::fabric::{Fabric, Switch, VmPort};
+use crate::fabric::{Fabric, Switch, UmlPort, VmPort};
 use crate::ft::{FtPair, PairBase, PairSpec};
 use crate::link::Proofs;
 use crate::node::Node;
@@ -77,6 +77,8 @@ pub struct Lab {
     /// What emulated links were measured to be.
     pub(crate) proofs: Proofs,
     next_group: u32,
+    /// What user-mode Linuxes are started from, once one was needed.
+    uml: Option<Arc<Uml>>,
     /// Where groups of virtual machines are that have their memory together.
     together: Option<RunGroups>,
     notes: Vec<String>,
@@ -117,6 +119,7 @@ impl Lab {
             scratch: None,
             proofs: Proofs::default(),
             next_group: 1,
+            uml: None,
             together: None,
             notes,
         })
@@ -279,6 +282,32 @@ impl Lab {
     pub fn add_container_node(&mut self, spec: &NodeSpec) -> Result<Node> {
         let (agent, groups) = (self.agent.clone(), self.options.groups.clone());
         nodes::container::start(self.containers()?, &agent, groups.as_ref(), spec)
+    }
+
+    /// The kernel's release of user-mode Linux here, such as `6.1.176`.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::NoUml`] with what is missing.
+    pub fn uml_release(&mut self) -> Result<String> {
+        Ok(self.uml()?.release().to_owned())
+    }
+
+    fn uml(&mut self) -> Result<Arc<Uml>> {
+        if !self.has_namespaces() {
+            return Err(LabError::OnlyNative { kind: "uml" });
+        }
+        let uml = match self.uml.take() {
+            Some(uml) => uml,
+            None => Arc::new(Uml::prepare(&self.agent.program).map_err(LabError::NoUml)?),
+        };
+        Ok(Arc::clone(self.uml.insert(uml)))
+    }
+
+    /// Boots a user-mode Linux node at this port.
+    pub(crate) fn add_uml_node(&mut self, spec: &NodeSpec, port: UmlPort) -> Result<Node> {
+        let uml = self.uml()?;
+        nodes::uml::start(&uml, self.groups(), spec, port)
     }
 
     /// Starts a virtual machine node with these ports. It goes on booting; its agent answers when

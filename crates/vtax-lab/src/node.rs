@@ -32,13 +32,15 @@ pub(crate) enum Host {
     Container(Box<Container>),
     /// A virtual machine.
     Vm(Box<Vm>),
+    /// A user-mode Linux; the process is the first of its PID namespace.
+    Uml(PidFd),
     /// A virtual machine on one of several emulated hosts.
     Pair(Box<FtPair>),
     /// Another machine; the process is ssh, whose end ends the agent there.
     Remote(PidFd),
 }
 
-/// The QEMU that runs a guest, and its threads that are the guest's CPUs.
+/// The QEMU that runs a guest, and its threads that are the guest's CPUs; a user-mode Linux has none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hypervisor {
     /// Its process.
@@ -71,12 +73,13 @@ impl Node {
         &self.attachment.name
     }
 
-    /// `native`, `container`, `vm` or `remote`; what hosts it, not what the plan calls it.
+    /// `native`, `container`, `vm`, `uml` or `remote`; what hosts it, not what the plan calls it.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match &self.host {
             Some(Host::Container(_)) => "container",
             Some(Host::Vm(_) | Host::Pair(_)) => "vm",
+            Some(Host::Uml(_)) => "uml",
             Some(Host::Remote(_)) => "remote",
             _ => "native",
         }
@@ -121,7 +124,7 @@ impl Node {
     #[must_use]
     pub fn pid(&self) -> i32 {
         match &self.host {
-            Some(Host::Process(process) | Host::Remote(process)) => process.pid(),
+            Some(Host::Process(process) | Host::Remote(process) | Host::Uml(process)) => process.pid(),
             Some(Host::Container(container)) => container.pid(),
             Some(Host::Vm(vm)) => vm.pid().cast_signed(),
             Some(Host::Pair(pair)) => pair.pids()[0].map_or(0, u32::cast_signed),
@@ -153,7 +156,7 @@ impl Node {
         }
     }
 
-    /// The QEMU that runs it at the moment; `None` where it is no virtual machine.
+    /// The QEMU that runs it at the moment, or its user-mode Linux; `None` where it is neither.
     ///
     /// # Errors
     ///
@@ -164,6 +167,9 @@ impl Node {
                 let vcpu = |(id, role): (u32, ThreadRole)| matches!(role, ThreadRole::Vcpu(_)).then_some(id);
                 Some(Hypervisor { pid: vm.pid(), vcpus: threads.into_iter().filter_map(vcpu).collect() })
             }),
+            Some(Host::Uml(process)) => {
+                Ok(Some(Hypervisor { pid: process.pid().cast_unsigned(), vcpus: Vec::new() }))
+            }
             Some(Host::Pair(pair)) => pair.primary().map_or(Ok(None), |primary| {
                 let vcpus = primary.vcpu_threads()?;
                 Ok(Some(Hypervisor { pid: primary.pid(), vcpus }))
@@ -239,6 +245,10 @@ impl Node {
                 let gone = process.kill_and_reap(GONE_WITHIN);
                 errors.extend(gone.during(|| format!("end node {}", self.name())).err());
             }
+            Some(Host::Uml(process)) => {
+                let gone = process.kill_and_reap(GONE_WITHIN);
+                errors.extend(gone.during(|| format!("end node {}", self.name())).err());
+            }
             Some(Host::Container(container)) => errors.extend(container.destroy(GONE_WITHIN)),
             Some(Host::Vm(vm)) => vm.quit(),
             Some(Host::Pair(pair)) => drop(pair),
@@ -273,7 +283,7 @@ impl Node {
         };
         match &self.host {
             None => Ok(false),
-            Some(Host::Process(process) | Host::Remote(process)) => Ok(!ended(process)?),
+            Some(Host::Process(process) | Host::Remote(process) | Host::Uml(process)) => Ok(!ended(process)?),
             Some(Host::Container(container)) => Ok(!ended(container.process())?),
             Some(Host::Vm(vm)) => Ok(vm.ended().is_none()),
             Some(Host::Pair(pair)) => Ok(pair.outcome() == Outcome::Running),

@@ -122,7 +122,9 @@ impl SutSpec {
         match (self.memory, &self.environment.kind) {
             (Some(memory), _) => memory,
             (None, EnvironmentKind::Vm(vm)) => vm.memory,
-            (None, EnvironmentKind::Native | EnvironmentKind::Container) => budget.sut_memory,
+            (None, EnvironmentKind::Native | EnvironmentKind::Container | EnvironmentKind::Uml) => {
+                budget.sut_memory
+            }
         }
     }
 }

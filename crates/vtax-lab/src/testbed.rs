@@ -292,7 +292,9 @@ impl Lab {
                 directory: directory.clone(),
                 shape: match &sut.environment.kind {
                     EnvironmentKind::Vm(vm) => vm.disk.unwrap_or_default(),
-                    EnvironmentKind::Native | EnvironmentKind::Container => VirtualDisk::default(),
+                    EnvironmentKind::Native | EnvironmentKind::Container | EnvironmentKind::Uml => {
+                        VirtualDisk::default()
+                    }
                 },
             }),
             memory_in: match (&spec.together, &sut.environment.kind) {
@@ -369,6 +371,7 @@ fn on_loopback(site: &mut Site<'_>) -> Result<Built> {
             EnvironmentKind::Native => {}
             EnvironmentKind::Container => return Err(LabError::OnlyNative { kind: "container" }),
             EnvironmentKind::Vm(_) => return Err(LabError::OnlyNative { kind: "vm" }),
+            EnvironmentKind::Uml => return Err(LabError::OnlyNative { kind: "uml" }),
         }
     }
     if !site.routers.is_empty() {

@@ -24,6 +24,8 @@ mod topology;
 mod translated;
 #[path = "paths/tunnelled.rs"]
 mod tunnelled;
+#[path = "paths/uml.rs"]
+mod uml;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -67,6 +69,7 @@ const CASES: &[Case] = &[
     ("wireguard", tunnelled::wireguard),
     ("pasta", |lab| translated::rootless(lab, UserNetwork::Pasta)),
     ("slirp4netns", |lab| translated::rootless(lab, UserNetwork::Slirp4netns)),
+    ("uml", uml::case),
     ("ovs", open_vswitch),
     ("sdn testcontroller", |lab| software_defined(lab, Controller::Testcontroller)),
     ("sdn os-ken", |lab| software_defined(lab, Controller::OsKen)),

@@ -75,6 +75,7 @@ impl Assumptions {
         match environment {
             EnvironmentKind::Native => self.native.0 + self.service.0,
             EnvironmentKind::Container => self.container.0 + self.service.0,
+            EnvironmentKind::Uml => UML_BOOT.0 + self.service.0,
             EnvironmentKind::Vm(vm) => {
                 let protected = vm.fault_tolerance.as_ref().is_some_and(|ft| ft.mode.has_secondary());
                 self.vm.0 + self.service_in_vm.0 + if protected { self.arm.0 } else { 0 }
@@ -86,6 +87,7 @@ impl Assumptions {
     pub(crate) fn capacity(&self, environment: &EnvironmentKind) -> Rate {
         match environment {
             EnvironmentKind::Vm(_) => self.capacity_in_vm,
+            EnvironmentKind::Uml => Rate(self.capacity.0 / UML_SHARE),
             EnvironmentKind::Native | EnvironmentKind::Container => self.capacity,
         }
     }
@@ -94,10 +96,16 @@ impl Assumptions {
     pub(crate) fn scenarios(&self, environment: &EnvironmentKind) -> Rate {
         match environment {
             EnvironmentKind::Vm(_) => self.scenarios_in_vm,
+            EnvironmentKind::Uml => Rate(self.scenarios.0 / UML_SHARE),
             EnvironmentKind::Native | EnvironmentKind::Container => self.scenarios,
         }
     }
 }
+
+/// Boot of a user-mode Linux.
+const UML_BOOT: Nanos = Nanos::from_millis(2_000);
+/// How many times less a small service takes in one than natively.
+const UML_SHARE: f64 = 6.0;
 
 /// Steps of a search that doubles the rate until a step fails and then halves the bracket.
 pub(crate) fn search_steps(start: Rate, max: Rate, precision: Share, capacity: Rate) -> u64 {

@@ -139,6 +139,9 @@ pub fn pieces(plan: &Plan) -> Vec<Piece> {
         let how = match &environment.kind {
             EnvironmentKind::Native => "processes in a network namespace, host binaries".to_owned(),
             EnvironmentKind::Container => "OCI container on the host's root, read-only".to_owned(),
+            EnvironmentKind::Uml => {
+                "user-mode Linux on the host's root, read-only; one CPU, system calls by ptrace".to_owned()
+            }
             EnvironmentKind::Vm(vm) => {
                 let vcpus = vm.vcpus.or(plan.budget.sut_cpus);
                 let vcpus = vcpus.map_or("one vCPU per CPU".to_owned(), |n| format!("{n} vCPU"));
@@ -178,6 +181,7 @@ pub fn requirements(plan: &Plan) -> Vec<Requirement> {
             match environment.kind {
                 EnvironmentKind::Native => {}
                 EnvironmentKind::Container => _ = needed.insert(Requirement::Container),
+                EnvironmentKind::Uml => _ = needed.insert(Requirement::Uml),
                 EnvironmentKind::Vm(_) => needed.extend([Requirement::Vm, Requirement::Kvm]),
             }
         }

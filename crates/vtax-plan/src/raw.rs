@@ -180,6 +180,9 @@ kinds! {
         container: Container(PlainEnvironmentRaw),
         /// A QEMU virtual machine that runs the host's binaries.
         vm: Vm(VmRaw),
+        /// A user-mode Linux that runs the host's binaries: a kernel that is a process of the host's, with one CPU, which takes
+        /// each system call by ptrace. It needs neither KVM nor root, and is no virtual machine.
+        uml: Uml(PlainEnvironmentRaw),
     }
 
     /// The network between client and service.

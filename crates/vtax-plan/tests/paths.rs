@@ -311,6 +311,19 @@ fn paths_of_containers_suit_what_they_can_join() {
 }
 
 #[test]
+fn user_mode_linux_has_a_port_on_a_bridge() {
+    let plan = ok("native", "[native, uml]", "[direct, bridge, nat, vxlan, macvlan, pasta, wireguard]");
+    let on = |plan: &Plan| -> Vec<String> {
+        let cells = plan.cells.iter().filter(|cell| cell.environment.kind == EnvironmentKind::Uml);
+        cells.map(|cell| cell.path.name.clone()).collect()
+    };
+    assert_eq!(on(&plan), ["direct", "bridge", "nat", "vxlan"]);
+    assert!(requirements(&plan).contains(&Requirement::Uml));
+    let told = errors("native", "uml", "macvlan");
+    assert!(told.iter().any(|told| told.contains("user-mode Linux has a card of its own")), "{told:?}");
+}
+
+#[test]
 fn what_names_addresses_cannot_cross_a_translation() {
     let over = |path: &str, service: &str, workload: &str, measure: &str| {
         let text = format!(

@@ -178,7 +178,7 @@ fn all_errors_come_at_once_with_their_places() {
         errors(&text),
         [
             "1:7 this vtax reads plans of version 1, not 7 [a newer vtax is needed]",
-            "4:24 unknown environment: `vn` [did you mean `vm`? allowed kinds: `native`, `container` and `vm`]",
+            "4:24 unknown environment: `vn` [did you mean `vm`? allowed kinds: `native`, `container`, `vm` and `uml`]",
             "7:18 `bytes` is not a target in origin form [it starts with a slash: `/bytes`]",
             "7:25 unknown key in `http`: `conections` [did you mean `connections`? allowed keys: `target`, \
              `requests`, `targets_file`, `zipf`, `cookies`, `compression`, `tls`, `cipher`, `group`, `resume`, `sni`, `alpn`, \

@@ -252,6 +252,10 @@ impl RunData {
 
     /// The accelerator as a label has it: `TCG` of an environment, `path in TCG` or `client in TCG` of what is around one.
     pub(crate) fn accelerated(&self, cell: &Cell) -> Option<String> {
+        if cell.environment.kind == EnvironmentKind::Uml {
+            // Whatever the plan calls it: it must not be taken for a virtual machine.
+            return Some("UML, no VM".to_owned());
+        }
         let word = self.accelerator(cell)?.to_uppercase();
         Some(match (&cell.environment.kind, &cell.path.kind) {
             (EnvironmentKind::Vm(_), _) => word,

@@ -153,11 +153,13 @@ impl LabExecutor {
             EnvironmentKind::Native => return None,
             EnvironmentKind::Container => "containers",
             EnvironmentKind::Vm(_) => "virtual machines",
+            EnvironmentKind::Uml => "user-mode Linuxes",
         };
         if !self.lab.has_namespaces() {
             return Some(format!("{needs} need namespaces, which are refused here"));
         }
         match &cell.environment.kind {
+            EnvironmentKind::Uml => self.lab.uml_release().err().map(|e| chain(&e)).or_else(no_tap),
             EnvironmentKind::Container => {
                 self.lab.container_runtime().err().map(|e| chain(&e)).or_else(|| {
                     if cell.is_mounted() { self.guests.missing.clone().or_else(no_tap) } else { None }
@@ -196,6 +198,7 @@ impl LabExecutor {
             let missing = missing.or_else(|| match kind? {
                 EnvironmentKind::Native => None,
                 EnvironmentKind::Container => self.lab.container_runtime().err().map(|e| chain(&e)),
+                EnvironmentKind::Uml => self.lab.uml_release().err().map(|e| chain(&e)).or_else(no_tap),
                 EnvironmentKind::Vm(_) => self.guests.missing.clone().or_else(no_tap),
             });
             if let Some(missing) = missing {
@@ -217,7 +220,7 @@ fn too_many_guests(cell: &Cell, limit: Option<Bytes>, available: Bytes) -> Optio
             let one = vm.memory.0.saturating_add(QEMU_MEMORY.0);
             Some(if copied { one.saturating_mul(2) } else { one })
         }
-        EnvironmentKind::Native | EnvironmentKind::Container => None,
+        EnvironmentKind::Native | EnvironmentKind::Container | EnvironmentKind::Uml => None,
     };
     let guests: Vec<u64> = cell.environments().filter_map(memory).collect();
     let needed = guests.iter().fold(0, |sum: u64, memory| sum.saturating_add(*memory));
@@ -245,7 +248,7 @@ fn too_many_guests(cell: &Cell, limit: Option<Bytes>, available: Bytes) -> Optio
 fn too_small(cell: &Cell) -> Option<String> {
     match &cell.environment.kind {
         EnvironmentKind::Vm(vm) => vtax_lab::unprotectable(vm, vm.fault_tolerance.as_ref()?),
-        EnvironmentKind::Native | EnvironmentKind::Container => None,
+        EnvironmentKind::Native | EnvironmentKind::Container | EnvironmentKind::Uml => None,
     }
 }
 

@@ -144,6 +144,10 @@ impl Account {
     fn hosting<'a>(&'a self, start: &'a Mark, end: &'a Mark) -> Hosting<'a> {
         let inner = Interval { start: &start.inner, end: &end.inner };
         match (&self.hypervisor, &start.outer, &end.outer) {
+            // What a user-mode Linux accounts is a part of what its processes take of the host.
+            (Some(Hypervisor { of_uml: true, .. }), Some(start), Some(end)) => {
+                Hosting::Processes { node: Interval { start, end }, runtime: None }
+            }
             (Some(hypervisor), Some(start), Some(end)) => {
                 let vcpus = &hypervisor.vcpus;
                 Hosting::Guest { guest: inner, hypervisor: Interval { start, end }, vcpus }
@@ -162,20 +166,23 @@ impl Account {
     }
 }
 
-/// QEMU as the host sees it.
+/// QEMU, or a user-mode Linux, as the host sees it.
 struct Hypervisor {
     probe: Probe,
     sampler: Sampler,
     vcpus: Vec<u32>,
+    of_uml: bool,
 }
 
 impl Hypervisor {
     fn start(node: &Node, every: Nanos) -> Result<Option<Self>, String> {
         let Some(found) = node.hypervisor().map_err(|e| chain(&e))? else { return Ok(None) };
         let vtax_lab::Hypervisor { pid, vcpus } = found;
-        let probe = || Probe::new(Scope::Threads(pid)).map_err(|e| chain(&e));
+        let of_uml = node.kind() == "uml";
+        let scope = || if of_uml { Scope::Processes(vec![pid]) } else { Scope::Threads(pid) };
+        let probe = || Probe::new(scope()).map_err(|e| chain(&e));
         let sampler = Sampler::start(probe()?, every).map_err(|e| chain(&e))?;
-        Ok(Some(Self { probe: probe()?, sampler, vcpus }))
+        Ok(Some(Self { probe: probe()?, sampler, vcpus, of_uml }))
     }
 
     fn snapshot(&mut self) -> Result<Snapshot, String> {

@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use crate::error::{Context, Result, SysError};
 
 const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
+const TUNSETPERSIST: libc::c_ulong = 0x4004_54cb;
 
 /// Creates the tap interface `name` in the network namespace of this thread. It exists as long as
 /// the descriptor does.
@@ -18,6 +19,20 @@ const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
 /// Where `/dev/net/tun` is missing or may not be opened, or the name is taken.
 pub fn create(name: &str) -> Result<OwnedFd> {
     create_with(name, libc::IFF_VNET_HDR)
+}
+
+/// As [`create`], but it stays until it is deleted or its namespace ends: for a program that opens it by its name.
+///
+/// # Errors
+///
+/// As [`create`].
+pub fn create_lasting(name: &str) -> Result<()> {
+    let tun = create(name)?;
+    // SAFETY: TUNSETPERSIST takes a number, not a pointer.
+    if unsafe { libc::ioctl(tun.as_raw_fd(), TUNSETPERSIST as _, 1 as libc::c_int) } < 0 {
+        return Err(io::Error::last_os_error()).context("keep tap", name);
+    }
+    Ok(())
 }
 
 /// As [`create`], with so many queues, a descriptor each: who is behind it can send and receive by several at once.

@@ -19,6 +19,14 @@ pub const ROOT_KEY: &str = "vtax.root";
 pub const ROOT_IMAGE: &str = "image";
 /// [`ROOT_KEY`]'s value: nothing but what is in the initrd.
 pub const ROOT_NOTHING: &str = "nothing";
+/// [`ROOT_KEY`]'s value: the host's files, as a user-mode Linux sees them.
+pub const ROOT_HOSTFS: &str = "hostfs";
+/// Key on the kernel command line: the serial line that the agent talks through; without it [`AGENT_PORT`].
+pub const PORT_KEY: &str = "vtax.port";
+/// [`PORT_KEY`]'s value in a user-mode Linux.
+pub const UML_PORT: &str = "ttyS0";
+/// What the agent writes on a serial line when it listens.
+pub const UML_READY: &[u8] = b"vtax: listening\n";
 /// Serial number of the disk with the guest's files.
 pub const ROOT_DISK: &str = "vtax-root";
 /// Serial number of the disk whose content must survive.

@@ -26,6 +26,12 @@ pub enum VmError {
         /// What was tried and what came of it.
         reason: String,
     },
+    /// There is no user-mode Linux, or it says nothing sensible about itself.
+    #[error("user-mode Linux can't be used: {reason}; install it with `apt-get install user-mode-linux`")]
+    NoUml {
+        /// What is missing.
+        reason: String,
+    },
     /// There is no QEMU for fault-tolerant pairs and none can be fetched.
     #[error("no newer QEMU can be fetched: {reason}; install QEMU 11.1 or later")]
     NoNewerQemu {

@@ -25,6 +25,7 @@ mod qemu;
 mod qmp;
 pub mod setup;
 mod tool;
+mod uml;
 mod vm;
 
 pub use accel::Proof;
@@ -37,4 +38,5 @@ pub use modules::NEEDED as NEEDED_MODULES;
 pub use process::CpuMeter;
 pub use qemu::{Accelerator, Qemu, VmDiskBus, VmDiskOptions, VmNicModel, VmNicOptions};
 pub use qmp::{EventHandler, Qmp, QmpEvent};
+pub use uml::{PACKAGE as UML_PACKAGE, PROGRAM as UML_PROGRAM, Uml, UmlConfig};
 pub use vm::{ThreadRole, Vm, VmConfig, VmDisk, VmNic};

@@ -30,6 +30,8 @@ struct Case {
 const ONE: Case = Case { plan: PLAN, kills: 50, cells: 3, repeat: 6, longest_ms: 4500, ends: true };
 /// Guests boot at the same time, on CPUs that may be few: most kills meet them before they are up.
 const SEVERAL: Case = Case { plan: SYSTEMS, kills: 6, cells: 1, repeat: 1, longest_ms: 20_000, ends: false };
+/// What a machine lacks is left out, so that a cell is all that is sure.
+const MIDDLES: Case = Case { plan: PATHS, kills: 12, cells: 1, repeat: 1, longest_ms: 4500, ends: false };
 
 const PLAN: &str = "
 vtax: 1
@@ -54,6 +56,20 @@ workload:
   http: {target: /bytes/100, connections: 6}
 consolidation: {memory: limited}
 budget: {sut_memory: 1536MiB}
+measure:
+  - latency: {load: 200/s, duration: 300ms, warmup: 0s}
+";
+
+/// Hosts in the middle of paths, programs of others' on them, and user-mode Linux, whose processes are this host's.
+const PATHS: &str = "
+vtax: 1
+name: residue
+baseline: {environment: native, path: bridge}
+environments: [native, uml]
+paths: [bridge, nat, vxlan, macvlan, pasta, slirp4netns]
+services: [http]
+workload:
+  http: {target: /bytes/100, connections: 4}
 measure:
   - latency: {load: 200/s, duration: 300ms, warmup: 0s}
 ";
@@ -127,7 +143,7 @@ fn kill_at_any_moment_leaves_nothing_and_loses_nothing() {
         return;
     }
     let Some(mut moments) = alone("kill_at_any_moment_leaves_nothing_and_loses_nothing") else { return };
-    for case in [&ONE, &SEVERAL] {
+    for case in [&ONE, &SEVERAL, &MIDDLES] {
         kill_at_any_moment(case, &mut moments);
     }
 }

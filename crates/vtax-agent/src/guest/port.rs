@@ -1,11 +1,13 @@
-//! The virtio-serial port the agent talks through (Linux `drivers/char/virtio_console.c`).
+//! The port the agent talks through: a virtio-serial one (Linux `drivers/char/virtio_console.c`), or a serial line.
 
 use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use vtax_vm::contract::AGENT_PORT;
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
+use vtax_vm::contract::{AGENT_PORT, UML_READY};
 
 use super::error::GuestError;
 
@@ -26,6 +28,23 @@ pub(super) fn open() -> Result<OwnedFd, GuestError> {
         }
         std::thread::sleep(PAUSE);
     }
+}
+
+/// Opens a serial line (`ttyS0`) as a stream of bytes, and says on it that the agent listens: what was sent before that was
+/// taken for typing.
+pub(super) fn open_line(name: &str) -> Result<OwnedFd, GuestError> {
+    let device = Path::new("/dev").join(name);
+    let place = device.display().to_string();
+    let failed = |operation| GuestError::call(operation, place.as_str());
+    let line = OpenOptions::new().read(true).write(true).open(&device);
+    let mut line = line.map_err(failed("open"))?;
+    let mut raw =
+        tcgetattr(&line).map_err(std::io::Error::from).map_err(failed("ask for the settings of"))?;
+    raw.make_raw();
+    let set = tcsetattr(&line, OptionalActions::Flush, &raw).map_err(std::io::Error::from);
+    set.map_err(failed("set up"))?;
+    line.write_all(UML_READY).map_err(failed("write to"))?;
+    Ok(line.into())
 }
 
 /// `/dev/vport0p1` of the port with our name. The name comes after the port itself.

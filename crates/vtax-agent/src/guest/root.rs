@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::mount::{MountFlags, mount, mount_bind, mount_move};
 use vtax_vm::contract::{
-    BINARY_IN_GUEST, NINE_P_MESSAGE_BYTES, ROOT_DISK, ROOT_IMAGE, ROOT_NOTHING, ROOT_TAG,
+    BINARY_IN_GUEST, NINE_P_MESSAGE_BYTES, ROOT_DISK, ROOT_HOSTFS, ROOT_IMAGE, ROOT_NOTHING, ROOT_TAG,
 };
 
 use super::error::GuestError;
@@ -79,6 +79,10 @@ pub(super) fn switch_to_root(kind: Option<&str>) -> Result<(), GuestError> {
             create("/lower")?;
             mount(disk.as_path(), "/lower", "ext4", MountFlags::RDONLY, None)
                 .map_err(GuestError::call("mount", disk.display().to_string()))?;
+            layered()?;
+        }
+        Some(ROOT_HOSTFS) => {
+            Mount::new("none", "/lower", "hostfs").flags(MountFlags::RDONLY).data("/").mount()?;
             layered()?;
         }
         _ => {

@@ -35,6 +35,12 @@ impl PathBuilder for Direct {
         let native = match site.spec.suts[0].environment.kind {
             EnvironmentKind::Native => true,
             EnvironmentKind::Container => false,
+            EnvironmentKind::Uml => {
+                site.notes.push(
+                    "path direct: the tap of user-mode Linux is bridged to the client's cable".to_owned(),
+                );
+                return Bridge.build(site);
+            }
             EnvironmentKind::Vm(_) => {
                 site.notes.push(
                     "path direct: the virtual machine's tap is bridged to the client's cable".to_owned(),

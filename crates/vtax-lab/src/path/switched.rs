@@ -20,6 +20,9 @@ use crate::nodes;
 use crate::ovs::Ovs;
 use crate::spec::NodeSpec;
 
+/// What has to be said of every user-mode Linux.
+const UML: &str = "user-mode Linux is no virtual machine: it has one CPU, takes each system call by ptrace, at some \
+                   microseconds each, and computes at the host's speed; what it costs says nothing of virtual machines";
 /// How long a virtual machine may take to boot before the next one starts.
 const BOOT_WITHIN: Duration = Duration::from_secs(90);
 
@@ -214,6 +217,13 @@ pub(super) fn plug_sut(
             let (port, address) = fabric.vm_port_for(switch, properties, (vm.nic, vm.tuning))?;
             let (node, end, _) = start_guest(site, &spec, vm.vcpus, port)?;
             return Ok(Placed { node, address, end: Some(end) });
+        }
+        EnvironmentKind::Uml => {
+            let (port, address) = fabric.uml_port(switch, properties)?;
+            let node = site.lab.add_uml_node(&spec, port)?;
+            site.notes.push(UML.to_owned());
+            // It receives by a packet socket beside its tap, which counts what it got as dropped.
+            return Ok(Placed { node, address, end: None });
         }
         EnvironmentKind::Container => site.lab.add_container_node(&spec)?,
         EnvironmentKind::Native => site.lab.add_native_node(&spec)?,

@@ -128,7 +128,7 @@ impl Stage {
     pub(crate) fn on(testbed: Testbed) -> Self {
         Self::with(testbed, |node| {
             let program = match node.kind() {
-                "vm" => vtax_vm::contract::BINARY_IN_GUEST.to_owned(),
+                "vm" | "uml" => vtax_vm::contract::BINARY_IN_GUEST.to_owned(),
                 _ => "/proc/self/exe".to_owned(),
             };
             peer(&program, PORT)

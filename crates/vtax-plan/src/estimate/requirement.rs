@@ -14,6 +14,8 @@ pub enum Requirement {
     Namespaces,
     /// Containers: root, and an OCI runtime (`crun` or `runc`).
     Container,
+    /// User-mode Linux, and `/dev/net/tun`.
+    Uml,
     /// Guests: QEMU, a guest kernel, and `/dev/net/tun`.
     Vm,
     /// Guests at full speed: a working `/dev/kvm`; without it they are emulated, and the report says so.
@@ -87,6 +89,7 @@ impl Requirement {
         let text = match self {
             Self::Namespaces => "namespaces: root, or user namespaces allowed; else loopback and native only",
             Self::Container => "containers: root, and an OCI runtime (crun or runc)",
+            Self::Uml => "user-mode Linux: package user-mode-linux, /dev/net/tun, ptrace allowed",
             Self::Vm => "guests: qemu-system-x86_64, a guest kernel, /dev/net/tun",
             Self::Kvm => "guests at full speed: a /dev/kvm that works; else emulated, and the report says so",
             Self::Tbf => "rate limits: the kernel's tbf queueing discipline",

@@ -45,6 +45,8 @@ pub enum EnvironmentKind {
     Container,
     /// A QEMU guest that runs the host's binaries.
     Vm(VmOptions),
+    /// A user-mode Linux that runs the host's binaries: a kernel that is a process of the host's.
+    Uml,
 }
 
 /// Options of a virtual machine.
@@ -219,7 +221,7 @@ impl EnvironmentKind {
     pub const fn tuning(&self) -> NicTuning {
         match self {
             Self::Vm(vm) => vm.tuning,
-            Self::Native | Self::Container => NicTuning::USUAL,
+            Self::Native | Self::Container | Self::Uml => NicTuning::USUAL,
         }
     }
 
@@ -228,7 +230,7 @@ impl EnvironmentKind {
     pub const fn nic(&self) -> Option<NicModel> {
         match self {
             Self::Vm(vm) => Some(vm.nic),
-            Self::Native | Self::Container => None,
+            Self::Native | Self::Container | Self::Uml => None,
         }
     }
 }

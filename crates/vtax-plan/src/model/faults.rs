@@ -205,8 +205,11 @@ impl FaultKind {
     pub fn misfit(self, environment: &EnvironmentKind) -> Option<&'static str> {
         let mode = match environment {
             EnvironmentKind::Vm(vm) => vm.fault_tolerance.as_ref().map_or(FtMode::None, |ft| ft.mode),
-            EnvironmentKind::Native | EnvironmentKind::Container => FtMode::None,
+            EnvironmentKind::Native | EnvironmentKind::Container | EnvironmentKind::Uml => FtMode::None,
         };
+        if *environment == EnvironmentKind::Uml {
+            return Some("faults of user-mode Linux aren't made yet");
+        }
         let protected = mode != FtMode::None;
         match self.parts().1 {
             FaultTarget::Sut | FaultTarget::Path => None,

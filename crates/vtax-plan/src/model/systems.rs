@@ -215,7 +215,9 @@ impl Cell {
     pub fn memory_of(&self, environment: &Environment, budget: &Budget) -> Bytes {
         match &environment.kind {
             EnvironmentKind::Vm(vm) => vm.memory,
-            EnvironmentKind::Native | EnvironmentKind::Container => self.part_of_memory(budget),
+            EnvironmentKind::Native | EnvironmentKind::Container | EnvironmentKind::Uml => {
+                self.part_of_memory(budget)
+            }
         }
     }
 
@@ -261,7 +263,7 @@ impl Cell {
         let memory = self.environments().map(|e| self.memory_of(e, budget).0).fold(0, u64::saturating_add);
         let vcpus_of = |e: &Environment| match &e.kind {
             EnvironmentKind::Vm(vm) => vm.vcpus.or(budget.sut_cpus),
-            EnvironmentKind::Native | EnvironmentKind::Container => Some(0),
+            EnvironmentKind::Native | EnvironmentKind::Container | EnvironmentKind::Uml => Some(0),
         };
         Promised {
             memory: Bytes(memory),

@@ -137,7 +137,7 @@ pub(super) fn level(environments: &mut [Named<Environment>], sets: &mut [Named<S
     // A disk costs memory and time even where it is not replicated.
     let disk = all().find_map(|kind| match kind {
         EnvironmentKind::Vm(vm) => vm.fault_tolerance.as_ref()?.disk,
-        EnvironmentKind::Native | EnvironmentKind::Container => None,
+        EnvironmentKind::Native | EnvironmentKind::Container | EnvironmentKind::Uml => None,
     });
     let plain = FaultTolerance { disk, ..FaultTolerance::new(FtMode::None) };
     let own = environments.iter_mut().flat_map(|e| &mut e.variants.0).map(|variant| &mut variant.value);

@@ -160,9 +160,10 @@ fn check_paths(parts: &Parts<'_>, report: &mut Report) {
         let word = kind.word();
         let (why, way_out) = match kind {
             PathKind::Mininet(_) => ("its hosts are network namespaces", "add `native` to the environments"),
-            PathKind::Shared(_) | PathKind::Rootless(_) | PathKind::Wireguard => {
-                ("a virtual machine has a card of its own", "add `native` or `container` to the environments")
-            }
+            PathKind::Shared(_) | PathKind::Rootless(_) | PathKind::Wireguard => (
+                "a virtual machine or user-mode Linux has a card of its own",
+                "add `native` or `container` to the environments",
+            ),
             PathKind::Nic(_) => {
                 ("the service runs on the remote host itself", "add `native` to the environments")
             }

@@ -51,6 +51,7 @@ pub(super) fn environments(
         let (name, variants) = match &item.value {
             EnvironmentRaw::Native(raw) => plain(raw, EnvironmentKind::Native, "native", report),
             EnvironmentRaw::Container(raw) => plain(raw, EnvironmentKind::Container, "container", report),
+            EnvironmentRaw::Uml(raw) => plain(raw, EnvironmentKind::Uml, "uml", report),
             EnvironmentRaw::Vm(raw) => vm(raw, budget.value.sut_memory.value, (parts, item.span), report),
         };
         Named { name, span: item.span, variants }

@@ -11,7 +11,7 @@ pub(crate) fn tolerance(cell: &Cell) -> Option<&FaultTolerance> {
 fn tolerance_in(environment: &Environment) -> Option<&FaultTolerance> {
     match &environment.kind {
         EnvironmentKind::Vm(vm) => vm.fault_tolerance.as_ref(),
-        EnvironmentKind::Native | EnvironmentKind::Container => None,
+        EnvironmentKind::Native | EnvironmentKind::Container | EnvironmentKind::Uml => None,
     }
 }
 

@@ -70,7 +70,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Outcome {
     // qemu-img makes disks of guests in the format qcow2.
     let disks = Package::new("qemu-utils", &["qemu-img"]);
-    let mut packages = vec![Package::qemu(), disks, Package::new("runc", &["crun", "runc"])];
+    let uml = Package::new(vtax_vm::UML_PACKAGE, &[vtax_vm::UML_PROGRAM]);
+    let mut packages = vec![Package::qemu(), disks, Package::new("runc", &["crun", "runc"]), uml];
     if !args.no_fault_tolerance {
         // Makes the images with the files of protected guests.
         packages.push(Package::new("e2fsprogs", &["mke2fs"]));

@@ -7,7 +7,7 @@ use super::lio::LioOptions;
 use super::nfsd::NfsdOptions;
 use super::samba::SambaOptions;
 use super::tgt::{ChapMode, TgtOptions};
-use crate::model::{EnvironmentKind, ServiceKind};
+use crate::model::{EnvironmentKind, Protocol, ServiceKind};
 
 /// Whom NFS servers let in.
 const UNIX: &str = "every client, as the user that it says it is (AUTH_SYS), also as root";
@@ -50,6 +50,10 @@ impl ServiceKind {
     pub fn misfit(&self, environment: &EnvironmentKind, in_host_namespace: bool) -> Option<String> {
         let place = match environment {
             EnvironmentKind::Vm(_) => return None,
+            EnvironmentKind::Uml => {
+                let storage = self.facts().protocol == Some(Protocol::Storage);
+                return storage.then(|| "storage can't be measured in user-mode Linux yet".to_owned());
+            }
             EnvironmentKind::Container => "a container",
             EnvironmentKind::Native => "a user namespace",
         };

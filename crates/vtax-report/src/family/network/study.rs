@@ -62,6 +62,7 @@ impl Condition {
             EnvironmentKind::Native => "native",
             EnvironmentKind::Container => "container",
             EnvironmentKind::Vm(_) => "vm",
+            EnvironmentKind::Uml => "uml",
         };
         let mode = match &cell.path.kind {
             PathKind::Sdn(sdn) => Some(sdn.mode),

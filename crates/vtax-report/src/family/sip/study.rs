@@ -65,7 +65,7 @@ impl Study {
                 Some(self.capacities.fault_tolerant)
             }
             EnvironmentKind::Vm(_) => Some(self.capacities.virtualized),
-            EnvironmentKind::Container => None,
+            EnvironmentKind::Container | EnvironmentKind::Uml => None,
         }
     }
 

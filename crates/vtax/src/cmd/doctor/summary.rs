@@ -23,7 +23,7 @@ enum Points {
     Each(&'static str),
 }
 
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 9] = [
     Kind {
         name: "native services",
         points: Points::All(&["namespaces", "network namespace", "veth", "bridge", "rate limit", "CPUs"]),
@@ -35,6 +35,7 @@ const KINDS: [Kind; 8] = [
         points: Points::All(&["accelerator", "QEMU", "guest kernel", "tap"]),
         can: "",
     },
+    Kind { name: "user-mode Linux", points: Points::All(&["user-mode Linux", "tap"]), can: "" },
     Kind { name: "fault tolerance", points: Points::All(&["fault-tolerant pairs"]), can: "" },
     Kind { name: "services", points: Points::Each("service "), can: "" },
     Kind { name: "network paths", points: Points::Each("path "), can: "" },

@@ -1,0 +1,35 @@
+//! A user-mode Linux as the system under test.
+
+use std::time::{Duration, Instant};
+
+use vtax_lab::Lab;
+use vtax_plan::model::{EnvironmentKind, NatOptions, NetPath, PathKind};
+
+use crate::obstacle;
+use crate::stage::{Stage, spec};
+
+pub(crate) fn case(lab: &mut Lab) {
+    if let Err(e) = lab.uml_release() {
+        assert!(std::env::var_os("VTAX_REQUIRE").is_none(), "{}", vtax_sys::chain(&e));
+        println!("  skipped: {}", vtax_sys::chain(&e));
+        return;
+    }
+    let nat = PathKind::Nat(NatOptions::default());
+    for kind in [PathKind::Bridge, PathKind::Direct, nat] {
+        let path = NetPath::new(kind.word(), kind);
+        if obstacle(lab, &path) {
+            continue;
+        }
+        let started = Instant::now();
+        let mut stage = Stage::build(lab, &spec(EnvironmentKind::Uml, path));
+        let sut = &stage.testbed.the_sut().node;
+        assert_eq!(sut.kind(), "uml");
+        assert!(sut.facts().contains_key("uml.kernel") && sut.facts()["uml.command"].contains("hybrid"));
+        assert!(stage.testbed.notes.iter().any(|note| note.contains("no virtual machine")));
+        let goodput = stage.tcp(Duration::from_millis(500));
+        println!("  up in {:?}, {:.0} Mbit/s, {}", started.elapsed(), goodput / 1e6, stage.ping());
+        assert!(goodput > 5e6, "{goodput}");
+        assert!(stage.testbed.counters().unwrap().is_none(), "its tap counts what it got as dropped");
+        stage.end();
+    }
+}
