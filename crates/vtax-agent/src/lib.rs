@@ -21,6 +21,7 @@ mod reaper;
 mod serve;
 mod services;
 pub mod ssh;
+pub mod streams;
 mod topologies;
 mod writer;
 

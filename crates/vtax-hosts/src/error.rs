@@ -46,6 +46,14 @@ pub enum HostsError {
     /// What a host sent isn't what a vtax of this version sends.
     #[error("the stream carries what it should not: {0}")]
     Stream(String),
+    /// Whoever was to get hosts has none.
+    #[error("{why}")]
+    Refused {
+        /// Why.
+        why: String,
+        /// Whether the arguments are at fault.
+        bad_input: bool,
+    },
     /// A file of a run can't be written.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -57,6 +65,7 @@ impl HostsError {
     pub fn is_bad_input(&self) -> bool {
         match self {
             Self::List { .. } => true,
+            Self::Refused { bad_input, .. } => *bad_input,
             Self::File { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
             Self::Store(e) => e.is_bad_input(),
             _ => false,

@@ -123,6 +123,7 @@ fn spec(name: String, vars: &Vars) -> Result<HostSpec, String> {
         port: port.transpose()?,
         key: first(&["ansible_ssh_private_key_file", "ansible_private_key_file"]),
         program: first(&["vtax_program"]),
+        network: None,
     })
 }
 

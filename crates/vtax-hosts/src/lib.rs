@@ -17,6 +17,7 @@ mod run;
 mod session;
 mod start;
 mod state;
+mod streams;
 mod together;
 mod watchdog;
 
@@ -29,4 +30,5 @@ pub use run::{OnHosts, run_on};
 pub use session::Outcome;
 pub use start::{Stream, copy_program, start_agent};
 pub use state::{HOSTS_VERSION, HostRecord, HostState, HostsFile, run_directories};
+pub use streams::{Outside, is_deserted, say_there_are_none, serve_streams, stream_sockets};
 pub use together::Together;

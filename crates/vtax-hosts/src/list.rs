@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read as _;
+use std::net::IpAddr;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -32,6 +33,8 @@ pub struct HostSpec {
     pub key: Option<String>,
     /// Absolute path of vtax there; `None`: this program is copied.
     pub program: Option<String>,
+    /// Its address for other hosts, where its name is none.
+    pub network: Option<IpAddr>,
 }
 
 /// Where a plan is run.
@@ -155,6 +158,7 @@ impl OwnHost {
                 port,
                 key,
                 program,
+                network: None,
             }),
         }
     }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use vtax_agent::streams::Streams;
 use vtax_sys::cgroup::{NodeGroup, RunGroups};
 use vtax_sys::netlink::{Netlink, set_up};
 use vtax_sys::{NetNs, sched};
@@ -47,8 +48,8 @@ pub struct LabOptions {
     pub guest: Option<Arc<Guest>>,
     /// The host's own network, for paths over real interfaces; `None`: there are none.
     pub host_network: Option<Arc<NetNs>>,
-    /// The start of ssh's command line, its name included.
-    pub ssh: Vec<String>,
+    /// What opens streams to other hosts; `None`: there are none.
+    pub streams: Option<Arc<dyn Streams>>,
 }
 
 impl LabOptions {
@@ -62,7 +63,7 @@ impl LabOptions {
             agent_args: vec!["vtax".into(), "agent".into()],
             guest: None,
             host_network: None,
-            ssh: vec!["ssh".into()],
+            streams: None,
         }
     }
 }
@@ -213,9 +214,10 @@ impl Lab {
         self.options.host_network.as_deref()
     }
 
-    /// How ssh is called.
-    pub(crate) fn ssh(&self) -> &[String] {
-        &self.options.ssh
+    /// What opens streams to other hosts, where there is something.
+    #[must_use]
+    pub fn streams(&self) -> Option<&dyn Streams> {
+        self.options.streams.as_deref()
     }
 
     /// Builds many native nodes, several at a time. The first error ends it, and with it the nodes

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use vtax_agent::message::InterfaceSetup;
+use vtax_agent::streams::{self, Carrier};
 use vtax_sys::cgroup::{NodeGroup, Usage};
 use vtax_sys::{NetNs, PidFd};
 use vtax_units::CpuSet;
@@ -36,8 +37,27 @@ pub(crate) enum Host {
     Uml(PidFd),
     /// A virtual machine on one of several emulated hosts.
     Pair(Box<FtPair>),
-    /// Another machine; the process is ssh, whose end ends the agent there.
-    Remote(PidFd),
+    /// Another machine; the end of what carries its stream ends the agent there.
+    Remote(Carrier),
+}
+
+/// What ends a node from another thread.
+#[derive(Debug)]
+pub enum Ender {
+    /// Its first process.
+    Process(PidFd),
+    /// What carries its stream.
+    Carrier(streams::Ender),
+}
+
+impl Ender {
+    /// Ends it. One that has ended already is what is wanted.
+    pub fn end(&self) {
+        match self {
+            Self::Process(process) => drop(process.kill()),
+            Self::Carrier(carrier) => carrier.end(),
+        }
+    }
 }
 
 /// The QEMU that runs a guest, and its threads that are the guest's CPUs; a user-mode Linux has none.
@@ -120,15 +140,24 @@ impl Node {
         &self.facts
     }
 
-    /// Id, in the controller's PID namespace, of its first process: the agent, QEMU, or ssh.
+    /// Id, in the controller's PID namespace, of its first process: the agent, or QEMU; 0 where it is on another machine.
     #[must_use]
     pub fn pid(&self) -> i32 {
         match &self.host {
-            Some(Host::Process(process) | Host::Remote(process) | Host::Uml(process)) => process.pid(),
+            Some(Host::Process(process) | Host::Uml(process)) => process.pid(),
             Some(Host::Container(container)) => container.pid(),
             Some(Host::Vm(vm)) => vm.pid().cast_signed(),
             Some(Host::Pair(pair)) => pair.pids()[0].map_or(0, u32::cast_signed),
-            None => 0,
+            Some(Host::Remote(_)) | None => 0,
+        }
+    }
+
+    /// What ends it from another thread, so that every call on its agent fails at once; `None` where it has ended.
+    #[must_use]
+    pub fn ender(&self) -> Option<Ender> {
+        match &self.host {
+            Some(Host::Remote(carrier)) => carrier.ender().ok().map(Ender::Carrier),
+            _ => PidFd::open(self.pid()).ok().map(Ender::Process),
         }
     }
 
@@ -252,11 +281,10 @@ impl Node {
             Some(Host::Container(container)) => errors.extend(container.destroy(GONE_WITHIN)),
             Some(Host::Vm(vm)) => vm.quit(),
             Some(Host::Pair(pair)) => drop(pair),
-            Some(Host::Remote(ssh)) => {
-                // The agent there ends with its stream, and its files with it; ssh tells when.
-                let _ = ssh.ended_within(GONE_WITHIN);
-                let gone = ssh.kill_and_reap(GONE_WITHIN);
-                errors.extend(gone.during(|| format!("end the connection of {}", self.name())).err());
+            Some(Host::Remote(carrier)) => {
+                // The agent there ends with its stream, and its files with it; the stream's end tells when. However it ended, it
+                // is over: what went wrong was seen before.
+                let _ = carrier.ended_within(GONE_WITHIN);
             }
         }
         self.attachment.netns = None;
@@ -283,7 +311,8 @@ impl Node {
         };
         match &self.host {
             None => Ok(false),
-            Some(Host::Process(process) | Host::Remote(process) | Host::Uml(process)) => Ok(!ended(process)?),
+            Some(Host::Process(process) | Host::Uml(process)) => Ok(!ended(process)?),
+            Some(Host::Remote(carrier)) => Ok(carrier.ended_within(Duration::ZERO).is_none()),
             Some(Host::Container(container)) => Ok(!ended(container.process())?),
             Some(Host::Vm(vm)) => Ok(vm.ended().is_none()),
             Some(Host::Pair(pair)) => Ok(pair.outcome() == Outcome::Running),

@@ -314,7 +314,8 @@ impl Lab {
             allocation: &allocation,
             notes,
         };
-        let built = if site.lab.has_namespaces() { path::build(&mut site)? } else { on_loopback(&mut site)? };
+        let by_path = site.lab.has_namespaces() || path::is_elsewhere(&spec.path.kind);
+        let built = if by_path { path::build(&mut site)? } else { on_loopback(&mut site)? };
         let mut notes = site.notes;
         notes.extend(limits_notes(&built.suts));
         Ok(Testbed { together, ..testbed(spec, built, sets, (allocation, notes)) })

@@ -3,12 +3,63 @@
 //! Independent Poisson processes at a part of the rate each are together one at the whole rate (Kingman, Poisson Processes, 1993,
 //! section 2.2), also where they begin some milliseconds apart. Evenly spaced starts are not: plans refuse them.
 
-use vtax_units::Rate;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-use crate::{LoadAnswer, LoadResult, LoadSpec, Model, RequestStep, Segment, merged};
+use serde::{Deserialize, Serialize};
+use vtax_units::{Bytes, Rate};
+
+use crate::{LoadAnswer, LoadError, LoadResult, LoadSpec, Model, RequestStep, Segment, merged};
 
 /// Between the seeds of two generators' arrivals: odd, and none that systems or steps of a search are apart.
 const SEED_STEP: u64 = 0xD1B5_4A32_D192_ED03;
+
+/// Which of the generators of one load this is. What all have together, such as keys or files, is numbered through, and each has every
+/// so many-th of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Its number, from 0.
+    pub number: u32,
+    /// How many there are, at least 1.
+    pub of: u32,
+}
+
+impl Default for Part {
+    /// The only one.
+    fn default() -> Self {
+        Self { number: 0, of: 1 }
+    }
+}
+
+impl Part {
+    /// How much of so much is its own.
+    #[must_use]
+    pub fn amount(self, all: u64) -> u64 {
+        let of = u64::from(self.of.max(1));
+        all / of + u64::from(u64::from(self.number) < all % of)
+    }
+
+    /// Number among those of all generators of what is the `own`-th, from 0, of its own.
+    #[must_use]
+    pub fn place(self, own: u64) -> u64 {
+        own.saturating_mul(u64::from(self.of.max(1))).saturating_add(u64::from(self.number))
+    }
+}
+
+/// Addresses to send from, each that isn't specified replaced by the one of this host that the kernel would send to the target from: who
+/// sends a load to another host doesn't know what addresses it has.
+pub(crate) fn own_addresses(local: &[IpAddr], target: SocketAddr) -> Result<Vec<IpAddr>, LoadError> {
+    let leads_there = || {
+        let any: IpAddr =
+            if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let found = UdpSocket::bind((any, 0)).and_then(|socket| {
+            socket.connect(target)?;
+            socket.local_addr()
+        });
+        found.map_err(|source| LoadError::System { operation: "find the way to the target", source })
+    };
+    let own = |local: &IpAddr| if local.is_unspecified() { Ok(leads_there()?.ip()) } else { Ok(*local) };
+    local.iter().map(own).collect()
+}
 
 impl RequestStep {
     /// The part of this step that the generator with this number, from 0, makes of so many: of an open loop an equal part of the
@@ -30,17 +81,37 @@ impl RequestStep {
 }
 
 impl LoadSpec {
-    /// The part of this load that the generator with this number, from 0, makes of so many: its connections are divided. `None`
-    /// where a load of this family can't be, or where there are fewer connections than generators.
+    /// The part of this load that the generator with this number, from 0, makes of so many: its connections are divided, and so is what
+    /// all ask for where a generator has to know all writes to it. `None` where a load of this family can't be divided, or where there is
+    /// less of something than there are generators.
     #[must_use]
     pub fn part(&self, number: usize, of: usize) -> Option<Self> {
         let of = u32::try_from(of).ok().filter(|of| *of > 0)?;
-        let number = u32::try_from(number).ok()?;
-        let Self::Http(http) = self else { return (of == 1).then(|| self.clone()) };
-        let mut http = http.clone();
-        let all = http.pool.connections;
-        http.pool.connections = all / of + u32::from(number < all % of);
-        (all >= of).then_some(Self::Http(http))
+        let part = Part { number: u32::try_from(number).ok()?, of };
+        let mut load = self.clone();
+        if of == 1 {
+            return Some(load);
+        }
+        match &mut load {
+            Self::Http(_) => {}
+            Self::Redis(redis) if redis.requests.keys >= u64::from(of) => redis.part = part,
+            Self::Ftp(ftp) => {
+                ftp.part = part;
+                ftp.requests.bytes = ftp.requests.bytes.map(|bytes| Bytes(part.amount(bytes.0).max(1)));
+            }
+            Self::Script(script) => script.part = part,
+            Self::Redis(_)
+            | Self::Sip(_)
+            | Self::Network
+            | Self::Storage(_)
+            | Self::Desktop(_)
+            | Self::Spread(_)
+            | Self::Beside(_) => return None,
+        }
+        let pool = load.pool_mut()?;
+        let all = pool.connections;
+        pool.connections = u32::try_from(part.amount(all.into())).ok()?;
+        (all >= of).then_some(load)
     }
 }
 
@@ -64,11 +135,13 @@ pub fn together(names: &[String], answers: &[LoadAnswer]) -> LoadAnswer {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use vtax_plan::model::{KeyAccess, RedisRequests};
     use vtax_units::{CpuSet, Nanos};
 
     use super::*;
     use crate::arrivals::tests::{KS_LIMIT, ks_uniform};
     use crate::http::{HttpRequests, HttpSpec};
+    use crate::redis::RedisSpec;
     use crate::{ArrivalProcess, Arrivals, ConnectionPool, Counts, LatencyHistogram, Sample};
 
     fn step(rate: f64, seconds: u64) -> RequestStep {
@@ -148,6 +221,42 @@ mod tests {
         LoadSpec::Http(HttpSpec { pool, requests: HttpRequests::get("/", "h") })
     }
 
+    #[test]
+    fn loads_whose_state_is_the_servers_are_divided_and_others_refused() {
+        let pool = ConnectionPool {
+            target: ([127, 0, 0, 1], 1).into(),
+            connections: 5,
+            timeout: Nanos::from_millis(200),
+            cpus: CpuSet::default(),
+        };
+        let requests = RedisRequests {
+            keys: 3,
+            value: Bytes(16),
+            reads: vtax_units::Share(0.5),
+            access: KeyAccess::Uniform,
+            pipeline: 1,
+        };
+        let redis = LoadSpec::Redis(RedisSpec { pool, requests, seed: 1, part: Part::default() });
+        let part_of = |load: Option<LoadSpec>| match load {
+            Some(LoadSpec::Redis(redis)) => Some((redis.part, redis.pool.connections)),
+            _ => None,
+        };
+        assert_eq!(part_of(redis.part(2, 3)), Some((Part { number: 2, of: 3 }, 1)));
+        assert_eq!(part_of(redis.part(0, 3)), Some((Part { number: 0, of: 3 }, 2)));
+        assert_eq!(redis.part(0, 4), None, "a key each");
+        assert_eq!(redis.part(0, 1), Some(redis.clone()));
+        assert_eq!(LoadSpec::Network.part(0, 2), None);
+        assert_eq!(LoadSpec::Network.part(0, 1), Some(LoadSpec::Network));
+    }
+
+    #[test]
+    fn an_address_that_is_not_specified_is_the_hosts_own() {
+        let target: SocketAddr = ([127, 0, 0, 1], 9).into();
+        let [any, other] = [Ipv4Addr::UNSPECIFIED, Ipv4Addr::new(127, 0, 0, 5)].map(IpAddr::V4);
+        assert_eq!(own_addresses(&[any, other], target).unwrap(), [target.ip(), other]);
+        assert!(own_addresses(&[], target).unwrap().is_empty());
+    }
+
     fn answer(latencies: &[u64], limited: Option<&str>) -> LoadAnswer {
         let mut result = merged(&[]);
         result.duration = Nanos::from_secs(1);
@@ -189,6 +298,15 @@ mod tests {
         }
 
         #[test]
+        fn what_all_have_together_is_numbered_through(all in 0_u64..1_000, of in 1_u32..65) {
+            let parts: Vec<Part> = (0..of).map(|number| Part { number, of }).collect();
+            let mut places: Vec<u64> =
+                parts.iter().flat_map(|part| (0..part.amount(all)).map(|own| part.place(own))).collect();
+            places.sort_unstable();
+            prop_assert_eq!(places, (0..all).collect::<Vec<_>>());
+        }
+
+        #[test]
         fn what_generators_found_has_the_percentiles_of_all_values_together(
             parts in proptest::collection::vec(proptest::collection::vec(1_u64..4_000_000_000, 0..100), 1..6),
         ) {
@@ -213,7 +331,5 @@ mod tests {
         let names = ["g1".to_owned(), "g2".to_owned()];
         let whole = together(&names, &[answer(&[1], None), answer(&[2], Some("it was late"))]);
         assert_eq!(whole.result.generator.limited.as_deref(), Some("g2: it was late"));
-        assert_eq!(LoadSpec::Network.part(0, 2), None);
-        assert_eq!(LoadSpec::Network.part(0, 1), Some(LoadSpec::Network));
     }
 }

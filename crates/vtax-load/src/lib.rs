@@ -28,7 +28,7 @@ pub use beside::{BesideSession, BesideSpec};
 pub use control::{Control, Progress};
 pub use error::LoadError;
 pub use family::*;
-pub use generators::together;
+pub use generators::{Part, together};
 pub use histogram::{LatencyHistogram, UnlikeHistograms};
 pub use network::NetworkAnswer;
 pub use requests::{ConnectionPool, Model, RequestStep, Segment};

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use vtax_load::redis::{RedisSession, RedisSpec};
-use vtax_load::{ArrivalProcess, ConnectionPool, Control, LoadResult, Model, RequestStep, Segment};
+use vtax_load::{ArrivalProcess, ConnectionPool, Control, LoadResult, Model, Part, RequestStep, Segment};
 use vtax_plan::model::{KeyAccess, Persistence, RedisOptions, RedisRequests, ServiceKind};
 use vtax_service::RunningService;
 use vtax_units::{Bytes, CpuSet, Nanos, Rate, Share};
@@ -45,7 +45,7 @@ impl Server {
     fn spec(&self, requests: RedisRequests, connections: u32) -> RedisSpec {
         let (target, cpus, timeout) = (self.address, CpuSet::default(), Nanos::from_secs(10));
         let pool = ConnectionPool { target, connections, timeout, cpus };
-        RedisSpec { pool, requests, seed: 7 }
+        RedisSpec { pool, requests, seed: 7, part: Part::default() }
     }
 }
 
@@ -185,6 +185,7 @@ fn bytes_of_another_protocol_are_an_error_and_no_panic() {
         timeout: Nanos::from_secs(5),
         cpus: CpuSet::default(),
     };
-    let error = RedisSession::open(&RedisSpec { pool, requests: requests(), seed: 1 }).unwrap_err();
+    let error = RedisSession::open(&RedisSpec { pool, requests: requests(), seed: 1, part: Part::default() })
+        .unwrap_err();
     assert!(vtax_sys::chain(&error).contains("none of `+-:$`"), "{}", vtax_sys::chain(&error));
 }

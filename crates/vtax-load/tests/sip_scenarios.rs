@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use vtax_load::sip::{ScriptFigures, ScriptSession, ScriptSettings, ScriptSpec, answer_script};
 use vtax_load::{
-    ArrivalProcess, ConnectionPool, Control, LoadError, LoadResult, Model, RequestStep, Segment,
+    ArrivalProcess, ConnectionPool, Control, LoadError, LoadResult, Model, Part, RequestStep, Segment,
 };
 use vtax_plan::model::SipTransport;
 use vtax_sys::free_port;
@@ -67,6 +67,7 @@ fn spec(target: SocketAddr, scenario: &str, transport: SipTransport) -> ScriptSp
         local: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
         transport,
         seed: 1,
+        part: Part::default(),
     }
 }
 

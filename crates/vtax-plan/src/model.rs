@@ -103,6 +103,12 @@ impl Plan {
         self.repeat.trials == TrialKind::Duet && measure.kind.may_be_duet()
     }
 
+    /// How many hosts `vtax run --on` has to give; 0 where the plan names its own, or needs none.
+    #[must_use]
+    pub fn hosts_asked(&self) -> usize {
+        self.cells.iter().map(|cell| cell.path.kind.hosts_asked()).max().unwrap_or_default()
+    }
+
     /// Whether a cell has trials of a measure: none of one whose faults all don't fit its environment.
     #[must_use]
     pub fn is_measured(&self, cell: &Cell, measure: &Measure) -> bool {

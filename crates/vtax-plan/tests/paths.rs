@@ -158,6 +158,13 @@ fn values_that_make_no_sense_are_refused_where_they_stand() {
         ("mininet: {rate: 1gbit}", "8:19 unknown key in `mininet`: `rate`"),
         ("vm_vm", "8:8 unknown path: `vm_vm` [did you mean `vm-vm`?"),
         ("nic", "8:8 `nic` needs the key `host`"),
+        ("nic: {hosts: 1}", "8:22 1 hosts: one has the service, and 1 to 64 make the load"),
+        ("nic: {hosts: 66}", "8:22 66 hosts"),
+        ("nic: {hosts: 3, host: a}", "8:31 with `hosts` those that `vtax run --on` gives have the service"),
+        ("nic: {hosts: 3, generators: a}", "8:37 with `hosts` those that `vtax run --on` gives"),
+        ("nic: {hosts: 3, address: a}", "8:34 `address` is that of one host"),
+        ("nic: {hosts: 3, address: \"{host};id\"}", "8:34 `x;id` can't be the address of a path"),
+        ("nic: {hosts: 3, interface: eth0}", "8:36 `interface` is one of this host"),
         ("nic: {host: -oProxyCommand=x}", "8:21 `-oProxyCommand=x` can't be the host of a path"),
         ("nic: {host: \"a b\"}", "8:21 `a b` can't be the host of a path"),
         ("nic: {host: a, vtax: \"/bin/v;id\"}", "8:30 `/bin/v;id` can't be the vtax of a path"),
@@ -237,9 +244,53 @@ fn roles_of_hosts_may_be_drawn_for_each_round() {
     );
 }
 
+#[test]
+fn hosts_may_be_given_when_it_is_run() {
+    let plan = ok("native", "native", "nic: {hosts: 3, draw: true, address: \"{host}-ib\"}");
+    assert_eq!(plan.hosts_asked(), 3);
+    assert!(!requirements(&plan).contains(&Requirement::Ssh), "it is the engine's matter");
+    let told = pieces(&plan).into_iter().any(|piece| {
+        piece.how == "network between 3 hosts that --on gives; each round draws which of them has the service"
+    });
+    assert!(told);
+    let names = [("user@n1", "user@n1"), ("n2", "n2"), ("n3", "192.0.2.3")];
+    let mut services = std::collections::BTreeSet::new();
+    for round in 0..3 {
+        let PathKind::Nic(nic) = plan.cells[0].path.kind.in_round(7, round).on_hosts(&names) else {
+            panic!("not nic")
+        };
+        let mut all: Vec<&String> = nic.hosts().collect();
+        all.sort_unstable();
+        assert_eq!(all, ["n2", "n3", "user@n1"]);
+        let called = if nic.host == "n3" { "192.0.2.3" } else { nic.host.trim_start_matches("user@") };
+        assert_eq!(nic.address, format!("{called}-ib"));
+        services.insert(nic.host);
+    }
+    assert_eq!(services.len(), 3, "each has the service once");
+    let plan = ok("native", "native", "nic: {hosts: 2}");
+    let PathKind::Nic(nic) = plan.cells[0].path.kind.on_hosts(&names) else { panic!("not nic") };
+    assert_eq!((nic.host.as_str(), nic.address.as_str(), nic.generators.len()), ("user@n1", "n1", 1));
+    // A place for which there is no host stays one.
+    let PathKind::Nic(nic) = plan.cells[0].path.kind.on_hosts(&names[..1]) else { panic!("not nic") };
+    assert_eq!(nic.generators, ["host-2"]);
+    // Names that are known are put in.
+    let plan = ok("native", "native", "nic: {host: root@a, address: \"{host}.lan\", generators: b}");
+    let PathKind::Nic(nic) = &plan.cells[0].path.kind else { panic!("not nic") };
+    assert_eq!((nic.address.as_str(), plan.hosts_asked()), ("a.lan", 0));
+    let plan = ok("native", "native", "nic: {host: a, address: \"{host}.lan\", generators: b, draw: true}");
+    let of = |round| match plan.cells[0].path.kind.in_round(7, round) {
+        PathKind::Nic(nic) => nic.address,
+        other => panic!("{other:?}"),
+    };
+    let mut both = [of(0), of(1)];
+    both.sort_unstable();
+    assert_eq!(both, ["a.lan", "b.lan"]);
+}
+
 /// A plan whose load comes from these generators, with this workload and these measures.
 fn from_afar(generators: &str, workload: &str, measure: &str) -> Result<Plan, String> {
-    let service = if workload.contains("ftp") { "ftp" } else { "http" };
+    let of = ["ftp", "redis", "sip"].into_iter().find(|name| workload.contains(name));
+    let service = of.unwrap_or(if workload.contains("desktop") { "tigervnc" } else { "http" });
     let text = format!(
         "vtax: 1\nname: t\nbaseline: native\nenvironments: native\nservices: [{service}]\nworkload: {workload}\nmeasure: \
          [{measure}]\npaths: {{nic: {{host: sut, generators: {generators}}}}}\n"
@@ -257,6 +308,9 @@ fn a_load_may_come_from_hosts_of_its_own() {
         pieces(&plan).iter().any(|piece| piece.how.ends_with("(agent by ssh sut), load from root@g1, g2"))
     );
     assert!(requirements(&plan).contains(&Requirement::Ssh));
+    for workload in ["{redis: {}}", "{ftp: {}}", "{ftp: {bytes: 1MiB}}"] {
+        from_afar("[g1, g2]", workload, "throughput").unwrap();
+    }
     // One alone keeps any distances.
     from_afar("g1", http, "latency: {load: 10/s, arrivals: constant}").unwrap();
     for (generators, workload, measure, expected) in [
@@ -267,7 +321,17 @@ fn a_load_may_come_from_hosts_of_its_own() {
             "can't keep the even distances that `latency@10` asks for",
         ),
         ("[g1, g2, g3, g4, g5]", http, open, "has 5 generators, and the workload 4 connections"),
-        ("g1", "{ftp: {}}", "throughput", "can't make the load of `ftp` yet"),
+        ("[g1, g2, g3]", "{redis: {keys: 2}}", "throughput", "has 3 generators, and the workload 2 keys"),
+        ("[g1, g2, g3]", "{redis: {connections: 2}}", "throughput", "and the workload 2 connections"),
+        ("[g1, g2, g3]", "{ftp: {clients: 2}}", "throughput", "has 3 generators, and the workload 2 clients"),
+        ("g1", "{ftp: {addresses: 3}}", "throughput", "`addresses: 3` are made on a network of the lab"),
+        (
+            "g1",
+            "{desktop: {}}",
+            "throughput",
+            "the load of `desktop`: what users of desktops see doesn't add up",
+        ),
+        ("g1", "{sip: {}}", "throughput", "the load of `sip`: one generator has all subscribers"),
     ] {
         let told = from_afar(generators, workload, measure).unwrap_err();
         assert!(told.contains(expected), "{expected}: {told}");

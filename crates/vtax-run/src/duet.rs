@@ -3,7 +3,7 @@
 use vtax_lab::{Lab, Slot};
 
 use crate::barrier::parties;
-use crate::trial::{Trial, pids};
+use crate::trial::{Trial, enders};
 
 /// Makes both trials; what went wrong is in their records. The first has the upper half of the CPUs where
 /// `upper` says so.
@@ -13,8 +13,7 @@ pub(crate) fn make(pair: &mut [Trial<'_>; 2], lab: &mut Lab, upper: bool) {
         one.build(lab, Slot::Paired { second: false, upper }),
         other.build(lab, Slot::Paired { second: true, upper: !upper }),
     ];
-    let pids = built.iter().flatten().flat_map(pids).collect::<Vec<_>>();
-    one.setting.stop.watch(&pids);
+    one.setting.stop.watch(built.iter().flatten().flat_map(enders).collect());
     std::thread::scope(|scope| {
         for ((trial, built), party) in pair.iter_mut().zip(built).zip(parties()) {
             scope.spawn(move || {

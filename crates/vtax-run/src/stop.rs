@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use vtax_sys::PidFd;
+use vtax_lab::Ender;
 use vtax_sys::sync::lock;
 
 /// Asks a run to stop and ends the trial that is being made; shared with the thread that gets signals.
@@ -13,9 +13,9 @@ pub struct Stop(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     asked: AtomicBool,
-    /// First processes of the nodes of the present trial. Ending them makes every call on their
-    /// agents fail at once, however long it would have waited.
-    nodes: Mutex<Vec<PidFd>>,
+    /// What ends the nodes of the present trial. That makes every call on their agents fail at once, however long it would have
+    /// waited.
+    nodes: Mutex<Vec<Ender>>,
 }
 
 impl Stop {
@@ -23,8 +23,7 @@ impl Stop {
     pub fn ask(&self) {
         self.0.asked.store(true, Ordering::SeqCst);
         for node in self.nodes().drain(..) {
-            // One that has ended already is what is wanted.
-            let _ = node.kill();
+            node.end();
         }
     }
 
@@ -35,14 +34,14 @@ impl Stop {
     }
 
     /// These are the nodes to end when asked; they replace those of the trial before.
-    pub(crate) fn watch(&self, pids: &[i32]) {
-        *self.nodes() = pids.iter().filter_map(|pid| PidFd::open(*pid).ok()).collect();
+    pub(crate) fn watch(&self, nodes: Vec<Ender>) {
+        *self.nodes() = nodes;
         if self.asked() {
             self.ask();
         }
     }
 
-    fn nodes(&self) -> MutexGuard<'_, Vec<PidFd>> {
+    fn nodes(&self) -> MutexGuard<'_, Vec<Ender>> {
         lock(&self.0.nodes)
     }
 }

@@ -26,6 +26,7 @@ mod schema;
 mod serve;
 mod service;
 mod setup;
+mod streams;
 mod subscribers;
 mod welcome;
 
@@ -89,6 +90,8 @@ enum Command {
     Heartbeat(heartbeat::Args),
     #[command(hide = true)]
     HostAgent(host_agent::Args),
+    #[command(hide = true)]
+    Streams(streams::Args),
 }
 
 /// Runs what the command line asks for.
@@ -123,5 +126,6 @@ pub(crate) fn run(cli: &Cli) -> Outcome {
         Command::Agent(args) => agent::run(args),
         Command::Heartbeat(args) => heartbeat::run(args),
         Command::HostAgent(args) => host_agent::run(args),
+        Command::Streams(args) => streams::run(args),
     }
 }

@@ -207,7 +207,9 @@ fn running(pods: &Value) -> Result<Vec<Machine>, String> {
         let (name, node) = (text(&pod["metadata"]["name"]), text(&pod["spec"]["nodeName"]));
         match pod["status"]["phase"].as_str() {
             Some("Running") if is_word(&name) && is_word(&node) => {
-                let spec = HostSpec { name: node.clone(), address: name, ..HostSpec::default() };
+                // Its node's name stands for the node.
+                let network = text(&pod["status"]["podIP"]).parse().ok();
+                let spec = HostSpec { name: node.clone(), address: name, network, ..HostSpec::default() };
                 hosts.push(Machine { name: node, spec });
             }
             Some("Failed") => return Err(format!("pod {} failed on {}", harmless(&name), harmless(&node))),

@@ -71,12 +71,17 @@ fn builder(kind: &PathKind) -> Box<dyn PathBuilder + '_> {
 pub(crate) fn obstacle(lab: &Lab, path: &NetPath) -> Option<String> {
     let leased = path.addresses == Addressing::Dhcp;
     let networked = !matches!(path.kind, PathKind::Direct | PathKind::Bridge) || path.has_wire() || leased;
-    if networked && !lab.has_namespaces() {
+    if networked && !lab.has_namespaces() && !is_elsewhere(&path.kind) {
         let word = path.kind.word();
         return Some(format!("path {}: `{word}` needs namespaces, which are refused here", path.name));
     }
     let dhcp = || leased.then(dhcp::obstacle).flatten();
     builder(&path.kind).obstacle(lab).or_else(dhcp).map(|reason| format!("path {}: {reason}", path.name))
+}
+
+/// Whether nothing of it is on this host, so that it needs no namespaces here.
+pub(crate) fn is_elsewhere(kind: &PathKind) -> bool {
+    !kind.generators().is_empty()
 }
 
 /// Builds the path of a testbed with the nodes that it joins.

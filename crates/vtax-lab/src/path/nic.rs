@@ -1,8 +1,9 @@
 //! A real interface to a remote host: the client in the host's own network, the system under test an agent
-//! that ssh starts there. Or the load comes from agents on hosts of their own, and this host only leads.
+//! on another host. Or the load comes from agents on hosts of their own, and this host only leads: it needs no more than streams to them.
 
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::IpAddr;
 
+use vtax_agent::streams::Streams;
 use vtax_plan::model::NicOptions;
 use vtax_sys::netlink::Netlink;
 use vtax_sys::{NetNs, chain};
@@ -14,8 +15,11 @@ use crate::error::{Result, While};
 use crate::lab::Lab;
 use crate::node::Node;
 use crate::nodes::Network;
+use crate::program::Program;
+use crate::remote::RemoteHost;
 use crate::spec::{NodeSpec, TestbedSpec};
-use crate::ssh::{SSH, Ssh};
+
+const SSH: Program = Program { name: "ssh", package: "openssh-client" };
 
 /// A path over this host's interface.
 pub(super) struct Nic<'a>(pub(super) &'a NicOptions);
@@ -27,23 +31,35 @@ impl PathBuilder for Nic<'_> {
     }
 
     fn obstacle(&self, lab: &Lab) -> Option<String> {
-        if let Err(missing) = SSH.find() {
+        if let (false, Err(missing)) = (self.0.given, SSH.find()) {
             return Some(missing.to_string());
         }
-        let Some(network) = lab.host_network() else {
-            return Some(
-                "a real interface needs the host's own network, which this lab doesn't have".to_owned(),
-            );
+        let Some(streams) = lab.streams() else {
+            return Some("nothing here leads to other hosts".to_owned());
         };
-        if let Err(e) = network.run(|| Ok(())) {
-            return Some(format!("the host's own network can't be entered ({}); run as root", chain(&e)));
+        let names = streams.names();
+        let asked = self.0.hosts().count();
+        if self.0.given && names.len() < asked {
+            return Some(format!("it asks for {asked} hosts of `--on`, which gives {}", names.len()));
         }
         if self.has_generators() {
             // Where roles are drawn, each host has the service in one of so many rounds.
-            let rounds = 0..if self.0.draw { self.0.hosts().count() as u32 } else { 1 };
-            return rounds.map(|round| resolve(network, &self.0.in_round(0, round))).find_map(Result::err);
+            let rounds = 0..if self.0.draw { asked as u32 } else { 1 };
+            let in_round = |round| resolve(streams, &self.0.in_round(0, round).on_hosts(&names));
+            return rounds.map(in_round).find_map(Result::err);
         }
-        resolve(network, self.0).and_then(|address| interface(network, self.0, address)).err()
+        let Some(network) = lab.host_network() else {
+            return Some(
+                "a client on this host needs the host's own network, which this lab doesn't have".to_owned(),
+            );
+        };
+        if let Err(e) = network.run(|| Ok(())) {
+            return Some(format!(
+                "the host's own network can't be entered ({}); run as root, or have the load come from other hosts (`generators`)",
+                chain(&e)
+            ));
+        }
+        resolve(streams, self.0).and_then(|address| interface(network, self.0, address)).err()
     }
 
     /// Starts the agent on the remote host, and the client in this host's network, or the generators on theirs.
@@ -53,31 +69,31 @@ impl PathBuilder for Nic<'_> {
         if let Some(reason) = self.obstacle(site.lab) {
             return Err(site.refuse(reason));
         }
-        let network = site.lab.host_network().ok_or_else(|| site.refuse("no network"))?;
-        let address = resolve(network, self.0).map_err(|reason| site.refuse(reason))?;
-        let mut facts = vec![
-            ("path.switch", "real network".to_owned()),
-            ("path.nic.host", self.0.host.clone()),
-            ("path.nic.address", address.to_string()),
-        ];
-        let node = self.agent(site, network, &self.0.host, &site.suts[0])?;
+        let streams = site.lab.streams().ok_or_else(|| site.refuse("no streams"))?;
+        let address = resolve(streams, self.0).map_err(|reason| site.refuse(reason))?;
+        let mut parts = PathParts::default();
+        parts.add_facts(
+            [
+                ("path.switch", "real network".to_owned()),
+                ("path.nic.host", self.0.host.clone()),
+                ("path.nic.address", address.to_string()),
+            ]
+            .map(|(key, value)| (key.to_owned(), value)),
+        );
+        let node = self.agent(site, streams, &self.0.host, &site.suts[0])?;
         let mut generators = Vec::with_capacity(self.0.generators.len());
         for (number, host) in self.0.generators.iter().enumerate() {
             let spec = NodeSpec::new(site.slot.node_name("client", number));
-            generators.push(self.agent(site, network, host, &spec)?);
+            generators.push(self.agent(site, streams, host, &spec)?);
         }
         let (client, client_end) = if generators.is_empty() {
-            let interface = interface(network, self.0, address).map_err(|reason| site.refuse(reason))?;
-            facts.push(("path.nic.interface", interface.clone()));
-            let hold = || network.try_clone().during(|| "hold the host's network".to_owned());
-            let client = site.lab.add_node(Network::Host(hold()?), &site.client)?;
-            (client, Some(End::Inside { netns: hold()?, interface }))
+            let (client, end, interface) = self.client_here(site, address)?;
+            parts.add_facts([("path.nic.interface".to_owned(), interface)]);
+            (client, Some(end))
         } else {
-            facts.push(("path.nic.generators", self.0.generators.join(", ")));
+            parts.add_facts([("path.nic.generators".to_owned(), self.0.generators.join(", "))]);
             (generators.remove(0), None)
         };
-        let mut parts = PathParts::default();
-        parts.add_facts(facts.into_iter().map(|(key, value)| (key.to_owned(), value)));
         let suts = vec![Placed { node, address, end: None }];
         let routers = Vec::new();
         Ok(Built { client, client_end, generators, routers, suts, cable: None, parts, fabric: None })
@@ -90,22 +106,33 @@ impl Nic<'_> {
         !self.0.generators.is_empty()
     }
 
+    /// The client in this host's own network, with its end of the path and the interface that leads to the service.
+    fn client_here(&self, site: &Site<'_>, address: IpAddr) -> Result<(Node, End, String)> {
+        let network = site.lab.host_network().ok_or_else(|| site.refuse("no network"))?;
+        let interface = interface(network, self.0, address).map_err(|reason| site.refuse(reason))?;
+        let hold = || network.try_clone().during(|| "hold the host's network".to_owned());
+        let client = site.lab.add_node(Network::Host(hold()?), &site.client)?;
+        Ok((client, End::Inside { netns: hold()?, interface: interface.clone() }, interface))
+    }
+
     /// Starts the agent of a node on another host, in a directory that is removed when it has ended, whatever ended it.
-    fn agent(&self, site: &Site<'_>, network: &NetNs, host: &str, spec: &NodeSpec) -> Result<Node> {
-        let ssh = Ssh { words: site.lab.ssh(), host, network };
-        let (directory, program) = match &self.0.vtax {
+    fn agent(&self, site: &Site<'_>, streams: &dyn Streams, host: &str, spec: &NodeSpec) -> Result<Node> {
+        let there = RemoteHost { streams, host };
+        let known = streams.hosts().iter().find(|known| known.name == host);
+        let program_there = known.and_then(|known| known.program.as_ref()).or(self.0.vtax.as_ref());
+        let (directory, program) = match program_there {
             Some(vtax) => (
                 "d=$(mktemp -d \"${TMPDIR:-/tmp}/vtax-XXXXXXXX\") || exit 1".to_owned(),
                 format!("{vtax} agent"),
             ),
             None => {
                 let agent = site.lab.agent_program();
-                let directory = ssh.copy(&agent.program).map_err(|reason| site.refuse(reason))?;
+                let directory = there.copy(&agent.program).map_err(|reason| site.refuse(reason))?;
                 (format!("d={directory}"), format!("\"$d/vtax\" {}", agent.args[1..].join(" ")))
             }
         };
         let name = &spec.name;
-        ssh.agent(
+        there.agent(
             spec,
             &format!(
                 "trap : HUP INT TERM; {directory}; {program} --node {name} --fd 0 --lease --dir \"$d/node\"; s=$?; \
@@ -116,18 +143,8 @@ impl Nic<'_> {
 }
 
 /// The remote host's address on the network to be measured.
-fn resolve(network: &NetNs, nic: &NicOptions) -> Result<IpAddr, String> {
-    let name = nic.address.trim_matches(['[', ']']).to_owned();
-    let look = || {
-        let found = (name.as_str(), 0).to_socket_addrs().map(|mut all| all.next());
-        Ok(found.map_err(|e| e.to_string()))
-    };
-    match network.run(look) {
-        Ok(Ok(Some(address))) => Ok(address.ip()),
-        Ok(Ok(None)) => Err(format!("`{name}` resolves to no address")),
-        Ok(Err(e)) => Err(format!("`{name}` resolves to nothing: {e}")),
-        Err(e) => Err(chain(&e)),
-    }
+fn resolve(streams: &dyn Streams, nic: &NicOptions) -> Result<IpAddr, String> {
+    streams.address(nic.address.trim_matches(['[', ']']))
 }
 
 /// The interface that leads there.

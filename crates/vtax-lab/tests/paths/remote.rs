@@ -7,6 +7,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use vtax_agent::streams::Streams;
+use vtax_hosts::{Outside, Ssh, serve_streams, stream_sockets};
 use vtax_lab::{Lab, LabOptions};
 use vtax_plan::model::{NetPath, NicOptions, PathKind};
 use vtax_sys::netlink::{Mac, Netlink, Veth, VethEnd, add_address, create_veth, set_up};
@@ -78,6 +80,17 @@ fn sshd(network: &NetNs) -> PidFd {
     process
 }
 
+/// ssh as the host's user has it, from outside of the lab.
+fn streams(host: &NetNs) -> Arc<dyn Streams> {
+    let (ours, theirs) = stream_sockets().unwrap();
+    let host = host.try_clone().unwrap();
+    std::thread::spawn(move || {
+        let engine = Ssh::new(Vec::new(), Some(format!("{KEYS}/config").into()));
+        host.run(|| Ok(serve_streams(&engine, &theirs))).unwrap().unwrap();
+    });
+    Arc::new(Outside::meet(ours).unwrap())
+}
+
 fn nic(address: &str, interface: Option<&str>) -> NetPath {
     let nic = NicOptions {
         host: format!("root@{REMOTE}"),
@@ -86,6 +99,7 @@ fn nic(address: &str, interface: Option<&str>) -> NetPath {
         vtax: None,
         generators: Vec::new(),
         draw: false,
+        given: false,
     };
     NetPath::new("nic", PathKind::Nic(nic))
 }
@@ -100,8 +114,8 @@ pub(crate) fn case(options: LabOptions) {
     mount::tmpfs(Path::new("/tmp"), "mode=1777").unwrap();
     let [host, remote] = world();
     let server = sshd(&remote);
-    let ssh = ["ssh", "-F", &format!("{KEYS}/config")].map(str::to_owned).to_vec();
-    let mut lab = Lab::new(LabOptions { host_network: Some(Arc::new(host)), ssh, ..options }).unwrap();
+    let streams = Some(streams(&host));
+    let mut lab = Lab::new(LabOptions { host_network: Some(Arc::new(host)), streams, ..options }).unwrap();
     let own = REMOTE.to_string();
     for (path, expected) in [
         (nic("no-such-host.invalid", None), "`no-such-host.invalid` resolves to nothing"),

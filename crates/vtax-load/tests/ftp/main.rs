@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use vtax_load::ftp::{FtpDetails, FtpSession, FtpSpec, FtpVerify};
 use vtax_load::{
-    ArrivalProcess, ConnectionPool, Control, LoadError, LoadResult, Model, RequestStep, Segment,
+    ArrivalProcess, ConnectionPool, Control, LoadError, LoadResult, Model, Part, RequestStep, Segment,
 };
 use vtax_plan::model::{
     DataMode, FileSizes, FtpArrivals, FtpMix, FtpRequests, FtpTls, FtpTlsMode, TlsVersion,
@@ -109,6 +109,7 @@ fn spec(target: SocketAddr, requests: FtpRequests) -> FtpSpec {
         password: "p w".to_owned(),
         verify: FtpVerify::Nothing,
         seed: 5,
+        part: Part::default(),
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) fn require(path: &NetPath, needed: &mut BTreeSet<Requirement>) {
         PathKind::Mininet(_) => {
             needed.insert(Requirement::Mininet);
         }
-        PathKind::Nic(_) => {
+        PathKind::Nic(nic) if !nic.given => {
             needed.insert(Requirement::Ssh);
         }
         PathKind::Routed(options) => {
@@ -71,14 +71,18 @@ pub(super) fn require(path: &NetPath, needed: &mut BTreeSet<Requirement>) {
 
 /// The real network.
 fn nic(options: &NicOptions) -> String {
-    let mut text = format!("network to {} (agent by ssh {})", options.address, options.host);
+    let count = options.hosts().count();
+    let hosts = match options.given {
+        true => format!("{count} hosts that --on gives"),
+        false => options.hosts().map(String::as_str).collect::<Vec<_>>().join(", "),
+    };
     if options.draw {
-        let hosts: Vec<&str> = options.hosts().map(String::as_str).collect();
-        return format!(
-            "network between {}; each round draws which of them has the service",
-            hosts.join(", ")
-        );
+        return format!("network between {hosts}; each round draws which of them has the service");
     }
+    if options.given {
+        return format!("network between {hosts}; the first has the service, the others make the load");
+    }
+    let mut text = format!("network to {} (agent by ssh {})", options.address, options.host);
     if !options.generators.is_empty() {
         text += &format!(", load from {}", options.generators.join(", "));
     }

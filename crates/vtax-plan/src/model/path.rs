@@ -246,6 +246,24 @@ impl PathKind {
         }
     }
 
+    /// As it is on hosts that were given, in their order, each with what other hosts call it.
+    #[must_use]
+    pub fn on_hosts(&self, names: &[(&str, &str)]) -> Self {
+        match self {
+            Self::Nic(nic) => Self::Nic(nic.on_hosts(names)),
+            other => other.clone(),
+        }
+    }
+
+    /// How many hosts it is to be given; 0 where it names its own, or needs none.
+    #[must_use]
+    pub fn hosts_asked(&self) -> usize {
+        match self {
+            Self::Nic(nic) if nic.given => nic.hosts().count(),
+            _ => 0,
+        }
+    }
+
     /// Whether the client is a virtual machine too.
     #[must_use]
     pub const fn has_client_vm(&self) -> bool {
@@ -441,7 +459,7 @@ pub struct NatOptions {
 pub struct NicOptions {
     /// Where ssh connects to: `user@host` or a name of `~/.ssh/config`.
     pub host: String,
-    /// Address or name of the remote host on the network to be measured.
+    /// Address or name of the remote host on the network to be measured; `{host}` in it stands for its name where that isn't known yet.
     pub address: String,
     /// Interface of this host that leads there; `None`: the route says.
     pub interface: Option<String>,
@@ -453,9 +471,18 @@ pub struct NicOptions {
     /// Whether each round draws anew which of all these hosts has the service; the others make the load then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub draw: bool,
+    /// Whether the hosts are those that `vtax run --on` gives; they are then called `host-1`, `host-2` and so on here, by their places.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub given: bool,
 }
 
+/// Begins what given hosts are called before they are.
+const PLACE: &str = "host-";
+
 impl NicOptions {
+    /// Stands for a host's name in an address.
+    pub(crate) const HOST: &str = "{host}";
+
     /// All hosts: the service's, then the generators.
     pub fn hosts(&self) -> impl Iterator<Item = &String> {
         std::iter::once(&self.host).chain(&self.generators)
@@ -479,12 +506,41 @@ impl NicOptions {
         let service = order[(round % count) as usize];
         let others = hosts.iter().enumerate().filter(|(number, _)| *number != service);
         let (host, generators) = (hosts[service].clone(), others.map(|(_, host)| (*host).clone()).collect());
-        Self { address: Self::address_of(&host), host, generators, ..self.clone() }
+        // Of one that isn't given yet only its place is known.
+        let address = if self.given { self.address.clone() } else { self.address_of(&host) };
+        Self { address, host, generators, ..self.clone() }
     }
 
-    /// The address of a host of which nothing else is said: its name.
-    pub(crate) fn address_of(host: &str) -> String {
-        host.rsplit('@').next().unwrap_or_default().to_owned()
+    /// What so many given hosts are called before they are.
+    pub(crate) fn places(count: u32) -> impl Iterator<Item = String> {
+        (1..=count).map(|number| format!("{PLACE}{number}"))
+    }
+
+    /// The same with hosts that were given, in their order, each with what other hosts call it. A place for which there is none stays as
+    /// it is.
+    #[must_use]
+    pub fn on_hosts(&self, names: &[(&str, &str)]) -> Self {
+        if !self.given {
+            return self.clone();
+        }
+        let given = |place: &String| {
+            let number = place.strip_prefix(PLACE).and_then(|number| number.parse::<usize>().ok());
+            number.and_then(|number| names.get(number.checked_sub(1)?)).copied()
+        };
+        let named = |place: &String| given(place).map_or_else(|| place.clone(), |(name, _)| name.to_owned());
+        let address = self.address_of(given(&self.host).map_or(&self.host, |(_, network)| network));
+        let generators = self.generators.iter().map(named).collect();
+        Self { address, host: named(&self.host), generators, ..self.clone() }
+    }
+
+    /// The address of any of the hosts.
+    fn address_of(&self, host: &str) -> String {
+        let name = host.rsplit('@').next().unwrap_or_default();
+        if self.address.contains(Self::HOST) {
+            self.address.replace(Self::HOST, name)
+        } else {
+            name.to_owned()
+        }
     }
 }
 
@@ -526,6 +582,7 @@ mod tests {
             vtax: Some("/opt/vtax".into()),
             generators: vec!["g1".into(), "root@g2".into()],
             draw: true,
+            given: false,
         };
         let kinds = [
             PathKind::Direct,

@@ -177,9 +177,12 @@ raw! {
         /// Name in reports; without it, the kind's.
         optional name: String,
         /// Where ssh connects to: `user@host` or a name of `~/.ssh/config`.
-        required host: String,
-        /// Address or name of the remote host on the network to be measured; without it, the
-        /// host's.
+        optional host: String,
+        /// So many hosts of those that `vtax run --on` gives, in place of `host` and `generators`: the first has the service, the others
+        /// make the load.
+        optional hosts: u32,
+        /// Address or name of the remote host on the network to be measured, in which `{host}` stands for the host's name; without it,
+        /// the host's.
         optional address: String,
         /// Interface of this host that leads there; without it, what the route says.
         optional interface: String,

@@ -23,22 +23,46 @@ pub(super) fn check(cells: &[Cell], measures: &[Measure], span: Span, report: &m
 fn of_cell(cell: &Cell) -> Option<(String, String)> {
     let count = cell.path.kind.generators().len();
     let path = &cell.path.name;
-    match &cell.workload {
-        Workload::Http(http) if (http.connections as usize) < count => Some((
-            format!(
-                "path `{path}` has {count} generators, and the workload {} connections",
-                http.connections
-            ),
-            format!("each generator has one at least: `connections: {count}`"),
-        )),
-        Workload::Http(_) => None,
-        other => {
-            let word = other.model().protocol().workloads()[0];
-            Some((
-                format!("path `{path}` has generators, which can't make the load of `{word}` yet"),
-                "they make that of `http`; leave `generators` out, and it comes from this host".to_owned(),
-            ))
+    let divided = match divided(&cell.workload) {
+        Ok(divided) => divided,
+        Err(why) => {
+            let word = cell.workload.model().protocol().workloads()[0];
+            return Some((
+                format!("path `{path}` has generators, which can't make the load of `{word}`: {why}"),
+                "they make that of `http`, `redis`, `ftp`, and `sip` with a `scenario_file`; leave `generators` out, and it comes from \
+                 this host"
+                    .to_owned(),
+            ));
         }
+    };
+    if let Some((key, all)) = divided.into_iter().find(|(_, all)| *all < count as u64) {
+        return Some((
+            format!("path `{path}` has {count} generators, and the workload {all} {key}"),
+            format!("each generator has one at least: `{key}: {count}`"),
+        ));
+    }
+    let addresses = cell.workload.model().client_addresses().filter(|addresses| *addresses > 1)?;
+    Some((
+        format!(
+            "`addresses: {addresses}` are made on a network of the lab, and each generator of path `{path}` has its host's own"
+        ),
+        "leave `addresses` out".to_owned(),
+    ))
+}
+
+/// What of a workload is divided among generators, by its keys, each of which has one at least; or why its load can't be.
+fn divided(workload: &Workload) -> Result<Vec<(&'static str, u64)>, &'static str> {
+    match workload {
+        Workload::Http(http) => Ok(vec![("connections", http.connections.into())]),
+        Workload::Redis(redis) => {
+            Ok(vec![("connections", redis.connections.into()), ("keys", redis.requests.keys)])
+        }
+        Workload::Ftp(ftp) => Ok(vec![("clients", ftp.clients.into())]),
+        Workload::Script(calls) => Ok(vec![("calls", calls.calls.into())]),
+        Workload::Sip(_) => Err("one generator has all subscribers, as any may call any other"),
+        Workload::Network(_) => Err("each test is between two ends, and both are measured"),
+        Workload::Storage(_) => Err("its files have one owner, who knows what they hold"),
+        Workload::Desktop(_) => Err("what users of desktops see doesn't add up"),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::raw::{
     AddressingRaw, MininetRaw, NatRaw, NicRaw, OvsRaw, PathRaw, SdnRaw, VirtualSwitchRaw, VxlanRaw,
     WireguardRaw, WiringRaw,
 };
-use crate::source::Spanned;
+use crate::source::{Span, Spanned};
 
 /// RFC 791: every host takes datagrams of 576 octets.
 const LEAST_MTU: u32 = 576;
@@ -36,7 +36,7 @@ const LONGEST_INTERFACE: usize = 15;
 
 pub(super) fn paths(raw: &Many<PathRaw>, report: &mut Report) -> Vec<Named<NetPath>> {
     let resolve = |item: &Item<PathRaw>, report: &mut Report| {
-        let (name, variants) = path(&item.value, report);
+        let (name, variants) = path(&item.value, item.span, report);
         Named { name, span: item.span, variants }
     };
     let all = raw.items.iter().map(|item| resolve(item, report)).collect();
@@ -92,7 +92,7 @@ fn start(
     (name.clone(), Variants::of(NetPath::new(name, kind)))
 }
 
-fn path(raw: &PathRaw, report: &mut Report) -> (String, Variants<NetPath>) {
+fn path(raw: &PathRaw, span: Span, report: &mut Report) -> (String, Variants<NetPath>) {
     match raw {
         PathRaw::Direct(raw) => {
             let (name, path) = start(&raw.name, "direct", PathKind::Direct, report);
@@ -132,7 +132,7 @@ fn path(raw: &PathRaw, report: &mut Report) -> (String, Variants<NetPath>) {
             let (name, path) = start(&raw.name, "mininet", kind, report);
             (name, mininet(raw, path, report))
         }
-        PathRaw::Nic(raw) => nic(raw, report),
+        PathRaw::Nic(raw) => nic(raw, span, report),
         PathRaw::Routed(raw) => {
             let (name, path) = start(&raw.name, "routed", routed::kind(&raw.topology.value), report);
             (name, wire!(raw, alone).vary(routed::vary(raw, path, report), report))
@@ -308,25 +308,29 @@ impl Wire<'_> {
     }
 }
 
-fn nic(raw: &NicRaw, report: &mut Report) -> (String, Variants<NetPath>) {
+fn nic(raw: &NicRaw, span: Span, report: &mut Report) -> (String, Variants<NetPath>) {
     let name = name_or(raw.name.as_ref(), "nic", report);
-    // Neither may be taken for an option by ssh, or for several words by the remote shell.
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-:%@[]".contains(c);
-    let file = |c: char| c.is_ascii_alphanumeric() || "._-/+~".contains(c);
-    let host = raw.host.as_ref().map(|host| text(host, "host", plain, report)).unwrap_or_default();
-    let address = match &raw.address {
-        Some(address) => text(address, "address", plain, report),
-        None => NicOptions::address_of(&host),
+    let (host, generators) = match &raw.hosts {
+        Some(count) => given(raw, count, report),
+        None => named(raw, span, report),
     };
+    let draw = raw.draw.value;
+    let address = match &raw.address {
+        Some(address) => address_of_any(address, draw || raw.hosts.is_some(), report),
+        None => NicOptions::HOST.to_owned(),
+    };
+    // A name that is known is put in at once; of several, and of one that is given, it is later.
+    let known = host.rsplit('@').next().unwrap_or_default();
+    let is_later = raw.hosts.is_some() || (draw && raw.address.is_some());
+    let address = if is_later { address } else { address.replace(NicOptions::HOST, known) };
     let interface = raw.interface.as_ref().map(|interface| {
         if interface.value.len() > LONGEST_INTERFACE {
             report.error(interface.span, "an interface's name has at most 15 bytes");
         }
         text(interface, "interface", plain, report)
     });
+    let file = |c: char| c.is_ascii_alphanumeric() || "._-/+~".contains(c);
     let vtax = raw.vtax.as_ref().map(|vtax| text(vtax, "vtax", file, report));
-    let generators =
-        raw.generators.as_ref().map(|all| generators(all, &host, plain, report)).unwrap_or_default();
     if let Some(interface) = raw.interface.as_ref().filter(|_| !generators.is_empty()) {
         report
             .error(
@@ -335,7 +339,6 @@ fn nic(raw: &NicRaw, report: &mut Report) -> (String, Variants<NetPath>) {
             )
             .help("leave one of the two out");
     }
-    let draw = raw.draw.value;
     if draw && generators.is_empty() {
         report
             .error(
@@ -344,14 +347,61 @@ fn nic(raw: &NicRaw, report: &mut Report) -> (String, Variants<NetPath>) {
             )
             .help("name the other hosts as `generators`");
     }
-    if let Some(address) = raw.address.as_ref().filter(|_| draw) {
-        report
-            .error(address.span, "`address` is that of one host, and any of several may have the service")
-            .help("leave it out, and name hosts as they are called on the network to be measured");
-    }
-    let kind = PathKind::Nic(NicOptions { host, address, interface, vtax, generators, draw });
+    let given = raw.hosts.is_some();
+    let kind = PathKind::Nic(NicOptions { host, address, interface, vtax, generators, draw, given });
     // What the real interfaces have is not for a plan to change.
     (name.clone(), Variants::of(NetPath { mtu: ETHERNET_MTU, ..NetPath::new(name, kind) }))
+}
+
+/// Neither may be taken for an option by ssh, or for several words by the remote shell.
+fn plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "._-:%@[]".contains(c)
+}
+
+/// The service's host and the others, as a plan names them.
+fn named(raw: &NicRaw, span: Span, report: &mut Report) -> (String, Vec<String>) {
+    let Some(host) = &raw.host else {
+        report.error(span, "`nic` needs the key `host`").help(
+            "name the service's host, or say with `hosts` how many of those that `vtax run --on` gives are wanted",
+        );
+        return (String::new(), Vec::new());
+    };
+    let host = text(host, "host", plain, report);
+    let others = raw.generators.as_ref().map(|all| generators(all, &host, plain, report));
+    (host, others.unwrap_or_default())
+}
+
+/// The same as places of those that are given.
+fn given(raw: &NicRaw, count: &Spanned<u32>, report: &mut Report) -> (String, Vec<String>) {
+    let most = MOST_GENERATORS as u32 + 1;
+    if !(2..=most).contains(&count.value) {
+        let why =
+            format!("{} hosts: one has the service, and 1 to {MOST_GENERATORS} make the load", count.value);
+        report.error(count.span, why);
+    }
+    let own = [raw.host.as_ref().map(|host| host.span), raw.generators.as_ref().map(|all| all.span)];
+    for span in own.into_iter().flatten() {
+        report
+            .error(span, "with `hosts` those that `vtax run --on` gives have the service and make the load")
+            .help("leave `hosts` out, or `host` and `generators`");
+    }
+    let mut places = NicOptions::places(count.value.clamp(2, most));
+    (places.next().unwrap_or_default(), places.collect())
+}
+
+/// The address of whichever host has the service, of `several` or of one.
+fn address_of_any(address: &Spanned<String>, several: bool, report: &mut Report) -> String {
+    let with_a_name = address.value.replace(NicOptions::HOST, "x");
+    text(&Spanned { value: with_a_name, span: address.span }, "address", plain, report);
+    if several && !address.value.contains(NicOptions::HOST) {
+        report
+            .error(address.span, "`address` is that of one host, and any of several may have the service")
+            .help(
+                "leave it out where hosts have their names on the network to be measured; or write `{host}` where a host's name \
+                 stands in it, such as `{host}-data`",
+            );
+    }
+    address.value.clone()
 }
 
 /// The hosts that the load comes from. Each is one for itself, and the service's is none of them.

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use vtax_load::ftp::{FtpSpec, FtpVerify};
-use vtax_load::{ConnectionPool, LoadSpec};
+use vtax_load::{ConnectionPool, LoadSpec, Part};
 use vtax_plan::model::{FtpServerOptions, FtpWorkload};
 use vtax_units::CpuSet;
 
@@ -24,5 +24,6 @@ pub(super) fn load(workload: &FtpWorkload, target: SocketAddr, sources: &[IpAddr
         // Each start of a service makes its own; nobody else can be there.
         verify: FtpVerify::Nothing,
         seed,
+        part: Part::default(),
     }))
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use vtax_load::redis::RedisSpec;
-use vtax_load::{ConnectionPool, LoadSpec};
+use vtax_load::{ConnectionPool, LoadSpec, Part};
 use vtax_plan::model::RedisWorkload;
 use vtax_units::CpuSet;
 
@@ -19,5 +19,6 @@ pub(super) fn load(workload: &RedisWorkload, target: SocketAddr, seed: u64) -> L
         },
         requests: workload.requests.clone(),
         seed,
+        part: Part::default(),
     })
 }

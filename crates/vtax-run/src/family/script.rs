@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use vtax_load::sip::{ScriptSettings, ScriptSpec};
-use vtax_load::{ConnectionPool, LoadSpec};
+use vtax_load::{ConnectionPool, LoadSpec, Part};
 use vtax_plan::model::ScriptWorkload;
 use vtax_units::CpuSet;
 
@@ -35,5 +35,6 @@ pub(super) fn load(workload: &ScriptWorkload, target: SocketAddr, sources: &[IpA
         local: sources.to_vec(),
         transport: workload.transport,
         seed,
+        part: Part::default(),
     }))
 }

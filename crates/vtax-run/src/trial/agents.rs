@@ -18,7 +18,7 @@ use vtax_units::Nanos;
 
 use super::heard::Heard;
 use super::setting::{Failed, Setting};
-use crate::addresses::sources;
+use crate::addresses::sources_of;
 use crate::instrument::BOOT_WITHIN;
 use crate::probes::role;
 
@@ -98,8 +98,7 @@ impl Agents {
         let cell = setting.order.cell;
         let name = |node: &Node| format!("{}/{}", cell.environment.name, role(node.name()));
         let mut interfaces = testbed.client.interfaces().map(<[InterfaceSetup]>::to_vec);
-        let count = cell.workload.model().client_addresses();
-        let sources = count.map(|count| sources(interfaces.as_deref_mut(), count)).unwrap_or_default();
+        let sources = sources_of(cell, testbed.the_sut().service_address, interfaces.as_deref_mut());
         let mut note = |node: &Node, greeted: &Greeted| {
             nodes.insert(name(node), greeted.node.clone());
             let words: Vec<String> = greeted.cards.iter().map(CardFacts::words).collect();

@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use vtax_agent::message::{NodeFacts, Provisioning, ServiceReady};
-use vtax_lab::{Lab, LabError, Node, Slot, Testbed, TestbedSpec};
+use vtax_lab::{Ender, Lab, LabError, Node, Slot, Testbed, TestbedSpec};
 use vtax_load::sip::PhaseResult;
 use vtax_plan::model::ServiceKind;
 use vtax_probe::Snapshot;
@@ -74,7 +74,7 @@ impl<'a> Trial<'a> {
     /// Builds, measures, takes down; what went wrong is in the record.
     pub(crate) fn make(&mut self, lab: &mut Lab) {
         let result = self.build(lab, Slot::Alone).and_then(|testbed| {
-            self.setting.stop.watch(&pids(&testbed));
+            self.setting.stop.watch(enders(&testbed));
             self.on_testbed(testbed, None)
         });
         self.judge_end(result);
@@ -107,7 +107,8 @@ impl<'a> Trial<'a> {
         let guest_client = cell.mounting_client();
         let mut spec = TestbedSpec { disk, guest_client, ..systems::testbed(cell, self.setting.budget) };
         let order = self.setting.order;
-        spec.path.kind = spec.path.kind.in_round(order.round_seed, order.round);
+        let given = lab.streams().map(|streams| streams.names()).unwrap_or_default();
+        spec.path.kind = spec.path.kind.in_round(order.round_seed, order.round).on_hosts(&given);
         lab.build_at(&spec, slot).map_err(|e| match e {
             // Of the machine, not of the path: another time it may well stand.
             LabError::PathDisturbed { .. } => Failed::of(InvalidReason::Disturbed, &e),
@@ -338,7 +339,8 @@ impl<'a> Trial<'a> {
                 facts.insert(name.into(), cpus.to_string());
             }
         }
-        if let Some((first, more)) = sources.split_first() {
+        // Of hosts with addresses of their own it isn't known here which they are.
+        if let Some((first, more)) = sources.split_first().filter(|(first, _)| !first.is_unspecified()) {
             let text = match more.last() {
                 None => first.to_string(),
                 Some(last) => format!("{first} to {last}, {} addresses", more.len() + 1),
@@ -371,11 +373,11 @@ fn prefix(name: &str) -> String {
     if ["client", "sut"].contains(&name) { String::new() } else { format!("{name}.") }
 }
 
-/// First processes of the client and of all systems under test.
-pub(crate) fn pids(testbed: &Testbed) -> Vec<i32> {
+/// What ends all nodes of a testbed.
+pub(crate) fn enders(testbed: &Testbed) -> Vec<Ender> {
     let suts = testbed.suts.iter().map(|sut| &sut.node);
     let load = std::iter::once(&testbed.client).chain(&testbed.generators);
-    load.chain(suts).chain(&testbed.between).map(Node::pid).collect()
+    load.chain(suts).chain(&testbed.between).filter_map(Node::ender).collect()
 }
 
 /// What failed in a load with faults without being one of them, in words.

@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let chosen = args.chosen.choose(|plan| calibration::against_itself(&plan))?;
     let Some(chosen) = chosen else { return Ok(Exit::BadInput) };
     // An older calibration must have no say in a new one.
-    let job = Job::new(chosen, true, None);
+    let job = Job::new(chosen, true, None, &[])?;
     // Before the controller: inside its namespaces the host looks different.
     let host = vtax_run::host();
     in_controller(|place, groups| {

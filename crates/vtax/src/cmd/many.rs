@@ -1,6 +1,7 @@
 //! `--on`: a plan, or the doctor, on several hosts.
 
 use std::cell::Cell;
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +28,7 @@ use crate::{cmd, out};
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Where it is done, if not here.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub(super) struct OnArgs {
     /// Where: a file of hosts or an Ansible inventory, `FILE:GROUP`, `ssh:a,b,c`, `slurm[:PARTITION]` or `k8s[:CONTEXT]` (docs/many-machines.md).
     #[arg(long, value_name = "WHERE")]
@@ -55,19 +56,44 @@ impl OnArgs {
         self.on.is_some()
     }
 
-    /// How ssh is called by paths to other hosts: the start of its command line.
-    pub(super) fn ssh(&self) -> anyhow::Result<Vec<String>> {
-        let mut words = vec!["ssh".to_owned()];
-        if let Some(file) = &self.ssh_config {
-            let path = std::path::absolute(file).with_context(|| format!("find {}", file.display()))?;
-            let text = path.to_str().with_context(|| format!("{} is no UTF-8", path.display()))?;
-            words.extend(["-F".to_owned(), text.to_owned()]);
+    /// The same for a process of vtax's own that opens streams, with hosts for the roles of this plan.
+    pub(super) fn for_roles(&self, plan: &Plan) -> Result<Vec<OsString>, Failure> {
+        let asked = plan.hosts_asked();
+        let wrong = |why: String| Err(anyhow::anyhow!(why)).bad_input();
+        match (&self.on, self.hosts) {
+            (None, _) if asked > 0 => {
+                return wrong(format!(
+                    "the plan asks for {asked} hosts, which --on gives: `--on ssh:a,b,c` or `--on slurm`"
+                ));
+            }
+            (Some(_), Some(hosts)) if hosts != asked => {
+                return wrong(format!("--hosts {hosts}: the plan asks for {asked}; leave it out"));
+            }
+            (Some(_), _) if self.together => {
+                return wrong("--together: hosts with roles always begin at one moment".to_owned());
+            }
+            _ => {}
+        }
+        let given = Self { hosts: Some(asked), ..self.clone() };
+        if self.on.is_some() {
+            given.check()?;
+        }
+        let mut words: Vec<OsString> = vec!["--minutes".into(), minutes(plan).to_string().into()];
+        let mut add = |name: &str, value: Option<OsString>| {
+            words.extend(value.into_iter().flat_map(|value| [name.into(), value]));
+        };
+        add("--ssh-config", self.ssh_config.as_ref().map(Into::into));
+        if let Some(on) = &self.on {
+            add("--on", Some(on.into()));
+            add("--hosts", Some(asked.to_string().into()));
+            add("--image", self.image.as_ref().map(Into::into));
+            add("--wait", Some(self.wait.to_string().into()));
         }
         Ok(words)
     }
 
-    /// What is asked for, before anything is made.
-    fn wanted(&self) -> Result<On, Failure> {
+    /// Looks at what is asked for, before anything is made.
+    fn check(&self) -> Result<(), Failure> {
         let on = parse_on(self.on.as_deref().unwrap_or_default()).map_err(failed)?;
         let reason = match (&on, self.hosts) {
             (_, Some(0)) => "--hosts 0: at least one is needed",
@@ -76,41 +102,51 @@ impl OnArgs {
             (On::Kubernetes { .. }, _) if self.image.is_none() => {
                 "--on k8s needs --image IMAGE: what its pods are made of"
             }
-            _ => return Ok(on),
+            _ => return Ok(()),
         };
         Err(anyhow::anyhow!(reason)).bad_input()
     }
 
-    /// Gets the hosts. A job takes at most so many minutes.
-    fn engine(&self, wanted: On, minutes: u64, signals: &SignalFd) -> Result<Box<dyn Engine>, Failure> {
+    /// Gets the hosts, unless `interrupted` says that nobody wants them any more. A job takes at most so many minutes. Without `--on` it has
+    /// none, and reaches those that it is asked for by ssh.
+    pub(super) fn engine(
+        &self,
+        minutes: u64,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Box<dyn Engine>, HostsError> {
+        let ssh = |hosts| Box::new(Ssh::new(hosts, self.ssh_config.clone()));
+        let Some(on) = &self.on else { return Ok(ssh(Vec::new())) };
+        let (count, wait) = (self.hosts.unwrap_or(1), Duration::from_secs(self.wait));
+        match parse_on(on)? {
+            On::Ssh(mut hosts) => {
+                hosts.truncate(self.hosts.unwrap_or(usize::MAX));
+                Ok(ssh(hosts))
+            }
+            On::Slurm { partition } => {
+                say("vtax", &format!("waiting for {count} nodes of Slurm"));
+                let options = SlurmOptions { partition, hosts: count, minutes, wait };
+                Ok(Box::new(Slurm::allocate(&options, interrupted)?))
+            }
+            On::Kubernetes { context } => {
+                say("vtax", &format!("waiting for {count} pods of Kubernetes"));
+                let image = self.image.clone().unwrap_or_default();
+                let options = KubernetesOptions { context, image, hosts: count, minutes, wait };
+                Ok(Box::new(Kubernetes::allocate(&options, interrupted)?))
+            }
+        }
+    }
+
+    /// The same, until a signal comes.
+    fn engine_unless_stopped(&self, minutes: u64, signals: &SignalFd) -> Result<Box<dyn Engine>, Failure> {
         let asked = Cell::new(false);
         let interrupted = || {
             asked.set(asked.get() || matches!(signals.next(), Ok(Some(_))));
             asked.get()
         };
-        let failed = |error: HostsError| match asked.get() {
+        self.engine(minutes, &interrupted).map_err(|error| match asked.get() {
             true => Failure { exit: Exit::Interrupted, error: error.into() },
             false => failed(error),
-        };
-        match wanted {
-            On::Ssh(mut hosts) => {
-                hosts.truncate(self.hosts.unwrap_or(usize::MAX));
-                Ok(Box::new(Ssh::new(hosts, self.ssh_config.clone())))
-            }
-            On::Slurm { partition } => {
-                let (hosts, wait) = (self.hosts.unwrap_or(1), Duration::from_secs(self.wait));
-                say("vtax", &format!("waiting for {hosts} nodes of Slurm"));
-                let options = SlurmOptions { partition, hosts, minutes, wait };
-                Ok(Box::new(Slurm::allocate(&options, &interrupted).map_err(failed)?))
-            }
-            On::Kubernetes { context } => {
-                let (hosts, wait) = (self.hosts.unwrap_or(1), Duration::from_secs(self.wait));
-                say("vtax", &format!("waiting for {hosts} pods of Kubernetes"));
-                let image = self.image.clone().unwrap_or_default();
-                let options = KubernetesOptions { context, image, hosts, minutes, wait };
-                Ok(Box::new(Kubernetes::allocate(&options, &interrupted).map_err(failed)?))
-            }
-        }
+        })
     }
 }
 
@@ -150,13 +186,13 @@ impl Run {
     }
 }
 
-/// `vtax run --on`.
+/// `vtax run --on`, of a plan whose hosts have no roles.
 pub(super) fn run(on: &OnArgs, chosen: &ChosenArgs) -> Outcome {
-    let wanted = on.wanted()?;
+    on.check()?;
     let Some((run, minutes)) = begin(chosen)? else { return Ok(Exit::BadInput) };
     // Before any other thread: signals must be blocked in all of them.
     let signals = SignalFd::new(&ENDING).context("receive signals").host_cannot()?;
-    let mut engine = on.engine(wanted, minutes, &signals)?;
+    let mut engine = on.engine_unless_stopped(minutes, &signals)?;
     let job = run.locked().job();
     let first = run.locked().hosts.is_empty();
     let hosts: Vec<(Machine, String)> = {
@@ -321,9 +357,9 @@ fn conclude(run: &Run, interrupted: bool, together: bool) -> Outcome {
 
 /// `vtax doctor --on`: the doctor on each host; JSON by host, or its lines under each host's name.
 pub(super) fn doctor(on: &OnArgs, json: bool, render: impl Fn(&serde_json::Value) -> String) -> Outcome {
-    let wanted = on.wanted()?;
+    on.check()?;
     let signals = SignalFd::new(&ENDING).context("receive signals").host_cannot()?;
-    let mut engine = on.engine(wanted, 15, &signals)?;
+    let mut engine = on.engine_unless_stopped(15, &signals)?;
     let scratch = Scratch::new()?;
     let hosts: Vec<(Machine, String)> =
         engine.hosts().iter().map(|host| (host.clone(), host.name.clone())).collect();

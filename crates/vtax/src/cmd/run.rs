@@ -1,6 +1,7 @@
 //! `vtax run`: build, measure, report.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -13,13 +14,14 @@ use vtax_plan::estimate::{Assumptions, estimate};
 use vtax_plan::model::{Cell, Measure, Plan};
 use vtax_report::ReportError;
 use vtax_run::{Ended, Found, LabExecutor, LiveProgress, PairSupport, RunError, Runner, Stop, calibration};
-use vtax_store::{Calibration, RunDir, RunWriter, TAGS_FACT};
+use vtax_store::{Calibration, HOSTS_FILE, RunDir, RunWriter, TAGS_FACT};
 use vtax_sys::cgroup::RunGroups;
 use vtax_sys::clock::unix_ms;
 use vtax_vm::Cache;
 
 use crate::cmd::chosen::{Chosen, ChosenArgs};
 use crate::cmd::many::{self, OnArgs};
+use crate::cmd::streams::Opener;
 use crate::exit::{Classify, Exit, Failure, Outcome, report, stored};
 use crate::front::{Place, in_controller};
 use crate::progress::Progress;
@@ -52,8 +54,8 @@ pub(super) struct Job {
     pub(super) calibration: Option<Calibration>,
     /// The QEMU for protected virtual machines.
     pub(super) pairs: PairSupport,
-    /// The start of ssh's command line, for paths to other hosts.
-    pub(super) ssh: Vec<String>,
+    /// What opens streams to other hosts, where the plan has such.
+    opener: Option<Opener>,
 }
 
 /// A run that has ended, for now or for good.
@@ -73,15 +75,22 @@ pub(super) fn exit_of(found: Found) -> Exit {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    if args.on.is_given() {
+    // Of a run on several hosts it is in each host's own.
+    let of_several = || args.chosen.resumed().is_some_and(|directory| directory.join(HOSTS_FILE).exists());
+    if args.on.is_given() && of_several() {
         return many::run(&args.on, &args.chosen);
     }
     let Some(chosen) = args.chosen.choose(|plan| plan)? else { return Ok(Exit::BadInput) };
+    // Hosts that have roles in one experiment are none that each make their own.
+    if args.on.is_given() && chosen.plan.hosts_asked() == 0 {
+        return many::run(&args.on, &args.chosen);
+    }
     // A run that goes on has the one it began with.
     let is_new = chosen.plan_file.is_some();
     let find = || calibration::find(Cache::of_user().dir(), &chosen.plan, &vtax_run::host());
     let calibration = is_new.then(find).flatten();
-    let job = Job { ssh: args.on.ssh().bad_input()?, ..Job::new(chosen, args.strict, calibration) };
+    let arguments = args.on.for_roles(&chosen.plan)?;
+    let job = Job::new(chosen, args.strict, calibration, &arguments)?;
     in_controller(|place, groups| {
         let outcome = job.control(place, groups).and_then(|measured| job.conclude(&measured));
         outcome.unwrap_or_else(|failure| report(&failure))
@@ -97,11 +106,17 @@ fn ran(error: RunError) -> Failure {
 }
 
 impl Job {
-    pub(super) fn new(chosen: Chosen, strict: bool, calibration: Option<Calibration>) -> Self {
+    /// What is to be done; what opens streams is started with these arguments.
+    pub(super) fn new(
+        chosen: Chosen,
+        strict: bool,
+        calibration: Option<Calibration>,
+        arguments: &[OsString],
+    ) -> Result<Self, Failure> {
         let Chosen { plan, directory, plan_file, tags } = chosen;
         let (resume, pairs) = (plan_file.is_none(), PairSupport::of(&plan));
-        let ssh = vec!["ssh".to_owned()];
-        Self { plan, directory, plan_file, tags, resume, strict, calibration, pairs, ssh }
+        let opener = Opener::for_plan(&plan, arguments)?;
+        Ok(Self { plan, directory, plan_file, tags, resume, strict, calibration, pairs, opener })
     }
 
     /// The whole run, in the controller.
@@ -158,8 +173,8 @@ impl Job {
             }
         };
         let groups = Some(groups.clone());
-        let ssh = self.ssh.clone();
-        Ok((LabOptions { groups, host_network, ssh, ..LabOptions::new(isolation) }, outside))
+        let streams = self.opener.as_ref().and_then(Opener::streams);
+        Ok((LabOptions { groups, host_network, streams, ..LabOptions::new(isolation) }, outside))
     }
 
     fn measure(

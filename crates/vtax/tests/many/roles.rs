@@ -10,11 +10,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use vtax_agent::{Client, Frame, Kind, LEASE};
+use vtax_load::{Counts, Details, Errors, LoadResult};
 use vtax_plan::model::PathKind;
 use vtax_store::record::{GeneratorRecord, InvalidReason, JournalEntry, TrialRecord, Validity};
 use vtax_store::{Provenance, RunDir};
 
-use super::{Lab, VTAX, ended_within, expect, ssh, text};
+use super::{Lab, VTAX, ended_within, expect, slurm, ssh, text};
 
 /// Critical value of √n·D at significance 0.001 (Kolmogorov-Smirnov).
 const KS_LIMIT: f64 = 1.95;
@@ -142,6 +143,121 @@ fn a_load_from_two_hosts_meets_a_service_on_a_third() {
     }
 }
 
+/// A short call, whose messages name the host that they come from.
+const CALL: &str = r#"<scenario name="call">
+<send retrans="500" start_rtd="1"><![CDATA[
+INVITE sip:[service]@[remote_ip]:[remote_port] SIP/2.0
+Via: SIP/2.0/[transport] [local_ip]:[local_port];branch=[branch]
+From: <sip:caller@[local_ip]:[local_port]>;tag=[pid]c[call_number]
+To: <sip:[service]@[remote_ip]:[remote_port]>
+Call-ID: [call_id]
+CSeq: 1 INVITE
+Contact: <sip:caller@[local_ip]:[local_port]>
+Content-Length: 0
+
+]]></send>
+<recv response="100" optional="true"/>
+<recv response="180" optional="true"/>
+<recv response="200" rtd="1" rrs="true"/>
+<send><![CDATA[
+ACK sip:[service]@[remote_ip]:[remote_port] SIP/2.0
+Via: SIP/2.0/[transport] [local_ip]:[local_port];branch=[branch]
+From: <sip:caller@[local_ip]:[local_port]>;tag=[pid]c[call_number]
+To: <sip:[service]@[remote_ip]:[remote_port]>[peer_tag_param]
+Call-ID: [call_id]
+CSeq: 1 ACK
+Content-Length: 0
+
+]]></send>
+</scenario>
+"#;
+
+/// A plan of another family, in the place of HTTP's.
+fn of_family(service: &str, workload: &str) -> String {
+    let plan = plan(1.0, &there()).replace("services: http", &format!("services: {service}"));
+    plan.replace("http: {target: /bytes/100, connections: 40}", workload)
+        .replace("repeat: 2", "repeat: 1")
+        .replace("samples: true", "samples: false")
+}
+
+/// The loads of a run's trial that was measured: the whole, and each generator's own.
+fn loads_of(lab: &Lab, run: &str, told: &str) -> (LoadResult, Vec<LoadResult>) {
+    let trials = RunDir::open(lab.path(run)).expect("a run").trials().expect("trials");
+    let measured = trials.iter().find(|trial| trial.finding().is_some());
+    let record = measured.unwrap_or_else(|| panic!("{run}: {trials:?}\n{told}"));
+    let whole = record.finding().and_then(|finding| finding.load()).expect("a load").clone();
+    let parts: Vec<LoadResult> = record.generators.iter().filter_map(|g| g.load.clone()).collect();
+    assert_eq!(parts.len(), 2, "{run}");
+    (whole, parts)
+}
+
+#[test]
+fn loads_of_other_families_come_from_two_hosts_and_add_up() {
+    let Some(lab) = ssh() else { return };
+    let redis = Path::new("/usr/bin/redis-server").exists();
+    assert!(redis || std::env::var_os("VTAX_REQUIRE").is_none(), "redis-server is not installed");
+    lab.write("call.xml", CALL);
+    let of_redis = "redis: {keys: 1001, connections: 8, reads: 50%}";
+    let of_ftp = "ftp: {files: 7, size: 2KiB, clients: 6, retr: 2, stor: 2, list: 1, read_back: 1}";
+    lab.write("redis.yaml", &of_family("redis", of_redis));
+    lab.write("ftp.yaml", &of_family("ftp", of_ftp));
+    lab.write("calls.yaml", &of_family("uas", "sip: {scenario_file: call.xml, calls: 60, recv_timeout: 3s}"));
+    let families = if redis { "redis ftp calls" } else { "ftp calls" };
+    let script = format!(
+        "{ALONE} for family in {families}; do
+            $vtax run $family.yaml --ssh-config config --out $family; echo \"$family: $?\"
+        done
+        nothing_left"
+    );
+    let told = text(&lab.run("", &script));
+    assert!(told.contains("nothing is left"), "{told}");
+    for family in families.split(' ') {
+        let (whole, parts) = loads_of(&lab, family, &told);
+        let mut sum = Counts::default();
+        parts.iter().for_each(|part| sum.add(&part.counts));
+        assert_eq!(whole.counts, sum, "{family}");
+        assert_eq!(whole.latency.len(), parts.iter().map(|part| part.latency.len()).sum::<u64>(), "{family}");
+        assert!(parts.iter().all(|part| part.counts.ok > 0), "{family}: {:?}\n{told}", whole.counts);
+        // No generator's writes are taken for another's.
+        let Errors { lost, stale, corrupt, protocol, .. } = whole.counts.errors;
+        assert_eq!((lost, stale, corrupt, protocol), (0, 0, 0, 0), "{family}");
+        let details = |load: &LoadResult| load.details.clone().unwrap_or_default();
+        let sum_of = |of: fn(Details) -> u64| parts.iter().map(|part| of(details(part))).sum::<u64>();
+        let transfers = |found: Details| found.ftp.map_or(0, |ftp| ftp.retr.ok + ftp.stor.ok + ftp.list.ok);
+        let calls = |found: Details| found.script.map_or(0, |script| script.calls);
+        assert_eq!(transfers(details(&whole)), sum_of(transfers), "{family}");
+        assert_eq!(calls(details(&whole)), sum_of(calls), "{family}");
+        assert_eq!(transfers(details(&whole)) > 0, family == "ftp", "{family}");
+        assert_eq!(calls(details(&whole)) > 0, family == "calls", "{family}");
+    }
+}
+
+#[test]
+fn a_controller_without_any_rights_leads_hosts_that_make_the_load() {
+    let Some(lab) = ssh() else { return };
+    lab.write("roles.yaml", &plan(1.0, "").replace("repeat: 2", "repeat: 1"));
+    // A user of no group, whose directory is all that is its own. The network outside of its namespaces is none that it may enter.
+    let script = format!(
+        "{ALONE} mkdir user; cp $vtax config roles.yaml user; cp \"$dir/key\" user/key
+        sed -i \"s|^IdentityFile .*|IdentityFile $dir/user/key|\" user/config
+        chown -R 65534:65534 user; chmod 0711 \"$dir\"; cd user
+        as_user=\"setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=$dir/user\"
+        $as_user id -u
+        $as_user ./vtax run roles.yaml --ssh-config config --out run; echo \"run: $?\"
+        cd ..; mv user/run run; nothing_left"
+    );
+    fs::rename(lab.path("user"), lab.path("key")).expect("the key");
+    lab.write(
+        "config",
+        &fs::read_to_string(lab.path("config")).expect("a file").replace("/user\n", "/key\n"),
+    );
+    let told = text(&lab.run("", &script));
+    assert!(told.contains("65534\n") && told.contains("nothing is left"), "{told}");
+    let (whole, parts) = loads_of(&lab, "run", &told);
+    assert_eq!(whole.counts.ok, parts.iter().map(|part| part.counts.ok).sum::<u64>());
+    assert!(whole.counts.ok > 0, "{told}");
+}
+
 #[test]
 fn roles_are_drawn_anew_for_each_round() {
     let Some(lab) = ssh() else { return };
@@ -226,6 +342,76 @@ fn a_controller_that_dies_leaves_no_generator_and_is_gone_on_with() {
     assert!(run.trials().expect("trials").len() >= 2, "{told}");
     assert!(fs::exists(lab.path("run/report.html")).expect("a directory"), "{told}");
     assert!(provenance_of(&lab).ended_unix_ms.is_some(), "{told}");
+}
+
+/// Roles on hosts that are given: the same service twice, in as many rounds as there are hosts.
+fn on_given(options: &str) -> String {
+    let roles = format!("nic: {{hosts: 3, draw: true{options}}}");
+    let plan = plan(1.0, &there()).replace("repeat: 2", "repeat: 3");
+    let (head, _) = plan.split_once("  nic:").expect("paths");
+    let two = "environments: [native, native: {name: again}]";
+    format!("{}  {roles}\n", head.replace("environments: native", two))
+}
+
+/// What each trial says of its hosts, where one was built; each host once has the service.
+fn assert_given(lab: &Lab, names: [&str; 3], told: &str) {
+    let mut services = BTreeSet::new();
+    for record in run_of(lab).trials().expect("trials") {
+        let Some(host) = record.facts.get("path.nic.host") else { continue };
+        let mut all: Vec<&str> = record.generators.iter().map(|g| g.host.as_str()).collect();
+        if record.finding().is_some() {
+            all.push(host);
+            all.sort_unstable();
+            assert_eq!(all, names);
+        }
+        services.insert(host.clone());
+    }
+    assert!(!services.is_empty() && services.iter().all(|host| names.contains(&host.as_str())), "{told}");
+    // Of what was given only the places are in the plan: it can be gone on with on other hosts.
+    assert_eq!(run_of(lab).plan().expect("a plan").hosts_asked(), 3);
+}
+
+#[test]
+fn slurm_gives_the_hosts_of_one_experiment() {
+    let Some(lab) = slurm() else { return };
+    lab.write("roles.yaml", &on_given(&there()));
+    let script = "
+        $vtax run roles.yaml; echo \"nowhere: $?\"
+        $vtax run roles.yaml --on slurm --hosts 2; echo \"too few: $?\"
+        $vtax run roles.yaml --on slurm:all --wait 60 --out run & run=$!
+        until_ grep -q trial-ended run/journal.jsonl
+        kill -TERM $run; wait $run; echo \"stopped: $?\"; squeue -h; nothing_left
+        $vtax run --resume run --on slurm:all --wait 60; echo \"run: $?\"; squeue -h; nothing_left";
+    let output = lab.run("", script);
+    let told = text(&output);
+    for said in ["nowhere: 2", "the plan asks for 3 hosts, which --on gives", "too few: 2", "stopped: 130"] {
+        assert!(told.contains(said), "{said}\n{told}");
+    }
+    assert_eq!(told.matches("nothing is left").count(), 2, "{told}");
+    assert!(!told.contains(" vtax-"), "a job is left: {told}");
+    assert_given(&lab, ["n1", "n2", "n3"], &told);
+    assert!(provenance_of(&lab).ended_unix_ms.is_some(), "{told}");
+}
+
+#[test]
+fn a_list_gives_the_hosts_of_one_experiment() {
+    let Some(lab) = ssh() else { return };
+    lab.write(
+        "hosts.yaml",
+        "hosts:\n- {name: '1', address: 10.99.0.11}\n- {name: '2', address: 10.99.0.12}\n- {name: '3', address: 10.99.0.13}\n",
+    );
+    // They have other names on the network to be measured.
+    lab.write("roles.yaml", &on_given(&format!("{}, address: \"10.99.0.1{{host}}\"", there())));
+    let script = format!(
+        "{ALONE} $vtax run roles.yaml --on hosts.yaml --ssh-config config --out run; echo \"run: $?\"; nothing_left"
+    );
+    let told = text(&lab.run("", &script));
+    assert!(told.contains("nothing is left"), "{told}");
+    assert_given(&lab, ["1", "2", "3"], &told);
+    for record in run_of(&lab).trials().expect("trials") {
+        let Some(host) = record.facts.get("path.nic.host") else { continue };
+        assert_eq!(record.facts["path.nic.address"], format!("10.99.0.1{host}"));
+    }
 }
 
 /// An agent with a lease, as ssh would start it, and this end of its stream.

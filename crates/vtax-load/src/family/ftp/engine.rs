@@ -78,6 +78,8 @@ impl Load {
             tls: self.tls.as_ref(),
             contents: &self.contents,
             fill,
+            part: spec.part,
+            own_files: spec.own_files(),
             begun,
             window: Window {
                 from: step.warmup.0,
@@ -109,6 +111,8 @@ impl Load {
         let clients = (number as u32..self.spec.pool.connections).step_by(workers);
         let slots = clients.map(|client| {
             let source = sources.get(client as usize % sources.len().max(1)).copied();
+            // As checked, there are at most so many that all have numbers.
+            let client = u32::try_from(self.spec.part.place(client.into())).unwrap_or(u32::MAX);
             Slot::new(client, source, self.tls.as_ref().map(TlsSettings::of_session))
         });
         let seed = (step.seed ^ self.spec.seed) ^ (number as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);

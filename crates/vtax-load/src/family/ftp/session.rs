@@ -32,13 +32,13 @@ impl FtpSession {
         let tls = spec.requests.tls.as_ref();
         let tls = tls.map(|tls| TlsSettings::new(tls, &spec.verify, spec.pool.target.ip())).transpose()?;
         let session = Self { load: Load { spec: spec.clone(), cpus, tls, contents: Contents::new() } };
-        if spec.requests.mix.retr + spec.requests.mix.list > 0 {
+        if spec.own_files() > 0 && spec.requests.mix.retr + spec.requests.mix.list > 0 {
             session.fill()?;
         }
         Ok(session)
     }
 
-    /// Stores all files that clients fetch or list.
+    /// Stores this generator's part of the files that clients fetch or list.
     fn fill(&self) -> Result<(), LoadError> {
         let step = RequestStep {
             model: Model::Closed,
@@ -50,7 +50,7 @@ impl FtpSession {
         };
         let next = AtomicU32::new(0);
         let (_, details) = self.load.run(&step, &Control::new(), Some(&next))?;
-        let files = u64::from(self.load.spec.requests.files);
+        let files = u64::from(self.load.spec.own_files());
         if details.stor.ok == files {
             return Ok(());
         }

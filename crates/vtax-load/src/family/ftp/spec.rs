@@ -7,7 +7,7 @@ use vtax_plan::model::{DataMode, FtpRequests, ftp_limits as limits};
 
 /// What a server's certificate is checked for.
 pub use crate::tls::Verify as FtpVerify;
-use crate::{ConnectionPool, LoadError};
+use crate::{ConnectionPool, LoadError, Part};
 
 /// What all steps of a load of FTP have in common.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +27,8 @@ pub struct FtpSpec {
     pub verify: FtpVerify,
     /// Seed of the choice of files.
     pub seed: u64,
+    /// Which generator of several this is: its clients are numbered among those of all, and it stores its part of the files that all fetch.
+    pub part: Part,
 }
 
 /// Longest name or password.
@@ -42,6 +44,8 @@ impl FtpSpec {
         self.pool.check()?;
         let (clients, most) = (self.pool.connections, limits::CLIENTS.end());
         refuse_unless(clients <= *most, "clients", || format!("{clients} is more than {most}"))?;
+        let part = self.part;
+        refuse_unless(part.number < part.of && part.of <= *most, "part", || format!("{part:?} is none"))?;
         refuse_unless(limits::FILES.contains(&requests.files), "files", || {
             format!("{} is not between {} and {}", requests.files, limits::FILES.start(), limits::FILES.end())
         })?;
@@ -64,6 +68,12 @@ impl FtpSpec {
         refuse_unless(requests.data != DataMode::Pasv || self.pool.target.is_ipv4(), "data", || {
             "PASV names IPv4 addresses only; use EPSV over IPv6".to_owned()
         })
+    }
+
+    /// How many of the files that all fetch this generator stores.
+    pub(super) fn own_files(&self) -> u32 {
+        // No more than there are.
+        u32::try_from(self.part.amount(self.requests.files.into())).unwrap_or(self.requests.files)
     }
 }
 

@@ -24,7 +24,7 @@ use super::tally::Tally;
 use super::tls::TlsSettings;
 use crate::drive::{EventLoop, Rest};
 use crate::requests::{Finding, Outcome, Recorder, Timetable, Window, time_since};
-use crate::{Arrivals, Control};
+use crate::{Arrivals, Control, Part};
 
 /// Events taken from the kernel at once.
 const EVENTS: usize = 256;
@@ -50,6 +50,9 @@ pub(super) struct Job<'a> {
     pub(super) contents: &'a Contents,
     /// The next file to be stored that others will fetch; `None`: they are there, and this is the load.
     pub(super) fill: Option<&'a AtomicU32>,
+    /// Which of those files are stored by this generator, and how many these are.
+    pub(super) part: Part,
+    pub(super) own_files: u32,
     /// Bytes of files whose transfers have begun, of all workers.
     pub(super) begun: &'a AtomicU64,
     pub(super) window: Window,
@@ -178,7 +181,7 @@ impl<'a> Worker<'a> {
     /// All files are stored, or being stored, and no session of this worker stores one.
     fn filled(&self) -> bool {
         let Some(next) = self.job.fill else { return false };
-        next.load(Relaxed) >= self.job.requests.files && !self.slots.iter().any(Slot::has_request)
+        next.load(Relaxed) >= self.job.own_files && !self.slots.iter().any(Slot::has_request)
     }
 
     /// Whether a closed loop that ends with its bytes has begun the last of them.
@@ -233,7 +236,7 @@ impl<'a> Worker<'a> {
     /// Begins a session wherever there is none.
     fn dispatch_closed(&mut self) {
         while self.time.now < self.time.stop && self.beginning < BEGINNING_MAX && !self.begins_no_more() {
-            if self.job.fill.is_some_and(|next| next.load(Relaxed) >= self.job.requests.files) {
+            if self.job.fill.is_some_and(|next| next.load(Relaxed) >= self.job.own_files) {
                 return;
             }
             let Some(id) = self.free.pop() else { return };
@@ -382,10 +385,11 @@ impl<'a> Worker<'a> {
             if self.fills_no_more(id) {
                 return None;
             }
-            let file = next.fetch_add(1, Relaxed);
+            let own = next.fetch_add(1, Relaxed);
+            let file = u32::try_from(self.job.part.place(own.into())).ok().filter(|file| *file < files)?;
             let content = content::content_of_file(file);
             let size = content::size_of(requests.size, file);
-            return (file < files).then_some(Transfer::new(Kind::Stor, file, content, size));
+            return Some(Transfer::new(Kind::Stor, file, content, size));
         }
         let mix = requests.mix;
         let slot = &mut self.slots[id as usize];

@@ -13,6 +13,7 @@ use vtax_wire::resp::{self, Item, Reply, ReplyScanner};
 use super::keys::{Keys, Wrong};
 use super::spec::RedisSpec;
 use super::values::{Identity, Pool, Reading};
+use crate::Part;
 use crate::requests::{Answer, Dialogue, Outcome, Taken};
 
 /// Exponent of the popularity of keys (Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", SoCC 2010).
@@ -72,7 +73,7 @@ impl<'a> RedisDialogue<'a> {
     /// `seed` tells steps and workers apart.
     pub(super) fn new(home: &'a Home, pool: &'a Pool, spec: &RedisSpec, seed: u64) -> Self {
         // A step that panicked kept them; a worker without keys would only be slower to tell.
-        let keys = home.put(None).unwrap_or_else(|| Keys::new(1, 0, 1));
+        let keys = home.put(None).unwrap_or_else(|| Keys::new(1, Part::default(), 0, 1));
         let requests = &spec.requests;
         let zipf = match requests.access {
             KeyAccess::Uniform => None,
@@ -139,7 +140,7 @@ impl<'a> RedisDialogue<'a> {
 impl Drop for RedisDialogue<'_> {
     fn drop(&mut self) {
         self.keys.end_of_step();
-        let keys = std::mem::replace(&mut self.keys, Keys::new(0, 0, 1));
+        let keys = std::mem::replace(&mut self.keys, Keys::new(0, Part::default(), 0, 1));
         self.home.put(Some(keys));
     }
 }

@@ -5,6 +5,8 @@
 //! that began after a write was acknowledged must see that write or a later one (it would be linearizable,
 //! Herlihy and Wing, TOPLAS 12(3), 1990).
 
+use crate::Part;
+
 /// Set in a key's oldest version: a write of it was given up and may yet happen.
 const UNSURE: u32 = 1 << 31;
 
@@ -23,9 +25,11 @@ struct Key {
 #[derive(Debug)]
 pub(super) struct Keys {
     keys: Box<[Key]>,
-    /// Number of the first key, and the distance from one to the next.
+    /// Which of its generator's keys is the first, and the distance from one to the next.
     first: u64,
     stride: u64,
+    /// Which of all keys are its generator's.
+    part: Part,
 }
 
 /// What was wrong with the answer to a read.
@@ -40,12 +44,13 @@ pub(super) enum Wrong {
 }
 
 impl Keys {
-    /// Every `workers`-th of `count` keys, from number `worker` on.
-    pub(super) fn new(count: u64, worker: usize, workers: usize) -> Self {
+    /// Of `count` keys those of this part, and of these every `workers`-th, from number `worker` on.
+    pub(super) fn new(count: u64, part: Part, worker: usize, workers: usize) -> Self {
         let (worker, workers) = (worker as u64, workers as u64);
+        let count = part.amount(count);
         let own = count / workers + u64::from(worker < count % workers);
         let keys = vec![Key::default(); own as usize].into_boxed_slice();
-        Self { keys, first: worker, stride: workers }
+        Self { keys, first: worker, stride: workers, part }
     }
 
     /// How many they are.
@@ -53,9 +58,9 @@ impl Keys {
         self.keys.len()
     }
 
-    /// The number of the key at `place`, unique among all workers.
+    /// The number of the key at `place`, unique among all workers of all generators.
     pub(super) fn number(&self, place: u32) -> u64 {
-        self.first + u64::from(place) * self.stride
+        self.part.place(self.first + u64::from(place) * self.stride)
     }
 
     /// Begins a write: its version; `None` where one is under way already.
@@ -133,20 +138,24 @@ mod tests {
 
     #[test]
     fn keys_are_shared_out_without_gaps() {
-        let all: Vec<u64> = (0..3)
-            .flat_map(|worker| {
-                let keys = Keys::new(8, worker, 3);
-                (0..keys.len() as u32).map(|place| keys.number(place)).collect::<Vec<_>>()
-            })
-            .collect();
-        let mut sorted = all.clone();
-        sorted.sort_unstable();
-        assert_eq!(sorted, (0..8).collect::<Vec<_>>(), "{all:?}");
+        // Generators on hosts with different numbers of CPUs.
+        for workers_of in [&[3][..], &[2, 1], &[1, 4, 2]] {
+            let mut all = Vec::new();
+            for (number, workers) in workers_of.iter().enumerate() {
+                let part = Part { number: number as u32, of: workers_of.len() as u32 };
+                for worker in 0..*workers {
+                    let keys = Keys::new(20, part, worker, *workers);
+                    all.extend((0..keys.len() as u32).map(|place| keys.number(place)));
+                }
+            }
+            all.sort_unstable();
+            assert_eq!(all, (0..20).collect::<Vec<_>>(), "{workers_of:?}");
+        }
     }
 
     #[test]
     fn a_read_sees_the_last_acknowledged_write_or_a_later_one() {
-        let mut keys = Keys::new(4, 0, 1);
+        let mut keys = Keys::new(4, Part::default(), 0, 1);
         assert_eq!(keys.judge(2, keys.begin_read(2), None), Ok(()), "nothing was written");
         assert_eq!(keys.begin_write(2), Some(1));
         let before = keys.begin_read(2);
@@ -166,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_write_that_was_given_up_may_happen_at_any_time() {
-        let mut keys = Keys::new(1, 0, 1);
+        let mut keys = Keys::new(1, Part::default(), 0, 1);
         keys.begin_write(0);
         keys.written(0);
         keys.begin_write(0);
@@ -181,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_refused_write_did_not_happen() {
-        let mut keys = Keys::new(1, 0, 1);
+        let mut keys = Keys::new(1, Part::default(), 0, 1);
         keys.begin_write(0);
         keys.written(0);
         keys.begin_write(0);
@@ -193,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_lost_value_is_told_once() {
-        let mut keys = Keys::new(1, 0, 1);
+        let mut keys = Keys::new(1, Part::default(), 0, 1);
         keys.begin_write(0);
         keys.written(0);
         let (one, other) = (keys.begin_read(0), keys.begin_read(0));

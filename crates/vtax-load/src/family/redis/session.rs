@@ -31,14 +31,14 @@ impl RedisSession {
         spec.check()?;
         let mut spec = spec.clone();
         // A worker needs a key of its own to ask for.
-        let most = u64::from(spec.pool.connections).min(spec.requests.keys);
+        let most = u64::from(spec.pool.connections).min(spec.part.amount(spec.requests.keys));
         let cpus = drive::worker_cpus(&spec.pool.cpus, usize::try_from(most).unwrap_or(usize::MAX))?;
         let workers = cpus.len();
         spec.pool.cpus = vtax_units::CpuSet::of(cpus);
         let values = Pool::new(spec.seed);
         let mut homes = Vec::with_capacity(workers);
         for worker in 0..workers {
-            let mut keys = Keys::new(spec.requests.keys, worker, workers);
+            let mut keys = Keys::new(spec.requests.keys, spec.part, worker, workers);
             fill(&spec.pool, &values, &mut keys, spec.value_bytes())?;
             homes.push(Home::new(keys));
         }

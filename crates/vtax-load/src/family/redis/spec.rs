@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use vtax_plan::model::{RedisRequests, redis_limits as limits};
 
-use crate::{ConnectionPool, LoadError};
+use crate::{ConnectionPool, LoadError, Part};
 
 /// A load of Redis requests: where to and what.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -14,6 +14,8 @@ pub struct RedisSpec {
     pub requests: RedisRequests,
     /// Seed of the values and of which keys are asked for.
     pub seed: u64,
+    /// Which generator of several this is: it writes and reads keys that are its own.
+    pub part: Part,
 }
 
 impl RedisSpec {
@@ -28,6 +30,9 @@ impl RedisSpec {
         if !limits::KEYS.contains(keys) {
             let (least, most) = (limits::KEYS.start(), limits::KEYS.end());
             return refuse("keys", format!("{keys} is not between {least} and {most}"));
+        }
+        if self.part.number >= self.part.of || *keys < u64::from(self.part.of) {
+            return refuse("part", format!("{keys} keys can't be divided as {:?}", self.part));
         }
         if !limits::VALUE.contains(value) {
             let (least, most) = (limits::VALUE.start(), limits::VALUE.end());

@@ -14,6 +14,7 @@ use super::unmatched::Unmatched;
 use super::user_agents::UserAgents;
 use super::worker::Worker;
 use super::{PhaseKind, Pools, SipProfile, SipResult, SipSpec, Traffic};
+use crate::generators::own_addresses;
 use crate::{Control, LoadError, drive};
 
 /// From now to the first phase: time for all threads to be there.
@@ -52,6 +53,7 @@ impl SipSession {
 
     fn open_with(spec: &SipSpec, direct: bool) -> Result<Self, LoadError> {
         // A call needs two subscribers of one worker.
+        let spec = &SipSpec { local: own_addresses(&spec.local, spec.target)?, ..spec.clone() };
         let cpus = drive::worker_cpus(&spec.cpus, spec.workload.subscribers.count as usize / 2)?;
         let setup = Arc::new(Setup::new(spec, direct, cpus.len() as u32)?);
         let _ = sched::raise_open_files((cpus.len() * (spec.local.len() + 1)) as u64 + 256);

@@ -15,7 +15,8 @@ pub struct SipSpec {
     pub target: SocketAddr,
     /// Subscribers, scenarios and times.
     pub workload: SipWorkload,
-    /// Addresses to send from and to be called at; subscribers are spread over them.
+    /// Addresses to send from and to be called at; subscribers are spread over them. One that isn't specified (`0.0.0.0`, `::`) stands for
+    /// the host's own on the way to the target.
     pub local: Vec<IpAddr>,
     /// CPUs to pin workers to, one worker each; empty: one worker per CPU this process may use.
     pub cpus: CpuSet,

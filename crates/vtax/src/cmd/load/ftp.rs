@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::ValueEnum;
 use vtax_load::ftp::{FtpDetails, FtpSession, FtpSpec, FtpVerify, PhaseTimes};
-use vtax_load::{ConnectionPool, Control, LoadError, LoadResult, RequestStep};
+use vtax_load::{ConnectionPool, Control, LoadError, LoadResult, Part, RequestStep};
 use vtax_plan::model::{
     DataMode, FileSizes, FtpArrivals, FtpMix, FtpRequests, FtpTls, FtpTlsMode, TlsVersion,
 };
@@ -195,6 +195,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         password: args.password.clone(),
         verify,
         seed: args.load.seed,
+        part: Part::default(),
     };
     args.load.run(format!("ftp://{}", args.server), spec)
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use vtax_load::redis::{RedisSession, RedisSpec};
-use vtax_load::{ConnectionPool, Control, LoadError, LoadResult, RequestStep};
+use vtax_load::{ConnectionPool, Control, LoadError, LoadResult, Part, RequestStep};
 use vtax_plan::model::{KeyAccess, RedisRequests};
 use vtax_units::{Bytes, Share};
 
@@ -44,7 +44,12 @@ pub(super) fn run(args: &Args) -> Outcome {
         access: if args.zipf { KeyAccess::Zipf } else { KeyAccess::Uniform },
         pipeline: args.pipeline,
     };
-    let spec = RedisSpec { pool: args.load.pool(args.server), requests, seed: args.load.seed };
+    let spec = RedisSpec {
+        pool: args.load.pool(args.server),
+        requests,
+        seed: args.load.seed,
+        part: Part::default(),
+    };
     args.load.run(format!("redis://{}", args.server), spec)
 }
 

@@ -193,7 +193,7 @@ impl<'a> Machine<'a> {
             self.calls.len() as u32 - 1
         });
         let (own, workers) = self.worker;
-        let place = self.begun * u64::from(workers) + u64::from(own);
+        let place = self.shared.part.place(self.begun * u64::from(workers) + u64::from(own));
         self.begun += 1;
         let scenario = &self.shared.scenario;
         let call = &mut self.calls[slot as usize];

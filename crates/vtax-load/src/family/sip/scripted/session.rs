@@ -14,6 +14,7 @@ use super::server::Answering;
 use super::shared::Shared;
 use super::spec::ScriptSpec;
 use crate::family::sip::media::{Media, Ports};
+use crate::generators::own_addresses;
 use crate::requests::{Course, Recorder, Window, merge};
 use crate::{Arrivals, Control, Details, LoadError, LoadResult, Model, RequestStep, drive};
 
@@ -51,7 +52,8 @@ impl ScriptSession {
             return Err(LoadError::Spec { field: "scenario", reason });
         }
         let cpus = drive::worker_cpus(&spec.pool.cpus, spec.pool.connections as usize)?;
-        Ok(Self { spec, shared, cpus, callee })
+        let local = own_addresses(&spec.local, spec.pool.target)?;
+        Ok(Self { spec: ScriptSpec { local, ..spec }, shared, cpus, callee })
     }
 
     /// Carries out a step: a call is a request. Its latency is what the first timer of the scenario says, from the intended start of the

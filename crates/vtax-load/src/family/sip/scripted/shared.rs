@@ -5,7 +5,7 @@ use vtax_wire::sip::Transport;
 use vtax_wire::sipp::{Injection, Scenario};
 
 use super::spec::{ScriptSettings, ScriptSpec};
-use crate::LoadError;
+use crate::{LoadError, Part};
 
 /// The compiled scenario with all it needs.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub(super) struct Shared {
     pub(super) timeout: u64,
     /// What names this process in messages.
     pub(super) pid: u32,
+    /// Which of several generators' calls these are.
+    pub(super) part: Part,
 }
 
 impl Shared {
@@ -61,6 +63,7 @@ impl Shared {
             },
             timeout: spec.pool.timeout.0,
             pid: std::process::id(),
+            part: spec.part,
         })
     }
 }

@@ -8,7 +8,7 @@ use vtax_units::Nanos;
 
 use super::answering::answering;
 use crate::family::sip::media::{self, FIRST_PORT};
-use crate::{ConnectionPool, LoadError};
+use crate::{ConnectionPool, LoadError, Part};
 
 /// A load of calls after a scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,12 +24,15 @@ pub struct ScriptSpec {
     pub password: String,
     /// Injection files: how the scenario names each, and its text. The first one's name is empty where it is `[field0]`'s.
     pub injections: Vec<(String, String)>,
-    /// Addresses to send from; calls are spread over them.
+    /// Addresses to send from; calls are spread over them. One that isn't specified (`0.0.0.0`, `::`) stands for the host's own on the way
+    /// to the target.
     pub local: Vec<IpAddr>,
     /// Over which messages go.
     pub transport: SipTransport,
     /// Seed of every random choice.
     pub seed: u64,
+    /// Which generator of several this is: its calls are numbered among those of all, and so are the lines of injection files that they take.
+    pub part: Part,
 }
 
 /// What a scenario leaves open.
@@ -122,6 +125,9 @@ impl ScriptSpec {
         let target = self.pool.target;
         if let Some(other) = self.local.iter().find(|local| local.is_ipv4() != target.is_ipv4()) {
             return refuse("local", format!("{other} is of another kind than the target {target}"));
+        }
+        if self.part.number >= self.part.of {
+            return refuse("part", format!("{:?} is none", self.part));
         }
         if self.settings.drain > DRAIN_MAX || self.settings.pause > DRAIN_MAX {
             return refuse("drain", format!("pause and drain are at most {DRAIN_MAX}"));

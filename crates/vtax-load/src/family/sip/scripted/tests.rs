@@ -4,8 +4,8 @@ use vtax_plan::model::SipTransport;
 use vtax_units::{CpuSet, Nanos};
 
 use super::*;
-use crate::ConnectionPool;
 use crate::family::sip::scripted::spec::{ScriptSettings, ScriptSpec};
+use crate::{ConnectionPool, Part};
 
 /// A line that keeps what is sent.
 #[derive(Default)]
@@ -36,6 +36,7 @@ fn shared(commands: &str, injections: &[(&str, &str)]) -> Shared {
         local: vec![IpAddr::from([127, 0, 0, 1])],
         transport: SipTransport::Udp,
         seed: 1,
+        part: Part::default(),
     };
     Shared::new(&spec).unwrap()
 }

@@ -14,7 +14,7 @@ use vtax_load::sip::{
     MediaOptions, ScriptFigures, ScriptSession, ScriptSettings, ScriptSpec, SoundDirection, SoundFigures,
     answer_script, answering,
 };
-use vtax_load::{ConnectionPool, Control, LoadError, LoadResult, RequestStep};
+use vtax_load::{ConnectionPool, Control, LoadError, LoadResult, Part, RequestStep};
 use vtax_plan::model::SipTransport;
 use vtax_sys::signals::SignalFd;
 use vtax_units::Nanos;
@@ -171,6 +171,7 @@ fn spec(args: &Args, path: Option<&Path>, target: SocketAddr) -> Result<ScriptSp
             Transport::Tcp => SipTransport::Tcp,
         },
         seed: args.seed,
+        part: Part::default(),
     })
 }
 
