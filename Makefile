@@ -1,5 +1,5 @@
 # Thin on purpose: the logic is in xtask (crate `xtask`) and in vtax itself.
-.PHONY: build run test bench soundness ft-soak ft-chaos check fuzz deb image package clean
+.PHONY: build run test k8s-test bench soundness ft-soak ft-chaos check fuzz deb image package clean
 
 # Not by xtask, so that a source tree that is only built needs nothing in debug form.
 build: ## the static binary, target/vtax
@@ -15,6 +15,9 @@ run: build ## set up what is missing and do the main job
 
 test: ## the whole test suite; installs the services it tests
 	@cargo xtask test
+
+k8s-test: ## many machines with a real Kubernetes, which is built first (needs root and Go)
+	@cargo xtask k8s-test
 
 bench: build ## compare with the peers; writes target/bench.json
 	@cargo xtask bench

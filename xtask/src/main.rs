@@ -5,6 +5,7 @@
 mod archive;
 mod deb;
 mod image;
+mod kubernetes;
 mod licences;
 mod place;
 mod suite;
@@ -15,7 +16,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 
 const USAGE: &str = "usage: cargo xtask check|test|bench [NAME..]|soundness [NAME..|--real [N]|--neighbours [N]]|ft-soak [KILLS [kemari|remus|disk|colo..]]|ft-chaos [--schedules N] [--seed S]\
-                     |fuzz [SECONDS]|deb|image|package|licences|ci";
+                     |fuzz [SECONDS]|k8s-test|deb|image|package|licences|ci";
 
 fn main() -> ExitCode {
     match run() {
@@ -37,6 +38,7 @@ fn run() -> Result<()> {
         ["soundness" | "ft-soak" | "ft-chaos", ..] => tasks::measure(&args),
         ["fuzz"] => tasks::fuzz("20"),
         ["fuzz", seconds] => tasks::fuzz(seconds),
+        ["k8s-test", filter @ ..] => kubernetes::test(filter),
         ["deb"] => deb::deb(),
         ["image"] => image::image(),
         ["package"] => tasks::package(),

@@ -12,7 +12,8 @@ pub(crate) fn vtax() -> PathBuf {
     root().join("target/vtax")
 }
 
-fn cargo(args: &[&str]) -> Result<()> {
+/// Runs cargo in the workspace's root.
+pub(crate) fn cargo(args: &[&str]) -> Result<()> {
     run(Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())).args(args))
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use vtax_probe::noise::HostProbe;
 use vtax_sys::cgroup::{Limits, RunGroups};
 use vtax_sys::check::{Check, State};
-use vtax_sys::controller::{ControllerOptions, Inside, start_controller};
+use vtax_sys::controller::{ControllerOptions, start_controller};
 use vtax_sys::mount::{self, Overlay};
 use vtax_sys::netlink::{
     BridgeOptions, Mac, Netlink, Request, Tbf, Veth, VethEnd, add_tbf, create_bridge, create_veth,
@@ -146,8 +146,8 @@ fn inside_checks(options: ControllerOptions) -> Result<Vec<Check>, SysError> {
     let groups = RunGroups::create();
     let keeper = groups.keep()?;
     let inside_groups = groups.clone();
-    let controller = start_controller(options, move |inside| {
-        let lines: Vec<Line> = in_namespaces(&inside, inside_groups).into_iter().map(Line::from).collect();
+    let controller = start_controller(options, move |_| {
+        let lines: Vec<Line> = in_namespaces(inside_groups).into_iter().map(Line::from).collect();
         let text = serde_json::to_vec(&lines).unwrap_or_default();
         u8::from(std::io::Write::write_all(&mut std::fs::File::from(write), &text).is_err())
     });
@@ -165,16 +165,8 @@ fn inside_checks(options: ControllerOptions) -> Result<Vec<Check>, SysError> {
     Ok(lines.into_iter().map(Check::from).collect())
 }
 
-fn in_namespaces(inside: &Inside, groups: RunGroups) -> Vec<Check> {
-    let mut checks = vec![match &inside.foreign_proc {
-        None => Check::ok("/proc", "can be mounted anew for a PID namespace"),
-        Some(why) => Check::degraded(
-            "/proc",
-            format!("{why}: nodes see the host's processes"),
-            "start the container with `--privileged` or `--security-opt systempaths=unconfined`",
-        ),
-    }];
-    checks.extend(network());
+fn in_namespaces(groups: RunGroups) -> Vec<Check> {
+    let mut checks = network();
     checks.extend(crate::path::kernel_checks());
     checks.push(overlay());
     checks.push(container(groups));

@@ -47,8 +47,6 @@ impl ControllerOptions {
 pub struct Inside {
     /// Whether it is root only in its own user namespace.
     pub user_namespace: bool,
-    /// Why `/proc` still shows the host's processes; `None` where it shows this PID namespace's.
-    pub foreign_proc: Option<String>,
     /// Reads end-of-file once the front process is gone.
     pub front: OwnedFd,
     /// The host's `/proc`, which shows processes outside of these namespaces too; `None` where it can't be opened.
@@ -110,6 +108,7 @@ enum Stage {
     Map = 1,
     Private = 2,
     Session = 3,
+    Proc = 4,
 }
 
 impl Stage {
@@ -118,6 +117,7 @@ impl Stage {
             Self::Map => "becoming root in a user namespace",
             Self::Private => "a private mount namespace",
             Self::Session => "a session of its own",
+            Self::Proc => refusal::PROC,
         }
     }
 }
@@ -174,7 +174,7 @@ fn read_report(report: &OwnedFd) -> Option<(&'static str, io::Error)> {
             _ => return None,
         }
     }
-    let stages = [Stage::Map, Stage::Private, Stage::Session];
+    let stages = [Stage::Map, Stage::Private, Stage::Session, Stage::Proc];
     let stage = stages.into_iter().find(|s| *s as u8 == bytes[0]).map_or("a namespace", Stage::text);
     let errno = i32::from_ne_bytes([bytes[1], bytes[2], bytes[3], bytes[4]]);
     Some((stage, io::Error::from_raw_os_error(errno)))
@@ -187,22 +187,30 @@ fn run_inside(
     report: OwnedFd,
     main: impl FnOnce(Inside) -> u8,
 ) -> ! {
-    if let Err((stage, error)) = settle(options, ids) {
+    let settled = settle(options, ids).and_then(|()| {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let host_proc = rustix::fs::open("/proc", flags, Mode::empty()).ok();
+        // In another's /proc a process's number is that of some other process.
+        crate::mount::proc(Path::new("/proc")).map_err(|e| (Stage::Proc, plain(&e)))?;
+        Ok(host_proc)
+    });
+    let host_proc = settled.unwrap_or_else(|(stage, error)| {
         let errno = error.raw_os_error().unwrap_or(libc::EIO).to_ne_bytes();
         let bytes = [stage as u8, errno[0], errno[1], errno[2], errno[3]];
         let _ = rustix::io::write(&report, &bytes);
         end_process(PANICKED);
-    }
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let host_proc = rustix::fs::open("/proc", flags, Mode::empty()).ok();
-    // Not fatal: containers mask parts of /proc, and then a new one is refused.
-    let foreign_proc = crate::mount::proc(Path::new("/proc")).err().map(|e| crate::error::chain(&e));
+    });
     drop(report);
     let user_namespace = options.user_namespace;
-    let inside = Inside { user_namespace, foreign_proc, front, host_proc, host_network };
+    let inside = Inside { user_namespace, front, host_proc, host_network };
     let code = catch_unwind(AssertUnwindSafe(|| main(inside))).unwrap_or(PANICKED);
     let _ = io::Write::flush(&mut io::stdout());
     end_process(code)
+}
+
+/// What the kernel said, without the rest.
+fn plain(error: &SysError) -> io::Error {
+    io::Error::from_raw_os_error(error.errno().unwrap_or(libc::EIO))
 }
 
 /// Makes the new namespaces usable. Everything here happens before `main` has anything to undo.
@@ -223,10 +231,7 @@ fn settle(options: ControllerOptions, (uid, gid): (u32, u32)) -> Result<(), (Sta
     if options.own_session {
         rustix::process::setsid().map_err(|e| (Stage::Session, e.into()))?;
     }
-    crate::mount::make_private().map_err(|e| {
-        let errno = e.errno().unwrap_or(libc::EIO);
-        (Stage::Private, io::Error::from_raw_os_error(errno))
-    })?;
+    crate::mount::make_private().map_err(|e| (Stage::Private, plain(&e)))?;
     // Only a name in prompts and logs.
     let _ = rustix::system::sethostname(b"vtax");
     Ok(())

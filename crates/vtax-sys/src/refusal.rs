@@ -13,9 +13,29 @@ fn has_seccomp_filter() -> bool {
     status.lines().filter_map(|l| l.strip_prefix("Seccomp:")).any(|v| v.trim() == "2")
 }
 
+/// Root without this capability may not become root in a user namespace (`verify_root_map` in the kernel, since 5.12).
+const CAP_SETFCAP: u32 = 31;
+
+/// Whether a text of /proc/self/status is that of root without CAP_SETFCAP.
+fn is_root_without_setfcap(status: &str) -> bool {
+    let value = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let effective = value("CapEff:").and_then(|mask| u64::from_str_radix(mask, 16).ok());
+    let user = value("Uid:").and_then(|ids| ids.split_whitespace().nth(1));
+    user == Some("0") && effective.is_some_and(|mask| mask & (1 << CAP_SETFCAP) == 0)
+}
+
+/// The step that containers refuse where all others are allowed.
+pub(crate) const PROC: &str = "a /proc of its own";
+
 /// An error that says which of the known locks is closed.
 pub(crate) fn explain(stage: &'static str, source: io::Error) -> SysError {
-    let (reason, fix) = reason_and_fix(&source);
+    let (reason, fix) = match stage {
+        PROC => (
+            "parts of /proc are masked here, as in a container, and then the kernel lets a user namespace have none of its own".to_owned(),
+            "start the container with `--privileged`, or with `--security-opt systempaths=unconfined`".to_owned(),
+        ),
+        _ => reason_and_fix(&source),
+    };
     SysError::NamespacesRefused { stage, reason, fix, source }
 }
 
@@ -63,8 +83,30 @@ fn reason_and_fix(error: &io::Error) -> (String, String) {
              --security-opt apparmor=unconfined`",
         );
     }
+    if is_root_without_setfcap(&std::fs::read_to_string("/proc/self/status").unwrap_or_default()) {
+        return pair(
+            "root lacks the capability SETFCAP, as in a container without capabilities",
+            "run as another user than root, or give the container that capability",
+        );
+    }
     pair(
         "the kernel or a security module forbids it",
         "run as root, or see what `vtax doctor` says about namespaces",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_without_setfcap_is_known() {
+        let status = |uid: &str, mask: &str| {
+            format!("Name:\tvtax\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\nCapInh:\t0\nCapEff:\t{mask}\n")
+        };
+        assert!(is_root_without_setfcap(&status("0", "0000000000000000")));
+        assert!(!is_root_without_setfcap(&status("0", "0000000080000000")));
+        assert!(!is_root_without_setfcap(&status("65534", "0000000000000000")));
+        assert!(!is_root_without_setfcap("") && !is_root_without_setfcap(&status("0", "?")));
+    }
 }

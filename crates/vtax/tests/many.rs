@@ -1,4 +1,4 @@
-//! Many machines as their users meet them: runs merged, and `--on` with a real sshd and a real Slurm on emulated hosts.
+//! Many machines as their users meet them: runs merged, and `--on` with a real sshd, a real Slurm and a real Kubernetes on emulated hosts.
 
 use std::fs;
 use std::io::Write;
@@ -12,6 +12,8 @@ use vtax_fixture::{Options, create};
 use vtax_store::RunDir;
 use vtax_sys::require::{Need, need};
 
+#[path = "many/kubernetes.rs"]
+mod kubernetes;
 #[path = "many/roles.rs"]
 mod roles;
 
@@ -164,6 +166,8 @@ const TOOLS: &str = "
 struct Lab {
     directory: tempfile::TempDir,
     kind: &'static str,
+    /// What its scripts have in their environment besides.
+    variables: Vec<(&'static str, String)>,
 }
 
 impl Lab {
@@ -182,7 +186,7 @@ impl Lab {
         }
         let directory = tempfile::tempdir().expect("a directory");
         fs::write(directory.path().join("plan.yaml"), PLAN).expect("written");
-        Some(Self { directory, kind })
+        Some(Self { directory, kind, variables: Vec::new() })
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -214,6 +218,7 @@ impl Lab {
             .env("vtax", VTAX)
             .env("dir", self.directory.path())
             .env("on", on)
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .output()
             .expect("unshare starts")
     }

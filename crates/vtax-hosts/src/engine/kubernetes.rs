@@ -14,11 +14,25 @@ use super::{Engine, Machine};
 use crate::error::HostsError;
 use crate::list::{HostSpec, is_word};
 
-/// What a pod's own process does: it waits as long as there is a vtax, and a minute more.
-const WAIT: &str = "t=0; while [ $t -lt 20 ]; do sleep 3; t=$((t+1)); for d in \"${TMPDIR:-/tmp}\"/vtax-*; do [ -d \"$d\" ] && t=0; done; done";
+/// What a pod's own process does: it waits as long as there is a vtax, and a minute more. It ends well, or the Job would make another pod.
+const WAIT: &str = "t=0; while [ $t -lt 20 ]; do sleep 3; t=$((t+1)); for d in \"${TMPDIR:-/tmp}\"/vtax-*; do [ -d \"$d\" ] && t=0; done; done; exit 0";
+
+/// What to do about a namespace that refuses the pods.
+const LEVEL: &str =
+    "its namespace must be at the level `privileged`, as contrib/kubernetes/rights.yaml makes one";
+/// What to do about a right that the user doesn't have.
+const RIGHTS: &str = "; contrib/kubernetes/rights.yaml gives what it takes";
+/// What is known of a Job without pods where its events may not be read.
+const NO_PODS: &str = "Kubernetes makes none, and may refuse what they ask for; to be told why takes the right to list events \
+     (contrib/kubernetes/rights.yaml)";
 
 /// How often pods are looked at.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How often it is looked at what keeps pods from running; before, they are being made.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The user in the pods, `nobody`. The kernel lets root that has no capabilities not become root in a user namespace (`verify_root_map`,
+/// since Linux 5.12), and lets anyone else.
+const USER: u32 = 65534;
 /// The most that is read of what kubectl says: some KiB for each pod.
 const MOST_SAID: u64 = 64 << 20;
 
@@ -35,6 +49,8 @@ pub struct KubernetesOptions {
     pub minutes: u64,
     /// How long to wait for the pods.
     pub wait: Duration,
+    /// Pods have the host's users, and no user namespace of their own: a run has no namespaces in them.
+    pub host_users: bool,
 }
 
 /// A Job with its pods.
@@ -47,37 +63,76 @@ pub struct Kubernetes {
 }
 
 impl Kubernetes {
-    /// Makes the Job and waits until all its pods run, or until it is `interrupted`, which is asked every second.
+    /// Makes the Job and waits until all its pods run, or until it is `interrupted`, which is asked every second. `told` hears what is
+    /// waited for, each time that this changes.
     ///
     /// # Errors
     ///
-    /// [`HostsError::Program`] where kubectl isn't there or refuses, where a pod fails, or where they don't all run in time.
-    pub fn allocate(options: &KubernetesOptions, interrupted: &dyn Fn() -> bool) -> Result<Self, HostsError> {
+    /// [`HostsError::Program`] where kubectl isn't there or refuses, where pods are refused for good, where one fails, or where they
+    /// don't all run in time.
+    pub fn allocate(
+        options: &KubernetesOptions,
+        interrupted: &dyn Fn() -> bool,
+        told: &dyn Fn(&str),
+    ) -> Result<Self, HostsError> {
         let name = format!("vtax-{}-{}", std::process::id(), vtax_sys::clock::unix_ms() / 1000);
         let mut found = Self { hosts: Vec::new(), context: options.context.clone(), job: None };
         let text = manifest(&name, options).to_string();
         found.kubectl(&["create", "-f", "-"], text.as_bytes())?;
         found.job = Some(name.clone());
-        let until = Instant::now() + options.wait;
+        let begun = Instant::now();
+        let mut next = begun + PATIENCE;
+        let mut last = String::new();
         loop {
-            let selector = format!("--selector=job-name={name}");
-            let told = found.kubectl(&["get", "pods", &selector, "--output=json"], b"")?;
-            let pods: Value =
-                serde_json::from_slice(&told).map_err(|e| failed(format!("pods that can't be read: {e}")))?;
-            match running(&pods).map_err(failed)? {
-                hosts if hosts.len() >= options.hosts => {
-                    found.hosts = hosts;
-                    return Ok(found);
-                }
-                hosts if Instant::now() >= until => {
-                    let (have, want, seconds) = (hosts.len(), options.hosts, options.wait.as_secs());
-                    let why = obstacle(&pods).map(|why| format!(": {why}")).unwrap_or_default();
-                    return Err(failed(format!("{have} of {want} pods run within {seconds} s{why}")));
-                }
-                _ if interrupted() => return Err(failed("interrupted".to_owned())),
-                _ => std::thread::sleep(PAUSE),
+            let pods = found.list("pods", &format!("--selector=job-name={name}"))?;
+            let hosts = running(&pods).map_err(failed)?;
+            if hosts.len() >= options.hosts {
+                found.hosts = hosts.into_iter().take(options.hosts).collect();
+                return Ok(found);
             }
+            if interrupted() {
+                return Err(failed("interrupted".to_owned()));
+            }
+            let over = begun.elapsed() >= options.wait;
+            if over || Instant::now() >= next {
+                next = Instant::now() + PATIENCE;
+                let why = found.obstacle(&name, &pods);
+                if let Some(refused) = why.as_deref().filter(|why| why.contains("violates PodSecurity")) {
+                    return Err(failed(format!("{refused}; {LEVEL}")));
+                }
+                let now = format!("{} of {} pods run", hosts.len(), options.hosts);
+                let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+                if over {
+                    return Err(failed(format!("{now} within {} s{why}", options.wait.as_secs())));
+                }
+                if last != format!("{now}{why}") {
+                    last = format!("{now}{why}");
+                    told(&last);
+                }
+            }
+            std::thread::sleep(PAUSE);
         }
+    }
+
+    /// What keeps pods from running, as Kubernetes words it. Why there are none at all, or why a node makes no container of one, only
+    /// events say, which take a right of their own.
+    fn obstacle(&self, job: &str, pods: &Value) -> Option<String> {
+        if let Some(why) = of_containers(pods) {
+            return Some(why);
+        }
+        let (kind, without) = match items(pods).is_empty() {
+            true => ("Job", Some(NO_PODS.to_owned())),
+            false => ("Pod", of_pods(pods)),
+        };
+        let warnings = format!("--field-selector=involvedObject.kind={kind},type=Warning");
+        let Ok(events) = self.list("events", &warnings) else { return without };
+        warning(&events, job).or_else(|| of_pods(pods))
+    }
+
+    /// All of a kind in the namespace that are selected so.
+    fn list(&self, kind: &str, selected: &str) -> Result<Value, HostsError> {
+        let told = self.kubectl(&["get", kind, selected, "--output=json"], b"")?;
+        serde_json::from_slice(&told).map_err(|e| failed(format!("{kind} that can't be read: {e}")))
     }
 
     fn command_line(&self) -> Command {
@@ -116,7 +171,8 @@ impl Kubernetes {
         if status.success() {
             return Ok(told);
         }
-        Err(failed(format!("{status}: {}", harmless(said.trim()))))
+        let hint = if said.contains("(Forbidden)") { RIGHTS } else { "" };
+        Err(failed(format!("{status}: {}{hint}", harmless(said.trim()))))
     }
 }
 
@@ -153,21 +209,35 @@ fn harmless(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(500).collect()
 }
 
-/// The Job as kubectl takes it, as contrib/kubernetes/job.yaml explains it. It asks for nothing but nodes of their own and a system-call
-/// filter that lets user namespaces through.
+/// The Job as kubectl takes it, as contrib/kubernetes/job.yaml explains it. It asks for nodes of their own, and for what user namespaces
+/// inside take: no system-call filter, and a /proc without masks, which Kubernetes gives to pods in user namespaces of their own.
 fn manifest(name: &str, options: &KubernetesOptions) -> Value {
     let labels = json!({ "app.kubernetes.io/name": "vtax" });
-    let apart = json!([{ "labelSelector": { "matchLabels": { "app.kubernetes.io/name": "vtax" } }, "topologyKey": "kubernetes.io/hostname" }]);
-    let container = json!({
+    let apart = json!([{ "labelSelector": { "matchLabels": { "app.kubernetes.io/name": "vtax" } }, "namespaceSelector": {}, "topologyKey": "kubernetes.io/hostname" }]);
+    let mut container = json!({
         "name": "vtax",
         "image": options.image,
         "command": ["sh", "-c", WAIT],
         "securityContext": {
+            "runAsNonRoot": true,
+            "runAsUser": USER,
             "allowPrivilegeEscalation": false,
             "capabilities": { "drop": ["ALL"] },
-            "seccompProfile": { "type": "Unconfined" },
+            "seccompProfile": { "type": if options.host_users { "RuntimeDefault" } else { "Unconfined" } },
         },
     });
+    let mut pod = json!({
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 5,
+        "automountServiceAccountToken": false,
+        "enableServiceLinks": false,
+        "affinity": { "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": apart } },
+    });
+    if !options.host_users {
+        container["securityContext"]["procMount"] = json!("Unmasked");
+        pod["hostUsers"] = json!(false);
+    }
+    pod["containers"] = json!([container]);
     json!({
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -182,14 +252,7 @@ fn manifest(name: &str, options: &KubernetesOptions) -> Value {
             "ttlSecondsAfterFinished": 60,
             "template": {
                 "metadata": { "labels": labels },
-                "spec": {
-                    "restartPolicy": "Never",
-                    "terminationGracePeriodSeconds": 5,
-                    "automountServiceAccountToken": false,
-                    "enableServiceLinks": false,
-                    "affinity": { "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": apart } },
-                    "containers": [container],
-                },
+                "spec": pod,
             },
         },
     })
@@ -199,10 +262,10 @@ fn items(pods: &Value) -> &[Value] {
     pods["items"].as_array().map_or(&[][..], Vec::as_slice)
 }
 
-/// Pods that run, named by their nodes; an error where one has failed.
+/// Pods that run and aren't being ended, named by their nodes; an error where one has failed.
 fn running(pods: &Value) -> Result<Vec<Machine>, String> {
     let mut hosts = Vec::new();
-    for pod in items(pods) {
+    for pod in items(pods).iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (name, node) = (text(&pod["metadata"]["name"]), text(&pod["spec"]["nodeName"]));
         match pod["status"]["phase"].as_str() {
@@ -212,7 +275,12 @@ fn running(pods: &Value) -> Result<Vec<Machine>, String> {
                 let spec = HostSpec { name: node.clone(), address: name, network, ..HostSpec::default() };
                 hosts.push(Machine { name: node, spec });
             }
-            Some("Failed") => return Err(format!("pod {} failed on {}", harmless(&name), harmless(&node))),
+            Some("Failed") => {
+                let alone = json!({ "items": [pod] });
+                let why = of_containers(&alone).or_else(|| of_pods(&alone));
+                let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+                return Err(format!("pod {} failed on {}{why}", harmless(&name), harmless(&node)));
+            }
             _ => {}
         }
     }
@@ -220,21 +288,32 @@ fn running(pods: &Value) -> Result<Vec<Machine>, String> {
     Ok(hosts)
 }
 
-/// What keeps a pod from running, as Kubernetes words it. Why there are none at all only the Job's events would say, which take a right of
-/// their own.
-fn obstacle(pods: &Value) -> Option<String> {
-    if items(pods).is_empty() {
-        return Some(
-            "it makes no pods, and may refuse what they ask for (contrib/kubernetes/rights.yaml)".to_owned(),
-        );
-    }
+/// Why the container of one of these pods doesn't run, as the node says.
+fn of_containers(pods: &Value) -> Option<String> {
     items(pods).iter().find_map(|pod| {
-        let of_containers = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
-        let waiting = of_containers.filter_map(|c| c["state"]["waiting"]["message"].as_str());
-        let of_pod = pod["status"]["conditions"].as_array().into_iter().flatten();
-        let conditions = of_pod.filter(|c| c["status"] == "False").filter_map(|c| c["message"].as_str());
-        waiting.chain(conditions).next().map(harmless)
+        let containers = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
+        let states = containers.flat_map(|c| [&c["state"]["waiting"], &c["state"]["terminated"]]);
+        states.filter_map(|state| state["message"].as_str()).next().map(harmless)
     })
+}
+
+/// Why one of these pods doesn't run, as the scheduler says.
+fn of_pods(pods: &Value) -> Option<String> {
+    items(pods).iter().find_map(|pod| {
+        let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+        let waiting = conditions.filter(|c| c["status"] == "False").filter_map(|c| c["message"].as_str());
+        pod["status"]["message"].as_str().into_iter().chain(waiting).next().map(harmless)
+    })
+}
+
+/// The last of these events that is about a Job, or about a pod of its.
+fn warning(events: &Value, job: &str) -> Option<String> {
+    let of_job = |event: &&Value| {
+        let name = event["involvedObject"]["name"].as_str().unwrap_or_default();
+        name.strip_prefix(job).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    let last = items(events).iter().filter(of_job).max_by_key(|event| event["lastTimestamp"].as_str());
+    last.and_then(|event| event["message"].as_str()).map(harmless)
 }
 
 #[cfg(test)]
@@ -248,6 +327,7 @@ mod tests {
             hosts: 3,
             minutes: 90,
             wait: Duration::ZERO,
+            host_users: false,
         }
     }
 
@@ -270,8 +350,28 @@ mod tests {
         assert_eq!(container["image"], "registry/x: y");
         assert_eq!(container["securityContext"]["capabilities"]["drop"], json!(["ALL"]));
         assert!(container["securityContext"]["privileged"].is_null() && pod["hostNetwork"].is_null());
+        assert_eq!(
+            (&pod["hostUsers"], &container["securityContext"]["procMount"]),
+            (&json!(false), &json!("Unmasked"))
+        );
+        // Where pods have the host's users there is nothing that the level `restricted` refuses.
+        let job = manifest("vtax-1-2", &KubernetesOptions { host_users: true, ..options() });
+        let pod = &job["spec"]["template"]["spec"];
+        assert!(pod["hostUsers"].is_null());
+        let allowed = json!({ "runAsNonRoot": true, "runAsUser": USER, "allowPrivilegeEscalation": false,
+            "capabilities": { "drop": ["ALL"] }, "seccompProfile": { "type": "RuntimeDefault" } });
+        assert_eq!(pod["containers"][0]["securityContext"], allowed);
+        assert_eq!(wrong_with(&job), Vec::<String>::new());
         let apart = &pod["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0];
-        assert_eq!(apart["topologyKey"], "kubernetes.io/hostname");
+        // Whoever made them, in whatever namespace.
+        assert_eq!(
+            (&apart["topologyKey"], &apart["namespaceSelector"]),
+            (&json!("kubernetes.io/hostname"), &json!({}))
+        );
+        assert_eq!(
+            (&container["securityContext"]["runAsNonRoot"], &container["securityContext"]["runAsUser"]),
+            (&json!(true), &json!(65534))
+        );
     }
 
     /// What of Kubernetes' published schema (v1.36.3) says of manifests like these.
@@ -369,6 +469,21 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_waits_for_the_last_vtax_and_ends_well() {
+        let place = tempfile::tempdir().unwrap();
+        let there = place.path().join("vtax-1");
+        std::fs::create_dir(&there).unwrap();
+        // Time passes faster here, and the vtax goes after half of it.
+        let script = format!(
+            "n=0; sleep() {{ n=$((n+1)); [ $n != 10 ] || rmdir {}; }}; trap 'echo $n' EXIT; {WAIT}",
+            there.display()
+        );
+        let output = Command::new("sh").args(["-c", &script]).env("TMPDIR", place.path()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), "29\n");
+    }
+
+    #[test]
     fn pods_are_known_by_their_nodes() {
         let pod = |name: &str, node: &str, phase: &str| json!({ "metadata": { "name": name }, "spec": { "nodeName": node }, "status": { "phase": phase } });
         let pods = json!({ "items": [pod("j-1-b", "n2", "Running"), pod("j-0-a", "n1", "Running"), pod("j-2-c", "n3", "Pending")] });
@@ -381,12 +496,32 @@ mod tests {
                 .unwrap_err()
                 .contains("j-0-a failed on n1")
         );
+        let mut broken = pod("j-0-a", "n1", "Failed");
+        broken["status"]["containerStatuses"] = json!([{ "state": { "terminated": { "reason": "StartError", "message": "no `sh` in\n$PATH" } } }]);
+        let why = running(&json!({ "items": [broken] })).unwrap_err();
+        assert_eq!(why, "pod j-0-a failed on n1: no `sh` in $PATH");
+        // One that is being ended is none, nor is it a failure.
+        for phase in ["Running", "Failed"] {
+            let mut ending = pod("j-0-a", "n1", phase);
+            ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+            assert_eq!(running(&json!({ "items": [ending] })), Ok(Vec::new()));
+        }
         assert_eq!(running(&json!({ "items": [pod("-x", "n1", "Running")] })), Ok(Vec::new()));
         assert_eq!(running(&json!(7)), Ok(Vec::new()));
         let stuck = json!({ "items": [{ "status": { "conditions": [{ "status": "False", "message": "0/3 nodes\nare free" }] } }] });
-        assert_eq!(obstacle(&stuck).as_deref(), Some("0/3 nodes are free"));
-        assert_eq!(obstacle(&pods), None);
-        assert!(obstacle(&json!({ "items": [] })).unwrap().contains("makes no pods"));
+        assert_eq!(of_pods(&stuck).as_deref(), Some("0/3 nodes are free"));
+        assert_eq!((of_pods(&pods), of_containers(&pods)), (None, None));
+        let unpulled = json!({ "items": [{ "status": { "containerStatuses": [{ "state": { "waiting": { "message": "no image" } } }] } }] });
+        assert_eq!(of_containers(&unpulled).as_deref(), Some("no image"));
+        let event = |name: &str, at: &str, message: &str| json!({ "involvedObject": { "name": name }, "lastTimestamp": at, "message": message });
+        let events = json!({ "items": [
+            event("j-0-a", "2026-01-01T00:00:02Z", "no user\nnamespaces"),
+            event("j-1-b", "2026-01-01T00:00:01Z", "older"),
+            event("jj-0-a", "2026-01-01T00:00:03Z", "of another"),
+        ] });
+        assert_eq!(warning(&events, "j").as_deref(), Some("no user namespaces"));
+        assert_eq!(warning(&events, "k"), None);
+        assert_eq!(warning(&json!(7), "j"), None);
     }
 
     #[test]

@@ -42,6 +42,10 @@ pub(super) struct OnArgs {
     /// The image of Kubernetes' pods: it has a shell and what the plan needs.
     #[arg(long, value_name = "IMAGE", requires = "on")]
     image: Option<String>,
+    /// Kubernetes' pods have the node's users, for clusters without user namespaces for pods: they ask for nothing, and runs have no
+    /// namespaces in them.
+    #[arg(long, requires = "on")]
+    host_users: bool,
     /// No host begins before all have been reached or are lost; then all begin at once.
     #[arg(long, requires = "on")]
     together: bool,
@@ -130,8 +134,10 @@ impl OnArgs {
             On::Kubernetes { context } => {
                 say("vtax", &format!("waiting for {count} pods of Kubernetes"));
                 let image = self.image.clone().unwrap_or_default();
-                let options = KubernetesOptions { context, image, hosts: count, minutes, wait };
-                Ok(Box::new(Kubernetes::allocate(&options, interrupted)?))
+                let host_users = self.host_users;
+                let options = KubernetesOptions { context, image, hosts: count, minutes, wait, host_users };
+                let told = |text: &str| say("vtax", text);
+                Ok(Box::new(Kubernetes::allocate(&options, interrupted, &told)?))
             }
         }
     }

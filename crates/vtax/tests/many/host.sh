@@ -1,9 +1,10 @@
 #!/bin/bash
 # PID 1 of an emulated host.
 #
-#   host.sh DIRECTORY ssh|slurm NAME ADDRESS
+#   host.sh DIRECTORY ssh|slurm|kubernetes NAME ADDRESS
 set -eu
 dir=$1 kind=$2 name=$3 address=$4
+here=$(dirname "$0")
 hostname "$name"
 mount --make-rprivate /
 mount -t tmpfs -o mode=0755 none /run
@@ -14,6 +15,9 @@ if [ "$name" != ctl ]; then
     # What a host leaves there is its own. ctl runs the command, whose files may be in the machine's.
     mkdir -p "$dir/$name.tmp"
     mount --bind "$dir/$name.tmp" /tmp
+fi
+if [ "$kind" = kubernetes ] && [ "$name" != ctl ]; then
+    "$here/kubernetes/groups.sh" make "$groups" "$name" $$
 fi
 # Hosts of their own have control groups of their own. These would share them, and each takes the others' for left over, as it
 # doesn't see the processes that own them.
@@ -27,6 +31,10 @@ ip link set eth0 up
 if [ "$kind" = ssh ]; then
     mkdir -p /run/sshd
     /usr/sbin/sshd -f "$dir/sshd_config" -E "$dir/$name.sshd"
+elif [ "$kind" = kubernetes ] && [ "$name" = ctl ]; then
+    "$here/kubernetes/ctl.sh" "$dir" "$address"
+elif [ "$kind" = kubernetes ]; then
+    unshare --cgroup "$here/kubernetes/node.sh" "$dir" "$name" "$address" &
 else
     mount --bind "$dir/hosts" /etc/hosts
     for private in /etc/munge /var/lib/munge /var/log/munge /run/munge /var/log/slurm /var/spool /run/slurm /etc/slurm; do

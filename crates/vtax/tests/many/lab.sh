@@ -2,7 +2,7 @@
 # Emulated hosts on a bridge, and a command beside them. It is PID 1 of a PID namespace of its own, with network and mounts of
 # its own: when it ends, all hosts end.
 #
-#   lab.sh DIRECTORY ssh|slurm COMMAND...
+#   lab.sh DIRECTORY ssh|slurm|kubernetes COMMAND...
 #
 # DIRECTORY/NAME.pid holds the process whose end is a host's end, DIRECTORY/NAME.inside the one that nsenter enters, and
 # DIRECTORY/NAME.tmp is the host's /tmp. The command may run on a host of its own, from where the others' processes aren't seen;
@@ -31,7 +31,7 @@ host() {
     ip link set "$1" master br0 up
 }
 
-if [ "$kind" = slurm ]; then
+if [ "$kind" != ssh ]; then
     host ctl 10.99.0.2
 fi
 for n in 1 2 3; do host "n$n" "10.99.0.1$n"; done
@@ -39,22 +39,26 @@ for n in 1 2 3; do host "n$n" "10.99.0.1$n"; done
 . "$here/orders.sh"
 orders &
 
+on_ctl() { nsenter -t "$(cat "$dir/ctl.inside")" -n -m -p -u -i -- "$@"; }
+
 ready() {
     if [ "$kind" = ssh ]; then
         for n in 1 2 3; do
             ssh -F "$dir/config" "10.99.0.1$n" true 2>/dev/null || return 1
         done
+    elif [ "$kind" = slurm ]; then
+        [ "$(on_ctl sinfo -h -t idle -o %D 2>/dev/null)" = 3 ]
     else
-        [ "$(nsenter -t "$(cat "$dir/ctl.inside")" -n -m -p -u -i -- sinfo -h -t idle -o %D 2>/dev/null)" = 3 ]
+        [ -e "$dir/apiserver.ready" ] && [ "$(on_ctl "$kubernetes/kubectl" --kubeconfig "$dir/admin.config" get nodes 2>/dev/null | grep -cw Ready)" = 3 ]
     fi
 }
 for _ in $(seq 300); do
     if ready; then
         status=0
-        if [ "$kind" = slurm ]; then
-            nsenter -t "$(cat "$dir/ctl.inside")" -n -m -p -u -i -- "$@" || status=$?
-        else
+        if [ "$kind" = ssh ]; then
             "$@" || status=$?
+        else
+            on_ctl "$@" || status=$?
         fi
         exit $status
     fi

@@ -14,7 +14,8 @@ look() {
             */vtax | */vtax\ *) echo "$exe $program: $(tr '\0' ' ' <"${exe%exe}cmdline")" ;;
         esac
     done
-    ls -d "$dir"/*.tmp/vtax-* 2>/dev/null
+    # Of a pod it is in the container's own layer.
+    ls -d "$dir"/*.tmp/vtax-* "$dir"/*.var/containerd/*/snapshots/*/fs/tmp/vtax-* 2>/dev/null
     return 0
 }
 
