@@ -56,7 +56,7 @@ pub trait Streams: Debug + Send + Sync {
     fn open(&self, host: &str, script: &str, stream: OwnedFd, errors: OwnedFd) -> Result<Carrier, String>;
 }
 
-/// What carries a stream, such as ssh, seen from here; dropping it ends it.
+/// What carries a stream, such as ssh, seen from here. Dropping it ends the stream, and the carrier once the script has cleared up.
 #[derive(Debug)]
 pub struct Carrier {
     /// Whoever opened the stream says on it how the carrier ended, and sees by its end that the carrier is to end.

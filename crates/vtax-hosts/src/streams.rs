@@ -7,14 +7,15 @@
 
 use std::io::{self, IoSlice, IoSliceMut, Write as _};
 use std::mem::MaybeUninit;
-use std::net::{IpAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, Shutdown, ToSocketAddrs as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
@@ -31,6 +32,8 @@ use crate::list::HostSpec;
 const MOST: usize = 1 << 17;
 /// Descriptors beside a request: life, stream, errors.
 const DESCRIPTORS: usize = 3;
+/// A script whose stream was ended has so long to clear up, before what carries it is killed: a step of Slurm's is then, too.
+const CLEAR_UP_WITHIN: Duration = Duration::from_secs(8);
 /// A name is looked up within this, or the resolver doesn't answer.
 const LOOK_UP_WITHIN: Duration = Duration::from_secs(60);
 
@@ -66,7 +69,7 @@ pub fn stream_sockets() -> io::Result<(OwnedFd, OwnedFd)> {
 /// Whether the controller's end of the socket is gone.
 #[must_use]
 pub fn is_deserted(socket: &impl AsFd) -> bool {
-    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     let mut fds = [PollFd::new(socket, PollFlags::RDHUP)];
     matches!(poll(&mut fds, Some(&now)), Ok(1..))
 }
@@ -138,17 +141,18 @@ fn carry(
 ) -> String {
     let Some(machine) = machine(engine, host) else { return format!("{host} is none of the hosts") };
     let mut command = engine.command(&machine, script);
-    let copy = match stream.try_clone() {
-        Ok(copy) => copy,
+    let copies = stream.try_clone().and_then(|copy| Ok((copy, UnixStream::from(stream.try_clone()?))));
+    let (copy, to_end) = match copies {
+        Ok(copies) => copies,
         Err(e) => return e.to_string(),
     };
     // A group of its own: Ctrl-C at the terminal is for vtax, whose end is its stream's.
     command.stdin(Stdio::from(stream)).stdout(Stdio::from(copy)).stderr(Stdio::from(errors)).process_group(0);
     let spawned = command.spawn();
     let program = command.get_program().to_string_lossy().into_owned();
-    // The command has the stream's descriptors, whose end has to be the carrier's alone.
+    // The command has the stream's descriptors, whose end has to be the carrier's.
     drop(command);
-    match spawned.and_then(|mut child| wait(&mut child, life)) {
+    match spawned.and_then(|mut child| wait(&mut child, life, &to_end)) {
         Ok(status) if status.success() => WELL.to_owned(),
         Ok(status) => format!("{program}: {status}"),
         Err(e) => format!("{program} can't be started: {e}"),
@@ -165,23 +169,20 @@ fn machine(engine: &dyn Engine, name: &str) -> Option<Machine> {
     hosts.iter().find(|machine| machine.name == name).cloned()
 }
 
-/// Waits for the end of a carrier, and kills it where nobody wants it any more.
-fn wait(child: &mut Child, life: &UnixStream) -> io::Result<ExitStatus> {
+/// Waits for the end of a carrier. Where nobody wants it any more its stream is ended, and it is killed should that not end it.
+fn wait(child: &mut Child, life: &UnixStream, stream: &UnixStream) -> io::Result<ExitStatus> {
     let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
-    loop {
-        let mut fds = [PollFd::new(&process, PollFlags::IN), PollFd::new(life, PollFlags::IN)];
-        match poll(&mut fds, None) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(e) => return Err(e.into()),
-        }
-        let (ended, deserted) = (!fds[0].revents().is_empty(), !fds[1].revents().is_empty());
-        if deserted && !ended {
+    let mut either = [PollFd::new(&process, PollFlags::IN), PollFd::new(life, PollFlags::IN)];
+    while matches!(poll(&mut either, None), Err(Errno::INTR)) {}
+    if either[0].revents().is_empty() {
+        // It fails where the stream has ended by itself.
+        let _ = stream.shutdown(Shutdown::Both);
+        let within = Timespec { tv_sec: CLEAR_UP_WITHIN.as_secs().cast_signed(), tv_nsec: 0 };
+        if !matches!(poll(&mut either[..1], Some(&within)), Ok(1..)) {
             child.kill()?;
         }
-        if ended || deserted {
-            return child.wait();
-        }
     }
+    child.wait()
 }
 
 /// The streams that a process outside opens.
@@ -253,8 +254,8 @@ fn receive<T: for<'de> Deserialize<'de>>(socket: &OwnedFd) -> io::Result<Option<
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let got = loop {
         match recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC) {
-            Err(rustix::io::Errno::INTR) => {}
-            Err(rustix::io::Errno::CONNRESET) => return Ok(None),
+            Err(Errno::INTR) => {}
+            Err(Errno::CONNRESET) => return Ok(None),
             got => break got?.bytes,
         }
     };
@@ -342,20 +343,26 @@ mod tests {
     }
 
     #[test]
-    fn whoever_drops_a_carrier_or_all_streams_ends_what_it_carries() {
+    fn whoever_ends_a_carrier_ends_what_it_carries() {
+        let directory = tempfile::tempdir().unwrap();
+        let cleared = directory.path().join("cleared");
+        let mut stays = String::new();
         with(&here(&[]), |streams| {
-            // Its words are of this process's, so they tell when it has ended.
-            let (mut stream, carrier) = open(streams, "any", "echo $HOST; exec sleep 1000");
-            let mut first = [0; 4];
-            stream.read_exact(&mut first).unwrap();
-            assert_eq!(&first, b"any\n");
-            let ender = carrier.ender().unwrap();
-            ender.end();
-            assert_eq!(stream.read(&mut first).unwrap(), 0, "killed");
-            let (mut stream, carrier) = open(streams, "any", "exec sleep 1000");
+            // One that hears of it has time to clear up.
+            let script = format!("echo; cat >/dev/null; sleep 0.2; echo $HOST >{}", cleared.display());
+            let (mut stream, carrier) = open(streams, "any", &script);
+            stream.read_exact(&mut [0]).unwrap();
+            carrier.ender().unwrap().end();
+            assert_eq!(stream.read(&mut [0]).unwrap(), 0, "whoever waits for it is told at once");
+            assert!(carrier.ended_within(LONG).is_some());
+            // One that doesn't is killed.
+            let (stream, carrier) = open(streams, "any", "echo $$; exec sleep 1000");
+            std::io::BufRead::read_line(&mut std::io::BufReader::new(&stream), &mut stays).unwrap();
+            assert!(std::fs::exists(format!("/proc/{}", stays.trim())).unwrap());
             drop(carrier);
-            assert_eq!(stream.read(&mut first).unwrap(), 0, "killed");
         });
+        assert_eq!(std::fs::read_to_string(&cleared).unwrap(), "any\n");
+        assert!(!stays.is_empty() && !std::fs::exists(format!("/proc/{}", stays.trim())).unwrap());
     }
 
     #[test]
