@@ -187,7 +187,7 @@ impl Process {
 
 /// The file of the system's network namespace, as the process opens it.
 fn system_file() -> String {
-    format!("/dev/fd/{SYSTEM}")
+    format!("/proc/self/fd/{SYSTEM}")
 }
 
 /// pasta(1)'s arguments.
@@ -314,15 +314,19 @@ mod tests {
     #[test]
     fn one_port_is_published_and_nothing_of_the_hosts_is_reached() {
         let words = pasta("p1", &system()).join(" ");
-        for part in
-            ["--tcp-ports 8080", "--udp-ports 8080", "--tcp-ns none", "--no-map-gw", "--netns /dev/fd/5"]
-        {
+        for part in [
+            "--tcp-ports 8080",
+            "--udp-ports 8080",
+            "--tcp-ns none",
+            "--no-map-gw",
+            "--netns /proc/self/fd/5",
+        ] {
             assert!(words.contains(part), "{part} in {words}");
         }
         assert!(words.contains("--ns-mac-addr 02:76:74:00:00:02"), "{words}");
         let words = slirp4netns(Path::new("/scratch/s.sock"), &system()).join(" ");
         assert!(
-            words.contains("--api-socket=/scratch/s.sock") && words.ends_with("/dev/fd/5 eth0"),
+            words.contains("--api-socket=/scratch/s.sock") && words.ends_with("/proc/self/fd/5 eth0"),
             "{words}"
         );
     }

@@ -129,7 +129,7 @@ impl Tunnel {
             netlink.send(create_wireguard(END)).during(what)?;
             let told = configuration(&keys[number], &keys[1 - number], carrier.addresses[1 - number]);
             let inside = host.try_clone().during(what)?;
-            let set = WG.command(["setconf", END, "/dev/stdin"])?.join_net(inside.into());
+            let set = WG.command(["setconf", END, "/proc/self/fd/0"])?.join_net(inside.into());
             WG.run_on(set, &told, WITHIN)?;
             netlink.send(move_to(END, node)).during(what)?;
             let mut within = Netlink::open_in(node).during(what)?;

@@ -148,6 +148,7 @@ mod tests {
             Check::ok("QEMU", "/usr/bin/qemu 7.2"),
             Check::missing("guest kernel", "none\n  QEMU said:\n    Assertion failed", "vtax setup"),
             Check::missing("tap", "refused", "sudo modprobe tun"),
+            Check::ok("user-mode Linux", "/usr/bin/linux.uml 6.1"),
             Check::ok("service redis", "/usr/bin/redis-server"),
             Check::missing("service nginx", "not installed", "apt-get install nginx"),
             Check::missing("service apache", "not installed", "apt-get install apache2"),
@@ -160,6 +161,7 @@ mod tests {
             [
                 "partly  native services   rate limit: no tbf  -> sudo modprobe sch_tbf",
                 "no      virtual machines  guest kernel: none  -> vtax setup",
+                "no      user-mode Linux   tap: refused  -> sudo modprobe tun",
                 "partly  services          redis; not nginx, apache  -> vtax setup --services",
                 "yes     network paths     routed",
             ]
